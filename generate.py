@@ -1,0 +1,59 @@
+"""Generate text one token at a time: the two loops, and below them the command line.
+
+    python generate.py "Once upon a time"
+
+A loop takes prompts (lists of ids), and for each a sampler and a random generator; it yields
+(row, id) as each token is made, and asks `done(row, ids)` whether that row has ended.
+"""
+
+import numpy as np
+
+from samplers import draw, greedy
+
+
+def naive(model, prompts, samplers, rngs, done):
+    """The definition: run the model over all so far, draw the next token, append it, repeat."""
+    ids = [list(prompt) for prompt in prompts]
+    rows = [row for row in range(len(ids)) if not done(row, ids[row])]
+    while rows:
+        batch = left_pad([ids[row] for row in rows])  # [n_rows, n_seq]
+        logits = model.select(rows)(batch, last=1)[:, -1]  # [n_rows, n_vocab]
+        for row, row_logits in zip(rows, logits):
+            ids[row].append(draw(samplers[row](row_logits, ids[row]), rngs[row]))
+            yield row, ids[row][-1]
+        rows = [row for row in rows if not done(row, ids[row])]
+
+
+def cached(model, prompts, samplers, rngs, done):
+    """The same, but each token passes through the model once: its keys and values are kept."""
+    ids = [list(prompt) for prompt in prompts]
+    rows = [row for row in range(len(ids)) if not done(row, ids[row])]
+    new = left_pad([ids[row] for row in rows])  # [n_rows, n_seq]
+    model = model.select(rows)
+    cache = model.new_cache(len(rows))
+    while rows:
+        logits = model(new, cache, last=1)[:, -1]  # [n_rows, n_vocab]
+        for row, row_logits in zip(rows, logits):
+            ids[row].append(draw(samplers[row](row_logits, ids[row]), rngs[row]))
+            yield row, ids[row][-1]
+        alive = [i for i, row in enumerate(rows) if not done(row, ids[row])]
+        rows = [rows[i] for i in alive]
+        cache.select(alive)
+        new = np.array([ids[row][-1:] for row in rows])  # [n_rows, 1]
+
+
+def left_pad(prompts):
+    """Lists of ids -> [n_rows, n_longest] ints, -1 before the shorter ones."""
+    longest = max(map(len, prompts), default=0)
+    return np.array([[-1] * (longest - len(ids)) + list(ids) for ids in prompts], int)
+
+
+def generate(model, prompt, n, sampler=greedy, seed=0, loop=cached):
+    """Yield at most n new ids after one prompt (a list of ids), a stop id included."""
+
+    def done(row, ids):
+        stopped = len(ids) > len(prompt) and ids[-1] in model.stop_ids
+        return stopped or len(ids) >= min(len(prompt) + n, model.n_ctx)
+
+    for _, token in loop(model, [prompt], [sampler], [np.random.default_rng(seed)], done):
+        yield token

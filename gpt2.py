@@ -1,0 +1,190 @@
+"""GPT-2: token ids -> logits, the whole forward pass in one file, and the cache of keys and values.
+
+    ids [..., n_seq] -> wte + wpe -> n_layer x (attention, mlp) -> logits [..., n_seq, n_vocab]
+
+Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". Any batch shape may
+stand before n_seq. `n_new` counts the tokens of this call, `n_all` those and the cached ones.
+Parameters are a nested dict that mirrors the checkpoint and is splatted into the calls. Matrices
+are stored [n_out, n_in], so that `x @ w.T` reads a weight straight through, row by row.
+"""
+
+import math
+
+import numpy as np
+
+
+def gelu(x):  # [...] -> [...]: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
+    y = x * x  # never x**3, which takes as long as the matrix product; in place: one pass each
+    y *= 0.044715
+    y += 1
+    y *= x
+    y *= math.sqrt(2 / math.pi)  # a Python float: np.sqrt of one would turn all into float64
+    np.tanh(y, out=y)
+    y += 1
+    y *= x
+    y *= 0.5
+    return y
+
+
+def gelu_erf(x):  # [...] -> [...]: x/2 * (1 + erf(x / sqrt(2))), the Gaussian CDF itself
+    z = np.abs(x) * math.sqrt(0.5)
+    t = 1 / (1 + 0.3275911 * z)  # erf by Abramowitz & Stegun 7.1.26, to 1.5e-7
+    poly = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741
+                + t * (-1.453152027 + t * 1.061405429))))  # fmt: skip
+    return 0.5 * x * (1 + np.copysign(1 - poly * np.exp(-z * z), x))
+
+
+ACTIVATIONS = {  # by the names that config.json uses
+    "gelu_new": gelu,
+    "gelu_pytorch_tanh": gelu,
+    "gelu": gelu_erf,
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+def softmax(x):  # [..., n] -> [..., n], each row sums to 1
+    x = x - x.max(-1, keepdims=True)
+    np.exp(x, out=x)
+    x /= x.sum(-1, keepdims=True)
+    return x
+
+
+def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd] -> [..., n_embd]: mean 0, variance 1, then g, b
+    x = x - x.mean(-1, keepdims=True)
+    x /= np.sqrt(np.mean(x * x, -1, keepdims=True) + eps)
+    x *= g
+    x += b
+    return x
+
+
+def linear(x, w, b=None):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
+    rows = x.reshape(-1, x.shape[-1])  # one product for a whole batch, not one for each row of it
+    y = rows @ w.T
+    if b is not None:
+        y += b
+    return y.reshape(*x.shape[:-1], -1)
+
+
+def split_heads(x, n_head):  # [..., n_seq, n_embd] -> [..., n_head, n_seq, d_head]
+    return np.swapaxes(x.reshape(*x.shape[:-1], n_head, -1), -2, -3)
+
+
+def merge_heads(x):  # [..., n_head, n_seq, d_head] -> [..., n_seq, n_embd]
+    x = np.swapaxes(x, -2, -3)
+    return x.reshape(*x.shape[:-2], -1)
+
+
+def attention(q, k, v, mask):  # [..., n_new, d], [..., n_all, d] x 2 -> [..., n_new, d]
+    scores = q @ np.swapaxes(k, -1, -2)  # [..., n_new, n_all]
+    if mask is not None:
+        scores += mask
+    return softmax(scores) @ v
+
+
+def causal_mask(n_new, n_all, pad):  # -> [..., 1, n_new, n_all], or None where all may be seen
+    """-1e10 where a query must not look: at a later key, or at padding (`pad` [...] slots)."""
+    if n_new == 1 and not pad.any():
+        return None
+    query, key = np.arange(n_all - n_new, n_all)[:, None], np.arange(n_all)
+    hidden = (key > query) | (key < pad[..., None, None, None])
+    return np.where(hidden, np.float32(-1e10), np.float32(0))
+
+
+def self_attention(x, c_attn, c_proj, n_head, mask, cache, layer):  # [..., n_new, n_embd] -> same
+    q, k, v = (split_heads(t, n_head) for t in np.split(linear(x, **c_attn), 3, axis=-1))
+    if cache is not None:
+        k, v = cache.append(layer, k, v)
+    return linear(merge_heads(attention(q / math.sqrt(q.shape[-1]), k, v, mask)), **c_proj)
+
+
+def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> [..., n_embd]
+    return linear(activation(linear(x, **c_fc)), **c_proj)
+
+
+class Cache:
+    """The keys and values of every token so far: for each layer [*batch, n_head, n_slots, d_head],
+    filled up to `length`. Row i's first `pad[i]` slots are padding. The caller holds it."""
+
+    def __init__(self, n_layer, batch, n_head, n_slots, d_head):
+        shape = (*batch, n_head, n_slots, d_head)  # np.empty: memory is taken once it is written
+        self.keys = [np.empty(shape, np.float32) for _ in range(n_layer)]
+        self.values = [np.empty(shape, np.float32) for _ in range(n_layer)]
+        self.length, self.pad = 0, np.zeros(batch, int)
+
+    def append(self, layer, k, v):  # [..., n_new, d_head] x 2 -> [..., n_all, d_head] x 2
+        """Write behind `length` and return all so far; the model moves `length` after all layers"""
+        end = self.length + k.shape[-2]
+        self.keys[layer][..., self.length : end, :] = k
+        self.values[layer][..., self.length : end, :] = v
+        return self.keys[layer][..., :end, :], self.values[layer][..., :end, :]
+
+    def cut(self, length):
+        """Forget every slot from `length` on: tokens that were tried and rejected."""
+        self.length, self.pad = length, np.minimum(self.pad, length)
+
+    def select(self, rows):
+        """Keep these rows of the batch, in this order, repeated if named twice (beams), and drop
+        the leading slots that are padding in all of them: finished rows cost nothing more."""
+        skip = self.pad[rows].min(initial=self.length)
+        if skip == 0 and list(rows) == list(range(len(self.pad))):
+            return
+        for arrays in (self.keys, self.values):
+            for layer, old in enumerate(arrays):
+                arrays[layer] = np.empty((len(rows), *old.shape[1:]), np.float32)
+                filled = old[..., skip : self.length, :][rows]
+                arrays[layer][..., : self.length - skip, :] = filled
+        self.length, self.pad = self.length - skip, self.pad[rows] - skip
+
+    @property
+    def nbytes(self):
+        """Bytes of the keys and values held now."""
+        return sum(a[..., : self.length, :].nbytes for a in (*self.keys, *self.values))
+
+
+class GPT2:
+    """`model(ids, cache)` -> logits. See the first lines of this file for the parameters' layout."""
+
+    def __init__(self, params, n_head, stop_ids=(), activation=gelu, eps=1e-5):
+        self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)
+        self.activation, self.eps, self.defaults = activation, eps, {}
+        self.n_vocab, self.n_embd = params["wte"].shape
+        self.n_ctx = len(params["wpe"])
+
+    def new_cache(self, *batch):
+        """An empty cache: new_cache() for one sequence [n_seq], new_cache(8) for ids [8, n_seq]."""
+        d_head = self.n_embd // self.n_head
+        return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
+
+    def select(self, rows):
+        """The model for these rows of a batch: the same (an encoder-decoder has one source a row)"""
+        return self
+
+    def __call__(self, ids, cache=None, last=None):
+        """ids [..., n_new], -1 for padding on the left -> float32 logits [..., n_new, n_vocab].
+
+        With a cache, ids are the tokens after those it holds, and join them. `last`: compute the
+        logits of the last positions alone, [..., last, n_vocab]. ValueError past n_ctx.
+        """
+        ids = np.asarray(ids)
+        past = cache.length if cache is not None else 0
+        pad = np.sum(ids < 0, axis=-1) + (cache.pad if cache is not None else 0)  # [...]
+        n_new, n_all = ids.shape[-1], past + ids.shape[-1]
+        if n_all > self.n_ctx:
+            raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
+        positions = np.maximum(np.arange(past, n_all) - pad[..., None], 0)  # [..., n_new]
+        x = self.params["wte"][ids] + self.params["wpe"][positions]  # [..., n_new, n_embd]
+        mask = causal_mask(n_new, n_all, pad)
+        for layer, block in enumerate(self.params["blocks"]):
+            x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
+        if cache is not None:
+            cache.length, cache.pad = n_all, pad
+        if last is not None:
+            x = x[..., max(0, n_new - last) :, :]
+        x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
+        return linear(x, self.params.get("lm_head", self.params["wte"]))
+
+    def block(self, x, ln_1, attn, ln_2, mlp, **where):  # [..., n_new, n_embd] -> the same
+        """Two steps along the residual stream: look at other tokens, then think about each alone."""
+        x = x + self_attention(layer_norm(x, **ln_1, eps=self.eps), **attn, n_head=self.n_head, **where)
+        return x + feed_forward(layer_norm(x, **ln_2, eps=self.eps), **mlp, activation=self.activation)

@@ -1,0 +1,136 @@
+"""Samplers: logits -> probabilities -> one token.
+
+A *filter* is a function `f(logits, ids) -> logits` over one position: logits [n_vocab] float32,
+ids the sequence so far (a list); a removed token gets -inf; the argument is never changed. Your own
+filter is one such function. A *sampler* is a chain of filters, then softmax, or the one-hot
+distribution of the best token, which is what greedy decoding samples from.
+
+    sampler = Sampler(temperature(0.8), top_k(40), top_p(0.95))
+    next_id = draw(sampler(logits, ids), np.random.default_rng(0))
+"""
+
+import numpy as np
+
+from gpt2 import softmax
+
+
+class Sampler:
+    """sampler(logits [n_vocab], ids) -> probabilities [n_vocab] float32, which sum to 1."""
+
+    def __init__(self, *filters, pick=softmax):
+        self.filters, self.pick = filters, pick
+
+    def filter(self, logits, ids):  # [n_vocab] -> [n_vocab]
+        for f in self.filters:
+            logits = f(logits, ids)
+        return logits
+
+    def __call__(self, logits, ids):
+        logits = self.filter(logits, ids)
+        if not np.max(logits) > -np.inf or np.max(logits) == np.inf:
+            raise ValueError("no token can be drawn: the logits are not numbers, or all are removed")
+        return self.pick(logits)
+
+
+def one_hot(logits):  # [n_vocab] -> [n_vocab]: 1 for the best token, the first of equals
+    probs = np.zeros_like(logits)
+    probs[np.argmax(logits)] = 1
+    return probs
+
+
+greedy = Sampler(pick=one_hot)
+
+
+def draw(probs, rng):
+    """One token id from probabilities [n_vocab], which need not sum to exactly 1: the first whose
+    cumulative mass exceeds u ~ U[0, 1) of the whole. A token of probability 0 is never drawn."""
+    cumulative = np.cumsum(probs, dtype=np.float64)
+    return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+
+
+def temperature(t):
+    """Divide the logits by t > 0: below 1 sharper, above 1 flatter (Ackley et al. 1985)."""
+    return lambda logits, ids: logits / np.float32(t)
+
+
+def top_k(k):
+    """Keep the k most probable tokens, and ties of the last (Fan et al. 2018)."""
+
+    def keep_top_k(logits, ids):
+        if k >= len(logits):
+            return logits
+        return _keep(logits, logits >= np.partition(logits, -k)[-k])
+
+    return keep_top_k
+
+
+def top_p(p):
+    """Keep the nucleus: the smallest set of tokens whose mass reaches p (Holtzman et al. 2020)."""
+
+    def keep_top_p(logits, ids):
+        probs = softmax(logits)
+        falling = np.sort(probs[probs > 0])[::-1]  # a sort of values: an argsort takes 10 times as long
+        size = np.searchsorted(np.cumsum(falling, dtype=np.float64), p) + 1
+        last = falling[min(size, len(falling)) - 1]
+        kept = probs > last
+        ties = np.flatnonzero(probs == last)  # of equals, the first few that are needed
+        kept[ties[: size - np.count_nonzero(kept)]] = True
+        return _keep(logits, kept)
+
+    return keep_top_p
+
+
+def min_p(p):
+    """Keep tokens at least p times as probable as the best one (Nguyen et al. 2024)."""
+    return lambda logits, ids: _keep(logits, logits >= logits.max() + np.log(np.float32(p)))
+
+
+def repetition_penalty(r):
+    """Divide the positive logits of tokens seen so far by r, multiply the negative ones by r: for
+    r > 1 both make them less likely (CTRL, Keskar et al. 2019)."""
+
+    def penalise(logits, ids):
+        logits, seen = logits.copy(), np.unique(np.asarray(ids, int))
+        logits[seen] = np.where(logits[seen] > 0, logits[seen] / r, logits[seen] * r)
+        return logits
+
+    return penalise
+
+
+def no_repeat_ngram(n):
+    """Remove every token that would complete an n-gram that has occurred (Paulus et al. 2017)."""
+
+    def forbid(logits, ids):
+        prefix = list(ids[len(ids) - n + 1 :])  # the n-1 tokens before the next one
+        repeats = [ids[i + n - 1] for i in range(len(ids) - n + 1) if list(ids[i : i + n - 1]) == prefix]
+        return _without(logits, repeats)
+
+    return forbid
+
+
+def min_length(length, stop_ids):
+    """Remove the stop ids until the sequence, its prompt counted, has this many tokens."""
+    return lambda logits, ids: _without(logits, list(stop_ids)) if len(ids) < length else logits
+
+
+def forced_id(token, length):
+    """Where the sequence has exactly this many tokens, `token` must come next."""
+
+    def force(logits, ids):
+        if len(ids) != length:
+            return logits
+        forced = np.full_like(logits, -np.inf)
+        forced[token] = 0
+        return forced
+
+    return force
+
+
+def _keep(logits, kept):  # [n_vocab], [n_vocab] bools -> [n_vocab]
+    return np.where(kept, logits, np.float32(-np.inf))
+
+
+def _without(logits, ids):  # [n_vocab], removed ids -> [n_vocab]
+    logits = logits.copy()
+    logits[ids] = -np.inf
+    return logits

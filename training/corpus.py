@@ -1,0 +1,39 @@
+"""Text files -> documents: read, split, clean of held-out text, cut into training and check sets."""
+
+import re
+
+SEPARATOR = "<|endoftext|>"
+
+
+def read_documents(paths, opening=None):
+    """Split each file at SEPARATOR; a file that has none is split before each line that matches
+    the regular expression `opening`, or is one document."""
+    documents = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        if SEPARATOR in text or not opening:
+            parts = text.split(SEPARATOR)
+        else:
+            parts = re.split(rf"\n+(?={opening})", text)
+        documents += [part.strip() for part in parts if part.strip()]
+    return documents
+
+
+def _words(text):
+    return re.sub(r"\W+", " ", text).lower().strip()
+
+
+def without_overlap(documents, held_out):
+    """Drop every document that shares its opening 120 or its middle 80 letters with the held-out
+    text, and every repetition: what a model is tested on, it must not have seen."""
+    held_out = _words(" ".join(held_out))
+    seen, kept = set(), []
+    for document in documents:
+        words = _words(document)
+        middle = words[len(words) // 2 :][:80]
+        if words in seen or words[:120] in held_out or middle in held_out:
+            continue
+        seen.add(words)
+        kept.append(document)
+    return kept
