@@ -1,0 +1,399 @@
+"""encoder.py: GPT-2's ids exactly, any text and any bytes, special tokens, streams, broken files.
+
+Most tests use a vocabulary made here; the official ids come with the few merges that they need. To
+check them with the official files too, put GPT-2's encoder.json and vocab.bpe into a folder and
+name it in the environment variable TOKENWISE_GPT2_FILES.
+"""
+
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import encoder as encoder_module
+from encoder import BYTE_TO_CHAR, WORDS, Encoder, bytes_to_unicode
+
+VECTORS = json.loads((Path(__file__).parent / "gpt2_vectors.json").read_text(encoding="utf-8"))
+KNOWN = [
+    ("", []),
+    ("hello world", [31373, 995]),
+    ("hello <|endoftext|>", [31373, 1279, 91, 437, 1659, 5239, 91, 29]),
+    ("0" * 16, [25645]),
+    ("0" * 17, [8269, 10535, 830]),
+    (
+        "Hello!! I'm Andrej Karpathy. It's 2022. w00t :D 🤗",
+        [15496, 3228, 314, 1101, 10948, 73, 509, 5117, 10036, 13, 632, 338, 33160, 13, 266, 405]
+        + [83, 1058, 35, 12520, 97, 245],
+    ),
+    ("Hello, world. Is this-- a test?", [15496, 11, 995, 13, 1148, 428, 438, 257, 1332, 30]),
+    ("   ", [220, 220, 220]),
+    ("\n\n", [628]),
+    ("don't DON'T", [9099, 470, 23917, 6, 51]),
+    ("²½ ٣ Ⅷ", [31185, 23141, 18923, 96, 2343, 227, 100]),
+    ("The dog", [464, 3290]),
+]
+
+TINY_MERGES = [
+    *[("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), ("Ġ", "w"), ("Ġ", "hello")],
+    *[("a", "a"), ("aa", "aa"), ("a", "b"), ("b", "a"), ("ab", "ab"), ("Ã", "©"), ("ð", "Ł")],
+]
+
+
+def build(merges, special=()):
+    """Ids as in GPT-2: the bytes, then the merges, then the special tokens."""
+    tokens = [*BYTE_TO_CHAR.values(), *("".join(pair) for pair in merges), *special]
+    return Encoder({token: id for id, token in enumerate(dict.fromkeys(tokens))}, merges)
+
+
+TINY = build(TINY_MERGES, ["<|endoftext|>"])
+
+
+def for_all(*strategies):
+    """A property test without hypothesis's limit of time: a busy machine is no fault."""
+    return lambda test: settings(deadline=None)(given(*strategies)(test))
+
+
+# --- the official ids -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gpt2():
+    """GPT-2's encoder with the merges of the vectors alone; encode gives the official ids.
+
+    Merging with fewer merges is the same wherever all the merges that apply are there: each time
+    the best of the pairs present is the best of the full list as well.
+    """
+    merges = [tuple(pair.split(" ")) for pair in VECTORS["merges"]]
+    printable = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) == byte]
+    others = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) != byte]
+    tokens = [BYTE_TO_CHAR[byte] for byte in printable + others]
+    tokens += ["".join(pair) for pair in merges] + ["<|endoftext|>"]
+    few = Encoder({token: id for id, token in enumerate(tokens)}, merges)
+    official_ids = [*range(256), *(256 + rank for rank in VECTORS["merges"].values()), 50256]
+
+    class Official:
+        def encode(self, text, special=False):
+            return [official_ids[id] for id in few.encode(text, special)]
+
+        def decode(self, ids):
+            return few.decode(official_ids.index(id) for id in ids)
+
+    return Official()
+
+
+@pytest.fixture(scope="module")
+def gpt2_files():
+    folder = os.environ.get("TOKENWISE_GPT2_FILES")
+    if not folder:
+        pytest.skip(
+            "NOT RUN: GPT-2's own vocabulary. Put encoder.json and vocab.bpe from "
+            "https://openaipublic.blob.core.windows.net/gpt-2/models/124M/ into a folder and set "
+            "TOKENWISE_GPT2_FILES to it"
+        )
+    return Encoder.from_folder(folder)
+
+
+@pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
+def test_gpt2_ids(gpt2, text, ids):
+    assert gpt2.encode(text) == ids
+    assert gpt2.decode(ids) == text
+
+
+def test_gpt2_special_token(gpt2):
+    assert gpt2.encode("hello <|endoftext|>", special=True) == [31373, 220, 50256]
+
+
+def test_gpt2_ids_with_the_official_files(gpt2_files):
+    assert (gpt2_files.n_vocab, gpt2_files.end_of_text) == (50257, 50256)
+    assert gpt2_files.special == {"<|endoftext|>": 50256}
+    assert gpt2_files.encode("hello <|endoftext|>", special=True) == [31373, 220, 50256]
+    for text, ids in [*KNOWN, *VECTORS["pairs"]]:
+        assert gpt2_files.encode(text) == ids
+        assert gpt2_files.decode(ids) == text
+
+
+# --- words and merges -----------------------------------------------------------------------------
+
+
+def test_bytes_to_unicode_is_a_printable_bijection():
+    table = bytes_to_unicode()
+    assert list(table) == list(range(256)) and len(set(table.values())) == 256
+    assert all(char.isprintable() and not char.isspace() for char in table.values())
+    assert [table[byte] for byte in (0, ord("\n"), ord(" "), ord("a"), 173)] == list("ĀĊĠaŃ")
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("It's we'll I'LL", ["It", "'s", " we", "'ll", " I", "'", "LL"]),
+        ("a  b\n\n c \t", ["a", " ", " b", "\n\n", " c", " \t"]),
+        ("x1 22?!  ", ["x", "1", " 22", "?!", "  "]),
+        ("naïve_é ²½ª", ["naïve", "_", "é", " ²½", "ª"]),
+        ("a\x1cb\x00", ["a", "\x1c", "b", "\x00"]),  # \x1c is no space to GPT-2
+    ],
+)
+def test_words(text, words):
+    assert WORDS.findall(text) == words
+
+
+def test_merges_go_by_rank_and_then_from_the_left():
+    def symbols(text):
+        return [TINY.token_bytes(id).decode() for id in TINY.encode(text)]
+
+    assert symbols("hello hello world") == ["hello", " hello", " w", "o", "r", "l", "d"]
+    assert symbols("aaaaaaa") == ["aaaa", "aa", "a"]
+    assert symbols("aab") == ["aa", "b"]  # the merge of a a comes before that of a b
+    assert symbols("bababab") == ["b", "abab", "ab"]  # not ba ba ba b
+
+
+def reference_merge(word, ranks):
+    """The plain algorithm: find the best pair of the word, merge all of it, start again."""
+    symbols = list(word)
+    while pairs := [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]:
+        best = min(pairs, key=ranks.get)
+        merged, i = [], 0
+        while i < len(symbols):
+            width = 2 if tuple(symbols[i : i + 2]) == best else 1
+            merged.append("".join(symbols[i : i + width]))
+            i += width
+        symbols = merged
+    return symbols
+
+
+@st.composite
+def merge_lists(draw):
+    """Merges of a few letters and of each other's results, in any order."""
+    symbols, merges = ["a", "b", "c"], []
+    for _ in range(draw(st.integers(0, 12))):
+        pair = draw(st.sampled_from(symbols)), draw(st.sampled_from(symbols))
+        merges.append(pair)
+        symbols.append("".join(pair))
+    return draw(st.permutations(list(dict.fromkeys(merges))))
+
+
+@for_all(merge_lists(), st.text("abc", min_size=1, max_size=60))
+def test_merges_equal_the_plain_algorithm(merges, word):
+    encoder = build(merges)
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    expected = [encoder.vocab[symbol] for symbol in reference_merge(word, ranks)]
+    assert encoder.encode(word) == expected
+
+
+class CountingDict(dict):
+    lookups = 0
+
+    def get(self, key):
+        self.lookups += 1
+        return super().get(key)
+
+
+@pytest.mark.parametrize("letters", ["a", "ab", "abhelo"])
+def test_the_work_for_a_long_word_is_linear(letters):
+    encoder = build(TINY_MERGES)
+    encoder._ranks = CountingDict(encoder._ranks)
+    word = "".join(random.Random(0).choices(letters, k=50_000))
+    assert encoder.decode(encoder.encode(word)) == word
+    assert len(word) <= encoder._ranks.lookups <= 3 * len(word)  # n places, at most 2 more a merge
+
+
+def test_the_cache_is_bounded_and_private(monkeypatch):
+    monkeypatch.setattr(encoder_module, "MAX_CACHED_WORDS", 10)
+    encoder = build(TINY_MERGES)
+    ids = encoder.encode("hello")
+    ids.append(-1)
+    assert encoder.encode("hello") == encoder.encode("hello") == ids[:-1]
+    for number in range(100):
+        encoder.encode(f" {number}")
+        assert 1 <= len(encoder._cache) <= 10
+    before = dict(encoder._cache)
+    encoder.encode("a" * (encoder_module.MAX_CACHED_LENGTH + 1))
+    assert encoder._cache == before
+
+
+# --- any text, any bytes, streams -----------------------------------------------------------------
+
+
+@for_all(st.text())
+def test_text_comes_back(text):
+    ids = TINY.encode(text)
+    assert TINY.decode(ids) == text
+    assert all(0 <= id < TINY.n_vocab for id in ids)
+
+
+@for_all(st.lists(st.text()), st.sampled_from(["\ud800", "\udbff", "\udc00", "\udfff"]))
+def test_lone_surrogates_become_replacement_characters(parts, surrogate):
+    assert TINY.decode(TINY.encode(surrogate.join(parts))) == "\ufffd".join(parts)
+
+
+@pytest.mark.parametrize(
+    "text, back",
+    [
+        ("a\ud800b", "a\ufffdb"),
+        ("\udc00\ud800", "\ufffd\ufffd"),
+        ("\ud83e\udd17", "🤗"),
+        ("\ufeffa", "\ufeffa"),
+        ("\x00\x00", "\x00\x00"),
+    ],
+)
+def test_odd_characters(text, back):
+    assert TINY.decode(TINY.encode(text)) == back
+
+
+@for_all(st.binary())
+def test_bytes_come_back(data):
+    ids = [TINY.vocab[BYTE_TO_CHAR[byte]] for byte in data]
+    assert b"".join(map(TINY.token_bytes, ids)) == data
+    assert TINY.decode(ids) == data.decode("utf-8", errors="replace")
+
+
+def streamed(encoder, ids):
+    stream = encoder.stream()
+    return [*(stream.feed(id) for id in ids), stream.finish()]
+
+
+@for_all(st.lists(st.integers(0, TINY.n_vocab - 1)))
+def test_a_stream_of_any_ids_equals_decode(ids):
+    assert "".join(streamed(TINY, ids)) == TINY.decode(ids)
+
+
+@for_all(st.text())
+def test_a_stream_never_shows_half_a_character(text):
+    shown = ""
+    for piece in streamed(TINY, TINY.encode(text)):
+        shown += piece
+        assert text.startswith(shown)
+    assert shown == text
+
+
+def test_stream_shows_a_character_with_its_last_byte():
+    ids = TINY.encode("é🤗!")  # 🤗 is four bytes: a merge of two, and two alone
+    assert streamed(TINY, ids) == ["é", "", "", "🤗", "!", ""]
+    assert streamed(TINY, ids[:3]) == ["é", "", "", "\ufffd"]
+
+
+@pytest.mark.parametrize("id", [-1, TINY.n_vocab, 10**9])
+def test_unknown_id(id):
+    message = f"no token {id} in a vocabulary of {TINY.n_vocab} tokens"
+    with pytest.raises(ValueError, match=message):
+        TINY.decode([0, id])
+    with pytest.raises(ValueError, match=message):
+        TINY.stream().feed(id)
+
+
+# --- special tokens -------------------------------------------------------------------------------
+
+
+def test_special_tokens_are_plain_text_unless_asked_for():
+    text = "hello<|endoftext|> hello"
+    end = TINY.end_of_text
+    assert end == TINY.vocab["<|endoftext|>"] == TINY.n_vocab - 1
+    assert end not in TINY.encode(text)
+    hello, space_hello = TINY.encode("hello"), TINY.encode(" hello")
+    assert TINY.encode(text, special=True) == [*hello, end, *space_hello]
+    assert TINY.encode("<|endoftext|>" * 2, special=True) == [end, end]
+    assert TINY.decode(TINY.encode(text)) == TINY.decode(TINY.encode(text, special=True)) == text
+
+
+@for_all(st.lists(st.sampled_from(["<|endoftext|>", "<|", "hello", " ", "é", "|>"])).map("".join))
+def test_special_tokens_come_back(text):
+    ids = TINY.encode(text, special=True)
+    assert ids.count(TINY.end_of_text) == text.count("<|endoftext|>")
+    assert TINY.decode(ids) == text
+
+
+def test_without_special_tokens():
+    encoder = build(TINY_MERGES)
+    assert encoder.special == {} and encoder.end_of_text is None
+    text = "hello <|endoftext|> aaaa"
+    assert encoder.encode(text, special=True) == encoder.encode(text)
+
+
+def test_the_longest_special_token_wins():
+    encoder = build([], ["<s>", "<s>>", "[.*]", "<é>"])
+    ids = encoder.encode("<s>><s>[.*]<é>", special=True)
+    assert ids == [encoder.special[text] for text in ("<s>>", "<s>", "[.*]", "<é>")]
+    assert encoder.decode(ids) == "<s>><s>[.*]<é>"
+
+
+def test_bart_numbers_the_same_tokens_anew():
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *reversed(TINY.vocab), "<mask>"]
+    bart = Encoder({token: id for id, token in enumerate(tokens)}, TINY_MERGES)
+    assert set(bart.special) == {"<s>", "<pad>", "</s>", "<unk>", "<|endoftext|>", "<mask>"}
+    gpt2_tokens = [list(TINY.vocab)[id] for id in TINY.encode("hello wé")]
+    assert bart.encode("hello wé") == [tokens.index(token) for token in gpt2_tokens]
+    ids = bart.encode("<s>hello<mask></s>", special=True)
+    assert ids == [0, tokens.index("hello"), len(tokens) - 1, 2]
+    assert bart.decode(ids) == "<s>hello<mask></s>"
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def write(folder, encoder, vocab_name="encoder.json", merges_name="vocab.bpe"):
+    (folder / vocab_name).write_text(json.dumps(encoder.vocab), encoding="utf-8")
+    lines = ["#version: 0.2", *map(" ".join, encoder.merges)]
+    (folder / merges_name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("names", encoder_module.FILES)
+def test_from_folder(tmp_path, names):
+    write(tmp_path, TINY, *names)
+    read = Encoder.from_folder(tmp_path)
+    assert (read.vocab, read.merges, read.special) == (TINY.vocab, TINY.merges, TINY.special)
+
+
+def test_a_merge_of_hash_signs_is_no_version(tmp_path):
+    hashes = build([("#", "#"), ("##", "##")])
+    write(tmp_path, hashes)
+    assert Encoder.from_folder(tmp_path).encode("#####") == [257, hashes.vocab["#"]]
+
+
+@pytest.mark.parametrize(
+    "present", [[], ["encoder.json"], ["vocab.bpe"], ["vocab.json", "vocab.bpe"]]
+)
+def test_missing_files(tmp_path, present):
+    for name in present:
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(FileNotFoundError, match="encoder.json and vocab.bpe, or vocab.json and"):
+        Encoder.from_folder(tmp_path)
+
+
+def cut_at(share):
+    return lambda text: text[: int(len(text) * share)]
+
+
+@pytest.mark.parametrize(
+    "name, damage",
+    [
+        ("encoder.json", cut_at(0)),
+        ("encoder.json", cut_at(0.5)),
+        ("encoder.json", cut_at(0.99)),
+        ("encoder.json", lambda text: "[1, 2]"),
+        ("encoder.json", lambda text: text.replace(": 7,", ": 8,")),  # an id twice
+        ("encoder.json", lambda text: text.replace(": 7,", ": 7.5,")),
+        ("encoder.json", lambda text: text.replace('"hell"', '"hall"')),
+        ("encoder.json", lambda text: text.encode("utf-16")),
+        ("vocab.bpe", cut_at(0)),
+        ("vocab.bpe", lambda text: text[: text.index("\nĠ hello")]),  # after a whole line
+        ("vocab.bpe", lambda text: text[: text.index("l o\n")]),  # inside one
+        ("vocab.bpe", lambda text: text.replace("h e\n", "h e e\n")),
+        ("vocab.bpe", lambda text: text.replace("h e\n", "h i\n")),
+        ("vocab.bpe", lambda text: text.replace("he ll\n", "hel l\n")),  # nothing makes hel
+        ("vocab.bpe", lambda text: text.replace("h e\n", " he\n")),
+        ("vocab.bpe", lambda text: "<html>not found</html>"),
+        ("vocab.bpe", lambda text: text.encode("utf-8") + b"\xff a\n"),
+    ],
+)
+def test_damaged_files(tmp_path, name, damage):
+    write(tmp_path, TINY)
+    damaged = damage((tmp_path / name).read_text(encoding="utf-8"))
+    data = damaged if isinstance(damaged, bytes) else damaged.encode("utf-8")
+    assert data != (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ValueError, match="encoder.json or vocab.bpe is damaged") as caught:
+        Encoder.from_folder(tmp_path)
+    assert "\n" not in str(caught.value)
