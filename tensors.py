@@ -1,0 +1,165 @@
+"""Safetensors: a file of named arrays that is mapped into memory instead of read.
+
+A file is a header (JSON) and the bytes of its arrays one after the other. So an array can be a view
+of the mapped file: opening a model costs nothing, no weight is copied, and pages come from the disk
+when they are first used. Nothing is unpickled, and whatever a header promises is checked first.
+Format: https://huggingface.co/docs/safetensors
+"""
+
+import json
+import math
+import mmap
+import os
+from pathlib import Path
+
+import numpy as np
+
+DTYPES = {  # by the format's names; bfloat16, which NumPy does not know, as its bits: see widen
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2",
+    "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+FLOATS = [np.dtype(DTYPES[name]) for name in ("F64", "F32", "F16", "BF16")]
+MAX_HEADER = 100_000_000  # bytes; the format's own limit
+
+
+def read_safetensors(path):
+    """File -> ({name: array}, metadata). The arrays are read-only views of the mapped file.
+
+    Raises ValueError for a file that is cut, altered, or something else.
+    """
+    with open(path, "rb") as file:
+        n_bytes = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(n_bytes - 8, MAX_HEADER):
+            raise ValueError(f"{path.name} is cut off, or is no safetensors file")
+        header = parse_object(file.read(length))
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    data = np.frombuffer(mapped, np.uint8)[8 + length :]
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict):
+        raise ValueError(f"{path.name}: the metadata are no JSON object")
+    tensors, spans = {}, []
+    for name, entry in header.items():
+        begin, end, dtype, shape = check_entry(name, entry, len(data))
+        spans.append((begin, end))
+        array = data[begin:end].view(dtype).reshape(shape)
+        tensors[name] = np.require(array, requirements="A")  # a copy only where it is not aligned
+    position = 0
+    for begin, end in sorted(spans):
+        if begin != position:
+            raise ValueError(f"{path.name}: its arrays overlap or leave gaps")
+        position = end
+    if position != len(data):
+        raise ValueError(f"{path.name} has {len(data)} bytes of data where {position} are right")
+    return tensors, metadata
+
+
+def check_entry(name, entry, n_bytes):
+    """One array's entry of a header -> (begin, end, dtype, shape), or ValueError."""
+    entry = entry if isinstance(entry, dict) else {}
+    shape, offsets = entry.get("shape"), entry.get("data_offsets")
+    for numbers in (shape, offsets):
+        is_list = isinstance(numbers, list) and len(numbers) <= 8
+        if not is_list or not all(type(n) is int and 0 <= n < 2**48 for n in numbers):
+            raise ValueError(f"{name}: shape {shape} at {offsets} is no place in the file")
+    if entry.get("dtype") not in list(DTYPES):
+        raise ValueError(f"{name}: the dtype {entry.get('dtype')!r} is not known")
+    dtype = np.dtype(DTYPES[entry["dtype"]])
+    if len(offsets) != 2 or not offsets[0] <= offsets[1] <= n_bytes:
+        raise ValueError(f"{name} lies outside of the file, at {offsets} of {n_bytes} bytes")
+    if offsets[1] - offsets[0] != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{name}: the shape {shape} does not fill the bytes {offsets}")
+    return *offsets, dtype, tuple(shape)
+
+
+def read_checkpoint(folder):
+    """model.safetensors of a folder, or the shards that its index names -> {name: array}.
+
+    Raises ValueError when damaged, FileNotFoundError when there is neither.
+    """
+    folder, index = Path(folder), Path(folder) / "model.safetensors.index.json"
+    if (folder / "model.safetensors").is_file():
+        return read_safetensors(folder / "model.safetensors")[0]
+    if not index.is_file():
+        raise FileNotFoundError(
+            "it has no model.safetensors; other formats are not opened, save it as safetensors"
+        )
+    places = parse_object(index.read_bytes()).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
+        raise ValueError(f"{index.name} has no weight_map of names and files")
+    tensors = {}
+    for shard in sorted(set(places.values())):
+        path = (folder / shard).resolve()
+        if "\\" in shard or "\0" in shard or path != folder.resolve() / shard:
+            raise ValueError(f"{index.name}: the file {shard!r} is not inside the folder")
+        found = read_safetensors(path)[0]
+        check_names([name for name in places if places[name] == shard], found)
+        tensors |= found
+    return tensors
+
+
+def write_safetensors(path, shapes, tensor, metadata):
+    """Write float32 arrays, one in memory at a time; `path` is there whole or not at all.
+
+    shapes: {name: shape}; tensor(name) gives the array when its turn comes; metadata: {str: str}.
+    """
+    header, end = {"__metadata__": metadata}, 0
+    for name, shape in shapes.items():
+        begin, end = end, end + 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+    header = json.dumps(header).encode()
+    header += b" " * (-(8 + len(header)) % 64)  # the data begin with a cache line
+    temporary = path.with_name(f"{path.name}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            for name in shapes:
+                file.write(np.ascontiguousarray(tensor(name), "<f4"))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def widen(array):
+    """Any of FLOATS -> float32, which is every one's home here; float32 itself is not copied."""
+    if array.dtype == np.uint16:  # bfloat16 is the upper half of a float32
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    with np.errstate(over="ignore"):  # a float64 past float32's range becomes inf
+        return array.astype(np.float32, copy=False)
+
+
+def check_shape(name, array, shape):
+    """The array itself. Raises ValueError when it has another shape, or holds no floats."""
+    if array.shape != tuple(shape):
+        raise ValueError(f"{name} has the shape {list(array.shape)}, expected {list(shape)}")
+    if array.dtype not in FLOATS:
+        raise ValueError(f"{name} holds {array.dtype}, no floating-point numbers")
+    return array
+
+
+def check_names(wanted, found):
+    """Raises ValueError that lists the first names that are missing or not known."""
+    missing, extra = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
+    for names, fault in ((missing, "missing"), (extra, "unknown")):
+        if names:
+            more = ", ..." if len(names) > 3 else ""
+            raise ValueError(f"{len(names)} arrays are {fault}: {', '.join(names[:3])}{more}")
+
+
+def parse_object(data):
+    """bytes -> dict. Raises ValueError for anything but a JSON object that names nothing twice."""
+
+    def once(pairs):
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a name occurs twice")
+        return dict(pairs)
+
+    try:
+        value = json.loads(data, object_pairs_hook=once)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError("no JSON object")
+    return value

@@ -1,0 +1,325 @@
+"""Checkpoints: find, download, load, convert once.
+
+    load(name or folder) -> (encoder, model)
+
+Two kinds are read. OpenAI's release of GPT-2 is a TensorFlow checkpoint: it is converted, once,
+into a file that every later start maps into memory. Folders in the layout of Hugging Face have
+config.json and model.safetensors. In both, every array's name and shape is checked.
+"""
+
+import contextlib
+import importlib.util
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+
+from download import UserError, clear_errors, download, locked
+from encoder import Encoder
+from gpt2 import ACTIVATIONS, GPT2
+from tensors import (
+    check_names,
+    check_shape,
+    parse_object,
+    read_checkpoint,
+    read_safetensors,
+    widen,
+    write_safetensors,
+)
+
+HERE = Path(__file__).resolve().parent
+OPENAI = "https://openaipublic.blob.core.windows.net/gpt-2/models"
+SIZES = {"124M": 124439808, "355M": 354823168, "774M": 774030080, "1558M": 1557611200}  # parameters
+CHECKPOINT = "checkpoint", "model.ckpt.index", "model.ckpt.data-00000-of-00001"
+RELEASED = {  # bytes and SHA-256 of the files that are the same for every size
+    "encoder.json": (1042301, "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783"),
+    "vocab.bpe": (456318, "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"),
+}
+CONVERTED = "tokenwise.safetensors"
+MARK = {"format": "tokenwise", "layout": "out_in"}  # a square matrix does not tell its layout
+
+
+def load(name_or_folder, models_dir=None):
+    """Find a model, download it if it is an official one not yet here, and load it.
+
+    name_or_folder: an official size (124M, 355M, 774M, 1558M), an embedded model (stories), a
+    folder of `models_dir` by name, or the path of any folder with a model; names go before paths.
+    models_dir defaults to the environment's TOKENWISE_MODELS, or models/ beside this file.
+    -> (Encoder, model). Raises UserError: one line that says what to do.
+    """
+    folder = find(str(name_or_folder), models_dir)
+    if (folder / "hparams.json").is_file():
+        return load_openai(folder)
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder} holds no model: neither config.json nor hparams.json")
+    config = read_json(folder / "config.json")
+    architecture = str(config.get("model_type"))
+    if architecture not in ARCHITECTURES:
+        known = ", ".join(ARCHITECTURES)
+        raise UserError(f"{folder}: model_type is {architecture}, only {known} can be loaded")
+    return ARCHITECTURES[architecture](folder, config)
+
+
+def find(name, models_dir=None):
+    """The folder of a model; an official size is downloaded first."""
+    models_dir = Path(models_dir or os.environ.get("TOKENWISE_MODELS") or HERE / "models")
+    if name in SIZES:
+        return fetch_openai(name, models_dir / name)
+    configs = [*models_dir.glob("*/config.json"), *HERE.glob("models/*/config.json")]
+    known = {config.parent.name: config.parent for config in configs}
+    if name in known:
+        return known[name]
+    if Path(name).is_dir():
+        return Path(name)
+    raise UserError(f"no model {name!r}: use {', '.join([*sorted(known), *SIZES])}, or a folder")
+
+
+# --- OpenAI's release of GPT-2: a TensorFlow checkpoint ------------------------------------------
+
+
+def fetch_openai(size, folder):
+    """Download what is missing of an official model: its checkpoint too, until it is converted."""
+    names = ["hparams.json", *RELEASED]
+    if not (folder / CONVERTED).is_file():
+        names += CHECKPOINT
+    missing = [name for name in names if not (folder / name).is_file()]
+    if not missing:
+        return folder
+    if CHECKPOINT[-1] in missing:
+        need_tensorflow()  # better said before half a gigabyte has been fetched
+    base = os.environ.get("TOKENWISE_MIRROR", OPENAI).rstrip("/")
+    data = {CHECKPOINT[-1]: (4 * SIZES[size], None)}  # it holds the float32 parameters, only them
+    with locked(folder):
+        for name in missing:
+            n_bytes, sha256 = (RELEASED | data).get(name, (None, None))
+            download(f"{base}/{size}/{name}", folder / name, n_bytes, sha256)
+    return folder
+
+
+def load_openai(folder):
+    """GPT-2 as OpenAI released it -> (encoder, model). The first time it is converted."""
+    with explained(f"{folder / 'hparams.json'} is damaged", "delete it and fetch it anew"):
+        n_head, sizes = read_sizes(parse_object((folder / "hparams.json").read_bytes()))
+    shapes = gpt2_shapes(**sizes, n_inner=4 * sizes["n_embd"])
+    path = folder / CONVERTED
+    if not path.is_file():
+        with locked(folder):
+            if not path.is_file():  # while we waited, another process may have made it
+                convert(folder, shapes)
+    with explained(f"{path} is damaged", "delete it, and it is made anew from the checkpoint"):
+        params = read_converted(path, shapes)
+    encoder = read_encoder(folder, sizes["n_vocab"])
+    return encoder, GPT2(params, n_head, stop_ids=(encoder.end_of_text,))
+
+
+def need_tensorflow():
+    """Raises UserError where TensorFlow is not installed."""
+    if importlib.util.find_spec("tensorflow") is None:
+        raise UserError(
+            "OpenAI's checkpoints are read with TensorFlow, once: pip install tensorflow (Python"
+            " 3.10 to 3.13); a Hugging Face folder (config.json, model.safetensors) needs none"
+        )
+
+
+def convert(folder, shapes):
+    """TensorFlow checkpoint -> CONVERTED, one array in memory at a time. Raises UserError."""
+    need_tensorflow()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # no talk of processors and drivers
+    import tensorflow as tf
+
+    shapes = flat(shapes)
+    theirs = {  # blocks.0.mlp.c_fc.w -> model/h0/mlp/c_fc/w
+        name: "model/" + name.replace("blocks.", "h").replace(".", "/") for name in shapes
+    }
+
+    def tensor(name):
+        array, shape = reader.get_tensor(theirs[name]), shapes[name]
+        if name.endswith(".w"):  # [1, n_in, n_out]
+            return check_shape(theirs[name], array, (1, *shape[::-1]))[0].T
+        return check_shape(theirs[name], array, shape)
+
+    remedy = f"delete {CHECKPOINT[1]} and {CHECKPOINT[2]} and fetch them anew"
+    with explained(f"the checkpoint in {folder} is damaged", remedy):
+        try:
+            reader = tf.train.load_checkpoint(str(folder / "model.ckpt"))
+            check_names(theirs.values(), reader.get_variable_to_shape_map())
+            with clear_errors(folder / CONVERTED):
+                write_safetensors(folder / CONVERTED, shapes, tensor, MARK)
+        except (tf.errors.OpError, RuntimeError) as error:
+            raise ValueError(str(error).splitlines()[0]) from None
+
+
+def read_converted(path, shapes):
+    """CONVERTED -> params: views of the mapped file, nothing is copied. Raises ValueError."""
+    tensors, metadata = read_safetensors(path)
+    if not MARK.items() <= metadata.items():
+        raise ValueError(f"its header does not say {MARK}")
+    check_names(flat(shapes), tensors)
+    return fill(shapes, lambda name, shape: widen(check_shape(name, tensors[name], shape)))
+
+
+# --- folders in the layout of Hugging Face -------------------------------------------------------
+
+
+def load_gpt2(folder, config):
+    """Any GPT-2 (gpt2, distilgpt2, our stories) -> (encoder, model). Raises UserError."""
+    with explained(f"{folder / 'config.json'} cannot be used", "fetch the folder anew"):
+        n_head, sizes = read_sizes(config)
+        n_inner = read_count(config, "n_inner", default=4 * sizes["n_embd"])
+        activation = read_activation(config)
+        eps = config.get("layer_norm_epsilon", 1e-5)
+        if not isinstance(eps, float) or not 0 < eps < 1:
+            raise ValueError(f"layer_norm_epsilon = {eps!r}")
+    shapes = gpt2_shapes(**sizes, n_inner=n_inner, tied=config.get("tie_word_embeddings", True))
+    with explained(f"the model in {folder} cannot be used", "fetch the folder anew"):
+        params = read_gpt2(folder, shapes)
+    scale_scores(params, n_head, config)
+    encoder = read_encoder(folder, sizes["n_vocab"])
+    path = folder / "generation_config.json"
+    defaults = read_json(path) if path.is_file() else {}
+    stop_ids = read_stop_ids(defaults, config, encoder, sizes["n_vocab"])
+    model = GPT2(params, n_head, stop_ids, activation, eps)
+    model.defaults = defaults
+    return encoder, model
+
+
+def read_gpt2(folder, shapes):
+    """Arrays named h.0.attn.c_attn.weight, [n_in, n_out] -> params, [n_out, n_in]."""
+    stored = read_checkpoint(folder)
+    tensors = {
+        name.removeprefix("transformer."): array
+        for name, array in stored.items()
+        if not name.endswith((".attn.bias", ".attn.masked_bias"))  # the causal mask
+    }
+    if "lm_head" not in shapes:
+        tensors.pop("lm_head.weight", None)  # tied: it is wte once more
+    check_names(map(their_name, flat(shapes)), tensors)
+
+    def tensor(name, shape):
+        theirs = their_name(name)
+        if name.endswith(".w"):
+            return np.ascontiguousarray(widen(check_shape(theirs, tensors[theirs], shape[::-1])).T)
+        return widen(check_shape(theirs, tensors[theirs], shape))
+
+    return fill(shapes, tensor)
+
+
+def their_name(name):
+    """blocks.0.ln_1.g -> h.0.ln_1.weight"""
+    *path, last = name.replace("blocks.", "h.").split(".")
+    endings = {"b": ["bias"], "w": ["weight"], "g": ["weight"]}
+    return ".".join(path + endings.get(last, [last, "weight"]))
+
+
+def scale_scores(params, n_head, config):
+    """Variants that scale the scores otherwise than by 1/sqrt(d_head): put it into the queries."""
+    n_embd = params["wte"].shape[1]
+    for layer, block in enumerate(params["blocks"]):
+        scale = 1 if config.get("scale_attn_weights", True) else math.sqrt(n_embd / n_head)
+        if config.get("scale_attn_by_inverse_layer_idx", False):
+            scale /= layer + 1
+        if scale != 1:
+            c_attn = block["attn"]["c_attn"]  # [3 * n_embd, n_embd]: queries, keys, values
+            c_attn["b"] = c_attn["b"].copy()  # a mapped file is read-only; w is a copy already
+            c_attn["w"][:n_embd] *= scale
+            c_attn["b"][:n_embd] *= scale
+
+
+def read_activation(config):
+    """activation_function by its name -> function. Raises ValueError for an unknown one."""
+    name = str(config.get("activation_function", "gelu_new"))
+    if name not in ACTIVATIONS:
+        raise ValueError(f"activation_function is {name}, known are {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]
+
+
+def read_stop_ids(defaults, config, encoder, n_vocab):
+    """eos_token_id of generation_config.json, or of config.json: an id, a list of ids, or none."""
+    ids = defaults.get("eos_token_id", config.get("eos_token_id", encoder.end_of_text))
+    ids = ids if isinstance(ids, list) else [ids]
+    return tuple(id for id in ids if type(id) is int and 0 <= id < n_vocab)
+
+
+def read_sizes(config):
+    """config.json or hparams.json -> n_head, {n_vocab, n_ctx, n_embd, n_layer}, or ValueError."""
+    names = {"vocab_size": "n_vocab", "n_positions": "n_ctx"}  # Hugging Face's, where they differ
+    config = config | {ours: config[theirs] for theirs, ours in names.items() if theirs in config}
+    n_head = read_count(config, "n_head")
+    sizes = {key: read_count(config, key) for key in ("n_vocab", "n_ctx", "n_embd", "n_layer")}
+    if sizes["n_embd"] % n_head:
+        raise ValueError(f"n_embd = {sizes['n_embd']} is no multiple of n_head = {n_head}")
+    return n_head, sizes
+
+
+def read_count(config, key, default=None):
+    """A positive int, and no absurd one: layers are made by it before their weights are seen."""
+    value = config.get(key)
+    value = default if value is None else value
+    if type(value) is not int or not 1 <= value <= (1000 if key == "n_layer" else 10**9):
+        raise ValueError(f"{key} = {value!r}")
+    return value
+
+
+ARCHITECTURES = {"gpt2": load_gpt2}  # config.json's model_type -> f(folder, config)
+
+
+# --- for both ------------------------------------------------------------------------------------
+
+
+def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, n_inner, tied=True):
+    """GPT-2's parameters, a tree that has a shape in the place of every array."""
+    norm = {"g": (n_embd,), "b": (n_embd,)}
+
+    def linear(n_in, n_out):
+        return {"w": (n_out, n_in), "b": (n_out,)}
+
+    block = {
+        "ln_1": norm,
+        "attn": {"c_attn": linear(n_embd, 3 * n_embd), "c_proj": linear(n_embd, n_embd)},
+        "ln_2": norm,
+        "mlp": {"c_fc": linear(n_embd, n_inner), "c_proj": linear(n_inner, n_embd)},
+    }
+    shapes = {"wte": (n_vocab, n_embd), "wpe": (n_ctx, n_embd)}
+    shapes |= {"blocks": [block] * n_layer, "ln_f": norm}
+    return shapes if tied else shapes | {"lm_head": (n_vocab, n_embd)}
+
+
+def fill(shapes, tensor, name=""):
+    """The same tree with tensor(name, shape) for every shape; a name is like blocks.0.ln_1.g"""
+    if isinstance(shapes, tuple):
+        return tensor(name, shapes)
+    if isinstance(shapes, list):
+        return [fill(part, tensor, f"{name}.{i}") for i, part in enumerate(shapes)]
+    return {key: fill(part, tensor, f"{name}.{key}".lstrip(".")) for key, part in shapes.items()}
+
+
+def flat(shapes):
+    """The tree as {name: shape}."""
+    names = {}
+    fill(shapes, names.setdefault)
+    return names
+
+
+def read_encoder(folder, n_vocab):
+    """The folder's Encoder. Raises UserError, also when it has more tokens than the model."""
+    with explained(f"the tokenizer in {folder} cannot be used", "fetch its files anew"):
+        encoder = Encoder.from_folder(folder)
+        if encoder.n_vocab > n_vocab:
+            raise ValueError(f"it has {encoder.n_vocab} tokens, the model {n_vocab}")
+        return encoder
+
+
+def read_json(path):
+    """A JSON file that holds an object -> dict. Raises UserError."""
+    with explained(f"{path} is damaged", "fetch it anew"):
+        return parse_object(path.read_bytes())
+
+
+@contextlib.contextmanager
+def explained(what, remedy):
+    """Turn a ValueError or OSError about a file into a UserError that also says what to do."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise UserError(f"{what}: {error}; {remedy}") from None
