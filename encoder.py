@@ -148,7 +148,7 @@ class Encoder:
             rank = heapq.heappop(best)
             left, right = self.merges[rank]
             merged = left + right
-            for i in sorted(places.pop(rank)):
+            for i in places.pop(rank):  # from the left, as they were filed
                 middle, end = i + len(left), i + len(merged)
                 if symbols[i] != left or symbols[middle] != right:
                     continue  # another merge came first and took one of the two
@@ -195,6 +195,6 @@ def _read_merges(path):
     """Lines "left right", best first, below one that tells the format's version."""
     lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
     merges = [tuple(line.split(" ")) for line in lines if not line.startswith("#version")]
-    if wrong := [pair for pair in merges if len(pair) != 2 or "" in pair]:
+    if wrong := [pair for pair in merges if len(pair) != 2]:
         raise ValueError(f"{' '.join(wrong[0])!r} is not a pair of symbols")
     return merges

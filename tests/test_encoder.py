@@ -291,7 +291,7 @@ def test_special_tokens_are_plain_text_unless_asked_for():
     text = "hello<|endoftext|> hello"
     end = TINY.end_of_text
     assert end == TINY.vocab["<|endoftext|>"] == TINY.n_vocab - 1
-    assert end not in TINY.encode(text)
+    assert end not in TINY.encode(text) and end not in TINY.encode("<|endoftext|>")
     hello, space_hello = TINY.encode("hello"), TINY.encode(" hello")
     assert TINY.encode(text, special=True) == [*hello, end, *space_hello]
     assert TINY.encode("<|endoftext|>" * 2, special=True) == [end, end]
@@ -362,6 +362,13 @@ def test_missing_files(tmp_path, present):
         Encoder.from_folder(tmp_path)
 
 
+def test_a_line_of_merges_that_is_no_pair(tmp_path):
+    write(tmp_path, TINY)
+    (tmp_path / "vocab.bpe").write_text("#version: 0.2\nh e\nh e e\n")
+    with pytest.raises(ValueError, match="'h e e' is not a pair of symbols"):
+        Encoder.from_folder(tmp_path)
+
+
 def cut_at(share):
     return lambda text: text[: int(len(text) * share)]
 
@@ -374,7 +381,7 @@ def cut_at(share):
         ("encoder.json", cut_at(0.99)),
         ("encoder.json", lambda text: "[1, 2]"),
         ("encoder.json", lambda text: text.replace(": 7,", ": 8,")),  # an id twice
-        ("encoder.json", lambda text: text.replace(": 7,", ": 7.5,")),
+        ("encoder.json", lambda text: text.replace(": 7,", ': "7",')),
         ("encoder.json", lambda text: text.replace('"hell"', '"hall"')),
         ("encoder.json", lambda text: text.encode("utf-16")),
         ("vocab.bpe", cut_at(0)),
