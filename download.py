@@ -15,7 +15,7 @@ from base64 import b64encode
 from pathlib import Path
 from typing import NamedTuple
 
-CHUNK = 1 << 18  # bytes read and written at a time
+CHUNK = 1 << 16  # bytes read and written at a time; what a break can cost
 DELAYS = 1, 2, 4, 8  # seconds to wait before each new attempt
 
 

@@ -1,0 +1,132 @@
+"""Small random checkpoints, in the layouts of Hugging Face and of OpenAI, for the tests."""
+
+import json
+
+import numpy as np
+
+CONFIG = {
+    "model_type": "gpt2", "vocab_size": 260, "n_positions": 16, "n_ctx": 16, "n_embd": 12,
+    "n_head": 3, "n_layer": 2, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
+    "eos_token_id": 258, "tie_word_embeddings": True,
+}  # fmt: skip
+VARIANTS = {  # name -> what differs from CONFIG
+    "plain": {},
+    "distilled": {"n_layer": 1},
+    "wide": {"n_inner": 20, "n_head": 2, "n_layer": 3},
+    "relu": {"activation_function": "relu", "layer_norm_epsilon": 1e-3},
+    "gelu": {"activation_function": "gelu"},
+    "silu": {"activation_function": "silu"},
+    "untied": {"tie_word_embeddings": False},
+    "unscaled": {"scale_attn_weights": False},
+    "by_layer": {"scale_attn_by_inverse_layer_idx": True, "n_layer": 3},
+    "unscaled_by_layer": {
+        "scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True, "n_layer": 3,
+    },
+}  # fmt: skip
+IDS = [5, 0, 255, 258, 97, 97, 11]
+
+
+def random_arrays(config, seed=0):
+    """{name: array} as Hugging Face stores them: matrices [n_in, n_out]. Seeded."""
+    rng, d = np.random.default_rng(seed), config["n_embd"]
+    n_inner = config.get("n_inner") or 4 * d
+    shapes = {"wte.weight": (config["vocab_size"], d), "wpe.weight": (config["n_positions"], d)}
+    for i in range(config["n_layer"]):
+        shapes |= {
+            f"h.{i}.ln_1.weight": (d,), f"h.{i}.ln_1.bias": (d,),
+            f"h.{i}.attn.c_attn.weight": (d, 3 * d), f"h.{i}.attn.c_attn.bias": (3 * d,),
+            f"h.{i}.attn.c_proj.weight": (d, d), f"h.{i}.attn.c_proj.bias": (d,),
+            f"h.{i}.ln_2.weight": (d,), f"h.{i}.ln_2.bias": (d,),
+            f"h.{i}.mlp.c_fc.weight": (d, n_inner), f"h.{i}.mlp.c_fc.bias": (n_inner,),
+            f"h.{i}.mlp.c_proj.weight": (n_inner, d), f"h.{i}.mlp.c_proj.bias": (d,),
+        }  # fmt: skip
+    shapes |= {"ln_f.weight": (d,), "ln_f.bias": (d,)}
+    if not config.get("tie_word_embeddings", True):
+        shapes["lm_head.weight"] = (config["vocab_size"], d)
+    return {name: rng.normal(0, 0.8, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def openai_arrays(arrays):
+    """The same with OpenAI's names and shapes: model/h0/mlp/c_fc/w [1, n_in, n_out]."""
+    found = {}
+    for name, array in arrays.items():
+        name = name.replace("h.", "h", 1) if name.startswith("h.") else name
+        path = name.replace(".", "/")
+        if name in ("wte.weight", "wpe.weight"):
+            path = path.removesuffix("/weight")
+        elif array.ndim == 2:
+            path, array = path.removesuffix("weight") + "w", array[None]
+        else:
+            path = path.replace("/weight", "/g").replace("/bias", "/b")
+        found[f"model/{path}"] = array
+    return found
+
+
+def write_tokenizer(folder, names=("vocab.json", "merges.txt")):
+    """A byte-level BPE of 259 tokens: the bytes, two merges, <|endoftext|>."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in printable]
+    symbols = [chr(b) for b in printable] + [chr(256 + n) for n in range(len(others))]
+    symbols += ["th", "the", "<|endoftext|>"]
+    vocab = {symbol: id for id, symbol in enumerate(symbols)}
+    (folder / names[0]).write_text(json.dumps(vocab), encoding="utf-8")
+    (folder / names[1]).write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
+
+
+def write_folder(folder, config=CONFIG, arrays=None, **files):
+    """A folder in Hugging Face layout; files: {stem of a JSON file: object}."""
+    from safetensors.numpy import save_file  # not ours: what it writes, we must be able to read
+
+    folder.mkdir(exist_ok=True, parents=True)
+    write_tokenizer(folder)
+    arrays = random_arrays(config) if arrays is None else arrays
+    save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
+    for stem, value in {"config": config, **files}.items():
+        (folder / f"{stem}.json").write_text(json.dumps(value))
+    return folder
+
+
+def write_openai(folder, config=CONFIG, arrays=None):
+    """A folder in OpenAI's layout, by TensorFlow."""
+    import tensorflow as tf
+
+    folder.mkdir(exist_ok=True, parents=True)
+    write_tokenizer(folder, ("encoder.json", "vocab.bpe"))
+    arrays = openai_arrays(random_arrays(config)) if arrays is None else arrays
+    names = list(arrays)
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / "model.ckpt"),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[tf.constant(arrays[name]) for name in names],
+    )
+    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt"\n')
+    hparams = {"n_vocab": config["vocab_size"]}
+    hparams |= {key: config[key] for key in ("n_ctx", "n_embd", "n_head", "n_layer")}
+    (folder / "hparams.json").write_text(json.dumps(hparams))
+    return folder
+
+
+def make_reference_logits():
+    """Write gpt2_variants.json: what transformers computes. Recipe: python -m tests.checkpoints"""
+    import tempfile
+    from pathlib import Path
+
+    import torch
+    import transformers
+
+    found = {}
+    for name, change in VARIANTS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            write_folder(Path(folder), CONFIG | change)
+            model = transformers.GPT2LMHeadModel.from_pretrained(folder, dtype=torch.float32)
+            with torch.no_grad():
+                logits = model.eval()(torch.tensor([IDS])).logits[0, :, :12]
+        found[name] = [[round(x, 5) for x in row] for row in logits.double().tolist()]
+    path = Path(__file__).parent / "gpt2_variants.json"
+    rows = ",\n".join(f'"{name}": {json.dumps(logits)}' for name, logits in found.items())
+    path.write_text("{\n" + rows + "\n}\n")
+
+
+if __name__ == "__main__":
+    make_reference_logits()

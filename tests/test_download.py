@@ -1,0 +1,381 @@
+"""The download: it resumes, verifies, and leaves either a whole file or one that can be resumed."""
+
+import builtins
+import errno
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import requests
+
+from download import CHUNK, DELAYS, NotFound, UserError, download, locked
+from tests.server import Server, answer, claim, cut, drop, garbage, headers, stall
+
+BODY = bytes(range(256)) * 4000  # 1,024,000 bytes: 15 chunks and a half
+ROOT = Path(__file__).parents[1]
+
+
+class Waits(list):
+    """Takes the place of time.sleep and notes what it was asked for."""
+
+    def __call__(self, seconds):
+        self.append(seconds)
+
+
+@pytest.fixture
+def waits():
+    return Waits()
+
+
+@pytest.fixture
+def server():
+    with Server({"/file": BODY}) as server:
+        yield server
+
+
+def parts(folder):
+    return list(folder.glob("*.part"))
+
+
+def check_whole(path, body=BODY):
+    assert path.read_bytes() == body
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_file_is_fetched_once(server, tmp_path, waits):
+    for _ in range(2):
+        download(f"{server.url}/file", tmp_path / "file", len(BODY), wait=waits)
+    check_whole(tmp_path / "file")
+    assert [method for method, *_ in server.requests] == ["HEAD", "GET"]
+    assert waits == []
+
+
+def test_a_broken_transfer_goes_on_where_it_stopped(server, tmp_path, waits):
+    server.faults["/file"] = [cut(4 * CHUNK), drop, cut(CHUNK - 1), cut(5 * CHUNK)]
+    download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+    assert waits == [1, 2, 4, 8]
+    asked = [f"bytes={n * CHUNK}-" for n in (4, 4, 4, 9)]
+    assert server.ranges_asked("/file") == [None, *asked]
+
+
+def test_a_server_without_ranges_is_asked_for_all_of_it(tmp_path, waits):
+    with Server({"/file": BODY}, ranges=False) as server:
+        server.faults["/file"] = [cut(4 * CHUNK)]
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+
+
+def test_attempts_end_and_the_next_start_resumes(server, tmp_path, waits):
+    server.faults["/file"] = [cut(CHUNK)] + [answer(503)] * len(DELAYS)
+    with pytest.raises(UserError, match="503.*goes on where it stopped") as error:
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    assert "\n" not in str(error.value)
+    assert waits == list(DELAYS)
+    [part] = parts(tmp_path)
+    assert part.read_bytes() == BODY[:CHUNK]
+    download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+    assert server.ranges_asked("/file")[-1] == f"bytes={CHUNK}-"
+
+
+@pytest.mark.parametrize("fault", [answer(500), answer(503), answer(429), drop])
+def test_what_may_pass_is_tried_again(server, tmp_path, waits, fault):
+    server.head_faults["/file"] = [fault]
+    server.faults["/file"] = [fault]
+    download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+    assert waits == [1, 2]
+
+
+def test_404_is_final(server, tmp_path, waits):
+    with pytest.raises(NotFound, match="404"):
+        download(f"{server.url}/other", tmp_path / "other", wait=waits)
+    assert waits == [] and os.listdir(tmp_path) == []
+
+
+def test_403_is_final(server, tmp_path, waits):
+    server.head_faults["/file"] = [answer(403)]
+    with pytest.raises(UserError, match="403"):
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    assert waits == []
+
+
+def test_wrong_bytes_are_thrown_away(server, tmp_path, waits):
+    server.faults["/file"] = [garbage]
+    with pytest.raises(UserError, match="damaged.*MD5"):
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    assert os.listdir(tmp_path) == []
+    download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+
+
+def test_a_bad_beginning_is_fetched_anew(server, tmp_path, waits):
+    def wrong_beginning(handler, body):
+        wrong = b"wrong" + body[5:]
+        etag = f'"{hashlib.sha1(body).hexdigest()}"'
+        handler.serve(wrong, limit=4 * CHUNK, headers={"ETag": etag})
+
+    server.faults["/file"] = [wrong_beginning]
+    download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+    assert server.ranges_asked("/file") == [None, f"bytes={4 * CHUNK}-", None]
+
+
+def test_the_sha256_that_the_caller_knows_counts(tmp_path, waits):
+    with Server({"/file": BODY}, checksum=False) as server:
+        server.faults["/file"] = [garbage]
+        with pytest.raises(UserError, match="SHA-256"):
+            download(f"{server.url}/file", tmp_path / "file", None, "0" * 64, wait=waits)
+        right = hashlib.sha256(BODY).hexdigest()
+        download(f"{server.url}/file", tmp_path / "file", None, right, wait=waits)
+    check_whole(tmp_path / "file")
+
+
+def test_the_sha256_that_a_hub_tells_counts(tmp_path, waits):
+    with Server({"/file": BODY}, checksum=False, etag=False) as server:
+        server.head_faults["/file"] = [headers(X_Linked_ETag=f'"{"0" * 64}"')]
+        with pytest.raises(UserError, match="SHA-256"):
+            download(f"{server.url}/file", tmp_path / "file", wait=waits)
+        right = hashlib.sha256(BODY).hexdigest()
+        server.head_faults["/file"] = [headers(X_Linked_ETag=f'"{right}"')]
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+
+
+def test_a_server_that_tells_nothing_is_believed(tmp_path, waits):
+    with Server({"/file": BODY}, ranges=False, checksum=False, etag=False) as server:
+        server.head_faults["/file"] = [lambda handler, body: handler.start(200, None)]
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+
+
+def test_another_size_than_the_known_one_is_refused_before_it_is_fetched(server, tmp_path, waits):
+    with pytest.raises(UserError, match="1024000 bytes where 7 are right"):
+        download(f"{server.url}/file", tmp_path / "file", 7, wait=waits)
+    assert server.ranges_asked("/file") == [] and os.listdir(tmp_path) == []
+
+
+def test_a_length_that_is_too_great_is_no_whole_file(server, tmp_path, waits):
+    server.head_faults["/file"] = [claim(2_000_000)] * 9
+    with pytest.raises(UserError, match="416|broken off after 1024000 of 2000000"):
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    assert not (tmp_path / "file").exists()
+    server.head_faults.clear()  # the server tells the truth again
+    download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+
+
+def test_a_length_that_is_too_small_is_no_whole_file(server, tmp_path, waits):
+    server.head_faults["/file"] = [claim(500_000)] * 9
+    with pytest.raises(UserError, match="more than the 500000 bytes"):
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_endless_reply_does_not_fill_the_disk(server, tmp_path, waits):
+    def endless(handler, body):
+        handler.start(200, None)
+        with pytest.raises(OSError):
+            while True:
+                handler.wfile.write(bytes(1 << 20))
+
+    server.faults["/file"] = [endless]
+    download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+def test_two_versions_are_never_joined(tmp_path, waits, checksum):
+    new = bytes(reversed(BODY))  # as long as the old one
+    with Server({"/file": BODY}, checksum=checksum) as server:
+
+        def cut_and_change(handler, body):
+            handler.serve(body, limit=4 * CHUNK)
+            server.files["/file"] = new
+
+        server.faults["/file"] = [cut_and_change]
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file", new)
+
+
+def test_a_change_between_question_and_answer_is_seen(tmp_path, waits):
+    with Server({"/file": BODY}, checksum=False) as server:
+        server.faults["/file"] = [headers(ETag='"another"')]
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+    assert waits == [1]
+
+
+def test_another_range_than_the_asked_one_is_not_appended(server, tmp_path, waits):
+    def wrong_range(handler, body):
+        handler.start(206, 100, {"Content-Range": f"bytes 7-106/{len(body)}"})
+        handler.wfile.write(body[7:107])
+
+    server.faults["/file"] = [cut(4 * CHUNK), wrong_range]
+    download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+    assert waits == [1, 2]
+
+
+def test_a_part_file_that_is_too_long_starts_over(server, tmp_path, waits):
+    server.faults["/file"] = [cut(4 * CHUNK)] + [drop] * 4
+    with pytest.raises(UserError):
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    [part] = parts(tmp_path)
+    part.write_bytes(BODY + b"more")
+    download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+
+
+def test_a_whole_part_file_is_verified_without_another_transfer(server, tmp_path, waits):
+    server.faults["/file"] = [cut(4 * CHUNK)] + [drop] * 4
+    with pytest.raises(UserError):
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    [part] = parts(tmp_path)
+    part.write_bytes(BODY)  # as if the process had died between the last byte and the renaming
+    n_asked = len(server.ranges_asked("/file"))
+    download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+    assert len(server.ranges_asked("/file")) == n_asked
+
+
+def test_an_empty_file_is_a_file(tmp_path, waits):
+    with Server({"/empty": b""}) as server:
+        download(f"{server.url}/empty", tmp_path / "empty", wait=waits)
+    check_whole(tmp_path / "empty", b"")
+
+
+def test_no_network_is_said_plainly(tmp_path, waits):
+    with Server({}) as server:
+        gone = server.url
+    with pytest.raises(UserError, match="no connection; check the network"):
+        download(f"{gone}/file", tmp_path / "file", wait=waits)
+    assert waits == list(DELAYS)
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1/file", "http://[/file", "http://"])
+def test_what_is_no_address_is_said_plainly(tmp_path, waits, url):
+    with pytest.raises(UserError, match="no address"):
+        download(url, tmp_path / "file", wait=waits)
+    assert waits == []
+
+
+class FullDisk:
+    """A file that takes `room` bytes more."""
+
+    def __init__(self, file, room):
+        self.file, self.room = file, room
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+    def write(self, data):
+        written = self.file.write(data[: self.room])
+        self.room -= written
+        if written < len(data):
+            self.file.flush()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return written
+
+
+def test_a_full_disk_is_said_plainly_and_resumed(server, tmp_path, waits, monkeypatch):
+    def full(path, mode="r", *args, **kwargs):
+        file = open(path, mode, *args, **kwargs)
+        return FullDisk(file, 400_000) if str(path).endswith(".part") and "r" not in mode else file
+
+    with monkeypatch.context() as patch:
+        patch.setattr("download.open", full, raising=False)
+        with pytest.raises(UserError, match="No space left on device.*make room"):
+            download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    assert waits == []  # waiting makes no room
+    [part] = parts(tmp_path)
+    assert part.read_bytes() == BODY[:400_000]
+    download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
+    assert server.ranges_asked("/file")[-1] == "bytes=400000-"
+
+
+def test_no_permission_is_said_plainly(server, tmp_path, waits, monkeypatch):
+    def refuse(path, mode="r", *args, **kwargs):
+        if str(path).startswith(str(tmp_path)):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return builtins.open(path, mode, *args, **kwargs)
+
+    monkeypatch.setattr("download.open", refuse, raising=False)
+    with pytest.raises(UserError, match="Permission denied.*--models-dir"):
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    with pytest.raises(UserError, match="Permission denied.*--models-dir"), locked(tmp_path):
+        pass
+
+
+def test_a_folder_that_cannot_be_made_is_said_plainly(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(UserError, match="cannot write .*file"), locked(tmp_path / "file" / "sub"):
+        pass
+
+
+def test_an_error_inside_the_lock_is_left_alone(tmp_path):
+    with pytest.raises(FileNotFoundError), locked(tmp_path):
+        raise FileNotFoundError("of another kind")
+
+
+START = """
+import sys
+from pathlib import Path
+from download import download, locked
+url, path = sys.argv[1], Path(sys.argv[2])
+with locked(path.parent):
+    download(url, path)
+"""
+
+
+def start(*arguments):
+    return subprocess.Popen([sys.executable, "-c", START, *map(str, arguments)], cwd=ROOT)
+
+
+def test_a_killed_download_is_resumed_by_the_next_process(server, tmp_path):
+    path = tmp_path / "folder" / "file"
+    server.faults["/file"] = [stall(7 * CHUNK)]
+    process = start(f"{server.url}/file", path)
+    while not (found := list(path.parent.glob("*.part"))) or found[0].stat().st_size < 7 * CHUNK:
+        assert process.poll() is None
+    process.kill()
+    process.wait()
+    assert not path.exists()
+    assert start(f"{server.url}/file", path).wait(60) == 0  # the dead process's lock holds nobody
+    assert path.read_bytes() == BODY
+    first, second = server.ranges_asked("/file")
+    assert first is None and second == f"bytes={7 * CHUNK}-"
+
+
+def test_two_processes_at_once_make_one_good_file(server, tmp_path):
+    path = tmp_path / "folder" / "file"
+    processes = [start(f"{server.url}/file", path) for _ in range(3)]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert path.read_bytes() == BODY
+    assert server.ranges_asked("/file") == [None]
+    assert sorted(os.listdir(path.parent)) == [".lock", "file"]
+
+
+def test_importing_it_imports_no_network_library():
+    check = "import sys, download; assert not {'requests', 'tqdm'} & set(sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], cwd=ROOT).returncode == 0
+
+
+def test_requests_errors_are_no_disk_errors(server, tmp_path, waits, monkeypatch):
+    def fail(*args, **kwargs):
+        raise requests.exceptions.SSLError("certificate")
+
+    monkeypatch.setattr("requests.request", fail)
+    with pytest.raises(UserError, match="no connection"):
+        download(f"{server.url}/file", tmp_path / "file", wait=waits)
