@@ -1,0 +1,156 @@
+"""Beam search: the likeliest whole text, not the likeliest next token.
+
+Greedy decoding can walk past a good sequence that begins with an unlikely token. Beam search keeps
+the `width` best beginnings (beams) at once: at each step every beam is continued by every token,
+and of these width x n_vocab candidates the best go on. A beam that ends is set aside, and all that
+ended compete by their score, log P(tokens) / n_tokens ** length_penalty. Lowerre 1976, "The HARPY
+Speech Recognition System"; the rules where one may differ are those of transformers 5.
+"""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Hypothesis(NamedTuple):
+    """A sequence that ended: at a stop id, or as long as allowed."""
+
+    ids: list  # the new ones, the stop id included
+    log_probability: float  # their sum, as the filters left them
+    score: float
+
+
+class Candidate(NamedTuple):
+    """A beam and one more token, and what became of it: kept, finished, or dropped."""
+
+    parent: int  # its beam's place among those that the step before kept
+    ids: tuple  # the new ones
+    log_probability: float
+    fate: str
+
+
+def beam_search(model, prompt, n, width=4, length_penalty=1.0, early_stopping=False, n_return=1,
+                filters=(), trace=None):  # fmt: skip
+    """Up to n new ids -> a list of the n_return best Hypothesis, best first; fewer if fewer exist.
+
+    prompt: a list of ids, for an encoder-decoder those of its decoder. filters change the
+    log-probabilities, which are not normalised again. length_penalty: 0 compares sums, 1 means,
+    more favours long sequences. early_stopping: True ends with `width` finished sequences; False
+    once the best beam, scored at its present length, beats none of them; "never" scores it as if it
+    were certain to reach n, and waits for that. trace: a list that gets each step's Candidates.
+    ValueError for settings that make no sense, or where the filters leave no sequence.
+    """
+    check(model, prompt, n, width, early_stopping, n_return)
+    n = min(n, model.n_ctx - len(prompt))
+    n_candidates = max(2, 1 + len(model.stop_ids)) * width  # `width` go on, however many stop
+    beams, finished = [Candidate(0, (), 0.0, "kept")], []
+    cache, new = model.new_cache(1), [prompt]  # [1, n_prompt], later [n_beams, 1]
+    for length in range(1, n + 1):
+        logits = model(np.array(new), cache, last=1)[:, -1]  # [n_beams, n_vocab]
+        totals = summed_log_probs(logits, beams, prompt, filters)
+        ends = model.stop_ids if length < n else range(model.n_vocab)
+        step = judge(totals, beams, n_candidates, width, ends)
+        if trace is not None:
+            trace.append(step)
+        beams = [c for c in step if c.fate == "kept"]
+        finished += [hypothesis(c, length_penalty) for c in step if c.fate == "finished"]
+        finished = sorted(finished, key=lambda h: -h.score)[:width]  # of equals, the earlier ones
+        full = len(finished) == width
+        if not beams or full and early_stopping is True:
+            break
+        reach = n if early_stopping == "never" and length_penalty > 0 else length
+        if full and score(beams[0].log_probability, reach, length_penalty) <= finished[-1].score:
+            break
+        cache.select([c.parent for c in beams])
+        new = [c.ids[-1:] for c in beams]
+    if not finished:
+        raise ValueError("no sequence is left: all tokens are removed, or logits are not numbers")
+    return finished[:n_return]
+
+
+def check(model, prompt, n, width, early_stopping, n_return):
+    if min(n, width, n_return) < 1:
+        raise ValueError("n, width and n_return must be at least 1")
+    if n_return > width:
+        raise ValueError(f"{width} beams cannot return {n_return} sequences: raise width")
+    if early_stopping not in (True, False, "never"):
+        raise ValueError(f'early_stopping is True, False or "never", not {early_stopping!r}')
+    if not 1 <= len(prompt) < model.n_ctx:
+        raise ValueError(f"a prompt of {len(prompt)} tokens: 1 to {model.n_ctx - 1} are possible")
+
+
+def log_softmax(x):  # [..., n] -> [..., n]
+    x = x - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def summed_log_probs(logits, beams, prompt, filters):  # [n_beams, n_vocab] -> the same
+    """log P of each beam continued by each token."""
+    totals = log_softmax(logits)
+    for row, beam in enumerate(beams):
+        ids = [*prompt, *beam.ids]
+        for f in filters:
+            totals[row] = f(totals[row], ids)
+        totals[row] += beam.log_probability
+    return totals
+
+
+def judge(totals, beams, n_candidates, width, ends):
+    """[n_beams, n_vocab] -> the n_candidates best, best first, each with its fate: one that ends
+    must be among the first `width` to finish, of the others the first `width` are kept."""
+    step, n_kept = [], 0
+    for rank, place in enumerate(largest(totals.ravel(), n_candidates).tolist()):
+        row, token = divmod(place, totals.shape[1])
+        if token in ends:
+            fate = "finished" if rank < width else "dropped"
+        else:
+            fate = "kept" if n_kept < width else "dropped"
+            n_kept += fate == "kept"
+        ids = (*beams[row].ids, token)
+        step.append(Candidate(row, ids, float(totals[row, token]), fate))
+    return step
+
+
+def largest(x, k):  # [n] -> the places of the k largest, largest first, of equals the first
+    places = np.flatnonzero(x > -np.inf)  # what a filter removed is no candidate
+    if len(places) > k:  # a partition, as to sort all takes 10 times as long
+        places = places[x[places] >= np.partition(x[places], -k)[-k]]
+    return places[np.argsort(-x[places], kind="stable")][:k]
+
+
+def score(log_probability, length, length_penalty):
+    """By the plain length, as transformers do it; Wu et al. 2016: ((5 + length) / 6) ** penalty."""
+    return log_probability / length**length_penalty
+
+
+def hypothesis(candidate, length_penalty):
+    ids, log_probability = list(candidate.ids), candidate.log_probability
+    return Hypothesis(ids, log_probability, score(log_probability, len(ids), length_penalty))
+
+
+def format_tree(trace, decode):
+    """A trace as the lines of a tree. A line is a run of tokens without a fork, and the log P up to
+    its end; not finished is dropped. At a fork the shorter branches come first, behind a bar, and
+    the longest goes on below."""
+    seen = {c.ids: c for step in trace for c in step if c.fate != "dropped"}
+    children, depth = defaultdict(list), {}
+    for ids in seen:
+        children[ids[:-1]].append(ids)
+    for ids in reversed(seen):  # the last step first: the children are known before their parent
+        depth[ids] = max((depth[child] for child in children[ids]), default=len(ids))
+    lines, stack = [], [((), 0)]
+    while stack:
+        ids, n_bars = stack.pop()
+        start = max(0, len(ids) - 1)
+        while len(children[ids]) == 1:
+            ids = children[ids][0]
+        if ids:
+            end = " finished" if seen[ids].fate == "finished" else ""
+            text = repr(decode(list(ids[start:])))
+            lines.append("| " * n_bars + f"{text} {seen[ids].log_probability:.2f}{end}")
+        *branches, longest = sorted(children[ids], key=depth.get) or [None]
+        if longest:
+            stack.append((longest, n_bars))
+        stack += [(branch, n_bars + 1) for branch in reversed(branches)]
+    return "\n".join(lines)
