@@ -57,3 +57,11 @@ def generate(model, prompt, n, sampler=greedy, seed=0, loop=cached):
 
     for _, token in loop(model, [prompt], [sampler], [np.random.default_rng(seed)], done):
         yield token
+
+
+if __name__ == "__main__":
+    import sys
+
+    import cli  # the command line, and with it whatever reads files: the loops need NumPy alone
+
+    sys.exit(cli.main())

@@ -126,6 +126,25 @@ def forced_id(token, length):
     return force
 
 
+USUAL_ORDER = {
+    "repetition_penalty": repetition_penalty,
+    "no_repeat_ngram": no_repeat_ngram,
+    "temperature": temperature,
+    "top_k": top_k,
+    "top_p": top_p,
+    "min_p": min_p,
+}
+
+
+def usual(first=(), last=(), **settings):
+    """The sampler that settings by these names ask for, in the usual order; None or 0 leaves a
+    filter out, and temperature=0 is greedy. Filters `first` and `last` go around them: what must
+    hold, such as a minimum length, comes first, lest top-k keep nothing but what it removes."""
+    chain = [make(settings[name]) for name, make in USUAL_ORDER.items() if settings.get(name)]
+    pick = one_hot if settings.get("temperature") == 0 else softmax
+    return Sampler(*first, *chain, *last, pick=pick)
+
+
 def _keep(logits, kept):  # [n_vocab], [n_vocab] bools -> [n_vocab]
     return np.where(kept, logits, np.float32(-np.inf))
 

@@ -1,0 +1,250 @@
+"""Ways to look at generation: score a text, explain each step, compare the methods.
+
+Everything is measured or computed from the model as it runs; nothing here generates by itself.
+"""
+
+import os
+import sys
+import time
+
+import numpy as np
+
+import generate
+import speculative
+import utils
+from gpt2 import GPT2, softmax
+from samplers import greedy
+from session import METHODS
+
+# --- score: log P(x_i | x_<i) ----------------------------------------------------------------------
+
+
+def log_softmax(logits):  # [..., n] -> [..., n]
+    logits = logits - logits.max(-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def log_probabilities(model, ids, chunk=128):
+    """log P(ids[i] | ids[:i]) in nats for i = 1, 2, ... -> [len(ids) - 1] float32.
+
+    One pass (teacher forcing), `chunk` positions at a time so that the logits stay small. Past the
+    context the window moves on by half its size: each token sees at least n_ctx / 2 before it.
+    """
+    scores = []
+    while len(scores) + 1 < len(ids):
+        known = len(scores) + 1
+        begin = max(0, known - model.n_ctx // 2) if known > model.n_ctx else 0
+        end = min(begin + model.n_ctx, len(ids) - 1)  # ids[begin:end] go in, the next come out
+        cache = model.new_cache(1)
+        for i in range(begin, end, chunk):
+            j = min(i + chunk, end)
+            last = j - max(i, known - 1)  # positions whose next token has no score yet
+            logits = model(np.array([ids[i:j]]), cache, last=max(1, last))[0]
+            if last > 0:
+                targets = ids[j - last + 1 : j + 1]
+                scores += log_softmax(logits)[range(last), targets].tolist()
+    return np.array(scores, np.float32)
+
+
+def score(encoder, model, text):
+    """A text under the model, from a fresh start: a dict of ids, logprobs (nats, one a token),
+    total, bits_per_byte and perplexity (per token)."""
+    ids = encoder.encode(text)
+    start = [encoder.end_of_text] if encoder.end_of_text is not None else []
+    logprobs = log_probabilities(model, start + ids)
+    total, n_bytes = float(logprobs.sum(dtype=np.float64)), len(text.encode("utf-8", "replace"))
+    return {
+        "ids": ids[len(ids) - len(logprobs) :],
+        "logprobs": logprobs.tolist(),
+        "total": total,
+        "bits_per_byte": -total / np.log(2) / max(1, n_bytes),
+        "perplexity": float(np.exp(-total / max(1, len(logprobs)))),
+    }
+
+
+def print_score(encoder, result):
+    for token, logprob in zip(result["ids"], result["logprobs"]):
+        print(f"{logprob:9.4f}  {encoder.decode([token])!r}")
+    print(
+        f"{result['total']:9.4f}  log P of {len(result['ids'])} tokens;"
+        f" {result['bits_per_byte']:.4f} bits per byte, perplexity {result['perplexity']:.2f}"
+    )
+
+
+# --- explain: each step as it is taken --------------------------------------------------------------
+
+COLOURS = {"accepted": "32", "rejected": "31;9", "corrected": "33;1"}
+
+
+def colour(text, kind):
+    """In the terminal's colour, or bare when piped or where NO_COLOR is set (no-color.org)."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{COLOURS[kind]}m{text}\x1b[0m"
+
+
+class Onlooker:
+    """A sampler that remembers what it was last asked, and what it answered."""
+
+    def __init__(self, sampler):
+        self.sampler, self.filters = sampler, sampler.filters
+
+    def __call__(self, logits, ids):
+        self.model_probs, self.probs = softmax(logits), self.sampler(logits, ids)
+        return self.probs
+
+
+def entropy(probs):
+    """In bits."""
+    probs = probs[probs > 0]
+    return float(-(probs * np.log2(probs)).sum())
+
+
+def explain(session, row):
+    """Generate one row and print each step: what was chosen, from what, and how sure it was."""
+    if session.options["method"] == "beam":
+        explain_beams(session, row)
+        return
+    onlookers = {}
+
+    def wrap(row, sampler):
+        return onlookers.setdefault("row", Onlooker(sampler))
+
+    def watch(row, drafts, tokens):
+        explain_round(session, drafts, tokens)
+
+    drafting = session.options["method"] in ("speculative", "ngram", "lookup")
+    if not drafting:
+        print("step  token: P by the model > by the sampler, entropy in bits; the model's top five")
+    for _ in session.generate([row], wrap, watch):
+        if not drafting:
+            explain_step(session, len(row.times), onlookers["row"], row)
+
+
+def explain_step(session, step, seen, row):
+    def shares(token):
+        name = repr(session.encoder.decode([token]))
+        return f"{name} {seen.model_probs[token]:.3f} > {seen.probs[token]:.3f}"
+
+    best = np.argsort(-seen.model_probs)[:5]
+    print(f"{step:4}  {shares(row.last)}, {entropy(seen.model_probs):.2f}", end="; ")
+    print("  ".join(shares(int(other)) for other in best), flush=True)
+
+
+def explain_round(session, drafts, tokens):
+    """accepted drafts, (the rejected ones), and the model's own token that follows."""
+    accepted = len(tokens) - 1
+    parts = [colour(repr(session.encoder.decode([t])), "accepted") for t in drafts[:accepted]]
+    if rejected := drafts[accepted:]:
+        parts.append(colour("-" + repr(session.encoder.decode(rejected)), "rejected"))
+    parts.append(colour("+" + repr(session.encoder.decode(tokens[-1:])), "corrected"))
+    print(f"{accepted}/{len(drafts)}", " ".join(parts), flush=True)
+
+
+# --- compare: the same prompt through every method ------------------------------------------------
+
+
+def compare(session, prompt):
+    """One table over the methods that apply, with the session's sampler and one seed."""
+    chosen = session.options["method"]
+    print(f"{'method':<12}{'tokens/s':>9}{'x naive':>8}{'first, s':>9}{'tokens':>7}"
+          f"{'per pass':>9}{'accepted':>9}{'cache, MB':>10}  ids")  # fmt: skip
+    naive = None
+    for method in METHODS:
+        if method == "speculative" and not session.options.get("draft"):
+            continue
+        session.options["method"] = method
+        row = session.row(prompt)
+        for _ in session.generate([row]):
+            pass
+        naive = naive or row
+        print(compare_line(session, row, naive), flush=True)
+    session.options["method"] = chosen
+
+
+def compare_line(session, row, naive):
+    if not row.times:
+        return f"{session.options['method']:<12} no tokens: the context is full"
+    method, speculation = session.options["method"], row.extra.get("speculation")
+    speeds = [len(r.times) / (r.times[-1] - r.started) for r in (row, naive)]
+    held = 0 if method == "naive" else cache_bytes(session, row)
+    per_pass = f"{speculation.tokens_per_call:.2f}" if speculation else "1.00"
+    accepted = f"{speculation.acceptance:.0%}" if speculation else "-"
+    if method == "beam":
+        ids = "the likeliest text found"
+    elif speculation and session.sampled:
+        ids = "sampled: the same distribution"
+    else:
+        ids = "identical to naive" if row.ids == naive.ids else "DIFFERENT from naive"
+    return (f"{method:<12}{speeds[0]:>9.1f}{speeds[0] / speeds[1]:>8.2f}"
+            f"{row.seconds_to_first_token:>9.3f}{len(row.times):>7}{per_pass:>9}{accepted:>9}"
+            f"{held / 1e6:>10.2f}  {ids}")  # fmt: skip
+
+
+def cache_bytes(session, row):
+    """What the model's cache holds at the end, over all beams."""
+    n_rows = session.options["beams"] if session.options["method"] == "beam" else 1
+    cache = session.model_for([row]).new_cache(n_rows)
+    cache.length = len(row.start) + len(row.times)
+    return cache.nbytes
+
+
+# --- replay: what speculation gains at a given acceptance rate ---------------------------------
+
+
+def replay(rates, gamma, n=48, shape=(50257, 128, 768, 12), n_head=12):
+    """Draft a known text, each token right at a given rate, for a random model of GPT-2's size.
+
+    shape: n_vocab, n_ctx, n_embd, n_layer. The drafts cost nothing here; a pass over gamma + 1
+    tokens costs more than one over a single token, by a factor that is measured too.
+    """
+    model, prompt = random_model(shape, n_head), [1, 2, 3]
+    text, step = timed(generate.generate(model, prompt, n))
+    text = prompt + text
+    _, block = timed(run_replay(model, text, 0.0, gamma, speculative.Statistics()))
+    print(f"\na random model of GPT-2 124M's width and depth, gamma {gamma}: a pass over"
+          f" {gamma + 1} tokens costs {block / step:.2f} single steps\n{'accepted':>9}{'':>9}"
+          f"{'per pass':>9}{'':>9}{'speed-up':>9}\n{'asked':>9}{'measured':>9}{'expected':>9}"
+          f"{'measured':>9}{'expected':>9}{'measured':>9}")  # fmt: skip
+    for rate in rates:
+        statistics = speculative.Statistics()
+        ids, seconds = timed(run_replay(model, text, rate, gamma, statistics))
+        expected = statistics.expected_tokens_per_call(gamma)
+        print(f"{rate:>9.2f}{statistics.acceptance:>9.2f}{expected:>9.2f}"
+              f"{statistics.tokens_per_call:>9.2f}{expected * step / block:>9.2f}"
+              f"{step / seconds:>9.2f}", flush=True)  # fmt: skip
+        assert prompt + ids == text, "speculation has changed the text"
+
+
+def run_replay(model, text, rate, gamma, statistics):
+    """The speculative loop over a known text; yields its ids after the first three."""
+    rng = np.random.default_rng(0)
+    drafter = speculative.Replay(model.n_vocab, text, rate, rng)
+
+    def done(row, ids):
+        return len(ids) >= len(text)
+
+    for _, token in speculative.speculative(
+        model, [text[:3]], [greedy], [rng], done, [drafter], gamma, statistics.record
+    ):
+        yield token
+
+
+def timed(tokens):
+    """A generator of ids -> the ids, and seconds a token after the first."""
+    ids, times = [], []
+    for token in tokens:
+        ids.append(token)
+        times.append(time.perf_counter())
+    return ids, (times[-1] - times[0]) / (len(times) - 1)
+
+
+def random_model(shape, n_head):
+    rng, shapes = np.random.default_rng(0), utils.gpt2_shapes(*shape, n_inner=4 * shape[2])
+
+    def tensor(name, shape):
+        if name.endswith(".g"):
+            return np.ones(shape, np.float32)
+        return rng.standard_normal(shape, np.float32) * np.float32(0.02)
+
+    return GPT2(utils.fill(shapes, tensor), n_head)
