@@ -11,6 +11,7 @@ import contextlib
 import importlib.util
 import math
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +129,7 @@ def convert(folder, shapes):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # no talk of processors and drivers
     import tensorflow as tf
 
+    print(f"converting {folder}, this once", file=sys.stderr)
     shapes = flat(shapes)
     theirs = {  # blocks.0.mlp.c_fc.w -> model/h0/mlp/c_fc/w
         name: "model/" + name.replace("blocks.", "h").replace(".", "/") for name in shapes
@@ -146,8 +148,10 @@ def convert(folder, shapes):
             check_names(theirs.values(), reader.get_variable_to_shape_map())
             with clear_errors(folder / CONVERTED):
                 write_safetensors(folder / CONVERTED, shapes, tensor, MARK)
-        except (tf.errors.OpError, RuntimeError) as error:
-            raise ValueError(str(error).splitlines()[0]) from None
+        except UserError:
+            raise
+        except Exception as error:  # what TensorFlow raises is of many kinds
+            raise ValueError(" ".join(str(error).split())) from None
 
 
 def read_converted(path, shapes):
