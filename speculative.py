@@ -62,7 +62,8 @@ def residual(p, q):  # [n_vocab] x 2 -> [n_vocab], not normalised: `draw` does t
 
 
 class DraftModel:
-    """Drafts by a smaller model with the same vocabulary, which samples as the large one does."""
+    """Drafts by a smaller model with the same vocabulary, which samples as the large one does. `rng`
+    must be independent of the loop's: of the same seed, luck in drafting is luck in acceptance."""
 
     def __init__(self, model, sampler, rng):
         self.model, self.sampler, self.rng = model, sampler, rng
@@ -124,8 +125,8 @@ class NGramStore:
     def learn(self, ids, drafts, logits):
         for i, row in enumerate(logits):
             context = (ids[-self.n :] + drafts[:i])[-self.n :]
-            for token in np.argpartition(row, -self.filler_top_k)[-self.filler_top_k :]:
-                self.count(context, int(token))
+            for token in best(row, self.filler_top_k):
+                self.count(context, token)
 
 
 class PromptLookup:
@@ -168,6 +169,12 @@ class Replay:
 
     def learn(self, ids, drafts, logits):
         pass
+
+
+def best(logits, k):
+    """The ids of the k largest logits [n_vocab], the best first: of equal counts the first drafts."""
+    top = np.argpartition(-logits, min(k, len(logits)) - 1)[:k]
+    return top[np.argsort(-logits[top])].tolist()
 
 
 def certain(drafts, n_vocab):

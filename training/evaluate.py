@@ -1,0 +1,40 @@
+"""Bits per byte of a model on text that it was not trained on, by tokenwise itself.
+
+    python training/evaluate.py models/stories held_out.txt
+
+Each document is read in a fresh context behind the separator. The loss of the separator that ends
+it counts, its bytes do not.
+"""
+
+import argparse
+import math
+import sys
+from pathlib import Path
+
+from corpus import read_documents
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import show  # noqa: E402 (the project's own rooms are one folder up)
+import utils  # noqa: E402
+
+
+def bits_per_byte(encoder, model, documents):
+    """Documents -> (bits per byte, nats per token, tokens, bytes)."""
+    nats = n_tokens = n_bytes = 0
+    end = [encoder.end_of_text]
+    for document in documents:
+        logprobs = show.log_probabilities(model, end + encoder.encode(document) + end)
+        nats -= float(logprobs.sum(dtype="float64"))
+        n_tokens += len(logprobs)
+        n_bytes += len(document.encode("utf-8"))
+    return nats / math.log(2) / n_bytes, nats / n_tokens, n_tokens, n_bytes
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", help="name or folder")
+    parser.add_argument("files", nargs="+", type=Path, help="text files")
+    args = parser.parse_args()
+    bits, nats, n_tokens, n_bytes = bits_per_byte(*utils.load(args.model), read_documents(args.files))
+    print(f"{bits:.4f} bits per byte, {nats:.4f} nats per token ({n_tokens:,} tokens, {n_bytes:,} bytes)")
