@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 
+import beam
 import generate
 import speculative
 import utils
@@ -17,11 +18,6 @@ from samplers import greedy
 from session import METHODS
 
 # --- score: log P(x_i | x_<i) ----------------------------------------------------------------------
-
-
-def log_softmax(logits):  # [..., n] -> [..., n]
-    logits = logits - logits.max(-1, keepdims=True)
-    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
 def log_probabilities(model, ids, chunk=128):
@@ -42,7 +38,7 @@ def log_probabilities(model, ids, chunk=128):
             logits = model(np.array([ids[i:j]]), cache, last=max(1, last))[0]
             if last > 0:
                 targets = ids[j - last + 1 : j + 1]
-                scores += log_softmax(logits)[range(last), targets].tolist()
+                scores += beam.log_softmax(logits)[range(last), targets].tolist()
     return np.array(scores, np.float32)
 
 
@@ -103,7 +99,9 @@ def entropy(probs):
 def explain(session, row):
     """Generate one row and print each step: what was chosen, from what, and how sure it was."""
     if session.options["method"] == "beam":
-        explain_beams(session, row)
+        trace = []
+        session.search(row, trace)
+        print(beam.format_tree(trace, session.encoder.decode))
         return
     onlookers = {}
 
