@@ -74,7 +74,7 @@ def attempt(url, path, size, sha256):
     size, sha256 = size or remote.size, sha256 or remote.sha256
     version = hashlib.sha256(f"{remote.etag} {remote.modified}".encode()).hexdigest()[:8]
     part = path.with_name(f"{path.name}.{version}.part")
-    for old in path.parent.glob(f"{path.name}.*.part"):
+    for old in path.parent.glob(f"{path.name}.????????.part"):
         if old != part:
             old.unlink()
     resumed = True

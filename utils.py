@@ -49,7 +49,14 @@ def load(name_or_folder, models_dir=None):
     models_dir defaults to the environment's TOKENWISE_MODELS, or models/ beside this file.
     -> (Encoder, model). Raises UserError: one line that says what to do.
     """
-    folder = find(str(name_or_folder), models_dir)
+    try:
+        return load_folder(find(str(name_or_folder), models_dir))
+    except OSError as error:  # no permission to look, a name that is too long
+        raise UserError(f"cannot load {name_or_folder}: {error.strerror or error}") from None
+
+
+def load_folder(folder):
+    """A folder's files tell what it is -> (encoder, model). Raises UserError."""
     if (folder / "hparams.json").is_file():
         return load_openai(folder)
     if not (folder / "config.json").is_file():

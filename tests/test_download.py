@@ -67,6 +67,7 @@ def test_a_server_without_ranges_is_asked_for_all_of_it(tmp_path, waits):
         server.faults["/file"] = [cut(4 * CHUNK)]
         download(f"{server.url}/file", tmp_path / "file", wait=waits)
     check_whole(tmp_path / "file")
+    assert waits == [1]
 
 
 def test_attempts_end_and_the_next_start_resumes(server, tmp_path, waits):

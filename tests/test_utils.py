@@ -244,6 +244,8 @@ def test_a_name_or_a_path_finds_a_model(tmp_path, monkeypatch):
 def test_what_is_not_there_is_refused_with_what_is(tmp_path):
     write_folder(tmp_path / "little")
     check_refused("big", "no model 'big': use .*little, .*124M, .*1558M, or a folder", tmp_path)
+    check_refused("x" * 5000, "File name too long", tmp_path)
+    check_refused("nul\0", "no model", tmp_path)
     (tmp_path / "empty").mkdir()
     check_refused(tmp_path / "empty", "neither config.json nor hparams.json")
 
@@ -256,6 +258,16 @@ def test_loading_imports_no_heavy_library(tmp_path):
     )
     command = [sys.executable, "-c", check, write_folder(tmp_path)]
     assert subprocess.run(command, cwd=ROOT).returncode == 0
+
+
+def test_a_models_folder_that_cannot_be_written_is_said_plainly(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    (tmp_path / "file").write_text("no folder")
+    with Server({}) as server:
+        monkeypatch.setenv("TOKENWISE_MIRROR", server.url)
+        check_refused("124M", "cannot write .*Not a directory.*--models-dir", tmp_path / "file")
+        check_refused("124M", "hparams.json does not exist .404.", tmp_path)
+    assert os.listdir(tmp_path / "124M") == [".lock"]
 
 
 # --- safetensors
