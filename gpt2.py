@@ -39,7 +39,7 @@ ACTIVATIONS = {  # by the names that config.json uses
     "gelu_pytorch_tanh": gelu,
     "gelu": gelu_erf,
     "relu": lambda x: np.maximum(x, 0),
-    "silu": lambda x: x / (1 + np.exp(-x)),
+    "silu": lambda x: x * (0.5 + 0.5 * np.tanh(0.5 * x)),  # x / (1 + exp(-x)), no overflow
 }
 
 
@@ -143,7 +143,7 @@ class Cache:
 
 
 class GPT2:
-    """`model(ids, cache)` -> logits. See the first lines of this file for the parameters' layout."""
+    """`model(ids, cache)` -> logits. The first lines of this file tell the parameters' layout."""
 
     def __init__(self, params, n_head, stop_ids=(), activation=gelu, eps=1e-5):
         self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)
@@ -157,7 +157,7 @@ class GPT2:
         return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
 
     def select(self, rows):
-        """The model for these rows of a batch: the same (an encoder-decoder has one source a row)"""
+        """The model for these rows of a batch: itself (an encoder-decoder has a source a row)"""
         return self
 
     def __call__(self, ids, cache=None, last=None):
@@ -185,6 +185,8 @@ class GPT2:
         return linear(x, self.params.get("lm_head", self.params["wte"]))
 
     def block(self, x, ln_1, attn, ln_2, mlp, **where):  # [..., n_new, n_embd] -> the same
-        """Two steps along the residual stream: look at other tokens, then think about each alone."""
-        x = x + self_attention(layer_norm(x, **ln_1, eps=self.eps), **attn, n_head=self.n_head, **where)
-        return x + feed_forward(layer_norm(x, **ln_2, eps=self.eps), **mlp, activation=self.activation)
+        """Two steps along the residual stream: look at other tokens, then think each alone."""
+        normed = layer_norm(x, **ln_1, eps=self.eps)
+        x = x + self_attention(normed, **attn, n_head=self.n_head, **where)
+        normed = layer_norm(x, **ln_2, eps=self.eps)
+        return x + feed_forward(normed, **mlp, activation=self.activation)

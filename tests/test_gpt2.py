@@ -1,0 +1,369 @@
+"""gpt2.py: the reference's logits; one answer however the tokens are split, cached, or batched."""
+
+import copy
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generate import cached, generate, left_pad
+from gpt2 import ACTIVATIONS, GPT2, Cache, attention, causal_mask, gelu, layer_norm, softmax
+from samplers import greedy
+from tests.tiny import GPT2_FOLDERS, arrays, close, same_greedy, tiny_gpt2
+from utils import load
+
+FOLDERS = sorted(folder.name for folder in GPT2_FOLDERS.iterdir())
+MODEL = tiny_gpt2()
+few = settings(max_examples=40)
+N_CTX, N_VOCAB = MODEL.n_ctx, MODEL.n_vocab
+FULL = np.random.default_rng(1).integers(N_VOCAB, size=N_CTX)  # [n_ctx]
+LOGITS = MODEL(FULL)  # [n_ctx, n_vocab]
+
+
+# ------------------------------------------------------------------- the reference implementation
+
+
+@pytest.fixture(scope="module", params=FOLDERS)
+def reference(request):
+    """(model, what transformers computed with it)"""
+    _, model = load(GPT2_FOLDERS / request.param)
+    with np.load(GPT2_FOLDERS / request.param / "expected.npz") as expected:
+        return model, dict(expected)
+
+
+def test_there_is_a_fixture_of_every_kind():
+    configs = [json.loads((GPT2_FOLDERS / name / "config.json").read_text()) for name in FOLDERS]
+    switches = (
+        "activation_function", "scale_attn_weights", "scale_attn_by_inverse_layer_idx",
+        "tie_word_embeddings", "n_inner",
+    )  # fmt: skip
+    assert len({tuple(config[name] for name in switches) for config in configs}) == 8
+    assert {c["n_layer"] for c in configs} == {1, 2, 3}
+    assert {c["n_head"] for c in configs} == {1, 2, 4, 8}
+
+
+def test_logits_are_the_reference_s(reference):
+    model, expected = reference
+    close(model(expected["ids"]), expected["logits"])
+
+
+def test_logits_of_a_left_padded_batch_are_the_reference_s(reference):
+    model, expected = reference
+    assert (expected["batch"] < 0).sum() == 3
+    close(model(expected["batch"])[:, -1], expected["batch_logits"])
+
+
+def test_greedy_ids_are_the_reference_s(reference):
+    model, expected = reference
+    prompt = expected["ids"][:3].tolist()
+    ids = list(generate(model, prompt, model.n_ctx))
+    same_greedy(model, prompt, ids, expected["greedy"].tolist())
+
+
+def test_greedy_ids_of_a_batch_are_the_reference_s(reference):
+    model, expected = reference
+    prompts = [[int(id) for id in row if id >= 0] for row in expected["batch"]]
+    found = [[], []]
+    rows = cached(
+        model, prompts, [greedy] * 2, [np.random.default_rng()] * 2,
+        lambda row, ids: len(ids) == len(prompts[row]) + 8,
+    )  # fmt: skip
+    for row, token in rows:
+        found[row].append(token)
+    for prompt, ids, theirs in zip(prompts, found, expected["batch_greedy"].tolist()):
+        same_greedy(model, prompt, ids, theirs)
+
+
+def test_the_end_of_text_stops(reference):
+    model, _ = reference
+    assert model.stop_ids == (model.n_vocab - 1,)
+
+
+# ------------------------------------------------------------------------------ cached == naive
+
+
+def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq], cut before these positions -> logits
+    return np.concatenate([model(part, cache) for part in np.split(ids, cuts, axis=-1)], axis=-2)
+
+
+@st.composite
+def cuts(draw, n=N_CTX):
+    return sorted(draw(st.sets(st.integers(1, n - 1))))
+
+
+@few
+@given(cuts())
+def test_any_split_into_chunks_gives_the_same_logits(cuts):
+    cache = MODEL.new_cache()
+    close(in_chunks(MODEL, FULL, cuts, cache), LOGITS)
+    assert cache.length == N_CTX
+
+
+def test_one_token_at_a_time_up_to_the_context(reference):
+    model, expected = reference
+    cache, n = model.new_cache(), len(expected["ids"])
+    assert n == model.n_ctx
+    close(in_chunks(model, expected["ids"], range(1, n), cache), expected["logits"])
+
+
+@pytest.mark.parametrize("held", [0, 1, N_CTX - 1, N_CTX])
+def test_one_token_past_the_context_is_an_error_with_both_numbers(held):
+    ids = np.zeros(N_CTX + 1, int)
+    cache = MODEL.new_cache()
+    if held:
+        MODEL(ids[:held], cache)
+    with pytest.raises(ValueError, match=rf"\b{N_CTX + 1}\b.*\b{N_CTX}\b"):
+        MODEL(ids[held:], cache)
+    assert cache.length == held  # and it can still be used
+    with pytest.raises(ValueError, match=rf"\b{N_CTX + 1}\b.*\b{N_CTX}\b"):
+        MODEL(ids)
+
+
+@few
+@given(st.integers(0, N_CTX), st.integers(1, N_CTX))
+def test_a_cache_cut_back_goes_on_as_if_nothing_had_been(length, first):
+    length = min(length, first)
+    cache = MODEL.new_cache()
+    MODEL(np.concatenate([FULL[:length], np.flip(FULL)[: first - length]]), cache)
+    cache.cut(length)
+    assert cache.length == length
+    if length < N_CTX:
+        close(MODEL(FULL[length:], cache), LOGITS[length:])
+
+
+def test_cutting_to_the_same_length_forgets_nothing():
+    cache = MODEL.new_cache()
+    MODEL(FULL[:5], cache)
+    cache.cut(5)
+    close(MODEL(FULL[5:], cache), LOGITS[5:])
+
+
+def test_a_cut_into_the_padding_leaves_padding_alone():
+    cache = MODEL.new_cache(2)
+    MODEL(np.array([[-1, -1, -1, 4, 2], [1, 2, 3, 4, 5]]), cache)
+    cache.cut(2)
+    assert cache.pad.tolist() == [2, 0]
+    logits = MODEL(np.array([[7, 3], [6, 9]]), cache)
+    close(logits[0], MODEL([7, 3]))
+    close(logits[1], MODEL([1, 2, 6, 9])[2:])
+
+
+@few
+@given(st.integers(1, N_CTX + 2), st.booleans())
+def test_the_last_positions_alone(last, with_cache):
+    cache = MODEL.new_cache() if with_cache else None
+    close(MODEL(FULL, cache, last=last), LOGITS[-last:])
+
+
+# ----------------------------------------------------------------------------------- batches
+
+
+@few
+@given(st.lists(st.integers(1, N_CTX), min_size=1, max_size=4), st.data())
+def test_left_padding_changes_no_logits(lengths, data):
+    rows = [FULL[:length] for length in lengths]
+    ids = left_pad(rows)  # [n_rows, n_longest]
+    split = data.draw(cuts(ids.shape[1])) if ids.shape[1] > 1 else []
+    cache = MODEL.new_cache(len(rows))
+    for logits in (MODEL(ids), in_chunks(MODEL, ids, split, cache)):
+        assert np.isfinite(logits).all()  # those of padding mean nothing, yet are numbers
+        for row_logits, length in zip(logits, lengths):
+            close(row_logits[-length:], LOGITS[:length])
+    assert cache.pad.tolist() == [ids.shape[1] - length for length in lengths]
+
+
+@pytest.mark.parametrize("shape", [(1,), (2, 3), (2, 1, 3)])
+def test_any_batch_shape_may_stand_before_the_sequence(shape):
+    ids = np.random.default_rng(2).integers(N_VOCAB, size=(*shape, 6))
+    ids[..., 0, :2] = -1  # where the logits mean nothing
+    expected = np.stack([MODEL(row) for row in ids.reshape(-1, 6)]).reshape(*shape, 6, N_VOCAB)
+    close(MODEL(ids)[..., 2:, :], expected[..., 2:, :])
+    cache = MODEL.new_cache(*shape)
+    close(in_chunks(MODEL, ids, [2, 3], cache)[..., 2:, :], expected[..., 2:, :])
+    assert cache.pad.shape == shape
+
+
+PADS = [3, 1, 0, 2]  # slots of padding in each row
+BATCH = np.stack([np.where(np.arange(7) < pad, -1, np.roll(FULL, pad)[:7]) for pad in PADS])
+
+
+@few
+@given(st.lists(st.integers(0, 3), max_size=6), st.lists(st.integers(0, 5), max_size=3))
+def test_selected_rows_go_on_in_their_new_order(rows, again):
+    """Repeated, re-ordered, dropped, twice in a row: as if each had been alone all the time."""
+    cache = MODEL.new_cache(4)
+    MODEL(BATCH, cache)
+    cache.select(rows)
+    again = [i for i in again if i < len(rows)]
+    cache.select(again)
+    kept = [rows[i] for i in again]
+    assert cache.pad.shape == (len(kept),)
+    common = min((PADS[row] for row in kept), default=7)
+    assert cache.length == 7 - common  # slots that are padding in every row are dropped
+    assert cache.pad.tolist() == [PADS[row] - common for row in kept]
+    if kept:
+        new = FULL[: 2 * len(kept)].reshape(-1, 2)
+        for logits, row, tail in zip(MODEL(new, cache), kept, new):
+            close(logits, MODEL([*BATCH[row, PADS[row] :], *tail])[-2:])
+
+
+def test_a_selected_row_has_the_whole_context_to_itself():
+    cache = MODEL.new_cache(2)
+    MODEL(np.array([[-1] * 10 + [1, 2], list(range(10)) + [3, 4]]), cache)
+    cache.select([0])
+    rest = FULL[: N_CTX - 2]
+    close(MODEL(rest[None], cache)[0], MODEL([1, 2, *rest])[2:])
+
+
+def test_copies_of_a_row_do_not_share_memory():
+    cache = MODEL.new_cache(1)
+    MODEL(FULL[None, :3], cache)
+    cache.select([0, 0])
+    logits = MODEL(np.array([[1, 2], [3, 4]]), cache)
+    close(logits[0], MODEL([*FULL[:3], 1, 2])[3:])
+    close(logits[1], MODEL([*FULL[:3], 3, 4])[3:])
+
+
+def test_nbytes_counts_the_keys_and_values_that_are_held():
+    assert MODEL.new_cache(3).nbytes == 0
+    cache = MODEL.new_cache(3)
+    MODEL(np.tile(FULL[:5], (3, 1)), cache)
+    n_layer, n_embd = len(MODEL.params["blocks"]), MODEL.n_embd
+    assert cache.nbytes == 2 * n_layer * 3 * 5 * n_embd * 4
+    cache.select([0])
+    cache.cut(2)
+    assert cache.nbytes == 2 * n_layer * 1 * 2 * n_embd * 4
+    gpt2_124m = Cache(12, (), 12, 1024, 64)
+    gpt2_124m.length = 1024
+    assert gpt2_124m.nbytes == 72 * 2**20
+
+
+def test_gpt2_selects_itself():
+    assert MODEL.select([1, 0]) is MODEL
+
+
+# ------------------------------------------------------------------- causality, types, arguments
+
+
+@few
+@given(st.integers(0, N_CTX - 1), st.integers(0, N_VOCAB - 1))
+def test_a_token_changes_no_earlier_logits(position, token):
+    ids = FULL.copy()
+    ids[position] = token
+    close(MODEL(ids)[:position], LOGITS[:position])
+    if token != FULL[position]:  # and it does change the later ones, to the very last
+        changes = np.abs(MODEL(ids) - LOGITS)[position:].max(axis=-1)
+        assert (changes > 0).all()
+
+
+class Traced(np.ndarray):
+    """An array that notes the type of every array that is computed from it."""
+
+    seen = set()
+
+    def __array_finalize__(self, parent):
+        self.seen.add(self.dtype)
+
+
+def traced(params):
+    if isinstance(params, np.ndarray):
+        return params.view(Traced)
+    if isinstance(params, list):
+        return [traced(part) for part in params]
+    return {key: traced(part) for key, part in params.items()}
+
+
+def types_seen(activation, ids, with_cache=False):
+    model = GPT2(traced(MODEL.params), MODEL.n_head, activation=activation)
+    Traced.seen.clear()
+    logits = model(ids, model.new_cache(*np.shape(ids)[:-1]) if with_cache else None)
+    assert isinstance(logits, Traced)  # the trace went all the way
+    return Traced.seen - {np.dtype(bool)}
+
+
+@pytest.mark.parametrize("ids", [[3], [1, 2, 3], [[-1, 2], [3, 4]]], ids=str)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_every_step_is_float32(activation, ids):
+    for with_cache in (False, True):
+        assert types_seen(ACTIVATIONS[activation], ids, with_cache) == {np.dtype(np.float32)}
+
+
+def test_the_trace_finds_a_float64_inside():
+    def leaks(x):
+        return gelu(x * np.ones(1)).astype(np.float32)
+
+    assert np.dtype(np.float64) in types_seen(leaks, [1, 2, 3])
+
+
+def test_the_cache_is_float32():
+    cache = MODEL.new_cache(2)
+    assert {array.dtype for array in (*cache.keys, *cache.values)} == {np.dtype(np.float32)}
+
+
+def test_arguments_are_not_changed():
+    before = copy.deepcopy(MODEL.params)
+    for ids in ([1, 2, 3], BATCH, np.array([5], np.int32), np.array([5], np.uint16)):
+        copied = copy.deepcopy(ids)
+        close(MODEL(ids), MODEL(np.array(ids, int)))
+        MODEL(ids, MODEL.new_cache(*np.shape(ids)[:-1]))
+        np.testing.assert_array_equal(ids, copied)
+    for array, old in zip(arrays(MODEL.params), arrays(before), strict=True):
+        np.testing.assert_array_equal(array, old)
+
+
+# ------------------------------------------------------------------------------ the parts alone
+
+X = np.linspace(-8, 8, 401, dtype=np.float32)
+DEFINITIONS = {
+    "gelu_new": lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "gelu_pytorch_tanh": lambda x: DEFINITIONS["gelu_new"](x),
+    "gelu": lambda x: x / 2 * (1 + math.erf(x / math.sqrt(2))),
+    "relu": lambda x: max(x, 0.0),
+    "silu": lambda x: x / (1 + math.exp(-x)),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_are_their_definitions(name):
+    x = X.copy()
+    found = ACTIVATIONS[name](x)
+    np.testing.assert_allclose(found, [DEFINITIONS[name](float(v)) for v in X], atol=2e-6)
+    np.testing.assert_array_equal(x, X)
+    with np.errstate(over="raise", invalid="raise"):
+        far = ACTIVATIONS[name](np.array([-1000, 1000], np.float32))
+    np.testing.assert_allclose(far, [0, 1000], atol=1e-6)
+
+
+def test_softmax_sums_to_1_at_any_size_of_its_argument():
+    x = np.array([[1e4, 1e4, -1e4], [0, 0, 0], [-np.inf, 3, 2]], np.float32)
+    before = x.copy()
+    np.testing.assert_allclose(softmax(x).sum(-1), 1, rtol=1e-6)
+    np.testing.assert_allclose(softmax(x)[:2], [[0.5, 0.5, 0], [1 / 3] * 3], rtol=1e-6)
+    assert softmax(x)[2, 0] == 0
+    np.testing.assert_array_equal(x, before)
+
+
+def test_layer_norm_has_mean_b_and_deviation_g():
+    x = np.random.default_rng(0).normal(3, 5, (4, 64)).astype(np.float32)
+    g, b = np.float32(2), np.float32(-1)
+    y = layer_norm(x, np.full(64, g), np.full(64, b))
+    np.testing.assert_allclose(y.mean(-1), -1, atol=1e-5)
+    np.testing.assert_allclose(y.std(-1), 2, rtol=1e-4)
+
+
+def test_attention_is_the_mean_of_the_values_where_all_keys_are_alike():
+    v = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    q, k = np.ones((5, 3), np.float32), np.ones((5, 3), np.float32)
+    running = np.cumsum(v, axis=0) / np.arange(1, 6, dtype=np.float32)[:, None]
+    close(attention(q, k, v, causal_mask(5, 5, np.array(0))[0]), running)
+
+
+def test_the_causal_mask():
+    _ = -1e10
+    mask = causal_mask(2, 4, np.array([0, 3]))  # [2, 1, n_new, n_all]
+    expected = [[[[0, 0, 0, _], [0, 0, 0, 0]]], [[[_, _, _, _], [_, _, _, 0]]]]
+    np.testing.assert_array_equal(mask, np.array(expected, np.float32))
+    assert causal_mask(1, 9, np.zeros(4, int)) is None

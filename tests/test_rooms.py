@@ -1,0 +1,32 @@
+"""The rooms that compute import NumPy, the standard library and one another, and nothing else."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parent.parent
+ROOMS = {  # room -> the rooms it may bring along
+    "gpt2": set(),
+    "samplers": {"gpt2"},
+    "generate": {"gpt2", "samplers"},
+    "speculative": {"gpt2", "samplers"},
+}
+SCRIPT = """
+import sys, numpy
+before = set(sys.modules)
+import {room}
+print(*{{name.partition(".")[0] for name in set(sys.modules) - before}})
+"""
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_numpy_and_its_neighbours_alone(room):
+    script = SCRIPT.format(room=room)
+    process = subprocess.run(
+        [sys.executable, "-c", script], cwd=HOUSE, capture_output=True, text=True, check=True
+    )
+    found = set(process.stdout.split())
+    assert room in found
+    assert found - sys.stdlib_module_names - {"numpy"} - {room} <= ROOMS[room]
