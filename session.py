@@ -101,8 +101,9 @@ class Row:
 
     @property
     def tokens_per_second(self):
-        """Tokens after the first, over the time from first to last; None for a single one."""
-        if len(self.times) < 2:
+        """Tokens after the first, over the time from first to last; None where there is none
+        after it, or where all came at once, as beams do."""
+        if len(self.times) < 2 or "beams" in self.extra:
             return None
         return (len(self.times) - 1) / max(self.times[-1] - self.times[0], 1e-9)
 

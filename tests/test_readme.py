@@ -1,0 +1,40 @@
+"""Every command and every Python example of the README runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import cli
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+LINES = [line for block in re.findall(r"```sh\n(.*?)```", README, re.S) for line in block.split("\n")]
+COMMANDS = [line for line in LINES if line.startswith("python generate.py")]
+
+
+def test_no_command_of_the_readme_is_of_a_kind_that_goes_untested():
+    others = {line for line in LINES if line and line not in COMMANDS}
+    assert others == {"pip install -r requirements.txt", "python -m pytest"}  # CI runs these
+    assert len(COMMANDS) > 10
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command(command, capsys, monkeypatch):
+    words = shlex.split(command)[2:]
+    if "124M" in words:  # 498 MB: test_download fetches such a model from a local server
+        cli.check(cli.parser(), cli.parser().parse_args(words))
+        return
+    monkeypatch.setattr("builtins.input", lambda prompt="": "/quit")
+    assert cli.main(words) == 0
+    assert len(capsys.readouterr().out) > 20
+
+
+def test_python_examples(capsys):
+    examples = re.findall(r"```python\n(.*?)```", README, re.S)
+    names = {}
+    for example in examples:
+        exec(example, names)
+    assert "' time'" in capsys.readouterr().out
+    logits = names["model"](names["np"].array([1, 2, 3]))[-1]
+    assert names["sampler"](logits, [1, 2, 3])[names["encoder"].encode(" the")] == 0
