@@ -1,0 +1,349 @@
+"""beam.py: equal to a reference, to brute force and, at width 1, to greedy; its cache, its trace.
+
+tests/fixtures/make_beam.py says how the reference's sequences and scores were made.
+"""
+
+import copy
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam import Candidate, Hypothesis, beam_search, format_tree, largest, log_softmax
+from generate import generate
+from gpt2 import GPT2
+from samplers import Sampler, forced_id, min_length, no_repeat_ngram, one_hot, repetition_penalty
+from tests.fixtures.make_beam import (
+    EOS,
+    N_CTX,
+    N_HEAD,
+    N_VOCAB,
+    PROMPT,
+    STOPS,
+    cases,
+    name,
+    random_params,
+)
+
+REFERENCE = json.loads((Path(__file__).parent / "fixtures/beam.json").read_text(encoding="utf-8"))
+
+
+def random_model(stops="no end", seed=0):
+    stop_ids, bias = STOPS[stops]
+    return GPT2(random_params(bias, stop_ids, seed), N_HEAD, stop_ids)
+
+
+def flat(params):
+    """Every array of the nested dict."""
+    if isinstance(params, np.ndarray):
+        return [params]
+    parts = params.values() if isinstance(params, dict) else params
+    return [array for part in parts for array in flat(part)]
+
+
+class Ids:
+    """A cache of nothing but the ids themselves."""
+
+    def __init__(self, *batch):
+        self.ids = np.zeros((*batch, 0), int)
+
+    def select(self, rows):
+        self.ids = self.ids[list(rows)]
+
+
+class Cacheless:
+    """A model that runs over all its ids at each call, and notes the shape of what it is given."""
+
+    def __init__(self, model):
+        self.model, self.stop_ids, self.shapes = model, model.stop_ids, []
+        self.n_vocab, self.n_ctx, self.new_cache = model.n_vocab, model.n_ctx, Ids
+
+    def __call__(self, ids, cache, last=None):
+        self.shapes.append(np.shape(ids))
+        cache.ids = np.concatenate([cache.ids, ids], axis=1)
+        return self.model(cache.ids, last=last)
+
+
+class Table:
+    """The next token's probabilities depend on the last token alone: a table [n_vocab, n_vocab]."""
+
+    n_ctx, new_cache = 20, Ids
+
+    def __init__(self, probs, stop_ids=()):
+        with np.errstate(divide="ignore"):
+            self.logits = np.log(np.array(probs, np.float32))
+        self.n_vocab, self.stop_ids = len(probs), tuple(stop_ids)
+
+    def __call__(self, ids, cache, last=None):
+        cache.ids = np.concatenate([cache.ids, ids], axis=1)
+        return self.logits[cache.ids[:, -1:]]
+
+
+# ------------------------------------------------------------------- the same as the reference
+
+
+def test_the_reference_has_each_case():
+    assert sorted(REFERENCE) == sorted(set(map(name, cases())))
+
+
+@pytest.mark.parametrize("stops", STOPS)
+def test_ids_and_scores_are_the_reference(stops):
+    model = random_model(stops)
+    for case in cases():
+        if case["stops"] != stops:
+            continue
+        start, filters = len(case["prompt"]), []
+        if case["no_repeat_ngram"]:
+            filters.append(no_repeat_ngram(case["no_repeat_ngram"]))
+        if case["min_new"]:
+            filters.append(min_length(start + case["min_new"], model.stop_ids))
+        found = beam_search(
+            model, case["prompt"], case["n"], case["width"], case["length_penalty"],
+            case["early_stopping"], n_return=case["width"], filters=filters,
+        )  # fmt: skip
+        ids, scores = zip(*REFERENCE[name(case)])
+        assert [h.ids for h in found] == list(ids), name(case)
+        assert [h.score for h in found] == pytest.approx(list(scores), rel=2e-5), name(case)
+
+
+def test_the_reference_has_what_is_hard():
+    """Ends at the first token, in the middle, by length; each setting matters."""
+    best = {key: rows[0][0] for key, rows in REFERENCE.items()}
+    lengths = [len(ids) for ids in best.values()]
+    assert {1, 3, 7, 8, 10, N_CTX - len(PROMPT)} <= set(lengths)
+
+    def matters(setting, others):
+        """The cases whose best sequence is another one if this setting is another one."""
+        changed = 0
+        for case in cases():
+            for other in others:
+                twin = name(case | {setting: other})
+                changed += twin in best and best[twin] != best[name(case)]
+        return changed
+
+    assert matters("early_stopping", [True]) > 5
+    assert matters("early_stopping", ["never"]) > 5
+    assert matters("length_penalty", [0.0]) > 5
+    assert matters("width", [2]) > 5
+
+
+# ---------------------------------------------------------------- the same as what is certain
+
+
+@pytest.mark.parametrize("stops", STOPS)
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_width_1_is_greedy(stops, early_stopping):
+    for seed in range(3):
+        model = random_model(stops, seed)
+        for filters in [(), (no_repeat_ngram(2), repetition_penalty(1.3), min_length(7, [EOS]))]:
+            sampler = Sampler(log_softmax_first, *filters, pick=one_hot)
+            (found,) = beam_search(model, PROMPT, 12, 1, 0.7, early_stopping, filters=filters)
+            assert found.ids == list(generate(model, PROMPT, 12, sampler))
+
+
+def log_softmax_first(logits, ids):
+    """What a repetition penalty acts on in beam search: log-probabilities, all negative."""
+    return log_softmax(logits)
+
+
+def brute_force(model, prompt, n, length_penalty):
+    """Every sequence there is: {ids up to a stop id or n: (log P, score)}."""
+    found, start = {}, len(prompt)
+    for ids in itertools.product(range(model.n_vocab), repeat=n):
+        ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
+        ids = ids[: min(ends, default=n)]
+        if ids not in found:
+            log_probs = log_softmax(model(np.array([*prompt, *ids])))[start - 1 : -1]
+            total = math.fsum(log_probs[range(len(ids)), ids].tolist())
+            found[ids] = total, total / len(ids) ** length_penalty
+    return found
+
+
+@pytest.mark.parametrize("stop_ids", [(), (3,), (1, 3)])
+def test_a_width_of_all_sequences_is_brute_force(stop_ids):
+    params = random_params(seed=4)
+    params["wte"], params["lm_head"] = params["wte"][:4], params["lm_head"][:4]
+    model, n = GPT2(params, N_HEAD, stop_ids), 4
+    for penalty, early_stopping in [(0.0, False), (0.6, "never"), (1.0, True), (2.0, False)]:
+        every = brute_force(model, [2, 0], n, penalty)
+        wanted = sorted(every, key=lambda ids: -every[ids][1])
+        found = beam_search(model, [2, 0], n, 4**n, penalty, early_stopping, n_return=4**n)
+        assert [tuple(h.ids) for h in found] == wanted
+        for h in found:
+            assert (h.log_probability, h.score) == pytest.approx(every[tuple(h.ids)], rel=1e-5)
+
+
+def test_a_path_that_greedy_misses():
+    """From 0: to 1 with 0.6, to 2 with 0.4; from 1 on no token is likely, from 2 on one is."""
+    model = Table([[0, 0.6, 0.4, 0], [0.3, 0.3, 0.2, 0.2], [0.9, 0.1, 0, 0], [0.25] * 4])
+    assert beam_search(model, [0], 2, 1)[0].ids == [1, 0]
+    (found,) = beam_search(model, [0], 2, 2, length_penalty=0.5)
+    assert found.ids == [2, 0]
+    assert found.log_probability == pytest.approx(math.log(0.4 * 0.9))
+    assert found.score == pytest.approx(math.log(0.4 * 0.9) / math.sqrt(2))
+
+
+def test_a_stop_counts_only_among_the_best_candidates():
+    """Stop id 2 is the third best candidate of the first step: a width of 2 passes it by."""
+    model = Table([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [1 / 3] * 3], stop_ids=[2])
+    found = beam_search(model, [0], 1, 3, n_return=3)
+    assert [h.ids for h in found] == [[0], [1], [2]]
+    trace = []
+    beam_search(model, [0], 3, 2, trace=trace)
+    assert [c.ids for c in trace[0]] == [(0,), (1,), (2,)]
+    assert [c.fate for c in trace[0]] == ["kept", "kept", "dropped"]
+
+
+# ------------------------------------------------------------------------- the cache, the inputs
+
+
+@pytest.mark.parametrize("stops", STOPS)
+def test_the_cache_follows_its_beams(stops):
+    """No cache, no mistake in its order: the same sequences, and one pass over the prompt."""
+    model = random_model(stops, seed=1)
+    slow = Cacheless(model)
+    settings = dict(width=5, n_return=5, early_stopping="never", length_penalty=2.0)
+    trace = []
+    found = beam_search(model, PROMPT, 16, **settings, trace=trace)
+    wanted = beam_search(slow, PROMPT, 16, **settings)
+    assert [h.ids for h in found] == [h.ids for h in wanted]
+    assert [h.score for h in found] == pytest.approx([h.score for h in wanted], rel=1e-5)
+    assert slow.shapes == [(1, len(PROMPT))] + [(5, 1)] * (len(trace) - 1)
+    assert any([c.parent for c in step if c.fate == "kept"] != list(range(5)) for step in trace[1:])
+
+
+def test_no_argument_changes():
+    model, prompt, filters = random_model("some end"), list(PROMPT), [min_length(7, [EOS])]
+    before = copy.deepcopy(model.params)
+    first = beam_search(model, prompt, 8, filters=filters, n_return=4)
+    assert prompt == PROMPT and len(filters) == 1
+    assert all(map(np.array_equal, flat(model.params), flat(before)))
+    assert beam_search(model, tuple(prompt), 8, filters=filters, n_return=4) == first
+
+
+def test_filters_see_each_beams_own_ids_and_float32():
+    seen = []
+
+    def look(log_probs, ids):
+        seen.append((ids[len(PROMPT) :], log_probs.dtype, np.exp(log_probs).sum()))
+        assert ids[: len(PROMPT)] == PROMPT
+        return log_probs
+
+    trace = []
+    beam_search(random_model(), PROMPT, 5, 3, filters=[look], trace=trace)
+    kept = [list(c.ids) for step in trace for c in step if c.fate == "kept"]
+    assert [ids for ids, _, _ in seen] == [[], *kept]
+    assert {dtype for _, dtype, _ in seen} == {np.dtype("float32")}
+    assert [total for _, _, total in seen] == pytest.approx([1] * len(seen), abs=1e-5)
+
+
+def test_a_forced_id_leaves_fewer_candidates_than_beams():
+    filters = [forced_id(11, len(PROMPT)), forced_id(12, len(PROMPT) + 1)]
+    found = beam_search(random_model(), PROMPT, 3, 4, n_return=4, filters=filters)
+    assert [h.ids[:2] for h in found] == [[11, 12]] * 4
+    (found,) = beam_search(random_model(), PROMPT, 2, 4, n_return=4, filters=filters)
+    assert (found.ids, found.log_probability) == ([11, 12], 0.0)  # all there is, not 4
+
+
+def test_more_beams_than_tokens():
+    model = Table([[0.7, 0.3], [0.6, 0.4]])
+    found = beam_search(model, [0], 2, 50, length_penalty=0.0, n_return=50)
+    assert [h.ids for h in found] == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    assert [math.exp(h.score) for h in found] == pytest.approx([0.49, 0.21, 0.18, 0.12])
+
+
+def test_it_ends_with_the_context():
+    found = beam_search(random_model(), PROMPT, 1000, 2)
+    assert len(found[0].ids) == N_CTX - len(PROMPT)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"width": 0}, "at least 1"),
+        ({"n": 0}, "at least 1"),
+        ({"n_return": 0}, "at least 1"),
+        ({"n_return": 5}, "4 beams cannot return 5"),
+        ({"early_stopping": "always"}, "not 'always'"),
+        ({"prompt": []}, "a prompt of 0 tokens: 1 to 31"),
+        ({"prompt": [1] * N_CTX}, "a prompt of 32 tokens: 1 to 31"),
+        ({"filters": [lambda logits, ids: np.full_like(logits, -np.inf)]}, "no sequence is left"),
+        ({"filters": [lambda logits, ids: np.full_like(logits, np.nan)]}, "no sequence is left"),
+    ],
+)
+def test_nonsense_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        beam_search(random_model(), **{"prompt": PROMPT, "n": 5} | change)
+
+
+# ------------------------------------------------------------------------- the parts, the trace
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([-np.inf, np.nan, -3.0, -2.0, 0.0, 4.0]), min_size=1, max_size=40),
+    st.integers(1, 50),
+)
+def test_largest_is_a_stable_sort(values, k):
+    wanted = sorted((i for i, v in enumerate(values) if v > -np.inf), key=lambda i: -values[i])
+    assert largest(np.array(values, np.float32), k).tolist() == wanted[:k]
+
+
+def test_of_equals_the_first():
+    found = beam_search(Table([[0.25] * 4] * 4), [3], 3, 2, n_return=2)
+    assert [h.ids for h in found] == [[0, 0, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("stops", ["no end", "some end", "two ends"])
+def test_the_trace_tells_all(stops):
+    model, trace = random_model(stops), []
+    found = beam_search(model, PROMPT, 8, 3, n_return=3, trace=trace)
+    beams = [Candidate(0, (), 0.0, "kept")]
+    for step in trace:
+        assert len(step) == min(max(2, 1 + len(model.stop_ids)) * 3, len(beams) * N_VOCAB)
+        sums = [c.log_probability for c in step]
+        assert sums == sorted(sums, reverse=True)
+        assert all(c.ids[:-1] == beams[c.parent].ids for c in step)
+        assert all(c.fate == "dropped" for c in step[3:] if c.ids[-1] in model.stop_ids)
+        beams = [c for c in step if c.fate == "kept"]
+        assert len(beams) == (3 if step is not trace[-1] or len(trace) < 8 else 0)
+    finished = {c.ids: c.log_probability for step in trace for c in step if c.fate == "finished"}
+    assert {tuple(h.ids): h.log_probability for h in found}.items() <= finished.items()
+    assert isinstance(found[0], Hypothesis) and len(found) == 3
+
+
+def test_the_tree_of_beams():
+    def c(letters, log_probability, fate="kept"):
+        return Candidate(0, tuple(map(ord, letters)), log_probability, fate)
+
+    trace = [
+        [c("a", -1.0), c("b", -2.0), c("c", -3.0, "dropped")],
+        [c("ax", -1.5), c("a.", -2.0, "finished"), c("bx", -3.5, "dropped")],
+        [c("axy", -2.5), c("axz", -2.75)],
+        [c("axy.", -3.0, "finished"), c("axyy", -3.25, "finished"), c("axz.", -4.0, "dropped")],
+    ]
+    lines = format_tree(trace, lambda ids: "".join(map(chr, ids))).split("\n")
+    assert lines == [
+        "| 'b' -2.00",
+        "'a' -1.00",
+        "| '.' -2.00 finished",
+        "'x' -1.50",
+        "| 'z' -2.75",
+        "'y' -2.50",
+        "| '.' -3.00 finished",
+        "'y' -3.25 finished",
+    ]
+
+
+def test_a_long_tree_needs_no_deep_recursion():
+    found, trace = [], []
+    model = Table([[0.6, 0.4], [0.6, 0.4]])
+    model.n_ctx = 1500
+    found = beam_search(model, [0], 1400, 2, trace=trace)
+    lines = format_tree(trace, str).split("\n")
+    assert len(found[0].ids) == 1400 and max(map(len, lines)) < 10_000
