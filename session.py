@@ -115,7 +115,7 @@ class Session:
     def __init__(self, args):
         self.encoder, self.model = utils.load(args.model or "stories", args.models_dir)
         self.drafts = {}  # name -> a drafting model, loaded at its first use
-        self.store = None  # an n-gram store to keep between prompts, where one is wanted
+        self.keeps_store, self.store = False, None  # the n-gram store, kept between prompts or not
         self.use(args)
 
     def use(self, args):
@@ -175,7 +175,9 @@ class Session:
         method, n_vocab = self.options["method"], self.model.n_vocab
         if method == "ngram":
             settings = self.options["ngram"], self.options["filler_top_k"]
-            return self.store or speculative.NGramStore(n_vocab, *settings)
+            store = self.store or speculative.NGramStore(n_vocab, *settings)
+            self.store = store if self.keeps_store else None
+            return store
         if method == "lookup":
             return speculative.PromptLookup(n_vocab, self.options["ngram"])
         return speculative.DraftModel(

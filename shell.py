@@ -23,7 +23,11 @@ class Shell(cmd.Cmd):
     def __init__(self, args):
         super().__init__()
         self.parser, self.first_args = cli.parser(), args
+        self.open(args)
+
+    def open(self, args):
         self.session = session.Session(args)
+        self.session.keeps_store = True
 
     # --- lines --------------------------------------------------------------------------------------
 
@@ -62,7 +66,7 @@ class Shell(cmd.Cmd):
         given = {name: value for name, value in given.items() if value not in (None, [], False)}
         args = type(self.session.args)(**{**vars(self.session.args), **given})
         if "model" in given:
-            self.session = session.Session(args)
+            self.open(args)
         else:
             self.session.use(args)
 
@@ -125,7 +129,7 @@ class Shell(cmd.Cmd):
 
     def do_reset(self, text):
         "/reset: all options as at the start, and an empty n-gram store"
-        self.session = session.Session(self.first_args)
+        self.open(self.first_args)
 
     def do_quit(self, text):
         "/quit: end"
