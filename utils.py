@@ -19,6 +19,9 @@ import numpy as np
 from download import UserError, clear_errors, download, locked
 from encoder import Encoder
 from gpt2 import ACTIVATIONS, GPT2
+from layouts import bart_name, bart_shapes, t5_name, t5_shapes
+from pieces import mbart_pieces, t5_pieces
+from seq2seq import T5, Bart
 from tensors import (
     check_names,
     check_shape,
@@ -272,7 +275,152 @@ def read_count(config, key, default=None):
     return value
 
 
-ARCHITECTURES = {"gpt2": load_gpt2}  # config.json's model_type -> f(folder, config)
+# --- encoder-decoders in the layout of Hugging Face ----------------------------------------------
+
+
+def load_t5(folder, config):
+    """T5, v1.1, flan -> (Pieces, T5). Raises UserError."""
+    with explained(f"{folder / 'config.json'} cannot be used", "fetch the folder anew"):
+        n_head, n_layer = read_count(config, "num_heads"), read_layers(config, "num_layers")
+        n_layer = n_layer, read_layers(config, "num_decoder_layers", n_layer)
+        n_buckets = read_count(config, "relative_attention_num_buckets", 32)
+        max_distance = read_count(config, "relative_attention_max_distance", 128)
+        if n_buckets % 4 or max_distance <= n_buckets // 2:
+            raise ValueError(f"{n_buckets} buckets do not reach a distance of {max_distance}")
+        form, _, name = str(config.get("feed_forward_proj", "relu")).rpartition("-")
+        name = "gelu_new" if (form, name) == ("gated", "gelu") else name  # as v1.1 was trained
+        if form not in ("", "gated") or name not in ACTIVATIONS:
+            raise ValueError(f"feed_forward_proj = {config['feed_forward_proj']!r}")
+        sizes = [read_count(config, key) for key in ("vocab_size", "d_model", "d_kv", "d_ff")]
+        n_ctx = read_count(config, "n_positions", 512)  # T5 itself knows no bound
+        eps = read_eps(config, "layer_norm_epsilon", 1e-6)
+        tied = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
+        defaults, start_ids, stop_ids = read_ends(folder, config)
+    gated = form == "gated"
+
+    def shapes(untied):
+        return t5_shapes(*sizes, n_head, n_layer, n_buckets, gated, untied)
+
+    params = read_encoder_decoder(folder, shapes, lambda name: t5_name(name, gated))
+    encoder = read_pieces(folder, "spiece.model", t5_pieces, sizes[0])
+    ends = {"start_ids": start_ids, "stop_ids": stop_ids, "wrapping": ((), stop_ids[:1])}
+    activation = ACTIVATIONS[name]
+    model = T5(params, n_head, n_ctx, activation, tied is not False, max_distance, eps, **ends)
+    model.defaults = defaults
+    return encoder, model
+
+
+def load_bart(folder, config):
+    """BART -> (Encoder, Bart); mBART -> (Pieces, Bart). Raises UserError."""
+    is_mbart, sides = config["model_type"] == "mbart", ("encoder", "decoder")
+    with explained(f"{folder / 'config.json'} cannot be used", "fetch the folder anew"):
+        n_head = [read_count(config, f"{side}_attention_heads") for side in sides]
+        n_layer = [read_layers(config, f"{side}_layers") for side in sides]
+        d_ff = [read_count(config, f"{side}_ffn_dim") for side in sides]
+        n_vocab, d_model = read_count(config, "vocab_size"), read_count(config, "d_model")
+        n_ctx = read_count(config, "max_position_embeddings")
+        if any(d_model % n for n in n_head):
+            raise ValueError(f"d_model = {d_model} is no multiple of the heads {n_head}")
+        activation = read_activation({"activation_function": "gelu"} | config)
+        defaults, start_ids, stop_ids = read_ends(folder, config)
+
+    def shapes(untied):
+        return bart_shapes(n_vocab, n_ctx, d_model, d_ff, n_layer, is_mbart, untied)
+
+    params = read_encoder_decoder(folder, shapes, bart_name)
+    begin = () if is_mbart else (defaults.get("bos_token_id", 0),)
+    scale_embedding = config.get("scale_embedding", False) is True
+    ends = {"start_ids": start_ids, "stop_ids": stop_ids, "wrapping": (begin, stop_ids[:1])}
+    model = Bart(params, n_head, n_ctx, activation, is_mbart, scale_embedding, **ends)
+    model.defaults = defaults
+    if not is_mbart:
+        return read_encoder(folder, n_vocab), model
+    encoder = read_pieces(folder, "sentencepiece.bpe.model", mbart_pieces, n_vocab)
+    if "en_XX" in encoder.languages:
+        model = model.between(encoder.languages["en_XX"])
+    return encoder, model
+
+
+def read_encoder_decoder(folder, shapes, rename):
+    """model.safetensors -> params, all of it mapped. shapes(untied) is the tree; rename(name) is
+    how the checkpoint calls a name of ours. Raises UserError."""
+    with explained(f"the model in {folder} cannot be used", "fetch the folder anew"):
+        tensors = {
+            name.removeprefix("model."): array
+            for name, array in read_checkpoint(folder).items()
+            if not name.endswith("EncDecAttention.relative_attention_bias.weight")  # not used
+        }
+        for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
+            if copy in tensors:  # one matrix, under some of its names
+                tensors.setdefault("shared.weight", tensors.pop(copy))
+        tree = shapes("lm_head.weight" in tensors)
+        if "logits_bias" in tree and "final_logits_bias" not in tensors:
+            tensors["final_logits_bias"] = np.zeros(tree["logits_bias"], np.float32)
+        check_names(map(rename, flat(tree)), tensors)
+
+        def tensor(name, shape):
+            return widen(check_shape(rename(name), tensors[rename(name)], shape))
+
+        return fill(tree, tensor)
+
+
+def read_pieces(folder, file, read, n_vocab):
+    """The folder's SentencePiece tokenizer. Raises UserError."""
+    with explained(f"the tokenizer in {folder} cannot be used", "fetch its file anew"):
+        pieces = read(folder / file, n_vocab)
+        if pieces.n_vocab > n_vocab:
+            raise ValueError(f"it has {pieces.n_vocab} tokens, the model {n_vocab}")
+        return pieces
+
+
+def read_ends(folder, config):
+    """What generation begins and ends with -> defaults, start_ids, stop_ids. Raises ValueError."""
+    path = folder / "generation_config.json"
+    found = read_json(path) if path.is_file() else config
+    ends = {f"{name}_token_id" for name in ("decoder_start", "bos", "eos", "pad")}
+    defaults = {"do_sample": False} | {key: config[key] for key in ends & set(config)} | found
+    for theirs, ours in {"max_length": "max_new_tokens", "min_length": "min_new_tokens"}.items():
+        if type(defaults.get(theirs)) is int and defaults[theirs] > 1:
+            defaults.setdefault(ours, defaults[theirs] - 1)  # theirs counts the start token
+
+    def ids(key):
+        value = defaults.get(key)
+        some = value if isinstance(value, list) else [value] * (value is not None)
+        if not all(type(id) is int and 0 <= id < config["vocab_size"] for id in some):
+            raise ValueError(f"{key} = {value!r}")
+        return some
+
+    for key in ("forced_bos_token_id", "forced_eos_token_id"):
+        defaults[key] = next(iter(ids(key)), None)
+    first = {"t5": "pad_token_id", "bart": "eos_token_id", "mbart": "bos_token_id"}
+    start = ids("decoder_start_token_id") or ids(first[config["model_type"]])
+    if not start:
+        raise ValueError("no decoder_start_token_id")
+    return defaults, start[:1], tuple(ids("eos_token_id"))
+
+
+def read_layers(config, key, default=None):
+    """A number of layers: a positive int, and no absurd one."""
+    n_layer = read_count(config, key, default)
+    if n_layer > 1000:
+        raise ValueError(f"{key} = {n_layer}")
+    return n_layer
+
+
+def read_eps(config, key, default):
+    """A small number that keeps a norm from dividing by 0. Raises ValueError."""
+    eps = config.get(key, default)
+    if not isinstance(eps, float) or not 0 < eps < 1:
+        raise ValueError(f"{key} = {eps!r}")
+    return eps
+
+
+ARCHITECTURES = {  # config.json's model_type -> f(folder, config)
+    "gpt2": load_gpt2,
+    "t5": load_t5,
+    "bart": load_bart,
+    "mbart": load_bart,
+}
 
 
 # --- for both ------------------------------------------------------------------------------------

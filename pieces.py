@@ -1,0 +1,114 @@
+"""Text <-> token ids by SentencePiece: what encoder.py is to GPT-2, for T5 and mBART.
+
+The model file holds the pieces and their probabilities, and of all ways to cut a text into pieces
+the most probable is taken. Kudo & Richardson 2018, https://arxiv.org/abs/1808.06226. The file is
+read by the library `sentencepiece`; what is done here is which id belongs to which piece.
+"""
+
+import re
+
+LANGUAGES = (
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT"
+    " lv_LV my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"  # of mBART cc25; -50 has all
+    " af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF"
+    " pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
+).split()
+
+
+class Pieces:
+    """The interface of encoder.Encoder. `tokens`: the text of each id, a piece of `processor` or a
+    special token; special: {text: id} of those tokens that may be named in a text; languages:
+    {code: id}; end_of_text is None, for these models end with a stop id that is no text."""
+
+    end_of_text = None
+
+    def __init__(self, processor, tokens, special=(), languages=()):
+        self.processor, self.tokens, self.n_vocab = processor, tokens, len(tokens)
+        ids = {token: id for id, token in enumerate(tokens)}
+        self.special = {token: ids[token] for token in special}
+        self.languages = {code: ids[code] for code in languages}
+        # From the library's ids to ours. A token of ours that it has no piece for has no id there.
+        self._ids = [ids[processor.id_to_piece(i)] for i in range(len(processor))]
+        any_special = "|".join(map(re.escape, self.special)) or "(?!)"  # (?!) never matches
+        self._special_texts = re.compile(f"({any_special})")
+
+    def encode(self, text, special=False):
+        """str -> list of ids. The text of a special token is plain text, unless `special`."""
+        # A lone surrogate has no UTF-8 form and becomes U+FFFD, as in Encoder.encode.
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        ids = []
+        for part in self._special_texts.split(text) if special else [text]:
+            if special and part in self.special:
+                ids.append(self.special[part])
+            else:
+                ids += [self._ids[i] for i in self.processor.encode(part)]
+        return ids
+
+    def decode(self, ids):
+        """Ids -> str; marks such as </s> give nothing. ValueError for an unknown id."""
+        for id in ids:
+            if not 0 <= id < self.n_vocab:
+                raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
+        silent = self.languages.values()
+        return self.processor.decode([self.tokens[id] for id in ids if id not in silent])
+
+    def stream(self):
+        """A new PieceStream, which decodes ids as they come."""
+        return PieceStream(self)
+
+
+class PieceStream:
+    """Decodes ids one by one: all that it returns, joined, is what decode returns for them all."""
+
+    def __init__(self, pieces):
+        self._pieces, self._ids, self._shown = pieces, [], 0
+
+    def feed(self, id):
+        """The text that is certain after this id: a character appears with its last byte."""
+        self._ids.append(id)
+        return self._show(self._pieces.decode(self._ids).rstrip("\ufffd"))
+
+    def finish(self):
+        """What is left: "", or U+FFFD for a character that was never completed."""
+        return self._show(self._pieces.decode(self._ids))
+
+    def _show(self, text):  # the whole text: a piece's space shows only behind another piece
+        new, self._shown = text[self._shown :], max(self._shown, len(text))
+        return new
+
+
+def t5_pieces(path, n_vocab):
+    """spiece.model of a T5 -> Pieces. Where the model's vocabulary has room for them, 100 sentinels
+    (they stand for what was cut out of a text) come behind the pieces, counted down."""
+    processor = read(path)
+    room = n_vocab >= len(processor) + 100
+    sentinels = [f"<extra_id_{i}>" for i in reversed(range(100))] if room else []
+    return Pieces(processor, pieces(processor) + sentinels, sentinels)
+
+
+def mbart_pieces(path, n_vocab):
+    """sentencepiece.bpe.model of an mBART -> Pieces. fairseq's own four tokens come first, then
+    the pieces, then the language codes, 25 or 52, as n_vocab tells, and <mask>."""
+    processor = read(path)
+    first, own = pieces(processor)[:3], pieces(processor)[3:]
+    if first != ["<unk>", "<s>", "</s>"]:
+        raise ValueError(f"{path.name} begins with {', '.join(first)}: not as an mBART's")
+    languages = LANGUAGES[: max(0, n_vocab - len(own) - 5)]
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *own, *languages, "<mask>"]
+    return Pieces(processor, tokens, ["<s>", "<pad>", "</s>", "<mask>"], languages)
+
+
+def pieces(processor):
+    """The texts of its pieces, by id."""
+    return [processor.id_to_piece(i) for i in range(len(processor))]
+
+
+def read(path):
+    """The library's reader of a model file. ValueError where the file is damaged."""
+    import sentencepiece  # late: GPT-2 and BART need none
+
+    data = path.read_bytes()
+    try:
+        return sentencepiece.SentencePieceProcessor(model_proto=data or b"nothing")
+    except RuntimeError:
+        raise ValueError(f"{path.name} is damaged, or no SentencePiece model") from None
