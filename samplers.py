@@ -27,8 +27,8 @@ class Sampler:
 
     def __call__(self, logits, ids):
         logits = self.filter(logits, ids)
-        if not np.max(logits) > -np.inf or np.max(logits) == np.inf:
-            raise ValueError("no token can be drawn: the logits are not numbers, or all are removed")
+        if not np.isfinite(np.max(logits)):
+            raise ValueError("no token can be drawn: logits are not numbers, or all are removed")
         return self.pick(logits)
 
 
@@ -68,8 +68,10 @@ def top_p(p):
     """Keep the nucleus: the smallest set of tokens whose mass reaches p (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):
+        if p >= 1 or not np.isfinite(logits.max()):  # all, or nothing: the sampler reports that
+            return logits
         probs = softmax(logits)
-        falling = np.sort(probs[probs > 0])[::-1]  # a sort of values: an argsort takes 10 times as long
+        falling = np.sort(probs[probs > 0])[::-1]  # values: an argsort takes 10 times as long
         size = np.searchsorted(np.cumsum(falling, dtype=np.float64), p) + 1
         last = falling[min(size, len(falling)) - 1]
         kept = probs > last
@@ -102,7 +104,8 @@ def no_repeat_ngram(n):
 
     def forbid(logits, ids):
         prefix = list(ids[len(ids) - n + 1 :])  # the n-1 tokens before the next one
-        repeats = [ids[i + n - 1] for i in range(len(ids) - n + 1) if list(ids[i : i + n - 1]) == prefix]
+        ends = range(n - 1, len(ids))  # of the n-grams so far
+        repeats = [ids[end] for end in ends if list(ids[end - n + 1 : end]) == prefix]
         return _without(logits, repeats)
 
     return forbid
