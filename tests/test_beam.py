@@ -153,15 +153,20 @@ def log_softmax_first(logits, ids):
 
 def brute_force(model, prompt, n, length_penalty):
     """Every sequence there is: {ids up to a stop id or n: (log P, score)}."""
-    found, start = {}, len(prompt)
+    found = {}
     for ids in itertools.product(range(model.n_vocab), repeat=n):
         ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
         ids = ids[: min(ends, default=n)]
         if ids not in found:
-            log_probs = log_softmax(model(np.array([*prompt, *ids])))[start - 1 : -1]
-            total = math.fsum(log_probs[range(len(ids)), ids].tolist())
+            total = log_probability(model, prompt, ids)
             found[ids] = total, total / len(ids) ** length_penalty
     return found
+
+
+def log_probability(model, prompt, ids):
+    """Of ids after the prompt, in one pass over all of them."""
+    log_probs = log_softmax(model(np.array([*prompt, *ids])))[len(prompt) - 1 : -1]
+    return math.fsum(log_probs[range(len(ids)), ids].tolist())
 
 
 @pytest.mark.parametrize("stop_ids", [(), (3,), (1, 3)])
@@ -204,7 +209,7 @@ def test_a_stop_counts_only_among_the_best_candidates():
 
 @pytest.mark.parametrize("stops", STOPS)
 def test_the_cache_follows_its_beams(stops):
-    """No cache, no mistake in its order: the same sequences, and one pass over the prompt."""
+    """The same as without a cache, each sum that of its ids, and one pass over the prompt."""
     model = random_model(stops, seed=1)
     slow = Cacheless(model)
     settings = dict(width=5, n_return=5, early_stopping="never", length_penalty=2.0)
@@ -213,6 +218,8 @@ def test_the_cache_follows_its_beams(stops):
     wanted = beam_search(slow, PROMPT, 16, **settings)
     assert [h.ids for h in found] == [h.ids for h in wanted]
     assert [h.score for h in found] == pytest.approx([h.score for h in wanted], rel=1e-5)
+    sums = [log_probability(model, PROMPT, h.ids) for h in found]
+    assert [h.log_probability for h in found] == pytest.approx(sums, rel=1e-5)
     assert slow.shapes == [(1, len(PROMPT))] + [(5, 1)] * (len(trace) - 1)
     assert any([c.parent for c in step if c.fate == "kept"] != list(range(5)) for step in trace[1:])
 
