@@ -125,7 +125,7 @@ class NGramStore:
     def learn(self, ids, drafts, logits):
         for i, row in enumerate(logits):
             context = (ids[-self.n :] + drafts[:i])[-self.n :]
-            for token in best(row, self.filler_top_k):
+            for token in best(row, self.filler_top_k):  # of equal counts the first is drafted
                 self.count(context, token)
 
 
@@ -172,7 +172,7 @@ class Replay:
 
 
 def best(logits, k):
-    """The ids of the k largest logits [n_vocab], the best first: of equal counts the first drafts."""
+    """The ids of the k largest logits [n_vocab], the best first."""
     top = np.argpartition(-logits, min(k, len(logits)) - 1)[:k]
     return top[np.argsort(-logits[top])].tolist()
 
