@@ -273,7 +273,7 @@ class T5(EncoderDecoder):
 
 class Bart(EncoderDecoder):
     """BART (norms behind each step), and mBART (norms before it, and one at the end of a stack).
-    A stack has "wpe" [2 + n_ctx, d_model] and "embed_norm", and there is "logits_bias" [1, n_vocab].
+    A stack has "wpe" [2 + n_ctx, d_model] and "embed_norm", params have "logits_bias" [1, n_vocab].
     """
 
     def __init__(self, params, n_head, n_ctx, activation=gelu_erf, pre_norm=False,

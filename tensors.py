@@ -84,18 +84,25 @@ def read_checkpoint(folder):
         raise FileNotFoundError(
             "it has no model.safetensors; other formats are not opened, save it as safetensors"
         )
-    places = parse_object(index.read_bytes()).get("weight_map")
-    if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
-        raise ValueError(f"{index.name} has no weight_map of names and files")
-    tensors = {}
+    tensors, places = {}, read_places(index)
     for shard in sorted(set(places.values())):
-        path = (folder / shard).resolve()  # where ".." and links lead
-        if path.parent != folder.resolve() or path.name != shard:
-            raise ValueError(f"{index.name}: {shard!r} is not a file of this folder")
-        found = read_safetensors(path)[0]
+        found = read_safetensors(folder / shard)[0]
         check_names([name for name in places if places[name] == shard], found)
         tensors |= found
     return tensors
+
+
+def read_places(index):
+    """model.safetensors.index.json -> {name: the file that has this array}. Raises ValueError, also
+    for a file that is not in the index's own folder."""
+    places = parse_object(index.read_bytes()).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
+        raise ValueError(f"{index.name} has no weight_map of names and files")
+    for shard in set(places.values()):
+        path = (index.parent / shard).resolve()  # where ".." and links lead
+        if path.parent != index.parent.resolve() or path.name != shard:
+            raise ValueError(f"{index.name}: {shard!r} is not a file of this folder")
+    return places
 
 
 def write_safetensors(path, shapes, tensor, metadata):

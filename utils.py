@@ -11,12 +11,13 @@ import contextlib
 import importlib.util
 import math
 import os
+import re
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from download import UserError, clear_errors, download, locked
+from download import NotFound, UserError, clear_errors, download, locked
 from encoder import Encoder
 from gpt2 import ACTIVATIONS, GPT2
 from layouts import bart_name, bart_shapes, t5_name, t5_shapes
@@ -27,6 +28,7 @@ from tensors import (
     check_shape,
     parse_object,
     read_checkpoint,
+    read_places,
     read_safetensors,
     widen,
     write_safetensors,
@@ -41,6 +43,8 @@ RELEASED = {  # bytes and SHA-256 of the files that are the same for every size
     "vocab.bpe": (456318, "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"),
 }
 CONVERTED = "tokenwise.safetensors"
+HUB = "https://huggingface.co"
+HUB_NAMES = "distilgpt2", "t5-small", "t5-base", "t5-large"  # all others are called owner/name
 MARK = {"format": "tokenwise", "layout": "out_in"}  # a square matrix does not tell its layout
 
 
@@ -48,7 +52,8 @@ def load(name_or_folder, models_dir=None):
     """Find a model, download it if it is an official one not yet here, and load it.
 
     name_or_folder: an official size (124M, 355M, 774M, 1558M), an embedded model (stories), a
-    folder of `models_dir` by name, or the path of any folder with a model; names go before paths.
+    folder of `models_dir` by name, the path of any folder with a model, or a repository of the
+    Hugging Face hub (t5-small, google/flan-t5-small); the first of these that it fits.
     models_dir defaults to the environment's TOKENWISE_MODELS, or models/ beside this file.
     -> (Encoder, model). Raises UserError: one line that says what to do.
     """
@@ -65,15 +70,20 @@ def load_folder(folder):
     if not (folder / "config.json").is_file():
         raise UserError(f"{folder} holds no model: neither config.json nor hparams.json")
     config = read_json(folder / "config.json")
+    return ARCHITECTURES[check_architecture(folder, config)](folder, config)
+
+
+def check_architecture(place, config):
+    """config.json's model_type, where we know it; else UserError."""
     architecture = str(config.get("model_type"))
     if architecture not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
-        raise UserError(f"{folder}: model_type is {architecture}, only {known} can be loaded")
-    return ARCHITECTURES[architecture](folder, config)
+        raise UserError(f"{place}: model_type is {architecture}, only {known} can be loaded")
+    return architecture
 
 
 def find(name, models_dir=None):
-    """The folder of a model; an official size is downloaded first."""
+    """The folder of a model; an official size, or one of the hub, is downloaded first."""
     models_dir = Path(models_dir or os.environ.get("TOKENWISE_MODELS") or HERE / "models")
     if name in SIZES:
         return fetch_openai(name, models_dir / name)
@@ -83,7 +93,55 @@ def find(name, models_dir=None):
         return known[name]
     if Path(name).is_dir():
         return Path(name)
-    raise UserError(f"no model {name!r}: use {', '.join([*sorted(known), *SIZES])}, or a folder")
+    if name in HUB_NAMES or re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name, re.ASCII):
+        return fetch_hub(name, models_dir / name)
+    names = ", ".join([*sorted(known), *SIZES])
+    raise UserError(
+        f"no model {name!r}: use {names}, or a folder, or of the Hugging Face hub"
+        f" {', '.join(HUB_NAMES)}, or any OWNER/NAME"
+    )
+
+
+# --- the Hugging Face hub ------------------------------------------------------------------------
+
+
+def fetch_hub(name, folder):
+    """Download a repository of the hub: configuration, tokenizer, and weights as safetensors."""
+    if (folder / "config.json").is_file():
+        return folder
+    base = f"{os.environ.get('TOKENWISE_HUB', HUB).rstrip('/')}/{name}/resolve/main"
+    config = folder / "config.json.new"  # it gets its name last: where it is, all the rest is
+    with locked(folder):
+        if (folder / "config.json").is_file():  # made by another process while we waited
+            return folder
+        download(f"{base}/config.json", config)
+        architecture = check_architecture(name, read_json(config))
+        for file in TOKENIZERS[architecture]:
+            download(f"{base}/{file}", folder / file)
+        with contextlib.suppress(NotFound):
+            download(f"{base}/generation_config.json", folder / "generation_config.json")
+        fetch_weights(name, base, folder)
+        config.rename(folder / "config.json")
+    return folder
+
+
+def fetch_weights(name, base, folder):
+    """model.safetensors, or the index and its shards. UserError where there is neither."""
+    try:
+        return download(f"{base}/model.safetensors", folder / "model.safetensors")
+    except NotFound:
+        pass
+    index = folder / "model.safetensors.index.json"
+    try:
+        download(f"{base}/{index.name}", index)
+    except NotFound:
+        raise UserError(
+            f"{name} has no model.safetensors, and other formats are never opened, for they can run"
+            " code: convert it to safetensors elsewhere, and give the folder"
+        ) from None
+    with explained(f"{index} cannot be used", "delete it and run this again"):
+        for shard in sorted(set(read_places(index).values())):
+            download(f"{base}/{shard}", folder / shard)
 
 
 # --- OpenAI's release of GPT-2: a TensorFlow checkpoint ------------------------------------------
@@ -420,6 +478,12 @@ ARCHITECTURES = {  # config.json's model_type -> f(folder, config)
     "t5": load_t5,
     "bart": load_bart,
     "mbart": load_bart,
+}
+TOKENIZERS = {
+    "gpt2": ("vocab.json", "merges.txt"),
+    "t5": ("spiece.model",),
+    "bart": ("vocab.json", "merges.txt"),
+    "mbart": ("sentencepiece.bpe.model",),
 }
 
 
