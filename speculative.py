@@ -62,8 +62,8 @@ def residual(p, q):  # [n_vocab] x 2 -> [n_vocab], not normalised: `draw` does t
 
 
 class DraftModel:
-    """Drafts by a smaller model with the same vocabulary, which samples as the large one does. `rng`
-    must be independent of the loop's: of the same seed, luck in drafting is luck in acceptance."""
+    """Drafts by a smaller model with the same vocabulary, which samples as the large one does. Its
+    `rng` must be independent of the loop's: with one seed for both the text is biased."""
 
     def __init__(self, model, sampler, rng):
         self.model, self.sampler, self.rng = model, sampler, rng
@@ -90,7 +90,7 @@ class DraftModel:
 class NGramStore:
     """Drafts the token that most often followed the last tokens: counts of k-grams, k = 2..n, the
     longest known context first. It learns from the text, and from what the model would have said
-    at every verified position: its best `filler_top_k` tokens (1: ANPD, Ou et al. 2024; more: NASD).
+    at each verified position: its `filler_top_k` best tokens (1: ANPD, Ou et al. 2024; more: NASD).
     `before` is text to learn from at once, such as an encoder-decoder's source. One store may serve
     many prompts, and knows more with each."""
 

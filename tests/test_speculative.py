@@ -363,7 +363,7 @@ def test_the_texts_tell_distributions_apart():
 
 
 class BestTokenAsIfDrawn(DraftModel):
-    """Known to be wrong: it drafts its best token and passes that off as a draw from its softmax."""
+    """Known to be wrong: drafts its best token and passes that off as a draw from its softmax."""
 
     def propose(self, ids, n):
         self.sampler, honest = greedy, self.sampler
@@ -431,8 +431,8 @@ distributions = eighths.map(lambda c: frozen([*c, 8 - sum(c)]))
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(distributions, distributions)
 def test_one_draft_accepted_or_corrected_is_distributed_as_p(p, q):
-    """All that can happen, with its probability: drafts x ~ q; acceptance at u < min(1, p / q), with
-    u on either side; the correction at each step of the residual's cumulative mass."""
+    """All that can happen, with its probability: drafts x ~ q; acceptance at u < min(1, p / q), u
+    on either side; the correction at each step of the residual's cumulative mass."""
     after = frozen([0, 0, 8, 0])
     logits = np.stack([p, after])
     out, accepted = np.zeros(4), 0.0
@@ -475,7 +475,7 @@ def test_the_residual_is_what_p_has_more_and_p_itself_where_they_are_equal():
 
 
 def test_verification_stops_at_the_first_rejection_and_shows_the_sampler_each_prefix():
-    """p is the sampler's at ids and the accepted drafts; nothing behind a rejection is looked at."""
+    """p is the sampler's at ids and the accepted drafts; none behind a rejection is looked at."""
     seen = []
 
     def sampler(logits, ids):
@@ -519,8 +519,8 @@ def assert_cache_is_that_of_a_fresh_pass(model, cache, ids):
 
 
 class Inspector:
-    """A drafter around another: looks at the caches whenever a round begins, as `propose` is called.
-    It is also the model that is speculated for, so that it knows the cache the loop has made."""
+    """A drafter around another: looks at the caches when a round begins, as `propose` is called. It
+    is also the model that is speculated for, so that it knows the cache the loop has made."""
 
     def __init__(self, model, drafter):
         self.model, self.drafter, self.n_ctx, self.rounds = model, drafter, model.n_ctx, 0
@@ -560,8 +560,8 @@ prompts = st.lists(st.integers(0, TARGET.n_vocab - 1), min_size=1, max_size=12)
 
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(
-    st.sampled_from(["smaller model", "same model", "opposite model", "model with a shorter context"]
-                    + ["3-grams, top 3", "lookup of 2", "replay at 0.5"]),
+    st.sampled_from(["smaller model", "same model", "opposite model", "3-grams, top 3"]
+                    + ["model with a shorter context", "lookup of 2", "replay at 0.5"]),
     st.lists(prompts, min_size=2, max_size=2),
     st.integers(1, 16),
     st.integers(1, 20),
@@ -569,7 +569,7 @@ prompts = st.lists(st.integers(0, TARGET.n_vocab - 1), min_size=1, max_size=12)
     st.integers(0, 2**32 - 1),
 )  # fmt: skip
 def test_at_every_round_the_caches_are_those_of_a_fresh_pass(name, texts, gamma, n, sampler, seed):
-    """Two unrelated prompts, the second with the drafter, its cache and store, that the first left."""
+    """Two unrelated prompts, the second with the drafter that the first left, cache and all."""
     drafter = make_drafter(name, TARGET, texts[0] + list(range(10)) * 3, sampler)
     inspector = Inspector(TARGET, drafter)
 
@@ -611,8 +611,10 @@ def test_statistics_add_up():
 def test_statistics_of_a_few_rounds_by_hand():
     statistics = Statistics()
     assert statistics.acceptance == statistics.tokens_per_call == 0
-    for drafts, tokens in [([1, 2, 3], [1, 2, 3, 4]), ([1, 2, 3], [1, 9]), ([1, 2, 3], [9]), ([], [9])]:
+    drafts = [1, 2, 3]
+    for tokens in ([1, 2, 3, 4], [1, 9], [9]):
         statistics.record(0, drafts, tokens)
+    statistics.record(0, [], [9])
     assert (statistics.drafted, statistics.accepted, statistics.rejected) == (9, 4, 2)
     assert statistics.lengths == {3: 1, 1: 1, 0: 2}
     assert statistics.acceptance == pytest.approx(4 / 6)  # 3 were behind a rejection: not looked at
@@ -669,7 +671,9 @@ def rounds_of(name, sampler, prompt=1, gamma=5):
     return rounds
 
 
-@pytest.mark.parametrize("sampler", [greedy, Sampler(), Sampler(repetition_penalty(1.5), top_p(0.9))])
+@pytest.mark.parametrize(
+    "sampler", [greedy, Sampler(), Sampler(repetition_penalty(1.5), top_p(0.9))]
+)
 def test_the_model_as_its_own_draft_is_always_accepted(sampler):
     """As a draft model that sees a wrong text or a stale cache would not be, though still exact."""
     for prompt in range(len(PROMPTS)):
@@ -767,7 +771,7 @@ def copied(text, n, max_size=3, before=()):
 
 def test_lookup_takes_the_latest_occurrence_of_the_longest_suffix():
     assert copied([1, 2, 3, 1, 2, 4, 5, 1, 2], 2) == [4, 5]  # the latest (1, 2)
-    assert copied([5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2], 2) == [7, 1]  # (5, 1, 2), though (1, 2) is later
+    assert copied([5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2], 2) == [7, 1]  # (5, 1, 2) is longer
     assert copied([5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2], 2, max_size=2) == [8, 6]  # not longer than 2
     assert copied([3, 3, 3], 2) == [3, 3]  # occurrences may overlap
 
@@ -813,7 +817,7 @@ def test_the_prefix_that_two_texts_share():
 # --------------------------------------------------------------------------- nothing is changed
 
 
-@pytest.mark.parametrize("name", ["smaller model", "3-grams, top 3", "lookup of 2", "replay at 0.5"])
+@pytest.mark.parametrize("name", ["smaller model", "4-grams, top 3", "lookup of 2", "replay at 1"])
 def test_no_argument_is_changed_and_a_seed_gives_the_same_text_again(name):
     sampler, text = Sampler(temperature(0.8), repetition_penalty(1.3)), list(range(11)) * 3
     texts = []
