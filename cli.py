@@ -53,6 +53,10 @@ def parser():
     add("--seed", type=number(int, 0), metavar="S", help="row i of a batch uses S + i")
     add("--stop", nargs="+", action="extend", default=[], metavar="TEXT", help="end before TEXT")
     add("--min-length", type=number(int, 0), metavar="N", help="no stop before N new tokens")
+    add("--target", metavar="TEXT", help="with --score: what an encoder-decoder might answer")
+    add("--source-lang", metavar="CODE", help="for mBART, such as en_XX")
+    add("--target-lang", metavar="CODE", help="for mBART, such as ro_RO")
+    add("--truncate", action="store_true", help="cut a source that is too long for the encoder")
     add("--json", action="store_true", help="one JSON object a prompt")
 
     group = p.add_argument_group("sampling (without any of these: greedy)")
@@ -163,7 +167,7 @@ def look(session, args):
     """--score, --explain, --compare: see show.py."""
     for prompt in read_prompts(args):
         if args.score:
-            result = show.score(session.encoder, session.model, prompt)
+            result = session.score(prompt, args.target)
             print(json.dumps(result)) if args.json else show.print_score(session.encoder, result)
         elif args.explain:
             show.explain(session, session.row(prompt))

@@ -14,6 +14,7 @@ import numpy as np
 import beam
 import generate
 import samplers
+import score
 import speculative
 import utils
 from utils import UserError
@@ -114,9 +115,21 @@ class Session:
 
     def __init__(self, args):
         self.encoder, self.model = utils.load(args.model or "stories", args.models_dir)
+        if args.source_lang or args.target_lang:
+            self.model = self.between(args.source_lang, args.target_lang)
         self.drafts = {}  # name -> a drafting model, loaded at its first use
         self.keeps_store, self.store = False, None  # the n-gram store, kept between prompts or not
         self.use(args)
+
+    def between(self, source, target):
+        """The model for a source in one language and an answer in another, by their codes."""
+        codes = getattr(self.encoder, "languages", {})
+        if not codes:
+            raise UserError("--source-lang and --target-lang are for mBART, not this model")
+        for code in filter(None, (source, target)):
+            if code not in codes:
+                raise UserError(f"no language {code!r}, the model knows {', '.join(sorted(codes))}")
+        return self.model.between(codes[source or "en_XX"], codes.get(target))
 
     def use(self, args):
         """Set the options: those of the command line over the checkpoint's over the defaults."""
@@ -126,63 +139,80 @@ class Session:
         seed = self.options.get("seed")
         self.seed = secrets.randbits(32) if seed is None else seed
 
-    def settle(self):
+    def settle(self, method=None):
+        """The options in force: `method`, if named, over the command line's over the checkpoint's
+        over the defaults. Greedy where nothing asks for sampling, and for beam search."""
         suggested = {ours: self.model.defaults[name] for name, ours in SUGGESTIONS.items()
                      if self.model.defaults.get(name) is not None}  # fmt: skip
+        given = {name: v for name, v in vars(self.args).items() if v is not None}
         if self.model.defaults.get("do_sample") is False:
             suggested = {name: v for name, v in suggested.items() if name not in SAMPLING}
-        given = {name: v for name, v in vars(self.args).items() if v is not None}
+        if suggested.get("beams", 1) > 1 and not given.keys() & set(SAMPLING):
+            suggested["method"] = "beam"  # the checkpoint was tuned for it
         options = {**DEFAULTS, **suggested, **given}
-        if not (self.own or any(options.get(name) is not None for name in SAMPLING)):
-            options["temperature"] = 0
+        options["method"] = method or options["method"]
+        sampled = self.own or any(options.get(name) is not None for name in SAMPLING)
+        if options["method"] == "beam" or not sampled:
+            options |= dict.fromkeys(SAMPLING) | {"temperature": 0}
         return options
 
     @property
     def sampled(self):
-        return self.options.get("temperature") != 0 and self.options["method"] != "beam"
+        return self.options.get("temperature") != 0
+
+    @property
+    def has_source(self):
+        """Is it an encoder-decoder, whose prompt is a source to read, not a text to go on with?"""
+        return hasattr(self.model, "condition")
 
     def row(self, prompt, number=0):
         """Encode one prompt. UserError if it does not fit the context."""
-        ids = self.encoder.encode(prompt)
-        if not ids:
-            if self.encoder.end_of_text is None:
-                raise UserError("an empty prompt: this model has no end-of-text token to start from")
-            ids = [self.encoder.end_of_text]
-        if len(ids) > self.model.n_ctx:
-            raise UserError(
-                f"the prompt has {len(ids)} tokens, the model's context holds {self.model.n_ctx}"
-            )
-        return Row(self, prompt, ids, ids, self.seed + number)
+        if self.has_source:
+            ids, room = self.model.wrap(self.encoder.encode(prompt), self.args.truncate), "n_source"
+            start = self.model.start_ids
+        else:
+            if not prompt and self.encoder.end_of_text is None:
+                raise UserError("an empty prompt: this model has no end-of-text to start from")
+            ids, room = self.encoder.encode(prompt) or [self.encoder.end_of_text], "n_ctx"
+            start = ids
+        room = getattr(self.model, room)
+        if len(ids) > room:
+            cut = "; --truncate cuts it" if self.has_source else ""
+            raise UserError(f"the prompt has {len(ids)} tokens, the model takes {room}{cut}")
+        return Row(self, prompt, ids, start, self.seed + number)
 
     def opening(self, row):
         """What stands before the new text when it is printed: the prompt that it continues."""
-        return "" if hasattr(self.model, "condition") else row.prompt
+        return "" if self.has_source else row.prompt
 
     def text(self, ids):
         """The text of new ids, a stop id left out."""
         return self.encoder.decode([token for token in ids if token not in self.model.stop_ids])
 
-    def filters(self, row):
-        """What must hold before any sampling: no stop before the minimum length."""
-        least = self.options["min_length"]
-        return [samplers.min_length(len(row.start) + least, row.stop_ids)] if least else []
-
     def sampler(self, row):
+        """The options' filters in their usual order, between no stop before the minimum length and
+        what an encoder-decoder's checkpoint forces."""
         settings = {name: self.options.get(name) for name in samplers.USUAL_ORDER}
-        return samplers.usual(self.filters(row), self.own, **settings)
+        least, forced = self.options["min_length"], []
+        first = [samplers.min_length(len(row.start) + least, row.stop_ids)] if least else []
+        if self.has_source:
+            forced = self.model.filters(min(row.tokens, row.room))
+        return samplers.usual(first, [*self.own, *forced], **settings)
 
     def drafter(self, row, sampler):
-        method, n_vocab = self.options["method"], self.model.n_vocab
+        """What proposes tokens for one row; those that copy may copy from a source too."""
+        method, n_vocab, n = self.options["method"], self.model.n_vocab, self.options["ngram"]
+        source = row.prompt_ids if self.has_source else []
         if method == "ngram":
-            settings = self.options["ngram"], self.options["filler_top_k"]
-            store = self.store or speculative.NGramStore(n_vocab, *settings)
+            top_k = self.options["filler_top_k"]
+            store = self.store or speculative.NGramStore(n_vocab, n, top_k, source)
             self.store = store if self.keeps_store else None
             return store
         if method == "lookup":
-            return speculative.PromptLookup(n_vocab, self.options["ngram"])
-        return speculative.DraftModel(
-            self.draft_model(self.options.get("draft")), sampler, np.random.default_rng([row.seed, 1])
-        )
+            return speculative.PromptLookup(n_vocab, n, source)
+        draft = self.draft_model(self.options.get("draft"))
+        draft = draft.condition([row.prompt_ids]) if self.has_source else draft
+        return speculative.DraftModel(draft, sampler, np.random.default_rng([row.seed, 1]))
 
     def draft_model(self, name):
         """A model that drafts for this one. UserError if it can't."""
@@ -191,6 +221,8 @@ class Session:
         if name not in self.drafts:
             self.drafts[name] = utils.load(name, self.args.models_dir)[1]
         draft = self.drafts[name]
+        if hasattr(draft, "condition") != self.has_source:
+            raise UserError("an encoder-decoder can only draft for one, and GPT-2 for GPT-2")
         if draft.n_vocab != self.model.n_vocab:
             raise UserError(
                 f"the draft model has {draft.n_vocab} tokens, the model {self.model.n_vocab}:"
@@ -200,9 +232,18 @@ class Session:
 
     def model_for(self, rows):
         """The model; an encoder-decoder is conditioned on the rows' prompts, its sources."""
-        if hasattr(self.model, "condition"):
+        if self.has_source:
             return self.model.condition([row.prompt_ids for row in rows])
         return self.model
+
+    def score(self, prompt, target=None):
+        """score.score of a prompt, or of a target, which an encoder-decoder might answer to it."""
+        if self.has_source != (target is not None):
+            needs = "needs" if self.has_source else "has no use for"
+            raise UserError(f"--score {needs} --target TEXT, what an encoder-decoder might answer")
+        if not self.has_source:
+            return score.score(self.encoder, self.model, prompt)
+        return score.score(self.encoder, self.model_for([self.row(prompt)]), target)
 
     def generate(self, rows, wrap=lambda row, sampler: sampler, watch=None):
         """Run rows by the chosen method; yields a row each time that it has a new token. `wrap`

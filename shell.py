@@ -29,7 +29,7 @@ class Shell(cmd.Cmd):
         self.session = session.Session(args)
         self.session.keeps_store = True
 
-    # --- lines --------------------------------------------------------------------------------------
+    # --- lines ------------------------------------------------------------------------------------
 
     def onecmd(self, line):
         """One line: a /command, or a prompt. Nothing that happens in it ends the program."""
@@ -70,7 +70,7 @@ class Shell(cmd.Cmd):
         else:
             self.session.use(args)
 
-    # --- commands -----------------------------------------------------------------------------------
+    # --- commands ---------------------------------------------------------------------------------
 
     def do_model(self, text):
         "/model [NAME|FOLDER]: the model that generates"
@@ -124,8 +124,7 @@ class Shell(cmd.Cmd):
 
     def do_score(self, text):
         "/score TEXT: log P of each token, bits per byte, perplexity"
-        s = self.session
-        show.print_score(s.encoder, show.score(s.encoder, s.model, text))
+        show.print_score(self.session.encoder, self.session.score(text))
 
     def do_reset(self, text):
         "/reset: all options as at the start, and an empty n-gram store"

@@ -17,45 +17,7 @@ from gpt2 import GPT2, softmax
 from samplers import greedy
 from session import DRAFTING, METHODS
 
-# --- score: log P(x_i | x_<i) ----------------------------------------------------------------------
-
-
-def log_probabilities(model, ids, chunk=128):
-    """log P(ids[i] | ids[:i]) in nats for i = 1, 2, ... -> [len(ids) - 1] float32.
-
-    One pass (teacher forcing), `chunk` positions at a time so that the logits stay small. Past the
-    context the window moves on by half its size: each token sees at least n_ctx / 2 before it.
-    """
-    scores = []
-    while len(scores) + 1 < len(ids):
-        known = len(scores) + 1
-        begin = max(0, known - model.n_ctx // 2) if known > model.n_ctx else 0
-        end = min(begin + model.n_ctx, len(ids) - 1)  # ids[begin:end] go in, the next come out
-        cache = model.new_cache(1)
-        for i in range(begin, end, chunk):
-            j = min(i + chunk, end)
-            last = j - max(i, known - 1)  # positions whose next token has no score yet
-            logits = model(np.array([ids[i:j]]), cache, last=max(1, last))[0]
-            if last > 0:
-                targets = ids[j - last + 1 : j + 1]
-                scores += beam.log_softmax(logits)[range(last), targets].tolist()
-    return np.array(scores, np.float32)
-
-
-def score(encoder, model, text):
-    """A text under the model, from a fresh start: a dict of ids, logprobs (nats, one a token),
-    total, bits_per_byte and perplexity (per token)."""
-    ids = encoder.encode(text)
-    start = [encoder.end_of_text] if encoder.end_of_text is not None else []
-    logprobs = log_probabilities(model, start + ids)
-    total, n_bytes = float(logprobs.sum(dtype=np.float64)), len(text.encode("utf-8", "replace"))
-    return {
-        "ids": ids[len(ids) - len(logprobs) :],
-        "logprobs": logprobs.tolist(),
-        "total": total,
-        "bits_per_byte": -total / np.log(2) / max(1, n_bytes),
-        "perplexity": float(np.exp(-total / max(1, len(logprobs)))),
-    }
+# --- score: one line a token ----------------------------------------------------------------------
 
 
 def print_score(encoder, result):
@@ -67,7 +29,7 @@ def print_score(encoder, result):
     )
 
 
-# --- explain: each step as it is taken --------------------------------------------------------------
+# --- explain: each step as it is taken ------------------------------------------------------------
 
 COLOURS = {"accepted": "32", "rejected": "31;9", "corrected": "33;1"}
 
@@ -144,24 +106,23 @@ def explain_round(session, drafts, tokens):
 
 def compare(session, prompt):
     """One table over the methods that apply, with the session's sampler and one seed."""
-    chosen = session.options["method"]
     print(f"{'method':<12}{'tokens/s':>9}{'x naive':>8}{'first, s':>9}{'tokens':>7}"
           f"{'per pass':>9}{'accepted':>9}{'cache, MB':>10}  ids")  # fmt: skip
     naive, speeds = None, {}
     for method in METHODS:
         if method == "speculative" and not session.options.get("draft"):
             continue
-        session.options["method"] = method
+        session.options = session.settle(method)
         row = session.row(prompt)
         for _ in session.generate([row]):
             pass
         naive = naive or row
         speeds[method] = speed(row)
         print(compare_line(session, row, naive), flush=True)
-    session.options["method"] = chosen
+    session.options = session.settle()
     if max(map(speeds.get, speeds.keys() & DRAFTING)) < speeds["cached"]:
-        print("(drafts do not pay here: in a small model a pass costs its overhead, and more tokens"
-              " more of it;\n in a large one it costs reading the weights: --replay 0.8 shows one)")  # fmt: skip
+        print("(drafts do not pay here: what a pass of a small model costs is mostly overhead, and"
+              "\n more tokens are more of it; of a large one, its weights: see --replay 0.8)")
 
 
 def speed(row):
@@ -195,7 +156,7 @@ def cache_bytes(session, row):
     return cache.nbytes
 
 
-# --- replay: what speculation gains at a given acceptance rate ---------------------------------
+# --- replay: what speculation gains at a given acceptance rate ------------------------------------
 
 
 def replay(rates, gamma, n=48, shape=(50257, 128, 768, 12), n_head=12):

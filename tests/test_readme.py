@@ -9,7 +9,7 @@ import pytest
 import cli
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-LINES = [line for block in re.findall(r"```sh\n(.*?)```", README, re.S) for line in block.split("\n")]
+LINES = "".join(re.findall(r"```sh\n(.*?)```", README, re.S)).splitlines()
 COMMANDS = [line for line in LINES if line.startswith("python generate.py")]
 
 

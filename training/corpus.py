@@ -1,4 +1,4 @@
-"""Text files -> documents: read, split, clean of held-out text, cut into training and check sets."""
+"""Text files -> documents: read, split, and cleaned of held-out text."""
 
 import re
 

@@ -15,7 +15,7 @@ from corpus import read_documents
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import show  # noqa: E402 (the project's own rooms are one folder up)
+import score  # noqa: E402 (the project's own rooms are one folder up)
 import utils  # noqa: E402
 
 
@@ -24,7 +24,7 @@ def bits_per_byte(encoder, model, documents):
     nats = n_tokens = n_bytes = 0
     end = [encoder.end_of_text]
     for document in documents:
-        logprobs = show.log_probabilities(model, end + encoder.encode(document) + end)
+        logprobs = score.log_probabilities(model, end + encoder.encode(document) + end)
         nats -= float(logprobs.sum(dtype="float64"))
         n_tokens += len(logprobs)
         n_bytes += len(document.encode("utf-8"))
@@ -36,5 +36,7 @@ if __name__ == "__main__":
     parser.add_argument("model", help="name or folder")
     parser.add_argument("files", nargs="+", type=Path, help="text files")
     args = parser.parse_args()
-    bits, nats, n_tokens, n_bytes = bits_per_byte(*utils.load(args.model), read_documents(args.files))
-    print(f"{bits:.4f} bits per byte, {nats:.4f} nats per token ({n_tokens:,} tokens, {n_bytes:,} bytes)")
+    encoder, model = utils.load(args.model)
+    bits, nats, n_tokens, n_bytes = bits_per_byte(encoder, model, read_documents(args.files))
+    print(f"{bits:.4f} bits per byte, {nats:.4f} nats per token ({n_tokens:,} tokens,"
+          f" {n_bytes:,} bytes)")  # fmt: skip

@@ -28,7 +28,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 class Block(nn.Module):
     def __init__(self, n_embd, n_head, dropout):
         super().__init__()
-        self.n_head, self.dropout = n_head, dropout
+        self.n_head, self.drop = n_head, nn.Dropout(dropout)
         self.ln_1, self.ln_2 = nn.LayerNorm(n_embd), nn.LayerNorm(n_embd)
         self.q, self.k, self.v, self.out = (nn.Linear(n_embd, n_embd) for _ in range(4))
         self.fc, self.proj = nn.Linear(n_embd, 4 * n_embd), nn.Linear(4 * n_embd, n_embd)
@@ -42,9 +42,8 @@ class Block(nn.Module):
         return self.out(x.transpose(1, 2).flatten(-2))
 
     def forward(self, x):
-        drop = (lambda t: F.dropout(t, self.dropout, self.training)) if self.dropout else (lambda t: t)
-        x = x + drop(self.attend(self.ln_1(x)))
-        return x + drop(self.proj(F.gelu(self.fc(self.ln_2(x)), approximate="tanh")))
+        x = x + self.drop(self.attend(self.ln_1(x)))
+        return x + self.drop(self.proj(F.gelu(self.fc(self.ln_2(x)), approximate="tanh")))
 
 
 class GPT2(nn.Module):
@@ -129,7 +128,8 @@ def save(model, folder, config):
         for kind in ("weight", "bias"):
             qkv = torch.cat([state[f"{h}{part}.{kind}"] for part in "qkv"])
             tensors[f"{h}attn.c_attn.{kind}"] = qkv.T
-            for ours, theirs in (("out", "attn.c_proj"), ("fc", "mlp.c_fc"), ("proj", "mlp.c_proj")):
+            names = {"out": "attn.c_proj", "fc": "mlp.c_fc", "proj": "mlp.c_proj"}
+            for ours, theirs in names.items():
                 tensors[f"{h}{theirs}.{kind}"] = state[f"{h}{ours}.{kind}"].T
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     save_file(tensors, f"{folder}/model.safetensors", metadata={"format": "pt"})

@@ -1,0 +1,49 @@
+"""The probability of a text: P(x_1 .. x_n) is the product of P(x_i | x_<i), the chain rule.
+
+One pass gives every factor at once (teacher forcing), and logarithms turn the product, which would
+soon be 0 in floating point, into a sum.
+"""
+
+import numpy as np
+
+from beam import log_softmax
+
+
+def log_probabilities(model, ids, chunk=128):
+    """log P(ids[i] | ids[:i]) in nats for i = 1, 2, ... -> [len(ids) - 1] float32.
+
+    One pass (teacher forcing), `chunk` positions at a time so that the logits stay small. Past the
+    context the window moves on by half its size: each token sees at least n_ctx / 2 before it.
+    """
+    scores = []
+    while len(scores) + 1 < len(ids):
+        known = len(scores) + 1
+        begin = max(0, known - model.n_ctx // 2) if known > model.n_ctx else 0
+        end = min(begin + model.n_ctx, len(ids) - 1)  # ids[begin:end] go in, the next come out
+        cache = model.new_cache(1)
+        for i in range(begin, end, chunk):
+            j = min(i + chunk, end)
+            last = j - max(i, known - 1)  # positions whose next token has no score yet
+            logits = model(np.array([ids[i:j]]), cache, last=max(1, last))[0]
+            if last > 0:
+                targets = ids[j - last + 1 : j + 1]
+                scores += log_softmax(logits)[range(last), targets].tolist()
+    return np.array(scores, np.float32)
+
+
+def score(encoder, model, text):
+    """A text under the model, from a fresh start: a dict of ids, logprobs (nats, one a token),
+    total, bits_per_byte and perplexity (per token). An encoder-decoder is conditioned first, and
+    `text` is what it might answer."""
+    ids = encoder.encode(text)
+    start = [encoder.end_of_text] if encoder.end_of_text is not None else []
+    start = getattr(model, "start_ids", start)
+    logprobs = log_probabilities(model, start + ids)
+    total, n_bytes = float(logprobs.sum(dtype=np.float64)), len(text.encode("utf-8", "replace"))
+    return {
+        "ids": ids[len(ids) - len(logprobs) :],
+        "logprobs": logprobs.tolist(),
+        "total": total,
+        "bits_per_byte": -total / np.log(2) / max(1, n_bytes),
+        "perplexity": float(np.exp(-total / max(1, len(logprobs)))),
+    }

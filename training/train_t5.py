@@ -1,0 +1,160 @@
+"""Train a small T5 to translate, from a file of "source TAB target" lines, in Hugging Face layout.
+
+    python training/train_t5.py models/en-de eng-deu.tsv.gz --epochs 6
+
+Lines are split by their source sentence: 1,000 sentences, with all their translations, are held out
+and listed in held_out.tsv. Hidden matrices are trained by Muon, the rest by AdamW.
+"""
+
+import argparse
+import gzip
+import math
+import random
+import time
+from pathlib import Path
+
+import sentencepiece
+import torch
+from muon import Muon
+from transformers import T5Config, T5ForConditionalGeneration
+
+PAD, END, UNKNOWN = 0, 1, 2  # T5's ids; the decoder starts with PAD
+
+
+def read_pairs(path):
+    """-> {source: [targets]}, in the order of the file."""
+    pairs = {}
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            source, target = line.rstrip("\n").split("\t")[:2]
+            pairs.setdefault(source, []).append(target)
+    return pairs
+
+
+def split(pairs, n_held_out, seed):
+    """-> (training pairs [(source, target)], held-out {source: [targets]})."""
+    sources = sorted(pairs)
+    random.Random(seed).shuffle(sources)
+    held_out = {source: pairs[source] for source in sources[:n_held_out]}
+    return [(s, t) for s in sources[n_held_out:] for t in dict.fromkeys(pairs[s])], held_out
+
+
+def train_tokenizer(folder, texts, n_vocab):
+    """One SentencePiece unigram model over both languages, with T5's special ids."""
+    lines = folder / "lines.txt"
+    lines.write_text("\n".join(texts), encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(lines), model_prefix=str(folder / "spiece"), vocab_size=n_vocab,
+        pad_id=PAD, eos_id=END, unk_id=UNKNOWN, bos_id=-1, character_coverage=1.0,
+        minloglevel=2,
+    )  # fmt: skip
+    lines.unlink()
+    (folder / "spiece.vocab").unlink()
+
+
+def batches(pairs, tokens_per_batch, rng):
+    """One epoch of (inputs, mask, labels); pairs of like length side by side."""
+    pairs = pairs[:]
+    rng.shuffle(pairs)
+    result = []
+    for start in range(0, len(pairs), 4096):
+        group = sorted(pairs[start : start + 4096], key=lambda pair: (len(pair[1]), len(pair[0])))
+        while group:
+            n_rows = max(1, tokens_per_batch // len(group[-1][1]))
+            rows, group = group[-n_rows:], group[:-n_rows]
+            inputs = pad([source for source, _ in rows], PAD)
+            result.append((inputs, inputs != PAD, pad([target for _, target in rows], -100)))
+    rng.shuffle(result)
+    return result
+
+
+def pad(rows, value):  # lists of ids -> [n_rows, n_longest]
+    longest = max(map(len, rows))
+    return torch.tensor([ids + [value] * (longest - len(ids)) for ids in rows])
+
+
+def optimizers_for(model, args):
+    """T5 does not divide scores by sqrt(d_kv): its queries move that much slower instead."""
+    hidden = {n: p for n, p in model.named_parameters() if p.ndim == 2 and "block" in n}
+    hidden = {n: p for n, p in hidden.items() if "relative" not in n}
+    queries = [p for n, p in hidden.items() if n.endswith(".q.weight")]
+    matrices = [p for n, p in hidden.items() if not n.endswith(".q.weight")]
+    others = [p for n, p in model.named_parameters() if n not in hidden]
+    slow = args.muon_lr / math.sqrt(model.config.d_kv)
+    return [
+        Muon(matrices, lr=args.muon_lr, weight_decay=0.05),
+        Muon(queries, lr=slow, weight_decay=0.05),
+        torch.optim.AdamW(others, lr=args.adam_lr, betas=(0.9, 0.98), weight_decay=0.0),
+    ]
+
+
+def train(model, pairs, args):
+    rng = random.Random(args.seed)
+    optimizers = optimizers_for(model, args)
+    peaks = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
+    n_steps = args.epochs * len(batches(pairs, args.batch, random.Random(args.seed)))
+    step, start = 0, time.time()
+    for epoch in range(args.epochs):
+        for inputs, mask, labels in batches(pairs, args.batch, rng):
+            rate = min(1, (step + 1) / 100) * max(0, 1 - step / n_steps)
+            for optimizer, peak in zip(optimizers, peaks):
+                optimizer.param_groups[0]["lr"] = peak * rate
+            logits = model(input_ids=inputs, attention_mask=mask, labels=labels).logits
+            loss = torch.nn.functional.cross_entropy(
+                logits.flatten(0, 1), labels.flatten(), ignore_index=-100, label_smoothing=0.1
+            )
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+            step += 1
+            if step % 20 == 0:
+                minutes = (time.time() - start) / 60
+                print(f"step {step}/{n_steps} loss {loss.item():.3f} {minutes:.1f} min", flush=True)
+        model.save_pretrained(args.folder)
+        print(f"epoch {epoch + 1} saved", flush=True)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where the model goes")
+    parser.add_argument("pairs", type=Path, help="gzipped lines: source TAB target")
+    parser.add_argument("--n-vocab", type=int, default=4000)
+    parser.add_argument("--d-model", type=int, default=192)
+    parser.add_argument("--n-head", type=int, default=6)
+    parser.add_argument("--encoder-layers", type=int, default=4)
+    parser.add_argument("--decoder-layers", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--batch", type=int, default=4096, help="target tokens a step")
+    parser.add_argument("--muon-lr", type=float, default=0.02)
+    parser.add_argument("--adam-lr", type=float, default=0.01)
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(args.seed)
+    pairs, held_out = split(read_pairs(args.pairs), 1000, args.seed)
+    lines = ["\t".join([source, *targets]) for source, targets in held_out.items()]
+    (args.folder / "held_out.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    train_tokenizer(args.folder, [text for pair in pairs for text in pair], args.n_vocab)
+    spiece = sentencepiece.SentencePieceProcessor(model_file=str(args.folder / "spiece.model"))
+    ids = [[ids + [END] for ids in spiece.encode(list(side))] for side in zip(*pairs)]
+    config = T5Config(
+        vocab_size=args.n_vocab, d_model=args.d_model, d_kv=args.d_model // args.n_head,
+        d_ff=4 * args.d_model, num_heads=args.n_head, num_layers=args.encoder_layers,
+        num_decoder_layers=args.decoder_layers, feed_forward_proj="relu", dropout_rate=0.1,
+        decoder_start_token_id=PAD,
+    )  # fmt: skip
+    model = T5ForConditionalGeneration(config)
+    model.generation_config.update(num_beams=4, max_new_tokens=100)
+    n_parameters = sum(p.numel() for p in model.parameters())
+    print(f"{n_parameters:,} parameters, {len(pairs):,} pairs", flush=True)
+    train(model, list(zip(*ids)), args)
+
+
+if __name__ == "__main__":
+    main()
