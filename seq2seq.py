@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from activations import gelu_erf
 from gpt2 import (
     Cache,
     attention,
     causal_mask,
-    gelu_erf,
     layer_norm,
     linear,
     merge_heads,

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from activations import ACTIVATIONS
 from download import NotFound, UserError, clear_errors, download, locked
 from encoder import Encoder
-from gpt2 import ACTIVATIONS, GPT2
+from gpt2 import GPT2
 from layouts import bart_name, bart_shapes, t5_name, t5_shapes
 from pieces import mbart_pieces, t5_pieces
 from seq2seq import T5, Bart

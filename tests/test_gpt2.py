@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from activations import ACTIVATIONS
 from generate import cached, generate, left_pad
-from gpt2 import ACTIVATIONS, GPT2, Cache, attention, causal_mask, gelu, layer_norm, softmax
+from gpt2 import GPT2, Cache, attention, causal_mask, gelu, layer_norm, softmax
 from samplers import greedy
 from tests.tiny import GPT2_FOLDERS, arrays, close, same_greedy, tiny_gpt2
 from utils import load
