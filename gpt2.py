@@ -76,8 +76,7 @@ def causal_mask(n_new, n_all, pad):  # -> [..., 1, n_new, n_all], or None where 
 
 def self_attention(x, c_attn, c_proj, n_head, mask, cache, layer):  # [..., n_new, n_embd] -> same
     q, k, v = (split_heads(t, n_head) for t in np.split(linear(x, **c_attn), 3, axis=-1))
-    if cache is not None:
-        k, v = cache.append(layer, k, v)
+    k, v = cache.append(layer, k, v)  # those of all tokens so far
     return linear(merge_heads(attention(q / math.sqrt(q.shape[-1]), k, v, mask)), **c_proj)
 
 
@@ -150,9 +149,10 @@ class GPT2:
         logits of the last positions alone, [..., last, n_vocab]. ValueError past n_ctx.
         """
         ids = np.asarray(ids)
-        past = cache.length if cache is not None else 0
-        pad = np.sum(ids < 0, axis=-1) + (cache.pad if cache is not None else 0)  # [...]
-        n_new, n_all = ids.shape[-1], past + ids.shape[-1]
+        if cache is None:
+            cache = self.new_cache(*ids.shape[:-1])  # one that is forgotten after this call
+        past, n_new, n_all = cache.length, ids.shape[-1], cache.length + ids.shape[-1]
+        pad = cache.pad + np.sum(ids < 0, axis=-1)  # [...]
         if n_all > self.n_ctx:
             raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
         positions = np.maximum(np.arange(past, n_all) - pad[..., None], 0)  # [..., n_new]
@@ -160,8 +160,7 @@ class GPT2:
         mask = causal_mask(n_new, n_all, pad)
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
-        if cache is not None:
-            cache.length, cache.pad = n_all, pad
+        cache.length, cache.pad = n_all, pad
         if last is not None:
             x = x[..., max(0, n_new - last) :, :]
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
