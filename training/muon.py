@@ -34,3 +34,15 @@ class Muon(torch.optim.Optimizer):
                 scale = math.sqrt(max(1, p.shape[0] / p.shape[1]))
                 p.mul_(1 - group["lr"] * group["weight_decay"])
                 p.add_(orthogonalize(nesterov), alpha=-group["lr"] * scale)
+
+
+def update(model, optimizers, step, n_steps, warm_up=100):
+    """One step of all optimizers: each one's rate rises for `warm_up` steps to the rate that it was
+    made with, and falls linearly to zero at n_steps."""
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            peak = group.setdefault("peak", group["lr"])
+            group["lr"] = peak * min(1, (step + 1) / warm_up) * (1 - step / n_steps)
+        optimizer.step()
+        optimizer.zero_grad()

@@ -20,7 +20,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from corpus import SEPARATOR, read_documents, without_overlap
-from muon import Muon
+from muon import Muon, update
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
@@ -146,20 +146,13 @@ def train(model, documents, separator, args, config):
         Muon(matrices, lr=args.muon_lr, weight_decay=args.weight_decay),
         torch.optim.AdamW(others, lr=args.adam_lr, betas=(0.9, 0.98), weight_decay=0.01),
     ]
-    peaks = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
     n_steps = args.epochs * len(batches(documents, separator, args.n_ctx, args.batch, rng))
     step, start = 0, time.time()
     for epoch in range(args.epochs):
         for inputs, targets in batches(documents, separator, args.n_ctx, args.batch, rng):
-            rate = min(1, (step + 1) / 100) * max(0, 1 - step / n_steps)
-            for optimizer, peak in zip(optimizers, peaks):
-                optimizer.param_groups[0]["lr"] = peak * rate
             loss = cross_entropy(model(inputs), targets)
             loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            for optimizer in optimizers:
-                optimizer.step()
-                optimizer.zero_grad()
+            update(model, optimizers, step, n_steps)
             step += 1
             if step % 20 == 0:
                 minutes = (time.time() - start) / 60

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import sentencepiece
 import torch
-from muon import Muon
+from muon import Muon, update
 from transformers import T5Config, T5ForConditionalGeneration
 
 PAD, END, UNKNOWN = 0, 1, 2  # T5's ids; the decoder starts with PAD
@@ -91,23 +91,16 @@ def optimizers_for(model, args):
 def train(model, pairs, args):
     rng = random.Random(args.seed)
     optimizers = optimizers_for(model, args)
-    peaks = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
     n_steps = args.epochs * len(batches(pairs, args.batch, random.Random(args.seed)))
     step, start = 0, time.time()
     for epoch in range(args.epochs):
         for inputs, mask, labels in batches(pairs, args.batch, rng):
-            rate = min(1, (step + 1) / 100) * max(0, 1 - step / n_steps)
-            for optimizer, peak in zip(optimizers, peaks):
-                optimizer.param_groups[0]["lr"] = peak * rate
             logits = model(input_ids=inputs, attention_mask=mask, labels=labels).logits
             loss = torch.nn.functional.cross_entropy(
                 logits.flatten(0, 1), labels.flatten(), ignore_index=-100, label_smoothing=0.1
             )
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            for optimizer in optimizers:
-                optimizer.step()
-                optimizer.zero_grad()
+            update(model, optimizers, step, n_steps)
             step += 1
             if step % 20 == 0:
                 minutes = (time.time() - start) / 60
