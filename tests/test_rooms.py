@@ -12,6 +12,9 @@ ROOMS = {  # room -> the rooms it may bring along
     "samplers": {"gpt2"},
     "generate": {"gpt2", "samplers"},
     "speculative": {"gpt2", "samplers"},
+    "beam": set(),
+    "activations": {"gpt2"},
+    "seq2seq": {"activations", "gpt2", "samplers"},
 }
 SCRIPT = """
 import sys, numpy
