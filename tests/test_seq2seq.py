@@ -234,7 +234,9 @@ def test_left_padding_of_the_decoder_changes_no_logits(name, data):
 
 
 @one_of_each
-@pytest.mark.parametrize("rows", [[2, 0, 1], [1], [2, 2], [0, 2, 2, 1, 0], [1, 2], [0, 1, 2]], ids=str)
+@pytest.mark.parametrize(
+    "rows", [[2, 0, 1], [1], [2, 2], [0, 2, 2, 1, 0], [1, 2], [0, 1, 2]], ids=str
+)
 def test_selected_rows_keep_their_sources(name, rows):
     model, ids = conditioned(name), EXPECTED[name]["decoder"]
     cache = model.new_cache(3)
