@@ -72,7 +72,7 @@ def parser():
     group = p.add_argument_group("--method beam")
     add = group.add_argument
     add("--beams", type=number(int, 1), metavar="B", help="width, default 4")
-    add("--length-penalty", type=number(float, -math.inf), metavar="A", help="default 1")
+    add("--length-penalty", type=number(float, -20, 20), metavar="A", help="default 1")
     add("--early-stopping", action="store_true", default=None, help="end with B finished beams")
     add("--return", type=number(int, 1), metavar="K", dest="n_return", help="the K best")
 
