@@ -9,8 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+
 import show
-from session import DEFAULTS, DRAFTING, METHODS, SAMPLING, Session
+from session import DEFAULTS, DRAFTING, METHODS, SAMPLER_OPTIONS, SAMPLING, Session
 from utils import UserError
 
 BELONGS = {  # an option that only some methods know
@@ -19,6 +21,7 @@ BELONGS = {  # an option that only some methods know
     "ngram": ("ngram", "lookup"), "filler_top_k": ("ngram",),
     **dict.fromkeys((*SAMPLING, "seed"), ("naive", "cached", *DRAFTING)),
 }  # fmt: skip
+GENERATING = {*BELONGS, *SAMPLER_OPTIONS, "method", "tokens", "stop", "min_length"}
 
 
 class Parser(argparse.ArgumentParser):
@@ -101,22 +104,30 @@ def check(p, args):
         if getattr(args, name) is not None and method not in methods and not args.compare:
             flag = {"n_return": "return"}.get(name, name).replace("_", "-")
             p.error(f"--{flag} is for --method {' or '.join(methods)}, not {method}")
-    if "" in args.stop:
-        p.error("--stop needs a text that is not empty")
-    if (args.n_return or 1) > (args.beams or DEFAULTS["beams"]):
-        p.error(f"--return {args.n_return} is more than the number of beams")
-    if args.replay and not args.compare:
-        p.error("--replay belongs to --compare")
-    if args.interactive and (args.prompts or args.prompts_file or args.json):
-        p.error("--interactive takes no prompts and prints no JSON")
-    if not (args.prompts or args.prompts_file or args.interactive):
-        p.error("a PROMPT is missing ('' starts from nothing, - reads standard input)")
+    prompts = args.prompts or args.prompts_file
+    looks = args.explain or args.compare
+    generating = any(getattr(args, name) not in (None, []) for name in GENERATING)
+    for nonsense, message in [
+        ("" in args.stop, "--stop needs a text that is not empty"),
+        ((args.n_return or 1) > (args.beams or DEFAULTS["beams"]), f"--return {args.n_return} is more than the number of beams"),
+        (args.replay and not args.compare, "--replay belongs to --compare"),
+        (args.target is not None and not args.score, "--target belongs to --score"),
+        (args.score and generating, "--score reads a text and generates none: it takes no such options"),
+        (args.json and looks, "--explain and --compare print no JSON"),
+        (args.interactive and (prompts or args.json or args.score or looks),
+         "--interactive takes no prompt, and asks for the rest by /commands"),
+        (args.prompts.count("-") > 1, "standard input can be read once"),
+        (not prompts and not args.interactive,
+         "a PROMPT is missing ('' starts from nothing, - reads standard input)"),
+    ]:  # fmt: skip
+        if nonsense:
+            p.error(message)
 
 
 def read_prompts(args):
     """The prompts of the command line, of standard input (-) and of --prompts-file."""
     try:
-        prompts = [sys.stdin.read().rstrip("\n") if p == "-" else p for p in args.prompts]
+        prompts = [read_standard_input() if p == "-" else p for p in args.prompts]
         if args.prompts_file:
             text = Path(args.prompts_file).read_text(encoding="utf-8")
             prompts += [line for line in text.split("\n") if line.strip()]
@@ -127,6 +138,13 @@ def read_prompts(args):
     if not prompts:
         raise UserError(f"{args.prompts_file} has no prompt in it")
     return prompts
+
+
+def read_standard_input():
+    if sys.stdin is None:
+        raise UserError("standard input is closed")
+    sys.stdin.reconfigure(encoding="utf-8", errors="strict")  # whatever the locale says
+    return sys.stdin.read().rstrip("\n")
 
 
 def run(args):
@@ -165,12 +183,12 @@ def stream(session, rows):
 
 def look(session, args):
     """--score, --explain, --compare: see show.py."""
-    for prompt in read_prompts(args):
+    for number, prompt in enumerate(read_prompts(args)):
         if args.score:
             result = session.score(prompt, args.target)
             print(json.dumps(result)) if args.json else show.print_score(session.encoder, result)
         elif args.explain:
-            show.explain(session, session.row(prompt))
+            show.explain(session, session.row(prompt, number))
         else:
             show.compare(session, prompt)
     if args.replay:
@@ -191,7 +209,7 @@ def finish(session, row):
 def statistics_line(row):
     ends = {
         "eos": "end of text", "stop": "a stop text", "length": "the length asked for",
-        "context": f"the context of {row.room + len(row.start)} tokens is full",
+        "context": f"the end of the context, {row.room + len(row.start)} tokens",
     }  # fmt: skip
     parts = [f"{len(row.ids)} tokens"]
     if row.times:
@@ -209,7 +227,7 @@ def as_json(session, row):
     result = {
         "prompt": row.prompt, "text": row.text, "prompt_ids": row.prompt_ids, "ids": row.ids,
         "stop_reason": row.stop_reason, "seconds_to_first_token": row.seconds_to_first_token,
-        "tokens_per_second": row.tokens_per_second, "model": session.args.model or "stories",
+        "tokens_per_second": row.tokens_per_second, "model": session.options["model"],
         "method": session.options["method"], "seed": row.seed if session.sampled else None,
     }  # fmt: skip
     if "beams" in row.extra:
@@ -231,20 +249,24 @@ def as_json(session, row):
 
 def main(argv=None):
     """-> exit status: 0, 1 a failure, 2 wrong usage (by SystemExit), 130 interrupted."""
-    p = parser()
-    args = p.parse_intermixed_args(argv)
+    p, words = parser(), sys.argv[1:] if argv is None else argv
+    end = words.index("--") if "--" in words else len(words)
+    args = p.parse_intermixed_args(words[:end])
+    args.prompts = [*args.prompts, *words[end + 1 :]]  # behind -- nothing is an option
     check(p, args)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal without Unicode gets '?', not a crash
             stream.reconfigure(errors="replace")
     try:
-        run(args)
+        with np.errstate(all="ignore"):  # what is no number is found where a token is drawn
+            run(args)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (UserError, ValueError, OSError, MemoryError) as error:
-        print(f"generate.py: {error or type(error).__name__}", file=sys.stderr)
+        message = " ".join(str(error).splitlines()) or type(error).__name__
+        print(f"generate.py: {message}", file=sys.stderr)
         return 1
     return 0

@@ -22,7 +22,7 @@ from utils import UserError
 METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
 DRAFTING = ("speculative", "ngram", "lookup")
 DEFAULTS = {
-    "method": "cached", "tokens": 100, "beams": 4, "length_penalty": 1.0, "early_stopping": False,
+    "model": "stories", "method": "cached", "tokens": 100, "beams": 4, "length_penalty": 1.0, "early_stopping": False,
     "n_return": 1, "gamma": 4, "ngram": 3, "filler_top_k": 1, "min_length": 0,
 }  # fmt: skip
 SUGGESTIONS = {  # what a checkpoint's generation_config.json may set, and our name for it
@@ -114,7 +114,7 @@ class Session:
     cli.parser() makes it, where None means not given."""
 
     def __init__(self, args):
-        self.encoder, self.model = utils.load(args.model or "stories", args.models_dir)
+        self.encoder, self.model = utils.load(args.model or DEFAULTS["model"], args.models_dir)
         if args.source_lang or args.target_lang:
             self.model = self.between(args.source_lang, args.target_lang)
         self.drafts = {}  # name -> a drafting model, loaded at its first use
@@ -134,7 +134,7 @@ class Session:
     def use(self, args):
         """Set the options: those of the command line over the checkpoint's over the defaults."""
         self.args = args
-        self.own = [load_function(args.sampler)] if args.sampler else []
+        self.own = [load_function(args.sampler)] if args.sampler is not None else []
         self.options = self.settle()
         seed = self.options.get("seed")
         self.seed = secrets.randbits(32) if seed is None else seed
@@ -302,13 +302,13 @@ class Session:
 def load_function(where):
     """FILE:FUNCTION -> the function. UserError if there is none."""
     file, _, name = where.rpartition(":")
-    if not Path(file).is_file():
-        raise UserError(f"--sampler {where}: no file {file!r}; the form is FILE:FUNCTION")
+    if not Path(file).is_file() or not file.endswith(".py"):
+        raise UserError(f"--sampler {where}: no Python file {file!r}; the form is FILE:FUNCTION")
     spec = importlib.util.spec_from_file_location("own_sampler", file)
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the user's own code may raise anything
+    except (Exception, SystemExit) as error:  # the user's own code may raise anything
         raise UserError(f"--sampler {where}: {type(error).__name__}: {error}") from error
     if not callable(getattr(module, name, None)):
         raise UserError(f"--sampler {where}: {file} has no function {name!r}")

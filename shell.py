@@ -60,11 +60,17 @@ class Shell(cmd.Cmd):
             self.apply([flag, *shlex.split(text)])
         print(f"{name} = {self.session.options.get(name)}")
 
-    def apply(self, words):
-        """Put command-line words over the options in force. The model is loaded anew if named."""
-        given = vars(self.parser.parse_args(words))
-        given = {name: value for name, value in given.items() if value not in (None, [], False)}
-        args = type(self.session.args)(**{**vars(self.session.args), **given})
+    def apply(self, words, forget=()):
+        """Put command-line words over the options in force, without those to `forget`. The model
+        is loaded anew if named."""
+        plain, given = vars(self.parser.parse_args([])), vars(self.parser.parse_args(words))
+        given = {name: value for name, value in given.items() if value != plain[name]}
+        if "prompts" in given:
+            raise UserError(f"{given['prompts'][0]!r} is one word too many: see /help")
+        if "" in given.get("stop", []):
+            raise UserError("a stop text must not be empty")
+        kept = {name: v for name, v in vars(self.session.args).items() if name not in forget}
+        args = type(self.session.args)(**{**plain, **kept, **given})
         if "model" in given:
             self.open(args)
         else:
@@ -83,9 +89,7 @@ class Shell(cmd.Cmd):
     def do_sampler(self, text):
         "/sampler [--temperature T --top-k K --top-p P --min-p P ...]: how tokens are drawn"
         if text:
-            for name in session.SAMPLER_OPTIONS:
-                setattr(self.session.args, name, None)
-            self.apply(shlex.split(text))
+            self.apply(shlex.split(text), forget=session.SAMPLER_OPTIONS)
         names = [name for name in session.SAMPLER_OPTIONS if self.session.options.get(name)]
         settings = ", ".join(f"{name} = {self.session.options[name]}" for name in names)
         print(settings if self.session.sampled else f"greedy {settings}".strip())
@@ -109,9 +113,7 @@ class Shell(cmd.Cmd):
     def do_stop(self, text):
         "/stop [TEXT ...]: end before one of these; /stop off forgets them"
         if text:
-            self.session.args.stop = []
-            if text != "off":
-                self.apply(["--stop", *shlex.split(text)])
+            self.apply([] if text == "off" else ["--stop", *shlex.split(text)], forget=["stop"])
         print(f"stop = {self.session.args.stop}")
 
     def do_compare(self, text):

@@ -92,12 +92,14 @@ def explain_step(session, step, seen, row):
 
 
 def explain_round(session, drafts, tokens):
-    """accepted drafts, (the rejected ones), and the model's own token that follows."""
-    accepted = len(tokens) - 1
+    """The accepted drafts, the rejected ones, the model's own token; a row may end before it."""
+    accepted = speculative.common_prefix(drafts, tokens)
     parts = [colour(repr(session.encoder.decode([t])), "accepted") for t in drafts[:accepted]]
-    if rejected := drafts[accepted:]:
-        parts.append(colour("-" + repr(session.encoder.decode(rejected)), "rejected"))
-    parts.append(colour("+" + repr(session.encoder.decode(tokens[-1:])), "corrected"))
+    if len(tokens) > accepted:
+        if accepted < len(drafts):
+            rejected = session.encoder.decode(drafts[accepted:])
+            parts.append(colour(f"-{rejected!r}", "rejected"))
+        parts.append(colour("+" + repr(session.encoder.decode(tokens[accepted:])), "corrected"))
     print(f"{accepted}/{len(drafts)}", " ".join(parts), flush=True)
 
 

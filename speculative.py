@@ -21,7 +21,8 @@ from samplers import draw
 def speculative(model, prompts, samplers, rngs, done, drafters, gamma=4, watch=None):
     """A loop like `naive` and `cached`: yields (row, id), each row after the other, with at most
     gamma drafts a pass. watch(row, drafts, tokens) sees each round: what was proposed, and the
-    tokens that came of it, the accepted drafts and one of the model's own."""
+    tokens that came of it, the accepted drafts and, unless the row has ended before it, one of the
+    model's own."""
     for row, prompt in enumerate(prompts):
         ids, drafter = list(prompt), drafters[row]
         source = model.select([row])
@@ -31,20 +32,21 @@ def speculative(model, prompts, samplers, rngs, done, drafters, gamma=4, watch=N
             drafts, qs = drafter.propose(ids, min(gamma, room))
             new = np.array([ids[cache.length :] + drafts])  # [1, n_new]
             logits = source(new, cache, last=len(drafts) + 1)[0]  # [len(drafts) + 1, n_vocab]
-            tokens = verify(logits, ids, drafts, qs, samplers[row], rngs[row])
             drafter.learn(ids, drafts, logits)
-            if watch:
-                watch(row, drafts, tokens)
-            for token in tokens:
+            tokens = []
+            for token in verify(logits, list(ids), drafts, qs, samplers[row], rngs[row]):
                 ids.append(token)
+                tokens.append(token)
                 yield row, token
                 if done(row, ids):  # a stop among the accepted drafts ends the row there
                     break
+            if watch:
+                watch(row, drafts, tokens)
             cache.cut(len(ids) - 1)  # forget what was rejected; the last token has yet to pass
 
 
 def verify(logits, ids, drafts, qs, sampler, rng):
-    """The tokens that replace the drafts: distributed as if drawn from p one by one.
+    """Yield the tokens that replace the drafts: distributed as if drawn from p one by one.
 
     Accept draft x ~ q with probability min(1, p(x) / q(x)); at the first rejection draw from what
     p has more than q, norm(max(0, p - q)), and stop; if all pass, draw one more from p.
@@ -52,8 +54,10 @@ def verify(logits, ids, drafts, qs, sampler, rng):
     for i, (draft, q) in enumerate(zip(drafts, qs)):
         p = sampler(logits[i], ids + drafts[:i])  # [n_vocab]
         if rng.random() * q[draft] >= p[draft]:
-            return drafts[:i] + [draw(residual(p, q), rng)]
-    return drafts + [draw(sampler(logits[-1], ids + drafts), rng)]
+            yield draw(residual(p, q), rng)
+            return
+        yield draft
+    yield draw(sampler(logits[-1], ids + drafts), rng)
 
 
 def residual(p, q):  # [n_vocab] x 2 -> [n_vocab], not normalised: `draw` does that
@@ -193,14 +197,15 @@ class Statistics:
     """Counts over the rounds of speculation; `record` is a `watch` for the loop."""
 
     def __init__(self):
-        self.drafted = self.accepted = self.rejected = 0
+        self.drafted = self.accepted = self.rejected = self.tokens = 0
         self.lengths = Counter()  # accepted drafts in a round -> how many rounds
 
     def record(self, row, drafts, tokens):
-        accepted = len(tokens) - 1
+        accepted = common_prefix(drafts, tokens)
         self.drafted += len(drafts)
         self.accepted += accepted
-        self.rejected += accepted < len(drafts)
+        self.rejected += accepted < min(len(drafts), len(tokens))
+        self.tokens += len(tokens)
         self.lengths[accepted] += 1
 
     @property
@@ -210,9 +215,8 @@ class Statistics:
 
     @property
     def tokens_per_call(self):
-        """Measured tokens per pass of the model: the accepted drafts and one more."""
-        rounds = self.lengths.total()
-        return (self.accepted + rounds) / max(1, rounds)
+        """Measured tokens per pass of the model."""
+        return self.tokens / max(1, self.lengths.total())
 
     def expected_tokens_per_call(self, gamma):
         """(1 - a^(gamma + 1)) / (1 - a), Leviathan et al. 2023, equation 1."""

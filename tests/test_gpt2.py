@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from activations import ACTIVATIONS
@@ -193,6 +193,8 @@ BATCH = np.stack([np.where(np.arange(7) < pad, -1, np.roll(FULL, pad)[:7]) for p
 
 @few
 @given(st.lists(st.integers(0, 3), max_size=6), st.lists(st.integers(0, 5), max_size=3))
+@example([3, 2, 0, 1], [0, 1, 2, 3])  # the same rows, once more in order
+@example([3, 3, 1], [2, 0])
 def test_selected_rows_go_on_in_their_new_order(rows, again):
     """Repeated, re-ordered, dropped, twice in a row: as if each had been alone all the time."""
     cache = MODEL.new_cache(4)

@@ -439,7 +439,7 @@ def test_one_draft_accepted_or_corrected_is_distributed_as_p(p, q):
     for draft in np.flatnonzero(q).tolist():
         rate = min(1.0, float(p[draft] / q[draft]))
         if rate > 0:
-            tokens = verify(logits, [], [draft], [q], as_given, Scripted(rate - 1e-4, 0.5))
+            tokens = list(verify(logits, [], [draft], [q], as_given, Scripted(rate - 1e-4, 0.5)))
             assert tokens == [draft, 2]
         out[draft] += q[draft] * rate
         accepted += q[draft] * rate
@@ -447,7 +447,7 @@ def test_one_draft_accepted_or_corrected_is_distributed_as_p(p, q):
             steps = round(8 * float(np.maximum(p - q, 0).sum()))  # of one eighth each
             for step in range(steps):
                 rng = Scripted(rate + 1e-4 * (rate > 0), (step + 0.5) / steps)
-                (token,) = verify(logits, [], [draft], [q], as_given, rng)
+                (token,) = list(verify(logits, [], [draft], [q], as_given, rng))
                 out[token] += q[draft] * (1 - rate) / steps
     np.testing.assert_allclose(out, p, atol=1e-6)
     assert accepted == pytest.approx(np.minimum(p, q).sum())
@@ -456,16 +456,16 @@ def test_one_draft_accepted_or_corrected_is_distributed_as_p(p, q):
 def test_a_token_that_the_model_cannot_say_is_never_accepted():
     p, q = frozen([0, 4, 4, 0]), frozen([8, 0, 0, 0])
     for u in (0.0, 0.5, 1 - 2**-53):
-        tokens = verify(np.stack([p, p]), [], [0], [q], as_given, Scripted(u, 0.6))
+        tokens = list(verify(np.stack([p, p]), [], [0], [q], as_given, Scripted(u, 0.6)))
         assert tokens == [2]
 
 
 def test_one_hot_p_and_q_are_compared_as_greedy_does():
     best, other = frozen([0, 8, 0, 0]), frozen([8, 0, 0, 0])
     for u in (0.0, 0.5, 1 - 2**-53):
-        agreed = verify(np.stack([best, other]), [], [1], [best], as_given, Scripted(u, u, u))
+        agreed = list(verify(np.stack([best, other]), [], [1], [best], as_given, Scripted(u, u, u)))
         assert agreed[0] == 1 and agreed in ([1], [1, 0])
-        assert verify(np.stack([best, other]), [], [0], [other], as_given, Scripted(u, u)) == [1]
+        assert list(verify(np.stack([best, other]), [], [0], [other], as_given, Scripted(u, u))) == [1]
 
 
 def test_the_residual_is_what_p_has_more_and_p_itself_where_they_are_equal():
@@ -484,11 +484,11 @@ def test_verification_stops_at_the_first_rejection_and_shows_the_sampler_each_pr
 
     rows = np.eye(4, dtype=np.float32)[[1, 2, 3, 0]]
     qs = certain([1, 2, 2], 4)
-    tokens = verify(rows, [9], [1, 2, 2], qs, sampler, Scripted(*[0.5] * 4))
+    tokens = list(verify(rows, [9], [1, 2, 2], qs, sampler, Scripted(*[0.5] * 4)))
     assert tokens == [1, 2, 3]
     prefixes = [[9], [9, 1], [9, 1, 2]]
     assert seen == [(row, ids) for row, ids in zip(rows[:3].tolist(), prefixes)]
-    tokens = verify(rows, [9], [1, 2, 3], certain([1, 2, 3], 4), sampler, Scripted(*[0.5] * 4))
+    tokens = list(verify(rows, [9], [1, 2, 3], certain([1, 2, 3], 4), sampler, Scripted(*[0.5] * 4)))
     assert tokens == [1, 2, 3, 0]
     assert seen[-1] == (rows[3].tolist(), [9, 1, 2, 3])
 
@@ -497,7 +497,7 @@ def test_a_draft_is_accepted_as_often_as_the_theory_says():
     p, q = np.array([0.5, 0.3, 0.2], np.float32), np.array([0.2, 0.2, 0.6], np.float32)
     rng, n, accepted, made = rng_of(3), 4000, 0, Counter()
     for draft in rng.choice(3, n, p=q.astype(float) / q.sum(dtype=float)).tolist():
-        tokens = verify(np.stack([p, p]), [], [draft], [q], as_given, rng)
+        tokens = list(verify(np.stack([p, p]), [], [draft], [q], as_given, rng))
         accepted += len(tokens) == 2
         made[tokens[0]] += 1
     assert accepted / n == pytest.approx(0.6, abs=4 * math.sqrt(0.24 / n))
@@ -843,7 +843,7 @@ def test_verification_and_drafters_change_nothing_that_they_are_given():
     logits, ids, drafts, qs = np.stack([p, p, p]), [5], [0, 1], [q, q]
     logits.setflags(write=False)
     for seed in range(20):
-        verify(logits, ids, drafts, qs, as_given, rng_of(seed))
+        list(verify(logits, ids, drafts, qs, as_given, rng_of(seed)))
     assert (ids, drafts) == ([5], [0, 1]) and all(now is q for now in qs)
     before, ids = [4, 1, 2, 4], [1, 2, 3, 1]
     given_drafters = [NGramStore(11, before=before), PromptLookup(11, before=before)]
