@@ -1,0 +1,92 @@
+"""The command line on a small random model, in this process or in one of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import cli
+import utils
+from tests.checkpoints import CONFIG, random_arrays, write_folder
+
+HOUSE = Path(__file__).parent.parent
+N_CTX = 48
+LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # ids; END is <|endoftext|>
+
+
+def write_letters(folder, activation="gelu_new", **files):
+    """A model that writes a to z, space and "the" at random: text without a half character. It
+    never ends by itself. files: {stem of a JSON file: object}."""
+    config = CONFIG | {"vocab_size": 259, "n_positions": N_CTX, "n_ctx": N_CTX, "n_embd": 16,
+                       "n_head": 2, "activation_function": activation}  # fmt: skip
+    arrays = random_arrays(config, seed=1)
+    wte, ln_f = arrays["wte.weight"], arrays["ln_f.bias"]
+    wte *= 3 / np.linalg.norm(wte, axis=1, keepdims=True)  # else the longest row wins every time
+    wte[:, 0] = -1  # the first feature tells whether a token is to be written
+    wte[[*range(259)[LETTERS], SPACE, THE], 0] = 1
+    ln_f[:], arrays["ln_f.weight"][0] = 0, 0
+    ln_f[0] = 8
+    return write_folder(folder, config, arrays, **files)
+
+
+class Console:
+    """Runs commands in this process: console("PROMPT", "--json", ...) -> exit status, stdout,
+    stderr. The model is `folder` where a command names none."""
+
+    def __init__(self, capsys, folder):
+        self.capsys, self.folder = capsys, folder
+
+    def __call__(self, *words, model=None):
+        words = [str(word) for word in words]
+        if "--model" not in words and "-h" not in words:
+            words = ["--model", str(model or self.folder), *words]
+        try:
+            status = cli.main(words)
+        except SystemExit as error:
+            status = error.code
+        return status, *self.capsys.readouterr()
+
+    def json(self, *words, model=None):
+        """The objects that a command prints with --json."""
+        status, out, err = self("--json", *words, model=model)
+        assert (status, err) == (0, "")
+        return [json.loads(line) for line in out.splitlines()]
+
+    def text(self, *words, model=None):
+        """What a command prints, when it succeeds."""
+        status, out, err = self(*words, model=model)
+        assert status == 0, err
+        return out
+
+    def refused(self, status, *words, model=None):
+        """The one line on stderr of a command that ends with this status, and says nothing else."""
+        found, out, err = self(*words, model=model)
+        assert (found, out) == (status, ""), err
+        assert err.count("\n") == 1 and err.startswith("generate.py: "), err
+        return err
+
+    def greedy(self, prompt, n, model=None):
+        """n greedy ids after a text, by the definition: the best of the last logits, again."""
+        encoder, gpt2 = utils.load(str(model or self.folder))
+        ids = encoder.encode(prompt) or [encoder.end_of_text]
+        for _ in range(n):
+            ids.append(int(gpt2(ids)[-1].argmax()))
+        return ids[-n:]
+
+
+def process(*words, **options):
+    """Start `python generate.py ...` with text pipes: a Popen."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **options.pop("env", {})}
+    command = [sys.executable, "generate.py", *map(str, words)]
+    return subprocess.Popen(command, cwd=HOUSE, env=environment, **{**pipes, **options})
+
+
+def finished(*words, stdin=b"", **options):
+    """Run it to its end -> exit status, stdout, stderr, the latter two as bytes."""
+    with process(*words, **options) as running:
+        out, err = running.communicate(stdin, timeout=60)
+    return running.returncode, out, err

@@ -1,0 +1,545 @@
+"""The command line: text, JSON, stops, batches, options, mistakes, pipes and signals."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import cli
+import utils
+from generate import generate
+from samplers import USUAL_ORDER, usual
+from session import TextStream
+from tests.commands import END, HOUSE, N_CTX, THE, finished, process, write_letters
+
+KEYS = {
+    "prompt", "text", "prompt_ids", "ids", "stop_reason", "seconds_to_first_token",
+    "tokens_per_second", "model", "method", "seed",
+}  # fmt: skip
+METHODS = ["naive", "cached", "beam", "speculative", "ngram", "lookup"]
+
+
+def words_for(method, draft):
+    """The options that make a method give the greedy ids."""
+    return {
+        "beam": ["--method", "beam", "--beams", 1],
+        "speculative": ["--method", "speculative", "--draft", draft, "--gamma", 3],
+        "ngram": ["--method", "ngram", "--ngram", 2, "--gamma", 5, "--filler-top-k", 2],
+        "lookup": ["--method", "lookup", "--ngram", 2],
+    }.get(method, ["--method", method])
+
+
+# --- text and JSON --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("prompt", ["the cat", ""])
+def test_every_method_gives_the_greedy_ids(console, draft, method, prompt):
+    [result] = console.json(prompt, "-n", 30, *words_for(method, draft))
+    assert KEYS <= result.keys()
+    assert result["ids"] == console.greedy(prompt, 30)
+    assert result["method"] == method
+    assert (result["prompt"], result["stop_reason"], result["seed"]) == (prompt, "length", None)
+
+
+def test_json(console, letters):
+    [result] = console.json("the cat", "-n", 5)
+    encoder, _ = utils.load(str(letters))
+    assert result["prompt_ids"] == encoder.encode("the cat") == [THE, 220, 66, 64, 83]
+    assert result["text"] == encoder.decode(result["ids"])
+    assert result["model"] == str(letters)
+    assert 0 < result["seconds_to_first_token"] < 60
+    assert result["tokens_per_second"] > 0
+    assert (console.json("")[0]["prompt_ids"], console.json("a")[0]["method"]) == ([END], "cached")
+    assert console.json("a", "-n", 1)[0]["tokens_per_second"] is None  # none after the first
+
+
+@pytest.mark.parametrize("prompt", ["the cat", "", "Zoë: “naïve” 🙂\n\x00 x", "\udcff\ud83d"])
+def test_text_is_the_prompt_and_what_follows(console, prompt):
+    status, out, err = console(prompt, "-n", 8)
+    expected = prompt.encode("utf-8", "replace").decode() + console.json(prompt, "-n", 8)[0]["text"]
+    assert (status, out) == (0, expected + "\n")
+    shape = r"\(8 tokens, \d+\.\d{3} s to the first, \d+ tokens/s; ended by the length asked for\)"
+    assert re.fullmatch(shape + "\n", err)
+
+
+def test_each_token_is_flushed_as_it_comes(console, letters, monkeypatch):
+    calls = []
+
+    class Terminal(io.StringIO):
+        def write(self, text):
+            if text:
+                calls.append(text)
+
+        def flush(self):
+            if calls[-1:] != ["flush"]:
+                calls.append("flush")
+
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert cli.main(["the cat", "-n", "4", "--model", str(letters)]) == 0
+    encoder, _ = utils.load(str(letters))
+    pieces = [encoder.decode([token]) for token in console.greedy("the cat", 4)]
+    written = [call for call in calls if call != "flush"]
+    assert written == ["the cat" + pieces[0], *pieces[1:], "\n"]
+    assert calls == [call for text in written for call in (text, "flush")]
+
+
+def test_a_hint_names_gpt2_when_no_model_is_named(monkeypatch, letters, capsys):
+    encoder_and_model = utils.load(str(letters))
+    asked = []
+    monkeypatch.setattr(utils, "load", lambda *name: asked.append(name) or encoder_and_model)
+    assert cli.main(["a", "-n", "2"]) == 0
+    assert asked == [("stories", None)]
+    assert "--model 124M downloads GPT-2 itself" in capsys.readouterr().err
+    assert cli.main(["a", "-n", "2", "--json", "--models-dir", "x"]) == 0
+    assert asked[1:] == [("stories", "x")]
+    out, err = capsys.readouterr()
+    assert (json.loads(out)["model"], err) == ("stories", "")
+
+
+# --- where it ends --------------------------------------------------------------------------------
+
+
+def test_the_stop_id_ends_and_is_left_out(console, tmp_path):
+    greedy = console.greedy("the cat", 30)
+    stop = greedy[12]
+    folder = write_letters(tmp_path / "m", generation_config={"eos_token_id": [END, stop]})
+    kept = greedy[: greedy.index(stop)]
+    for method in METHODS:
+        if method != "speculative":
+            [row] = console.json("the cat", "-n", 30, *words_for(method, None), model=folder)
+            assert (row["ids"], row["stop_reason"]) == (kept, "eos"), method
+    assert "ended by end of text)" in console("the cat", model=folder)[2]
+    [row] = console.json("the cat", "-n", 30, "--min-length", 20, model=folder)
+    assert len(row["ids"]) >= 20 and stop not in row["ids"][:20]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_context_ends_it_exactly_at_n_ctx(console, draft, method):
+    for prompt, n_new in ("a" * N_CTX, 0), ("a" * (N_CTX - 1), 1), ("a" * (N_CTX - 9), 9):
+        [row] = console.json(prompt, *words_for(method, draft))
+        assert (len(row["ids"]), row["stop_reason"]) == (n_new, "context")
+        assert row["ids"] == (console.greedy(prompt, n_new) if n_new else [])
+    assert (row["seconds_to_first_token"] is None) == (n_new == 0)
+    status, out, err = console("a" * N_CTX, *words_for(method, draft))
+    assert (status, out) == (0, "a" * N_CTX + "\n")
+    assert err.startswith("(0 tokens") and "context" in err and "48" in err
+
+
+def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers(console):
+    line = console.refused(1, "a" * (N_CTX + 1))
+    assert {"49", "48"} <= set(re.findall(r"\d+", line))
+    console.refused(1, "fits", "a" * (N_CTX + 1), "--json")
+    console.refused(1, "a" * (N_CTX + 1), "--explain")
+
+
+def test_text_ends_before_the_earliest_stop(console):
+    [free] = console.json("the cat", "-n", 30)
+    text = free["text"]
+    late, early = text[20:24], text[7:9]
+    first = min(text.index(late), text.index(early))
+    for stops in ([early, late], [late, early], ["no such", early]):
+        [row] = console.json("the cat", "-n", 30, "--stop", *stops)
+        assert (row["text"], row["stop_reason"]) == (text[: text.index(early)], "stop")
+        assert row["ids"] == free["ids"][: len(row["ids"])]
+    assert first == text.index(early)
+    [row] = console.json("the cat", "-n", 30, "--stop", late, "--stop", early)
+    assert row["text"] == text[: text.index(early)]
+    status, out, err = console("the cat", "-n", 30, "--stop", text[0])
+    assert (out, "ended by a stop text" in err) == ("the cat\n", True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_stop_across_tokens_is_the_same_for_every_method(console, draft, method):
+    text = console.json("the cat", "-n", 30)[0]["text"]
+    stop = text[11:15]
+    [row] = console.json("the cat", "-n", 30, *words_for(method, draft), "--stop", stop)
+    assert (row["text"], row["stop_reason"]) == (text[: text.index(stop)], "stop")
+
+
+class Pieces:
+    """A decoder of texts instead of ids."""
+
+    def feed(self, text):
+        return text
+
+    def finish(self):
+        return "?"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "stops", "shown", "last"),
+    [
+        (["ab", "c", "d"], ["cd"], ["ab", "", ""], None),
+        (["ab", "c", "e"], ["cd"], ["ab", "", "ce"], "?"),
+        (["a", "a", "a", "b"], ["aab"], ["", "", "a", ""], None),
+        (["x", "abcd"], ["cd", "bc"], ["x", "a"], None),
+        (["x", "yz"], ["yz", "xyz"], ["", ""], None),
+        (["ab", "ab", "a"], ["abac"], ["", "ab", ""], "aba?"),
+        (["one", " two"], [], ["one", " two"], "?"),
+    ],
+)
+def test_what_might_become_a_stop_is_held_back(pieces, stops, shown, last):
+    stream = TextStream(Pieces(), stops)
+    assert [stream.feed(piece) for piece in pieces] == shown
+    assert stream.stopped == (last is None)
+    assert last is None or stream.finish() == last
+
+
+def test_nothing_printed_is_taken_back(console, letters, monkeypatch):
+    text = console.json("the cat", "-n", 30)[0]["text"]
+    stop = text[14:18]
+    writes = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", writes)
+    assert cli.main(["the cat", "-n", "30", "--model", str(letters), "--stop", stop]) == 0
+    assert writes.getvalue() == "the cat" + text[: text.index(stop)] + "\n"
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+PROMPTS = ["the cat", "x", "", "a longer one, of the cat", "x"]
+
+
+@pytest.mark.parametrize("how", [[], ["--temperature", 0.9, "--top-p", 0.95, "--seed", 7]])
+@pytest.mark.parametrize("method", ["naive", "cached", "speculative", "ngram"])
+def test_a_row_of_a_batch_is_what_it_is_alone(console, draft, method, how):
+    words = [*words_for(method, draft), "-n", 12, "--stop", "tg", "q"]
+    rows = console.json(*words, *how, "--", *PROMPTS)
+    assert [row["prompt"] for row in rows] == PROMPTS
+    assert len({row["stop_reason"] for row in rows}) == 2  # some end earlier than others
+    for i, (prompt, row) in enumerate(zip(PROMPTS, rows)):
+        [alone] = console.json(*words, *how, *(["--seed", 7 + i] if how else []), "--", prompt)
+        same = KEYS - {"seconds_to_first_token", "tokens_per_second"}
+        assert {key: row[key] for key in same} == {key: alone[key] for key in same}
+    out = console.text(*words, *how, "--", *PROMPTS)
+    assert out == "".join(row["prompt"] + row["text"] + "\n" for row in rows)
+
+
+def test_prompts_of_a_file_follow_those_of_the_command_line(console, tmp_path):
+    path = tmp_path / "prompts.txt"
+    path.write_bytes("one\n\n  \nŽluťoučký\r\nlast".encode())
+    rows = console.json("zero", "--prompts-file", path, "-n", 3)
+    assert [row["prompt"] for row in rows] == ["zero", "one", "Žluťoučký", "last"]
+    assert rows[3]["ids"] == console.json("last", "-n", 3)[0]["ids"]
+    assert "no such file" in console.refused(1, "--prompts-file", tmp_path / "none").lower()
+    assert "directory" in console.refused(1, "--prompts-file", tmp_path).lower()
+    path.write_text("\n \n")
+    assert "no prompt" in console.refused(1, "--prompts-file", path)
+    path.write_bytes(b"caf\xe9\n")
+    assert "UTF-8" in console.refused(1, "--prompts-file", path)
+
+
+# --- sampling -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.6}, {"min_p": 0.2},
+        {"temperature": 1.5, "top_k": 9, "top_p": 0.9, "min_p": 0.01},
+        {"repetition_penalty": 1.5, "temperature": 0}, {"no_repeat_ngram": 2, "temperature": 0},
+        {"repetition_penalty": 1.3, "no_repeat_ngram": 3, "top_k": 5},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("seed", [0, 5])
+def test_sampling_options_make_the_sampler(console, letters, settings, seed):
+    encoder, model = utils.load(str(letters))
+    sampler = usual(**settings)
+    expected = list(generate(model, encoder.encode("the cat"), 20, sampler, seed))
+    words = [w for name in settings for w in ("--" + name.replace("_", "-"), settings[name])]
+    [row] = console.json("the cat", "-n", 20, "--seed", seed, *words)
+    assert row["ids"] == expected
+    assert row["seed"] == (None if settings.get("temperature") == 0 else seed)
+    assert settings.keys() <= USUAL_ORDER.keys()
+
+
+def test_without_a_seed_each_run_has_its_own_and_tells_it(console):
+    rows = [console.json("the cat", "--temperature", 2, "-n", 20)[0] for _ in range(2)]
+    assert rows[0]["seed"] != rows[1]["seed"]
+    again = console.json("the cat", "--temperature", 2, "-n", 20, "--seed", rows[0]["seed"])[0]
+    assert again["ids"] == rows[0]["ids"] != rows[1]["ids"]
+
+
+def test_a_folder_suggests_and_the_command_line_decides(console, tmp_path):
+    suggested = {"do_sample": True, "temperature": 0.8, "max_new_tokens": 12, "seed": 0}
+    folder = write_letters(tmp_path / "m", generation_config=suggested)
+
+    def run(*words, model=folder):
+        [row] = console.json("the cat", *words, model=model)
+        return row
+
+    row = run()
+    assert (len(row["ids"]), row["seed"]) == (12, 0)
+    same = run("--temperature", 0.8, "--seed", 0, "-n", 12, model=console.folder)
+    assert row["ids"] == same["ids"]
+    assert run("--seed", 1)["ids"] != row["ids"]
+    assert run("-n", 3)["ids"] == row["ids"][:3]
+    greedy = run("--temperature", 0)
+    assert (greedy["ids"], greedy["seed"]) == (console.greedy("the cat", 12), None)
+    suggested["do_sample"] = False
+    folder = write_letters(tmp_path / "m", generation_config=suggested)
+    assert run()["ids"] == greedy["ids"]
+    assert run("--temperature", 0.8)["ids"] == row["ids"]
+
+
+SAMPLERS = """
+import numpy as np
+
+def only_z(logits, ids):
+    assert isinstance(ids, list) and logits.dtype == np.float32
+    assert np.isfinite(logits).sum() == 5  # it is the last filter, behind --top-k
+    logits[:] = -np.inf
+    logits[89] = 0
+    return logits
+
+def nothing(logits, ids): pass
+def short(logits, ids): return logits[1:]
+def words(logits, ids): return "two words"
+def removes_all(logits, ids): return logits - np.inf
+def not_numbers(logits, ids): return logits * np.nan
+def fails(logits, ids): raise KeyError("a\\nb")
+number = 3
+"""
+
+
+def test_a_sampler_of_your_own(console, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(SAMPLERS)
+    [row] = console.json("the cat", "--sampler", f"{path}:only_z", "--top-k", 5, "-n", 4)
+    assert row["text"] == "zzzz"
+    for name in "nothing", "short", "words", "removes_all", "not_numbers", "fails":
+        status, _, err = console("the cat", "--sampler", f"{path}:{name}", "-n", 4)
+        assert status == 1 and err.count("\n") == 1, err
+    for name in "number", "absent", "":
+        assert "has no function" in console.refused(1, "a", "--sampler", f"{path}:{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "told"),
+    [
+        ("mine.py", "def f(:", "SyntaxError"), ("mine.py", "import no_such_module", "no_such"),
+        ("mine.py", "1 / 0", "ZeroDivision"), ("mine.py", "exit(7)", "SystemExit"),
+        ("mine.py", "raise RuntimeError('a\\nb')", "a b"),
+        ("mine.txt", "def f(logits, ids): return logits", "FILE:FUNCTION"),
+    ],
+)  # fmt: skip
+def test_a_sampler_file_that_cannot_be_used(console, tmp_path, name, code, told):
+    path = tmp_path / name
+    path.write_text(code)
+    assert told in console.refused(1, "a", "--sampler", f"{path}:f")
+
+
+@pytest.mark.parametrize("where", ["none.py:f", "tests:f", "f", ""])
+def test_a_sampler_that_is_not_there(console, where):
+    assert "FILE:FUNCTION" in console.refused(1, "a", "--sampler", where)
+
+
+# --- beams and speculation ------------------------------------------------------------------------
+
+
+def test_beams(console):
+    words = ["the cat", "--method", "beam", "--beams", 3, "-n", 10]
+    [row] = console.json(*words, "--return", 3, "--length-penalty", 0.5, "--no-repeat-ngram", 2)
+    scores = [beam["score"] for beam in row["beams"]]
+    assert len(scores) == 3 and scores == sorted(scores, reverse=True)
+    for beam in row["beams"]:
+        assert beam["score"] == pytest.approx(beam["log_probability"] / 10**0.5)
+    assert (row["ids"], row["text"]) == (row["beams"][0]["ids"], row["beams"][0]["text"])
+    assert (row["seed"], row["tokens_per_second"]) == (None, None)
+    out = console.text(*words, "--return", 2, "--early-stopping")
+    assert [len(line) for line in out.splitlines()] == [len(out.splitlines()[0])] * 2
+    assert console.json("the cat", "--method", "beam", "-n", 10)[0]["text"]
+
+
+def test_statistics_of_speculation(console, draft):
+    words = ["the cat", "-n", 20, *words_for("speculative", draft)]
+    [row] = console.json(*words)
+    found = row["speculation"]
+    rounds = sum(found["accepted_lengths"].values())
+    assert found["accepted"] == sum(int(k) * n for k, n in found["accepted_lengths"].items())
+    assert found["tokens_per_call"] == pytest.approx((found["accepted"] + rounds) / rounds)
+    assert 0 < found["accepted"] < found["drafted"] <= 3 * rounds
+    assert re.search(r"\d+% of drafts accepted, \d\.\d\d tokens a pass", console(*words)[2])
+
+
+def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
+    from tests.checkpoints import write_folder
+
+    other = write_folder(tmp_path / "other")  # 260 tokens
+    line = console.refused(1, "a", "--method", "speculative", "--draft", other)
+    assert {"260", "259"} <= set(re.findall(r"\d+", line))
+    assert "--draft" in console.refused(1, "a", "--method", "speculative")
+    console.refused(1, "a", "--method", "speculative", "--draft", tmp_path / "none")
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+NONSENSE = """
+-n 0 | -n -3 | -n 1.5 | -n many | --tokens | --seed -1 | --seed x | --stop | --min-length -1
+--temperature -1 | --temperature nan | --temperature inf | --temperature hot | --top-k -1
+--top-k 2.5 | --top-p 0 | --top-p 1.1 | --top-p -1 | --top-p nan | --min-p -0.1 | --min-p 1.5
+--repetition-penalty 0 | --repetition-penalty -2 | --repetition-penalty inf | --no-repeat-ngram -1
+--method best | --method | --no-such-flag | --top 3
+--method beam --beams 0 | --method beam --length-penalty nan | --method beam --length-penalty 21
+--method beam --return 0 | --method beam --beams 2 --return 3 | --method beam --return 5
+--method speculative --gamma 0 | --method lookup --gamma 17 | --method ngram --ngram 1
+--method ngram --filler-top-k 0 | --beams 2 | --gamma 2 | --draft stories-draft | --return 1
+--early-stopping | --length-penalty 2 | --ngram 3 | --filler-top-k 1 | --method naive --gamma 2
+--method lookup --filler-top-k 2 | --method ngram --draft x | --method beam --temperature 1
+--method beam --seed 3 | --method beam --top-k 3 | --method speculative --beams 2
+--score --explain | --score --compare | --explain --compare | --compare --interactive
+--explain --json | --compare --json | --score --temperature 1 | --score -n 3 | --score --stop x
+--score --method naive | --target x | --replay 0.5 | --compare --replay 2 | --compare --replay
+"""
+
+
+@pytest.mark.parametrize("words", [w.strip() for w in re.split(r"\||\n", NONSENSE) if w.strip()])
+def test_nonsense_is_a_usage_error(console, words):
+    line = console.refused(2, "a", *words.split())
+    assert "--help" in line and "-inf" not in line
+
+
+def test_more_nonsense(console, tmp_path):
+    for words in [], ["-n", 3], ["--stop", "takes", "all"], ["--json"]:
+        assert "PROMPT" in console.refused(2, *words)
+    assert "empty" in console.refused(2, "a", "--stop", "")
+    console.refused(2, "--interactive", "--json")
+    console.refused(2, "--interactive", "--score")
+    console.refused(2, "--interactive", "--prompts-file", tmp_path)
+    console.refused(2, "-", "-")
+
+
+@pytest.mark.parametrize("name", ["no-such-model", "..", "/no/such/folder", "a\x00b"])
+def test_an_unknown_model(console, tmp_path, name):
+    console.refused(1, "a", "--model", name, "--models-dir", tmp_path)
+
+
+def test_options_of_other_architectures_are_refused(console):
+    console.refused(1, "a", "--source-lang", "en_XX")
+    assert "--target" in console.refused(1, "a", "--score", "--target", "b")
+
+
+@pytest.mark.parametrize("extreme", [
+    ["--temperature", "1e-30"], ["--temperature", "1e300"], ["--top-p", "1e-300"],
+    ["--repetition-penalty", "1e300"], ["--repetition-penalty", "1e-300"], ["--top-k", 10**12],
+    ["--seed", 10**30], ["--no-repeat-ngram", 10**9], ["--min-p", 1], ["--min-length", 10**9],
+    ["--temperature", 1, "--min-p", "1e-300"], ["--method", "beam", "--beams", 500],
+    ["--method", "beam", "--length-penalty", "-20"], ["--method", "beam", "--length-penalty", 20],
+    ["--method", "ngram", "--filler-top-k", 10**6], ["-n", 10**12], ["--no-repeat-ngram", 1],
+], ids=str)  # fmt: skip
+@pytest.mark.filterwarnings("error")
+def test_extreme_values_end_in_text_or_in_one_line(console, extreme):
+    status, out, err = console("the cat", *(["-n", 4] if extreme[0] != "-n" else []), *extreme)
+    assert (status, bool(out)) in [(0, True), (1, False)], err
+    assert err.count("\n") == 1, err
+
+
+def test_options_may_stand_anywhere_and_a_prompt_may_begin_with_a_dash(console):
+    first = console.json("-n", 3, "one", "--seed", 1, "--top-k", 2, "two")
+    assert [row["prompt"] for row in first] == ["one", "two"]
+    rows = console.json("-n", 3, "--stop", "q", "--", "-5 degrees", "--json")
+    assert [row["prompt"] for row in rows] == ["-5 degrees", "--json"]
+
+
+def test_help(console):
+    status, out, err = console("-h")
+    assert (status, err) == (0, "")
+    assert {f"--{name}" for name in "method score explain compare gamma return".split()} <= set(
+        re.findall(r"--[a-z]+", out)
+    )
+
+
+# --- a process of its own: pipes, signals, encodings ----------------------------------------------
+
+
+def test_standard_input(console, letters):
+    text = "the cat\nŽluť"
+    status, out, err = finished("-", "-n", 4, "--model", letters, stdin=(text + "\n\n").encode())
+    assert (status, out.decode()) == (0, console.text(text, "-n", 4))
+    status, out, err = finished("--json", "x", "-", "-n", 2, "--model", letters, stdin=b"y\n")
+    assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["x", "y"]
+
+
+def test_standard_input_that_is_not_utf8_or_not_there(letters):
+    status, out, err = finished("-", "--model", letters, stdin=b"caf\xe9", env={"PYTHONUTF8": "1"})
+    assert (status, out, err.count(b"\n")) == (1, b"", 1) and b"UTF-8" in err
+    status, out, err = finished("-", "--model", letters, preexec_fn=lambda: os.close(0))
+    assert (status, out, err.count(b"\n")) == (1, b"", 1) and b"standard input" in err
+
+
+def test_exit_statuses_and_no_traceback(letters):
+    for words, expected in [
+        (["a", "-n", "0"], 2), (["a", "--model", "none"], 1), (["a", "--model", letters], 0),
+    ]:  # fmt: skip
+        status, _, err = finished(*words)
+        assert (status, err.count(b"\n")) == (expected, 1), err
+
+
+def test_a_terminal_without_unicode(letters):
+    ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    status, out, err = finished("Zoë", "-n", 3, "--model", letters, env=ascii_only)
+    assert status == 0 and out.startswith(b"Zo?") and b"Traceback" not in err
+    status, out, err = finished("-", "-n", 3, "--model", letters, stdin="Zoë".encode(),
+                                env={"LC_ALL": "C", "LANG": "C"})  # fmt: skip
+    assert status == 0 and out.startswith("Zoë".encode())
+
+
+WAITING = """
+import signal
+import sys
+
+def for_input(logits, ids):
+    if ids[0] == 65:  # the prompt "b"
+        sys.stdin.read()
+    return logits
+
+def for_signal(logits, ids):
+    if len(ids) > 3:
+        signal.pause()
+    return logits
+"""
+
+
+def test_the_reader_may_leave_early(letters, tmp_path):
+    (tmp_path / "waiting.py").write_text(WAITING)
+    words = ["a", "b", "--method", "lookup", "--sampler", f"{tmp_path}/waiting.py:for_input"]
+    with process(*words, "--model", letters, "--json") as running:
+        assert json.loads(running.stdout.readline())["prompt"] == "a"
+        running.stdout.close()  # as `head -1` does
+        running.stdin.close()  # go on
+        err = running.stderr.read()
+    assert (running.returncode, err) == (0, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full here")
+def test_a_full_disk(letters):
+    with open("/dev/full", "wb") as full:
+        status, _, err = finished("a", "-n", 3, "--model", letters, stdout=full)
+    assert (status, err.count(b"\n")) == (1, 1) and b"No space left" in err
+
+
+def test_an_interrupt_ends_with_one_line(letters, tmp_path):
+    (tmp_path / "waiting.py").write_text(WAITING)
+    words = ["a", "--sampler", f"{tmp_path}/waiting.py:for_signal"]
+    with process(*words, "--model", letters) as running:
+        assert running.stdout.read(2)[:1] == b"a"
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (130, b"\ninterrupted\n")
+
+
+def test_tensorflow_and_other_heavy_libraries_stay_out(letters):
+    script = (
+        "import sys, cli; cli.main(sys.argv[1:]);"
+        "print(*{'tensorflow', 'torch', 'safetensors', 'requests', 'sentencepiece', 'tqdm'}"
+        " & set(sys.modules), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", script, "a", "--json", "--model", str(letters)]
+    done = subprocess.run(command, cwd=HOUSE, capture_output=True, check=True)
+    assert done.stderr == b"\n" and json.loads(done.stdout)["ids"]
