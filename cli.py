@@ -109,10 +109,11 @@ def check(p, args):
     generating = any(getattr(args, name) not in (None, []) for name in GENERATING)
     for nonsense, message in [
         ("" in args.stop, "--stop needs a text that is not empty"),
-        ((args.n_return or 1) > (args.beams or DEFAULTS["beams"]), f"--return {args.n_return} is more than the number of beams"),
+        ((args.n_return or 1) > (args.beams or DEFAULTS["beams"]),
+         f"--return {args.n_return} is more than the number of beams"),
         (args.replay and not args.compare, "--replay belongs to --compare"),
         (args.target is not None and not args.score, "--target belongs to --score"),
-        (args.score and generating, "--score reads a text and generates none: it takes no such options"),
+        (args.score and generating, "--score generates nothing: it takes no options for that"),
         (args.json and looks, "--explain and --compare print no JSON"),
         (args.interactive and (prompts or args.json or args.score or looks),
          "--interactive takes no prompt, and asks for the rest by /commands"),
