@@ -23,7 +23,8 @@ METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
 DRAFTING = ("speculative", "ngram", "lookup")
 DEFAULTS = {
     "model": "stories", "method": "cached", "tokens": 100, "beams": 4, "length_penalty": 1.0,
-    "early_stopping": False, "n_return": 1, "gamma": 4, "ngram": 3, "filler_top_k": 1, "min_length": 0,
+    "early_stopping": False, "n_return": 1, "gamma": 4, "ngram": 3, "filler_top_k": 1,
+    "min_length": 0,
 }  # fmt: skip
 SUGGESTIONS = {  # what a checkpoint's generation_config.json may set, and our name for it
     "max_new_tokens": "tokens", "temperature": "temperature", "top_k": "top_k", "top_p": "top_p",

@@ -111,17 +111,19 @@ def compare(session, prompt):
     print(f"{'method':<12}{'tokens/s':>9}{'x naive':>8}{'first, s':>9}{'tokens':>7}"
           f"{'per pass':>9}{'accepted':>9}{'cache, MB':>10}  ids")  # fmt: skip
     naive, speeds = None, {}
-    for method in METHODS:
-        if method == "speculative" and not session.options.get("draft"):
-            continue
-        session.options = session.settle(method)
-        row = session.row(prompt)
-        for _ in session.generate([row]):
-            pass
-        naive = naive or row
-        speeds[method] = speed(row)
-        print(compare_line(session, row, naive), flush=True)
-    session.options = session.settle()
+    try:
+        for method in METHODS:
+            if method == "speculative" and not session.options.get("draft"):
+                continue
+            session.options = session.settle(method)
+            row = session.row(prompt)
+            for _ in session.generate([row]):
+                pass
+            naive = naive or row
+            speeds[method] = speed(row)
+            print(compare_line(session, row, naive), flush=True)
+    finally:  # an interrupt too leaves the session with its own method
+        session.options = session.settle()
     if max(map(speeds.get, speeds.keys() & DRAFTING)) < speeds["cached"]:
         print("(drafts do not pay here: what a pass of a small model costs is mostly overhead, and"
               "\n more tokens are more of it; of a large one, its weights: see --replay 0.8)")

@@ -20,7 +20,7 @@ def letters(tmp_path_factory):
 @pytest.fixture(scope="session")
 def draft(tmp_path_factory):
     """One that drafts for it: nearly the same."""
-    return write_letters(tmp_path_factory.mktemp("models") / "draft", activation="relu")
+    return write_letters(tmp_path_factory.mktemp("models") / "draft", activation="silu")
 
 
 @pytest.fixture
