@@ -1,0 +1,54 @@
+"""The embedded models: what their cards promise of size and layout; that stories tells stories."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import score
+import utils
+from generate import generate
+
+MODELS = Path(__file__).parent.parent / "models"
+SIZES = {"stories": 4_000_000, "stories-draft": 388_595}  # at most so many parameters
+
+
+def n_parameters(params):
+    if isinstance(params, dict):
+        return sum(map(n_parameters, params.values()))
+    return sum(map(n_parameters, params)) if isinstance(params, list) else params.size
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_size_and_context(name):
+    encoder, model = utils.load(name)
+    assert n_parameters(model.params) <= SIZES[name]
+    assert model.n_ctx >= 512
+    assert 2000 <= len(encoder.merges) <= 4096
+    assert (MODELS / name / "README.md").is_file()
+
+
+def test_the_draft_shares_the_vocabulary_and_is_a_tenth():
+    encoder, model = utils.load("stories")
+    draft_encoder, draft = utils.load("stories-draft")
+    assert encoder.vocab == draft_encoder.vocab and encoder.merges == draft_encoder.merges
+    assert n_parameters(draft.params) <= n_parameters(model.params) / 10
+
+
+@pytest.mark.parametrize("name, bound", [("stories", 1.0), ("stories-draft", 1.3)])
+def test_an_unseen_sentence_costs_few_bits(name, bound):
+    text = (
+        "One day, a girl named Mia went to the park with her mom. She saw a big red kite in the"
+        " sky. \"Look, mom! I want to fly a kite too,\" she said. Her mom smiled and said, \"Okay,"
+        " let's go home and make one.\" Mia was very happy."
+    )
+    assert score.score(*utils.load(name), text)["bits_per_byte"] < bound
+
+
+def test_a_story_is_made_of_words_and_ends():
+    encoder, model = utils.load("stories")
+    ids = list(generate(model, encoder.encode("Once upon a time"), 500))
+    assert ids[-1] == encoder.end_of_text
+    words = set(encoder.decode(ids[:-1]).split())
+    assert {"was", "the", "and"} <= words
+    assert np.mean([word.isascii() for word in words]) == 1
