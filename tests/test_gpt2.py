@@ -352,7 +352,9 @@ def test_softmax_sums_to_1_at_any_size_of_its_argument():
 def test_layer_norm_has_mean_b_and_deviation_g():
     x = np.random.default_rng(0).normal(3, 5, (4, 64)).astype(np.float32)
     g, b = np.float32(2), np.float32(-1)
+    before = x.copy()
     y = layer_norm(x, np.full(64, g), np.full(64, b))
+    np.testing.assert_array_equal(x, before)
     np.testing.assert_allclose(y.mean(-1), -1, atol=1e-5)
     np.testing.assert_allclose(y.std(-1), 2, rtol=1e-4)
 
