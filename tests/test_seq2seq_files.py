@@ -1,5 +1,6 @@
 """Loading encoder-decoders: their folders, the hub's repositories, and their tokenizers."""
 
+import io
 import json
 import os
 import random
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
@@ -319,6 +321,24 @@ def test_a_stream_shows_what_is_certain_at_once(pieces):
     stream = pieces.stream()
     fed = [stream.feed(id) for id in pieces.encode(TEXT)]
     assert "".join(fed) == TEXT and stream.finish() == ""
+
+
+def test_characters_of_several_pieces_appear_whole(tmp_path):
+    """Some models fall back on single bytes for what no piece is."""
+    made = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([TEXT] * 9), model_writer=made, vocab_size=290, byte_fallback=True,
+        normalization_rule_name="identity", minloglevel=2, hard_vocab_limit=False,
+    )  # fmt: skip
+    (tmp_path / "spiece.model").write_bytes(made.getvalue())
+    pieces = t5_pieces(tmp_path / "spiece.model", 300)
+    ids = pieces.encode("the €")
+    stream = pieces.stream()
+    fed = [stream.feed(id) for id in ids]
+    assert len(ids) > 4 and fed[-3:] == ["", "", "€"] and "".join(fed) == "the €"
+    stream = pieces.stream()
+    broken = "".join([*map(stream.feed, ids[:-1]), stream.finish()])
+    assert broken == pieces.decode(ids[:-1]) and broken.endswith("\ufffd")
 
 
 @each_kind
