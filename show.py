@@ -12,10 +12,11 @@ import numpy as np
 import beam
 import generate
 import speculative
-import utils
 from gpt2 import GPT2, softmax
+from layouts import gpt2_shapes
 from samplers import greedy
 from session import DRAFTING, METHODS
+from tensors import fill
 
 # --- score: one line a token ----------------------------------------------------------------------
 
@@ -211,11 +212,11 @@ def timed(tokens):
 
 
 def random_model(shape, n_head):
-    rng, shapes = np.random.default_rng(0), utils.gpt2_shapes(*shape, n_inner=4 * shape[2])
+    rng, shapes = np.random.default_rng(0), gpt2_shapes(*shape, n_inner=4 * shape[2])
 
     def tensor(name, shape):
         if name.endswith(".g"):
             return np.ones(shape, np.float32)
         return rng.standard_normal(shape, np.float32) * np.float32(0.02)
 
-    return GPT2(utils.fill(shapes, tensor), n_head)
+    return GPT2(fill(shapes, tensor), n_head)

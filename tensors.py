@@ -1,4 +1,4 @@
-"""Safetensors: a file of named arrays that is mapped into memory instead of read.
+"""Files of numbers: safetensors, which are mapped into memory instead of read, and JSON.
 
 A file is a header (JSON) and the bytes of its arrays one after the other. So an array can be a view
 of the mapped file: opening a model costs nothing, no weight is copied, and pages come from the disk
@@ -6,6 +6,7 @@ when they are first used. Nothing is unpickled, and whatever a header promises i
 Format: https://huggingface.co/docs/safetensors
 """
 
+import contextlib
 import json
 import math
 import mmap
@@ -13,6 +14,8 @@ import os
 from pathlib import Path
 
 import numpy as np
+
+from download import UserError
 
 DTYPES = {  # by the format's names; bfloat16, which NumPy does not know, as its bits: see widen
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2",
@@ -171,3 +174,54 @@ def parse_object(data):
     if not isinstance(value, dict):
         raise ValueError("no JSON object")
     return value
+
+
+# --- configurations, and trees of parameters ------------------------------------------------------
+
+
+def read_json(path):
+    """A JSON file that holds an object -> dict. Raises UserError."""
+    with explained(f"{path} is damaged", "fetch it anew"):
+        return parse_object(path.read_bytes())
+
+
+@contextlib.contextmanager
+def explained(what, remedy):
+    """Turn a ValueError or OSError about a file into a UserError that also says what to do."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise UserError(f"{what}: {error}; {remedy}") from None
+
+
+def read_count(config, key, default=None):
+    """A positive int, and no absurd one: layers are made by it before their weights are seen."""
+    value = config.get(key)
+    value = default if value is None else value
+    if type(value) is not int or not 1 <= value <= (1000 if "layer" in key else 10**9):
+        raise ValueError(f"{key} = {value!r}")
+    return value
+
+
+def read_eps(config, key, default):
+    """A small number that keeps a norm from dividing by 0. Raises ValueError."""
+    eps = config.get(key, default)
+    if not isinstance(eps, float) or not 0 < eps < 1:
+        raise ValueError(f"{key} = {eps!r}")
+    return eps
+
+
+def fill(shapes, tensor, name=""):
+    """The same tree with tensor(name, shape) for every shape; a name is like blocks.0.ln_1.g"""
+    if isinstance(shapes, tuple):
+        return tensor(name, shapes)
+    if isinstance(shapes, list):
+        return [fill(part, tensor, f"{name}.{i}") for i, part in enumerate(shapes)]
+    return {key: fill(part, tensor, f"{name}.{key}".lstrip(".")) for key, part in shapes.items()}
+
+
+def flat(shapes):
+    """The tree as {name: shape}."""
+    names = {}
+    fill(shapes, names.setdefault)
+    return names

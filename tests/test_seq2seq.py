@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import layouts
+import tensors
 import utils
 from activations import ACTIVATIONS
 from beam import beam_search
@@ -58,8 +60,8 @@ def tiny_t5(n_vocab=5, n_ctx=16, seed=0, stop_ids=()):
     def random(shape):
         return rng.normal(0, 0.6, shape).astype(np.float32)
 
-    shapes = utils.t5_shapes(n_vocab, 8, 3, 10, 2, (2, 1), 8, gated=True, untied=True)
-    params = utils.fill(shapes, lambda name, shape: random(shape))
+    shapes = layouts.t5_shapes(n_vocab, 8, 3, 10, 2, (2, 1), 8, gated=True, untied=True)
+    params = tensors.fill(shapes, lambda name, shape: random(shape))
     ends = {"start_ids": [0], "stop_ids": stop_ids}
     return T5(params, 2, n_ctx, ACTIVATIONS["gelu_new"], False, max_distance=20, **ends)
 

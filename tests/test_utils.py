@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import layouts
 import tensors
 import utils
 from tests.checkpoints import CONFIG, IDS, VARIANTS, random_arrays, write_folder, write_tokenizer
@@ -461,9 +462,9 @@ def write_converted(folder, config=CONFIG, metadata=utils.MARK, change=lambda sh
     source = write_folder(folder.parent / "source", config)
     params = load(source)[1].params
     arrays = {}
-    _, sizes = utils.read_sizes(config)
-    shapes = utils.gpt2_shapes(**sizes, n_inner=4 * config["n_embd"])
-    for name in utils.flat(shapes):
+    _, sizes = layouts.read_sizes(config)
+    shapes = layouts.gpt2_shapes(**sizes, n_inner=4 * config["n_embd"])
+    for name in tensors.flat(shapes):
         array = params
         for part in name.split("."):
             array = array[int(part)] if part.isdigit() else array[part]
@@ -616,5 +617,5 @@ def test_a_checkpoint_that_cannot_be_read(openai, case, match):
 def test_the_sizes_of_the_release():
     embd_layers = {"124M": (768, 12), "355M": (1024, 24), "774M": (1280, 36), "1558M": (1600, 48)}
     for size, (n_embd, n_layer) in embd_layers.items():
-        shapes = utils.flat(utils.gpt2_shapes(50257, 1024, n_embd, n_layer, 4 * n_embd))
+        shapes = tensors.flat(layouts.gpt2_shapes(50257, 1024, n_embd, n_layer, 4 * n_embd))
         assert sum(math.prod(shape) for shape in shapes.values()) == utils.SIZES[size]
