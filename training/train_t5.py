@@ -139,7 +139,7 @@ def main():
     config = T5Config(
         vocab_size=args.n_vocab, d_model=args.d_model, d_kv=args.d_model // args.n_head,
         d_ff=4 * args.d_model, num_heads=args.n_head, num_layers=args.encoder_layers,
-        num_decoder_layers=args.decoder_layers, feed_forward_proj="relu", dropout_rate=0.1,
+        num_decoder_layers=args.decoder_layers, feed_forward_proj="relu", dropout_rate=0.0,
         decoder_start_token_id=PAD,
     )  # fmt: skip
     model = T5ForConditionalGeneration(config)
