@@ -169,14 +169,14 @@ def stream(session, rows):
     for row in rows:
         row.started = started
     current, shown = 0, ""
-    for _ in itertools.chain(session.generate(rows), [None]):
+    for latest in itertools.chain(session.generate(rows), [None]):
         while current < len(rows):
             row = rows[current]
             if not session.args.json:
                 text = session.opening(row) + row.text
                 print(text[len(shown) :], end="", flush=True)
                 shown = text
-            if row.stop_reason is None:
+            if row.stop_reason is None or row is latest:  # its last round is yet to be counted
                 break
             finish(session, row)
             current, shown = current + 1, ""

@@ -247,8 +247,9 @@ class Session:
         return score.score(self.encoder, self.model_for([self.row(prompt)]), target)
 
     def generate(self, rows, wrap=lambda row, sampler: sampler, watch=None):
-        """Run rows by the chosen method; yields a row each time that it has a new token. `wrap`
-        and `watch` let an onlooker see each distribution and each round of speculation."""
+        """Run rows by the chosen method; yields a row each time that it has a new token, and None
+        when one that runs by itself is complete, its statistics too. `wrap` and `watch` let an
+        onlooker see each distribution and each round of speculation."""
         method = self.options["method"]
         if method in ("naive", "cached"):
             yield from self.follow(getattr(generate, method), rows, wrap)
@@ -259,6 +260,7 @@ class Session:
                 yield row
             else:
                 yield from self.follow(self.speculation(row, watch), [row], wrap)
+            yield None
 
     def follow(self, loop, rows, wrap):
         """Feed what a loop yields to the rows, which say when they are done."""

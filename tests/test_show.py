@@ -1,0 +1,258 @@
+"""--score, --explain, --compare: what they print is what the model computes."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+import show
+import utils
+from beam import log_softmax
+from samplers import usual
+from session import METHODS
+from tests.commands import END, N_CTX, finished, write_letters
+
+LONG = "the cat sat on the mat and the dog ate the hat of a man " * 4
+ESCAPE = "\x1b["
+
+# --- score ----------------------------------------------------------------------------------------
+
+
+def direct(folder, text):
+    """log P of each token of a text that fits the context: one pass, from <|endoftext|>."""
+    encoder, model = utils.load(str(folder))
+    ids = encoder.encode(text)
+    return ids, log_softmax(model([END, *ids])[:-1])[range(len(ids)), ids]
+
+
+@pytest.mark.parametrize("text", ["the cat sat", "a", "Zoë 🙂", "x" * (N_CTX - 1)])
+def test_score_is_the_sum_of_log_probabilities(console, letters, text):
+    [result] = console.json("--score", text)
+    ids, logprobs = direct(letters, text)
+    assert result.keys() >= {"ids", "logprobs", "total", "bits_per_byte", "perplexity"}
+    assert result["ids"] == ids
+    np.testing.assert_allclose(result["logprobs"], logprobs, atol=1e-4)
+    total = float(logprobs.sum())
+    assert result["total"] == pytest.approx(total, rel=1e-5)
+    assert result["bits_per_byte"] == pytest.approx(-total / math.log(2) / len(text.encode()))
+    assert result["perplexity"] == pytest.approx(math.exp(-total / len(ids)), rel=1e-4)
+
+
+def test_a_text_longer_than_the_context_is_scored_in_strides(console, letters):
+    encoder, model = utils.load(str(letters))
+    [result] = console.json("--score", LONG)
+    ids = encoder.encode(LONG)
+    assert result["ids"] == ids and len(ids) > 3 * N_CTX
+    text = [END, *ids]
+    found = np.array(result["logprobs"])
+    first = log_softmax(model(text[:N_CTX]))[range(N_CTX), text[1 : N_CTX + 1]]
+    np.testing.assert_allclose(found[:N_CTX], first, atol=1e-4)
+    for i in (N_CTX, N_CTX + 20, len(ids) - 1):  # log P(text[i + 1]) given what a window shows
+        candidates = [
+            log_softmax(model(text[begin : i + 1])[-1])[text[i + 1]]
+            for begin in range(i + 1 - N_CTX, i + 2 - N_CTX // 2)
+        ]
+        assert np.abs(np.array(candidates) - found[i]).min() < 1e-4
+
+
+def test_score_prints_a_line_a_token(console, letters):
+    ids, logprobs = direct(letters, "the cat")
+    lines = console.text("--score", "the cat").splitlines()
+    encoder, _ = utils.load(str(letters))
+    assert lines[:-1] == [
+        f"{logprob:9.4f}  {encoder.decode([token])!r}" for token, logprob in zip(ids, logprobs)
+    ]
+    assert lines[-1].startswith(f"{logprobs.sum():9.4f}  log P of 5 tokens; ")
+    assert "bits per byte, perplexity" in lines[-1]
+    assert console.text("--score", "").splitlines()[0].split()[:5] == "0.0000 log P of 0".split()
+
+
+def test_score_of_several_texts_and_of_standard_input(console, letters, tmp_path):
+    (tmp_path / "texts").write_text("the cat\na\n")
+    words = ["--score", "x", "--prompts-file", str(tmp_path / "texts"), "--json"]
+    rows = console.json(*words[:-1])
+    assert [len(row["ids"]) for row in rows] == [1, 5, 1]
+    status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=LONG.encode())
+    assert (status, err) == (0, b"")
+    assert json.loads(out) == console.json("--score", LONG.rstrip("\n"))[0]
+
+
+# --- explain --------------------------------------------------------------------------------------
+
+STEP = re.compile(r" *(\d+)  (.*?) ([01]\.\d{3}) > ([01]\.\d{3}), (\d+\.\d\d); (.*)")
+
+
+@pytest.mark.parametrize("method", ["naive", "cached"])
+def test_explain_tells_each_step(console, letters, method):
+    encoder, model = utils.load(str(letters))
+    how = ["--temperature", 0.7, "--top-k", 4, "--seed", 3]
+    ids = console.json("the cat", "-n", 6, *how)[0]["ids"]
+    out = console.text("the cat", "-n", 6, *how, "--explain", "--method", method)
+    heading, *lines = out.splitlines()
+    assert heading.startswith("step") and len(lines) == 6
+    text = encoder.encode("the cat")
+    for i, (token, line) in enumerate(zip(ids, lines)):
+        step, name, by_model, by_sampler, bits, others = STEP.fullmatch(line).groups()
+        logits = model(text + ids[:i])[-1]
+        p = np.exp(log_softmax(logits)).astype(np.float64)
+        q = usual(temperature=0.7, top_k=4)(logits, text + ids[:i])
+        assert (int(step), name) == (i + 1, repr(encoder.decode([token])))
+        assert float(by_model) == pytest.approx(p[token], abs=1e-3)
+        assert float(by_sampler) == pytest.approx(q[token], abs=1e-3)
+        assert float(bits) == pytest.approx(-(p * np.log2(p)).sum(), abs=0.01)
+        best = np.argsort(-p)[:5]
+        expected = "  ".join(f"{encoder.decode([t])!r} {p[t]:.3f} > {q[t]:.3f}" for t in best)
+        assert re.sub(r"\d\.\d+", "_", others) == re.sub(r"\d\.\d+", "_", expected)
+
+
+def test_explain_shows_the_row_that_is_printed_without_it(console):
+    how = ["-n", 5, "--temperature", 1.5, "--seed", 3, "the cat", "the cat"]
+    rows = console.json(*how)
+    blocks = console.text(*how, "--explain").split("step")[1:]
+    for row, block in zip(rows, blocks, strict=True):
+        names = [eval(STEP.fullmatch(line)[2]) for line in block.splitlines()[1:]]
+        assert "".join(names) == row["text"]
+    assert rows[0]["text"] != rows[1]["text"]
+
+
+ROUND = re.compile(r"(\d+)/(\d+) (.*)")
+
+
+@pytest.mark.parametrize("how", [[], ["--temperature", 1.0, "--seed", 5]])
+@pytest.mark.parametrize("method", ["speculative", "ngram", "lookup"])
+def test_explain_shows_accepted_rejected_and_corrected(console, draft, method, how):
+    words = ["the cat", "-n", 24, "--method", method, *how]
+    words += ["--draft", draft] if method == "speculative" else []
+    [row] = console.json(*words)
+    text, accepted, drafted = "", 0, 0
+    for line in console.text(*words, "--explain").splitlines():
+        n_accepted, n_drafts, names = ROUND.fullmatch(line).groups()
+        kept = re.findall(r"(?:^| )[+]?('[^']*')", names)
+        text += "".join(map(eval, kept))
+        accepted, drafted = accepted + int(n_accepted), drafted + int(n_drafts)
+        assert len(kept) in (int(n_accepted), int(n_accepted) + 1)
+        if len(kept) > int(n_accepted):  # else the row has ended among the accepted
+            assert ("-'" in names) == (int(n_accepted) < int(n_drafts))
+    assert text == row["text"]
+    assert (accepted, drafted) == (row["speculation"]["accepted"], row["speculation"]["drafted"])
+
+
+def test_explain_of_beams_is_a_tree(console):
+    words = ["the cat", "-n", 6, "--method", "beam", "--beams", 3]
+    out = console.text(*words, "--explain")
+    [row] = console.json(*words, "--return", 3)
+    ends = [line for line in out.splitlines() if line.endswith("finished")]
+    assert len(ends) == 3
+    for beam in row["beams"]:
+        assert any(f" {beam['log_probability']:.2f} finished" in line for line in ends)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_explain_of_a_full_context_and_of_a_stop_at_once(console, letters, draft, method):
+    words = ["--explain", "--method", method]
+    words += ["--draft", draft] if method == "speculative" else []
+    assert console.text("a" * N_CTX, *words).count("\n") <= 1
+    first = console.json("the cat", "-n", 1)[0]["text"]
+    assert console.text("the cat", *words, "--stop", first)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "no_color", "coloured"),
+    [(True, None, True), (True, "", True), (True, "1", False), (False, None, False)],
+)
+def test_colour_is_for_terminals_that_want_it(monkeypatch, terminal, no_color, coloured):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    for kind in "accepted", "rejected", "corrected":
+        assert (ESCAPE in show.colour("text", kind)) == coloured
+        assert "text" in show.colour("text", kind)
+
+
+# --- compare --------------------------------------------------------------------------------------
+
+
+def table(out):
+    """--compare's table as {method: {column: text}}."""
+    columns = "speed ratio first tokens per_pass accepted megabytes ids".split()
+    rows = [line.split(maxsplit=8) for line in out.splitlines() if line.split()[0] in METHODS]
+    return {method: dict(zip(columns, values)) for method, *values in rows}
+
+
+def test_compare_shows_every_method_and_that_the_ids_are_identical(console, letters, draft):
+    out = console.text("the cat", "--compare", "-n", 20, "--draft", draft, "--beams", 3)
+    rows = table(out)
+    assert list(rows) == list(METHODS)
+    for method, row in rows.items():
+        beam = method == "beam"
+        assert row["ids"] == ("the likeliest text found" if beam else "identical to naive")
+        assert row["tokens"] == "20" and float(row["speed"]) > 0
+        assert (row["accepted"] != "-") == (method in ("speculative", "ngram", "lookup"))
+    assert rows["naive"]["ratio"] == "1.00" and rows["naive"]["megabytes"] == "0.00"
+    [row] = console.json("the cat", "-n", 20, "--method", "lookup")
+    assert rows["lookup"]["per_pass"] == f"{row['speculation']['tokens_per_call']:.2f}"
+    assert rows["lookup"]["accepted"] == f"{row['speculation']['acceptance']:.0%}"
+    assert "speculative" not in table(console.text("the cat", "--compare", "-n", 4))
+
+
+def test_compare_tells_a_difference(console, monkeypatch):
+    import generate
+
+    def wrong(model, prompts, samplers, rngs, done):
+        for row, token in generate.naive(model, prompts, samplers, rngs, done):
+            yield row, 66 + token % 2
+
+    monkeypatch.setattr(generate, "cached", wrong)
+    rows = table(console.text("the cat", "--compare", "-n", 6))
+    assert rows["cached"]["ids"] == "DIFFERENT from naive"
+    assert rows["ngram"]["ids"] == "identical to naive"
+
+
+def test_compare_when_sampled_with_stops_and_without_room(console):
+    how = ["--temperature", 0.9, "--seed", 1]
+    rows = table(console.text("the cat", "--compare", "-n", 8, *how))
+    assert rows["cached"]["ids"] == "identical to naive"
+    assert rows["ngram"]["ids"] == "sampled: the same distribution"
+    stop = console.json("the cat", "-n", 9)[0]["text"][3:5]
+    rows = table(console.text("the cat", "--compare", "--stop", stop))
+    assert int(rows["lookup"]["tokens"]) <= 5 and rows["lookup"]["ids"] == "identical to naive"
+    out = console.text("a" * N_CTX, "--compare")
+    assert out.count("no tokens: the context is full") == len(METHODS) - 1
+    assert console.text("a" * (N_CTX - 1), "--compare").count("identical") == 4
+
+
+def test_the_cache_column_is_what_the_cache_holds(letters):
+    import cli
+    from session import Session
+
+    args = cli.parser().parse_args(["a", "--model", str(letters), "-n", "5"])
+    session = Session(args)
+    row = session.row("the cat")
+    cache = session.model.new_cache(1)
+    session.model(np.array([row.start]), cache)
+    assert show.cache_bytes(session, row) == cache.nbytes > 0
+    session.options = session.settle("beam")
+    assert show.cache_bytes(session, row) == session.options["beams"] * cache.nbytes
+
+
+def test_replay_shows_theory_and_measurement(console, monkeypatch):
+    shape = (101, 32, 8, 2)
+    monkeypatch.setattr(show.replay, "__defaults__", (24, shape, 2))
+    out = console.text("the cat", "--compare", "-n", 4, "--gamma", 3, "--replay", 0, 0.5, 1)
+    rows = [list(map(float, line.split())) for line in out.splitlines()[-3:]]
+    assert [row[0] for row in rows] == [0, 0.5, 1]
+    for asked, measured, expected, per_pass, *_ in rows:
+        assert expected == pytest.approx(sum(measured**i for i in range(4)), abs=0.03)
+        assert 1 <= per_pass <= 4 and (asked in (measured, 0.5))
+    assert rows[0][2:4] == [1, 1] and rows[2][2] == 4 and rows[2][3] > 3
+    assert "gamma 3: a pass over 4 tokens costs" in out
+
+
+def test_a_folder_that_suggests_beams_or_sampling_can_be_explained(console, tmp_path):
+    suggested = {"do_sample": True, "temperature": 0.9, "seed": 4, "max_new_tokens": 5}
+    folder = write_letters(tmp_path / "m", generation_config=suggested)
+    assert console.text("a", "--explain", model=folder).count("\n") == 6
+    assert "sampled: the same distribution" in console.text("a", "--compare", model=folder)
