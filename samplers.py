@@ -10,6 +10,7 @@ distribution of the best token, which is what greedy decoding samples from.
 """
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from gpt2 import softmax
 
@@ -71,9 +72,14 @@ def top_p(p):
         if p >= 1 or not np.isfinite(logits.max()):  # all, or nothing: the sampler reports that
             return logits
         probs = softmax(logits)
-        falling = np.sort(probs[probs > 0])[::-1]  # values: an argsort takes 10 times as long
-        size = np.searchsorted(np.cumsum(falling, dtype=np.float64), p) + 1
-        last = falling[min(size, len(falling)) - 1]
+        possible = probs[probs > 0]
+        for n in (min(1024, len(possible)), len(possible)):  # the best few mostly do, in no time
+            falling = np.sort(np.partition(possible, -n)[-n:])[::-1]
+            mass = np.cumsum(falling, dtype=np.float64)
+            if mass[-1] >= p:
+                break
+        size = min(np.searchsorted(mass, p) + 1, n)
+        last = falling[size - 1]
         kept = probs > last
         ties = np.flatnonzero(probs == last)  # of equals, the first few that are needed
         kept[ties[: size - np.count_nonzero(kept)]] = True
@@ -92,9 +98,9 @@ def repetition_penalty(r):
     r > 1 both make them less likely (CTRL, Keskar et al. 2019)."""
 
     def penalise(logits, ids):
-        logits, seen = logits.copy(), np.unique(np.asarray(ids, int))
-        logits[seen] = np.where(logits[seen] > 0, logits[seen] / r, logits[seen] * r)
-        return logits
+        penalised, seen = logits.copy(), logits[ids]
+        penalised[ids] = np.where(seen > 0, seen / r, seen * r)  # once, however often it occurs
+        return penalised
 
     return penalise
 
@@ -103,10 +109,11 @@ def no_repeat_ngram(n):
     """Remove every token that would complete an n-gram that has occurred (Paulus et al. 2017)."""
 
     def forbid(logits, ids):
-        prefix = list(ids[len(ids) - n + 1 :])  # the n-1 tokens before the next one
-        ends = range(n - 1, len(ids))  # of the n-grams so far
-        repeats = [ids[end] for end in ends if list(ids[end - n + 1 : end]) == prefix]
-        return _without(logits, repeats)
+        if len(ids) < n:
+            return logits
+        ngrams = sliding_window_view(np.asarray(ids), n)  # [len(ids) - n + 1, n]
+        prefix = ids[len(ids) - n + 1 :]  # the n-1 tokens before the next one
+        return _without(logits, ngrams[(ngrams[:, :-1] == prefix).all(axis=1), -1])
 
     return forbid
 
