@@ -1,0 +1,309 @@
+"""The interactive prompt, through a pseudo-terminal, and command by command in this process."""
+
+import contextlib
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import cli
+import shell
+from tests.commands import HOUSE, N_CTX, process
+
+pty = pytest.importorskip("pty", reason="pseudo-terminals are Unix's")
+PROMPT = "> "
+PATIENCE = 60  # seconds, until a test gives up on a busy machine
+WAITING = """
+import signal
+
+def for_signal(logits, ids):
+    if len(ids) > 3:
+        signal.pause()
+    return logits
+"""
+
+
+class Terminal:
+    """generate.py in a pseudo-terminal: type, and read up to what is awaited."""
+
+    def __init__(self, *words, **environment):
+        self.ours, theirs = pty.openpty()
+        environment = {"TERM": "dumb", "PYTHONUTF8": "1", **environment}
+        self.process = process(*words, stdin=theirs, stdout=theirs, stderr=theirs,
+                               env=environment, start_new_session=True)  # fmt: skip
+        os.close(theirs)
+
+    def read(self):
+        """What comes next, or "" when the program has ended."""
+        ready, _, _ = select.select([self.ours], [], [], PATIENCE)
+        assert ready, "the program is silent"
+        with contextlib.suppress(OSError):  # Linux says at the end of a terminal
+            return os.read(self.ours, 4096).decode()
+        return ""
+
+    def until(self, awaited):
+        """All that comes up to and with a text."""
+        found = ""
+        while awaited not in found:
+            piece = self.read()
+            assert piece, f"ended before {awaited!r}: {found!r}"
+            found += piece
+        return found.replace("\r\n", "\n")
+
+    def ask(self, line):
+        """Type a line; what is answered, up to the next prompt."""
+        os.write(self.ours, line.encode() + b"\n")
+        return self.until("\n" + PROMPT).removesuffix(PROMPT)
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self):
+        """Read to the end -> the text, the exit status."""
+        found = "".join(iter(self.read, ""))
+        return found, self.process.wait(PATIENCE)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.ours)
+
+
+def test_a_session_in_a_terminal(console, letters, tmp_path):
+    (tmp_path / "waiting.py").write_text(WAITING)
+    with Terminal("--interactive", "--model", letters, "-n", 9) as terminal:
+        assert "/help" in terminal.until(PROMPT)
+        text = console.text("the cat", "-n", 9)
+        assert text in terminal.ask("the cat")
+        assert "(9 tokens" in terminal.ask("the cat")
+        terminal.ask(f"/sampler --sampler {tmp_path}/waiting.py:for_signal")
+        os.write(terminal.ours, b"a\n")
+        terminal.until("\na")  # behind the echo: the text has begun
+        terminal.interrupt()
+        assert "(stopped)" in terminal.until("\n" + PROMPT)
+        terminal.ask("/reset")
+        assert text in terminal.ask("the cat")
+        terminal.interrupt()  # at the prompt: a new line, not the end
+        terminal.until(PROMPT)
+        assert text in terminal.ask("the cat")
+        os.write(terminal.ours, b"\x04")  # Ctrl-D
+        found, status = terminal.end()
+        assert (status, "Traceback" in found) == (0, False)
+
+
+def test_quit_and_colour_in_a_terminal(letters):
+    with Terminal("--interactive", "--model", letters, "--method", "lookup") as terminal:
+        terminal.until(PROMPT)
+        assert "\x1b[" in terminal.ask("/explain abcabcabc")
+        os.write(terminal.ours, b"/quit\n")
+        assert terminal.end()[1] == 0
+    words = "--explain", "abcabcabc", "--model", letters, "--method", "lookup", "-n", 9
+    for environment, coloured in [({}, True), ({"NO_COLOR": "1"}, False)]:
+        with Terminal(*words, **environment) as terminal:
+            found, status = terminal.end()
+        assert (status, "\x1b[" in found) == (0, coloured)
+
+
+def test_an_interrupt_outside_the_prompt_ends_the_program(letters, tmp_path):
+    (tmp_path / "waiting.py").write_text(WAITING)
+    words = "a", "--model", letters, "--sampler", f"{tmp_path}/waiting.py:for_signal"
+    with Terminal(*words) as terminal:
+        terminal.until("a")
+        terminal.interrupt()
+        found, status = terminal.end()
+    assert status == 130 and found.endswith("interrupted\r\n") and "Traceback" not in found
+
+
+# --- in this process ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ask(console, letters):
+    """ask(line, ...) -> what a shell answers, stdout and stderr together; ask.shell is it."""
+
+    def ask(*lines):
+        ask.shell.stdout = sys.stdout  # pytest has another for fixtures than for tests
+        for line in lines:
+            ask.ended = ask.shell.onecmd(line)
+        return "".join(console.capsys.readouterr())
+
+    def start(*words):
+        words = ["--interactive", "--model", str(letters), "-n", "9", *map(str, words)]
+        ask.shell = shell.Shell(cli.parser().parse_args(words))
+
+    ask.start = start
+    start()
+    return ask
+
+
+def text_of(console, *words):
+    return console.text(*words).rstrip("\n")
+
+
+def test_text_generates_and_continues_nothing_before(console, ask):
+    first = text_of(console, "the cat", "-n", 9)
+    assert ask("the cat").startswith(first + "\n(9 tokens")
+    assert ask("the cat").startswith(first)
+    assert ask("  the cat").startswith("  the cat")
+    assert ask("", "   ") == ""
+    assert ask("help").startswith("help")  # a text, as it has no /
+
+
+@pytest.mark.parametrize(
+    ("command", "value", "option", "shown", "bad"),
+    [
+        ("length", "3", ["-n", 3], "tokens = 3", "0"),
+        ("seed", "7", ["--seed", 7], "seed = 7", "-1"),
+        ("seed", "0", ["--seed", 0], "seed = 0", "x"),
+        ("gamma", "2", ["--gamma", 2], "gamma = 2", "17"),
+        ("method", "lookup", ["--method", "lookup"], "method = lookup", "best"),
+        ("method", "naive", ["--method", "naive"], "method = naive", "beam cached"),
+    ],
+)
+def test_a_command_shows_and_sets_an_option(ask, command, value, option, shown, bad):
+    before = ask(f"/{command}")
+    assert before.split(" = ")[0] == shown.split(" = ")[0]
+    assert ask(f"/{command} {value}") == shown + "\n" == ask(f"/{command}")
+    name = shown.split(" = ")[0]
+    assert getattr(ask.shell.session.args, name) == option[1]
+    assert "generate.py: " in ask(f"/{command} {bad}") or " too many" in ask(f"/{command} {bad}")
+    assert ask(f"/{command}") == shown + "\n"
+    assert "too many" in ask(f"/{command} {value} 5")
+    assert ask(f"/{command}") == shown + "\n"
+    ask("/reset")
+    assert ask(f"/{command}") == before
+
+
+def test_what_is_set_is_what_generates(console, ask, draft):
+    ask("/length 12", "/seed 0", "/sampler --temperature 0.9 --top-k 6")
+    how = ["-n", 12, "--temperature", 0.9, "--top-k", 6]
+    seeds = [text_of(console, "the cat", *how, "--seed", seed) for seed in (0, 3)]
+    assert seeds[0] != seeds[1]
+    assert ask("the cat").startswith(seeds[0] + "\n")
+    assert ask("/seed 3", "the cat").removeprefix("seed = 3\n").startswith(seeds[1] + "\n")
+    assert ask("/seed 0", "the cat").removeprefix("seed = 0\n").startswith(seeds[0] + "\n")
+    greedy = text_of(console, "the cat", "-n", 12)
+    assert ask("/sampler --temperature 0").startswith("greedy")
+    assert ask("the cat").startswith(greedy + "\n")
+    ask("/method speculative")
+    assert "--draft" in ask("the cat")
+    assert ask(f"/draft {draft}") == f"draft = {draft}\n"
+    assert ask("the cat").startswith(greedy + "\n") and "drafts accepted" in ask("the cat")
+    assert "no-such-model" in ask("/draft no-such-model", "the cat")
+
+
+def test_the_sampler_is_shown_replaced_and_kept_when_the_new_one_is_wrong(ask):
+    assert ask("/sampler") == "greedy\n"
+    assert ask("/sampler --top-k 5 --min-p 0.1") == "top_k = 5, min_p = 0.1\n"
+    assert ask("/sampler --temperature 0.5") == "temperature = 0.5\n"  # a new one, not one more
+    for wrong in "--temperature -1", "--temperature", "0.7", "--top-p 2", "'unclosed", "--nucleus":
+        assert ask(f"/sampler {wrong}").count("\n") == 1
+        assert ask("/sampler") == "temperature = 0.5\n"
+    assert ask("/sampler --repetition-penalty 2") == "greedy repetition_penalty = 2.0\n"
+
+
+def test_stop(console, ask):
+    text = text_of(console, "the cat", "-n", 9)
+    a, b = text[10:12], text[13:15]
+    assert ask("/stop") == "stop = []\n"
+    assert ask(f"/stop {b}") == f"stop = [{b!r}]\n"
+    assert ask(f"/stop {a} 'two words'") == f"stop = [{a!r}, 'two words']\n"
+    cut = "the cat" + text.removeprefix("the cat").split(a)[0]
+    assert ask("the cat").startswith(cut + "\n(")
+    for wrong in "''", "it's":
+        ask(f"/stop {wrong}")
+        assert ask("/stop") == f"stop = [{a!r}, 'two words']\n"
+    assert ask("/stop off") == "stop = []\n"
+    assert ask("the cat").startswith(text + "\n")
+
+
+def test_reset_brings_back_what_the_program_began_with(ask):
+    ask.start("--temperature", 0.7, "--stop", "x", "--seed", 4)
+    begun = [ask("/sampler"), ask("/stop"), ask("/seed"), ask("/length")]
+    assert begun == ["temperature = 0.7\n", "stop = ['x']\n", "seed = 4\n", "tokens = 9\n"]
+    ask("/sampler --top-k 1", "/stop off", "/seed 5", "/length 2", "/reset")
+    assert [ask("/sampler"), ask("/stop"), ask("/seed"), ask("/length")] == begun
+
+
+def test_model(ask, letters, draft):
+    assert ask("/model") == f"model = {letters}\n"
+    first = ask.shell.session.model
+    for wrong in "no-such-model", "two models", "--method":
+        assert ask(f"/model {wrong}").count("\n") == 1
+        assert ask.shell.session.model is first
+    ask("/length 4")
+    assert ask(f"/model {draft}") == f"model = {draft}\n"
+    assert ask.shell.session.model is not first
+    assert ask("/length") == "tokens = 4\n"
+    ask("/reset")
+    assert ask("/model") == f"model = {letters}\n"
+
+
+def test_looks(console, ask, letters):
+    assert ask("/score the cat") == console.text("--score", "the cat")
+    assert ask("/explain the cat") == console.text("--explain", "the cat", "-n", 9)
+    out = ask("/compare the cat")
+    assert out.count("identical to naive") == 4
+    assert ask("/method") == "method = cached\n"
+
+
+def test_an_interrupted_comparison_leaves_the_method_as_it_was(ask, monkeypatch):
+    def interrupt(row):
+        raise KeyboardInterrupt
+
+    ask("/method lookup")
+    monkeypatch.setattr("show.speed", interrupt)
+    assert "(stopped)" in ask("/compare the cat")
+    assert ask("/method") == "method = lookup\n"
+
+
+def test_the_ngram_store_is_kept_between_prompts_until_reset(ask):
+    ask("/method ngram")
+    first, again = ask("the cat"), ask("the cat")
+    rate = [int(re.search(r"(\d+)% of drafts", said)[1]) for said in (first, again)]
+    assert rate[1] > rate[0]  # it has seen this very text
+    ask("/reset", "/method ngram")
+    assert f"{rate[0]}% of drafts" in ask("the cat")
+
+
+def test_help_and_unknown_commands(ask):
+    helped = ask("/help")
+    commands = "model method sampler length gamma draft seed stop compare explain score reset quit"
+    assert set(commands.split()) <= set(helped.split())
+    for command in commands.split():
+        assert ask(f"/help {command}").startswith(f"/{command}")
+    for wrong in "/no-such", "/Model", "/ model x", "/!ls", "/EOF":
+        assert "no command" in ask(wrong) and not ask.ended
+    assert ask("/no-such thing") == "no command /no-such: /help lists them\n"
+    assert ask("/") == ""
+
+
+def test_mistakes_do_not_end_it(ask, tmp_path):
+    assert {"49", "48"} <= set(re.findall(r"\d+", ask("a" * (N_CTX + 1))))
+    assert "FILE:FUNCTION" in ask("/sampler --sampler nothing")
+    assert ask("the cat").startswith("the cat")
+    assert ask("/quit") == "" and ask.ended is True
+
+
+def test_lines_of_a_pipe(letters, console):
+    with process("--interactive", "--model", letters, "-n", 5) as running:
+        out, err = running.communicate(b"/length 3\nthe cat\n/nonsense\n", timeout=PATIENCE)
+    assert running.returncode == 0
+    assert console.text("the cat", "-n", 3).encode() in out
+    assert b"tokens = 3" in out and b"no command /nonsense" in out
+    assert err.count(b"\n") == 1  # the statistics
+
+
+def test_the_shell_needs_no_readline(letters):
+    """Where the system has none, the prompt works without history."""
+    script = "import sys; sys.modules['readline'] = None; import cli; sys.exit(cli.main())"
+    command = [sys.executable, "-c", script, "--interactive", "--model", str(letters)]
+    done = subprocess.run(command, cwd=HOUSE, input=b"/length 2\n", capture_output=True)
+    assert done.returncode == 0 and b"tokens = 2" in done.stdout
