@@ -18,11 +18,9 @@ pty = pytest.importorskip("pty", reason="pseudo-terminals are Unix's")
 PROMPT = "> "
 PATIENCE = 60  # seconds, until a test gives up on a busy machine
 WAITING = """
-import signal
-
 def for_signal(logits, ids):
-    if len(ids) > 3:
-        signal.pause()
+    while len(ids) > 3:  # no pause: a signal just before it would be lost
+        pass
     return logits
 """
 
@@ -91,6 +89,8 @@ def test_a_session_in_a_terminal(console, letters, tmp_path):
         terminal.ask("/reset")
         assert text in terminal.ask("the cat")
         terminal.interrupt()  # at the prompt: a new line, not the end
+        while not select.select([terminal.ours], [], [], 3)[0]:
+            terminal.interrupt()  # the first came after the prompt, but before it waited
         terminal.until(PROMPT)
         assert text in terminal.ask("the cat")
         os.write(terminal.ours, b"\x04")  # Ctrl-D
@@ -279,7 +279,7 @@ def test_help_and_unknown_commands(ask):
     assert set(commands.split()) <= set(helped.split())
     for command in commands.split():
         assert ask(f"/help {command}").startswith(f"/{command}")
-    for wrong in "/no-such", "/Model", "/ model x", "/!ls", "/EOF":
+    for wrong in "/no-such", "/Model", "/!ls", "/EOF":
         assert "no command" in ask(wrong) and not ask.ended
     assert ask("/no-such thing") == "no command /no-such: /help lists them\n"
     assert ask("/") == ""
