@@ -14,7 +14,7 @@ import cli
 import utils
 from generate import generate
 from samplers import USUAL_ORDER, usual
-from session import TextStream
+from session import Session, TextStream
 from tests.commands import END, HOUSE, N_CTX, THE, finished, process, write_letters
 
 KEYS = {
@@ -66,6 +66,14 @@ def test_text_is_the_prompt_and_what_follows(console, prompt):
     assert (status, out) == (0, expected + "\n")
     shape = r"\(8 tokens, \d+\.\d{3} s to the first, \d+ tokens/s; ended by the length asked for\)"
     assert re.fullmatch(shape + "\n", err)
+
+
+def test_seconds_and_tokens_per_second(letters):
+    row = Session(cli.parser().parse_args(["--model", str(letters)])).row("the cat")
+    assert (row.seconds_to_first_token, row.tokens_per_second) == (None, None)
+    row.started, row.times = 1.0, [3.0, 4.0, 4.5]
+    assert row.seconds_to_first_token == 2
+    assert row.tokens_per_second == pytest.approx(2 / 1.5)  # from the first token to the last
 
 
 def test_each_token_is_flushed_as_it_comes(console, letters, monkeypatch):
@@ -160,6 +168,13 @@ def test_a_stop_across_tokens_is_the_same_for_every_method(console, draft, metho
     stop = text[11:15]
     [row] = console.json("the cat", "-n", 30, *words_for(method, draft), "--stop", stop)
     assert (row["text"], row["stop_reason"]) == (text[: text.index(stop)], "stop")
+
+
+def test_what_was_held_back_is_shown_at_the_end(console):
+    text = console.json("the cat", "-n", 9)[0]["text"]
+    words = "the cat", "-n", 9, "--stop", text[-2:] + "#"
+    assert console.json(*words)[0]["text"] == text
+    assert console.text(*words) == "the cat" + text + "\n"
 
 
 class Pieces:
@@ -373,7 +388,7 @@ def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
 
     other = write_folder(tmp_path / "other")  # 260 tokens
     line = console.refused(1, "a", "--method", "speculative", "--draft", other)
-    assert {"260", "259"} <= set(re.findall(r"\d+", line))
+    assert {"260", "259"} <= set(re.findall(r"\d+", line)) and "one vocabulary" in line
     assert "--draft" in console.refused(1, "a", "--method", "speculative")
     console.refused(1, "a", "--method", "speculative", "--draft", tmp_path / "none")
 
