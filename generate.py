@@ -44,6 +44,8 @@ def cached(model, prompts, samplers, rngs, done):
 
 def left_pad(prompts):
     """Lists of ids -> [n_rows, n_longest] ints, -1 before the shorter ones."""
+    if not all(map(len, prompts)):
+        raise ValueError("a prompt needs at least one token")
     longest = max(map(len, prompts), default=0)
     return np.array([[-1] * (longest - len(ids)) + list(ids) for ids in prompts], int)
 
@@ -62,6 +64,10 @@ def generate(model, prompt, n, sampler=greedy, seed=0, loop=cached):
 if __name__ == "__main__":
     import sys
 
-    import cli  # the command line, and with it whatever reads files: the loops need NumPy alone
+    try:
+        import cli  # the command line, and with it what reads files: the loops need NumPy alone
 
-    sys.exit(cli.main())
+        sys.exit(cli.main())
+    except KeyboardInterrupt:  # before main could see to it
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

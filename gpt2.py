@@ -125,7 +125,10 @@ class Cache:
 
 
 class GPT2:
-    """`model(ids, cache)` -> logits. The first lines of this file tell the parameters' layout."""
+    """`model(ids, cache)` -> logits. params: {"wte": [n_vocab, n_embd], "wpe": [n_ctx, n_embd],
+    "blocks": [{"ln_1": {"g", "b"}, "attn": {"c_attn": {"w", "b"}, "c_proj": {"w", "b"}},
+    "ln_2": {"g", "b"}, "mlp": {"c_fc": {"w", "b"}, "c_proj": {"w", "b"}}}, ...],
+    "ln_f": {"g", "b"}}, and "lm_head" [n_vocab, n_embd] where the output is not tied to wte."""
 
     def __init__(self, params, n_head, stop_ids=(), activation=gelu, eps=1e-5):
         self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)
@@ -156,7 +159,8 @@ class GPT2:
         if n_all > self.n_ctx:
             raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
         positions = np.maximum(np.arange(past, n_all) - pad[..., None], 0)  # [..., n_new]
-        x = self.params["wte"][ids] + self.params["wpe"][positions]  # [..., n_new, n_embd]
+        x = self.params["wte"][ids] + self.params["wpe"][positions]  # [..., n_new, n_embd]; what
+        # stands where padding is does not matter: the mask keeps all others from looking there
         mask = causal_mask(n_new, n_all, pad)
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
@@ -166,9 +170,10 @@ class GPT2:
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
         return linear(x, self.params.get("lm_head", self.params["wte"]))
 
-    def block(self, x, ln_1, attn, ln_2, mlp, **where):  # [..., n_new, n_embd] -> the same
+    def block(self, x, ln_1, attn, ln_2, mlp, mask, cache, layer):  # [..., n_new, n_embd] -> same
         """Two steps along the residual stream: look at other tokens, then think each alone."""
         normed = layer_norm(x, **ln_1, eps=self.eps)
-        x = x + self_attention(normed, **attn, n_head=self.n_head, **where)
+        x = x + self_attention(normed, **attn, n_head=self.n_head, mask=mask, cache=cache,
+                               layer=layer)  # fmt: skip
         normed = layer_norm(x, **ln_2, eps=self.eps)
         return x + feed_forward(normed, **mlp, activation=self.activation)

@@ -15,6 +15,8 @@ def log_probabilities(model, ids, chunk=128):
     One pass (teacher forcing), `chunk` positions at a time so that the logits stay small. Past the
     context the window moves on by half its size: each token sees at least n_ctx / 2 before it.
     """
+    if model.n_ctx < 2:
+        raise ValueError("a context of one token has no room for what comes before another")
     scores = []
     while len(scores) + 1 < len(ids):
         known = len(scores) + 1

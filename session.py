@@ -33,6 +33,12 @@ SUGGESTIONS = {  # what a checkpoint's generation_config.json may set, and our n
     "length_penalty": "length_penalty", "early_stopping": "early_stopping",
     "min_new_tokens": "min_length",
 }  # fmt: skip
+RANGES = {  # of these options, where a checkpoint sets them: int or float, from, to
+    "tokens": (int, 1, 10**9), "top_k": (int, 0, 10**9), "seed": (int, 0, 2**63),
+    "no_repeat_ngram": (int, 0, 10**9), "beams": (int, 1, 1000), "min_length": (int, 0, 10**9),
+    "temperature": (float, 0, 1e6), "top_p": (float, 1e-9, 1), "min_p": (float, 0, 1),
+    "repetition_penalty": (float, 1e-9, 1e6), "length_penalty": (float, -20, 20),
+}  # fmt: skip
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")  # one of these given: not greedy
 SAMPLER_OPTIONS = (*SAMPLING, "repetition_penalty", "no_repeat_ngram", "sampler")
 
@@ -143,11 +149,8 @@ class Session:
     def settle(self, method=None):
         """The options in force: `method`, if named, over the command line's over the checkpoint's
         over the defaults. Greedy where nothing asks for sampling, and for beam search."""
-        suggested = {ours: self.model.defaults[name] for name, ours in SUGGESTIONS.items()
-                     if self.model.defaults.get(name) is not None}  # fmt: skip
+        suggested = suggestions(self.model.defaults)
         given = {name: v for name, v in vars(self.args).items() if v is not None}
-        if self.model.defaults.get("do_sample") is False:
-            suggested = {name: v for name, v in suggested.items() if name not in SAMPLING}
         if suggested.get("beams", 1) > 1 and not given.keys() & set(SAMPLING):
             suggested["method"] = "beam"  # the checkpoint was tuned for it
         options = {**DEFAULTS, **suggested, **given}
@@ -187,8 +190,13 @@ class Session:
         return "" if self.has_source else row.prompt
 
     def text(self, ids):
-        """The text of new ids, a stop id left out."""
-        return self.encoder.decode([token for token in ids if token not in self.model.stop_ids])
+        """The text of new ids, without a stop id, up to a stop text."""
+        stream = TextStream(self.encoder.stream(), self.args.stop)
+        text = ""
+        for token in ids:
+            if token not in self.model.stop_ids and not stream.stopped:
+                text += stream.feed(token)
+        return text if stream.stopped else text + stream.finish()
 
     def sampler(self, row):
         """The options' filters in their usual order, between no stop before the minimum length and
@@ -206,7 +214,8 @@ class Session:
         source = row.prompt_ids if self.has_source else []
         if method == "ngram":
             top_k = self.options["filler_top_k"]
-            store = self.store or speculative.NGramStore(n_vocab, n, top_k, source)
+            store = self.store or speculative.NGramStore(n_vocab, n, top_k)
+            store.read(source)
             self.store = store if self.keeps_store else None
             return store
         if method == "lookup":
@@ -253,13 +262,15 @@ class Session:
         method = self.options["method"]
         if method in ("naive", "cached"):
             yield from self.follow(getattr(generate, method), rows, wrap)
-        for row in rows if method not in ("naive", "cached") else []:  # these go one by one
+            return
+        for row in rows:  # these go one by one
+            loop = self.speculation(row, watch) if method in DRAFTING else None
             row.started = time.perf_counter()
-            if method == "beam":
+            if loop:
+                yield from self.follow(loop, [row], wrap)
+            else:
                 self.search(row)
                 yield row
-            else:
-                yield from self.follow(self.speculation(row, watch), [row], wrap)
             yield None
 
     def follow(self, loop, rows, wrap):
@@ -300,6 +311,21 @@ class Session:
         for token in found[0].ids if found else []:
             if row.stop_reason is None:
                 row.feed(token)
+
+
+def suggestions(defaults):
+    """What a checkpoint's generation_config.json asks for, by our names. Its sampling options count
+    if it says do_sample. UserError for a value that makes no sense."""
+    found = {ours: defaults[name] for name, ours in SUGGESTIONS.items()
+             if defaults.get(name) is not None}  # fmt: skip
+    for name, (kind, low, high) in RANGES.items():
+        value = found.get(name, low)
+        right = type(value) is int or (type(value) is float and kind is float)
+        if not right or not low <= value <= high:
+            raise UserError(f"the model's generation_config.json says {name} = {value!r}")
+    if defaults.get("do_sample") is True:
+        return {"temperature": 1.0} | found
+    return {name: value for name, value in found.items() if name not in SAMPLING}
 
 
 def load_function(where):

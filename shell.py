@@ -89,6 +89,11 @@ class Shell(cmd.Cmd):
     def do_sampler(self, text):
         "/sampler [--temperature T --top-k K --top-p P --min-p P ...]: how tokens are drawn"
         if text:
+            words = self.parser.parse_args(shlex.split(text))
+            plain = self.parser.parse_args([])
+            for name, value in vars(words).items():
+                if value != getattr(plain, name) and name not in session.SAMPLER_OPTIONS:
+                    raise UserError(f"/sampler knows nothing of {name}: see /help sampler")
             self.apply(shlex.split(text), forget=session.SAMPLER_OPTIONS)
         names = [name for name in session.SAMPLER_OPTIONS if self.session.options.get(name)]
         settings = ", ".join(f"{name} = {self.session.options[name]}" for name in names)

@@ -81,7 +81,10 @@ class DraftModel:
         new = ids[kept:]
         for _ in range(n):
             logits = self.model(np.array([new]), self.cache, last=1)[0, -1]  # [n_vocab]
-            qs.append(self.sampler(logits, ids + drafts))
+            try:
+                qs.append(self.sampler(logits, ids + drafts))
+            except ValueError:  # nothing may follow: the row will end before, or the model say so
+                break
             drafts.append(draw(qs[-1], self.rng))
             new = drafts[-1:]
         self.seen = (ids + drafts)[: self.cache.length]

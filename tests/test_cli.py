@@ -557,3 +557,34 @@ def test_tensorflow_and_other_heavy_libraries_stay_out(letters):
     command = [sys.executable, "-c", script, "a", "--json", "--model", str(letters)]
     done = subprocess.run(command, cwd=HOUSE, capture_output=True, check=True)
     assert done.stderr == b"\n" and json.loads(done.stdout)["ids"]
+
+
+@pytest.mark.parametrize(
+    "suggested",
+    [{"top_k": "x"}, {"num_beams": "4"}, {"max_new_tokens": 0}, {"temperature": -1, "do_sample": 1},
+     {"top_p": 5}, {"seed": -4}, {"length_penalty": float("nan")}, {"min_new_tokens": True}],
+)  # fmt: skip
+def test_a_checkpoint_that_suggests_nonsense_is_refused(console, tmp_path, suggested):
+    folder = write_letters(tmp_path / "m", generation_config=suggested)
+    status, out, err = console("the cat", model=folder)
+    assert (status, out) == (1, "")
+    assert f"{list(suggested.values())[0]!r}" in err and err.count("\n") == 1
+
+
+def test_a_checkpoint_samples_if_it_says_so(console, tmp_path):
+    hot = write_letters(tmp_path / "hot", generation_config={"do_sample": True})
+    [row] = console.json("the cat", "--seed", 3, "-n", 20, model=hot)
+    [same] = console.json("the cat", "--seed", 3, "-n", 20, "--temperature", 1)
+    assert row["ids"] == same["ids"] != console.greedy("the cat", 20)
+    cold = write_letters(tmp_path / "cold", generation_config={"temperature": 0.9})
+    [row] = console.json("the cat", model=cold)
+    assert row["seed"] is None
+
+
+def test_a_stop_text_ends_every_beam(console):
+    words = "the cat", "--method", "beam", "--beams", 4, "--return", 4, "-n", 20
+    [free] = console.json(*words)
+    stop = free["beams"][1]["text"][3]
+    [row] = console.json(*words, "--stop", stop)
+    texts = [beam["text"] for beam in free["beams"]]
+    assert [beam["text"] for beam in row["beams"]] == [text.split(stop)[0] for text in texts]

@@ -236,10 +236,12 @@ def test_a_loop_computes_no_token_before_it_is_asked(loop):
 
 
 def test_left_pad():
-    padded = left_pad([[1, 2, 3], [4], []])
-    assert padded.tolist() == [[1, 2, 3], [-1, -1, 4], [-1, -1, -1]]
+    padded = left_pad([[1, 2, 3], [4]])
+    assert padded.tolist() == [[1, 2, 3], [-1, -1, 4]]
     assert padded.dtype == int
     assert left_pad([]).dtype == int
+    with pytest.raises(ValueError, match="at least one token"):
+        left_pad([[1, 2], []])
 
 
 # --------------------------------------------------------------------------------- one prompt

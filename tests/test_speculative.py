@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import speculative as speculative_module
-from generate import generate
+from generate import cached, generate
 from gpt2 import GPT2
 from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_k, top_p
 from speculative import (
@@ -862,3 +862,19 @@ def test_all_distributions_are_float32():
     for name in ("smaller model", "3-grams, top 1", "lookup of 2", "replay at 1"):
         drafts, qs = make_drafter(name, TARGET, [1, 2] * 5, Sampler()).propose([1, 2, 1, 2], 3)
         assert len(drafts) == 3 and all(q.dtype == np.float32 and q.shape == (11,) for q in qs)
+
+
+def test_a_draft_that_may_not_be_is_none():
+    """A filter that leaves no token behind the row's end is asked about none there."""
+    sampler, n_vocab = Sampler(no_repeat_ngram(1)), 13
+    model, smaller = random_gpt2(1, n_vocab=n_vocab), random_gpt2(2, n_vocab=n_vocab, n_layer=1)
+
+    def done(row, ids):
+        return len(ids) >= n_vocab - 1
+
+    expected = [t for _, t in cached(model, [[1, 2]], [sampler], [rng_of()], done)]
+    drafter = DraftModel(smaller, sampler, rng_of(7))
+    loop = speculative(model, [[1, 2]], [sampler], [rng_of()], done, [drafter], gamma=16)
+    found = [t for _, t in loop]
+    assert len(found) == len(expected) == n_vocab - 3
+    assert len({1, 2, *found}) == n_vocab - 1
