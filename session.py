@@ -140,8 +140,8 @@ class Session:
 
     def use(self, args):
         """Set the options: those of the command line over the checkpoint's over the defaults."""
-        self.args = args
-        self.own = [load_function(args.sampler)] if args.sampler is not None else []
+        own = [load_function(args.sampler)] if args.sampler is not None else []
+        self.args, self.own = args, own  # not before: the file may be no good
         self.options = self.settle()
         seed = self.options.get("seed")
         self.seed = secrets.randbits(32) if seed is None else seed

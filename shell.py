@@ -2,6 +2,7 @@
 
 import cmd
 import shlex
+import sys
 
 import cli
 import session
@@ -144,6 +145,8 @@ class Shell(cmd.Cmd):
 
 def interact(args):
     """Run until /quit or the end of the input."""
+    if sys.stdin is None:
+        raise UserError("standard input is closed")
     shell = Shell(args)
     while True:
         try:

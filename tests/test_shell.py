@@ -307,3 +307,8 @@ def test_the_shell_needs_no_readline(letters):
     command = [sys.executable, "-c", script, "--interactive", "--model", str(letters)]
     done = subprocess.run(command, cwd=HOUSE, input=b"/length 2\n", capture_output=True)
     assert done.returncode == 0 and b"tokens = 2" in done.stdout
+
+
+def test_a_sampler_file_that_is_not_there_changes_nothing(ask):
+    assert "no Python file" in ask("/sampler --sampler /nope.py:f")
+    assert ask("/length 5") == "tokens = 5\n"
