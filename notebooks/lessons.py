@@ -3,7 +3,9 @@
 A notebook imports this first of all: it makes the project's own files importable.
 """
 
+import statistics
 import sys
+import time
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -31,3 +33,17 @@ def check(test):
         print(f"not solved yet: {error or type(error).__name__}")
     else:
         print("solved")
+
+
+def medians(actions, rounds=5):
+    """{name: function of nothing} -> {name: its median seconds}. They take turns, so that whatever
+    else the machine does in the meantime meets them all; a first round, not timed, warms up."""
+    times = {name: [] for name in actions}
+    for action in actions.values():
+        action()
+    for _ in range(rounds):
+        for name, action in actions.items():
+            start = time.perf_counter()
+            action()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(found) for name, found in times.items()}
