@@ -1,0 +1,219 @@
+"""tokenwise against the machine and against transformers, on the same weights, in one run.
+
+    pip install -r benchmarks/requirements.txt     # the others; without them tokenwise runs alone
+    python -m benchmarks.benchmark
+
+Makes random checkpoints once (1 GB, in benchmarks/checkpoints), runs each contender in a process of
+its own, in turn, round after round, and prints medians and ratios; results.json and methods.png
+go beside this file. Run it on a quiet machine: beside another busy process, two BLAS threads can be
+ten times slower than one.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import checkpoints, contender
+
+HERE = Path(__file__).resolve().parent
+TIMED = {**contender.PASSES, "decode": (1, 0, 1), "beam 4": (1, 0, 1)}  # rows, cached, new tokens
+
+
+def run(module, words, threads):
+    """A process that prints one JSON object -> that object, and the seconds from its start to its
+    first token where it says so."""
+    environment = os.environ | {
+        name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    }
+    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, words)]
+    started, found = time.perf_counter(), {}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, env=environment, cwd=HERE.parent, text=True
+    ) as process:
+        for line in process.stdout:
+            if line == "token\n":
+                found.setdefault("start to first token", time.perf_counter() - started)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} failed")
+    return found | json.loads(line)
+
+
+def make_checkpoints(folder, sizes, with_seq2seq):
+    """Those that are not there yet; each gets its name when it is whole."""
+    makers = {"gpt2": lambda path: checkpoints.gpt2(path, sizes)}
+    if with_seq2seq:
+        makers |= {"t5-small": checkpoints.t5_small, "bart-base": checkpoints.bart_base}
+    for name, make in makers.items():
+        if not (folder / name).is_dir():
+            print(f"making {name}", file=sys.stderr)
+            shutil.rmtree(folder / "new", ignore_errors=True)
+            make(folder / "new")
+            (folder / "new").rename(folder / name)
+    return [name for name in makers if name != "gpt2"]
+
+
+def schedule(args, seq2seq):
+    """The processes of one round: (group, name of the contender, module, words, threads)."""
+    others = [name for name in contender.CONTENDERS if name != "tokenwise"] * bool(seq2seq)
+    for name in ["tokenwise", *others]:
+        folder = args.folder / "gpt2" / ("tokenwise" if name == "tokenwise" else "huggingface")
+        for measure in ("start", "speeds"):
+            words = [name, folder, measure, args.repeats]
+            yield "124M", name, "contender", words, args.threads
+        for model in seq2seq:
+            words = [name, args.folder / model, "seq2seq", args.repeats]
+            yield model, name, "contender", words, args.threads
+    for measure in ("machine", "products", "loops", "methods", "overhead"):
+        words = [args.folder / "gpt2" / "tokenwise", measure, args.repeats]
+        yield measure, "tokenwise", "inside", words, args.threads
+    for measure in ("small", "encode"):
+        yield measure, "tokenwise", "inside", ["stories", measure, args.repeats], 1
+
+
+def measure(args, seq2seq):
+    """All rounds -> {group: {contender: {measure: median over the rounds}}}."""
+    found = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for number in range(args.rounds):
+        for group, name, module, words, threads in schedule(args, seq2seq):
+            print(f"round {number + 1}: {name}, {group}", file=sys.stderr)
+            for key, value in run(module, words, threads).items():
+                found[group][name][key].append(value)
+    return {
+        group: {name: {k: statistics.median(v) for k, v in values.items()}
+                for name, values in names.items()}
+        for group, names in found.items()
+    }  # fmt: skip
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+
+def report(results):
+    """The tables, as lines."""
+    for group, names in results.items():
+        if group in ("124M", "t5-small", "bart-base"):
+            yield from comparison(group, names)
+    inside = {group: names["tokenwise"] for group, names in results.items()}
+    yield from alone(inside)
+    yield from verification(results["124M"])
+
+
+def comparison(group, names):
+    """One line a measure: every contender, and ours against the better of the others."""
+    others = [name for name in names if name != "tokenwise"]
+    yield (
+        f"\n{group:<24}"
+        + "".join(f"{name:>20}" for name in names)
+        + "   ours / best" * bool(others)
+    )
+    for key in names["tokenwise"]:
+        values = {name: shown(key, found[key]) for name, found in names.items()}
+        line = [f"{number:>12.1f} {unit:<7}" for number, unit in values.values()]
+        if others:
+            best = (max if key in TIMED else min)(values[name][0] for name in others)
+            line.append(f"{values['tokenwise'][0] / best:>14.2f}")
+        yield f"{key:<24}" + "".join(line)
+
+
+def shown(key, value):
+    """-> (number, unit); of passes, tokens/s: more is better; else less is."""
+    if key in TIMED:
+        n_rows, _, n_new = TIMED[key]
+        return n_rows * n_new / value, "tok/s"
+    return (value / 1e6, "MB") if "memory" in key else (value, "s")
+
+
+def alone(found):
+    """What is told of tokenwise by itself: against the machine, and against its own parts."""
+    machine, products, loops = (found[name] for name in ("machine", "products", "loops"))
+    floor = products["bytes"] / machine["bytes/s"]
+    yield (f"\nthe machine: {machine['bytes/s'] / 1e9:.1f} GB/s read by a product,"
+           f" {machine['FLOP/s'] / 1e9:.0f} GFLOP/s")  # fmt: skip
+    yield (f"a step: {products['step'] * 1e3:.1f} ms; its bare products"
+           f" {products['products'] / products['step']:.2f} of it; to read its weights once takes"
+           f" {floor * 1e3:.1f} ms, {floor / products['step']:.2f} of it")  # fmt: skip
+    yield (f"naive: {loops['naive'] / loops['passes']:.2f} of its passes alone; cached:"
+           f" {loops['cached'] / loops['steps']:.2f}")  # fmt: skip
+    yield (f"naive does {loops['FLOP ratio']:.1f} times the operations of cached and takes"
+           f" {loops['naive'] / loops['cached']:.1f} times as long: many rows at once keep the"
+           " processor busy, one row waits for the weights to come from memory")  # fmt: skip
+    overhead = found["overhead"]
+    yield (f"loop, sampler and text: {1 - overhead['steps'] / overhead['whole']:.1%} of the time of"
+           " a sampled token")  # fmt: skip
+    yield f"stories, one thread: {found['small']['tokens/s']:.0f} tokens/s"
+    if found["encode"]:
+        yield (f"2 MB of English to ids: {found['encode']['tokenwise']:.2f} s,"
+               f" {found['encode']['tokenwise'] / found['encode']['tiktoken']:.1f} times"
+               " tiktoken's")  # fmt: skip
+
+
+def verification(names):
+    """What drafts cost: a pass over them in single steps."""
+    for name, found in names.items():
+        costs = [f"{n}: {found[f'verify {n}'] / found['decode at 64']:.2f}" for n in (4, 8, 16)]
+        yield f"{name}: verifying drafts, in single steps, {', '.join(costs)}"
+
+
+def draw(results, path):
+    """The README's picture: tokens/s of every method, and of transformers, on the same weights."""
+    import matplotlib.pyplot as plt
+
+    methods = results["methods"]["tokenwise"]
+    names = {"naive": "naive", "cached": "cached", "drafted": "speculative,\n80 % accepted",
+             "batch": "batch of 8"}  # fmt: skip
+    speeds = {label: 1 / methods[name] for name, label in names.items()}
+    figure, axes = plt.subplots(figsize=(7.5, 3.2), layout="constrained")
+    axes.bar_label(axes.barh(list(speeds), speeds.values(), color="#0072B2"), fmt=" %.0f")
+    others = [found["decode at 64"] for name, found in results["124M"].items()
+              if name != "tokenwise"]  # fmt: skip
+    if others:
+        axes.axvline(1 / min(others), color="#D55E00", linestyle="--")
+        axes.text(1 / min(others), -0.5, " transformers, cached", color="#D55E00", va="bottom")
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("tokens a second, GPT-2 124M, 64 tokens before and 32 new ones")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=9, help="passes a measure, in each round")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--folder", type=Path, default=HERE / "checkpoints")
+    parser.add_argument("--results", type=Path, default=HERE, help="where the results go")
+    parser.add_argument("--small", action="store_true", help="a tiny model, alone: does it run?")
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    compared = importlib.util.find_spec("transformers") and not args.small
+    sizes = checkpoints.TINY if args.small else checkpoints.GPT2
+    args.folder.mkdir(parents=True, exist_ok=True)
+    seq2seq = make_checkpoints(args.folder, sizes, compared)
+    results = measure(args, seq2seq)
+    for line in report(results):
+        print(line)
+    results["setting"] = {
+        "machine": platform.machine(), "python": platform.python_version(),
+        "numpy": np.__version__, "threads": args.threads, "rounds": args.rounds,
+    }  # fmt: skip
+    (args.results / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    draw(results, args.results / "methods.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Random checkpoints of released shapes: speed does not depend on what the weights say.
+
+Needs no download. Each is made once, in the layout that its contenders read; `tokenwise` reads
+GPT-2 from the file that it makes of OpenAI's release at the first start.
+"""
+
+import json
+
+import numpy as np
+
+from layouts import gpt2_shapes, their_name
+from tensors import flat, write_safetensors
+from utils import CONVERTED, MARK
+
+GPT2 = {"n_vocab": 50257, "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12}  # 124M
+TINY = {"n_vocab": 300, "n_ctx": 128, "n_embd": 32, "n_head": 4, "n_layer": 2}
+
+
+def gpt2(folder, sizes):
+    """One set of weights in two layouts: folder/tokenwise and folder/huggingface."""
+    ours, theirs = folder / "tokenwise", folder / "huggingface"
+    for path in (ours, theirs):
+        path.mkdir(parents=True)
+    write_tokenizer(ours, sizes["n_vocab"], "encoder.json", "vocab.bpe")
+    write_tokenizer(theirs, sizes["n_vocab"], "vocab.json", "merges.txt")
+    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "torch_dtype": "float32",
+              "vocab_size": sizes["n_vocab"], "n_positions": sizes["n_ctx"],
+              "bos_token_id": None, "eos_token_id": None}  # fmt: skip
+    config |= {key: sizes[key] for key in ("n_embd", "n_head", "n_layer")}
+    (theirs / "config.json").write_text(json.dumps(config))
+    (ours / "hparams.json").write_text(json.dumps(sizes))
+    shapes = gpt2_shapes(**{k: v for k, v in sizes.items() if k != "n_head"},
+                         n_inner=4 * sizes["n_embd"])  # fmt: skip
+    tree, names = flat(shapes), {their_name(name): name for name in flat(shapes)}
+    write_safetensors(ours / CONVERTED, tree, lambda name: weights(name, tree[name]), MARK)
+    layout = {theirs: tree[name][::-1] if name.endswith(".w") else tree[name]
+              for theirs, name in names.items()}  # fmt: skip
+
+    def transposed(theirs):  # Hugging Face keeps GPT-2's matrices as [n_in, n_out]
+        array = weights(names[theirs], tree[names[theirs]])
+        return array.T if names[theirs].endswith(".w") else array
+
+    write_safetensors(theirs / "model.safetensors", layout, transposed, {"format": "pt"})
+
+
+def weights(name, shape):  # -> float32, the same for the same name
+    if name.endswith(".g"):
+        return np.ones(shape, np.float32)
+    rng = np.random.default_rng(list(name.encode()))
+    return rng.standard_normal(shape, np.float32) * np.float32(0.02)
+
+
+def write_tokenizer(folder, n_vocab, vocab_file, merges_file):
+    """A vocabulary of n_vocab tokens: as long to read as a released one, if no good to encode."""
+    letters = [chr(c) for c in (*range(33, 127), *range(161, 173), *range(174, 256))]
+    letters += [chr(256 + i) for i in range(256 - len(letters))]  # GPT-2's names of the 256 bytes
+    tokens, merges = list(letters), []
+    for first in letters:
+        for second in letters:
+            if len(tokens) < n_vocab - 1:
+                merges.append(f"{first} {second}")
+                tokens.append(first + second)
+    tokens.append("<|endoftext|>")
+    text = json.dumps({token: i for i, token in enumerate(tokens)})
+    (folder / vocab_file).write_text(text, encoding="utf-8")
+    text = "\n".join(["#version: 0.2", *merges]) + "\n"
+    (folder / merges_file).write_text(text, encoding="utf-8")
+
+
+def t5_small(folder):
+    import transformers
+
+    config = transformers.T5Config(bos_token_id=None, eos_token_id=None)  # its defaults: t5-small
+    transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
+
+
+def bart_base(folder):
+    import transformers
+
+    config = transformers.BartConfig(
+        d_model=768, encoder_layers=6, decoder_layers=6, encoder_attention_heads=12,
+        decoder_attention_heads=12, encoder_ffn_dim=3072, decoder_ffn_dim=3072,
+        forced_eos_token_id=None, eos_token_id=None, decoder_start_token_id=2,
+    )  # fmt: skip
+    transformers.BartForConditionalGeneration(config).save_pretrained(folder)

@@ -1,0 +1,181 @@
+"""tokenwise by itself, in a process of its own: where a token's time goes, and what it must cost.
+
+    python -m benchmarks.inside FOLDER products 9     (or: machine, loops, methods, overhead, ...)
+
+Each measure is a function folder, repeats -> {name: number}; times are in seconds.
+"""
+
+import json
+import pydoc_data.topics
+import statistics
+import sys
+from collections import defaultdict
+
+import numpy as np
+
+import speculative
+import utils
+from benchmarks.contender import Tokenwise, seconds
+from encoder import WORDS
+from generate import cached, generate, naive
+from samplers import Sampler, greedy, temperature, top_k, top_p
+
+
+def interleaved(repeats, **contestants):
+    """{name: f} -> {name: median seconds of f()}, in turn, after one round to warm up."""
+    times = defaultdict(list)
+    for _ in range(1 + repeats):
+        for name, f in contestants.items():
+            times[name].append(seconds(f))
+    return {name: statistics.median(found[1:]) for name, found in times.items()}
+
+
+def machine(folder, repeats):
+    """The most that NumPy gets of this machine: bytes/s of a product that reads a matrix once, and
+    floating-point operations/s of one of two squares."""
+    wide, x = np.ones((50000, 2000), np.float32), np.ones(2000, np.float32)  # 400 MB: in no cache
+    square = np.ones((1536, 1536), np.float32)
+    found = interleaved(repeats, read=lambda: wide @ x, multiply=lambda: square @ square)
+    return {"bytes/s": wide.nbytes / found["read"], "FLOP/s": 2 * 1536**3 / found["multiply"]}
+
+
+def matrices(params):
+    """All weights that a token is multiplied with, [n_out, n_in] each; the head is the last."""
+    parts = ("attn", "c_attn"), ("attn", "c_proj"), ("mlp", "c_fc"), ("mlp", "c_proj")
+    blocks = [block[part][name]["w"] for block in params["blocks"] for part, name in parts]
+    return [*blocks, params.get("lm_head", params["wte"])]
+
+
+def products(folder, repeats):
+    """A step at position 64, and its bare matrix-vector products."""
+    contender = Tokenwise(folder)
+    weights = matrices(contender.model.params)
+    inputs = [np.ones((1, w.shape[1]), np.float32) for w in weights]
+    length = min(64, contender.n_ctx // 2)
+    contender.fresh(1)
+    contender.step(np.zeros((1, length), int))
+
+    def step():
+        contender.step(np.zeros((1, 1), int))
+        contender.cut(length)
+
+    def bare():
+        for x, w in zip(inputs, weights):
+            x @ w.T
+
+    return interleaved(repeats, step=step, products=bare) | {
+        "bytes": sum(w.nbytes for w in weights)
+    }
+
+
+def loops(folder, repeats, n_prompt=16, n=24):
+    """The loops, and what their passes alone take: naive makes one over each length, cached one
+    over the prompt, then steps. And the ratio of their floating-point operations."""
+    contender = Tokenwise(folder)
+    model, prompt = contender.model, [1] * n_prompt
+    lengths = range(n_prompt, n_prompt + n)
+
+    def passes():
+        for length in lengths:
+            model(np.ones((1, length), int), last=1)
+
+    def steps():
+        contender.fresh(1)
+        contender.step(np.ones((1, n_prompt), int))
+        for _ in lengths[1:]:
+            contender.step(np.ones((1, 1), int))
+
+    *blocks, head = (w.size for w in matrices(model.params))
+
+    def operations(new, past):  # of a pass that makes one position's logits
+        attention = 4 * len(model.params["blocks"]) * model.n_embd * new * (new + past)
+        return 2 * (sum(blocks) * new + head) + attention
+
+    flop = sum(operations(length, 0) for length in lengths)
+    flop /= operations(n_prompt, 0) + sum(operations(1, length) for length in lengths[:-1])
+    return interleaved(
+        min(3, repeats), passes=passes, steps=steps,
+        naive=lambda: list(generate(model, prompt, n, loop=naive)),
+        cached=lambda: list(generate(model, prompt, n, loop=cached)),
+    ) | {"FLOP ratio": flop}  # fmt: skip
+
+
+def methods(folder, repeats, n_prompt=64, n=32):
+    """Seconds a token of each method; drafts are those of a known text, 80 % of them right."""
+    model = Tokenwise(folder).model
+    prompt = (np.arange(n_prompt) % model.n_vocab).tolist()
+    text = prompt + list(generate(model, prompt, n))
+
+    def batch():
+        rows, rngs = [prompt] * 8, [None] * 8
+        greedily, full = [greedy] * 8, lambda row, ids: len(ids) == len(text)
+        rngs = [np.random.default_rng(0)] * 8
+        list(cached(model, rows, greedily, rngs, full))
+
+    def drafted():
+        rng = np.random.default_rng(0)
+        drafter = speculative.Replay(model.n_vocab, text, 0.8, rng)
+        full = lambda row, ids: len(ids) == len(text)  # noqa: E731
+        list(speculative.speculative(model, [prompt], [greedy], [rng], full, [drafter], gamma=4))
+
+    found = interleaved(
+        min(3, repeats), batch=batch, drafted=drafted,
+        naive=lambda: list(generate(model, prompt, n, loop=naive)),
+        cached=lambda: list(generate(model, prompt, n, loop=cached)),
+    )  # fmt: skip
+    found["batch"] /= 8
+    return {name: time / n for name, time in found.items()}
+
+
+def overhead(folder, repeats, n=32):
+    """n tokens sampled and streamed as text, and their bare steps."""
+    contender = Tokenwise(folder)
+    sampler = Sampler(temperature(0.8), top_k(40), top_p(0.95))
+
+    def whole():
+        text = contender.encoder.stream()
+        for token in generate(contender.model, [1], n, sampler):
+            text.feed(token)
+
+    def steps():
+        contender.fresh(1)
+        for _ in range(n):
+            contender.step(np.ones((1, 1), int))
+
+    return interleaved(repeats, whole=whole, steps=steps)
+
+
+def small(folder, repeats, n=200):
+    """Tokens/s of a small model, the cached loop and its prompt included."""
+    encoder, model = utils.load(folder)
+    model.stop_ids, n = (), min(n, model.n_ctx // 2)
+    prompt = encoder.encode("Once upon a time")
+    found = interleaved(repeats, all=lambda: list(generate(model, prompt, n)))
+    return {"tokens/s": n / found["all"]}
+
+
+def encode(folder, repeats):
+    """Cold: 2 MB of English (Python's own help texts, thrice), by us and by tiktoken, with the
+    same vocabulary. {} where that is not installed."""
+    try:
+        import tiktoken
+    except ImportError:
+        return {}
+    text = "\n".join(pydoc_data.topics.topics.values())
+    text = (text * 3)[:2_000_000]
+    ours = utils.load(folder)[0]
+    ranks = {ours.token_bytes(i): i for i in range(ours.n_vocab) if i != ours.end_of_text}
+    theirs = tiktoken.Encoding("ours", pat_str=WORDS.pattern, mergeable_ranks=ranks,
+                               special_tokens={})  # fmt: skip
+    assert ours.encode(text) == theirs.encode_ordinary(text)
+
+    def cold():
+        utils.load(folder)[0].encode(text)
+
+    return interleaved(min(3, repeats), tokenwise=cold,
+                       tiktoken=lambda: theirs.encode_ordinary(text))  # fmt: skip
+
+
+if __name__ == "__main__":
+    folder, measure, repeats = sys.argv[1:]
+    print(json.dumps(globals()[measure](folder, int(repeats))))

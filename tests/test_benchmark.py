@@ -1,0 +1,51 @@
+"""The benchmark runs: on a tiny model, alone, once. What it measured is not judged here."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import benchmark, checkpoints, contender
+
+
+def numbers(results):
+    """All numbers of a nested dict."""
+    for value in results.values():
+        yield from numbers(value) if isinstance(value, dict) else [value]
+
+
+def test_measures_writes_and_draws(tmp_path):
+    command = [sys.executable, "-m", "benchmarks.benchmark", "--small", "--rounds", "1"]
+    command += ["--repeats", "1", "--threads", "1"]
+    command += ["--folder", str(tmp_path / "made"), "--results", str(tmp_path)]
+    house = Path(__file__).parent.parent
+    done = subprocess.run(command, cwd=house, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results.pop("setting")["threads"] == 1
+    assert all(math.isfinite(number) and number > 0 for number in numbers(results))
+    assert results["124M"]["tokenwise"].keys() > contender.PASSES.keys()
+    assert (tmp_path / "methods.png").read_bytes().startswith(b"\x89PNG")
+    for told in ("decode at 900", "a step:", "naive does", "stories, one thread", "verifying"):
+        assert told in done.stdout
+
+
+def test_both_layouts_hold_one_model(tmp_path):
+    checkpoints.gpt2(tmp_path / "made", checkpoints.TINY)
+    ids = [[1, 2, 3]]
+    logits = []
+    for layout in ("tokenwise", "huggingface"):
+        one = contender.Tokenwise(tmp_path / "made" / layout)
+        one.fresh(1)
+        logits.append(one.step(ids, last=3))
+    assert (logits[0] == logits[1]).all()
+
+
+def test_compares_with_the_better_of_the_others():
+    names = {"tokenwise": {"decode at 64": 0.02, "start to first token": 0.5},
+             "a": {"decode at 64": 0.04, "start to first token": 4.0},
+             "b": {"decode at 64": 0.05, "start to first token": 2.0}}  # fmt: skip
+    _, decode, start = benchmark.comparison("124M", names)
+    assert decode.split()[-1] == "2.00"  # times as many tokens a second as the faster one
+    assert start.split()[-1] == "0.25"  # of the time of the quicker one
