@@ -74,6 +74,17 @@ def causal_mask(n_new, n_all, pad):  # -> [..., 1, n_new, n_all], or None where 
     return np.where(hidden, np.float32(-1e10), np.float32(0))
 
 
+def positions_and_mask(ids, cache, n_ctx):
+    """ids [..., n_new] behind those in the cache -> where each stands in its row [..., n_new], how
+    much padding a row begins with [...], and the causal mask. ValueError past n_ctx."""
+    n_new, n_all = ids.shape[-1], cache.length + ids.shape[-1]
+    if n_all > n_ctx:
+        raise ValueError(f"{n_all} tokens do not fit the context of {n_ctx}")
+    pad = cache.pad + np.sum(ids < 0, axis=-1)
+    positions = np.maximum(np.arange(cache.length, n_all) - pad[..., None], 0)
+    return positions, pad, causal_mask(n_new, n_all, pad)
+
+
 def self_attention(x, c_attn, c_proj, n_head, mask, cache, layer):  # [..., n_new, n_embd] -> same
     q, k, v = (split_heads(t, n_head) for t in np.split(linear(x, **c_attn), 3, axis=-1))
     k, v = cache.append(layer, k, v)  # those of all tokens so far
@@ -154,19 +165,14 @@ class GPT2:
         ids = np.asarray(ids)
         if cache is None:
             cache = self.new_cache(*ids.shape[:-1])  # one that is forgotten after this call
-        past, n_new, n_all = cache.length, ids.shape[-1], cache.length + ids.shape[-1]
-        pad = cache.pad + np.sum(ids < 0, axis=-1)  # [...]
-        if n_all > self.n_ctx:
-            raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
-        positions = np.maximum(np.arange(past, n_all) - pad[..., None], 0)  # [..., n_new]
+        positions, pad, mask = positions_and_mask(ids, cache, self.n_ctx)
         x = self.params["wte"][ids] + self.params["wpe"][positions]  # [..., n_new, n_embd]; what
         # stands where padding is does not matter: the mask keeps all others from looking there
-        mask = causal_mask(n_new, n_all, pad)
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
-        cache.length, cache.pad = n_all, pad
+        cache.length, cache.pad = cache.length + ids.shape[-1], pad
         if last is not None:
-            x = x[..., max(0, n_new - last) :, :]
+            x = x[..., -last:, :]
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
         return linear(x, self.params.get("lm_head", self.params["wte"]))
 

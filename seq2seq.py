@@ -19,10 +19,10 @@ from activations import gelu_erf
 from gpt2 import (
     Cache,
     attention,
-    causal_mask,
     layer_norm,
     linear,
     merge_heads,
+    positions_and_mask,
     split_heads,
 )
 from samplers import forced_id
@@ -162,21 +162,17 @@ class EncoderDecoder:
         if self.source is None:
             raise ValueError("an encoder-decoder is conditioned on its sources first")
         ids = np.asarray(ids)
-        past, source = (cache.length, cache.source) if cache is not None else (0, self.source)
-        pad = np.sum(ids < 0, axis=-1) + (cache.pad if cache is not None else 0)  # [...]
-        n_new, n_all = ids.shape[-1], past + ids.shape[-1]
-        if n_all > self.n_ctx:
-            raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
-        stack = self.params["decoder"]
-        positions = np.maximum(np.arange(past, n_all) - pad[..., None], 0)  # [..., n_new]
+        if cache is None:
+            cache = self.new_cache(*ids.shape[:-1])
+        stack, n_new = self.params["decoder"], ids.shape[-1]
+        positions, pad, mask = positions_and_mask(ids, cache, self.n_ctx)
+        mask = self.biased(mask, stack, n_new, cache.length + n_new, both_ways=False)
         x = self.embed(ids, positions, stack)  # [..., n_new, d_model]
-        mask = self.biased(causal_mask(n_new, n_all, pad), stack, n_new, n_all, both_ways=False)
         for layer, block in enumerate(stack["blocks"]):
-            x = self.decoder_block(x, **block, mask=mask, source=source, cache=cache, layer=layer)
-        if cache is not None:
-            cache.length, cache.pad = n_all, pad
+            x = self.decoder_block(x, **block, mask=mask, cache=cache, layer=layer)
+        cache.length, cache.pad = cache.length + n_new, pad
         if last is not None:
-            x = x[..., max(0, n_new - last) :, :]
+            x = x[..., -last:, :]
         return self.logits(self.last_norm(x, stack))
 
     def encoder_block(self, x, attn, attn_norm, mlp, mlp_norm, mask):  # [..., n, d_model] -> same
@@ -187,16 +183,14 @@ class EncoderDecoder:
         x = self.step(x, look_around, attn_norm)
         return self.step(x, lambda x: feed_forward(x, **mlp, activation=self.activation), mlp_norm)
 
-    def decoder_block(self, x, attn, attn_norm, cross, cross_norm, mlp, mlp_norm, mask, source,
-                      cache, layer):  # [..., n_new, d_model] -> same  # fmt: skip
+    def decoder_block(self, x, attn, attn_norm, cross, cross_norm, mlp, mlp_norm, mask, cache,
+                      layer):  # [..., n_new, d_model] -> same  # fmt: skip
         def look_back(x):
-            keys, values = self.keys_values(x, attn, self.n_head)
-            if cache is not None:
-                keys, values = cache.append(layer, keys, values)
+            keys, values = cache.append(layer, *self.keys_values(x, attn, self.n_head))
             return self.look(x, attn, keys, values, mask, self.n_head)
 
         def look_at_source(x):
-            seen = source.keys[layer], source.values[layer], source.mask
+            seen = cache.source.keys[layer], cache.source.values[layer], cache.source.mask
             return self.look(x, cross, *seen, self.n_head)
 
         x = self.step(x, look_back, attn_norm)
