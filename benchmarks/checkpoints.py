@@ -5,6 +5,8 @@ GPT-2 from the file that it makes of OpenAI's release at the first start.
 """
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from layouts import gpt2_shapes, their_name
 from tensors import flat, write_safetensors
 from utils import CONVERTED, MARK
 
+PROJECT = Path(__file__).resolve().parent.parent
 GPT2 = {"n_vocab": 50257, "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12}  # 124M
 TINY = {"n_vocab": 300, "n_ctx": 128, "n_embd": 32, "n_head": 4, "n_layer": 2}
 
@@ -70,8 +73,9 @@ def write_tokenizer(folder, n_vocab, vocab_file, merges_file):
 def t5_small(folder):
     import transformers
 
-    config = transformers.T5Config(bos_token_id=None, eos_token_id=None)  # its defaults: t5-small
-    transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
+    config = transformers.T5Config()  # whose defaults are t5-small's
+    save(transformers.T5ForConditionalGeneration(config), folder)
+    shutil.copy(PROJECT / "models" / "en-de" / "spiece.model", folder)  # any will do
 
 
 def bart_base(folder):
@@ -80,6 +84,13 @@ def bart_base(folder):
     config = transformers.BartConfig(
         d_model=768, encoder_layers=6, decoder_layers=6, encoder_attention_heads=12,
         decoder_attention_heads=12, encoder_ffn_dim=3072, decoder_ffn_dim=3072,
-        forced_eos_token_id=None, eos_token_id=None, decoder_start_token_id=2,
+        forced_eos_token_id=None, decoder_start_token_id=0,
     )  # fmt: skip
-    transformers.BartForConditionalGeneration(config).save_pretrained(folder)
+    save(transformers.BartForConditionalGeneration(config), folder)
+    write_tokenizer(folder, config.vocab_size, "vocab.json", "merges.txt")
+
+
+def save(model, folder):
+    model.generation_config.decoder_start_token_id = 0
+    model.generation_config.eos_token_id = None  # nothing ends before its time
+    model.save_pretrained(folder)

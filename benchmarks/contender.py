@@ -74,7 +74,7 @@ class Transformers:
         if length == 0:
             self.fresh(None)
         else:
-            self.cache.crop(length)
+            self.cache.crop(length - self.cache.get_seq_length())  # takes off that many
 
 
 class TransformersSource(Transformers):
