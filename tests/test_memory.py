@@ -1,0 +1,67 @@
+"""Memory: a loop does not grow from step to step, and no logits are made that nobody asked for."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from generate import cached, generate, naive
+from samplers import Sampler, temperature, top_k, top_p
+from speculative import NGramStore, speculative
+from tests.tiny import tiny_gpt2
+
+N_VOCAB = 3000
+SAMPLER = Sampler(temperature(1.0), top_k(50), top_p(0.9))
+
+
+@pytest.fixture
+def traced():
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+def peak(f):
+    """Bytes: the most that f held at once, above what there was before."""
+    before = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    f()
+    return tracemalloc.get_traced_memory()[1] - before
+
+
+def never(row, ids):
+    return False
+
+
+def by_ngrams(model, prompts, samplers, rngs, done):
+    yield from speculative(model, prompts, samplers, rngs, done, [NGramStore(N_VOCAB)])
+
+
+@pytest.mark.parametrize("loop", [cached, by_ngrams])
+def test_a_thousand_steps_hold_no_more_than_a_hundred(traced, loop):
+    model = tiny_gpt2(n_vocab=N_VOCAB, n_ctx=1200, stop_ids=())
+    tokens = loop(model, [[1]], [SAMPLER], [np.random.default_rng(0)], never)
+    held = {}
+    for n, _ in enumerate(tokens, 1):
+        if n in (100, 1000):
+            held[n] = tracemalloc.get_traced_memory()[0]
+        if n == 1000:
+            break
+    # A token's id, and what a store counts of it, may stay; its logits (12 kB) may not.
+    assert held[1000] - held[100] < 900 * (2000 if loop is by_ngrams else 60)
+
+
+def test_a_prompt_makes_no_logits_but_the_last(traced):
+    model, prompt = tiny_gpt2(n_vocab=30_000, n_ctx=600), [1] * 500
+    everything = 500 * 30_000 * 4  # bytes of [n_seq, n_vocab]
+    assert peak(lambda: model(prompt)) > everything
+    for loop in (naive, cached):
+        assert peak(lambda loop=loop: list(generate(model, prompt, 3, loop=loop))) < everything / 4
+
+
+def test_a_step_copies_no_weights(traced):
+    model = tiny_gpt2(n_vocab=N_VOCAB, n_embd=64)
+    cache = model.new_cache(1)
+    model([[1]], cache)
+    block = model.params["blocks"][0]
+    assert peak(lambda: model([[2]], cache)) < block["mlp"]["c_fc"]["w"].nbytes

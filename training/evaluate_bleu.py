@@ -1,0 +1,44 @@
+"""BLEU of a translating model on sentences that it was not trained on, by tokenwise itself.
+
+    python training/evaluate_bleu.py models/en-de models/en-de/held_out.tsv
+
+Each line of the file is a source and all its translations, with tabs between them.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import sacrebleu
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import utils  # noqa: E402 (the project's own rooms are one folder up)
+from beam import beam_search  # noqa: E402
+
+
+def translate(encoder, model, text, width, n=100):
+    """The best of a beam search, as text."""
+    conditioned = model.condition([model.wrap(encoder.encode(text))])
+    best = beam_search(conditioned, model.start_ids, n, width)[0]
+    return encoder.decode([token for token in best.ids if token not in model.stop_ids])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", help="name or folder")
+    parser.add_argument("pairs", type=Path, help="lines: source TAB translation TAB ...")
+    parser.add_argument("--beams", type=int, default=4)
+    args = parser.parse_args()
+    encoder, model = utils.load(args.model)
+    lines = [line.split("\t") for line in args.pairs.read_text(encoding="utf-8").splitlines()]
+    answers = [translate(encoder, model, source, args.beams) for source, *_ in lines]
+    most = max(len(references) for _, *references in lines)
+    streams = [[refs[i] if i < len(refs) else None for _, *refs in lines] for i in range(most)]
+    print(sacrebleu.corpus_bleu(answers, streams))
+    for (source, *_), answer in list(zip(lines, answers))[:10]:
+        print(f"{source}\t{answer}")
+
+
+if __name__ == "__main__":
+    main()
