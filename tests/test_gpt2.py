@@ -13,7 +13,7 @@ from activations import ACTIVATIONS
 from generate import cached, generate, left_pad
 from gpt2 import GPT2, Cache, attention, causal_mask, gelu, layer_norm, softmax
 from samplers import greedy
-from tests.tiny import GPT2_FOLDERS, arrays, close, same_greedy, tiny_gpt2
+from tests.tiny import GPT2_FOLDERS, Traced, arrays, close, same_greedy, tiny_gpt2, traced
 from utils import load
 
 FOLDERS = sorted(folder.name for folder in GPT2_FOLDERS.iterdir())
@@ -260,23 +260,6 @@ def test_a_token_changes_no_earlier_logits(position, token):
     if token != FULL[position]:  # and it does change the later ones, to the very last
         changes = np.abs(MODEL(ids) - LOGITS)[position:].max(axis=-1)
         assert (changes > 0).all()
-
-
-class Traced(np.ndarray):
-    """An array that notes the type of every array that is computed from it."""
-
-    seen = set()
-
-    def __array_finalize__(self, parent):
-        self.seen.add(self.dtype)
-
-
-def traced(params):
-    if isinstance(params, np.ndarray):
-        return params.view(Traced)
-    if isinstance(params, list):
-        return [traced(part) for part in params]
-    return {key: traced(part) for key, part in params.items()}
 
 
 def types_seen(activation, ids, with_cache=False):

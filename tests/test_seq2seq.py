@@ -22,7 +22,7 @@ from generate import cached, generate, naive
 from samplers import Sampler, min_length, no_repeat_ngram, one_hot, temperature, top_k
 from seq2seq import T5, EncoderDecoder, relative_bias
 from speculative import DraftModel, NGramStore, PromptLookup, speculative
-from tiny import arrays, chi_square, close, same_greedy
+from tests.tiny import Traced, arrays, chi_square, close, same_greedy, traced
 
 FOLDERS = Path(__file__).parent / "fixtures" / "seq2seq"
 NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "mbart", "mbart-50"]
@@ -399,23 +399,6 @@ def test_every_source_token_changes_the_logits(name):
         changed = list(source)
         changed[position] = (source[position] + 1) % model.n_vocab
         assert np.abs(model.condition([changed])(ids) - logits).max() > 1e-3
-
-
-class Traced(np.ndarray):
-    """An array that notes the type of every array that is computed from it."""
-
-    seen = set()
-
-    def __array_finalize__(self, parent):
-        self.seen.add(self.dtype)
-
-
-def traced(params):
-    if isinstance(params, np.ndarray):
-        return params.view(Traced)
-    if isinstance(params, list):
-        return [traced(part) for part in params]
-    return {key: traced(part) for key, part in params.items()}
 
 
 @every_model

@@ -41,6 +41,23 @@ def arrays(params):
     return [array for part in parts for array in arrays(part)]
 
 
+class Traced(np.ndarray):
+    """An array that notes the type of every array that is computed from it."""
+
+    seen = set()
+
+    def __array_finalize__(self, parent):
+        self.seen.add(self.dtype)
+
+
+def traced(params):
+    if isinstance(params, np.ndarray):
+        return params.view(Traced)
+    if isinstance(params, list):
+        return [traced(part) for part in params]
+    return {key: traced(part) for key, part in params.items()}
+
+
 def close(logits, expected):
     """Equal to float32 rounding, for logits of the order of 10."""
     assert logits.shape == expected.shape

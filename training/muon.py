@@ -4,6 +4,7 @@ torch.optim.Muon orthogonalises in bfloat16, which a CPU without bfloat16 units 
 """
 
 import math
+import time
 
 import torch
 
@@ -46,3 +47,18 @@ def update(model, optimizers, step, n_steps, warm_up=100):
             group["lr"] = peak * min(1, (step + 1) / warm_up) * (1 - step / n_steps)
         optimizer.step()
         optimizer.zero_grad()
+
+
+def fit(model, optimizers, epochs, loss_of, after_epoch):
+    """Train on all batches of all epochs; loss_of(*batch) -> a scalar."""
+    n_steps, step, start = sum(map(len, epochs)), 0, time.time()
+    for number, batches in enumerate(epochs, 1):
+        for batch in batches:
+            loss = loss_of(*batch)
+            loss.backward()
+            update(model, optimizers, step, n_steps)
+            step += 1
+            if step % 20 == 0:
+                minutes = (time.time() - start) / 60
+                print(f"step {step}/{n_steps} loss {loss.item():.3f} {minutes:.1f} min", flush=True)
+        after_epoch(number)

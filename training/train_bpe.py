@@ -1,6 +1,8 @@
-"""Train a byte-level BPE, in GPT-2's format, on text files: vocab.json and merges.txt.
+"""Train a byte-level BPE on text files:
 
     python training/train_bpe.py models/stories --merges 3072 corpus/*.txt
+
+writes vocab.json and merges.txt, in GPT-2's format, to models/stories.
 """
 
 import argparse

@@ -13,14 +13,13 @@ import argparse
 import json
 import math
 import random
-import time
 from pathlib import Path
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from corpus import SEPARATOR, read_documents, without_overlap
-from muon import Muon, update
+from muon import Muon, fit
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
@@ -124,13 +123,15 @@ def save(model, folder, config):
         h = f"h.{i}."
         for ln in ("ln_1", "ln_2"):
             tensors[f"{h}{ln}.weight"], tensors[f"{h}{ln}.bias"] = (
-                state[f"{h}{ln}.weight"], state[f"{h}{ln}.bias"])
+                state[f"{h}{ln}.weight"],
+                state[f"{h}{ln}.bias"],
+            )
         for kind in ("weight", "bias"):
             qkv = torch.cat([state[f"{h}{part}.{kind}"] for part in "qkv"])
-            tensors[f"{h}attn.c_attn.{kind}"] = qkv.T
+            tensors[f"{h}attn.c_attn.{kind}"] = qkv.t()
             names = {"out": "attn.c_proj", "fc": "mlp.c_fc", "proj": "mlp.c_proj"}
             for ours, theirs in names.items():
-                tensors[f"{h}{theirs}.{kind}"] = state[f"{h}{ours}.{kind}"].T
+                tensors[f"{h}{theirs}.{kind}"] = state[f"{h}{ours}.{kind}"].t()
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     save_file(tensors, f"{folder}/model.safetensors", metadata={"format": "pt"})
     Path(folder, "config.json").write_text(json.dumps(config, indent=2) + "\n")
@@ -146,19 +147,17 @@ def train(model, documents, separator, args, config):
         Muon(matrices, lr=args.muon_lr, weight_decay=args.weight_decay),
         torch.optim.AdamW(others, lr=args.adam_lr, betas=(0.9, 0.98), weight_decay=0.01),
     ]
-    n_steps = args.epochs * len(batches(documents, separator, args.n_ctx, args.batch, rng))
-    step, start = 0, time.time()
-    for epoch in range(args.epochs):
-        for inputs, targets in batches(documents, separator, args.n_ctx, args.batch, rng):
-            loss = cross_entropy(model(inputs), targets)
-            loss.backward()
-            update(model, optimizers, step, n_steps)
-            step += 1
-            if step % 20 == 0:
-                minutes = (time.time() - start) / 60
-                print(f"step {step}/{n_steps} loss {loss.item():.3f} {minutes:.1f} min", flush=True)
-        print(f"epoch {epoch + 1}: held-back loss {check(model, held_back):.4f}", flush=True)
+    epochs = [batches(documents, separator, args.n_ctx, args.batch, rng)
+              for _ in range(args.epochs)]  # fmt: skip
+
+    def loss_of(inputs, targets):
+        return cross_entropy(model(inputs), targets)
+
+    def save_epoch(epoch):
+        print(f"epoch {epoch}: held-back loss {check(model, held_back):.4f}", flush=True)
         save(model, args.folder, config)
+
+    fit(model, optimizers, epochs, loss_of, save_epoch)
 
 
 def arguments():

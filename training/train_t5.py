@@ -10,12 +10,11 @@ import argparse
 import gzip
 import math
 import random
-import time
 from pathlib import Path
 
 import sentencepiece
 import torch
-from muon import Muon, update
+from muon import Muon, fit
 from transformers import T5Config, T5ForConditionalGeneration
 
 PAD, END, UNKNOWN = 0, 1, 2  # T5's ids; the decoder starts with PAD
@@ -90,23 +89,19 @@ def optimizers_for(model, args):
 
 def train(model, pairs, args):
     rng = random.Random(args.seed)
-    optimizers = optimizers_for(model, args)
-    n_steps = args.epochs * len(batches(pairs, args.batch, random.Random(args.seed)))
-    step, start = 0, time.time()
-    for epoch in range(args.epochs):
-        for inputs, mask, labels in batches(pairs, args.batch, rng):
-            logits = model(input_ids=inputs, attention_mask=mask, labels=labels).logits
-            loss = torch.nn.functional.cross_entropy(
-                logits.flatten(0, 1), labels.flatten(), ignore_index=-100, label_smoothing=0.1
-            )
-            loss.backward()
-            update(model, optimizers, step, n_steps)
-            step += 1
-            if step % 20 == 0:
-                minutes = (time.time() - start) / 60
-                print(f"step {step}/{n_steps} loss {loss.item():.3f} {minutes:.1f} min", flush=True)
+    epochs = [batches(pairs, args.batch, rng) for _ in range(args.epochs)]
+
+    def loss_of(inputs, mask, labels):
+        logits = model(input_ids=inputs, attention_mask=mask, labels=labels).logits
+        return torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), labels.flatten(), ignore_index=-100, label_smoothing=0.1
+        )
+
+    def save(epoch):
         model.save_pretrained(args.folder)
-        print(f"epoch {epoch + 1} saved", flush=True)
+        print(f"epoch {epoch} saved", flush=True)
+
+    fit(model, optimizers_for(model, args), epochs, loss_of, save)
 
 
 def arguments():
