@@ -51,7 +51,10 @@ def left_pad(prompts):
 
 
 def generate(model, prompt, n, sampler=greedy, seed=0, loop=cached):
-    """Yield at most n new ids after one prompt (a list of ids), a stop id included."""
+    """Yield at most n new ids after one prompt (a list of ids), a stop id included. ValueError for
+    a prompt longer than the context."""
+    if len(prompt) > model.n_ctx:
+        raise ValueError(f"a prompt of {len(prompt)} tokens: the context has {model.n_ctx}")
 
     def done(row, ids):
         stopped = len(ids) > len(prompt) and ids[-1] in model.stop_ids

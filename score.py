@@ -4,6 +4,8 @@ One pass gives every factor at once (teacher forcing), and logarithms turn the p
 soon be 0 in floating point, into a sum.
 """
 
+import math
+
 import numpy as np
 
 from beam import log_softmax
@@ -13,7 +15,8 @@ def log_probabilities(model, ids, chunk=128):
     """log P(ids[i] | ids[:i]) in nats for i = 1, 2, ... -> [len(ids) - 1] float32.
 
     One pass (teacher forcing), `chunk` positions at a time so that the logits stay small. Past the
-    context the window moves on by half its size: each token sees at least n_ctx / 2 before it.
+    context the window moves on by half its size: a token then sees at least n_ctx / 2 before it.
+    ValueError for a context of one token.
     """
     if model.n_ctx < 2:
         raise ValueError("a context of one token has no room for what comes before another")
@@ -35,17 +38,24 @@ def log_probabilities(model, ids, chunk=128):
 
 def score(encoder, model, text):
     """A text under the model, from a fresh start: a dict of ids, logprobs (nats, one a token),
-    total, bits_per_byte and perplexity (per token). An encoder-decoder is conditioned first, and
-    `text` is what it might answer."""
+    total (nats), bits_per_byte (of UTF-8) and perplexity (per token).
+
+    Without an end-of-text token to start from, nothing tells the first token's probability: it is
+    left out, and its bytes too. An encoder-decoder is conditioned first, and `text` is what it
+    might answer.
+    """
     ids = encoder.encode(text)
-    start = [encoder.end_of_text] if encoder.end_of_text is not None else []
-    start = getattr(model, "start_ids", start)
+    n_bytes = len(text.encode("utf-8", "replace"))  # what is no UTF-8 counts as it was given
+    start = getattr(model, "start_ids", [encoder.end_of_text])
+    if start == [None]:
+        start, n_bytes = [], n_bytes - sum(len(encoder.token_bytes(id)) for id in ids[:1])
     logprobs = log_probabilities(model, start + ids)
-    total, n_bytes = float(logprobs.sum(dtype=np.float64)), len(text.encode("utf-8", "replace"))
+    total = float(logprobs.sum(dtype=np.float64))
+    nats = abs(total)  # -total, but never -0.0
     return {
         "ids": ids[len(ids) - len(logprobs) :],
         "logprobs": logprobs.tolist(),
         "total": total,
-        "bits_per_byte": -total / np.log(2) / max(1, n_bytes),
-        "perplexity": float(np.exp(-total / max(1, len(logprobs)))),
+        "bits_per_byte": nats / math.log(2) / max(1, n_bytes),
+        "perplexity": math.exp(nats / max(1, len(logprobs))),
     }

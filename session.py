@@ -4,10 +4,8 @@ The command line, the interactive prompt and the ways to look at generation all 
 """
 
 import functools
-import importlib.util
 import secrets
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -17,30 +15,8 @@ import samplers
 import score
 import speculative
 import utils
+from options import DEFAULTS, DRAFTING, SAMPLING, load_function, suggestions
 from utils import UserError
-
-METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
-DRAFTING = ("speculative", "ngram", "lookup")
-DEFAULTS = {
-    "model": "stories", "method": "cached", "tokens": 100, "beams": 4, "length_penalty": 1.0,
-    "early_stopping": False, "n_return": 1, "gamma": 4, "ngram": 3, "filler_top_k": 1,
-    "min_length": 0,
-}  # fmt: skip
-SUGGESTIONS = {  # what a checkpoint's generation_config.json may set, and our name for it
-    "max_new_tokens": "tokens", "temperature": "temperature", "top_k": "top_k", "top_p": "top_p",
-    "min_p": "min_p", "repetition_penalty": "repetition_penalty", "seed": "seed",
-    "no_repeat_ngram_size": "no_repeat_ngram", "num_beams": "beams", "draft": "draft",
-    "length_penalty": "length_penalty", "early_stopping": "early_stopping",
-    "min_new_tokens": "min_length",
-}  # fmt: skip
-RANGES = {  # of these options, where a checkpoint sets them: int or float, from, to
-    "tokens": (int, 1, 10**9), "top_k": (int, 0, 10**9), "seed": (int, 0, 2**63),
-    "no_repeat_ngram": (int, 0, 10**9), "beams": (int, 1, 1000), "min_length": (int, 0, 10**9),
-    "temperature": (float, 0, 1e6), "top_p": (float, 1e-9, 1), "min_p": (float, 0, 1),
-    "repetition_penalty": (float, 1e-9, 1e6), "length_penalty": (float, -20, 20),
-}  # fmt: skip
-SAMPLING = ("temperature", "top_k", "top_p", "min_p")  # one of these given: not greedy
-SAMPLER_OPTIONS = (*SAMPLING, "repetition_penalty", "no_repeat_ngram", "sampler")
 
 
 class TextStream:
@@ -51,9 +27,11 @@ class TextStream:
         self.decoder, self.stops, self.held, self.stopped = decoder, stops, "", False
 
     def feed(self, token):
+        """The text that is certain once this id has come, and not yet shown."""
         return self._show(self.decoder.feed(token))
 
     def finish(self):
+        """What is left to show, when no id comes any more."""
         text = self._show(self.decoder.finish()) + self.held
         self.held = ""
         return text
@@ -71,9 +49,10 @@ class TextStream:
 
 
 class Row:
-    """One prompt on its way: the ids made so far, their text, when, and why it ended.
+    """One prompt on its way: the new ids so far, their text, when each came, and why it ended.
 
     `start` is what the loop begins with: the prompt's ids, or an encoder-decoder's start token.
+    stop_reason: None while it goes on, then "eos", "stop", "length" or "context".
     """
 
     def __init__(self, session, prompt, prompt_ids, start, seed):
@@ -81,7 +60,8 @@ class Row:
         self.stop_ids, self.tokens = session.model.stop_ids, session.options["tokens"]
         self.stream = TextStream(session.encoder.stream(), session.args.stop)
         self.room = session.model.n_ctx - len(start)
-        self.ids, self.text, self.times, self.extra = [], "", [], {}
+        self.ids, self.text, self.times = [], "", []  # a time for the stop id too
+        self.beams, self.speculation = None, None  # beam search's hypotheses, Statistics
         self.stop_reason = None if self.room > 0 else "context"
         self.started = time.perf_counter()
 
@@ -109,23 +89,38 @@ class Row:
 
     @property
     def tokens_per_second(self):
-        """Tokens after the first, over the time from first to last; None where there is none
-        after it, or where all came at once, as beams do."""
-        if len(self.times) < 2 or "beams" in self.extra:
-            return None
-        return (len(self.times) - 1) / max(self.times[-1] - self.times[0], 1e-9)
+        """Over all the time, the prompt's pass included, for one pass may yield many at once."""
+        return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
+
+
+class Onlooker:
+    """What sees a generation from inside (Session.look). This one lets all pass."""
+
+    trace = None  # a list would get the steps of beam search
+
+    def model(self, model):
+        """-> the model that is to be run in its place; called for a drafting model too."""
+        return model
+
+    def sampler(self, sampler):
+        """-> the sampler that is to be asked in its place."""
+        return sampler
+
+    def round(self, drafts, tokens):
+        """A round of speculation: lists of ids, what was proposed and what came of it."""
 
 
 class Session:
     """A loaded model and the options that generate with it. `args` is an argparse.Namespace, as
-    cli.parser() makes it, where None means not given."""
+    options.parser() makes it, where None means not given."""
 
     def __init__(self, args):
         self.encoder, self.model = utils.load(args.model or DEFAULTS["model"], args.models_dir)
         if args.source_lang or args.target_lang:
             self.model = self.between(args.source_lang, args.target_lang)
-        self.drafts = {}  # name -> a drafting model, loaded at its first use
+        self.drafts = {}  # name -> a drafting model, once it is loaded
         self.keeps_store, self.store = False, None  # the n-gram store, kept between prompts or not
+        self.look = Onlooker()
         self.use(args)
 
     def between(self, source, target):
@@ -172,14 +167,13 @@ class Session:
     def row(self, prompt, number=0):
         """Encode one prompt. UserError if it does not fit the context."""
         if self.has_source:
-            ids, room = self.model.wrap(self.encoder.encode(prompt), self.args.truncate), "n_source"
-            start = self.model.start_ids
+            ids = self.model.wrap(self.encoder.encode(prompt), self.args.truncate)
+            start, room = self.model.start_ids, self.model.n_source
         else:
             if not prompt and self.encoder.end_of_text is None:
                 raise UserError("an empty prompt: this model has no end-of-text to start from")
-            ids, room = self.encoder.encode(prompt) or [self.encoder.end_of_text], "n_ctx"
-            start = ids
-        room = getattr(self.model, room)
+            start = ids = self.encoder.encode(prompt) or [self.encoder.end_of_text]
+            room = self.model.n_ctx
         if len(ids) > room:
             cut = "; --truncate cuts it" if self.has_source else ""
             raise UserError(f"the prompt has {len(ids)} tokens, the model takes {room}{cut}")
@@ -190,7 +184,7 @@ class Session:
         return "" if self.has_source else row.prompt
 
     def text(self, ids):
-        """The text of new ids, without a stop id, up to a stop text."""
+        """A list of new ids -> their text, without a stop id, up to a stop text."""
         stream = TextStream(self.encoder.stream(), self.args.stop)
         text = ""
         for token in ids:
@@ -209,7 +203,8 @@ class Session:
         return samplers.usual(first, [*self.own, *forced], **settings)
 
     def drafter(self, row, sampler):
-        """What proposes tokens for one row; those that copy may copy from a source too."""
+        """What proposes tokens for one row (see speculative.py); those that copy may copy from a
+        source too."""
         method, n_vocab, n = self.options["method"], self.model.n_vocab, self.options["ngram"]
         source = row.prompt_ids if self.has_source else []
         if method == "ngram":
@@ -220,8 +215,7 @@ class Session:
             return store
         if method == "lookup":
             return speculative.PromptLookup(n_vocab, n, source)
-        draft = self.draft_model(self.options.get("draft"))
-        draft = draft.condition([row.prompt_ids]) if self.has_source else draft
+        draft = self.conditioned(self.draft_model(self.options.get("draft")), [row])
         return speculative.DraftModel(draft, sampler, np.random.default_rng([row.seed, 1]))
 
     def draft_model(self, name):
@@ -240,123 +234,73 @@ class Session:
             )
         return draft
 
-    def model_for(self, rows):
-        """The model; an encoder-decoder is conditioned on the rows' prompts, its sources."""
+    def conditioned(self, model, rows):
+        """The model as it is run; an encoder-decoder has read the rows' prompts, its sources."""
         if self.has_source:
-            return self.model.condition([row.prompt_ids for row in rows])
-        return self.model
+            model = model.condition([row.prompt_ids for row in rows])
+        return self.look.model(model)
 
     def score(self, prompt, target=None):
         """score.score of a prompt, or of a target, which an encoder-decoder might answer to it."""
-        if self.has_source != (target is not None):
-            needs = "needs" if self.has_source else "has no use for"
-            raise UserError(f"--score {needs} --target TEXT, what an encoder-decoder might answer")
+        if self.has_source and target is None:
+            raise UserError("an encoder-decoder needs --target TEXT, in /score SOURCE => TARGET")
+        if not self.has_source and target is not None:
+            raise UserError("--target is for an encoder-decoder, which might answer it")
         if not self.has_source:
             return score.score(self.encoder, self.model, prompt)
-        return score.score(self.encoder, self.model_for([self.row(prompt)]), target)
+        model = self.conditioned(self.model, [self.row(prompt)])
+        return score.score(self.encoder, model, target)
 
-    def generate(self, rows, wrap=lambda row, sampler: sampler, watch=None):
+    def generate(self, rows):
         """Run rows by the chosen method; yields a row each time that it has a new token, and None
-        when one that runs by itself is complete, its statistics too. `wrap` and `watch` let an
-        onlooker see each distribution and each round of speculation."""
+        when one that runs by itself is complete, its statistics too."""
         method = self.options["method"]
         if method in ("naive", "cached"):
-            yield from self.follow(getattr(generate, method), rows, wrap)
+            yield from self.follow(getattr(generate, method), rows)
             return
         for row in rows:  # these go one by one
-            loop = self.speculation(row, watch) if method in DRAFTING else None
-            row.started = time.perf_counter()
-            if loop:
-                yield from self.follow(loop, [row], wrap)
+            if method in DRAFTING:
+                yield from self.follow(self.speculation(row), [row])
             else:
                 self.search(row)
                 yield row
             yield None
 
-    def follow(self, loop, rows, wrap):
+    def follow(self, loop, rows):
         """Feed what a loop yields to the rows, which say when they are done."""
-        chosen = [wrap(row, self.sampler(row)) for row in rows]
+        chosen = [self.look.sampler(self.sampler(row)) for row in rows]
         rngs = [np.random.default_rng(row.seed) for row in rows]
         prompts = [row.start for row in rows]
 
         def done(i, ids):
             return rows[i].stop_reason is not None
 
-        for i, token in loop(self.model_for(rows), prompts, chosen, rngs, done):
+        for i, token in loop(self.conditioned(self.model, rows), prompts, chosen, rngs, done):
             rows[i].feed(token)
             yield rows[i]
 
-    def speculation(self, row, watch=None):
-        """The speculative loop for one row; its statistics go to row.extra."""
-        statistics = row.extra["speculation"] = speculative.Statistics()
+    def speculation(self, row):
+        """The speculative loop for one row, whose clock starts when the drafter is there."""
+        row.speculation = speculative.Statistics()
 
-        def see(_, drafts, tokens):
-            statistics.record(row, drafts, tokens)
-            if watch:
-                watch(row, drafts, tokens)
+        def watch(_, drafts, tokens):
+            row.speculation.record(row, drafts, tokens)
+            self.look.round(drafts, tokens)
 
         drafters, gamma = [self.drafter(row, self.sampler(row))], self.options["gamma"]
+        row.started = time.perf_counter()
         return functools.partial(
-            speculative.speculative, drafters=drafters, gamma=gamma, watch=see
+            speculative.speculative, drafters=drafters, gamma=gamma, watch=watch
         )
 
-    def search(self, row, trace=None):
-        """Beam search; the best hypothesis becomes the row's text, all are kept in row.extra."""
+    def search(self, row):
+        """Beam search: the best hypothesis becomes the row's text, all are kept in row.beams."""
+        row.started = time.perf_counter()
         o, room = self.options, min(row.tokens, row.room)
-        found = room and beam.beam_search(
-            self.model_for([row]), row.start, room, o["beams"], o["length_penalty"],
-            o["early_stopping"], o["n_return"], self.sampler(row).filters, trace,
-        )  # fmt: skip
-        row.extra["beams"] = found or []
-        for token in found[0].ids if found else []:
+        row.beams = room and beam.beam_search(
+            self.conditioned(self.model, [row]), row.start, room, o["beams"], o["length_penalty"],
+            o["early_stopping"], o["return"], self.sampler(row).filters, self.look.trace,
+        ) or []  # fmt: skip
+        for token in row.beams[0].ids if row.beams else []:
             if row.stop_reason is None:
                 row.feed(token)
-
-
-def suggestions(defaults):
-    """What a checkpoint's generation_config.json asks for, by our names. Its sampling options count
-    if it says do_sample. UserError for a value that makes no sense."""
-    found = {ours: defaults[name] for name, ours in SUGGESTIONS.items()
-             if defaults.get(name) is not None}  # fmt: skip
-    for name, (kind, low, high) in RANGES.items():
-        value = found.get(name, low)
-        right = type(value) is int or (type(value) is float and kind is float)
-        if not right or not low <= value <= high:
-            raise UserError(f"the model's generation_config.json says {name} = {value!r}")
-    if defaults.get("do_sample") is True:
-        return {"temperature": 1.0} | found
-    return {name: value for name, value in found.items() if name not in SAMPLING}
-
-
-def load_function(where):
-    """FILE:FUNCTION -> the function. UserError if there is none."""
-    file, _, name = where.rpartition(":")
-    if not Path(file).is_file() or not file.endswith(".py"):
-        raise UserError(f"--sampler {where}: no Python file {file!r}; the form is FILE:FUNCTION")
-    spec = importlib.util.spec_from_file_location("own_sampler", file)
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # the user's own code may raise anything
-        raise UserError(f"--sampler {where}: {type(error).__name__}: {error}") from error
-    if not callable(getattr(module, name, None)):
-        raise UserError(f"--sampler {where}: {file} has no function {name!r}")
-    return checked(getattr(module, name), where)
-
-
-def checked(function, where):
-    """The user's filter, with its mistakes told in one line."""
-
-    def own(logits, ids):
-        try:
-            result = np.asarray(function(logits.copy(), list(ids)), np.float32)
-        except Exception as error:
-            raise UserError(f"--sampler {where}: {type(error).__name__}: {error}") from error
-        if result.shape != logits.shape:
-            raise UserError(
-                f"--sampler {where} must return logits {list(logits.shape)},"
-                f" not {list(result.shape)}"
-            )
-        return result
-
-    return own

@@ -1,47 +1,57 @@
 """The interactive prompt: text generates, /commands show or set what the command line sets."""
 
-import cmd
+import argparse
+import contextlib
+import os
 import shlex
 import sys
+from pathlib import Path
 
-import cli
-import session
+import options
 import show
+from session import Session
 from utils import UserError
 
-try:
-    import readline  # noqa: F401 (line editing and history, where the system has it)
-except ImportError:
-    pass
+INTRO = "Type a text to go on with, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
 
 
-class Shell(cmd.Cmd):
-    intro = "Type a text to go on with, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
-    prompt = "> "
-    doc_header = "Commands, each behind a / (/help NAME tells more):"
-    undoc_header = None
+def setter(option, doc):
+    """A command that shows an option, or sets it to one word, checked as on the command line."""
 
-    def __init__(self, args):
-        super().__init__()
-        self.parser, self.first_args = cli.parser(), args
-        self.open(args)
+    def command(self, text):
+        words = shlex.split(text)
+        if len(words) > 1:
+            raise UserError(f"{words[1]!r} is one word too many: see /help")
+        if words:
+            self.apply([f"--{option}={words[0]}"], [option])
+        print(f"{option} = {self.session.options.get(option)}")
 
-    def open(self, args):
-        self.session = session.Session(args)
+    command.__doc__ = doc
+    return command
+
+
+class Shell:
+    """Answers lines. do_NAME(text) is the command /NAME, its docstring what /help says of it."""
+
+    def __init__(self, session):
+        self.parser, self.first_args = options.parser(), session.args
+        self.begin(session)
+
+    def begin(self, session):
+        self.session = session
         self.session.keeps_store = True
 
-    # --- lines ------------------------------------------------------------------------------------
-
-    def onecmd(self, line):
-        """One line: a /command, or a prompt. Nothing that happens in it ends the program."""
+    def answer(self, line):
+        """One line: a /command, or a prompt. Nothing that happens in it ends the program, but /quit
+        -> True."""
         try:
             if line.startswith("/"):
-                return super().onecmd(line[1:])
-            if line == "EOF":
-                print()
-                return True
+                name, _, text = line[1:].partition(" ")
+                if name not in self.commands():
+                    raise UserError(f"no command /{name}: /help lists them")
+                return getattr(self, f"do_{name}")(text.strip())
             if line.strip():
-                cli.stream(self.session, [self.session.row(line)])
+                show.stream(self.session, [self.session.row(line)])
         except KeyboardInterrupt:
             print("\n(stopped)")
         except (UserError, ValueError, OSError, MemoryError) as error:
@@ -49,77 +59,55 @@ class Shell(cmd.Cmd):
         except SystemExit:  # the parser has said what is wrong
             pass
 
-    def default(self, line):
-        print(f"no command /{line.split()[0] if line.split() else ''}: /help lists them")
+    def commands(self):
+        return [name[3:] for name in vars(Shell) if name.startswith("do_")]
 
-    def emptyline(self):
-        pass
+    def complete(self, word, state):
+        """For Tab: the command number `state` that begins like the word, or None."""
+        found = [f"/{name} " for name in self.commands() if word and f"/{name}".startswith(word)]
+        return found[state] if state < len(found) else None
 
-    def set(self, name, flag, text):
-        """Show one option, or set it, checked as on the command line."""
-        if text:
-            self.apply([flag, *shlex.split(text)])
-        print(f"{name} = {self.session.options.get(name)}")
-
-    def apply(self, words, forget=()):
-        """Put command-line words over the options in force, without those to `forget`. The model
-        is loaded anew if named."""
-        plain, given = vars(self.parser.parse_args([])), vars(self.parser.parse_args(words))
-        given = {name: value for name, value in given.items() if value != plain[name]}
-        if "prompts" in given:
-            raise UserError(f"{given['prompts'][0]!r} is one word too many: see /help")
-        if "" in given.get("stop", []):
-            raise UserError("a stop text must not be empty")
-        kept = {name: v for name, v in vars(self.session.args).items() if name not in forget}
-        args = type(self.session.args)(**{**plain, **kept, **given})
-        if "model" in given:
-            self.open(args)
+    def apply(self, words, names):
+        """Set these options, all of them and no others, by command-line words."""
+        plain, said = vars(self.parser.parse_args([])), vars(self.parser.parse_args(words))
+        for name in said.keys() - {*names}:
+            if said[name] != plain[name]:
+                raise UserError(f"{name} is nothing to be set here: see /help")
+        given = vars(self.session.args) | {name: said[name] for name in names}
+        args = argparse.Namespace(**given)
+        if "draft" in names:
+            self.session.draft_model(said["draft"])  # now, not when it is first used
+        if "model" in names:
+            self.begin(Session(args))
         else:
             self.session.use(args)
+        method = self.session.options["method"]
+        known = given if {"model", "method"} & {*names} else said
+        if message := options.misplaced(known, method):
+            print(f"({message})")
 
     # --- commands ---------------------------------------------------------------------------------
 
-    def do_model(self, text):
-        "/model [NAME|FOLDER]: the model that generates"
-        self.set("model", "--model", text)
-
-    def do_method(self, text):
-        "/method [naive|cached|beam|speculative|ngram|lookup]: how it generates"
-        self.set("method", "--method", text)
+    do_model = setter("model", "/model [NAME|FOLDER]: the model that generates")
+    do_method = setter("method", f"/method [{'|'.join(options.METHODS)}]: how it generates")
+    do_length = setter("tokens", "/length [N]: at most N new tokens")
+    do_gamma = setter("gamma", "/gamma [G]: at most G drafts a pass of the model")
+    do_draft = setter("draft", "/draft [MODEL]: the model that drafts, for /method speculative")
+    do_seed = setter("seed", "/seed [S]: where the random numbers start")
 
     def do_sampler(self, text):
         "/sampler [--temperature T --top-k K --top-p P --min-p P ...]: how tokens are drawn"
         if text:
-            words = self.parser.parse_args(shlex.split(text))
-            plain = self.parser.parse_args([])
-            for name, value in vars(words).items():
-                if value != getattr(plain, name) and name not in session.SAMPLER_OPTIONS:
-                    raise UserError(f"/sampler knows nothing of {name}: see /help sampler")
-            self.apply(shlex.split(text), forget=session.SAMPLER_OPTIONS)
-        names = [name for name in session.SAMPLER_OPTIONS if self.session.options.get(name)]
+            self.apply(shlex.split(text), options.SAMPLER_OPTIONS)
+        names = [name for name in options.SAMPLER_OPTIONS if self.session.options.get(name)]
         settings = ", ".join(f"{name} = {self.session.options[name]}" for name in names)
         print(settings if self.session.sampled else f"greedy {settings}".strip())
-
-    def do_length(self, text):
-        "/length [N]: at most N new tokens"
-        self.set("tokens", "--tokens", text)
-
-    def do_gamma(self, text):
-        "/gamma [G]: at most G drafts a pass of the model"
-        self.set("gamma", "--gamma", text)
-
-    def do_draft(self, text):
-        "/draft [MODEL]: the model that drafts, for /method speculative"
-        self.set("draft", "--draft", text)
-
-    def do_seed(self, text):
-        "/seed [S]: where the random numbers start"
-        self.set("seed", "--seed", text)
 
     def do_stop(self, text):
         "/stop [TEXT ...]: end before one of these; /stop off forgets them"
         if text:
-            self.apply([] if text == "off" else ["--stop", *shlex.split(text)], forget=["stop"])
+            texts = [] if text == "off" else shlex.split(text)
+            self.apply([f"--stop={stop}" for stop in texts], ["stop"])
         print(f"stop = {self.session.args.stop}")
 
     def do_compare(self, text):
@@ -131,26 +119,66 @@ class Shell(cmd.Cmd):
         show.explain(self.session, self.session.row(text))
 
     def do_score(self, text):
-        "/score TEXT: log P of each token, bits per byte, perplexity"
-        show.print_score(self.session.encoder, self.session.score(text))
+        "/score TEXT, of an encoder-decoder SOURCE => TARGET: log P of each token, bits per byte"
+        source, arrow, target = text, "", ""
+        if self.session.has_source:
+            source, arrow, target = text.partition(" => ")
+        result = self.session.score(source, target if arrow else None)
+        show.print_score(self.session.encoder, result)
 
     def do_reset(self, text):
         "/reset: all options as at the start, and an empty n-gram store"
-        self.open(self.first_args)
+        self.begin(Session(self.first_args))
+
+    def do_help(self, text):
+        "/help [NAME]: the commands"
+        for name in [text] if text in self.commands() else self.commands():
+            print(getattr(self, f"do_{name}").__doc__)
 
     def do_quit(self, text):
         "/quit: end"
         return True
 
 
-def interact(args):
+def interact(session):
     """Run until /quit or the end of the input."""
     if sys.stdin is None:
         raise UserError("standard input is closed")
-    shell = Shell(args)
-    while True:
-        try:
-            return shell.cmdloop()
-        except KeyboardInterrupt:  # at the prompt: a new line, not the end
-            print()
-            shell.intro = None
+    shell = Shell(session)
+    print(INTRO)
+    with line_editing(shell.complete):
+        while True:
+            try:
+                if shell.answer(input("> ")):
+                    return
+            except EOFError:
+                return print()
+            except KeyboardInterrupt:  # at the prompt: a new line, not the end
+                print()
+
+
+@contextlib.contextmanager
+def line_editing(complete):
+    """On a terminal, where the system has readline: editing, Tab, and a history that is kept."""
+    try:
+        if not sys.stdin.isatty():
+            raise ImportError
+        import readline
+    except ImportError:
+        yield
+        return
+    readline.set_completer(complete)
+    readline.set_completer_delims(" \t\n")  # a / is part of the word
+    is_libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    path = Path(state, "tokenwise", "history")
+    with contextlib.suppress(OSError):
+        readline.read_history_file(path)
+    try:
+        yield
+    finally:
+        readline.set_history_length(1000)
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(path)

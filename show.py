@@ -1,8 +1,12 @@
-"""Ways to look at generation: score a text, explain each step, compare the methods.
+"""What is printed: rows as they come, as text or JSON, and the ways to look at generation.
 
 Everything is measured or computed from the model as it runs; nothing here generates by itself.
 """
 
+import copy
+import functools
+import itertools
+import json
 import os
 import sys
 import time
@@ -14,18 +18,95 @@ import generate
 import speculative
 from gpt2 import GPT2, softmax
 from layouts import gpt2_shapes
-from samplers import greedy
-from session import DRAFTING, METHODS
+from options import DRAFTING, METHODS
+from session import Onlooker
 from tensors import fill
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def stream(session, rows):
+    """Print rows in their order, text as it comes or one JSON object a row, whichever ends first"""
+    started = time.perf_counter()
+    for row in rows:
+        row.started = started
+    current, shown = 0, ""
+    for latest in itertools.chain(session.generate(rows), [None]):
+        while current < len(rows):
+            row = rows[current]
+            if not session.args.json:
+                text = session.opening(row) + row.text
+                print(text[len(shown) :], end="", flush=True)
+                shown = text
+            if row.stop_reason is None or row is latest:  # its last round is yet to be counted
+                break
+            finish(session, row)
+            current, shown = current + 1, ""
+
+
+def finish(session, row):
+    """What is printed when a row has ended."""
+    if session.args.json:
+        print(json.dumps(as_json(session, row)), flush=True)
+        return
+    print(flush=True)
+    for hypothesis in (row.beams or [])[1:]:
+        print(session.opening(row) + session.text(hypothesis.ids), flush=True)
+    print(statistics_line(row), file=sys.stderr)
+
+
+def statistics_line(row):
+    ends = {
+        "eos": "end of text", "stop": "a stop text", "length": "the length asked for",
+        "context": f"the end of the context, {row.room + len(row.start)} tokens",
+    }  # fmt: skip
+    parts = [n_tokens(row.ids)]
+    if row.times:
+        parts.append(f"{row.seconds_to_first_token:.3f} s to the first")
+        parts.append(f"{row.tokens_per_second:.0f} tokens/s")
+    if row.speculation:
+        parts.append(f"{row.speculation.acceptance:.0%} of drafts accepted")
+        parts.append(f"{row.speculation.tokens_per_call:.2f} tokens a pass")
+    return f"({', '.join(parts)}; ended by {ends[row.stop_reason]})"
+
+
+def n_tokens(ids):
+    return f"{len(ids)} token{'s' * (len(ids) != 1)}"
+
+
+def as_json(session, row):
+    """One row as the object that --json prints."""
+    result = {
+        "prompt": row.prompt, "text": row.text, "prompt_ids": row.prompt_ids, "ids": row.ids,
+        "stop_reason": row.stop_reason, "seconds_to_first_token": row.seconds_to_first_token,
+        "tokens_per_second": row.tokens_per_second, "model": session.options["model"],
+        "method": session.options["method"], "seed": row.seed if session.sampled else None,
+    }  # fmt: skip
+    if row.beams is not None:
+        result["beams"] = [
+            {"ids": [t for t in h.ids if t not in row.stop_ids], "text": session.text(h.ids),
+             "log_probability": h.log_probability, "score": h.score}
+            for h in row.beams
+        ]  # fmt: skip
+    if s := row.speculation:
+        result["speculation"] = {
+            "drafted": s.drafted, "accepted": s.accepted, "acceptance": s.acceptance,
+            "tokens_per_call": s.tokens_per_call,
+            "expected_tokens_per_call": s.expected_tokens_per_call,
+            "accepted_lengths": dict(sorted(s.lengths.items())),
+        }  # fmt: skip
+    return result
+
 
 # --- score: one line a token ----------------------------------------------------------------------
 
 
 def print_score(encoder, result):
+    """What score.score has found, logarithms in nats."""
     for token, logprob in zip(result["ids"], result["logprobs"]):
         print(f"{logprob:9.4f}  {encoder.decode([token])!r}")
     print(
-        f"{result['total']:9.4f}  log P of {len(result['ids'])} tokens;"
+        f"{result['total']:9.4f}  log P of {n_tokens(result['ids'])};"
         f" {result['bits_per_byte']:.4f} bits per byte, perplexity {result['perplexity']:.2f}"
     )
 
@@ -42,66 +123,59 @@ def colour(text, kind):
     return f"\x1b[{COLOURS[kind]}m{text}\x1b[0m"
 
 
-class Onlooker:
-    """A sampler that remembers what it was last asked, and what it answered."""
-
-    def __init__(self, sampler):
-        self.sampler, self.filters = sampler, sampler.filters
-
-    def __call__(self, logits, ids):
-        self.model_probs, self.probs = softmax(logits), self.sampler(logits, ids)
-        return self.probs
-
-
-def entropy(probs):
-    """In bits."""
+def entropy(probs):  # [n_vocab] -> bits
     probs = probs[probs > 0]
     return float(-(probs * np.log2(probs)).sum())
 
 
+class Explainer(Onlooker):
+    """Remembers what the sampler was asked last, and what it answered; prints each round."""
+
+    def __init__(self, decode):
+        self.decode, self.trace = decode, []
+
+    def sampler(self, sampler):
+        def remember(logits, ids):  # [n_vocab] -> [n_vocab]
+            self.model_probs, self.probs = softmax(logits), sampler(logits, ids)
+            return self.probs
+
+        return remember
+
+    def step(self, number, token):
+        """Print a token, its probabilities and the model's best five; then the entropy, in bits."""
+        best = np.argsort(-self.model_probs)[:5].tolist()
+        token, *best = map(self.shares, (token, *best))
+        bits = f"{entropy(self.model_probs):.2f}"
+        print(f"{number:4}  {token}, {bits};", "  ".join(best), flush=True)
+
+    def shares(self, token):
+        name = repr(self.decode([token]))
+        return f"{name} {self.model_probs[token]:.3f} > {self.probs[token]:.3f}"
+
+    def round(self, drafts, tokens):
+        """Print the accepted drafts, the rejected ones, the model's own token; a row may end before
+        the latter."""
+        accepted = speculative.common_prefix(drafts, tokens)
+        parts = [colour(repr(self.decode([token])), "accepted") for token in drafts[:accepted]]
+        if accepted < len(tokens):
+            if accepted < len(drafts):
+                parts.append(colour(f"-{self.decode(drafts[accepted:])!r}", "rejected"))
+            parts.append(colour(f"+{self.decode(tokens[accepted:])!r}", "corrected"))
+        print(f"{accepted}/{len(drafts)}", *parts, flush=True)
+
+
 def explain(session, row):
     """Generate one row and print each step: what was chosen, from what, and how sure it was."""
-    if session.options["method"] == "beam":
-        trace = []
-        session.search(row, trace)
-        print(beam.format_tree(trace, session.encoder.decode))
-        return
-    onlookers = {}
-
-    def wrap(row, sampler):
-        return onlookers.setdefault("row", Onlooker(sampler))
-
-    def watch(row, drafts, tokens):
-        explain_round(session, drafts, tokens)
-
-    drafting = session.options["method"] in DRAFTING
-    if not drafting:
+    session, method = copy.copy(session), session.options["method"]
+    session.look = Explainer(session.encoder.decode)
+    steps = method in ("naive", "cached")
+    if steps:
         print("step  token: P by the model > by the sampler, entropy in bits; the model's top five")
-    for _ in session.generate([row], wrap, watch):
-        if not drafting:
-            explain_step(session, len(row.times), onlookers["row"], row)
-
-
-def explain_step(session, step, seen, row):
-    def shares(token):
-        name = repr(session.encoder.decode([token]))
-        return f"{name} {seen.model_probs[token]:.3f} > {seen.probs[token]:.3f}"
-
-    best = np.argsort(-seen.model_probs)[:5]
-    print(f"{step:4}  {shares(row.last)}, {entropy(seen.model_probs):.2f}", end="; ")
-    print("  ".join(shares(int(other)) for other in best), flush=True)
-
-
-def explain_round(session, drafts, tokens):
-    """The accepted drafts, the rejected ones, the model's own token; a row may end before it."""
-    accepted = speculative.common_prefix(drafts, tokens)
-    parts = [colour(repr(session.encoder.decode([t])), "accepted") for t in drafts[:accepted]]
-    if len(tokens) > accepted:
-        if accepted < len(drafts):
-            rejected = session.encoder.decode(drafts[accepted:])
-            parts.append(colour(f"-{rejected!r}", "rejected"))
-        parts.append(colour("+" + repr(session.encoder.decode(tokens[accepted:])), "corrected"))
-    print(f"{accepted}/{len(drafts)}", " ".join(parts), flush=True)
+    for _ in session.generate([row]):
+        if steps:
+            session.look.step(len(row.times), row.last)
+    if method == "beam":
+        print(beam.format_tree(session.look.trace, session.encoder.decode))
 
 
 # --- compare: the same prompt through every method ------------------------------------------------
@@ -109,38 +183,30 @@ def explain_round(session, drafts, tokens):
 
 def compare(session, prompt):
     """One table over the methods that apply, with the session's sampler and one seed."""
+    session = copy.copy(session)  # whatever happens, the other one is as it was
     print(f"{'method':<12}{'tokens/s':>9}{'x naive':>8}{'first, s':>9}{'tokens':>7}"
           f"{'per pass':>9}{'accepted':>9}{'cache, MB':>10}  ids")  # fmt: skip
-    naive, speeds, keeps_store = None, {}, session.keeps_store
+    naive, speeds = None, {}
     session.keeps_store, session.store = False, None  # each method starts knowing nothing
-    try:
-        for method in METHODS:
-            if method == "speculative" and not session.options.get("draft"):
-                continue
-            session.options = session.settle(method)
-            row = session.row(prompt)
-            for _ in session.generate([row]):
-                pass
-            naive = naive or row
-            speeds[method] = speed(row)
-            print(compare_line(session, row, naive), flush=True)
-    finally:  # an interrupt too leaves the session with its own method
-        session.options, session.keeps_store = session.settle(), keeps_store
+    for method in METHODS:
+        if method == "speculative" and not session.options.get("draft"):
+            continue
+        session.options, session.look = session.settle(method), Meter()
+        row = session.row(prompt)
+        for _ in session.generate([row]):
+            pass
+        naive = naive or row
+        speeds[method] = row.tokens_per_second or 0
+        print(compare_line(session, row, naive), flush=True)
     if max(map(speeds.get, speeds.keys() & DRAFTING)) < speeds["cached"]:
-        print("(drafts do not pay here: what a pass of a small model costs is mostly overhead, and"
-              "\n more tokens are more of it; of a large one, its weights: see --replay 0.8)")
-
-
-def speed(row):
-    """Tokens a second, the first included."""
-    return len(row.times) / (row.times[-1] - row.started) if row.times else 0.0
+        print("(drafts do not pay here: what a pass of a small model costs is mostly overhead, and")
+        print(" more tokens are more of it; of a large one, its weights: see --replay 0.8)")
 
 
 def compare_line(session, row, naive):
+    method, speculation = session.options["method"], row.speculation
     if not row.times:
-        return f"{session.options['method']:<12} no tokens: the context is full"
-    method, speculation = session.options["method"], row.extra.get("speculation")
-    held = 0 if method == "naive" else cache_bytes(session, row)
+        return f"{method:<12} no tokens: the context is full"
     per_pass = f"{speculation.tokens_per_call:.2f}" if speculation else "1.00"
     accepted = f"{speculation.acceptance:.0%}" if speculation else "-"
     if method == "beam":
@@ -149,59 +215,77 @@ def compare_line(session, row, naive):
         ids = "sampled: the same distribution"
     else:
         ids = "identical to naive" if row.ids == naive.ids else "DIFFERENT from naive"
-    return (f"{method:<12}{speed(row):>9.1f}{speed(row) / speed(naive):>8.2f}"
+    ratio, held = row.tokens_per_second / naive.tokens_per_second, session.look.nbytes()
+    return (f"{method:<12}{row.tokens_per_second:>9.1f}{ratio:>8.2f}"
             f"{row.seconds_to_first_token:>9.3f}{len(row.times):>7}{per_pass:>9}{accepted:>9}"
             f"{held / 1e6:>10.2f}  {ids}")  # fmt: skip
 
 
-def cache_bytes(session, row):
-    """What the model's cache holds at the end, over all beams."""
-    n_rows = session.options["beams"] if session.options["method"] == "beam" else 1
-    cache = session.model_for([row]).new_cache(n_rows)
-    cache.length = len(row.start) + len(row.times)
-    return cache.nbytes
+class Meter(Onlooker):
+    """Sees how much the caches hold: the model's, over all beams, and the draft's."""
+
+    def __init__(self):
+        self.sizes = []  # for each model a list: the bytes after each call
+
+    def model(self, model):
+        self.sizes.append([0])
+        return Metered(model, self.sizes[-1])
+
+    def nbytes(self):
+        return sum(map(max, self.sizes))
+
+
+class Metered:
+    """A model that notes in a list how many bytes its cache holds after each call."""
+
+    def __init__(self, model, sizes):
+        self.model, self.sizes = model, sizes
+
+    def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
+        logits = self.model(ids, cache, last)
+        self.sizes.append(cache.nbytes if cache else 0)
+        return logits
+
+    def select(self, rows):
+        return Metered(self.model.select(rows), self.sizes)
+
+    def __getattr__(self, name):  # all else is the model's own
+        return getattr(self.model, name)
 
 
 # --- replay: what speculation gains at a given acceptance rate ------------------------------------
 
 
 def replay(rates, gamma, n=48, shape=(50257, 128, 768, 12), n_head=12):
-    """Draft a known text, each token right at a given rate, for a random model of GPT-2's size.
+    """Draft a known text of n tokens, each right at a given rate, for a random model.
 
-    shape: n_vocab, n_ctx, n_embd, n_layer. The drafts cost nothing here; a pass over gamma + 1
-    tokens costs more than one over a single token, by a factor that is measured too.
+    shape: n_vocab, n_ctx, n_embd, n_layer, here GPT-2's. The drafts cost nothing; a pass over
+    gamma + 1 tokens costs more than one over a single token, by a factor that is measured too.
     """
     model, prompt = random_model(shape, n_head), [1, 2, 3]
     text, step = timed(generate.generate(model, prompt, n))
-    text = prompt + text
-    _, block = timed(run_replay(model, text, 0.0, gamma, speculative.Statistics()))
+    _, block, _ = run_replay(model, prompt, text, 0.0, gamma)
     print(f"\na random model of GPT-2 124M's width and depth, gamma {gamma}: a pass over"
           f" {gamma + 1} tokens costs {block / step:.2f} single steps\n{'accepted':>9}{'':>9}"
           f"{'per pass':>9}{'':>9}{'speed-up':>9}\n{'asked':>9}{'measured':>9}{'expected':>9}"
           f"{'measured':>9}{'expected':>9}{'measured':>9}")  # fmt: skip
     for rate in rates:
-        statistics = speculative.Statistics()
-        ids, seconds = timed(run_replay(model, text, rate, gamma, statistics))
-        expected = statistics.expected_tokens_per_call(gamma)
-        print(f"{rate:>9.2f}{statistics.acceptance:>9.2f}{expected:>9.2f}"
-              f"{statistics.tokens_per_call:>9.2f}{expected * step / block:>9.2f}"
-              f"{step / seconds:>9.2f}", flush=True)  # fmt: skip
-        if prompt + ids != text:
+        ids, seconds, found = run_replay(model, prompt, text, rate, gamma)
+        expected = found.expected_tokens_per_call
+        print(f"{rate:>9.2f}{found.acceptance:>9.2f}{expected:>9.2f}{found.tokens_per_call:>9.2f}"
+              f"{expected * step / block:>9.2f}{step / seconds:>9.2f}", flush=True)  # fmt: skip
+        if ids != text:
             print("DIFFERENT from the plain loop: two best logits within rounding of each other")
 
 
-def run_replay(model, text, rate, gamma, statistics):
-    """The speculative loop over a known text; yields its ids after the first three."""
-    rng = np.random.default_rng(0)
-    drafter = speculative.Replay(model.n_vocab, text, rate, rng)
-
-    def done(row, ids):
-        return len(ids) >= len(text)
-
-    for _, token in speculative.speculative(
-        model, [text[:3]], [greedy], [rng], done, [drafter], gamma, statistics.record
-    ):
-        yield token
+def run_replay(model, prompt, text, rate, gamma):
+    """The speculative loop over a known text -> its ids, seconds a token, Statistics."""
+    drafter = speculative.Replay(model.n_vocab, prompt + text, rate, np.random.default_rng(0))
+    found = speculative.Statistics()
+    loop = functools.partial(
+        speculative.speculative, drafters=[drafter], gamma=gamma, watch=found.record
+    )
+    return *timed(generate.generate(model, prompt, len(text), loop=loop)), found
 
 
 def timed(tokens):

@@ -202,6 +202,7 @@ class Statistics:
     def __init__(self):
         self.drafted = self.accepted = self.rejected = self.tokens = 0
         self.lengths = Counter()  # accepted drafts in a round -> how many rounds
+        self.sizes = Counter()  # drafts in a round -> how many rounds
 
     def record(self, row, drafts, tokens):
         accepted = common_prefix(drafts, tokens)
@@ -210,6 +211,7 @@ class Statistics:
         self.rejected += accepted < min(len(drafts), len(tokens))
         self.tokens += len(tokens)
         self.lengths[accepted] += 1
+        self.sizes[len(drafts)] += 1
 
     @property
     def acceptance(self):
@@ -221,6 +223,10 @@ class Statistics:
         """Measured tokens per pass of the model."""
         return self.tokens / max(1, self.lengths.total())
 
-    def expected_tokens_per_call(self, gamma):
-        """(1 - a^(gamma + 1)) / (1 - a), Leviathan et al. 2023, equation 1."""
-        return sum(self.acceptance**i for i in range(gamma + 1))
+    @property
+    def expected_tokens_per_call(self):
+        """1 + a + ... + a^g, that is (1 - a^(g + 1)) / (1 - a), for a pass over g drafts (Leviathan
+        et al. 2023, equation 1): the mean over the rounds, as some have fewer drafts than gamma."""
+        powers = [self.acceptance**i for i in range(max(self.sizes, default=0) + 1)]
+        total = sum(n * sum(powers[: g + 1]) for g, n in self.sizes.items())
+        return total / max(1, self.sizes.total())

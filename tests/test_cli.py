@@ -11,6 +11,7 @@ import sys
 import pytest
 
 import cli
+import options
 import utils
 from generate import generate
 from samplers import USUAL_ORDER, usual
@@ -56,7 +57,7 @@ def test_json(console, letters):
     assert 0 < result["seconds_to_first_token"] < 60
     assert result["tokens_per_second"] > 0
     assert (console.json("")[0]["prompt_ids"], console.json("a")[0]["method"]) == ([END], "cached")
-    assert console.json("a", "-n", 1)[0]["tokens_per_second"] is None  # none after the first
+    assert console.json("a", "-n", 1)[0]["tokens_per_second"] > 0
 
 
 @pytest.mark.parametrize("prompt", ["the cat", "", "Zoë: “naïve” 🙂\n\x00 x", "\udcff\ud83d"])
@@ -69,11 +70,13 @@ def test_text_is_the_prompt_and_what_follows(console, prompt):
 
 
 def test_seconds_and_tokens_per_second(letters):
-    row = Session(cli.parser().parse_args(["--model", str(letters)])).row("the cat")
+    row = Session(options.parser().parse_args(["--model", str(letters)])).row("the cat")
     assert (row.seconds_to_first_token, row.tokens_per_second) == (None, None)
     row.started, row.times = 1.0, [3.0, 4.0, 4.5]
     assert row.seconds_to_first_token == 2
-    assert row.tokens_per_second == pytest.approx(2 / 1.5)  # from the first token to the last
+    assert row.tokens_per_second == pytest.approx(3 / 3.5)
+    row.times = [3.0, 3.0, 3.0]  # one pass has made them all: it took time nevertheless
+    assert row.tokens_per_second == pytest.approx(3 / 2)
 
 
 def test_each_token_is_flushed_as_it_comes(console, letters, monkeypatch):
@@ -152,12 +155,14 @@ def test_text_ends_before_the_earliest_stop(console):
     late, early = text[20:24], text[7:9]
     first = min(text.index(late), text.index(early))
     for stops in ([early, late], [late, early], ["no such", early]):
-        [row] = console.json("the cat", "-n", 30, "--stop", *stops)
+        words = [word for stop in stops for word in ("--stop", stop)]
+        [row] = console.json("the cat", "-n", 30, *words)
         assert (row["text"], row["stop_reason"]) == (text[: text.index(early)], "stop")
         assert row["ids"] == free["ids"][: len(row["ids"])]
     assert first == text.index(early)
-    [row] = console.json("the cat", "-n", 30, "--stop", late, "--stop", early)
+    [row] = console.json("-n", 30, "--stop", early, "the cat")  # it takes one text, no prompt
     assert row["text"] == text[: text.index(early)]
+    assert console("the cat", "-n", 1)[2].startswith("(1 token, ")
     status, out, err = console("the cat", "-n", 30, "--stop", text[0])
     assert (out, "ended by a stop text" in err) == ("the cat\n", True)
 
@@ -223,7 +228,7 @@ PROMPTS = ["the cat", "x", "", "a longer one, of the cat", "x"]
 @pytest.mark.parametrize("how", [[], ["--temperature", 0.9, "--top-p", 0.95, "--seed", 7]])
 @pytest.mark.parametrize("method", ["naive", "cached", "speculative", "ngram"])
 def test_a_row_of_a_batch_is_what_it_is_alone(console, draft, method, how):
-    words = [*words_for(method, draft), "-n", 12, "--stop", "tg", "q"]
+    words = [*words_for(method, draft), "-n", 12, "--stop", "tg", "--stop", "q"]
     rows = console.json(*words, *how, "--", *PROMPTS)
     assert [row["prompt"] for row in rows] == PROMPTS
     assert len({row["stop_reason"] for row in rows}) == 2  # some end earlier than others
@@ -243,6 +248,8 @@ def test_prompts_of_a_file_follow_those_of_the_command_line(console, tmp_path):
     assert rows[3]["ids"] == console.json("last", "-n", 3)[0]["ids"]
     assert "no such file" in console.refused(1, "--prompts-file", tmp_path / "none").lower()
     assert "directory" in console.refused(1, "--prompts-file", tmp_path).lower()
+    path.write_bytes(b"\xef\xbb\xbfone\n")  # a byte-order mark, as some editors write
+    assert console.json("--prompts-file", path, "-n", 1)[0]["prompt"] == "one"
     path.write_text("\n \n")
     assert "no prompt" in console.refused(1, "--prompts-file", path)
     path.write_bytes(b"caf\xe9\n")
@@ -319,6 +326,8 @@ def words(logits, ids): return "two words"
 def removes_all(logits, ids): return logits - np.inf
 def not_numbers(logits, ids): return logits * np.nan
 def fails(logits, ids): raise KeyError("a\\nb")
+def exits(logits, ids): raise SystemExit(7)
+def one_infinite(logits, ids): return np.where(np.arange(len(logits)) == 70, np.inf, logits)
 number = 3
 """
 
@@ -328,9 +337,11 @@ def test_a_sampler_of_your_own(console, tmp_path):
     path.write_text(SAMPLERS)
     [row] = console.json("the cat", "--sampler", f"{path}:only_z", "--top-k", 5, "-n", 4)
     assert row["text"] == "zzzz"
-    for name in "nothing", "short", "words", "removes_all", "not_numbers", "fails":
-        status, _, err = console("the cat", "--sampler", f"{path}:{name}", "-n", 4)
-        assert status == 1 and err.count("\n") == 1, err
+    for name in "nothing short words removes_all not_numbers fails exits one_infinite".split():
+        for method in "cached", "beam":
+            words = "--sampler", f"{path}:{name}", "-n", 4, "--method", method
+            status, out, err = console("the cat", *words)
+            assert status == 1 and err.count("\n") == 1 and "inf" not in out, (name, method, err)
     for name in "number", "absent", "":
         assert "has no function" in console.refused(1, "a", "--sampler", f"{path}:{name}")
 
@@ -366,7 +377,7 @@ def test_beams(console):
     for beam in row["beams"]:
         assert beam["score"] == pytest.approx(beam["log_probability"] / 10**0.5)
     assert (row["ids"], row["text"]) == (row["beams"][0]["ids"], row["beams"][0]["text"])
-    assert (row["seed"], row["tokens_per_second"]) == (None, None)
+    assert row["seed"] is None
     out = console.text(*words, "--return", 2, "--early-stopping")
     assert [len(line) for line in out.splitlines()] == [len(out.splitlines()[0])] * 2
     assert console.json("the cat", "--method", "beam", "-n", 10)[0]["text"]
@@ -396,7 +407,9 @@ def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
 # --- mistakes -------------------------------------------------------------------------------------
 
 NONSENSE = """
--n 0 | -n -3 | -n 1.5 | -n many | --tokens | --seed -1 | --seed x | --stop | --min-length -1
+--beams 65 | --method beam --beams 5000 | --method beam --return 65 | --temperature 1e-40
+--repetition-penalty 1e-40 | -n 0 | -n -3 | -n 1.5 | -n many | --tokens | --seed -1 | --seed x
+--stop | --min-length -1
 --temperature -1 | --temperature nan | --temperature inf | --temperature hot | --top-k -1
 --top-k 2.5 | --top-p 0 | --top-p 1.1 | --top-p -1 | --top-p nan | --min-p -0.1 | --min-p 1.5
 --repetition-penalty 0 | --repetition-penalty -2 | --repetition-penalty inf | --no-repeat-ngram -1
@@ -421,7 +434,7 @@ def test_nonsense_is_a_usage_error(console, words):
 
 
 def test_more_nonsense(console, tmp_path):
-    for words in [], ["-n", 3], ["--stop", "takes", "all"], ["--json"]:
+    for words in [], ["-n", 3], ["--stop", "text"], ["--json"]:
         assert "PROMPT" in console.refused(2, *words)
     assert "empty" in console.refused(2, "a", "--stop", "")
     console.refused(2, "--interactive", "--json")
@@ -441,17 +454,17 @@ def test_options_of_other_architectures_are_refused(console):
 
 
 @pytest.mark.parametrize("extreme", [
-    ["--temperature", "1e-30"], ["--temperature", "1e300"], ["--top-p", "1e-300"],
-    ["--repetition-penalty", "1e300"], ["--repetition-penalty", "1e-300"], ["--top-k", 10**12],
-    ["--seed", 10**30], ["--no-repeat-ngram", 10**9], ["--min-p", 1], ["--min-length", 10**9],
-    ["--temperature", 1, "--min-p", "1e-300"], ["--method", "beam", "--beams", 500],
+    ["--temperature", "1e-6"], ["--temperature", "1e6"], ["--top-p", "1e-9"],
+    ["--repetition-penalty", "1e3"], ["--repetition-penalty", "1e-3"], ["--top-k", 10**12],
+    ["--seed", 2**63], ["--no-repeat-ngram", 10**9], ["--min-p", 1], ["--min-length", 10**9],
+    ["--temperature", 1, "--min-p", "1e-300"], ["--method", "beam", "--beams", 64],
     ["--method", "beam", "--length-penalty", "-20"], ["--method", "beam", "--length-penalty", 20],
     ["--method", "ngram", "--filler-top-k", 10**6], ["-n", 10**12], ["--no-repeat-ngram", 1],
 ], ids=str)  # fmt: skip
 @pytest.mark.filterwarnings("error")
 def test_extreme_values_end_in_text_or_in_one_line(console, extreme):
     status, out, err = console("the cat", *(["-n", 4] if extreme[0] != "-n" else []), *extreme)
-    assert (status, bool(out)) in [(0, True), (1, False)], err
+    assert (status, bool(out)) in [(0, True), (1, False), (2, False)], err
     assert err.count("\n") == 1, err
 
 
@@ -475,8 +488,9 @@ def test_help(console):
 
 def test_standard_input(console, letters):
     text = "the cat\nŽluť"
-    status, out, err = finished("-", "-n", 4, "--model", letters, stdin=(text + "\n\n").encode())
-    assert (status, out.decode()) == (0, console.text(text, "-n", 4))
+    given = b"\xef\xbb\xbf" + text.encode() + b"\n\n"  # the mark goes, and one newline
+    status, out, err = finished("-", "-n", 4, "--model", letters, stdin=given)
+    assert (status, out.decode()) == (0, console.text(text + "\n", "-n", 4))
     status, out, err = finished("--json", "x", "-", "-n", 2, "--model", letters, stdin=b"y\n")
     assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["x", "y"]
 
@@ -486,6 +500,16 @@ def test_standard_input_that_is_not_utf8_or_not_there(letters):
     assert (status, out, err.count(b"\n")) == (1, b"", 1) and b"UTF-8" in err
     status, out, err = finished("-", "--model", letters, preexec_fn=lambda: os.close(0))
     assert (status, out, err.count(b"\n")) == (1, b"", 1) and b"standard input" in err
+
+
+@pytest.mark.parametrize("words", [["a", "-n", 2], ["--score", "a"]], ids=str)
+def test_closed_standard_output_and_error(letters, words):
+    words += ["--model", letters]
+    status, out, err = finished(*words, preexec_fn=lambda: os.close(1))
+    assert (status, out, err) == (1, b"", b"generate.py: standard output is closed\n")
+    expected = finished(*words)[1]
+    assert finished(*words, preexec_fn=lambda: os.close(2)) == (0, expected, b"")
+    assert finished("a", "--beams", 2, preexec_fn=lambda: os.close(2))[:2] == (2, b"")
 
 
 def test_exit_statuses_and_no_traceback(letters):
@@ -569,6 +593,18 @@ def test_a_checkpoint_that_suggests_nonsense_is_refused(console, tmp_path, sugge
     status, out, err = console("the cat", model=folder)
     assert (status, out) == (1, "")
     assert f"{list(suggested.values())[0]!r}" in err and err.count("\n") == 1
+
+
+def test_the_method_is_the_checkpoints_where_none_is_named(console, tmp_path):
+    folder = write_letters(tmp_path / "m", generation_config={"num_beams": 6})
+    [row] = console.json("the cat", "--beams", 3, "--return", 3, "-n", 5, model=folder)
+    [same] = console.json("the cat", "--method", "beam", "--beams", 3, "--return", 3, "-n", 5)
+    assert row["method"] == "beam" and row["beams"] == same["beams"]
+    [row] = console.json("the cat", "--return", 6, "-n", 5, model=folder)
+    assert len(row["beams"]) == 6
+    assert "not beam" in console.refused(2, "a", "--gamma", 2, model=folder)
+    assert "not cached" in console.refused(2, "a", "--top-k", 2, "--beams", 2, model=folder)
+    assert "7" in console.refused(2, "a", "--return", 7, model=folder)
 
 
 def test_a_checkpoint_samples_if_it_says_so(console, tmp_path):

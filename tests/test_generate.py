@@ -247,6 +247,12 @@ def test_left_pad():
 # --------------------------------------------------------------------------------- one prompt
 
 
+def test_generate_refuses_a_prompt_longer_than_the_context():
+    assert list(generate(MODEL, [1] * N_CTX, 5)) == []
+    with pytest.raises(ValueError, match=f"{N_CTX + 1} tokens"):
+        list(generate(MODEL, [1] * (N_CTX + 1), 5))
+
+
 @pytest.mark.parametrize("loop", LOOPS)
 def test_generate_ends_after_n_tokens_or_at_the_context(loop):
     whole = list(generate(MODEL, [3, 1], 100, loop=loop))

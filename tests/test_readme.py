@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import cli
+import options
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 LINES = "".join(re.findall(r"```sh\n(.*?)```", README, re.S)).splitlines()
@@ -23,7 +24,7 @@ def test_no_command_of_the_readme_is_of_a_kind_that_goes_untested():
 def test_command(command, capsys, monkeypatch):
     words = shlex.split(command)[2:]
     if {"124M", "t5-small"} & set(words):  # big: other tests fetch such from a local server
-        cli.check(cli.parser(), cli.parser().parse_args(words))
+        options.check(options.parser(), options.parser().parse_args(words))
         return
     monkeypatch.setattr("builtins.input", lambda prompt="": "/quit")
     assert cli.main(words) == 0

@@ -5,13 +5,12 @@ import os
 import re
 import select
 import signal
-import subprocess
-import sys
 
 import pytest
 
-import cli
+import options
 import shell
+from session import Session
 from tests.commands import HOUSE, N_CTX, process
 
 pty = pytest.importorskip("pty", reason="pseudo-terminals are Unix's")
@@ -30,7 +29,8 @@ class Terminal:
 
     def __init__(self, *words, **environment):
         self.ours, theirs = pty.openpty()
-        environment = {"TERM": "dumb", "PYTHONUTF8": "1", **environment}
+        plain = {"TERM": "dumb", "PYTHONUTF8": "1", "XDG_STATE_HOME": os.devnull}  # no history
+        environment = plain | environment
         self.process = process(*words, stdin=theirs, stdout=theirs, stderr=theirs,
                                env=environment, start_new_session=True)  # fmt: skip
         os.close(theirs)
@@ -129,14 +129,13 @@ def ask(console, letters):
     """ask(line, ...) -> what a shell answers, stdout and stderr together; ask.shell is it."""
 
     def ask(*lines):
-        ask.shell.stdout = sys.stdout  # pytest has another for fixtures than for tests
         for line in lines:
-            ask.ended = ask.shell.onecmd(line)
+            ask.ended = ask.shell.answer(line)
         return "".join(console.capsys.readouterr())
 
     def start(*words):
         words = ["--interactive", "--model", str(letters), "-n", "9", *map(str, words)]
-        ask.shell = shell.Shell(cli.parser().parse_args(words))
+        ask.shell = shell.Shell(Session(options.parser().parse_args(words)))
 
     ask.start = start
     start()
@@ -170,12 +169,13 @@ def test_text_generates_and_continues_nothing_before(console, ask):
 def test_a_command_shows_and_sets_an_option(ask, command, value, option, shown, bad):
     before = ask(f"/{command}")
     assert before.split(" = ")[0] == shown.split(" = ")[0]
-    assert ask(f"/{command} {value}") == shown + "\n" == ask(f"/{command}")
+    assert ask(f"/{command} {value}").endswith(shown + "\n") and ask(f"/{command}") == shown + "\n"
     name = shown.split(" = ")[0]
     assert getattr(ask.shell.session.args, name) == option[1]
     assert "generate.py: " in ask(f"/{command} {bad}") or " too many" in ask(f"/{command} {bad}")
     assert ask(f"/{command}") == shown + "\n"
     assert "too many" in ask(f"/{command} {value} 5")
+    assert "too many" in ask(f"/{command} {value} --models-dir x")
     assert ask(f"/{command}") == shown + "\n"
     ask("/reset")
     assert ask(f"/{command}") == before
@@ -196,14 +196,29 @@ def test_what_is_set_is_what_generates(console, ask, draft):
     assert "--draft" in ask("the cat")
     assert ask(f"/draft {draft}") == f"draft = {draft}\n"
     assert ask("the cat").startswith(greedy + "\n") and "drafts accepted" in ask("the cat")
-    assert "no-such-model" in ask("/draft no-such-model", "the cat")
+    assert "no model 'no-such-model'" in ask("/draft no-such-model")
+    assert ask("/draft") == f"draft = {draft}\n"
+
+
+def test_an_option_that_the_method_does_not_know_is_told(ask, console):
+    note = "is for --method {}, not {})"
+    assert note.format("speculative or ngram or lookup", "cached") in ask("/gamma 2")
+    assert ask("/method lookup") == "method = lookup\n"
+    ask("/method beam")
+    told = ask("/sampler --temperature 0.7")
+    assert told.startswith("(--temperature is for") and told.endswith("not beam)\ngreedy\n")
+    assert ask("/sampler --repetition-penalty 2").count("\n") == 1
+    ask("/reset", "/sampler --temperature 0.7")
+    assert "--temperature is for" in ask("/method beam")
+    assert ask("/length 5") == "tokens = 5\n"  # told once
 
 
 def test_the_sampler_is_shown_replaced_and_kept_when_the_new_one_is_wrong(ask):
     assert ask("/sampler") == "greedy\n"
     assert ask("/sampler --top-k 5 --min-p 0.1") == "top_k = 5, min_p = 0.1\n"
     assert ask("/sampler --temperature 0.5") == "temperature = 0.5\n"  # a new one, not one more
-    for wrong in "--temperature -1", "--temperature", "0.7", "--top-p 2", "'unclosed", "--nucleus":
+    wrongs = ["--temperature -1", "--temperature", "0.7", "--top-p 2", "'unclosed", "--nucleus"]
+    for wrong in (*wrongs, "--top-k 2 --seed 3"):
         assert ask(f"/sampler {wrong}").count("\n") == 1
         assert ask("/sampler") == "temperature = 0.5\n"
     assert ask("/sampler --repetition-penalty 2") == "greedy repetition_penalty = 2.0\n"
@@ -254,12 +269,20 @@ def test_looks(console, ask, letters):
     assert ask("/method") == "method = cached\n"
 
 
+def test_score_of_an_encoder_decoder(console, ask):
+    folder = HOUSE / "tests/fixtures/seq2seq/bart"
+    ask.start("--model", folder)
+    scored = console.text("--score", "the cat", "--target", "a => b", model=folder)
+    assert ask("/score the cat => a => b") == scored
+    assert ask("/score the cat").count("\n") == 1 and "SOURCE => TARGET" in ask("/score the cat")
+
+
 def test_an_interrupted_comparison_leaves_the_method_as_it_was(ask, monkeypatch):
-    def interrupt(row):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
     ask("/method lookup")
-    monkeypatch.setattr("show.speed", interrupt)
+    monkeypatch.setattr("show.compare_line", interrupt)
     assert "(stopped)" in ask("/compare the cat")
     assert ask("/method") == "method = lookup\n"
 
@@ -275,14 +298,14 @@ def test_the_ngram_store_is_kept_between_prompts_until_reset(ask):
 
 def test_help_and_unknown_commands(ask):
     helped = ask("/help")
-    commands = "model method sampler length gamma draft seed stop compare explain score reset quit"
-    assert set(commands.split()) <= set(helped.split())
+    commands = "model method length gamma draft seed sampler stop compare explain score reset quit"
+    assert re.findall(r"^/(\w+)", helped, re.MULTILINE)[:-2] == commands.split()[:-1]
     for command in commands.split():
-        assert ask(f"/help {command}").startswith(f"/{command}")
+        assert ask(f"/help {command}").startswith(f"/{command}") and ask("/help").count("\n") == 14
     for wrong in "/no-such", "/Model", "/!ls", "/EOF":
         assert "no command" in ask(wrong) and not ask.ended
     assert ask("/no-such thing") == "no command /no-such: /help lists them\n"
-    assert ask("/") == ""
+    assert "no command /:" in ask("/")
 
 
 def test_mistakes_do_not_end_it(ask, tmp_path):
@@ -299,14 +322,40 @@ def test_lines_of_a_pipe(letters, console):
     assert console.text("the cat", "-n", 3).encode() in out
     assert b"tokens = 3" in out and b"no command /nonsense" in out
     assert err.count(b"\n") == 1  # the statistics
+    assert out.count(b"> ") == 4
 
 
-def test_the_shell_needs_no_readline(letters):
-    """Where the system has none, the prompt works without history."""
-    script = "import sys; sys.modules['readline'] = None; import cli; sys.exit(cli.main())"
-    command = [sys.executable, "-c", script, "--interactive", "--model", str(letters)]
-    done = subprocess.run(command, cwd=HOUSE, input=b"/length 2\n", capture_output=True)
-    assert done.returncode == 0 and b"tokens = 2" in done.stdout
+def test_tab_completes_commands(ask):
+    complete = ask.shell.complete
+    found = [complete("/s", state) for state in range(5)]
+    assert found == ["/seed ", "/sampler ", "/stop ", "/score ", None]
+    assert complete("s", 0) is complete("", 0) is None  # a text
+
+
+def test_tab_and_history_in_a_terminal(console, letters, tmp_path):
+    pytest.importorskip("readline", reason="the system has none")
+    words = "--interactive", "--model", letters, "-n", 3
+    history = tmp_path / "tokenwise" / "history"
+    for _ in range(2):
+        with Terminal(*words, XDG_STATE_HOME=str(tmp_path)) as terminal:
+            terminal.until(PROMPT)
+            assert "tokens = 4" in terminal.ask("/len\t4")
+            assert console.text("EOF", "-n", 4) in terminal.ask("EOF")  # a text as any other
+            os.write(terminal.ours, b"/quit\n")
+            assert terminal.end()[1] == 0
+    assert history.read_text().split("\n").count("EOF") == 2
+
+
+def test_the_shell_needs_no_readline(letters, tmp_path):
+    """Where the system has none, or the history cannot be kept, the prompt works without."""
+    (tmp_path / "readline.py").write_text("raise ImportError")
+    for environment in {"PYTHONPATH": str(tmp_path)}, {"XDG_STATE_HOME": "/dev/null/x"}:
+        with Terminal("--interactive", "--model", letters, **environment) as terminal:
+            terminal.until(PROMPT)
+            assert "tokens = 2" in terminal.ask("/length 2")
+            os.write(terminal.ours, b"\x04")
+            found, status = terminal.end()
+            assert (status, found.strip()) == (0, "")
 
 
 def test_a_sampler_file_that_is_not_there_changes_nothing(ask):

@@ -10,9 +10,9 @@ import pytest
 import show
 import utils
 from beam import log_softmax
+from options import METHODS
 from samplers import usual
-from session import METHODS
-from tests.commands import END, N_CTX, finished, write_letters
+from tests.commands import END, HOUSE, N_CTX, finished, write_letters
 
 LONG = "the cat sat on the mat and the dog ate the hat of a man " * 4
 ESCAPE = "\x1b["
@@ -66,7 +66,24 @@ def test_score_prints_a_line_a_token(console, letters):
     ]
     assert lines[-1].startswith(f"{logprobs.sum():9.4f}  log P of 5 tokens; ")
     assert "bits per byte, perplexity" in lines[-1]
-    assert console.text("--score", "").splitlines()[0].split()[:5] == "0.0000 log P of 0".split()
+    expected = "0.0000 log P of 0 tokens; 0.0000 bits per byte, perplexity 1.00"
+    assert console.text("--score", "").split() == expected.split()
+    assert "log P of 1 token; " in console.text("--score", "a")
+
+
+def test_bits_per_byte_are_of_the_bytes_that_are_scored(console, tmp_path):
+    [result] = console.json("--score", "a\udcff\udce2b")  # two bytes that are no UTF-8, as given
+    bits = -result["total"] / math.log(2)
+    assert result["bits_per_byte"] == pytest.approx(bits / 4)
+    folder = write_letters(tmp_path / "m")
+    vocab = json.loads((folder / "vocab.json").read_text())
+    vocab["unused"] = vocab.pop("<|endoftext|>")  # no token to start from
+    (folder / "vocab.json").write_text(json.dumps(vocab))
+    [result] = console.json("--score", "the cat", model=folder)
+    assert len(result["ids"]) == 4  # without "the", 3 bytes
+    assert result["bits_per_byte"] == pytest.approx(-result["total"] / math.log(2) / 4)
+    [result] = console.json("--score", "the", model=folder)
+    assert (result["total"], result["bits_per_byte"], result["perplexity"]) == (0, 0, 1)
 
 
 def test_score_of_several_texts_and_of_standard_input(console, letters, tmp_path):
@@ -76,7 +93,10 @@ def test_score_of_several_texts_and_of_standard_input(console, letters, tmp_path
     assert [len(row["ids"]) for row in rows] == [1, 5, 1]
     status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=LONG.encode())
     assert (status, err) == (0, b"")
-    assert json.loads(out) == console.json("--score", LONG.rstrip("\n"))[0]
+    assert json.loads(out) == console.json("--score", LONG)[0]
+    for given, scored in (b"a\n\n", "a\n"), (b"a\n", "a"), (b"\n", ""):  # one newline goes
+        status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=given)
+        assert json.loads(out) == console.json("--score", scored)[0]
 
 
 # --- explain --------------------------------------------------------------------------------------
@@ -224,18 +244,47 @@ def test_compare_when_sampled_with_stops_and_without_room(console):
     assert console.text("a" * (N_CTX - 1), "--compare").count("identical") == 4
 
 
-def test_the_cache_column_is_what_the_cache_holds(letters):
-    import cli
+def held(model, *shape, n):
+    """The bytes of n slots in a new cache, by its own count."""
+    cache = model.new_cache(*shape)
+    cache.length = n
+    return cache.nbytes
+
+
+def test_the_cache_column_is_what_the_caches_have_held(letters, draft, monkeypatch):
+    import options
     from session import Session
 
-    args = cli.parser().parse_args(["a", "--model", str(letters), "-n", "5"])
-    session = Session(args)
-    row = session.row("the cat")
-    cache = session.model.new_cache(1)
-    session.model(np.array([row.start]), cache)
-    assert show.cache_bytes(session, row) == cache.nbytes > 0
-    session.options = session.settle("beam")
-    assert show.cache_bytes(session, row) == session.options["beams"] * cache.nbytes
+    found = {}
+
+    def line(session, row, naive):
+        found[session.options["method"]] = session.look.nbytes()
+        return ""
+
+    monkeypatch.setattr(show, "compare_line", line)
+    words = ["a", "--model", str(letters), "-n", "5", "--draft", str(draft), "--gamma", "2"]
+    session = Session(options.parser().parse_args(words))
+    show.compare(session, "the cat")
+    one, two = session.model, session.draft_model(str(draft))
+    n = len(session.row("the cat").start)
+    assert found["naive"] == 0
+    assert found["cached"] == held(one, 1, n=n + 4)  # the last token never passes
+    assert found["beam"] == held(one, 4, n=n + 4)
+    assert found["cached"] <= found["lookup"] <= held(one, 1, n=n + 6)
+    assert found["speculative"] >= held(one, 1, n=n + 4) + held(two, 1, n=n + 1)
+
+
+def test_the_encoder_runs_once_for_each_method(monkeypatch):
+    import options
+    from seq2seq import EncoderDecoder
+    from session import Session
+
+    folder, runs = "tests/fixtures/seq2seq/bart", []
+    encode = EncoderDecoder.encode
+    monkeypatch.setattr(EncoderDecoder, "encode", lambda *a: runs.append(1) or encode(*a))
+    session = Session(options.parser().parse_args(["a", "--model", str(HOUSE / folder), "-n", "3"]))
+    show.compare(session, "the cat")
+    assert len(runs) == len(METHODS) - 1  # all but speculative: there is no draft
 
 
 def test_replay_shows_theory_and_measurement(console, monkeypatch):
