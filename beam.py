@@ -8,15 +8,18 @@ Speech Recognition System"; the rules where one may differ are those of transfor
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from interface import Filter, Ids, Model
 
 
 class Hypothesis(NamedTuple):
     """A sequence that ended: at a stop id, or as long as allowed."""
 
-    ids: list  # the new ones, the stop id included
+    ids: Ids  # the new ones, the stop id included
     log_probability: float  # their sum, as the filters left them
     score: float
 
@@ -30,8 +33,11 @@ class Candidate(NamedTuple):
     fate: str
 
 
-def beam_search(model, prompt, n, width=4, length_penalty=1.0, early_stopping=False, n_return=1,
-                filters=(), trace=None):  # fmt: skip
+def beam_search(
+    model: Model, prompt: Ids, n: int, width: int = 4, length_penalty: float = 1.0,
+    early_stopping: bool | str = False, n_return: int = 1, filters: Sequence[Filter] = (),
+    trace: list | None = None,
+) -> list[Hypothesis]:  # fmt: skip
     """Up to n new ids -> a list of the n_return best Hypothesis, best first; fewer if fewer exist.
 
     prompt: a list of ids, for an encoder-decoder those of its decoder. filters change the
@@ -45,7 +51,8 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0, early_stopping=Fa
     n = min(n, model.n_ctx - len(prompt))
     n_candidates = max(2, 1 + len(model.stop_ids)) * width  # `width` go on, however many stop
     beams, finished = [Candidate(0, (), 0.0, "kept")], []
-    cache, new = model.new_cache(1), [prompt]  # [1, n_prompt], later [n_beams, 1]
+    cache = model.new_cache(1)
+    new: list = [prompt]  # [1, n_prompt], later [n_beams, 1]
     for length in range(1, n + 1):
         logits = model(np.array(new), cache, last=1)[:, -1]  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, prompt, filters)
@@ -69,7 +76,7 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0, early_stopping=Fa
     return finished[:n_return]
 
 
-def check(model, prompt, n, width, early_stopping, n_return):
+def check(model, prompt, n, width, early_stopping, n_return):  # ValueError for nonsense
     if min(n, width, n_return) < 1:
         raise ValueError("n, width and n_return must be at least 1")
     if n_return > width:

@@ -11,6 +11,7 @@ are stored [n_out, n_in], so that `x @ w.T` reads a weight straight through, row
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def gelu(x):  # [...] -> [...]: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
@@ -112,11 +113,11 @@ class Cache:
         self.values[layer][..., self.length : end, :] = v
         return self.keys[layer][..., :end, :], self.values[layer][..., :end, :]
 
-    def cut(self, length):
+    def cut(self, length: int) -> None:
         """Forget every slot from `length` on: tokens that were tried and rejected."""
         self.length, self.pad = length, np.minimum(self.pad, length)
 
-    def select(self, rows):
+    def select(self, rows: list[int]) -> None:
         """Keep these rows of the batch, in this order, repeated if named twice (beams), and drop
         the leading slots that are padding in all of them: finished rows cost nothing more."""
         skip = self.pad[rows].min(initial=self.length)
@@ -130,7 +131,7 @@ class Cache:
         self.length, self.pad = self.length - skip, self.pad[rows] - skip
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """Bytes of the keys and values held now."""
         return sum(a[..., : self.length, :].nbytes for a in (*self.keys, *self.values))
 
@@ -147,16 +148,18 @@ class GPT2:
         self.n_vocab, self.n_embd = params["wte"].shape
         self.n_ctx = len(params["wpe"])
 
-    def new_cache(self, *batch):
+    def new_cache(self, *batch: int) -> Cache:
         """An empty cache: new_cache() for one sequence [n_seq], new_cache(8) for ids [8, n_seq]."""
         d_head = self.n_embd // self.n_head
         return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
 
-    def select(self, rows):
+    def select(self, rows: list[int]) -> "GPT2":
         """The model for these rows of a batch: itself (an encoder-decoder has a source a row)"""
         return self
 
-    def __call__(self, ids, cache=None, last=None):
+    def __call__(
+        self, ids: ArrayLike, cache: Cache | None = None, last: int | None = None
+    ) -> np.ndarray:
         """ids [..., n_new], -1 for padding on the left -> float32 logits [..., n_new, n_vocab].
 
         With a cache, ids are the tokens after those it holds, and join them. `last`: compute the

@@ -11,9 +11,11 @@ Translation" (mBART). Shapes are written as in gpt2.py; every weight is [n_out, 
 
 import copy
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from activations import gelu_erf
 from gpt2 import (
@@ -25,6 +27,7 @@ from gpt2 import (
     positions_and_mask,
     split_heads,
 )
+from interface import Filter, Ids
 from samplers import forced_id
 
 
@@ -106,6 +109,11 @@ class EncoderDecoder:
     decoder's ids begin with; wrapping: the ids before and behind a source.
     """
 
+    embed: Callable  # what a family adds, see T5 and Bart
+    norm: Callable
+    biased: Callable
+    logits: Callable
+    activation: Callable
     pre_norm = True  # where a norm stands: x + f(norm(x)), or norm(x + f(x))
     scaled = True  # the scores, by 1 / sqrt(d_head)
 
@@ -116,7 +124,7 @@ class EncoderDecoder:
         self.wrapping, self.defaults, self.source = wrapping, {}, None
         self.n_vocab, self.d_model = params["wte"].shape
 
-    def condition(self, sources):
+    def condition(self, sources: list[Ids]) -> "EncoderDecoder":
         """Lists of source ids, one a row -> a model of the decoder's ids given these sources: the
         encoder has run. Raises ValueError for a source that is empty, or longer than n_source."""
         longest = max(map(len, sources))
@@ -135,7 +143,7 @@ class EncoderDecoder:
         conditioned.source = Source(keys, values, padding_mask(ids))
         return conditioned
 
-    def encode(self, ids):
+    def encode(self, ids: np.ndarray) -> np.ndarray:
         """ids [..., n_source], -1 for padding on the right -> float32 [..., n_source, d_model]."""
         stack, n = self.params["encoder"], ids.shape[-1]
         x = self.embed(ids, np.arange(n), stack)
@@ -144,19 +152,21 @@ class EncoderDecoder:
             x = self.encoder_block(x, **block, mask=mask)
         return self.last_norm(x, stack)
 
-    def new_cache(self, *batch):
+    def new_cache(self, *batch: int) -> SourceCache:
         """An empty cache: new_cache() for one sequence [n_seq], new_cache(8) for ids [8, n_seq]."""
         blocks = self.params["decoder"]["blocks"]
         d_head = len(blocks[0]["attn"]["k"]["w"]) // self.n_head
         return SourceCache(self.source, len(blocks), batch, self.n_head, self.n_ctx, d_head)
 
-    def select(self, rows):
+    def select(self, rows: Ids) -> "EncoderDecoder":
         """The model conditioned on the sources of these rows alone."""
         selected = copy.copy(self)
         selected.source = self.source.select(rows)
         return selected
 
-    def __call__(self, ids, cache=None, last=None):
+    def __call__(
+        self, ids: ArrayLike, cache: SourceCache | None = None, last: int | None = None
+    ) -> np.ndarray:
         """The decoder: ids [..., n_new], -1 for padding on the left -> float32 logits
         [..., n_new, n_vocab]; `cache` and `last` as for GPT2. ValueError past n_ctx."""
         if self.source is None:
@@ -215,7 +225,7 @@ class EncoderDecoder:
     def last_norm(self, x, stack):
         return self.norm(x, **stack["norm"]) if "norm" in stack else x
 
-    def wrap(self, ids, truncate=False):
+    def wrap(self, ids: Ids, truncate: bool = False) -> Ids:
         """A text's ids -> the source as the model was trained to read it, such as <s> ... </s>;
         `truncate` keeps as much from its beginning as the encoder takes."""
         before, behind = self.wrapping
@@ -223,7 +233,7 @@ class EncoderDecoder:
             ids = ids[: self.n_source - len(before) - len(behind)]
         return [*before, *ids, *behind]
 
-    def filters(self, n):
+    def filters(self, n: int) -> list[Filter]:
         """What the checkpoint forces of n new tokens, the first or the last, as filters; they go
         behind all others."""
         places = {"forced_bos_token_id": 0, "forced_eos_token_id": n - 1}
@@ -281,7 +291,7 @@ class Bart(EncoderDecoder):
         x += stack["wpe"][positions + 2]  # the first two rows belong to no position
         return self.norm(x, **stack["embed_norm"])
 
-    def between(self, source, target=None):
+    def between(self, source: int, target: int | None = None) -> "Bart":
         """This mBART for a source in one language and an answer in another, by the ids of their
         codes. In mBART cc25 they stand behind the source, and first in the answer; in mBART-50,
         whose answers start with </s>, before the source, and as the first token that is forced."""

@@ -21,7 +21,7 @@ def printed(cell, stream="stdout"):
 
 
 def solutions(path):
-    """{exercise: the cell that solves it}; solutions/NAME.py has them, each under "# exercise N"."""
+    """{exercise: the cell that solves it}: solutions/NAME.py has each under "# exercise N"."""
     text = (FOLDER / "solutions" / path.with_suffix(".py").name).read_text(encoding="utf-8")
     parts = re.split(r"^# exercise (\d+)$", text, flags=re.MULTILINE)[1:]
     return dict(zip(map(int, parts[::2]), parts[1::2]))

@@ -10,14 +10,15 @@ HOUSE = Path(__file__).parent.parent
 ROOMS = {  # room -> the rooms it may bring along
     "gpt2": set(),
     "samplers": {"gpt2"},
-    "generate": {"gpt2", "samplers"},
-    "speculative": {"gpt2", "samplers"},
-    "beam": set(),
+    "interface": set(),
+    "generate": {"gpt2", "interface", "samplers"},
+    "speculative": {"gpt2", "interface", "samplers"},
+    "beam": {"interface"},
     "activations": {"gpt2"},
-    "seq2seq": {"activations", "gpt2", "samplers"},
+    "seq2seq": {"activations", "gpt2", "interface", "samplers"},
 }
 SCRIPT = """
-import sys, numpy
+import sys, numpy.random
 before = set(sys.modules)
 import {room}
 print(*{{name.partition(".")[0] for name in set(sys.modules) - before}})
