@@ -51,9 +51,6 @@ class Encoder:
         self._tokens = {id: token for token, id in vocab.items()}
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
         self._cache = {}  # word -> ids
-        longest_first = sorted(self.special, key=len, reverse=True)
-        any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
-        self._special_texts = regex.compile(f"({any_special})")
 
     @classmethod
     def from_folder(cls, folder):
@@ -66,7 +63,7 @@ class Encoder:
             if vocab_path.is_file() and merges_path.is_file():
                 try:
                     return cls(_read_vocab(vocab_path), _read_merges(merges_path))
-                except ValueError as error:  # from the files' UTF-8, from the JSON, or our own
+                except (ValueError, RecursionError) as error:  # of UTF-8, of JSON, or our own
                     files = f"{vocab_path} or {merges_name}"
                     raise ValueError(f"{files} is damaged, get both again: {error}") from None
         wanted = ", or ".join(" and ".join(names) for names in FILES)
@@ -74,13 +71,10 @@ class Encoder:
 
     def encode(self, text, special=False):
         """str -> list of ids. The text of a special token is plain text, unless `special`."""
-        # A lone surrogate is no character and has no UTF-8 form. It becomes U+FFFD by way of
-        # UTF-16, which also turns a pair of surrogates into the character they stand for.
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        ids = []
-        for part in self._special_texts.split(text) if special else [text]:
-            if special and part in self.special:
-                ids.append(self.special[part])
+        special, ids = self.special if special else {}, []
+        for part in parts(text, special):
+            if part in special:
+                ids.append(special[part])
             else:
                 for word in WORDS.findall(part):
                     ids += self._cache.get(word) or self._encode_word(word)
@@ -104,8 +98,11 @@ class Encoder:
         return token.translate(CHAR_TO_BYTE).encode("latin-1")
 
     def _check(self, made):
+        "".join(self.vocab).encode("utf-8")  # a lone surrogate, which JSON may hold, is an error
         if sorted(self.vocab.values()) != list(range(self.n_vocab)):
             raise ValueError(f"the {self.n_vocab} ids are not 0 to {self.n_vocab - 1}")
+        if "" in self.vocab:
+            raise ValueError("a token is empty")
         if missing := made - self.vocab.keys():
             raise ValueError(f"{len(missing)} symbols have no id, such as {min(missing)!r}")
         # A special token is written as it is: one with a byte's stand-in should come from a merge.
@@ -134,7 +131,7 @@ class Encoder:
         symbols = [*word, ""]
         places, best = {}, []  # rank -> where its pairs begin; the heap of these ranks
 
-        def file(left, right, place):
+        def file(left, right, place):  # under the rank of the pair, where there is such a merge
             rank = self._ranks.get((left, right))
             if rank in places:
                 places[rank].append(place)
@@ -157,6 +154,17 @@ class Encoder:
                 file(symbols[i - 1], merged, i - len(symbols[i - 1]))
                 file(merged, symbols[end], i)
         return _in_order(symbols)
+
+
+def parts(text, special):
+    """Cut a text so that each text of `special`, the longest where several match, stands alone."""
+    # A lone surrogate is no character and has no UTF-8 form. It becomes U+FFFD by way of UTF-16,
+    # which also turns a pair of surrogates into the character they stand for.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if not special:
+        return [text]
+    longest_first = sorted(special, key=len, reverse=True)
+    return regex.split(f"({'|'.join(map(regex.escape, longest_first))})", text)
 
 
 class Stream:
@@ -186,7 +194,7 @@ def _in_order(symbols):
 
 def _read_vocab(path):
     vocab = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(vocab, dict) or not all(isinstance(id, int) for id in vocab.values()):
+    if not isinstance(vocab, dict) or not all(type(id) is int for id in vocab.values()):
         raise ValueError("the JSON is not an object of tokens and their ids")
     return vocab
 

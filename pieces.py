@@ -5,7 +5,7 @@ the most probable is taken. Kudo & Richardson 2018, https://arxiv.org/abs/1808.0
 read by the library `sentencepiece`; what is done here is which id belongs to which piece.
 """
 
-import re
+from encoder import parts
 
 LANGUAGES = (
     "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT"
@@ -29,17 +29,13 @@ class Pieces:
         self.languages = {code: ids[code] for code in languages}
         # From the library's ids to ours. A token of ours that it has no piece for has no id there.
         self._ids = [ids[processor.id_to_piece(i)] for i in range(len(processor))]
-        any_special = "|".join(map(re.escape, self.special)) or "(?!)"  # (?!) never matches
-        self._special_texts = re.compile(f"({any_special})")
 
     def encode(self, text, special=False):
         """str -> list of ids. The text of a special token is plain text, unless `special`."""
-        # A lone surrogate has no UTF-8 form and becomes U+FFFD, as in Encoder.encode.
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        ids = []
-        for part in self._special_texts.split(text) if special else [text]:
-            if special and part in self.special:
-                ids.append(self.special[part])
+        special, ids = self.special if special else {}, []
+        for part in parts(text, special):
+            if part in special:
+                ids.append(special[part])
             else:
                 ids += [self._ids[i] for i in self.processor.encode(part)]
         return ids
@@ -107,6 +103,8 @@ def read(path):
     """The library's reader of a model file. ValueError where the file is damaged."""
     import sentencepiece  # late: GPT-2 and BART need none
 
+    if not path.is_file():  # no folder, and no device, which may have no end
+        raise FileNotFoundError(f"no tokenizer in {path.parent}: it needs {path.name}")
     data = path.read_bytes()
     try:
         return sentencepiece.SentencePieceProcessor(model_proto=data or b"nothing")
