@@ -51,13 +51,14 @@ def draw(probs, rng):
 
 def temperature(t):
     """Divide the logits by t > 0: below 1 sharper, above 1 flatter (Ackley et al. 1985)."""
-    return lambda logits, ids: logits / np.float32(t)
+    t = np.float32(min(max(t, 1e-30), 1e30))  # as good as its limits; past them float32 overflows
+    return lambda logits, ids: logits / t
 
 
 def top_k(k):
     """Keep the k most probable tokens, and ties of the last (Fan et al. 2018)."""
 
-    def keep_top_k(logits, ids):
+    def keep_top_k(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if k >= len(logits):
             return logits
         return _keep(logits, logits >= np.partition(logits, -k)[-k])
@@ -68,7 +69,7 @@ def top_k(k):
 def top_p(p):
     """Keep the nucleus: the smallest set of tokens whose mass reaches p (Holtzman et al. 2020)."""
 
-    def keep_top_p(logits, ids):
+    def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if p >= 1 or not np.isfinite(logits.max()):  # all, or nothing: the sampler reports that
             return logits
         probs = softmax(logits)
@@ -97,7 +98,7 @@ def repetition_penalty(r):
     """Divide the positive logits of tokens seen so far by r, multiply the negative ones by r: for
     r > 1 both make them less likely (CTRL, Keskar et al. 2019)."""
 
-    def penalise(logits, ids):
+    def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalised, seen = logits.copy(), logits[ids]
         penalised[ids] = np.where(seen > 0, seen / r, seen * r)  # once, however often it occurs
         return penalised
@@ -108,7 +109,7 @@ def repetition_penalty(r):
 def no_repeat_ngram(n):
     """Remove every token that would complete an n-gram that has occurred (Paulus et al. 2017)."""
 
-    def forbid(logits, ids):
+    def forbid(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if len(ids) < n:
             return logits
         ngrams = sliding_window_view(np.asarray(ids), n)  # [len(ids) - n + 1, n]
@@ -126,7 +127,7 @@ def min_length(length, stop_ids):
 def forced_id(token, length):
     """Where the sequence has exactly this many tokens, `token` must come next."""
 
-    def force(logits, ids):
+    def force(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if len(ids) != length:
             return logits
         forced = np.full_like(logits, -np.inf)
