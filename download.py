@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from base64 import b64encode
+from base64 import b64decode
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +21,9 @@ DELAYS = 1, 2, 4, 8  # seconds to wait before each new attempt
 
 class UserError(Exception):
     """Something that the user can put right; the message is one line that says what to do."""
+
+    def __init__(self, message):  # what it quotes from a file may have line breaks, or escapes
+        super().__init__("".join(c if c.isprintable() else " " for c in message))
 
 
 class NotFound(UserError):
@@ -32,13 +35,13 @@ class Broken(Exception):
 
 
 class Remote(NamedTuple):
-    """What the server says about a file; None for what it does not say."""
+    """What is known about a file on the server; None for what is not."""
 
     size: int | None  # bytes
     etag: str | None
     modified: str | None  # the header Last-Modified
-    md5: str | None  # base64, as in the header Content-MD5
-    sha256: str | None  # hexadecimal
+    md5: str | None  # hexadecimal, as is sha256
+    sha256: str | None
 
 
 def download(url, path, size=None, sha256=None, wait=time.sleep):
@@ -71,21 +74,20 @@ def attempt(url, path, size, sha256):
     remote = ask(url)
     if None not in (size, remote.size) and size != remote.size:
         raise UserError(f"{url} has {remote.size} bytes where {size} are right: not a mirror of it")
-    size, sha256 = size or remote.size, sha256 or remote.sha256
+    remote = remote._replace(size=size or remote.size, sha256=sha256 or remote.sha256)
     version = hashlib.sha256(f"{remote.etag} {remote.modified}".encode()).hexdigest()[:8]
     part = path.with_name(f"{path.name}.{version}.part")
     for old in path.parent.glob(f"{path.name}.????????.part"):
         if old != part:
             old.unlink()
-    resumed = True
-    if not part.is_file() or part.stat().st_size != size:
-        resumed = fetch(url, part, remote._replace(size=size))
-    fault = compare(part, size, remote.md5, sha256)
-    if fault:
-        part.unlink()
-        if resumed:  # perhaps only the part that was there before is bad: start over
-            raise Broken(fault)
-        raise UserError(f"{url} arrived damaged ({fault}): try again later, or another mirror")
+    whole = part.is_file() and part.stat().st_size == remote.size
+    resumed = whole or fetch(url, part, remote)
+    for name, right in {"md5": remote.md5, "sha256": remote.sha256}.items():
+        if right not in (None, digest(part, name)):
+            part.unlink()
+            if resumed:  # perhaps only the part that was there before is bad: start over
+                raise Broken(f"its {name} is wrong")
+            raise UserError(f"{url} arrived damaged (its {name} is wrong): try another mirror")
     os.replace(part, path)
 
 
@@ -95,11 +97,12 @@ def ask(url):
         answers = [*response.history, response]  # a hub says more before it redirects
         linked = "".join(answer.headers.get("X-Linked-ETag", "") for answer in answers)
         length = response.headers.get("Content-Length", "")
+        md5 = response.headers.get("Content-MD5", "")  # base64
         return Remote(
             size=int(length) if re.fullmatch("[0-9]{1,15}", length) else None,
             etag=response.headers.get("ETag"),
             modified=response.headers.get("Last-Modified"),
-            md5=response.headers.get("Content-MD5"),
+            md5=b64decode(md5).hex() if re.fullmatch("[A-Za-z0-9+/]{22}==", md5) else None,
             sha256=linked.strip('"') if re.fullmatch('"?[0-9a-f]{64}"?', linked) else None,
         )
 
@@ -121,110 +124,106 @@ def fetch(url, part, remote):
         with (
             open(part, "ab" if resumed else "wb") as file,
             tqdm(total=remote.size, initial=have, desc=part.name.rsplit(".", 2)[0], unit="B",
-                 unit_scale=True, file=sys.stderr) as bar,
+                 unit_scale=True, disable=sys.stderr is None) as bar,
         ):  # fmt: skip
-            for chunk in chunks(response):
+            for chunk in response.iter_content(CHUNK):
                 have += len(chunk)
                 if remote.size is not None and have > remote.size:
-                    break  # the comparison reports it; an endless reply must not fill the disk
+                    break  # an endless reply must not fill the disk
                 file.write(chunk)
                 bar.update(len(chunk))
             file.flush()
             os.fsync(file.fileno())
-    if remote.size is not None and have < remote.size:
-        raise Broken(f"broken off after {have} of {remote.size} bytes")
-    if remote.size is not None and have > remote.size:
-        part.unlink()
-        raise Broken(f"more than the {remote.size} bytes that were announced")
+    if remote.size not in (None, have):
+        raise Broken(f"broken off at {have} of {remote.size} bytes")
     return resumed
 
 
+@contextlib.contextmanager
 def request(method, url, headers=()):
-    """A response that streams, status 200 or 206. Raises NotFound, UserError, Broken."""
+    """A response that streams, status 200 or 206. Raises NotFound, UserError, and Broken, the
+    latter also where the transfer breaks off while it is read."""
     import requests  # late: only a download needs it
 
     headers = {"Accept-Encoding": "identity", **dict(headers)}  # bytes as stored, countable
     try:
-        response = requests.request(
-            method, url, headers=headers, stream=True, timeout=30, allow_redirects=True
-        )
-    except (requests.ConnectionError, requests.Timeout):
-        raise Broken("no connection") from None
-    except (requests.RequestException, ValueError):
+        with requests.request(method, url, headers=headers, stream=True, timeout=30) as response:
+            status = response.status_code
+            if status == 404:
+                raise NotFound(f"{url} does not exist (404): check the name or the mirror")
+            if status in (408, 416, 429) or status >= 500:  # 416: the file has become shorter
+                raise Broken(f"the server answered {status}")
+            if status not in (200, 206):
+                raise UserError(f"{url}: the server refused with status {status}")
+            yield response
+    except ValueError:
         raise UserError(f"{url} is no address that can be fetched") from None
-    status = response.status_code
-    if status in (200, 206):
-        return response
-    response.close()
-    if status == 404:
-        raise NotFound(f"{url} does not exist (404): check the name or the mirror's address")
-    if status in (408, 416, 429) or status >= 500:  # 416: the file has become shorter
-        raise Broken(f"the server answered {status}")
-    raise UserError(f"{url}: the server refused with status {status}")
-
-
-def chunks(response):
-    """The body of a response, piece by piece; Broken where the transfer breaks off."""
-    import requests
-
-    try:
-        yield from response.iter_content(CHUNK)
     except requests.RequestException:
-        raise Broken("the connection broke off") from None
-
-
-def compare(path, size, md5, sha256):
-    """What is wrong with a file, or None. md5 in base64, sha256 in hexadecimal, None: unknown."""
-    if size is not None and path.stat().st_size != size:
-        return f"{path.stat().st_size} bytes instead of {size}"
-    if md5 is not None and b64encode(digest(path, "md5").digest()).decode() != md5:
-        return "the MD5 checksum is wrong"
-    if sha256 is not None and digest(path, "sha256").hexdigest() != sha256:
-        return "the SHA-256 checksum is wrong"
-    return None
+        raise Broken("no connection, or it broke off") from None
 
 
 def digest(path, name):
-    """The hash object of a whole file, read piece by piece."""
+    """The checksum of a whole file, read piece by piece. -> hexadecimal"""
     result = hashlib.new(name, usedforsecurity=False)
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK):
             result.update(chunk)
-    return result
+    return result.hexdigest()
 
 
 @contextlib.contextmanager
 def locked(folder):
-    """Make `folder`; let one process at a time work in it, while the others wait.
+    """Make `folder`; let one process at a time work in it, while the others wait. Folders that were
+    made for it and have stayed empty go away again.
 
-    The lock (flock) ends with its process, however that ends: a lock file that stays behind locks
-    nothing. Windows has no flock; there, do not start twice at once while a model is fetched.
+    The lock (flock) is the folder's own and ends with its process, however that ends. Where there
+    is none (Windows, some network disks), do not start twice at once while a model is fetched.
     """
     with clear_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / ".lock", "w")
-    with file:
-        try:
-            import fcntl
-        except ImportError:
-            yield
-            return
-        with clear_errors(folder):
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                print(f"another process is filling {folder}: waiting for it", file=sys.stderr)
-                fcntl.flock(file, fcntl.LOCK_EX)
+        handle, made = lock(folder)
+    try:
         yield
+    finally:
+        for place in made:
+            with contextlib.suppress(OSError):  # there is something in it
+                place.rmdir()
+        if handle is not None:
+            os.close(handle)
+
+
+def lock(folder):
+    """Make a folder and wait for its lock -> its open handle (None where there are no locks), and
+    the folders that were made, the inner ones first."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:
+        return None, made
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"another process is filling {folder}: waiting for it", file=sys.stderr)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:
+        pass  # a disk without locks
+    if folder.is_dir() and os.path.samestat(os.stat(folder), os.fstat(handle)):
+        return handle, made
+    os.close(handle)  # the process that we waited for has removed it
+    return lock(folder)
+
+
+def clear_errors(path):
+    """Turn what the file system refuses (full disk, no permission) into a UserError."""
+    remedy = "make room or choose another folder (--models-dir), then run this again"
+    return explained(f"cannot write {path}", remedy, OSError)
 
 
 @contextlib.contextmanager
-def clear_errors(path):
-    """Turn what the file system refuses (full disk, no permission) into a UserError."""
+def explained(what, remedy, kinds=(ValueError, OSError)):
+    """Turn errors about a file into a UserError that also says what to do."""
     try:
         yield
-    except OSError as error:
-        raise UserError(
-            f"cannot write {path}: {error.strerror or error}; make room or choose another folder"
-            " (--models-dir), then run this again"
-        ) from None
+    except kinds as error:
+        raise UserError(f"{what}: {str(error)[:500]}; {remedy}") from None

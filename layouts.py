@@ -3,7 +3,7 @@ of model.safetensors is checked for its name and shape.
 
 A tree of shapes looks like the tree of parameters in gpt2.py or seq2seq.py, with a shape for each
 array. A name is a path in that tree, such as encoder.blocks.0.attn.q.w; checkpoints name the same
-things part by part in their own way.
+things part by part in their own way. What does not fit raises ValueError.
 """
 
 import math
@@ -15,69 +15,41 @@ from encoder import Encoder
 from gpt2 import GPT2
 from pieces import mbart_pieces, t5_pieces
 from seq2seq import T5, Bart
-from tensors import (
-    check_names,
-    check_shape,
-    explained,
-    fill,
-    flat,
-    read_checkpoint,
-    read_count,
-    read_eps,
-    read_json,
-    widen,
-)
+from tensors import fill_from, read_checkpoint, read_count, read_eps, read_json
 
 
 def load_gpt2(folder, config):
-    """Any GPT-2 (gpt2, distilgpt2, our stories) -> (encoder, model). Raises UserError."""
-    with explained(f"{folder / 'config.json'} cannot be used", "fetch the folder anew"):
-        n_head, sizes = read_sizes(config)
-        n_inner = read_count(config, "n_inner", default=4 * sizes["n_embd"])
-        activation = read_activation(config)
-        eps = read_eps(config, "layer_norm_epsilon", 1e-5)
-    shapes = gpt2_shapes(**sizes, n_inner=n_inner, tied=config.get("tie_word_embeddings", True))
-    with explained(f"the model in {folder} cannot be used", "fetch the folder anew"):
-        params = read_gpt2(folder, shapes)
-    scale_scores(params, n_head, config)
-    encoder = read_encoder(folder, sizes["n_vocab"])
-    path = folder / "generation_config.json"
-    defaults = read_json(path) if path.is_file() else {}
+    """Any GPT-2 (gpt2, distilgpt2, our stories) -> (encoder, model). Raises ValueError."""
+    n_head, sizes = read_sizes(config)
+    n_inner = read_count(config, "n_inner", default=4 * sizes["n_embd"])
+    activation, eps = read_activation(config), read_eps(config, "layer_norm_epsilon", 1e-5)
+    tied = config.get("tie_word_embeddings", True)
+    tensors = {
+        name.removeprefix("transformer."): array
+        for name, array in read_checkpoint(folder).items()
+        if not name.endswith((".attn.bias", ".attn.masked_bias"))  # the causal mask
+    }
+    if tied:
+        tensors.pop("lm_head.weight", None)  # it is wte once more
+    shapes = gpt2_shapes(**sizes, n_inner=n_inner, tied=tied)
+    params = fill_from(tensors, shapes, gpt2_name, transposed=True)
+    scale_queries(params, n_head, config)
+    encoder = Encoder.from_folder(folder)
+    defaults = read_defaults(folder) or {}
     stop_ids = read_stop_ids(defaults, config, encoder, sizes["n_vocab"])
     model = GPT2(params, n_head, stop_ids, activation, eps)
     model.defaults = defaults
     return encoder, model
 
 
-def read_gpt2(folder, shapes):
-    """Arrays named h.0.attn.c_attn.weight, [n_in, n_out] -> params, [n_out, n_in]."""
-    stored = read_checkpoint(folder)
-    tensors = {
-        name.removeprefix("transformer."): array
-        for name, array in stored.items()
-        if not name.endswith((".attn.bias", ".attn.masked_bias"))  # the causal mask
-    }
-    if "lm_head" not in shapes:
-        tensors.pop("lm_head.weight", None)  # tied: it is wte once more
-    check_names(map(their_name, flat(shapes)), tensors)
-
-    def tensor(name, shape):
-        theirs = their_name(name)
-        if name.endswith(".w"):
-            return np.ascontiguousarray(widen(check_shape(theirs, tensors[theirs], shape[::-1])).T)
-        return widen(check_shape(theirs, tensors[theirs], shape))
-
-    return fill(shapes, tensor)
-
-
-def their_name(name):
+def gpt2_name(name):
     """blocks.0.ln_1.g -> h.0.ln_1.weight"""
     *path, last = name.replace("blocks.", "h.").split(".")
     endings = {"b": ["bias"], "w": ["weight"], "g": ["weight"]}
     return ".".join(path + endings.get(last, [last, "weight"]))
 
 
-def scale_scores(params, n_head, config):
+def scale_queries(params, n_head, config):
     """Variants that scale the scores otherwise than by 1/sqrt(d_head): put it into the queries."""
     n_embd = params["wte"].shape[1]
     for layer, block in enumerate(params["blocks"]):
@@ -85,10 +57,10 @@ def scale_scores(params, n_head, config):
         if config.get("scale_attn_by_inverse_layer_idx", False):
             scale /= layer + 1
         if scale != 1:
-            c_attn = block["attn"]["c_attn"]  # [3 * n_embd, n_embd]: queries, keys, values
-            c_attn["b"] = c_attn["b"].copy()  # a mapped file is read-only; w is a copy already
-            c_attn["w"][:n_embd] *= scale
-            c_attn["b"][:n_embd] *= scale
+            rows = np.ones((3 * n_embd, 1), np.float32)  # queries, keys, values
+            rows[:n_embd] = scale
+            c_attn = block["attn"]["c_attn"]
+            block["attn"]["c_attn"] = {"w": c_attn["w"] * rows, "b": c_attn["b"] * rows[:, 0]}
 
 
 def read_activation(config):
@@ -117,11 +89,17 @@ def read_sizes(config):
     return n_head, sizes
 
 
+def read_defaults(folder):
+    """generation_config.json, or None where there is none. Raises UserError."""
+    path = folder / "generation_config.json"
+    return read_json(path) if path.is_file() else None
+
+
 def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, n_inner, tied=True):
     """GPT-2's parameters, a tree that has a shape in the place of every array."""
     norm = {"g": (n_embd,), "b": (n_embd,)}
 
-    def linear(n_in, n_out):
+    def linear(n_in, n_out):  # x [..., n_in] -> x @ w.T + b [..., n_out]
         return {"w": (n_out, n_in), "b": (n_out,)}
 
     block = {
@@ -135,44 +113,32 @@ def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, n_inner, tied=True):
     return shapes if tied else shapes | {"lm_head": (n_vocab, n_embd)}
 
 
-def read_encoder(folder, n_vocab):
-    """The folder's Encoder. Raises UserError, also when it has more tokens than the model."""
-    with explained(f"the tokenizer in {folder} cannot be used", "fetch its files anew"):
-        encoder = Encoder.from_folder(folder)
-        if encoder.n_vocab > n_vocab:
-            raise ValueError(f"it has {encoder.n_vocab} tokens, the model {n_vocab}")
-        return encoder
-
-
-# --- encoder-decoders in the layout of Hugging Face ----------------------------------------------
+# --- encoder-decoders ----------------------------------------------------------------------------
 
 
 def load_t5(folder, config):
-    """T5, v1.1, flan -> (Pieces, T5). Raises UserError."""
-    with explained(f"{folder / 'config.json'} cannot be used", "fetch the folder anew"):
-        n_head, n_layer = read_count(config, "num_heads"), read_count(config, "num_layers")
-        n_layer = n_layer, read_count(config, "num_decoder_layers", n_layer)
-        n_buckets = read_count(config, "relative_attention_num_buckets", 32)
-        max_distance = read_count(config, "relative_attention_max_distance", 128)
-        if n_buckets % 4 or max_distance <= n_buckets // 2:
-            raise ValueError(f"{n_buckets} buckets do not reach a distance of {max_distance}")
-        form, _, name = str(config.get("feed_forward_proj", "relu")).rpartition("-")
-        name = "gelu_new" if (form, name) == ("gated", "gelu") else name  # as v1.1 was trained
-        if form not in ("", "gated") or name not in ACTIVATIONS:
-            raise ValueError(f"feed_forward_proj = {config['feed_forward_proj']!r}")
-        sizes = [read_count(config, key) for key in ("vocab_size", "d_model", "d_kv", "d_ff")]
-        n_ctx = read_count(config, "n_positions", 512)  # T5 itself knows no bound
-        eps = read_eps(config, "layer_norm_epsilon", 1e-6)
-        tied = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
-        defaults, start_ids, stop_ids = read_ends(folder, config)
+    """T5, v1.1, flan -> (Pieces, T5). Raises ValueError."""
+    n_head, n_layer = read_count(config, "num_heads"), read_count(config, "num_layers")
+    n_layer = n_layer, read_count(config, "num_decoder_layers", n_layer)
+    n_buckets = read_count(config, "relative_attention_num_buckets", 32)
+    max_distance = read_count(config, "relative_attention_max_distance", 128)
+    if n_buckets % 4 or max_distance <= n_buckets // 2:
+        raise ValueError(f"{n_buckets} buckets do not reach a distance of {max_distance}")
+    form, _, name = str(config.get("feed_forward_proj", "relu")).rpartition("-")
     gated = form == "gated"
+    name = "gelu_new" if gated and name == "gelu" else name  # as v1.1 was trained
+    if form not in ("", "gated") or name not in ACTIVATIONS:
+        raise ValueError(f"feed_forward_proj = {config['feed_forward_proj']!r}")
+    sizes = [read_count(config, key) for key in ("vocab_size", "d_model", "d_kv", "d_ff")]
+    n_ctx = read_count(config, "n_positions", 512)  # T5 itself knows no bound
+    eps = read_eps(config, "layer_norm_epsilon", 1e-6)
+    tied = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
+    defaults, ends = read_ends(folder, config)
 
-    def shapes(untied):
-        return t5_shapes(*sizes, n_head, n_layer, n_buckets, gated, untied)
-
-    params = read_encoder_decoder(folder, shapes, lambda name: t5_name(name, gated))
-    encoder = read_pieces(folder, "spiece.model", t5_pieces, sizes[0])
-    ends = {"start_ids": start_ids, "stop_ids": stop_ids, "wrapping": ((), stop_ids[:1])}
+    tensors = read_encoder_decoder(folder)
+    shapes = t5_shapes(*sizes, n_head, n_layer, n_buckets, gated, "lm_head.weight" in tensors)
+    params = fill_from(tensors, shapes, lambda name: t5_name(name, gated))
+    encoder = t5_pieces(folder / "spiece.model", sizes[0])
     activation = ACTIVATIONS[name]
     model = T5(params, n_head, n_ctx, activation, tied is not False, max_distance, eps, **ends)
     model.defaults = defaults
@@ -180,79 +146,58 @@ def load_t5(folder, config):
 
 
 def load_bart(folder, config):
-    """BART -> (Encoder, Bart); mBART -> (Pieces, Bart). Raises UserError."""
+    """BART -> (Encoder, Bart); mBART -> (Pieces, Bart). Raises ValueError."""
     is_mbart, sides = config["model_type"] == "mbart", ("encoder", "decoder")
-    with explained(f"{folder / 'config.json'} cannot be used", "fetch the folder anew"):
-        n_head = [read_count(config, f"{side}_attention_heads") for side in sides]
-        n_layer = [read_count(config, f"{side}_layers") for side in sides]
-        d_ff = [read_count(config, f"{side}_ffn_dim") for side in sides]
-        n_vocab, d_model = read_count(config, "vocab_size"), read_count(config, "d_model")
-        n_ctx = read_count(config, "max_position_embeddings")
-        if any(d_model % n for n in n_head):
-            raise ValueError(f"d_model = {d_model} is no multiple of the heads {n_head}")
-        activation = read_activation({"activation_function": "gelu"} | config)
-        defaults, start_ids, stop_ids = read_ends(folder, config)
-
-    def shapes(untied):
-        return bart_shapes(n_vocab, n_ctx, d_model, d_ff, n_layer, is_mbart, untied)
-
-    params = read_encoder_decoder(folder, shapes, bart_name)
-    begin = () if is_mbart else (defaults.get("bos_token_id", 0),)
+    n_head = [read_count(config, f"{side}_attention_heads") for side in sides]
+    n_layer = [read_count(config, f"{side}_layers") for side in sides]
+    d_ff = [read_count(config, f"{side}_ffn_dim") for side in sides]
+    n_vocab, d_model = read_count(config, "vocab_size"), read_count(config, "d_model")
+    n_ctx = read_count(config, "max_position_embeddings")
+    if any(d_model % n for n in n_head):
+        raise ValueError(f"d_model = {d_model} is no multiple of the heads {n_head}")
+    activation = read_activation({"activation_function": "gelu"} | config)
     scale_embedding = config.get("scale_embedding", False) is True
-    ends = {"start_ids": start_ids, "stop_ids": stop_ids, "wrapping": (begin, stop_ids[:1])}
+    defaults, ends = read_ends(folder, config)
+
+    tensors = read_encoder_decoder(folder)
+    tensors.setdefault("final_logits_bias", np.zeros((1, n_vocab), np.float32))
+    untied = "lm_head.weight" in tensors
+    shapes = bart_shapes(n_vocab, n_ctx, d_model, d_ff, n_layer, is_mbart, untied)
+    params = fill_from(tensors, shapes, bart_name)
     model = Bart(params, n_head, n_ctx, activation, is_mbart, scale_embedding, **ends)
     model.defaults = defaults
     if not is_mbart:
-        return read_encoder(folder, n_vocab), model
-    encoder = read_pieces(folder, "sentencepiece.bpe.model", mbart_pieces, n_vocab)
+        return Encoder.from_folder(folder), model
+    encoder = mbart_pieces(folder / "sentencepiece.bpe.model", n_vocab)
     if "en_XX" in encoder.languages:
         model = model.between(encoder.languages["en_XX"])
     return encoder, model
 
 
-def read_encoder_decoder(folder, shapes, rename):
-    """model.safetensors -> params, all of it mapped. shapes(untied) is the tree; rename(name) is
-    how the checkpoint calls a name of ours. Raises UserError."""
-    with explained(f"the model in {folder} cannot be used", "fetch the folder anew"):
-        tensors = {
-            name.removeprefix("model."): array
-            for name, array in read_checkpoint(folder).items()
-            if not name.endswith("EncDecAttention.relative_attention_bias.weight")  # not used
-        }
-        for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
-            if copy in tensors:  # one matrix, under some of its names
-                tensors.setdefault("shared.weight", tensors.pop(copy))
-        tree = shapes("lm_head.weight" in tensors)
-        if "logits_bias" in tree and "final_logits_bias" not in tensors:
-            tensors["final_logits_bias"] = np.zeros(tree["logits_bias"], np.float32)
-        check_names(map(rename, flat(tree)), tensors)
-
-        def tensor(name, shape):
-            return widen(check_shape(rename(name), tensors[rename(name)], shape))
-
-        return fill(tree, tensor)
-
-
-def read_pieces(folder, file, read, n_vocab):
-    """The folder's SentencePiece tokenizer. Raises UserError."""
-    with explained(f"the tokenizer in {folder} cannot be used", "fetch its file anew"):
-        pieces = read(folder / file, n_vocab)
-        if pieces.n_vocab > n_vocab:
-            raise ValueError(f"it has {pieces.n_vocab} tokens, the model {n_vocab}")
-        return pieces
+def read_encoder_decoder(folder):
+    """model.safetensors -> {name: array}, one name for each array. Raises ValueError."""
+    tensors = {
+        name.removeprefix("model."): array
+        for name, array in read_checkpoint(folder).items()
+        if not name.endswith("EncDecAttention.relative_attention_bias.weight")  # not used
+    }
+    for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
+        if copy in tensors:
+            tensors.setdefault("shared.weight", tensors.pop(copy))
+    return tensors
 
 
 def read_ends(folder, config):
-    """What generation begins and ends with -> defaults, start_ids, stop_ids. Raises ValueError."""
-    path = folder / "generation_config.json"
-    found = read_json(path) if path.is_file() else config
+    """What texts begin and end with -> the defaults of generation, and {start_ids, stop_ids,
+    wrapping} as seq2seq.py has them. Raises ValueError."""
+    found = read_defaults(folder) or config
     ends = {f"{name}_token_id" for name in ("decoder_start", "bos", "eos", "pad")}
     defaults = {"do_sample": False} | {key: config[key] for key in ends & set(config)} | found
     for theirs, ours in {"max_length": "max_new_tokens", "min_length": "min_new_tokens"}.items():
         if type(defaults.get(theirs)) is int and defaults[theirs] > 1:
             defaults.setdefault(ours, defaults[theirs] - 1)  # theirs counts the start token
 
-    def ids(key):
+    def ids(key):  # an id, a list of ids, or none -> list of ids
         value = defaults.get(key)
         some = value if isinstance(value, list) else [value] * (value is not None)
         if not all(type(id) is int and 0 <= id < config["vocab_size"] for id in some):
@@ -261,11 +206,14 @@ def read_ends(folder, config):
 
     for key in ("forced_bos_token_id", "forced_eos_token_id"):
         defaults[key] = next(iter(ids(key)), None)
+    family, stop_ids = config["model_type"], ids("eos_token_id")
     first = {"t5": "pad_token_id", "bart": "eos_token_id", "mbart": "bos_token_id"}
-    start = ids("decoder_start_token_id") or ids(first[config["model_type"]])
+    start = ids("decoder_start_token_id") or ids(first[family])
     if not start:
         raise ValueError("no decoder_start_token_id")
-    return defaults, start[:1], tuple(ids("eos_token_id"))
+    begin = (ids("bos_token_id") or [0])[:1] if family == "bart" else []
+    wrapping = tuple(begin), tuple(stop_ids[:1])
+    return defaults, {"start_ids": start[:1], "stop_ids": stop_ids, "wrapping": wrapping}
 
 
 T5_PARTS = {

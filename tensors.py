@@ -6,7 +6,6 @@ when they are first used. Nothing is unpickled, and whatever a header promises i
 Format: https://huggingface.co/docs/safetensors
 """
 
-import contextlib
 import json
 import math
 import mmap
@@ -15,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from download import UserError
+from download import explained
 
-DTYPES = {  # by the format's names; bfloat16, which NumPy does not know, as its bits: see widen
+DTYPES = {  # by the format's names; bfloat16, which NumPy does not know, as its bits: see float32
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2",
     "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
 FLOATS = [np.dtype(DTYPES[name]) for name in ("F64", "F32", "F16", "BF16")]
-MAX_HEADER = 100_000_000  # bytes; the format's own limit
+MAX_HEADER = 10_000_000  # bytes, ten times what large models have; as Python objects it takes more
 
 
 def read_safetensors(path):
@@ -30,8 +29,10 @@ def read_safetensors(path):
 
     Raises ValueError for a file that is cut, altered, or something else.
     """
+    n_bytes = path.stat().st_size
+    if n_bytes < 8:  # so has a pipe, and opening that would wait for ever
+        raise ValueError(f"{path.name} is cut off")
     with open(path, "rb") as file:
-        n_bytes = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if length > min(n_bytes - 8, MAX_HEADER):
             raise ValueError(f"{path.name} is cut off, or is no safetensors file")
@@ -41,17 +42,14 @@ def read_safetensors(path):
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict):
         raise ValueError(f"{path.name}: the metadata are no JSON object")
-    tensors, spans = {}, []
-    for name, entry in header.items():
-        begin, end, dtype, shape = check_entry(name, entry, len(data))
-        spans.append((begin, end))
-        array = data[begin:end].view(dtype).reshape(shape)
-        tensors[name] = np.require(array, requirements="A")  # a copy only where it is not aligned
-    position = 0
-    for begin, end in sorted(spans):
+    places = [(*check_entry(name, header[name], len(data)), name) for name in header]
+    tensors, position = {}, 0
+    for begin, end, dtype, shape, name in sorted(places, key=lambda place: place[:2]):
         if begin != position:
             raise ValueError(f"{path.name}: its arrays overlap or leave gaps")
         position = end
+        array = data[begin:end].view(dtype).reshape(shape)
+        tensors[name] = np.require(array, requirements="A")  # a copy only where it is not aligned
     if position != len(data):
         raise ValueError(f"{path.name} has {len(data)} bytes of data where {position} are right")
     return tensors, metadata
@@ -102,8 +100,8 @@ def read_places(index):
     if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
         raise ValueError(f"{index.name} has no weight_map of names and files")
     for shard in set(places.values()):
-        path = (index.parent / shard).resolve()  # where ".." and links lead
-        if path.parent != index.parent.resolve() or path.name != shard:
+        is_name = shard not in ("", "..") and Path(shard).name == shard
+        if not is_name or (index.parent / shard).is_symlink():
             raise ValueError(f"{index.name}: {shard!r} is not a file of this folder")
     return places
 
@@ -132,21 +130,17 @@ def write_safetensors(path, shapes, tensor, metadata):
         temporary.unlink(missing_ok=True)
 
 
-def widen(array):
-    """Any of FLOATS -> float32, which is every one's home here; float32 itself is not copied."""
-    if array.dtype == np.uint16:  # bfloat16 is the upper half of a float32
-        return (array.astype(np.uint32) << 16).view(np.float32)
-    with np.errstate(over="ignore"):  # a float64 past float32's range becomes inf
-        return array.astype(np.float32, copy=False)
-
-
-def check_shape(name, array, shape):
-    """The array itself. Raises ValueError when it has another shape, or holds no floats."""
+def float32(name, array, shape):
+    """A stored array as float32, which itself is not copied. Raises ValueError when it has another
+    shape, or holds no floats."""
     if array.shape != tuple(shape):
         raise ValueError(f"{name} has the shape {list(array.shape)}, expected {list(shape)}")
     if array.dtype not in FLOATS:
         raise ValueError(f"{name} holds {array.dtype}, no floating-point numbers")
-    return array
+    if array.dtype == np.uint16:  # bfloat16 is the upper half of a float32
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    with np.errstate(over="ignore"):  # a float64 past float32's range becomes inf
+        return array.astype(np.float32, copy=False)
 
 
 def check_names(wanted, found):
@@ -185,15 +179,6 @@ def read_json(path):
         return parse_object(path.read_bytes())
 
 
-@contextlib.contextmanager
-def explained(what, remedy):
-    """Turn a ValueError or OSError about a file into a UserError that also says what to do."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        raise UserError(f"{what}: {error}; {remedy}") from None
-
-
 def read_count(config, key, default=None):
     """A positive int, and no absurd one: layers are made by it before their weights are seen."""
     value = config.get(key)
@@ -212,7 +197,8 @@ def read_eps(config, key, default):
 
 
 def fill(shapes, tensor, name=""):
-    """The same tree with tensor(name, shape) for every shape; a name is like blocks.0.ln_1.g"""
+    """A tree of shapes -> the same tree with tensor(name, shape) in the place of each shape; a name
+    is like blocks.0.ln_1.g"""
     if isinstance(shapes, tuple):
         return tensor(name, shapes)
     if isinstance(shapes, list):
@@ -225,3 +211,18 @@ def flat(shapes):
     names = {}
     fill(shapes, names.setdefault)
     return names
+
+
+def fill_from(tensors, shapes, their_name=str, transposed=False):
+    """Stored arrays -> the tree of parameters, float32. Raises ValueError where they are not just
+    those of the tree. their_name(name): how the file calls a name of ours; transposed: the file
+    holds matrices as [n_in, n_out]."""
+    check_names(map(their_name, flat(shapes)), tensors)
+
+    def parameter(name, shape):  # our name, our shape -> float32 of this shape
+        theirs = their_name(name)
+        if transposed and name.endswith(".w"):
+            return np.ascontiguousarray(float32(theirs, tensors[theirs], shape[::-1]).T)
+        return float32(theirs, tensors[theirs], shape)
+
+    return fill(shapes, parameter)

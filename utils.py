@@ -14,20 +14,19 @@ import re
 import sys
 from pathlib import Path
 
-from download import NotFound, UserError, clear_errors, download, locked
+from download import NotFound, UserError, clear_errors, download, explained, locked
+from encoder import Encoder
 from gpt2 import GPT2
-from layouts import ARCHITECTURES, TOKENIZERS, gpt2_shapes, read_encoder, read_sizes
+from layouts import ARCHITECTURES, TOKENIZERS, gpt2_shapes, read_sizes, read_stop_ids
 from tensors import (
     check_names,
-    check_shape,
-    explained,
-    fill,
+    fill_from,
     flat,
+    float32,
     parse_object,
     read_json,
     read_places,
     read_safetensors,
-    widen,
     write_safetensors,
 )
 
@@ -62,12 +61,17 @@ def load(name_or_folder, models_dir=None):
 
 def load_folder(folder):
     """A folder's files tell what it is -> (encoder, model). Raises UserError."""
-    if (folder / "hparams.json").is_file():
-        return load_openai(folder)
-    if not (folder / "config.json").is_file():
-        raise UserError(f"{folder} holds no model: neither config.json nor hparams.json")
-    config = read_json(folder / "config.json")
-    return ARCHITECTURES[check_architecture(folder, config)](folder, config)
+    with explained(f"the model or tokenizer in {folder} cannot be used", "fetch it anew"):
+        if (folder / "hparams.json").is_file():
+            encoder, model = load_openai(folder)
+        elif (folder / "config.json").is_file():
+            config = read_json(folder / "config.json")
+            encoder, model = ARCHITECTURES[check_architecture(folder, config)](folder, config)
+        else:
+            raise UserError(f"{folder} holds no model: neither config.json nor hparams.json")
+        if encoder.n_vocab > model.n_vocab:
+            raise ValueError(f"there are {encoder.n_vocab} tokens, the model has {model.n_vocab}")
+        return encoder, model
 
 
 def check_architecture(place, config):
@@ -75,7 +79,7 @@ def check_architecture(place, config):
     architecture = str(config.get("model_type"))
     if architecture not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
-        raise UserError(f"{place}: model_type is {architecture}, only {known} can be loaded")
+        raise UserError(f"{place}: model_type is {architecture[:50]}, only {known} can be loaded")
     return architecture
 
 
@@ -111,14 +115,16 @@ def fetch_hub(name, folder):
     with locked(folder):
         if (folder / "config.json").is_file():  # made by another process while we waited
             return folder
-        download(f"{base}/config.json", config)
-        architecture = check_architecture(name, read_json(config))
-        for file in TOKENIZERS[architecture]:
-            download(f"{base}/{file}", folder / file)
-        with contextlib.suppress(NotFound):
-            download(f"{base}/generation_config.json", folder / "generation_config.json")
-        fetch_weights(name, base, folder)
-        config.rename(folder / "config.json")
+        try:
+            download(f"{base}/config.json", config)
+            for file in TOKENIZERS[check_architecture(name, read_json(config))]:
+                download(f"{base}/{file}", folder / file)
+            with contextlib.suppress(NotFound):
+                download(f"{base}/generation_config.json", folder / "generation_config.json")
+            fetch_weights(name, base, folder)
+            config.replace(folder / "config.json")
+        finally:
+            config.unlink(missing_ok=True)  # it may be at fault: the next start asks for it anew
     return folder
 
 
@@ -174,9 +180,12 @@ def load_openai(folder):
             if not path.is_file():  # while we waited, another process may have made it
                 convert(folder, shapes)
     with explained(f"{path} is damaged", "delete it, and it is made anew from the checkpoint"):
-        params = read_converted(path, shapes)
-    encoder = read_encoder(folder, sizes["n_vocab"])
-    return encoder, GPT2(params, n_head, stop_ids=(encoder.end_of_text,))
+        tensors, metadata = read_safetensors(path)
+        if not MARK.items() <= metadata.items():
+            raise ValueError(f"its header does not say {MARK}")
+        params = fill_from(tensors, shapes)
+    encoder = Encoder.from_folder(folder)
+    return encoder, GPT2(params, n_head, read_stop_ids({}, {}, encoder, sizes["n_vocab"]))
 
 
 def need_tensorflow():
@@ -200,11 +209,11 @@ def convert(folder, shapes):
         name: "model/" + name.replace("blocks.", "h").replace(".", "/") for name in shapes
     }
 
-    def tensor(name):
+    def tensor(name):  # our name -> float32 of our shape
         array, shape = reader.get_tensor(theirs[name]), shapes[name]
         if name.endswith(".w"):  # [1, n_in, n_out]
-            return check_shape(theirs[name], array, (1, *shape[::-1]))[0].T
-        return check_shape(theirs[name], array, shape)
+            return float32(theirs[name], array, (1, *shape[::-1]))[0].T
+        return float32(theirs[name], array, shape)
 
     remedy = f"delete {CHECKPOINT[1]} and {CHECKPOINT[2]} and fetch them anew"
     with explained(f"the checkpoint in {folder} is damaged", remedy):
@@ -217,12 +226,3 @@ def convert(folder, shapes):
             raise
         except Exception as error:  # what TensorFlow raises is of many kinds
             raise ValueError(" ".join(str(error).split())) from None
-
-
-def read_converted(path, shapes):
-    """CONVERTED -> params: views of the mapped file, nothing is copied. Raises ValueError."""
-    tensors, metadata = read_safetensors(path)
-    if not MARK.items() <= metadata.items():
-        raise ValueError(f"its header does not say {MARK}")
-    check_names(flat(shapes), tensors)
-    return fill(shapes, lambda name, shape: widen(check_shape(name, tensors[name], shape)))

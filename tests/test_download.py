@@ -4,6 +4,7 @@ import builtins
 import errno
 import hashlib
 import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_403_is_final(server, tmp_path, waits):
 
 def test_wrong_bytes_are_thrown_away(server, tmp_path, waits):
     server.faults["/file"] = [garbage]
-    with pytest.raises(UserError, match="damaged.*MD5"):
+    with pytest.raises(UserError, match="damaged.*md5"):
         download(f"{server.url}/file", tmp_path / "file", wait=waits)
     assert os.listdir(tmp_path) == []
     download(f"{server.url}/file", tmp_path / "file", wait=waits)
@@ -129,7 +130,7 @@ def test_a_bad_beginning_is_fetched_anew(server, tmp_path, waits):
 def test_the_sha256_that_the_caller_knows_counts(tmp_path, waits):
     with Server({"/file": BODY}, checksum=False) as server:
         server.faults["/file"] = [garbage]
-        with pytest.raises(UserError, match="SHA-256"):
+        with pytest.raises(UserError, match="sha256"):
             download(f"{server.url}/file", tmp_path / "file", None, "0" * 64, wait=waits)
         right = hashlib.sha256(BODY).hexdigest()
         download(f"{server.url}/file", tmp_path / "file", None, right, wait=waits)
@@ -139,7 +140,7 @@ def test_the_sha256_that_the_caller_knows_counts(tmp_path, waits):
 def test_the_sha256_that_a_hub_tells_counts(tmp_path, waits):
     with Server({"/file": BODY}, checksum=False, etag=False) as server:
         server.head_faults["/file"] = [headers(X_Linked_ETag=f'"{"0" * 64}"')]
-        with pytest.raises(UserError, match="SHA-256"):
+        with pytest.raises(UserError, match="sha256"):
             download(f"{server.url}/file", tmp_path / "file", wait=waits)
         right = hashlib.sha256(BODY).hexdigest()
         server.head_faults["/file"] = [headers(X_Linked_ETag=f'"{right}"')]
@@ -162,7 +163,7 @@ def test_another_size_than_the_known_one_is_refused_before_it_is_fetched(server,
 
 def test_a_length_that_is_too_great_is_no_whole_file(server, tmp_path, waits):
     server.head_faults["/file"] = [claim(2_000_000)] * 9
-    with pytest.raises(UserError, match="416|broken off after 1024000 of 2000000"):
+    with pytest.raises(UserError, match="416|broken off at 1024000 of 2000000"):
         download(f"{server.url}/file", tmp_path / "file", wait=waits)
     assert not (tmp_path / "file").exists()
     server.head_faults.clear()  # the server tells the truth again
@@ -172,9 +173,12 @@ def test_a_length_that_is_too_great_is_no_whole_file(server, tmp_path, waits):
 
 def test_a_length_that_is_too_small_is_no_whole_file(server, tmp_path, waits):
     server.head_faults["/file"] = [claim(500_000)] * 9
-    with pytest.raises(UserError, match="more than the 500000 bytes"):
+    with pytest.raises(UserError, match="broken off at .* of 500000 bytes"):
         download(f"{server.url}/file", tmp_path / "file", wait=waits)
-    assert os.listdir(tmp_path) == []
+    assert not (tmp_path / "file").exists()
+    server.head_faults.clear()
+    download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    check_whole(tmp_path / "file")
 
 
 def test_an_endless_reply_does_not_fill_the_disk(server, tmp_path, waits):
@@ -253,7 +257,7 @@ def test_an_empty_file_is_a_file(tmp_path, waits):
 def test_no_network_is_said_plainly(tmp_path, waits):
     with Server({}) as server:
         gone = server.url
-    with pytest.raises(UserError, match="no connection; check the network"):
+    with pytest.raises(UserError, match="no connection.*; check the network"):
         download(f"{gone}/file", tmp_path / "file", wait=waits)
     assert waits == list(DELAYS)
 
@@ -307,14 +311,15 @@ def test_a_full_disk_is_said_plainly_and_resumed(server, tmp_path, waits, monkey
 
 
 def test_no_permission_is_said_plainly(server, tmp_path, waits, monkeypatch):
-    def refuse(path, mode="r", *args, **kwargs):
+    def refuse(path, *args, **kwargs):
         if str(path).startswith(str(tmp_path)):
             raise PermissionError(errno.EACCES, "Permission denied")
-        return builtins.open(path, mode, *args, **kwargs)
+        return builtins.open(path, *args, **kwargs)
 
     monkeypatch.setattr("download.open", refuse, raising=False)
     with pytest.raises(UserError, match="Permission denied.*--models-dir"):
         download(f"{server.url}/file", tmp_path / "file", wait=waits)
+    monkeypatch.setattr("os.open", refuse)
     with pytest.raises(UserError, match="Permission denied.*--models-dir"), locked(tmp_path):
         pass
 
@@ -328,6 +333,44 @@ def test_a_folder_that_cannot_be_made_is_said_plainly(tmp_path):
 def test_an_error_inside_the_lock_is_left_alone(tmp_path):
     with pytest.raises(FileNotFoundError), locked(tmp_path):
         raise FileNotFoundError("of another kind")
+
+
+def test_folders_of_which_nothing_came_go_away_again(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RuntimeError), locked(tmp_path / "empty" / "owner" / "name"):
+        assert (tmp_path / "empty" / "owner" / "name").is_dir()
+        raise RuntimeError
+    assert os.listdir(tmp_path / "empty") == []  # which had been there before, and stays
+    with locked(tmp_path / "owner" / "name"):
+        (tmp_path / "owner" / "name" / "file").touch()
+    assert (tmp_path / "owner" / "name" / "file").is_file()
+
+
+HOLD = """
+import os, sys
+from pathlib import Path
+from download import locked
+with locked(Path(sys.argv[1])):
+    print("in", flush=True)
+    sys.stdin.read(1)
+    print("out", flush=True)
+"""
+
+
+def test_the_lock_holds_though_the_folder_goes_away_and_comes_back(tmp_path):
+    """The first leaves nothing and takes the folder away, for which the second waits."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "folder")]
+    first, second = (subprocess.Popen(command, cwd=ROOT, text=True, **pipes) for _ in range(2))
+    if select.select([first.stdout, second.stdout], [], [])[0] == [second.stdout]:
+        first, second = second, first
+    assert "waiting for it" in second.stderr.readline()
+    assert first.communicate("x") == ("in\nout\n", "")
+    assert second.stdout.readline() == "in\n"
+    third = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+    assert select.select([third.stdout, third.stderr], [], [])[0] == [third.stderr]  # it waits too
+    assert second.communicate("x")[0] == "out\n" and third.communicate("x")[0] == "in\nout\n"
+    assert os.listdir(tmp_path) == []
 
 
 START = """
@@ -365,7 +408,7 @@ def test_two_processes_at_once_make_one_good_file(server, tmp_path):
     assert [process.wait(60) for process in processes] == [0, 0, 0]
     assert path.read_bytes() == BODY
     assert server.ranges_asked("/file") == [None]
-    assert sorted(os.listdir(path.parent)) == [".lock", "file"]
+    assert os.listdir(path.parent) == ["file"]
 
 
 def test_importing_it_imports_no_network_library():
