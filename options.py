@@ -125,6 +125,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser():
+    """The argparse parser of FLAGS: an option not given is None, but --stop an empty list."""
     p = Parser("generate.py", description="Generate text with GPT-2, one token at a time.")
     p.add_argument("prompts", nargs="*", metavar="PROMPT",
                    help="'-' reads standard input, less one newline at its end")  # fmt: skip

@@ -56,6 +56,7 @@ def finish(session, row):
 
 
 def statistics_line(row):
+    """What is told of a row on stderr: tokens, seconds, why it ended."""
     ends = {
         "eos": "end of text", "stop": "a stop text", "length": "the length asked for",
         "context": f"the end of the context, {row.room + len(row.start)} tokens",
@@ -298,6 +299,7 @@ def timed(tokens):
 
 
 def random_model(shape, n_head):
+    """A GPT-2 with random weights; shape: n_vocab, n_ctx, n_embd, n_layer."""
     rng, shapes = np.random.default_rng(0), gpt2_shapes(*shape, n_inner=4 * shape[2])
 
     def tensor(name, shape):
