@@ -1,0 +1,351 @@
+"""Whatever the text, the ids, the logits, the words of a command, and whatever stands in a folder:
+it works, or there is one clear line that says why not. The examples are the same in every run."""
+
+import contextlib
+import io
+import json
+import math
+import os
+import shutil
+import struct
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import cli
+import tensors
+import utils
+from encoder import Encoder
+from generate import generate
+from options import suggestions
+from pieces import mbart_pieces, t5_pieces
+from samplers import Sampler, draw, one_hot, usual
+from tests.commands import write_letters
+from tests.test_utils import write_converted
+
+FIXTURES = Path(__file__).parent / "fixtures"
+SEQ2SEQ = FIXTURES / "seq2seq"
+
+# ----------------------------------------------------------------------------------------- the text
+
+TOKENIZERS = {
+    "gpt2": Encoder.from_folder(FIXTURES.parent.parent / "models" / "stories"),
+    "bart": Encoder.from_folder(SEQ2SEQ / "bart"),
+    "t5": t5_pieces(SEQ2SEQ / "t5" / "spiece.model", 144),
+    "mbart": mbart_pieces(SEQ2SEQ / "mbart" / "sentencepiece.bpe.model", 67),
+}
+each_tokenizer = pytest.mark.parametrize("name", TOKENIZERS)
+SPECIAL = sorted({text for tokenizer in TOKENIZERS.values() for text in tokenizer.special})
+any_character = st.characters(codec=None, exclude_categories=())  # lone surrogates too
+any_text = st.lists(st.text(any_character) | st.sampled_from(SPECIAL)).map("".join)
+
+
+def streamed(tokenizer, ids):
+    stream = tokenizer.stream()
+    return "".join([*map(stream.feed, ids), stream.finish()])
+
+
+@each_tokenizer
+@given(text=any_text, special=st.booleans())
+def test_any_text(name, text, special):
+    tokenizer = TOKENIZERS[name]
+    ids = tokenizer.encode(text, special)
+    assert all(type(id) is int and 0 <= id < tokenizer.n_vocab for id in ids)
+    assert special or not {*tokenizer.special.values()} & {*ids}
+    decoded = tokenizer.decode(ids)
+    decoded.encode("utf-8")  # no surrogate is left
+    assert streamed(tokenizer, ids) == decoded
+    if isinstance(tokenizer, Encoder):
+        assert decoded == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+@each_tokenizer
+@given(ids=st.lists(st.integers(0, 10_000) | st.integers(), max_size=20))
+def test_any_ids(name, ids):
+    tokenizer = TOKENIZERS[name]
+    if all(0 <= id < tokenizer.n_vocab for id in ids):
+        assert tokenizer.decode(ids) == streamed(tokenizer, ids)
+    else:
+        for decode in (tokenizer.decode, lambda ids: streamed(tokenizer, ids)):
+            with pytest.raises(ValueError, match="no token .* in a vocabulary of"):
+                decode(ids)
+
+
+# ------------------------------------------------------------------------------------- the samplers
+
+floats = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-45, 3e38, -3e38, 1.0, 1.0])
+any_logits = st.lists(floats | st.floats(width=32), min_size=1, max_size=9).map(
+    lambda values: np.array(values, np.float32)
+)
+past_their_ends = st.fixed_dictionaries({}, optional={
+    "temperature": st.sampled_from([0, 1e-300, 1e-45, 1e-6, 1.0, 1e6, 1e38, 1e300]),
+    "top_k": st.integers(0, 11) | st.just(2**63),
+    "top_p": st.sampled_from([0, 1e-300, 1e-9, 0.5, 1 - 1e-9, 1, 1.5]),
+    "min_p": st.sampled_from([0, 1e-300, 1e-9, 0.5, 1]),
+    "repetition_penalty": st.sampled_from([1e-300, 1e-9, 1, 1.2, 1e9, 1e300]),
+    "no_repeat_ngram": st.sampled_from([0, 1, 2, 3, 10, 2**63]),
+})  # fmt: skip
+
+
+@given(any_logits, past_their_ends, st.data())
+def test_any_logits_and_any_settings(logits, options, data):
+    ids = data.draw(st.lists(st.integers(0, len(logits) - 1), max_size=6))
+    before = logits.copy()
+    sampler = usual(**options)
+    with np.errstate(all="ignore"):
+        try:
+            probs = sampler(logits, ids)
+        except ValueError as error:
+            assert "no token can be drawn" in str(error)
+            return
+    np.testing.assert_array_equal(logits, before)
+    assert probs.dtype == np.float32 and probs.shape == logits.shape and (probs >= 0).all()
+    assert abs(probs.sum() - 1) < 1e-5
+    assert probs[draw(probs, np.random.default_rng(0))] > 0
+
+
+@given(st.lists(st.floats(-(2.0**20), 2.0**20, width=32), min_size=1, max_size=9), past_their_ends)
+def test_numbers_always_allow_a_draw(values, options):
+    """Filters that look at the logits alone leave a token."""
+    logits = np.array(values, np.float32)
+    options = options | {"repetition_penalty": 0, "no_repeat_ngram": 0}
+    with np.errstate(all="ignore"):
+        probs = usual(**options)(logits, [])
+    assert abs(probs.sum() - 1) < 1e-5
+
+
+# -------------------------------------------------------------------------------------- the folders
+
+NAMES = ["gpt2", "shards", "converted", "t5", "bart", "mbart"]
+each_folder = pytest.mark.parametrize("name", NAMES)
+a_few = settings(max_examples=30)  # for each folder
+WEIRD = [
+    None, True, False, 0, 1, -1, 2, 3, 2**31, 10**6, 10**9, 2**64, 10**30, 0.0, -0.5, 1e-5, 1e308,
+    math.nan, math.inf, "", "x", "1", "gpt2", "relu", "gated-gelu", [], [0], [1, 2], [None], ["x"],
+    [[[]]], {}, {"a": 1}, "two\nlines", "\x1b[2J", "\ud800", "long " * 10_000, [10**9] * 1000,
+]  # fmt: skip
+weird = st.sampled_from(WEIRD)
+FILES = ["..", ".", "", "/etc/passwd", "../x", "a/b", "nul\0", "*", "**", "[", "loop", "x" * 300,
+         "config.json", "two\nlines", "\ud800", "outside"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """{name: a good folder}"""
+    folder = tmp_path_factory.mktemp("good")
+    good = {name: SEQ2SEQ / name for name in ("t5", "bart", "mbart")}
+    good |= {"gpt2": FIXTURES / "gpt2" / "by_layer", "shards": FIXTURES / "gpt2" / "plain"}
+    return good | {"converted": write_converted(folder / "converted")}
+
+
+@contextlib.contextmanager
+def copy(folder):
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(shutil.copytree(folder, Path(temporary, "models", "copy")))
+        (path / "loop").symlink_to("loop")
+        (Path(temporary) / "x").write_bytes(b"outside")
+        (path / "outside").symlink_to(Path(temporary) / "x")
+        yield path
+
+
+def check_loads_or_says_why(folder):
+    """The whole way: load, encode, two tokens, decode. -> whether it worked"""
+    before = set(os.listdir(folder.parent.parent)), set(os.listdir(folder.parent))
+    try:
+        encoder, model = utils.load(folder)
+    except utils.UserError as error:
+        assert str(error).isprintable() and len(str(error)) < 2000
+        return False
+    finally:
+        assert (set(os.listdir(folder.parent.parent)), set(os.listdir(folder.parent))) == before
+    with contextlib.suppress(utils.UserError):
+        suggestions(model.defaults)
+    try:
+        ids = encoder.encode("the cat")[:3] or [0]
+        if hasattr(model, "condition"):
+            model = model.condition([model.wrap(ids, truncate=True)])
+        start = getattr(model, "start_ids", ids)
+        with np.errstate(all="ignore"):
+            sampler = Sampler(*getattr(model, "filters", lambda n: ())(2), pick=one_hot)
+            new = list(generate(model, start, 2, sampler))
+        assert isinstance(encoder.decode([id for id in new if id < encoder.n_vocab]), str)
+    except (ValueError, MemoryError) as error:
+        known = "no token can be drawn|do not fit the context|a source|Unable to allocate"
+        assert any(words in str(error) for words in known.split("|")), error
+        return False
+    return True
+
+
+@each_folder
+def test_the_good_folders_are_good(folders, name):
+    with copy(folders[name]) as folder:
+        assert check_loads_or_says_why(folder)
+
+
+@st.composite
+def damaged(draw, data):
+    """These bytes cut, altered in a few places, with others among them, or others."""
+    place, some = st.integers(0, len(data)), st.binary(max_size=12)
+    kind = draw(st.sampled_from(["cut", "alter", "insert", "replace"]))
+    at = draw(st.integers(0, min(64, len(data))) | place)
+    if kind == "cut":
+        return data[:at]
+    if kind == "replace":
+        return draw(some)
+    if kind == "insert":
+        return data[:at] + draw(some) + data[at:]
+    altered = bytearray(data)
+    for _ in range(draw(st.integers(1, 4))):
+        altered[at % len(data)] ^= draw(st.integers(1, 255))
+        at = draw(place)
+    return bytes(altered)
+
+
+@each_folder
+@a_few
+@given(data=st.data())
+def test_a_damaged_file(folders, name, data):
+    with copy(folders[name]) as folder:
+        path = data.draw(st.sampled_from(sorted(p for p in folder.iterdir() if p.is_file())))
+        kind = data.draw(st.sampled_from(["bytes"] * 7 + ["none", "folder", "loop", "fifo"]))
+        whole = path.read_bytes()
+        path.unlink()
+        if kind == "bytes":
+            path.write_bytes(data.draw(damaged(whole)))
+        elif kind == "folder":
+            path.mkdir()
+        elif kind == "loop":
+            path.symlink_to(path.name)
+        elif kind == "fifo":
+            os.mkfifo(path)
+        check_loads_or_says_why(folder)
+
+
+@each_folder
+@a_few
+@given(data=st.data())
+def test_configurations_of_any_values(folders, name, data):
+    with copy(folders[name]) as folder:
+        path = folder / data.draw(st.sampled_from(["config.json"] * 3 + ["generation_config.json"]))
+        path = folder / "hparams.json" if name == "converted" else path
+        config = json.loads(path.read_text()) if path.is_file() else {}
+        names = [*config, "n_inner", "n_ctx", "eos_token_id", "bos_token_id", "max_length", "top_k",
+                 "forced_bos_token_id", "temperature", "num_beams"]  # fmt: skip
+        for key in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2)):
+            config[key] = data.draw(weird)
+            if data.draw(st.integers(0, 4)) == 0:
+                del config[key]
+        path.write_text(json.dumps(config))
+        check_loads_or_says_why(folder)
+
+
+@each_folder
+@a_few
+@given(data=st.data())
+def test_headers_of_any_values(folders, name, data):
+    with copy(folders[name]) as folder:
+        path = data.draw(st.sampled_from(sorted(folder.glob("*.safetensors"))))
+        whole = path.read_bytes()
+        [length] = struct.unpack("<Q", whole[:8])
+        header = json.loads(whole[8 : 8 + length])
+        key = data.draw(st.sampled_from(sorted(header)))
+        what = data.draw(st.sampled_from(["dtype", "shape", "data_offsets", "name", "all", "gone"]))
+        numbers = st.lists(st.sampled_from([0, 1, 2, 64, 2**20, 2**40, -1, True, 1.0]), max_size=4)
+        if what in header[key]:
+            dtypes = st.sampled_from([*tensors.DTYPES, "F33"])
+            header[key][what] = data.draw(weird | numbers | dtypes)
+        else:
+            entry = header.pop(key)
+            if what == "name":
+                header[data.draw(st.sampled_from([name for name in FILES if name]))] = entry
+            elif what == "all":
+                header[key] = data.draw(weird)
+        text = json.dumps(header).encode()
+        length = data.draw(st.sampled_from([len(text)] * 8 + [0, 8, 10**8, 2**40, 2**64 - 1]))
+        path.write_bytes(
+            struct.pack("<Q", length) + text + whole[8 + struct.unpack("<Q", whole[:8])[0] :]
+        )
+        check_loads_or_says_why(folder)
+
+
+@given(file=st.sampled_from(FILES), data=st.data())
+def test_indices_of_any_names(folders, file, data):
+    with copy(folders["shards"]) as folder:
+        path = folder / "model.safetensors.index.json"
+        places = json.loads(path.read_text())["weight_map"]
+        shard = data.draw(st.sampled_from(sorted(set(places.values()))))
+        places = {name: place.replace(shard, file) for name, place in places.items()}
+        path.write_text(json.dumps({"weight_map": places}))
+        assert not check_loads_or_says_why(folder)
+
+
+symbols = st.sampled_from(["a", "t", "h", "th", "", " ", "Ġ", "é", "字", "\ud800", "<s>", "\x00"])
+
+
+@given(
+    lines=st.lists(st.lists(symbols, max_size=3).map(" ".join), max_size=4),
+    more=st.dictionaries(symbols, st.integers(255, 270) | weird, max_size=4),
+    filled=st.booleans(),
+)
+@example(lines=[" ", "a "], more={"": 259}, filled=True)  # a merge with nothing never ends
+def test_merges_and_vocabularies_of_any_kind(folders, lines, more, filled):
+    with copy(folders["gpt2"]) as folder:
+        path = folder / "vocab.json"
+        vocab = json.loads(path.read_text()) | more
+        if filled:  # each token its own id
+            made = {line.replace(" ", "", 1): 0 for line in lines}
+            vocab = {token: id for id, token in enumerate(vocab | made)}
+        path.write_text(json.dumps(vocab))
+        merges = "\n".join(lines).encode("utf-8", "surrogatepass")
+        (folder / "merges.txt").write_bytes(merges)
+        if check_loads_or_says_why(folder):
+            encoder = Encoder.from_folder(folder)
+            text = "the that aa\x00é 字" + "".join(lines).replace("\ud800", "")
+            for special in (False, True):
+                assert encoder.decode(encoder.encode(text, special)) == text
+            assert streamed(encoder, range(encoder.n_vocab)) == encoder.decode(
+                range(encoder.n_vocab)
+            )
+
+
+# --------------------------------------------------------------------------------- the command line
+
+EDGES = ["-1", "0", "1", "2", "0.0", "1e-300", "-0.0", "0.5", "1.0", "1.5", "1e300", "nan", "inf",
+         "16", "17", "9" * 30, "", " ", "x", "-", "é", "\udcff"]  # fmt: skip
+FLAGS = [
+    "--tokens", "--seed", "--stop", "--min-length", "--temperature", "--top-k", "--top-p",
+    "--min-p", "--repetition-penalty", "--no-repeat-ngram", "--sampler", "--beams",
+    "--length-penalty", "--return", "--draft", "--gamma", "--ngram", "--filler-top-k", "--target",
+    "--source-lang", "--target-lang", "--replay", "--prompts-file",
+]  # fmt: skip
+SWITCHES = ["--early-stopping", "--truncate", "--json", "--score", "--explain", "--compare"]
+
+
+@pytest.fixture(scope="module")
+def letters_model(tmp_path_factory):
+    return write_letters(tmp_path_factory.mktemp("letters"))
+
+
+@given(
+    flags=st.lists(st.tuples(st.sampled_from(FLAGS), st.sampled_from(EDGES)), max_size=3),
+    switches=st.lists(st.sampled_from(SWITCHES), max_size=1),
+    method=st.sampled_from([None, "naive", "cached", "beam", "speculative", "ngram", "lookup"]),
+    prompt=st.sampled_from(["the", "", "é\udcff", "--", "x" * 99]) | st.text(max_size=9),
+)
+def test_any_command(letters_model, flags, switches, method, prompt):
+    words = ["--model", str(letters_model), "--tokens=2", *switches]
+    words += [f"--method={method}"] * (method is not None)
+    words += [f"{flag}={value}" for flag, value in flags] + ["--", prompt]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = cli.main(words)
+        except SystemExit as error:
+            status = error.code
+    assert status in (0, 1, 2)
+    if status:
+        assert err.getvalue().count("\n") == 1 and err.getvalue().startswith("generate.py: ")
