@@ -1,16 +1,15 @@
-"""tokenwise against the machine and against transformers, on the same weights, in one run.
+"""tokenwise against the machine and against others, on the same weights, in one run.
 
     pip install -r benchmarks/requirements.txt     # the others; without them tokenwise runs alone
     python -m benchmarks.benchmark
 
-Makes random checkpoints once (1 GB, in benchmarks/checkpoints), runs each contender in a process of
+Makes random checkpoints once (2.5 GB, in benchmarks/checkpoints), runs each contender in a process of
 its own, in turn, round after round, and prints medians and ratios; results.json and methods.png
 go beside this file. Run it on a quiet machine: beside another busy process, two BLAS threads can be
 ten times slower than one.
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import platform
@@ -49,29 +48,32 @@ def run(module, words, threads):
     return found | json.loads(line)
 
 
-def make_checkpoints(folder, sizes, with_seq2seq):
-    """Those that are not there yet; each gets its name when it is whole."""
-    makers = {"gpt2": lambda path: checkpoints.gpt2(path, sizes)}
-    if with_seq2seq:
-        makers |= {"t5-small": checkpoints.t5_small, "bart-base": checkpoints.bart_base}
-    for name, make in makers.items():
-        if not (folder / name).is_dir():
-            print(f"making {name}", file=sys.stderr)
-            shutil.rmtree(folder / "new", ignore_errors=True)
-            make(folder / "new")
-            (folder / "new").rename(folder / name)
-    return [name for name in makers if name != "gpt2"]
+def once(path, make, *args):
+    """make(path, *args), unless that is there; it gets its name when it is whole."""
+    if not path.is_dir():
+        print(f"making {path.name}", file=sys.stderr)
+        new = path.with_name("new")
+        shutil.rmtree(new, ignore_errors=True)
+        make(new, *args)
+        new.rename(path)
 
 
-def schedule(args, seq2seq):
+def make_gpt2(folder, sizes, names):
+    """One set of weights, in every layout that these contenders read."""
+    once(folder, checkpoints.gpt2, sizes)
+    layouts = {contender.CONTENDERS[name][0].layout for name in names}
+    for layout in layouts - {"tokenwise", "huggingface"}:
+        once(folder / layout, getattr(checkpoints, layout), folder / "huggingface")
+
+
+def schedule(args, names, seq2seq):
     """The processes of one round: (group, name of the contender, module, words, threads)."""
-    others = [name for name in contender.CONTENDERS if name != "tokenwise"] * bool(seq2seq)
-    for name in ["tokenwise", *others]:
-        folder = args.folder / "gpt2" / ("tokenwise" if name == "tokenwise" else "huggingface")
+    for name in names:
+        folder = args.folder / "gpt2" / contender.CONTENDERS[name][0].layout
         for measure in ("start", "speeds"):
             words = [name, folder, measure, args.repeats]
             yield "124M", name, "contender", words, args.threads
-        for model in seq2seq:
+        for model in seq2seq if contender.CONTENDERS[name][1] else ():
             words = [name, args.folder / model, "seq2seq", args.repeats]
             yield model, name, "contender", words, args.threads
     for measure in ("machine", "products", "loops", "methods", "overhead"):
@@ -81,11 +83,14 @@ def schedule(args, seq2seq):
         yield measure, "tokenwise", "inside", ["stories", measure, args.repeats], 1
 
 
-def measure(args, seq2seq):
+def measure(args, names, seq2seq):
     """All rounds -> {group: {contender: {measure: median over the rounds}}}."""
+    for name in names:
+        folder = args.folder / "gpt2" / contender.CONTENDERS[name][0].layout
+        run("contender", [name, folder, "agrees", args.repeats], args.threads)
     found = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for number in range(args.rounds):
-        for group, name, module, words, threads in schedule(args, seq2seq):
+        for group, name, module, words, threads in schedule(args, names, seq2seq):
             print(f"round {number + 1}: {name}, {group}", file=sys.stderr)
             for key, value in run(module, words, threads).items():
                 found[group][name][key].append(value)
@@ -166,20 +171,18 @@ def verification(names):
 
 
 def draw(results, path):
-    """The README's picture: tokens/s of every method, and of transformers, on the same weights."""
+    """The README's picture: tokens/s of every method, and of the others, on the same weights."""
     import matplotlib.pyplot as plt
 
     methods = results["methods"]["tokenwise"]
     names = {"naive": "naive", "cached": "cached", "drafted": "speculative,\n80 % accepted",
              "batch": "batch of 8"}  # fmt: skip
     speeds = {label: 1 / methods[name] for name, label in names.items()}
-    figure, axes = plt.subplots(figsize=(7.5, 3.2), layout="constrained")
-    axes.bar_label(axes.barh(list(speeds), speeds.values(), color="#0072B2"), fmt=" %.0f")
-    others = [found["decode at 64"] for name, found in results["124M"].items()
-              if name != "tokenwise"]  # fmt: skip
-    if others:
-        axes.axvline(1 / min(others), color="#D55E00", linestyle="--")
-        axes.text(1 / min(others), -0.5, " transformers, cached", color="#D55E00", va="bottom")
+    others = {f"{name},\ncached": 1 / found["decode at 64"]
+              for name, found in results["124M"].items() if name != "tokenwise"}  # fmt: skip
+    figure, axes = plt.subplots(figsize=(7.5, 2.4 + 0.4 * len(others)), layout="constrained")
+    for values, color in ((speeds, "#0072B2"), (others, "#D55E00")):
+        axes.bar_label(axes.barh(list(values), values.values(), color=color), fmt=" %.0f")
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("tokens a second, GPT-2 124M, 64 tokens before and 32 new ones")
@@ -200,11 +203,15 @@ def arguments():
 
 def main():
     args = arguments()
-    compared = importlib.util.find_spec("transformers") and not args.small
+    names = ["tokenwise"] if args.small else contender.installed()
     sizes = checkpoints.TINY if args.small else checkpoints.GPT2
     args.folder.mkdir(parents=True, exist_ok=True)
-    seq2seq = make_checkpoints(args.folder, sizes, compared)
-    results = measure(args, seq2seq)
+    make_gpt2(args.folder / "gpt2", sizes, names)
+    seq2seq = {"t5-small": checkpoints.t5_small, "bart-base": checkpoints.bart_base}
+    seq2seq = seq2seq if "transformers sdpa" in names else {}  # which makes them
+    for name, make in seq2seq.items():
+        once(args.folder / name, make)
+    results = measure(args, names, seq2seq)
     for line in report(results):
         print(line)
     results["setting"] = {

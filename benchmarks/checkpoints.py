@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from layouts import gpt2_shapes, their_name
-from tensors import flat, write_safetensors
+from layouts import gpt2_name, gpt2_shapes
+from tensors import flat, read_safetensors, write_safetensors
 from utils import CONVERTED, MARK
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -34,7 +34,7 @@ def gpt2(folder, sizes):
     (ours / "hparams.json").write_text(json.dumps(sizes))
     shapes = gpt2_shapes(**{k: v for k, v in sizes.items() if k != "n_head"},
                          n_inner=4 * sizes["n_embd"])  # fmt: skip
-    tree, names = flat(shapes), {their_name(name): name for name in flat(shapes)}
+    tree, names = flat(shapes), {gpt2_name(name): name for name in flat(shapes)}
     write_safetensors(ours / CONVERTED, tree, lambda name: weights(name, tree[name]), MARK)
     layout = {theirs: tree[name][::-1] if name.endswith(".w") else tree[name]
               for theirs, name in names.items()}  # fmt: skip
@@ -68,6 +68,70 @@ def write_tokenizer(folder, n_vocab, vocab_file, merges_file):
     (folder / vocab_file).write_text(text, encoding="utf-8")
     text = "\n".join(["#version: 0.2", *merges]) + "\n"
     (folder / merges_file).write_text(text, encoding="utf-8")
+
+
+def onnx_nodes(n_head, n_layer):
+    """GPT-2 in onnxruntime's operators; weights are called as Hugging Face does. Its attention
+    writes new keys and values into the caches that it is given: "present" is "past"."""
+    from onnx import helper
+
+    nodes = []
+
+    def node(kind, *inputs, more=(), **attributes):  # -> the name of its output
+        outputs = [f"{kind} {len(nodes)}", *more]
+        nodes.append(helper.make_node(kind, inputs, outputs, **attributes))
+        return outputs[0]
+
+    def norm(x, name):
+        return node("LayerNormalization", x, f"{name}.weight", f"{name}.bias", epsilon=1e-5)
+
+    def linear(x, name):
+        return node("Add", node("MatMul", x, f"{name}.weight"), f"{name}.bias")
+
+    x = node("Add", node("Gather", "wte.weight", "ids"), node("Gather", "wpe.weight", "positions"))
+    for i in range(n_layer):
+        qkv = linear(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn")
+        mixed = node("GroupQueryAttention", qkv, "", "", f"past k {i}", f"past v {i}",
+                     "lasts", "length", more=(f"present k {i}", f"present v {i}"),
+                     num_heads=n_head, kv_num_heads=n_head, domain="com.microsoft")  # fmt: skip
+        x = node("Add", x, linear(mixed, f"h.{i}.attn.c_proj"))
+        hidden = linear(norm(x, f"h.{i}.ln_2"), f"h.{i}.mlp.c_fc")
+        hidden = node("Gelu", hidden, approximate="tanh")
+        x = node("Add", x, linear(hidden, f"h.{i}.mlp.c_proj"))
+    x = norm(node("Slice", x, "first", "end", "axis"), "ln_f")
+    node("FusedMatMul", x, "wte.weight", transB=1, domain="com.microsoft")
+    nodes[-1].output[0] = "logits"
+    return nodes
+
+
+def onnx(folder, theirs):
+    """The GPT-2 of a Hugging Face folder for onnxruntime: model.onnx, and its weights."""
+    from onnx import TensorProto, helper, numpy_helper, save_model
+
+    sizes = json.loads((theirs / "config.json").read_text())
+    n_head, n_layer = sizes["n_head"], sizes["n_layer"]
+    arrays = read_safetensors(theirs / "model.safetensors")[0]  # matrices are [n_in, n_out]
+    arrays |= {"axis": np.array([1]), "end": np.array([2**31])}  # of the slice from `first` on
+
+    def values(start, **others):  # the graph's inputs or outputs: name=(type, shape)
+        room = ["n_rows", n_head, sizes["n_positions"], sizes["n_embd"] // n_head]
+        values = {f"{start} {kind} {i}": ("FLOAT", room) for i in range(n_layer) for kind in "kv"}
+        return [helper.make_tensor_value_info(name, getattr(TensorProto, kind), shape)
+                for name, (kind, shape) in (values | others).items()]  # fmt: skip
+
+    graph = helper.make_graph(
+        onnx_nodes(n_head, n_layer), "gpt2",
+        values("past", ids=("INT64", ["n_rows", "n_new"]), positions=("INT64", ["n_new"]),
+               first=("INT64", [1]), length=("INT32", []), lasts=("INT32", ["n_rows"])),
+        values("present", logits=("FLOAT", ["n_rows", "n_last", sizes["vocab_size"]])),
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )  # fmt: skip
+    versions = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=versions, ir_version=10)
+    folder.mkdir()
+    save_model(model, folder / "model.onnx", save_as_external_data=True, location="weights")
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(theirs / name, folder)
 
 
 def t5_small(folder):

@@ -2,15 +2,19 @@
 
     python -m benchmarks.contender tokenwise FOLDER speeds 9
 
-benchmark.py starts these in turn. All do the same work: a contender prefills, takes steps and cuts
-back its cache; logits are those of the last position alone, or of all where drafts are verified.
+benchmark.py starts these in turn. All do the same work, in float32: a contender prefills, takes
+steps and cuts back its cache; logits are those of the last position alone, or of all where drafts
+are verified. `layout` names the checkpoint that it reads, `packages` what has to be installed.
 """
 
+import importlib.util
 import json
+import os
 import resource
 import statistics
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -22,15 +26,21 @@ PASSES = {  # name -> rows, tokens in the cache, new tokens a pass
     "verify 4": (1, 64, 5), "verify 8": (1, 64, 9), "verify 16": (1, 64, 17),
     "prefill 10": (1, 0, 10), "prefill 64": (1, 0, 64), "prefill 512": (1, 0, 512),
 }  # fmt: skip
+THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # for those that do not read this themselves
 
 
 class Tokenwise:
+    layout, packages = "tokenwise", ()
+
     def __init__(self, folder, source=None):
         self.encoder, self.model = utils.load(folder)
         self.n_vocab, self.n_ctx = self.model.n_vocab, self.model.n_ctx
         if source is not None:
             self.source, self.model.stop_ids = source, ()
             self.unconditioned, self.model = self.model, self.model.condition([source])
+
+    def encode(self, text):
+        return self.encoder.encode(text)
 
     def fresh(self, n_rows):
         self.cache = self.model.new_cache(n_rows)
@@ -49,6 +59,7 @@ class Tokenwise:
 class Transformers:
     """GPT-2; see TransformersSource for encoder-decoders."""
 
+    layout, packages = "huggingface", ("torch", "transformers")
     kind = "AutoModelForCausalLM"
 
     def __init__(self, folder, attention):
@@ -62,6 +73,9 @@ class Transformers:
         self.model = load(folder, attn_implementation=attention, dtype=torch.float32).eval()
         config = self.model.config
         self.n_vocab, self.n_ctx = config.vocab_size, getattr(config, "n_positions", 512)
+
+    def encode(self, text):
+        return self.transformers.AutoTokenizer.from_pretrained(self.model.name_or_path).encode(text)
 
     def fresh(self, n_rows):
         self.cache = self.transformers.DynamicCache(config=self.model.config)
@@ -100,11 +114,87 @@ class TransformersSource(Transformers):
                             do_sample=False, no_repeat_ngram_size=0)  # fmt: skip
 
 
-CONTENDERS = {
+class OnnxRuntime:
+    """Its caches have room for n_ctx positions; those from `length` on are not looked at."""
+
+    layout, packages = "onnx", ("onnxruntime", "onnx", "tokenizers")
+
+    def __init__(self, folder):
+        import onnxruntime
+
+        self.folder, self.onnxruntime = Path(folder), onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = THREADS
+        self.session = onnxruntime.InferenceSession(self.folder / "model.onnx", options)
+        self.rooms = {value.name: value.shape for value in self.session.get_inputs()
+                      if value.name.startswith("past")}  # fmt: skip
+        self.n_ctx = self.rooms["past k 0"][2]
+        self.n_vocab = self.session.get_outputs()[-1].shape[-1]
+
+    def encode(self, text):
+        from tokenizers import ByteLevelBPETokenizer
+
+        files = [str(self.folder / name) for name in ("vocab.json", "merges.txt")]
+        return ByteLevelBPETokenizer.from_file(*files).encode(text).ids
+
+    def fresh(self, n_rows):
+        self.length, self.binding = 0, self.session.io_binding()
+        for name, (_, *room) in self.rooms.items():
+            cache = np.zeros((n_rows, *room), np.float32)
+            cache = self.onnxruntime.OrtValue.ortvalue_from_numpy(cache)
+            self.binding.bind_ortvalue_input(name, cache)
+            self.binding.bind_ortvalue_output(name.replace("past", "present"), cache)  # in place
+
+    def step(self, ids, last=1):
+        n_rows, n_new = ids.shape
+        length = self.length + n_new
+        inputs = {"ids": ids, "positions": np.arange(self.length, length),
+                  "first": np.array([n_new - last]), "length": np.array(length, np.int32),
+                  "lasts": np.full(n_rows, length - 1, np.int32)}  # fmt: skip
+        for name, array in inputs.items():
+            self.binding.bind_cpu_input(name, array)
+        self.binding.bind_output("logits")
+        self.session.run_with_iobinding(self.binding)
+        self.length = length
+        return self.binding.get_outputs()[-1].numpy()
+
+    def cut(self, length):
+        self.length = length
+
+
+CONTENDERS = {  # name -> of GPT-2, of encoder-decoders, arguments
     "tokenwise": (Tokenwise, Tokenwise, ()),
     "transformers eager": (Transformers, TransformersSource, ("eager",)),
     "transformers sdpa": (Transformers, TransformersSource, ("sdpa",)),
+    "onnxruntime": (OnnxRuntime, None, ()),
 }
+
+
+def installed():
+    """The names of those whose packages are all here."""
+    return [name for name, (kind, *_) in CONTENDERS.items()
+            if all(importlib.util.find_spec(package) for package in kind.packages)]  # fmt: skip
+
+
+def agrees(name, folder, repeats):
+    """No measure: raises AssertionError unless ids of a text, and logits, are tokenwise's."""
+    ours = Tokenwise(Path(folder).parent / Tokenwise.layout)
+    theirs = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
+    assert list(theirs.encode("The weather")) == ours.encode("The weather"), name
+    np.testing.assert_allclose(trace(theirs), trace(ours), rtol=0, atol=1e-3, err_msg=name)
+    return {}
+
+
+def trace(contender):
+    """Logits of a prompt, behind a cut, and of another prompt; of one row, and of several."""
+    found, rng = [], np.random.default_rng(0)
+    for n_rows, n_new in ((1, 10), (3, 1)):
+        contender.fresh(n_rows)
+        for length, n, last in ((0, 30, 1), (20, n_new, n_new), (0, 30, 1)):
+            contender.cut(length)
+            ids = rng.integers(0, contender.n_vocab, (n_rows, n))
+            found.append(np.asarray(contender.step(ids, last)).flatten())
+    return np.concatenate(found)
 
 
 def speeds(name, folder, repeats):
@@ -127,13 +217,8 @@ def speeds(name, folder, repeats):
 
 def start(name, folder, repeats):
     """Says when the first token is there; 64 more, and the peak of memory, in bytes."""
-    if name == "tokenwise":
-        contender = Tokenwise(folder)
-        ids = np.array([contender.encoder.encode("The weather")])
-    else:
-        contender = Transformers(folder, *CONTENDERS[name][2])
-        encoder = contender.transformers.AutoTokenizer.from_pretrained(folder)
-        ids = np.array([encoder.encode("The weather")])
+    contender = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
+    ids = np.array([contender.encode("The weather")])
     contender.fresh(1)
     for _ in range(65):
         logits = contender.step(ids)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks import benchmark, checkpoints, contender
 
 
@@ -40,6 +42,14 @@ def test_both_layouts_hold_one_model(tmp_path):
         one.fresh(1)
         logits.append(one.step(ids, last=3))
     assert (logits[0] == logits[1]).all()
+
+
+@pytest.mark.parametrize("name", ["onnxruntime"])  # whose checkpoint is ours
+def test_others_make_our_logits(name, tmp_path):
+    if name not in contender.installed():
+        pytest.skip(f"{name} is not here: pip install -r benchmarks/requirements.txt")
+    benchmark.make_gpt2(tmp_path / "made", checkpoints.TINY, [name])
+    contender.agrees(name, tmp_path / "made" / contender.CONTENDERS[name][0].layout, 1)
 
 
 def test_compares_with_the_better_of_the_others():
