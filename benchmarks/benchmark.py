@@ -3,10 +3,10 @@
     pip install -r benchmarks/requirements.txt     # the others; without them tokenwise runs alone
     python -m benchmarks.benchmark
 
-Makes random checkpoints once (2.5 GB, in benchmarks/checkpoints), runs each contender in a process of
-its own, in turn, round after round, and prints medians and ratios; results.json and methods.png
-go beside this file. Run it on a quiet machine: beside another busy process, two BLAS threads can be
-ten times slower than one.
+Makes random checkpoints once (2.5 GB, in benchmarks/checkpoints), checks that all contenders make
+the same logits of one model, runs each in a process of its own, in turn, round after round, and
+prints medians and ratios; results.json and methods.png go beside this file. Run it on a quiet
+machine: beside another busy process, two BLAS threads can be ten times slower than one.
 """
 
 import argparse
