@@ -1,4 +1,5 @@
-"""The embedded models: what their cards promise of size and layout; that stories tells stories."""
+"""The embedded models: what their cards promise of size and layout; that they do what they are for.
+"""
 
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 import score
 import utils
+from beam import beam_search
 from generate import generate
 
 MODELS = Path(__file__).parent.parent / "models"
@@ -52,3 +54,25 @@ def test_a_story_is_made_of_words_and_ends():
     words = set(encoder.decode(ids[:-1]).split())
     assert {"was", "the", "and"} <= words
     assert np.mean([word.isascii() for word in words]) == 1
+
+
+def test_en_de_is_small_and_lists_what_it_was_not_trained_on():
+    encoder, model = utils.load("en-de")
+    assert n_parameters(model.params) <= 6_000_000
+    assert encoder.n_vocab == model.n_vocab
+    lines = (MODELS / "en-de" / "held_out.tsv").read_text(encoding="utf-8").splitlines()
+    assert len({line.split("\t")[0] for line in lines}) == len(lines) == 1000
+    assert all(len(line.split("\t")) >= 2 for line in lines)
+    assert "CC BY 2.0 FR" in (MODELS / "en-de" / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("english, german", [
+    ("The weather is nice today.", "Das Wetter ist heute schön."),
+    ("I would like to buy a new car.", "Ich möchte ein neues Auto kaufen."),
+    ("My mother is reading a book in the garden.", "Meine Mutter liest ein Buch im Garten."),
+])  # fmt: skip
+def test_en_de_translates(english, german):
+    encoder, model = utils.load("en-de")
+    model = model.condition([model.wrap(encoder.encode(english))])
+    best = beam_search(model, model.start_ids, 100, width=4)[0]
+    assert encoder.decode([token for token in best.ids if token not in model.stop_ids]) == german
