@@ -71,14 +71,7 @@ class Encoder:
 
     def encode(self, text, special=False):
         """str -> list of ids. The text of a special token is plain text, unless `special`."""
-        special, ids = self.special if special else {}, []
-        for part in parts(text, special):
-            if part in special:
-                ids.append(special[part])
-            else:
-                for word in WORDS.findall(part):
-                    ids += self._cache.get(word) or self._encode_word(word)
-        return ids
+        return encode_around(self.special if special else {}, text, self._encode_text)
 
     def decode(self, ids):
         """Ids -> str; bytes that are not UTF-8 become U+FFFD. ValueError for an unknown id."""
@@ -109,6 +102,12 @@ class Encoder:
         wanted = {token for token in self.vocab if BYTE_TO_CHAR[ord(" ")] in token}
         if unmade := wanted.union(*self.merges) - made:
             raise ValueError(f"{len(unmade)} symbols come from no merge, such as {min(unmade)!r}")
+
+    def _encode_text(self, text):
+        ids = []
+        for word in WORDS.findall(text):
+            ids += self._cache.get(word) or self._encode_word(word)
+        return ids
 
     def _encode_word(self, word):
         symbols = self._merge(word.encode("utf-8").decode("latin-1").translate(BYTE_TO_CHAR))
@@ -156,15 +155,18 @@ class Encoder:
         return _in_order(symbols)
 
 
-def parts(text, special):
-    """Cut a text so that each text of `special`, the longest where several match, stands alone."""
+def encode_around(special, text, encode):
+    """The ids of a text: those of `special` {text: id}, the longest where several match, and
+    encode(part) -> ids for what stands between them."""
     # A lone surrogate is no character and has no UTF-8 form. It becomes U+FFFD by way of UTF-16,
     # which also turns a pair of surrogates into the character they stand for.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if not special:
-        return [text]
     longest_first = sorted(special, key=len, reverse=True)
-    return regex.split(f"({'|'.join(map(regex.escape, longest_first))})", text)
+    any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
+    ids = []
+    for part in regex.split(f"({any_special})", text):
+        ids += [special[part]] if part in special else encode(part)
+    return ids
 
 
 class Stream:

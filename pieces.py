@@ -5,7 +5,7 @@ the most probable is taken. Kudo & Richardson 2018, https://arxiv.org/abs/1808.0
 read by the library `sentencepiece`; what is done here is which id belongs to which piece.
 """
 
-from encoder import parts
+from encoder import encode_around
 
 LANGUAGES = (
     "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT"
@@ -32,13 +32,7 @@ class Pieces:
 
     def encode(self, text, special=False):
         """str -> list of ids. The text of a special token is plain text, unless `special`."""
-        special, ids = self.special if special else {}, []
-        for part in parts(text, special):
-            if part in special:
-                ids.append(special[part])
-            else:
-                ids += [self._ids[i] for i in self.processor.encode(part)]
-        return ids
+        return encode_around(self.special if special else {}, text, self._encode_text)
 
     def decode(self, ids):
         """Ids -> str; marks such as </s> give nothing. ValueError for an unknown id."""
@@ -47,6 +41,9 @@ class Pieces:
                 raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
         silent = self.languages.values()
         return self.processor.decode([self.tokens[id] for id in ids if id not in silent])
+
+    def _encode_text(self, text):
+        return [self._ids[i] for i in self.processor.encode(text)]
 
     def stream(self):
         """A new PieceStream, which decodes ids as they come."""
