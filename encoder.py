@@ -91,6 +91,8 @@ class Encoder:
         return token.translate(CHAR_TO_BYTE).encode("latin-1")
 
     def _check(self, made):
+        """ValueError where vocab and merges do not belong together. made: the symbols that are
+        bytes or come from a merge."""
         "".join(self.vocab).encode("utf-8")  # a lone surrogate, which JSON may hold, is an error
         if sorted(self.vocab.values()) != list(range(self.n_vocab)):
             raise ValueError(f"the {self.n_vocab} ids are not 0 to {self.n_vocab - 1}")
@@ -195,6 +197,7 @@ def _in_order(symbols):
 
 
 def _read_vocab(path):
+    """A JSON object {token: id}."""
     vocab = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(vocab, dict) or not all(type(id) is int for id in vocab.values()):
         raise ValueError("the JSON is not an object of tokens and their ids")
