@@ -1,5 +1,6 @@
 """The command line: prompts in, text out as it is made, one line of statistics on stderr."""
 
+import contextlib
 import json
 import os
 import sys
@@ -67,6 +68,15 @@ def look(session, args):
         show.replay(args.replay, session.options["gamma"])
 
 
+def threads(n):
+    """A context in which NumPy's matrix products run on n threads, or on as many as they like."""
+    if n is None:
+        return contextlib.nullcontext()
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(n)
+
+
 def main(argv=None):
     """-> exit status: 0, 1 a failure, 2 wrong usage (by SystemExit), 130 interrupted."""
     sys.stderr = sys.stderr or open(os.devnull, "w")  # closed: `print` would take stdout for it
@@ -79,7 +89,7 @@ def main(argv=None):
         if hasattr(stream, "reconfigure"):  # a terminal without Unicode gets '?', not a crash
             stream.reconfigure(errors="replace")
     try:
-        with np.errstate(all="ignore"):  # what is no number is found where a token is drawn
+        with np.errstate(all="ignore"), threads(args.threads):  # what is no number is found where a token is drawn
             run(p, args)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)

@@ -62,6 +62,7 @@ FLAGS = {  # group -> option: what stands for its value, what it may be, what it
         "target_lang": ("CODE", str, "for mBART, such as ro_RO"),
         "truncate": (None, bool, "cut a source that is too long for the encoder"),
         "json": (None, bool, "one JSON object a prompt"),
+        "threads": ("T", Number(int, 1, 1024), "of the matrix products; default: one a core"),
     },
     "sampling (without any of these: greedy)": {
         "temperature": ("T", Number(float, 1e-6, 1e6, True), "below 1 sharper; 0 is greedy"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import threadpoolctl
 
 import cli
 import options
@@ -615,6 +616,19 @@ def test_a_checkpoint_samples_if_it_says_so(console, tmp_path):
     cold = write_letters(tmp_path / "cold", generation_config={"temperature": 0.9})
     [row] = console.json("the cat", model=cold)
     assert row["seed"] is None
+
+
+def test_threads_bound_the_matrix_products_while_it_runs(console, monkeypatch):
+    def n_threads():
+        return {pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
+
+    seen, stream = [], cli.show.stream
+    monkeypatch.setattr(cli.show, "stream", lambda *rows: seen.append(n_threads()) or stream(*rows))
+    before = n_threads()
+    console.text("a", "--tokens", 1, "--threads", 1)
+    console.text("a", "--tokens", 1)
+    assert seen == [{1}, before] and n_threads() == before
+    console.refused(2, "a", "--threads", 0)
 
 
 def test_a_stop_text_ends_every_beam(console):
