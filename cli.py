@@ -89,7 +89,8 @@ def main(argv=None):
         if hasattr(stream, "reconfigure"):  # a terminal without Unicode gets '?', not a crash
             stream.reconfigure(errors="replace")
     try:
-        with np.errstate(all="ignore"), threads(args.threads):  # what is no number is found where a token is drawn
+        # What is no number is found where a token is drawn.
+        with np.errstate(all="ignore"), threads(args.threads):
             run(p, args)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
