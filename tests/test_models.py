@@ -1,5 +1,4 @@
-"""The embedded models: what their cards promise of size and layout; that they do what they are for.
-"""
+"""The embedded models: what their cards promise of their size, and that they do their work."""
 
 from pathlib import Path
 
@@ -41,7 +40,7 @@ def test_the_draft_shares_the_vocabulary_and_is_a_tenth():
 def test_an_unseen_sentence_costs_few_bits(name, bound):
     text = (
         "One day, a girl named Mia went to the park with her mom. She saw a big red kite in the"
-        " sky. \"Look, mom! I want to fly a kite too,\" she said. Her mom smiled and said, \"Okay,"
+        ' sky. "Look, mom! I want to fly a kite too," she said. Her mom smiled and said, "Okay,'
         " let's go home and make one.\" Mia was very happy."
     )
     assert score.score(*utils.load(name), text)["bits_per_byte"] < bound
