@@ -6,12 +6,18 @@ A loop takes prompts (lists of ids), and for each a sampler and a random generat
 (row, id) as each token is made, and asks `done(row, ids)` whether that row has ended.
 """
 
-import numpy as np
+from collections.abc import Iterator
 
+import numpy as np
+from numpy.random import Generator
+
+from interface import Done, Ids, Loop, Model, Sampler
 from samplers import draw, greedy
 
 
-def naive(model, prompts, samplers, rngs, done):
+def naive(
+    model: Model, prompts: list[Ids], samplers: list[Sampler], rngs: list[Generator], done: Done
+) -> Iterator[tuple[int, int]]:
     """The definition: run the model over all so far, draw the next token, append it, repeat."""
     ids = [list(prompt) for prompt in prompts]
     rows = [row for row in range(len(ids)) if not done(row, ids[row])]
@@ -24,7 +30,9 @@ def naive(model, prompts, samplers, rngs, done):
         rows = [row for row in rows if not done(row, ids[row])]
 
 
-def cached(model, prompts, samplers, rngs, done):
+def cached(
+    model: Model, prompts: list[Ids], samplers: list[Sampler], rngs: list[Generator], done: Done
+) -> Iterator[tuple[int, int]]:
     """The same, but each token passes through the model once: its keys and values are kept."""
     ids = [list(prompt) for prompt in prompts]
     rows = [row for row in range(len(ids)) if not done(row, ids[row])]
@@ -42,7 +50,7 @@ def cached(model, prompts, samplers, rngs, done):
         new = np.array([ids[row][-1:] for row in rows])  # [n_rows, 1]
 
 
-def left_pad(prompts):
+def left_pad(prompts: list[Ids]) -> np.ndarray:
     """Lists of ids -> [n_rows, n_longest] ints, -1 before the shorter ones."""
     if not all(map(len, prompts)):
         raise ValueError("a prompt needs at least one token")
@@ -50,7 +58,9 @@ def left_pad(prompts):
     return np.array([[-1] * (longest - len(ids)) + list(ids) for ids in prompts], int)
 
 
-def generate(model, prompt, n, sampler=greedy, seed=0, loop=cached):
+def generate(
+    model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed: int = 0, loop: Loop = cached
+) -> Iterator[int]:
     """Yield at most n new ids after one prompt (a list of ids), a stop id included. ValueError for
     a prompt longer than the context."""
     if len(prompt) > model.n_ctx:

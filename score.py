@@ -9,9 +9,10 @@ import math
 import numpy as np
 
 from beam import log_softmax
+from interface import Ids, Model
 
 
-def log_probabilities(model, ids, chunk=128):
+def log_probabilities(model: Model, ids: Ids, chunk: int = 128) -> np.ndarray:
     """log P(ids[i] | ids[:i]) in nats for i = 1, 2, ... -> [len(ids) - 1] float32.
 
     One pass (teacher forcing), `chunk` positions at a time so that the logits stay small. Past the
@@ -36,7 +37,7 @@ def log_probabilities(model, ids, chunk=128):
     return np.array(scores, np.float32)
 
 
-def score(encoder, model, text):
+def score(encoder, model: Model, text: str) -> dict:
     """A text under the model, from a fresh start: a dict of ids, logprobs (nats, one a token),
     total (nats), bits_per_byte (of UTF-8) and perplexity (per token).
 

@@ -12,13 +12,19 @@ A drafter has two methods:
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 
 import numpy as np
+from numpy.random import Generator
 
+from interface import Done, Drafter, Ids, Model, Sampler
 from samplers import draw
 
 
-def speculative(model, prompts, samplers, rngs, done, drafters, gamma=4, watch=None):
+def speculative(
+    model: Model, prompts: list[Ids], samplers: list[Sampler], rngs: list[Generator], done: Done,
+    drafters: list[Drafter], gamma: int = 4, watch: Callable[[int, Ids, Ids], None] | None = None,
+) -> Iterator[tuple[int, int]]:  # fmt: skip
     """A loop like `naive` and `cached`: yields (row, id), each row after the other, with at most
     gamma drafts a pass. watch(row, drafts, tokens) sees each round: what was proposed, and the
     tokens that came of it, the accepted drafts and, unless the row has ended before it, one of the
@@ -45,7 +51,9 @@ def speculative(model, prompts, samplers, rngs, done, drafters, gamma=4, watch=N
             cache.cut(len(ids) - 1)  # forget what was rejected; the last token has yet to pass
 
 
-def verify(logits, ids, drafts, qs, sampler, rng):
+def verify(
+    logits: np.ndarray, ids: Ids, drafts: Ids, qs: list[np.ndarray], sampler: Sampler, rng: Generator
+) -> Iterator[int]:
     """Yield the tokens that replace the drafts: distributed as if drawn from p one by one.
 
     Accept draft x ~ q with probability min(1, p(x) / q(x)); at the first rejection draw from what

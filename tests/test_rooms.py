@@ -14,6 +14,7 @@ ROOMS = {  # room -> the rooms it may bring along
     "generate": {"gpt2", "interface", "samplers"},
     "speculative": {"gpt2", "interface", "samplers"},
     "beam": {"interface"},
+    "score": {"beam", "interface"},
     "activations": {"gpt2"},
     "seq2seq": {"activations", "gpt2", "interface", "samplers"},
 }
