@@ -47,7 +47,8 @@ def stop_text(text):
     return text
 
 
-FLAGS: dict[str, dict[str, tuple]] = {  # group -> option: what stands for its value, what it may be, what it does
+# group -> option: what stands for its value, what it may be, what it does
+FLAGS: dict[str, dict[str, tuple]] = {
     "general": {
         "prompts_file": ("FILE", str, "one prompt a line, run as one batch"),
         "model": ("NAME|FOLDER", str, "stories (default), 124M, 355M, 774M, 1558M, ..."),

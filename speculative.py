@@ -52,8 +52,9 @@ def speculative(
 
 
 def verify(
-    logits: np.ndarray, ids: Ids, drafts: Ids, qs: list[np.ndarray], sampler: Sampler, rng: Generator
-) -> Iterator[int]:
+    logits: np.ndarray, ids: Ids, drafts: Ids, qs: list[np.ndarray], sampler: Sampler,
+    rng: Generator,
+) -> Iterator[int]:  # fmt: skip
     """Yield the tokens that replace the drafts: distributed as if drawn from p one by one.
 
     Accept draft x ~ q with probability min(1, p(x) / q(x)); at the first rejection draw from what
