@@ -5,10 +5,12 @@ A notebook imports this first of all: it makes the project's own files importabl
 
 import statistics
 import sys
+import textwrap
 import time
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
@@ -47,3 +49,24 @@ def medians(actions, rounds=5):
             action()
             times[name].append(time.perf_counter() - start)
     return {name: statistics.median(found) for name, found in times.items()}
+
+
+def paragraph(text):
+    """Prints what a model wrote as one indented paragraph."""
+    print(textwrap.indent(textwrap.fill(" ".join(text.split()), width=92), "    "))
+
+
+def tiny_model(n_vocab, seed, n_embd=8, scale=0.6):
+    """A GPT-2 with random weights, so small that every text over its vocabulary can be tried."""
+    from gpt2 import GPT2
+    from layouts import gpt2_shapes
+    from tensors import fill
+
+    rng, n_ctx, n_layer = np.random.default_rng(seed), 16, 2
+    shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, 4 * n_embd, tied=False)
+
+    def tensor(name, shape):
+        mean = 1 if name.endswith(".g") else 0
+        return rng.normal(mean, scale, shape).astype(np.float32)
+
+    return GPT2(fill(shapes, tensor), n_head=2)

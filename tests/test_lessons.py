@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "notebooks"))
 
 import lessons  # noqa: E402
@@ -23,3 +25,21 @@ def test_medians_take_turns_after_a_round_that_does_not_count(monkeypatch):
     slow = action("slow", iter([90, 8, 7, 60]))
     assert lessons.medians({"quick": quick, "slow": slow}, rounds=3) == {"quick": 2, "slow": 8}
     assert order == ["quick", "slow"] * 4
+
+
+def test_a_paragraph_is_wrapped_and_indented(capsys):
+    lessons.paragraph("One  day,\n" + "a cat " * 30)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("    One day, a cat a cat")
+    assert len(lines) == 3 and all(len(line) <= 96 for line in lines)
+    assert all(line.startswith("    ") for line in lines)
+
+
+def test_a_tiny_model_is_random_but_the_same_for_a_seed():
+    model, ids = lessons.tiny_model(5, seed=3), np.arange(5)
+    assert (model.n_vocab, model.stop_ids) == (5, ())
+    assert model.n_ctx >= 16  # the lessons' longest texts
+    np.testing.assert_array_equal(model(ids), lessons.tiny_model(5, seed=3)(ids))
+    assert model(ids).dtype == np.float32
+    assert not np.allclose(model(ids), lessons.tiny_model(5, seed=4)(ids))
+    assert np.ptp(model(ids)) > 1  # it prefers some tokens

@@ -1,0 +1,36 @@
+# Each part takes the place of its exercise's cell, where all other names are known.
+# ruff: noqa: F821
+
+# exercise 1
+def typical(mass):
+    def keep_typical(logits, ids):
+        p = softmax(logits)
+        surprise = -log_softmax(logits)  # inf where p is 0
+        expected = (p[p > 0] * surprise[p > 0]).sum()
+        order = np.argsort(np.abs(surprise - expected), kind="stable")
+        size = np.searchsorted(np.cumsum(p[order], dtype=float), mass) + 1
+        kept = np.full_like(logits, -np.inf)
+        kept[order[:size]] = logits[order[:size]]
+        return kept
+
+    return keep_typical
+
+
+# exercise 2
+def gumbel_draw(logits, rng):
+    return int(np.argmax(logits - np.log(-np.log(rng.random(len(logits))))))
+
+
+# exercise 3
+def at_entropy(bits):
+    def with_that_entropy(logits, ids):
+        low, high = 0.01, 100.0
+        for _ in range(40):
+            middle = np.sqrt(low * high)
+            if entropy(softmax(logits / middle)) < bits:
+                low = middle
+            else:
+                high = middle
+        return logits / np.float32(low)
+
+    return with_that_entropy
