@@ -3,7 +3,7 @@
     pip install -r benchmarks/requirements.txt     # the others; without them tokenwise runs alone
     python -m benchmarks.benchmark
 
-Makes random checkpoints once (2.5 GB, in benchmarks/checkpoints), checks that all contenders make
+Makes random checkpoints once (3 GB, in benchmarks/checkpoints), checks that all contenders make
 the same logits of one model, runs each in a process of its own, in turn, round after round, and
 prints medians and ratios; results.json and methods.png go beside this file. Run it on a quiet
 machine: beside another busy process, two BLAS threads can be ten times slower than one.
@@ -19,6 +19,8 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -49,12 +51,14 @@ def run(module, words, threads):
 
 
 def once(path, make, *args):
-    """make(path, *args), unless that is there; it gets its name when it is whole."""
+    """make(path, *args), unless that is there; it gets its name when it is whole. In a process of
+    its own: the memory that it needs would be the least peak of all that this one starts."""
     if not path.is_dir():
         print(f"making {path.name}", file=sys.stderr)
         new = path.with_name("new")
         shutil.rmtree(new, ignore_errors=True)
-        make(new, *args)
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            process.submit(make, new, *args).result()
         new.rename(path)
 
 

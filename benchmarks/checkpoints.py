@@ -134,6 +134,35 @@ def onnx(folder, theirs):
         shutil.copy(theirs / name, folder)
 
 
+def gguf(folder, theirs):
+    """The same for llama.cpp: model.gguf, all of it float32, with the vocabulary in it."""
+    from gguf import MODEL_ARCH, GGUFWriter, LlamaFileType, TokenType, get_tensor_name_map
+
+    sizes = json.loads((theirs / "config.json").read_text())
+    end = sizes["vocab_size"] - 1
+    merges = (theirs / "merges.txt").read_text(encoding="utf-8").splitlines()[1:]
+    folder.mkdir()
+    file = GGUFWriter(folder / "model.gguf", "gpt2")
+    for key, value in {
+        "file_type": LlamaFileType.ALL_F32, "context_length": sizes["n_positions"],
+        "embedding_length": sizes["n_embd"], "feed_forward_length": 4 * sizes["n_embd"],
+        "block_count": sizes["n_layer"], "head_count": sizes["n_head"], "layer_norm_eps": 1e-5,
+        "tokenizer_model": "gpt2", "tokenizer_pre": "gpt-2", "token_merges": merges,
+        "token_list": list(json.loads((theirs / "vocab.json").read_text(encoding="utf-8"))),
+        "token_types": [TokenType.NORMAL] * end + [TokenType.CONTROL], "eos_token_id": end,
+    }.items():  # fmt: skip
+        getattr(file, f"add_{key}")(value)
+    names = get_tensor_name_map(MODEL_ARCH.GPT2, sizes["n_layer"])
+    for name, array in read_safetensors(theirs / "model.safetensors")[0].items():
+        array = array.T if name.startswith("h.") else array  # -> [n_out, n_in]
+        name = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        file.add_tensor(name, np.ascontiguousarray(array))
+    file.write_header_to_file()
+    file.write_kv_data_to_file()
+    file.write_tensors_to_file()
+    file.close()
+
+
 def t5_small(folder):
     import transformers
 

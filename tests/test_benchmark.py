@@ -44,7 +44,7 @@ def test_both_layouts_hold_one_model(tmp_path):
     assert (logits[0] == logits[1]).all()
 
 
-@pytest.mark.parametrize("name", ["onnxruntime"])  # whose checkpoint is ours
+@pytest.mark.parametrize("name", ["onnxruntime", "llama.cpp"])  # their checkpoints are ours
 def test_others_make_our_logits(name, tmp_path):
     if name not in contender.installed():
         pytest.skip(f"{name} is not here: pip install -r benchmarks/requirements.txt")
