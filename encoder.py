@@ -16,9 +16,7 @@ from pathlib import Path
 import regex  # unlike re it knows \p{L} (a letter) and \p{N} (a number) of every script
 
 FILES = ("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt")  # OpenAI, Hugging Face
-WORDS = regex.compile(
-    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-)
+WORDS = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 MAX_CACHED_WORDS, MAX_CACHED_LENGTH = 2**16, 64  # holds the cache to some tens of megabytes
 
 

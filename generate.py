@@ -78,7 +78,7 @@ if __name__ == "__main__":
     import sys
 
     try:
-        import cli  # the command line, and with it what reads files: the loops need NumPy alone
+        from terminal import cli  # and with it what reads files: the loops need NumPy alone
 
         sys.exit(cli.main())
     except KeyboardInterrupt:  # before main could see to it

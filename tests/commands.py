@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-import cli
 import utils
+from terminal import cli
 from tests.checkpoints import CONFIG, random_arrays, write_folder
 
 HOUSE = Path(__file__).parent.parent

@@ -11,12 +11,11 @@ import sys
 import pytest
 import threadpoolctl
 
-import cli
-import options
 import utils
 from generate import generate
 from samplers import USUAL_ORDER, usual
-from session import Session, TextStream
+from terminal import cli, options
+from terminal.session import Session, TextStream
 from tests.commands import END, HOUSE, N_CTX, THE, finished, process, write_letters
 
 KEYS = {
@@ -575,7 +574,7 @@ def test_an_interrupt_ends_with_one_line(letters, tmp_path):
 
 def test_tensorflow_and_other_heavy_libraries_stay_out(letters):
     script = (
-        "import sys, cli; cli.main(sys.argv[1:]);"
+        "import sys; from terminal import cli; cli.main(sys.argv[1:]);"
         "print(*{'tensorflow', 'torch', 'safetensors', 'requests', 'sentencepiece', 'tqdm'}"
         " & set(sys.modules), file=sys.stderr)"
     )

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import cli
 import tensors
 import utils
 from encoder import Encoder
 from generate import generate
-from options import suggestions
 from pieces import mbart_pieces, t5_pieces
 from samplers import Sampler, draw, one_hot, usual
+from terminal import cli
+from terminal.options import suggestions
 from tests.commands import write_letters
 from tests.test_utils import write_converted
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import cli
-import options
+from terminal import cli, options
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 LINES = "".join(re.findall(r"```sh\n(.*?)```", README, re.S)).splitlines()

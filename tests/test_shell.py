@@ -8,9 +8,8 @@ import signal
 
 import pytest
 
-import options
-import shell
-from session import Session
+from terminal import options, shell
+from terminal.session import Session
 from tests.commands import HOUSE, N_CTX, process
 
 pty = pytest.importorskip("pty", reason="pseudo-terminals are Unix's")
@@ -282,7 +281,7 @@ def test_an_interrupted_comparison_leaves_the_method_as_it_was(ask, monkeypatch)
         raise KeyboardInterrupt
 
     ask("/method lookup")
-    monkeypatch.setattr("show.compare_line", interrupt)
+    monkeypatch.setattr("terminal.show.compare_line", interrupt)
     assert "(stopped)" in ask("/compare the cat")
     assert ask("/method") == "method = lookup\n"
 

@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pytest
 
-import show
 import utils
 from beam import log_softmax
-from options import METHODS
 from samplers import usual
+from terminal import show
+from terminal.options import METHODS
 from tests.commands import END, HOUSE, N_CTX, finished, write_letters
 
 LONG = "the cat sat on the mat and the dog ate the hat of a man " * 4
@@ -252,8 +252,8 @@ def held(model, *shape, n):
 
 
 def test_the_cache_column_is_what_the_caches_have_held(letters, draft, monkeypatch):
-    import options
-    from session import Session
+    from terminal import options
+    from terminal.session import Session
 
     found = {}
 
@@ -275,9 +275,9 @@ def test_the_cache_column_is_what_the_caches_have_held(letters, draft, monkeypat
 
 
 def test_the_encoder_runs_once_for_each_method(monkeypatch):
-    import options
     from seq2seq import EncoderDecoder
-    from session import Session
+    from terminal import options
+    from terminal.session import Session
 
     folder, runs = "tests/fixtures/seq2seq/bart", []
     encode = EncoderDecoder.encode

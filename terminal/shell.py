@@ -7,9 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
-import options
-import show
-from session import Session
+from terminal import options, show
+from terminal.session import Session
 from utils import UserError
 
 INTRO = "Type a text to go on with, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."

@@ -15,7 +15,7 @@ import samplers
 import score
 import speculative
 import utils
-from options import DEFAULTS, DRAFTING, SAMPLING, load_function, suggestions
+from terminal.options import DEFAULTS, DRAFTING, SAMPLING, load_function, suggestions
 from utils import UserError
 
 

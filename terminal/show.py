@@ -18,9 +18,9 @@ import generate
 import speculative
 from gpt2 import GPT2, softmax
 from layouts import gpt2_shapes
-from options import DRAFTING, METHODS
-from session import Onlooker
 from tensors import fill
+from terminal.options import DRAFTING, METHODS
+from terminal.session import Onlooker
 
 # --- rows -----------------------------------------------------------------------------------------
 

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-import options
-import shell
-import show
-from session import Session
+from terminal import options, shell, show
+from terminal.session import Session
 from utils import UserError
 
 
