@@ -32,7 +32,7 @@ def check(test):
     try:
         test()
     except Exception as error:  # an answer that is not there yet may fail in any way
-        print(f"not solved yet: {error or type(error).__name__}")
+        print(f"not solved yet: {str(error) or type(error).__name__}")
     else:
         print("solved")
 

@@ -1,0 +1,33 @@
+# Each part takes the place of its exercise's cell, where all other names are known.
+# ruff: noqa: F821
+
+# exercise 1
+def sure_width(n_vocab, n):
+    # any of the n_vocab ** (n - 1) beginnings may be the optimum's, even the least probable of them
+    # (all nearly equal, and what follows it certain): each must survive until the last step
+    return n_vocab ** (n - 1)
+
+
+# exercise 2
+def best_first(next_log_probs, n):
+    import heapq
+
+    heap, continued = [(0.0, ())], 0
+    while True:
+        cost, ids = heapq.heappop(heap)  # the most probable: all else can only fall
+        if len(ids) == n:
+            return ids, continued
+        continued += 1
+        for token, log_p in enumerate(next_log_probs(ids)):
+            heapq.heappush(heap, (cost - float(log_p), (*ids, token)))
+
+
+# exercise 3
+def consensus(texts):
+    bigrams = [set(zip(text, text[1:])) for text in texts]
+
+    def mean_similarity(i):
+        others = [b for j, b in enumerate(bigrams) if j != i]
+        return np.mean([len(bigrams[i] & b) / len(bigrams[i] | b) for b in others])
+
+    return max(range(len(texts)), key=mean_similarity)
