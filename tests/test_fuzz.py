@@ -188,14 +188,17 @@ def test_the_good_folders_are_good(folders, name):
 
 @st.composite
 def damaged(draw, data):
-    """These bytes cut, altered in a few places, with others among them, or others."""
+    """These bytes cut, altered in a few places, with others among them, or others; or the latter
+    half all ones: as weights these are no numbers."""
     place, some = st.integers(0, len(data)), st.binary(max_size=12)
-    kind = draw(st.sampled_from(["cut", "alter", "insert", "replace"]))
+    kind = draw(st.sampled_from(["cut", "alter", "insert", "replace", "ones"]))
     at = draw(st.integers(0, min(64, len(data))) | place)
     if kind == "cut":
         return data[:at]
     if kind == "replace":
         return draw(some)
+    if kind == "ones":
+        return data[: len(data) // 2] + b"\xff" * (len(data) - len(data) // 2)
     if kind == "insert":
         return data[:at] + draw(some) + data[at:]
     altered = bytearray(data)
