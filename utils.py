@@ -14,11 +14,11 @@ import re
 import sys
 from pathlib import Path
 
-from download import NotFound, UserError, clear_errors, download, explained, locked
 from encoder import Encoder
 from gpt2 import GPT2
-from layouts import ARCHITECTURES, TOKENIZERS, gpt2_shapes, read_sizes, read_stop_ids
-from tensors import (
+from loading.download import NotFound, UserError, clear_errors, download, explained, locked
+from loading.layouts import ARCHITECTURES, TOKENIZERS, gpt2_shapes, read_sizes, read_stop_ids
+from loading.tensors import (
     check_names,
     fill_from,
     flat,

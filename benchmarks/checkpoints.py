@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from layouts import gpt2_name, gpt2_shapes
-from tensors import flat, read_safetensors, write_safetensors
+from loading.layouts import gpt2_name, gpt2_shapes
+from loading.tensors import flat, read_safetensors, write_safetensors
 from utils import CONVERTED, MARK
 
 PROJECT = Path(__file__).resolve().parent.parent

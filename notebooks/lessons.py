@@ -59,8 +59,8 @@ def paragraph(text):
 def tiny_model(n_vocab, seed, n_embd=8, scale=0.6):
     """A GPT-2 with random weights, so small that every text over its vocabulary can be tried."""
     from gpt2 import GPT2
-    from layouts import gpt2_shapes
-    from tensors import fill
+    from loading.layouts import gpt2_shapes
+    from loading.tensors import fill
 
     rng, n_ctx, n_layer = np.random.default_rng(seed), 16, 2
     shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, 4 * n_embd, tied=False)

@@ -17,8 +17,8 @@ import beam
 import generate
 import speculative
 from gpt2 import GPT2, softmax
-from layouts import gpt2_shapes
-from tensors import fill
+from loading.layouts import gpt2_shapes
+from loading.tensors import fill
 from terminal.options import DRAFTING, METHODS
 from terminal.session import Onlooker
 

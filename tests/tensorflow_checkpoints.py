@@ -14,8 +14,8 @@ import numpy as np
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
-import tensors
 import utils
+from loading import tensors
 from tests.checkpoints import CONFIG, openai_arrays, random_arrays, write_openai
 from tests.server import Server, cut
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from download import CHUNK, DELAYS, NotFound, UserError, download, locked
+from loading.download import CHUNK, DELAYS, NotFound, UserError, download, locked
 from tests.server import Server, answer, claim, cut, drop, garbage, headers, stall
 
 BODY = bytes(range(256)) * 4000  # 1,024,000 bytes: 15 chunks and a half
@@ -299,7 +299,7 @@ def test_a_full_disk_is_said_plainly_and_resumed(server, tmp_path, waits, monkey
         return FullDisk(file, 400_000) if str(path).endswith(".part") and "r" not in mode else file
 
     with monkeypatch.context() as patch:
-        patch.setattr("download.open", full, raising=False)
+        patch.setattr("loading.download.open", full, raising=False)
         with pytest.raises(UserError, match="No space left on device.*make room"):
             download(f"{server.url}/file", tmp_path / "file", wait=waits)
     assert waits == []  # waiting makes no room
@@ -316,7 +316,7 @@ def test_no_permission_is_said_plainly(server, tmp_path, waits, monkeypatch):
             raise PermissionError(errno.EACCES, "Permission denied")
         return builtins.open(path, *args, **kwargs)
 
-    monkeypatch.setattr("download.open", refuse, raising=False)
+    monkeypatch.setattr("loading.download.open", refuse, raising=False)
     with pytest.raises(UserError, match="Permission denied.*--models-dir"):
         download(f"{server.url}/file", tmp_path / "file", wait=waits)
     monkeypatch.setattr("os.open", refuse)
@@ -349,7 +349,7 @@ def test_folders_of_which_nothing_came_go_away_again(tmp_path):
 HOLD = """
 import os, sys
 from pathlib import Path
-from download import locked
+from loading.download import locked
 with locked(Path(sys.argv[1])):
     print("in", flush=True)
     sys.stdin.read(1)
@@ -376,7 +376,7 @@ def test_the_lock_holds_though_the_folder_goes_away_and_comes_back(tmp_path):
 START = """
 import sys
 from pathlib import Path
-from download import download, locked
+from loading.download import download, locked
 url, path = sys.argv[1], Path(sys.argv[2])
 with locked(path.parent):
     download(url, path)
@@ -412,7 +412,7 @@ def test_two_processes_at_once_make_one_good_file(server, tmp_path):
 
 
 def test_importing_it_imports_no_network_library():
-    check = "import sys, download; assert not {'requests', 'tqdm'} & set(sys.modules)"
+    check = "import sys, loading.download; assert not {'requests', 'tqdm'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], cwd=ROOT).returncode == 0
 
 

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import tensors
 import utils
 from encoder import Encoder
 from generate import generate
-from pieces import mbart_pieces, t5_pieces
+from loading import tensors
+from loading.pieces import mbart_pieces, t5_pieces
 from samplers import Sampler, draw, one_hot, usual
 from terminal import cli
 from terminal.options import suggestions

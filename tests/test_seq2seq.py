@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import layouts
-import tensors
 import utils
 from activations import ACTIVATIONS
 from beam import beam_search
 from generate import cached, generate, naive
+from loading import layouts, tensors
 from samplers import Sampler, min_length, no_repeat_ngram, one_hot, temperature, top_k
 from seq2seq import T5, EncoderDecoder, relative_bias
 from speculative import DraftModel, NGramStore, PromptLookup, speculative

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 import utils
-from download import UserError
-from pieces import mbart_pieces, t5_pieces
+from loading.download import UserError
+from loading.pieces import mbart_pieces, t5_pieces
 from server import Server, cut
 
 HERE = Path(__file__).parent
@@ -172,8 +172,8 @@ def hub(monkeypatch):
     }
     with Server(files) as server:
         monkeypatch.setenv("TOKENWISE_HUB", server.url)
-        monkeypatch.setattr("download.DELAYS", (0, 0))
-        monkeypatch.setattr("download.CHUNK", 1000)
+        monkeypatch.setattr("loading.download.DELAYS", (0, 0))
+        monkeypatch.setattr("loading.download.CHUNK", 1000)
         yield server
 
 

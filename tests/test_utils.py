@@ -19,9 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import layouts
-import tensors
 import utils
+from loading import layouts, tensors
 from tests.checkpoints import CONFIG, IDS, VARIANTS, random_arrays, write_folder, write_tokenizer
 from tests.server import Server
 from utils import UserError, load
@@ -437,7 +436,8 @@ def test_writing_leaves_the_whole_file_or_none(tmp_path, monkeypatch):
 
 
 KILLED = """
-import os, sys, numpy as np, tensors
+import os, sys, numpy as np
+from loading import tensors
 from pathlib import Path
 def die_at_b(name):
     return os._exit(9) if name == "b" else np.zeros(2, np.float32)

@@ -13,9 +13,9 @@ import numpy as np
 from activations import ACTIVATIONS
 from encoder import Encoder
 from gpt2 import GPT2
-from pieces import mbart_pieces, t5_pieces
+from loading.pieces import mbart_pieces, t5_pieces
+from loading.tensors import fill_from, read_checkpoint, read_count, read_eps, read_json
 from seq2seq import T5, Bart
-from tensors import fill_from, read_checkpoint, read_count, read_eps, read_json
 
 
 def load_gpt2(folder, config):

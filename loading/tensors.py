@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from download import explained
+from loading.download import explained
 
 DTYPES = {  # by the format's names; bfloat16, which NumPy does not know, as its bits: see float32
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2",
