@@ -35,8 +35,9 @@ def softmax(x):  # [..., n] -> [..., n], each row sums to 1
 
 
 def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd] -> [..., n_embd]: mean 0, variance 1, then g, b
-    x = x - x.mean(-1, keepdims=True)
-    x /= np.sqrt(np.mean(x * x, -1, keepdims=True) + eps)
+    n = x.shape[-1]  # sum / n: of a single row np.mean takes twice as long
+    x = x - x.sum(-1, keepdims=True) / n
+    x /= np.sqrt((x * x).sum(-1, keepdims=True) / n + eps)
     x *= g
     x += b
     return x

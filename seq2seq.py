@@ -32,7 +32,7 @@ from samplers import forced_id
 
 
 def rms_norm(x, g, eps=1e-6):  # [..., d_model] -> same: mean square 1, then g (Zhang et al. 2019)
-    x = x / np.sqrt(np.mean(x * x, -1, keepdims=True) + eps)
+    x = x / np.sqrt((x * x).sum(-1, keepdims=True) / x.shape[-1] + eps)
     x *= g
     return x
 
