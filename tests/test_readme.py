@@ -8,7 +8,8 @@ import pytest
 
 from terminal import cli, options
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+HOUSE = Path(__file__).parent.parent
+README = (HOUSE / "README.md").read_text(encoding="utf-8")
 LINES = "".join(re.findall(r"```sh\n(.*?)```", README, re.S)).splitlines()
 COMMANDS = [line for line in LINES if line.startswith("python generate.py")]
 
@@ -38,3 +39,20 @@ def test_python_examples(capsys):
     assert "' time'" in capsys.readouterr().out
     logits = names["model"](names["np"].array([1, 2, 3]))[-1]
     assert names["sampler"](logits, [1, 2, 3])[names["encoder"].encode(" the")] == 0
+
+
+def test_the_map_has_every_room_and_its_lines():
+    rows = re.findall(r"^\| \[(\S+)\]\(\1\) \| (\d+) \|", README, re.M)
+    rooms = {path.name for path in HOUSE.glob("*.py")} | {"loading", "terminal"}
+    assert {name for name, _ in rows} == rooms
+    for name, count in rows:
+        files = [HOUSE / name] if name.endswith(".py") else HOUSE.glob(f"{name}/*.py")
+        found = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+        assert found == int(count), f"{name} has {found} lines"
+
+
+def test_links_lead_somewhere():
+    for folder in (".", "notebooks", "training", "models/stories", "models/en-de"):
+        text = (HOUSE / folder / "README.md").read_text(encoding="utf-8")
+        for link in re.findall(r"\]\(([^)#]+)", text):
+            assert "://" in link or (HOUSE / folder / link).exists(), link
