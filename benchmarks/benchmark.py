@@ -158,7 +158,7 @@ def alone(found):
     yield (f"loop, sampler and text: {1 - overhead['steps'] / overhead['whole']:.1%} of the time of"
            " a sampled token")  # fmt: skip
     yield f"stories, one thread: {found['small']['tokens/s']:.0f} tokens/s"
-    if found["encode"]:
+    if "encode" in found:  # tiktoken is there
         yield (f"2 MB of English to ids: {found['encode']['tokenwise']:.2f} s,"
                f" {found['encode']['tokenwise'] / found['encode']['tiktoken']:.1f} times"
                " tiktoken's")  # fmt: skip

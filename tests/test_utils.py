@@ -573,7 +573,9 @@ def test_a_tensorflow_checkpoint_gives_the_same_logits(openai):
     check_logits(model, LOGITS["plain"])
     _, same = load(write_folder(folder / "huggingface"))
     assert np.array_equal(model(IDS), same(IDS))
-    assert "tensorflow" not in sys.modules
+    script = "import sys, utils; utils.load(sys.argv[1]); assert 'tensorflow' not in sys.modules"
+    command = [sys.executable, "-c", script, str(folder / "good")]
+    assert subprocess.run(command, cwd=ROOT).returncode == 0
 
 
 @needs_tensorflow
