@@ -10,6 +10,7 @@ import shutil
 import struct
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -338,14 +339,18 @@ def letters_model(tmp_path_factory):
     flags=st.lists(st.tuples(st.sampled_from(FLAGS), st.sampled_from(EDGES)), max_size=3),
     switches=st.lists(st.sampled_from(SWITCHES), max_size=1),
     method=st.sampled_from([None, "naive", "cached", "beam", "speculative", "ngram", "lookup"]),
-    prompt=st.sampled_from(["the", "", "é\udcff", "--", "x" * 99]) | st.text(max_size=9),
+    prompt=st.sampled_from(["the", "", "-", "é\udcff", "--", "x" * 99]) | st.text(max_size=9),
 )
 def test_any_command(letters_model, flags, switches, method, prompt):
     words = ["--model", str(letters_model), "--tokens=2", *switches]
     words += [f"--method={method}"] * (method is not None)
     words += [f"{flag}={value}" for flag, value in flags] + ["--", prompt]
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    out, err, stdin = io.StringIO(), io.StringIO(), io.TextIOWrapper(io.BytesIO(b"the \xff"))
+    with (
+        mock.patch("sys.stdin", stdin),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         try:
             status = cli.main(words)
         except SystemExit as error:
