@@ -37,7 +37,8 @@ def exercises(notebook):
     return found
 
 
-def test_runs_and_its_exercises_can_be_solved(path):
+def test_runs_and_its_exercises_can_be_solved(path, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # two that share a core wait for each other
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(FOLDER)}})
     with client.setup_kernel():
