@@ -200,6 +200,7 @@ def draw(results, path):
 
 
 def arguments():
+    """What the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=9, help="passes a measure, in each round")
@@ -211,6 +212,7 @@ def arguments():
 
 
 def main():
+    """Make what is missing, measure, print, write, draw."""
     args = arguments()
     names = ["tokenwise"] if args.small else contender.installed()
     sizes = checkpoints.TINY if args.small else checkpoints.GPT2

@@ -164,6 +164,7 @@ def gguf(folder, theirs):
 
 
 def t5_small(folder):
+    """A T5 with t5-small's shape: 6 + 6 layers, d_model 512, 32,128 tokens."""
     import transformers
 
     config = transformers.T5Config()  # whose defaults are t5-small's
@@ -172,6 +173,7 @@ def t5_small(folder):
 
 
 def bart_base(folder):
+    """A BART with bart-base's shape: 6 + 6 layers, d_model 768, 50,265 tokens."""
     import transformers
 
     config = transformers.BartConfig(
@@ -184,6 +186,7 @@ def bart_base(folder):
 
 
 def save(model, folder):
+    """An encoder-decoder of transformers -> folder, with no id that ends a text."""
     model.generation_config.decoder_start_token_id = 0
     model.generation_config.eos_token_id = None  # nothing ends before its time
     model.save_pretrained(folder)

@@ -31,6 +31,9 @@ THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # for those that do not rea
 
 
 class Tokenwise:
+    """What each contender does: encode a text to ids; begin with a fresh cache of n_rows rows; take
+    a step, which appends ids to it; cut it back to a length. `layout` is its folder's name."""
+
     layout, packages = "tokenwise", ()
 
     def __init__(self, folder, source=None):
@@ -284,7 +287,8 @@ def start(name, folder, repeats):
 
 
 def seq2seq(name, folder, repeats):
-    """Median seconds of a decoder's step over 32 steps, and of one by beam search of width 4."""
+    """Median seconds of a decoder's step, one after the other behind a source of 64 tokens, and of
+    a step of beam search of width 4, its encoder included."""
     source = np.random.default_rng(0).integers(5, 2000, 64).tolist()
     contender = CONTENDERS[name][1](folder, *CONTENDERS[name][2], source)
     times, beams, n = [], [], 4 * repeats
@@ -296,6 +300,7 @@ def seq2seq(name, folder, repeats):
 
 
 def seconds(f, *args):
+    """How long f(*args) takes."""
     begun = time.perf_counter()
     f(*args)
     return time.perf_counter() - begun

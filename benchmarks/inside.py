@@ -106,17 +106,17 @@ def methods(folder, repeats, n_prompt=64, n=32):
     prompt = (np.arange(n_prompt) % model.n_vocab).tolist()
     text = prompt + list(generate(model, prompt, n))
 
-    def batch():
-        rows, rngs = [prompt] * 8, [None] * 8
-        greedily, full = [greedy] * 8, lambda row, ids: len(ids) == len(text)
-        rngs = [np.random.default_rng(0)] * 8
-        list(cached(model, rows, greedily, rngs, full))
+    def done(row, ids):
+        return len(ids) == len(text)
 
-    def drafted():
+    def batch():  # of 8 rows
+        rng = np.random.default_rng(0)  # greedy: what is drawn does not depend on it
+        list(cached(model, [prompt] * 8, [greedy] * 8, [rng] * 8, done))
+
+    def drafted():  # of one row
         rng = np.random.default_rng(0)
         drafter = speculative.Replay(model.n_vocab, text, 0.8, rng)
-        full = lambda row, ids: len(ids) == len(text)  # noqa: E731
-        list(speculative.speculative(model, [prompt], [greedy], [rng], full, [drafter], gamma=4))
+        list(speculative.speculative(model, [prompt], [greedy], [rng], done, [drafter], gamma=4))
 
     found = interleaved(
         min(3, repeats), batch=batch, drafted=drafted,
