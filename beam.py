@@ -8,7 +8,7 @@ Speech Recognition System"; the rules where one may differ are those of transfor
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -126,7 +126,7 @@ def largest(x, k):  # [n] -> the places of the k largest, largest first, of equa
     return places[np.argsort(-x[places], kind="stable")][:k]
 
 
-def score(log_probability, length, length_penalty):
+def score(log_probability: float, length: int, length_penalty: float) -> float:
     """By the plain length, as transformers do it; Wu et al. 2016: ((5 + length) / 6) ** penalty."""
     return log_probability / length**length_penalty
 
@@ -136,7 +136,7 @@ def hypothesis(candidate, length_penalty):
     return Hypothesis(ids, log_probability, score(log_probability, len(ids), length_penalty))
 
 
-def format_tree(trace, decode):
+def format_tree(trace: list, decode: Callable[[Ids], str]) -> str:
     """A trace as the lines of a tree. A line is a run of tokens without a fork, and the log P up to
     its end; not finished is dropped. At a fork the shorter branches come first, behind a bar, and
     the longest goes on below."""
@@ -156,7 +156,7 @@ def format_tree(trace, decode):
             end = " finished" if seen[ids].fate == "finished" else ""
             text = repr(decode(list(ids[start:])))
             lines.append("| " * n_bars + f"{text} {seen[ids].log_probability:.2f}{end}")
-        *branches, longest = sorted(children[ids], key=depth.get) or [None]
+        *branches, longest = sorted(children[ids], key=depth.__getitem__) or [None]
         if longest:
             stack.append((longest, n_bars))
         stack += [(branch, n_bars + 1) for branch in reversed(branches)]

@@ -11,6 +11,8 @@ Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; R
 import codecs
 import heapq
 import json
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
 from pathlib import Path
 
 import regex  # unlike re it knows \p{L} (a letter) and \p{N} (a number) of every script
@@ -20,7 +22,7 @@ WORDS = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{
 MAX_CACHED_WORDS, MAX_CACHED_LENGTH = 2**16, 64  # holds the cache to some tens of megabytes
 
 
-def bytes_to_unicode():
+def bytes_to_unicode() -> dict[int, str]:
     """What stands for each byte in the files: its character if printable, or 256, 257, ..."""
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
@@ -40,7 +42,7 @@ class Encoder:
     <|endoftext|>, or None. Raises ValueError when vocab and merges do not belong together.
     """
 
-    def __init__(self, vocab, merges):
+    def __init__(self, vocab: dict[str, int], merges: list[tuple[str, str]]):
         self.vocab, self.merges, self.n_vocab = vocab, merges, len(vocab)
         made = {*BYTE_TO_CHAR.values(), *(left + right for left, right in merges)}
         self._check(made)
@@ -48,10 +50,10 @@ class Encoder:
         self.end_of_text = self.special.get("<|endoftext|>")
         self._tokens = {id: token for token, id in vocab.items()}
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
-        self._cache = {}  # word -> ids
+        self._cache: dict[str, list[int]] = {}  # word -> ids
 
     @classmethod
-    def from_folder(cls, folder):
+    def from_folder(cls, folder: str | PathLike) -> "Encoder":
         """Read encoder.json and vocab.bpe, or the same files named vocab.json and merges.txt.
 
         Raises FileNotFoundError without a full pair, ValueError when a file is cut or altered.
@@ -67,19 +69,19 @@ class Encoder:
         wanted = ", or ".join(" and ".join(names) for names in FILES)
         raise FileNotFoundError(f"no tokenizer in {folder}: it needs {wanted}")
 
-    def encode(self, text, special=False):
+    def encode(self, text: str, special: bool = False) -> list[int]:
         """str -> list of ids. The text of a special token is plain text, unless `special`."""
         return encode_around(self.special if special else {}, text, self._encode_text)
 
-    def decode(self, ids):
+    def decode(self, ids: Iterable[int]) -> str:
         """Ids -> str; bytes that are not UTF-8 become U+FFFD. ValueError for an unknown id."""
         return b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
 
-    def stream(self):
+    def stream(self) -> "Stream":
         """A new Stream, which decodes ids as they come."""
         return Stream(self)
 
-    def token_bytes(self, id):
+    def token_bytes(self, id: int) -> bytes:
         """The bytes of one token, often not UTF-8 by themselves. ValueError for an unknown id."""
         token = self._tokens.get(id)
         if token is None:
@@ -155,7 +157,9 @@ class Encoder:
         return _in_order(symbols)
 
 
-def encode_around(special, text, encode):
+def encode_around(
+    special: Mapping[str, int], text: str, encode: Callable[[str], list[int]]
+) -> list[int]:
     """The ids of a text: those of `special` {text: id}, the longest where several match, and
     encode(part) -> ids for what stands between them."""
     # A lone surrogate is no character and has no UTF-8 form. It becomes U+FFFD by way of UTF-16,
@@ -172,15 +176,15 @@ def encode_around(special, text, encode):
 class Stream:
     """Decodes ids one by one: all that it returns, joined, is what decode returns for them all."""
 
-    def __init__(self, encoder):
+    def __init__(self, encoder: Encoder):
         self._encoder = encoder
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
-    def feed(self, id):
+    def feed(self, id: int) -> str:
         """The text that is certain after this id: a character appears with its last byte."""
         return self._utf8.decode(self._encoder.token_bytes(id))
 
-    def finish(self):
+    def finish(self) -> str:
         """What is left: "", or U+FFFD for a character that was never completed."""
         return self._utf8.decode(b"", final=True)
 

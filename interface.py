@@ -1,10 +1,11 @@
-"""What everything that generates is written over: a model, its cache, a sampler, a loop, a drafter.
+"""What everything that generates is written over: a model, its cache, a sampler, a loop, a drafter,
+and an encoder for the text.
 
 Nothing here runs. A model, a sampler or a drafter of your own is any object of its shape.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,8 +37,8 @@ class Model(Protocol):
     defaults: dict
 
     def __call__(
-        self, ids: ArrayLike, cache: Cache | None = None, last: int | None = None
-    ) -> np.ndarray: ...
+        self, ids: ArrayLike, cache: Any = None, last: int | None = None
+    ) -> np.ndarray: ...  # cache: one that its new_cache has made
     def new_cache(self, *batch: int) -> Cache: ...
     def select(self, rows: Ids) -> "Model": ...  # the model of these rows: of their sources
 
@@ -56,3 +57,21 @@ class Drafter(Protocol):
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]: ...
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray) -> None: ...
+
+
+class TextStream(Protocol):
+    """Decodes ids as they come: what it returns, joined, is the text of them all."""
+
+    def feed(self, id: int) -> str: ...  # the text that is certain now
+    def finish(self) -> str: ...  # what is left when no id follows
+
+
+class Encoder(Protocol):
+    """Text <-> ids."""
+
+    n_vocab: int
+    end_of_text: int | None
+
+    def encode(self, text: str, special: bool = False) -> Ids: ...
+    def decode(self, ids: Iterable[int]) -> str: ...
+    def stream(self) -> TextStream: ...

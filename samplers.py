@@ -9,31 +9,37 @@ distribution of the best token, which is what greedy decoding samples from.
     next_id = draw(sampler(logits, ids), np.random.default_rng(0))
 """
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from gpt2 import softmax
+from interface import Filter, Ids
 
 
 class Sampler:
     """sampler(logits [n_vocab], ids) -> probabilities [n_vocab] float32, which sum to 1."""
 
-    def __init__(self, *filters, pick=softmax):
+    def __init__(self, *filters: Filter, pick: Callable[[np.ndarray], np.ndarray] = softmax):
         self.filters, self.pick = filters, pick
 
-    def filter(self, logits, ids):  # [n_vocab] -> [n_vocab]
+    def filter(self, logits: np.ndarray, ids: Ids) -> np.ndarray:  # [n_vocab] -> [n_vocab]
         for f in self.filters:
             logits = f(logits, ids)
         return logits
 
-    def __call__(self, logits, ids):
+    def __call__(self, logits: np.ndarray, ids: Ids) -> np.ndarray:
         logits = self.filter(logits, ids)
         if not np.isfinite(np.max(logits)):
             raise ValueError("no token can be drawn: logits are not numbers, or all are removed")
         return self.pick(logits)
 
 
-def one_hot(logits):  # [n_vocab] -> [n_vocab]: 1 for the best token, the first of equals
+def one_hot(
+    logits: np.ndarray,
+) -> np.ndarray:  # [n_vocab] -> [n_vocab]: 1 for the best token, the first of equals
     probs = np.zeros_like(logits)
     probs[np.argmax(logits)] = 1
     return probs
@@ -42,20 +48,20 @@ def one_hot(logits):  # [n_vocab] -> [n_vocab]: 1 for the best token, the first 
 greedy = Sampler(pick=one_hot)
 
 
-def draw(probs, rng):
+def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
     """One token id from probabilities [n_vocab], which need not sum to exactly 1: the first whose
     cumulative mass exceeds u ~ U[0, 1) of the whole. A token of probability 0 is never drawn."""
     cumulative = np.cumsum(probs, dtype=np.float64)
     return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
 
 
-def temperature(t):
+def temperature(t: float) -> Filter:
     """Divide the logits by t > 0: below 1 sharper, above 1 flatter (Ackley et al. 1985)."""
-    t = np.float32(min(max(t, 1e-30), 1e30))  # as good as its limits; past them float32 overflows
-    return lambda logits, ids: logits / t
+    scale = np.float32(min(max(t, 1e-30), 1e30))  # its limits do as well, and never overflow
+    return lambda logits, ids: logits / scale
 
 
-def top_k(k):
+def top_k(k: int) -> Filter:
     """Keep the k most probable tokens, and ties of the last (Fan et al. 2018)."""
 
     def keep_top_k(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
@@ -66,7 +72,7 @@ def top_k(k):
     return keep_top_k
 
 
-def top_p(p):
+def top_p(p: float) -> Filter:
     """Keep the nucleus: the smallest set of tokens whose mass reaches p (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
@@ -79,7 +85,7 @@ def top_p(p):
             mass = np.cumsum(falling, dtype=np.float64)
             if mass[-1] >= p:
                 break
-        size = min(np.searchsorted(mass, p) + 1, n)
+        size = min(int(np.searchsorted(mass, p)) + 1, n)
         last = falling[size - 1]
         kept = probs > last
         ties = np.flatnonzero(probs == last)  # of equals, the first few that are needed
@@ -89,12 +95,12 @@ def top_p(p):
     return keep_top_p
 
 
-def min_p(p):
+def min_p(p: float) -> Filter:
     """Keep tokens at least p times as probable as the best one (Nguyen et al. 2024)."""
     return lambda logits, ids: _keep(logits, logits >= logits.max() + np.log(np.float32(p)))
 
 
-def repetition_penalty(r):
+def repetition_penalty(r: float) -> Filter:
     """Divide the positive logits of tokens seen so far by r, multiply the negative ones by r: for
     r > 1 both make them less likely (CTRL, Keskar et al. 2019)."""
 
@@ -106,7 +112,7 @@ def repetition_penalty(r):
     return penalise
 
 
-def no_repeat_ngram(n):
+def no_repeat_ngram(n: int) -> Filter:
     """Remove every token that would complete an n-gram that has occurred (Paulus et al. 2017)."""
 
     def forbid(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
@@ -119,12 +125,12 @@ def no_repeat_ngram(n):
     return forbid
 
 
-def min_length(length, stop_ids):
+def min_length(length: int, stop_ids: Iterable[int]) -> Filter:
     """Remove the stop ids until the sequence, its prompt counted, has this many tokens."""
     return lambda logits, ids: _without(logits, list(stop_ids)) if len(ids) < length else logits
 
 
-def forced_id(token, length):
+def forced_id(token: int, length: int) -> Filter:
     """Where the sequence has exactly this many tokens, `token` must come next."""
 
     def force(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
@@ -137,7 +143,7 @@ def forced_id(token, length):
     return force
 
 
-USUAL_ORDER = {
+USUAL_ORDER: dict[str, Callable[[Any], Filter]] = {
     "repetition_penalty": repetition_penalty,
     "no_repeat_ngram": no_repeat_ngram,
     "temperature": temperature,
@@ -147,7 +153,9 @@ USUAL_ORDER = {
 }
 
 
-def usual(first=(), last=(), **settings):
+def usual(
+    first: Iterable[Filter] = (), last: Iterable[Filter] = (), **settings: float | None
+) -> Sampler:
     """The sampler that settings by these names ask for, in the usual order; None or 0 leaves a
     filter out, and temperature=0 is greedy. Filters `first` and `last` go around them: what must
     hold, such as a minimum length, comes first, lest top-k keep nothing but what it removes."""

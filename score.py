@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from beam import log_softmax
-from interface import Ids, Model
+from interface import Encoder, Ids, Model
 
 
 def log_probabilities(model: Model, ids: Ids, chunk: int = 128) -> np.ndarray:
@@ -37,7 +37,7 @@ def log_probabilities(model: Model, ids: Ids, chunk: int = 128) -> np.ndarray:
     return np.array(scores, np.float32)
 
 
-def score(encoder, model: Model, text: str) -> dict:
+def score(encoder: Encoder, model: Model, text: str) -> dict:
     """A text under the model, from a fresh start: a dict of ids, logprobs (nats, one a token),
     total (nats), bits_per_byte (of UTF-8) and perplexity (per token).
 
@@ -49,7 +49,8 @@ def score(encoder, model: Model, text: str) -> dict:
     n_bytes = len(text.encode("utf-8", "replace"))  # what is no UTF-8 counts as it was given
     start = getattr(model, "start_ids", [encoder.end_of_text])
     if start == [None]:
-        start, n_bytes = [], n_bytes - sum(len(encoder.token_bytes(id)) for id in ids[:1])
+        first = encoder.token_bytes(ids[0]) if ids else b""  # type: ignore[attr-defined]  # GPT-2's
+        start, n_bytes = [], n_bytes - len(first)
     logprobs = log_probabilities(model, start + ids)
     total = float(logprobs.sum(dtype=np.float64))
     nats = abs(total)  # -total, but never -0.0

@@ -77,7 +77,7 @@ class Source(NamedTuple):
     values: list
     mask: np.ndarray | None  # [n_rows, 1, 1, n_source], None without padding
 
-    def select(self, rows):
+    def select(self, rows: Ids) -> "Source":
         """The sources of these rows, in this order."""
         if self.keys[0].ndim == 3 or list(rows) == list(range(len(self.keys[0]))):
             return self
@@ -121,7 +121,8 @@ class EncoderDecoder:
         self.params, (self.n_head_encoder, self.n_head) = params, n_head
         self.n_ctx = self.n_source = n_ctx
         self.start_ids, self.stop_ids = list(start_ids), tuple(stop_ids)
-        self.wrapping, self.defaults, self.source = wrapping, {}, None
+        self.wrapping, self.defaults = wrapping, {}
+        self.source: Source | None = None
         self.n_vocab, self.d_model = params["wte"].shape
 
     def condition(self, sources: list[Ids]) -> "EncoderDecoder":
@@ -161,7 +162,7 @@ class EncoderDecoder:
     def select(self, rows: Ids) -> "EncoderDecoder":
         """The model conditioned on the sources of these rows alone."""
         selected = copy.copy(self)
-        selected.source = self.source.select(rows)
+        selected.source = self.source and self.source.select(rows)
         return selected
 
     def __call__(

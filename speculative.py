@@ -12,7 +12,7 @@ A drafter has two methods:
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.random import Generator
@@ -78,11 +78,11 @@ class DraftModel:
     """Drafts by a smaller model with the same vocabulary, which samples as the large one does. Its
     `rng` must be independent of the loop's: with one seed for both the text is biased."""
 
-    def __init__(self, model, sampler, rng):
+    def __init__(self, model: Model, sampler: Sampler, rng: Generator):
         self.model, self.sampler, self.rng = model, sampler, rng
         self.cache, self.seen = model.new_cache(1), []
 
-    def propose(self, ids, n):
+    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         drafts, qs = [], []
         n = min(n, self.model.n_ctx - len(ids))
         kept = common_prefix(self.seen, ids[:-1])
@@ -99,7 +99,7 @@ class DraftModel:
         self.seen = (ids + drafts)[: self.cache.length]
         return drafts, qs
 
-    def learn(self, ids, drafts, logits):
+    def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray) -> None:
         pass
 
 
@@ -110,7 +110,7 @@ class NGramStore:
     `before` is text to learn from at once, such as an encoder-decoder's source. One store may serve
     many prompts, and knows more with each."""
 
-    def __init__(self, n_vocab, n=3, filler_top_k=1, before=()):
+    def __init__(self, n_vocab: int, n: int = 3, filler_top_k: int = 1, before: Sequence[int] = ()):
         self.n_vocab, self.n, self.filler_top_k = n_vocab, n, filler_top_k
         self.counts, self.seen = defaultdict(Counter), []
         self.read(list(before))
@@ -119,26 +119,27 @@ class NGramStore:
         for k in range(2, min(self.n, len(ids) + 1) + 1):
             self.counts[tuple(ids[-(k - 1) :])][token] += 1
 
-    def read(self, ids):
+    def read(self, ids: Ids) -> None:
         """Count what is new in ids since the last call."""
         for i in range(max(1, common_prefix(self.seen, ids)), len(ids)):
             self.count(ids[max(0, i - self.n) : i], ids[i])
         self.seen = list(ids)
 
-    def propose(self, ids, n):
+    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         self.read(ids)
         drafts = []
         while len(drafts) < n and (token := self.next(ids + drafts)) is not None:
             drafts.append(token)
         return drafts, certain(drafts, self.n_vocab)
 
-    def next(self, ids):
+    def next(self, ids: Ids) -> int | None:
         """The most frequent successor of the longest known context, or None."""
         for k in range(min(self.n, len(ids) + 1), 1, -1):
             if successors := self.counts.get(tuple(ids[-(k - 1) :])):
-                return max(successors, key=successors.get)
+                return max(successors, key=successors.__getitem__)
+        return None
 
-    def learn(self, ids, drafts, logits):
+    def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray) -> None:
         for i, row in enumerate(logits):
             context = (ids[-self.n :] + drafts[:i])[-self.n :]
             for token in best(row, self.filler_top_k):  # of equal counts the first is drafted
@@ -149,10 +150,10 @@ class PromptLookup:
     """Drafts what followed the latest occurrence of the longest suffix, of at most n tokens, that
     occurs earlier in the text (Saxena 2023), or in `before`, an encoder-decoder's source."""
 
-    def __init__(self, n_vocab, n=3, before=()):
+    def __init__(self, n_vocab: int, n: int = 3, before: Sequence[int] = ()):
         self.n_vocab, self.n, self.before = n_vocab, n, list(before)
 
-    def propose(self, ids, n):
+    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         text = self.before + ids
         for size in range(min(self.n, len(text) - 1), 0, -1):
             for start in range(len(text) - size - 1, -1, -1):
@@ -167,7 +168,7 @@ class PromptLookup:
         period = len(text) - start
         return [text[start + i % period] for i in range(n)]
 
-    def learn(self, ids, drafts, logits):
+    def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray) -> None:
         pass
 
 
@@ -175,32 +176,32 @@ class Replay:
     """Drafts a known text, each token right with a given probability: to see what speculation
     gains at that acceptance rate. (On greedy text, the rate is the acceptance rate.)"""
 
-    def __init__(self, n_vocab, text, rate, rng):
+    def __init__(self, n_vocab: int, text: Sequence[int], rate: float, rng: Generator):
         self.n_vocab, self.text, self.rate, self.rng = n_vocab, list(text), rate, rng
 
-    def propose(self, ids, n):
+    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         right = self.text[len(ids) : len(ids) + n]
         drafts = [t if self.rng.random() < self.rate else (t + 1) % self.n_vocab for t in right]
         return drafts, certain(drafts, self.n_vocab)
 
-    def learn(self, ids, drafts, logits):
+    def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray) -> None:
         pass
 
 
-def best(logits, k):
+def best(logits: np.ndarray, k: int) -> Ids:
     """The ids of the k largest logits [n_vocab], the best first."""
     top = np.argpartition(-logits, min(k, len(logits)) - 1)[:k]
     return top[np.argsort(-logits[top])].tolist()
 
 
-def certain(drafts, n_vocab):
+def certain(drafts: Ids, n_vocab: int) -> list[np.ndarray]:
     """One-hot distributions [n_vocab], for drafts that were not drawn but chosen."""
     qs = np.zeros((len(drafts), n_vocab), np.float32)
     qs[range(len(drafts)), drafts] = 1
     return list(qs)
 
 
-def common_prefix(a, b):
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     """How many leading tokens two sequences share."""
     return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
 
@@ -213,7 +214,7 @@ class Statistics:
         self.lengths = Counter()  # accepted drafts in a round -> how many rounds
         self.sizes = Counter()  # drafts in a round -> how many rounds
 
-    def record(self, row, drafts, tokens):
+    def record(self, row: int, drafts: Ids, tokens: Ids) -> None:
         accepted = common_prefix(drafts, tokens)
         self.drafted += len(drafts)
         self.accepted += accepted
@@ -223,17 +224,17 @@ class Statistics:
         self.sizes[len(drafts)] += 1
 
     @property
-    def acceptance(self):
+    def acceptance(self) -> float:
         """a: the share accepted of the drafts that were looked at (none behind a rejection is)."""
         return self.accepted / max(1, self.accepted + self.rejected)
 
     @property
-    def tokens_per_call(self):
+    def tokens_per_call(self) -> float:
         """Measured tokens per pass of the model."""
         return self.tokens / max(1, self.lengths.total())
 
     @property
-    def expected_tokens_per_call(self):
+    def expected_tokens_per_call(self) -> float:
         """1 + a + ... + a^g, that is (1 - a^(g + 1)) / (1 - a), for a pass over g drafts (Leviathan
         et al. 2023, equation 1): the mean over the rounds, as some have fewer drafts than gamma."""
         powers = [self.acceptance**i for i in range(max(self.sizes, default=0) + 1)]

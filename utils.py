@@ -14,11 +14,13 @@ import re
 import sys
 from pathlib import Path
 
+import interface
 from encoder import Encoder
 from gpt2 import GPT2
 from loading.download import NotFound, UserError, clear_errors, download, explained, locked
 from loading.layouts import ARCHITECTURES, TOKENIZERS, gpt2_shapes, read_sizes, read_stop_ids
 from loading.tensors import (
+    Shapes,
     check_names,
     fill_from,
     flat,
@@ -44,7 +46,10 @@ HUB_NAMES = "distilgpt2", "t5-small", "t5-base", "t5-large"  # all others are ca
 MARK = {"format": "tokenwise", "layout": "out_in"}  # a square matrix does not tell its layout
 
 
-def load(name_or_folder, models_dir=None):
+Loaded = tuple[interface.Encoder, interface.Model]
+
+
+def load(name_or_folder: str | Path, models_dir: str | Path | None = None) -> Loaded:
     """Find a model, download it if it is an official one not yet here, and load it.
 
     name_or_folder: an official size (124M, 355M, 774M, 1558M), an embedded model (stories), a
@@ -59,9 +64,11 @@ def load(name_or_folder, models_dir=None):
         raise UserError(f"cannot load {name_or_folder}: {error.strerror or error}") from None
 
 
-def load_folder(folder):
+def load_folder(folder: Path) -> Loaded:
     """A folder's files tell what it is -> (encoder, model). Raises UserError."""
     with explained(f"the model or tokenizer in {folder} cannot be used", "fetch it anew"):
+        encoder: interface.Encoder
+        model: interface.Model
         if (folder / "hparams.json").is_file():
             encoder, model = load_openai(folder)
         elif (folder / "config.json").is_file():
@@ -74,7 +81,7 @@ def load_folder(folder):
         return encoder, model
 
 
-def check_architecture(place, config):
+def check_architecture(place: str | Path, config: dict) -> str:
     """config.json's model_type, where we know it; else UserError."""
     architecture = str(config.get("model_type"))
     if architecture not in ARCHITECTURES:
@@ -83,7 +90,7 @@ def check_architecture(place, config):
     return architecture
 
 
-def find(name, models_dir=None):
+def find(name: str, models_dir: str | Path | None = None) -> Path:
     """The folder of a model; an official size, or one of the hub, is downloaded first."""
     models_dir = Path(models_dir or os.environ.get("TOKENWISE_MODELS") or HERE / "models")
     if name in SIZES:
@@ -106,7 +113,7 @@ def find(name, models_dir=None):
 # --- the Hugging Face hub ------------------------------------------------------------------------
 
 
-def fetch_hub(name, folder):
+def fetch_hub(name: str, folder: Path) -> Path:
     """Download a repository of the hub: configuration, tokenizer, and weights as safetensors."""
     if (folder / "config.json").is_file():
         return folder
@@ -128,7 +135,7 @@ def fetch_hub(name, folder):
     return folder
 
 
-def fetch_weights(name, base, folder):
+def fetch_weights(name: str, base: str, folder: Path) -> None:
     """model.safetensors, or the index and its shards. UserError where there is neither."""
     try:
         return download(f"{base}/model.safetensors", folder / "model.safetensors")
@@ -142,15 +149,20 @@ def fetch_weights(name, base, folder):
             f"{name} has no model.safetensors, and other formats are never opened, for they can run"
             " code: convert it to safetensors elsewhere, and give the folder"
         ) from None
-    with explained(f"{index} cannot be used", "delete it and run this again"):
-        for shard in sorted(set(read_places(index).values())):
-            download(f"{base}/{shard}", folder / shard)
+    with explained(f"{name} cannot be used", "its index was deleted, run this again"):
+        try:
+            shards = set(read_places(index).values())
+        except ValueError:
+            index.unlink()
+            raise
+    for shard in sorted(shards):
+        download(f"{base}/{shard}", folder / shard)
 
 
 # --- OpenAI's release of GPT-2: a TensorFlow checkpoint ------------------------------------------
 
 
-def fetch_openai(size, folder):
+def fetch_openai(size: str, folder: Path) -> Path:
     """Download what is missing of an official model: its checkpoint too, until it is converted."""
     names = ["hparams.json", *RELEASED]
     if not (folder / CONVERTED).is_file():
@@ -169,11 +181,11 @@ def fetch_openai(size, folder):
     return folder
 
 
-def load_openai(folder):
+def load_openai(folder: Path) -> tuple[Encoder, GPT2]:
     """GPT-2 as OpenAI released it -> (encoder, model). The first time it is converted."""
     with explained(f"{folder / 'hparams.json'} is damaged", "delete it and fetch it anew"):
         n_head, sizes = read_sizes(parse_object((folder / "hparams.json").read_bytes()))
-    shapes = gpt2_shapes(**sizes, n_inner=4 * sizes["n_embd"])
+    shapes = gpt2_shapes(n_inner=4 * sizes["n_embd"], **sizes)
     path = folder / CONVERTED
     if not path.is_file():
         with locked(folder):
@@ -188,7 +200,7 @@ def load_openai(folder):
     return encoder, GPT2(params, n_head, read_stop_ids({}, {}, encoder, sizes["n_vocab"]))
 
 
-def need_tensorflow():
+def need_tensorflow() -> None:
     """Raises UserError where TensorFlow is not installed."""
     if importlib.util.find_spec("tensorflow") is None:
         raise UserError(
@@ -197,7 +209,7 @@ def need_tensorflow():
         )
 
 
-def convert(folder, shapes):
+def convert(folder: Path, shapes: Shapes) -> None:
     """TensorFlow checkpoint -> CONVERTED, one array in memory at a time. Raises UserError."""
     need_tensorflow()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # no talk of processors and drivers

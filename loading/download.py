@@ -12,6 +12,8 @@ import re
 import sys
 import time
 from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +24,7 @@ DELAYS = 1, 2, 4, 8  # seconds to wait before each new attempt
 class UserError(Exception):
     """Something that the user can put right; the message is one line that says what to do."""
 
-    def __init__(self, message):  # what it quotes from a file may have line breaks, or escapes
+    def __init__(self, message: str):  # what it quotes from a file may have line breaks, or escapes
         super().__init__("".join(c if c.isprintable() else " " for c in message))
 
 
@@ -44,7 +46,10 @@ class Remote(NamedTuple):
     sha256: str | None
 
 
-def download(url, path, size=None, sha256=None, wait=time.sleep):
+def download(
+    url: str, path: Path, size: int | None = None, sha256: str | None = None,
+    wait: Callable[[float], None] = time.sleep,
+) -> None:  # fmt: skip
     """Fetch `url` into the file `path`, unless it is there already with `size` bytes.
 
     size (bytes) and sha256 (hexadecimal) are what the caller knows about the right file. A broken
@@ -52,7 +57,6 @@ def download(url, path, size=None, sha256=None, wait=time.sleep):
     One process at a time may fetch one file: hold `locked(path.parent)`. Raises NotFound for 404,
     UserError for whatever else the user has to see to.
     """
-    path = Path(path)
     if path.is_file() and size in (None, path.stat().st_size):
         return
     for delay in (*DELAYS, None):
@@ -69,7 +73,7 @@ def download(url, path, size=None, sha256=None, wait=time.sleep):
             wait(delay)
 
 
-def attempt(url, path, size, sha256):
+def attempt(url: str, path: Path, size: int | None, sha256: str | None) -> None:
     """One attempt at all of it: ask, fetch what is missing, verify, rename. Raises Broken."""
     remote = ask(url)
     if None not in (size, remote.size) and size != remote.size:
@@ -91,7 +95,7 @@ def attempt(url, path, size, sha256):
     os.replace(part, path)
 
 
-def ask(url):
+def ask(url: str) -> Remote:
     """HEAD: what the server says about the file, before a byte of it moves. -> Remote"""
     with request("HEAD", url) as response:
         answers = [*response.history, response]  # a hub says more before it redirects
@@ -107,14 +111,14 @@ def ask(url):
         )
 
 
-def fetch(url, part, remote):
+def fetch(url: str, part: Path, remote: Remote) -> bool:
     """GET what `part` does not hold yet. -> whether earlier bytes were kept. Raises Broken."""
     from tqdm import tqdm
 
     have = part.stat().st_size if part.is_file() else 0
     if remote.size is None or have > remote.size:
         have = 0  # nothing to go on from
-    with request("GET", url, {"Range": f"bytes={have}-"} if have else {}) as response:
+    with request("GET", url, {"Range": f"bytes={have}-"} if have else None) as response:
         if response.headers.get("ETag", remote.etag) != remote.etag:
             raise Broken("the file has changed meanwhile")
         resumed = response.status_code == 206
@@ -140,12 +144,12 @@ def fetch(url, part, remote):
 
 
 @contextlib.contextmanager
-def request(method, url, headers=()):
+def request(method: str, url: str, headers: Mapping[str, str] | None = None) -> Iterator:
     """A response that streams, status 200 or 206. Raises NotFound, UserError, and Broken, the
     latter also where the transfer breaks off while it is read."""
     import requests  # late: only a download needs it
 
-    headers = {"Accept-Encoding": "identity", **dict(headers)}  # bytes as stored, countable
+    headers = {"Accept-Encoding": "identity", **(headers or {})}  # bytes as stored, countable
     try:
         with requests.request(method, url, headers=headers, stream=True, timeout=30) as response:
             status = response.status_code
@@ -162,7 +166,7 @@ def request(method, url, headers=()):
         raise Broken("no connection, or it broke off") from None
 
 
-def digest(path, name):
+def digest(path: Path, name: str) -> str:
     """The checksum of a whole file, read piece by piece. -> hexadecimal"""
     result = hashlib.new(name, usedforsecurity=False)
     with open(path, "rb") as file:
@@ -172,7 +176,7 @@ def digest(path, name):
 
 
 @contextlib.contextmanager
-def locked(folder):
+def locked(folder: Path) -> Iterator[None]:
     """Make `folder`; let one process at a time work in it, while the others wait. Folders that were
     made for it and have stayed empty go away again.
 
@@ -191,7 +195,7 @@ def locked(folder):
             os.close(handle)
 
 
-def lock(folder):
+def lock(folder: Path) -> tuple[int | None, list[Path]]:
     """Make a folder and wait for its lock -> its open handle (None where there are no locks), and
     the folders that were made, the inner ones first."""
     made = [place for place in (folder, *folder.parents) if not place.exists()]
@@ -214,14 +218,16 @@ def lock(folder):
     return lock(folder)
 
 
-def clear_errors(path):
+def clear_errors(path: Path) -> AbstractContextManager:
     """Turn what the file system refuses (full disk, no permission) into a UserError."""
     remedy = "make room or choose another folder (--models-dir), then run this again"
-    return explained(f"cannot write {path}", remedy, OSError)
+    return explained(f"cannot write {path}", remedy, (OSError,))
 
 
 @contextlib.contextmanager
-def explained(what, remedy, kinds=(ValueError, OSError)):
+def explained(
+    what: str, remedy: str, kinds: tuple[type[Exception], ...] = (ValueError, OSError)
+) -> Iterator[None]:
     """Turn errors about a file into a UserError that also says what to do."""
     try:
         yield

@@ -7,18 +7,30 @@ things part by part in their own way. What does not fit raises ValueError.
 """
 
 import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from activations import ACTIVATIONS
 from encoder import Encoder
 from gpt2 import GPT2
-from loading.pieces import mbart_pieces, t5_pieces
-from loading.tensors import fill_from, read_checkpoint, read_count, read_eps, read_json
+from loading.pieces import Pieces, mbart_pieces, t5_pieces
+from loading.tensors import (
+    Params,
+    Shapes,
+    fill,
+    fill_from,
+    read_checkpoint,
+    read_count,
+    read_eps,
+    read_json,
+)
 from seq2seq import T5, Bart
 
 
-def load_gpt2(folder, config):
+def load_gpt2(folder: Path, config: dict) -> tuple[Encoder, GPT2]:
     """Any GPT-2 (gpt2, distilgpt2, our stories) -> (encoder, model). Raises ValueError."""
     n_head, sizes = read_sizes(config)
     n_inner = read_count(config, "n_inner", default=4 * sizes["n_embd"])
@@ -42,14 +54,14 @@ def load_gpt2(folder, config):
     return encoder, model
 
 
-def gpt2_name(name):
+def gpt2_name(name: str) -> str:
     """blocks.0.ln_1.g -> h.0.ln_1.weight"""
     *path, last = name.replace("blocks.", "h.").split(".")
     endings = {"b": ["bias"], "w": ["weight"], "g": ["weight"]}
     return ".".join(path + endings.get(last, [last, "weight"]))
 
 
-def scale_queries(params, n_head, config):
+def scale_queries(params: Params, n_head: int, config: dict) -> None:
     """Variants that scale the scores otherwise than by 1/sqrt(d_head): put it into the queries."""
     n_embd = params["wte"].shape[1]
     for layer, block in enumerate(params["blocks"]):
@@ -63,7 +75,7 @@ def scale_queries(params, n_head, config):
             block["attn"]["c_attn"] = {"w": c_attn["w"] * rows, "b": c_attn["b"] * rows[:, 0]}
 
 
-def read_activation(config):
+def read_activation(config: dict) -> Callable[[np.ndarray], np.ndarray]:
     """activation_function by its name -> function. Raises ValueError for an unknown one."""
     name = str(config.get("activation_function", "gelu_new"))
     if name not in ACTIVATIONS:
@@ -71,14 +83,14 @@ def read_activation(config):
     return ACTIVATIONS[name]
 
 
-def read_stop_ids(defaults, config, encoder, n_vocab):
+def read_stop_ids(defaults: dict, config: dict, encoder: Encoder, n_vocab: int) -> tuple[int, ...]:
     """eos_token_id of generation_config.json, or of config.json: an id, a list of ids, or none."""
     ids = defaults.get("eos_token_id", config.get("eos_token_id", encoder.end_of_text))
     ids = ids if isinstance(ids, list) else [ids]
     return tuple(id for id in ids if type(id) is int and 0 <= id < n_vocab)
 
 
-def read_sizes(config):
+def read_sizes(config: dict) -> tuple[int, dict[str, Any]]:
     """config.json or hparams.json -> n_head, {n_vocab, n_ctx, n_embd, n_layer}, or ValueError."""
     names = {"vocab_size": "n_vocab", "n_positions": "n_ctx"}  # Hugging Face's, where they differ
     config = config | {ours: config[theirs] for theirs, ours in names.items() if theirs in config}
@@ -89,13 +101,15 @@ def read_sizes(config):
     return n_head, sizes
 
 
-def read_defaults(folder):
+def read_defaults(folder: Path) -> dict | None:
     """generation_config.json, or None where there is none. Raises UserError."""
     path = folder / "generation_config.json"
     return read_json(path) if path.is_file() else None
 
 
-def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, n_inner, tied=True):
+def gpt2_shapes(
+    n_vocab: int, n_ctx: int, n_embd: int, n_layer: int, n_inner: int, tied: bool = True
+) -> Shapes:
     """GPT-2's parameters, a tree that has a shape in the place of every array."""
     norm = {"g": (n_embd,), "b": (n_embd,)}
 
@@ -108,18 +122,34 @@ def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, n_inner, tied=True):
         "ln_2": norm,
         "mlp": {"c_fc": linear(n_embd, n_inner), "c_proj": linear(n_inner, n_embd)},
     }
-    shapes = {"wte": (n_vocab, n_embd), "wpe": (n_ctx, n_embd)}
+    shapes: Shapes = {"wte": (n_vocab, n_embd), "wpe": (n_ctx, n_embd)}
     shapes |= {"blocks": [block] * n_layer, "ln_f": norm}
     return shapes if tied else shapes | {"lm_head": (n_vocab, n_embd)}
+
+
+def random_gpt2(
+    n_vocab: int, n_ctx: int, n_embd: int, n_layer: int, n_head: int, scale: float = 0.02,
+    seed: int = 0, tied: bool = True,
+) -> GPT2:  # fmt: skip
+    """A GPT-2 that has learnt nothing: weights drawn from N(0, scale), the gains of norms from
+    N(1, scale). It takes as long as a trained one."""
+    shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, 4 * n_embd, tied)
+    rng = np.random.default_rng(seed)
+
+    def tensor(name, shape):
+        mean = 1 if name.endswith(".g") else 0
+        return rng.normal(mean, scale, shape).astype(np.float32)
+
+    return GPT2(fill(shapes, tensor), n_head)
 
 
 # --- encoder-decoders ----------------------------------------------------------------------------
 
 
-def load_t5(folder, config):
+def load_t5(folder: Path, config: dict) -> tuple[Pieces, T5]:
     """T5, v1.1, flan -> (Pieces, T5). Raises ValueError."""
-    n_head, n_layer = read_count(config, "num_heads"), read_count(config, "num_layers")
-    n_layer = n_layer, read_count(config, "num_decoder_layers", n_layer)
+    n_head, n_encoder = read_count(config, "num_heads"), read_count(config, "num_layers")
+    n_layer = n_encoder, read_count(config, "num_decoder_layers", n_encoder)
     n_buckets = read_count(config, "relative_attention_num_buckets", 32)
     max_distance = read_count(config, "relative_attention_max_distance", 128)
     if n_buckets % 4 or max_distance <= n_buckets // 2:
@@ -129,23 +159,25 @@ def load_t5(folder, config):
     name = "gelu_new" if gated and name == "gelu" else name  # as v1.1 was trained
     if form not in ("", "gated") or name not in ACTIVATIONS:
         raise ValueError(f"feed_forward_proj = {config['feed_forward_proj']!r}")
-    sizes = [read_count(config, key) for key in ("vocab_size", "d_model", "d_kv", "d_ff")]
+    n_vocab, d_model = read_count(config, "vocab_size"), read_count(config, "d_model")
+    d_kv, d_ff = read_count(config, "d_kv"), read_count(config, "d_ff")
     n_ctx = read_count(config, "n_positions", 512)  # T5 itself knows no bound
     eps = read_eps(config, "layer_norm_epsilon", 1e-6)
     tied = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
     defaults, ends = read_ends(folder, config)
 
     tensors = read_encoder_decoder(folder)
-    shapes = t5_shapes(*sizes, n_head, n_layer, n_buckets, gated, "lm_head.weight" in tensors)
+    untied = "lm_head.weight" in tensors
+    shapes = t5_shapes(n_vocab, d_model, d_kv, d_ff, n_head, n_layer, n_buckets, gated, untied)
     params = fill_from(tensors, shapes, lambda name: t5_name(name, gated))
-    encoder = t5_pieces(folder / "spiece.model", sizes[0])
+    encoder = t5_pieces(folder / "spiece.model", n_vocab)
     activation = ACTIVATIONS[name]
     model = T5(params, n_head, n_ctx, activation, tied is not False, max_distance, eps, **ends)
     model.defaults = defaults
     return encoder, model
 
 
-def load_bart(folder, config):
+def load_bart(folder: Path, config: dict) -> tuple[Encoder | Pieces, Bart]:
     """BART -> (Encoder, Bart); mBART -> (Pieces, Bart). Raises ValueError."""
     is_mbart, sides = config["model_type"] == "mbart", ("encoder", "decoder")
     n_head = [read_count(config, f"{side}_attention_heads") for side in sides]
@@ -174,7 +206,7 @@ def load_bart(folder, config):
     return encoder, model
 
 
-def read_encoder_decoder(folder):
+def read_encoder_decoder(folder: Path) -> dict[str, np.ndarray]:
     """model.safetensors -> {name: array}, one name for each array. Raises ValueError."""
     tensors = {
         name.removeprefix("model."): array
@@ -187,7 +219,7 @@ def read_encoder_decoder(folder):
     return tensors
 
 
-def read_ends(folder, config):
+def read_ends(folder: Path, config: dict) -> tuple[dict, dict]:
     """What texts begin and end with -> the defaults of generation, and {start_ids, stop_ids,
     wrapping} as seq2seq.py has them. Raises ValueError."""
     found = read_defaults(folder) or config
@@ -233,7 +265,7 @@ BART_PARTS = {
 }  # fmt: skip
 
 
-def t5_name(name, gated):
+def t5_name(name: str, gated: bool) -> str:
     """encoder.blocks.3.attn.q.w -> encoder.block.3.layer.0.SelfAttention.q.weight"""
     last = "layer.2" if name.startswith("decoder") else "layer.1"  # behind cross-attention or not
     parts = T5_PARTS | {
@@ -243,7 +275,7 @@ def t5_name(name, gated):
     return ".".join(parts.get(part, part) for part in name.split("."))
 
 
-def bart_name(name):
+def bart_name(name: str) -> str:
     """encoder.blocks.3.attn.q.w -> encoder.layers.3.self_attn.q_proj.weight"""
     return ".".join(BART_PARTS.get(part, part) for part in name.split(".") if part != "mlp")
 
@@ -289,7 +321,9 @@ def two_stacks(attn, mlps, norm, stack, n_vocab, d_model, n_layer, untied):
     return shapes | {"lm_head": (n_vocab, d_model)} if untied else shapes
 
 
-ARCHITECTURES = {  # config.json's model_type -> f(folder, config)
+ARCHITECTURES: dict[
+    str, Callable[[Path, dict], tuple]
+] = {  # config.json's model_type -> f(folder, config)
     "gpt2": load_gpt2,
     "t5": load_t5,
     "bart": load_bart,

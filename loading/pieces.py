@@ -5,6 +5,10 @@ the most probable is taken. Kudo & Richardson 2018, https://arxiv.org/abs/1808.0
 read by the library `sentencepiece`; what is done here is which id belongs to which piece.
 """
 
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
 from encoder import encode_around
 
 LANGUAGES = (
@@ -22,7 +26,10 @@ class Pieces:
 
     end_of_text = None
 
-    def __init__(self, processor, tokens, special=(), languages=()):
+    def __init__(
+        self, processor: Any, tokens: list[str], special: Sequence[str] = (),
+        languages: Sequence[str] = (),
+    ):  # fmt: skip
         self.processor, self.tokens, self.n_vocab = processor, tokens, len(tokens)
         ids = {token: id for id, token in enumerate(tokens)}
         self.special = {token: ids[token] for token in special}
@@ -30,11 +37,11 @@ class Pieces:
         # From the library's ids to ours. A token of ours that it has no piece for has no id there.
         self._ids = [ids[processor.id_to_piece(i)] for i in range(len(processor))]
 
-    def encode(self, text, special=False):
+    def encode(self, text: str, special: bool = False) -> list[int]:
         """str -> list of ids. The text of a special token is plain text, unless `special`."""
         return encode_around(self.special if special else {}, text, self._encode_text)
 
-    def decode(self, ids):
+    def decode(self, ids: Iterable[int]) -> str:
         """Ids -> str; marks such as </s> give nothing. ValueError for an unknown id."""
         for id in ids:
             if not 0 <= id < self.n_vocab:
@@ -45,7 +52,7 @@ class Pieces:
     def _encode_text(self, text):
         return [self._ids[i] for i in self.processor.encode(text)]
 
-    def stream(self):
+    def stream(self) -> "PieceStream":
         """A new PieceStream, which decodes ids as they come."""
         return PieceStream(self)
 
@@ -53,15 +60,15 @@ class Pieces:
 class PieceStream:
     """Decodes ids one by one: all that it returns, joined, is what decode returns for them all."""
 
-    def __init__(self, pieces):
+    def __init__(self, pieces: Pieces):
         self._pieces, self._ids, self._shown = pieces, [], 0
 
-    def feed(self, id):
+    def feed(self, id: int) -> str:
         """The text that is certain after this id: a character appears with its last byte."""
         self._ids.append(id)
         return self._show(self._pieces.decode(self._ids).rstrip("\ufffd"))
 
-    def finish(self):
+    def finish(self) -> str:
         """What is left: "", or U+FFFD for a character that was never completed."""
         return self._show(self._pieces.decode(self._ids))
 
@@ -70,7 +77,7 @@ class PieceStream:
         return new
 
 
-def t5_pieces(path, n_vocab):
+def t5_pieces(path: Path, n_vocab: int) -> Pieces:
     """spiece.model of a T5 -> Pieces. Where the model's vocabulary has room for them, 100 sentinels
     (they stand for what was cut out of a text) come behind the pieces, counted down."""
     processor = read(path)
@@ -79,7 +86,7 @@ def t5_pieces(path, n_vocab):
     return Pieces(processor, pieces(processor) + sentinels, sentinels)
 
 
-def mbart_pieces(path, n_vocab):
+def mbart_pieces(path: Path, n_vocab: int) -> Pieces:
     """sentencepiece.bpe.model of an mBART -> Pieces. fairseq's own four tokens come first, then
     the pieces, then the language codes, 25 or 52, as n_vocab tells, and <mask>."""
     processor = read(path)
@@ -91,12 +98,12 @@ def mbart_pieces(path, n_vocab):
     return Pieces(processor, tokens, ["<s>", "<pad>", "</s>", "<mask>"], languages)
 
 
-def pieces(processor):
+def pieces(processor: Any) -> list[str]:
     """The texts of its pieces, by id."""
     return [processor.id_to_piece(i) for i in range(len(processor))]
 
 
-def read(path):
+def read(path: Path) -> Any:
     """The library's reader of a model file. ValueError where the file is damaged."""
     import sentencepiece  # late: GPT-2 and BART need none
 

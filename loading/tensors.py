@@ -10,7 +10,9 @@ import json
 import math
 import mmap
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +23,12 @@ DTYPES = {  # by the format's names; bfloat16, which NumPy does not know, as its
     "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
 FLOATS = [np.dtype(DTYPES[name]) for name in ("F64", "F32", "F16", "BF16")]
+Shapes = Any  # a tree of parameters with a shape, a tuple, in the place of every array
+Params = Any  # the tree itself: dicts, lists of blocks, and float32 arrays
 MAX_HEADER = 10_000_000  # bytes, ten times what large models have; as Python objects it takes more
 
 
-def read_safetensors(path):
+def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict]:
     """File -> ({name: array}, metadata). The arrays are read-only views of the mapped file.
 
     Raises ValueError for a file that is cut, altered, or something else.
@@ -55,7 +59,7 @@ def read_safetensors(path):
     return tensors, metadata
 
 
-def check_entry(name, entry, n_bytes):
+def check_entry(name: str, entry: Any, n_bytes: int) -> tuple[int, int, np.dtype, tuple]:
     """One array's entry of a header -> (begin, end, dtype, shape), or ValueError."""
     entry = entry if isinstance(entry, dict) else {}
     shape, offsets = entry.get("shape"), entry.get("data_offsets")
@@ -73,12 +77,12 @@ def check_entry(name, entry, n_bytes):
     return *offsets, dtype, tuple(shape)
 
 
-def read_checkpoint(folder):
+def read_checkpoint(folder: Path) -> dict[str, np.ndarray]:
     """model.safetensors of a folder, or the shards that its index names -> {name: array}.
 
     Raises ValueError when damaged, FileNotFoundError when there is neither.
     """
-    folder, index = Path(folder), Path(folder) / "model.safetensors.index.json"
+    index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
         return read_safetensors(folder / "model.safetensors")[0]
     if not index.is_file():
@@ -93,7 +97,7 @@ def read_checkpoint(folder):
     return tensors
 
 
-def read_places(index):
+def read_places(index: Path) -> dict[str, str]:
     """model.safetensors.index.json -> {name: the file that has this array}. Raises ValueError, also
     for a file that is not in the index's own folder."""
     places = parse_object(index.read_bytes()).get("weight_map")
@@ -106,23 +110,25 @@ def read_places(index):
     return places
 
 
-def write_safetensors(path, shapes, tensor, metadata):
+def write_safetensors(
+    path: Path, shapes: dict[str, tuple], tensor: Callable[[str], np.ndarray], metadata: dict
+) -> None:
     """Write float32 arrays, one in memory at a time; `path` is there whole or not at all.
 
     shapes: {name: shape}; tensor(name) gives the array when its turn comes; metadata: {str: str}.
     """
-    header, end = {"__metadata__": metadata}, 0
+    entries, end = {"__metadata__": metadata}, 0
     for name, shape in shapes.items():
         begin, end = end, end + 4 * math.prod(shape)
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
-    header = json.dumps(header).encode()
+        entries[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+    header = json.dumps(entries).encode()
     header += b" " * (-(8 + len(header)) % 64)  # the data begin with a cache line
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         with open(temporary, "wb") as file:
             file.write(len(header).to_bytes(8, "little") + header)
             for name in shapes:
-                file.write(np.ascontiguousarray(tensor(name), "<f4"))
+                file.write(np.ascontiguousarray(tensor(name), "<f4").data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -130,7 +136,7 @@ def write_safetensors(path, shapes, tensor, metadata):
         temporary.unlink(missing_ok=True)
 
 
-def float32(name, array, shape):
+def float32(name: str, array: np.ndarray, shape: tuple) -> np.ndarray:
     """A stored array as float32, which itself is not copied. Raises ValueError when it has another
     shape, or holds no floats."""
     if array.shape != tuple(shape):
@@ -143,7 +149,7 @@ def float32(name, array, shape):
         return array.astype(np.float32, copy=False)
 
 
-def check_names(wanted, found):
+def check_names(wanted: Iterable[str], found: Iterable[str]) -> None:
     """Raises ValueError that lists the first names that are missing or not known."""
     wanted, found = set(wanted), set(found)
     missing, extra = sorted(wanted - found), sorted(found - wanted)
@@ -153,7 +159,7 @@ def check_names(wanted, found):
             raise ValueError(f"{len(names)} arrays are {fault}: {', '.join(names[:3])}{more}")
 
 
-def parse_object(data):
+def parse_object(data: bytes) -> dict:
     """bytes -> dict. Raises ValueError for anything but a JSON object that names nothing twice."""
 
     def once(pairs):
@@ -173,13 +179,13 @@ def parse_object(data):
 # --- configurations, and trees of parameters ------------------------------------------------------
 
 
-def read_json(path):
+def read_json(path: Path) -> dict:
     """A JSON file that holds an object -> dict. Raises UserError."""
     with explained(f"{path} is damaged", "fetch it anew"):
         return parse_object(path.read_bytes())
 
 
-def read_count(config, key, default=None):
+def read_count(config: dict, key: str, default: int | None = None) -> int:
     """A positive int, and no absurd one: layers are made by it before their weights are seen."""
     value = config.get(key)
     value = default if value is None else value
@@ -188,7 +194,7 @@ def read_count(config, key, default=None):
     return value
 
 
-def read_eps(config, key, default):
+def read_eps(config: dict, key: str, default: float) -> float:
     """A small number that keeps a norm from dividing by 0. Raises ValueError."""
     eps = config.get(key, default)
     if not isinstance(eps, float) or not 0 < eps < 1:
@@ -196,7 +202,7 @@ def read_eps(config, key, default):
     return eps
 
 
-def fill(shapes, tensor, name=""):
+def fill(shapes: Shapes, tensor: Callable[[str, tuple], Any], name: str = "") -> Params:
     """A tree of shapes -> the same tree with tensor(name, shape) in the place of each shape; a name
     is like blocks.0.ln_1.g"""
     if isinstance(shapes, tuple):
@@ -206,14 +212,17 @@ def fill(shapes, tensor, name=""):
     return {key: fill(part, tensor, f"{name}.{key}".lstrip(".")) for key, part in shapes.items()}
 
 
-def flat(shapes):
+def flat(shapes: Shapes) -> dict[str, tuple]:
     """The tree as {name: shape}."""
     names = {}
     fill(shapes, names.setdefault)
     return names
 
 
-def fill_from(tensors, shapes, their_name=str, transposed=False):
+def fill_from(
+    tensors: dict[str, np.ndarray], shapes: Shapes, their_name: Callable[[str], str] = str,
+    transposed: bool = False,
+) -> Params:  # fmt: skip
     """Stored arrays -> the tree of parameters, float32. Raises ValueError where they are not just
     those of the tree. their_name(name): how the file calls a name of ours; transposed: the file
     holds matrices as [n_in, n_out]."""

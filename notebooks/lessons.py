@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
@@ -58,15 +57,6 @@ def paragraph(text):
 
 def tiny_model(n_vocab, seed, n_embd=8, scale=0.6):
     """A GPT-2 with random weights, so small that every text over its vocabulary can be tried."""
-    from gpt2 import GPT2
-    from loading.layouts import gpt2_shapes
-    from loading.tensors import fill
+    from loading.layouts import random_gpt2
 
-    rng, n_ctx, n_layer = np.random.default_rng(seed), 16, 2
-    shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, 4 * n_embd, tied=False)
-
-    def tensor(name, shape):
-        mean = 1 if name.endswith(".g") else 0
-        return rng.normal(mean, scale, shape).astype(np.float32)
-
-    return GPT2(fill(shapes, tensor), n_head=2)
+    return random_gpt2(n_vocab, 16, n_embd, 2, 2, scale, seed, tied=False)

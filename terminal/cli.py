@@ -4,16 +4,19 @@ import contextlib
 import json
 import os
 import sys
+from argparse import ArgumentParser, Namespace
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 
 from terminal import options, shell, show
+from terminal.replay import replay
 from terminal.session import Session
 from utils import UserError
 
 
-def read_prompts(args):
+def read_prompts(args: Namespace) -> list[str]:
     """The prompts of the command line, of standard input (-) and of --prompts-file."""
     try:
         prompts = [read_standard_input() if p == "-" else p for p in args.prompts]
@@ -32,11 +35,12 @@ def read_prompts(args):
 def read_standard_input():
     if sys.stdin is None:
         raise UserError("standard input is closed")
-    sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # whatever the locale says
+    # Whatever the locale says it is.
+    sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
     return sys.stdin.read().removesuffix("\n")  # one at most: `echo` adds it
 
 
-def run(p, args):
+def run(p: ArgumentParser, args: Namespace) -> None:
     """Load, generate, print."""
     if sys.stdout is None:
         raise UserError("standard output is closed")
@@ -52,7 +56,7 @@ def run(p, args):
     show.stream(session, rows)
 
 
-def look(session, args):
+def look(session: Session, args: Namespace) -> None:
     """--score, --explain, --compare: see show.py."""
     for number, prompt in enumerate(read_prompts(args)):
         if args.score:
@@ -63,10 +67,10 @@ def look(session, args):
         else:
             show.compare(session, prompt)
     if args.replay:
-        show.replay(args.replay, session.options["gamma"])
+        replay(args.replay, session.options["gamma"])
 
 
-def threads(n):
+def threads(n: int | None) -> AbstractContextManager:
     """A context in which NumPy's matrix products run on n threads, or on as many as they like."""
     if n is None:
         return contextlib.nullcontext()
@@ -75,7 +79,7 @@ def threads(n):
     return threadpool_limits(n)
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int:
     """-> exit status: 0, 1 a failure, 2 wrong usage (by SystemExit), 130 interrupted."""
     sys.stderr = sys.stderr or open(os.devnull, "w")  # closed: `print` would take stdout for it
     p, words = options.parser(), sys.argv[1:] if argv is None else argv

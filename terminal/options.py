@@ -2,12 +2,14 @@
 
 import argparse
 import contextlib
-import importlib.util
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from interface import Filter
 from utils import UserError
 
 METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
@@ -22,7 +24,7 @@ class Number(NamedTuple):
     most: float = 10**9
     or_zero: bool = False
 
-    def allows(self, value):
+    def allows(self, value: Any) -> bool:
         """Is it of this kind, and in the range? A whole number may stand for a float."""
         right = type(value) in (int, self.kind)
         return right and (self.least <= value <= self.most or (self.or_zero and value == 0))
@@ -96,7 +98,7 @@ FLAGS: dict[str, dict[str, tuple]] = {
     },
 }  # fmt: skip
 KINDS = {name: kind for flags in FLAGS.values() for name, (_, kind, _) in flags.items()}
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     "model": "stories", "method": "cached", "tokens": 100, "beams": 4, "length_penalty": 1.0,
     "early_stopping": False, "return": 1, "gamma": 4, "ngram": 3, "filler_top_k": 1,
     "min_length": 0,
@@ -126,16 +128,17 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"generate.py: {message} (--help lists the options)\n")
 
 
-def parser():
+def parser() -> argparse.ArgumentParser:
     """The argparse parser of FLAGS: an option not given is None, but --stop an empty list."""
     p = Parser("generate.py", description="Generate text with GPT-2, one token at a time.")
     p.add_argument("prompts", nargs="*", metavar="PROMPT",
                    help="'-' reads standard input, less one newline at its end")  # fmt: skip
-    more = {"stop": {"action": "append", "default": []}, "replay": {"nargs": "+"}}
+    more: dict[str, dict] = {"stop": {"action": "append", "default": []}, "replay": {"nargs": "+"}}
     for title, flags in FLAGS.items():
         group = p.add_argument_group(title)
         for name, (metavar, kind, text) in flags.items():
             names = ["-n"] * (name == "tokens") + [flag(name)]
+            how: dict[str, Any]
             if kind is bool:
                 how = {"action": "store_true", "default": None}
             elif kind is METHODS:
@@ -150,12 +153,12 @@ def flag(name):
     return "--" + name.replace("_", "-")
 
 
-def check(p, args):
+def check(p: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Refuse what can't be meant together, whatever the model."""
     prompts = args.prompts or args.prompts_file
     looks = args.explain or args.compare
     generating = any(getattr(args, name) not in (None, []) for name in GENERATING)
-    wrong_method = args.method and not args.compare and misplaced(vars(args), args.method)
+    wrong_method = "" if args.compare or not args.method else misplaced(vars(args), args.method)
     for nonsense, message in [
         (wrong_method, wrong_method),
         (sum(map(bool, (args.score, args.explain, args.compare))) > 1,
@@ -174,7 +177,7 @@ def check(p, args):
             p.error(message)
 
 
-def check_settled(p, args, options):
+def check_settled(p: argparse.ArgumentParser, args: argparse.Namespace, options: dict) -> None:
     """Refuse what the options in force, the checkpoint's among them, leave without a meaning."""
     if not args.compare and (message := misplaced(vars(args), options["method"])):
         p.error(message)
@@ -182,25 +185,29 @@ def check_settled(p, args, options):
         p.error(f"--return {options['return']} is more than the {options['beams']} beams")
 
 
-def misplaced(given, method):
-    """What to say of {option: value} where one is for other methods than this; None if all fit."""
+def misplaced(given: dict, method: str) -> str:
+    """What to say of {option: value} where one is for other methods than this; "" if all fit."""
     for name, methods in BELONGS.items():
         if given[name] is not None and method not in methods:
             return f"{flag(name)} is for --method {' or '.join(methods)}, not {method}"
+    return ""
 
 
 # --- a checkpoint's generation_config.json --------------------------------------------------------
 
 
-def suggestions(defaults):
+def suggestions(defaults: dict) -> dict:
     """What a checkpoint's generation_config.json asks for, by our names. Its sampling options count
     if it says do_sample. UserError for a value that makes no sense."""
+    place = "the model's generation_config.json"
     found = {ours: defaults[name] for name, ours in SUGGESTIONS.items()
              if defaults.get(name) is not None}  # fmt: skip
     for name, value in found.items():
         if isinstance(KINDS[name], Number) and not KINDS[name].allows(value):
-            said = f"the model's generation_config.json says {name} = {value!r}"
-            raise UserError(f"{said}, which is not {KINDS[name]}")
+            raise UserError(f"{place} says {name} = {value!r:.50}, which is not {KINDS[name]}")
+    draft = found.get("draft", "none")
+    if not isinstance(draft, str) or not re.fullmatch(r"\w[\w.-]*", draft):
+        raise UserError(f"{place} says draft = {draft!r:.50}, which is not the name of a model")
     if defaults.get("do_sample") is True:
         return {"temperature": 1.0} | found
     return {name: value for name, value in found.items() if name not in SAMPLING}
@@ -209,17 +216,16 @@ def suggestions(defaults):
 # --- --sampler FILE:FUNCTION ----------------------------------------------------------------------
 
 
-def load_function(where):
+def load_function(where: str) -> Filter:
     """FILE:FUNCTION -> the filter f(logits [n_vocab], ids) -> logits, its mistakes told in one
     line, as a UserError. UserError if there is none."""
     file, _, name = where.rpartition(":")
     if not Path(file).is_file() or not file.endswith(".py"):
         raise UserError(f"--sampler {where}: no Python file {file!r}; the form is FILE:FUNCTION")
-    spec = importlib.util.spec_from_file_location("own_sampler", file)
-    module = importlib.util.module_from_spec(spec)
+    names: dict[str, Any] = {"__name__": "own_sampler", "__file__": file}
     with told(where):
-        spec.loader.exec_module(module)
-    function = getattr(module, name, None)
+        exec(compile(Path(file).read_bytes(), file, "exec"), names)
+    function = names.get(name)
     if not callable(function):
         raise UserError(f"--sampler {where}: {file} has no function {name!r}")
 
@@ -237,7 +243,7 @@ def load_function(where):
 
 
 @contextlib.contextmanager
-def told(where):
+def told(where: str) -> Iterator[None]:
     """Whatever the user's own code raises is told in one line; an interrupt stays one."""
     try:
         yield

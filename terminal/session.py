@@ -6,15 +6,20 @@ The command line, the interactive prompt and the ways to look at generation all 
 import functools
 import secrets
 import time
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 import beam
 import generate
+import interface
 import samplers
 import score
 import speculative
 import utils
+from interface import Drafter, Ids, Loop, Model, Sampler
 from terminal.options import DEFAULTS, DRAFTING, SAMPLING, load_function, suggestions
 from utils import UserError
 
@@ -23,14 +28,14 @@ class TextStream:
     """Ids -> text as it may be shown: it ends before a stop text, and what might become one is
     held back until it is known."""
 
-    def __init__(self, decoder, stops):
+    def __init__(self, decoder: interface.TextStream, stops: list[str]):
         self.decoder, self.stops, self.held, self.stopped = decoder, stops, "", False
 
-    def feed(self, token):
+    def feed(self, token: int) -> str:
         """The text that is certain once this id has come, and not yet shown."""
         return self._show(self.decoder.feed(token))
 
-    def finish(self):
+    def finish(self) -> str:
         """What is left to show, when no id comes any more."""
         text = self._show(self.decoder.finish()) + self.held
         self.held = ""
@@ -55,17 +60,18 @@ class Row:
     stop_reason: None while it goes on, then "eos", "stop", "length" or "context".
     """
 
-    def __init__(self, session, prompt, prompt_ids, start, seed):
+    def __init__(self, session: "Session", prompt: str, prompt_ids: Ids, start: Ids, seed: int):
         self.prompt, self.prompt_ids, self.start, self.seed = prompt, prompt_ids, start, seed
         self.stop_ids, self.tokens = session.model.stop_ids, session.options["tokens"]
         self.stream = TextStream(session.encoder.stream(), session.args.stop)
         self.room = session.model.n_ctx - len(start)
         self.ids, self.text, self.times = [], "", []  # a time for the stop id too
-        self.beams, self.speculation = None, None  # beam search's hypotheses, Statistics
-        self.stop_reason = None if self.room > 0 else "context"
+        self.beams: list[beam.Hypothesis] | None = None
+        self.speculation: speculative.Statistics | None = None
+        self.stop_reason: str | None = None if self.room > 0 else "context"
         self.started = time.perf_counter()
 
-    def feed(self, token):
+    def feed(self, token: int) -> None:
         """Take the next token: move the text on, and see whether the row has ended."""
         self.times.append(time.perf_counter())
         self.last = token
@@ -84,11 +90,11 @@ class Row:
             self.text += self.stream.finish()
 
     @property
-    def seconds_to_first_token(self):
+    def seconds_to_first_token(self) -> float | None:
         return self.times[0] - self.started if self.times else None
 
     @property
-    def tokens_per_second(self):
+    def tokens_per_second(self) -> float | None:
         """Over all the time, the prompt's pass included, for one pass may yield many at once."""
         return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
 
@@ -96,17 +102,17 @@ class Row:
 class Onlooker:
     """What sees a generation from inside (Session.look). This one lets all pass."""
 
-    trace = None  # a list would get the steps of beam search
+    trace: list | None = None  # a list would get the steps of beam search
 
-    def model(self, model):
+    def model(self, model: Model) -> Model:
         """-> the model that is to be run in its place; called for a drafting model too."""
         return model
 
-    def sampler(self, sampler):
+    def sampler(self, sampler: Sampler) -> Sampler:
         """-> the sampler that is to be asked in its place."""
         return sampler
 
-    def round(self, drafts, tokens):
+    def round(self, drafts: Ids, tokens: Ids) -> None:
         """A round of speculation: lists of ids, what was proposed and what came of it."""
 
 
@@ -114,16 +120,19 @@ class Session:
     """A loaded model and the options that generate with it. `args` is an argparse.Namespace, as
     options.parser() makes it, where None means not given."""
 
-    def __init__(self, args):
-        self.encoder, self.model = utils.load(args.model or DEFAULTS["model"], args.models_dir)
+    def __init__(self, args: Namespace):
+        name = args.model or DEFAULTS["model"]
+        self.model: Any  # a Model; one that reads a source has more to it, see seq2seq.py
+        self.encoder, self.model = utils.load(name, args.models_dir)
         if args.source_lang or args.target_lang:
             self.model = self.between(args.source_lang, args.target_lang)
         self.drafts = {}  # name -> a drafting model, once it is loaded
-        self.keeps_store, self.store = False, None  # the n-gram store, kept between prompts or not
+        self.keeps_store = False  # is the n-gram store kept between prompts?
+        self.store: speculative.NGramStore | None = None
         self.look = Onlooker()
         self.use(args)
 
-    def between(self, source, target):
+    def between(self, source: str | None, target: str | None) -> Model:
         """The model for a source in one language and an answer in another, by their codes."""
         codes = getattr(self.encoder, "languages", {})
         if not codes:
@@ -133,7 +142,7 @@ class Session:
                 raise UserError(f"no language {code!r}, the model knows {', '.join(sorted(codes))}")
         return self.model.between(codes[source or "en_XX"], codes.get(target))
 
-    def use(self, args):
+    def use(self, args: Namespace) -> None:
         """Set the options: those of the command line over the checkpoint's over the defaults."""
         own = [load_function(args.sampler)] if args.sampler is not None else []
         self.args, self.own = args, own  # not before: the file may be no good
@@ -141,7 +150,7 @@ class Session:
         seed = self.options.get("seed")
         self.seed = secrets.randbits(32) if seed is None else seed
 
-    def settle(self, method=None):
+    def settle(self, method: str | None = None) -> dict:
         """The options in force: `method`, if named, over the command line's over the checkpoint's
         over the defaults. Greedy where nothing asks for sampling, and for beam search."""
         suggested = suggestions(self.model.defaults)
@@ -156,15 +165,15 @@ class Session:
         return options
 
     @property
-    def sampled(self):
+    def sampled(self) -> bool:
         return self.options.get("temperature") != 0
 
     @property
-    def has_source(self):
+    def has_source(self) -> bool:
         """Is it an encoder-decoder, whose prompt is a source to read, not a text to go on with?"""
         return hasattr(self.model, "condition")
 
-    def row(self, prompt, number=0):
+    def row(self, prompt: str, number: int = 0) -> Row:
         """Encode one prompt. UserError if it does not fit the context."""
         if self.has_source:
             ids = self.model.wrap(self.encoder.encode(prompt), self.args.truncate)
@@ -179,11 +188,11 @@ class Session:
             raise UserError(f"the prompt has {len(ids)} tokens, the model takes {room}{cut}")
         return Row(self, prompt, ids, start, self.seed + number)
 
-    def opening(self, row):
+    def opening(self, row: Row) -> str:
         """What stands before the new text when it is printed: the prompt that it continues."""
         return "" if self.has_source else row.prompt
 
-    def text(self, ids):
+    def text(self, ids: Ids) -> str:
         """A list of new ids -> their text, without a stop id, up to a stop text."""
         stream = TextStream(self.encoder.stream(), self.args.stop)
         text = ""
@@ -192,7 +201,7 @@ class Session:
                 text += stream.feed(token)
         return text if stream.stopped else text + stream.finish()
 
-    def sampler(self, row):
+    def sampler(self, row: Row) -> samplers.Sampler:
         """The options' filters in their usual order, between no stop before the minimum length and
         what an encoder-decoder's checkpoint forces."""
         settings = {name: self.options.get(name) for name in samplers.USUAL_ORDER}
@@ -202,7 +211,7 @@ class Session:
             forced = self.model.filters(min(row.tokens, row.room))
         return samplers.usual(first, [*self.own, *forced], **settings)
 
-    def drafter(self, row, sampler):
+    def drafter(self, row: Row, sampler: Sampler) -> Drafter:
         """What proposes tokens for one row (see speculative.py); those that copy may copy from a
         source too."""
         method, n_vocab, n = self.options["method"], self.model.n_vocab, self.options["ngram"]
@@ -218,7 +227,7 @@ class Session:
         draft = self.conditioned(self.draft_model(self.options.get("draft")), [row])
         return speculative.DraftModel(draft, sampler, np.random.default_rng([row.seed, 1]))
 
-    def draft_model(self, name):
+    def draft_model(self, name: str | None) -> Model:
         """A model that drafts for this one. UserError if it can't."""
         if not name:
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
@@ -234,24 +243,24 @@ class Session:
             )
         return draft
 
-    def conditioned(self, model, rows):
+    def conditioned(self, model: Any, rows: list[Row]) -> Model:
         """The model as it is run; an encoder-decoder has read the rows' prompts, its sources."""
         if self.has_source:
             model = model.condition([row.prompt_ids for row in rows])
         return self.look.model(model)
 
-    def score(self, prompt, target=None):
+    def score(self, prompt: str, target: str | None = None) -> dict:
         """score.score of a prompt, or of a target, which an encoder-decoder might answer to it."""
-        if self.has_source and target is None:
-            raise UserError("an encoder-decoder needs --target TEXT, in /score SOURCE => TARGET")
-        if not self.has_source and target is not None:
-            raise UserError("--target is for an encoder-decoder, which might answer it")
         if not self.has_source:
+            if target is not None:
+                raise UserError("--target is for an encoder-decoder, which might answer it")
             return score.score(self.encoder, self.model, prompt)
+        if target is None:
+            raise UserError("an encoder-decoder needs --target TEXT, in /score SOURCE => TARGET")
         model = self.conditioned(self.model, [self.row(prompt)])
         return score.score(self.encoder, model, target)
 
-    def generate(self, rows):
+    def generate(self, rows: list[Row]) -> Iterator[Row | None]:
         """Run rows by the chosen method; yields a row each time that it has a new token, and None
         when one that runs by itself is complete, its statistics too."""
         method = self.options["method"]
@@ -266,7 +275,7 @@ class Session:
                 yield row
             yield None
 
-    def follow(self, loop, rows):
+    def follow(self, loop: Loop, rows: list[Row]) -> Iterator[Row]:
         """Feed what a loop yields to the rows, which say when they are done."""
         chosen = [self.look.sampler(self.sampler(row)) for row in rows]
         rngs = [np.random.default_rng(row.seed) for row in rows]
@@ -279,12 +288,12 @@ class Session:
             rows[i].feed(token)
             yield rows[i]
 
-    def speculation(self, row):
+    def speculation(self, row: Row) -> Loop:
         """The speculative loop for one row, whose clock starts when the drafter is there."""
-        row.speculation = speculative.Statistics()
+        row.speculation = found = speculative.Statistics()
 
-        def watch(_, drafts, tokens):
-            row.speculation.record(row, drafts, tokens)
+        def watch(number, drafts, tokens):
+            found.record(number, drafts, tokens)
             self.look.round(drafts, tokens)
 
         drafters, gamma = [self.drafter(row, self.sampler(row))], self.options["gamma"]
@@ -293,7 +302,7 @@ class Session:
             speculative.speculative, drafters=drafters, gamma=gamma, watch=watch
         )
 
-    def search(self, row):
+    def search(self, row: Row) -> None:
         """Beam search: the best hypothesis becomes the row's text, all are kept in row.beams."""
         row.started = time.perf_counter()
         o, room = self.options, min(row.tokens, row.room)

@@ -5,6 +5,7 @@ import contextlib
 import os
 import shlex
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from terminal import options, show
@@ -14,7 +15,7 @@ from utils import UserError
 INTRO = "Type a text to go on with, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
 
 
-def setter(option, doc):
+def setter(option: str, doc: str) -> Callable:
     """A command that shows an option, or sets it to one word, checked as on the command line."""
 
     def command(self, text):
@@ -32,7 +33,7 @@ def setter(option, doc):
 class Shell:
     """Answers lines. do_NAME(text) is the command /NAME, its docstring what /help says of it."""
 
-    def __init__(self, session):
+    def __init__(self, session: Session):
         self.parser, self.first_args = options.parser(), session.args
         self.begin(session)
 
@@ -40,15 +41,15 @@ class Shell:
         self.session = session
         self.session.keeps_store = True
 
-    def answer(self, line):
-        """One line: a /command, or a prompt. Nothing that happens in it ends the program, but /quit
-        -> True."""
+    def answer(self, line: str) -> bool:
+        """One line, a /command or a prompt -> is it the last? Nothing that happens in it ends the
+        program, but /quit."""
         try:
             if line.startswith("/"):
                 name, _, text = line[1:].partition(" ")
                 if name not in self.commands():
                     raise UserError(f"no command /{name}: /help lists them")
-                return getattr(self, f"do_{name}")(text.strip())
+                return bool(getattr(self, f"do_{name}")(text.strip()))
             if line.strip():
                 show.stream(self.session, [self.session.row(line)])
         except KeyboardInterrupt:
@@ -57,16 +58,17 @@ class Shell:
             print(error)
         except SystemExit:  # the parser has said what is wrong
             pass
+        return False
 
     def commands(self):
         return [name[3:] for name in vars(Shell) if name.startswith("do_")]
 
-    def complete(self, word, state):
+    def complete(self, word: str, state: int) -> str | None:
         """For Tab: the command number `state` that begins like the word, or None."""
         found = [f"/{name} " for name in self.commands() if word and f"/{name}".startswith(word)]
         return found[state] if state < len(found) else None
 
-    def apply(self, words, names):
+    def apply(self, words: list[str], names: Iterable[str]) -> None:
         """Set these options, all of them and no others, by command-line words."""
         plain, said = vars(self.parser.parse_args([])), vars(self.parser.parse_args(words))
         for name in said.keys() - {*names}:
@@ -139,7 +141,7 @@ class Shell:
         return True
 
 
-def interact(session):
+def interact(session: Session) -> None:
     """Run until /quit or the end of the input."""
     if sys.stdin is None:
         raise UserError("standard input is closed")
@@ -157,7 +159,7 @@ def interact(session):
 
 
 @contextlib.contextmanager
-def line_editing(complete):
+def line_editing(complete: Callable[[str, int], str | None]) -> Iterator[None]:
     """On a terminal, where the system has readline: editing, Tab, and a history that is kept."""
     try:
         if not sys.stdin.isatty():

@@ -4,28 +4,26 @@ Everything is measured or computed from the model as it runs; nothing here gener
 """
 
 import copy
-import functools
 import itertools
 import json
 import os
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 
 import beam
-import generate
 import speculative
-from gpt2 import GPT2, softmax
-from loading.layouts import gpt2_shapes
-from loading.tensors import fill
+from gpt2 import softmax
+from interface import Encoder, Ids
 from terminal.options import DRAFTING, METHODS
-from terminal.session import Onlooker
+from terminal.session import Onlooker, Row, Session
 
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def stream(session, rows):
+def stream(session: Session, rows: list[Row]) -> None:
     """Print rows in their order, text as it comes or one JSON object a row, whichever ends first"""
     started = time.perf_counter()
     for row in rows:
@@ -44,7 +42,7 @@ def stream(session, rows):
             current, shown = current + 1, ""
 
 
-def finish(session, row):
+def finish(session: Session, row: Row) -> None:
     """What is printed when a row has ended."""
     if session.args.json:
         print(json.dumps(as_json(session, row)), flush=True)
@@ -55,9 +53,9 @@ def finish(session, row):
     print(statistics_line(row), file=sys.stderr)
 
 
-def statistics_line(row):
+def statistics_line(row: Row) -> str:
     """What is told of a row on stderr: tokens, seconds, why it ended."""
-    ends = {
+    ends: dict[str | None, str] = {
         "eos": "end of text", "stop": "a stop text", "length": "the length asked for",
         "context": f"the end of the context, {row.room + len(row.start)} tokens",
     }  # fmt: skip
@@ -75,7 +73,7 @@ def n_tokens(ids):
     return f"{len(ids)} token{'s' * (len(ids) != 1)}"
 
 
-def as_json(session, row):
+def as_json(session: Session, row: Row) -> dict:
     """One row as the object that --json prints."""
     result = {
         "prompt": row.prompt, "text": row.text, "prompt_ids": row.prompt_ids, "ids": row.ids,
@@ -102,7 +100,7 @@ def as_json(session, row):
 # --- score: one line a token ----------------------------------------------------------------------
 
 
-def print_score(encoder, result):
+def print_score(encoder: Encoder, result: dict) -> None:
     """What score.score has found, logarithms in nats."""
     for token, logprob in zip(result["ids"], result["logprobs"]):
         print(f"{logprob:9.4f}  {encoder.decode([token])!r}")
@@ -117,7 +115,7 @@ def print_score(encoder, result):
 COLOURS = {"accepted": "32", "rejected": "31;9", "corrected": "33;1"}
 
 
-def colour(text, kind):
+def colour(text: str, kind: str) -> str:
     """In the terminal's colour, or bare when piped or where NO_COLOR is set (no-color.org)."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
@@ -132,8 +130,9 @@ def entropy(probs):  # [n_vocab] -> bits
 class Explainer(Onlooker):
     """Remembers what the sampler was asked last, and what it answered; prints each round."""
 
-    def __init__(self, decode):
-        self.decode, self.trace = decode, []
+    def __init__(self, decode: Callable[[Ids], str]):
+        self.decode = decode
+        self.trace: list = []  # of beam search
 
     def sampler(self, sampler):
         def remember(logits, ids):  # [n_vocab] -> [n_vocab]
@@ -142,7 +141,7 @@ class Explainer(Onlooker):
 
         return remember
 
-    def step(self, number, token):
+    def step(self, number: int, token: int) -> None:
         """Print a token, its probabilities and the model's best five; then the entropy, in bits."""
         best = np.argsort(-self.model_probs)[:5].tolist()
         token, *best = map(self.shares, (token, *best))
@@ -153,7 +152,7 @@ class Explainer(Onlooker):
         name = repr(self.decode([token]))
         return f"{name} {self.model_probs[token]:.3f} > {self.probs[token]:.3f}"
 
-    def round(self, drafts, tokens):
+    def round(self, drafts: Ids, tokens: Ids) -> None:
         """Print the accepted drafts, the rejected ones, the model's own token; a row may end before
         the latter."""
         accepted = speculative.common_prefix(drafts, tokens)
@@ -165,24 +164,24 @@ class Explainer(Onlooker):
         print(f"{accepted}/{len(drafts)}", *parts, flush=True)
 
 
-def explain(session, row):
+def explain(session: Session, row: Row) -> None:
     """Generate one row and print each step: what was chosen, from what, and how sure it was."""
     session, method = copy.copy(session), session.options["method"]
-    session.look = Explainer(session.encoder.decode)
+    session.look = explainer = Explainer(session.encoder.decode)
     steps = method in ("naive", "cached")
     if steps:
         print("step  token: P by the model > by the sampler, entropy in bits; the model's top five")
     for _ in session.generate([row]):
         if steps:
-            session.look.step(len(row.times), row.last)
+            explainer.step(len(row.times), row.last)
     if method == "beam":
-        print(beam.format_tree(session.look.trace, session.encoder.decode))
+        print(beam.format_tree(explainer.trace, session.encoder.decode))
 
 
 # --- compare: the same prompt through every method ------------------------------------------------
 
 
-def compare(session, prompt):
+def compare(session: Session, prompt: str) -> None:
     """One table over the methods that apply, with the session's sampler and one seed."""
     session = copy.copy(session)  # whatever happens, the other one is as it was
     print(f"{'method':<12}{'tokens/s':>9}{'x naive':>8}{'first, s':>9}{'tokens':>7}"
@@ -192,21 +191,24 @@ def compare(session, prompt):
     for method in METHODS:
         if method == "speculative" and not session.options.get("draft"):
             continue
-        session.options, session.look = session.settle(method), Meter()
+        session.options, meter = session.settle(method), Meter()
+        session.look = meter
         row = session.row(prompt)
         for _ in session.generate([row]):
             pass
         naive = naive or row
-        speeds[method] = row.tokens_per_second or 0
-        print(compare_line(session, row, naive), flush=True)
-    if max(map(speeds.get, speeds.keys() & DRAFTING)) < speeds["cached"]:
+        speeds[method] = row.tokens_per_second or 0.0
+        print(compare_line(session, row, naive, meter.nbytes()), flush=True)
+    if max(speeds[method] for method in speeds.keys() & DRAFTING) < speeds["cached"]:
         print("(drafts do not pay here: what a pass of a small model costs is mostly overhead, and")
         print(" more tokens are more of it; of a large one, its weights: see --replay 0.8)")
 
 
-def compare_line(session, row, naive):
+def compare_line(session: Session, row: Row, naive: Row, held: int) -> str:
+    """A row of the table; held: the bytes of its caches."""
     method, speculation = session.options["method"], row.speculation
-    if not row.times:
+    speed, plain = row.tokens_per_second, naive.tokens_per_second
+    if not speed or not plain:
         return f"{method:<12} no tokens: the context is full"
     per_pass = f"{speculation.tokens_per_call:.2f}" if speculation else "1.00"
     accepted = f"{speculation.acceptance:.0%}" if speculation else "-"
@@ -216,8 +218,7 @@ def compare_line(session, row, naive):
         ids = "sampled: the same distribution"
     else:
         ids = "identical to naive" if row.ids == naive.ids else "DIFFERENT from naive"
-    ratio, held = row.tokens_per_second / naive.tokens_per_second, session.look.nbytes()
-    return (f"{method:<12}{row.tokens_per_second:>9.1f}{ratio:>8.2f}"
+    return (f"{method:<12}{speed:>9.1f}{speed / plain:>8.2f}"
             f"{row.seconds_to_first_token:>9.3f}{len(row.times):>7}{per_pass:>9}{accepted:>9}"
             f"{held / 1e6:>10.2f}  {ids}")  # fmt: skip
 
@@ -252,59 +253,3 @@ class Metered:
 
     def __getattr__(self, name):  # all else is the model's own
         return getattr(self.model, name)
-
-
-# --- replay: what speculation gains at a given acceptance rate ------------------------------------
-
-
-def replay(rates, gamma, n=48, shape=(50257, 128, 768, 12), n_head=12):
-    """Draft a known text of n tokens, each right at a given rate, for a random model.
-
-    shape: n_vocab, n_ctx, n_embd, n_layer, here GPT-2's. The drafts cost nothing; a pass over
-    gamma + 1 tokens costs more than one over a single token, by a factor that is measured too.
-    """
-    model, prompt = random_model(shape, n_head), [1, 2, 3]
-    text, step = timed(generate.generate(model, prompt, n))
-    _, block, _ = run_replay(model, prompt, text, 0.0, gamma)
-    print(f"\na random model of GPT-2 124M's width and depth, gamma {gamma}: a pass over"
-          f" {gamma + 1} tokens costs {block / step:.2f} single steps\n{'accepted':>9}{'':>9}"
-          f"{'per pass':>9}{'':>9}{'speed-up':>9}\n{'asked':>9}{'measured':>9}{'expected':>9}"
-          f"{'measured':>9}{'expected':>9}{'measured':>9}")  # fmt: skip
-    for rate in rates:
-        ids, seconds, found = run_replay(model, prompt, text, rate, gamma)
-        expected = found.expected_tokens_per_call
-        print(f"{rate:>9.2f}{found.acceptance:>9.2f}{expected:>9.2f}{found.tokens_per_call:>9.2f}"
-              f"{expected * step / block:>9.2f}{step / seconds:>9.2f}", flush=True)  # fmt: skip
-        if ids != text:
-            print("DIFFERENT from the plain loop: two best logits within rounding of each other")
-
-
-def run_replay(model, prompt, text, rate, gamma):
-    """The speculative loop over a known text -> its ids, seconds a token, Statistics."""
-    drafter = speculative.Replay(model.n_vocab, prompt + text, rate, np.random.default_rng(0))
-    found = speculative.Statistics()
-    loop = functools.partial(
-        speculative.speculative, drafters=[drafter], gamma=gamma, watch=found.record
-    )
-    return *timed(generate.generate(model, prompt, len(text), loop=loop)), found
-
-
-def timed(tokens):
-    """A generator of ids -> the ids, and seconds a token after the first."""
-    ids, times = [], []
-    for token in tokens:
-        ids.append(token)
-        times.append(time.perf_counter())
-    return ids, (times[-1] - times[0]) / (len(times) - 1)
-
-
-def random_model(shape, n_head):
-    """A GPT-2 with random weights; shape: n_vocab, n_ctx, n_embd, n_layer."""
-    rng, shapes = np.random.default_rng(0), gpt2_shapes(*shape, n_inner=4 * shape[2])
-
-    def tensor(name, shape):
-        if name.endswith(".g"):
-            return np.ones(shape, np.float32)
-        return rng.standard_normal(shape, np.float32) * np.float32(0.02)
-
-    return GPT2(fill(shapes, tensor), n_head)

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from unittest.mock import ANY
 
 import pytest
 import threadpoolctl
@@ -22,6 +23,8 @@ KEYS = {
     "prompt", "text", "prompt_ids", "ids", "stop_reason", "seconds_to_first_token",
     "tokens_per_second", "model", "method", "seed",
 }  # fmt: skip
+SEQ2SEQ = HOUSE / "tests" / "fixtures" / "seq2seq"
+TIMES = "seconds_to_first_token", "tokens_per_second"
 METHODS = ["naive", "cached", "beam", "speculative", "ngram", "lookup"]
 
 
@@ -402,6 +405,42 @@ def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
     assert {"260", "259"} <= set(re.findall(r"\d+", line)) and "one vocabulary" in line
     assert "--draft" in console.refused(1, "a", "--method", "speculative")
     console.refused(1, "a", "--method", "speculative", "--draft", tmp_path / "none")
+    line = console.refused(1, "a", "--method", "speculative", "--draft", SEQ2SEQ / "t5")
+    assert "GPT-2 for GPT-2" in line
+
+
+@pytest.mark.parametrize("draft", ["../draft", "/tmp", "owner/name", "", 5.5, ["draft"], {"a": 1}])
+def test_a_checkpoint_may_only_suggest_a_draft_by_a_plain_name(console, tmp_path, draft):
+    folder = write_letters(tmp_path / "m", generation_config={"draft": draft})
+    line = console.refused(1, "a", "--method", "speculative", model=folder)
+    assert f"draft = {draft!r}" in line
+
+
+# --- encoder-decoders -----------------------------------------------------------------------------
+
+
+def test_languages_by_their_codes(console):
+    def run(*words):
+        [row] = console.json("a b", "-n", 4, "--method", "cached", *words, model=SEQ2SEQ / "mbart")
+        return row
+
+    encoder, model = utils.load(SEQ2SEQ / "mbart")
+    codes, plain = encoder.languages, run()
+    assert plain["prompt_ids"][-1] == codes["en_XX"] and model.start_ids == [codes["ro_RO"]]
+    assert run("--source-lang", "en_XX") == plain | {k: ANY for k in TIMES}
+    assert run("--source-lang", "de_DE")["prompt_ids"][-1] == codes["de_DE"]
+    german = run("--target-lang", "de_DE")
+    assert german["prompt_ids"] == plain["prompt_ids"] and german["ids"] != plain["ids"]
+    line = console.refused(1, "a", "--target-lang", "xx_XX", model=SEQ2SEQ / "mbart")
+    assert "'xx_XX'" in line and "ro_RO" in line
+
+
+def test_an_empty_prompt_needs_an_end_of_text_to_start_from(console, tmp_path):
+    folder = write_letters(tmp_path / "m")
+    text = (folder / "vocab.json").read_text().replace("<|endoftext|>", "<s>")
+    (folder / "vocab.json").write_text(text)
+    assert console.text("a", "-n", 2, model=folder)
+    assert "an empty prompt" in console.refused(1, "", model=folder)
 
 
 # --- mistakes -------------------------------------------------------------------------------------
@@ -500,6 +539,8 @@ def test_standard_input_that_is_not_utf8_or_not_there(letters):
     assert (status, out, err.count(b"\n")) == (1, b"", 1) and b"UTF-8" in err
     status, out, err = finished("-", "--model", letters, preexec_fn=lambda: os.close(0))
     assert (status, out, err.count(b"\n")) == (1, b"", 1) and b"standard input" in err
+    closed = finished("--interactive", "--model", letters, preexec_fn=lambda: os.close(0))
+    assert closed == (1, b"", b"generate.py: standard input is closed\n")
 
 
 @pytest.mark.parametrize("words", [["a", "-n", 2], ["--score", "a"]], ids=str)
@@ -565,7 +606,8 @@ def test_a_full_disk(letters):
 def test_an_interrupt_ends_with_one_line(letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
     words = ["a", "--sampler", f"{tmp_path}/waiting.py:for_signal"]
-    with process(*words, "--model", letters) as running:
+    listening = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}  # tests may be
+    with process(*words, "--model", letters, **listening) as running:  # run in the background
         assert running.stdout.read(2)[:1] == b"a"
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=60)

@@ -324,6 +324,21 @@ def test_no_permission_is_said_plainly(server, tmp_path, waits, monkeypatch):
         pass
 
 
+@pytest.mark.parametrize("where", ["no system call", "no such locks on the disk"])
+def test_without_locks_it_works_too(server, tmp_path, monkeypatch, where):
+    if where == "no system call":  # Windows
+        monkeypatch.setitem(sys.modules, "fcntl", None)
+    else:
+
+        def refuse(handle, how):
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr("fcntl.flock", refuse)
+    with locked(tmp_path / "folder"):
+        download(f"{server.url}/file", tmp_path / "folder" / "file")
+    check_whole(tmp_path / "folder" / "file")
+
+
 def test_a_folder_that_cannot_be_made_is_said_plainly(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(UserError, match="cannot write .*file"), locked(tmp_path / "file" / "sub"):

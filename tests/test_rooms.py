@@ -9,7 +9,7 @@ import pytest
 HOUSE = Path(__file__).parent.parent
 ROOMS = {  # room -> the rooms it may bring along
     "gpt2": set(),
-    "samplers": {"gpt2"},
+    "samplers": {"gpt2", "interface"},
     "interface": set(),
     "generate": {"gpt2", "interface", "samplers"},
     "speculative": {"gpt2", "interface", "samplers"},

@@ -1,5 +1,6 @@
 """Loading encoder-decoders: their folders, the hub's repositories, and their tokenizers."""
 
+import contextlib
 import io
 import json
 import os
@@ -150,6 +151,13 @@ def test_a_tokenizer_that_is_missing_or_damaged_is_told(folder, name, file):
     refused(lambda: utils.load(copy), "tokenizer")
 
 
+def test_a_config_that_tells_no_start_of_an_answer_is_refused(folder):
+    copy = folder("t5")
+    for file in ("config.json", "generation_config.json"):
+        change(copy / file, decoder_start_token_id=None, pad_token_id=None)
+    refused(lambda: utils.load(copy), "no decoder_start_token_id")
+
+
 def test_the_wrong_kind_of_pieces_is_told(folder):
     copy = folder("mbart")
     shutil.copy(FOLDERS / "t5" / "spiece.model", copy / "sentencepiece.bpe.model")
@@ -202,6 +210,17 @@ def test_gpt2_s_cousins_are_on_the_hub_too(hub, tmp_path):
     np.testing.assert_array_equal(model([1, 2]), utils.load(gpt2)[1]([1, 2]))
 
 
+def test_what_another_process_has_fetched_is_not_fetched_again(hub, tmp_path, monkeypatch):
+    @contextlib.contextmanager
+    def waited(folder):
+        shutil.copytree(FOLDERS / "t5", folder)
+        yield
+
+    monkeypatch.setattr(utils, "locked", waited)
+    utils.load("t5-small", tmp_path)
+    assert hub.requests == []
+
+
 def test_a_transfer_that_breaks_off_goes_on(hub, tmp_path):
     weights = "/t5-small/resolve/main/model.safetensors"
     hub.faults[weights] = [cut(5000)] * 9
@@ -238,7 +257,7 @@ def test_shards_outside_of_the_folder_are_refused(hub, tmp_path):
         index = json.dumps({"weight_map": {"shared.weight": shard}}).encode()
         hub.files[f"{base}/model.safetensors.index.json"] = index
         refused(lambda: utils.load("t5-small", tmp_path), "not a file of this folder")
-        shutil.rmtree(tmp_path / "t5-small")
+        assert not list(tmp_path.rglob("*index.json"))  # the next start asks for it anew
 
 
 def test_a_repository_without_safetensors_is_refused_and_nothing_else_is_fetched(hub, tmp_path):

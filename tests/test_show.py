@@ -257,8 +257,8 @@ def test_the_cache_column_is_what_the_caches_have_held(letters, draft, monkeypat
 
     found = {}
 
-    def line(session, row, naive):
-        found[session.options["method"]] = session.look.nbytes()
+    def line(session, row, naive, held):
+        found[session.options["method"]] = held
         return ""
 
     monkeypatch.setattr(show, "compare_line", line)
@@ -288,8 +288,9 @@ def test_the_encoder_runs_once_for_each_method(monkeypatch):
 
 
 def test_replay_shows_theory_and_measurement(console, monkeypatch):
-    shape = (101, 32, 8, 2)
-    monkeypatch.setattr(show.replay, "__defaults__", (24, shape, 2))
+    small = {"n_vocab": 101, "n_ctx": 32, "n_embd": 8, "n_layer": 2, "n_head": 2}
+    monkeypatch.setattr("terminal.replay.LARGE", small)
+    monkeypatch.setattr("terminal.replay.N_TOKENS", 24)
     out = console.text("the cat", "--compare", "-n", 4, "--gamma", 3, "--replay", 0, 0.5, 1)
     rows = [list(map(float, line.split())) for line in out.splitlines()[-3:]]
     assert [row[0] for row in rows] == [0, 0.5, 1]
