@@ -123,7 +123,13 @@ def test_numbers_always_allow_a_draw(values, options):
 
 NAMES = ["gpt2", "shards", "converted", "t5", "bart", "mbart"]
 each_folder = pytest.mark.parametrize("name", NAMES)
-a_few = settings(max_examples=30)  # for each folder
+
+
+def in_each_folder(test):
+    """Decorates test(folders, name, data): 30 examples for each of NAMES."""
+    return each_folder(settings(max_examples=30)(given(data=st.data())(test)))
+
+
 WEIRD = [
     None, True, False, 0, 1, -1, 2, 3, 2**31, 10**6, 10**9, 2**64, 10**30, 0.0, -0.5, 1e-5, 1e308,
     math.nan, math.inf, "", "x", "1", "gpt2", "relu", "gated-gelu", [], [0], [1, 2], [None], ["x"],
@@ -209,9 +215,7 @@ def damaged(draw, data):
     return bytes(altered)
 
 
-@each_folder
-@a_few
-@given(data=st.data())
+@in_each_folder
 def test_a_damaged_file(folders, name, data):
     with copy(folders[name]) as folder:
         path = data.draw(st.sampled_from(sorted(p for p in folder.iterdir() if p.is_file())))
@@ -229,9 +233,7 @@ def test_a_damaged_file(folders, name, data):
         check_loads_or_says_why(folder)
 
 
-@each_folder
-@a_few
-@given(data=st.data())
+@in_each_folder
 def test_configurations_of_any_values(folders, name, data):
     with copy(folders[name]) as folder:
         path = folder / data.draw(st.sampled_from(["config.json"] * 3 + ["generation_config.json"]))
@@ -247,9 +249,7 @@ def test_configurations_of_any_values(folders, name, data):
         check_loads_or_says_why(folder)
 
 
-@each_folder
-@a_few
-@given(data=st.data())
+@in_each_folder
 def test_headers_of_any_values(folders, name, data):
     with copy(folders[name]) as folder:
         path = data.draw(st.sampled_from(sorted(folder.glob("*.safetensors"))))
