@@ -105,7 +105,7 @@ def find(name: str, models_dir: str | Path | None = None) -> Path:
         return fetch_hub(name, models_dir / name)
     names = ", ".join([*sorted(known), *SIZES])
     raise UserError(
-        f"no model {name!r}: use {names}, or a folder, or of the Hugging Face hub"
+        f"no model {name!r:.100}: use {names}, or a folder, or of the Hugging Face hub"
         f" {', '.join(HUB_NAMES)}, or any OWNER/NAME"
     )
 

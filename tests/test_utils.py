@@ -244,7 +244,8 @@ def test_a_name_or_a_path_finds_a_model(tmp_path, monkeypatch):
 def test_what_is_not_there_is_refused_with_what_is(tmp_path):
     write_folder(tmp_path / "little")
     check_refused("big", "no model 'big': use .*little, .*124M, .*1558M, or a folder", tmp_path)
-    check_refused("x" * 5000, "File name too long", tmp_path)
+    refusal = "File name too long|no model 'x{99}: use"  # by the system, from Python 3.14 on by us
+    check_refused("x" * 5000, refusal, tmp_path)
     check_refused("nul\0", "no model", tmp_path)
     (tmp_path / "empty").mkdir()
     check_refused(tmp_path / "empty", "neither config.json nor hparams.json")
