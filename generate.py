@@ -18,7 +18,8 @@ from samplers import draw, greedy
 def naive(
     model: Model, prompts: list[Ids], samplers: list[Sampler], rngs: list[Generator], done: Done
 ) -> Iterator[tuple[int, int]]:
-    """The definition: run the model over all so far, draw the next token, append it, repeat."""
+    """The definition: run the model over all so far, draw the next token, append it, repeat.
+    ValueError for an empty prompt."""
     ids = [list(prompt) for prompt in prompts]
     rows = [row for row in range(len(ids)) if not done(row, ids[row])]
     while rows:
@@ -62,7 +63,7 @@ def generate(
     model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed: int = 0, loop: Loop = cached
 ) -> Iterator[int]:
     """Yield at most n new ids after one prompt (a list of ids), a stop id included. ValueError for
-    a prompt longer than the context."""
+    a prompt that is empty, or longer than the context."""
     if len(prompt) > model.n_ctx:
         raise ValueError(f"a prompt of {len(prompt)} tokens: the context has {model.n_ctx}")
 

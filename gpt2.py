@@ -9,6 +9,7 @@ are stored [n_out, n_in], so that `x @ w.T` reads a weight straight through, row
 """
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,6 +62,7 @@ def merge_heads(x):  # [..., n_head, n_seq, d_head] -> [..., n_seq, n_embd]
 
 
 def attention(q, k, v, mask):  # [..., n_new, d], [..., n_all, d] x 2 -> [..., n_new, d]
+    # q comes divided by sqrt(d) where a model does so: GPT-2 and BART do, T5 does not
     scores = q @ np.swapaxes(k, -1, -2)  # [..., n_new, n_all]
     if mask is not None:
         scores += mask
@@ -141,11 +143,17 @@ class GPT2:
     """`model(ids, cache)` -> logits. params: {"wte": [n_vocab, n_embd], "wpe": [n_ctx, n_embd],
     "blocks": [{"ln_1": {"g", "b"}, "attn": {"c_attn": {"w", "b"}, "c_proj": {"w", "b"}},
     "ln_2": {"g", "b"}, "mlp": {"c_fc": {"w", "b"}, "c_proj": {"w", "b"}}}, ...],
-    "ln_f": {"g", "b"}}, and "lm_head" [n_vocab, n_embd] where the output is not tied to wte."""
+    "ln_f": {"g", "b"}}, and "lm_head" [n_vocab, n_embd] where the output is not tied to wte.
+    stop_ids: tokens that end a text; eps: of the norms; defaults: how the checkpoint suggests to
+    generate, by the names of its generation_config.json."""
 
-    def __init__(self, params, n_head, stop_ids=(), activation=gelu, eps=1e-5):
+    def __init__(
+        self, params: dict, n_head: int, stop_ids: Sequence[int] = (),
+        activation: Callable[[np.ndarray], np.ndarray] = gelu, eps: float = 1e-5,
+    ):  # fmt: skip
         self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)
-        self.activation, self.eps, self.defaults = activation, eps, {}
+        self.activation, self.eps = activation, eps
+        self.defaults: dict = {}
         self.n_vocab, self.n_embd = params["wte"].shape
         self.n_ctx = len(params["wpe"])
 

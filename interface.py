@@ -22,7 +22,7 @@ class Cache(Protocol):
     length: int  # slots filled, padding included
 
     def cut(self, length: int) -> None: ...  # forget all slots from there on
-    def select(self, rows: Ids) -> None: ...  # keep these rows of the batch, in this order
+    def select(self, rows: list[int]) -> None: ...  # keep these rows of the batch, in this order
     @property
     def nbytes(self) -> int: ...
 
@@ -40,7 +40,7 @@ class Model(Protocol):
         self, ids: ArrayLike, cache: Any = None, last: int | None = None
     ) -> np.ndarray: ...  # cache: one that its new_cache has made
     def new_cache(self, *batch: int) -> Cache: ...
-    def select(self, rows: Ids) -> "Model": ...  # the model of these rows: of their sources
+    def select(self, rows: list[int]) -> "Model": ...  # the model of these rows: of their sources
 
 
 class Loop(Protocol):
@@ -53,7 +53,9 @@ class Loop(Protocol):
 
 
 class Drafter(Protocol):
-    """Proposes what may come, for a model to verify."""
+    """Proposes at most n ids that may come, for a model to verify, and for each the distribution
+    [n_vocab] that it was drawn from; learns from the model's logits [len(drafts) + 1, n_vocab]
+    behind ids and each draft."""
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]: ...
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray) -> None: ...

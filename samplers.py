@@ -20,7 +20,8 @@ from interface import Filter, Ids
 
 
 class Sampler:
-    """sampler(logits [n_vocab], ids) -> probabilities [n_vocab] float32, which sum to 1."""
+    """sampler(logits [n_vocab], ids) -> probabilities [n_vocab] float32, which sum to 1: those of
+    `pick` (softmax, or one_hot) after all filters. ValueError where they leave no token."""
 
     def __init__(self, *filters: Filter, pick: Callable[[np.ndarray], np.ndarray] = softmax):
         self.filters, self.pick = filters, pick
@@ -37,9 +38,7 @@ class Sampler:
         return self.pick(logits)
 
 
-def one_hot(
-    logits: np.ndarray,
-) -> np.ndarray:  # [n_vocab] -> [n_vocab]: 1 for the best token, the first of equals
+def one_hot(logits):  # [n_vocab] -> [n_vocab]: 1 for the best token, the first of equals
     probs = np.zeros_like(logits)
     probs[np.argmax(logits)] = 1
     return probs
@@ -50,8 +49,11 @@ greedy = Sampler(pick=one_hot)
 
 def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
     """One token id from probabilities [n_vocab], which need not sum to exactly 1: the first whose
-    cumulative mass exceeds u ~ U[0, 1) of the whole. A token of probability 0 is never drawn."""
+    cumulative mass exceeds u ~ U[0, 1) of the whole. A token of probability 0 is never drawn;
+    ValueError where all are 0, or not numbers."""
     cumulative = np.cumsum(probs, dtype=np.float64)
+    if not cumulative[-1] > 0:
+        raise ValueError("no token can be drawn: all probabilities are 0, or not numbers")
     return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
 
 
@@ -158,7 +160,10 @@ def usual(
 ) -> Sampler:
     """The sampler that settings by these names ask for, in the usual order; None or 0 leaves a
     filter out, and temperature=0 is greedy. Filters `first` and `last` go around them: what must
-    hold, such as a minimum length, comes first, lest top-k keep nothing but what it removes."""
+    hold, such as a minimum length, comes first, lest top-k keep nothing but what it removes.
+    TypeError for a name that is no setting."""
+    if unknown := settings.keys() - USUAL_ORDER.keys():
+        raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")
     chain = [make(settings[name]) for name, make in USUAL_ORDER.items() if settings.get(name)]
     pick = one_hot if settings.get("temperature") == 0 else softmax
     return Sampler(*first, *chain, *last, pick=pick)

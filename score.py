@@ -43,7 +43,7 @@ def score(encoder: Encoder, model: Model, text: str) -> dict:
 
     Without an end-of-text token to start from, nothing tells the first token's probability: it is
     left out, and its bytes too. An encoder-decoder is conditioned first, and `text` is what it
-    might answer.
+    might answer. ValueError where the logits are not numbers.
     """
     ids = encoder.encode(text)
     n_bytes = len(text.encode("utf-8", "replace"))  # what is no UTF-8 counts as it was given
@@ -54,10 +54,13 @@ def score(encoder: Encoder, model: Model, text: str) -> dict:
     logprobs = log_probabilities(model, start + ids)
     total = float(logprobs.sum(dtype=np.float64))
     nats = abs(total)  # -total, but never -0.0
+    mean = nats / max(1, len(logprobs))
+    if not mean < 700:  # or NaN; e^mean, the perplexity, would be no number
+        raise ValueError("the text has no probability: logits are not numbers, or far too large")
     return {
         "ids": ids[len(ids) - len(logprobs) :],
         "logprobs": logprobs.tolist(),
         "total": total,
         "bits_per_byte": nats / math.log(2) / max(1, n_bytes),
-        "perplexity": math.exp(nats / max(1, len(logprobs))),
+        "perplexity": math.exp(mean),
     }

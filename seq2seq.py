@@ -77,7 +77,7 @@ class Source(NamedTuple):
     values: list
     mask: np.ndarray | None  # [n_rows, 1, 1, n_source], None without padding
 
-    def select(self, rows: Ids) -> "Source":
+    def select(self, rows: list[int]) -> "Source":
         """The sources of these rows, in this order."""
         if self.keys[0].ndim == 3 or list(rows) == list(range(len(self.keys[0]))):
             return self
@@ -102,8 +102,8 @@ class SourceCache(Cache):
 class EncoderDecoder:
     """What T5 and BART share. params: {"wte": [n_vocab, d_model], "encoder": stack, "decoder":
     stack}, and what a family adds. A stack is {"blocks": [...], "norm": at its end}; a block is
-    {"attn": {"q", "k", "v", "o"}, "cross": the same, in the decoder, "mlp": {"c_fc", "c_proj"}},
-    and the norm of each of them: "attn_norm", "cross_norm", "mlp_norm".
+    {"attn": {"q", "k", "v", "o"}, "cross": the same, in the decoder, "mlp": {"c_fc", "c_proj", and
+    "gate" where it is gated}}, and the norm of each of them: "attn_norm", "cross_norm", "mlp_norm".
 
     n_head: of the encoder and of the decoder; n_ctx: the most tokens of either; start_ids: what the
     decoder's ids begin with; wrapping: the ids before and behind a source.
@@ -159,7 +159,7 @@ class EncoderDecoder:
         d_head = len(blocks[0]["attn"]["k"]["w"]) // self.n_head
         return SourceCache(self.source, len(blocks), batch, self.n_head, self.n_ctx, d_head)
 
-    def select(self, rows: Ids) -> "EncoderDecoder":
+    def select(self, rows: list[int]) -> "EncoderDecoder":
         """The model conditioned on the sources of these rows alone."""
         selected = copy.copy(self)
         selected.source = self.source and self.source.select(rows)
@@ -223,7 +223,7 @@ class EncoderDecoder:
             queries *= 1 / math.sqrt(queries.shape[-1])
         return linear(merge_heads(attention(queries, keys, values, mask)), **attn["o"])
 
-    def last_norm(self, x, stack):
+    def last_norm(self, x, stack):  # [..., n, d_model] -> same
         return self.norm(x, **stack["norm"]) if "norm" in stack else x
 
     def wrap(self, ids: Ids, truncate: bool = False) -> Ids:
@@ -262,7 +262,7 @@ class T5(EncoderDecoder):
     def embed(self, ids, positions, stack):  # [..., n] x 2 -> [..., n, d_model]
         return self.params["wte"][ids]
 
-    def norm(self, x, g):
+    def norm(self, x, g):  # [..., n, d_model] -> same
         return rms_norm(x, g, self.eps)
 
     def biased(self, mask, stack, n_new, n_all, both_ways):  # -> [..., n_head, n_new, n_all]
@@ -278,8 +278,8 @@ class T5(EncoderDecoder):
 
 class Bart(EncoderDecoder):
     """BART (norms behind each step), and mBART (norms before it, and one at the end of a stack).
-    A stack has "wpe" [2 + n_ctx, d_model] and "embed_norm", params have "logits_bias" [1, n_vocab].
-    """
+    A stack has "wpe" [2 + n_ctx, d_model] and "embed_norm", params have "logits_bias" [1, n_vocab],
+    and "lm_head" where untied."""
 
     def __init__(self, params, n_head, n_ctx, activation=gelu_erf, pre_norm=False,
                  scale_embedding=False, **ends):  # fmt: skip
@@ -305,10 +305,10 @@ class Bart(EncoderDecoder):
             model.start_ids = [target]
         return model
 
-    def norm(self, x, g, b):
+    def norm(self, x, g, b):  # [..., n, d_model] -> same
         return layer_norm(x, g, b)
 
-    def biased(self, mask, stack, n_new, n_all, both_ways):
+    def biased(self, mask, stack, n_new, n_all, both_ways):  # -> [..., 1, n_new, n_all], or None
         return mask  # the positions are in the embedding
 
     def logits(self, x):  # [..., n, d_model] -> [..., n, n_vocab]

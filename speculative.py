@@ -28,7 +28,9 @@ def speculative(
     """A loop like `naive` and `cached`: yields (row, id), each row after the other, with at most
     gamma drafts a pass. watch(row, drafts, tokens) sees each round: what was proposed, and the
     tokens that came of it, the accepted drafts and, unless the row has ended before it, one of the
-    model's own."""
+    model's own. ValueError for an empty prompt."""
+    if not all(map(len, prompts)):
+        raise ValueError("a prompt needs at least one token")
     for row, prompt in enumerate(prompts):
         ids, drafter = list(prompt), drafters[row]
         source = model.select([row])
@@ -40,7 +42,8 @@ def speculative(
             logits = source(new, cache, last=len(drafts) + 1)[0]  # [len(drafts) + 1, n_vocab]
             drafter.learn(ids, drafts, logits)
             tokens = []
-            for token in verify(logits, list(ids), drafts, qs, samplers[row], rngs[row]):
+            before = list(ids)  # for ids grows meanwhile
+            for token in verify(logits, before, drafts, qs, samplers[row], rngs[row]):
                 ids.append(token)
                 tokens.append(token)
                 yield row, token
@@ -62,7 +65,7 @@ def verify(
     """
     for i, (draft, q) in enumerate(zip(drafts, qs)):
         p = sampler(logits[i], ids + drafts[:i])  # [n_vocab]
-        if rng.random() * q[draft] >= p[draft]:
+        if rng.random() * q[draft] >= p[draft]:  # u >= p / q, and q may be 0
             yield draw(residual(p, q), rng)
             return
         yield draft

@@ -12,6 +12,7 @@ import importlib.util
 import os
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import interface
@@ -81,6 +82,18 @@ def load_folder(folder: Path) -> Loaded:
         return encoder, model
 
 
+def is_repository(name: str, places: Iterable[Path]) -> bool:
+    """OWNER/NAME, and no path into one of the places where models are, such as models/storys?"""
+    if not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name, re.ASCII):
+        return False
+    return Path(name).parent.resolve() not in [place.resolve() for place in places]
+
+
+def holds(folder: Path) -> bool:
+    """Is there a model in it?"""
+    return any((folder / name).is_file() for name in ("config.json", "hparams.json"))
+
+
 def check_architecture(place: str | Path, config: dict) -> str:
     """config.json's model_type, where we know it; else UserError."""
     architecture = str(config.get("model_type"))
@@ -95,15 +108,15 @@ def find(name: str, models_dir: str | Path | None = None) -> Path:
     models_dir = Path(models_dir or os.environ.get("TOKENWISE_MODELS") or HERE / "models")
     if name in SIZES:
         return fetch_openai(name, models_dir / name)
-    configs = [*models_dir.glob("*/config.json"), *HERE.glob("models/*/config.json")]
-    known = {config.parent.name: config.parent for config in configs}
+    places = models_dir, HERE / "models"
+    known = {folder.name: folder for place in places for folder in place.glob("*") if holds(folder)}
     if name in known:
         return known[name]
     if Path(name).is_dir():
         return Path(name)
-    if name in HUB_NAMES or re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name, re.ASCII):
+    if name in HUB_NAMES or is_repository(name, places):
         return fetch_hub(name, models_dir / name)
-    names = ", ".join([*sorted(known), *SIZES])
+    names = ", ".join([*sorted(known.keys() - SIZES.keys()), *SIZES])
     raise UserError(
         f"no model {name!r:.100}: use {names}, or a folder, or of the Hugging Face hub"
         f" {', '.join(HUB_NAMES)}, or any OWNER/NAME"

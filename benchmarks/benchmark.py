@@ -100,8 +100,8 @@ def measure(args, names, seq2seq):
                 found[group][name][key].append(value)
     return {
         group: {name: {k: statistics.median(v) for k, v in values.items()}
-                for name, values in names.items()}
-        for group, names in found.items()
+                for name, values in contenders.items()}
+        for group, contenders in found.items()
     }  # fmt: skip
 
 
@@ -205,10 +205,14 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=9, help="passes a measure, in each round")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--folder", type=Path, default=HERE / "checkpoints")
-    parser.add_argument("--results", type=Path, default=HERE, help="where the results go")
-    parser.add_argument("--small", action="store_true", help="a tiny model, alone: does it run?")
-    return parser.parse_args()
+    parser.add_argument("--folder", type=Path, help="of the models, default: checkpoints/")
+    parser.add_argument("--results", type=Path, help="where the results go, default: here")
+    parser.add_argument("--small", action="store_true",
+                        help="a tiny model, alone, all of it in small/: does it run?")  # fmt: skip
+    args = parser.parse_args()
+    where = HERE / "small" if args.small else HERE
+    args.folder, args.results = args.folder or where / "checkpoints", args.results or where
+    return args
 
 
 def main():

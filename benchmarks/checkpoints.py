@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from encoder import BYTE_TO_CHAR
 from loading.layouts import gpt2_name, gpt2_shapes
 from loading.tensors import flat, read_safetensors, write_safetensors
 from utils import CONVERTED, MARK
@@ -55,8 +56,7 @@ def weights(name, shape):  # -> float32, the same for the same name
 
 def write_tokenizer(folder, n_vocab, vocab_file, merges_file):
     """A vocabulary of n_vocab tokens: as long to read as a released one, if no good to encode."""
-    letters = [chr(c) for c in (*range(33, 127), *range(161, 173), *range(174, 256))]
-    letters += [chr(256 + i) for i in range(256 - len(letters))]  # GPT-2's names of the 256 bytes
+    letters = list(BYTE_TO_CHAR.values())
     tokens, merges = list(letters), []
     for first in letters:
         for second in letters:

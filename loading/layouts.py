@@ -7,7 +7,7 @@ things part by part in their own way. What does not fit raises ValueError.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +163,8 @@ def load_t5(folder: Path, config: dict) -> tuple[Pieces, T5]:
     d_kv, d_ff = read_count(config, "d_kv"), read_count(config, "d_ff")
     n_ctx = read_count(config, "n_positions", 512)  # T5 itself knows no bound
     eps = read_eps(config, "layer_norm_epsilon", 1e-6)
-    tied = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
+    tied = config.get("tie_word_embeddings", True)
+    scale_head = config.get("scale_decoder_outputs", tied) is not False
     defaults, ends = read_ends(folder, config)
 
     tensors = read_encoder_decoder(folder)
@@ -172,7 +173,7 @@ def load_t5(folder: Path, config: dict) -> tuple[Pieces, T5]:
     params = fill_from(tensors, shapes, lambda name: t5_name(name, gated))
     encoder = t5_pieces(folder / "spiece.model", n_vocab)
     activation = ACTIVATIONS[name]
-    model = T5(params, n_head, n_ctx, activation, tied is not False, max_distance, eps, **ends)
+    model = T5(params, n_head, n_ctx, activation, scale_head, max_distance, eps, **ends)
     model.defaults = defaults
     return encoder, model
 
@@ -231,7 +232,7 @@ def read_ends(folder: Path, config: dict) -> tuple[dict, dict]:
 
     def ids(key):  # an id, a list of ids, or none -> list of ids
         value = defaults.get(key)
-        some = value if isinstance(value, list) else [value] * (value is not None)
+        some = value if isinstance(value, list) else [] if value is None else [value]
         if not all(type(id) is int and 0 <= id < config["vocab_size"] for id in some):
             raise ValueError(f"{key} = {value!r}")
         return some
@@ -280,8 +281,11 @@ def bart_name(name: str) -> str:
     return ".".join(BART_PARTS.get(part, part) for part in name.split(".") if part != "mlp")
 
 
-def t5_shapes(n_vocab, d_model, d_kv, d_ff, n_head, n_layer, n_buckets, gated, untied):
-    """n_layer: (encoder, decoder); d_kv: of one head."""
+def t5_shapes(
+    n_vocab: int, d_model: int, d_kv: int, d_ff: int, n_head: int, n_layer: Sequence[int],
+    n_buckets: int, gated: bool, untied: bool,
+) -> Shapes:  # fmt: skip
+    """T5's parameters as a tree of shapes. n_layer: (encoder, decoder); d_kv: of one head."""
     norm, inner = {"g": (d_model,)}, n_head * d_kv
     attn = {name: {"w": (inner, d_model)} for name in "qkv"} | {"o": {"w": (d_model, inner)}}
     mlp = {"c_fc": {"w": (d_ff, d_model)}, "c_proj": {"w": (d_model, d_ff)}}
@@ -291,8 +295,12 @@ def t5_shapes(n_vocab, d_model, d_kv, d_ff, n_head, n_layer, n_buckets, gated, u
     return two_stacks(attn, (mlp, mlp), norm, stack, n_vocab, d_model, n_layer, untied)
 
 
-def bart_shapes(n_vocab, n_ctx, d_model, d_ff, n_layer, final_norm, untied):
-    """n_layer, d_ff: (encoder, decoder); final_norm: mBART's, at the end of each stack."""
+def bart_shapes(
+    n_vocab: int, n_ctx: int, d_model: int, d_ff: Sequence[int], n_layer: Sequence[int],
+    final_norm: bool, untied: bool,
+) -> Shapes:  # fmt: skip
+    """BART's and mBART's parameters as a tree of shapes. n_layer, d_ff: (encoder, decoder);
+    final_norm: mBART's, at the end of each stack."""
     norm = {"g": (d_model,), "b": (d_model,)}
     attn = {name: {"w": (d_model, d_model), "b": (d_model,)} for name in "qkvo"}
     mlps = [
@@ -307,7 +315,10 @@ def bart_shapes(n_vocab, n_ctx, d_model, d_ff, n_layer, final_norm, untied):
     }
 
 
-def two_stacks(attn, mlps, norm, stack, n_vocab, d_model, n_layer, untied):
+def two_stacks(
+    attn: Shapes, mlps: Sequence[Shapes], norm: Shapes, stack: Shapes, n_vocab: int, d_model: int,
+    n_layer: Sequence[int], untied: bool,
+) -> Shapes:  # fmt: skip
     """What both families share: blocks of attention, in the decoder cross-attention, and mlp."""
     attention = {"attn": attn, "attn_norm": norm}
     cross = {"cross": attn, "cross_norm": norm}
@@ -321,9 +332,8 @@ def two_stacks(attn, mlps, norm, stack, n_vocab, d_model, n_layer, untied):
     return shapes | {"lm_head": (n_vocab, d_model)} if untied else shapes
 
 
-ARCHITECTURES: dict[
-    str, Callable[[Path, dict], tuple]
-] = {  # config.json's model_type -> f(folder, config)
+Loader = Callable[[Path, dict], tuple]  # folder, config -> (encoder, model)
+ARCHITECTURES: dict[str, Loader] = {  # by config.json's model_type
     "gpt2": load_gpt2,
     "t5": load_t5,
     "bart": load_bart,

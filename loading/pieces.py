@@ -43,6 +43,7 @@ class Pieces:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Ids -> str; marks such as </s> give nothing. ValueError for an unknown id."""
+        ids = list(ids)
         for id in ids:
             if not 0 <= id < self.n_vocab:
                 raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
@@ -80,17 +81,17 @@ class PieceStream:
 def t5_pieces(path: Path, n_vocab: int) -> Pieces:
     """spiece.model of a T5 -> Pieces. Where the model's vocabulary has room for them, 100 sentinels
     (they stand for what was cut out of a text) come behind the pieces, counted down."""
-    processor = read(path)
+    processor = read_processor(path)
     room = n_vocab >= len(processor) + 100
     sentinels = [f"<extra_id_{i}>" for i in reversed(range(100))] if room else []
-    return Pieces(processor, pieces(processor) + sentinels, sentinels)
+    return Pieces(processor, texts_of(processor) + sentinels, sentinels)
 
 
 def mbart_pieces(path: Path, n_vocab: int) -> Pieces:
     """sentencepiece.bpe.model of an mBART -> Pieces. fairseq's own four tokens come first, then
     the pieces, then the language codes, 25 or 52, as n_vocab tells, and <mask>."""
-    processor = read(path)
-    first, own = pieces(processor)[:3], pieces(processor)[3:]
+    processor = read_processor(path)
+    first, own = texts_of(processor)[:3], texts_of(processor)[3:]
     if first != ["<unk>", "<s>", "</s>"]:
         raise ValueError(f"{path.name} begins with {', '.join(first)}: not as an mBART's")
     languages = LANGUAGES[: max(0, n_vocab - len(own) - 5)]
@@ -98,12 +99,12 @@ def mbart_pieces(path: Path, n_vocab: int) -> Pieces:
     return Pieces(processor, tokens, ["<s>", "<pad>", "</s>", "<mask>"], languages)
 
 
-def pieces(processor: Any) -> list[str]:
-    """The texts of its pieces, by id."""
+def texts_of(processor: Any) -> list[str]:
+    """The texts of the pieces of `sentencepiece`'s reader, by id."""
     return [processor.id_to_piece(i) for i in range(len(processor))]
 
 
-def read(path: Path) -> Any:
+def read_processor(path: Path) -> Any:
     """The library's reader of a model file. ValueError where the file is damaged."""
     import sentencepiece  # late: GPT-2 and BART need none
 

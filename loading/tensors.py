@@ -214,9 +214,13 @@ def fill(shapes: Shapes, tensor: Callable[[str, tuple], Any], name: str = "") ->
 
 def flat(shapes: Shapes) -> dict[str, tuple]:
     """The tree as {name: shape}."""
-    names = {}
-    fill(shapes, names.setdefault)
-    return names
+    found = {}
+
+    def note(name, shape):
+        found[name] = shape
+
+    fill(shapes, note)
+    return found
 
 
 def fill_from(

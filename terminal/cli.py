@@ -20,13 +20,13 @@ def read_prompts(args: Namespace) -> list[str]:
     """The prompts of the command line, of standard input (-) and of --prompts-file."""
     try:
         prompts = [read_standard_input() if p == "-" else p for p in args.prompts]
-        if args.prompts_file:
+        if args.prompts_file is not None:
             text = Path(args.prompts_file).read_text(encoding="utf-8-sig")
             prompts += [line for line in text.split("\n") if line.strip()]
     except UnicodeDecodeError as error:
         raise UserError(f"the prompts are not UTF-8 text: {error}") from None
     except OSError as error:
-        raise UserError(f"cannot read {args.prompts_file}: {error.strerror}") from None
+        raise UserError(f"cannot read {error.filename or '-'}: {error.strerror}") from None
     if not prompts:
         raise UserError(f"{args.prompts_file} has no prompt in it")
     return prompts
@@ -61,7 +61,10 @@ def look(session: Session, args: Namespace) -> None:
     for number, prompt in enumerate(read_prompts(args)):
         if args.score:
             result = session.score(prompt, args.target)
-            print(json.dumps(result)) if args.json else show.print_score(session.encoder, result)
+            if args.json:
+                print(json.dumps(result))
+            else:
+                show.print_score(session.encoder, result)
         elif args.explain:
             show.explain(session, session.row(prompt, number))
         else:
@@ -87,8 +90,8 @@ def main(argv: list[str] | None = None) -> int:
     args = p.parse_intermixed_args(words[:end])
     args.prompts = [*args.prompts, *words[end + 1 :]]  # behind -- nothing is an option
     options.check(p, args)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal without Unicode gets '?', not a crash
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # what a terminal cannot show is '?', no crash
             stream.reconfigure(errors="replace")
     try:
         # What is no number is found where a token is drawn.

@@ -55,8 +55,8 @@ FLAGS: dict[str, dict[str, tuple]] = {
         "prompts_file": ("FILE", str, "one prompt a line, run as one batch"),
         "model": ("NAME|FOLDER", str, "stories (default), 124M, 355M, 774M, 1558M, ..."),
         "models_dir": ("DIR", str, "where downloaded models are kept"),
-        "method": (None, METHODS, "default: cached"),
-        "tokens": ("N", Number(int, 1), "at most N new tokens"),
+        "method": (None, METHODS, "default: cached, or the checkpoint's beam"),
+        "tokens": ("N", Number(int, 1), "at most N new ones, default: the checkpoint's, or 100"),
         "seed": ("S", Number(int, 0, 2**63), "row i of a batch uses S + i"),
         "stop": ("TEXT", stop_text, "end before TEXT; may be given more than once"),
         "min_length": ("N", Number(int), "no stop before N new tokens"),
@@ -67,11 +67,13 @@ FLAGS: dict[str, dict[str, tuple]] = {
         "json": (None, bool, "one JSON object a prompt"),
         "threads": ("T", Number(int, 1, 1024), "of the matrix products; default: one a core"),
     },
-    "sampling (without any of these: greedy)": {
+    "sampling (by default the checkpoint's; where it has none: greedy)": {
         "temperature": ("T", Number(float, 1e-6, 1e6, True), "below 1 sharper; 0 is greedy"),
         "top_k": ("K", Number(int), "of the K most probable tokens"),
         "top_p": ("P", Number(float, 1e-9, 1), "of a nucleus of mass P"),
         "min_p": ("P", Number(float, 0, 1), "at least P times the best"),
+    },
+    "filters, of any method": {
         "repetition_penalty": ("R", Number(float, 1e-3, 1e3), "1 is none"),
         "no_repeat_ngram": ("N", Number(int), "no N tokens in a row twice"),
         "sampler": ("FILE:FUNCTION", str, "your own f(logits, ids) -> logits, last"),
@@ -137,7 +139,7 @@ def parser() -> argparse.ArgumentParser:
     for title, flags in FLAGS.items():
         group = p.add_argument_group(title)
         for name, (metavar, kind, text) in flags.items():
-            names = ["-n"] * (name == "tokens") + [flag(name)]
+            names = ["-n", "--tokens"] if name == "tokens" else [flag(name)]
             how: dict[str, Any]
             if kind is bool:
                 how = {"action": "store_true", "default": None}
@@ -155,7 +157,7 @@ def flag(name):
 
 def check(p: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Refuse what can't be meant together, whatever the model."""
-    prompts = args.prompts or args.prompts_file
+    prompts = args.prompts or args.prompts_file is not None
     looks = args.explain or args.compare
     generating = any(getattr(args, name) not in (None, []) for name in GENERATING)
     wrong_method = "" if args.compare or not args.method else misplaced(vars(args), args.method)
@@ -167,6 +169,7 @@ def check(p: argparse.ArgumentParser, args: argparse.Namespace) -> None:
         (args.target is not None and not args.score, "--target belongs to --score"),
         (args.score and generating, "--score generates nothing: it takes no options for that"),
         (args.json and looks, "--explain and --compare print no JSON"),
+        (args.compare and args.method, "--compare runs every method: it takes no --method"),
         (args.interactive and (prompts or args.json or args.score or looks),
          "--interactive takes no prompt, and asks for the rest by /commands"),
         (args.prompts.count("-") > 1, "standard input can be read once"),

@@ -24,7 +24,7 @@ from terminal.options import DEFAULTS, DRAFTING, SAMPLING, load_function, sugges
 from utils import UserError
 
 
-class TextStream:
+class StoppingStream:
     """Ids -> text as it may be shown: it ends before a stop text, and what might become one is
     held back until it is known."""
 
@@ -47,10 +47,12 @@ class TextStream:
         if found:
             self.stopped, self.held = True, ""
             return text[: min(found)]
-        prefixes = [stop[:n] for stop in self.stops for n in range(1, len(stop))]
-        n_held = max((len(prefix) for prefix in prefixes if text.endswith(prefix)), default=0)
-        self.held = text[len(text) - n_held :]
-        return text[: len(text) - n_held]
+        certain = next((i for i in range(len(text)) if self._may_stop(text[i:])), len(text))
+        self.held = text[certain:]
+        return text[:certain]
+
+    def _may_stop(self, end):  # does a stop text begin so?
+        return any(stop.startswith(end) for stop in self.stops)
 
 
 class Row:
@@ -63,7 +65,7 @@ class Row:
     def __init__(self, session: "Session", prompt: str, prompt_ids: Ids, start: Ids, seed: int):
         self.prompt, self.prompt_ids, self.start, self.seed = prompt, prompt_ids, start, seed
         self.stop_ids, self.tokens = session.model.stop_ids, session.options["tokens"]
-        self.stream = TextStream(session.encoder.stream(), session.args.stop)
+        self.stream = StoppingStream(session.encoder.stream(), session.args.stop)
         self.room = session.model.n_ctx - len(start)
         self.ids, self.text, self.times = [], "", []  # a time for the stop id too
         self.beams: list[beam.Hypothesis] | None = None
@@ -121,7 +123,7 @@ class Session:
     options.parser() makes it, where None means not given."""
 
     def __init__(self, args: Namespace):
-        name = args.model or DEFAULTS["model"]
+        name = DEFAULTS["model"] if args.model is None else args.model
         self.model: Any  # a Model; one that reads a source has more to it, see seq2seq.py
         self.encoder, self.model = utils.load(name, args.models_dir)
         if args.source_lang or args.target_lang:
@@ -137,10 +139,11 @@ class Session:
         codes = getattr(self.encoder, "languages", {})
         if not codes:
             raise UserError("--source-lang and --target-lang are for mBART, not this model")
-        for code in filter(None, (source, target)):
+        source = source or "en_XX"
+        for code in (source, target or source):
             if code not in codes:
                 raise UserError(f"no language {code!r}, the model knows {', '.join(sorted(codes))}")
-        return self.model.between(codes[source or "en_XX"], codes.get(target))
+        return self.model.between(codes[source], codes[target] if target else None)
 
     def use(self, args: Namespace) -> None:
         """Set the options: those of the command line over the checkpoint's over the defaults."""
@@ -181,6 +184,8 @@ class Session:
         else:
             if not prompt and self.encoder.end_of_text is None:
                 raise UserError("an empty prompt: this model has no end-of-text to start from")
+            if self.args.truncate:
+                raise UserError("--truncate is for the source of an encoder-decoder")
             start = ids = self.encoder.encode(prompt) or [self.encoder.end_of_text]
             room = self.model.n_ctx
         if len(ids) > room:
@@ -194,7 +199,7 @@ class Session:
 
     def text(self, ids: Ids) -> str:
         """A list of new ids -> their text, without a stop id, up to a stop text."""
-        stream = TextStream(self.encoder.stream(), self.args.stop)
+        stream = StoppingStream(self.encoder.stream(), self.args.stop)
         text = ""
         for token in ids:
             if token not in self.model.stop_ids and not stream.stopped:
@@ -306,10 +311,13 @@ class Session:
         """Beam search: the best hypothesis becomes the row's text, all are kept in row.beams."""
         row.started = time.perf_counter()
         o, room = self.options, min(row.tokens, row.room)
-        row.beams = room and beam.beam_search(
+        row.beams = []
+        if room == 0:
+            return
+        row.beams = beam.beam_search(
             self.conditioned(self.model, [row]), row.start, room, o["beams"], o["length_penalty"],
             o["early_stopping"], o["return"], self.sampler(row).filters, self.look.trace,
-        ) or []  # fmt: skip
-        for token in row.beams[0].ids if row.beams else []:
+        )  # fmt: skip
+        for token in row.beams[0].ids:
             if row.stop_reason is None:
                 row.feed(token)

@@ -55,7 +55,7 @@ class Shell:
         except KeyboardInterrupt:
             print("\n(stopped)")
         except (UserError, ValueError, OSError, MemoryError) as error:
-            print(error)
+            print(error, file=sys.stderr)
         except SystemExit:  # the parser has said what is wrong
             pass
         return False
@@ -75,6 +75,8 @@ class Shell:
             if said[name] != plain[name]:
                 raise UserError(f"{name} is nothing to be set here: see /help")
         given = vars(self.session.args) | {name: said[name] for name in names}
+        if "model" in names:  # what was said of another model's sources
+            given |= dict.fromkeys(("source_lang", "target_lang", "truncate"))
         args = argparse.Namespace(**given)
         if "draft" in names:
             self.session.draft_model(said["draft"])  # now, not when it is first used

@@ -24,7 +24,7 @@ from terminal.session import Onlooker, Row, Session
 
 
 def stream(session: Session, rows: list[Row]) -> None:
-    """Print rows in their order, text as it comes or one JSON object a row, whichever ends first"""
+    """Print rows in their order, no matter which ends first: text as it comes, or a JSON object."""
     started = time.perf_counter()
     for row in rows:
         row.started = started
@@ -144,9 +144,9 @@ class Explainer(Onlooker):
     def step(self, number: int, token: int) -> None:
         """Print a token, its probabilities and the model's best five; then the entropy, in bits."""
         best = np.argsort(-self.model_probs)[:5].tolist()
-        token, *best = map(self.shares, (token, *best))
         bits = f"{entropy(self.model_probs):.2f}"
-        print(f"{number:4}  {token}, {bits};", "  ".join(best), flush=True)
+        shown = "  ".join(map(self.shares, best))
+        print(f"{number:4}  {self.shares(token)}, {bits}; {shown}", flush=True)
 
     def shares(self, token):
         name = repr(self.decode([token]))
@@ -184,12 +184,16 @@ def explain(session: Session, row: Row) -> None:
 def compare(session: Session, prompt: str) -> None:
     """One table over the methods that apply, with the session's sampler and one seed."""
     session = copy.copy(session)  # whatever happens, the other one is as it was
+    draft = session.options.get("draft")
+    session.row(prompt)  # what is refused, is before a line of the table is printed
+    if draft:
+        session.draft_model(draft)
     print(f"{'method':<12}{'tokens/s':>9}{'x naive':>8}{'first, s':>9}{'tokens':>7}"
           f"{'per pass':>9}{'accepted':>9}{'cache, MB':>10}  ids")  # fmt: skip
     naive, speeds = None, {}
     session.keeps_store, session.store = False, None  # each method starts knowing nothing
     for method in METHODS:
-        if method == "speculative" and not session.options.get("draft"):
+        if method == "speculative" and not draft:
             continue
         session.options, meter = session.settle(method), Meter()
         session.look = meter

@@ -16,8 +16,9 @@ import utils
 from generate import generate
 from samplers import USUAL_ORDER, usual
 from terminal import cli, options
-from terminal.session import Session, TextStream
+from terminal.session import Session, StoppingStream
 from tests.commands import END, HOUSE, N_CTX, THE, finished, process, write_letters
+from utils import UserError
 
 KEYS = {
     "prompt", "text", "prompt_ids", "ids", "stop_reason", "seconds_to_first_token",
@@ -208,7 +209,7 @@ class Pieces:
     ],
 )
 def test_what_might_become_a_stop_is_held_back(pieces, stops, shown, last):
-    stream = TextStream(Pieces(), stops)
+    stream = StoppingStream(Pieces(), stops)
     assert [stream.feed(piece) for piece in pieces] == shown
     assert stream.stopped == (last is None)
     assert last is None or stream.finish() == last
@@ -435,6 +436,15 @@ def test_languages_by_their_codes(console):
     assert "'xx_XX'" in line and "ro_RO" in line
 
 
+def test_a_model_without_english_wants_the_source_s_language(console, monkeypatch):
+    args = options.parser().parse_args(["--model", str(SEQ2SEQ / "mbart"), "--tokens", "3"])
+    session = Session(args)
+    del session.encoder.languages["en_XX"]
+    with pytest.raises(UserError, match="no language 'en_XX', the model knows"):
+        session.between(None, "de_DE")
+    assert session.between("ro_RO", None).start_ids == session.model.start_ids
+
+
 def test_an_empty_prompt_needs_an_end_of_text_to_start_from(console, tmp_path):
     folder = write_letters(tmp_path / "m")
     text = (folder / "vocab.json").read_text().replace("<|endoftext|>", "<s>")
@@ -462,7 +472,8 @@ NONSENSE = """
 --method beam --seed 3 | --method beam --top-k 3 | --method speculative --beams 2
 --score --explain | --score --compare | --explain --compare | --compare --interactive
 --explain --json | --compare --json | --score --temperature 1 | --score -n 3 | --score --stop x
---score --method naive | --target x | --replay 0.5 | --compare --replay 2 | --compare --replay
+--score --method naive | --compare --method beam | --target x | --replay 0.5
+--compare --replay 2 | --compare --replay
 """
 
 
@@ -480,6 +491,9 @@ def test_more_nonsense(console, tmp_path):
     console.refused(2, "--interactive", "--score")
     console.refused(2, "--interactive", "--prompts-file", tmp_path)
     console.refused(2, "-", "-")
+    assert "read" in console.refused(1, "--prompts-file", "")
+    assert "--truncate" in console.refused(1, "a", "--truncate")
+    assert "no model" in console.refused(1, "a", model=tmp_path / "none")
 
 
 @pytest.mark.parametrize("name", ["no-such-model", "..", "/no/such/folder", "a\x00b"])
@@ -534,11 +548,15 @@ def test_standard_input(console, letters):
     assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["x", "y"]
 
 
-def test_standard_input_that_is_not_utf8_or_not_there(letters):
+def test_standard_input_that_is_not_utf8_or_not_there(letters, tmp_path):
     status, out, err = finished("-", "--model", letters, stdin=b"caf\xe9", env={"PYTHONUTF8": "1"})
     assert (status, out, err.count(b"\n")) == (1, b"", 1) and b"UTF-8" in err
     status, out, err = finished("-", "--model", letters, preexec_fn=lambda: os.close(0))
     assert (status, out, err.count(b"\n")) == (1, b"", 1) and b"standard input" in err
+    with open(tmp_path / "file", "wb") as unreadable:
+        with process("-", "--model", letters, stdin=unreadable) as running:
+            _, err = running.communicate(timeout=60)
+    assert err.count(b"\n") == 1 and b"cannot read -: " in err
     closed = finished("--interactive", "--model", letters, preexec_fn=lambda: os.close(0))
     assert closed == (1, b"", b"generate.py: standard input is closed\n")
 

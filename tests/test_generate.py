@@ -3,6 +3,7 @@
 import copy
 import itertools
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from generate import cached, generate, left_pad, naive
 from gpt2 import Cache
 from samplers import Sampler, draw, greedy, min_length, no_repeat_ngram, temperature, top_k
+from speculative import speculative
 from tests.tiny import arrays, chi_square, close, same_greedy, tiny_gpt2
 
 LOOPS = [naive, cached]
@@ -245,6 +247,12 @@ def test_left_pad():
 
 
 # --------------------------------------------------------------------------------- one prompt
+
+
+@pytest.mark.parametrize("loop", [*LOOPS, partial(speculative, drafters=[None])])
+def test_generate_refuses_an_empty_prompt(loop):
+    with pytest.raises(ValueError, match="at least one token"):
+        next(generate(MODEL, [], 5, loop=loop))
 
 
 def test_generate_refuses_a_prompt_longer_than_the_context():

@@ -272,6 +272,11 @@ def test_usual_leaves_out_what_is_not_set_and_temperature_0_is_greedy():
     np.testing.assert_array_equal(ends(logits, [2]), f32(1, 0, 0))
 
 
+def test_usual_knows_no_other_names():
+    with pytest.raises(TypeError, match="temprature, top_kk"):
+        usual(top_kk=1, temprature=0, top_p=0.5)
+
+
 def test_greedy_is_the_best_token_that_the_filters_leave():
     logits = f32(1, 5, 5, 3)
     np.testing.assert_array_equal(greedy(logits, []), f32(0, 1, 0, 0))  # the first of equals
@@ -344,6 +349,12 @@ def test_a_token_of_probability_0_is_never_drawn(probs, u):
     if not probs.any():
         probs[-1] = 1
     assert probs[draw(probs, Fixed(u))] > 0
+
+
+@pytest.mark.parametrize("probs", [np.zeros(5), np.full(5, np.nan)])
+def test_nothing_is_drawn_from_nothing(probs):
+    with pytest.raises(ValueError, match="no token can be drawn"):
+        draw(probs, np.random.default_rng(0))
 
 
 def test_the_ends_of_the_draw():

@@ -304,6 +304,12 @@ def test_ids_are_the_pieces_places_and_fairseq_s_one_behind():
     assert "⁇" in MBART.decode([3])
 
 
+@pytest.mark.parametrize("pieces", [T5, MBART], ids=["t5", "mbart"])
+def test_any_iterable_can_be_decoded(pieces):
+    ids = pieces.encode("a b c")
+    assert pieces.decode(iter(ids)) == pieces.decode(ids) != ""
+
+
 def test_sentinels_and_languages():
     assert T5.encode("the <extra_id_0>", special=True)[-1] == T5.n_vocab - 1 == 139
     assert T5.decode([40, 139]).endswith("<extra_id_99><extra_id_0>")

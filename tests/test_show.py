@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import utils
 from beam import log_softmax
@@ -69,6 +70,20 @@ def test_score_prints_a_line_a_token(console, letters):
     expected = "0.0000 log P of 0 tokens; 0.0000 bits per byte, perplexity 1.00"
     assert console.text("--score", "").split() == expected.split()
     assert "log P of 1 token; " in console.text("--score", "a")
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf, 1e6])
+def test_a_model_without_numbers_has_no_score(console, tmp_path, scale):
+    folder = write_letters(tmp_path / "m")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["wte.weight"] *= np.float32(scale)
+    save_file(tensors, folder / "model.safetensors")
+    assert "no probability" in console.refused(1, "--score", "the cat", model=folder)
+
+
+@pytest.mark.parametrize("wrong", [["--draft", "no-such"], ["a" * (N_CTX + 1)]])
+def test_what_compare_refuses_it_refuses_before_its_table(console, wrong):
+    console.refused(1, *wrong, *(["the cat"] if len(wrong) > 1 else []), "--compare")
 
 
 def test_bits_per_byte_are_of_the_bytes_that_are_scored(console, tmp_path):

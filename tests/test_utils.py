@@ -239,14 +239,20 @@ def test_a_name_or_a_path_finds_a_model(tmp_path, monkeypatch):
     check_logits(load("little")[1], LOGITS["plain"])
     monkeypatch.setattr(utils, "HERE", tmp_path)
     check_logits(load("little", tmp_path / "elsewhere")[1], LOGITS["plain"])
+    (tmp_path / "models" / "released").mkdir()
+    (tmp_path / "models" / "released" / "hparams.json").write_text("{}")
+    assert utils.find("released") == tmp_path / "models" / "released"
 
 
-def test_what_is_not_there_is_refused_with_what_is(tmp_path):
+def test_what_is_not_there_is_refused_with_what_is(tmp_path, monkeypatch):
     write_folder(tmp_path / "little")
     check_refused("big", "no model 'big': use .*little, .*124M, .*1558M, or a folder", tmp_path)
     refusal = "File name too long|no model 'x{99}: use"  # by the system, from Python 3.14 on by us
     check_refused("x" * 5000, refusal, tmp_path)
     check_refused("nul\0", "no model", tmp_path)
+    for path in ("models/storys", f"{tmp_path.name}/big"):  # paths, and no OWNER/NAME
+        monkeypatch.chdir(utils.HERE if path == "models/storys" else tmp_path.parent)
+        check_refused(path, f"no model '{path}'", tmp_path)
     (tmp_path / "empty").mkdir()
     check_refused(tmp_path / "empty", "neither config.json nor hparams.json")
 
