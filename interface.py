@@ -19,7 +19,7 @@ Done = Callable[[int, Ids], bool]  # row, its ids so far -> has it ended?
 class Cache(Protocol):
     """The keys and values of every token so far. The caller holds it, the model fills it."""
 
-    length: int  # slots filled, padding included
+    length: int  # slots filled, padding included; the model moves it on
 
     def cut(self, length: int) -> None: ...  # forget all slots from there on
     def select(self, rows: list[int]) -> None: ...  # keep these rows of the batch, in this order

@@ -1,10 +1,10 @@
 """Speculative decoding: a cheap drafter proposes tokens, the model verifies them all in one pass.
 
-A pass over g + 1 tokens costs little more than one over a single token, as both read every weight
-once. The acceptance rule leaves the model's own distribution exactly as it was, whatever the
-drafter proposes and whatever the sampler (greedy is a one-hot distribution, and needs no other
-rule). Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding"; Chen et
-al. 2023.
+A pass over g + 1 tokens reads every weight once, as a pass over one token does: where it is reading
+that takes the time, it costs little more. The acceptance rule leaves the model's own distribution
+exactly as it was, whatever the drafter proposes and whatever the sampler (greedy is a one-hot
+distribution, and needs no other rule). Leviathan et al. 2023, "Fast Inference from Transformers via
+Speculative Decoding"; Chen et al. 2023.
 
 A drafter has two methods:
     propose(ids, n) -> at most n draft ids, and for each the distribution q [n_vocab] it came from

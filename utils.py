@@ -43,7 +43,8 @@ RELEASED = {  # bytes and SHA-256 of the files that are the same for every size
 }
 CONVERTED = "tokenwise.safetensors"
 HUB = "https://huggingface.co"
-HUB_NAMES = "distilgpt2", "t5-small", "t5-base", "t5-large"  # all others are called owner/name
+HUB_NAMES = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", "t5-small", "t5-base",
+             "t5-large")  # fmt: skip  # all others are called owner/name
 MARK = {"format": "tokenwise", "layout": "out_in"}  # a square matrix does not tell its layout
 
 
@@ -218,7 +219,8 @@ def need_tensorflow() -> None:
     if importlib.util.find_spec("tensorflow") is None:
         raise UserError(
             "OpenAI's checkpoints are read with TensorFlow, once: pip install tensorflow (Python"
-            " 3.10 to 3.13); a Hugging Face folder (config.json, model.safetensors) needs none"
+            " 3.10 to 3.13); the Hugging Face hub's, called gpt2, gpt2-medium, gpt2-large and"
+            " gpt2-xl, need none"
         )
 
 

@@ -7,6 +7,7 @@ import statistics
 import sys
 import textwrap
 import time
+import traceback
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -26,12 +27,16 @@ plt.rcParams.update({
 
 
 def check(test):
-    """Decorates a function of asserts about the reader's answer: runs it, and says what is missing
-    instead of stopping the notebook."""
+    """Decorates a function of asserts about the reader's answer: runs it, and says what is missing,
+    or which line failed, instead of stopping the notebook."""
     try:
         test()
+    except AssertionError as error:
+        print(f"not solved yet: {error}")
     except Exception as error:  # an answer that is not there yet may fail in any way
-        print(f"not solved yet: {str(error) or type(error).__name__}")
+        lines = traceback.extract_tb(error.__traceback__)
+        own = [line for line in lines if "site-packages" not in line.filename][-1]
+        print(f"not solved yet: {type(error).__name__}: {error} (line {own.lineno}: {own.line})")
     else:
         print("solved")
 

@@ -58,7 +58,10 @@ def run(p: ArgumentParser, args: Namespace) -> None:
 
 def look(session: Session, args: Namespace) -> None:
     """--score, --explain, --compare: see show.py."""
-    for number, prompt in enumerate(read_prompts(args)):
+    prompts = read_prompts(args)
+    for number, prompt in enumerate(prompts):
+        if len(prompts) > 1 and not args.json:
+            print(f"{prompt!r}:")
         if args.score:
             result = session.score(prompt, args.target)
             if args.json:

@@ -57,7 +57,8 @@ FLAGS: dict[str, dict[str, tuple]] = {
         "models_dir": ("DIR", str, "where downloaded models are kept"),
         "method": (None, METHODS, "default: cached, or the checkpoint's beam"),
         "tokens": ("N", Number(int, 1), "at most N new ones, default: the checkpoint's, or 100"),
-        "seed": ("S", Number(int, 0, 2**63), "row i of a batch uses S + i"),
+        "seed": ("S", Number(int, 0, 2**63), "default: the checkpoint's, or a new one each time;"
+                 " row i of a batch uses S + i"),
         "stop": ("TEXT", stop_text, "end before TEXT; may be given more than once"),
         "min_length": ("N", Number(int), "no stop before N new tokens"),
         "target": ("TEXT", str, "with --score: what an encoder-decoder might answer"),
@@ -76,7 +77,7 @@ FLAGS: dict[str, dict[str, tuple]] = {
     "filters, of any method": {
         "repetition_penalty": ("R", Number(float, 1e-3, 1e3), "1 is none"),
         "no_repeat_ngram": ("N", Number(int), "no N tokens in a row twice"),
-        "sampler": ("FILE:FUNCTION", str, "your own f(logits, ids) -> logits, last"),
+        "sampler": ("FILE.py:FUNCTION", str, "your own f(logits, ids) -> logits, last"),
     },
     "--method beam": {
         "beams": ("B", Number(int, 1, 64), "width, default 4, at most 64"),
@@ -95,7 +96,8 @@ FLAGS: dict[str, dict[str, tuple]] = {
         "explain": (None, bool, "each step: the choice, the top five, the entropy"),
         "compare": (None, bool, "every method that applies, in one table"),
         "replay": ("RATE", Number(float, 0, 1),
-                   "with --compare: what drafts accepted at RATE gain on a large model"),
+                   "with --compare: what drafts accepted at RATE gain on a large model; may be"
+                   " given more than once"),
         "interactive": (None, bool, "a prompt with /help"),
     },
 }  # fmt: skip
@@ -126,16 +128,20 @@ GENERATING = {*BELONGS, *SAMPLER_OPTIONS, "method", "tokens", "stop", "min_lengt
 
 
 class Parser(argparse.ArgumentParser):
+    hint = "--help lists the options"
+
     def error(self, message):
-        self.exit(2, f"generate.py: {message} (--help lists the options)\n")
+        self.exit(2, f"generate.py: {message} ({self.hint})\n")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The argparse parser of FLAGS: an option not given is None, but --stop an empty list."""
     p = Parser("generate.py", description="Generate text with GPT-2, one token at a time.")
     p.add_argument("prompts", nargs="*", metavar="PROMPT",
                    help="'-' reads standard input, less one newline at its end")  # fmt: skip
-    more: dict[str, dict] = {"stop": {"action": "append", "default": []}, "replay": {"nargs": "+"}}
+    more: dict[str, dict] = {
+        "stop": {"action": "append", "default": []}, "replay": {"action": "append"},
+    }  # fmt: skip
     for title, flags in FLAGS.items():
         group = p.add_argument_group(title)
         for name, (metavar, kind, text) in flags.items():
@@ -171,7 +177,7 @@ def check(p: argparse.ArgumentParser, args: argparse.Namespace) -> None:
         (args.json and looks, "--explain and --compare print no JSON"),
         (args.compare and args.method, "--compare runs every method: it takes no --method"),
         (args.interactive and (prompts or args.json or args.score or looks),
-         "--interactive takes no prompt, and asks for the rest by /commands"),
+         "--interactive takes no prompt, no --json, --score, --explain or --compare"),
         (args.prompts.count("-") > 1, "standard input can be read once"),
         (not prompts and not args.interactive,
          "a PROMPT is missing ('' starts from nothing, - reads standard input)"),
@@ -223,8 +229,10 @@ def load_function(where: str) -> Filter:
     """FILE:FUNCTION -> the filter f(logits [n_vocab], ids) -> logits, its mistakes told in one
     line, as a UserError. UserError if there is none."""
     file, _, name = where.rpartition(":")
+    if not file:
+        raise UserError(f"--sampler {where}: no function is named; the form is FILE.py:FUNCTION")
     if not Path(file).is_file() or not file.endswith(".py"):
-        raise UserError(f"--sampler {where}: no Python file {file!r}; the form is FILE:FUNCTION")
+        raise UserError(f"--sampler {where}: no Python file {file!r}; the form is FILE.py:FUNCTION")
     names: dict[str, Any] = {"__name__": "own_sampler", "__file__": file}
     with told(where):
         exec(compile(Path(file).read_bytes(), file, "exec"), names)

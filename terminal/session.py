@@ -261,7 +261,8 @@ class Session:
                 raise UserError("--target is for an encoder-decoder, which might answer it")
             return score.score(self.encoder, self.model, prompt)
         if target is None:
-            raise UserError("an encoder-decoder needs --target TEXT, in /score SOURCE => TARGET")
+            raise UserError("an encoder-decoder scores an answer: --target TEXT, and at the"
+                            " interactive prompt /score SOURCE => TARGET")  # fmt: skip
         model = self.conditioned(self.model, [self.row(prompt)])
         return score.score(self.encoder, model, target)
 

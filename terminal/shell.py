@@ -35,6 +35,7 @@ class Shell:
 
     def __init__(self, session: Session):
         self.parser, self.first_args = options.parser(), session.args
+        self.parser.hint = "/help lists the commands"
         self.begin(session)
 
     def begin(self, session):
@@ -101,6 +102,8 @@ class Shell:
     def do_sampler(self, text):
         "/sampler [--temperature T --top-k K --top-p P --min-p P ...]: how tokens are drawn"
         if text:
+            if not text.startswith("--"):
+                raise UserError("/sampler takes options, such as /sampler --temperature 0.8")
             self.apply(shlex.split(text), options.SAMPLER_OPTIONS)
         names = [name for name in options.SAMPLER_OPTIONS if self.session.options.get(name)]
         settings = ", ".join(f"{name} = {self.session.options[name]}" for name in names)
@@ -135,7 +138,10 @@ class Shell:
 
     def do_help(self, text):
         "/help [NAME]: the commands"
-        for name in [text] if text in self.commands() else self.commands():
+        asked = [text.removeprefix("/")] if text else self.commands()
+        if asked[0] not in self.commands():
+            raise UserError(f"no command /{asked[0]}: /help lists them")
+        for name in asked:
             print(getattr(self, f"do_{name}").__doc__)
 
     def do_quit(self, text):

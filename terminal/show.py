@@ -150,7 +150,7 @@ class Explainer(Onlooker):
 
     def shares(self, token):
         name = repr(self.decode([token]))
-        return f"{name} {self.model_probs[token]:.3f} > {self.probs[token]:.3f}"
+        return f"{name} {self.model_probs[token]:.3f} -> {self.probs[token]:.3f}"
 
     def round(self, drafts: Ids, tokens: Ids) -> None:
         """Print the accepted drafts, the rejected ones, the model's own token; a row may end before
@@ -164,15 +164,22 @@ class Explainer(Onlooker):
         print(f"{accepted}/{len(drafts)}", *parts, flush=True)
 
 
+LEGENDS = {
+    "naive": "step  token: P by the model -> by the sampler, entropy in bits; the model's top five",
+    "beam": "the tree of beams: a line is a run of tokens, and the log P up to its end; behind a |"
+            " stands a branch that ended earlier; what is not finished was dropped",
+    "speculative": "accepted/drafted: the accepted drafts, -the rejected ones, +the model's own",
+}  # fmt: skip
+LEGENDS |= {"cached": LEGENDS["naive"]} | dict.fromkeys(DRAFTING, LEGENDS["speculative"])
+
+
 def explain(session: Session, row: Row) -> None:
     """Generate one row and print each step: what was chosen, from what, and how sure it was."""
     session, method = copy.copy(session), session.options["method"]
     session.look = explainer = Explainer(session.encoder.decode)
-    steps = method in ("naive", "cached")
-    if steps:
-        print("step  token: P by the model > by the sampler, entropy in bits; the model's top five")
+    print(LEGENDS[method])
     for _ in session.generate([row]):
-        if steps:
+        if method in ("naive", "cached"):
             explainer.step(len(row.times), row.last)
     if method == "beam":
         print(beam.format_tree(explainer.trace, session.encoder.decode))
@@ -204,8 +211,8 @@ def compare(session: Session, prompt: str) -> None:
         speeds[method] = row.tokens_per_second or 0.0
         print(compare_line(session, row, naive, meter.nbytes()), flush=True)
     if max(speeds[method] for method in speeds.keys() & DRAFTING) < speeds["cached"]:
-        print("(drafts do not pay here: what a pass of a small model costs is mostly overhead, and")
-        print(" more tokens are more of it; of a large one, its weights: see --replay 0.8)")
+        print("(drafts do not pay here: to verify them costs more than they save;")
+        print(" whether they would on a large model, --compare --replay 0.8 measures)")
 
 
 def compare_line(session: Session, row: Row, naive: Row, held: int) -> str:

@@ -356,7 +356,7 @@ def test_a_sampler_of_your_own(console, tmp_path):
         ("mine.py", "def f(:", "SyntaxError"), ("mine.py", "import no_such_module", "no_such"),
         ("mine.py", "1 / 0", "ZeroDivision"), ("mine.py", "exit(7)", "SystemExit"),
         ("mine.py", "raise RuntimeError('a\\nb')", "a b"),
-        ("mine.txt", "def f(logits, ids): return logits", "FILE:FUNCTION"),
+        ("mine.txt", "def f(logits, ids): return logits", "FILE.py:FUNCTION"),
     ],
 )  # fmt: skip
 def test_a_sampler_file_that_cannot_be_used(console, tmp_path, name, code, told):
@@ -367,7 +367,7 @@ def test_a_sampler_file_that_cannot_be_used(console, tmp_path, name, code, told)
 
 @pytest.mark.parametrize("where", ["none.py:f", "tests:f", "f", ""])
 def test_a_sampler_that_is_not_there(console, where):
-    assert "FILE:FUNCTION" in console.refused(1, "a", "--sampler", where)
+    assert "FILE.py:FUNCTION" in console.refused(1, "a", "--sampler", where)
 
 
 # --- beams and speculation ------------------------------------------------------------------------

@@ -27,6 +27,25 @@ def test_medians_take_turns_after_a_round_that_does_not_count(monkeypatch):
     assert order == ["quick", "slow"] * 4
 
 
+def test_a_check_says_what_is_missing_or_where_it_fails(capsys):
+    @lessons.check
+    def solved():
+        assert True
+
+    @lessons.check
+    def unsolved():
+        assert np.sum([1, 1]) == 3, "the sum is 3"
+
+    @lessons.check
+    def wrong():
+        np.ones(2) @ np.ones(3)
+
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert (first, second) == ("solved", "not solved yet: the sum is 3")
+    assert third.startswith("not solved yet: ValueError: matmul")
+    assert third.endswith(": np.ones(2) @ np.ones(3))")
+
+
 def test_a_paragraph_is_wrapped_and_indented(capsys):
     lessons.paragraph("One  day,\n" + "a cat " * 30)
     lines = capsys.readouterr().out.splitlines()

@@ -307,17 +307,22 @@ def test_help_and_unknown_commands(ask):
         assert "no command" in ask(wrong) and not ask.ended
     assert ask("/no-such thing") == "no command /no-such: /help lists them\n"
     assert "no command /:" in ask("/")
+    assert ask("/help nothing") == "no command /nothing: /help lists them\n"
+    assert ask("/help /seed").startswith("/seed")
+    assert "--temperature" in ask("/sampler temperature 0.5")
+    assert "/help" in ask("/seed x") and "--help" not in ask("/seed x")
 
 
 def test_mistakes_do_not_end_it(ask, tmp_path):
     assert {"49", "48"} <= set(re.findall(r"\d+", ask("a" * (N_CTX + 1))))
-    assert "FILE:FUNCTION" in ask("/sampler --sampler nothing")
+    assert "FILE.py:FUNCTION" in ask("/sampler --sampler nothing")
     assert ask("the cat").startswith("the cat")
     assert ask("/quit") == "" and ask.ended is True
 
 
 def test_lines_of_a_pipe(letters, console):
-    with process("--interactive", "--model", letters, "-n", 5) as running:
+    strict = {"PYTHONIOENCODING": "utf-8:strict"}
+    with process("--interactive", "--model", letters, "-n", 5, env=strict) as running:
         lines = b"/length 3\nthe cat\n/nonsense\nno UTF-8: \xff\n"
         out, err = running.communicate(lines, timeout=PATIENCE)
     assert running.returncode == 0

@@ -116,7 +116,7 @@ def test_score_of_several_texts_and_of_standard_input(console, letters, tmp_path
 
 # --- explain --------------------------------------------------------------------------------------
 
-STEP = re.compile(r" *(\d+)  (.*?) ([01]\.\d{3}) > ([01]\.\d{3}), (\d+\.\d\d); (.*)")
+STEP = re.compile(r" *(\d+)  (.*?) ([01]\.\d{3}) -> ([01]\.\d{3}), (\d+\.\d\d); (.*)")
 
 
 @pytest.mark.parametrize("method", ["naive", "cached"])
@@ -138,14 +138,14 @@ def test_explain_tells_each_step(console, letters, method):
         assert float(by_sampler) == pytest.approx(q[token], abs=1e-3)
         assert float(bits) == pytest.approx(-(p * np.log2(p)).sum(), abs=0.01)
         best = np.argsort(-p)[:5]
-        expected = "  ".join(f"{encoder.decode([t])!r} {p[t]:.3f} > {q[t]:.3f}" for t in best)
+        expected = "  ".join(f"{encoder.decode([t])!r} {p[t]:.3f} -> {q[t]:.3f}" for t in best)
         assert re.sub(r"\d\.\d+", "_", others) == re.sub(r"\d\.\d+", "_", expected)
 
 
 def test_explain_shows_the_row_that_is_printed_without_it(console):
     how = ["-n", 5, "--temperature", 1.5, "--seed", 3, "the cat", "the cat"]
     rows = console.json(*how)
-    blocks = console.text(*how, "--explain").split("step")[1:]
+    blocks = console.text(*how, "--explain").split("'the cat':\n")[1:]
     for row, block in zip(rows, blocks, strict=True):
         names = [eval(STEP.fullmatch(line)[2]) for line in block.splitlines()[1:]]
         assert "".join(names) == row["text"]
@@ -162,7 +162,9 @@ def test_explain_shows_accepted_rejected_and_corrected(console, draft, method, h
     words += ["--draft", draft] if method == "speculative" else []
     [row] = console.json(*words)
     text, accepted, drafted = "", 0, 0
-    for line in console.text(*words, "--explain").splitlines():
+    legend, *lines = console.text(*words, "--explain").splitlines()
+    assert legend.startswith("accepted/drafted")
+    for line in lines:
         n_accepted, n_drafts, names = ROUND.fullmatch(line).groups()
         kept = re.findall(r"(?:^| )[+]?('[^']*')", names)
         text += "".join(map(eval, kept))
@@ -188,7 +190,7 @@ def test_explain_of_beams_is_a_tree(console):
 def test_explain_of_a_full_context_and_of_a_stop_at_once(console, letters, draft, method):
     words = ["--explain", "--method", method]
     words += ["--draft", draft] if method == "speculative" else []
-    assert console.text("a" * N_CTX, *words).count("\n") <= 1
+    assert console.text("a" * N_CTX, *words).strip().count("\n") == 0  # the legend alone
     first = console.json("the cat", "-n", 1)[0]["text"]
     assert console.text("the cat", *words, "--stop", first)
 
@@ -306,7 +308,8 @@ def test_replay_shows_theory_and_measurement(console, monkeypatch):
     small = {"n_vocab": 101, "n_ctx": 32, "n_embd": 8, "n_layer": 2, "n_head": 2}
     monkeypatch.setattr("terminal.replay.LARGE", small)
     monkeypatch.setattr("terminal.replay.N_TOKENS", 24)
-    out = console.text("the cat", "--compare", "-n", 4, "--gamma", 3, "--replay", 0, 0.5, 1)
+    rates = ["--replay", 0, "--replay", 0.5, "--replay", 1]
+    out = console.text("the cat", "--compare", "-n", 4, "--gamma", 3, *rates)
     rows = [list(map(float, line.split())) for line in out.splitlines()[-3:]]
     assert [row[0] for row in rows] == [0, 0.5, 1]
     for asked, measured, expected, per_pass, *_ in rows:

@@ -249,6 +249,7 @@ def test_what_is_not_there_is_refused_with_what_is(tmp_path, monkeypatch):
     check_refused("big", "no model 'big': use .*little, .*124M, .*1558M, or a folder", tmp_path)
     refusal = "File name too long|no model 'x{99}: use"  # by the system, from Python 3.14 on by us
     check_refused("x" * 5000, refusal, tmp_path)
+    check_refused("x" * 200, "no model 'x{99}: use", tmp_path)
     check_refused("nul\0", "no model", tmp_path)
     for path in ("models/storys", f"{tmp_path.name}/big"):  # paths, and no OWNER/NAME
         monkeypatch.chdir(utils.HERE if path == "models/storys" else tmp_path.parent)
@@ -526,7 +527,7 @@ def test_without_tensorflow_the_way_out_is_said_before_a_download(tmp_path, monk
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with Server({}) as server:
         monkeypatch.setenv("TOKENWISE_MIRROR", server.url)
-        check_refused("124M", "pip install tensorflow.*Hugging Face folder", tmp_path)
+        check_refused("124M", "pip install tensorflow.*hub.s, called gpt2", tmp_path)
         assert server.requests == []
     folder = write_converted(tmp_path / "model")
     load(folder)  # converted: no TensorFlow is needed

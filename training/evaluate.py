@@ -36,7 +36,15 @@ if __name__ == "__main__":
     parser.add_argument("model", help="name or folder")
     parser.add_argument("files", nargs="+", type=Path, help="text files")
     args = parser.parse_args()
-    encoder, model = utils.load(args.model)
-    bits, nats, n_tokens, n_bytes = bits_per_byte(encoder, model, read_documents(args.files))
+    try:
+        encoder, model = utils.load(args.model)
+        documents = read_documents(args.files)
+    except (utils.UserError, OSError, ValueError) as error:
+        sys.exit(str(error))
+    if hasattr(model, "condition") or encoder.end_of_text is None:
+        sys.exit(f"{args.model} does not tell stories: a GPT-2 with an end of text is needed")
+    if not documents:
+        sys.exit("there is no text in these files")
+    bits, nats, n_tokens, n_bytes = bits_per_byte(encoder, model, documents)
     print(f"{bits:.4f} bits per byte, {nats:.4f} nats per token ({n_tokens:,} tokens,"
           f" {n_bytes:,} bytes)")  # fmt: skip

@@ -30,8 +30,15 @@ def main():
     parser.add_argument("pairs", type=Path, help="lines: source TAB translation TAB ...")
     parser.add_argument("--beams", type=int, default=4)
     args = parser.parse_args()
-    encoder, model = utils.load(args.model)
-    lines = [line.split("\t") for line in args.pairs.read_text(encoding="utf-8").splitlines()]
+    try:
+        encoder, model = utils.load(args.model)
+        lines = [line.split("\t") for line in args.pairs.read_text(encoding="utf-8").splitlines()]
+    except (utils.UserError, OSError, ValueError) as error:
+        sys.exit(str(error))
+    if not hasattr(model, "condition"):
+        sys.exit(f"{args.model} does not translate: an encoder-decoder is needed")
+    if not lines or any(len(line) < 2 for line in lines):
+        sys.exit(f"{args.pairs}: not each line is a source, a tab, and its translations")
     answers = [translate(encoder, model, source, args.beams) for source, *_ in lines]
     most = max(len(references) for _, *references in lines)
     streams = [[refs[i] if i < len(refs) else None for _, *refs in lines] for i in range(most)]

@@ -6,6 +6,7 @@ writes vocab.json and merges.txt, in GPT-2's format, to models/stories.
 """
 
 import argparse
+import json
 from pathlib import Path
 
 from corpus import SEPARATOR, read_documents
@@ -29,8 +30,6 @@ def train(documents, n_merges):
 
 def save(tokenizer, folder):
     """Write vocab.json (separator included) and merges.txt."""
-    import json
-
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.model.save(str(folder))
     vocabulary = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))

@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import random
+import sys
 from pathlib import Path
 
 import torch
@@ -89,7 +90,7 @@ def batches(documents, separator, n_ctx, tokens_per_batch, rng):
             rows.append(ids)
         rows.sort(key=len)
         while rows:
-            n_seq = 32 * math.ceil((len(rows[-1]) - 1) / 32)
+            n_seq = min(n_ctx, 32 * math.ceil((len(rows[-1]) - 1) / 32))
             group = [rows.pop() for _ in range(min(len(rows), max(1, tokens_per_batch // n_seq)))]
             inputs = torch.full((len(group), n_seq), separator)
             targets = torch.full((len(group), n_seq), -100)
@@ -154,8 +155,8 @@ def train(model, documents, separator, args, config):
         return cross_entropy(model(inputs), targets)
 
     def save_epoch(epoch):
-        print(f"epoch {epoch}: held-back loss {check(model, held_back):.4f}", flush=True)
         save(model, args.folder, config)
+        print(f"epoch {epoch}: held-back loss {check(model, held_back):.4f}", flush=True)
 
     fit(model, optimizers, epochs, loss_of, save_epoch)
 
@@ -187,6 +188,8 @@ def main():
     separator = tokenizer.token_to_id(SEPARATOR)
     documents = read_documents(args.files, args.opening)
     documents = without_overlap(documents, read_documents(args.held_out))
+    if len(documents) < 50:
+        sys.exit(f"{len(documents)} documents are too few: 50 at least, one of which is held back")
     random.Random(args.seed).shuffle(documents)
     documents = [encoding.ids for encoding in tokenizer.encode_batch(documents)]
     config = {
