@@ -53,7 +53,8 @@ def stop_text(text):
 FLAGS: dict[str, dict[str, tuple]] = {
     "general": {
         "prompts_file": ("FILE", str, "one prompt a line, run as one batch"),
-        "model": ("NAME|FOLDER", str, "stories (default), 124M, 355M, 774M, 1558M, ..."),
+        "model": ("NAME|FOLDER", str, "default stories; or en-de, 124M, 355M, 774M, 1558M,"
+                  " a folder, a name of the Hugging Face hub such as t5-small"),
         "models_dir": ("DIR", str, "where downloaded models are kept"),
         "method": (None, METHODS, "default: cached, or the checkpoint's beam"),
         "tokens": ("N", Number(int, 1), "at most N new ones, default: the checkpoint's, or 100"),
@@ -136,7 +137,8 @@ class Parser(argparse.ArgumentParser):
 
 def parser() -> Parser:
     """The argparse parser of FLAGS: an option not given is None, but --stop an empty list."""
-    p = Parser("generate.py", description="Generate text with GPT-2, one token at a time.")
+    p = Parser("generate.py", usage="%(prog)s [options] [PROMPT ...]",
+               description="Generate text with GPT-2, one token at a time.")  # fmt: skip
     p.add_argument("prompts", nargs="*", metavar="PROMPT",
                    help="'-' reads standard input, less one newline at its end")  # fmt: skip
     more: dict[str, dict] = {
