@@ -11,7 +11,7 @@ def bits_per_byte(text):
 # exercise 2
 def first_given_second(second):  # the id of the second token -> [n_words]
     both = joint.sum(axis=(2, 3))  # P(x1, x2)
-    return both[:, second] / both[:, second].sum()  # in a large world: a sum over all texts
+    return both[:, second] / both[:, second].sum()  # of k unknown tokens: V ** k texts to sum over
 
 
 # exercise 3
