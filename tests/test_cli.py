@@ -367,7 +367,8 @@ def test_a_sampler_file_that_cannot_be_used(console, tmp_path, name, code, told)
 
 @pytest.mark.parametrize("where", ["none.py:f", "tests:f", "f", ""])
 def test_a_sampler_that_is_not_there(console, where):
-    assert "FILE.py:FUNCTION" in console.refused(1, "a", "--sampler", where)
+    line = console.refused(1, "a", "--sampler", where)
+    assert "FILE.py:FUNCTION" in line and ("no function is named" in line) == (":" not in where)
 
 
 # --- beams and speculation ------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_a_filter_keeps_its_argument_and_float32(name, seed, ids):
 # ------------------------------------------------------------------------------------- temperature
 
 
-@pytest.mark.parametrize("t", [1e-6, 1e6])
+@pytest.mark.parametrize("t", [1e-300, 1e-6, 1e6, 1e300])  # past float32, too
 def test_temperature_at_its_extremes_is_greedy_or_uniform(t):
     logits = f32(3, -20, 3.5, 0, 15)
     probs = Sampler(temperature(t))(logits, [])

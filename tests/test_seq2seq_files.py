@@ -202,11 +202,12 @@ def test_a_repository_is_fetched_once_and_is_then_here(hub, tmp_path, repo, name
     assert not any(name.endswith((".part", ".new")) for name in left)
 
 
-def test_gpt2_s_cousins_are_on_the_hub_too(hub, tmp_path):
+@pytest.mark.parametrize("name", ["gpt2", "distilgpt2"])
+def test_gpt2_and_its_cousins_are_on_the_hub_too(hub, tmp_path, name):
     gpt2 = next(path for path in sorted((HERE / "fixtures" / "gpt2").iterdir()) if path.is_dir())
     for path in gpt2.iterdir():
-        hub.files[f"/distilgpt2/resolve/main/{path.name}"] = path.read_bytes()
-    _, model = utils.load("distilgpt2", tmp_path)
+        hub.files[f"/{name}/resolve/main/{path.name}"] = path.read_bytes()
+    _, model = utils.load(name, tmp_path)
     np.testing.assert_array_equal(model([1, 2]), utils.load(gpt2)[1]([1, 2]))
 
 

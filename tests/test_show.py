@@ -13,6 +13,7 @@ from beam import log_softmax
 from samplers import usual
 from terminal import show
 from terminal.options import METHODS
+from terminal.replay import timed
 from tests.commands import END, HOUSE, N_CTX, finished, write_letters
 
 LONG = "the cat sat on the mat and the dog ate the hat of a man " * 4
@@ -302,6 +303,18 @@ def test_the_encoder_runs_once_for_each_method(monkeypatch):
     session = Session(options.parser().parse_args(["a", "--model", str(HOUSE / folder), "-n", "3"]))
     show.compare(session, "the cat")
     assert len(runs) == len(METHODS) - 1  # all but speculative: there is no draft
+
+
+def test_seconds_a_token_are_of_the_whole_run(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("terminal.replay.time.perf_counter", lambda: clock[0])
+
+    def tokens():
+        for token, cost in ((5, 8), (6, 0), (7, 0), (8, 4)):  # the first pass yields three
+            clock[0] += cost
+            yield token
+
+    assert timed(tokens()) == ([5, 6, 7, 8], 3)
 
 
 def test_replay_shows_theory_and_measurement(console, monkeypatch):
