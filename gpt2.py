@@ -100,21 +100,29 @@ def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> [..., n_embd]
 
 
 class Cache:
-    """The keys and values of every token so far: for each layer [*batch, n_head, n_slots, d_head],
+    """The keys and values of every token so far: for each layer [*batch, n_head, n_room, d_head],
     filled up to `length`. Row i's first `pad[i]` slots are padding. The caller holds it."""
 
     def __init__(self, n_layer, batch, n_head, n_slots, d_head):
-        shape = (*batch, n_head, n_slots, d_head)  # np.empty: memory is taken once it is written
-        self.keys = [np.empty(shape, np.float32) for _ in range(n_layer)]
-        self.values = [np.empty(shape, np.float32) for _ in range(n_layer)]
-        self.length, self.pad = 0, np.zeros(batch, int)
+        nothing = np.empty((*batch, n_head, 0, d_head), np.float32)
+        self.keys, self.values = [nothing] * n_layer, [nothing] * n_layer
+        self.n_slots, self.length, self.pad = n_slots, 0, np.zeros(batch, int)
 
     def append(self, layer, k, v):  # [..., n_new, d_head] x 2 -> [..., n_all, d_head] x 2
         """Write behind `length` and return all so far; the model moves `length` after all layers"""
         end = self.length + k.shape[-2]
-        self.keys[layer][..., self.length : end, :] = k
-        self.values[layer][..., self.length : end, :] = v
+        for arrays, new in ((self.keys, k), (self.values, v)):
+            if end > arrays[layer].shape[-2]:
+                arrays[layer] = self.with_room(arrays[layer], end)
+            arrays[layer][..., self.length : end, :] = new
         return self.keys[layer][..., :end, :], self.values[layer][..., :end, :]
+
+    def with_room(self, old, end):  # [..., n_room, d_head] -> [..., n_room of at least end, d_head]
+        # Twice what is needed, so that a long text is copied a few times, not at each token.
+        n_room = min(2 * end, self.n_slots)
+        larger = np.empty((*old.shape[:-2], n_room, old.shape[-1]), np.float32)
+        larger[..., : self.length, :] = old[..., : self.length, :]
+        return larger
 
     def cut(self, length: int) -> None:
         """Forget every slot from `length` on: tokens that were tried and rejected."""

@@ -239,9 +239,21 @@ def test_nbytes_counts_the_keys_and_values_that_are_held():
     cache.select([0])
     cache.cut(2)
     assert cache.nbytes == 2 * n_layer * 1 * 2 * n_embd * 4
-    gpt2_124m = Cache(12, (), 12, 1024, 64)
+    gpt2_124m, full = Cache(12, (), 12, 1024, 64), np.zeros((12, 1024, 64), np.float32)
+    for layer in range(12):
+        gpt2_124m.append(layer, full, full)
     gpt2_124m.length = 1024
     assert gpt2_124m.nbytes == 72 * 2**20
+
+
+def test_a_cache_has_room_for_twice_what_it_needed_and_for_no_more_than_the_context():
+    cache, rooms = MODEL.new_cache(2), []
+    for _ in range(N_CTX):
+        MODEL([[1], [2]], cache)
+        rooms.append(cache.keys[0].shape[-2])
+    assert rooms == sorted(rooms) and rooms[-1] == N_CTX
+    assert all(n <= room <= 2 * n for n, room in enumerate(rooms, 1))
+    assert len(set(rooms)) <= 1 + np.log2(N_CTX)  # so few times was it copied
 
 
 def test_gpt2_selects_itself():

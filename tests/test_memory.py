@@ -47,8 +47,9 @@ def test_a_thousand_steps_hold_no_more_than_a_hundred(traced, loop):
             held[n] = tracemalloc.get_traced_memory()[0]
         if n == 1000:
             break
-    # A token's id, and what a store counts of it, may stay; its logits (12 kB) may not.
-    assert held[1000] - held[100] < 900 * (2000 if loop is by_ngrams else 60)
+    # A token's id, its keys and values (256 bytes, and room for as many more), and what a store
+    # counts of it may stay; its logits (12 kB) may not.
+    assert held[1000] - held[100] < 900 * (3000 if loop is by_ngrams else 600)
 
 
 def test_a_prompt_makes_no_logits_but_the_last(traced):
@@ -57,6 +58,13 @@ def test_a_prompt_makes_no_logits_but_the_last(traced):
     assert peak(lambda: model(prompt)) > everything
     for loop in (naive, cached):
         assert peak(lambda loop=loop: list(generate(model, prompt, 3, loop=loop))) < everything / 4
+
+
+def test_a_batch_holds_no_more_than_twice_its_keys_and_values(traced):
+    model = tiny_gpt2(n_ctx=1000)
+    before, cache = tracemalloc.get_traced_memory()[0], model.new_cache(8)
+    model(np.zeros((8, 50), int), cache)
+    assert tracemalloc.get_traced_memory()[0] - before < 2 * cache.nbytes + 10_000
 
 
 def test_a_step_copies_no_weights(traced):
