@@ -52,7 +52,7 @@ def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
     cumulative mass exceeds u ~ U[0, 1) of the whole. A token of probability 0 is never drawn;
     ValueError where all are 0, or not numbers."""
     cumulative = np.cumsum(probs, dtype=np.float64)
-    if not cumulative[-1] > 0:
+    if not 0 < cumulative[-1] < np.inf:
         raise ValueError("no token can be drawn: all probabilities are 0, or not numbers")
     return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
 
@@ -129,7 +129,8 @@ def no_repeat_ngram(n: int) -> Filter:
 
 def min_length(length: int, stop_ids: Iterable[int]) -> Filter:
     """Remove the stop ids until the sequence, its prompt counted, has this many tokens."""
-    return lambda logits, ids: _without(logits, list(stop_ids)) if len(ids) < length else logits
+    removed = list(stop_ids)
+    return lambda logits, ids: _without(logits, removed) if len(ids) < length else logits
 
 
 def forced_id(token: int, length: int) -> Filter:

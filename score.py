@@ -43,7 +43,7 @@ def score(encoder: Encoder, model: Model, text: str) -> dict:
 
     Without an end-of-text token to start from, nothing tells the first token's probability: it is
     left out, and its bytes too. An encoder-decoder is conditioned first, and `text` is what it
-    might answer. ValueError where the logits are not numbers.
+    might answer. ValueError where the logits are not numbers, or far too large.
     """
     ids = encoder.encode(text)
     n_bytes = len(text.encode("utf-8", "replace"))  # what is no UTF-8 counts as it was given

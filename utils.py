@@ -92,7 +92,8 @@ def is_repository(name: str, places: Iterable[Path]) -> bool:
 
 def holds(folder: Path) -> bool:
     """Is there a model in it?"""
-    return any((folder / name).is_file() for name in ("config.json", "hparams.json"))
+    names = "config.json", "hparams.json"
+    return any(os.path.isfile(folder / name) for name in names)  # no error where we may not look
 
 
 def check_architecture(place: str | Path, config: dict) -> str:
@@ -163,7 +164,9 @@ def fetch_weights(name: str, base: str, folder: Path) -> None:
             f"{name} has no model.safetensors, and other formats are never opened, for they can run"
             " code: convert it to safetensors elsewhere, and give the folder"
         ) from None
-    with explained(f"{name} cannot be used", "its index was deleted, run this again"):
+    with explained(
+        f"{name} cannot be used", "its index was deleted, run this again", (ValueError,)
+    ):
         try:
             shards = set(read_places(index).values())
         except ValueError:

@@ -31,14 +31,19 @@ def check(test):
     or which line failed, instead of stopping the notebook."""
     try:
         test()
-    except AssertionError as error:
-        print(f"not solved yet: {error}")
     except Exception as error:  # an answer that is not there yet may fail in any way
-        lines = traceback.extract_tb(error.__traceback__)
-        own = [line for line in lines if "site-packages" not in line.filename][-1]
-        print(f"not solved yet: {type(error).__name__}: {error} (line {own.lineno}: {own.line})")
+        print(f"not solved yet: {explanation(error)}")
     else:
         print("solved")
+
+
+def explanation(error):
+    """What an assert says, if it says something; of other errors the line, too."""
+    if isinstance(error, AssertionError) and str(error):
+        return str(error)
+    lines = traceback.extract_tb(error.__traceback__)
+    own = [line for line in lines if "site-packages" not in line.filename][-1]
+    return f"{type(error).__name__}: {error} (line {own.lineno}: {own.line})"
 
 
 def medians(actions, rounds=5):

@@ -78,7 +78,8 @@ FLAGS: dict[str, dict[str, tuple]] = {
     "filters, of any method": {
         "repetition_penalty": ("R", Number(float, 1e-3, 1e3), "1 is none"),
         "no_repeat_ngram": ("N", Number(int), "no N tokens in a row twice"),
-        "sampler": ("FILE.py:FUNCTION", str, "your own f(logits, ids) -> logits, last"),
+        "sampler": ("FILE.py:FUNCTION", str, "your own f(logits, ids) -> logits, last; it draws,"
+                    " unless --temperature 0"),
     },
     "--method beam": {
         "beams": ("B", Number(int, 1, 64), "width, default 4, at most 64"),
@@ -231,7 +232,7 @@ def load_function(where: str) -> Filter:
     """FILE:FUNCTION -> the filter f(logits [n_vocab], ids) -> logits, its mistakes told in one
     line, as a UserError. UserError if there is none."""
     file, _, name = where.rpartition(":")
-    if not file:
+    if ":" not in where:
         raise UserError(f"--sampler {where}: no function is named; the form is FILE.py:FUNCTION")
     if not Path(file).is_file() or not file.endswith(".py"):
         raise UserError(f"--sampler {where}: no Python file {file!r}; the form is FILE.py:FUNCTION")

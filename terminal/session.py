@@ -147,6 +147,8 @@ class Session:
 
     def use(self, args: Namespace) -> None:
         """Set the options: those of the command line over the checkpoint's over the defaults."""
+        if args.truncate and not self.has_source:
+            raise UserError("--truncate is for the source of an encoder-decoder")
         own = [load_function(args.sampler)] if args.sampler is not None else []
         self.args, self.own = args, own  # not before: the file may be no good
         self.options = self.settle()
@@ -184,8 +186,6 @@ class Session:
         else:
             if not prompt and self.encoder.end_of_text is None:
                 raise UserError("an empty prompt: this model has no end-of-text to start from")
-            if self.args.truncate:
-                raise UserError("--truncate is for the source of an encoder-decoder")
             start = ids = self.encoder.encode(prompt) or [self.encoder.end_of_text]
             room = self.model.n_ctx
         if len(ids) > room:

@@ -5,7 +5,7 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from terminal import options, show
@@ -69,7 +69,7 @@ class Shell:
         found = [f"/{name} " for name in self.commands() if word and f"/{name}".startswith(word)]
         return found[state] if state < len(found) else None
 
-    def apply(self, words: list[str], names: Iterable[str]) -> None:
+    def apply(self, words: list[str], names: Collection[str]) -> None:
         """Set these options, all of them and no others, by command-line words."""
         plain, said = vars(self.parser.parse_args([])), vars(self.parser.parse_args(words))
         for name in said.keys() - {*names}:

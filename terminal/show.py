@@ -167,7 +167,7 @@ class Explainer(Onlooker):
 LEGENDS = {
     "naive": "step  token: P by the model -> by the sampler, entropy in bits; the model's top five",
     "beam": "the tree of beams: a line is a run of tokens, and the log P up to its end; behind a |"
-            " stands a branch that ended earlier; what is not finished was dropped",
+            " stands a branch no longer than the one below it; what is not finished was dropped",
     "speculative": "accepted/drafted: the accepted drafts, -the rejected ones, +the model's own",
 }  # fmt: skip
 LEGENDS |= {"cached": LEGENDS["naive"]} | dict.fromkeys(DRAFTING, LEGENDS["speculative"])
@@ -177,6 +177,8 @@ def explain(session: Session, row: Row) -> None:
     """Generate one row and print each step: what was chosen, from what, and how sure it was."""
     session, method = copy.copy(session), session.options["method"]
     session.look = explainer = Explainer(session.encoder.decode)
+    if method == "speculative":
+        session.draft_model(session.options.get("draft"))  # refused before anything is printed
     print(LEGENDS[method])
     for _ in session.generate([row]):
         if method in ("naive", "cached"):

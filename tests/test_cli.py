@@ -437,7 +437,7 @@ def test_languages_by_their_codes(console):
     assert "'xx_XX'" in line and "ro_RO" in line
 
 
-def test_a_model_without_english_wants_the_source_s_language(console, monkeypatch):
+def test_a_model_without_english_wants_the_source_s_language():
     args = options.parser().parse_args(["--model", str(SEQ2SEQ / "mbart"), "--tokens", "3"])
     session = Session(args)
     del session.encoder.languages["en_XX"]
@@ -494,6 +494,7 @@ def test_more_nonsense(console, tmp_path):
     console.refused(2, "-", "-")
     assert "read" in console.refused(1, "--prompts-file", "")
     assert "--truncate" in console.refused(1, "a", "--truncate")
+    assert "--truncate" in console.refused(1, "a", "--truncate", "--score")
     assert "no model" in console.refused(1, "a", model=tmp_path / "none")
 
 

@@ -40,7 +40,12 @@ def test_a_check_says_what_is_missing_or_where_it_fails(capsys):
     def wrong():
         np.ones(2) @ np.ones(3)
 
-    first, second, third = capsys.readouterr().out.splitlines()
+    @lessons.check
+    def silent():
+        raise AssertionError
+
+    first, second, third, fourth = capsys.readouterr().out.splitlines()
+    assert fourth.endswith(": raise AssertionError)")
     assert (first, second) == ("solved", "not solved yet: the sum is 3")
     assert third.startswith("not solved yet: ValueError: matmul")
     assert third.endswith(": np.ones(2) @ np.ones(3))")

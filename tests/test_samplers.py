@@ -351,7 +351,7 @@ def test_a_token_of_probability_0_is_never_drawn(probs, u):
     assert probs[draw(probs, Fixed(u))] > 0
 
 
-@pytest.mark.parametrize("probs", [np.zeros(5), np.full(5, np.nan)])
+@pytest.mark.parametrize("probs", [np.zeros(5), np.full(5, np.nan), np.full(5, np.inf)])
 def test_nothing_is_drawn_from_nothing(probs):
     with pytest.raises(ValueError, match="no token can be drawn"):
         draw(probs, np.random.default_rng(0))

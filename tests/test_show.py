@@ -83,8 +83,10 @@ def test_a_model_without_numbers_has_no_score(console, tmp_path, scale):
 
 
 @pytest.mark.parametrize("wrong", [["--draft", "no-such"], ["a" * (N_CTX + 1)]])
-def test_what_compare_refuses_it_refuses_before_its_table(console, wrong):
-    console.refused(1, *wrong, *(["the cat"] if len(wrong) > 1 else []), "--compare")
+def test_what_is_refused_is_refused_before_a_table_or_a_legend(console, wrong):
+    words = [*wrong, *(["the cat"] if len(wrong) > 1 else [])]
+    console.refused(1, *words, "--compare")
+    console.refused(1, *words, "--explain", "--method", "speculative")
 
 
 def test_bits_per_byte_are_of_the_bytes_that_are_scored(console, tmp_path):
@@ -329,7 +331,7 @@ def test_replay_shows_theory_and_measurement(console, monkeypatch):
         assert expected == pytest.approx(sum(measured**i for i in range(4)), abs=0.03)
         assert 1 <= per_pass <= 4 and (asked in (measured, 0.5))
     assert rows[0][2:4] == [1, 1] and rows[2][2] == 4 and rows[2][3] > 3
-    assert "gamma 3: a pass over 4 tokens costs" in out
+    assert "gamma 3: a pass over 4 tokens, fewer at the end, costs" in out
 
 
 def test_a_folder_that_suggests_beams_or_sampling_can_be_explained(console, tmp_path):

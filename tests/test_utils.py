@@ -244,6 +244,20 @@ def test_a_name_or_a_path_finds_a_model(tmp_path, monkeypatch):
     assert utils.find("released") == tmp_path / "models" / "released"
 
 
+def test_a_folder_that_may_not_be_looked_into_hides_no_other(tmp_path, monkeypatch):
+    write_folder(tmp_path / "little")
+    (tmp_path / "private").mkdir()
+    stat = os.stat
+
+    def refuse(path, **more):
+        if "private" in str(path) and str(path).endswith("json"):
+            raise PermissionError(13, "Permission denied", path)
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "stat", refuse)
+    assert utils.find("little", tmp_path) == tmp_path / "little"
+
+
 def test_what_is_not_there_is_refused_with_what_is(tmp_path, monkeypatch):
     write_folder(tmp_path / "little")
     check_refused("big", "no model 'big': use .*little, .*124M, .*1558M, or a folder", tmp_path)
