@@ -164,9 +164,8 @@ def fetch_weights(name: str, base: str, folder: Path) -> None:
             f"{name} has no model.safetensors, and other formats are never opened, for they can run"
             " code: convert it to safetensors elsewhere, and give the folder"
         ) from None
-    with explained(
-        f"{name} cannot be used", "its index was deleted, run this again", (ValueError,)
-    ):
+    remedy = "its index was deleted, run this again"
+    with explained(f"{name} cannot be used", remedy, (ValueError,)):
         try:
             shards = set(read_places(index).values())
         except ValueError:

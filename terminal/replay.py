@@ -29,8 +29,8 @@ def replay(rates: Sequence[float], gamma: int) -> None:
     model(prompt)  # warms up
     text, step = timed(generate.generate(model, prompt, N_TOKENS))
     _, block, _ = run_replay(model, prompt, text, 0.0, gamma)
-    print(f"\na random model of GPT-2 124M's width and depth, gamma {gamma}: a pass over {gamma + 1}"
-          f" tokens, fewer at the end, costs {block / step:.2f} single steps\n"
+    print(f"\na random model of GPT-2 124M's width and depth, gamma {gamma}: a pass over"
+          f" {gamma + 1} tokens, fewer at the end, costs {block / step:.2f} single steps\n"
           f"{'accepted':>9}{'':>9}{'per pass':>9}{'':>9}{'speed-up':>9}\n"
           f"{'asked':>9}{'measured':>9}{'expected':>9}"
           f"{'measured':>9}{'expected':>9}{'measured':>9}")  # fmt: skip
