@@ -43,19 +43,19 @@ class Tokenwise:
             self.source, self.model.stop_ids = source, ()
             self.unconditioned, self.model = self.model, self.model.condition([source])
 
-    def encode(self, text):
+    def encode(self, text):  # str -> ids
         return self.encoder.encode(text)
 
-    def fresh(self, n_rows):
+    def fresh(self, n_rows):  # an empty cache of n_rows rows
         self.cache = self.model.new_cache(n_rows)
 
     def step(self, ids, last=1):  # [n_rows, n_new] -> logits [n_rows, last, n_vocab]
         return self.model(ids, self.cache, last=last)
 
-    def cut(self, length):
+    def cut(self, length):  # the cache keeps its first `length` tokens
         self.cache.cut(length)
 
-    def beam(self, n):
+    def beam(self, n):  # n tokens, width 4
         model = self.unconditioned.condition([self.source])
         beam.beam_search(model, [0], n, width=4)
 
@@ -78,17 +78,17 @@ class Transformers:
         config = self.model.config
         self.n_vocab, self.n_ctx = config.vocab_size, getattr(config, "n_positions", 512)
 
-    def encode(self, text):
+    def encode(self, text):  # str -> ids
         return self.transformers.AutoTokenizer.from_pretrained(self.model.name_or_path).encode(text)
 
-    def fresh(self, n_rows):
+    def fresh(self, n_rows):  # an empty cache of n_rows rows
         self.cache = self.transformers.DynamicCache(config=self.model.config)
 
-    def step(self, ids, last=1):
+    def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
         ids = self.torch.from_numpy(ids)
         return self.model(ids, past_key_values=self.cache, logits_to_keep=last).logits
 
-    def cut(self, length):
+    def cut(self, length):  # the cache keeps its first `length` tokens
         if length == 0:
             self.fresh(None)
         else:
@@ -103,17 +103,17 @@ class TransformersSource(Transformers):
         self.source = self.torch.tensor([source])
         self.encoded = self.model.get_encoder()(self.source)
 
-    def fresh(self, n_rows):
+    def fresh(self, n_rows):  # an empty cache of n_rows rows
         caches = [self.transformers.DynamicCache() for _ in range(2)]
         self.cache = self.transformers.EncoderDecoderCache(*caches)
 
-    def step(self, ids, last=1):
+    def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, n_new, n_vocab]
         ids = self.torch.from_numpy(ids)
         return self.model(
             decoder_input_ids=ids, encoder_outputs=self.encoded, past_key_values=self.cache
         ).logits
 
-    def beam(self, n):
+    def beam(self, n):  # n tokens, width 4
         self.model.generate(self.source, num_beams=4, max_new_tokens=n, min_new_tokens=n,
                             do_sample=False, no_repeat_ngram_size=0)  # fmt: skip
 
@@ -135,13 +135,13 @@ class OnnxRuntime:
         self.n_ctx = self.rooms["past k 0"][2]
         self.n_vocab = self.session.get_outputs()[-1].shape[-1]
 
-    def encode(self, text):
+    def encode(self, text):  # str -> ids
         from tokenizers import ByteLevelBPETokenizer
 
         files = [str(self.folder / name) for name in ("vocab.json", "merges.txt")]
         return ByteLevelBPETokenizer.from_file(*files).encode(text).ids
 
-    def fresh(self, n_rows):
+    def fresh(self, n_rows):  # an empty cache of n_rows rows
         self.length, self.binding = 0, self.session.io_binding()
         for name, (_, *room) in self.rooms.items():
             cache = np.zeros((n_rows, *room), np.float32)
@@ -149,7 +149,7 @@ class OnnxRuntime:
             self.binding.bind_ortvalue_input(name, cache)
             self.binding.bind_ortvalue_output(name.replace("past", "present"), cache)  # in place
 
-    def step(self, ids, last=1):
+    def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
         n_rows, n_new = ids.shape
         length = self.length + n_new
         inputs = {"ids": ids, "positions": np.arange(self.length, length),
@@ -162,7 +162,7 @@ class OnnxRuntime:
         self.length = length
         return self.binding.get_outputs()[-1].numpy()
 
-    def cut(self, length):
+    def cut(self, length):  # the cache keeps its first `length` tokens
         self.length = length
 
 
@@ -185,12 +185,12 @@ class LlamaCpp:
         self.batch = llama_cpp.llama_batch_init(2048, 0, 1)  # the most tokens that one call takes
         self.context = None
 
-    def encode(self, text):
+    def encode(self, text):  # str -> ids
         text, ids = text.encode(), (self.llama.llama_token * len(text))()
         n = self.llama.llama_tokenize(self.vocab, text, len(text), ids, len(ids), False, False)
         return ids[:n]
 
-    def fresh(self, n_rows):
+    def fresh(self, n_rows):  # an empty cache of n_rows rows
         if self.context:
             self.llama.llama_free(self.context)
         options = self.llama.llama_context_default_params()
@@ -200,7 +200,7 @@ class LlamaCpp:
         options.n_threads = options.n_threads_batch = THREADS
         self.context, self.length = self.llama.llama_init_from_model(self.model, options), 0
 
-    def step(self, ids, last=1):
+    def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
         n_rows, n_new = ids.shape
         self.batch.n_tokens = ids.size
         for i, token in enumerate(ids.ravel().tolist()):
@@ -213,7 +213,7 @@ class LlamaCpp:
         logits = self.llama.llama_get_logits(self.context)
         return np.ctypeslib.as_array(logits, (n_rows, last, self.n_vocab))
 
-    def cut(self, length):
+    def cut(self, length):  # the cache keeps its first `length` tokens
         memory = self.llama.llama_get_memory(self.context)
         self.llama.llama_memory_seq_rm(memory, -1, length, -1)
         self.length = length

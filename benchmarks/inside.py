@@ -55,11 +55,11 @@ def products(folder, repeats):
     contender.fresh(1)
     contender.step(np.zeros((1, length), int))
 
-    def step():
+    def step():  # one token at position `length`, forgotten again
         contender.step(np.zeros((1, 1), int))
         contender.cut(length)
 
-    def bare():
+    def bare():  # [1, n_in] x [n_out, n_in] -> [1, n_out], for each weight
         for x, w in zip(inputs, weights):
             x @ w.T
 
@@ -75,11 +75,11 @@ def loops(folder, repeats, n_prompt=16, n=24):
     model, prompt = contender.model, [1] * n_prompt
     lengths = range(n_prompt, n_prompt + n)
 
-    def passes():
+    def passes():  # [1, length] -> logits [1, 1, n_vocab], for each length
         for length in lengths:
             model(np.ones((1, length), int), last=1)
 
-    def steps():
+    def steps():  # the prompt [1, n_prompt], then one token [1, 1] at a time
         contender.fresh(1)
         contender.step(np.ones((1, n_prompt), int))
         for _ in lengths[1:]:
@@ -132,12 +132,12 @@ def overhead(folder, repeats, n=32):
     contender = Tokenwise(folder)
     sampler = Sampler(temperature(0.8), top_k(40), top_p(0.95))
 
-    def whole():
+    def whole():  # n tokens, with sampler and text
         text = contender.encoder.stream()
         for token in generate(contender.model, [1], n, sampler):
             text.feed(token)
 
-    def steps():
+    def steps():  # n passes over one token [1, 1]
         contender.fresh(1)
         for _ in range(n):
             contender.step(np.ones((1, 1), int))
@@ -169,7 +169,7 @@ def encode(folder, repeats):
                                special_tokens={})  # fmt: skip
     assert ours.encode(text) == theirs.encode_ordinary(text)
 
-    def cold():
+    def cold():  # the cache of words is empty
         utils.load(folder)[0].encode(text)
 
     return interleaved(min(3, repeats), tokenwise=cold,

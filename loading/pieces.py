@@ -91,7 +91,8 @@ def mbart_pieces(path: Path, n_vocab: int) -> Pieces:
     """sentencepiece.bpe.model of an mBART -> Pieces. fairseq's own four tokens come first, then
     the pieces, then the language codes, 25 or 52, as n_vocab tells, and <mask>."""
     processor = read_processor(path)
-    first, own = texts_of(processor)[:3], texts_of(processor)[3:]
+    texts = texts_of(processor)
+    first, own = texts[:3], texts[3:]
     if first != ["<unk>", "<s>", "</s>"]:
         raise ValueError(f"{path.name} begins with {', '.join(first)}: not as an mBART's")
     languages = LANGUAGES[: max(0, n_vocab - len(own) - 5)]

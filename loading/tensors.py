@@ -162,7 +162,7 @@ def check_names(wanted: Iterable[str], found: Iterable[str]) -> None:
 def parse_object(data: bytes) -> dict:
     """bytes -> dict. Raises ValueError for anything but a JSON object that names nothing twice."""
 
-    def once(pairs):
+    def once(pairs):  # [(name, value), ...] -> dict
         if len(dict(pairs)) < len(pairs):
             raise ValueError("a name occurs twice")
         return dict(pairs)

@@ -217,19 +217,19 @@ def suggestions(defaults: dict) -> dict:
     for name, value in found.items():
         if isinstance(KINDS[name], Number) and not KINDS[name].allows(value):
             raise UserError(f"{place} says {name} = {value!r:.50}, which is not {KINDS[name]}")
-    draft = found.get("draft", "none")
-    if not isinstance(draft, str) or not re.fullmatch(r"\w[\w.-]*", draft):
+    draft = found.get("draft")
+    if draft is not None and not (isinstance(draft, str) and re.fullmatch(r"\w[\w.-]*", draft)):
         raise UserError(f"{place} says draft = {draft!r:.50}, which is not the name of a model")
     if defaults.get("do_sample") is True:
         return {"temperature": 1.0} | found
     return {name: value for name, value in found.items() if name not in SAMPLING}
 
 
-# --- --sampler FILE:FUNCTION ----------------------------------------------------------------------
+# --- --sampler FILE.py:FUNCTION -------------------------------------------------------------------
 
 
 def load_function(where: str) -> Filter:
-    """FILE:FUNCTION -> the filter f(logits [n_vocab], ids) -> logits, its mistakes told in one
+    """FILE.py:FUNCTION -> the filter f(logits [n_vocab], ids) -> logits, its mistakes told in one
     line, as a UserError. UserError if there is none."""
     file, _, name = where.rpartition(":")
     if ":" not in where:

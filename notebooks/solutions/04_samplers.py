@@ -2,8 +2,8 @@
 # ruff: noqa: F821
 
 # exercise 1
-def typical(mass):
-    def keep_typical(logits, ids):
+def typical(mass):  # -> a filter
+    def keep_typical(logits, ids):  # [n_vocab] -> [n_vocab], -inf where removed
         p = softmax(logits)
         surprise = -log_softmax(logits)  # inf where p is 0
         expected = (p[p > 0] * surprise[p > 0]).sum()
@@ -17,13 +17,13 @@ def typical(mass):
 
 
 # exercise 2
-def gumbel_draw(logits, rng):
+def gumbel_draw(logits, rng):  # [n_vocab] -> an id
     return int(np.argmax(logits - np.log(-np.log(rng.random(len(logits))))))
 
 
 # exercise 3
-def at_entropy(bits):
-    def with_that_entropy(logits, ids):
+def at_entropy(bits):  # -> a filter
+    def with_that_entropy(logits, ids):  # [n_vocab] -> [n_vocab]
         low, high = 0.01, 100.0
         for _ in range(40):
             middle = np.sqrt(low * high)

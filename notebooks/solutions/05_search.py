@@ -2,14 +2,14 @@
 # ruff: noqa: F821
 
 # exercise 1
-def sure_width(n_vocab, n):
+def sure_width(n_vocab, n):  # -> a number of beams
     # any of the n_vocab ** (n - 1) beginnings may be the optimum's, even the least probable of them
     # (all nearly equal, and what follows it certain): each must survive until the last step
     return n_vocab ** (n - 1)
 
 
 # exercise 2
-def best_first(next_log_probs, n):
+def best_first(next_log_probs, n):  # -> n ids, and how many beginnings were continued
     import heapq
 
     heap, continued = [(0.0, ())], 0
@@ -23,10 +23,10 @@ def best_first(next_log_probs, n):
 
 
 # exercise 3
-def consensus(texts):
+def consensus(texts):  # lists of ids -> the place of the one most like the others
     bigrams = [set(zip(text, text[1:])) for text in texts]
 
-    def mean_similarity(i):
+    def mean_similarity(i):  # to all others, 0 to 1
         others = [b for j, b in enumerate(bigrams) if j != i]
         return np.mean([len(bigrams[i] & b) / len(bigrams[i] | b) for b in others])
 

@@ -11,8 +11,8 @@ def best_certain(p):  # min(p, one-hot) is p of the one token: its rate is the l
 
 
 # exercise 2
-def best_gamma(a, c, b):
-    def speed_up(gamma):
+def best_gamma(a, c, b):  # a rate, a cost, a function gamma -> cost
+    def speed_up(gamma):  # E / (b + c gamma), in times
         return sum(a**i for i in range(gamma + 1)) / (b(gamma) + c * gamma)
 
     return max(range(17), key=speed_up)  # of equals the first: the fewest drafts
@@ -23,13 +23,13 @@ class FirstOf:
     def __init__(self, drafters):
         self.drafters = drafters
 
-    def propose(self, ids, n):
+    def propose(self, ids, n):  # -> at most n ids, and a q [n_vocab] for each
         for drafter in self.drafters:
             drafts, qs = drafter.propose(ids, n)
             if drafts:
                 return drafts, qs
         return [], []
 
-    def learn(self, ids, drafts, logits):
+    def learn(self, ids, drafts, logits):  # logits [len(drafts) + 1, n_vocab]
         for drafter in self.drafters:
             drafter.learn(ids, drafts, logits)
