@@ -101,7 +101,8 @@ def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> [..., n_embd]
 
 class Cache:
     """The keys and values of every token so far: for each layer [*batch, n_head, n_room, d_head],
-    filled up to `length`. Row i's first `pad[i]` slots are padding. The caller holds it."""
+    filled up to `length`; n_room grows, to n_slots at most. Row i's first `pad[i]` slots are
+    padding. The caller holds it."""
 
     def __init__(self, n_layer, batch, n_head, n_slots, d_head):
         nothing = np.empty((*batch, n_head, 0, d_head), np.float32)
