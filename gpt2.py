@@ -49,7 +49,7 @@ def linear(x, w, b=None):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
     y = rows @ w.T
     if b is not None:
         y += b
-    return y.reshape(*x.shape[:-1], -1)
+    return y.reshape(*x.shape[:-1], len(w))
 
 
 def split_heads(x, n_head):  # [..., n_seq, n_embd] -> [..., n_head, n_seq, d_head]
@@ -79,14 +79,29 @@ def causal_mask(n_new, n_all, pad):  # -> [..., 1, n_new, n_all], or None where 
 
 
 def positions_and_mask(ids, cache, n_ctx):
-    """ids [..., n_new] behind those in the cache -> where each stands in its row [..., n_new], how
-    much padding a row begins with [...], and the causal mask. ValueError past n_ctx."""
+    """ids [..., n_new] after those in the cache -> the position of each in its row [..., n_new],
+    the padding slots that each row begins with [...], and the causal mask. ValueError past n_ctx,
+    and for padding that is not on the left."""
     n_new, n_all = ids.shape[-1], cache.length + ids.shape[-1]
     if n_all > n_ctx:
         raise ValueError(f"{n_all} tokens do not fit the context of {n_ctx}")
-    pad = cache.pad + np.sum(ids < 0, axis=-1)
+    padding = ids < 0
+    pad = cache.pad + padding.sum(-1)
+    late = (cache.pad < cache.length)[..., None] & padding  # a token is in the cache already
+    if late.any() or (padding[..., 1:] > padding[..., :-1]).any():
+        raise ValueError("padding (-1) comes before the first token of a row, not after it")
     positions = np.maximum(np.arange(cache.length, n_all) - pad[..., None], 0)
     return positions, pad, causal_mask(n_new, n_all, pad)
+
+
+def checked_ids(ids, n_vocab):  # [..., n] -> the same, an array of ints
+    """ValueError unless all are token ids, 0 to n_vocab - 1, or -1 for padding."""
+    ids = np.asarray(ids)
+    if ids.dtype.kind not in "iu" and ids.size:
+        raise ValueError(f"token ids are whole numbers, not {ids.dtype}: encode a text first")
+    if ids.size and not -1 <= ids.min() <= ids.max() < n_vocab:
+        raise ValueError(f"token ids are 0 to {n_vocab - 1}, not {ids.min()} to {ids.max()}")
+    return ids.astype(int)
 
 
 def self_attention(x, c_attn, c_proj, n_head, mask, cache, layer):  # [..., n_new, n_embd] -> same
@@ -181,9 +196,10 @@ class GPT2:
         """ids [..., n_new], -1 for padding on the left -> float32 logits [..., n_new, n_vocab].
 
         With a cache, ids are the tokens after those it holds, and join them. `last`: compute the
-        logits of the last positions alone, [..., last, n_vocab]. ValueError past n_ctx.
+        logits of only the last positions, [..., last, n_vocab]. ValueError past n_ctx, and for ids
+        that are not tokens.
         """
-        ids = np.asarray(ids)
+        ids = checked_ids(ids, self.n_vocab)
         if cache is None:
             cache = self.new_cache(*ids.shape[:-1])  # one that is forgotten after this call
         positions, pad, mask = positions_and_mask(ids, cache, self.n_ctx)
@@ -193,7 +209,7 @@ class GPT2:
             x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
         cache.length, cache.pad = cache.length + ids.shape[-1], pad
         if last is not None:
-            x = x[..., -last:, :]
+            x = x[..., max(0, ids.shape[-1] - last) :, :]
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
         return linear(x, self.params.get("lm_head", self.params["wte"]))
 

@@ -28,7 +28,10 @@ class Sampler:
 
     def filter(self, logits: np.ndarray, ids: Ids) -> np.ndarray:  # [n_vocab] -> [n_vocab]
         for f in self.filters:
-            logits = f(logits, ids)
+            filtered = f(logits, ids)
+            if np.shape(filtered) != logits.shape:
+                raise ValueError(f"a filter returns logits {list(logits.shape)}, not {filtered!r}")
+            logits = filtered
         return logits
 
     def __call__(self, logits: np.ndarray, ids: Ids) -> np.ndarray:
@@ -51,6 +54,8 @@ def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
     """One token id from probabilities [n_vocab], which need not sum to exactly 1: the first whose
     cumulative mass exceeds u ~ U[0, 1) of the whole. A token of probability 0 is never drawn;
     ValueError where all are 0, or not numbers."""
+    if np.ndim(probs) != 1:
+        raise ValueError(f"a sampler returns probabilities [n_vocab], not {probs!r:.50}")
     cumulative = np.cumsum(probs, dtype=np.float64)
     if not 0 < cumulative[-1] < np.inf:
         raise ValueError("no token can be drawn: all probabilities are 0, or not numbers")
@@ -59,7 +64,7 @@ def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
 
 def temperature(t: float) -> Filter:
     """Divide the logits by t > 0: below 1 sharper, above 1 flatter (Ackley et al. 1985)."""
-    scale = np.float32(min(max(t, 1e-30), 1e30))  # its limits do as well, and never overflow
+    scale = np.float32(min(max(t, 1e-6), 1e6))  # beyond it is greedy, or uniform, and may overflow
     return lambda logits, ids: logits / scale
 
 

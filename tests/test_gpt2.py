@@ -159,6 +159,10 @@ def test_the_last_positions_alone(last, with_cache):
     close(MODEL(FULL, cache, last=last), LOGITS[-last:])
 
 
+def test_the_last_0_positions_are_none():
+    assert MODEL(FULL, last=0).shape == MODEL(FULL, last=-1).shape == (0, N_VOCAB)
+
+
 # ----------------------------------------------------------------------------------- batches
 
 
@@ -299,6 +303,32 @@ def test_the_trace_finds_a_float64_inside():
 def test_the_cache_is_float32():
     cache = MODEL.new_cache(2)
     assert {array.dtype for array in (*cache.keys, *cache.values)} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize(
+    "ids, message",
+    [
+        ([5, -3, 7], "token ids are 0 to 10, not -3 to 7"),
+        ([N_VOCAB], "token ids are 0 to 10, not 11 to 11"),
+        ("Once", "token ids are whole numbers, not <U4: encode a text first"),
+        (["a"], "token ids are whole numbers"),
+        ([1.0], "token ids are whole numbers, not float64"),
+        ([5, -1, 7], r"padding \(-1\) comes before the first token"),
+        ([[1, 2], [3, -1]], r"padding \(-1\) comes before the first token"),
+    ],
+    ids=str,
+)
+def test_ids_that_are_not_tokens_are_refused_in_one_line(ids, message):
+    with pytest.raises(ValueError, match=message):
+        MODEL(ids)
+
+
+def test_padding_in_a_row_that_has_tokens_in_the_cache_is_refused():
+    cache = MODEL.new_cache(2)
+    MODEL([[-1, 1], [-1, -1]], cache)
+    with pytest.raises(ValueError, match="before the first token"):
+        MODEL([[-1, 2], [3, 4]], cache)
+    close(MODEL([[5, 2], [-1, 4]], cache)[0], MODEL([1, 5, 2])[1:])  # the other may be padded
 
 
 def test_arguments_are_not_changed():

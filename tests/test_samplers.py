@@ -122,6 +122,11 @@ def test_temperature_at_its_extremes_is_greedy_or_uniform(t):
     np.testing.assert_allclose(probs, expected, atol=1e-5)
 
 
+def test_the_lowest_temperature_does_not_overflow():
+    probs = Sampler(temperature(1e-30))(f32(1e9, 2e9, -1e9), [])
+    np.testing.assert_array_equal(probs, f32(0, 1, 0))
+
+
 def test_temperature_is_a_power_of_the_probabilities():
     logits = f32(1, 2, -1)
     powers = softmax(logits) ** (1 / 0.6)
@@ -391,3 +396,14 @@ def test_a_draw_takes_one_number_from_the_generator():
         draw(f32(0.5, 0.5), rng)
         other.random()
     assert rng.random() == other.random()
+
+
+def test_a_sampler_that_returns_an_id_is_refused():
+    with pytest.raises(ValueError, match=r"returns probabilities \[n_vocab\], not 7"):
+        draw(7, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("returned", [None, 3, [1.0, 2.0]])
+def test_a_filter_that_returns_no_logits_is_refused(returned):
+    with pytest.raises(ValueError, match=r"a filter returns logits \[3\], not"):
+        Sampler(lambda logits, ids: returned)(f32(1, 2, 3), [])
