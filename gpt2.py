@@ -94,7 +94,7 @@ def positions_and_mask(ids, cache, n_ctx):
     return positions, pad, causal_mask(n_new, n_all, pad)
 
 
-def checked_ids(ids, n_vocab):  # [..., n] -> the same, an array of ints
+def check_ids(ids: ArrayLike, n_vocab: int) -> np.ndarray:  # [..., n] -> same, an array of ints
     """ValueError unless all are token ids, 0 to n_vocab - 1, or -1 for padding."""
     ids = np.asarray(ids)
     if ids.dtype.kind not in "iu" and ids.size:
@@ -199,7 +199,7 @@ class GPT2:
         logits of only the last positions, [..., last, n_vocab]. ValueError past n_ctx, and for ids
         that are not tokens.
         """
-        ids = checked_ids(ids, self.n_vocab)
+        ids = check_ids(ids, self.n_vocab)
         if cache is None:
             cache = self.new_cache(*ids.shape[:-1])  # one that is forgotten after this call
         positions, pad, mask = positions_and_mask(ids, cache, self.n_ctx)
