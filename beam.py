@@ -7,12 +7,12 @@ ended compete by their score, log P(tokens) / n_tokens ** length_penalty. Lowerr
 Speech Recognition System"; the rules where one may differ are those of transformers 5.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from gpt2 import log_softmax
 from interface import Filter, Ids, Model
 
 
@@ -30,7 +30,7 @@ class Candidate(NamedTuple):
     parent: int  # its beam's place among those that the step before kept
     ids: tuple  # the new ones
     log_probability: float
-    fate: str
+    status: str
 
 
 def beam_search(
@@ -57,11 +57,11 @@ def beam_search(
         logits = model(np.array(new), cache, last=1)[:, -1]  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, prompt, filters)
         ends = model.stop_ids if length < n else range(model.n_vocab)
-        step = judge(totals, beams, n_candidates, width, ends)
+        step = rank(totals, beams, n_candidates, width, ends)
         if trace is not None:
             trace.append(step)
-        beams = [c for c in step if c.fate == "kept"]
-        finished += [hypothesis(c, length_penalty) for c in step if c.fate == "finished"]
+        beams = [c for c in step if c.status == "kept"]
+        finished += [hypothesis(c, length_penalty) for c in step if c.status == "finished"]
         finished = sorted(finished, key=lambda h: -h.score)[:width]  # of equals, the earlier ones
         full = len(finished) == width
         if not beams or full and early_stopping is True:
@@ -87,11 +87,6 @@ def check(model, prompt, n, width, early_stopping, n_return):  # ValueError for 
         raise ValueError(f"a prompt of {len(prompt)} tokens: 1 to {model.n_ctx - 1} are possible")
 
 
-def log_softmax(x):  # [..., n] -> [..., n]
-    x = x - x.max(-1, keepdims=True)
-    return x - np.log(np.exp(x).sum(-1, keepdims=True))
-
-
 def summed_log_probs(logits, beams, prompt, filters):  # [n_beams, n_vocab] -> the same
     """log P of each beam continued by each token."""
     totals = log_softmax(logits)
@@ -103,23 +98,23 @@ def summed_log_probs(logits, beams, prompt, filters):  # [n_beams, n_vocab] -> t
     return totals
 
 
-def judge(totals, beams, n_candidates, width, ends):
-    """[n_beams, n_vocab] -> the n_candidates best, best first, each with its fate: one that ends
+def rank(totals, beams, n_candidates, width, ends):
+    """[n_beams, n_vocab] -> the n_candidates best, best first, each with its status: one that ends
     must be among the first `width` to finish, of the others the first `width` are kept."""
     step, n_kept = [], 0
-    for rank, place in enumerate(largest(totals.ravel(), n_candidates).tolist()):
-        row, token = divmod(place, totals.shape[1])
+    for place, index in enumerate(top_indices(totals.ravel(), n_candidates).tolist()):
+        row, token = divmod(index, totals.shape[1])
         if token in ends:
-            fate = "finished" if rank < width else "dropped"
+            status = "finished" if place < width else "dropped"
         else:
-            fate = "kept" if n_kept < width else "dropped"
-            n_kept += fate == "kept"
+            status = "kept" if n_kept < width else "dropped"
+            n_kept += status == "kept"
         ids = (*beams[row].ids, token)
-        step.append(Candidate(row, ids, float(totals[row, token]), fate))
+        step.append(Candidate(row, ids, float(totals[row, token]), status))
     return step
 
 
-def largest(x, k):  # [n] -> the places of the k largest, largest first, of equals the first
+def top_indices(x, k):  # [n] -> the places of the k largest, largest first, of equals the first
     places = np.flatnonzero(x > -np.inf)  # what a filter removed is no candidate
     if len(places) > k:  # a partition, as to sort all takes 10 times as long
         places = places[x[places] >= np.partition(x[places], -k)[-k]]
@@ -134,30 +129,3 @@ def score(log_probability: float, length: int, length_penalty: float) -> float:
 def hypothesis(candidate, length_penalty):
     ids, log_probability = list(candidate.ids), candidate.log_probability
     return Hypothesis(ids, log_probability, score(log_probability, len(ids), length_penalty))
-
-
-def format_tree(trace: list, decode: Callable[[Ids], str]) -> str:
-    """A trace as the lines of a tree. A line is a run of tokens without a fork, and the log P up to
-    its end; not finished is dropped. At a fork the shorter branches come first, behind a bar, and
-    the longest goes on below."""
-    seen = {c.ids: c for step in trace for c in step if c.fate != "dropped"}
-    children, depth = defaultdict(list), {}
-    for ids in seen:
-        children[ids[:-1]].append(ids)
-    for ids in reversed(seen):  # the last step first: the children are known before their parent
-        depth[ids] = max((depth[child] for child in children[ids]), default=len(ids))
-    lines, stack = [], [((), 0)]
-    while stack:
-        ids, n_bars = stack.pop()
-        start = max(0, len(ids) - 1)
-        while len(children[ids]) == 1:
-            ids = children[ids][0]
-        if ids:
-            end = " finished" if seen[ids].fate == "finished" else ""
-            text = repr(decode(list(ids[start:])))
-            lines.append("| " * n_bars + f"{text} {seen[ids].log_probability:.2f}{end}")
-        *branches, longest = sorted(children[ids], key=depth.__getitem__) or [None]
-        if longest:
-            stack.append((longest, n_bars))
-        stack += [(branch, n_bars + 1) for branch in reversed(branches)]
-    return "\n".join(lines)

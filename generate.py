@@ -1,77 +1,109 @@
-"""Generate text one token at a time: the two loops, and below them the command line.
+"""Generate text one token at a time: a sequence, and the two loops that lengthen it.
 
-    python generate.py "Once upon a time"
-
-A loop takes prompts (lists of ids), and for each a sampler and a random generator; it yields
-(row, id) as each token is made, and asks `done(row, ids)` whether that row has ended.
+python generate.py "Once upon a time"
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
-from numpy.random import Generator
 
-from interface import Done, Ids, Loop, Model, Sampler
-from samplers import draw, greedy
-
-
-def naive(
-    model: Model, prompts: list[Ids], samplers: list[Sampler], rngs: list[Generator], done: Done
-) -> Iterator[tuple[int, int]]:
-    """The definition: run the model over all so far, draw the next token, append it, repeat.
-    ValueError for an empty prompt."""
-    ids = [list(prompt) for prompt in prompts]
-    rows = [row for row in range(len(ids)) if not done(row, ids[row])]
-    while rows:
-        batch = left_pad([ids[row] for row in rows])  # [n_rows, n_seq]
-        logits = model.select(rows)(batch, last=1)[:, -1]  # [n_rows, n_vocab]
-        for row, row_logits in zip(rows, logits):
-            ids[row].append(draw(samplers[row](row_logits, ids[row]), rngs[row]))
-            yield row, ids[row][-1]
-        rows = [row for row in rows if not done(row, ids[row])]
+from interface import Ids, Model
+from samplers import Sampler, draw, greedy
 
 
-def cached(
-    model: Model, prompts: list[Ids], samplers: list[Sampler], rngs: list[Generator], done: Done
-) -> Iterator[tuple[int, int]]:
+class Sequence:
+    """One text on its way: ids, of which the first n_prompt are the prompt's; at most n_left more.
+
+    stop_reason: None while it goes on, then "eos" (a stop id of the model), "length" (n new tokens)
+    or "context" (n_ctx tokens in all), or a reason that its reader gives to `finish`. ValueError
+    for a prompt that is empty, or longer than the context.
+    """
+
+    def __init__(self, model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed=0):
+        if isinstance(prompt, str):
+            raise ValueError("a prompt is a list of token ids: encode the text first")
+        if not 1 <= len(prompt) <= model.n_ctx:
+            raise ValueError(f"a prompt of {len(prompt)} tokens: 1 to {model.n_ctx} are possible")
+        self.ids, self.n_prompt = list(prompt), len(prompt)
+        self.sampler, self.rng = sampler, np.random.default_rng(seed)
+        self.stop_ids, self.n, self.n_left = model.stop_ids, n, min(n, model.n_ctx - len(prompt))
+        self.stop_reason: str | None = None
+        self._check_length()
+
+    def append(self, token: int) -> None:
+        """Take the next token, and see whether the text ends with it."""
+        self.ids.append(token)
+        self.n_left -= 1
+        if token in self.stop_ids:
+            self.finish("eos")
+        self._check_length()
+
+    def finish(self, reason: str) -> None:
+        """End the text here. The first reason counts."""
+        self.stop_reason = self.stop_reason or reason
+
+    def _check_length(self):
+        if self.n_left <= 0:
+            self.finish("length" if len(self.new_ids) == self.n else "context")
+
+    @property
+    def running(self) -> bool:
+        return self.stop_reason is None
+
+    @property
+    def new_ids(self) -> Ids:
+        """The tokens after the prompt, a stop id included."""
+        return self.ids[self.n_prompt :]
+
+
+Loop = Callable[[Model, list[Sequence]], Iterable[tuple[Sequence, int]]]
+
+
+def naive(model: Model, sequences: list[Sequence]) -> Iterator[tuple[Sequence, int]]:
+    """The definition: run the model over the whole sequence so far, draw the next token, append it,
+    repeat. Yields (sequence, token)."""
+    while any(sequence.running for sequence in sequences):
+        ids = left_pad([sequence.ids for sequence in sequences])  # [n_rows, n_seq]
+        logits = model(ids, last=1)[:, -1]  # [n_rows, n_vocab]
+        yield from draw_next(sequences, logits)
+
+
+def cached(model: Model, sequences: list[Sequence]) -> Iterator[tuple[Sequence, int]]:
     """The same, but each token passes through the model once: its keys and values are kept."""
-    ids = [list(prompt) for prompt in prompts]
-    rows = [row for row in range(len(ids)) if not done(row, ids[row])]
-    new = left_pad([ids[row] for row in rows])  # [n_rows, n_seq]
-    model = model.select(rows)
-    cache = model.new_cache(len(rows))
-    while rows:
+    cache = model.new_cache(len(sequences))
+    new = left_pad([sequence.ids for sequence in sequences])  # prefill: the prompts [n_rows, n_seq]
+    while any(sequence.running for sequence in sequences):
         logits = model(new, cache, last=1)[:, -1]  # [n_rows, n_vocab]
-        for row, row_logits in zip(rows, logits):
-            ids[row].append(draw(samplers[row](row_logits, ids[row]), rngs[row]))
-            yield row, ids[row][-1]
-        alive = [i for i, row in enumerate(rows) if not done(row, ids[row])]
-        rows = [rows[i] for i in alive]
-        cache.select(alive)
-        new = np.array([ids[row][-1:] for row in rows])  # [n_rows, 1]
+        yield from draw_next(sequences, logits)
+        rows = [row for row, sequence in enumerate(sequences) if sequence.running]
+        sequences = [sequences[row] for row in rows]
+        cache.select(rows)
+        new = np.array([sequence.ids[-1:] for sequence in sequences])  # decode: [n_rows, 1]
 
 
-def left_pad(prompts: list[Ids]) -> np.ndarray:
+def draw_next(sequences: list[Sequence], logits: np.ndarray) -> Iterator[tuple[Sequence, int]]:
+    """Lengthen each running sequence by one token: logits -> probabilities -> token."""
+    for sequence, row_logits in zip(sequences, logits):
+        if sequence.running:
+            probabilities = sequence.sampler(row_logits, sequence.ids)  # [n_vocab]
+            token = draw(probabilities, sequence.rng)
+            sequence.append(token)
+            yield sequence, token
+
+
+def left_pad(rows: list[Ids]) -> np.ndarray:
     """Lists of ids -> [n_rows, n_longest] ints, -1 before the shorter ones."""
-    if not all(map(len, prompts)):
-        raise ValueError("a prompt needs at least one token")
-    longest = max(map(len, prompts), default=0)
-    return np.array([[-1] * (longest - len(ids)) + list(ids) for ids in prompts], int)
+    longest = max(map(len, rows), default=0)
+    return np.array([[-1] * (longest - len(ids)) + list(ids) for ids in rows])
 
 
 def generate(
     model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed: int = 0, loop: Loop = cached
 ) -> Iterator[int]:
-    """Yield at most n new ids after one prompt (a list of ids), a stop id included. ValueError for
-    a prompt that is empty, or longer than the context."""
-    if len(prompt) > model.n_ctx:
-        raise ValueError(f"a prompt of {len(prompt)} tokens: the context has {model.n_ctx}")
-
-    def done(row, ids):
-        stopped = len(ids) > len(prompt) and ids[-1] in model.stop_ids
-        return stopped or len(ids) >= min(len(prompt) + n, model.n_ctx)
-
-    for _, token in loop(model, [prompt], [sampler], [np.random.default_rng(seed)], done):
+    """Yield at most n new ids after one prompt (a list of ids; an encoder-decoder's is its source),
+    a stop id included."""
+    model, [start] = model.begin([prompt])
+    for _, token in loop(model, [Sequence(model, start, n, sampler, seed)]):
         yield token
 
 
@@ -79,9 +111,9 @@ if __name__ == "__main__":
     import sys
 
     try:
-        from terminal import cli  # and with it what reads files: the loops need NumPy alone
+        from terminal import cli  # imported late: only the command line reads files
 
         sys.exit(cli.main())
-    except KeyboardInterrupt:  # before main could see to it
+    except KeyboardInterrupt:  # before main was reached
         print("interrupted", file=sys.stderr)
         sys.exit(130)

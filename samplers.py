@@ -21,10 +21,10 @@ from interface import Filter, Ids
 
 class Sampler:
     """sampler(logits [n_vocab], ids) -> probabilities [n_vocab] float32, which sum to 1: those of
-    `pick` (softmax, or one_hot) after all filters. ValueError where they leave no token."""
+    `to_probs` (softmax, or one_hot) after all filters. ValueError where they leave no token."""
 
-    def __init__(self, *filters: Filter, pick: Callable[[np.ndarray], np.ndarray] = softmax):
-        self.filters, self.pick = filters, pick
+    def __init__(self, *filters: Filter, to_probs: Callable[[np.ndarray], np.ndarray] = softmax):
+        self.filters, self.to_probs = filters, to_probs
 
     def filter(self, logits: np.ndarray, ids: Ids) -> np.ndarray:  # [n_vocab] -> [n_vocab]
         for f in self.filters:
@@ -38,7 +38,7 @@ class Sampler:
         logits = self.filter(logits, ids)
         if not np.isfinite(np.max(logits)):
             raise ValueError("no token can be drawn: logits are not numbers, or all are removed")
-        return self.pick(logits)
+        return self.to_probs(logits)
 
 
 def one_hot(logits):  # [n_vocab] -> [n_vocab]: 1 for the best token, the first of equals
@@ -47,7 +47,7 @@ def one_hot(logits):  # [n_vocab] -> [n_vocab]: 1 for the best token, the first 
     return probs
 
 
-greedy = Sampler(pick=one_hot)
+greedy = Sampler(to_probs=one_hot)
 
 
 def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
@@ -80,24 +80,17 @@ def top_k(k: int) -> Filter:
 
 
 def top_p(p: float) -> Filter:
-    """Keep the nucleus: the smallest set of tokens whose mass reaches p (Holtzman et al. 2020)."""
+    """Keep the nucleus: the smallest set of tokens whose mass reaches p, and ties of its last one
+    (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        if p >= 1 or not np.isfinite(logits.max()):  # all, or nothing: the sampler reports that
+        if p >= 1 or not np.isfinite(logits.max()):  # nothing to cut, or nothing that Sampler takes
             return logits
         probs = softmax(logits)
-        possible = probs[probs > 0]
-        for n in (min(1024, len(possible)), len(possible)):  # the best few mostly do, in no time
-            falling = np.sort(np.partition(possible, -n)[-n:])[::-1]
-            mass = np.cumsum(falling, dtype=np.float64)
-            if mass[-1] >= p:
-                break
-        size = min(int(np.searchsorted(mass, p)) + 1, n)
-        last = falling[size - 1]
-        kept = probs > last
-        ties = np.flatnonzero(probs == last)  # of equals, the first few that are needed
-        kept[ties[: size - np.count_nonzero(kept)]] = True
-        return _keep(logits, kept)
+        falling = np.sort(probs[probs > 0])[::-1]  # after top-k these are few
+        mass = np.cumsum(falling, dtype=np.float64)
+        last = min(int(np.searchsorted(mass, p)), len(mass) - 1)
+        return _keep(logits, probs >= falling[last])
 
     return keep_top_p
 
@@ -151,7 +144,7 @@ def forced_id(token: int, length: int) -> Filter:
     return force
 
 
-USUAL_ORDER: dict[str, Callable[[Any], Filter]] = {
+FILTERS: dict[str, Callable[[Any], Filter]] = {
     "repetition_penalty": repetition_penalty,
     "no_repeat_ngram": no_repeat_ngram,
     "temperature": temperature,
@@ -161,18 +154,18 @@ USUAL_ORDER: dict[str, Callable[[Any], Filter]] = {
 }
 
 
-def usual(
+def make_sampler(
     first: Iterable[Filter] = (), last: Iterable[Filter] = (), **settings: float | None
 ) -> Sampler:
-    """The sampler that settings by these names ask for, in the usual order; None or 0 leaves a
-    filter out, and temperature=0 is greedy. Filters `first` and `last` go around them: what must
-    hold, such as a minimum length, comes first, lest top-k keep nothing but what it removes.
-    TypeError for a name that is no setting."""
-    if unknown := settings.keys() - USUAL_ORDER.keys():
+    """Build a sampler from settings, named as in FILTERS and applied in that order. None or 0 leaves
+    a filter out; temperature=0 is greedy. `first` and `last` go around them. Hard constraints such
+    as a minimum length come first; otherwise top-k could keep only tokens that they remove.
+    TypeError for an unknown name."""
+    if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")
-    chain = [make(settings[name]) for name, make in USUAL_ORDER.items() if settings.get(name)]
-    pick = one_hot if settings.get("temperature") == 0 else softmax
-    return Sampler(*first, *chain, *last, pick=pick)
+    chain = [make(settings[name]) for name, make in FILTERS.items() if settings.get(name)]
+    to_probs = one_hot if settings.get("temperature") == 0 else softmax
+    return Sampler(*first, *chain, *last, to_probs=to_probs)
 
 
 def _keep(logits, kept):  # [n_vocab], [n_vocab] bools -> [n_vocab]

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from beam import log_softmax
+from gpt2 import log_softmax
 from interface import Encoder, Ids, Model
 
 

@@ -1,0 +1,188 @@
+"""Drafters propose the next tokens for a model to verify: see speculative.py.
+
+A drafter has two methods; the second need not do anything:
+    propose(ids, n) -> at most n draft ids, and for each the distribution q [n_vocab] it came from
+    learn(ids, drafts, logits, tokens)  logits [len(drafts) + 1, n_vocab] are the model's, after ids
+        and after each draft; tokens are those that the text goes on with
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.random import Generator
+
+from interface import Drafter, Ids, Model
+from samplers import Sampler, draw
+
+
+class DraftModel(Drafter):
+    """Drafts by a smaller model with the same vocabulary, which samples as the large one does. Its
+    `rng` must be independent of the loop's: with one seed for both the text is biased."""
+
+    def __init__(self, model: Model, sampler: Sampler, rng: Generator):
+        self.model, self.sampler, self.rng = model, sampler, rng
+        self.cache, self.seen = model.new_cache(1), []
+
+    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
+        drafts, qs = [], []
+        n = min(n, self.model.n_ctx - len(ids))
+        kept = common_prefix(self.seen, ids[:-1])
+        self.cache.cut(kept)
+        new = ids[kept:]
+        for _ in range(n):
+            logits = self.model(np.array([new]), self.cache, last=1)[0, -1]  # [n_vocab]
+            try:
+                qs.append(self.sampler(logits, ids + drafts))
+            except ValueError:  # nothing may follow: the row will end before, or the model say so
+                break
+            drafts.append(draw(qs[-1], self.rng))
+            new = drafts[-1:]
+        self.seen = (ids + drafts)[: self.cache.length]
+        return drafts, qs
+
+
+class NGramStore(Drafter):
+    """Drafts the token that most often followed the last tokens: counts of k-grams, k = 2..n, the
+    longest known context first. It learns from the text, and from what the model would have said
+    at each verified position: its `filler_top_k` best tokens (1: ANPD, Ou et al. 2024; more: NASD).
+    `before` is text to learn from at once, such as an encoder-decoder's source. One store may serve
+    many prompts, and knows more with each."""
+
+    def __init__(self, n_vocab: int, n: int = 3, filler_top_k: int = 1, before: Sequence[int] = ()):
+        self.n_vocab, self.n, self.filler_top_k = n_vocab, n, filler_top_k
+        self.counts, self.seen = defaultdict(Counter), []
+        self.read(list(before))
+
+    def count(self, ids, token):
+        for k in range(2, min(self.n, len(ids) + 1) + 1):
+            self.counts[tuple(ids[-(k - 1) :])][token] += 1
+
+    def read(self, ids: Ids) -> None:
+        """Count what is new in ids since the last call."""
+        for i in range(max(1, common_prefix(self.seen, ids)), len(ids)):
+            self.count(ids[max(0, i - self.n) : i], ids[i])
+        self.seen = list(ids)
+
+    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
+        self.read(ids)
+        drafts = []
+        while len(drafts) < n and (token := self.next(ids + drafts)) is not None:
+            drafts.append(token)
+        return drafts, one_hots(drafts, self.n_vocab)
+
+    def next(self, ids: Ids) -> int | None:
+        """The most frequent successor of the longest known context, or None."""
+        for k in range(min(self.n, len(ids) + 1), 1, -1):
+            if successors := self.counts.get(tuple(ids[-(k - 1) :])):
+                return max(successors, key=successors.__getitem__)
+        return None
+
+    def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
+        for i, row in enumerate(logits):
+            context = (ids[-self.n :] + drafts[:i])[-self.n :]
+            for token in best(row, self.filler_top_k):  # of equal counts the first is drafted
+                self.count(context, token)
+
+
+class PromptLookup(Drafter):
+    """Drafts what followed the latest occurrence of the longest suffix, of at most n tokens, that
+    occurs earlier in the text (Saxena 2023), or in `before`, an encoder-decoder's source."""
+
+    def __init__(self, n_vocab: int, n: int = 3, before: Sequence[int] = ()):
+        self.n_vocab, self.n, self.before = n_vocab, n, list(before)
+
+    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
+        text = self.before + ids
+        for size in range(min(self.n, len(text) - 1), 0, -1):
+            for start in range(len(text) - size - 1, -1, -1):
+                if text[start : start + size] == text[-size:]:
+                    drafts = self.copy(text, start + size, n)
+                    return drafts, one_hots(drafts, self.n_vocab)
+        return [], []
+
+    @staticmethod
+    def copy(text, start, n):
+        """The n tokens from `start`; past the end of the text the copy goes on with itself."""
+        period = len(text) - start
+        return [text[start + i % period] for i in range(n)]
+
+
+class Replay(Drafter):
+    """Drafts a known text, each token right with a given probability: to see what speculation
+    gains at that acceptance rate. (On greedy text, the rate is the acceptance rate.)"""
+
+    def __init__(self, n_vocab: int, text: Sequence[int], rate: float, rng: Generator):
+        self.n_vocab, self.text, self.rate, self.rng = n_vocab, list(text), rate, rng
+
+    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
+        right = self.text[len(ids) : len(ids) + n]
+        drafts = [t if self.rng.random() < self.rate else (t + 1) % self.n_vocab for t in right]
+        return drafts, one_hots(drafts, self.n_vocab)
+
+
+class Measured(Drafter):
+    """A drafter that counts the fate of another's drafts, over all passes that verify some."""
+
+    def __init__(self, drafter: Drafter):
+        self.drafter = drafter
+        self.drafted = self.accepted = self.rejected = self.tokens = 0
+        self.lengths = Counter()  # accepted drafts in a pass -> how many passes
+        self.sizes = Counter()  # drafts in a pass -> how many passes
+
+    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
+        return self.drafter.propose(ids, n)
+
+    def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
+        self.record(drafts, tokens)
+        self.drafter.learn(ids, drafts, logits, tokens)
+
+    def record(self, drafts: Ids, tokens: Ids) -> None:
+        accepted = common_prefix(drafts, tokens)
+        self.drafted += len(drafts)
+        self.accepted += accepted
+        self.rejected += accepted < min(len(drafts), len(tokens))
+        self.tokens += len(tokens)
+        self.lengths[accepted] += 1
+        self.sizes[len(drafts)] += 1
+
+    @property
+    def tested(self) -> int:
+        """Drafts that the rule was applied to: those after a rejected one are not."""
+        return self.accepted + self.rejected
+
+    @property
+    def acceptance(self) -> float:
+        """a: the accepted share of the tested drafts."""
+        return self.accepted / max(1, self.tested)
+
+    @property
+    def tokens_per_pass(self) -> float:
+        """Measured tokens per pass of the model."""
+        return self.tokens / max(1, self.lengths.total())
+
+    @property
+    def expected_tokens_per_pass(self) -> float:
+        """1 + a + ... + a^g, that is (1 - a^(g + 1)) / (1 - a), for a pass over g drafts (Leviathan
+        et al. 2023, equation 1): the mean over the passes, as some have fewer drafts than gamma."""
+        powers = [self.acceptance**i for i in range(max(self.sizes, default=0) + 1)]
+        total = sum(n * sum(powers[: g + 1]) for g, n in self.sizes.items())
+        return total / max(1, self.sizes.total())
+
+
+def best(logits: np.ndarray, k: int) -> Ids:
+    """The ids of the k largest logits [n_vocab], the best first."""
+    top = np.argpartition(-logits, min(k, len(logits)) - 1)[:k]
+    return top[np.argsort(-logits[top])].tolist()
+
+
+def one_hots(drafts: Ids, n_vocab: int) -> list[np.ndarray]:
+    """One-hot distributions [n_vocab], for drafts that were not drawn but chosen."""
+    qs = np.zeros((len(drafts), n_vocab), np.float32)
+    qs[range(len(drafts)), drafts] = 1
+    return list(qs)
+
+
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many leading tokens two sequences share."""
+    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
