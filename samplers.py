@@ -157,9 +157,9 @@ FILTERS: dict[str, Callable[[Any], Filter]] = {
 def make_sampler(
     first: Iterable[Filter] = (), last: Iterable[Filter] = (), **settings: float | None
 ) -> Sampler:
-    """Build a sampler from settings, named as in FILTERS and applied in that order. None or 0 leaves
-    a filter out; temperature=0 is greedy. `first` and `last` go around them. Hard constraints such
-    as a minimum length come first; otherwise top-k could keep only tokens that they remove.
+    """Build a sampler from settings, named as in FILTERS and applied in that order. None or 0 omits
+    a filter; temperature=0 is greedy. `first` and `last` go around them. Hard constraints such as a
+    minimum length come first; otherwise top-k could keep only tokens that they remove.
     TypeError for an unknown name."""
     if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")
