@@ -17,9 +17,9 @@ from pathlib import Path
 
 import interface
 from encoder import Encoder
-from gpt2 import GPT2
+from gpt2 import GPT2, gpt2_shapes
 from loading.download import NotFound, UserError, clear_errors, download, explained, locked
-from loading.layouts import ARCHITECTURES, TOKENIZERS, gpt2_shapes, read_sizes, read_stop_ids
+from loading.layouts import ARCHITECTURES, TOKENIZERS, read_sizes, read_stop_ids
 from loading.tensors import (
     Shapes,
     check_names,

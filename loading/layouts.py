@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from activations import ACTIVATIONS
 from encoder import Encoder
-from gpt2 import GPT2
+from gpt2 import GPT2, gpt2_shapes
+from layers import ACTIVATIONS
 from loading.pieces import Pieces, mbart_pieces, t5_pieces
 from loading.tensors import (
     Params,
@@ -50,7 +50,7 @@ def load_gpt2(folder: Path, config: dict) -> tuple[Encoder, GPT2]:
     defaults = read_defaults(folder) or {}
     stop_ids = read_stop_ids(defaults, config, encoder, sizes["n_vocab"])
     model = GPT2(params, n_head, stop_ids, activation, eps)
-    model.defaults = defaults
+    model.generation_config = defaults
     return encoder, model
 
 
@@ -107,26 +107,6 @@ def read_defaults(folder: Path) -> dict | None:
     return read_json(path) if path.is_file() else None
 
 
-def gpt2_shapes(
-    n_vocab: int, n_ctx: int, n_embd: int, n_layer: int, n_inner: int, tied: bool = True
-) -> Shapes:
-    """GPT-2's parameters, a tree that has a shape in the place of every array."""
-    norm = {"g": (n_embd,), "b": (n_embd,)}
-
-    def linear(n_in, n_out):  # x [..., n_in] -> x @ w.T + b [..., n_out]
-        return {"w": (n_out, n_in), "b": (n_out,)}
-
-    block = {
-        "ln_1": norm,
-        "attn": {"c_attn": linear(n_embd, 3 * n_embd), "c_proj": linear(n_embd, n_embd)},
-        "ln_2": norm,
-        "mlp": {"c_fc": linear(n_embd, n_inner), "c_proj": linear(n_inner, n_embd)},
-    }
-    shapes: Shapes = {"wte": (n_vocab, n_embd), "wpe": (n_ctx, n_embd)}
-    shapes |= {"blocks": [block] * n_layer, "ln_f": norm}
-    return shapes if tied else shapes | {"lm_head": (n_vocab, n_embd)}
-
-
 def random_gpt2(
     n_vocab: int, n_ctx: int, n_embd: int, n_layer: int, n_head: int, scale: float = 0.02,
     seed: int = 0, tied: bool = True,
@@ -174,7 +154,7 @@ def load_t5(folder: Path, config: dict) -> tuple[Pieces, T5]:
     encoder = t5_pieces(folder / "spiece.model", n_vocab)
     activation = ACTIVATIONS[name]
     model = T5(params, n_head, n_ctx, activation, scale_head, max_distance, eps, **ends)
-    model.defaults = defaults
+    model.generation_config = defaults
     return encoder, model
 
 
@@ -198,12 +178,12 @@ def load_bart(folder: Path, config: dict) -> tuple[Encoder | Pieces, Bart]:
     shapes = bart_shapes(n_vocab, n_ctx, d_model, d_ff, n_layer, is_mbart, untied)
     params = fill_from(tensors, shapes, bart_name)
     model = Bart(params, n_head, n_ctx, activation, is_mbart, scale_embedding, **ends)
-    model.defaults = defaults
+    model.generation_config = defaults
     if not is_mbart:
         return Encoder.from_folder(folder), model
     encoder = mbart_pieces(folder / "sentencepiece.bpe.model", n_vocab)
     if "en_XX" in encoder.languages:
-        model = model.between(encoder.languages["en_XX"])
+        model = model.for_languages(encoder.languages["en_XX"])
     return encoder, model
 
 
@@ -222,7 +202,7 @@ def read_encoder_decoder(folder: Path) -> dict[str, np.ndarray]:
 
 def read_ends(folder: Path, config: dict) -> tuple[dict, dict]:
     """What texts begin and end with -> the defaults of generation, and {start_ids, stop_ids,
-    wrapping} as seq2seq.py has them. Raises ValueError."""
+    special_ids} as seq2seq.py has them. Raises ValueError."""
     found = read_defaults(folder) or config
     ends = {f"{name}_token_id" for name in ("decoder_start", "bos", "eos", "pad")}
     defaults = {"do_sample": False} | {key: config[key] for key in ends & set(config)} | found
@@ -245,8 +225,8 @@ def read_ends(folder: Path, config: dict) -> tuple[dict, dict]:
     if not start:
         raise ValueError("no decoder_start_token_id")
     begin = (ids("bos_token_id") or [0])[:1] if family == "bart" else []
-    wrapping = tuple(begin), tuple(stop_ids[:1])
-    return defaults, {"start_ids": start[:1], "stop_ids": stop_ids, "wrapping": wrapping}
+    special_ids = tuple(begin), tuple(stop_ids[:1])
+    return defaults, {"start_ids": start[:1], "stop_ids": stop_ids, "special_ids": special_ids}
 
 
 T5_PARTS = {
