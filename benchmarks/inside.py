@@ -13,12 +13,13 @@ from collections import defaultdict
 
 import numpy as np
 
-import speculative
 import utils
 from benchmarks.contender import Tokenwise, seconds
+from drafters import Replay
 from encoder import WORDS
-from generate import cached, generate, naive
-from samplers import Sampler, greedy, temperature, top_k, top_p
+from generate import Sequence, cached, generate, naive
+from samplers import Sampler, temperature, top_k, top_p
+from speculative import speculative
 
 
 def interleaved(repeats, **contestants):
@@ -106,17 +107,13 @@ def methods(folder, repeats, n_prompt=64, n=32):
     prompt = (np.arange(n_prompt) % model.n_vocab).tolist()
     text = prompt + list(generate(model, prompt, n))
 
-    def done(row, ids):
-        return len(ids) == len(text)
-
     def batch():  # of 8 rows
-        rng = np.random.default_rng(0)  # greedy: what is drawn does not depend on it
-        list(cached(model, [prompt] * 8, [greedy] * 8, [rng] * 8, done))
+        list(cached(model, [Sequence(model, prompt, n) for _ in range(8)]))
 
     def drafted():  # of one row
-        rng = np.random.default_rng(0)
-        drafter = speculative.Replay(model.n_vocab, text, 0.8, rng)
-        list(speculative.speculative(model, [prompt], [greedy], [rng], done, [drafter], gamma=4))
+        drafter = Replay(model.n_vocab, text, 0.8, np.random.default_rng(0))
+        sequence = Sequence(model, prompt, n)
+        list(speculative(model, [sequence], lambda sequence: drafter, gamma=4))
 
     found = interleaved(
         min(3, repeats), batch=batch, drafted=drafted,

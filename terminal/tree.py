@@ -1,0 +1,33 @@
+"""The trace of a beam search as the lines of a tree."""
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from interface import Ids
+
+
+def format_tree(trace: list, decode: Callable[[Ids], str]) -> str:
+    """A trace as the lines of a tree. A line is a run of tokens without a fork, and the log P up to
+    its end; not finished is dropped. At a fork the shorter branches come first, behind a bar, and
+    the longest goes on below."""
+    seen = {c.ids: c for step in trace for c in step if c.status != "dropped"}
+    children, depth = defaultdict(list), {}
+    for ids in seen:
+        children[ids[:-1]].append(ids)
+    for ids in reversed(seen):  # the last step first: the children are known before their parent
+        depth[ids] = max((depth[child] for child in children[ids]), default=len(ids))
+    lines, stack = [], [((), 0)]
+    while stack:
+        ids, n_bars = stack.pop()
+        start = max(0, len(ids) - 1)
+        while len(children[ids]) == 1:
+            ids = children[ids][0]
+        if ids:
+            end = " finished" if seen[ids].status == "finished" else ""
+            text = repr(decode(list(ids[start:])))
+            lines.append("| " * n_bars + f"{text} {seen[ids].log_probability:.2f}{end}")
+        *branches, longest = sorted(children[ids], key=depth.__getitem__) or [None]
+        if longest:
+            stack.append((longest, n_bars))
+        stack += [(branch, n_bars + 1) for branch in reversed(branches)]
+    return "\n".join(lines)
