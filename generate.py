@@ -34,17 +34,17 @@ class Sequence:
         """Take the next token, and see whether the text ends with it."""
         self.ids.append(token)
         self.n_left -= 1
+        self._check_length()
         if token in self.stop_ids:
             self.finish("eos")
-        self._check_length()
-
-    def finish(self, reason: str) -> None:
-        """End the text here. The first reason counts."""
-        self.stop_reason = self.stop_reason or reason
 
     def _check_length(self):
         if self.n_left <= 0:
             self.finish("length" if len(self.new_ids) == self.n else "context")
+
+    def finish(self, reason: str) -> None:
+        """End the text here, for this reason."""
+        self.stop_reason = reason
 
     @property
     def running(self) -> bool:

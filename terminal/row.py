@@ -1,0 +1,80 @@
+"""A row: one prompt on its way through generation, as text."""
+
+import time
+
+from beam import Hypothesis
+from drafters import Measured
+from generate import Sequence
+from interface import Ids, TextStream
+
+
+class StoppingStream:
+    """Decodes ids to printable text: ends before a stop text and holds back anything that may still
+    become one."""
+
+    def __init__(self, stream: TextStream, stops: list[str]):
+        self.stream, self.stops, self.held, self.stopped = stream, stops, "", False
+
+    def feed(self, token: int) -> str:
+        """The text that is certain now, and was not returned before."""
+        return self._release(self.stream.feed(token))
+
+    def finish(self) -> str:
+        """The rest, when no id follows."""
+        text = self._release(self.stream.finish()) + self.held
+        self.held = ""
+        return text
+
+    def _release(self, piece):
+        text = self.held + piece
+        found = [text.index(stop) for stop in self.stops if stop in text]
+        if found:
+            self.stopped, self.held = True, ""
+            return text[: min(found)]
+        certain = next((i for i in range(len(text)) if self._may_stop(text[i:])), len(text))
+        self.held = text[certain:]
+        return text[:certain]
+
+    def _may_stop(self, end):  # does a stop text begin like this?
+        return any(stop.startswith(end) for stop in self.stops)
+
+
+class Row:
+    """A prompt, its sequence, the new text so far, and when each token came.
+
+    prompt_ids: the prompt's, or an encoder-decoder's source. beams: the results of beam search;
+    speculation: the counts of a drafting method.
+    """
+
+    def __init__(self, prompt: str, prompt_ids: Ids, sequence: Sequence, seed: int,
+                 stream: StoppingStream):  # fmt: skip
+        self.prompt, self.prompt_ids, self.sequence, self.seed = prompt, prompt_ids, sequence, seed
+        self.stream, self.text = stream, ""
+        self.started, self.times = time.perf_counter(), []
+        self.beams: list[Hypothesis] | None = None
+        self.speculation: Measured | None = None
+
+    def feed(self, token: int) -> None:
+        """Take the token that the sequence has just taken, and end it at a stop text."""
+        self.times.append(time.perf_counter())
+        if token not in self.sequence.stop_ids:
+            self.text += self.stream.feed(token)
+        if self.stream.stopped:
+            self.sequence.finish("stop")
+        elif not self.sequence.running:
+            self.text += self.stream.finish()
+
+    @property
+    def ids(self) -> Ids:
+        """The new tokens, without the stop id."""
+        ids = self.sequence.new_ids
+        return ids[:-1] if self.sequence.stop_reason == "eos" else ids
+
+    @property
+    def seconds_to_first_token(self) -> float | None:
+        return self.times[0] - self.started if self.times else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Over the whole time, the prompt's pass included, as one pass may yield many tokens."""
+        return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
