@@ -1,36 +1,122 @@
 """Small models with random weights, and comparisons, for the tests of the core."""
 
+import math
 from pathlib import Path
 
 import numpy as np
 
-from gpt2 import GPT2
+from gpt2 import GPT2, gpt2_shapes
+from loading.tensors import fill
 
 GPT2_FOLDERS = Path(__file__).parent / "fixtures" / "gpt2"
 NEAR_TIE = 1e-4  # BLAS sums one row and many rows in different order
 
+# --- models ---------------------------------------------------------------------------------------
 
-def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_head=2, n_layer=2, n_inner=None, seed=0, **more):
-    """A GPT-2 whose weights are large enough that its text does not settle on one token."""
-    rng, d, inner = np.random.default_rng(seed), n_embd, n_inner or 4 * n_embd
 
-    def matrix(*shape, mean=0.0, scale=0.6):
-        return rng.normal(mean, scale, shape).astype(np.float32)
+def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, scale=1.0, seed=8, **more):
+    """A GPT-2 of two heads. Its weights are large, its norms are nearly plain, and its lm_head is
+    not wte, so that its text does not settle on one token."""
+    shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, 4 * n_embd, tied=False)
+    rng = np.random.default_rng(seed)
 
-    def dense(n_out, n_in):
-        return {"w": matrix(n_out, n_in), "b": matrix(n_out)}
+    def random(name, shape):
+        mean, deviation = float(name.endswith(".g")), scale / 4 if "ln_" in name else scale
+        return rng.normal(mean, deviation, shape).astype(np.float32)
 
-    def norm():
-        return {"g": matrix(d, mean=1.0), "b": matrix(d)}
+    return GPT2(fill(shapes, random), n_head=2, **more)
 
-    def block():
-        attn = {"c_attn": dense(3 * d, d), "c_proj": dense(d, d)}
-        mlp = {"c_fc": dense(inner, d), "c_proj": dense(d, inner)}
-        return {"ln_1": norm(), "attn": attn, "ln_2": norm(), "mlp": mlp}
 
-    params = {"wte": matrix(n_vocab, d), "wpe": matrix(n_ctx, d, scale=1.5)}
-    params |= {"blocks": [block() for _ in range(n_layer)], "ln_f": norm()}
-    return GPT2(params, n_head, **more)
+def opposite(model):
+    """The same model, but its worst token is the best."""
+    return GPT2({**model.params, "lm_head": -model.params["lm_head"]}, model.n_head)
+
+
+class FunctionModel:
+    """A model that is a function: ids [n_seq] -> logits [n_vocab] of the next token. Without
+    padding. Its cache holds the ids."""
+
+    def __init__(self, logits, n_vocab, n_ctx=20, stop_ids=()):
+        self.logits, self.n_vocab, self.n_ctx, self.stop_ids = logits, n_vocab, n_ctx, stop_ids
+
+    def new_cache(self, *batch):
+        return IdsCache(*batch)
+
+    def begin(self, prompts):
+        return self, prompts
+
+    def __call__(self, ids, cache, last):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
+        cache.ids = np.concatenate([cache.ids, ids], axis=1)
+        ends = range(cache.length - last + 1, cache.length + 1)
+        return np.stack([[self.logits(row[:end]) for end in ends] for row in cache.ids])
+
+
+class IdsCache:
+    def __init__(self, n_rows):
+        self.ids = np.zeros((n_rows, 0), int)
+
+    @property
+    def length(self):
+        return self.ids.shape[1]
+
+    def cut(self, length):
+        self.ids = self.ids[:, :length]
+
+    def select(self, rows):
+        self.ids = self.ids[rows]
+
+
+class ModelPerRow:
+    """In the place of an encoder-decoder, whose rows have sources of their own: each row of the
+    batch has a model of its own, and its cache holds it."""
+
+    def __init__(self, models):
+        self.models = models
+        self.n_vocab, self.n_ctx, self.stop_ids = models[0].n_vocab, models[0].n_ctx, ()
+
+    def new_cache(self, n_rows):
+        assert n_rows == len(self.models)
+        return CachePerRow([(model, model.new_cache(1)) for model in self.models])
+
+    def __call__(self, ids, cache=None, last=None):
+        rows = (cache or self.new_cache(len(ids))).rows
+        parts = [model(ids[i : i + 1], cache, last) for i, (model, cache) in enumerate(rows)]
+        assert len(parts) == len(ids)
+        return np.concatenate(parts)
+
+
+class CachePerRow:
+    def __init__(self, rows):
+        self.rows = rows
+
+    @property
+    def length(self):
+        return self.rows[0][1].length
+
+    def cut(self, length):
+        for _, cache in self.rows:
+            cache.cut(length)
+
+    def select(self, rows):
+        self.rows = [self.rows[row] for row in rows]
+
+
+class Watched:
+    """A model that notes, for each call, the shape of the ids and how many logits are wanted."""
+
+    def __init__(self, model):
+        self.model, self.shapes, self.lasts = model, [], set()
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def __call__(self, ids, cache=None, last=None):
+        self.shapes.append(np.shape(ids))
+        self.lasts.add(last)
+        return self.model(ids, cache, last)
+
+
+# --- parameters -----------------------------------------------------------------------------------
 
 
 def arrays(params):
@@ -58,6 +144,9 @@ def traced(params):
     return {key: traced(part) for key, part in params.items()}
 
 
+# --- comparisons ----------------------------------------------------------------------------------
+
+
 def close(logits, expected):
     """Equal to float32 rounding, for logits of the order of 10."""
     assert logits.shape == expected.shape
@@ -76,9 +165,32 @@ def same_greedy(model, prompt, ids, expected):
             return
 
 
-def chi_square(counts, probabilities):
-    """Pearson's statistic of {outcome: count}; every outcome must be possible."""
+def chi_square(counts, probabilities):  # until tests/test_seq2seq.py uses p_value
     n = sum(counts.values())
     assert counts.keys() <= {outcome for outcome, p in probabilities.items() if p > 0}
     expected = {outcome: n * p for outcome, p in probabilities.items() if p > 0}
     return sum((counts.get(x, 0) - e) ** 2 / e for x, e in expected.items())
+
+
+def p_value(counts, probabilities):
+    """Of {outcome: count} if these are its probabilities: Pearson's chi-square test, in which all
+    outcomes that are expected fewer than 5 times count as one."""
+    n = sum(counts.values())
+    possible = {outcome: p for outcome, p in probabilities.items() if p > 0}
+    assert counts.keys() <= possible.keys(), "an impossible outcome"
+    cells = {}  # outcome, None for the rare ones -> [observed, expected]
+    for outcome, p in possible.items():
+        cell = cells.setdefault(outcome if n * p >= 5 else None, [0, 0.0])
+        cell[0] += counts.get(outcome, 0)
+        cell[1] += n * p
+    statistic = sum((o - e) ** 2 / e for o, e in cells.values())
+    return chi_square_tail(statistic, len(cells) - 1)
+
+
+def chi_square_tail(x, dof):
+    """P(a chi-square variable of `dof` degrees of freedom > x): the finite sums of Abramowitz &
+    Stegun 26.4.4 (odd) and 26.4.5 (even)."""
+    half, odd = x / 2, dof % 2
+    steps = (i + odd / 2 for i in range(dof // 2))
+    terms = (math.exp(-half + i * math.log(half) - math.lgamma(i + 1)) for i in steps)
+    return sum(terms) + (math.erfc(math.sqrt(half)) if odd else 0)
