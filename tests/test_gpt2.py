@@ -1,6 +1,7 @@
 """gpt2.py: the reference's logits; one answer however the tokens are split, cached, or batched."""
 
 import copy
+import functools
 import json
 import math
 
@@ -9,10 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from activations import ACTIVATIONS
-from generate import cached, generate, left_pad
-from gpt2 import GPT2, Cache, attention, causal_mask, gelu, layer_norm, softmax
-from samplers import greedy
+from generate import Sequence, cached, generate, left_pad
+from gpt2 import GPT2, Cache, attention, causal_mask, gelu, layer_norm, log_softmax, softmax
+from layers import ACTIVATIONS
 from tests.tiny import GPT2_FOLDERS, Traced, arrays, close, same_greedy, tiny_gpt2, traced
 from utils import load
 
@@ -24,7 +24,7 @@ FULL = np.random.default_rng(1).integers(N_VOCAB, size=N_CTX)  # [n_ctx]
 LOGITS = MODEL(FULL)  # [n_ctx, n_vocab]
 
 
-# ------------------------------------------------------------------- the reference implementation
+# --- the reference implementation -----------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", params=FOLDERS)
@@ -67,15 +67,10 @@ def test_greedy_ids_are_the_reference_s(reference):
 def test_greedy_ids_of_a_batch_are_the_reference_s(reference):
     model, expected = reference
     prompts = [[int(id) for id in row if id >= 0] for row in expected["batch"]]
-    found = [[], []]
-    rows = cached(
-        model, prompts, [greedy] * 2, [np.random.default_rng()] * 2,
-        lambda row, ids: len(ids) == len(prompts[row]) + 8,
-    )  # fmt: skip
-    for row, token in rows:
-        found[row].append(token)
-    for prompt, ids, theirs in zip(prompts, found, expected["batch_greedy"].tolist()):
-        same_greedy(model, prompt, ids, theirs)
+    sequences = [Sequence(model, prompt, 8) for prompt in prompts]
+    list(cached(model, sequences))
+    for prompt, sequence, theirs in zip(prompts, sequences, expected["batch_greedy"].tolist()):
+        same_greedy(model, prompt, sequence.new_ids, theirs)
 
 
 def test_the_end_of_text_stops(reference):
@@ -83,7 +78,7 @@ def test_the_end_of_text_stops(reference):
     assert model.stop_ids == (model.n_vocab - 1,)
 
 
-# ------------------------------------------------------------------------------ cached == naive
+# --- cached == naive ------------------------------------------------------------------------------
 
 
 def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq], cut before these positions -> logits
@@ -118,7 +113,7 @@ def test_one_token_past_the_context_is_an_error_with_both_numbers(held):
         MODEL(ids[:held], cache)
     with pytest.raises(ValueError, match=rf"\b{N_CTX + 1}\b.*\b{N_CTX}\b"):
         MODEL(ids[held:], cache)
-    assert cache.length == held  # and it can still be used
+    assert cache.length == held
     with pytest.raises(ValueError, match=rf"\b{N_CTX + 1}\b.*\b{N_CTX}\b"):
         MODEL(ids)
 
@@ -142,7 +137,7 @@ def test_cutting_to_the_same_length_forgets_nothing():
     close(MODEL(FULL[5:], cache), LOGITS[5:])
 
 
-def test_a_cut_into_the_padding_leaves_padding_alone():
+def test_a_cut_into_the_padding_leaves_only_padding():
     cache = MODEL.new_cache(2)
     MODEL(np.array([[-1, -1, -1, 4, 2], [1, 2, 3, 4, 5]]), cache)
     cache.cut(2)
@@ -154,7 +149,7 @@ def test_a_cut_into_the_padding_leaves_padding_alone():
 
 @few
 @given(st.integers(1, N_CTX + 2), st.booleans())
-def test_the_last_positions_alone(last, with_cache):
+def test_only_the_last_positions(last, with_cache):
     cache = MODEL.new_cache() if with_cache else None
     close(MODEL(FULL, cache, last=last), LOGITS[-last:])
 
@@ -163,7 +158,7 @@ def test_the_last_0_positions_are_none():
     assert MODEL(FULL, last=0).shape == MODEL(FULL, last=-1).shape == (0, N_VOCAB)
 
 
-# ----------------------------------------------------------------------------------- batches
+# --- batches --------------------------------------------------------------------------------------
 
 
 @few
@@ -181,7 +176,7 @@ def test_left_padding_changes_no_logits(lengths, data):
 
 
 @pytest.mark.parametrize("shape", [(1,), (2, 3), (2, 1, 3)])
-def test_any_batch_shape_may_stand_before_the_sequence(shape):
+def test_any_batch_dimensions_may_precede_the_sequence(shape):
     ids = np.random.default_rng(2).integers(N_VOCAB, size=(*shape, 6))
     ids[..., 0, :2] = -1  # where the logits mean nothing
     expected = np.stack([MODEL(row) for row in ids.reshape(-1, 6)]).reshape(*shape, 6, N_VOCAB)
@@ -197,10 +192,10 @@ BATCH = np.stack([np.where(np.arange(7) < pad, -1, np.roll(FULL, pad)[:7]) for p
 
 @few
 @given(st.lists(st.integers(0, 3), max_size=6), st.lists(st.integers(0, 5), max_size=3))
-@example([3, 2, 0, 1], [0, 1, 2, 3])  # the same rows, once more in order
+@example([3, 2, 0, 1], [0, 1, 2, 3])  # the same rows again, in order
 @example([3, 3, 1], [2, 0])
 def test_selected_rows_go_on_in_their_new_order(rows, again):
-    """Repeated, re-ordered, dropped, twice in a row: as if each had been alone all the time."""
+    """Repeated, re-ordered, dropped, twice in a row: as if each had always been the only one."""
     cache = MODEL.new_cache(4)
     MODEL(BATCH, cache)
     cache.select(rows)
@@ -243,28 +238,122 @@ def test_nbytes_counts_the_keys_and_values_that_are_held():
     cache.select([0])
     cache.cut(2)
     assert cache.nbytes == 2 * n_layer * 1 * 2 * n_embd * 4
-    gpt2_124m, full = Cache(12, (), 12, 1024, 64), np.zeros((12, 1024, 64), np.float32)
-    for layer in range(12):
-        gpt2_124m.append(layer, full, full)
-    gpt2_124m.length = 1024
+    gpt2_124m = Cache(12, (), 12, 1024, 64)
+    gpt2_124m.extend(np.zeros(1024, int))
     assert gpt2_124m.nbytes == 72 * 2**20
 
 
-def test_a_cache_has_room_for_twice_what_it_needed_and_for_no_more_than_the_context():
-    cache, rooms = MODEL.new_cache(2), []
+def test_a_cache_has_slots_for_twice_its_tokens_but_never_for_more_than_the_context():
+    cache, slots = MODEL.new_cache(2), []
     for _ in range(N_CTX):
         MODEL([[1], [2]], cache)
-        rooms.append(cache.keys[0].shape[-2])
-    assert rooms == sorted(rooms) and rooms[-1] == N_CTX
-    assert all(n <= room <= 2 * n for n, room in enumerate(rooms, 1))
-    assert len(set(rooms)) <= 1 + np.log2(N_CTX)  # so few times was it copied
+        slots.append(cache.kv.shape[-2])
+    assert slots == sorted(slots) and slots[-1] == N_CTX
+    assert all(n <= n_slots <= 2 * n for n, n_slots in enumerate(slots, 1))
+    assert len(set(slots)) <= 1 + np.log2(N_CTX)  # it was copied so few times
 
 
-def test_gpt2_selects_itself():
-    assert MODEL.select([1, 0]) is MODEL
+def test_gpt2_continues_the_prompts_themselves():
+    prompts = [[1, 2], [3]]
+    assert MODEL.begin(prompts) == (MODEL, prompts)
 
 
-# ------------------------------------------------------------------- causality, types, arguments
+# --- joined caches --------------------------------------------------------------------------------
+
+
+@functools.cache
+def logits_after(ids):  # a tuple of ids -> [n_vocab]
+    return MODEL(ids, last=1)[-1]
+
+
+def prefilled(lengths):
+    """-> a cache of rows with so many tokens, and those tokens."""
+    rows = [np.roll(FULL, 5 * i)[:length].tolist() for i, length in enumerate(lengths)]
+    cache = MODEL.new_cache(len(rows))
+    if any(rows):
+        MODEL(left_pad(rows), cache)
+    return cache, rows
+
+
+def check_cache(cache, rows):
+    assert cache.pad.tolist() == [cache.length - len(ids) for ids in rows]
+    assert cache.kv.dtype == np.float32
+    assert cache.kv.shape[2] == len(rows) and cache.kv.shape[-2] <= N_CTX
+
+
+def extend_all(cache, rows, n):
+    """Run n new tokens of each row through the model; its logits are those of each row by itself.
+    Rows without a token may begin with padding."""
+    new = [[(3 * len(ids) + row + k) % N_VOCAB for k in range(n)] for row, ids in enumerate(rows)]
+    new = [tokens if ids else tokens[: 1 + row] for row, (ids, tokens) in enumerate(zip(rows, new))]
+    for logits, ids, tokens in zip(MODEL(left_pad(new), cache), rows, new):
+        for token, found in zip(tokens, logits[-len(tokens) :]):
+            ids.append(token)
+            close(found, logits_after(tuple(ids)))
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [([3], [3]), ([7], [2]), ([2], [7]), ([5, 1], [2, 4, 3]), ([0], [3]), ([4, 2], [0, 0]),
+     ([], [3, 1]), ([3, 1], []), ([], []), ([0], [0]), ([N_CTX - 1, 1], [2]), ([1], [12, 12])],
+    ids=str,
+)  # fmt: skip
+def test_joined_rows_go_on_as_if_each_were_the_only_one(one, other):
+    """One token at a time, up to the context: the slots grow more than once."""
+    cache, rows = prefilled(one)
+    joining, more = prefilled(other)
+    before = copy.deepcopy(joining)
+    cache.join(joining)
+    rows += more
+    check_cache(cache, rows)
+    assert cache.length == max([*one, *other, 0])
+    if rows:
+        while cache.length < N_CTX:
+            extend_all(cache, rows, 1)
+            check_cache(cache, rows)
+        with pytest.raises(ValueError, match=f"{N_CTX + 1} tokens"):
+            MODEL([[1]] * len(rows), cache)
+    np.testing.assert_array_equal(joining.kv, before.kv)  # the other cache is as it was
+    assert (joining.length, joining.pad.tolist()) == (before.length, before.pad.tolist())
+
+
+operations = st.one_of(
+    st.tuples(st.just("extend"), st.integers(1, 6)),
+    st.tuples(st.just("cut"), st.integers(0, 7)),  # so many slots less
+    st.tuples(st.just("select"), st.lists(st.integers(0, 5), max_size=4)),
+    st.tuples(st.just("join"), st.lists(st.integers(0, 9), max_size=3)),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(operations, min_size=3, max_size=14))
+@example([("join", [3, 1]), ("extend", 4), ("cut", 6), ("join", [2]), ("extend", 1)])
+@example([("join", [2, 5]), ("select", [0]), ("join", [4]), ("extend", 6), ("extend", 6)] * 2)
+@example([("join", [9]), ("extend", 6), ("select", []), ("join", [1, 0]), ("extend", 2)])
+def test_any_order_of_operations_leaves_each_row_its_own_text(operations):
+    cache, rows = prefilled([])
+    for name, argument in operations:
+        if name == "extend" and rows and cache.length + argument <= N_CTX:
+            extend_all(cache, rows, argument)
+        elif name == "cut":
+            length = max(0, cache.length - argument)
+            rows = [ids[: max(0, len(ids) - cache.length + length)] for ids in rows]
+            cache.cut(length)
+        elif name == "select":
+            chosen = [row for row in argument if row < len(rows)]
+            rows = [list(rows[row]) for row in chosen]
+            cache.select(chosen)
+            assert cache.length == max(map(len, rows), default=0)
+        elif name == "join":
+            joining, more = prefilled(argument)
+            cache.join(joining)
+            rows += more
+        check_cache(cache, rows)
+    if rows and cache.length < N_CTX:
+        extend_all(cache, rows, 1)
+
+
+# --- causality, types, arguments ------------------------------------------------------------------
 
 
 @few
@@ -302,7 +391,13 @@ def test_the_trace_finds_a_float64_inside():
 
 def test_the_cache_is_float32():
     cache = MODEL.new_cache(2)
-    assert {array.dtype for array in (*cache.keys, *cache.values)} == {np.dtype(np.float32)}
+    kept = [cache.kv]
+    MODEL([[1], [2]], cache)
+    kept.append(cache.kv)
+    cache.select([1])
+    kept.append(cache.kv)
+    cache.join(MODEL.new_cache(1))
+    assert {kv.dtype for kv in (*kept, cache.kv)} == {np.dtype(np.float32)}
 
 
 @pytest.mark.parametrize(
@@ -328,7 +423,35 @@ def test_padding_in_a_row_that_has_tokens_in_the_cache_is_refused():
     MODEL([[-1, 1], [-1, -1]], cache)
     with pytest.raises(ValueError, match="before the first token"):
         MODEL([[-1, 2], [3, 4]], cache)
-    close(MODEL([[5, 2], [-1, 4]], cache)[0], MODEL([1, 5, 2])[1:])  # the other may be padded
+    logits = MODEL([[5, 2], [-1, 4]], cache)  # the other may be padded
+    close(logits[0], MODEL([1, 5, 2])[1:])
+    close(logits[1, 1:], MODEL([4]))
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [[1] * (N_CTX - 2)] * 2,  # past the context
+        [[-1, 3], [4, 5]],  # padding after the tokens in the cache
+        [[3, -1], [4, 5]],  # after a token of its own
+        [[3, N_VOCAB], [4, 5]],
+        [[3, -2], [4, 5]],
+        [[3, 4.5], [4, 5]],
+    ],
+    ids=str,
+)
+def test_refused_ids_leave_the_cache_unchanged(ids):
+    cache = MODEL.new_cache(2)
+    MODEL([[1, 2, 6], [-1, 3, 7]], cache)
+    before = copy.deepcopy(cache)
+    with pytest.raises(ValueError):
+        MODEL(ids, cache)
+    assert cache.length == before.length == 3
+    assert cache.pad.tolist() == [0, 1]
+    np.testing.assert_array_equal(cache.kv[..., :3, :], before.kv[..., :3, :])
+    logits = MODEL([[5], [4]], cache)
+    close(logits[0], MODEL([1, 2, 6, 5])[3:])
+    close(logits[1], MODEL([3, 7, 4])[2:])
 
 
 def test_arguments_are_not_changed():
@@ -342,7 +465,7 @@ def test_arguments_are_not_changed():
         np.testing.assert_array_equal(array, old)
 
 
-# ------------------------------------------------------------------------------ the parts alone
+# --- the parts ------------------------------------------------------------------------------------
 
 X = np.linspace(-8, 8, 401, dtype=np.float32)
 DEFINITIONS = {
@@ -374,6 +497,17 @@ def test_softmax_sums_to_1_at_any_size_of_its_argument():
     np.testing.assert_array_equal(x, before)
 
 
+def test_log_softmax_is_the_logarithm_where_softmax_underflows_too():
+    x = np.array([[1, 2, 4], [0, -1000, -1e4], [-np.inf, 3, 3]], np.float32)
+    before = x.copy()
+    found = log_softmax(x)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found[0], np.log(softmax(x[0])), rtol=1e-5)
+    np.testing.assert_allclose(found[1], [0, -1000, -1e4], rtol=1e-6)
+    np.testing.assert_allclose(found[2], [-np.inf, -math.log(2), -math.log(2)], rtol=1e-6)
+    np.testing.assert_array_equal(x, before)
+
+
 def test_layer_norm_has_mean_b_and_deviation_g():
     x = np.random.default_rng(0).normal(3, 5, (4, 64)).astype(np.float32)
     g, b = np.float32(2), np.float32(-1)
@@ -388,7 +522,7 @@ def test_attention_is_the_mean_of_the_values_where_all_keys_are_alike():
     v = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     q, k = np.ones((5, 3), np.float32), np.ones((5, 3), np.float32)
     running = np.cumsum(v, axis=0) / np.arange(1, 6, dtype=np.float32)[:, None]
-    close(attention(q, k, v, causal_mask(5, 5, np.array(0))[0]), running)
+    close(attention(q, k, v, causal_mask(5, 5, np.array(0))[0], scale=0.5), running)
 
 
 def test_the_causal_mask():
