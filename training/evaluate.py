@@ -41,7 +41,7 @@ if __name__ == "__main__":
         documents = read_documents(args.files)
     except (utils.UserError, OSError, ValueError) as error:
         sys.exit(str(error))
-    if hasattr(model, "condition") or encoder.end_of_text is None:
+    if model.has_source or encoder.end_of_text is None:
         sys.exit(f"{args.model} does not tell stories: a GPT-2 with an end of text is needed")
     if not documents:
         sys.exit("there is no text in these files")
