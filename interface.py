@@ -73,6 +73,7 @@ class Encoder(Protocol):
 
     n_vocab: int
     end_of_text: int | None
+    special: dict[str, int]  # the tokens that no text is encoded to, unless `special`
 
     def encode(self, text: str, special: bool = False) -> Ids: ...
     def decode(self, ids: Iterable[int]) -> str: ...

@@ -234,6 +234,12 @@ class EncoderDecoder:
             ids = ids[: self.n_source - len(before) - len(behind)]
         return [*before, *ids, *behind]
 
+    @property
+    def prefix(self) -> Ids:
+        """The ids that every answer begins with: start_ids, and what is forced to come first."""
+        forced = self.defaults.get("forced_bos_token_id")
+        return self.start_ids if forced is None else [*self.start_ids, forced]
+
     def filters(self, n: int) -> list[Filter]:
         """What the checkpoint forces of n new tokens, the first or the last, as filters; they go
         behind all others."""

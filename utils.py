@@ -78,8 +78,12 @@ def load_folder(folder: Path) -> Loaded:
             encoder, model = ARCHITECTURES[check_architecture(folder, config)](folder, config)
         else:
             raise UserError(f"{folder} holds no model: neither config.json nor hparams.json")
-        if encoder.n_vocab > model.n_vocab:
-            raise ValueError(f"there are {encoder.n_vocab} tokens, the model has {model.n_vocab}")
+        surplus = set(range(model.n_vocab, encoder.n_vocab))  # tokens without an embedding
+        if surplus - {*encoder.special.values()}:
+            raise UserError(
+                f"{folder}: the tokenizer has {encoder.n_vocab} tokens, the model {model.n_vocab}:"
+                " one of them belongs to another model"
+            )
         return encoder, model
 
 

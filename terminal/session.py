@@ -64,7 +64,7 @@ class Row:
 
     def __init__(self, session: "Session", prompt: str, prompt_ids: Ids, start: Ids, seed: int):
         self.prompt, self.prompt_ids, self.start, self.seed = prompt, prompt_ids, start, seed
-        self.stop_ids, self.tokens = session.model.stop_ids, session.options["tokens"]
+        self.stop_ids, self.tokens = session.model.stop_ids, session.most(len(start))
         self.stream = StoppingStream(session.encoder.stream(), session.args.stop)
         self.room = session.model.n_ctx - len(start)
         self.ids, self.text, self.times = [], "", []  # a time for the stop id too
@@ -162,12 +162,27 @@ class Session:
         given = {name: v for name, v in vars(self.args).items() if v is not None}
         if suggested.get("beams", 1) > 1 and not given.keys() & set(SAMPLING):
             suggested["method"] = "beam"  # the checkpoint was tuned for it
+        self.chosen = suggested.keys() | given.keys()
         options = {**DEFAULTS, **suggested, **given}
         options["method"] = method or options["method"]
         sampled = self.own or any(options.get(name) is not None for name in SAMPLING)
         if options["method"] == "beam" or not sampled:
             options |= dict.fromkeys(SAMPLING) | {"temperature": 0}
         return options
+
+    def most(self, n_start: int) -> int:
+        """The most new tokens after n_start ids, which count in a checkpoint's max_length."""
+        total = self.model.defaults.get("max_length")
+        if "tokens" in self.chosen or type(total) is not int:
+            return self.options["tokens"]
+        return max(1, total - n_start)
+
+    def least(self, n_start: int) -> int:
+        """The fewest new tokens after n_start ids, which count in a checkpoint's min_length."""
+        total = self.model.defaults.get("min_length")
+        if "min_length" in self.chosen or type(total) is not int:
+            return self.options["min_length"]
+        return max(0, total - n_start)
 
     @property
     def sampled(self) -> bool:
@@ -181,7 +196,7 @@ class Session:
     def row(self, prompt: str, number: int = 0) -> Row:
         """Encode one prompt. UserError if it does not fit the context."""
         if self.has_source:
-            ids = self.model.wrap(self.encoder.encode(prompt), self.args.truncate)
+            ids = self.model.wrap(self.source_ids(prompt), self.args.truncate)
             start, room = self.model.start_ids, self.model.n_source
         else:
             if not prompt and self.encoder.end_of_text is None:
@@ -192,6 +207,15 @@ class Session:
             cut = "; --truncate cuts it" if self.has_source else ""
             raise UserError(f"the prompt has {len(ids)} tokens, the model takes {room}{cut}")
         return Row(self, prompt, ids, start, self.seed + number)
+
+    def source_ids(self, prompt: str) -> Ids:
+        """Encode a source, in which <mask>, <extra_id_0> and </s> are tokens. UserError for a token
+        that the model has no embedding for."""
+        ids = self.encoder.encode(prompt, special=True)
+        if missing := [id for id in ids if id >= self.model.n_vocab]:
+            token = self.encoder.decode(missing[:1])
+            raise UserError(f"the model has no embedding for {token}: leave it out of the prompt")
+        return ids
 
     def opening(self, row: Row) -> str:
         """What stands before the new text when it is printed: the prompt that it continues."""
@@ -210,7 +234,7 @@ class Session:
         """The options' filters in their usual order, between no stop before the minimum length and
         what an encoder-decoder's checkpoint forces."""
         settings = {name: self.options.get(name) for name in samplers.USUAL_ORDER}
-        least, forced = self.options["min_length"], []
+        least, forced = self.least(len(row.start)), []
         first = [samplers.min_length(len(row.start) + least, row.stop_ids)] if least else []
         if self.has_source:
             forced = self.model.filters(min(row.tokens, row.room))
