@@ -75,7 +75,8 @@ class Encoder:
     def encode(self, text: str, special: bool = False) -> list[int]:
         """str -> list of ids. The text of a special token is plain text, unless `special`."""
         if special and "<mask>" in self.special:  # it replaces a word and the space before it
-            text = regex.sub(r"\s+<mask>", "<mask>", text)
+            *parts, last = text.split("<mask>")
+            text = "<mask>".join([*map(str.rstrip, parts), last])
         return encode_around(self.special if special else {}, text, self._encode_text)
 
     def decode(self, ids: Iterable[int]) -> str:

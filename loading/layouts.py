@@ -50,7 +50,7 @@ def load_gpt2(folder: Path, config: dict) -> tuple[Encoder, GPT2]:
     encoder = Encoder.from_folder(folder)
     params = without_padding(params, encoder.n_vocab)
     defaults = read_defaults(folder) or {}
-    stop_ids = read_stop_ids(defaults, config, encoder, len(params["wte"]))
+    stop_ids = read_stop_ids(defaults, config, encoder, sizes["n_vocab"])
     model = GPT2(params, n_head, stop_ids, activation, eps)
     model.defaults = defaults
     return encoder, model
@@ -110,10 +110,14 @@ def read_activation(config: dict) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def read_stop_ids(defaults: dict, config: dict, encoder: Encoder, n_vocab: int) -> tuple[int, ...]:
-    """eos_token_id of generation_config.json, or of config.json: an id, a list of ids, or none."""
+    """eos_token_id of generation_config.json, or of config.json: an id, a list of ids, or none.
+    n_vocab: the model's; no text can end with an id past it. ValueError for one without a token."""
     ids = defaults.get("eos_token_id", config.get("eos_token_id", encoder.end_of_text))
     ids = ids if isinstance(ids, list) else [ids]
-    return tuple(id for id in ids if type(id) is int and 0 <= id < n_vocab)
+    stop_ids = tuple(id for id in ids if type(id) is int and 0 <= id < n_vocab)
+    if max(stop_ids, default=0) >= encoder.n_vocab:
+        raise ValueError(f"eos_token_id = {ids} has no token, added_tokens.json may be missing")
+    return stop_ids
 
 
 def read_sizes(config: dict) -> tuple[int, dict[str, Any]]:
@@ -237,12 +241,15 @@ def load_bart(folder: Path, config: dict) -> tuple[Encoder | Pieces, Bart]:
     return encoder, model
 
 
+UNUSED = "EncDecAttention.relative_attention_bias.weight", "encoder.version", "decoder.version"
+
+
 def read_encoder_decoder(folder: Path) -> dict[str, np.ndarray]:
     """model.safetensors -> {name: array}, one name for each array. Raises ValueError."""
     tensors = {
         name.removeprefix("model."): array
         for name, array in read_checkpoint(folder).items()
-        if not name.endswith("EncDecAttention.relative_attention_bias.weight")  # not used
+        if not name.endswith(UNUSED)
     }
     for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
         if copy in tensors:

@@ -75,6 +75,10 @@ def test_other_names_for_the_same_arrays(folder, name):
         assert all(key.startswith("model.") for key in tensors if key != "final_logits_bias")
     tensors = {key.removeprefix("model."): array for key, array in tensors.items()}
     shared = tensors.pop("shared.weight")  # some files keep but one of its names
+    tensors |= {
+        "encoder.version": np.ones(1, np.float32),
+        "decoder.version": np.ones(1, np.float32),
+    }
     tensors["decoder.embed_tokens.weight"] = tensors["encoder.embed_tokens.weight"] = shared
     if name == "t5":
         unused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"

@@ -13,6 +13,7 @@ import score
 import utils
 from loading.download import UserError
 from samplers import Sampler
+from server import Server
 from tests.checkpoints import CONFIG, random_arrays, write_folder
 from tests.commands import HOUSE, write_letters
 
@@ -145,6 +146,15 @@ def test_only_special_tokens_may_lack_a_row(folder, name, n):
     assert "\n" not in str(caught.value)
 
 
+def test_an_end_of_text_without_a_row_does_not_begin_one(console, folder):
+    copy = folder("letters")
+    change_rows(copy, lambda array: array[:258])
+    assert utils.load(copy)[0].end_of_text is None
+    assert len(console.json("a", "--tokens", 5, model=copy)[0]["ids"]) == 5
+    assert "an empty prompt" in console.refused(1, "", model=copy)
+    assert "log P of 3 tokens" in console.text("teat", "--score", model=copy)  # but the first
+
+
 # --- added_tokens.json ----------------------------------------------------------------------------
 
 
@@ -160,6 +170,22 @@ def test_an_added_token_of_gpt2_can_be_drawn_and_ends_a_text(console, tmp_path):
     row = console.json("a", model=copy)[0]
     assert (row["ids"], row["stop_reason"]) == ([], "eos")
     assert "'<|pad|>' 1.000" in console.text("a", "--explain", model=copy)
+
+
+def test_the_end_of_a_text_must_have_a_token(tmp_path):
+    copy = write_folder(tmp_path / "padded", CONFIG | {"vocab_size": 320, "eos_token_id": 259})
+    with pytest.raises(UserError, match=r"eos_token_id = \[259\] has no token, added_tokens.json"):
+        utils.load(copy)
+    change(copy / "config.json", eos_token_id=50256)  # left over from another vocabulary
+    assert utils.load(copy)[1].stop_ids == ()
+
+
+def test_added_tokens_come_from_the_hub(monkeypatch, tmp_path):
+    made = write_folder(tmp_path / "made", added_tokens={"<|pad|>": 259})
+    files = {f"/o/n/resolve/main/{path.name}": path.read_bytes() for path in made.iterdir()}
+    with Server(files) as server:
+        monkeypatch.setenv("TOKENWISE_HUB", server.url)
+        assert utils.load("o/n", tmp_path / "models")[0].special["<|pad|>"] == 259
 
 
 def test_added_tokens_of_t5_follow_the_sentinels(folder):
