@@ -1,6 +1,8 @@
 """The command line: prompts in, text out as it is made, one line of statistics on stderr."""
 
+import bdb
 import contextlib
+import io
 import json
 import os
 import sys
@@ -19,11 +21,11 @@ from utils import UserError
 def read_prompts(args: Namespace) -> list[str]:
     """The prompts of the command line, of standard input (-) and of --prompts-file."""
     try:
-        prompts = [read_standard_input() if p == "-" else p for p in args.prompts]
+        prompts = [read_standard_input() if p == "-" else options.decoded(p) for p in args.prompts]
         if args.prompts_file is not None:
             text = Path(args.prompts_file).read_text(encoding="utf-8-sig")
             prompts += [line for line in text.split("\n") if line.strip()]
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         raise UserError(f"the prompts are not UTF-8 text: {error}") from None
     except OSError as error:
         raise UserError(f"cannot read {error.filename or '-'}: {error.strerror}") from None
@@ -35,8 +37,9 @@ def read_prompts(args: Namespace) -> list[str]:
 def read_standard_input():
     if sys.stdin is None:
         raise UserError("standard input is closed")
-    # Whatever the locale says it is.
-    sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
+    with contextlib.suppress(io.UnsupportedOperation):  # a debugger has read from it
+        # Whatever the locale says it is.
+        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
     return sys.stdin.read().removesuffix("\n")  # one at most: `echo` adds it
 
 
@@ -71,7 +74,7 @@ def look(session: Session, args: Namespace) -> None:
         elif args.explain:
             show.explain(session, session.row(prompt, number))
         else:
-            show.compare(session, prompt)
+            show.compare(session, prompt, number)
     if args.replay:
         replay(args.replay, session.options["gamma"])
 
@@ -94,8 +97,9 @@ def main(argv: list[str] | None = None) -> int:
     args.prompts = [*args.prompts, *words[end + 1 :]]  # behind -- nothing is an option
     options.check(p, args)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # what a terminal cannot show is '?', no crash
-            stream.reconfigure(errors="replace")
+        with contextlib.suppress(AttributeError, io.UnsupportedOperation):  # closed, or read from
+            # What a terminal cannot show is '?', no crash.
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         # What is no number is found where a token is drawn.
         with np.errstate(all="ignore"), threads(args.threads):
@@ -106,7 +110,9 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (UserError, ValueError, OSError, MemoryError) as error:
-        message = " ".join(str(error).splitlines()) or type(error).__name__
-        print(f"generate.py: {message}", file=sys.stderr)
+        print(f"generate.py: {show.one_line(error)}", file=sys.stderr)
         return 1
+    except bdb.BdbQuit:  # `python -m pdb` waits for it; of the user's own debugger it is the end
+        sys.excepthook = lambda *_: None
+        raise
     return 0

@@ -1,8 +1,11 @@
 """The options: the flags of the command line, what a checkpoint may suggest, what each may be."""
 
 import argparse
+import bdb
 import contextlib
+import difflib
 import re
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,29 +46,37 @@ class Number(NamedTuple):
         return "0 or " * self.or_zero + f"{kind} from {self.least:g} to {self.most:g}"
 
 
-def stop_text(text):
-    if not text:
+def decoded(word: str) -> str:
+    """A word of the command line: bytes that the locale could not read are read as UTF-8, and those
+    that are not UTF-8 become U+FFFD."""
+    return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def stop_text(word):
+    if not word:
         raise argparse.ArgumentTypeError("it must not be empty")
-    return text
+    return decoded(word)
 
 
 # group -> option: what stands for its value, what it may be, what it does
 FLAGS: dict[str, dict[str, tuple]] = {
     "general": {
-        "prompts_file": ("FILE", str, "one prompt a line, run as one batch"),
+        "prompts_file": ("FILE", str, "one prompt a line"),
         "model": ("NAME|FOLDER", str, "default stories; or en-de, 124M, 355M, 774M, 1558M,"
                   " a folder, a name of the Hugging Face hub such as t5-small"),
         "models_dir": ("DIR", str, "where downloaded models are kept"),
         "method": (None, METHODS, "default: cached, or the checkpoint's beam"),
         "tokens": ("N", Number(int, 1), "at most N new ones, default: the checkpoint's, or 100"),
         "seed": ("S", Number(int, 0, 2**63), "default: the checkpoint's, or a new one each time;"
-                 " row i of a batch uses S + i"),
+                 " prompt i uses S + i"),
         "stop": ("TEXT", stop_text, "end before TEXT; may be given more than once"),
-        "min_length": ("N", Number(int), "no stop before N new tokens"),
-        "target": ("TEXT", str, "with --score: what an encoder-decoder might answer"),
+        "min_length": ("N", Number(int), "no end of text before N new tokens"),
+        "target": ("TEXT", decoded, "with --score: what an encoder-decoder might answer"),
         "source_lang": ("CODE", str, "for mBART, such as en_XX"),
         "target_lang": ("CODE", str, "for mBART, such as ro_RO"),
         "truncate": (None, bool, "cut a source that is too long for the encoder"),
+        "batch_tokens": ("N", Number(int, 1), "how many tokens, of prompts and texts, run at once;"
+                         " default 4096"),
         "json": (None, bool, "one JSON object a prompt"),
         "threads": ("T", Number(int, 1, 1024), "of the matrix products; default: one a core"),
     },
@@ -107,7 +118,7 @@ KINDS = {name: kind for flags in FLAGS.values() for name, (_, kind, _) in flags.
 DEFAULTS: dict[str, Any] = {
     "model": "stories", "method": "cached", "tokens": 100, "beams": 4, "length_penalty": 1.0,
     "early_stopping": False, "return": 1, "gamma": 4, "ngram": 3, "filler_top_k": 1,
-    "min_length": 0,
+    "min_length": 0, "batch_tokens": 4096,
 }  # fmt: skip
 SUGGESTIONS = {  # what a checkpoint's generation_config.json may set, and our name for it
     "max_new_tokens": "tokens", "temperature": "temperature", "top_k": "top_k", "top_p": "top_p",
@@ -121,7 +132,7 @@ SAMPLER_OPTIONS = (*SAMPLING, "repetition_penalty", "no_repeat_ngram", "sampler"
 BELONGS = {  # an option that only some methods know
     "beams": ("beam",), "length_penalty": ("beam",), "early_stopping": ("beam",),
     "return": ("beam",), "draft": ("speculative",), "gamma": DRAFTING,
-    "ngram": ("ngram", "lookup"), "filler_top_k": ("ngram",),
+    "ngram": ("ngram", "lookup"), "filler_top_k": ("ngram",), "batch_tokens": ("naive", "cached"),
     **dict.fromkeys((*SAMPLING, "seed"), ("naive", "cached", *DRAFTING)),
 }  # fmt: skip
 GENERATING = {*BELONGS, *SAMPLER_OPTIONS, "method", "tokens", "stop", "min_length"}
@@ -133,7 +144,17 @@ class Parser(argparse.ArgumentParser):
     hint = "--help lists the options"
 
     def error(self, message):
-        self.exit(2, f"generate.py: {message} ({self.hint})\n")
+        unknown = "".join(re.findall(r"^unrecognized arguments: (--[^\s=]+)", message))
+        near = difflib.get_close_matches(unknown, self._option_string_actions, cutoff=0.75)
+        hint = f"did you mean {near[0]}?" if near else self.hint
+        self.exit(2, f"generate.py: {UserError(message)} ({hint})\n")
+
+    def _get_values(self, action, words):
+        if action.option_strings and words == ["--"]:  # argparse drops it, before Python 3.13
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, words)
 
 
 def parser() -> Parser:
@@ -237,14 +258,14 @@ def load_function(where: str) -> Filter:
     if not Path(file).is_file() or not file.endswith(".py"):
         raise UserError(f"--sampler {where}: no Python file {file!r}; the form is FILE.py:FUNCTION")
     names: dict[str, Any] = {"__name__": "own_sampler", "__file__": file}
-    with told(where):
+    with told(where, file):
         exec(compile(Path(file).read_bytes(), file, "exec"), names)
     function = names.get(name)
     if not callable(function):
         raise UserError(f"--sampler {where}: {file} has no function {name!r}")
 
     def own(logits, ids):  # [n_vocab] -> [n_vocab]
-        with told(where):
+        with told(where, file):
             result = np.asarray(function(logits.copy(), list(ids)), np.float32)
         if result.shape != logits.shape:
             shapes = f"{list(logits.shape)}, not {list(result.shape)}"
@@ -257,11 +278,14 @@ def load_function(where: str) -> Filter:
 
 
 @contextlib.contextmanager
-def told(where: str) -> Iterator[None]:
-    """Whatever the user's own code raises is told in one line; an interrupt stays one."""
+def told(where: str, file: str) -> Iterator[None]:
+    """An error in the user's own file becomes one line, with its place in the file. An interrupt
+    passes, and so does the end of a debugger."""
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, bdb.BdbQuit):
         raise
     except BaseException as error:  # SystemExit too
-        raise UserError(f"--sampler {where}: {type(error).__name__}: {error}") from error
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+        place = f"{Path(file).name}:{lines[-1]}: " if lines else ""  # none where it is not Python
+        raise UserError(f"--sampler {where}: {place}{type(error).__name__}: {error}") from error

@@ -275,7 +275,8 @@ class Session:
     def conditioned(self, model: Any, rows: list[Row]) -> Model:
         """The model as it is run; an encoder-decoder has read the rows' prompts, its sources."""
         if self.has_source:
-            model = model.condition([row.prompt_ids for row in rows])
+            # A drafting model may read less of a source: it drafts by what it has read.
+            model = model.condition([row.prompt_ids[: model.n_source] for row in rows])
         return self.look.model(model)
 
     def score(self, prompt: str, target: str | None = None) -> dict:
@@ -295,7 +296,10 @@ class Session:
         when one that runs by itself is complete, its statistics too."""
         method = self.options["method"]
         if method in ("naive", "cached"):
-            yield from self.follow(getattr(generate, method), rows)
+            longest = max(len(row.prompt_ids) + min(row.tokens, row.room) for row in rows)
+            n = max(1, self.options["batch_tokens"] // longest)  # rows that run at once
+            for i in range(0, len(rows), n):
+                yield from self.follow(getattr(generate, method), rows[i : i + n])
             return
         for row in rows:  # these go one by one
             if method in DRAFTING:
@@ -310,6 +314,8 @@ class Session:
         chosen = [self.look.sampler(self.sampler(row)) for row in rows]
         rngs = [np.random.default_rng(row.seed) for row in rows]
         prompts = [row.start for row in rows]
+        for row in rows:
+            row.started = time.perf_counter()
 
         def done(i, ids):
             return rows[i].stop_reason is not None
@@ -319,7 +325,7 @@ class Session:
             yield rows[i]
 
     def speculation(self, row: Row) -> Loop:
-        """The speculative loop for one row, whose clock starts when the drafter is there."""
+        """The speculative loop for one row."""
         row.speculation = found = speculative.Statistics()
 
         def watch(number, drafts, tokens):
@@ -327,7 +333,6 @@ class Session:
             self.look.round(drafts, tokens)
 
         drafters, gamma = [self.drafter(row, self.sampler(row))], self.options["gamma"]
-        row.started = time.perf_counter()
         return functools.partial(
             speculative.speculative, drafters=drafters, gamma=gamma, watch=watch
         )

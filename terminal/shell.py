@@ -24,7 +24,7 @@ def setter(option: str, doc: str) -> Callable:
             raise UserError(f"{words[1]!r} is one word too many: see /help")
         if words:
             self.apply([f"--{option}={words[0]}"], [option])
-        print(f"{option} = {self.session.options.get(option)}")
+        print(show.visible(f"{option} = {self.session.options.get(option)}"))
 
     command.__doc__ = doc
     return command
@@ -56,7 +56,7 @@ class Shell:
         except KeyboardInterrupt:
             print("\n(stopped)")
         except (UserError, ValueError, OSError, MemoryError) as error:
-            print(error, file=sys.stderr)
+            print(show.one_line(error), file=sys.stderr)
         except SystemExit:  # the parser has said what is wrong
             pass
         return False

@@ -7,8 +7,8 @@ import copy
 import itertools
 import json
 import os
+import re
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -17,26 +17,41 @@ import beam
 import speculative
 from gpt2 import softmax
 from interface import Encoder, Ids
-from terminal.options import DRAFTING, METHODS
+from terminal.options import DRAFTING, METHODS, decoded
 from terminal.session import Onlooker, Row, Session
+from utils import UserError
+
+# What moves the cursor, commands the terminal or turns the order of the letters; not \n and \t.
+CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """Text of a model or a file, for stdout: on a terminal an escape becomes \\x1b."""
+    if not sys.stdout.isatty():
+        return text
+    return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def one_line(error: BaseException) -> str:
+    """An error's message for stderr, without what could command a terminal."""
+    return str(UserError(str(error))) or type(error).__name__
+
 
 # --- rows -----------------------------------------------------------------------------------------
 
 
 def stream(session: Session, rows: list[Row]) -> None:
     """Print rows in their order, no matter which ends first: text as it comes, or a JSON object."""
-    started = time.perf_counter()
-    for row in rows:
-        row.started = started
     current, shown = 0, ""
     for latest in itertools.chain(session.generate(rows), [None]):
         while current < len(rows):
             row = rows[current]
             if not session.args.json:
                 text = session.opening(row) + row.text
-                print(text[len(shown) :], end="", flush=True)
+                print(visible(text[len(shown) :]), end="", flush=True)
                 shown = text
-            if row.stop_reason is None or row is latest:  # its last round is yet to be counted
+            if row.stop_reason is None or (row.speculation and row is latest):
+                # The last round of a speculation is yet to be counted.
                 break
             finish(session, row)
             current, shown = current + 1, ""
@@ -49,7 +64,7 @@ def finish(session: Session, row: Row) -> None:
         return
     print(flush=True)
     for hypothesis in (row.beams or [])[1:]:
-        print(session.opening(row) + session.text(hypothesis.ids), flush=True)
+        print(visible(session.opening(row) + session.text(hypothesis.ids)), flush=True)
     print(statistics_line(row), file=sys.stderr)
 
 
@@ -78,7 +93,7 @@ def as_json(session: Session, row: Row) -> dict:
     result = {
         "prompt": row.prompt, "text": row.text, "prompt_ids": row.prompt_ids, "ids": row.ids,
         "stop_reason": row.stop_reason, "seconds_to_first_token": row.seconds_to_first_token,
-        "tokens_per_second": row.tokens_per_second, "model": session.options["model"],
+        "tokens_per_second": row.tokens_per_second, "model": decoded(session.options["model"]),
         "method": session.options["method"], "seed": row.seed if session.sampled else None,
     }  # fmt: skip
     if row.beams is not None:
@@ -89,8 +104,8 @@ def as_json(session: Session, row: Row) -> dict:
         ]  # fmt: skip
     if s := row.speculation:
         result["speculation"] = {
-            "drafted": s.drafted, "accepted": s.accepted, "acceptance": s.acceptance,
-            "tokens_per_call": s.tokens_per_call,
+            "drafted": s.drafted, "tested": s.accepted + s.rejected, "accepted": s.accepted,
+            "acceptance": s.acceptance, "tokens_per_call": s.tokens_per_call,
             "expected_tokens_per_call": s.expected_tokens_per_call,
             "accepted_lengths": dict(sorted(s.lengths.items())),
         }  # fmt: skip
@@ -190,11 +205,11 @@ def explain(session: Session, row: Row) -> None:
 # --- compare: the same prompt through every method ------------------------------------------------
 
 
-def compare(session: Session, prompt: str) -> None:
+def compare(session: Session, prompt: str, number: int = 0) -> None:
     """One table over the methods that apply, with the session's sampler and one seed."""
     session = copy.copy(session)  # whatever happens, the other one is as it was
     draft = session.options.get("draft")
-    session.row(prompt)  # what is refused, is before a line of the table is printed
+    session.row(prompt, number)  # what is refused, is before a line of the table is printed
     if draft:
         session.draft_model(draft)
     print(f"{'method':<12}{'tokens/s':>9}{'x naive':>8}{'first, s':>9}{'tokens':>7}"
@@ -206,7 +221,7 @@ def compare(session: Session, prompt: str) -> None:
             continue
         session.options, meter = session.settle(method), Meter()
         session.look = meter
-        row = session.row(prompt)
+        row = session.row(prompt, number)
         for _ in session.generate([row]):
             pass
         naive = naive or row
