@@ -740,19 +740,19 @@ def test_bytes_that_are_not_utf8(letters, tmp_path):
     assert (result["prompt"], result["model"]) == ("Zo\ufffd", f"{tmp_path}/m\ufffd")
 
 
-@pytest.mark.parametrize("first", [[], ["--"]], ids=str)
 @pytest.mark.parametrize("prompt", ["the cat", "-"])
-def test_the_debugger_may_read_from_a_pipe(letters, first, prompt):
-    command = [sys.executable, "-m", "pdb", *first, "generate.py", prompt, "--model", str(letters)]
+def test_the_debugger_may_read_from_a_pipe(prompt):
+    command = [sys.executable, "-m", "pdb", "generate.py", prompt]  # Python 3.13.0 takes no options
     given = "c\n" + "the cat" * (prompt == "-")
     done = subprocess.run(command, cwd=HOUSE, input=given, capture_output=True, text=True)
-    assert "the cat" in done.stdout and "ended by the end of the context" in done.stderr
+    assert "the cat" in done.stdout and "ended by end of text" in done.stderr
     assert "Exit status: 0" in done.stdout and "Traceback" not in done.stdout + done.stderr
     if prompt == "-":
         return  # it would read the commands
     given = "b gpt2.attention\nc\np q.shape\nq\n"
     done = subprocess.run(command, cwd=HOUSE, input=given, capture_output=True, text=True)
-    assert "(Pdb) (1, 2, " in done.stdout and "Exit status" not in done.stdout
+    assert re.search(r"\(Pdb\) \(1, \d+, \d+, \d+\)", done.stdout)
+    assert "Exit status" not in done.stdout  # q ends the program as well
 
 
 WAITING = """
