@@ -20,6 +20,7 @@ import regex  # unlike re it knows \p{L} (a letter) and \p{N} (a number) of ever
 FILES = ("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt")  # OpenAI, Hugging Face
 WORDS = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 MAX_CACHED_WORDS, MAX_CACHED_LENGTH = 2**16, 64  # holds the cache to some tens of megabytes
+MARKS = "<s>", "<pad>", "</s>"  # special tokens around a text, never part of it
 
 
 def bytes_to_unicode() -> dict[int, str]:
@@ -54,7 +55,8 @@ class Encoder:
 
     @classmethod
     def from_folder(cls, folder: str | PathLike) -> "Encoder":
-        """Read encoder.json and vocab.bpe, or the same files named vocab.json and merges.txt.
+        """Read encoder.json and vocab.bpe, or the same files named vocab.json and merges.txt; and
+        added_tokens.json, if it is there.
 
         Raises FileNotFoundError without a full pair, ValueError when a file is cut or altered.
         """
@@ -62,7 +64,8 @@ class Encoder:
             vocab_path, merges_path = Path(folder, vocab_name), Path(folder, merges_name)
             if vocab_path.is_file() and merges_path.is_file():
                 try:
-                    return cls(_read_vocab(vocab_path), _read_merges(merges_path))
+                    vocab = read_vocab(vocab_path) | read_added_tokens(folder)
+                    return cls(vocab, _read_merges(merges_path))
                 except (ValueError, RecursionError) as error:  # of UTF-8, of JSON, or our own
                     files = f"{vocab_path} or {merges_name}"
                     raise ValueError(f"{files} is damaged, get both again: {error}") from None
@@ -71,10 +74,14 @@ class Encoder:
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         """str -> list of ids. The text of a special token is plain text, unless `special`."""
+        if special and "<mask>" in self.special:  # it replaces a word and the space before it
+            *parts, last = text.split("<mask>")
+            text = "<mask>".join([*map(str.rstrip, parts), last])
         return encode_around(self.special if special else {}, text, self._encode_text)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Ids -> str; bytes that are not UTF-8 become U+FFFD. ValueError for an unknown id."""
+        """Ids -> str; bytes that are not UTF-8 become U+FFFD, and MARKS become nothing. ValueError
+        for an unknown id."""
         return b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
 
     def stream(self) -> "Stream":
@@ -82,12 +89,13 @@ class Encoder:
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes of one token, often not UTF-8 by themselves. ValueError for an unknown id."""
+        """The bytes of one token, often not UTF-8 by themselves; none for MARKS. ValueError for an
+        unknown id."""
         token = self._tokens.get(id)
         if token is None:
             raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
         if token in self.special:
-            return token.encode("utf-8")
+            return b"" if token in MARKS else token.encode("utf-8")
         return token.translate(CHAR_TO_BYTE).encode("latin-1")
 
     def _check(self, made):
@@ -198,8 +206,15 @@ def _in_order(symbols):
     return found
 
 
-def _read_vocab(path):
-    """A JSON object {token: id}."""
+def read_added_tokens(folder: str | PathLike) -> dict[str, int]:
+    """added_tokens.json: {token: id} of what came to a vocabulary after its training, or {} where
+    the file is missing. Raises ValueError."""
+    path = Path(folder, "added_tokens.json")
+    return read_vocab(path) if path.is_file() else {}
+
+
+def read_vocab(path: Path) -> dict[str, int]:
+    """A JSON object {token: id} -> dict. Raises ValueError."""
     vocab = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(vocab, dict) or not all(type(id) is int for id in vocab.values()):
         raise ValueError("the JSON is not an object of tokens and their ids")
@@ -207,9 +222,9 @@ def _read_vocab(path):
 
 
 def _read_merges(path):
-    """Lines "left right", best first, below one that tells the format's version."""
+    """Lines "left right", best first; the first line may be the format's version."""
     lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-    merges = [tuple(line.split(" ")) for line in lines if not line.startswith("#version")]
+    merges = [tuple(line.split(" ")) for line in lines[lines[0].startswith("#version") :]]
     if wrong := [pair for pair in merges if len(pair) != 2]:
         raise ValueError(f"{' '.join(wrong[0])!r} is not a pair of symbols")
     return merges

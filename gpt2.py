@@ -85,9 +85,9 @@ def gpt2_shapes(
         "ln_2": norm,
         "mlp": {"c_fc": dense(n_embd, n_inner), "c_proj": dense(n_inner, n_embd)},
     }
-    shapes = {"wte": (n_vocab, n_embd), "wpe": (n_ctx, n_embd), "blocks": [block] * n_layer}
-    shapes |= {"ln_f": norm}
-    return shapes if tied else shapes | {"lm_head": (n_vocab, n_embd)}  # tied: the head is wte
+    head = {} if tied else {"lm_head": (n_vocab, n_embd)}  # tied: the head is wte
+    embeddings = {"wte": (n_vocab, n_embd), "wpe": (n_ctx, n_embd)}
+    return {**embeddings, "blocks": [block] * n_layer, "ln_f": norm, **head}
 
 
 # --- layers ---------------------------------------------------------------------------------------

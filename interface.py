@@ -52,6 +52,7 @@ class Drafter(Protocol):
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         """Called after each pass. logits [len(drafts) + 1, n_vocab]: the model's, after ids and
         after each draft; tokens: those that the text goes on with. Need not do anything."""
+        return None
 
 
 class TextStream(Protocol):
@@ -66,6 +67,7 @@ class Encoder(Protocol):
 
     n_vocab: int
     end_of_text: int | None
+    special: dict[str, int]  # the tokens that no text is encoded to, unless `special`
 
     def encode(self, text: str, special: bool = False) -> Ids: ...
     def decode(self, ids: Iterable[int]) -> str: ...

@@ -43,15 +43,16 @@ def score(encoder: Encoder, model: Model, text: str) -> dict:
 
     Without an end-of-text token to start from, nothing tells the first token's probability: it is
     left out, and its bytes too. An encoder-decoder is conditioned first, and `text` is what it
-    might answer. ValueError where the logits are not numbers, or far too large.
+    might answer, after the ids that its answers begin with. ValueError where the logits are not
+    numbers, or far too large.
     """
     ids = encoder.encode(text)
     n_bytes = len(text.encode("utf-8", "replace"))  # what is no UTF-8 counts as it was given
-    start = getattr(model, "start_ids", [encoder.end_of_text])
+    start = getattr(model, "prefix", [encoder.end_of_text])
     if start == [None]:
         first = encoder.token_bytes(ids[0]) if ids else b""  # type: ignore[attr-defined]  # GPT-2's
         start, n_bytes = [], n_bytes - len(first)
-    logprobs = log_probabilities(model, start + ids)
+    logprobs = log_probabilities(model, start + ids)[max(0, len(start) - 1) :]
     total = float(logprobs.sum(dtype=np.float64))
     nats = abs(total)  # -total, but never -0.0
     mean = nats / max(1, len(logprobs))

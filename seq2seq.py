@@ -154,6 +154,12 @@ class EncoderDecoder:
             ids = ids[: self.n_source - len(first) - len(last)]
         return [*first, *ids, *last]
 
+    @property
+    def prefix(self) -> Ids:
+        """The ids that every answer begins with: start_ids, and a first token that is forced."""
+        forced = self.generation_config.get("forced_bos_token_id")
+        return self.start_ids if forced is None else [*self.start_ids, forced]
+
     def forced_filters(self, n: int) -> list[Filter]:
         """Filters that force the checkpoint's first and last of n new tokens; apply them last."""
         positions = {"forced_bos_token_id": 0, "forced_eos_token_id": n - 1}

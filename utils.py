@@ -78,8 +78,14 @@ def load_folder(folder: Path) -> Loaded:
             encoder, model = ARCHITECTURES[check_architecture(folder, config)](folder, config)
         else:
             raise UserError(f"{folder} holds no model: neither config.json nor hparams.json")
-        if encoder.n_vocab > model.n_vocab:
-            raise ValueError(f"there are {encoder.n_vocab} tokens, the model has {model.n_vocab}")
+        surplus = set(range(model.n_vocab, encoder.n_vocab))  # tokens without an embedding
+        if surplus - {*encoder.special.values()}:
+            raise UserError(
+                f"{folder}: the tokenizer has {encoder.n_vocab} tokens, the model {model.n_vocab}:"
+                " one of them belongs to another model"
+            )
+        if encoder.end_of_text in surplus:
+            encoder.end_of_text = None
         return encoder, model
 
 
@@ -141,8 +147,9 @@ def fetch_hub(name: str, folder: Path) -> Path:
             download(f"{base}/config.json", config)
             for file in TOKENIZERS[check_architecture(name, read_json(config))]:
                 download(f"{base}/{file}", folder / file)
-            with contextlib.suppress(NotFound):
-                download(f"{base}/generation_config.json", folder / "generation_config.json")
+            for file in ("generation_config.json", "added_tokens.json"):
+                with contextlib.suppress(NotFound):
+                    download(f"{base}/{file}", folder / file)
             fetch_weights(name, base, folder)
             config.replace(folder / "config.json")
         finally:

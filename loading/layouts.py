@@ -32,6 +32,7 @@ from seq2seq import T5, Bart
 
 def load_gpt2(folder: Path, config: dict) -> tuple[Encoder, GPT2]:
     """Any GPT-2 (gpt2, distilgpt2, our stories) -> (encoder, model). Raises ValueError."""
+    config = with_aliases(config)
     n_head, sizes = read_sizes(config)
     n_inner = read_count(config, "n_inner", default=4 * sizes["n_embd"])
     activation, eps = read_activation(config), read_eps(config, "layer_norm_epsilon", 1e-5)
@@ -47,11 +48,36 @@ def load_gpt2(folder: Path, config: dict) -> tuple[Encoder, GPT2]:
     params = fill_from(tensors, shapes, gpt2_name, transposed=True)
     scale_queries(params, n_head, config)
     encoder = Encoder.from_folder(folder)
+    params = without_padding(params, encoder.n_vocab)
     defaults = read_defaults(folder) or {}
     stop_ids = read_stop_ids(defaults, config, encoder, sizes["n_vocab"])
     model = GPT2(params, n_head, stop_ids, activation, eps)
     model.generation_config = defaults
     return encoder, model
+
+
+ALIASES = {  # names that any config.json may use -> those of the three families
+    "hidden_size": ("n_embd", "d_model"),
+    "head_dim": ("d_kv",),
+    "num_attention_heads": ("n_head", "num_heads", "encoder_attention_heads"),
+    "num_hidden_layers": ("n_layer", "num_layers", "encoder_layers"),
+    "max_position_embeddings": ("n_positions",),
+}
+
+
+def with_aliases(config: dict) -> dict:
+    """config.json with the names of its family; where it has both, its family's counts."""
+    names = {name: config[alias] for alias in ALIASES.keys() & config for name in ALIASES[alias]}
+    return names | config
+
+
+def without_padding(params: Params, n_tokens: int) -> Params:
+    """The parameters with no row past the last token: vocabularies are often padded to a round
+    number of rows, and an id without a token could be drawn, but not written."""
+    rows = {name: params[name][:n_tokens] for name in ("wte", "lm_head") if name in params}
+    if "logits_bias" in params:  # [1, n_vocab]
+        rows["logits_bias"] = params["logits_bias"][:, :n_tokens]
+    return params | rows
 
 
 def gpt2_name(name: str) -> str:
@@ -84,10 +110,14 @@ def read_activation(config: dict) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def read_stop_ids(defaults: dict, config: dict, encoder: Encoder, n_vocab: int) -> tuple[int, ...]:
-    """eos_token_id of generation_config.json, or of config.json: an id, a list of ids, or none."""
+    """eos_token_id of generation_config.json, or of config.json: an id, a list of ids, or none.
+    n_vocab: the model's; no text can end with an id past it. ValueError for one without a token."""
     ids = defaults.get("eos_token_id", config.get("eos_token_id", encoder.end_of_text))
     ids = ids if isinstance(ids, list) else [ids]
-    return tuple(id for id in ids if type(id) is int and 0 <= id < n_vocab)
+    stop_ids = tuple(id for id in ids if type(id) is int and 0 <= id < n_vocab)
+    if max(stop_ids, default=0) >= encoder.n_vocab:
+        raise ValueError(f"eos_token_id = {ids} has no token, added_tokens.json may be missing")
+    return stop_ids
 
 
 def read_sizes(config: dict) -> tuple[int, dict[str, Any]]:
@@ -128,6 +158,7 @@ def random_gpt2(
 
 def load_t5(folder: Path, config: dict) -> tuple[Pieces, T5]:
     """T5, v1.1, flan -> (Pieces, T5). Raises ValueError."""
+    config = with_aliases(config)
     n_head, n_encoder = read_count(config, "num_heads"), read_count(config, "num_layers")
     n_layer = n_encoder, read_count(config, "num_decoder_layers", n_encoder)
     n_buckets = read_count(config, "relative_attention_num_buckets", 32)
@@ -145,14 +176,14 @@ def load_t5(folder: Path, config: dict) -> tuple[Pieces, T5]:
     eps = read_eps(config, "layer_norm_epsilon", 1e-6)
     tied = config.get("tie_word_embeddings", True)
     scale_head = config.get("scale_decoder_outputs", tied) is not False
-    defaults, ends = read_ends(folder, config)
+    encoder = t5_pieces(folder / "spiece.model", n_vocab)
+    defaults, ends = read_ends(folder, config, min(n_vocab, encoder.n_vocab))
 
     tensors = read_encoder_decoder(folder)
     untied = "lm_head.weight" in tensors
     shapes = t5_shapes(n_vocab, d_model, d_kv, d_ff, n_head, n_layer, n_buckets, gated, untied)
     params = fill_from(tensors, shapes, lambda name: t5_name(name, gated))
-    encoder = t5_pieces(folder / "spiece.model", n_vocab)
-    activation = ACTIVATIONS[name]
+    params, activation = without_padding(params, encoder.n_vocab), ACTIVATIONS[name]
     model = T5(params, n_head, n_ctx, activation, scale_head, max_distance, eps, **ends)
     model.generation_config = defaults
     return encoder, model
@@ -160,6 +191,7 @@ def load_t5(folder: Path, config: dict) -> tuple[Pieces, T5]:
 
 def load_bart(folder: Path, config: dict) -> tuple[Encoder | Pieces, Bart]:
     """BART -> (Encoder, Bart); mBART -> (Pieces, Bart). Raises ValueError."""
+    config = with_aliases(config)
     is_mbart, sides = config["model_type"] == "mbart", ("encoder", "decoder")
     n_head = [read_count(config, f"{side}_attention_heads") for side in sides]
     n_layer = [read_count(config, f"{side}_layers") for side in sides]
@@ -170,21 +202,26 @@ def load_bart(folder: Path, config: dict) -> tuple[Encoder | Pieces, Bart]:
         raise ValueError(f"d_model = {d_model} is no multiple of the heads {n_head}")
     activation = read_activation({"activation_function": "gelu"} | config)
     scale_embedding = config.get("scale_embedding", False) is True
-    defaults, ends = read_ends(folder, config)
+    encoder: Encoder | Pieces
+    if is_mbart:
+        encoder = mbart_pieces(folder / "sentencepiece.bpe.model", n_vocab)
+    else:
+        encoder = Encoder.from_folder(folder)
+    defaults, ends = read_ends(folder, config, min(n_vocab, encoder.n_vocab))
 
     tensors = read_encoder_decoder(folder)
     tensors.setdefault("final_logits_bias", np.zeros((1, n_vocab), np.float32))
     untied = "lm_head.weight" in tensors
     shapes = bart_shapes(n_vocab, n_ctx, d_model, d_ff, n_layer, is_mbart, untied)
-    params = fill_from(tensors, shapes, bart_name)
+    params = without_padding(fill_from(tensors, shapes, bart_name), encoder.n_vocab)
     model = Bart(params, n_head, n_ctx, activation, is_mbart, scale_embedding, **ends)
     model.generation_config = defaults
-    if not is_mbart:
-        return Encoder.from_folder(folder), model
-    encoder = mbart_pieces(folder / "sentencepiece.bpe.model", n_vocab)
-    if "en_XX" in encoder.languages:
-        model = model.for_languages(encoder.languages["en_XX"])
+    if is_mbart and "en_XX" in encoder.special:
+        model = model.for_languages(encoder.special["en_XX"])
     return encoder, model
+
+
+UNUSED = "EncDecAttention.relative_attention_bias.weight", "encoder.version", "decoder.version"
 
 
 def read_encoder_decoder(folder: Path) -> dict[str, np.ndarray]:
@@ -192,7 +229,7 @@ def read_encoder_decoder(folder: Path) -> dict[str, np.ndarray]:
     tensors = {
         name.removeprefix("model."): array
         for name, array in read_checkpoint(folder).items()
-        if not name.endswith("EncDecAttention.relative_attention_bias.weight")  # not used
+        if not name.endswith(UNUSED)
     }
     for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
         if copy in tensors:
@@ -200,20 +237,20 @@ def read_encoder_decoder(folder: Path) -> dict[str, np.ndarray]:
     return tensors
 
 
-def read_ends(folder: Path, config: dict) -> tuple[dict, dict]:
+def read_ends(folder: Path, config: dict, n_vocab: int) -> tuple[dict, dict]:
     """What texts begin and end with -> the defaults of generation, and {start_ids, stop_ids,
-    special_ids} as seq2seq.py has them. Raises ValueError."""
+    special_ids} as seq2seq.py has them. n_vocab: ids from there on have no token, or no row. Raises
+    ValueError."""
     found = read_defaults(folder) or config
+    if found.get("force_bos_token_to_be_generated") is True:  # of the first BART summarisers
+        found = {"forced_bos_token_id": found.get("bos_token_id")} | found
     ends = {f"{name}_token_id" for name in ("decoder_start", "bos", "eos", "pad")}
     defaults = {"do_sample": False} | {key: config[key] for key in ends & set(config)} | found
-    for theirs, ours in {"max_length": "max_new_tokens", "min_length": "min_new_tokens"}.items():
-        if type(defaults.get(theirs)) is int and defaults[theirs] > 1:
-            defaults.setdefault(ours, defaults[theirs] - 1)  # theirs counts the start token
 
     def ids(key):  # an id, a list of ids, or none -> list of ids
         value = defaults.get(key)
         some = value if isinstance(value, list) else [] if value is None else [value]
-        if not all(type(id) is int and 0 <= id < config["vocab_size"] for id in some):
+        if not all(type(id) is int and 0 <= id < n_vocab for id in some):
             raise ValueError(f"{key} = {value!r}")
         return some
 

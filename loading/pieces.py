@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from encoder import encode_around
+from encoder import MARKS, encode_around, read_added_tokens
 
 LANGUAGES = (
     "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT"
@@ -21,18 +21,20 @@ LANGUAGES = (
 
 class Pieces:
     """The interface of encoder.Encoder. `tokens`: the text of each id, a piece of `processor` or a
-    special token; special: {text: id} of those tokens that may be named in a text; languages:
-    {code: id}; end_of_text is None, for these models end with a stop id that is no text."""
+    special token; special: {text: id} of those tokens that may be named in a text, `added` among
+    them; languages: {code: id}; end_of_text is None, for these models end with a stop id that is
+    no text."""
 
     end_of_text = None
 
     def __init__(
-        self, processor: Any, tokens: list[str], special: Sequence[str] = (),
+        self, processor: Any, tokens: list[str], added: Sequence[str] = (),
         languages: Sequence[str] = (),
     ):  # fmt: skip
         self.processor, self.tokens, self.n_vocab = processor, tokens, len(tokens)
         ids = {token: id for id, token in enumerate(tokens)}
-        self.special = {token: ids[token] for token in special}
+        special = *MARKS, "<unk>", "<mask>", *added, *languages
+        self.special = {token: ids[token] for token in special if token in ids}
         self.languages = {code: ids[code] for code in languages}
         # From the library's ids to ours. A token of ours that it has no piece for has no id there.
         self._ids = [ids[processor.id_to_piece(i)] for i in range(len(processor))]
@@ -47,8 +49,9 @@ class Pieces:
         for id in ids:
             if not 0 <= id < self.n_vocab:
                 raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
-        silent = self.languages.values()
-        return self.processor.decode([self.tokens[id] for id in ids if id not in silent])
+        tokens = [self.tokens[id] for id in ids]
+        silent = {*MARKS, *self.languages}
+        return self.processor.decode([token for token in tokens if token not in silent])
 
     def _encode_text(self, text):
         return [self._ids[i] for i in self.processor.encode(text)]
@@ -80,11 +83,17 @@ class PieceStream:
 
 def t5_pieces(path: Path, n_vocab: int) -> Pieces:
     """spiece.model of a T5 -> Pieces. Where the model's vocabulary has room for them, 100 sentinels
-    (they stand for what was cut out of a text) come behind the pieces, counted down."""
+    (they mark what was cut out of a text) come after the pieces, counted down; then the tokens of
+    added_tokens.json."""
     processor = read_processor(path)
     room = n_vocab >= len(processor) + 100
     sentinels = [f"<extra_id_{i}>" for i in reversed(range(100))] if room else []
-    return Pieces(processor, texts_of(processor) + sentinels, sentinels)
+    tokens = texts_of(processor) + sentinels
+    ids = read_added_tokens(path.parent)
+    added = sorted(ids.keys() - set(tokens), key=ids.__getitem__)
+    if [ids[token] for token in added] != list(range(len(tokens), len(tokens) + len(added))):
+        raise ValueError(f"the ids of added_tokens.json do not follow the {len(tokens)} others")
+    return Pieces(processor, tokens + added, sentinels + added)
 
 
 def mbart_pieces(path: Path, n_vocab: int) -> Pieces:
@@ -97,7 +106,7 @@ def mbart_pieces(path: Path, n_vocab: int) -> Pieces:
         raise ValueError(f"{path.name} begins with {', '.join(first)}: not as an mBART's")
     languages = LANGUAGES[: max(0, n_vocab - len(own) - 5)]
     tokens = ["<s>", "<pad>", "</s>", "<unk>", *own, *languages, "<mask>"]
-    return Pieces(processor, tokens, ["<s>", "<pad>", "</s>", "<mask>"], languages)
+    return Pieces(processor, tokens, (), languages)
 
 
 def texts_of(processor: Any) -> list[str]:

@@ -1,6 +1,8 @@
 """The command line: prompts in, text out as it is made, one line of statistics on stderr."""
 
+import bdb
 import contextlib
+import io
 import json
 import os
 import sys
@@ -11,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from terminal import options, shell, show
-from terminal.replay import replay
+from terminal.compare import compare
+from terminal.explain import explain, print_score
 from terminal.session import Session
 from utils import UserError
 
@@ -19,11 +22,11 @@ from utils import UserError
 def read_prompts(args: Namespace) -> list[str]:
     """The prompts of the command line, of standard input (-) and of --prompts-file."""
     try:
-        prompts = [read_standard_input() if p == "-" else p for p in args.prompts]
+        prompts = [read_standard_input() if p == "-" else options.decoded(p) for p in args.prompts]
         if args.prompts_file is not None:
             text = Path(args.prompts_file).read_text(encoding="utf-8-sig")
             prompts += [line for line in text.split("\n") if line.strip()]
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         raise UserError(f"the prompts are not UTF-8 text: {error}") from None
     except OSError as error:
         raise UserError(f"cannot read {error.filename or '-'}: {error.strerror}") from None
@@ -35,8 +38,9 @@ def read_prompts(args: Namespace) -> list[str]:
 def read_standard_input():
     if sys.stdin is None:
         raise UserError("standard input is closed")
-    # Whatever the locale says it is.
-    sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
+    with contextlib.suppress(io.UnsupportedOperation):  # a debugger has read from it
+        # UTF-8, whatever the locale.
+        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
     return sys.stdin.read().removesuffix("\n")  # one at most: `echo` adds it
 
 
@@ -45,39 +49,35 @@ def run(p: ArgumentParser, args: Namespace) -> None:
     if sys.stdout is None:
         raise UserError("standard output is closed")
     session = Session(args)
-    options.check_settled(p, args, session.options)
+    options.check_resolved(p, args, session.settings)
     if args.interactive:
         return shell.interact(session)
     if args.score or args.explain or args.compare:
-        return look(session, args)
+        return inspect(session, args)
     rows = [session.row(prompt, number) for number, prompt in enumerate(read_prompts(args))]
     if args.model is None and not args.json:
         print("(stories, a very small model; --model 124M downloads GPT-2 itself)", file=sys.stderr)
     show.stream(session, rows)
 
 
-def look(session: Session, args: Namespace) -> None:
-    """--score, --explain, --compare: see show.py."""
+def inspect(session: Session, args: Namespace) -> None:
+    """--score, --explain, --compare."""
     prompts = read_prompts(args)
     for number, prompt in enumerate(prompts):
         if len(prompts) > 1 and not args.json:
             print(f"{prompt!r}:")
-        if args.score:
-            result = session.score(prompt, args.target)
-            if args.json:
-                print(json.dumps(result))
-            else:
-                show.print_score(session.encoder, result)
-        elif args.explain:
-            show.explain(session, session.row(prompt, number))
+        if args.explain:
+            explain(session, session.row(prompt, number))
+        elif args.compare:
+            compare(session, prompt, number)
+        elif args.json:
+            print(json.dumps(session.score(prompt, args.target)))
         else:
-            show.compare(session, prompt)
-    if args.replay:
-        replay(args.replay, session.options["gamma"])
+            print_score(session.encoder, session.score(prompt, args.target))
 
 
 def threads(n: int | None) -> AbstractContextManager:
-    """A context in which NumPy's matrix products run on n threads, or on as many as they like."""
+    """A context in which NumPy's matrix products run on n threads, or on the library's default."""
     if n is None:
         return contextlib.nullcontext()
     from threadpoolctl import threadpool_limits
@@ -87,17 +87,18 @@ def threads(n: int | None) -> AbstractContextManager:
 
 def main(argv: list[str] | None = None) -> int:
     """-> exit status: 0, 1 a failure, 2 wrong usage (by SystemExit), 130 interrupted."""
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # closed: `print` would take stdout for it
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # if closed, print would write to stdout
     p, words = options.parser(), sys.argv[1:] if argv is None else argv
     end = words.index("--") if "--" in words else len(words)
     args = p.parse_intermixed_args(words[:end])
-    args.prompts = [*args.prompts, *words[end + 1 :]]  # behind -- nothing is an option
+    args.prompts = [*args.prompts, *words[end + 1 :]]  # after -- nothing is an option
     options.check(p, args)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # what a terminal cannot show is '?', no crash
-            stream.reconfigure(errors="replace")
+        with contextlib.suppress(AttributeError, io.UnsupportedOperation):  # closed, or read from
+            # Characters that the terminal cannot show become '?'.
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        # What is no number is found where a token is drawn.
+        # NaNs are detected when a token is drawn.
         with np.errstate(all="ignore"), threads(args.threads):
             run(p, args)
     except KeyboardInterrupt:
@@ -106,7 +107,9 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (UserError, ValueError, OSError, MemoryError) as error:
-        message = " ".join(str(error).splitlines()) or type(error).__name__
-        print(f"generate.py: {message}", file=sys.stderr)
+        print(f"generate.py: {show.one_line(error)}", file=sys.stderr)
         return 1
+    except bdb.BdbQuit:  # the end of a debugger; `python -m pdb` waits for it
+        sys.excepthook = lambda *_: None
+        raise
     return 0

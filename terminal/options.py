@@ -1,5 +1,5 @@
-"""The options of the command line: each is declared once, in OPTIONS, and everything else here reads
-that declaration: the parser, the checks, and the settings of a checkpoint."""
+"""The options of the command line. Each is declared once, in GROUPS; the parser, the checks and a
+checkpoint's own settings are made from that."""
 
 import argparse
 import difflib
@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from loading.errors import UserError
+from utils import UserError
 
 METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
 DRAFTING = ("speculative", "ngram", "lookup")
@@ -247,6 +247,9 @@ def resolve(args: Namespace, generation_config: dict, method: str | None = None)
     defaults = {name: option.default for name, option in OPTIONS.items()}
     settings = defaults | config | given
     settings["method"] = method or settings["method"]
+    for name, total in {"tokens": "max_length", "min_length": "min_length"}.items():
+        if type(generation_config.get(total)) is int and name not in config | given:
+            settings[name] = None  # a total, which counts a sequence's first ids: see Session.row
     drawn = settings["filter"] or any(settings[name] is not None for name in SAMPLING)
     if settings["method"] == "beam" or not drawn:
         settings |= dict.fromkeys(SAMPLING) | {"temperature": 0}
@@ -256,10 +259,11 @@ def resolve(args: Namespace, generation_config: dict, method: str | None = None)
 def read_generation_config(generation_config: dict) -> dict:
     """A checkpoint's generation_config.json by our names. Its sampling options count if it has
     do_sample. UserError for a value that makes no sense."""
-    file, found = "the model's generation_config.json", {}
+    file, samples = "the model's generation_config.json", generation_config.get("do_sample") is True
+    found: dict[str, Any] = {"temperature": 1.0} if samples else {}
     for option in OPTIONS.values():
         value = generation_config.get(option.config_name)
-        if value is None or (option.name in SAMPLING and not generation_config.get("do_sample")):
+        if value is None or (option.name in SAMPLING and not samples):
             continue
         if isinstance(option.kind, Number) and not option.kind.allows(value):
             raise UserError(f"{file} has {option.name} = {value!r:.50}, which is not {option.kind}")
@@ -267,4 +271,4 @@ def read_generation_config(generation_config: dict) -> dict:
     draft = found.get("draft")
     if draft is not None and not (isinstance(draft, str) and re.fullmatch(r"\w[\w.-]*", draft)):
         raise UserError(f"{file} has draft = {draft!r:.50}, which is not the name of a model")
-    return ({"temperature": 1.0} if generation_config.get("do_sample") else {}) | found
+    return found

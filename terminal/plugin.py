@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from interface import Filter
-from loading.errors import UserError
+from utils import UserError
 
 
 def load_filter(where: str) -> Filter:
@@ -50,7 +50,6 @@ def one_line_errors(where: str, file: str) -> Iterator[None]:
     except (KeyboardInterrupt, bdb.BdbQuit):
         raise
     except BaseException as error:  # SystemExit too
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [f"{Path(file).name}:{f.lineno}: " for f in frames if f.filename == file]
-        place = lines[-1] if lines else ""  # none if it cannot be compiled
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+        place = f"{Path(file).name}:{lines[-1]}: " if lines else ""  # none if it is not Python
         raise UserError(f"--filter {where}: {place}{type(error).__name__}: {error}") from error

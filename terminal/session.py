@@ -1,140 +1,52 @@
-"""A session: a loaded model, the options that generate with it, and the rows that come of it.
+"""A session: a loaded model, the settings to generate with, and the rows that are generated.
 
-The command line, the interactive prompt and the ways to look at generation all work through this.
+The command line, the interactive prompt and the views of generation all work through this.
 """
 
 import functools
 import secrets
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import beam
-import generate
-import interface
 import samplers
 import score
-import speculative
 import utils
-from interface import Drafter, Ids, Loop, Model, Sampler
-from terminal.options import DEFAULTS, DRAFTING, SAMPLING, load_function, suggestions
+from drafters import DraftModel, Measured, NGramStore, PromptLookup
+from generate import Loop, Sequence, cached, naive
+from interface import Drafter, Filter, Ids, Model
+from speculative import speculative
+from terminal import options
+from terminal.plugin import load_filter
+from terminal.row import Row, StoppingStream
 from utils import UserError
 
 
-class StoppingStream:
-    """Ids -> text as it may be shown: it ends before a stop text, and what might become one is
-    held back until it is known."""
+class Session:
+    """A loaded model and the settings that generate with it. `args` is an argparse.Namespace, as
+    options.parser() makes it, where None means not given.
 
-    def __init__(self, decoder: interface.TextStream, stops: list[str]):
-        self.decoder, self.stops, self.held, self.stopped = decoder, stops, "", False
-
-    def feed(self, token: int) -> str:
-        """The text that is certain once this id has come, and not yet shown."""
-        return self._show(self.decoder.feed(token))
-
-    def finish(self) -> str:
-        """What is left to show, when no id comes any more."""
-        text = self._show(self.decoder.finish()) + self.held
-        self.held = ""
-        return text
-
-    def _show(self, piece):
-        text = self.held + piece
-        found = [text.index(stop) for stop in self.stops if stop in text]
-        if found:
-            self.stopped, self.held = True, ""
-            return text[: min(found)]
-        certain = next((i for i in range(len(text)) if self._may_stop(text[i:])), len(text))
-        self.held = text[certain:]
-        return text[:certain]
-
-    def _may_stop(self, end):  # does a stop text begin so?
-        return any(stop.startswith(end) for stop in self.stops)
-
-
-class Row:
-    """One prompt on its way: the new ids so far, their text, when each came, and why it ended.
-
-    `start` is what the loop begins with: the prompt's ids, or an encoder-decoder's start token.
-    stop_reason: None while it goes on, then "eos", "stop", "length" or "context".
+    measure: wraps each row's drafter; trace: None, or a list that gets the steps of beam search.
     """
 
-    def __init__(self, session: "Session", prompt: str, prompt_ids: Ids, start: Ids, seed: int):
-        self.prompt, self.prompt_ids, self.start, self.seed = prompt, prompt_ids, start, seed
-        self.stop_ids, self.tokens = session.model.stop_ids, session.options["tokens"]
-        self.stream = StoppingStream(session.encoder.stream(), session.args.stop)
-        self.room = session.model.n_ctx - len(start)
-        self.ids, self.text, self.times = [], "", []  # a time for the stop id too
-        self.beams: list[beam.Hypothesis] | None = None
-        self.speculation: speculative.Statistics | None = None
-        self.stop_reason: str | None = None if self.room > 0 else "context"
-        self.started = time.perf_counter()
-
-    def feed(self, token: int) -> None:
-        """Take the next token: move the text on, and see whether the row has ended."""
-        self.times.append(time.perf_counter())
-        self.last = token
-        if token in self.stop_ids:
-            self.stop_reason = "eos"
-        else:
-            self.ids.append(token)
-            self.text += self.stream.feed(token)
-            if self.stream.stopped:
-                self.stop_reason = "stop"
-            elif len(self.ids) == self.tokens:
-                self.stop_reason = "length"
-            elif len(self.ids) == self.room:
-                self.stop_reason = "context"
-        if self.stop_reason and not self.stream.stopped:
-            self.text += self.stream.finish()
-
-    @property
-    def seconds_to_first_token(self) -> float | None:
-        return self.times[0] - self.started if self.times else None
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        """Over all the time, the prompt's pass included, for one pass may yield many at once."""
-        return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
-
-
-class Onlooker:
-    """What sees a generation from inside (Session.look). This one lets all pass."""
-
-    trace: list | None = None  # a list would get the steps of beam search
-
-    def model(self, model: Model) -> Model:
-        """-> the model that is to be run in its place; called for a drafting model too."""
-        return model
-
-    def sampler(self, sampler: Sampler) -> Sampler:
-        """-> the sampler that is to be asked in its place."""
-        return sampler
-
-    def round(self, drafts: Ids, tokens: Ids) -> None:
-        """A round of speculation: lists of ids, what was proposed and what came of it."""
-
-
-class Session:
-    """A loaded model and the options that generate with it. `args` is an argparse.Namespace, as
-    options.parser() makes it, where None means not given."""
-
     def __init__(self, args: Namespace):
-        name = DEFAULTS["model"] if args.model is None else args.model
-        self.model: Any  # a Model; one that reads a source has more to it, see seq2seq.py
+        name = options.OPTIONS["model"].default if args.model is None else args.model
+        self.model: Any  # a Model; an encoder-decoder has more methods, see seq2seq.py
         self.encoder, self.model = utils.load(name, args.models_dir)
         if args.source_lang or args.target_lang:
-            self.model = self.between(args.source_lang, args.target_lang)
-        self.drafts = {}  # name -> a drafting model, once it is loaded
+            self.model = self.for_languages(args.source_lang, args.target_lang)
+        self.drafts: dict[str, Model] = {}  # name -> a draft model, once it is loaded
         self.keeps_store = False  # is the n-gram store kept between prompts?
-        self.store: speculative.NGramStore | None = None
-        self.look = Onlooker()
+        self.store: NGramStore | None = None
+        self.measure: Callable[[Drafter], Measured] = Measured
+        self.trace: list | None = None
         self.use(args)
 
-    def between(self, source: str | None, target: str | None) -> Model:
+    def for_languages(self, source: str | None, target: str | None) -> Model:
         """The model for a source in one language and an answer in another, by their codes."""
         codes = getattr(self.encoder, "languages", {})
         if not codes:
@@ -142,95 +54,152 @@ class Session:
         source = source or "en_XX"
         for code in (source, target or source):
             if code not in codes:
-                raise UserError(f"no language {code!r}, the model knows {', '.join(sorted(codes))}")
-        return self.model.between(codes[source], codes[target] if target else None)
+                raise UserError(f"no language {code!r}, the model has {', '.join(sorted(codes))}")
+        return self.model.for_languages(codes[source], codes[target] if target else None)
 
     def use(self, args: Namespace) -> None:
-        """Set the options: those of the command line over the checkpoint's over the defaults."""
-        if args.truncate and not self.has_source:
+        """Take new options."""
+        if args.truncate and not self.model.has_source:
             raise UserError("--truncate is for the source of an encoder-decoder")
-        own = [load_function(args.sampler)] if args.sampler is not None else []
-        self.args, self.own = args, own  # not before: the file may be no good
-        self.options = self.settle()
-        seed = self.options.get("seed")
+        own: list[Filter] = [load_filter(args.filter)] if args.filter is not None else []
+        self.args, self.own_filters = args, own  # only now, as the file may be faulty
+        self.settings = self.resolve()
+        seed = self.settings["seed"]
         self.seed = secrets.randbits(32) if seed is None else seed
 
-    def settle(self, method: str | None = None) -> dict:
-        """The options in force: `method`, if named, over the command line's over the checkpoint's
-        over the defaults. Greedy where nothing asks for sampling, and for beam search."""
-        suggested = suggestions(self.model.defaults)
-        given = {name: v for name, v in vars(self.args).items() if v is not None}
-        if suggested.get("beams", 1) > 1 and not given.keys() & set(SAMPLING):
-            suggested["method"] = "beam"  # the checkpoint was tuned for it
-        options = {**DEFAULTS, **suggested, **given}
-        options["method"] = method or options["method"]
-        sampled = self.own or any(options.get(name) is not None for name in SAMPLING)
-        if options["method"] == "beam" or not sampled:
-            options |= dict.fromkeys(SAMPLING) | {"temperature": 0}
-        return options
+    def resolve(self, method: str | None = None) -> dict:
+        """The effective settings, for another method than the chosen one if it is named."""
+        return options.resolve(self.args, self.model.generation_config, method)
 
     @property
     def sampled(self) -> bool:
-        return self.options.get("temperature") != 0
+        return self.settings["temperature"] != 0
 
-    @property
-    def has_source(self) -> bool:
-        """Is it an encoder-decoder, whose prompt is a source to read, not a text to go on with?"""
-        return hasattr(self.model, "condition")
+    # --- rows -------------------------------------------------------------------------------------
 
     def row(self, prompt: str, number: int = 0) -> Row:
-        """Encode one prompt. UserError if it does not fit the context."""
-        if self.has_source:
-            ids = self.model.wrap(self.encoder.encode(prompt), self.args.truncate)
-            start, room = self.model.start_ids, self.model.n_source
-        else:
-            if not prompt and self.encoder.end_of_text is None:
-                raise UserError("an empty prompt: this model has no end-of-text to start from")
-            start = ids = self.encoder.encode(prompt) or [self.encoder.end_of_text]
-            room = self.model.n_ctx
-        if len(ids) > room:
-            cut = "; --truncate cuts it" if self.has_source else ""
-            raise UserError(f"the prompt has {len(ids)} tokens, the model takes {room}{cut}")
-        return Row(self, prompt, ids, start, self.seed + number)
+        """Encode prompt `number`. UserError if it does not fit the context."""
+        ids = self.encode(prompt)
+        start = self.model.start_ids if self.model.has_source else ids
+        config, n_start = self.model.generation_config, len(start)
+        n, least = self.settings["tokens"], self.settings["min_length"]
+        n = max(1, config["max_length"] - n_start) if n is None else n
+        least = max(0, config["min_length"] - n_start) if least is None else least
+        seed = self.seed + number
+        sequence = Sequence(self.model, start, n, seed=seed)
+        sequence.sampler = self.sampler(sequence, least)
+        return Row(prompt, ids, sequence, seed, self.stream())
 
-    def opening(self, row: Row) -> str:
-        """What stands before the new text when it is printed: the prompt that it continues."""
-        return "" if self.has_source else row.prompt
+    def encode(self, prompt: str) -> Ids:
+        """The ids of a prompt: in a source, <mask>, <extra_id_0> and </s> are tokens. UserError if
+        it is too long, or has a token without an embedding."""
+        if self.model.has_source:
+            ids, n_most = self.encoder.encode(prompt, special=True), self.model.n_source
+            if missing := [id for id in ids if id >= self.model.n_vocab]:
+                token = self.encoder.decode(missing[:1])
+                raise UserError(f"the model has no embedding for {token}: leave it out")
+            ids = self.model.add_special_tokens(ids, self.args.truncate)
+        else:
+            ids, n_most = self.encoder.encode(prompt), self.model.n_ctx
+            if not ids and self.encoder.end_of_text is None:
+                raise UserError("an empty prompt: this model has no end-of-text to start from")
+            ids = ids or [self.encoder.end_of_text]  # type: ignore[list-item]  # not None
+        if len(ids) > n_most:
+            cut = "; --truncate cuts it" if self.model.has_source else ""
+            raise UserError(f"the prompt has {len(ids)} tokens, the model takes {n_most}{cut}")
+        return ids
+
+    def sampler(self, sequence: Sequence, least: int) -> samplers.Sampler:
+        """The filters of the settings: no stop id before `least` new tokens, those of the sampling
+        options, the user's own, and what an encoder-decoder's checkpoint forces."""
+        first, last = [], list(self.own_filters)
+        if least:
+            first = [samplers.min_length(sequence.n_prompt + least, sequence.stop_ids)]
+        if self.model.has_source:
+            last += self.model.forced_filters(sequence.n_left)
+        chosen = {name: self.settings[name] for name in samplers.FILTERS}
+        return samplers.make_sampler(first, last, **chosen)
+
+    def stream(self) -> StoppingStream:
+        return StoppingStream(self.encoder.stream(), self.args.stop)
 
     def text(self, ids: Ids) -> str:
-        """A list of new ids -> their text, without a stop id, up to a stop text."""
-        stream = StoppingStream(self.encoder.stream(), self.args.stop)
+        """New ids -> their text, without a stop id, up to a stop text."""
+        stream = self.stream()
         text = ""
         for token in ids:
             if token not in self.model.stop_ids and not stream.stopped:
                 text += stream.feed(token)
         return text if stream.stopped else text + stream.finish()
 
-    def sampler(self, row: Row) -> samplers.Sampler:
-        """The options' filters in their usual order, between no stop before the minimum length and
-        what an encoder-decoder's checkpoint forces."""
-        settings = {name: self.options.get(name) for name in samplers.USUAL_ORDER}
-        least, forced = self.options["min_length"], []
-        first = [samplers.min_length(len(row.start) + least, row.stop_ids)] if least else []
-        if self.has_source:
-            forced = self.model.filters(min(row.tokens, row.room))
-        return samplers.usual(first, [*self.own, *forced], **settings)
+    def opening(self, row: Row) -> str:
+        """The text that is printed before the new one: the prompt that it continues."""
+        return "" if self.model.has_source else row.prompt
 
-    def drafter(self, row: Row, sampler: Sampler) -> Drafter:
-        """What proposes tokens for one row (see speculative.py); those that copy may copy from a
-        source too."""
-        method, n_vocab, n = self.options["method"], self.model.n_vocab, self.options["ngram"]
-        source = row.prompt_ids if self.has_source else []
+    # --- generation -------------------------------------------------------------------------------
+
+    def generate(self, rows: list[Row]) -> Iterator[Row]:
+        """Run rows by the chosen method, in batches that fit; yield a row for each new token."""
+        method, n_rows = self.settings["method"], 1
+        if method in ("naive", "cached"):
+            longest = max(len(row.prompt_ids) + row.sequence.n_left for row in rows)
+            n_rows = max(1, self.settings["batch_tokens"] // longest)
+        for i in range(0, len(rows), n_rows):
+            batch = {row.sequence: row for row in rows[i : i + n_rows]}
+            for row in batch.values():
+                row.started = time.perf_counter()
+            model, _ = self.model.begin([row.prompt_ids for row in batch.values()])
+            for sequence, token in self.loop(batch)(model, [*batch]):
+                batch[sequence].feed(token)
+                yield batch[sequence]
+
+    def loop(self, batch: dict[Sequence, Row]) -> Loop:
+        """The loop of the chosen method, for these rows."""
+
+        def new_drafter(sequence):
+            row = batch[sequence]
+            row.speculation = self.measure(self.drafter(row))
+            return row.speculation
+
+        loops: dict[str, Loop] = {
+            "naive": naive,
+            "cached": cached,
+            "beam": functools.partial(self.search, batch),
+        }
+        drafting = functools.partial(speculative, new_drafter=new_drafter,
+                                     gamma=self.settings["gamma"])  # fmt: skip
+        return loops.get(self.settings["method"], drafting)
+
+    def search(
+        self, batch: dict[Sequence, Row], model: Model, sequences: list[Sequence]
+    ) -> Iterator[tuple[Sequence, int]]:
+        """Beam search as a loop: the best hypothesis becomes the text, row.beams holds all."""
+        s = self.settings
+        for sequence in sequences:
+            found = batch[sequence].beams = [] if not sequence.running else beam.beam_search(
+                model, sequence.ids, sequence.n_left, s["beams"], s["length_penalty"],
+                s["early_stopping"], s["return"], sequence.sampler.filters, self.trace,
+            )  # fmt: skip
+            for token in found[0].ids if found else []:
+                if sequence.running:  # a stop text may have ended it
+                    sequence.append(token)
+                    yield sequence, token
+
+    def drafter(self, row: Row) -> Drafter:
+        """The drafter of one row's tokens; n-grams and lookup copy from a source too."""
+        method, n_vocab, n = self.settings["method"], self.model.n_vocab, self.settings["ngram"]
+        source = row.prompt_ids if self.model.has_source else []
         if method == "ngram":
-            top_k = self.options["filler_top_k"]
-            store = self.store or speculative.NGramStore(n_vocab, n, top_k)
+            store = self.store or NGramStore(n_vocab, n, self.settings["filler_top_k"])
             store.read(source)
             self.store = store if self.keeps_store else None
             return store
         if method == "lookup":
-            return speculative.PromptLookup(n_vocab, n, source)
-        draft = self.conditioned(self.draft_model(self.options.get("draft")), [row])
-        return speculative.DraftModel(draft, sampler, np.random.default_rng([row.seed, 1]))
+            return PromptLookup(n_vocab, n, source)
+        draft: Any = self.draft_model(self.settings["draft"])
+        if draft.has_source:  # it drafts by as much of the source as it can read
+            draft = draft.condition([source[: draft.n_source]])
+        return DraftModel(draft, row.sequence.sampler, np.random.default_rng([row.seed, 1]))
 
     def draft_model(self, name: str | None) -> Model:
         """A model that drafts for this one. UserError if it can't."""
@@ -239,7 +208,7 @@ class Session:
         if name not in self.drafts:
             self.drafts[name] = utils.load(name, self.args.models_dir)[1]
         draft = self.drafts[name]
-        if hasattr(draft, "condition") != self.has_source:
+        if draft.has_source != self.model.has_source:
             raise UserError("an encoder-decoder can only draft for one, and GPT-2 for GPT-2")
         if draft.n_vocab != self.model.n_vocab:
             raise UserError(
@@ -248,77 +217,14 @@ class Session:
             )
         return draft
 
-    def conditioned(self, model: Any, rows: list[Row]) -> Model:
-        """The model as it is run; an encoder-decoder has read the rows' prompts, its sources."""
-        if self.has_source:
-            model = model.condition([row.prompt_ids for row in rows])
-        return self.look.model(model)
-
     def score(self, prompt: str, target: str | None = None) -> dict:
-        """score.score of a prompt, or of a target, which an encoder-decoder might answer to it."""
-        if not self.has_source:
+        """score.score of a prompt, or of a target, as an encoder-decoder's answer to it."""
+        if not self.model.has_source:
             if target is not None:
-                raise UserError("--target is for an encoder-decoder, which might answer it")
+                raise UserError("--target is for an encoder-decoder, as its answer")
             return score.score(self.encoder, self.model, prompt)
         if target is None:
             raise UserError("an encoder-decoder scores an answer: --target TEXT, and at the"
                             " interactive prompt /score SOURCE => TARGET")  # fmt: skip
-        model = self.conditioned(self.model, [self.row(prompt)])
+        model, _ = self.model.begin([self.encode(prompt)])
         return score.score(self.encoder, model, target)
-
-    def generate(self, rows: list[Row]) -> Iterator[Row | None]:
-        """Run rows by the chosen method; yields a row each time that it has a new token, and None
-        when one that runs by itself is complete, its statistics too."""
-        method = self.options["method"]
-        if method in ("naive", "cached"):
-            yield from self.follow(getattr(generate, method), rows)
-            return
-        for row in rows:  # these go one by one
-            if method in DRAFTING:
-                yield from self.follow(self.speculation(row), [row])
-            else:
-                self.search(row)
-                yield row
-            yield None
-
-    def follow(self, loop: Loop, rows: list[Row]) -> Iterator[Row]:
-        """Feed what a loop yields to the rows, which say when they are done."""
-        chosen = [self.look.sampler(self.sampler(row)) for row in rows]
-        rngs = [np.random.default_rng(row.seed) for row in rows]
-        prompts = [row.start for row in rows]
-
-        def done(i, ids):
-            return rows[i].stop_reason is not None
-
-        for i, token in loop(self.conditioned(self.model, rows), prompts, chosen, rngs, done):
-            rows[i].feed(token)
-            yield rows[i]
-
-    def speculation(self, row: Row) -> Loop:
-        """The speculative loop for one row, whose clock starts when the drafter is there."""
-        row.speculation = found = speculative.Statistics()
-
-        def watch(number, drafts, tokens):
-            found.record(number, drafts, tokens)
-            self.look.round(drafts, tokens)
-
-        drafters, gamma = [self.drafter(row, self.sampler(row))], self.options["gamma"]
-        row.started = time.perf_counter()
-        return functools.partial(
-            speculative.speculative, drafters=drafters, gamma=gamma, watch=watch
-        )
-
-    def search(self, row: Row) -> None:
-        """Beam search: the best hypothesis becomes the row's text, all are kept in row.beams."""
-        row.started = time.perf_counter()
-        o, room = self.options, min(row.tokens, row.room)
-        row.beams = []
-        if room == 0:
-            return
-        row.beams = beam.beam_search(
-            self.conditioned(self.model, [row]), row.start, room, o["beams"], o["length_penalty"],
-            o["early_stopping"], o["return"], self.sampler(row).filters, self.look.trace,
-        )  # fmt: skip
-        for token in row.beams[0].ids:
-            if row.stop_reason is None:
-                row.feed(token)

@@ -9,9 +9,12 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from terminal import options, show
+from terminal.compare import compare
+from terminal.explain import explain, print_score
 from terminal.session import Session
 from utils import UserError
 
+SAMPLER_OPTIONS = [name for name in options.OPTIONS if name in options.SAMPLING | options.FILTERS]
 INTRO = "Type a text to go on with, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
 
 
@@ -24,7 +27,7 @@ def setter(option: str, doc: str) -> Callable:
             raise UserError(f"{words[1]!r} is one word too many: see /help")
         if words:
             self.apply([f"--{option}={words[0]}"], [option])
-        print(f"{option} = {self.session.options.get(option)}")
+        print(show.visible(f"{option} = {self.session.settings.get(option)}"))
 
     command.__doc__ = doc
     return command
@@ -56,7 +59,7 @@ class Shell:
         except KeyboardInterrupt:
             print("\n(stopped)")
         except (UserError, ValueError, OSError, MemoryError) as error:
-            print(error, file=sys.stderr)
+            print(show.one_line(error), file=sys.stderr)
         except SystemExit:  # the parser has said what is wrong
             pass
         return False
@@ -85,7 +88,7 @@ class Shell:
             self.begin(Session(args))
         else:
             self.session.use(args)
-        method = self.session.options["method"]
+        method = self.session.settings["method"]
         known = given if {"model", "method"} & {*names} else said
         if message := options.misplaced(known, method):
             print(f"({message})")
@@ -104,9 +107,9 @@ class Shell:
         if text:
             if not text.startswith("--"):
                 raise UserError("/sampler takes options, such as /sampler --temperature 0.8")
-            self.apply(shlex.split(text), options.SAMPLER_OPTIONS)
-        names = [name for name in options.SAMPLER_OPTIONS if self.session.options.get(name)]
-        settings = ", ".join(f"{name} = {self.session.options[name]}" for name in names)
+            self.apply(shlex.split(text), SAMPLER_OPTIONS)
+        names = [name for name in SAMPLER_OPTIONS if self.session.settings.get(name)]
+        settings = ", ".join(f"{name} = {self.session.settings[name]}" for name in names)
         print(settings if self.session.sampled else f"greedy {settings}".strip())
 
     def do_stop(self, text):
@@ -118,19 +121,19 @@ class Shell:
 
     def do_compare(self, text):
         "/compare PROMPT: every method that applies, in one table"
-        show.compare(self.session, text)
+        compare(self.session, text)
 
     def do_explain(self, text):
         "/explain PROMPT: each step, the choice, the top five, the entropy"
-        show.explain(self.session, self.session.row(text))
+        explain(self.session, self.session.row(text))
 
     def do_score(self, text):
         "/score TEXT, of an encoder-decoder SOURCE => TARGET: log P of each token, bits per byte"
         source, arrow, target = text, "", ""
-        if self.session.has_source:
+        if self.session.model.has_source:
             source, arrow, target = text.partition(" => ")
         result = self.session.score(source, target if arrow else None)
-        show.print_score(self.session.encoder, result)
+        print_score(self.session.encoder, result)
 
     def do_reset(self, text):
         "/reset: all options as at the start, and an empty n-gram store"

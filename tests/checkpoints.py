@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 CONFIG = {
-    "model_type": "gpt2", "vocab_size": 260, "n_positions": 16, "n_ctx": 16, "n_embd": 12,
+    "model_type": "gpt2", "vocab_size": 259, "n_positions": 16, "n_ctx": 16, "n_embd": 12,
     "n_head": 3, "n_layer": 2, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
     "eos_token_id": 258, "tie_word_embeddings": True,
 }  # fmt: skip

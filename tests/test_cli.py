@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import threadpoolctl
 
 import utils
 from generate import generate
+from gpt2 import GPT2
 from samplers import USUAL_ORDER, usual
 from terminal import cli, options
 from terminal.session import Session, StoppingStream
@@ -64,11 +66,12 @@ def test_json(console, letters):
     assert console.json("a", "-n", 1)[0]["tokens_per_second"] > 0
 
 
-@pytest.mark.parametrize("prompt", ["the cat", "", "Zoë: “naïve” 🙂\n\x00 x", "\udcff\ud83d"])
+@pytest.mark.parametrize("prompt", ["the cat", "", "Zoë: “naïve” 🙂\n\x00 x", "a\udcff"])
 def test_text_is_the_prompt_and_what_follows(console, prompt):
     status, out, err = console(prompt, "-n", 8)
-    expected = prompt.encode("utf-8", "replace").decode() + console.json(prompt, "-n", 8)[0]["text"]
-    assert (status, out) == (0, expected + "\n")
+    [row] = console.json(prompt, "-n", 8)
+    assert row["prompt"] == prompt.replace("\udcff", "\ufffd")  # JSON without lone surrogates
+    assert (status, out) == (0, row["prompt"] + row["text"] + "\n")
     shape = r"\(8 tokens, \d+\.\d{3} s to the first, \d+ tokens/s; ended by the length asked for\)"
     assert re.fullmatch(shape + "\n", err)
 
@@ -132,6 +135,8 @@ def test_the_stop_id_ends_and_is_left_out(console, tmp_path):
     assert "ended by end of text)" in console("the cat", model=folder)[2]
     [row] = console.json("the cat", "-n", 30, "--min-length", 20, model=folder)
     assert len(row["ids"]) >= 20 and stop not in row["ids"][:20]
+    words = "--min-length", 20, "--stop", row["text"][5]
+    assert len(console.json("the cat", *words, model=folder)[0]["ids"]) <= 6
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -244,6 +249,64 @@ def test_a_row_of_a_batch_is_what_it_is_alone(console, draft, method, how):
     assert out == "".join(row["prompt"] + row["text"] + "\n" for row in rows)
 
 
+@pytest.fixture
+def n_rows(monkeypatch):
+    """How many rows the model has seen at each pass."""
+    seen, call = [], GPT2.__call__
+
+    def noting(model, ids, *more, **how):
+        seen.append(len(ids))
+        return call(model, ids, *more, **how)
+
+    monkeypatch.setattr(GPT2, "__call__", noting)
+    return seen
+
+
+@pytest.mark.parametrize("method", ["naive", "cached"])
+def test_many_prompts_run_in_batches_that_fit(console, n_rows, tmp_path, method):
+    file = tmp_path / "prompts.txt"
+    file.write_text("\n".join(f"the cat {i}" for i in range(600)))
+    longest = len(console.json("the cat 599", "-n", 2)[0]["prompt_ids"]) + 2
+    words = ["--prompts-file", file, "-n", 2, "--method", method, "--temperature", 1, "--seed", 3]
+
+    def run(*more):
+        n_rows.clear()
+        rows = console.json(*words, *more)
+        return [{key: row[key] for key in ("prompt", "ids", "text", "seed")} for row in rows]
+
+    together = run("--batch-tokens", 10**6)
+    assert set(n_rows) == {600} and [row["seed"] for row in together] == [*range(3, 603)]
+    assert run("--batch-tokens", 20 * longest + 1) == together
+    assert set(n_rows) == {20}
+    assert run("--batch-tokens", 1) == together and set(n_rows) == {1}
+    assert run() == together and max(n_rows) == 4096 // longest < 600
+    console.json("a", "b", "-n", 10**9, "--batch-tokens", 2 * N_CTX)  # the context bounds them too
+    assert n_rows[-1] == 2
+    assert "not beam" in console.refused(2, "a", "--method", "beam", "--batch-tokens", 9)
+
+
+def test_the_texts_of_a_batch_are_kept_when_a_later_one_fails(console, tmp_path):
+    code = "def f(logits, ids):\n    assert ids[0] != 65\n    return logits\n"
+    (tmp_path / "own.py").write_text(code)
+    how = "-n", 3, "--batch-tokens", 10, "--sampler", f"{tmp_path}/own.py:f", "--json"
+    status, out, err = console("a", "cc", "b", "d", *how)
+    assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["a", "cc"]
+    assert status == 1 and "AssertionError" in err
+
+
+def test_the_clock_of_a_row_starts_with_its_batch(console, monkeypatch):
+    class Clock:
+        now = 0
+
+        def perf_counter(self):
+            Clock.now += 1
+            return Clock.now
+
+    monkeypatch.setattr("terminal.session.time", Clock())
+    rows = console.json("a", "b", "c", "-n", 4, "--batch-tokens", 1)
+    assert {row["seconds_to_first_token"] for row in rows} == {1}
+
+
 def test_prompts_of_a_file_follow_those_of_the_command_line(console, tmp_path):
     path = tmp_path / "prompts.txt"
     path.write_bytes("one\n\n  \nŽluťoučký\r\nlast".encode())
@@ -350,6 +413,30 @@ def test_a_sampler_of_your_own(console, tmp_path):
         assert "has no function" in console.refused(1, "a", "--sampler", f"{path}:{name}")
 
 
+def test_a_mistake_in_a_sampler_has_its_line(console, tmp_path):
+    (tmp_path / "helper.py").write_text("def fails():\n    raise RuntimeError('oops')\n")
+    code = "import helper\n\ndef f(logits, ids):\n    helper.fails()\n"
+    (tmp_path / "bp.py").write_text("import sys; sys.path.insert(0, __file__[:-6])\n" + code)
+    line = console.refused(1, "a", "--sampler", f"{tmp_path}/bp.py:f")
+    assert line.endswith("/bp.py:f: bp.py:5: RuntimeError: oops\n")
+    (tmp_path / "bp.py").write_text("\n1 / 0")
+    assert ": bp.py:2: ZeroDivision" in console.refused(1, "a", "--sampler", f"{tmp_path}/bp.py:f")
+    (tmp_path / "bp.py").write_text("\n\ndef f(:")
+    line = console.refused(1, "a", "--sampler", f"{tmp_path}/bp.py:f")
+    assert ":f: SyntaxError: " in line and "(bp.py, line 3)" in line
+
+
+@pytest.mark.parametrize("name", ["f", "g"])
+def test_the_end_of_a_debugger_in_a_sampler_is_quiet(letters, tmp_path, name):
+    code = "def f(logits, ids):\n    breakpoint()\n    return logits\n\n"
+    (tmp_path / "bp.py").write_text(code + "if 'g' in __file__:\n    breakpoint()\n    g = f\n")
+    (tmp_path / "g.py").write_text((tmp_path / "bp.py").read_text())
+    file = tmp_path / ("bp.py" if name == "f" else "g.py")
+    words = "a", "--model", letters, "--sampler", f"{file}:{name}"
+    status, out, err = finished(*words, stdin=b"q\ny\n")
+    assert (status, err) == (1, b"") and b"(Pdb)" in out
+
+
 @pytest.mark.parametrize(
     ("name", "code", "told"),
     [
@@ -395,16 +482,33 @@ def test_statistics_of_speculation(console, draft):
     rounds = sum(found["accepted_lengths"].values())
     assert found["accepted"] == sum(int(k) * n for k, n in found["accepted_lengths"].items())
     assert found["tokens_per_call"] == pytest.approx(20 / rounds)
+    assert found["acceptance"] == found["accepted"] / found["tested"]
+    assert found["accepted"] < found["tested"] <= found["drafted"]
     assert 0 < found["accepted"] < found["drafted"] <= 3 * rounds
     assert re.search(r"\d+% of drafts accepted, \d\.\d\d tokens a pass", console(*words)[2])
 
 
-def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
-    from tests.checkpoints import write_folder
+@pytest.mark.parametrize("how", [["--json"], ["--compare"]], ids=str)
+def test_a_drafting_encoder_decoder_may_take_a_shorter_source(console, tmp_path, how):
+    draft = shutil.copytree(SEQ2SEQ / "t5", tmp_path / "draft")
+    config = json.loads((draft / "config.json").read_text())
+    (draft / "config.json").write_text(json.dumps(config | {"n_positions": 6}))
+    words = "the cat sat on the mat", "-n", 12, "--temperature", 0, "--draft", draft, *how
+    method = ["--method", "speculative"] * (how == ["--json"])
+    out = console.text(*words, *method, model=SEQ2SEQ / "t5")
+    if method:
+        [plain] = console.json(words[0], "-n", 12, "--method", "cached", model=SEQ2SEQ / "t5")
+        assert json.loads(out)["ids"] == plain["ids"] and len(plain["prompt_ids"]) > 6
+    else:
+        assert re.search("speculative .* identical to naive", out)
 
-    other = write_folder(tmp_path / "other")  # 260 tokens
+
+def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
+    from tests.checkpoints import CONFIG, write_folder
+
+    other = write_folder(tmp_path / "other", CONFIG | {"vocab_size": 258})
     line = console.refused(1, "a", "--method", "speculative", "--draft", other)
-    assert {"260", "259"} <= set(re.findall(r"\d+", line)) and "one vocabulary" in line
+    assert {"258", "259"} <= set(re.findall(r"\d+", line)) and "one vocabulary" in line
     assert "--draft" in console.refused(1, "a", "--method", "speculative")
     console.refused(1, "a", "--method", "speculative", "--draft", tmp_path / "none")
     line = console.refused(1, "a", "--method", "speculative", "--draft", SEQ2SEQ / "t5")
@@ -484,6 +588,39 @@ def test_nonsense_is_a_usage_error(console, words):
     assert "--help" in line and "-inf" not in line
 
 
+EVERY_OPTION = [(name, kind) for flags in options.FLAGS.values()
+                for name, (_, kind, _) in flags.items()]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kind"), EVERY_OPTION)
+def test_two_dashes_are_a_value_like_any_other(console, name, kind):
+    flag = options.flag(name)
+    for word in [f"{flag}=--"] + ["-n--"] * (name == "tokens"):
+        if kind in (str, options.decoded, options.stop_text):
+            found = getattr(options.parser().parse_args([word]), name)
+            assert found in ("--", ["--"])
+        else:
+            assert "'--'" in console.refused(2, "a", word)
+
+
+def test_two_dashes_stop_a_text_and_are_no_sampler(console, tmp_path):
+    code = "def f(logits, ids):\n    logits[12] += 99  # -\n    return logits\n"
+    (tmp_path / "own.py").write_text(code)
+    how = "-n", 5, "--temperature", 0, "--sampler", f"{tmp_path}/own.py:f"
+    assert console.text("a", *how) == "a-----\n"
+    assert console.text("a", *how, "--stop=--") == "a\n"
+    assert "no function is named" in console.refused(1, "a", "--sampler=--")
+    assert "cannot read --" in console.refused(1, "--prompts-file=--")
+    assert "no model '--'" in console.refused(1, "a", "--model=--")
+
+
+def test_an_option_that_is_nearly_right(console):
+    assert "did you mean --temperature?" in console.refused(2, "a", "--temprature", 0.5)
+    assert "did you mean --top-k?" in console.refused(2, "a", "--topk=5")
+    assert "--help lists the options" in console.refused(2, "a", "--xyzzy")
+    assert "\x1b" not in console.refused(2, "a", "--xyzzy=\x1b]0;title\x07\n")
+
+
 def test_more_nonsense(console, tmp_path):
     for words in [], ["-n", 3], ["--stop", "text"], ["--json"]:
         assert "PROMPT" in console.refused(2, *words)
@@ -492,6 +629,7 @@ def test_more_nonsense(console, tmp_path):
     console.refused(2, "--interactive", "--score")
     console.refused(2, "--interactive", "--prompts-file", tmp_path)
     console.refused(2, "-", "-")
+    assert "not UTF-8" in console.refused(1, "\ud83d")  # half a character, as Windows may give
     assert "read" in console.refused(1, "--prompts-file", "")
     assert "--truncate" in console.refused(1, "a", "--truncate")
     assert "--truncate" in console.refused(1, "a", "--truncate", "--score")
@@ -585,9 +723,36 @@ def test_a_terminal_without_unicode(letters):
     ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     status, out, err = finished("Zoë", "-n", 3, "--model", letters, env=ascii_only)
     assert status == 0 and out.startswith(b"Zo?") and b"Traceback" not in err
+    words = "--json", "Zoë", "--stop", "ë", "-n", 3, "--model", letters
+    assert json.loads(finished(*words, env=ascii_only)[1])["prompt"] == "Zoë"
+    utf8 = finished("--score", "Zoë", "--json", "--model", letters)
+    assert finished("--score", "Zoë", "--json", "--model", letters, env=ascii_only) == utf8
     status, out, err = finished("-", "-n", 3, "--model", letters, stdin="Zoë".encode(),
                                 env={"LC_ALL": "C", "LANG": "C"})  # fmt: skip
     assert status == 0 and out.startswith("Zoë".encode())
+
+
+def test_bytes_that_are_not_utf8(letters, tmp_path):
+    folder = shutil.copytree(letters, os.fsdecode(os.fsencode(tmp_path) + b"/m\xff"))
+    command = [sys.executable, "generate.py", b"Zo\xeb", "--json", "-n", "2", "--model", folder]
+    done = subprocess.run(command, cwd=HOUSE, capture_output=True, check=True)
+    result = json.loads(done.stdout)
+    assert (result["prompt"], result["model"]) == ("Zo\ufffd", f"{tmp_path}/m\ufffd")
+
+
+@pytest.mark.parametrize("prompt", ["the cat", "-"])
+def test_the_debugger_may_read_from_a_pipe(prompt):
+    command = [sys.executable, "-m", "pdb", "generate.py", prompt]  # Python 3.13.0 takes no options
+    given = "c\n" + "the cat" * (prompt == "-")
+    done = subprocess.run(command, cwd=HOUSE, input=given, capture_output=True, text=True)
+    assert "the cat" in done.stdout and "ended by end of text" in done.stderr
+    assert "Exit status: 0" in done.stdout and "Traceback" not in done.stdout + done.stderr
+    if prompt == "-":
+        return  # it would read the commands
+    given = "b gpt2.attention\nc\np q.shape\nq\n"
+    done = subprocess.run(command, cwd=HOUSE, input=given, capture_output=True, text=True)
+    assert re.search(r"\(Pdb\) \(1, \d+, \d+, \d+\)", done.stdout)
+    assert "Exit status" not in done.stdout  # q ends the program as well
 
 
 WAITING = """

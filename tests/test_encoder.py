@@ -313,10 +313,10 @@ def test_without_special_tokens():
 
 
 def test_the_longest_special_token_wins():
-    encoder = build([], ["<s>", "<s>>", "[.*]", "<é>"])
-    ids = encoder.encode("<s>><s>[.*]<é>", special=True)
-    assert ids == [encoder.special[text] for text in ("<s>>", "<s>", "[.*]", "<é>")]
-    assert encoder.decode(ids) == "<s>><s>[.*]<é>"
+    encoder = build([], ["<a>", "<a>>", "[.*]", "<é>"])
+    ids = encoder.encode("<a>><a>[.*]<é>", special=True)
+    assert ids == [encoder.special[text] for text in ("<a>>", "<a>", "[.*]", "<é>")]
+    assert encoder.decode(ids) == "<a>><a>[.*]<é>"
 
 
 def test_bart_numbers_the_same_tokens_anew():
@@ -327,7 +327,40 @@ def test_bart_numbers_the_same_tokens_anew():
     assert bart.encode("hello wé") == [tokens.index(token) for token in gpt2_tokens]
     ids = bart.encode("<s>hello<mask></s>", special=True)
     assert ids == [0, tokens.index("hello"), len(tokens) - 1, 2]
-    assert bart.decode(ids) == "<s>hello<mask></s>"
+    assert bart.decode(ids) == "hello<mask>"
+
+
+BART = build(TINY_MERGES, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+
+
+def test_a_mask_takes_the_space_before_it_as_a_word_does():
+    mask, hello = BART.special["<mask>"], BART.vocab["Ġhello"]
+    for text in ("a<mask> hello", "a <mask> hello", "a \n\t<mask> hello"):
+        assert BART.encode(text, special=True) == [BART.vocab["a"], mask, hello]
+    assert mask not in BART.encode("a <mask>")
+    assert TINY.encode("a <mask>", special=True) == TINY.encode("a <mask>")
+
+
+@for_all(st.lists(st.integers(0, BART.n_vocab - 1)))
+def test_marks_are_not_text_whole_or_streamed(ids):
+    marks = [BART.special[mark] for mark in encoder_module.MARKS]
+    assert "".join(streamed(BART, ids)) == BART.decode(ids)
+    assert BART.decode(ids) == BART.decode([id for id in ids if id not in marks])
+    assert BART.decode(marks) == ""
+
+
+def test_added_tokens_follow_those_of_the_vocabulary(tmp_path):
+    write(tmp_path, TINY)
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<|startoftext|>": TINY.n_vocab}))
+    read = Encoder.from_folder(tmp_path)
+    assert read.n_vocab == TINY.n_vocab + 1
+    ids = read.encode("<|startoftext|>hello", special=True)
+    assert ids == [TINY.n_vocab, TINY.vocab["hello"]]
+    assert read.decode(ids) == "<|startoftext|>hello"
+    for text in ('{"a new one": 10000}', '["hello"]', "nonsense"):
+        (tmp_path / "added_tokens.json").write_text(text)
+        with pytest.raises(ValueError, match="damaged"):
+            Encoder.from_folder(tmp_path)
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -350,6 +383,17 @@ def test_a_merge_of_hash_signs_is_no_version(tmp_path):
     hashes = build([("#", "#"), ("##", "##")])
     write(tmp_path, hashes)
     assert Encoder.from_folder(tmp_path).encode("#####") == [257, hashes.vocab["#"]]
+
+
+@pytest.mark.parametrize("version", ["#version: 0.2\n", "#version of 2020 - by me\n", ""])
+def test_only_the_first_line_of_the_merges_can_be_a_version(tmp_path, version):
+    merges = [("#" + "version"[:i], "version"[i]) for i in range(7)] + [("#version", "s")]
+    made = build(merges)
+    write(tmp_path, made)
+    lines = [version + "# v", *map(" ".join, merges[1:])]
+    (tmp_path / "vocab.bpe").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    read = Encoder.from_folder(tmp_path)
+    assert (read.merges, read.special) == (merges, {})
 
 
 @pytest.mark.parametrize(

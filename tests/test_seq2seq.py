@@ -24,7 +24,8 @@ from speculative import DraftModel, NGramStore, PromptLookup, speculative
 from tests.tiny import Traced, arrays, chi_square, close, same_greedy, traced
 
 FOLDERS = Path(__file__).parent / "fixtures" / "seq2seq"
-NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "mbart", "mbart-50"]
+NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "mbart", "mbart-50",
+         "bart-cnn"]  # fmt: skip
 MODELS = {name: utils.load(FOLDERS / name)[1] for name in NAMES}
 EXPECTED = {name: json.loads((FOLDERS / name / "expected.json").read_text()) for name in NAMES}
 ARRAYS = {name: dict(np.load(FOLDERS / name / "expected.npz")) for name in NAMES}
@@ -40,10 +41,10 @@ def conditioned(name, row=None):
 
 def filters(model, n):
     """What the checkpoint's configuration asks for, where n new tokens are wanted."""
-    defaults, n_start = model.defaults, len(model.start_ids)
-    least, repeats = defaults.get("min_new_tokens"), defaults.get("no_repeat_ngram_size")
+    defaults = model.defaults
+    least, repeats = defaults.get("min_length"), defaults.get("no_repeat_ngram_size")
     found = [no_repeat_ngram(repeats)] if repeats else []
-    found += [min_length(n_start + least, model.stop_ids)] if least else []
+    found += [min_length(least, model.stop_ids)] if least else []
     return found + model.filters(n)
 
 
@@ -497,6 +498,6 @@ def test_forced_tokens_are_first_and_last():
 def test_defaults_are_the_checkpoint_s():
     defaults = MODELS["bart-forced"].defaults
     assert (defaults["num_beams"], defaults["length_penalty"]) == (4, 2.0)
-    assert (defaults["max_new_tokens"], defaults["min_new_tokens"]) == (14, 5)
+    assert (defaults["max_length"], defaults["min_length"]) == (15, 6)  # the start counts
     assert MODELS["bart"].defaults["forced_eos_token_id"] is None  # config.json does not count
     assert MODELS["bart"].stop_ids == (2,) and MODELS["t5"].stop_ids == (1,)

@@ -1,16 +1,22 @@
 """The interactive prompt, through a pseudo-terminal, and command by command in this process."""
 
 import contextlib
+import io
 import os
 import re
 import select
 import signal
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import utils
 from terminal import options, shell
+from terminal.options import METHODS
 from terminal.session import Session
-from tests.commands import HOUSE, N_CTX, process
+from tests.commands import HOUSE, N_CTX, finished, process
 
 pty = pytest.importorskip("pty", reason="pseudo-terminals are Unix's")
 PROMPT = "> "
@@ -118,6 +124,42 @@ def test_an_interrupt_outside_the_prompt_ends_the_program(letters, tmp_path):
         terminal.interrupt()
         found, status = terminal.end()
     assert status == 130 and found.endswith("interrupted\r\n") and "Traceback" not in found
+
+
+# Colours, the title, the clipboard, a bell, a C1 escape, the order of the letters.
+EVIL = "\x1b]0;title\x07\x1b[31m\x9b2J\x7f\r\u202e\u2066\u200f\u061c."
+SEEN = r"\x1b]0;title\x07\x1b[31m\x9b2J\x7f\r\u202e\u2066\u200f\u061c."
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+EVIL_SAMPLER = """
+def f(logits, ids):
+    logits[IDS[len(ids) % len(IDS) - 1]] = 999  # but for rounding, certain
+    return logits
+"""
+
+
+def test_no_text_commands_the_terminal(letters, tmp_path):
+    """A model that writes EVIL, a file that has some of it."""
+    encoder, _ = utils.load(letters)
+    (tmp_path / "evil.py").write_text(f"IDS = {encoder.encode(EVIL)}\n{EVIL_SAMPLER}")
+    (tmp_path / "prompts").write_text("a\n\x1b[2J\u202eb\n", encoding="utf-8")
+    score = "--prompts-file", tmp_path / "prompts", "--model", letters
+    words = *score, "--sampler", f"{tmp_path}/evil.py:f", "-n", 36
+    beam = "--method", "beam", "--return", 2
+    plain = {"NO_COLOR": "1"}
+    for how in words, (*words, *beam), (*score, "--score"), (*words, "--explain"), (
+        *words, "--explain", *beam[:2]), (*words, "--compare"):  # fmt: skip
+        with Terminal(*how, **plain) as terminal:
+            found, status = terminal.end()
+        assert (status, CONTROL.findall(found.replace("\r\n", "\n"))) == (0, []), how
+        assert "--score" in how or "--compare" in how or r"\x1b" in found
+        if how in (words, (*words, *beam)):
+            assert "a" + SEEN in found and r"\x1b[2J\u202eb" in found
+    with Terminal("--interactive", *words[2:], **plain) as terminal:
+        terminal.until(PROMPT)
+        for line in "a", "/explain a", "/method beam", "a":
+            assert not CONTROL.findall(terminal.ask(line)), line
+    status, out, err = finished(*words)
+    assert "a" + EVIL in out.decode() and "\x1b[2J\u202eb" in out.decode()
 
 
 # --- in this process ------------------------------------------------------------------------------
@@ -318,6 +360,58 @@ def test_mistakes_do_not_end_it(ask, tmp_path):
     assert "FILE.py:FUNCTION" in ask("/sampler --sampler nothing")
     assert ask("the cat").startswith("the cat")
     assert ask("/quit") == "" and ask.ended is True
+
+
+WORDS = [
+    "", "-", "--", "off", "0", "-1", "1", "2", "17", "1e3", "nan", "9" * 5000, "0.5", "x", '"',
+    "\\", "'", "é🙂", "\x00", "\x1b", "=", " => ", "--seed=--", "--stop=--", "--sampler=--",
+    "--top-k=--", "--temperature", "--top-p", "--no-repeat-ngram", "--json", "--tokens=--", "-h",
+    "-n--", "the cat", "--score", "--threads=--", "--batch-tokens=1", "x.py:f", *METHODS,
+]  # fmt: skip
+MODELS = ["gpt2/plain", "gpt2/untied", "seq2seq/t5", "seq2seq/bart-forced", "seq2seq/mbart-50"]
+FOLDERS = [str(HOUSE / "tests" / "fixtures" / name) for name in MODELS]
+COMMANDS = [name for name in shell.Shell.commands(None) if name != "quit"]
+arguments = st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)
+lines = st.one_of(
+    st.builds("/{} {}".format, st.sampled_from(COMMANDS), arguments),
+    st.builds("/{} {}".format, st.sampled_from(["model", "draft"]), st.sampled_from(FOLDERS)),
+    st.builds("/method {}".format, st.sampled_from(METHODS)),
+    st.text(max_size=9).map(lambda text: "/" + text),
+    arguments,
+    st.text(max_size=20),
+)
+
+
+def survives(folder, typed):
+    """A shell answers these lines, and none but /quit is its last."""
+    words = ["--interactive", "--model", str(folder), "-n", "3", "--seed", "1"]
+    out, err = io.StringIO(), io.StringIO()
+    with np.errstate(all="ignore"), contextlib.redirect_stdout(out):
+        with contextlib.redirect_stderr(err):
+            asked = shell.Shell(Session(options.parser().parse_args(words)))
+            for line in typed:
+                ended = asked.answer(line)
+                assert line.split()[:1] == ["/quit"] or ended is False
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_word_after_a_command_ends_it(letters, command):
+    survives(letters, [line for word in WORDS for line in (f"/{command} {word}", "a")])
+
+
+@settings(max_examples=60)
+@given(typed=st.lists(lines, min_size=10, max_size=30))
+def test_nothing_typed_ends_it(letters, typed):
+    survives(letters, typed)
+
+
+@pytest.mark.parametrize(
+    "line", ["/seed --", "/stop --", "/length --", "/gamma --", "/method --", "/draft --",
+             "/model --", "/sampler --top-k=--", "/sampler --sampler=--"],
+)  # fmt: skip
+def test_two_dashes_as_a_value(console, ask, line):
+    assert ask(line).count("\n") == 1
+    assert ask("the cat").startswith(text_of(console, "the cat", "-n", 9))
 
 
 def test_lines_of_a_pipe(letters, console):

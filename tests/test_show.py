@@ -90,9 +90,10 @@ def test_what_is_refused_is_refused_before_a_table_or_a_legend(console, wrong):
 
 
 def test_bits_per_byte_are_of_the_bytes_that_are_scored(console, tmp_path):
-    [result] = console.json("--score", "a\udcff\udce2b")  # two bytes that are no UTF-8, as given
+    [result] = console.json("--score", "a\udcff\udce2b")  # two bytes that are read as U+FFFD
     bits = -result["total"] / math.log(2)
-    assert result["bits_per_byte"] == pytest.approx(bits / 4)
+    assert result["bits_per_byte"] == pytest.approx(bits / 8)
+    assert result == console.json("--score", "a\ufffd\ufffdb")[0]
     folder = write_letters(tmp_path / "m")
     vocab = json.loads((folder / "vocab.json").read_text())
     vocab["unused"] = vocab.pop("<|endoftext|>")  # no token to start from
@@ -249,6 +250,13 @@ def test_compare_tells_a_difference(console, monkeypatch):
     rows = table(console.text("the cat", "--compare", "-n", 6))
     assert rows["cached"]["ids"] == "DIFFERENT from naive"
     assert rows["ngram"]["ids"] == "identical to naive"
+
+
+def test_compare_starts_each_prompt_with_its_own_seed(console, monkeypatch):
+    seeds = []
+    monkeypatch.setattr(show, "compare_line", lambda _, row, *more: seeds.append(row.seed) or "")
+    console.text("a", "b", "--compare", "-n", 1, "--temperature", 1, "--seed", 5)
+    assert seeds == [5] * 5 + [6] * 5
 
 
 def test_compare_when_sampled_with_stops_and_without_room(console):

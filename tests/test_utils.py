@@ -151,7 +151,7 @@ def test_a_pickle_is_never_opened(tmp_path):
         ({"model_type": ["gpt2"]}, "model_type is"),
         ({"activation_function": "swish7"}, "swish7, known are gelu_new"),
         ({"activation_function": ["gelu"]}, "known are gelu_new"),
-        ({"n_embd": 16}, r"wte.weight has the shape \[260, 12\], expected \[260, 16\]|multiple"),
+        ({"n_embd": 16}, r"wte.weight has the shape \[259, 12\], expected \[259, 16\]|multiple"),
         ({"n_embd": "12"}, "n_embd = '12'"),
         ({"n_embd": 0}, "n_embd = 0"),
         ({"n_embd": 10**30}, "n_embd = 1000"),
@@ -185,7 +185,7 @@ def test_json_that_is_none_is_refused(tmp_path, file, text):
     check_refused(tmp_path, "fetch")
 
 
-@pytest.mark.parametrize("change", [{"wte.weight": np.zeros((260, 12), int)}, {"extra": IDS}])
+@pytest.mark.parametrize("change", [{"wte.weight": np.zeros((259, 12), int)}, {"extra": IDS}])
 def test_arrays_of_the_wrong_kind_are_refused(tmp_path, change):
     arrays = random_arrays(CONFIG) | {name: np.array(value) for name, value in change.items()}
     check_refused(write_folder(tmp_path, arrays=arrays), "wte.weight holds int64|unknown: extra")
@@ -208,9 +208,9 @@ def test_stop_ids_and_defaults(tmp_path):
 
 
 def test_a_tokenizer_that_is_damaged_or_too_large_is_refused(tmp_path):
-    arrays = random_arrays(CONFIG | {"vocab_size": 258})
-    write_folder(tmp_path, CONFIG | {"vocab_size": 258}, arrays)
-    check_refused(tmp_path, "there are 259 tokens, the model has 258")
+    arrays = random_arrays(CONFIG | {"vocab_size": 257})
+    write_folder(tmp_path, CONFIG | {"vocab_size": 257}, arrays)
+    check_refused(tmp_path, "the tokenizer has 259 tokens, the model 257")
     write_folder(tmp_path)
     (tmp_path / "merges.txt").write_text("one two three four")
     check_refused(tmp_path, "merges.txt is damaged")
@@ -494,7 +494,7 @@ def write_converted(folder, config=CONFIG, metadata=utils.MARK, change=lambda sh
     arrays = change(arrays)
     folder.mkdir(exist_ok=True)
     write_tokenizer(folder, ("encoder.json", "vocab.bpe"))
-    hparams = {"n_vocab": 260} | {k: config[k] for k in ("n_ctx", "n_embd", "n_head", "n_layer")}
+    hparams = {"n_vocab": 259} | {k: config[k] for k in ("n_ctx", "n_embd", "n_head", "n_layer")}
     (folder / "hparams.json").write_text(json.dumps(hparams))
     shapes = {name: array.shape for name, array in arrays.items()}
     tensors.write_safetensors(folder / utils.CONVERTED, shapes, arrays.get, metadata)
@@ -532,7 +532,7 @@ def test_a_converted_file_that_does_not_fit_is_refused(tmp_path):
 
 def test_damaged_hparams_are_refused(tmp_path):
     folder = write_converted(tmp_path / "model")
-    for text in ("", "[]", '{"n_vocab": 260}', '{"n_vocab": 1e9}'):
+    for text in ("", "[]", '{"n_vocab": 259}', '{"n_vocab": 1e9}'):
         (folder / "hparams.json").write_text(text)
         check_refused(folder, "hparams.json is damaged")
 

@@ -1,0 +1,332 @@
+"""Folders as real repositories have them: rows without a token, tokens without a row, tokens in a
+file of their own, marks around a text; and the names and settings of older configurations."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import generate
+import score
+import utils
+from loading.download import UserError
+from samplers import Sampler
+from server import Server
+from tests.checkpoints import CONFIG, random_arrays, write_folder
+from tests.commands import HOUSE, write_letters
+
+FOLDERS = HOUSE / "tests" / "fixtures" / "seq2seq"
+
+
+def change(path, **entries):
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A function: name -> a copy of a fixture, or of the GPT-2 that writes letters, to be changed;
+    entries of config.json may be given."""
+
+    def copied(name, **config):
+        copy = tmp_path / name
+        if name == "letters":
+            write_letters(copy)
+        else:
+            shutil.copytree(FOLDERS / name, copy)
+        change(copy / "config.json", **config)
+        return copy
+
+    return copied
+
+
+def change_rows(folder, change_array):
+    """Let change_array(array [n_vocab, ...]) -> array replace all that has a row for each token."""
+    path, config = folder / "model.safetensors", json.loads((folder / "config.json").read_text())
+    arrays = load_file(path)
+    for name, array in arrays.items():
+        if name == "final_logits_bias":
+            arrays[name] = np.ascontiguousarray(change_array(array.T).T)
+        elif len(array) == config["vocab_size"]:
+            arrays[name] = np.ascontiguousarray(change_array(array))
+            n_vocab = len(arrays[name])
+    save_file(arrays, path)
+    change(folder / "config.json", vocab_size=n_vocab)
+
+
+def padded(folder):
+    """Add 40 rows that would win every time."""
+    n_tokens = utils.load(folder)[0].n_vocab
+
+    def pad(array):
+        scales = np.linspace(-9, 9, 40, dtype=np.float32)[:, None]
+        return np.concatenate([array[:n_tokens], array[70:71] * scales])
+
+    change_rows(folder, pad)
+    return folder
+
+
+# --- rows without a token -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["letters", "t5", "t5-gated-untied", "bart", "bart-forced"])
+def test_rows_without_a_token_change_nothing_that_is_printed(console, folder, tmp_path, name):
+    whole, copy = folder(name), padded(shutil.copytree(tmp_path / name, tmp_path / "padded"))
+    sampled = "--temperature", 3, "--seed", 7
+    methods = "naive", "cached", "ngram", "lookup"
+    commands = [
+        *([*sampled, "--method", method] for method in methods),
+        ["--method", "naive"],
+        ["--method", "beam", "--beams", 3, "--return", 3],
+        ["--method", "cached", *sampled, "--top-p", 0.99, "--repetition-penalty", 3],
+    ]
+    for words in commands:
+        words = ["the cat", "a", "tea", "--tokens", 12, *words]
+        rows = [[{key: row[key] for key in ("text", "ids", "stop_reason")} for row in
+                 console.json(*words, model=where)] for where in (whole, copy)]  # fmt: skip
+        assert rows[0] == rows[1]
+        n_tokens = utils.load(copy)[0].n_vocab
+        assert max(max(row["ids"], default=0) for row in rows[1]) < n_tokens
+
+
+@pytest.mark.parametrize("name", ["letters", "t5", "bart"])
+def test_rows_without_a_token_are_neither_explained_nor_scored(console, folder, tmp_path, name):
+    whole, copy = folder(name), padded(shutil.copytree(tmp_path / name, tmp_path / "padded"))
+    target = [] if name == "letters" else ["--target", "the mat"]
+    for words in (["--explain"], ["--explain", "--method", "beam"], ["--score", *target]):
+        words = ["the cat", *words, *([] if "--score" in words else ["--tokens", 5])]
+        assert console.text(*words, model=copy) == console.text(*words, model=whole)
+
+
+def test_a_draft_may_be_padded_otherwise(console, folder, tmp_path):
+    whole = folder("letters")
+    draft = padded(shutil.copytree(whole, tmp_path / "draft"))
+    words = "a", "--tokens", 9, "--method", "speculative", "--draft", draft
+    assert console.json(*words, model=whole)[0]["ids"] == console.greedy("a", 9, whole)
+
+
+def test_the_rows_that_are_left_are_not_copied(folder):
+    model = utils.load(padded(folder("t5-gated-untied")))[1]
+    for name in ("wte", "lm_head"):
+        assert len(model.params[name]) == model.n_vocab == 140
+        assert not model.params[name].flags.owndata and model.params[name].flags.c_contiguous
+
+
+# --- tokens without a row -------------------------------------------------------------------------
+
+
+def test_a_summariser_whose_mask_has_no_row_works_but_for_the_mask(console):
+    encoder, model = utils.load(FOLDERS / "bart-cnn")
+    assert (encoder.n_vocab, model.n_vocab, encoder.special["<mask>"]) == (265, 264, 264)
+    row, other = console.json("the cat", "a", model=FOLDERS / "bart-cnn")
+    assert row["beams"][0]["ids"][0] == 0 and len(row["beams"]) == 1 and row["method"] == "beam"
+    assert row["ids"] and "<s>" not in row["text"] + other["text"]
+    console.text("the cat", "--score", "--target", "a mat", model=FOLDERS / "bart-cnn")
+    line = console.refused(1, "the cat", "the <mask> sat", model=FOLDERS / "bart-cnn")
+    assert "no embedding for <mask>" in line
+    assert 264 in console.json("the <mask> sat", model=FOLDERS / "bart")[0]["prompt_ids"]
+
+
+def test_settings_of_a_configuration_without_a_file_for_generation():
+    defaults = utils.load(FOLDERS / "bart-cnn")[1].defaults
+    assert (defaults["num_beams"], defaults["length_penalty"]) == (4, 2.0)  # not those of a task
+    assert defaults["forced_bos_token_id"] == 0 and defaults["forced_eos_token_id"] is None
+
+
+@pytest.mark.parametrize("name, n", [("letters", 200), ("bart", 264), ("bart", 262), ("t5", 39)])
+def test_only_special_tokens_may_lack_a_row(folder, name, n):
+    copy = folder(name)
+    change_rows(copy, lambda array: array[:n])
+    if (name, n) == ("bart", 264):
+        assert utils.load(copy)[1].n_vocab == 264
+        return
+    with pytest.raises(UserError, match="belongs to another model|cannot be used") as caught:
+        utils.load(copy)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_end_of_text_without_a_row_does_not_begin_one(console, folder):
+    copy = folder("letters")
+    change_rows(copy, lambda array: array[:258])
+    assert utils.load(copy)[0].end_of_text is None
+    assert len(console.json("a", "--tokens", 5, model=copy)[0]["ids"]) == 5
+    assert "an empty prompt" in console.refused(1, "", model=copy)
+    assert "log P of 3 tokens" in console.text("teat", "--score", model=copy)  # but the first
+
+
+# --- added_tokens.json ----------------------------------------------------------------------------
+
+
+def test_an_added_token_of_gpt2_can_be_drawn_and_ends_a_text(console, tmp_path):
+    """Here every logit but the added token's is 0, or below."""
+    config = CONFIG | {"vocab_size": 320, "eos_token_id": 259}
+    arrays = random_arrays(config)
+    arrays["wte.weight"][:] = -1
+    arrays["wte.weight"][259] = 1
+    arrays["ln_f.weight"][:], arrays["ln_f.bias"][:] = 0, 1
+    copy = write_folder(tmp_path / "added", config, arrays, added_tokens={"<|pad|>": 259})
+    assert utils.load(copy)[1].n_vocab == 260
+    row = console.json("a", model=copy)[0]
+    assert (row["ids"], row["stop_reason"]) == ([], "eos")
+    assert "'<|pad|>' 1.000" in console.text("a", "--explain", model=copy)
+
+
+def test_the_end_of_a_text_must_have_a_token(tmp_path):
+    copy = write_folder(tmp_path / "padded", CONFIG | {"vocab_size": 320, "eos_token_id": 259})
+    with pytest.raises(UserError, match=r"eos_token_id = \[259\] has no token, added_tokens.json"):
+        utils.load(copy)
+    change(copy / "config.json", eos_token_id=50256)  # left over from another vocabulary
+    assert utils.load(copy)[1].stop_ids == ()
+
+
+def test_added_tokens_come_from_the_hub(monkeypatch, tmp_path):
+    made = write_folder(tmp_path / "made", added_tokens={"<|pad|>": 259})
+    files = {f"/o/n/resolve/main/{path.name}": path.read_bytes() for path in made.iterdir()}
+    with Server(files) as server:
+        monkeypatch.setenv("TOKENWISE_HUB", server.url)
+        assert utils.load("o/n", tmp_path / "models")[0].special["<|pad|>"] == 259
+
+
+def test_added_tokens_of_t5_follow_the_sentinels(folder):
+    copy = folder("t5")
+    added = {"<extra_id_0>": 139, "}": 141, "{": 140}
+    (copy / "added_tokens.json").write_text(json.dumps(added))
+    encoder, model = utils.load(copy)
+    assert encoder.n_vocab == model.n_vocab == 142
+    ids = encoder.encode("{the cat}<extra_id_0>", special=True)
+    assert ids == [140, *encoder.encode("the cat"), 141, 139]
+    assert encoder.decode(ids).replace(" ", "") == "{thecat}<extra_id_0>"
+    (copy / "added_tokens.json").write_text(json.dumps({"}": 142}))
+    with pytest.raises(UserError, match="added_tokens.json"):
+        utils.load(copy)
+
+
+# --- special tokens in a source, marks in an answer -----------------------------------------------
+
+PARSED = [  # what the tokenizers of transformers 5.23 make of it
+    ("t5", "the <extra_id_0> sat <extra_id_1> on",
+     "▁th e <extra_id_0> ▁ s at <extra_id_1> ▁o n </s>"),
+    ("t5", "<extra_id_0> <extra_id_1> the", "<extra_id_0> <extra_id_1> ▁th e </s>"),
+    ("t5", "a</s>b", "▁ a </s> ▁b </s>"),
+    ("t5", "<pad>the <unk> cat ", "<pad> ▁th e <unk> ▁ c at </s>"),
+    ("mbart", "the cat <mask> on", "▁th e ▁ c at <mask> ▁o n </s> en_XX"),
+    ("mbart", "the cat </s> sat <s> on", "▁th e ▁ c at </s> ▁ s at <s> ▁o n </s> en_XX"),
+    ("mbart", "<pad>the <unk> cat", "<pad> ▁th e <unk> ▁ c at </s> en_XX"),
+    ("mbart", "en_XX the cat", "en_XX ▁th e ▁ c at </s> en_XX"),
+    ("bart", "a</s>b <s> c", "<s> a </s> b Ġ <s> Ġ c </s>"),
+    ("bart", "<mask> the", "<s> <mask> Ġthe </s>"),
+    ("bart", "a <mask> b", "<s> a <mask> Ġ b </s>"),  # as its own tokenizer.json has it: lstrip
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, text, tokens", PARSED)
+def test_special_tokens_in_a_source(console, name, text, tokens):
+    encoder, _ = utils.load(FOLDERS / name)
+    names = encoder.tokens if name != "bart" else list(encoder.vocab)
+    ids = console.json(text, "--tokens", 1, model=FOLDERS / name)[0]["prompt_ids"]
+    assert [names[id] for id in ids] == tokens.split(" ")
+
+
+def test_special_tokens_in_a_prompt_of_gpt2_are_plain_text(console):
+    row = console.json("<|endoftext|>", "--tokens", 1)[0]
+    assert len(row["prompt_ids"]) == len("<|endoftext|>")
+
+
+@pytest.mark.parametrize("name", ["bart", "mbart", "t5"])
+def test_marks_are_not_text_in_an_answer(name):
+    encoder, _ = utils.load(FOLDERS / name)
+    marks = [encoder.special[mark] for mark in ("<s>", "<pad>", "</s>") if mark in encoder.special]
+    ids = encoder.encode("the cat")
+    between = [token for pair in zip(ids, marks * 9) for token in pair]
+    stream = encoder.stream()
+    assert encoder.decode(marks) == "" and encoder.decode(between) == "the cat"
+    assert "".join([*map(stream.feed, between), stream.finish()]) == "the cat"
+
+
+# --- the score of an answer -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["t5", "bart", "bart-forced", "bart-cnn", "mbart", "mbart-50"])
+def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
+    encoder, model = utils.load(FOLDERS / name)
+    model = model.condition([model.wrap(encoder.encode("the cat sat"))])
+    ids = encoder.encode("the dog ran")
+    n = len(model.prefix) - len(model.start_ids) + len(ids)
+    path, logprobs = [*model.prefix, *ids], []
+    sampler = Sampler(*model.filters(n + 1))
+
+    def along(logits, so_far):  # [n_vocab] -> [n_vocab]
+        probs, token = sampler(logits, so_far), path[len(so_far)]
+        logprobs.append(np.log(probs[token]))
+        return np.eye(1, model.n_vocab, token)[0]
+
+    assert list(generate.generate(model, model.start_ids, n, along))[-len(ids) :] == ids
+    found = score.score(encoder, model, "the dog ran")
+    assert found["ids"] == ids and len(found["logprobs"]) == len(ids)
+    assert found["total"] == pytest.approx(sum(logprobs), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mbart", "mbart-50"])
+def test_the_score_of_an_answer_depends_on_its_language(console, name):
+    words = "the cat sat", "--score", "--target", "the dog ran", "--target-lang"
+    totals = {console.text(*words, code, model=FOLDERS / name).splitlines()[-1]
+              for code in ("ro_RO", "de_DE", "zh_CN")}  # fmt: skip
+    assert len(totals) == 3
+
+
+# --- other names, and lengths ---------------------------------------------------------------------
+
+
+def test_names_that_every_configuration_may_use(folder, tmp_path):
+    names = {
+        "letters": {"hidden_size": "n_embd", "num_attention_heads": "n_head",
+                    "num_hidden_layers": "n_layer", "max_position_embeddings": "n_positions"},
+        "t5": {"hidden_size": "d_model", "num_attention_heads": "num_heads",
+               "num_hidden_layers": "num_layers", "head_dim": "d_kv"},
+        "bart": {"hidden_size": "d_model", "num_attention_heads": "encoder_attention_heads",
+                 "num_hidden_layers": "encoder_layers"},
+    }  # fmt: skip
+    for name, aliases in names.items():
+        copy = folder(name)
+        expected = utils.load(copy)[1]
+        config = json.loads((copy / "config.json").read_text())
+        config.pop("n_ctx", None)
+        change(copy / "config.json", **dict.fromkeys(aliases, 1))  # its family's names come first
+        assert utils.load(copy)[1].n_head == expected.n_head
+        for theirs, ours in aliases.items():
+            config[theirs] = config.pop(ours)
+        (copy / "config.json").write_text(json.dumps(config))
+        found = utils.load(copy)[1]
+        assert (found.n_head, found.n_ctx) == (expected.n_head, expected.n_ctx)
+
+
+def test_old_names_of_the_sizes_and_files_of_gpt2(tmp_path):
+    copy = write_folder(tmp_path / "old")
+    expected = utils.load(copy)[1]([1, 2, 3])
+    config = {key: value for key, value in CONFIG.items() if key != "n_positions"}
+    (copy / "config.json").write_text(json.dumps(config))
+    (copy / "vocab.json").rename(copy / "encoder.json")
+    (copy / "merges.txt").rename(copy / "vocab.bpe")
+    arrays = load_file(copy / "model.safetensors")
+    mask = {f"h.{i}.attn.bias": np.ones((1, 1, 16, 16), np.float32) for i in range(2)}
+    head = {"lm_head.weight": arrays["wte.weight"]}
+    named = {f"transformer.{name}": array for name, array in (arrays | mask).items()}
+    for tensors in (arrays | mask, named | head):
+        save_file(tensors, copy / "model.safetensors")
+        encoder, model = utils.load(copy)
+        np.testing.assert_array_equal(model([1, 2, 3]), expected)
+        assert model.n_ctx == 16 and encoder.end_of_text == 258
+
+
+def test_the_lengths_of_a_checkpoint_count_the_prompt(console, tmp_path):
+    lengths = {"max_length": 12, "min_length": 5}
+    copy = write_letters(tmp_path / "letters", generation_config=lengths)
+    for prompt, n in (("a", 11), ("abcdefgh", 4), ("abcdefghabcdefgh", 1)):
+        assert len(console.json(prompt, model=copy)[0]["ids"]) == n
+    assert len(console.json("a", "--tokens", 20, model=copy)[0]["ids"]) == 20
+    change(copy / "generation_config.json", max_new_tokens=3)
+    assert len(console.json("a", model=copy)[0]["ids"]) == 3
+    change(copy / "config.json", eos_token_id=[*range(64, 90), 220, 257])  # ends at the first token
+    for prompt, words, n in (("a", [], 3), ("abcd", [], 1), ("abcde", [], 0)):
+        assert len(console.json(prompt, *words, model=copy)[0]["ids"]) == n
