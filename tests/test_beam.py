@@ -1,6 +1,6 @@
 """beam.py: equal to a reference, to brute force and, at width 1, to greedy; its cache, its trace.
 
-tests/fixtures/make_beam.py says how the reference's sequences and scores were made.
+tests/fixtures/make_beam.py made the reference's sequences and scores.
 """
 
 import copy
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from beam import Candidate, Hypothesis, beam_search, format_tree, largest, log_softmax
+from beam import Candidate, Hypothesis, beam_search, top_indices
 from generate import generate
-from gpt2 import GPT2
+from gpt2 import GPT2, log_softmax
 from samplers import Sampler, forced_id, min_length, no_repeat_ngram, one_hot, repetition_penalty
 from tests.fixtures.make_beam import (
     EOS,
@@ -29,6 +29,7 @@ from tests.fixtures.make_beam import (
     name,
     random_params,
 )
+from tests.tiny import FunctionModel, Watched, arrays, as_function
 
 REFERENCE = json.loads((Path(__file__).parent / "fixtures/beam.json").read_text(encoding="utf-8"))
 
@@ -38,53 +39,14 @@ def random_model(stops="no end", seed=0):
     return GPT2(random_params(bias, stop_ids, seed), N_HEAD, stop_ids)
 
 
-def flat(params):
-    """Every array of the nested dict."""
-    if isinstance(params, np.ndarray):
-        return [params]
-    parts = params.values() if isinstance(params, dict) else params
-    return [array for part in parts for array in flat(part)]
+def table(probs, stop_ids=()):
+    """A model whose next token depends only on the last one: a table [n_vocab, n_vocab]."""
+    with np.errstate(divide="ignore"):
+        logits = np.log(np.array(probs, np.float32))
+    return FunctionModel(lambda ids: logits[ids[-1]], len(probs), stop_ids=stop_ids)
 
 
-class Ids:
-    """A cache of nothing but the ids themselves."""
-
-    def __init__(self, *batch):
-        self.ids = np.zeros((*batch, 0), int)
-
-    def select(self, rows):
-        self.ids = self.ids[list(rows)]
-
-
-class Cacheless:
-    """A model that runs over all its ids at each call, and notes the shape of what it is given."""
-
-    def __init__(self, model):
-        self.model, self.stop_ids, self.shapes = model, model.stop_ids, []
-        self.n_vocab, self.n_ctx, self.new_cache = model.n_vocab, model.n_ctx, Ids
-
-    def __call__(self, ids, cache, last=None):
-        self.shapes.append(np.shape(ids))
-        cache.ids = np.concatenate([cache.ids, ids], axis=1)
-        return self.model(cache.ids, last=last)
-
-
-class Table:
-    """The next token's probabilities depend on the last token alone: a table [n_vocab, n_vocab]."""
-
-    n_ctx, new_cache = 20, Ids
-
-    def __init__(self, probs, stop_ids=()):
-        with np.errstate(divide="ignore"):
-            self.logits = np.log(np.array(probs, np.float32))
-        self.n_vocab, self.stop_ids = len(probs), tuple(stop_ids)
-
-    def __call__(self, ids, cache, last=None):
-        cache.ids = np.concatenate([cache.ids, ids], axis=1)
-        return self.logits[cache.ids[:, -1:]]
-
-
-# ------------------------------------------------------------------- the same as the reference
+# --- the same as the reference --------------------------------------------------------------------
 
 
 def test_the_reference_has_each_case():
@@ -132,7 +94,7 @@ def test_the_reference_has_what_is_hard():
     assert matters("width", [2]) > 5
 
 
-# ---------------------------------------------------------------- the same as what is certain
+# --- the same as what is certain ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stops", STOPS)
@@ -141,7 +103,7 @@ def test_width_1_is_greedy(stops, early_stopping):
     for seed in range(3):
         model = random_model(stops, seed)
         for filters in [(), (no_repeat_ngram(2), repetition_penalty(1.3), min_length(7, [EOS]))]:
-            sampler = Sampler(log_softmax_first, *filters, pick=one_hot)
+            sampler = Sampler(log_softmax_first, *filters, to_probs=one_hot)
             (found,) = beam_search(model, PROMPT, 12, 1, 0.7, early_stopping, filters=filters)
             assert found.ids == list(generate(model, PROMPT, 12, sampler))
 
@@ -185,7 +147,7 @@ def test_a_width_of_all_sequences_is_brute_force(stop_ids):
 
 def test_a_path_that_greedy_misses():
     """From 0: to 1 with 0.6, to 2 with 0.4; from 1 on no token is likely, from 2 on one is."""
-    model = Table([[0, 0.6, 0.4, 0], [0.3, 0.3, 0.2, 0.2], [0.9, 0.1, 0, 0], [0.25] * 4])
+    model = table([[0, 0.6, 0.4, 0], [0.3, 0.3, 0.2, 0.2], [0.9, 0.1, 0, 0], [0.25] * 4])
     assert beam_search(model, [0], 2, 1)[0].ids == [1, 0]
     (found,) = beam_search(model, [0], 2, 2, length_penalty=0.5)
     assert found.ids == [2, 0]
@@ -195,33 +157,36 @@ def test_a_path_that_greedy_misses():
 
 def test_a_stop_counts_only_among_the_best_candidates():
     """Stop id 2 is the third best candidate of the first step: a width of 2 passes it by."""
-    model = Table([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [1 / 3] * 3], stop_ids=[2])
+    model = table([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [1 / 3] * 3], stop_ids=[2])
     found = beam_search(model, [0], 1, 3, n_return=3)
     assert [h.ids for h in found] == [[0], [1], [2]]
     trace = []
     beam_search(model, [0], 3, 2, trace=trace)
     assert [c.ids for c in trace[0]] == [(0,), (1,), (2,)]
-    assert [c.fate for c in trace[0]] == ["kept", "kept", "dropped"]
+    assert [c.status for c in trace[0]] == ["kept", "kept", "dropped"]
 
 
-# ------------------------------------------------------------------------- the cache, the inputs
+# --- the cache, the inputs ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stops", STOPS)
 def test_the_cache_follows_its_beams(stops):
     """The same as without a cache, each sum that of its ids, and one pass over the prompt."""
     model = random_model(stops, seed=1)
-    slow = Cacheless(model)
+    watched, slow = Watched(model), as_function(model)
     settings = dict(width=5, n_return=5, early_stopping="never", length_penalty=2.0)
     trace = []
-    found = beam_search(model, PROMPT, 16, **settings, trace=trace)
+    found = beam_search(watched, PROMPT, 16, **settings, trace=trace)
     wanted = beam_search(slow, PROMPT, 16, **settings)
     assert [h.ids for h in found] == [h.ids for h in wanted]
     assert [h.score for h in found] == pytest.approx([h.score for h in wanted], rel=1e-5)
     sums = [log_probability(model, PROMPT, h.ids) for h in found]
     assert [h.log_probability for h in found] == pytest.approx(sums, rel=1e-5)
-    assert slow.shapes == [(1, len(PROMPT))] + [(5, 1)] * (len(trace) - 1)
-    assert any([c.parent for c in step if c.fate == "kept"] != list(range(5)) for step in trace[1:])
+    assert watched.shapes == [(1, len(PROMPT))] + [(5, 1)] * (len(trace) - 1)
+    assert watched.lasts == {1}  # no logits are computed that nobody looks at
+    assert any(
+        [c.parent for c in step if c.status == "kept"] != list(range(5)) for step in trace[1:]
+    )
 
 
 def test_no_argument_changes():
@@ -229,7 +194,7 @@ def test_no_argument_changes():
     before = copy.deepcopy(model.params)
     first = beam_search(model, prompt, 8, filters=filters, n_return=4)
     assert prompt == PROMPT and len(filters) == 1
-    assert all(map(np.array_equal, flat(model.params), flat(before)))
+    assert all(map(np.array_equal, arrays(model.params), arrays(before)))
     assert beam_search(model, tuple(prompt), 8, filters=filters, n_return=4) == first
 
 
@@ -243,7 +208,7 @@ def test_filters_see_each_beams_own_ids_and_float32():
 
     trace = []
     beam_search(random_model(), PROMPT, 5, 3, filters=[look], trace=trace)
-    kept = [list(c.ids) for step in trace for c in step if c.fate == "kept"]
+    kept = [list(c.ids) for step in trace for c in step if c.status == "kept"]
     assert [ids for ids, _, _ in seen] == [[], *kept]
     assert {dtype for _, dtype, _ in seen} == {np.dtype("float32")}
     assert [total for _, _, total in seen] == pytest.approx([1] * len(seen), abs=1e-5)
@@ -258,7 +223,7 @@ def test_a_forced_id_leaves_fewer_candidates_than_beams():
 
 
 def test_more_beams_than_tokens():
-    model = Table([[0.7, 0.3], [0.6, 0.4]])
+    model = table([[0.7, 0.3], [0.6, 0.4]])
     found = beam_search(model, [0], 2, 50, length_penalty=0.0, n_return=50)
     assert [h.ids for h in found] == [[0, 0], [0, 1], [1, 0], [1, 1]]
     assert [math.exp(h.score) for h in found] == pytest.approx([0.49, 0.21, 0.18, 0.12])
@@ -288,26 +253,25 @@ def test_nonsense_is_refused(change, message):
         beam_search(random_model(), **{"prompt": PROMPT, "n": 5} | change)
 
 
-# ------------------------------------------------------------------------- the parts, the trace
+# --- the parts, the trace -------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([-np.inf, np.nan, -3.0, -2.0, 0.0, 4.0]), min_size=1, max_size=40),
     st.integers(1, 50),
 )
-def test_largest_is_a_stable_sort(values, k):
+def test_the_top_indices_are_those_of_a_stable_sort(values, k):
     wanted = sorted((i for i, v in enumerate(values) if v > -np.inf), key=lambda i: -values[i])
-    assert largest(np.array(values, np.float32), k).tolist() == wanted[:k]
+    assert top_indices(np.array(values, np.float32), k).tolist() == wanted[:k]
 
 
 def test_of_equals_the_first():
-    found = beam_search(Table([[0.25] * 4] * 4), [3], 3, 2, n_return=2)
+    found = beam_search(table([[0.25] * 4] * 4), [3], 3, 2, n_return=2)
     assert [h.ids for h in found] == [[0, 0, 0], [0, 0, 1]]
 
 
 @pytest.mark.parametrize("stops", ["no end", "some end", "two ends"])
-def test_the_trace_tells_all(stops):
+def test_the_trace_has_every_candidate(stops):
     model, trace = random_model(stops), []
     found = beam_search(model, PROMPT, 8, 3, n_return=3, trace=trace)
     beams = [Candidate(0, (), 0.0, "kept")]
@@ -316,41 +280,9 @@ def test_the_trace_tells_all(stops):
         sums = [c.log_probability for c in step]
         assert sums == sorted(sums, reverse=True)
         assert all(c.ids[:-1] == beams[c.parent].ids for c in step)
-        assert all(c.fate == "dropped" for c in step[3:] if c.ids[-1] in model.stop_ids)
-        beams = [c for c in step if c.fate == "kept"]
+        assert all(c.status == "dropped" for c in step[3:] if c.ids[-1] in model.stop_ids)
+        beams = [c for c in step if c.status == "kept"]
         assert len(beams) == (3 if step is not trace[-1] or len(trace) < 8 else 0)
-    finished = {c.ids: c.log_probability for step in trace for c in step if c.fate == "finished"}
+    finished = {c.ids: c.log_probability for step in trace for c in step if c.status == "finished"}
     assert {tuple(h.ids): h.log_probability for h in found}.items() <= finished.items()
     assert isinstance(found[0], Hypothesis) and len(found) == 3
-
-
-def test_the_tree_of_beams():
-    def c(letters, log_probability, fate="kept"):
-        return Candidate(0, tuple(map(ord, letters)), log_probability, fate)
-
-    trace = [
-        [c("a", -1.0), c("b", -2.0), c("c", -3.0, "dropped")],
-        [c("ax", -1.5), c("a.", -2.0, "finished"), c("bx", -3.5, "dropped")],
-        [c("axy", -2.5), c("axz", -2.75)],
-        [c("axy.", -3.0, "finished"), c("axyy", -3.25, "finished"), c("axz.", -4.0, "dropped")],
-    ]
-    lines = format_tree(trace, lambda ids: "".join(map(chr, ids))).split("\n")
-    assert lines == [
-        "| 'b' -2.00",
-        "'a' -1.00",
-        "| '.' -2.00 finished",
-        "'x' -1.50",
-        "| 'z' -2.75",
-        "'y' -2.50",
-        "| '.' -3.00 finished",
-        "'y' -3.25 finished",
-    ]
-
-
-def test_a_long_tree_needs_no_deep_recursion():
-    found, trace = [], []
-    model = Table([[0.6, 0.4], [0.6, 0.4]])
-    model.n_ctx = 1500
-    found = beam_search(model, [0], 1400, 2, trace=trace)
-    lines = format_tree(trace, str).split("\n")
-    assert len(found[0].ids) == 1400 and max(map(len, lines)) < 10_000

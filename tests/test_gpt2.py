@@ -220,6 +220,14 @@ def test_a_selected_row_has_the_whole_context_to_itself():
     close(MODEL(rest[None], cache)[0], MODEL([1, 2, *rest])[2:])
 
 
+def test_to_select_all_rows_in_their_order_copies_nothing():
+    cache = MODEL.new_cache(2)
+    MODEL([[1, 2], [-1, 3]], cache)
+    before = cache.kv
+    cache.select([0, 1])
+    assert cache.kv is before
+
+
 def test_copies_of_a_row_do_not_share_memory():
     cache = MODEL.new_cache(1)
     MODEL(FULL[None, :3], cache)

@@ -1,14 +1,14 @@
-"""Memory: a loop does not grow from step to step, and no logits are made that nobody asked for."""
+"""Memory: a loop does not grow from step to step, and no unused logits are computed."""
 
 import tracemalloc
 
 import numpy as np
 import pytest
 
+from drafters import NGramStore
 from generate import cached, generate, naive
 from samplers import Sampler, temperature, top_k, top_p
-from speculative import NGramStore, speculative
-from tests.tiny import tiny_gpt2
+from tests.tiny import drafted_by, tiny_gpt2
 
 N_VOCAB = 3000
 SAMPLER = Sampler(temperature(1.0), top_k(50), top_p(0.9))
@@ -29,30 +29,26 @@ def peak(f):
     return tracemalloc.get_traced_memory()[1] - before
 
 
-def never(row, ids):
-    return False
-
-
-def by_ngrams(model, prompts, samplers, rngs, done):
-    yield from speculative(model, prompts, samplers, rngs, done, [NGramStore(N_VOCAB)])
-
-
-@pytest.mark.parametrize("loop", [cached, by_ngrams])
-def test_a_thousand_steps_hold_no_more_than_a_hundred(traced, loop):
-    model = tiny_gpt2(n_vocab=N_VOCAB, n_ctx=1200, stop_ids=())
-    tokens = loop(model, [[1]], [SAMPLER], [np.random.default_rng(0)], never)
+@pytest.mark.parametrize(
+    "loop, bytes_per_token",
+    # A token's id, its keys and values (256 bytes, and slots for as many more), and what a store
+    # counts of it may stay; its logits (12 kB) may not.
+    [(cached, 600), (drafted_by(NGramStore(N_VOCAB)), 3000)],
+    ids=["cached", "n-grams"],
+)
+def test_a_thousand_steps_hold_no_more_than_a_hundred(traced, loop, bytes_per_token):
+    model = tiny_gpt2(n_vocab=N_VOCAB, n_ctx=1200)
+    tokens = generate(model, [1], 1100, SAMPLER, loop=loop)
     held = {}
     for n, _ in enumerate(tokens, 1):
         if n in (100, 1000):
             held[n] = tracemalloc.get_traced_memory()[0]
         if n == 1000:
             break
-    # A token's id, its keys and values (256 bytes, and room for as many more), and what a store
-    # counts of it may stay; its logits (12 kB) may not.
-    assert held[1000] - held[100] < 900 * (3000 if loop is by_ngrams else 600)
+    assert held[1000] - held[100] < 900 * bytes_per_token
 
 
-def test_a_prompt_makes_no_logits_but_the_last(traced):
+def test_of_a_prompt_only_the_last_logits_are_computed(traced):
     model, prompt = tiny_gpt2(n_vocab=30_000, n_ctx=600), [1] * 500
     everything = 500 * 30_000 * 4  # bytes of [n_seq, n_vocab]
     assert peak(lambda: model(prompt)) > everything

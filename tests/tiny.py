@@ -1,5 +1,6 @@
 """Small models with random weights, and comparisons, for the tests of the core."""
 
+import functools
 import math
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from gpt2 import GPT2, gpt2_shapes
 from loading.tensors import fill
+from speculative import speculative
 
 GPT2_FOLDERS = Path(__file__).parent / "fixtures" / "gpt2"
 NEAR_TIE = 1e-4  # BLAS sums one row and many rows in different order
@@ -66,6 +68,16 @@ class IdsCache:
         self.ids = self.ids[rows]
 
 
+def as_function(model):
+    """The same model, but its logits after the same ids are computed once."""
+
+    @functools.cache
+    def logits(ids):
+        return model(ids, last=1)[-1]
+
+    return FunctionModel(lambda ids: logits(tuple(ids)), model.n_vocab, model.n_ctx, model.stop_ids)
+
+
 class ModelPerRow:
     """In the place of an encoder-decoder, whose rows have sources of their own: each row of the
     batch has a model of its own, and its cache holds it."""
@@ -114,6 +126,26 @@ class Watched:
         self.shapes.append(np.shape(ids))
         self.lasts.add(last)
         return self.model(ids, cache, last)
+
+
+def drafted_by(drafter, gamma=4):
+    """The speculative loop with one drafter for all sequences."""
+    return functools.partial(speculative, new_drafter=lambda sequence: drafter, gamma=gamma)
+
+
+class Noted:
+    """A drafter that notes the passes of another: n, its drafts, the tokens that came of them."""
+
+    def __init__(self, drafter):
+        self.drafter, self.passes = drafter, []
+
+    def propose(self, ids, n):
+        self.n = n
+        return self.drafter.propose(ids, n)
+
+    def learn(self, ids, drafts, logits, tokens):
+        self.passes.append((self.n, list(drafts), list(tokens)))
+        self.drafter.learn(ids, drafts, logits, tokens)
 
 
 # --- parameters -----------------------------------------------------------------------------------
