@@ -16,9 +16,11 @@ import threadpoolctl
 import utils
 from generate import generate
 from gpt2 import GPT2
-from samplers import USUAL_ORDER, usual
+from samplers import FILTERS, make_sampler
 from terminal import cli, options
-from terminal.session import Session, StoppingStream
+from terminal.options import METHODS, OPTIONS
+from terminal.row import StoppingStream
+from terminal.session import Session
 from tests.commands import END, HOUSE, N_CTX, THE, finished, process, write_letters
 from utils import UserError
 
@@ -28,7 +30,6 @@ KEYS = {
 }  # fmt: skip
 SEQ2SEQ = HOUSE / "tests" / "fixtures" / "seq2seq"
 TIMES = "seconds_to_first_token", "tokens_per_second"
-METHODS = ["naive", "cached", "beam", "speculative", "ngram", "lookup"]
 
 
 def words_for(method, draft):
@@ -339,13 +340,13 @@ def test_prompts_of_a_file_follow_those_of_the_command_line(console, tmp_path):
 @pytest.mark.parametrize("seed", [0, 5])
 def test_sampling_options_make_the_sampler(console, letters, settings, seed):
     encoder, model = utils.load(str(letters))
-    sampler = usual(**settings)
+    sampler = make_sampler(**settings)
     expected = list(generate(model, encoder.encode("the cat"), 20, sampler, seed))
     words = [w for name in settings for w in ("--" + name.replace("_", "-"), settings[name])]
     [row] = console.json("the cat", "-n", 20, "--seed", seed, *words)
     assert row["ids"] == expected
     assert row["seed"] == (None if settings.get("temperature") == 0 else seed)
-    assert settings.keys() <= USUAL_ORDER.keys()
+    assert settings.keys() <= FILTERS.keys()
 
 
 def test_without_a_seed_each_run_has_its_own_and_tells_it(console):
@@ -546,8 +547,8 @@ def test_a_model_without_english_wants_the_source_s_language():
     session = Session(args)
     del session.encoder.languages["en_XX"]
     with pytest.raises(UserError, match="no language 'en_XX', the model knows"):
-        session.between(None, "de_DE")
-    assert session.between("ro_RO", None).start_ids == session.model.start_ids
+        session.for_languages(None, "de_DE")
+    assert session.for_languages("ro_RO", None).start_ids == session.model.start_ids
 
 
 def test_an_empty_prompt_needs_an_end_of_text_to_start_from(console, tmp_path):
@@ -588,16 +589,11 @@ def test_nonsense_is_a_usage_error(console, words):
     assert "--help" in line and "-inf" not in line
 
 
-EVERY_OPTION = [(name, kind) for flags in options.FLAGS.values()
-                for name, (_, kind, _) in flags.items()]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "kind"), EVERY_OPTION)
-def test_two_dashes_are_a_value_like_any_other(console, name, kind):
-    flag = options.flag(name)
-    for word in [f"{flag}=--"] + ["-n--"] * (name == "tokens"):
-        if kind in (str, options.decoded, options.stop_text):
-            found = getattr(options.parser().parse_args([word]), name)
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
+def test_two_dashes_are_a_value_like_any_other(console, option):
+    for word in [f"{option.flag}=--"] + ["-n--"] * (option.name == "tokens"):
+        if option.kind in (str, options.decoded, options.stop_text):
+            found = getattr(options.parser().parse_args([word]), option.name)
             assert found in ("--", ["--"])
         else:
             assert "'--'" in console.refused(2, "a", word)

@@ -22,7 +22,7 @@ from encoder import Encoder
 from generate import generate
 from loading import tensors
 from loading.pieces import mbart_pieces, t5_pieces
-from samplers import Sampler, draw, one_hot, usual
+from samplers import Sampler, draw, make_sampler, one_hot
 from terminal import cli
 from terminal.options import suggestions
 from tests.commands import write_letters
@@ -97,7 +97,7 @@ past_their_ends = st.fixed_dictionaries({}, optional={
 def test_any_logits_and_any_settings(logits, options, data):
     ids = data.draw(st.lists(st.integers(0, len(logits) - 1), max_size=6))
     before = logits.copy()
-    sampler = usual(**options)
+    sampler = make_sampler(**options)
     with np.errstate(all="ignore"):
         try:
             probs = sampler(logits, ids)
@@ -116,7 +116,7 @@ def test_numbers_always_allow_a_draw(values, options):
     logits = np.array(values, np.float32)
     options = options | {"repetition_penalty": 0, "no_repeat_ngram": 0}
     with np.errstate(all="ignore"):
-        probs = usual(**options)(logits, [])
+        probs = make_sampler(**options)(logits, [])
     assert abs(probs.sum() - 1) < 1e-5
 
 
@@ -171,11 +171,11 @@ def check_loads_or_says_why(folder):
     finally:
         assert (set(os.listdir(folder.parent.parent)), set(os.listdir(folder.parent))) == before
     with contextlib.suppress(utils.UserError):
-        suggestions(model.defaults)
+        suggestions(model.generation_config)
     try:
         ids = encoder.encode("the cat")[:3] or [0]
         if hasattr(model, "condition"):
-            model = model.condition([model.wrap(ids, truncate=True)])
+            model = model.condition([model.add_special_tokens(ids, truncate=True)])
         start = getattr(model, "start_ids", ids)
         with np.errstate(all="ignore"):
             sampler = Sampler(*getattr(model, "filters", lambda n: ())(2), pick=one_hot)

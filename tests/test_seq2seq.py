@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from layers import ACTIVATIONS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import utils
-from activations import ACTIVATIONS
 from beam import beam_search
 from generate import cached, generate, naive
 from loading import layouts, tensors
@@ -41,7 +41,7 @@ def conditioned(name, row=None):
 
 def filters(model, n):
     """What the checkpoint's configuration asks for, where n new tokens are wanted."""
-    defaults = model.defaults
+    defaults = model.generation_config
     least, repeats = defaults.get("min_length"), defaults.get("no_repeat_ngram_size")
     found = [no_repeat_ngram(repeats)] if repeats else []
     found += [min_length(least, model.stop_ids)] if least else []
@@ -100,7 +100,7 @@ def test_greedy_ids_are_the_reference_s(name):
 
 @every_model
 def test_beams_are_the_reference_s(name):
-    n, defaults = EXPECTED[name]["n_new"], MODELS[name].defaults
+    n, defaults = EXPECTED[name]["n_new"], MODELS[name].generation_config
     for row, expected in enumerate(EXPECTED[name]["rows"]):
         model = conditioned(name, row)
         found = beam_search(
@@ -467,24 +467,24 @@ def test_what_cannot_be_conditioned_is_refused():
 
 
 def test_sources_are_wrapped_and_cut_as_the_family_wants_it():
-    assert MODELS["t5"].wrap([7, 8]) == [7, 8, 1]
-    assert MODELS["bart"].wrap([7, 8]) == [0, 7, 8, 2]
-    cut = MODELS["bart"].wrap(list(range(4, 100)), truncate=True)
+    assert MODELS["t5"].add_special_tokens([7, 8]) == [7, 8, 1]
+    assert MODELS["bart"].add_special_tokens([7, 8]) == [0, 7, 8, 2]
+    cut = MODELS["bart"].add_special_tokens(list(range(4, 100)), truncate=True)
     assert cut == [0, *range(4, 42), 2] and len(cut) == MODELS["bart"].n_source
-    assert len(MODELS["bart"].wrap(list(range(4, 100)))) == 98
+    assert len(MODELS["bart"].add_special_tokens(list(range(4, 100)))) == 98
 
 
 def test_languages_stand_where_mbart_and_mbart_50_have_them():
     en, ro, de = 44, 60, 43
     one = MODELS["mbart"]
-    assert (one.wrap([7]), one.start_ids) == ([7, 2, en], [ro])  # English by default
-    other = one.between(de, en)
-    assert (other.wrap([7]), other.start_ids) == ([7, 2, de], [en])
-    fifty = MODELS["mbart-50"].between(de, en)
-    assert (fifty.wrap([7]), fifty.start_ids) == ([de, 7, 2], [2])
-    assert fifty.defaults["forced_bos_token_id"] == en
-    assert MODELS["mbart-50"].defaults["forced_bos_token_id"] == ro  # as it was
-    assert one.between(de).start_ids == [ro]
+    assert (one.add_special_tokens([7]), one.start_ids) == ([7, 2, en], [ro])  # English by default
+    other = one.for_languages(de, en)
+    assert (other.add_special_tokens([7]), other.start_ids) == ([7, 2, de], [en])
+    fifty = MODELS["mbart-50"].for_languages(de, en)
+    assert (fifty.add_special_tokens([7]), fifty.start_ids) == ([de, 7, 2], [2])
+    assert fifty.generation_config["forced_bos_token_id"] == en
+    assert MODELS["mbart-50"].generation_config["forced_bos_token_id"] == ro  # as it was
+    assert one.for_languages(de).start_ids == [ro]
     assert fifty.condition([[7]])([2]).shape == (1, fifty.n_vocab)
 
 
@@ -496,8 +496,8 @@ def test_forced_tokens_are_first_and_last():
 
 
 def test_defaults_are_the_checkpoint_s():
-    defaults = MODELS["bart-forced"].defaults
+    defaults = MODELS["bart-forced"].generation_config
     assert (defaults["num_beams"], defaults["length_penalty"]) == (4, 2.0)
     assert (defaults["max_length"], defaults["min_length"]) == (15, 6)  # the start counts
-    assert MODELS["bart"].defaults["forced_eos_token_id"] is None  # config.json does not count
+    assert MODELS["bart"].generation_config["forced_eos_token_id"] is None  # config.json does not count
     assert MODELS["bart"].stop_ids == (2,) and MODELS["t5"].stop_ids == (1,)

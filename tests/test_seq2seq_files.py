@@ -101,9 +101,9 @@ def test_generation_defaults_come_from_config_where_there_is_no_other_file(folde
     (copy / "generation_config.json").unlink()
     change(copy / "config.json", forced_bos_token_id=0, num_beams=5, max_length=30, min_length=4)
     _, model = utils.load(copy)
-    assert model.defaults["num_beams"] == 5 and model.start_ids == [2]
-    assert (model.defaults["max_length"], model.defaults["min_length"]) == (30, 4)
-    assert (model.defaults["forced_bos_token_id"], model.defaults["forced_eos_token_id"]) == (0, 2)
+    assert model.generation_config["num_beams"] == 5 and model.start_ids == [2]
+    assert (model.generation_config["max_length"], model.generation_config["min_length"]) == (30, 4)
+    assert (model.generation_config["forced_bos_token_id"], model.generation_config["forced_eos_token_id"]) == (0, 2)
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import re
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from terminal.replay import timed
 
 import utils
 from beam import log_softmax
 from samplers import usual
 from terminal import show
 from terminal.options import METHODS
-from terminal.replay import timed
 from tests.commands import END, HOUSE, N_CTX, finished, write_letters
 
 LONG = "the cat sat on the mat and the dog ate the hat of a man " * 4
@@ -136,7 +136,7 @@ def test_explain_tells_each_step(console, letters, method):
         step, name, by_model, by_sampler, bits, others = STEP.fullmatch(line).groups()
         logits = model(text + ids[:i])[-1]
         p = np.exp(log_softmax(logits)).astype(np.float64)
-        q = usual(temperature=0.7, top_k=4)(logits, text + ids[:i])
+        q = make_sampler(temperature=0.7, top_k=4)(logits, text + ids[:i])
         assert (int(step), name) == (i + 1, repr(encoder.decode([token])))
         assert float(by_model) == pytest.approx(p[token], abs=1e-3)
         assert float(by_sampler) == pytest.approx(q[token], abs=1e-3)
@@ -286,7 +286,7 @@ def test_the_cache_column_is_what_the_caches_have_held(letters, draft, monkeypat
     found = {}
 
     def line(session, row, naive, held):
-        found[session.options["method"]] = held
+        found[session.settings["method"]] = held
         return ""
 
     monkeypatch.setattr(show, "compare_line", line)

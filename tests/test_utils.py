@@ -201,10 +201,10 @@ def test_stop_ids_and_defaults(tmp_path):
     assert stop_ids(CONFIG | {"eos_token_id": None}) == ()
     assert stop_ids(CONFIG | {"eos_token_id": 50256}) == ()  # no token of this vocabulary
     assert stop_ids({k: v for k, v in CONFIG.items() if k != "eos_token_id"}) == (258,)
-    assert load(tmp_path)[1].defaults == {}
+    assert load(tmp_path)[1].generation_config == {}
     generation_config = {"eos_token_id": 7, "temperature": 0.8}
     assert stop_ids(CONFIG, generation_config=generation_config) == (7,)
-    assert load(tmp_path)[1].defaults == generation_config
+    assert load(tmp_path)[1].generation_config == generation_config
 
 
 def test_a_tokenizer_that_is_damaged_or_too_large_is_refused(tmp_path):

@@ -129,7 +129,7 @@ def test_a_summariser_whose_mask_has_no_row_works_but_for_the_mask(console):
 
 
 def test_settings_of_a_configuration_without_a_file_for_generation():
-    defaults = utils.load(FOLDERS / "bart-cnn")[1].defaults
+    defaults = utils.load(FOLDERS / "bart-cnn")[1].generation_config
     assert (defaults["num_beams"], defaults["length_penalty"]) == (4, 2.0)  # not those of a task
     assert defaults["forced_bos_token_id"] == 0 and defaults["forced_eos_token_id"] is None
 
@@ -250,7 +250,7 @@ def test_marks_are_not_text_in_an_answer(name):
 @pytest.mark.parametrize("name", ["t5", "bart", "bart-forced", "bart-cnn", "mbart", "mbart-50"])
 def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
     encoder, model = utils.load(FOLDERS / name)
-    model = model.condition([model.wrap(encoder.encode("the cat sat"))])
+    model = model.condition([model.add_special_tokens(encoder.encode("the cat sat"))])
     ids = encoder.encode("the dog ran")
     n = len(model.prefix) - len(model.start_ids) + len(ids)
     path, logprobs = [*model.prefix, *ids], []
