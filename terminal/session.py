@@ -261,7 +261,8 @@ class Session:
         if not name:
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
         if name not in self.drafts:
-            self.drafts[name] = utils.load(name, self.args.models_dir)[1]
+            suggested = self.args.draft is None and name == self.options.get("draft")
+            self.drafts[name] = utils.load(name, self.args.models_dir, fetch=not suggested)[1]
         draft = self.drafts[name]
         if hasattr(draft, "condition") != self.has_source:
             raise UserError("an encoder-decoder can only draft for one, and GPT-2 for GPT-2")
