@@ -39,6 +39,7 @@ from loading.tensors import (
     flat,
     float32,
     parse_object,
+    read_checkpoint,
     read_json,
     read_places,
     read_safetensors,
@@ -56,7 +57,6 @@ RELEASED = {  # bytes and SHA-256 of the files that are the same for every size
 CONVERTED = "tokenwise.safetensors"
 HUB_NAMES = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", "t5-small", "t5-base",
              "t5-large")  # fmt: skip  # all others are called owner/name
-DAMAGED = "if a file is damaged, fetch or save it again"
 MARK = {"format": "tokenwise", "layout": "out_in"}  # a square matrix does not tell its layout
 
 
@@ -82,7 +82,8 @@ def load(
 
 def load_folder(folder: Path) -> Loaded:
     """A folder's files tell what it is -> (encoder, model). Raises UserError."""
-    with explained(f"the model or tokenizer in {folder} cannot be used", DAMAGED):
+    remedy = "if a file is damaged, fetch or save it again"
+    with explained(f"the model or tokenizer in {folder} cannot be used", remedy):
         encoder: interface.Encoder
         model: interface.Model
         if (folder / "hparams.json").is_file():
@@ -174,16 +175,13 @@ def snapshot(folder: Path) -> Path:
 
 
 def cached(name: str) -> Path | None:
-    """The folder of a repository in the cache of Hugging Face's libraries, if it is complete."""
+    """A repository's folder in the cache of Hugging Face's libraries; None if it is incomplete."""
     home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
     cache = Path(os.path.expanduser(os.environ.get("HF_HUB_CACHE") or f"{home}/hub"))
     folder = snapshot(cache / f"models--{name.replace('/', '--')}")
     with contextlib.suppress(UserError, ValueError, OSError):
-        config = read_json(folder / "config.json")
-        files = ["model.safetensors"]
-        if not (folder / files[0]).is_file():
-            files = list(read_places(folder / "model.safetensors.index.json").values())
-        files += TOKENIZERS[check_architecture(name, config)]
+        read_checkpoint(folder)
+        files = TOKENIZERS[check_architecture(name, read_json(folder / "config.json"))]
         return folder if all((folder / file).is_file() for file in files) else None
     return None
 
@@ -203,7 +201,7 @@ def fetch_hub(name: str, folder: Path, fetch: bool) -> Path:
         config.unlink(missing_ok=True)  # of a process that was killed
         try:
             absent = f"the hub has no {name}, or it is gated or private"
-            remedy = "check the name, accept its terms on its page, set HF_TOKEN"
+            remedy = "check the name, accept its terms on its page, set a valid HF_TOKEN"
             with explained(absent, remedy, (Refused,)):
                 download(f"{base}/config.json", config)
             for file in TOKENIZERS[check_architecture(name, read_json(config))]:
@@ -228,7 +226,9 @@ def fetch_weights(name: str, base: str, folder: Path) -> None:
     try:
         download(f"{base}/{index.name}", index)
     except NotFound:
-        raise UserError(f"{name} has no model.safetensors; {CONVERT}") from None
+        raise UserError(
+            f"{name} has no model.safetensors; {CONVERT}, AutoTokenizer likewise"
+        ) from None
     remedy = "its index was deleted, run this again"
     with explained(f"{name} cannot be used", remedy, (ValueError,)):
         try:

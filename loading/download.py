@@ -1,8 +1,9 @@
 """Fetch one file: resumed after a break, verified, and under its own name only when it is whole.
 
 The bytes are collected in `NAME.<version>.part`, where <version> is made of what the server says
-about this very content (ETag, date): so a resumed download never joins two versions of a file. When
-size and checksum agree, the part file is renamed, which is atomic: NAME is whole or not there.
+about this very content (ETag, date): so a resumed download never joins two versions of a file. If
+it says nothing, nothing is resumed. When size and checksum agree, the part file is renamed, which
+is atomic: NAME is whole or not there.
 """
 
 import contextlib
@@ -72,8 +73,7 @@ def download(
     size (bytes) and sha256 (hexadecimal) are what the caller knows about the right file; without a
     size it may have `limit` bytes. A broken transfer is resumed, by another process too;
     `wait(seconds)` is called before each new attempt. One process at a time may fetch one file:
-    hold `locked(path.parent)`. Raises NotFound for 404, Refused for 401 and 403, UserError for
-    all else that only the user can mend.
+    hold `locked(path.parent)`. Raises UserError; NotFound for 404, Refused for 401 and 403.
     """
     if path.is_file() and size in (None, path.stat().st_size):
         return
@@ -101,10 +101,8 @@ def attempt(url: str, path: Path, size: int | None, sha256: str | None, limit: f
     version = hashlib.sha256(f"{remote.etag} {remote.modified}".encode()).hexdigest()[:8]
     part = path.with_name(f"{path.name}.{version}.part")
     for old in path.parent.glob(f"{path.name}.????????.part"):
-        if old != part:
+        if old != part or not any(remote[1:]):  # of another version, for all that is known
             old.unlink()
-    if not any(remote[1:]):  # nothing tells this version from the one that was begun
-        part.unlink(missing_ok=True)
     whole = part.is_file() and part.stat().st_size == remote.size
     resumed = whole or fetch(url, part, remote, size or limit)
     for name, right in {"md5": remote.md5, "sha256": remote.sha256}.items():
@@ -170,46 +168,28 @@ def fetch(url: str, part: Path, remote: Remote, limit: float) -> bool:
 
 
 def chunks(response: Any) -> Iterator[bytes]:
-    """The bytes of a response as they arrive. Raises Broken where they come too slowly."""
-    n_bytes, seconds = SLOWEST
-    have, deadline = 0, monotonic() + seconds
-    while chunk := response.raw.read1(CHUNK):
-        yield chunk
-        have += len(chunk)
-        if have >= n_bytes:
-            have, deadline = 0, monotonic() + seconds
-        elif monotonic() > deadline:
-            raise Broken(f"fewer than {n_bytes} bytes in {seconds} seconds")
-
-
-@contextlib.contextmanager
-def request(method: str, url: str, headers: Mapping[str, str] | None = None) -> Iterator:
-    """A response that streams, status 200 or 206. Raises NotFound, Refused, UserError, and Broken,
-    the latter also where the transfer breaks off while it is read."""
+    """The bytes of a response as they arrive. Raises Broken where they end, or come too slowly."""
     from urllib3.exceptions import HTTPError  # late: only a download needs it
 
-    with connect(method, url, headers or {}) as response:
-        status = response.status_code
-        if status == 404:
-            raise NotFound(f"{url} does not exist (404): check the name or the mirror")
-        if status in (408, 416, 429) or status >= 500:  # 416: the file has become shorter
-            raise Broken(f"the server answered {status}")
-        if status not in (200, 206):
-            kind = Refused if status in (401, 403) else UserError
-            raise kind(f"{url}: the server refused with status {status}")
-        if encoding := response.headers.get("Content-Encoding", "").replace("identity", ""):
-            raise UserError(f"{url} comes as {encoding}, unasked: use another mirror or proxy")
-        try:
-            yield response
-        except HTTPError:
-            raise Broken("the connection broke off") from None
+    n_bytes, seconds = SLOWEST
+    have, deadline = 0, monotonic() + seconds
+    try:
+        while chunk := response.raw.read1(CHUNK):
+            yield chunk
+            have += len(chunk)
+            if have >= n_bytes:
+                have, deadline = 0, monotonic() + seconds
+            elif monotonic() > deadline:
+                raise Broken(f"fewer than {n_bytes} bytes in {seconds} seconds")
+    except HTTPError:
+        raise Broken("the connection broke off") from None
 
 
-def connect(method: str, url: str, headers: Mapping[str, str]) -> Any:
-    """Send a request. -> its response, of any status. Raises Broken."""
-    import requests  # late, too
+def request(method: str, url: str, headers: Mapping[str, str] | None = None) -> Any:
+    """-> a response that streams, of status 200 or 206. Raises UserError and Broken."""
+    import requests  # late: only a download needs it
 
-    headers = {"Accept-Encoding": "identity", **headers}  # bytes as stored, countable
+    headers = {"Accept-Encoding": "identity", **(headers or {})}  # bytes as stored, countable
     token = os.environ.get("HF_TOKEN", "").strip()
     if url.startswith(f"{HUB}/") and re.fullmatch(r"[\w.-]+", token, re.ASCII):
         headers["Authorization"] = f"Bearer {token}"  # requests keeps it from all other hosts
@@ -220,10 +200,20 @@ def connect(method: str, url: str, headers: Mapping[str, str]) -> Any:
         if reason is None and isinstance(error, (requests.ConnectionError, requests.Timeout)):
             raise Broken("the connection broke off") from None
         raise NoConnection(str(reason or error)) from None
-    if method == "HEAD" and response.status_code in (405, 501):  # it may know GET only
-        response.close()
-        return connect("GET", url, headers)
-    return response
+    status, encoding = response.status_code, response.headers.get("Content-Encoding") or "identity"
+    if status in (200, 206) and encoding == "identity":
+        return response
+    response.close()
+    if method == "HEAD" and status in (405, 501):
+        return request("GET", url, headers)
+    if status == 404:
+        raise NotFound(f"{url} does not exist (404): check the name or the mirror")
+    if status in (408, 416, 429) or status >= 500:  # 416: the file has become shorter
+        raise Broken(f"the server answered {status}")
+    if status in (200, 206):
+        raise UserError(f"{url} comes as {encoding}, unasked: use another mirror or proxy")
+    kind = Refused if status in (401, 403) else UserError
+    raise kind(f"{url}: the server refused with status {status}")
 
 
 def digest(path: Path, name: str) -> str:

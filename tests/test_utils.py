@@ -377,7 +377,9 @@ def test_a_folder_without_a_model_hides_none_of_the_hub(hub, tmp_path, monkeypat
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_repository_that_the_hub_does_not_give_is_said_plainly(hub, tmp_path, status):
     hub.head_faults["/some/gpt2/resolve/main/config.json"] = [answer(status)]
-    match = f"no some/gpt2, or it is gated or private.*{status}.*check the name.*set HF_TOKEN"
+    match = (
+        f"no some/gpt2, or it is gated or private.*{status}.*check the name.*set a valid HF_TOKEN"
+    )
     check_refused("some/gpt2", match, tmp_path / "models")
     assert not (tmp_path / "models").exists()
 
