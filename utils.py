@@ -168,6 +168,8 @@ def check_may_fetch(name: str, fetch: bool) -> None:
 def snapshot(folder: Path) -> Path:
     """A repository as Hugging Face's libraries cache it (models--OWNER--NAME) -> the folder with
     its files, those of refs/main if they are there; any other folder -> itself."""
+    if not (folder / "snapshots").is_dir():
+        return folder
     found = [place for place in folder.glob("snapshots/*") if holds(place)]
     main = folder / "refs" / "main"
     commit = main.read_bytes().strip() if main.is_file() else b""
