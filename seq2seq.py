@@ -21,6 +21,7 @@ from activations import gelu_erf
 from gpt2 import (
     Cache,
     attention,
+    check_ids,
     layer_norm,
     linear,
     merge_heads,
@@ -127,14 +128,15 @@ class EncoderDecoder:
 
     def condition(self, sources: list[Ids]) -> "EncoderDecoder":
         """Lists of source ids, one a row -> a model of the decoder's ids given these sources: the
-        encoder has run. Raises ValueError for a source that is empty, or longer than n_source."""
+        encoder has run. Raises ValueError for a source that is empty, longer than n_source, or not
+        of ids."""
         longest = max(map(len, sources))
         if not all(map(len, sources)):
             raise ValueError("a source needs at least one token")
         if longest > self.n_source:
             raise ValueError(f"a source of {longest} tokens: the encoder takes {self.n_source}")
-        ids = np.array([[*ids, *[-1] * (longest - len(ids))] for ids in sources])
-        ids = ids[0] if len(sources) == 1 else ids  # [n_rows, n_source], or [n_source]
+        padded = [[*ids, *[-1] * (longest - len(ids))] for ids in sources]
+        ids = check_ids(padded[0] if len(sources) == 1 else padded, self.n_vocab)
         x = self.encode(ids)  # [..., n_source, d_model]
         keys, values = [], []
         for block in self.params["decoder"]["blocks"]:
@@ -169,10 +171,11 @@ class EncoderDecoder:
         self, ids: ArrayLike, cache: SourceCache | None = None, last: int | None = None
     ) -> np.ndarray:
         """The decoder: ids [..., n_new], -1 for padding on the left -> float32 logits
-        [..., n_new, n_vocab]; `cache` and `last` as for GPT2. ValueError past n_ctx."""
+        [..., n_new, n_vocab]; `cache` and `last` as for GPT2. ValueError past n_ctx, or for what
+        is not ids."""
         if self.source is None:
             raise ValueError("an encoder-decoder is conditioned on its sources first")
-        ids = np.asarray(ids)
+        ids = check_ids(ids, self.n_vocab)
         if cache is None:
             cache = self.new_cache(*ids.shape[:-1])
         stack, n_new = self.params["decoder"], ids.shape[-1]
