@@ -64,7 +64,8 @@ class Row:
 
     def __init__(self, session: "Session", prompt: str, prompt_ids: Ids, start: Ids, seed: int):
         self.prompt, self.prompt_ids, self.start, self.seed = prompt, prompt_ids, start, seed
-        self.stop_ids, self.tokens = session.model.stop_ids, session.most(len(start))
+        self.stop_ids = session.model.stop_ids
+        self.tokens = max(1, session.n_new("tokens", "max_length", len(start)))
         self.stream = StoppingStream(session.encoder.stream(), session.args.stop)
         self.room = session.model.n_ctx - len(start)
         self.ids, self.text, self.times = [], "", []  # a time for the stop id too
@@ -170,19 +171,13 @@ class Session:
             options |= dict.fromkeys(SAMPLING) | {"temperature": 0}
         return options
 
-    def most(self, n_start: int) -> int:
-        """The most new tokens after n_start ids, which count in a checkpoint's max_length."""
-        total = self.model.defaults.get("max_length")
-        if "tokens" in self.chosen or type(total) is not int:
-            return self.options["tokens"]
-        return max(1, total - n_start)
-
-    def least(self, n_start: int) -> int:
-        """The fewest new tokens after n_start ids, which count in a checkpoint's min_length."""
-        total = self.model.defaults.get("min_length")
-        if "min_length" in self.chosen or type(total) is not int:
-            return self.options["min_length"]
-        return max(0, total - n_start)
+    def n_new(self, option: str, theirs: str, n_start: int) -> int:
+        """An option that counts new tokens. A checkpoint may set, by `theirs`, the length of the
+        whole text instead, which begins with n_start ids."""
+        length = self.model.defaults.get(theirs)
+        if option in self.chosen or type(length) is not int:
+            return self.options[option]
+        return length - n_start
 
     @property
     def sampled(self) -> bool:
@@ -234,7 +229,7 @@ class Session:
         """The options' filters in their usual order, between no stop before the minimum length and
         what an encoder-decoder's checkpoint forces."""
         settings = {name: self.options.get(name) for name in samplers.USUAL_ORDER}
-        least, forced = self.least(len(row.start)), []
+        least, forced = self.n_new("min_length", "min_length", len(row.start)), []
         first = [samplers.min_length(len(row.start) + least, row.stop_ids)] if least else []
         if self.has_source:
             forced = self.model.filters(min(row.tokens, row.room))
