@@ -67,7 +67,7 @@ class Encoder(Protocol):
 
     n_vocab: int
     end_of_text: int | None
-    special: dict[str, int]  # the tokens that no text is encoded to, unless `special`
+    special: dict[str, int]  # {text: id} of the tokens that are parsed only with `special`
 
     def encode(self, text: str, special: bool = False) -> Ids: ...
     def decode(self, ids: Iterable[int]) -> str: ...

@@ -8,7 +8,9 @@ config.json and model.safetensors. In both, every array's name and shape is chec
 """
 
 import contextlib
+import difflib
 import importlib.util
+import math
 import os
 import re
 import sys
@@ -18,15 +20,26 @@ from pathlib import Path
 import interface
 from encoder import Encoder
 from gpt2 import GPT2, gpt2_shapes
-from loading.download import NotFound, UserError, clear_errors, download, explained, locked
+from loading.download import (
+    HUB,
+    NotFound,
+    Refused,
+    UserError,
+    clear_errors,
+    download,
+    explained,
+    locked,
+)
 from loading.layouts import ARCHITECTURES, TOKENIZERS, read_sizes, read_stop_ids
 from loading.tensors import (
+    CONVERT,
     Shapes,
     check_names,
     fill_from,
     flat,
     float32,
     parse_object,
+    read_checkpoint,
     read_json,
     read_places,
     read_safetensors,
@@ -42,7 +55,6 @@ RELEASED = {  # bytes and SHA-256 of the files that are the same for every size
     "vocab.bpe": (456318, "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"),
 }
 CONVERTED = "tokenwise.safetensors"
-HUB = "https://huggingface.co"
 HUB_NAMES = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", "t5-small", "t5-base",
              "t5-large")  # fmt: skip  # all others are called owner/name
 MARK = {"format": "tokenwise", "layout": "out_in"}  # a square matrix does not tell its layout
@@ -51,24 +63,27 @@ MARK = {"format": "tokenwise", "layout": "out_in"}  # a square matrix does not t
 Loaded = tuple[interface.Encoder, interface.Model]
 
 
-def load(name_or_folder: str | Path, models_dir: str | Path | None = None) -> Loaded:
+def load(
+    name_or_folder: str | Path, models_dir: str | Path | None = None, fetch: bool = True
+) -> Loaded:
     """Find a model, download it if it is an official one not yet here, and load it.
 
     name_or_folder: an official size (124M, 355M, 774M, 1558M), an embedded model (stories), a
     folder of `models_dir` by name, the path of any folder with a model, or a repository of the
     Hugging Face hub (t5-small, google/flan-t5-small); the first of these that it fits.
     models_dir defaults to the environment's TOKENWISE_MODELS, or models/ beside this file.
-    -> (Encoder, model). Raises UserError: one line that says what to do.
+    fetch=False downloads nothing. -> (Encoder, model). Raises UserError, with a next step.
     """
     try:
-        return load_folder(find(str(name_or_folder), models_dir))
+        return load_folder(find(str(name_or_folder), models_dir, fetch))
     except OSError as error:  # no permission to look, a name that is too long
         raise UserError(f"cannot load {name_or_folder}: {error.strerror or error}") from None
 
 
 def load_folder(folder: Path) -> Loaded:
     """A folder's files tell what it is -> (encoder, model). Raises UserError."""
-    with explained(f"the model or tokenizer in {folder} cannot be used", "fetch it anew"):
+    remedy = "if a file is damaged, fetch or save it again"
+    with explained(f"the model or tokenizer in {folder} cannot be used", remedy):
         encoder: interface.Encoder
         model: interface.Model
         if (folder / "hparams.json").is_file():
@@ -111,40 +126,86 @@ def check_architecture(place: str | Path, config: dict) -> str:
     return architecture
 
 
-def find(name: str, models_dir: str | Path | None = None) -> Path:
-    """The folder of a model; an official size, or one of the hub, is downloaded first."""
+def find(name: str, models_dir: str | Path | None = None, fetch: bool = True) -> Path:
+    """The folder of a model; an official size, or one of the hub, is downloaded first (if `fetch`)
+    where it is not here."""
     models_dir = Path(models_dir or os.environ.get("TOKENWISE_MODELS") or HERE / "models")
     if name in SIZES:
-        return fetch_openai(name, models_dir / name)
+        return fetch_openai(name, models_dir / name, fetch)
     places = models_dir, HERE / "models"
     known = {folder.name: folder for place in places for folder in place.glob("*") if holds(folder)}
-    if name in known:
-        return known[name]
-    if Path(name).is_dir():
-        return Path(name)
-    if name in HUB_NAMES or is_repository(name, places):
-        return fetch_hub(name, models_dir / name)
-    names = ", ".join([*sorted(known.keys() - SIZES.keys()), *SIZES])
+    path = snapshot(Path(name))
+    if name in known or holds(path):
+        return known.get(name, path)
+    if name in HUB_NAMES or (is_repository(name, places) and not path.exists()):
+        return fetch_hub(name, models_dir / name, fetch)
+    if path.is_dir():
+        return path
+    if path.is_file():
+        raise UserError(f"{name} is a file: name its folder, {path.parent}")
+    names = [*sorted(known.keys() - SIZES.keys()), *SIZES]
+    lower = {known_name.lower(): known_name for known_name in (*HUB_NAMES, *names)}
+    close = difflib.get_close_matches(name.lower(), lower, 1)
+    guess = f"did you mean {lower[close[0]]}? Or " if close else ""
     raise UserError(
-        f"no model {name!r:.100}: use {names}, or a folder, or of the Hugging Face hub"
-        f" {', '.join(HUB_NAMES)}, or any OWNER/NAME"
+        f"no model {name!r:.100}: {guess}use {', '.join(names)}, or a folder, or of the Hugging"
+        f" Face hub {', '.join(HUB_NAMES)}, or any OWNER/NAME"
     )
+
+
+def check_may_fetch(name: str, fetch: bool) -> None:
+    """Raises UserError where `fetch` is false."""
+    if not fetch:
+        raise UserError(
+            f"{name} is not here, and is fetched only where it is named on the command line:"
+            f" python generate.py TEXT --model {name}"
+        )
 
 
 # --- the Hugging Face hub ------------------------------------------------------------------------
 
 
-def fetch_hub(name: str, folder: Path) -> Path:
+def snapshot(folder: Path) -> Path:
+    """A repository as Hugging Face's libraries cache it (models--OWNER--NAME) -> the folder with
+    its files, those of refs/main if they are there; any other folder -> itself."""
+    if not (folder / "snapshots").is_dir():
+        return folder
+    found = [place for place in folder.glob("snapshots/*") if holds(place)]
+    main = folder / "refs" / "main"
+    commit = main.read_bytes().strip() if main.is_file() else b""
+    return max(found, key=lambda place: os.fsencode(place.name) == commit, default=folder)
+
+
+def cached(name: str) -> Path | None:
+    """A repository's folder in the cache of Hugging Face's libraries; None if it is incomplete."""
+    home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
+    cache = Path(os.path.expanduser(os.environ.get("HF_HUB_CACHE") or f"{home}/hub"))
+    folder = snapshot(cache / f"models--{name.replace('/', '--')}")
+    with contextlib.suppress(UserError, ValueError, OSError):
+        read_checkpoint(folder)
+        files = TOKENIZERS[check_architecture(name, read_json(folder / "config.json"))]
+        return folder if all((folder / file).is_file() for file in files) else None
+    return None
+
+
+def fetch_hub(name: str, folder: Path, fetch: bool) -> Path:
     """Download a repository of the hub: configuration, tokenizer, and weights as safetensors."""
     if (folder / "config.json").is_file():
         return folder
+    if found := cached(name):
+        return found
+    check_may_fetch(name, fetch)
     base = f"{os.environ.get('TOKENWISE_HUB', HUB).rstrip('/')}/{name}/resolve/main"
     config = folder / "config.json.new"  # it gets its name last: where it is, all the rest is
     with locked(folder):
         if (folder / "config.json").is_file():  # made by another process while we waited
             return folder
+        config.unlink(missing_ok=True)  # of a process that was killed
         try:
-            download(f"{base}/config.json", config)
+            absent = f"the hub has no {name}, or it is gated or private"
+            remedy = "check the name, accept its terms on its page, set a valid HF_TOKEN"
+            with explained(absent, remedy, (Refused,)):
+                download(f"{base}/config.json", config)
             for file in TOKENIZERS[check_architecture(name, read_json(config))]:
                 download(f"{base}/{file}", folder / file)
             for file in ("generation_config.json", "added_tokens.json"):
@@ -153,14 +214,14 @@ def fetch_hub(name: str, folder: Path) -> Path:
             fetch_weights(name, base, folder)
             config.replace(folder / "config.json")
         finally:
-            config.unlink(missing_ok=True)  # it may be at fault: the next start asks for it anew
+            config.unlink(missing_ok=True)  # it may be at fault: the next start asks again
     return folder
 
 
 def fetch_weights(name: str, base: str, folder: Path) -> None:
     """model.safetensors, or the index and its shards. UserError where there is neither."""
     try:
-        return download(f"{base}/model.safetensors", folder / "model.safetensors")
+        return download(f"{base}/model.safetensors", folder / "model.safetensors", limit=math.inf)
     except NotFound:
         pass
     index = folder / "model.safetensors.index.json"
@@ -168,24 +229,25 @@ def fetch_weights(name: str, base: str, folder: Path) -> None:
         download(f"{base}/{index.name}", index)
     except NotFound:
         raise UserError(
-            f"{name} has no model.safetensors, and other formats are never opened, for they can run"
-            " code: convert it to safetensors elsewhere, and give the folder"
+            f"{name} has no model.safetensors; {CONVERT}, AutoTokenizer likewise"
         ) from None
     remedy = "its index was deleted, run this again"
     with explained(f"{name} cannot be used", remedy, (ValueError,)):
         try:
             shards = set(read_places(index).values())
+            if any((folder / shard).is_symlink() for shard in shards):
+                raise ValueError(f"a shard in {folder} is a link")
         except ValueError:
             index.unlink()
             raise
     for shard in sorted(shards):
-        download(f"{base}/{shard}", folder / shard)
+        download(f"{base}/{shard}", folder / shard, limit=math.inf)
 
 
 # --- OpenAI's release of GPT-2: a TensorFlow checkpoint ------------------------------------------
 
 
-def fetch_openai(size: str, folder: Path) -> Path:
+def fetch_openai(size: str, folder: Path, fetch: bool) -> Path:
     """Download what is missing of an official model: its checkpoint too, until it is converted."""
     names = ["hparams.json", *RELEASED]
     if not (folder / CONVERTED).is_file():
@@ -193,6 +255,7 @@ def fetch_openai(size: str, folder: Path) -> Path:
     missing = [name for name in names if not (folder / name).is_file()]
     if not missing:
         return folder
+    check_may_fetch(size, fetch)
     if CHECKPOINT[-1] in missing:
         need_tensorflow()  # better said before half a gigabyte has been fetched
     base = os.environ.get("TOKENWISE_MIRROR", OPENAI).rstrip("/")
@@ -206,7 +269,7 @@ def fetch_openai(size: str, folder: Path) -> Path:
 
 def load_openai(folder: Path) -> tuple[Encoder, GPT2]:
     """GPT-2 as OpenAI released it -> (encoder, model). The first time it is converted."""
-    with explained(f"{folder / 'hparams.json'} is damaged", "delete it and fetch it anew"):
+    with explained(f"{folder / 'hparams.json'} is damaged", "delete it and run this again"):
         n_head, sizes = read_sizes(parse_object((folder / "hparams.json").read_bytes()))
     shapes = gpt2_shapes(n_inner=4 * sizes["n_embd"], **sizes)
     path = folder / CONVERTED

@@ -1,8 +1,9 @@
 """Fetch one file: resumed after a break, verified, and under its own name only when it is whole.
 
 The bytes are collected in `NAME.<version>.part`, where <version> is made of what the server says
-about this very content (ETag, date): so a resumed download never joins two versions of a file. When
-size and checksum agree, the part file is renamed, which is atomic: NAME is whole or not there.
+about this very content (ETag, date): so a resumed download never joins two versions of a file. If
+it says nothing, nothing is resumed. When size and checksum agree, the part file is renamed, which
+is atomic: NAME is whole or not there.
 """
 
 import contextlib
@@ -10,30 +11,47 @@ import hashlib
 import os
 import re
 import sys
-import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
+from time import monotonic, sleep
+from typing import Any, NamedTuple
 
-CHUNK = 1 << 16  # bytes read and written at a time; what a break can cost
+HUB = "https://huggingface.co"
+CHUNK = 1 << 16  # bytes read and written at a time
 DELAYS = 1, 2, 4, 8  # seconds to wait before each new attempt
+SMALL = 50e6  # bytes: more than any configuration, index or tokenizer has
+SLOWEST = 60_000, 60  # bytes and seconds: a transfer that is slower has failed
 
 
 class UserError(Exception):
-    """Something that the user can put right; the message is one line that says what to do."""
+    """Something that the user can put right; the message is one line with a next step."""
 
-    def __init__(self, message: str):  # what it quotes from a file may have line breaks, or escapes
-        super().__init__("".join(c if c.isprintable() else " " for c in message))
+    def __init__(self, message: str):
+        super().__init__(clean(message))
 
 
-class NotFound(UserError):
+class Refused(UserError):
+    """The server does not give this file to this user."""
+
+
+class NotFound(Refused):
     """The server has no such file."""
 
 
 class Broken(Exception):
     """A transfer failed in a way that may pass: worth another attempt."""
+
+
+class NoConnection(Broken):
+    """The server cannot be reached: that may pass only where it was reached before."""
+
+
+def clean(message: str) -> str:
+    """One line to print: no line breaks or escapes from a file, no password from an address."""
+    printable = "".join(c if c.isprintable() else " " for c in message)
+    return re.sub(r"(?<=//)[^\s/]*@|[^\s/'\"]+:[^\s/'\"]*@", "", printable)
 
 
 class Remote(NamedTuple):
@@ -48,32 +66,33 @@ class Remote(NamedTuple):
 
 def download(
     url: str, path: Path, size: int | None = None, sha256: str | None = None,
-    wait: Callable[[float], None] = time.sleep,
+    limit: float = SMALL, wait: Callable[[float], None] = sleep,
 ) -> None:  # fmt: skip
     """Fetch `url` into the file `path`, unless it is there already with `size` bytes.
 
-    size (bytes) and sha256 (hexadecimal) are what the caller knows about the right file. A broken
-    transfer is resumed, by another process too; `wait(seconds)` is called before each new attempt.
-    One process at a time may fetch one file: hold `locked(path.parent)`. Raises NotFound for 404,
-    UserError for whatever else the user has to see to.
+    size (bytes) and sha256 (hexadecimal) are what the caller knows about the right file; without a
+    size it may have `limit` bytes. A broken transfer is resumed, by another process too;
+    `wait(seconds)` is called before each new attempt. One process at a time may fetch one file:
+    hold `locked(path.parent)`. Raises UserError; NotFound for 404, Refused for 401 and 403.
     """
     if path.is_file() and size in (None, path.stat().st_size):
         return
-    for delay in (*DELAYS, None):
+    for n, delay in enumerate((*DELAYS, None)):
         try:
             with clear_errors(path):
-                return attempt(url, path, size, sha256)
+                return attempt(url, path, size, sha256, limit)
         except Broken as error:
-            if delay is None:
+            if delay is None or (n == 0 and isinstance(error, NoConnection)):
                 raise UserError(
-                    f"cannot download {url}: {error}; check the network and run this again,"
-                    " it goes on where it stopped"
+                    f"cannot download {url}: {error}; check the address and the network"
+                    " (https_proxy, REQUESTS_CA_BUNDLE) and run this again, it goes on where it"
+                    " stopped; --model stories works offline"
                 ) from None
-            print(f"{url}: {error}; trying again in {delay} s", file=sys.stderr)
+            print(clean(f"{url}: {error}; trying again in {delay} s"), file=sys.stderr)
             wait(delay)
 
 
-def attempt(url: str, path: Path, size: int | None, sha256: str | None) -> None:
+def attempt(url: str, path: Path, size: int | None, sha256: str | None, limit: float) -> None:
     """One attempt at all of it: ask, fetch what is missing, verify, rename. Raises Broken."""
     remote = ask(url)
     if None not in (size, remote.size) and size != remote.size:
@@ -82,10 +101,10 @@ def attempt(url: str, path: Path, size: int | None, sha256: str | None) -> None:
     version = hashlib.sha256(f"{remote.etag} {remote.modified}".encode()).hexdigest()[:8]
     part = path.with_name(f"{path.name}.{version}.part")
     for old in path.parent.glob(f"{path.name}.????????.part"):
-        if old != part:
+        if old != part or not any(remote[1:]):  # of another version, for all that is known
             old.unlink()
     whole = part.is_file() and part.stat().st_size == remote.size
-    resumed = whole or fetch(url, part, remote)
+    resumed = whole or fetch(url, part, remote, size or limit)
     for name, right in {"md5": remote.md5, "sha256": remote.sha256}.items():
         if right not in (None, digest(part, name)):
             part.unlink()
@@ -99,7 +118,8 @@ def ask(url: str) -> Remote:
     """HEAD: what the server says about the file, before a byte of it moves. -> Remote"""
     with request("HEAD", url) as response:
         answers = [*response.history, response]  # a hub says more before it redirects
-        linked = "".join(answer.headers.get("X-Linked-ETag", "") for answer in answers)
+        linked = [answer.headers.get("X-Linked-ETag") for answer in answers]
+        linked = ["", *filter(None, linked)][-1]
         length = response.headers.get("Content-Length", "")
         md5 = response.headers.get("Content-MD5", "")  # base64
         return Remote(
@@ -111,7 +131,7 @@ def ask(url: str) -> Remote:
         )
 
 
-def fetch(url: str, part: Path, remote: Remote) -> bool:
+def fetch(url: str, part: Path, remote: Remote, limit: float) -> bool:
     """GET what `part` does not hold yet. -> whether earlier bytes were kept. Raises Broken."""
     from tqdm import tqdm
 
@@ -125,45 +145,75 @@ def fetch(url: str, part: Path, remote: Remote) -> bool:
         if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
             raise Broken("the server sent another range than it was asked for")
         have = have if resumed else 0  # 200: the server knows no ranges, and sends all
+        most = min(limit, remote.size or limit)
         with (
             open(part, "ab" if resumed else "wb") as file,
             tqdm(total=remote.size, initial=have, desc=part.name.rsplit(".", 2)[0], unit="B",
                  unit_scale=True, disable=sys.stderr is None) as bar,
         ):  # fmt: skip
-            for chunk in response.iter_content(CHUNK):
+            for chunk in chunks(response):
                 have += len(chunk)
-                if remote.size is not None and have > remote.size:
+                if have > most:
                     break  # an endless reply must not fill the disk
                 file.write(chunk)
                 bar.update(len(chunk))
             file.flush()
             os.fsync(file.fileno())
+    if have > limit:
+        part.unlink()
+        raise UserError(f"{url} has more than {limit:.0f} bytes: not the file that belongs there")
     if remote.size not in (None, have):
         raise Broken(f"broken off at {have} of {remote.size} bytes")
     return resumed
 
 
-@contextlib.contextmanager
-def request(method: str, url: str, headers: Mapping[str, str] | None = None) -> Iterator:
-    """A response that streams, status 200 or 206. Raises NotFound, UserError, and Broken, the
-    latter also where the transfer breaks off while it is read."""
+def chunks(response: Any) -> Iterator[bytes]:
+    """The bytes of a response as they arrive. Raises Broken where they end, or come too slowly."""
+    from urllib3.exceptions import HTTPError  # late: only a download needs it
+
+    n_bytes, seconds = SLOWEST
+    have, deadline = 0, monotonic() + seconds
+    try:
+        while chunk := response.raw.read1(CHUNK):
+            yield chunk
+            have += len(chunk)
+            if have >= n_bytes:
+                have, deadline = 0, monotonic() + seconds
+            elif monotonic() > deadline:
+                raise Broken(f"fewer than {n_bytes} bytes in {seconds} seconds")
+    except HTTPError:
+        raise Broken("the connection broke off") from None
+
+
+def request(method: str, url: str, headers: Mapping[str, str] | None = None) -> Any:
+    """-> a response that streams, of status 200 or 206. Raises UserError and Broken."""
     import requests  # late: only a download needs it
 
     headers = {"Accept-Encoding": "identity", **(headers or {})}  # bytes as stored, countable
+    token = os.environ.get("HF_TOKEN", "").strip()
+    if url.startswith(f"{HUB}/") and re.fullmatch(r"[\w.-]+", token, re.ASCII):
+        headers["Authorization"] = f"Bearer {token}"  # requests keeps it from all other hosts
     try:
-        with requests.request(method, url, headers=headers, stream=True, timeout=30) as response:
-            status = response.status_code
-            if status == 404:
-                raise NotFound(f"{url} does not exist (404): check the name or the mirror")
-            if status in (408, 416, 429) or status >= 500:  # 416: the file has become shorter
-                raise Broken(f"the server answered {status}")
-            if status not in (200, 206):
-                raise UserError(f"{url}: the server refused with status {status}")
-            yield response
-    except ValueError:
-        raise UserError(f"{url} is no address that can be fetched") from None
-    except requests.RequestException:
-        raise Broken("no connection, or it broke off") from None
+        response = requests.request(method, url, headers=headers, stream=True, timeout=30)
+    except (OSError, ValueError) as error:  # so are all errors of requests
+        reason = getattr((*error.args, None)[0], "reason", None)  # why there is no connection
+        if reason is None and isinstance(error, (requests.ConnectionError, requests.Timeout)):
+            raise Broken("the connection broke off") from None
+        raise NoConnection(str(reason or error)) from None
+    status, encoding = response.status_code, response.headers.get("Content-Encoding") or "identity"
+    if status in (200, 206) and encoding == "identity":
+        return response
+    response.close()
+    if method == "HEAD" and status in (405, 501):
+        return request("GET", url, headers)
+    if status == 404:
+        raise NotFound(f"{url} does not exist (404): check the name or the mirror")
+    if status in (408, 416, 429) or status >= 500:  # 416: the file has become shorter
+        raise Broken(f"the server answered {status}")
+    if status in (200, 206):
+        raise UserError(f"{url} comes as {encoding}, unasked: use another mirror or proxy")
+    kind = Refused if status in (401, 403) else UserError
+    raise kind(f"{url}: the server refused with status {status}")
 
 
 def digest(path: Path, name: str) -> str:

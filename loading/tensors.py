@@ -10,6 +10,7 @@ import json
 import math
 import mmap
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,11 @@ DTYPES = {  # by the format's names; bfloat16, which NumPy does not know, as its
 FLOATS = [np.dtype(DTYPES[name]) for name in ("F64", "F32", "F16", "BF16")]
 Shapes = Any  # a tree of parameters with a shape, a tuple, in the place of every array
 Params = Any  # the tree itself: dicts, lists of blocks, and float32 arrays
+CONVERT = (  # what helps where there is no model.safetensors
+    "other formats are not opened, for they can run code; with transformers,"
+    " AutoModelForCausalLM.from_pretrained(NAME).save_pretrained(FOLDER) writes one (for T5 and"
+    " BART AutoModelForSeq2SeqLM)"
+)
 MAX_HEADER = 10_000_000  # bytes, ten times what large models have; as Python objects it takes more
 
 
@@ -37,7 +43,9 @@ def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict]:
     if n_bytes < 8:  # so has a pipe, and opening that would wait for ever
         raise ValueError(f"{path.name} is cut off")
     with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
+        length = int.from_bytes(start := file.read(8), "little")
+        if start == b"version ":
+            raise ValueError(f"{path.name} is a Git LFS pointer: `git lfs pull` fetches the file")
         if length > min(n_bytes - 8, MAX_HEADER):
             raise ValueError(f"{path.name} is cut off, or is no safetensors file")
         header = parse_object(file.read(length))
@@ -86,9 +94,7 @@ def read_checkpoint(folder: Path) -> dict[str, np.ndarray]:
     if (folder / "model.safetensors").is_file():
         return read_safetensors(folder / "model.safetensors")[0]
     if not index.is_file():
-        raise FileNotFoundError(
-            "it has no model.safetensors; other formats are not opened, save it as safetensors"
-        )
+        raise FileNotFoundError(f"it has no model.safetensors; {CONVERT}")
     tensors, places = {}, read_places(index)
     for shard in sorted(set(places.values())):
         found = read_safetensors(folder / shard)[0]
@@ -99,13 +105,12 @@ def read_checkpoint(folder: Path) -> dict[str, np.ndarray]:
 
 def read_places(index: Path) -> dict[str, str]:
     """model.safetensors.index.json -> {name: the file that has this array}. Raises ValueError, also
-    for a file that is not in the index's own folder."""
+    for a file that is not in the index's own folder, or not called so."""
     places = parse_object(index.read_bytes()).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
         raise ValueError(f"{index.name} has no weight_map of names and files")
     for shard in set(places.values()):
-        is_name = shard not in ("", "..") and Path(shard).name == shard
-        if not is_name or (index.parent / shard).is_symlink():
+        if not re.fullmatch(r"\w[\w.-]*\.safetensors", shard, re.ASCII):
             raise ValueError(f"{index.name}: {shard!r} is not a file of this folder")
     return places
 
@@ -181,7 +186,7 @@ def parse_object(data: bytes) -> dict:
 
 def read_json(path: Path) -> dict:
     """A JSON file that holds an object -> dict. Raises UserError."""
-    with explained(f"{path} is damaged", "fetch it anew"):
+    with explained(f"{path} is damaged", "fetch or save it again"):
         return parse_object(path.read_bytes())
 
 
@@ -230,7 +235,11 @@ def fill_from(
     """Stored arrays -> the tree of parameters, float32. Raises ValueError where they are not just
     those of the tree. their_name(name): how the file calls a name of ours; transposed: the file
     holds matrices as [n_in, n_out]."""
-    check_names(map(their_name, flat(shapes)), tensors)
+    wanted = [their_name(name) for name in flat(shapes)]
+    if 0 < count_layers(tensors) != count_layers(wanted):
+        found = count_layers(tensors)
+        raise ValueError(f"config.json has {count_layers(wanted)} layers, the weights have {found}")
+    check_names(wanted, tensors)
 
     def parameter(name, shape):  # our name, our shape -> float32 of this shape
         theirs = their_name(name)
@@ -239,3 +248,9 @@ def fill_from(
         return float32(theirs, tensors[theirs], shape)
 
     return fill(shapes, parameter)
+
+
+def count_layers(names: Iterable[str]) -> int:
+    """How many layers these arrays belong to, by the greatest number in their names."""
+    numbers = re.findall(r"\b(?:h|block|layers)\.(\d{1,9})\.", " ".join(names))
+    return max((int(n) + 1 for n in numbers), default=0)

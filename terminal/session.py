@@ -206,7 +206,8 @@ class Session:
         if not name:
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
         if name not in self.drafts:
-            self.drafts[name] = utils.load(name, self.args.models_dir)[1]
+            suggested = self.args.draft is None  # by the checkpoint: then nothing is fetched
+            self.drafts[name] = utils.load(name, self.args.models_dir, fetch=not suggested)[1]
         draft = self.drafts[name]
         if draft.has_source != self.model.has_source:
             raise UserError("an encoder-decoder can only draft for one, and GPT-2 for GPT-2")

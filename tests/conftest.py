@@ -1,6 +1,8 @@
 """Settings and fixtures for all tests. They find the code through pyproject.toml, and need no
 installation."""
 
+import os
+
 import pytest
 from hypothesis import settings
 
@@ -9,6 +11,8 @@ from tests.commands import Console, write_letters
 # The same examples in every run, and no clock: a slow machine is no fault of the code.
 settings.register_profile("tokenwise", deadline=None, derandomize=True, database=None)
 settings.load_profile("tokenwise")
+os.environ["HF_HUB_CACHE"] = os.path.join(os.path.dirname(__file__), "nowhere")  # not the user's
+os.environ.pop("HF_TOKEN", None)
 
 
 @pytest.fixture(scope="session")

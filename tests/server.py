@@ -13,12 +13,13 @@ class Server:
 
     faults: {path: [fault, ...]}, one for each GET in turn, afterwards all goes well; a fault is a
     function of the handler and the bytes to send. head_faults: the same for HEAD. ranges, checksum,
-    etag: whether the server knows them. requests: what was asked, (method, path, range).
+    etag: whether the server knows them. requests: what was asked, (method, path, range); tokens:
+    the header Authorization of each request, or None.
     """
 
     def __init__(self, files, ranges=True, checksum=True, etag=True):
         self.files, self.ranges, self.checksum, self.etag = files, ranges, checksum, etag
-        self.faults, self.head_faults, self.requests = {}, {}, []
+        self.faults, self.head_faults, self.requests, self.tokens = {}, {}, [], []
         self.release = threading.Event()  # ends the fault `stall`
 
     def __enter__(self):
@@ -51,6 +52,7 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self, faults):
         owner = self.owner
         owner.requests.append((self.command, self.path, self.headers.get("Range")))
+        owner.tokens.append(self.headers.get("Authorization"))
         self.close_connection = True
         body = owner.files.get(self.path)
         if faults.get(self.path):
@@ -100,6 +102,12 @@ def cut(n):
 def answer(status):
     """An error status instead of the file."""
     return lambda handler, body: handler.start(status, 0)
+
+
+def redirect(url, **values):
+    """Send the client to another address."""
+    values = {name.replace("_", "-"): value for name, value in values.items()}
+    return lambda handler, body: handler.start(302, 0, {"Location": url, **values})
 
 
 def claim(length, limit=None):

@@ -22,6 +22,7 @@ from terminal.options import METHODS, OPTIONS
 from terminal.row import StoppingStream
 from terminal.session import Session
 from tests.commands import END, HOUSE, N_CTX, THE, finished, process, write_letters
+from tests.server import Server
 from utils import UserError
 
 KEYS = {
@@ -521,6 +522,18 @@ def test_a_checkpoint_may_only_suggest_a_draft_by_a_plain_name(console, tmp_path
     folder = write_letters(tmp_path / "m", generation_config={"draft": draft})
     line = console.refused(1, "a", "--method", "speculative", model=folder)
     assert f"draft = {draft!r}" in line
+
+
+def test_a_draft_that_a_checkpoint_suggests_is_not_fetched(console, tmp_path, monkeypatch):
+    folder = write_letters(tmp_path / "m", generation_config={"draft": "gpt2-xl"})
+    words = "a", "--models-dir", tmp_path / "none", "--method", "speculative"
+    with Server({}) as server:
+        monkeypatch.setenv("TOKENWISE_HUB", server.url)
+        assert "gpt2-xl is not here" in console.refused(1, *words, model=folder)
+        assert "gpt2-xl is not here" in console.refused(1, *words[:3], "--compare", model=folder)
+        assert server.requests == []
+        line = console.refused(1, *words, "--draft", "gpt2-xl", model=folder)
+        assert "the hub has no gpt2-xl" in line and server.requests
 
 
 # --- encoder-decoders -----------------------------------------------------------------------------

@@ -464,6 +464,10 @@ def test_what_cannot_be_conditioned_is_refused():
     model.condition([[5] * 40])
     with pytest.raises(ValueError, match="at least one"):
         model.condition([[5], []])
+    for ids in ([5, model.n_vocab], [5, -2], [5.5, 6]):
+        for call in (lambda ids: model.condition([ids]), model.condition([[5]])):
+            with pytest.raises(ValueError, match="token ids are"):
+                call(ids)
 
 
 def test_sources_are_wrapped_and_cut_as_the_family_wants_it():

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import utils
 from loading import layouts, tensors
 from tests.checkpoints import CONFIG, IDS, VARIANTS, random_arrays, write_folder, write_tokenizer
-from tests.server import Server
+from tests.server import Server, answer
 from utils import UserError, load
 
 ROOT = Path(__file__).parents[1]
@@ -116,11 +116,39 @@ def test_a_shard_outside_of_the_folder_is_refused(tmp_path):
     places = write_shards(folder)
     shard = next(iter(places.values()))
     shutil.copy(folder / shard, tmp_path / "outside.safetensors")
-    (folder / "link.safetensors").symlink_to(tmp_path / "outside.safetensors")
-    bad = ["../outside.safetensors", str(tmp_path / "outside.safetensors"), "link.safetensors"]
+    bad = ["../outside.safetensors", str(tmp_path / "outside.safetensors"), ".safetensors"]
+    bad += ["config.json", "a\x1b]0;b\x07.safetensors", "a b.safetensors", "a.safetensors\n"]
     for file in [*bad, "", ".", "..", "nul\0"]:
         write_index(folder, {key: place.replace(shard, file) for key, place in places.items()})
-        check_refused(folder, "is not a file of this folder|null")
+        check_refused(folder, "is not a file of this folder")
+
+
+def write_cached(place, files, commit="c0ffee"):
+    """A repository as Hugging Face's libraries keep it: the files are links to blobs."""
+    blobs, snapshot = place / "blobs", place / "snapshots" / commit
+    for folder in (blobs, snapshot, place / "refs"):
+        folder.mkdir(parents=True, exist_ok=True)
+    for path in files.iterdir():
+        shutil.copy(path, blobs / f"{commit}-{path.name}")
+        (snapshot / path.name).symlink_to(Path("..", "..", "blobs", f"{commit}-{path.name}"))
+    return place
+
+
+@pytest.mark.parametrize("write", [write_folder, write_shards])
+def test_a_repository_in_hugging_faces_cache_is_a_folder(tmp_path, write):
+    write(tmp_path / "files")
+    place = write_cached(tmp_path / "models--some--gpt2", tmp_path / "files")
+    check_logits(load(place)[1], LOGITS["plain"])
+    check_logits(load(place / "snapshots" / "c0ffee")[1], LOGITS["plain"])
+    other = write_folder(tmp_path / "other", CONFIG | VARIANTS["relu"])
+    for commit in ("0ld", "zzz"):
+        write_cached(place, other, commit)
+    (place / "refs" / "main").write_text("c0ffee")
+    check_logits(load(place)[1], LOGITS["plain"])
+    (place / "refs" / "main").write_text("zzz")
+    check_logits(load(place)[1], LOGITS["relu"])
+    (place / "refs" / "main").write_bytes(b"\xff\0")
+    load(place)
 
 
 def test_damaged_shards_are_refused(tmp_path):
@@ -141,7 +169,14 @@ def test_damaged_shards_are_refused(tmp_path):
 def test_a_pickle_is_never_opened(tmp_path):
     write_folder(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    check_refused(tmp_path, "has no model.safetensors; other formats are not opened")
+    check_refused(tmp_path, "has no model.safetensors; other formats are not opened.*from_pretrain")
+
+
+def test_a_pointer_of_git_lfs_is_named(tmp_path):
+    write_folder(tmp_path)
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 497774208\n"
+    (tmp_path / "model.safetensors").write_text(pointer)
+    check_refused(tmp_path, "model.safetensors is a Git LFS pointer: `git lfs pull`")
 
 
 @pytest.mark.parametrize(
@@ -157,8 +192,8 @@ def test_a_pickle_is_never_opened(tmp_path):
         ({"n_embd": 10**30}, "n_embd = 1000"),
         ({"n_head": 5}, "n_embd = 12 is no multiple of n_head = 5"),
         ({"n_head": True}, "n_head = True"),
-        ({"n_layer": 3}, "12 arrays are missing: h.2.attn.c_attn.bias, h.2.*, ..."),
-        ({"n_layer": 1}, "12 arrays are unknown: h.1"),
+        ({"n_layer": 3}, "config.json has 3 layers, the weights have 2"),
+        ({"n_layer": 1}, "config.json has 1 layers, the weights have 2"),
         ({"n_layer": 10**9}, "n_layer = 1000000000"),
         ({"n_inner": 7}, r"c_fc.weight has the shape \[12, 48\], expected \[12, 7\]"),
         ({"n_positions": 17}, r"wpe.weight has the shape \[16, 12\], expected \[17, 12\]"),
@@ -272,6 +307,32 @@ def test_what_is_not_there_is_refused_with_what_is(tmp_path, monkeypatch):
     check_refused(tmp_path / "empty", "neither config.json nor hparams.json")
 
 
+@pytest.mark.parametrize(
+    "name, meant", [("storys", "stories"), ("Stories", "stories"), ("124m", "124M"),
+                    ("GPT2", "gpt2"), ("distil-gpt2", "distilgpt2"), ("LITTLE", "little")],
+)  # fmt: skip
+def test_a_mistyped_name_brings_the_right_one(tmp_path, name, meant):
+    write_folder(tmp_path / "little")
+    check_refused(name, f"no model '{name}': did you mean {meant}[?] Or use en-de", tmp_path)
+
+
+def test_a_file_of_a_model_brings_its_folder(tmp_path):
+    path = write_folder(tmp_path / "little") / "model.safetensors"
+    check_refused(path, "is a file: name its folder, .*little$")
+
+
+def test_git_ignores_the_models_that_are_fetched():
+    def ignored(path):
+        return subprocess.run(["git", "check-ignore", "-q", path], cwd=ROOT).returncode
+
+    if shutil.which("git") is None or ignored("models/x") == 128:
+        pytest.skip("git, or the repository, is not here: .gitignore is untested")
+    fetched = "124M/hparams.json", "gpt2/config.json", "google/flan-t5-small/spiece.model"
+    assert [ignored(f"models/{path}") for path in fetched] == [0, 0, 0]
+    ours = "stories", "stories-draft", "en-de"
+    assert [ignored(f"models/{name}/new.json") for name in ours] == [1, 1, 1]
+
+
 def test_loading_imports_no_heavy_library(tmp_path):
     check = (
         "import sys, utils; utils.load(sys.argv[1]); heavy = set(sys.modules) &"
@@ -290,6 +351,104 @@ def test_a_models_folder_that_cannot_be_written_is_said_plainly(tmp_path, monkey
         check_refused("124M", "cannot write .*Not a directory.*--models-dir", tmp_path / "file")
         check_refused("124M", "hparams.json does not exist .404.", tmp_path)
     assert os.listdir(tmp_path) == ["file"]  # nothing came of it, nothing is left of it
+
+
+# --- the hub
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A local hub with one model, gpt2."""
+    folder = write_folder(tmp_path / "hub")
+    files = {f"/gpt2/resolve/main/{path.name}": path.read_bytes() for path in folder.iterdir()}
+    with Server(files) as server:
+        monkeypatch.setenv("TOKENWISE_HUB", server.url)
+        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr("loading.download.DELAYS", ())
+        yield server
+
+
+def test_a_folder_without_a_model_hides_none_of_the_hub(hub, tmp_path, monkeypatch):
+    (tmp_path / "here" / "gpt2").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    check_logits(load("gpt2", tmp_path / "models")[1], LOGITS["plain"])
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_repository_that_the_hub_does_not_give_is_said_plainly(hub, tmp_path, status):
+    hub.head_faults["/some/gpt2/resolve/main/config.json"] = [answer(status)]
+    match = (
+        f"no some/gpt2, or it is gated or private.*{status}.*check the name.*set a valid HF_TOKEN"
+    )
+    check_refused("some/gpt2", match, tmp_path / "models")
+    assert not (tmp_path / "models").exists()
+
+
+def test_only_looked_up_nothing_is_fetched(hub, tmp_path, monkeypatch):
+    monkeypatch.setenv("TOKENWISE_MIRROR", hub.url)
+    for name in ("gpt2", "124M", "some/gpt2"):
+        with pytest.raises(UserError, match=f"{name} is not here.*generate.py TEXT --model {name}"):
+            load(name, tmp_path / "models", fetch=False)
+    assert hub.requests == [] and not (tmp_path / "models").exists()
+    load("gpt2", tmp_path / "models")
+    n = len(hub.requests)
+    for name in ("gpt2", "stories-draft"):
+        load(name, tmp_path / "models", fetch=False)
+    assert len(hub.requests) == n
+
+
+@pytest.mark.parametrize("variable", ["HF_HUB_CACHE", "HF_HOME", "HOME"])
+def test_a_complete_repository_in_the_cache_is_not_fetched(hub, tmp_path, monkeypatch, variable):
+    monkeypatch.delenv("HF_HUB_CACHE")
+    monkeypatch.delenv("HF_HOME", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path / "cache"))
+    below = {"HF_HUB_CACHE": "", "HF_HOME": "hub", "HOME": ".cache/huggingface/hub"}[variable]
+    cache = tmp_path / "cache" / below
+    write_shards(tmp_path / "files")
+    place = write_cached(cache / "models--some--gpt2", tmp_path / "files")
+    check_logits(load("some/gpt2", tmp_path, fetch=False)[1], LOGITS["plain"])
+    assert hub.requests == []
+    for file in ("merges.txt", "model-00002-of-00002.safetensors", "config.json"):
+        missing = place / "blobs" / f"c0ffee-{file}"
+        whole = missing.read_bytes()
+        missing.unlink()
+        check_refused("some/gpt2", "gated or private", tmp_path)  # it is asked for
+        missing.write_bytes(whole)
+    (place / "blobs" / "c0ffee-config.json").write_text("[")
+    check_refused("some/gpt2", "gated or private", tmp_path)
+
+
+def test_a_configuration_left_by_a_killed_process_is_not_believed(hub, tmp_path):
+    (tmp_path / "gpt2").mkdir()
+    stale = json.dumps(CONFIG | {"activation_function": "relu"})
+    (tmp_path / "gpt2" / "config.json.new").write_text(stale)
+    check_logits(load("gpt2", tmp_path)[1], LOGITS["plain"])
+
+
+@pytest.mark.parametrize("file", ["config.json", "vocab.json", "generation_config.json"])
+def test_a_small_file_has_a_limit(hub, tmp_path, file):
+    hub.files[f"/gpt2/resolve/main/{file}"] = bytes(51_000_000)
+    check_refused("gpt2", f"{file} has more than 50000000 bytes", tmp_path)
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_weights_have_no_limit(hub, tmp_path, monkeypatch):
+    monkeypatch.setattr("loading.download.download.__defaults__", (None, None, 5000, None))
+    check_logits(load("gpt2", tmp_path)[1], LOGITS["plain"])
+
+
+@pytest.mark.parametrize("shard", ["config.json", "a\x1b]0;b\x07.safetensors", "link.safetensors"])
+def test_a_shard_under_a_wrong_name_is_not_fetched(hub, tmp_path, shard, capsys):
+    base = "/gpt2/resolve/main"
+    del hub.files[f"{base}/model.safetensors"]
+    index = json.dumps({"weight_map": {"wte.weight": shard}})
+    hub.files[f"{base}/model.safetensors.index.json"] = index.encode()
+    (tmp_path / "gpt2").mkdir()
+    (tmp_path / "gpt2" / "link.safetensors").symlink_to(tmp_path / "elsewhere")
+    check_refused("gpt2", "not a file of this folder|is a link", tmp_path)
+    assert "\x1b" not in capsys.readouterr().err
+    assert hub.requests[-1][1] == f"{base}/model.safetensors.index.json"
+    assert not (tmp_path / "gpt2" / "config.json").exists()
 
 
 # --- safetensors
