@@ -4,7 +4,7 @@ Greedy decoding can walk past a good sequence that begins with an unlikely token
 the `width` best beginnings (beams) at once: at each step every beam is continued by every token,
 and of these width x n_vocab candidates the best go on. A beam that ends is set aside, and all that
 ended compete by their score, log P(tokens) / n_tokens ** length_penalty. Lowerre 1976, "The HARPY
-Speech Recognition System"; the rules where one may differ are those of transformers 5.
+Speech Recognition System"; where implementations differ, this follows transformers 5.
 """
 
 from collections.abc import Sequence
@@ -19,16 +19,16 @@ from interface import Filter, Ids, Model
 class Hypothesis(NamedTuple):
     """A sequence that ended: at a stop id, or as long as allowed."""
 
-    ids: Ids  # the new ones, the stop id included
-    log_probability: float  # their sum, as the filters left them
+    ids: Ids  # the new tokens, the stop id included
+    log_probability: float  # the sum over them, after the filters
     score: float
 
 
 class Candidate(NamedTuple):
-    """A beam and one more token, and what became of it: kept, finished, or dropped."""
+    """A beam and one more token, and its status: kept, finished, or dropped."""
 
-    parent: int  # its beam's place among those that the step before kept
-    ids: tuple  # the new ones
+    parent: int  # index of the beam among those that the previous step kept
+    ids: tuple  # the new tokens
     log_probability: float
     status: str
 
@@ -40,16 +40,18 @@ def beam_search(
 ) -> list[Hypothesis]:  # fmt: skip
     """Up to n new ids -> a list of the n_return best Hypothesis, best first; fewer if fewer exist.
 
-    prompt: a list of ids, for an encoder-decoder those of its decoder. filters change the
+    prompt: a list of ids (an encoder-decoder's: the first ids of its decoder). filters change the
     log-probabilities, which are not normalised again. length_penalty: 0 compares sums, 1 means,
-    more favours long sequences. early_stopping: True ends with `width` finished sequences; False
-    once the best beam, scored at its present length, beats none of them; "never" scores it as if it
-    were certain to reach n, and waits for that. trace: a list that gets each step's Candidates.
-    ValueError for settings that make no sense, or where the filters leave no sequence.
+    more favours long sequences. early_stopping: True stops with `width` finished sequences; False
+    when the best running beam, scored at its current length, beats no finished one; "never" scores
+    it as if it had n tokens (an upper bound). trace: a list that gets each step's Candidates.
+    ValueError for settings that make no sense, or if the filters leave no sequence.
     """
     check(model, prompt, n, width, early_stopping, n_return)
     n = min(n, model.n_ctx - len(prompt))
-    n_candidates = max(2, 1 + len(model.stop_ids)) * width  # `width` go on, however many stop
+    n_candidates = (
+        max(2, 1 + len(model.stop_ids)) * width
+    )  # enough that `width` survive, even if all stop ids are among them
     beams, finished = [Candidate(0, (), 0.0, "kept")], []
     cache = model.new_cache(1)
     new: list = [prompt]  # [1, n_prompt], later [n_beams, 1]
@@ -62,7 +64,7 @@ def beam_search(
             trace.append(step)
         beams = [c for c in step if c.status == "kept"]
         finished += [hypothesis(c, length_penalty) for c in step if c.status == "finished"]
-        finished = sorted(finished, key=lambda h: -h.score)[:width]  # of equals, the earlier ones
+        finished = sorted(finished, key=lambda h: -h.score)[:width]  # among ties the earlier ones
         full = len(finished) == width
         if not beams or full and early_stopping is True:
             break
@@ -76,7 +78,7 @@ def beam_search(
     return finished[:n_return]
 
 
-def check(model, prompt, n, width, early_stopping, n_return):  # ValueError for nonsense
+def check(model, prompt, n, width, early_stopping, n_return):  # ValueError if not possible
     if min(n, width, n_return) < 1:
         raise ValueError("n, width and n_return must be at least 1")
     if n_return > width:
@@ -99,8 +101,8 @@ def summed_log_probs(logits, beams, prompt, filters):  # [n_beams, n_vocab] -> t
 
 
 def rank(totals, beams, n_candidates, width, ends):
-    """[n_beams, n_vocab] -> the n_candidates best, best first, each with its status: one that ends
-    must be among the first `width` to finish, of the others the first `width` are kept."""
+    """[n_beams, n_vocab] -> the n_candidates best, best first. One that ends is finished if it is
+    among the first `width`; of those that go on, the first `width` are kept."""
     step, n_kept = [], 0
     for place, index in enumerate(top_indices(totals.ravel(), n_candidates).tolist()):
         row, token = divmod(index, totals.shape[1])
@@ -114,18 +116,20 @@ def rank(totals, beams, n_candidates, width, ends):
     return step
 
 
-def top_indices(x, k):  # [n] -> the places of the k largest, largest first, of equals the first
-    places = np.flatnonzero(x > -np.inf)  # what a filter removed is no candidate
-    if len(places) > k:  # a partition, as to sort all takes 10 times as long
-        places = places[x[places] >= np.partition(x[places], -k)[-k]]
-    return places[np.argsort(-x[places], kind="stable")][:k]
-
-
-def score(log_probability: float, length: int, length_penalty: float) -> float:
-    """By the plain length, as transformers do it; Wu et al. 2016: ((5 + length) / 6) ** penalty."""
-    return log_probability / length**length_penalty
+def top_indices(x, k):  # [n] -> the indices of the k largest, largest first, among ties the first
+    indices = np.flatnonzero(x > -np.inf)  # a token that a filter removed is not a candidate
+    if len(indices) > k:  # a partition, because sorting all takes 10 times as long
+        indices = indices[x[indices] >= np.partition(x[indices], -k)[-k]]
+    return indices[np.argsort(-x[indices], kind="stable")][:k]
 
 
 def hypothesis(candidate, length_penalty):
-    ids, log_probability = list(candidate.ids), candidate.log_probability
-    return Hypothesis(ids, log_probability, score(log_probability, len(ids), length_penalty))
+    log_probability, n = candidate.log_probability, len(candidate.ids)
+    return Hypothesis(
+        list(candidate.ids), log_probability, score(log_probability, n, length_penalty)
+    )
+
+
+def score(log_probability: float, length: int, length_penalty: float) -> float:
+    """By the plain length, as in transformers; Wu et al. 2016: ((5 + length) / 6) ** penalty."""
+    return log_probability / length**length_penalty

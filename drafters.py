@@ -17,8 +17,8 @@ from samplers import Sampler, draw
 
 
 class DraftModel(Drafter):
-    """Drafts by a smaller model with the same vocabulary, which samples as the large one does. Its
-    `rng` must be independent of the loop's: with one seed for both the text is biased."""
+    """Drafts by a smaller model with the same vocabulary, best with the same sampler. The rng must be
+    independent of the sequence's: one seed for both biases the text."""
 
     def __init__(self, model: Model, sampler: Sampler, rng: Generator):
         self.model, self.sampler, self.rng = model, sampler, rng
@@ -34,7 +34,7 @@ class DraftModel(Drafter):
             logits = self.model(np.array([new]), self.cache, last=1)[0, -1]  # [n_vocab]
             try:
                 qs.append(self.sampler(logits, ids + drafts))
-            except ValueError:  # nothing may follow: the row will end before, or the model say so
+            except ValueError:  # no token is allowed: the text ends earlier, or the model raises
                 break
             drafts.append(draw(qs[-1], self.rng))
             new = drafts[-1:]
@@ -44,10 +44,9 @@ class DraftModel(Drafter):
 
 class NGramStore(Drafter):
     """Drafts the token that most often followed the last tokens: counts of k-grams, k = 2..n, the
-    longest known context first. It learns from the text, and from what the model would have said
-    at each verified position: its `filler_top_k` best tokens (1: ANPD, Ou et al. 2024; more: NASD).
-    `before` is text to learn from at once, such as an encoder-decoder's source. One store may serve
-    many prompts, and knows more with each."""
+    longest known context first. It learns from the text, and from the model's `filler_top_k` best
+    tokens at each verified position (1: ANPD, Ou et al. 2024; more: NASD). `before` is a text to
+    learn from first, such as an encoder-decoder's source. One store may serve many prompts."""
 
     def __init__(self, n_vocab: int, n: int = 3, filler_top_k: int = 1, before: Sequence[int] = ()):
         self.n_vocab, self.n, self.filler_top_k = n_vocab, n, filler_top_k
@@ -97,15 +96,10 @@ class PromptLookup(Drafter):
         for size in range(min(self.n, len(text) - 1), 0, -1):
             for start in range(len(text) - size - 1, -1, -1):
                 if text[start : start + size] == text[-size:]:
-                    drafts = self.copy(text, start + size, n)
+                    found = text[start + size :]
+                    drafts = [found[i % len(found)] for i in range(n)]  # past its end: once again
                     return drafts, one_hots(drafts, self.n_vocab)
         return [], []
-
-    @staticmethod
-    def copy(text, start, n):
-        """The n tokens from `start`; past the end of the text the copy goes on with itself."""
-        period = len(text) - start
-        return [text[start + i % period] for i in range(n)]
 
 
 class Replay(Drafter):
@@ -122,7 +116,7 @@ class Replay(Drafter):
 
 
 class Measured(Drafter):
-    """A drafter that counts the fate of another's drafts, over all passes that verify some."""
+    """A drafter that counts what becomes of another one's drafts, over all passes of the model."""
 
     def __init__(self, drafter: Drafter):
         self.drafter = drafter

@@ -64,7 +64,7 @@ def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
 
 def temperature(t: float) -> Filter:
     """Divide the logits by t > 0: below 1 sharper, above 1 flatter (Ackley et al. 1985)."""
-    scale = np.float32(min(max(t, 1e-6), 1e6))  # beyond it is greedy, or uniform, and may overflow
+    scale = np.float32(min(max(t, 1e-6), 1e6))  # beyond: greedy or uniform, and overflow
     return lambda logits, ids: logits / scale
 
 
@@ -84,7 +84,7 @@ def top_p(p: float) -> Filter:
     (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        if p >= 1 or not np.isfinite(logits.max()):  # nothing to cut, or nothing that Sampler takes
+        if p >= 1 or not np.isfinite(logits.max()):  # nothing to cut, or Sampler raises
             return logits
         probs = softmax(logits)
         falling = np.sort(probs[probs > 0])[::-1]  # after top-k these are few
@@ -106,7 +106,9 @@ def repetition_penalty(r: float) -> Filter:
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalised, seen = logits.copy(), logits[ids]
-        penalised[ids] = np.where(seen > 0, seen / r, seen * r)  # once, however often it occurs
+        penalised[ids] = np.where(
+            seen > 0, seen / r, seen * r
+        )  # once per token, however often it occurs
         return penalised
 
     return penalise
@@ -126,13 +128,13 @@ def no_repeat_ngram(n: int) -> Filter:
 
 
 def min_length(length: int, stop_ids: Iterable[int]) -> Filter:
-    """Remove the stop ids until the sequence, its prompt counted, has this many tokens."""
+    """Remove the stop ids until the sequence, prompt included, has `length` tokens."""
     removed = list(stop_ids)
     return lambda logits, ids: _without(logits, removed) if len(ids) < length else logits
 
 
 def forced_id(token: int, length: int) -> Filter:
-    """Where the sequence has exactly this many tokens, `token` must come next."""
+    """After exactly `length` tokens, `token` must come next."""
 
     def force(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if len(ids) != length:

@@ -5,6 +5,7 @@ soon be 0 in floating point, into a sum.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def log_probabilities(model: Model, ids: Ids, chunk: int = 128) -> np.ndarray:
     ValueError for a context of one token.
     """
     if model.n_ctx < 2:
-        raise ValueError("a context of one token has no room for what comes before another")
+        raise ValueError("a context of one token cannot hold both a token and the one before it")
     scores = []
     while len(scores) + 1 < len(ids):
         known = len(scores) + 1
@@ -37,18 +38,17 @@ def log_probabilities(model: Model, ids: Ids, chunk: int = 128) -> np.ndarray:
     return np.array(scores, np.float32)
 
 
-def score(encoder: Encoder, model: Model, text: str) -> dict:
-    """A text under the model, from a fresh start: a dict of ids, logprobs (nats, one a token),
+def score(encoder: Encoder, model: Any, text: str) -> dict:
+    """A text under the model, from a fresh start: a dict of ids, logprobs (nats, one per token),
     total (nats), bits_per_byte (of UTF-8) and perplexity (per token).
 
-    Without an end-of-text token to start from, nothing tells the first token's probability: it is
-    left out, and its bytes too. An encoder-decoder is conditioned first, and `text` is what it
-    might answer, after the ids that its answers begin with. ValueError where the logits are not
-    numbers, or far too large.
+    Without an end-of-text token to start from, the first token has no probability; it and its bytes
+    are left out. An encoder-decoder is conditioned first; `text` is an answer, after the ids that
+    each answer begins with. ValueError if the logits are not numbers, or far too large.
     """
     ids = encoder.encode(text)
-    n_bytes = len(text.encode("utf-8", "replace"))  # what is no UTF-8 counts as it was given
-    start = getattr(model, "prefix", [encoder.end_of_text])
+    n_bytes = len(text.encode("utf-8", "replace"))  # invalid UTF-8: a byte per character
+    start: list = model.prefix if model.has_source else [encoder.end_of_text]
     if start == [None]:
         first = encoder.token_bytes(ids[0]) if ids else b""  # type: ignore[attr-defined]  # GPT-2's
         start, n_bytes = [], n_bytes - len(first)
@@ -56,7 +56,7 @@ def score(encoder: Encoder, model: Model, text: str) -> dict:
     total = float(logprobs.sum(dtype=np.float64))
     nats = abs(total)  # -total, but never -0.0
     mean = nats / max(1, len(logprobs))
-    if not mean < 700:  # or NaN; e^mean, the perplexity, would be no number
+    if not mean < 700:  # or NaN; the perplexity e^mean would overflow
         raise ValueError("the text has no probability: logits are not numbers, or far too large")
     return {
         "ids": ids[len(ids) - len(logprobs) :],

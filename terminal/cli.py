@@ -7,10 +7,10 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from terminal import options, shell, show
 from terminal.compare import compare
@@ -76,15 +76,6 @@ def inspect(session: Session, args: Namespace) -> None:
             print_score(session.encoder, session.score(prompt, args.target))
 
 
-def threads(n: int | None) -> AbstractContextManager:
-    """A context in which NumPy's matrix products run on n threads, or on the library's default."""
-    if n is None:
-        return contextlib.nullcontext()
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(n)
-
-
 def main(argv: list[str] | None = None) -> int:
     """-> exit status: 0, 1 a failure, 2 wrong usage (by SystemExit), 130 interrupted."""
     sys.stderr = sys.stderr or open(os.devnull, "w")  # if closed, print would write to stdout
@@ -99,7 +90,7 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         # NaNs are detected when a token is drawn.
-        with np.errstate(all="ignore"), threads(args.threads):
+        with np.errstate(all="ignore"), threadpool_limits(args.threads):
             run(p, args)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)

@@ -10,10 +10,10 @@ from terminal.session import Session
 def compare(session: Session, prompt: str, number: int = 0) -> None:
     """Print the table, with the session's sampler and one seed for all methods."""
     session = copy.copy(session)  # whatever happens, the other one is as it was
-    draft = session.settings["draft"]
     session.row(prompt, number)  # fails before the table is printed, not inside it
+    draft = session.settings["draft"]
     if draft:
-        session.draft_model(draft)
+        session.draft_model()
     print(f"{'method':<12}{'tokens/s':>9}{'x naive':>8}{'first, s':>9}{'tokens':>7}"
           f"{'per pass':>9}{'accepted':>9}  ids")  # fmt: skip
     naive, speeds = None, {}

@@ -42,7 +42,7 @@ def explain(session: Session, row: Row) -> None:
     """Generate one row and print each step: the choice, its alternatives, and how sure it was."""
     session, method, decode = copy.copy(session), session.settings["method"], session.encoder.decode
     if method == "speculative":
-        session.draft_model(session.settings["draft"])  # refused before anything is printed
+        session.draft_model()  # refused before anything is printed
     print(LEGENDS[method])
     sampler = RememberingSampler(row.sequence.sampler)
     row.sequence.sampler = sampler

@@ -196,17 +196,19 @@ class Session:
             return store
         if method == "lookup":
             return PromptLookup(n_vocab, n, source)
-        draft: Any = self.draft_model(self.settings["draft"])
+        draft: Any = self.draft_model()
         if draft.has_source:  # it drafts by as much of the source as it can read
             draft = draft.condition([source[: draft.n_source]])
         return DraftModel(draft, row.sequence.sampler, np.random.default_rng([row.seed, 1]))
 
-    def draft_model(self, name: str | None) -> Model:
-        """A model that drafts for this one. UserError if it can't."""
+    def draft_model(self, name: str | None = None) -> Model:
+        """A model that drafts for this one, by default the settings'. One that only the checkpoint
+        names is not fetched. UserError if it can't."""
+        suggested = name is None and self.args.draft is None
+        name = name or self.settings["draft"]
         if not name:
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
         if name not in self.drafts:
-            suggested = self.args.draft is None  # by the checkpoint: then nothing is fetched
             self.drafts[name] = utils.load(name, self.args.models_dir, fetch=not suggested)[1]
         draft = self.drafts[name]
         if draft.has_source != self.model.has_source:

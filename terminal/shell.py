@@ -14,7 +14,7 @@ from terminal.explain import explain, print_score
 from terminal.session import Session
 from utils import UserError
 
-SAMPLER_OPTIONS = [name for name in options.OPTIONS if name in options.SAMPLING | options.FILTERS]
+SAMPLER_OPTIONS = [option.name for option in options.SAMPLING + options.FILTERS]
 INTRO = "Type a text to go on with, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
 
 
