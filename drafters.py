@@ -17,8 +17,8 @@ from samplers import Sampler, draw
 
 
 class DraftModel(Drafter):
-    """Drafts by a smaller model with the same vocabulary, best with the same sampler. The rng must be
-    independent of the sequence's: one seed for both biases the text."""
+    """Drafts by a smaller model with the same vocabulary. Its sampler is best the large one's. Its
+    rng must be independent of the sequence's: one seed for both biases the text."""
 
     def __init__(self, model: Model, sampler: Sampler, rng: Generator):
         self.model, self.sampler, self.rng = model, sampler, rng

@@ -269,11 +269,12 @@ def read_generation_config(generation_config: dict) -> dict:
     found: dict[str, Any] = {"temperature": 1.0} if samples else {}
     for option in OPTIONS.values():
         value = generation_config.get(option.config_name)
-        if value is None or (option in SAMPLING and not samples):
+        if value is None:
             continue
         if isinstance(option.kind, Number) and not option.kind.allows(value):
             raise UserError(f"{file} has {option.name} = {value!r:.50}, which is not {option.kind}")
-        found[option.name] = value
+        if samples or option not in SAMPLING:
+            found[option.name] = value
     draft = found.get("draft")
     if draft is not None and not (isinstance(draft, str) and re.fullmatch(r"\w[\w.-]*", draft)):
         raise UserError(f"{file} has draft = {draft!r:.50}, which is not the name of a model")
