@@ -25,7 +25,7 @@ def write_letters(folder, activation="gelu_new", **files):
     arrays = random_arrays(config, seed=1)
     wte, ln_f = arrays["wte.weight"], arrays["ln_f.bias"]
     wte *= 3 / np.linalg.norm(wte, axis=1, keepdims=True)  # else the longest row wins every time
-    wte[:, 0] = -1  # the first feature tells whether a token is to be written
+    wte[:, 0] = -1  # the first feature: 1 for the tokens that are written
     wte[[*range(259)[LETTERS], SPACE, THE], 0] = 1
     ln_f[:], arrays["ln_f.weight"][0] = 0, 0
     ln_f[0] = 8
@@ -62,7 +62,7 @@ class Console:
         return out
 
     def refused(self, status, *words, model=None):
-        """The one line on stderr of a command that ends with this status, and says nothing else."""
+        """The line on stderr of a command that ends with this status and prints nothing else."""
         found, out, err = self(*words, model=model)
         assert (found, out) == (status, ""), err
         assert err.count("\n") == 1 and err.startswith("generate.py: "), err

@@ -1,5 +1,6 @@
 """The command line: text, JSON, stops, batches, options, mistakes, pipes and signals."""
 
+import contextlib
 import io
 import json
 import os
@@ -18,7 +19,7 @@ from generate import generate
 from gpt2 import GPT2
 from samplers import FILTERS, make_sampler
 from terminal import cli, options
-from terminal.options import METHODS, OPTIONS
+from terminal.options import METHODS, OPTIONS, Number
 from terminal.row import StoppingStream
 from terminal.session import Session
 from tests.commands import END, HOUSE, N_CTX, THE, finished, process, write_letters
@@ -56,7 +57,7 @@ def test_every_method_gives_the_greedy_ids(console, draft, method, prompt):
     assert (result["prompt"], result["stop_reason"], result["seed"]) == (prompt, "length", None)
 
 
-def test_json(console, letters):
+def test_json_has_the_text_the_ids_and_the_times(console, letters):
     [result] = console.json("the cat", "-n", 5)
     encoder, _ = utils.load(str(letters))
     assert result["prompt_ids"] == encoder.encode("the cat") == [THE, 220, 66, 64, 83]
@@ -69,7 +70,7 @@ def test_json(console, letters):
 
 
 @pytest.mark.parametrize("prompt", ["the cat", "", "Zoë: “naïve” 🙂\n\x00 x", "a\udcff"])
-def test_text_is_the_prompt_and_what_follows(console, prompt):
+def test_text_is_the_prompt_and_the_new_text(console, prompt):
     status, out, err = console(prompt, "-n", 8)
     [row] = console.json(prompt, "-n", 8)
     assert row["prompt"] == prompt.replace("\udcff", "\ufffd")  # JSON without lone surrogates
@@ -186,7 +187,7 @@ def test_a_stop_across_tokens_is_the_same_for_every_method(console, draft, metho
     assert (row["text"], row["stop_reason"]) == (text[: text.index(stop)], "stop")
 
 
-def test_what_was_held_back_is_shown_at_the_end(console):
+def test_text_that_was_held_back_is_shown_at_the_end(console):
     text = console.json("the cat", "-n", 9)[0]["text"]
     words = "the cat", "-n", 9, "--stop", text[-2:] + "#"
     assert console.json(*words)[0]["text"] == text
@@ -215,7 +216,7 @@ class Pieces:
         (["one", " two"], [], ["one", " two"], "?"),
     ],
 )
-def test_what_might_become_a_stop_is_held_back(pieces, stops, shown, last):
+def test_text_that_may_become_a_stop_is_held_back(pieces, stops, shown, last):
     stream = StoppingStream(Pieces(), stops)
     assert [stream.feed(piece) for piece in pieces] == shown
     assert stream.stopped == (last is None)
@@ -238,15 +239,15 @@ PROMPTS = ["the cat", "x", "", "a longer one, of the cat", "x"]
 
 @pytest.mark.parametrize("how", [[], ["--temperature", 0.9, "--top-p", 0.95, "--seed", 7]])
 @pytest.mark.parametrize("method", ["naive", "cached", "speculative", "ngram"])
-def test_a_row_of_a_batch_is_what_it_is_alone(console, draft, method, how):
+def test_a_row_of_a_batch_is_the_same_as_one_by_one(console, draft, method, how):
     words = [*words_for(method, draft), "-n", 12, "--stop", "tg", "--stop", "q"]
     rows = console.json(*words, *how, "--", *PROMPTS)
     assert [row["prompt"] for row in rows] == PROMPTS
     assert len({row["stop_reason"] for row in rows}) == 2  # some end earlier than others
     for i, (prompt, row) in enumerate(zip(PROMPTS, rows)):
-        [alone] = console.json(*words, *how, *(["--seed", 7 + i] if how else []), "--", prompt)
+        [single] = console.json(*words, *how, *(["--seed", 7 + i] if how else []), "--", prompt)
         same = KEYS - {"seconds_to_first_token", "tokens_per_second"}
-        assert {key: row[key] for key in same} == {key: alone[key] for key in same}
+        assert {key: row[key] for key in same} == {key: single[key] for key in same}
     out = console.text(*words, *how, "--", *PROMPTS)
     assert out == "".join(row["prompt"] + row["text"] + "\n" for row in rows)
 
@@ -290,7 +291,7 @@ def test_many_prompts_run_in_batches_that_fit(console, n_rows, tmp_path, method)
 def test_the_texts_of_a_batch_are_kept_when_a_later_one_fails(console, tmp_path):
     code = "def f(logits, ids):\n    assert ids[0] != 65\n    return logits\n"
     (tmp_path / "own.py").write_text(code)
-    how = "-n", 3, "--batch-tokens", 10, "--sampler", f"{tmp_path}/own.py:f", "--json"
+    how = "-n", 3, "--batch-tokens", 10, "--filter", f"{tmp_path}/own.py:f", "--json"
     status, out, err = console("a", "cc", "b", "d", *how)
     assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["a", "cc"]
     assert status == 1 and "AssertionError" in err
@@ -304,7 +305,8 @@ def test_the_clock_of_a_row_starts_with_its_batch(console, monkeypatch):
             Clock.now += 1
             return Clock.now
 
-    monkeypatch.setattr("terminal.session.time", Clock())
+    for module in "terminal.session.time", "terminal.row.time":
+        monkeypatch.setattr(module, Clock())
     rows = console.json("a", "b", "c", "-n", 4, "--batch-tokens", 1)
     assert {row["seconds_to_first_token"] for row in rows} == {1}
 
@@ -350,41 +352,19 @@ def test_sampling_options_make_the_sampler(console, letters, settings, seed):
     assert settings.keys() <= FILTERS.keys()
 
 
-def test_without_a_seed_each_run_has_its_own_and_tells_it(console):
+def test_without_a_seed_each_run_draws_one_and_prints_it(console):
     rows = [console.json("the cat", "--temperature", 2, "-n", 20)[0] for _ in range(2)]
     assert rows[0]["seed"] != rows[1]["seed"]
     again = console.json("the cat", "--temperature", 2, "-n", 20, "--seed", rows[0]["seed"])[0]
     assert again["ids"] == rows[0]["ids"] != rows[1]["ids"]
 
 
-def test_a_folder_suggests_and_the_command_line_decides(console, tmp_path):
-    suggested = {"do_sample": True, "temperature": 0.8, "max_new_tokens": 12, "seed": 0}
-    folder = write_letters(tmp_path / "m", generation_config=suggested)
-
-    def run(*words, model=folder):
-        [row] = console.json("the cat", *words, model=model)
-        return row
-
-    row = run()
-    assert (len(row["ids"]), row["seed"]) == (12, 0)
-    same = run("--temperature", 0.8, "--seed", 0, "-n", 12, model=console.folder)
-    assert row["ids"] == same["ids"]
-    assert run("--seed", 1)["ids"] != row["ids"]
-    assert run("-n", 3)["ids"] == row["ids"][:3]
-    greedy = run("--temperature", 0)
-    assert (greedy["ids"], greedy["seed"]) == (console.greedy("the cat", 12), None)
-    suggested["do_sample"] = False
-    folder = write_letters(tmp_path / "m", generation_config=suggested)
-    assert run()["ids"] == greedy["ids"]
-    assert run("--temperature", 0.8)["ids"] == row["ids"]
-
-
-SAMPLERS = """
+OWN_FILTERS = """
 import numpy as np
 
 def only_z(logits, ids):
     assert isinstance(ids, list) and logits.dtype == np.float32
-    assert np.isfinite(logits).sum() == 5  # it is the last filter, behind --top-k
+    assert np.isfinite(logits).sum() == 5  # it is the last filter, after --top-k
     logits[:] = -np.inf
     logits[89] = 0
     return logits
@@ -401,46 +381,46 @@ number = 3
 """
 
 
-def test_a_sampler_of_your_own(console, tmp_path):
+def test_a_filter_of_your_own(console, tmp_path):
     path = tmp_path / "mine.py"
-    path.write_text(SAMPLERS)
-    [row] = console.json("the cat", "--sampler", f"{path}:only_z", "--top-k", 5, "-n", 4)
+    path.write_text(OWN_FILTERS)
+    [row] = console.json("the cat", "--filter", f"{path}:only_z", "--top-k", 5, "-n", 4)
     assert row["text"] == "zzzz"
     for name in "nothing short words removes_all not_numbers fails exits one_infinite".split():
         for method in "cached", "beam":
-            words = "--sampler", f"{path}:{name}", "-n", 4, "--method", method
+            words = "--filter", f"{path}:{name}", "-n", 4, "--method", method
             status, out, err = console("the cat", *words)
             assert status == 1 and err.count("\n") == 1 and "inf" not in out, (name, method, err)
     for name in "number", "absent", "":
-        assert "has no function" in console.refused(1, "a", "--sampler", f"{path}:{name}")
+        assert "has no function" in console.refused(1, "a", "--filter", f"{path}:{name}")
 
 
-def test_a_mistake_in_a_sampler_has_its_line(console, tmp_path):
+def test_an_error_in_a_filter_is_one_line_that_names_its_place(console, tmp_path):
     (tmp_path / "helper.py").write_text("def fails():\n    raise RuntimeError('oops')\n")
     code = "import helper\n\ndef f(logits, ids):\n    helper.fails()\n"
     (tmp_path / "bp.py").write_text("import sys; sys.path.insert(0, __file__[:-6])\n" + code)
-    line = console.refused(1, "a", "--sampler", f"{tmp_path}/bp.py:f")
+    line = console.refused(1, "a", "--filter", f"{tmp_path}/bp.py:f")
     assert line.endswith("/bp.py:f: bp.py:5: RuntimeError: oops\n")
     (tmp_path / "bp.py").write_text("\n1 / 0")
-    assert ": bp.py:2: ZeroDivision" in console.refused(1, "a", "--sampler", f"{tmp_path}/bp.py:f")
+    assert ": bp.py:2: ZeroDivision" in console.refused(1, "a", "--filter", f"{tmp_path}/bp.py:f")
     (tmp_path / "bp.py").write_text("\n\ndef f(:")
-    line = console.refused(1, "a", "--sampler", f"{tmp_path}/bp.py:f")
+    line = console.refused(1, "a", "--filter", f"{tmp_path}/bp.py:f")
     assert ":f: SyntaxError: " in line and "(bp.py, line 3)" in line
 
 
 @pytest.mark.parametrize("name", ["f", "g"])
-def test_the_end_of_a_debugger_in_a_sampler_is_quiet(letters, tmp_path, name):
+def test_the_end_of_a_debugger_in_a_filter_is_quiet(letters, tmp_path, name):
     code = "def f(logits, ids):\n    breakpoint()\n    return logits\n\n"
     (tmp_path / "bp.py").write_text(code + "if 'g' in __file__:\n    breakpoint()\n    g = f\n")
     (tmp_path / "g.py").write_text((tmp_path / "bp.py").read_text())
     file = tmp_path / ("bp.py" if name == "f" else "g.py")
-    words = "a", "--model", letters, "--sampler", f"{file}:{name}"
+    words = "a", "--model", letters, "--filter", f"{file}:{name}"
     status, out, err = finished(*words, stdin=b"q\ny\n")
     assert (status, err) == (1, b"") and b"(Pdb)" in out
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "told"),
+    ("name", "code", "error"),
     [
         ("mine.py", "def f(:", "SyntaxError"), ("mine.py", "import no_such_module", "no_such"),
         ("mine.py", "1 / 0", "ZeroDivision"), ("mine.py", "exit(7)", "SystemExit"),
@@ -448,22 +428,33 @@ def test_the_end_of_a_debugger_in_a_sampler_is_quiet(letters, tmp_path, name):
         ("mine.txt", "def f(logits, ids): return logits", "FILE.py:FUNCTION"),
     ],
 )  # fmt: skip
-def test_a_sampler_file_that_cannot_be_used(console, tmp_path, name, code, told):
+def test_a_filter_file_that_cannot_be_used_is_refused(console, tmp_path, name, code, error):
     path = tmp_path / name
     path.write_text(code)
-    assert told in console.refused(1, "a", "--sampler", f"{path}:f")
+    assert error in console.refused(1, "a", "--filter", f"{path}:f")
 
 
 @pytest.mark.parametrize("where", ["none.py:f", "tests:f", "f", ""])
-def test_a_sampler_that_is_not_there(console, where):
-    line = console.refused(1, "a", "--sampler", where)
+def test_a_filter_that_is_missing_is_refused(console, where):
+    line = console.refused(1, "a", "--filter", where)
     assert "FILE.py:FUNCTION" in line and ("no function is named" in line) == (":" not in where)
+
+
+def test_the_old_name_of_filter_is_the_same(console, tmp_path):
+    (tmp_path / "own.py").write_text(OWN_FILTERS)
+    found = []
+    for name in "--filter", "--sampler":
+        [row] = console.json("a", name, f"{tmp_path}/own.py:only_z", "-n", 3, "--top-k", 5)
+        wrongs = "none.py:f", f"{tmp_path}/own.py:fails", "no function"
+        lines = [console.refused(1, "a", name, wrong) for wrong in wrongs]
+        found.append((row["text"], lines, console.refused(2, "--score", "a", name, "x")))
+    assert found[0] == found[1] and found[0][0] == "zzz"
 
 
 # --- beams and speculation ------------------------------------------------------------------------
 
 
-def test_beams(console):
+def test_beams_are_sorted_by_their_scores(console):
     words = ["the cat", "--method", "beam", "--beams", 3, "-n", 10]
     [row] = console.json(*words, "--return", 3, "--length-penalty", 0.5, "--no-repeat-ngram", 2)
     scores = [beam["score"] for beam in row["beams"]]
@@ -477,17 +468,26 @@ def test_beams(console):
     assert console.json("the cat", "--method", "beam", "-n", 10)[0]["text"]
 
 
-def test_statistics_of_speculation(console, draft):
+def test_a_stop_text_ends_every_beam(console):
+    words = "the cat", "--method", "beam", "--beams", 4, "--return", 4, "-n", 20
+    [free] = console.json(*words)
+    stop = free["beams"][1]["text"][3]
+    [row] = console.json(*words, "--stop", stop)
+    texts = [beam["text"] for beam in free["beams"]]
+    assert [beam["text"] for beam in row["beams"]] == [text.split(stop)[0] for text in texts]
+
+
+def test_the_statistics_of_speculation_add_up(console, draft):
     words = ["the cat", "-n", 20, *words_for("speculative", draft)]
     [row] = console.json(*words)
     found = row["speculation"]
-    rounds = sum(found["accepted_lengths"].values())
+    passes = sum(found["accepted_lengths"].values())
     assert found["accepted"] == sum(int(k) * n for k, n in found["accepted_lengths"].items())
-    assert found["tokens_per_call"] == pytest.approx(20 / rounds)
+    assert found["tokens_per_call"] == pytest.approx(20 / passes)
     assert found["acceptance"] == found["accepted"] / found["tested"]
     assert found["accepted"] < found["tested"] <= found["drafted"]
-    assert 0 < found["accepted"] < found["drafted"] <= 3 * rounds
-    assert re.search(r"\d+% of drafts accepted, \d\.\d\d tokens a pass", console(*words)[2])
+    assert 0 < found["accepted"] < found["drafted"] <= 3 * passes
+    assert re.search(r"\d+% of drafts accepted, \d\.\d\d tokens per pass", console(*words)[2])
 
 
 @pytest.mark.parametrize("how", [["--json"], ["--compare"]], ids=str)
@@ -539,7 +539,7 @@ def test_a_draft_that_a_checkpoint_suggests_is_not_fetched(console, tmp_path, mo
 # --- encoder-decoders -----------------------------------------------------------------------------
 
 
-def test_languages_by_their_codes(console):
+def test_languages_are_chosen_by_their_codes(console):
     def run(*words):
         [row] = console.json("a b", "-n", 4, "--method", "cached", *words, model=SEQ2SEQ / "mbart")
         return row
@@ -555,11 +555,11 @@ def test_languages_by_their_codes(console):
     assert "'xx_XX'" in line and "ro_RO" in line
 
 
-def test_a_model_without_english_wants_the_source_s_language():
+def test_a_model_without_english_needs_the_source_language():
     args = options.parser().parse_args(["--model", str(SEQ2SEQ / "mbart"), "--tokens", "3"])
     session = Session(args)
     del session.encoder.languages["en_XX"]
-    with pytest.raises(UserError, match="no language 'en_XX', the model knows"):
+    with pytest.raises(UserError, match="no language 'en_XX', the model has"):
         session.for_languages(None, "de_DE")
     assert session.for_languages("ro_RO", None).start_ids == session.model.start_ids
 
@@ -570,6 +570,155 @@ def test_an_empty_prompt_needs_an_end_of_text_to_start_from(console, tmp_path):
     (folder / "vocab.json").write_text(text)
     assert console.text("a", "-n", 2, model=folder)
     assert "an empty prompt" in console.refused(1, "", model=folder)
+
+
+# --- options and the settings of a checkpoint -----------------------------------------------------
+
+every_option = pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
+
+
+def values_of(option):
+    """Two values other than its default; a flag has one."""
+    if option.kind is bool:
+        return [True]
+    if isinstance(option.kind, Number):
+        numbers = [option.kind.kind(n) for n in (1, 2, 5, 0.5)]
+        return [n for n in numbers if option.kind.allows(n) and n != option.default][:2]
+    return ["lookup", "ngram"] if option.name == "method" else ["x", "y"]
+
+
+def given(option, value):
+    """The words that set it."""
+    return [option.flag] if value is True else [f"{option.flag}={value}"]
+
+
+def resolved(*words, **generation_config):
+    return options.resolve(options.parser().parse_args(words), generation_config)
+
+
+@every_option
+def test_an_option_has_its_default_which_the_help_states(option):
+    expected = 0 if option.name == "temperature" else option.default
+    assert resolved()[option.name] == expected
+    if "default" in option.help and option.default is not None:
+        default = f" {option.default}".removesuffix(".0")
+        assert default in option.help.partition("default")[2]
+
+
+@every_option
+def test_the_command_line_sets_an_option_by_each_of_its_names(option):
+    names = options.parser()._option_string_actions
+    for name in (name for name, action in names.items() if action.dest == option.name):
+        for value in values_of(option):
+            words = [name] if value is True else [name, str(value)]
+            expected = [value] if option.name == "stop" else value
+            assert resolved(*words)[option.name] == expected
+
+
+@pytest.mark.parametrize(
+    "option", [o for o in OPTIONS.values() if o.config_name], ids=lambda option: option.name
+)
+def test_a_checkpoint_sets_an_option_and_the_command_line_overrides_it(option):
+    for value in values_of(option):
+        config = {option.config_name: value}
+        assert resolved(**config, do_sample=True)[option.name] == value
+        counts = option not in options.SAMPLING  # those need do_sample
+        assert (resolved(**config)[option.name] == value) == counts
+        for other in values_of(option):
+            words = given(option, other)
+            assert resolved(*words, **config, do_sample=True)[option.name] == other
+
+
+@every_option
+def test_an_option_is_refused_by_the_methods_that_it_is_not_for(capsys, option):
+    if option.name == "method":
+        return
+    for method in METHODS:
+        words = ["a", "--method", method, *given(option, values_of(option)[0])]
+        parser = options.parser()
+        with contextlib.suppress(SystemExit):
+            options.check(parser, parser.parse_args(words))
+        refused = f"{option.flag} is for --method " in capsys.readouterr().err
+        assert refused == (method not in option.methods)
+
+
+@every_option
+def test_a_score_takes_no_option_of_generation(console, option):
+    *_, views = options.GROUPS.values()
+    if option in options.GROUPS["general"] or option in views:
+        return
+    words = given(option, values_of(option)[0])
+    line = console.refused(2, "a", "--score", *words)
+    assert "--score generates nothing" in line or "is for --method" in line
+
+
+def test_options_override_the_generation_config_of_a_checkpoint(console, tmp_path):
+    suggested = {"do_sample": True, "temperature": 0.8, "max_new_tokens": 12, "seed": 0}
+    folder = write_letters(tmp_path / "m", generation_config=suggested)
+
+    def run(*words, model=folder):
+        [row] = console.json("the cat", *words, model=model)
+        return row
+
+    row = run()
+    assert (len(row["ids"]), row["seed"]) == (12, 0)
+    same = run("--temperature", 0.8, "--seed", 0, "-n", 12, model=console.folder)
+    assert row["ids"] == same["ids"]
+    assert run("--seed", 1)["ids"] != row["ids"]
+    assert run("-n", 3)["ids"] == row["ids"][:3]
+    greedy = run("--temperature", 0)
+    assert (greedy["ids"], greedy["seed"]) == (console.greedy("the cat", 12), None)
+    suggested["do_sample"] = False
+    folder = write_letters(tmp_path / "m", generation_config=suggested)
+    assert run()["ids"] == greedy["ids"]
+    assert run("--temperature", 0.8)["ids"] == row["ids"]
+
+
+@pytest.mark.parametrize(
+    "suggested",
+    [{"top_k": "x"}, {"num_beams": "4"}, {"max_new_tokens": 0}, {"temperature": -1, "do_sample": 1},
+     {"top_p": 5}, {"seed": -4}, {"length_penalty": float("nan")}, {"min_new_tokens": True}],
+)  # fmt: skip
+def test_a_checkpoint_that_suggests_nonsense_is_refused(console, tmp_path, suggested):
+    folder = write_letters(tmp_path / "m", generation_config=suggested)
+    status, out, err = console("the cat", model=folder)
+    assert (status, out) == (1, "")
+    assert f"{list(suggested.values())[0]!r}" in err and err.count("\n") == 1
+
+
+def test_the_method_is_the_checkpoints_where_none_is_named(console, tmp_path):
+    folder = write_letters(tmp_path / "m", generation_config={"num_beams": 6})
+    [row] = console.json("the cat", "--beams", 3, "--return", 3, "-n", 5, model=folder)
+    [same] = console.json("the cat", "--method", "beam", "--beams", 3, "--return", 3, "-n", 5)
+    assert row["method"] == "beam" and row["beams"] == same["beams"]
+    [row] = console.json("the cat", "--return", 6, "-n", 5, model=folder)
+    assert len(row["beams"]) == 6
+    assert "not beam" in console.refused(2, "a", "--gamma", 2, model=folder)
+    assert "not cached" in console.refused(2, "a", "--top-k", 2, "--beams", 2, model=folder)
+    assert "7" in console.refused(2, "a", "--return", 7, model=folder)
+
+
+def test_a_checkpoint_samples_only_with_do_sample(console, tmp_path):
+    hot = write_letters(tmp_path / "hot", generation_config={"do_sample": True})
+    [row] = console.json("the cat", "--seed", 3, "-n", 20, model=hot)
+    [same] = console.json("the cat", "--seed", 3, "-n", 20, "--temperature", 1)
+    assert row["ids"] == same["ids"] != console.greedy("the cat", 20)
+    cold = write_letters(tmp_path / "cold", generation_config={"temperature": 0.9})
+    [row] = console.json("the cat", model=cold)
+    assert row["seed"] is None
+
+
+def test_threads_bound_the_matrix_products_while_it_runs(console, monkeypatch):
+    def n_threads():
+        return {pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
+
+    seen, stream = [], cli.show.stream
+    monkeypatch.setattr(cli.show, "stream", lambda *rows: seen.append(n_threads()) or stream(*rows))
+    before = n_threads()
+    console.text("a", "--tokens", 1, "--threads", 1)
+    console.text("a", "--tokens", 1)
+    assert seen == [{1}, before] and n_threads() == before
+    console.refused(2, "a", "--threads", 0)
 
 
 # --- mistakes -------------------------------------------------------------------------------------
@@ -591,8 +740,7 @@ NONSENSE = """
 --method beam --seed 3 | --method beam --top-k 3 | --method speculative --beams 2
 --score --explain | --score --compare | --explain --compare | --compare --interactive
 --explain --json | --compare --json | --score --temperature 1 | --score -n 3 | --score --stop x
---score --method naive | --compare --method beam | --target x | --replay 0.5
---compare --replay 2 | --compare --replay
+--score --method naive | --compare --method beam | --target x
 """
 
 
@@ -612,25 +760,25 @@ def test_two_dashes_are_a_value_like_any_other(console, option):
             assert "'--'" in console.refused(2, "a", word)
 
 
-def test_two_dashes_stop_a_text_and_are_no_sampler(console, tmp_path):
+def test_two_dashes_stop_a_text_and_are_not_a_file(console, tmp_path):
     code = "def f(logits, ids):\n    logits[12] += 99  # -\n    return logits\n"
     (tmp_path / "own.py").write_text(code)
-    how = "-n", 5, "--temperature", 0, "--sampler", f"{tmp_path}/own.py:f"
+    how = "-n", 5, "--temperature", 0, "--filter", f"{tmp_path}/own.py:f"
     assert console.text("a", *how) == "a-----\n"
     assert console.text("a", *how, "--stop=--") == "a\n"
-    assert "no function is named" in console.refused(1, "a", "--sampler=--")
+    assert "no function is named" in console.refused(1, "a", "--filter=--")
     assert "cannot read --" in console.refused(1, "--prompts-file=--")
     assert "no model '--'" in console.refused(1, "a", "--model=--")
 
 
-def test_an_option_that_is_nearly_right(console):
+def test_the_option_that_was_meant_is_suggested(console):
     assert "did you mean --temperature?" in console.refused(2, "a", "--temprature", 0.5)
     assert "did you mean --top-k?" in console.refused(2, "a", "--topk=5")
     assert "--help lists the options" in console.refused(2, "a", "--xyzzy")
     assert "\x1b" not in console.refused(2, "a", "--xyzzy=\x1b]0;title\x07\n")
 
 
-def test_more_nonsense(console, tmp_path):
+def test_other_mistakes_are_one_line(console, tmp_path):
     for words in [], ["-n", 3], ["--stop", "text"], ["--json"]:
         assert "PROMPT" in console.refused(2, *words)
     assert "empty" in console.refused(2, "a", "--stop", "")
@@ -646,7 +794,7 @@ def test_more_nonsense(console, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["no-such-model", "..", "/no/such/folder", "a\x00b"])
-def test_an_unknown_model(console, tmp_path, name):
+def test_an_unknown_model_is_refused(console, tmp_path, name):
     console.refused(1, "a", "--model", name, "--models-dir", tmp_path)
 
 
@@ -670,14 +818,14 @@ def test_extreme_values_end_in_text_or_in_one_line(console, extreme):
     assert err.count("\n") == 1, err
 
 
-def test_options_may_stand_anywhere_and_a_prompt_may_begin_with_a_dash(console):
+def test_options_may_be_anywhere_and_a_prompt_may_begin_with_a_dash(console):
     first = console.json("-n", 3, "one", "--seed", 1, "--top-k", 2, "two")
     assert [row["prompt"] for row in first] == ["one", "two"]
     rows = console.json("-n", 3, "--stop", "q", "--", "-5 degrees", "--json")
     assert [row["prompt"] for row in rows] == ["-5 degrees", "--json"]
 
 
-def test_help(console):
+def test_help_lists_the_options(console):
     status, out, err = console("-h")
     assert (status, err) == (0, "")
     assert {f"--{name}" for name in "method score explain compare gamma return".split()} <= set(
@@ -688,7 +836,7 @@ def test_help(console):
 # --- a process of its own: pipes, signals, encodings ----------------------------------------------
 
 
-def test_standard_input(console, letters):
+def test_a_prompt_may_come_from_standard_input(console, letters):
     text = "the cat\nŽluť"
     given = b"\xef\xbb\xbf" + text.encode() + b"\n\n"  # the mark goes, and one newline
     status, out, err = finished("-", "-n", 4, "--model", letters, stdin=given)
@@ -697,7 +845,7 @@ def test_standard_input(console, letters):
     assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["x", "y"]
 
 
-def test_standard_input_that_is_not_utf8_or_not_there(letters, tmp_path):
+def test_standard_input_that_cannot_be_read_is_one_line(letters, tmp_path):
     status, out, err = finished("-", "--model", letters, stdin=b"caf\xe9", env={"PYTHONUTF8": "1"})
     assert (status, out, err.count(b"\n")) == (1, b"", 1) and b"UTF-8" in err
     status, out, err = finished("-", "--model", letters, preexec_fn=lambda: os.close(0))
@@ -711,7 +859,7 @@ def test_standard_input_that_is_not_utf8_or_not_there(letters, tmp_path):
 
 
 @pytest.mark.parametrize("words", [["a", "-n", 2], ["--score", "a"]], ids=str)
-def test_closed_standard_output_and_error(letters, words):
+def test_standard_output_and_error_may_be_closed(letters, words):
     words += ["--model", letters]
     status, out, err = finished(*words, preexec_fn=lambda: os.close(1))
     assert (status, out, err) == (1, b"", b"generate.py: standard output is closed\n")
@@ -728,7 +876,7 @@ def test_exit_statuses_and_no_traceback(letters):
         assert (status, err.count(b"\n")) == (expected, 1), err
 
 
-def test_a_terminal_without_unicode(letters):
+def test_a_terminal_without_unicode_shows_question_marks(letters):
     ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     status, out, err = finished("Zoë", "-n", 3, "--model", letters, env=ascii_only)
     assert status == 0 and out.startswith(b"Zo?") and b"Traceback" not in err
@@ -741,7 +889,7 @@ def test_a_terminal_without_unicode(letters):
     assert status == 0 and out.startswith("Zoë".encode())
 
 
-def test_bytes_that_are_not_utf8(letters, tmp_path):
+def test_bytes_that_are_not_utf8_become_replacement_characters(letters, tmp_path):
     folder = shutil.copytree(letters, os.fsdecode(os.fsencode(tmp_path) + b"/m\xff"))
     command = [sys.executable, "generate.py", b"Zo\xeb", "--json", "-n", "2", "--model", folder]
     done = subprocess.run(command, cwd=HOUSE, capture_output=True, check=True)
@@ -781,7 +929,7 @@ def for_signal(logits, ids):
 
 def test_the_reader_may_leave_early(letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
-    words = ["a", "b", "--method", "lookup", "--sampler", f"{tmp_path}/waiting.py:for_input"]
+    words = ["a", "b", "--method", "lookup", "--filter", f"{tmp_path}/waiting.py:for_input"]
     with process(*words, "--model", letters, "--json") as running:
         assert json.loads(running.stdout.readline())["prompt"] == "a"
         running.stdout.close()  # as `head -1` does
@@ -791,7 +939,7 @@ def test_the_reader_may_leave_early(letters, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full here")
-def test_a_full_disk(letters):
+def test_a_full_disk_is_one_line(letters):
     with open("/dev/full", "wb") as full:
         status, _, err = finished("a", "-n", 3, "--model", letters, stdout=full)
     assert (status, err.count(b"\n")) == (1, 1) and b"No space left" in err
@@ -799,7 +947,7 @@ def test_a_full_disk(letters):
 
 def test_an_interrupt_ends_with_one_line(letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
-    words = ["a", "--sampler", f"{tmp_path}/waiting.py:for_signal"]
+    words = ["a", "--filter", f"{tmp_path}/waiting.py:for_signal"]
     listening = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}  # tests may be
     with process(*words, "--model", letters, **listening) as running:  # run in the background
         assert running.stdout.read(2)[:1] == b"a"
@@ -817,59 +965,3 @@ def test_tensorflow_and_other_heavy_libraries_stay_out(letters):
     command = [sys.executable, "-c", script, "a", "--json", "--model", str(letters)]
     done = subprocess.run(command, cwd=HOUSE, capture_output=True, check=True)
     assert done.stderr == b"\n" and json.loads(done.stdout)["ids"]
-
-
-@pytest.mark.parametrize(
-    "suggested",
-    [{"top_k": "x"}, {"num_beams": "4"}, {"max_new_tokens": 0}, {"temperature": -1, "do_sample": 1},
-     {"top_p": 5}, {"seed": -4}, {"length_penalty": float("nan")}, {"min_new_tokens": True}],
-)  # fmt: skip
-def test_a_checkpoint_that_suggests_nonsense_is_refused(console, tmp_path, suggested):
-    folder = write_letters(tmp_path / "m", generation_config=suggested)
-    status, out, err = console("the cat", model=folder)
-    assert (status, out) == (1, "")
-    assert f"{list(suggested.values())[0]!r}" in err and err.count("\n") == 1
-
-
-def test_the_method_is_the_checkpoints_where_none_is_named(console, tmp_path):
-    folder = write_letters(tmp_path / "m", generation_config={"num_beams": 6})
-    [row] = console.json("the cat", "--beams", 3, "--return", 3, "-n", 5, model=folder)
-    [same] = console.json("the cat", "--method", "beam", "--beams", 3, "--return", 3, "-n", 5)
-    assert row["method"] == "beam" and row["beams"] == same["beams"]
-    [row] = console.json("the cat", "--return", 6, "-n", 5, model=folder)
-    assert len(row["beams"]) == 6
-    assert "not beam" in console.refused(2, "a", "--gamma", 2, model=folder)
-    assert "not cached" in console.refused(2, "a", "--top-k", 2, "--beams", 2, model=folder)
-    assert "7" in console.refused(2, "a", "--return", 7, model=folder)
-
-
-def test_a_checkpoint_samples_if_it_says_so(console, tmp_path):
-    hot = write_letters(tmp_path / "hot", generation_config={"do_sample": True})
-    [row] = console.json("the cat", "--seed", 3, "-n", 20, model=hot)
-    [same] = console.json("the cat", "--seed", 3, "-n", 20, "--temperature", 1)
-    assert row["ids"] == same["ids"] != console.greedy("the cat", 20)
-    cold = write_letters(tmp_path / "cold", generation_config={"temperature": 0.9})
-    [row] = console.json("the cat", model=cold)
-    assert row["seed"] is None
-
-
-def test_threads_bound_the_matrix_products_while_it_runs(console, monkeypatch):
-    def n_threads():
-        return {pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
-
-    seen, stream = [], cli.show.stream
-    monkeypatch.setattr(cli.show, "stream", lambda *rows: seen.append(n_threads()) or stream(*rows))
-    before = n_threads()
-    console.text("a", "--tokens", 1, "--threads", 1)
-    console.text("a", "--tokens", 1)
-    assert seen == [{1}, before] and n_threads() == before
-    console.refused(2, "a", "--threads", 0)
-
-
-def test_a_stop_text_ends_every_beam(console):
-    words = "the cat", "--method", "beam", "--beams", 4, "--return", 4, "-n", 20
-    [free] = console.json(*words)
-    stop = free["beams"][1]["text"][3]
-    [row] = console.json(*words, "--stop", stop)
-    texts = [beam["text"] for beam in free["beams"]]
-    assert [beam["text"] for beam in row["beams"]] == [text.split(stop)[0] for text in texts]

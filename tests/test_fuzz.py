@@ -1,5 +1,5 @@
-"""Whatever the text, the ids, the logits, the words of a command, and whatever stands in a folder:
-it works, or there is one clear line that says why not. The examples are the same in every run."""
+"""Any text, ids, logits, words of a command and files in a folder: they work, or one clear line
+gives the reason why not. The examples are the same in every run."""
 
 import contextlib
 import io
@@ -23,8 +23,7 @@ from generate import generate
 from loading import tensors
 from loading.pieces import mbart_pieces, t5_pieces
 from samplers import Sampler, draw, make_sampler, one_hot
-from terminal import cli
-from terminal.options import suggestions
+from terminal import cli, options
 from tests.commands import write_letters
 from tests.test_utils import write_converted
 
@@ -56,7 +55,7 @@ def test_any_text(name, text, special):
     tokenizer = TOKENIZERS[name]
     ids = tokenizer.encode(text, special)
     assert all(type(id) is int and 0 <= id < tokenizer.n_vocab for id in ids)
-    unknown = tokenizer.special.get("<unk>")  # what no piece is, is that
+    unknown = tokenizer.special.get("<unk>")  # a character without a piece
     assert special or not {*tokenizer.special.values()} - {unknown} & {*ids}
     decoded = tokenizer.decode(ids)
     decoded.encode("utf-8")  # no surrogate is left
@@ -94,10 +93,10 @@ past_their_ends = st.fixed_dictionaries({}, optional={
 
 
 @given(any_logits, past_their_ends, st.data())
-def test_any_logits_and_any_settings(logits, options, data):
+def test_any_logits_and_any_settings(logits, settings, data):
     ids = data.draw(st.lists(st.integers(0, len(logits) - 1), max_size=6))
     before = logits.copy()
-    sampler = make_sampler(**options)
+    sampler = make_sampler(**settings)
     with np.errstate(all="ignore"):
         try:
             probs = sampler(logits, ids)
@@ -111,12 +110,12 @@ def test_any_logits_and_any_settings(logits, options, data):
 
 
 @given(st.lists(st.floats(-(2.0**20), 2.0**20, width=32), min_size=1, max_size=9), past_their_ends)
-def test_numbers_always_allow_a_draw(values, options):
-    """Filters that look at the logits alone leave a token."""
+def test_numbers_always_allow_a_draw(values, settings):
+    """Filters that depend on nothing but the logits leave a token."""
     logits = np.array(values, np.float32)
-    options = options | {"repetition_penalty": 0, "no_repeat_ngram": 0}
+    settings = settings | {"repetition_penalty": 0, "no_repeat_ngram": 0}
     with np.errstate(all="ignore"):
-        probs = make_sampler(**options)(logits, [])
+        probs = make_sampler(**settings)(logits, [])
     assert abs(probs.sum() - 1) < 1e-5
 
 
@@ -171,15 +170,14 @@ def check_loads_or_says_why(folder):
     finally:
         assert (set(os.listdir(folder.parent.parent)), set(os.listdir(folder.parent))) == before
     with contextlib.suppress(utils.UserError):
-        suggestions(model.generation_config)
+        options.read_generation_config(model.generation_config)
     try:
         ids = encoder.encode("the cat")[:3] or [0]
-        if hasattr(model, "condition"):
-            model = model.condition([model.add_special_tokens(ids, truncate=True)])
-        start = getattr(model, "start_ids", ids)
+        filters = []
+        if model.has_source:
+            ids, filters = model.add_special_tokens(ids, truncate=True), model.forced_filters(2)
         with np.errstate(all="ignore"):
-            sampler = Sampler(*getattr(model, "filters", lambda n: ())(2), pick=one_hot)
-            new = list(generate(model, start, 2, sampler))
+            new = list(generate(model, ids, 2, Sampler(*filters, to_probs=one_hot)))
         assert isinstance(encoder.decode([id for id in new if id < encoder.n_vocab]), str)
     except (ValueError, MemoryError) as error:
         known = "no token can be drawn|do not fit the context|a source|Unable to allocate"
@@ -197,7 +195,7 @@ def test_the_good_folders_are_good(folders, name):
 @st.composite
 def damaged(draw, data):
     """These bytes cut, altered in a few places, with others among them, or others; or the latter
-    half all ones: as weights these are no numbers."""
+    half all ones: as weights these are NaN."""
     place, some = st.integers(0, len(data)), st.binary(max_size=12)
     kind = draw(st.sampled_from(["cut", "alter", "insert", "replace", "ones"]))
     at = draw(st.integers(0, min(64, len(data))) | place)
@@ -301,7 +299,7 @@ def test_merges_and_vocabularies_of_any_kind(folders, lines, more, filled):
     with copy(folders["gpt2"]) as folder:
         path = folder / "vocab.json"
         vocab = json.loads(path.read_text()) | more
-        if filled:  # the bytes and what the lines make, each with an id of its own
+        if filled:  # the bytes and the merged tokens, each with its own id
             made = [line.replace(" ", "", 1) for line in lines]
             tokens = dict.fromkeys([*filter(lambda token: len(token) == 1, vocab), *made])
             vocab = {token: id for id, token in enumerate(tokens)}
@@ -322,13 +320,12 @@ def test_merges_and_vocabularies_of_any_kind(folders, lines, more, filled):
 
 EDGES = ["-1", "0", "1", "2", "0.0", "1e-300", "-0.0", "0.5", "1.0", "1.5", "1e300", "nan", "inf",
          "16", "17", "9" * 30, "", " ", "x", "-", "é", "\udcff"]  # fmt: skip
-FLAGS = [
-    "--tokens", "--seed", "--stop", "--min-length", "--temperature", "--top-k", "--top-p",
-    "--min-p", "--repetition-penalty", "--no-repeat-ngram", "--sampler", "--beams",
-    "--length-penalty", "--return", "--draft", "--gamma", "--ngram", "--filler-top-k", "--target",
-    "--source-lang", "--target-lang", "--replay", "--prompts-file",
+NAMES_OF_OPTIONS = [
+    (name, action.nargs == 0) for name, action in options.parser()._option_string_actions.items()
+    if action.dest in options.OPTIONS.keys() - {"model", "models_dir", "method", "interactive"}
 ]  # fmt: skip
-SWITCHES = ["--early-stopping", "--truncate", "--json", "--score", "--explain", "--compare"]
+FLAGS = [name for name, is_switch in NAMES_OF_OPTIONS if not is_switch]
+SWITCHES = [name for name, is_switch in NAMES_OF_OPTIONS if is_switch]
 
 
 @pytest.fixture(scope="module")
@@ -339,7 +336,7 @@ def letters_model(tmp_path_factory):
 @given(
     flags=st.lists(st.tuples(st.sampled_from(FLAGS), st.sampled_from(EDGES)), max_size=3),
     switches=st.lists(st.sampled_from(SWITCHES), max_size=1),
-    method=st.sampled_from([None, "naive", "cached", "beam", "speculative", "ngram", "lookup"]),
+    method=st.sampled_from([None, *options.METHODS]),
     prompt=st.sampled_from(["the", "", "-", "é\udcff", "--", "x" * 99]) | st.text(max_size=9),
 )
 def test_any_command(letters_model, flags, switches, method, prompt):

@@ -72,6 +72,6 @@ def test_en_de_is_small_and_lists_what_it_was_not_trained_on():
 ])  # fmt: skip
 def test_en_de_translates(english, german):
     encoder, model = utils.load("en-de")
-    model = model.condition([model.add_special_tokens(encoder.encode(english))])
-    best = beam_search(model, model.start_ids, 100, width=4)[0]
+    model, [start] = model.begin([model.add_special_tokens(encoder.encode(english))])
+    best = beam_search(model, start, 100, width=4)[0]
     assert encoder.decode([token for token in best.ids if token not in model.stop_ids]) == german

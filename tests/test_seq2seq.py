@@ -1,6 +1,6 @@
 """T5, BART and mBART: equal to the reference, and models like any other for every loop.
 
-fixtures/make_seq2seq.py made the checkpoints and what transformers says of them.
+fixtures/make_seq2seq.py made the checkpoints and the results of transformers.
 """
 
 import copy
@@ -10,18 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from layers import ACTIVATIONS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import utils
 from beam import beam_search
-from generate import cached, generate, naive
+from drafters import DraftModel, NGramStore, PromptLookup
+from generate import Sequence, cached, generate, naive
+from layers import ACTIVATIONS
 from loading import layouts, tensors
-from samplers import Sampler, min_length, no_repeat_ngram, one_hot, temperature, top_k
+from samplers import Sampler, greedy, min_length, no_repeat_ngram, one_hot, temperature, top_k
 from seq2seq import T5, EncoderDecoder, relative_bias
-from speculative import DraftModel, NGramStore, PromptLookup, speculative
-from tests.tiny import Traced, arrays, chi_square, close, same_greedy, traced
+from tests.tiny import Traced, arrays, close, drafted_by, p_value, same_greedy, traced
 
 FOLDERS = Path(__file__).parent / "fixtures" / "seq2seq"
 NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "mbart", "mbart-50",
@@ -40,21 +40,22 @@ def conditioned(name, row=None):
 
 
 def filters(model, n):
-    """What the checkpoint's configuration asks for, where n new tokens are wanted."""
-    defaults = model.generation_config
-    least, repeats = defaults.get("min_length"), defaults.get("no_repeat_ngram_size")
+    """Those of the checkpoint's configuration, for n new tokens."""
+    config = model.generation_config
+    least, repeats = config.get("min_length"), config.get("no_repeat_ngram_size")
     found = [no_repeat_ngram(repeats)] if repeats else []
     found += [min_length(least, model.stop_ids)] if least else []
-    return found + model.filters(n)
+    return found + model.forced_filters(n)
 
 
-def greedy_ids(model, n, loop=cached):
-    sampler = Sampler(*filters(model, n), pick=one_hot)
-    return list(generate(model, model.start_ids, n, sampler, loop=loop))
+def greedy_ids(name, row, n, loop=cached):
+    """n greedy ids after one of the reference's sources."""
+    sampler = Sampler(*filters(MODELS[name], n), to_probs=one_hot)
+    return list(generate(MODELS[name], EXPECTED[name]["sources"][row], n, sampler, loop=loop))
 
 
 def tiny_t5(n_vocab=5, n_ctx=16, seed=0, stop_ids=()):
-    """A T5 over a vocabulary small enough to write down all that it can say."""
+    """A T5 over a vocabulary small enough to write down all its texts."""
     rng = np.random.default_rng(seed)
 
     def random(shape):
@@ -94,18 +95,17 @@ def test_a_batch_of_sources_of_different_lengths_is_the_reference_s_and_the_same
 @every_model
 def test_greedy_ids_are_the_reference_s(name):
     for row, expected in enumerate(EXPECTED[name]["rows"]):
-        ids = greedy_ids(conditioned(name, row), EXPECTED[name]["n_new"])
-        assert ids == expected["greedy"]
+        assert greedy_ids(name, row, EXPECTED[name]["n_new"]) == expected["greedy"]
 
 
 @every_model
 def test_beams_are_the_reference_s(name):
-    n, defaults = EXPECTED[name]["n_new"], MODELS[name].generation_config
+    n, config = EXPECTED[name]["n_new"], MODELS[name].generation_config
     for row, expected in enumerate(EXPECTED[name]["rows"]):
         model = conditioned(name, row)
         found = beam_search(
-            model, model.start_ids, n, 3, defaults.get("length_penalty", 1.0),
-            defaults.get("early_stopping", False), 3, filters(model, n),
+            model, model.start_ids, n, 3, config.get("length_penalty", 1.0),
+            config.get("early_stopping", False), 3, filters(model, n),
         )  # fmt: skip
         assert [h.ids for h in found] == [unpadded(b["ids"], model) for b in expected["beam"]]
         np.testing.assert_allclose(
@@ -114,7 +114,7 @@ def test_beams_are_the_reference_s(name):
 
 
 def unpadded(ids, model):
-    """The reference fills a shorter sequence up behind its stop id."""
+    """The reference pads a shorter sequence after its stop id."""
     ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
     return ids[: ends[0]] if ends else ids
 
@@ -166,7 +166,7 @@ def test_one_token_at_a_time_up_to_the_context_and_one_past_it(name):
 
 
 @one_of_each
-def test_the_last_positions_alone(name):
+def test_only_the_last_positions(name):
     model = conditioned(name, 1)
     ids = EXPECTED[name]["decoder"]
     close(model(ids, last=2), ARRAYS[name]["logits1"][-2:])
@@ -174,7 +174,7 @@ def test_the_last_positions_alone(name):
 
 
 @one_of_each
-def test_cutting_the_cache_leaves_the_source_alone(name):
+def test_cutting_the_cache_keeps_the_sources(name):
     model, ids = conditioned(name), EXPECTED[name]["decoder"]
     cache = model.new_cache(3)
     model([[7] * 9] * 3, cache)
@@ -188,10 +188,9 @@ def test_cutting_the_cache_leaves_the_source_alone(name):
 
 
 @every_model
-def test_naive_and_cached_say_the_same(name):
-    n = EXPECTED[name]["n_new"]
+def test_the_naive_loop_gives_the_same_ids(name):
     for row, expected in enumerate(EXPECTED[name]["rows"]):
-        assert greedy_ids(conditioned(name, row), n, naive) == expected["greedy"]
+        assert greedy_ids(name, row, EXPECTED[name]["n_new"], naive) == expected["greedy"]
 
 
 # ---------------------------------------------------------------------- batched == one by one
@@ -200,23 +199,16 @@ def test_naive_and_cached_say_the_same(name):
 @every_model
 @pytest.mark.parametrize("loop", [naive, cached])
 def test_a_batch_whose_rows_end_at_different_times_is_the_same_as_one_by_one(name, loop):
-    model = conditioned(name)
-    lengths = [9, 3, 12]
-    samplers = [Sampler(*filters(model, n), pick=one_hot) for n in lengths]
-    prompts = [model.start_ids] * 3
-    rngs = [np.random.default_rng(row) for row in range(3)]
-    found = [[], [], []]
-
-    def done(row, ids):
-        return len(ids) - len(prompts[row]) == lengths[row] or (
-            len(ids) > 1 and ids[-1] in model.stop_ids
-        )
-
-    for row, token in loop(model, prompts, samplers, rngs, done):
-        found[row].append(token)
-    for row, n in enumerate(lengths):
-        alone = conditioned(name, row)
-        same_greedy(alone, alone.start_ids, found[row], greedy_ids(alone, n))
+    model, starts = MODELS[name].begin(EXPECTED[name]["sources"])
+    sequences = [
+        Sequence(model, start, n, Sampler(*filters(model, n), to_probs=one_hot))
+        for start, n in zip(starts, [9, 3, 12])
+    ]
+    for sequence, token in loop(model, sequences):
+        assert sequence.ids[-1] == token
+    for row, sequence in enumerate(sequences):
+        single, expected = conditioned(name, row), greedy_ids(name, row, sequence.n)
+        same_greedy(single, single.start_ids, sequence.new_ids, expected)
 
 
 @one_of_each
@@ -244,11 +236,9 @@ def test_selected_rows_keep_their_sources(name, rows):
     cache = model.new_cache(3)
     model([ids[:6]] * 3, cache)
     cache.select(rows)
-    by_cache = model([ids[6:]] * len(rows), cache)
-    by_model = model.select(rows)([ids] * len(rows))
+    logits = model([ids[6:]] * len(rows), cache)
     for i, row in enumerate(rows):
-        close(by_cache[i], ARRAYS[name][f"logits{row}"][6:])
-        close(by_model[i], ARRAYS[name][f"logits{row}"])
+        close(logits[i], ARRAYS[name][f"logits{row}"][6:])
     assert model([ids] * 3).shape[0] == 3  # the model itself is as it was
 
 
@@ -258,7 +248,45 @@ def test_one_source_serves_any_batch_shape(name):
     for shape in ((), (1,), (4,), (2, 3)):
         logits = model(np.broadcast_to(ids, (*shape, len(ids))))
         close(logits, np.broadcast_to(ARRAYS[name]["logits0"], logits.shape))
-    assert model.select([0, 0, 0]).source is model.source  # and is not copied for beams
+    cache = model.new_cache(1)
+    cache.select([0, 0, 0])
+    assert cache.source is model.source  # it is not copied for beams
+
+
+SOURCES = [[0], [1], [2], [0, 1, 2], [2, 1], [0, 0]]  # rows of the reference's, of any length
+
+
+@one_of_each
+@settings(max_examples=30)
+@given(parts=st.lists(st.tuples(st.sampled_from(SOURCES), st.integers(0, 3), st.integers(1, 6)),
+                      min_size=2, max_size=3), data=st.data())  # fmt: skip
+def test_joined_rows_go_on_with_their_own_sources(name, parts, data):
+    """Caches of one source (without an axis of rows) and of several, of other lengths; texts of
+    other lengths, with padding."""
+    ids, caches, rows = EXPECTED[name]["decoder"], [], []
+    for sources, n_pad, n in parts:
+        model = MODELS[name].condition([EXPECTED[name]["sources"][row] for row in sources])
+        caches.append(model.new_cache(len(sources)))
+        model([[-1] * n_pad + ids[:n]] * len(sources), caches[-1])
+        rows += [(row, n) for row in sources]
+    cache = caches[0]
+    for other in caches[1:]:
+        before = copy.deepcopy((other.source, other.kv, other.pad, other.length))
+        cache.join(other)
+        after = other.source, other.kv, other.pad, other.length
+        for old, new in zip([*before[0], *before[1:]], [*after[0], *after[1:]]):
+            np.testing.assert_array_equal(old, new)
+    assert {a.dtype for a in (cache.kv, *cache.source)} == {np.dtype(np.float32)}
+    for n_new in (1, 3):
+        logits = model([ids[n : n + n_new] for _, n in rows], cache)  # any model of these weights
+        for i, (row, n) in enumerate(rows):
+            close(logits[i], ARRAYS[name][f"logits{row}"][n : n + n_new])
+        rows = [(row, n + n_new) for row, n in rows]
+    kept = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1))
+    cache.select(kept)
+    logits = model([ids[n : n + 2] for _, n in (rows[i] for i in kept)], cache)
+    for (row, n), found in zip((rows[i] for i in kept), logits):
+        close(found, ARRAYS[name][f"logits{row}"][n : n + 2])
 
 
 # ---------------------------------------------------------------------------- speculation, beam
@@ -269,24 +297,18 @@ def drafters(name, model, source, sampler):
     draft = tiny_t5(model.n_vocab, n_ctx=20).condition([source])  # a smaller context
     yield NGramStore(model.n_vocab, 3, before=source)
     yield PromptLookup(model.n_vocab, 2, before=source)
-    yield DraftModel(model.select([0]), sampler, np.random.default_rng(5))
+    yield DraftModel(model, sampler, np.random.default_rng(5))
     yield DraftModel(draft, sampler, np.random.default_rng(5))
 
 
 @one_of_each
 @pytest.mark.parametrize("gamma", [1, 5])
-def test_greedy_speculation_says_what_greedy_says(name, gamma):
+def test_greedy_speculation_gives_the_greedy_ids(name, gamma):
     for row, source in enumerate(EXPECTED[name]["sources"]):
-        model = conditioned(name, row)
-        n = model.n_ctx - 1
-        sampler = Sampler(pick=one_hot)
-        expected = list(generate(model, model.start_ids, n, sampler))
-        for drafter in drafters(name, model, source, sampler):
-
-            def loop(*args, drafter=drafter):
-                return speculative(*args, drafters=[drafter], gamma=gamma)
-
-            found = list(generate(model, model.start_ids, n, sampler, loop=loop))
+        model, n = conditioned(name, row), MODELS[name].n_ctx - 1
+        expected = list(generate(MODELS[name], source, n))
+        for drafter in drafters(name, model, source, greedy):
+            found = list(generate(MODELS[name], source, n, loop=drafted_by(drafter, gamma)))
             same_greedy(model, model.start_ids, found, expected)
 
 
@@ -303,7 +325,6 @@ def conditionals(model, n, sampler):
 
 
 SOURCE, OTHER = [1, 3, 2, 2, 0], [3, 3, 1]
-THRESHOLD = 37.7  # chi-square with 15 degrees of freedom exceeds it with p = 0.001
 
 
 @pytest.mark.parametrize("kind", [1, 3], ids=["lookup", "smaller"])
@@ -312,15 +333,13 @@ def test_sampled_speculation_has_the_distribution_of_the_model(kind):
     table = conditionals(model, 2, sampler)
     assert abs(sum(table.values()) - 1) < 1e-5  # the chain rule
     drafter = list(drafters("t5", model, SOURCE, sampler))[kind]
-    rng, counts = np.random.default_rng(kind), {}
+    loop, rng, counts = drafted_by(drafter, gamma=2), np.random.default_rng(kind), {}
     for _ in range(600):
-        run = speculative(model, [model.start_ids], [sampler], [rng],
-                          lambda row, ids: len(ids) == 3, [drafter], gamma=2)  # fmt: skip
-        ids = tuple(token for _, token in run)
+        ids = tuple(generate(model, SOURCE, 2, sampler, rng, loop))
         counts[ids] = counts.get(ids, 0) + 1
-    assert chi_square(counts, table) < THRESHOLD
+    assert p_value(counts, table) > 0.001
     other = conditionals(model.condition([OTHER]), 2, sampler)
-    assert chi_square(counts, other) > 2 * THRESHOLD  # the test sees another source
+    assert p_value(counts, other) < 1e-9  # the test sees another source
 
 
 @every_model
@@ -328,7 +347,7 @@ def test_one_beam_is_greedy(name):
     for row in range(3):
         model = conditioned(name, row)
         found = beam_search(model, model.start_ids, 9, 1, filters=filters(model, 9))
-        same_greedy(model, model.start_ids, found[0].ids, greedy_ids(model, 9))
+        same_greedy(model, model.start_ids, found[0].ids, greedy_ids(name, row, 9))
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 2.0])
@@ -353,7 +372,7 @@ def test_wide_beams_find_the_best_of_all_sequences(penalty, stop_ids):
 
 
 @one_of_each
-def test_the_encoder_runs_once_whatever_the_method(name, monkeypatch):
+def test_the_encoder_runs_once_for_each_batch_of_sources(name, monkeypatch):
     calls, encode = [], EncoderDecoder.encode
 
     def counted(self, ids):
@@ -361,21 +380,19 @@ def test_the_encoder_runs_once_whatever_the_method(name, monkeypatch):
         return encode(self, ids)
 
     monkeypatch.setattr(EncoderDecoder, "encode", counted)
-    model = conditioned(name)
+    model, starts = MODELS[name].begin(EXPECTED[name]["sources"])
+    assert starts == [model.start_ids] * 3
     assert calls == [(3, 19)]
-    for loop in (naive, cached):
-        run = loop(model, [model.start_ids] * 3, [Sampler(pick=one_hot)] * 3, [None] * 3,
-                   lambda row, ids: len(ids) > 4 + row)  # fmt: skip
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("generate.draw", lambda probs, rng: int(np.argmax(probs)))
-            assert len(list(run)) == 15
-    alone = model.select([1])
-    beam_search(alone, alone.start_ids, 5, 3)
-    store = NGramStore(model.n_vocab)
-    rng = np.random.default_rng(0)
-    list(speculative(alone, [alone.start_ids], [Sampler()], [rng], lambda row, ids: len(ids) > 6,
-                     [store]))  # fmt: skip
+    for loop in (naive, cached, drafted_by(NGramStore(model.n_vocab))):
+        sequences = [Sequence(model, start, 4 + row) for row, start in enumerate(starts)]
+        for sequence in sequences:
+            sequence.stop_ids = ()  # each has all of its tokens
+        assert len(list(loop(model, sequences))) == 4 + 5 + 6
     assert len(calls) == 1
+    single = conditioned(name, 1)
+    assert calls[1:] == [(len(EXPECTED[name]["sources"][1]),)]
+    beam_search(single, single.start_ids, 5, 3)
+    assert len(calls) == 2
 
 
 # --------------------------------------------------------------- causality, float32, inputs, seed
@@ -414,23 +431,25 @@ def test_every_step_is_float32(name, one):
     model([EXPECTED[name]["decoder"]] * rows, cache)
     assert isinstance(model([[5]] * rows, cache), Traced)  # the trace went all the way
     assert Traced.seen == {np.dtype(np.float32)}
-    assert {a.dtype for a in (*cache.keys, *model.source.keys)} == {np.dtype(np.float32)}
+    assert {a.dtype for a in (cache.kv, *model.source)} == {np.dtype(np.float32)}
 
 
 @one_of_each
 def test_arguments_are_not_changed(name):
     model, sources = MODELS[name], copy.deepcopy(EXPECTED[name]["sources"])
     before = copy.deepcopy(model.params)
-    run = model.condition(sources)
+    run, single = model.condition(sources), model.condition(sources[:1])
     ids = np.array([[-1, *EXPECTED[name]["decoder"]]] * 3)
-    kept, held = ids.copy(), copy.deepcopy(run.source)
-    run(ids, run.new_cache(3))
-    beam_search(run.select([0]), run.start_ids, 4, 3)
+    kept, held = ids.copy(), copy.deepcopy((*run.source, *single.source))
+    cache = run.new_cache(3)
+    run(ids, cache)
+    cache.select([2, 0])
+    beam_search(single, single.start_ids, 4, 3)
     assert sources == EXPECTED[name]["sources"]
     np.testing.assert_array_equal(ids, kept)
     for array, old in zip(arrays(model.params), arrays(before), strict=True):
         np.testing.assert_array_equal(array, old)
-    for array, old in zip(run.source.keys + run.source.values, held.keys + held.values):
+    for array, old in zip((*run.source, *single.source), held):
         np.testing.assert_array_equal(array, old)
 
 
@@ -444,15 +463,15 @@ def test_conditioning_again_forgets_the_first_source(name):
 
 
 def test_a_seed_reproduces_and_another_one_does_not():
-    model, sampler = conditioned("bart", 0), Sampler(temperature(2.0), top_k(50))
+    sampler, source = Sampler(temperature(2.0), top_k(50)), EXPECTED["bart"]["sources"][0]
 
     def run(seed):
-        return list(generate(model, model.start_ids, 12, sampler, seed))
+        return list(generate(MODELS["bart"], source, 12, sampler, seed))
 
     assert run(1) == run(1) != run(2)
 
 
-# ------------------------------------------------------------------------------ around the model
+# ------------------------------------------------------------ sources, languages, configuration
 
 
 def test_what_cannot_be_conditioned_is_refused():
@@ -470,7 +489,7 @@ def test_what_cannot_be_conditioned_is_refused():
                 call(ids)
 
 
-def test_sources_are_wrapped_and_cut_as_the_family_wants_it():
+def test_sources_get_the_special_tokens_of_their_family_and_are_cut():
     assert MODELS["t5"].add_special_tokens([7, 8]) == [7, 8, 1]
     assert MODELS["bart"].add_special_tokens([7, 8]) == [0, 7, 8, 2]
     cut = MODELS["bart"].add_special_tokens(list(range(4, 100)), truncate=True)
@@ -478,7 +497,7 @@ def test_sources_are_wrapped_and_cut_as_the_family_wants_it():
     assert len(MODELS["bart"].add_special_tokens(list(range(4, 100)))) == 98
 
 
-def test_languages_stand_where_mbart_and_mbart_50_have_them():
+def test_languages_are_where_mbart_and_mbart_50_have_them():
     en, ro, de = 44, 60, 43
     one = MODELS["mbart"]
     assert (one.add_special_tokens([7]), one.start_ids) == ([7, 2, en], [ro])  # English by default
@@ -493,15 +512,15 @@ def test_languages_stand_where_mbart_and_mbart_50_have_them():
 
 
 def test_forced_tokens_are_first_and_last():
-    model = conditioned("bart-forced", 0)
-    assert [ids[0] for ids in (greedy_ids(model, 3), greedy_ids(model, 9))] == [0, 0]
-    assert greedy_ids(model, 3)[2] == 2
-    assert MODELS["t5"].filters(3) == []
+    short, long = (greedy_ids("bart-forced", 0, n) for n in (3, 9))
+    assert (short[0], long[0], short[2]) == (0, 0, 2)
+    assert MODELS["t5"].forced_filters(3) == []
 
 
-def test_defaults_are_the_checkpoint_s():
-    defaults = MODELS["bart-forced"].generation_config
-    assert (defaults["num_beams"], defaults["length_penalty"]) == (4, 2.0)
-    assert (defaults["max_length"], defaults["min_length"]) == (15, 6)  # the start counts
-    assert MODELS["bart"].generation_config["forced_eos_token_id"] is None  # config.json does not count
+def test_generation_config_is_the_checkpoint_s():
+    config = MODELS["bart-forced"].generation_config
+    assert (config["num_beams"], config["length_penalty"]) == (4, 2.0)
+    assert (config["max_length"], config["min_length"]) == (15, 6)  # the start counts
+    plain = MODELS["bart"].generation_config
+    assert plain["forced_eos_token_id"] is None  # config.json does not count
     assert MODELS["bart"].stop_ids == (2,) and MODELS["t5"].stop_ids == (1,)

@@ -129,9 +129,9 @@ def test_a_summariser_whose_mask_has_no_row_works_but_for_the_mask(console):
 
 
 def test_settings_of_a_configuration_without_a_file_for_generation():
-    defaults = utils.load(FOLDERS / "bart-cnn")[1].generation_config
-    assert (defaults["num_beams"], defaults["length_penalty"]) == (4, 2.0)  # not those of a task
-    assert defaults["forced_bos_token_id"] == 0 and defaults["forced_eos_token_id"] is None
+    config = utils.load(FOLDERS / "bart-cnn")[1].generation_config
+    assert (config["num_beams"], config["length_penalty"]) == (4, 2.0)  # not those of a task
+    assert config["forced_bos_token_id"] == 0 and config["forced_eos_token_id"] is None
 
 
 @pytest.mark.parametrize("name, n", [("letters", 200), ("bart", 264), ("bart", 262), ("t5", 39)])
@@ -250,19 +250,19 @@ def test_marks_are_not_text_in_an_answer(name):
 @pytest.mark.parametrize("name", ["t5", "bart", "bart-forced", "bart-cnn", "mbart", "mbart-50"])
 def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
     encoder, model = utils.load(FOLDERS / name)
-    model = model.condition([model.add_special_tokens(encoder.encode("the cat sat"))])
-    ids = encoder.encode("the dog ran")
+    source, ids = (encoder.encode(text) for text in ("the cat sat", "the dog ran"))
+    source = model.add_special_tokens(source)
     n = len(model.prefix) - len(model.start_ids) + len(ids)
     path, logprobs = [*model.prefix, *ids], []
-    sampler = Sampler(*model.filters(n + 1))
+    sampler = Sampler(*model.forced_filters(n + 1))
 
     def along(logits, so_far):  # [n_vocab] -> [n_vocab]
         probs, token = sampler(logits, so_far), path[len(so_far)]
         logprobs.append(np.log(probs[token]))
         return np.eye(1, model.n_vocab, token)[0]
 
-    assert list(generate.generate(model, model.start_ids, n, along))[-len(ids) :] == ids
-    found = score.score(encoder, model, "the dog ran")
+    assert list(generate.generate(model, source, n, along))[-len(ids) :] == ids
+    found = score.score(encoder, model.condition([source]), "the dog ran")
     assert found["ids"] == ids and len(found["logprobs"]) == len(ids)
     assert found["total"] == pytest.approx(sum(logprobs), rel=1e-4)
 
