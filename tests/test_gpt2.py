@@ -212,6 +212,16 @@ def test_selected_rows_go_on_in_their_new_order(rows, again):
             close(logits, MODEL([*BATCH[row, PADS[row] :], *tail])[-2:])
 
 
+def test_padding_in_all_rows_is_dropped_when_all_are_selected_too():
+    cache = MODEL.new_cache(2)
+    MODEL([[-1, -1, 1], [-1, 2, 3]], cache)
+    cache.select([0, 1])
+    assert (cache.length, cache.pad.tolist()) == (2, [1, 0])
+    logits = MODEL([[4], [5]], cache)
+    close(logits[0], MODEL([1, 4])[1:])
+    close(logits[1], MODEL([2, 3, 5])[2:])
+
+
 def test_a_selected_row_has_the_whole_context_to_itself():
     cache = MODEL.new_cache(2)
     MODEL(np.array([[-1] * 10 + [1, 2], list(range(10)) + [3, 4]]), cache)

@@ -196,6 +196,13 @@ def test_top_p_of_1_removes_nothing_however_improbable():
     np.testing.assert_array_equal(top_p(1.0)(logits, []), logits)
 
 
+def test_a_p_that_the_rounded_mass_does_not_reach_removes_nothing():
+    p = 1 - 2.0**-53
+    for seed in range(5):
+        logits = np.random.default_rng(seed).normal(0, 1, 50).astype(np.float32)
+        np.testing.assert_array_equal(top_p(p)(logits, []), logits)
+
+
 # --- min-p ----------------------------------------------------------------------------------------
 
 

@@ -108,8 +108,10 @@ def test_a_stop_id_inside_an_accepted_block_ends_the_text_there(name):
     prompt, expected = PROMPTS[2], greedy_ids(2)
     for stop in set(expected):
         model = GPT2(TARGET.params, TARGET.n_head, stop_ids=[stop])
-        ids = by_speculation(model, prompt, 100, make_drafter(name, model, prompt + expected), 16)
+        noted = Noted(make_drafter(name, model, prompt + expected))
+        ids = by_speculation(model, prompt, 100, noted, 16)
         assert ids == expected[: expected.index(stop) + 1]
+        assert [token for _, _, tokens in noted.passes for token in tokens] == ids
 
 
 def test_a_prompt_that_fills_the_context_yields_nothing_and_asks_no_drafter():
