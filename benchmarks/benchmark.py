@@ -51,8 +51,8 @@ def run(module, words, threads):
 
 
 def once(path, make, *args):
-    """make(path, *args), unless that is there; it gets its name when it is whole. In a process of
-    its own: the memory that it needs would be the least peak of all that this one starts."""
+    """make(path, *args), unless that is there; it is renamed when it is complete. In a process of
+    its own: otherwise its peak memory would be inherited as the minimum of every child process."""
     if not path.is_dir():
         print(f"making {path.name}", file=sys.stderr)
         new = path.with_name("new")

@@ -1,4 +1,4 @@
-"""One contender in a process of its own: takes one kind of measure, and prints one JSON object.
+"""One contender in a process of its own: takes one kind of measurement, and prints one JSON object.
 
     python -m benchmarks.contender tokenwise FOLDER speeds 9
 

@@ -1,4 +1,4 @@
-"""tokenwise by itself, in a process of its own: where a token's time goes, and what it must cost.
+"""tokenwise by itself, in a process of its own: where a token's time goes, and the least it can cost.
 
     python -m benchmarks.inside FOLDER products 9     (or: machine, loops, methods, overhead, ...)
 
@@ -32,7 +32,7 @@ def interleaved(repeats, **contestants):
 
 
 def machine(folder, repeats):
-    """The most that NumPy gets of this machine: bytes/s of a product that reads a matrix once, and
+    """The peak rates that NumPy reaches on this machine: bytes/s of a product that reads a matrix once, and
     floating-point operations/s of one of two squares."""
     wide, x = np.ones((50000, 2000), np.float32), np.ones(2000, np.float32)  # 400 MB: in no cache
     square = np.ones((1536, 1536), np.float32)
@@ -152,7 +152,7 @@ def small(folder, repeats, n=200):
 
 
 def encode(folder, repeats):
-    """Cold: 2 MB of English (Python's own help texts, thrice), by us and by tiktoken, with the
+    """Cold: 2 MB of English (Python's own help texts, three times), by us and by tiktoken, with the
     same vocabulary. {} where that is not installed."""
     try:
         import tiktoken

@@ -9,7 +9,7 @@ from terminal.session import Session
 
 def compare(session: Session, prompt: str, number: int = 0) -> None:
     """Print the table, with the session's sampler and one seed for all methods."""
-    session = copy.copy(session)  # whatever happens, the other one is as it was
+    session = copy.copy(session)  # the caller's session stays as it was
     session.row(prompt, number)  # fails before the table is printed, not inside it
     draft = session.settings["draft"]
     if draft:
@@ -29,7 +29,7 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
         speeds[method] = row.tokens_per_second or 0.0
         print(compare_line(session, row, naive), flush=True)
     if max(speeds[method] for method in speeds.keys() & DRAFTING) < speeds["cached"]:
-        print("(drafts do not pay here: verifying them costs more than they save)")
+        print("(speculation does not pay here: verifying drafts costs more than it saves)")
 
 
 def compare_line(session: Session, row: Row, naive: Row) -> str:

@@ -15,7 +15,7 @@ from terminal.session import Session
 from utils import UserError
 
 SAMPLER_OPTIONS = [option.name for option in options.SAMPLING + options.FILTERS]
-INTRO = "Type a text to go on with, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
+INTRO = "Type the beginning of a text, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
 
 
 def setter(option: str, doc: str) -> Callable:
@@ -24,7 +24,7 @@ def setter(option: str, doc: str) -> Callable:
     def command(self, text):
         words = shlex.split(text)
         if len(words) > 1:
-            raise UserError(f"{words[1]!r} is one word too many: see /help")
+            raise UserError(f"unexpected word {words[1]!r}: see /help")
         if words:
             self.apply([f"--{option}={words[0]}"], [option])
         print(show.visible(f"{option} = {self.session.settings.get(option)}"))
@@ -34,7 +34,7 @@ def setter(option: str, doc: str) -> Callable:
 
 
 class Shell:
-    """Answers lines. do_NAME(text) is the command /NAME, its docstring what /help says of it."""
+    """Answers lines. do_NAME(text) is the command /NAME, its docstring the line of /help."""
 
     def __init__(self, session: Session):
         self.parser, self.first_args = options.parser(), session.args
@@ -46,8 +46,8 @@ class Shell:
         self.session.keeps_store = True
 
     def answer(self, line: str) -> bool:
-        """One line, a /command or a prompt -> is it the last? Nothing that happens in it ends the
-        program, but /quit."""
+        """One line, a /command or a prompt -> is it the last? Only /quit ends the program; errors do
+        not."""
         try:
             if line.startswith("/"):
                 name, _, text = line[1:].partition(" ")
@@ -60,7 +60,7 @@ class Shell:
             print("\n(stopped)")
         except (UserError, ValueError, OSError, MemoryError) as error:
             print(show.one_line(error), file=sys.stderr)
-        except SystemExit:  # the parser has said what is wrong
+        except SystemExit:  # the parser has printed the error
             pass
         return False
 
@@ -68,28 +68,27 @@ class Shell:
         return [name[3:] for name in vars(Shell) if name.startswith("do_")]
 
     def complete(self, word: str, state: int) -> str | None:
-        """For Tab: the command number `state` that begins like the word, or None."""
+        """For Tab: the command number `state` that begins with the word, or None."""
         found = [f"/{name} " for name in self.commands() if word and f"/{name}".startswith(word)]
         return found[state] if state < len(found) else None
 
     def apply(self, words: list[str], names: Collection[str]) -> None:
         """Set these options, all of them and no others, by command-line words."""
-        plain, said = vars(self.parser.parse_args([])), vars(self.parser.parse_args(words))
-        for name in said.keys() - {*names}:
-            if said[name] != plain[name]:
-                raise UserError(f"{name} is nothing to be set here: see /help")
-        given = vars(self.session.args) | {name: said[name] for name in names}
-        if "model" in names:  # what was said of another model's sources
-            given |= dict.fromkeys(("source_lang", "target_lang", "truncate"))
-        args = argparse.Namespace(**given)
+        plain, typed = vars(self.parser.parse_args([])), vars(self.parser.parse_args(words))
+        for name in typed.keys() - {*names}:
+            if typed[name] != plain[name]:
+                raise UserError(f"{name} cannot be set here: see /help")
+        new = {name: typed[name] for name in names}
+        given = vars(self.session.args) | new
         if "draft" in names:
-            self.session.draft_model(said["draft"])  # now, not when it is first used
-        if "model" in names:
-            self.begin(Session(args))
+            self.session.draft_model(new["draft"])  # fails now, not when it is first used
+        if "model" in names:  # without the options for the previous model's sources
+            given |= dict.fromkeys(("source_lang", "target_lang", "truncate"))
+            self.begin(Session(argparse.Namespace(**given)))
         else:
-            self.session.use(args)
+            self.session.use(argparse.Namespace(**given))
         method = self.session.settings["method"]
-        known = given if {"model", "method"} & {*names} else said
+        known = given if {"model", "method"} & {*names} else plain | new
         if message := options.misplaced(known, method):
             print(f"({message})")
 
@@ -98,7 +97,7 @@ class Shell:
     do_model = setter("model", "/model [NAME|FOLDER]: the model that generates")
     do_method = setter("method", f"/method [{'|'.join(options.METHODS)}]: how it generates")
     do_length = setter("tokens", "/length [N]: at most N new tokens")
-    do_gamma = setter("gamma", "/gamma [G]: at most G drafts a pass of the model")
+    do_gamma = setter("gamma", "/gamma [G]: at most G drafts per pass of the model")
     do_draft = setter("draft", "/draft [MODEL]: the model that drafts, for /method speculative")
     do_seed = setter("seed", "/seed [S]: where the random numbers start")
 
