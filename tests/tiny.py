@@ -16,14 +16,14 @@ NEAR_TIE = 1e-4  # BLAS sums one row and many rows in different order
 # --- models ---------------------------------------------------------------------------------------
 
 
-def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, scale=1.0, seed=8, **more):
+def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, **more):
     """A GPT-2 of two heads. Its weights are large, its norms are nearly plain, and its lm_head is
     not wte, so that its text does not settle on one token."""
     shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, 4 * n_embd, tied=False)
     rng = np.random.default_rng(seed)
 
     def random(name, shape):
-        mean, deviation = float(name.endswith(".g")), scale / 4 if "ln_" in name else scale
+        mean, deviation = float(name.endswith(".g")), 0.25 if "ln_" in name else 1
         return rng.normal(mean, deviation, shape).astype(np.float32)
 
     return GPT2(fill(shapes, random), n_head=2, **more)
@@ -195,13 +195,6 @@ def same_greedy(model, prompt, ids, expected):
             assert gap < NEAR_TIE, f"{ids} instead of {expected}: the logits differ by {gap}"
             print(f"near tie after {[*prompt, *ids[:i]]}: {token} or {other}, {gap:.1e} apart")
             return
-
-
-def chi_square(counts, probabilities):  # until tests/test_seq2seq.py uses p_value
-    n = sum(counts.values())
-    assert counts.keys() <= {outcome for outcome, p in probabilities.items() if p > 0}
-    expected = {outcome: n * p for outcome, p in probabilities.items() if p > 0}
-    return sum((counts.get(x, 0) - e) ** 2 / e for x, e in expected.items())
 
 
 def p_value(counts, probabilities):
