@@ -14,6 +14,10 @@ from tests.checkpoints import CONFIG, random_arrays, write_folder
 
 HOUSE = Path(__file__).parent.parent
 N_CTX = 48
+JSON_KEYS = {
+    "prompt", "text", "prompt_ids", "ids", "stop_reason", "seconds_to_first_token",
+    "tokens_per_second", "model", "method", "seed",
+}  # fmt: skip
 LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # ids; END is <|endoftext|>
 
 
@@ -90,3 +94,13 @@ def finished(*words, stdin=b"", **options):
     with process(*words, **options) as running:
         out, err = running.communicate(stdin, timeout=60)
     return running.returncode, out, err
+
+
+def words_for(method, draft):
+    """The options that make a method give the greedy ids."""
+    return {
+        "beam": ["--method", "beam", "--beams", 1],
+        "speculative": ["--method", "speculative", "--draft", draft, "--gamma", 3],
+        "ngram": ["--method", "ngram", "--ngram", 2, "--gamma", 5, "--filler-top-k", 2],
+        "lookup": ["--method", "lookup", "--ngram", 2],
+    }.get(method, ["--method", method])

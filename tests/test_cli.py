@@ -1,7 +1,6 @@
-"""The command line: text, JSON, stops, batches, options, mistakes, pipes and signals."""
+"""The command line: batches, filters, options, mistakes, pipes and signals."""
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -20,217 +19,21 @@ from gpt2 import GPT2
 from samplers import FILTERS, make_sampler
 from terminal import cli, options
 from terminal.options import METHODS, OPTIONS, Number
-from terminal.row import StoppingStream
 from terminal.session import Session
-from tests.commands import END, HOUSE, N_CTX, THE, finished, process, write_letters
+from tests.commands import (
+    HOUSE,
+    JSON_KEYS,
+    N_CTX,
+    finished,
+    process,
+    words_for,
+    write_letters,
+)
 from tests.server import Server
 from utils import UserError
 
-KEYS = {
-    "prompt", "text", "prompt_ids", "ids", "stop_reason", "seconds_to_first_token",
-    "tokens_per_second", "model", "method", "seed",
-}  # fmt: skip
 SEQ2SEQ = HOUSE / "tests" / "fixtures" / "seq2seq"
 TIMES = "seconds_to_first_token", "tokens_per_second"
-
-
-def words_for(method, draft):
-    """The options that make a method give the greedy ids."""
-    return {
-        "beam": ["--method", "beam", "--beams", 1],
-        "speculative": ["--method", "speculative", "--draft", draft, "--gamma", 3],
-        "ngram": ["--method", "ngram", "--ngram", 2, "--gamma", 5, "--filler-top-k", 2],
-        "lookup": ["--method", "lookup", "--ngram", 2],
-    }.get(method, ["--method", method])
-
-
-# --- text and JSON --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("prompt", ["the cat", ""])
-def test_every_method_gives_the_greedy_ids(console, draft, method, prompt):
-    [result] = console.json(prompt, "-n", 30, *words_for(method, draft))
-    assert KEYS <= result.keys()
-    assert result["ids"] == console.greedy(prompt, 30)
-    assert result["method"] == method
-    assert (result["prompt"], result["stop_reason"], result["seed"]) == (prompt, "length", None)
-
-
-def test_json_has_the_text_the_ids_and_the_times(console, letters):
-    [result] = console.json("the cat", "-n", 5)
-    encoder, _ = utils.load(str(letters))
-    assert result["prompt_ids"] == encoder.encode("the cat") == [THE, 220, 66, 64, 83]
-    assert result["text"] == encoder.decode(result["ids"])
-    assert result["model"] == str(letters)
-    assert 0 < result["seconds_to_first_token"] < 60
-    assert result["tokens_per_second"] > 0
-    assert (console.json("")[0]["prompt_ids"], console.json("a")[0]["method"]) == ([END], "cached")
-    assert console.json("a", "-n", 1)[0]["tokens_per_second"] > 0
-
-
-@pytest.mark.parametrize("prompt", ["the cat", "", "Zoë: “naïve” 🙂\n\x00 x", "a\udcff"])
-def test_text_is_the_prompt_and_the_new_text(console, prompt):
-    status, out, err = console(prompt, "-n", 8)
-    [row] = console.json(prompt, "-n", 8)
-    assert row["prompt"] == prompt.replace("\udcff", "\ufffd")  # JSON without lone surrogates
-    assert (status, out) == (0, row["prompt"] + row["text"] + "\n")
-    shape = r"\(8 tokens, \d+\.\d{3} s to the first, \d+ tokens/s; ended by the length asked for\)"
-    assert re.fullmatch(shape + "\n", err)
-
-
-def test_seconds_and_tokens_per_second(letters):
-    row = Session(options.parser().parse_args(["--model", str(letters)])).row("the cat")
-    assert (row.seconds_to_first_token, row.tokens_per_second) == (None, None)
-    row.started, row.times = 1.0, [3.0, 4.0, 4.5]
-    assert row.seconds_to_first_token == 2
-    assert row.tokens_per_second == pytest.approx(3 / 3.5)
-    row.times = [3.0, 3.0, 3.0]  # one pass has made them all: it took time nevertheless
-    assert row.tokens_per_second == pytest.approx(3 / 2)
-
-
-def test_each_token_is_flushed_as_it_comes(console, letters, monkeypatch):
-    calls = []
-
-    class Terminal(io.StringIO):
-        def write(self, text):
-            if text:
-                calls.append(text)
-
-        def flush(self):
-            if calls[-1:] != ["flush"]:
-                calls.append("flush")
-
-    monkeypatch.setattr(sys, "stdout", Terminal())
-    assert cli.main(["the cat", "-n", "4", "--model", str(letters)]) == 0
-    encoder, _ = utils.load(str(letters))
-    pieces = [encoder.decode([token]) for token in console.greedy("the cat", 4)]
-    written = [call for call in calls if call != "flush"]
-    assert written == ["the cat" + pieces[0], *pieces[1:], "\n"]
-    assert calls == [call for text in written for call in (text, "flush")]
-
-
-def test_a_hint_names_gpt2_when_no_model_is_named(monkeypatch, letters, capsys):
-    encoder_and_model = utils.load(str(letters))
-    asked = []
-    monkeypatch.setattr(utils, "load", lambda *name: asked.append(name) or encoder_and_model)
-    assert cli.main(["a", "-n", "2"]) == 0
-    assert asked == [("stories", None)]
-    assert "--model 124M downloads GPT-2 itself" in capsys.readouterr().err
-    assert cli.main(["a", "-n", "2", "--json", "--models-dir", "x"]) == 0
-    assert asked[1:] == [("stories", "x")]
-    out, err = capsys.readouterr()
-    assert (json.loads(out)["model"], err) == ("stories", "")
-
-
-# --- where it ends --------------------------------------------------------------------------------
-
-
-def test_the_stop_id_ends_and_is_left_out(console, tmp_path):
-    greedy = console.greedy("the cat", 30)
-    stop = greedy[12]
-    folder = write_letters(tmp_path / "m", generation_config={"eos_token_id": [END, stop]})
-    kept = greedy[: greedy.index(stop)]
-    for method in METHODS:
-        if method != "speculative":
-            [row] = console.json("the cat", "-n", 30, *words_for(method, None), model=folder)
-            assert (row["ids"], row["stop_reason"]) == (kept, "eos"), method
-    assert "ended by end of text)" in console("the cat", model=folder)[2]
-    [row] = console.json("the cat", "-n", 30, "--min-length", 20, model=folder)
-    assert len(row["ids"]) >= 20 and stop not in row["ids"][:20]
-    words = "--min-length", 20, "--stop", row["text"][5]
-    assert len(console.json("the cat", *words, model=folder)[0]["ids"]) <= 6
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_context_ends_it_exactly_at_n_ctx(console, draft, method):
-    for prompt, n_new in ("a" * N_CTX, 0), ("a" * (N_CTX - 1), 1), ("a" * (N_CTX - 9), 9):
-        [row] = console.json(prompt, *words_for(method, draft))
-        assert (len(row["ids"]), row["stop_reason"]) == (n_new, "context")
-        assert row["ids"] == (console.greedy(prompt, n_new) if n_new else [])
-    assert (row["seconds_to_first_token"] is None) == (n_new == 0)
-    status, out, err = console("a" * N_CTX, *words_for(method, draft))
-    assert (status, out) == (0, "a" * N_CTX + "\n")
-    assert err.startswith("(0 tokens") and "context" in err and "48" in err
-
-
-def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers(console):
-    line = console.refused(1, "a" * (N_CTX + 1))
-    assert {"49", "48"} <= set(re.findall(r"\d+", line))
-    console.refused(1, "fits", "a" * (N_CTX + 1), "--json")
-    console.refused(1, "a" * (N_CTX + 1), "--explain")
-
-
-def test_text_ends_before_the_earliest_stop(console):
-    [free] = console.json("the cat", "-n", 30)
-    text = free["text"]
-    late, early = text[20:24], text[7:9]
-    first = min(text.index(late), text.index(early))
-    for stops in ([early, late], [late, early], ["no such", early]):
-        words = [word for stop in stops for word in ("--stop", stop)]
-        [row] = console.json("the cat", "-n", 30, *words)
-        assert (row["text"], row["stop_reason"]) == (text[: text.index(early)], "stop")
-        assert row["ids"] == free["ids"][: len(row["ids"])]
-    assert first == text.index(early)
-    [row] = console.json("-n", 30, "--stop", early, "the cat")  # it takes one text, no prompt
-    assert row["text"] == text[: text.index(early)]
-    assert console("the cat", "-n", 1)[2].startswith("(1 token, ")
-    status, out, err = console("the cat", "-n", 30, "--stop", text[0])
-    assert (out, "ended by a stop text" in err) == ("the cat\n", True)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_stop_across_tokens_is_the_same_for_every_method(console, draft, method):
-    text = console.json("the cat", "-n", 30)[0]["text"]
-    stop = text[11:15]
-    [row] = console.json("the cat", "-n", 30, *words_for(method, draft), "--stop", stop)
-    assert (row["text"], row["stop_reason"]) == (text[: text.index(stop)], "stop")
-
-
-def test_text_that_was_held_back_is_shown_at_the_end(console):
-    text = console.json("the cat", "-n", 9)[0]["text"]
-    words = "the cat", "-n", 9, "--stop", text[-2:] + "#"
-    assert console.json(*words)[0]["text"] == text
-    assert console.text(*words) == "the cat" + text + "\n"
-
-
-class Pieces:
-    """A decoder of texts instead of ids."""
-
-    def feed(self, text):
-        return text
-
-    def finish(self):
-        return "?"
-
-
-@pytest.mark.parametrize(
-    ("pieces", "stops", "shown", "last"),
-    [
-        (["ab", "c", "d"], ["cd"], ["ab", "", ""], None),
-        (["ab", "c", "e"], ["cd"], ["ab", "", "ce"], "?"),
-        (["a", "a", "a", "b"], ["aab"], ["", "", "a", ""], None),
-        (["x", "abcd"], ["cd", "bc"], ["x", "a"], None),
-        (["x", "yz"], ["yz", "xyz"], ["", ""], None),
-        (["ab", "ab", "a"], ["abac"], ["", "ab", ""], "aba?"),
-        (["one", " two"], [], ["one", " two"], "?"),
-    ],
-)
-def test_text_that_may_become_a_stop_is_held_back(pieces, stops, shown, last):
-    stream = StoppingStream(Pieces(), stops)
-    assert [stream.feed(piece) for piece in pieces] == shown
-    assert stream.stopped == (last is None)
-    assert last is None or stream.finish() == last
-
-
-def test_nothing_printed_is_taken_back(console, letters, monkeypatch):
-    text = console.json("the cat", "-n", 30)[0]["text"]
-    stop = text[14:18]
-    writes = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", writes)
-    assert cli.main(["the cat", "-n", "30", "--model", str(letters), "--stop", stop]) == 0
-    assert writes.getvalue() == "the cat" + text[: text.index(stop)] + "\n"
-
 
 # --- batches --------------------------------------------------------------------------------------
 
@@ -246,7 +49,7 @@ def test_a_row_of_a_batch_is_the_same_as_one_by_one(console, draft, method, how)
     assert len({row["stop_reason"] for row in rows}) == 2  # some end earlier than others
     for i, (prompt, row) in enumerate(zip(PROMPTS, rows)):
         [single] = console.json(*words, *how, *(["--seed", 7 + i] if how else []), "--", prompt)
-        same = KEYS - {"seconds_to_first_token", "tokens_per_second"}
+        same = JSON_KEYS - {*TIMES}
         assert {key: row[key] for key in same} == {key: single[key] for key in same}
     out = console.text(*words, *how, "--", *PROMPTS)
     assert out == "".join(row["prompt"] + row["text"] + "\n" for row in rows)

@@ -44,7 +44,7 @@ class Terminal:
         """What comes next, or "" when the program has ended."""
         ready, _, _ = select.select([self.ours], [], [], PATIENCE)
         assert ready, "the program is silent"
-        with contextlib.suppress(OSError):  # Linux says at the end of a terminal
+        with contextlib.suppress(OSError):  # Linux's end of a terminal
             return os.read(self.ours, 4096).decode()
         return ""
 
@@ -86,9 +86,9 @@ def test_a_session_in_a_terminal(console, letters, tmp_path):
         text = console.text("the cat", "-n", 9)
         assert text in terminal.ask("the cat")
         assert "(9 tokens" in terminal.ask("the cat")
-        terminal.ask(f"/sampler --sampler {tmp_path}/waiting.py:for_signal")
+        terminal.ask(f"/sampler --filter {tmp_path}/waiting.py:for_signal")
         os.write(terminal.ours, b"a\n")
-        terminal.until("\na")  # behind the echo: the text has begun
+        terminal.until("\na")  # after the echo: the text has begun
         terminal.interrupt()
         assert "(stopped)" in terminal.until("\n" + PROMPT)
         terminal.ask("/reset")
@@ -118,7 +118,7 @@ def test_quit_and_colour_in_a_terminal(letters):
 
 def test_an_interrupt_outside_the_prompt_ends_the_program(letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
-    words = "a", "--model", letters, "--sampler", f"{tmp_path}/waiting.py:for_signal"
+    words = "a", "--model", letters, "--filter", f"{tmp_path}/waiting.py:for_signal"
     with Terminal(*words) as terminal:
         terminal.until("a")
         terminal.interrupt()
@@ -130,20 +130,20 @@ def test_an_interrupt_outside_the_prompt_ends_the_program(letters, tmp_path):
 EVIL = "\x1b]0;title\x07\x1b[31m\x9b2J\x7f\r\u202e\u2066\u200f\u061c."
 SEEN = r"\x1b]0;title\x07\x1b[31m\x9b2J\x7f\r\u202e\u2066\u200f\u061c."
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-EVIL_SAMPLER = """
+EVIL_FILTER = """
 def f(logits, ids):
     logits[IDS[len(ids) % len(IDS) - 1]] = 999  # but for rounding, certain
     return logits
 """
 
 
-def test_no_text_commands_the_terminal(letters, tmp_path):
+def test_no_text_controls_the_terminal(letters, tmp_path):
     """A model that writes EVIL, a file that has some of it."""
     encoder, _ = utils.load(letters)
-    (tmp_path / "evil.py").write_text(f"IDS = {encoder.encode(EVIL)}\n{EVIL_SAMPLER}")
+    (tmp_path / "evil.py").write_text(f"IDS = {encoder.encode(EVIL)}\n{EVIL_FILTER}")
     (tmp_path / "prompts").write_text("a\n\x1b[2J\u202eb\n", encoding="utf-8")
     score = "--prompts-file", tmp_path / "prompts", "--model", letters
-    words = *score, "--sampler", f"{tmp_path}/evil.py:f", "-n", 36
+    words = *score, "--filter", f"{tmp_path}/evil.py:f", "-n", 36
     beam = "--method", "beam", "--return", 2
     plain = {"NO_COLOR": "1"}
     for how in words, (*words, *beam), (*score, "--score"), (*words, "--explain"), (
@@ -187,7 +187,7 @@ def text_of(console, *words):
     return console.text(*words).rstrip("\n")
 
 
-def test_text_generates_and_continues_nothing_before(console, ask):
+def test_a_text_is_continued_without_the_texts_before_it(console, ask):
     first = text_of(console, "the cat", "-n", 9)
     assert ask("the cat").startswith(first + "\n(9 tokens")
     assert ask("the cat").startswith(first)
@@ -213,16 +213,16 @@ def test_a_command_shows_and_sets_an_option(ask, command, value, option, shown, 
     assert ask(f"/{command} {value}").endswith(shown + "\n") and ask(f"/{command}") == shown + "\n"
     name = shown.split(" = ")[0]
     assert getattr(ask.shell.session.args, name) == option[1]
-    assert "generate.py: " in ask(f"/{command} {bad}") or " too many" in ask(f"/{command} {bad}")
-    assert ask(f"/{command}") == shown + "\n"
-    assert "too many" in ask(f"/{command} {value} 5")
-    assert "too many" in ask(f"/{command} {value} --models-dir x")
+    for wrong in bad, f"{value} 5", f"{value} --models-dir x":
+        answer = ask(f"/{command} {wrong}")
+        assert answer.startswith("unexpected word" if " " in wrong else "generate.py: ")
+        assert answer.count("\n") == 1
     assert ask(f"/{command}") == shown + "\n"
     ask("/reset")
     assert ask(f"/{command}") == before
 
 
-def test_what_is_set_is_what_generates(console, ask, draft):
+def test_text_is_generated_with_the_options_that_are_set(console, ask, draft):
     ask("/length 12", "/seed 0", "/sampler --temperature 0.9 --top-k 6")
     how = ["-n", 12, "--temperature", 0.9, "--top-k", 6]
     seeds = [text_of(console, "the cat", *how, "--seed", seed) for seed in (0, 3)]
@@ -241,17 +241,17 @@ def test_what_is_set_is_what_generates(console, ask, draft):
     assert ask("/draft") == f"draft = {draft}\n"
 
 
-def test_an_option_that_the_method_does_not_know_is_told(ask, console):
+def test_an_option_of_another_method_gets_a_note(ask, console):
     note = "is for --method {}, not {})"
     assert note.format("speculative or ngram or lookup", "cached") in ask("/gamma 2")
     assert ask("/method lookup") == "method = lookup\n"
     ask("/method beam")
-    told = ask("/sampler --temperature 0.7")
-    assert told.startswith("(--temperature is for") and told.endswith("not beam)\ngreedy\n")
+    note = ask("/sampler --temperature 0.7")
+    assert note.startswith("(--temperature is for") and note.endswith("not beam)\ngreedy\n")
     assert ask("/sampler --repetition-penalty 2").count("\n") == 1
     ask("/reset", "/sampler --temperature 0.7")
     assert "--temperature is for" in ask("/method beam")
-    assert ask("/length 5") == "tokens = 5\n"  # told once
+    assert ask("/length 5") == "tokens = 5\n"  # one note is enough
 
 
 def test_the_sampler_is_shown_replaced_and_kept_when_the_new_one_is_wrong(ask):
@@ -265,7 +265,7 @@ def test_the_sampler_is_shown_replaced_and_kept_when_the_new_one_is_wrong(ask):
     assert ask("/sampler --repetition-penalty 2") == "greedy repetition_penalty = 2.0\n"
 
 
-def test_stop(console, ask):
+def test_stop_texts_are_shown_set_and_forgotten(console, ask):
     text = text_of(console, "the cat", "-n", 9)
     a, b = text[10:12], text[13:15]
     assert ask("/stop") == "stop = []\n"
@@ -288,7 +288,7 @@ def test_reset_brings_back_what_the_program_began_with(ask):
     assert [ask("/sampler"), ask("/stop"), ask("/seed"), ask("/length")] == begun
 
 
-def test_model(ask, letters, draft):
+def test_another_model_is_loaded_or_the_old_one_stays(ask, letters, draft):
     assert ask("/model") == f"model = {letters}\n"
     first = ask.shell.session.model
     for wrong in "no-such-model", "two models", "--method":
@@ -304,7 +304,7 @@ def test_model(ask, letters, draft):
     assert ask("/model") == f"model = {letters}\n"
 
 
-def test_looks(console, ask, letters):
+def test_score_explain_and_compare_print_the_same_as_the_options(console, ask, letters):
     assert ask("/score the cat") == console.text("--score", "the cat")
     assert ask("/explain the cat") == console.text("--explain", "the cat", "-n", 9)
     out = ask("/compare the cat")
@@ -312,7 +312,7 @@ def test_looks(console, ask, letters):
     assert ask("/method") == "method = cached\n"
 
 
-def test_score_of_an_encoder_decoder(console, ask):
+def test_score_of_an_answer_of_an_encoder_decoder(console, ask):
     folder = HOUSE / "tests/fixtures/seq2seq/bart"
     ask.start("--model", folder)
     scored = console.text("--score", "the cat", "--target", "a => b", model=folder)
@@ -325,7 +325,7 @@ def test_an_interrupted_comparison_leaves_the_method_as_it_was(ask, monkeypatch)
         raise KeyboardInterrupt
 
     ask("/method lookup")
-    monkeypatch.setattr("terminal.show.compare_line", interrupt)
+    monkeypatch.setattr("terminal.compare.compare_line", interrupt)
     assert "(stopped)" in ask("/compare the cat")
     assert ask("/method") == "method = lookup\n"
 
@@ -333,7 +333,7 @@ def test_an_interrupted_comparison_leaves_the_method_as_it_was(ask, monkeypatch)
 def test_the_ngram_store_is_kept_between_prompts_until_reset(ask):
     ask("/method ngram")
     first, again = ask("the cat"), ask("the cat")
-    rate = [int(re.search(r"(\d+)% of drafts", said)[1]) for said in (first, again)]
+    rate = [int(re.search(r"(\d+)% of drafts", answer)[1]) for answer in (first, again)]
     assert rate[1] > rate[0]  # it has seen this very text
     ask("/reset", "/method ngram")
     assert f"{rate[0]}% of drafts" in ask("the cat")
@@ -357,7 +357,7 @@ def test_help_and_unknown_commands(ask):
 
 def test_mistakes_do_not_end_it(ask, tmp_path):
     assert {"49", "48"} <= set(re.findall(r"\d+", ask("a" * (N_CTX + 1))))
-    assert "FILE.py:FUNCTION" in ask("/sampler --sampler nothing")
+    assert "FILE.py:FUNCTION" in ask("/sampler --filter nothing")
     assert ask("the cat").startswith("the cat")
     assert ask("/quit") == "" and ask.ended is True
 
@@ -407,14 +407,14 @@ def test_nothing_typed_ends_it(letters, typed):
 
 @pytest.mark.parametrize(
     "line", ["/seed --", "/stop --", "/length --", "/gamma --", "/method --", "/draft --",
-             "/model --", "/sampler --top-k=--", "/sampler --sampler=--"],
+             "/model --", "/sampler --top-k=--", "/sampler --filter=--"],
 )  # fmt: skip
-def test_two_dashes_as_a_value(console, ask, line):
+def test_two_dashes_are_a_value_or_one_line(console, ask, line):
     assert ask(line).count("\n") == 1
     assert ask("the cat").startswith(text_of(console, "the cat", "-n", 9))
 
 
-def test_lines_of_a_pipe(letters, console):
+def test_lines_may_come_from_a_pipe(letters, console):
     strict = {"PYTHONIOENCODING": "utf-8:strict"}
     with process("--interactive", "--model", letters, "-n", 5, env=strict) as running:
         lines = b"/length 3\nthe cat\n/nonsense\nno UTF-8: \xff\n"
@@ -459,6 +459,14 @@ def test_the_shell_needs_no_readline(letters, tmp_path):
             assert (status, found.strip()) == (0, "")
 
 
-def test_a_sampler_file_that_is_not_there_changes_nothing(ask):
-    assert "no Python file" in ask("/sampler --sampler /nope.py:f")
+def test_the_old_name_of_filter_is_the_same(ask, tmp_path):
+    (tmp_path / "own.py").write_text("def f(logits, ids):\n    return -logits\n")
+    ask("/seed 1")  # a filter draws
+    answers = [ask(f"/sampler --{name} {tmp_path}/own.py:f", "a") for name in ("filter", "sampler")]
+    texts = [answer.partition("\n(")[0] for answer in answers]
+    assert texts[0] == texts[1] and f"filter = {tmp_path}/own.py:f\na" in texts[0]
+
+
+def test_a_missing_filter_file_changes_nothing(ask):
+    assert "no Python file" in ask("/sampler --filter /nope.py:f")
     assert ask("/length 5") == "tokens = 5\n"

@@ -1,0 +1,107 @@
+"""--compare: the same prompt through every method, in one table."""
+
+import re
+
+import pytest
+
+from generate import naive
+from seq2seq import EncoderDecoder
+from terminal import options
+from terminal.compare import compare
+from terminal.options import DRAFTING, METHODS
+from terminal.session import Session
+from tests.commands import HOUSE, N_CTX, write_letters
+
+
+def table(out):
+    """--compare's table as {method: {column: text}}."""
+    columns = "speed ratio first tokens per_pass accepted ids".split()
+    rows = [line.split(maxsplit=7) for line in out.splitlines() if line.split()[0] in METHODS]
+    return {method: dict(zip(columns, values)) for method, *values in rows}
+
+
+def test_compare_shows_every_method_and_that_the_ids_are_identical(console, draft):
+    out = console.text("the cat", "--compare", "-n", 20, "--draft", draft, "--beams", 3)
+    rows = table(out)
+    assert list(rows) == list(METHODS)
+    for method, row in rows.items():
+        beam = method == "beam"
+        assert row["ids"] == ("the likeliest text found" if beam else "identical to naive")
+        assert row["tokens"] == "20" and float(row["speed"]) > 0
+        assert (row["accepted"] != "-") == (method in DRAFTING)
+    assert rows["naive"]["ratio"] == rows["naive"]["per_pass"] == "1.00"
+    [row] = console.json("the cat", "-n", 20, "--method", "lookup")
+    assert rows["lookup"]["per_pass"] == f"{row['speculation']['tokens_per_call']:.2f}"
+    assert rows["lookup"]["accepted"] == f"{row['speculation']['acceptance']:.0%}"
+    assert "speculative" not in table(console.text("the cat", "--compare", "-n", 4))
+
+
+def test_the_heading_names_the_columns(console):
+    heading, *lines = console.text("the cat", "--compare", "-n", 4).splitlines()
+    columns = r"tokens/s|x naive|first, s|tokens|per pass|accepted"
+    ends = [found.end() for found in re.finditer(columns, heading)]
+    assert len(ends) == 6 and heading.startswith("method ") and heading.endswith("  ids")
+    for line in lines[: len(METHODS) - 1]:
+        assert all(line[end - 1] != " " == line[end] for end in ends)
+
+
+def test_compare_shows_a_difference(console, monkeypatch):
+    def wrong(model, sequences):
+        for sequence, token in naive(model, sequences):
+            sequence.ids[-1] = 66 + token % 2
+            yield sequence, sequence.ids[-1]
+
+    monkeypatch.setattr("terminal.session.cached", wrong)
+    rows = table(console.text("the cat", "--compare", "-n", 6))
+    assert rows["cached"]["ids"] == "DIFFERENT from naive"
+    assert rows["ngram"]["ids"] == "identical to naive"
+
+
+@pytest.mark.parametrize(("drafting", "others"), [(1.0, 2.0), (2.0, 1.0)])
+def test_compare_states_that_speculation_does_not_pay(console, monkeypatch, drafting, others):
+    speed = property(lambda row: drafting if row.speculation else others)
+    monkeypatch.setattr("terminal.row.Row.tokens_per_second", speed)
+    out = console.text("the cat", "--compare", "-n", 4)
+    assert ("does not pay" in out) == (drafting < others)
+
+
+def test_compare_starts_each_prompt_with_its_own_seed(console, monkeypatch):
+    seeds = []
+    monkeypatch.setattr(
+        "terminal.compare.compare_line", lambda _, row, naive: seeds.append(row.seed) or ""
+    )
+    console.text("a", "b", "--compare", "-n", 1, "--temperature", 1, "--seed", 5)
+    assert seeds == [5] * 5 + [6] * 5
+
+
+def test_compare_of_sampled_text_with_stops_and_of_a_full_context(console):
+    how = ["--temperature", 0.9, "--seed", 1]
+    rows = table(console.text("the cat", "--compare", "-n", 8, *how))
+    assert rows["cached"]["ids"] == "identical to naive"
+    assert rows["ngram"]["ids"] == "sampled: the same distribution"
+    stop = console.json("the cat", "-n", 9)[0]["text"][3:5]
+    rows = table(console.text("the cat", "--compare", "--stop", stop))
+    assert int(rows["lookup"]["tokens"]) <= 5 and rows["lookup"]["ids"] == "identical to naive"
+    out = console.text("a" * N_CTX, "--compare")
+    assert out.count("no tokens: the context is full") == len(METHODS) - 1
+    assert console.text("a" * (N_CTX - 1), "--compare").count("identical") == 4
+
+
+def test_the_encoder_runs_once_for_each_method(monkeypatch):
+    folder, runs = "tests/fixtures/seq2seq/bart", []
+    encode = EncoderDecoder.encode
+    monkeypatch.setattr(EncoderDecoder, "encode", lambda *a: runs.append(1) or encode(*a))
+    session = Session(options.parser().parse_args(["a", "--model", str(HOUSE / folder), "-n", "3"]))
+    compare(session, "the cat")
+    assert len(runs) == len(METHODS) - 1  # all but speculative: there is no draft
+
+
+@pytest.mark.parametrize("wrong", [["the cat", "--draft", "no-such"], ["a" * (N_CTX + 1)]])
+def test_a_mistake_is_refused_before_the_table(console, wrong):
+    console.refused(1, *wrong, "--compare")
+
+
+def test_a_checkpoint_that_samples_can_be_compared(console, tmp_path):
+    config = {"do_sample": True, "temperature": 0.9, "seed": 4, "max_new_tokens": 5}
+    folder = write_letters(tmp_path / "m", generation_config=config)
+    assert "sampled: the same distribution" in console.text("a", "--compare", model=folder)

@@ -1,0 +1,216 @@
+"""--score, --explain: they print the numbers that the model computes."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import utils
+from gpt2 import log_softmax
+from samplers import make_sampler
+from terminal.explain import colour
+from terminal.options import METHODS
+from tests.commands import END, N_CTX, finished, write_letters
+
+LONG = "the cat sat on the mat and the dog ate the hat of a man " * 4
+ESCAPE = "\x1b["
+
+# --- score ----------------------------------------------------------------------------------------
+
+
+def direct(folder, text):
+    """log P of each token of a text that fits the context: one pass, from <|endoftext|>."""
+    encoder, model = utils.load(str(folder))
+    ids = encoder.encode(text)
+    return ids, log_softmax(model([END, *ids])[:-1])[range(len(ids)), ids]
+
+
+@pytest.mark.parametrize("text", ["the cat sat", "a", "Zoë 🙂", "x" * (N_CTX - 1)])
+def test_score_is_the_sum_of_log_probabilities(console, letters, text):
+    [result] = console.json("--score", text)
+    ids, logprobs = direct(letters, text)
+    assert result.keys() >= {"ids", "logprobs", "total", "bits_per_byte", "perplexity"}
+    assert result["ids"] == ids
+    np.testing.assert_allclose(result["logprobs"], logprobs, atol=1e-4)
+    total = float(logprobs.sum())
+    assert result["total"] == pytest.approx(total, rel=1e-5)
+    assert result["bits_per_byte"] == pytest.approx(-total / math.log(2) / len(text.encode()))
+    assert result["perplexity"] == pytest.approx(math.exp(-total / len(ids)), rel=1e-4)
+
+
+def test_a_text_longer_than_the_context_is_scored_in_strides(console, letters):
+    encoder, model = utils.load(str(letters))
+    [result] = console.json("--score", LONG)
+    ids = encoder.encode(LONG)
+    assert result["ids"] == ids and len(ids) > 3 * N_CTX
+    text = [END, *ids]
+    found = np.array(result["logprobs"])
+    first = log_softmax(model(text[:N_CTX]))[range(N_CTX), text[1 : N_CTX + 1]]
+    np.testing.assert_allclose(found[:N_CTX], first, atol=1e-4)
+    for i in (N_CTX, N_CTX + 20, len(ids) - 1):  # log P(text[i + 1]) given the tokens of a window
+        candidates = [
+            log_softmax(model(text[begin : i + 1])[-1])[text[i + 1]]
+            for begin in range(i + 1 - N_CTX, i + 2 - N_CTX // 2)
+        ]
+        assert np.abs(np.array(candidates) - found[i]).min() < 1e-4
+
+
+def test_score_prints_a_line_per_token(console, letters):
+    ids, logprobs = direct(letters, "the cat")
+    lines = console.text("--score", "the cat").splitlines()
+    encoder, _ = utils.load(str(letters))
+    assert lines[:-1] == [
+        f"{logprob:9.4f}  {encoder.decode([token])!r}" for token, logprob in zip(ids, logprobs)
+    ]
+    assert lines[-1].startswith(f"{logprobs.sum():9.4f}  log P of 5 tokens; ")
+    assert "bits per byte, perplexity" in lines[-1]
+    expected = "0.0000 log P of 0 tokens; 0.0000 bits per byte, perplexity 1.00"
+    assert console.text("--score", "").split() == expected.split()
+    assert "log P of 1 token; " in console.text("--score", "a")
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf, 1e6])
+def test_a_model_without_numbers_has_no_score(console, tmp_path, scale):
+    folder = write_letters(tmp_path / "m")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["wte.weight"] *= np.float32(scale)
+    save_file(tensors, folder / "model.safetensors")
+    assert "no probability" in console.refused(1, "--score", "the cat", model=folder)
+
+
+def test_bits_per_byte_are_of_the_bytes_that_are_scored(console, tmp_path):
+    [result] = console.json("--score", "a\udcff\udce2b")  # two bytes that are read as U+FFFD
+    bits = -result["total"] / math.log(2)
+    assert result["bits_per_byte"] == pytest.approx(bits / 8)
+    assert result == console.json("--score", "a\ufffd\ufffdb")[0]
+    folder = write_letters(tmp_path / "m")
+    vocab = json.loads((folder / "vocab.json").read_text())
+    vocab["unused"] = vocab.pop("<|endoftext|>")  # no token to start from
+    (folder / "vocab.json").write_text(json.dumps(vocab))
+    [result] = console.json("--score", "the cat", model=folder)
+    assert len(result["ids"]) == 4  # without "the", 3 bytes
+    assert result["bits_per_byte"] == pytest.approx(-result["total"] / math.log(2) / 4)
+    [result] = console.json("--score", "the", model=folder)
+    assert (result["total"], result["bits_per_byte"], result["perplexity"]) == (0, 0, 1)
+
+
+def test_score_of_several_texts_and_of_standard_input(console, letters, tmp_path):
+    (tmp_path / "texts").write_text("the cat\na\n")
+    words = ["--score", "x", "--prompts-file", str(tmp_path / "texts"), "--json"]
+    rows = console.json(*words[:-1])
+    assert [len(row["ids"]) for row in rows] == [1, 5, 1]
+    status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=LONG.encode())
+    assert (status, err) == (0, b"")
+    assert json.loads(out) == console.json("--score", LONG)[0]
+    for given, scored in (b"a\n\n", "a\n"), (b"a\n", "a"), (b"\n", ""):  # one newline goes
+        status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=given)
+        assert json.loads(out) == console.json("--score", scored)[0]
+
+
+# --- explain --------------------------------------------------------------------------------------
+
+STEP = re.compile(r" *(\d+)  (.*?) ([01]\.\d{3}) -> ([01]\.\d{3}), (\d+\.\d\d); (.*)")
+
+
+@pytest.mark.parametrize("method", ["naive", "cached"])
+def test_explain_shows_each_step(console, letters, method):
+    encoder, model = utils.load(str(letters))
+    how = ["--temperature", 0.7, "--top-k", 4, "--seed", 3]
+    ids = console.json("the cat", "-n", 6, *how)[0]["ids"]
+    out = console.text("the cat", "-n", 6, *how, "--explain", "--method", method)
+    heading, *lines = out.splitlines()
+    assert heading.startswith("step") and len(lines) == 6
+    text = encoder.encode("the cat")
+    for i, (token, line) in enumerate(zip(ids, lines)):
+        step, name, by_model, by_sampler, bits, others = STEP.fullmatch(line).groups()
+        logits = model(text + ids[:i])[-1]
+        p = np.exp(log_softmax(logits)).astype(np.float64)
+        q = make_sampler(temperature=0.7, top_k=4)(logits, text + ids[:i])
+        assert (int(step), name) == (i + 1, repr(encoder.decode([token])))
+        assert float(by_model) == pytest.approx(p[token], abs=1e-3)
+        assert float(by_sampler) == pytest.approx(q[token], abs=1e-3)
+        assert float(bits) == pytest.approx(-(p * np.log2(p)).sum(), abs=0.01)
+        best = np.argsort(-p)[:5]
+        expected = "  ".join(f"{encoder.decode([t])!r} {p[t]:.3f} -> {q[t]:.3f}" for t in best)
+        assert re.sub(r"\d\.\d+", "_", others) == re.sub(r"\d\.\d+", "_", expected)
+
+
+def test_explain_shows_the_row_that_is_printed_without_it(console):
+    how = ["-n", 5, "--temperature", 1.5, "--seed", 3, "the cat", "the cat"]
+    rows = console.json(*how)
+    blocks = console.text(*how, "--explain").split("'the cat':\n")[1:]
+    for row, block in zip(rows, blocks, strict=True):
+        names = [eval(STEP.fullmatch(line)[2]) for line in block.splitlines()[1:]]
+        assert "".join(names) == row["text"]
+    assert rows[0]["text"] != rows[1]["text"]
+
+
+PASS = re.compile(r"(\d+)/(\d+) (.*)")
+
+
+@pytest.mark.parametrize("how", [[], ["--temperature", 1.0, "--seed", 5]])
+@pytest.mark.parametrize("method", ["speculative", "ngram", "lookup"])
+def test_explain_shows_accepted_rejected_and_corrected(console, draft, method, how):
+    words = ["the cat", "-n", 24, "--method", method, *how]
+    words += ["--draft", draft] if method == "speculative" else []
+    [row] = console.json(*words)
+    text, accepted, drafted = "", 0, 0
+    legend, *lines = console.text(*words, "--explain").splitlines()
+    assert legend.startswith("accepted/drafted")
+    for line in lines:
+        n_accepted, n_drafts, names = PASS.fullmatch(line).groups()
+        kept = re.findall(r"(?:^| )[+]?('[^']*')", names)
+        text += "".join(map(eval, kept))
+        accepted, drafted = accepted + int(n_accepted), drafted + int(n_drafts)
+        assert len(kept) in (int(n_accepted), int(n_accepted) + 1)
+        if len(kept) > int(n_accepted):  # else the row has ended among the accepted
+            assert ("-'" in names) == (int(n_accepted) < int(n_drafts))
+    assert text == row["text"]
+    assert (accepted, drafted) == (row["speculation"]["accepted"], row["speculation"]["drafted"])
+
+
+def test_explain_of_beams_is_a_tree(console):
+    words = ["the cat", "-n", 6, "--method", "beam", "--beams", 3]
+    out = console.text(*words, "--explain")
+    [row] = console.json(*words, "--return", 3)
+    ends = [line for line in out.splitlines() if line.endswith("finished")]
+    assert len(ends) == 3
+    for beam in row["beams"]:
+        assert any(f" {beam['log_probability']:.2f} finished" in line for line in ends)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_explain_of_a_full_context_and_of_a_stop_at_once(console, letters, draft, method):
+    words = ["--explain", "--method", method]
+    words += ["--draft", draft] if method == "speculative" else []
+    assert console.text("a" * N_CTX, *words).strip().count("\n") == 0  # only the legend
+    first = console.json("the cat", "-n", 1)[0]["text"]
+    assert console.text("the cat", *words, "--stop", first)
+
+
+@pytest.mark.parametrize("wrong", [["the cat", "--draft", "no-such"], ["a" * (N_CTX + 1)]])
+def test_a_mistake_is_refused_before_the_legend(console, wrong):
+    console.refused(1, *wrong, "--explain", "--method", "speculative")
+
+
+@pytest.mark.parametrize(
+    ("terminal", "no_color", "coloured"),
+    [(True, None, True), (True, "", True), (True, "1", False), (False, None, False)],
+)
+def test_colour_is_for_terminals_without_no_color(monkeypatch, terminal, no_color, coloured):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    for kind in "accepted", "rejected", "corrected":
+        assert (ESCAPE in colour("text", kind)) == coloured
+        assert "text" in colour("text", kind)
+
+
+def test_a_checkpoint_that_samples_can_be_explained(console, tmp_path):
+    config = {"do_sample": True, "temperature": 0.9, "seed": 4, "max_new_tokens": 5}
+    folder = write_letters(tmp_path / "m", generation_config=config)
+    assert console.text("a", "--explain", model=folder).count("\n") == 6
