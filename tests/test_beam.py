@@ -183,7 +183,7 @@ def test_the_cache_follows_its_beams(stops):
     sums = [log_probability(model, PROMPT, h.ids) for h in found]
     assert [h.log_probability for h in found] == pytest.approx(sums, rel=1e-5)
     assert watched.shapes == [(1, len(PROMPT))] + [(5, 1)] * (len(trace) - 1)
-    assert watched.lasts == {1}  # no logits are computed that nobody looks at
+    assert watched.lasts == {1}  # no unused logits are computed
     assert any(
         [c.parent for c in step if c.status == "kept"] != list(range(5)) for step in trace[1:]
     )

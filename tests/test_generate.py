@@ -223,7 +223,7 @@ def test_the_cached_loop_runs_each_token_once_and_rows_leave_when_they_end():
     watched = Watched(MODEL)
     run(cached, [[1, 2, 3], [4], [5, 6]], [3, 2, 6], model=watched)
     assert watched.shapes == [(3, 3), (3, 1), (2, 1), (1, 1), (1, 1), (1, 1)]
-    assert watched.lasts == {1}  # no logits are computed that nobody looks at
+    assert watched.lasts == {1}  # no unused logits are computed
 
 
 def test_the_naive_loop_runs_over_the_whole_batch_so_far():

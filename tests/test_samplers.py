@@ -220,7 +220,7 @@ def test_min_p_of_1_keeps_the_best_and_its_equals():
     assert kept(min_p(1)(f32(3, 1, 3, 2.9), [])) == [0, 2]
 
 
-# --- filters that look at the sequence ------------------------------------------------------------
+# --- filters of the sequence ----------------------------------------------------------------------
 
 
 def test_repetition_penalty_makes_seen_tokens_less_likely_once():

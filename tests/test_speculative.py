@@ -304,7 +304,7 @@ def test_sampled_texts_have_exactly_the_models_distribution(name, kind):
     assert p_value(counts, exact(sampler)) > 1e-3
 
 
-def test_the_texts_tell_distributions_apart():
+def test_the_samplers_give_different_distributions():
     """Each sampler spreads over several texts, none has the distribution of another."""
     known = {kind: exact(sampler) for kind, sampler in SAMPLERS.items()}
     for probs in known.values():
