@@ -308,6 +308,25 @@ def test_a_drafting_encoder_decoder_may_take_a_shorter_source(console, tmp_path,
         assert re.search("speculative .* identical to naive", out)
 
 
+def session(*words):
+    return Session(options.parser().parse_args([*map(str, words)]))
+
+
+def test_a_draft_has_random_numbers_of_its_own(letters, draft):
+    one = session("--model", letters, "--method", "speculative", "--draft", draft, "--seed", 5)
+    row = one.row("the cat")
+    assert row.sequence.rng.random() != one.drafter(row).rng.random()
+
+
+@pytest.mark.parametrize("method", ["ngram", "lookup"])
+def test_text_is_drafted_from_a_source_and_not_from_a_prompt(letters, method):
+    for folder in SEQ2SEQ / "t5", letters:
+        one = session("--model", folder, "--method", method)
+        row = one.row("abcdefg")
+        drafts, _ = one.drafter(row).propose(row.prompt_ids[1:3], 2)
+        assert drafts == (row.prompt_ids[3:5] if folder != letters else [])
+
+
 def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
     from tests.checkpoints import CONFIG, write_folder
 
@@ -365,6 +384,14 @@ def test_a_model_without_english_needs_the_source_language():
     with pytest.raises(UserError, match="no language 'en_XX', the model has"):
         session.for_languages(None, "de_DE")
     assert session.for_languages("ro_RO", None).start_ids == session.model.start_ids
+
+
+def test_forced_tokens_come_after_a_filter_of_your_own(console, tmp_path):
+    code = "def f(logits, ids):\n    logits[[0, 2]] = -float('inf')\n    return logits\n"
+    (tmp_path / "own.py").write_text(code)
+    words = "the cat", "-n", 5, "--method", "naive", "--filter", f"{tmp_path}/own.py:f"
+    [row] = console.json(*words, model=SEQ2SEQ / "bart-forced")
+    assert row["ids"][0] == 0 and len(row["ids"]) == 4 and row["stop_reason"] == "eos"
 
 
 def test_an_empty_prompt_needs_an_end_of_text_to_start_from(console, tmp_path):

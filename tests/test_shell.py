@@ -330,6 +330,22 @@ def test_an_interrupted_comparison_leaves_the_method_as_it_was(ask, monkeypatch)
     assert ask("/method") == "method = lookup\n"
 
 
+def test_explain_leaves_the_session_as_it_was(ask):
+    ask("/method lookup")
+    before = ask("the cat").partition("\n(")[0]
+    assert "0/0 +" in ask("/explain the cat")
+    assert ask("the cat").partition("\n(")[0] == before
+
+
+def test_compare_begins_with_an_empty_ngram_store(ask):
+    def accepted(table):
+        return re.search(r"^ngram +(?:\S+ +){5}(\S+)", table, re.M)[1]
+
+    first = accepted(ask("/compare the cat"))
+    ask("/method ngram", "the cat", "the cat")  # a kept store has this very text
+    assert accepted(ask("/compare the cat")) == first
+
+
 def test_the_ngram_store_is_kept_between_prompts_until_reset(ask):
     ask("/method ngram")
     first, again = ask("the cat"), ask("the cat")

@@ -105,6 +105,7 @@ def test_the_stop_id_ends_and_is_left_out(console, tmp_path):
         if method != "speculative":
             [row] = console.json("the cat", "-n", 30, *words_for(method, None), model=folder)
             assert (row["ids"], row["stop_reason"]) == (kept, "eos"), method
+            assert row["text"] == utils.load(folder)[0].decode(kept)
     assert "ended by end of text)" in console("the cat", model=folder)[2]
     [row] = console.json("the cat", "-n", 30, "--min-length", 20, model=folder)
     assert len(row["ids"]) >= 20 and stop not in row["ids"][:20]
