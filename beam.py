@@ -7,7 +7,7 @@ ended compete by their score, log P(tokens) / n_tokens ** length_penalty. Lowerr
 Speech Recognition System"; where implementations differ, this follows transformers 5.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -20,14 +20,14 @@ class Hypothesis(NamedTuple):
     """A sequence that ended: at a stop id, or as long as allowed."""
 
     ids: Ids  # the new tokens, the stop id included
-    log_probability: float  # the sum over them, after the filters
+    log_probability: float  # log P(ids), the sum over its tokens after the filters
     score: float
 
 
 class Candidate(NamedTuple):
     """A beam and one more token, and its status: kept, finished, or dropped."""
 
-    parent: int  # index of the beam among those that the previous step kept
+    parent: int  # index of its beam in the previous step
     ids: tuple  # the new tokens
     log_probability: float
     status: str
@@ -35,7 +35,7 @@ class Candidate(NamedTuple):
 
 def beam_search(
     model: Model, prompt: Ids, n: int, width: int = 4, length_penalty: float = 1.0,
-    early_stopping: bool | str = False, n_return: int = 1, filters: Sequence[Filter] = (),
+    early_stopping: bool | str = False, n_return: int = 1, filters: Collection[Filter] = (),
     trace: list | None = None,
 ) -> list[Hypothesis]:  # fmt: skip
     """Up to n new ids -> a list of the n_return best Hypothesis, best first; fewer if fewer exist.
@@ -49,16 +49,15 @@ def beam_search(
     """
     check(model, prompt, n, width, early_stopping, n_return)
     n = min(n, model.n_ctx - len(prompt))
-    n_candidates = (
-        max(2, 1 + len(model.stop_ids)) * width
-    )  # enough that `width` survive, even if all stop ids are among them
+    # `width` candidates go on, even if every stop id of every beam ranks above them.
+    n_candidates = max(2, 1 + len(model.stop_ids)) * width
     beams, finished = [Candidate(0, (), 0.0, "kept")], []
     cache = model.new_cache(1)
     new: list = [prompt]  # [1, n_prompt], later [n_beams, 1]
     for length in range(1, n + 1):
         logits = model(np.array(new), cache, last=1)[:, -1]  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, prompt, filters)
-        ends = model.stop_ids if length < n else range(model.n_vocab)
+        ends = model.stop_ids if length < n else range(model.n_vocab)  # at last, every token
         step = rank(totals, beams, n_candidates, width, ends)
         if trace is not None:
             trace.append(step)

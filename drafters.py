@@ -1,13 +1,12 @@
-"""Drafters propose the next tokens for a model to verify: see speculative.py.
+"""Drafters propose the next tokens for a model to verify, see speculative.py: a smaller model,
+counts of n-grams, the text itself. `Measured` wraps a drafter and counts the accepted drafts.
 
-A drafter has two methods; the second need not do anything:
     propose(ids, n) -> at most n draft ids, and for each the distribution q [n_vocab] it came from
-    learn(ids, drafts, logits, tokens)  logits [len(drafts) + 1, n_vocab] are the model's, after ids
-        and after each draft; tokens are those that the text goes on with
+    learn(ids, drafts, logits, tokens)  what the model made of them, see interface.py
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.random import Generator
@@ -48,14 +47,14 @@ class NGramStore(Drafter):
     tokens at each verified position (1: ANPD, Ou et al. 2024; more: NASD). `before` is a text to
     learn from first, such as an encoder-decoder's source. One store may serve many prompts."""
 
-    def __init__(self, n_vocab: int, n: int = 3, filler_top_k: int = 1, before: Sequence[int] = ()):
+    def __init__(self, n_vocab: int, n: int = 3, filler_top_k: int = 1, before: Iterable[int] = ()):
         self.n_vocab, self.n, self.filler_top_k = n_vocab, n, filler_top_k
         self.counts, self.seen = defaultdict(Counter), []
         self.read(list(before))
 
     def count(self, ids, token):
-        for k in range(2, min(self.n, len(ids) + 1) + 1):
-            self.counts[tuple(ids[-(k - 1) :])][token] += 1
+        for size in range(1, min(self.n - 1, len(ids)) + 1):
+            self.counts[tuple(ids[-size:])][token] += 1
 
     def read(self, ids: Ids) -> None:
         """Count what is new in ids since the last call."""
@@ -72,23 +71,22 @@ class NGramStore(Drafter):
 
     def next(self, ids: Ids) -> int | None:
         """The most frequent successor of the longest known context, or None."""
-        for k in range(min(self.n, len(ids) + 1), 1, -1):
-            if successors := self.counts.get(tuple(ids[-(k - 1) :])):
+        for size in range(min(self.n - 1, len(ids)), 0, -1):
+            if successors := self.counts.get(tuple(ids[-size:])):
                 return max(successors, key=successors.__getitem__)
         return None
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         for i, row in enumerate(logits):
-            context = (ids[-self.n :] + drafts[:i])[-self.n :]
             for token in best(row, self.filler_top_k):  # of equal counts the first is drafted
-                self.count(context, token)
+                self.count(ids + drafts[:i], token)
 
 
 class PromptLookup(Drafter):
     """Drafts what followed the latest occurrence of the longest suffix, of at most n tokens, that
     occurs earlier in the text (Saxena 2023), or in `before`, an encoder-decoder's source."""
 
-    def __init__(self, n_vocab: int, n: int = 3, before: Sequence[int] = ()):
+    def __init__(self, n_vocab: int, n: int = 3, before: Iterable[int] = ()):
         self.n_vocab, self.n, self.before = n_vocab, n, list(before)
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
@@ -97,22 +95,9 @@ class PromptLookup(Drafter):
             for start in range(len(text) - size - 1, -1, -1):
                 if text[start : start + size] == text[-size:]:
                     found = text[start + size :]
-                    drafts = [found[i % len(found)] for i in range(n)]  # past its end: once again
+                    drafts = [found[i % len(found)] for i in range(n)]  # past its end it repeats
                     return drafts, one_hots(drafts, self.n_vocab)
         return [], []
-
-
-class Replay(Drafter):
-    """Drafts a known text, each token right with a given probability: to see what speculation
-    gains at that acceptance rate. (On greedy text, the rate is the acceptance rate.)"""
-
-    def __init__(self, n_vocab: int, text: Sequence[int], rate: float, rng: Generator):
-        self.n_vocab, self.text, self.rate, self.rng = n_vocab, list(text), rate, rng
-
-    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
-        right = self.text[len(ids) : len(ids) + n]
-        drafts = [t if self.rng.random() < self.rate else (t + 1) % self.n_vocab for t in right]
-        return drafts, one_hots(drafts, self.n_vocab)
 
 
 class Measured(Drafter):
@@ -171,12 +156,12 @@ def best(logits: np.ndarray, k: int) -> Ids:
 
 
 def one_hots(drafts: Ids, n_vocab: int) -> list[np.ndarray]:
-    """One-hot distributions [n_vocab], for drafts that were not drawn but chosen."""
+    """A one-hot q [n_vocab] for each draft: it was chosen, not sampled."""
     qs = np.zeros((len(drafts), n_vocab), np.float32)
     qs[range(len(drafts)), drafts] = 1
     return list(qs)
 
 
-def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+def common_prefix(a: Ids, b: Ids) -> int:
     """How many leading tokens two sequences share."""
     return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))

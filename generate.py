@@ -24,6 +24,8 @@ class Sequence:
             raise ValueError("a prompt is a list of token ids: encode the text first")
         if not 1 <= len(prompt) <= model.n_ctx:
             raise ValueError(f"a prompt of {len(prompt)} tokens: 1 to {model.n_ctx} are possible")
+        if n < 0:
+            raise ValueError(f"{n} new tokens are not possible")
         self.ids, self.n_prompt = list(prompt), len(prompt)
         self.sampler, self.rng = sampler, np.random.default_rng(seed)
         self.stop_ids, self.n, self.n_left = model.stop_ids, n, min(n, model.n_ctx - len(prompt))

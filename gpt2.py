@@ -1,15 +1,15 @@
 """GPT-2: token ids -> logits, the whole forward pass in one file, and its cache of keys and values.
 
-    ids [..., n_seq] -> wte + wpe -> n_layer x (attention, MLP) -> logits [..., n_seq, n_vocab]
+    ids [..., n_new] -> wte + wpe -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
 
 Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". Any batch dimensions may
-precede n_seq. n_new: tokens in this call; n_all: those plus the cached ones. Parameters are a
-nested dict that mirrors the checkpoint, see `gpt2_shapes`, and is splatted into the calls. Matrices
+precede n_new, the tokens of this call; n_all: those plus the cached ones. Parameters are a nested
+dict that mirrors the checkpoint, see `gpt2_shapes`, and is splatted into the calls. Matrices
 are stored [n_out, n_in], so that `x @ w.T` reads each weight contiguously.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike
 class GPT2:
     """model(ids) -> logits. stop_ids: the tokens that end a text; eps: of the norms."""
 
-    has_source = False  # a prompt is the beginning of the text itself, see seq2seq.py
+    has_source = False  # decoder-only: a prompt is the beginning of the text
 
     def __init__(
-        self, params: dict, n_head: int, stop_ids: Sequence[int] = (),
+        self, params: dict, n_head: int, stop_ids: Iterable[int] = (),
         activation: Callable[[np.ndarray], np.ndarray] | None = None, eps: float = 1e-5,
     ):  # fmt: skip
         self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)
@@ -44,6 +44,7 @@ class GPT2:
         if cache is None:
             cache = self.new_cache(*ids.shape[:-1])
         positions, mask = cache.extend(ids)
+        # Padding (-1) gets the last embedding; the mask hides it from all other tokens.
         x = self.params["wte"][ids] + self.params["wpe"][positions]  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
@@ -66,7 +67,7 @@ class GPT2:
         return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
 
     def begin(self, prompts: list[list[int]]) -> "tuple[GPT2, list[list[int]]]":
-        """-> the model that continues these prompts, and the ids that each sequence begins with."""
+        """The model that continues these prompts, and the first ids of each sequence."""
         return self, prompts
 
 
@@ -118,13 +119,13 @@ def causal_mask(n_new, n_all, pad):  # -> [..., 1, n_new, n_all], or None if not
     return np.where(hidden, np.float32(-1e10), np.float32(0))
 
 
-def split_heads(x, n_head):  # [..., n_seq, n_embd] -> [..., n_head, n_seq, d_head]
-    return np.swapaxes(x.reshape(*x.shape[:-1], n_head, -1), -2, -3)
+def split_heads(x, n_head):  # [..., n, n_head * d_head] -> [..., n_head, n, d_head]
+    return np.swapaxes(x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head), -2, -3)
 
 
-def merge_heads(x):  # [..., n_head, n_seq, d_head] -> [..., n_seq, n_embd]
+def merge_heads(x):  # [..., n_head, n, d_head] -> [..., n, n_head * d_head]
     x = np.swapaxes(x, -2, -3)
-    return x.reshape(*x.shape[:-2], -1)
+    return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
 
 
 def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> [..., n_embd]
@@ -149,7 +150,7 @@ def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd] -> same: mean 0 and variance
 
 
 def gelu(x):  # [...] -> same: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
-    y = x * x  # not x**3: NumPy's power costs as much as the matrix product
+    y = x * x  # not x**3: NumPy's power costs more than the matrix product
     y *= 0.044715  # in place, to avoid temporaries
     y += 1
     y *= x
@@ -203,7 +204,7 @@ class Cache:
         if end > self.n_ctx:
             raise ValueError(f"{end} tokens do not fit the context of {self.n_ctx}")
         padding = ids < 0
-        late = (self.pad < begin)[..., None] & padding  # a token is in the cache already
+        late = (self.pad < begin)[..., None] & padding  # a token is in the row already
         if late.any() or (padding[..., 1:] > padding[..., :-1]).any():
             raise ValueError("padding (-1) comes before the first token of a row, not after it")
         if end > self.kv.shape[-2]:
@@ -213,7 +214,7 @@ class Cache:
         positions = np.maximum(np.arange(begin, end) - self.pad[..., None], 0)
         return positions, causal_mask(end - begin, end, self.pad)
 
-    def append(self, layer, k, v):  # 2 x [..., n_new, d_head] -> 2 x [..., n_all, d_head]
+    def append(self, layer, k, v):  # 2 x [..., n_head, n_new, d_head] -> same, n_all
         """Store the new tokens' keys and values of one layer; return those of all tokens."""
         new = slice(self.length - k.shape[-2], self.length)
         self.kv[0, layer, ..., new, :] = k
@@ -221,7 +222,7 @@ class Cache:
         return self.kv[:, layer, ..., : self.length, :]
 
     def cut(self, length: int) -> None:
-        """Forget every slot from `length` on: tokens that were tried and rejected."""
+        """Forget the slots from `length` on, such as rejected drafts."""
         self.length, self.pad = length, np.minimum(self.pad, length)
 
     def select(self, rows: list[int]) -> None:
@@ -235,16 +236,19 @@ class Cache:
 
     def join(self, other: "Cache") -> None:
         """Add the rows of another cache; the shorter of the two is padded on its left."""
-        length = max(self.length, other.length)
-        kvs, pads = [], []
-        for cache in (self, other):
-            more = length - cache.length
+        length, n_rows = max(self.length, other.length), len(self.pad)
+        n_slots = max(self.kv.shape[-2], other.kv.shape[-2])
+        shape = self.kv.shape
+        kv = np.zeros(
+            (*shape[:2], n_rows + len(other.pad), shape[3], n_slots, shape[5]), np.float32
+        )
+        for cache, rows in (self, slice(n_rows)), (other, slice(n_rows, None)):
             filled = cache.kv[..., : cache.length, :]
-            kvs.append(np.pad(filled, [(0, 0)] * (filled.ndim - 2) + [(more, 0), (0, 0)]))
-            pads.append(cache.pad + more)
-        self.kv, self.pad, self.length = np.concatenate(kvs, 2), np.concatenate(pads), length
+            kv[:, :, rows, :, length - cache.length : length] = filled
+        pads = [cache.pad + length - cache.length for cache in (self, other)]
+        self.kv, self.pad, self.length = kv, np.concatenate(pads), length
 
-    def _copy(self, kv, n_slots):  # [..., n_slots of kv, d_head] -> [..., n_slots, d_head]
+    def _copy(self, kv, n_slots):  # make self.kv [..., n_slots, d_head], filled from kv
         self.kv = np.empty((*kv.shape[:-2], n_slots, kv.shape[-1]), np.float32)
         self.kv[..., : self.length, :] = kv[..., : self.length, :]
 

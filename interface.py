@@ -1,7 +1,7 @@
 """The interfaces that all generation code is written against: a model, its cache, a filter, a
 drafter, and an encoder for the text. (A sequence and its loops are in generate.py.)
 
-Nothing here runs. A model, a filter or a drafter of your own is any object of its shape.
+A model, a filter or a drafter of your own is any object with these methods.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,8 +25,10 @@ class Cache(Protocol):
 
 
 class Model(Protocol):
-    """ids [..., n_seq] -> float32 logits [..., n_seq, n_vocab], or of only the last positions. With
-    a cache, ids continue the tokens it holds. -1 is padding, on the left."""
+    """ids [..., n_new] -> float32 logits [..., n_new, n_vocab], or of only the last positions. With
+    a cache, which its new_cache has made, ids continue the tokens it holds. -1 is padding, on the
+    left. begin: the model that continues these prompts (if they are sources, it has read them), and
+    the first ids of each sequence."""
 
     n_vocab: int
     n_ctx: int
@@ -36,11 +38,9 @@ class Model(Protocol):
 
     def __call__(
         self, ids: ArrayLike, cache: Any = None, last: int | None = None
-    ) -> np.ndarray: ...  # cache: one that its new_cache has made
+    ) -> np.ndarray: ...
     def new_cache(self, *batch: int) -> Cache: ...
-    def begin(self, prompts: list[Ids]) -> tuple["Model", list[Ids]]: ...  # the model that
-
-    # continues these prompts (it has read them, if they are sources), and each sequence's first ids
+    def begin(self, prompts: list[Ids]) -> tuple["Model", list[Ids]]: ...
 
 
 class Drafter(Protocol):
@@ -51,14 +51,15 @@ class Drafter(Protocol):
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         """Called after each pass. logits [len(drafts) + 1, n_vocab]: the model's, after ids and
-        after each draft; tokens: those that the text goes on with. Need not do anything."""
+        after each draft; tokens: the accepted drafts, then the model's own token, if any. The body
+        may be empty."""
         return None
 
 
 class TextStream(Protocol):
     """Decodes ids as they come: the returned pieces concatenate to the whole text."""
 
-    def feed(self, id: int) -> str: ...  # the text that is certain now
+    def feed(self, id: int) -> str: ...  # the text that is complete with this id; may be empty
     def finish(self) -> str: ...  # the rest, when no id follows
 
 

@@ -1,4 +1,4 @@
-"""Layers that newer models have in the place of GPT-2's: RMS norm, gated MLPs, other activations.
+"""Layers of other models in the place of GPT-2's: RMS norm, gated MLPs, other activations.
 
 GPT-2's own layers are in gpt2.py. Shapes are written as there.
 """
@@ -25,7 +25,7 @@ def feed_forward(x, c_fc, c_proj, activation, gate=None):  # [..., d_model] -> [
 
 def gelu_erf(x):  # [...] -> same: x/2 * (1 + erf(x / sqrt(2))), Hendrycks & Gimpel 2016
     z = np.abs(x) * math.sqrt(0.5)
-    t = 1 / (1 + 0.3275911 * z)  # erf by Abramowitz & Stegun 7.1.26, to 1.5e-7
+    t = 1 / (1 + 0.3275911 * z)  # erf by Abramowitz & Stegun 7.1.26, error below 1.5e-7
     poly = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741
                 + t * (-1.453152027 + t * 1.061405429))))  # fmt: skip
     return 0.5 * x * (1 + np.copysign(1 - poly * np.exp(-z * z), x))

@@ -1,9 +1,8 @@
 """Samplers: logits -> probabilities -> one token.
 
-A *filter* is a function `f(logits, ids) -> logits` over one position: logits [n_vocab] float32,
-ids the sequence so far (a list); a removed token gets -inf; the argument is never changed. Your own
-filter is one such function. A *sampler* is a chain of filters, then softmax, or the one-hot
-distribution of the best token, which is what greedy decoding samples from.
+A *filter* f(logits, ids) -> logits changes the logits [n_vocab] float32 of one position; ids (a
+list) are the sequence so far. It sets removed tokens to -inf, and never changes its argument. A
+*sampler* applies its filters, then softmax. Greedy decoding uses a one-hot distribution instead.
 
     sampler = Sampler(temperature(0.8), top_k(40), top_p(0.95))
     next_id = draw(sampler(logits, ids), np.random.default_rng(0))
@@ -51,9 +50,9 @@ greedy = Sampler(to_probs=one_hot)
 
 
 def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
-    """One token id from probabilities [n_vocab], which need not sum to exactly 1: the first whose
-    cumulative mass exceeds u ~ U[0, 1) of the whole. A token of probability 0 is never drawn;
-    ValueError where all are 0, or not numbers."""
+    """One token id from probabilities [n_vocab], by inverse transform sampling: the first whose
+    cumulative probability exceeds u times the total, u ~ U[0, 1). A token of probability 0 is never
+    drawn. ValueError if all are 0, or not numbers."""
     if np.ndim(probs) != 1:
         raise ValueError(f"a sampler returns probabilities [n_vocab], not {probs!r:.50}")
     cumulative = np.cumsum(probs, dtype=np.float64)
@@ -80,8 +79,8 @@ def top_k(k: int) -> Filter:
 
 
 def top_p(p: float) -> Filter:
-    """Keep the nucleus: the smallest set of tokens whose mass reaches p, and ties of its last one
-    (Holtzman et al. 2020)."""
+    """Keep the nucleus: the fewest most probable tokens that sum to at least p, and ties with the
+    last of them (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if p >= 1 or not np.isfinite(logits.max()):  # nothing to cut, or Sampler raises
@@ -106,9 +105,8 @@ def repetition_penalty(r: float) -> Filter:
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalised, seen = logits.copy(), logits[ids]
-        penalised[ids] = np.where(
-            seen > 0, seen / r, seen * r
-        )  # once per token, however often it occurs
+        # Once per token, however often it occurs.
+        penalised[ids] = np.where(seen > 0, seen / r, seen * r)
         return penalised
 
     return penalise
@@ -159,10 +157,12 @@ FILTERS: dict[str, Callable[[Any], Filter]] = {
 def make_sampler(
     first: Iterable[Filter] = (), last: Iterable[Filter] = (), **settings: float | None
 ) -> Sampler:
-    """Build a sampler from settings, named as in FILTERS and applied in that order. None or 0 omits
-    a filter; temperature=0 is greedy. `first` and `last` go around them. Hard constraints such as a
-    minimum length come first; otherwise top-k could keep only tokens that they remove.
-    TypeError for an unknown name."""
+    """Build a sampler from settings, named as in FILTERS and applied in that order.
+
+    temperature=0 is greedy; any other setting of None or 0 omits its filter. `first` and `last` go
+    around them: hard constraints such as a minimum length come first, otherwise top-k could keep
+    only tokens that they remove. TypeError for an unknown name.
+    """
     if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")
     chain = [make(settings[name]) for name, make in FILTERS.items() if settings.get(name)]

@@ -16,24 +16,24 @@ from interface import Encoder, Ids, Model
 def log_probabilities(model: Model, ids: Ids, chunk: int = 128) -> np.ndarray:
     """log P(ids[i] | ids[:i]) in nats for i = 1, 2, ... -> [len(ids) - 1] float32.
 
-    One pass (teacher forcing), `chunk` positions at a time so that the logits stay small. Past the
-    context the window moves on by half its size: a token then sees at least n_ctx / 2 before it.
-    ValueError for a context of one token.
+    One pass (teacher forcing), `chunk` positions at a time so that the logits stay small. A text
+    longer than the context is scored in overlapping windows: each new token sees at least
+    n_ctx // 2 tokens before it. ValueError for a context of one token.
     """
     if model.n_ctx < 2:
         raise ValueError("a context of one token cannot hold both a token and the one before it")
     scores = []
     while len(scores) + 1 < len(ids):
-        known = len(scores) + 1
+        known = len(scores) + 1  # the first token without a score
         begin = max(0, known - model.n_ctx // 2) if known > model.n_ctx else 0
-        end = min(begin + model.n_ctx, len(ids) - 1)  # ids[begin:end] go in, the next come out
+        end = min(begin + model.n_ctx, len(ids) - 1)  # inputs: ids[begin:end]
         cache = model.new_cache(1)
         for i in range(begin, end, chunk):
             j = min(i + chunk, end)
-            last = j - max(i, known - 1)  # positions whose next token has no score yet
+            last = j - max(i, known - 1)  # inputs whose next token has no score yet
             logits = model(np.array([ids[i:j]]), cache, last=max(1, last))[0]
             if last > 0:
-                targets = ids[j - last + 1 : j + 1]
+                targets = ids[j - last + 1 : j + 1]  # the input at i predicts the token at i + 1
                 scores += log_softmax(logits)[range(last), targets].tolist()
     return np.array(scores, np.float32)
 
@@ -54,7 +54,7 @@ def score(encoder: Encoder, model: Any, text: str) -> dict:
         start, n_bytes = [], n_bytes - len(first)
     logprobs = log_probabilities(model, start + ids)[max(0, len(start) - 1) :]
     total = float(logprobs.sum(dtype=np.float64))
-    nats = abs(total)  # -total, but never -0.0
+    nats = abs(total)  # not -total, which can be -0.0
     mean = nats / max(1, len(logprobs))
     if not mean < 700:  # or NaN; the perplexity e^mean would overflow
         raise ValueError("the text has no probability: logits are not numbers, or far too large")

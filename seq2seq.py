@@ -24,7 +24,7 @@ from samplers import forced_id
 
 
 class EncoderDecoder:
-    """The part that T5 and BART share; a family adds the five methods below.
+    """The part that T5 and BART share; a family adds the five functions below.
 
     params: {"wte": [n_vocab, d_model], "encoder": stack, "decoder": stack}. A stack is {"blocks":
     [...], "norm": its final norm}; a block is {"attn": {"q", "k", "v", "o"}, "cross": the same, in
@@ -34,7 +34,7 @@ class EncoderDecoder:
     and after a source.
     """
 
-    embed: Callable  # ids, positions [..., n], stack -> [..., n, d_model]
+    embed: Callable  # ids [..., n], positions, stack -> [..., n, d_model]
     norm: Callable  # [..., n, d_model] -> same
     add_position_bias: Callable  # mask, stack, n_new, n_all, both_ways -> mask
     logits: Callable  # [..., n, d_model] -> [..., n, n_vocab]
@@ -52,7 +52,7 @@ class EncoderDecoder:
         self.n_vocab, self.d_model = params["wte"].shape
 
     def begin(self, prompts: list[Ids]) -> "tuple[EncoderDecoder, list[Ids]]":
-        """-> the model conditioned on these sources, and the ids that each answer begins with."""
+        """The model conditioned on these sources, and the first ids of each answer."""
         return self.condition(prompts), [self.start_ids] * len(prompts)
 
     def condition(self, sources: list[Ids]) -> "EncoderDecoder":
@@ -156,7 +156,7 @@ class EncoderDecoder:
 
     @property
     def prefix(self) -> Ids:
-        """The ids that every answer begins with: start_ids, and a first token that is forced."""
+        """start_ids, then the forced first token if there is one."""
         forced = self.generation_config.get("forced_bos_token_id")
         return self.start_ids if forced is None else [*self.start_ids, forced]
 
@@ -183,14 +183,14 @@ class T5(EncoderDecoder):
         self.activation, self.scale_head = activation, scale_head
         self.max_distance, self.eps = max_distance, eps
 
-    def embed(self, ids, positions, stack):  # [..., n] x 2 -> [..., n, d_model]
+    def embed(self, ids, positions, stack):  # [..., n], [..., n] or [n] -> [..., n, d_model]
         return self.params["wte"][ids]
 
     def norm(self, x, g):  # [..., n, d_model] -> same
         return rms_norm(x, g, self.eps)
 
     def add_position_bias(self, mask, stack, n_new, n_all, both_ways):
-        """-> [..., n_head, n_new, n_all], which all layers share."""
+        """-> [..., n_head, n_new, n_all], which broadcasts; all layers share it."""
         bias = relative_bias(stack["relative_bias"], n_new, n_all, both_ways, self.max_distance)
         return bias if mask is None else mask + bias
 
@@ -211,18 +211,16 @@ class Bart(EncoderDecoder):
         self.activation, self.pre_norm = activation, pre_norm
         self.embed_scale = math.sqrt(self.d_model) if scale_embedding else 1
 
-    def embed(self, ids, positions, stack):  # [..., n] x 2 -> [..., n, d_model]
+    def embed(self, ids, positions, stack):  # [..., n], [..., n] or [n] -> [..., n, d_model]
         x = self.params["wte"][ids] * self.embed_scale
-        x += stack["wpe"][
-            positions + 2
-        ]  # the first two rows are unused (fairseq's padding_idx + 1)
+        x += stack["wpe"][positions + 2]  # the first two rows are unused, as in fairseq
         return self.norm(x, **stack["embed_norm"])
 
     def norm(self, x, g, b):  # [..., n, d_model] -> same
         return layer_norm(x, g, b)
 
     def add_position_bias(self, mask, stack, n_new, n_all, both_ways):
-        return mask  # the positions are in the embedding
+        return mask  # BART adds its positions in `embed`
 
     def logits(self, x):  # [..., n, d_model] -> [..., n, n_vocab]
         logits = linear(x, self.params.get("lm_head", self.params["wte"]))
@@ -247,14 +245,14 @@ class Bart(EncoderDecoder):
 
 
 class EncoderOutput(NamedTuple):
-    """Keys and values of the encoder's output, for cross-attention. A single source has no axis of
-    rows: it serves any number of rows, such as beams."""
+    """Keys and values of the encoder's output, for cross-attention. `*rows` is n_rows, or nothing:
+    a single source serves any number of rows, such as beams."""
 
-    kv: np.ndarray  # [2, n_layer, n_rows, n_head, n_source, d_head]
-    mask: np.ndarray  # [n_rows, 1, 1, n_source], -1e10 at padding
+    kv: np.ndarray  # [2, n_layer, *rows, n_head, n_source, d_head]
+    mask: np.ndarray  # [*rows, 1, 1, n_source], -1e10 at padding
 
     def select(self, rows: list[int]) -> "EncoderOutput":
-        """The sources of these rows, in this order."""
+        """A new one with the sources of these rows, in this order."""
         if self.kv.ndim == 5 or list(rows) == list(range(len(self.mask))):
             return self
         index = rows[0] if len(set(rows)) == 1 else list(rows)  # an int drops the row axis
@@ -311,8 +309,8 @@ def relative_bias(table, n_new, n_all, both_ways, max_distance):
 
 
 def relative_buckets(distance, n_buckets, max_distance):
-    """key position - query position, ints -> bucket, 0 to n_buckets - 1, for a query that looks
-    backwards only: one for each short distance, then ever wider ones up to max_distance."""
+    """Bucket of each distance key - query, ints, for keys at or before the query. Short distances
+    have a bucket each, longer ones share ever wider buckets up to max_distance."""
     distance = np.maximum(-distance, 0)
     n_exact = n_buckets // 2
     ratio = np.maximum(distance, 1).astype(np.float32) / n_exact

@@ -1,8 +1,8 @@
 """Speculative decoding: a cheap drafter proposes tokens, the model verifies them all in one pass.
 
-A pass over g + 1 tokens reads every weight once, as a pass over one token does: where reading the
-weights dominates, it costs little more. The acceptance rule keeps the model's own distribution
-exactly, for any drafter and any sampler (greedy is a one-hot distribution and needs no other rule).
+A pass over gamma + 1 tokens reads every weight once, as a pass over one token does: where reading
+the weights dominates, it costs little more. The acceptance rule keeps the model's own distribution
+exactly, for any drafter and any sampler (greedy is a one-hot distribution, without another rule).
 Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding"; Chen et al.
 2023. The letters are theirs: p is the model's distribution of a token, q the drafter's.
 """
@@ -25,10 +25,12 @@ def speculative(
     gives the drafter of its text, which proposes at most gamma tokens per pass of the model."""
     for row, sequence in enumerate(sequences):
         drafter, cache = new_drafter(sequence), model.new_cache(len(sequences))
-        cache.select([row])
+        cache.select([row])  # an encoder-decoder's cache holds a source per row
         while sequence.running:
             ids = list(sequence.ids)
+            # Draft. The pass itself adds one more token.
             drafts, qs = drafter.propose(ids, min(gamma, sequence.n_left - 1))
+            # Verify.
             new = np.array([ids[cache.length :] + drafts])  # [1, n_new]
             logits = model(new, cache, last=len(drafts) + 1)[0]  # [len(drafts) + 1, n_vocab]
             tokens = verify(logits, ids, drafts, qs, sequence.sampler, sequence.rng,
@@ -51,18 +53,23 @@ def verify(
     excess of p over q, norm(max(0, p - q)), and stop; if all pass, draw one more from p. Nothing
     follows a stop id.
     """
-    accepted: Ids = []
-    for i, (draft, q) in enumerate(zip(drafts, qs)):
-        p = sampler(logits[i], ids + accepted)  # [n_vocab]
-        if rng.random() * q[draft] >= p[draft]:  # u >= p / q, and q may be 0
-            return [*accepted, draw(residual(p, q), rng)]
-        accepted.append(draft)
-        if draft in stop_ids:
-            return accepted
-    p = sampler(logits[-1], ids + accepted)
-    return [*accepted, draw(p, rng)]
+    tokens: Ids = []
+    try:
+        for draft, q in zip(drafts, qs):
+            p = sampler(logits[len(tokens)], ids + tokens)  # [n_vocab]
+            if rng.random() * q[draft] >= p[draft]:  # reject if u >= p / q (q may be 0)
+                return [*tokens, draw(residual(p, q), rng)]
+            tokens.append(draft)
+            if draft in stop_ids:
+                return tokens
+        p = sampler(logits[-1], ids + tokens)
+        return [*tokens, draw(p, rng)]
+    except ValueError:  # no token can be drawn: raised again only if the text gets as far
+        if not tokens:
+            raise
+        return tokens
 
 
 def residual(p, q):  # [n_vocab] x 2 -> [n_vocab], not normalised: `draw` does that
     excess = np.maximum(p - q, 0)
-    return excess if excess.any() else p  # p = q but for rounding
+    return excess if excess.any() else p  # p = q, except for rounding

@@ -1,4 +1,4 @@
-"""tokenwise by itself, in a process of its own: where a token's time goes, and the least it can cost.
+"""tokenwise in a process of its own: where a token's time goes, and the least it can cost.
 
     python -m benchmarks.inside FOLDER products 9     (or: machine, loops, methods, overhead, ...)
 
@@ -15,7 +15,7 @@ import numpy as np
 
 import utils
 from benchmarks.contender import Tokenwise, seconds
-from drafters import Replay
+from benchmarks.replay import Replay
 from encoder import WORDS
 from generate import Sequence, cached, generate, naive
 from samplers import Sampler, temperature, top_k, top_p
@@ -32,8 +32,8 @@ def interleaved(repeats, **contestants):
 
 
 def machine(folder, repeats):
-    """The peak rates that NumPy reaches on this machine: bytes/s of a product that reads a matrix once, and
-    floating-point operations/s of one of two squares."""
+    """The peak rates that NumPy reaches on this machine: bytes/s of a product that reads a matrix
+    once, and floating-point operations/s of one of two squares."""
     wide, x = np.ones((50000, 2000), np.float32), np.ones(2000, np.float32)  # 400 MB: in no cache
     square = np.ones((1536, 1536), np.float32)
     found = interleaved(repeats, read=lambda: wide @ x, multiply=lambda: square @ square)

@@ -38,7 +38,9 @@ def read_prompts(args: Namespace) -> list[str]:
 def read_standard_input():
     if sys.stdin is None:
         raise UserError("standard input is closed")
-    with contextlib.suppress(io.UnsupportedOperation):  # a debugger has read from it
+    with contextlib.suppress(
+        io.UnsupportedOperation
+    ):  # stdin was already read, for instance by a debugger
         # UTF-8, whatever the locale.
         sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
     return sys.stdin.read().removesuffix("\n")  # one at most: `echo` adds it
@@ -85,7 +87,9 @@ def main(argv: list[str] | None = None) -> int:
     args.prompts = [*args.prompts, *words[end + 1 :]]  # after -- nothing is an option
     options.check(p, args)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, io.UnsupportedOperation):  # closed, or read from
+        with contextlib.suppress(
+            AttributeError, io.UnsupportedOperation
+        ):  # closed, or already read
             # Characters that the terminal cannot show become '?'.
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:

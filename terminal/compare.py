@@ -10,7 +10,7 @@ from terminal.session import Session
 def compare(session: Session, prompt: str, number: int = 0) -> None:
     """Print the table, with the session's sampler and one seed for all methods."""
     session = copy.copy(session)  # the caller's session stays as it was
-    session.row(prompt, number)  # fails before the table is printed, not inside it
+    session.row(prompt, number)  # a bad prompt fails here, before the table
     draft = session.settings["draft"]
     if draft:
         session.draft_model()

@@ -68,13 +68,13 @@ class RememberingSampler(Sampler):
 
 def step_line(sampler: RememberingSampler, new_ids: Ids, decode: Callable[[Ids], str]) -> str:
     """A token and its probabilities, the entropy in bits, and the model's best five tokens."""
-    p, q = sampler.model_probs, sampler.probs
+    model_probs, probs = sampler.model_probs, sampler.probs  # [n_vocab]
 
     def shares(token):
-        return f"{decode([token])!r} {p[token]:.3f} -> {q[token]:.3f}"
+        return f"{decode([token])!r} {model_probs[token]:.3f} -> {probs[token]:.3f}"
 
-    best = "  ".join(map(shares, np.argsort(-p)[:5].tolist()))
-    return f"{len(new_ids):4}  {shares(new_ids[-1])}, {entropy(p):.2f}; {best}"
+    best = "  ".join(map(shares, np.argsort(-model_probs)[:5].tolist()))
+    return f"{len(new_ids):4}  {shares(new_ids[-1])}, {entropy(model_probs):.2f}; {best}"
 
 
 def entropy(probs):  # [n_vocab] -> bits
@@ -83,8 +83,7 @@ def entropy(probs):  # [n_vocab] -> bits
 
 
 class PrintedPasses(Measured):
-    """A drafter whose passes are printed: the accepted drafts, the rejected ones, and the model's
-    own token, if the text did not end before it."""
+    """Prints each pass: accepted drafts, rejected drafts, and the model's own token, if any."""
 
     def __init__(self, drafter: Drafter, decode: Callable[[Ids], str]):
         super().__init__(drafter)
@@ -102,7 +101,7 @@ class PrintedPasses(Measured):
 
 
 def colour(text: str, kind: str) -> str:
-    """In the terminal's colour, or bare if piped or if NO_COLOR is set (no-color.org)."""
+    """Colour a text, unless stdout is piped or NO_COLOR is set (no-color.org)."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{COLOURS[kind]}m{text}\x1b[0m"

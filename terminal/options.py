@@ -255,7 +255,7 @@ def resolve(args: Namespace, generation_config: dict, method: str | None = None)
     settings["method"] = method or settings["method"]
     for name, total in {"tokens": "max_length", "min_length": "min_length"}.items():
         if type(generation_config.get(total)) is int and name not in config | given:
-            settings[name] = None  # a total, which counts a sequence's first ids: see Session.row
+            settings[name] = None  # the checkpoint limits the total length: see Session.row
     drawn = settings["filter"] or any(settings[name] is not None for name in names(SAMPLING))
     if settings["method"] == "beam" or not drawn:
         settings |= dict.fromkeys(names(SAMPLING)) | {"temperature": 0}

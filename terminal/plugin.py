@@ -1,4 +1,4 @@
-"""A filter of the user's own: --filter FILE.py:FUNCTION."""
+"""Loads the user's own filter: --filter FILE.py:FUNCTION."""
 
 import bdb
 import contextlib
@@ -51,5 +51,7 @@ def one_line_errors(where: str, file: str) -> Iterator[None]:
         raise
     except BaseException as error:  # SystemExit too
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
-        place = f"{Path(file).name}:{lines[-1]}: " if lines else ""  # none if it is not Python
+        place = (
+            f"{Path(file).name}:{lines[-1]}: " if lines else ""
+        )  # a syntax error has no frame in the file
         raise UserError(f"--filter {where}: {place}{type(error).__name__}: {error}") from error

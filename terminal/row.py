@@ -16,7 +16,7 @@ class StoppingStream:
         self.stream, self.stops, self.held, self.stopped = stream, stops, "", False
 
     def feed(self, token: int) -> str:
-        """The text that is certain now, and was not returned before."""
+        """The new text that can no longer become a stop text."""
         return self._release(self.stream.feed(token))
 
     def finish(self) -> str:
@@ -35,7 +35,7 @@ class StoppingStream:
         self.held = text[certain:]
         return text[:certain]
 
-    def _may_stop(self, end):  # does a stop text begin like this?
+    def _may_stop(self, end):  # can a stop text begin with `end`?
         return any(stop.startswith(end) for stop in self.stops)
 
 

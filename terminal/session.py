@@ -58,7 +58,7 @@ class Session:
         return self.model.for_languages(codes[source], codes[target] if target else None)
 
     def use(self, args: Namespace) -> None:
-        """Take new options."""
+        """Replace the options and compute the settings."""
         if args.truncate and not self.model.has_source:
             raise UserError("--truncate is for the source of an encoder-decoder")
         own: list[Filter] = [load_filter(args.filter)] if args.filter is not None else []
@@ -68,7 +68,7 @@ class Session:
         self.seed = secrets.randbits(32) if seed is None else seed
 
     def resolve(self, method: str | None = None) -> dict:
-        """The effective settings, for another method than the chosen one if it is named."""
+        """The effective settings. `method` overrides the chosen one."""
         return options.resolve(self.args, self.model.generation_config, method)
 
     @property
@@ -78,7 +78,7 @@ class Session:
     # --- rows -------------------------------------------------------------------------------------
 
     def row(self, prompt: str, number: int = 0) -> Row:
-        """Encode prompt `number`. UserError if it does not fit the context."""
+        """The row of a prompt; its seed is the session's + number. UserError if it does not fit."""
         ids = self.encode(prompt)
         start = self.model.start_ids if self.model.has_source else ids
         config, n_start = self.model.generation_config, len(start)

@@ -1,4 +1,4 @@
-"""The interactive prompt: text generates, /commands show or set what the command line sets."""
+"""The interactive prompt: a line is a prompt, a /command shows or sets an option."""
 
 import argparse
 import contextlib
@@ -46,8 +46,7 @@ class Shell:
         self.session.keeps_store = True
 
     def answer(self, line: str) -> bool:
-        """One line, a /command or a prompt -> is it the last? Only /quit ends the program; errors do
-        not."""
+        """One line, a /command or a prompt -> is it the last? Errors do not end the program."""
         try:
             if line.startswith("/"):
                 name, _, text = line[1:].partition(" ")

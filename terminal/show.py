@@ -1,4 +1,4 @@
-"""What is printed of generated rows: text as it is made, or JSON objects."""
+"""Prints generated rows: text as it comes, or JSON objects."""
 
 import itertools
 import json
@@ -16,14 +16,14 @@ CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e
 
 
 def visible(text: str) -> str:
-    """Text of a model or a file, for stdout: on a terminal an escape becomes \\x1b."""
+    """Text that is safe to print: on a terminal, control characters appear as \\x1b or so."""
     if not sys.stdout.isatty():
         return text
     return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def one_line(error: BaseException) -> str:
-    """An error's message for stderr, without control characters."""
+    """An error's message in one line, without control characters."""
     return str(UserError(str(error))) or type(error).__name__
 
 

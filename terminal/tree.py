@@ -7,9 +7,9 @@ from interface import Ids
 
 
 def format_tree(trace: list, decode: Callable[[Ids], str]) -> str:
-    """A trace as the lines of a tree. A line is a run of tokens without a fork, and the log P up to
-    its end; not finished is dropped. At a fork the shorter branches come first, behind a bar, and
-    the longest goes on below."""
+    """One line per run of tokens without a fork, with the log P at its end. A line that is not
+    followed by a longer one, nor marked finished, was dropped. At a fork the shorter branches come
+    first, after a bar; the longest continues below."""
     seen = {c.ids: c for step in trace for c in step if c.status != "dropped"}
     children, depth = defaultdict(list), {}
     for ids in seen:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.replay import Replay
 from drafters import (
     DraftModel,
     Measured,
     NGramStore,
     PromptLookup,
-    Replay,
     common_prefix,
     one_hots,
 )

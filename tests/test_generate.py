@@ -101,6 +101,11 @@ def test_a_reader_ends_a_sequence_for_its_own_reason(tokens):
     assert sequence.new_ids == tokens
 
 
+def test_fewer_than_0_new_tokens_are_refused():
+    with pytest.raises(ValueError, match="-1 new tokens"):
+        Sequence(MODEL, [1], -1)
+
+
 @pytest.mark.parametrize("prompt, message", [
     ([], f"a prompt of 0 tokens: 1 to {N_CTX} are possible"),
     ([1] * (N_CTX + 1), f"a prompt of {N_CTX + 1} tokens: 1 to {N_CTX} are possible"),

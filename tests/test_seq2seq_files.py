@@ -103,7 +103,10 @@ def test_generation_defaults_come_from_config_where_there_is_no_other_file(folde
     _, model = utils.load(copy)
     assert model.generation_config["num_beams"] == 5 and model.start_ids == [2]
     assert (model.generation_config["max_length"], model.generation_config["min_length"]) == (30, 4)
-    assert (model.generation_config["forced_bos_token_id"], model.generation_config["forced_eos_token_id"]) == (0, 2)
+    assert (
+        model.generation_config["forced_bos_token_id"],
+        model.generation_config["forced_eos_token_id"],
+    ) == (0, 2)
 
 
 @pytest.mark.parametrize(

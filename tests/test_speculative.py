@@ -5,6 +5,7 @@ over a tiny vocabulary the probability of every sequence is known exactly (the p
 conditionals), and a chi-square test compares. Three known-wrong variants must fail the same test.
 """
 
+import contextlib
 import copy
 import functools
 import itertools
@@ -17,10 +18,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import speculative as speculative_module
-from drafters import DraftModel, NGramStore, PromptLookup, Replay, one_hots
+from benchmarks.replay import Replay
+from drafters import DraftModel, NGramStore, PromptLookup, one_hots
 from generate import Sequence, cached, generate, naive
 from gpt2 import GPT2
-from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_k, top_p
+from samplers import (
+    Sampler,
+    greedy,
+    no_repeat_ngram,
+    one_hot,
+    repetition_penalty,
+    temperature,
+    top_k,
+    top_p,
+)
 from speculative import residual, speculative, verify
 from tests.tiny import (
     ModelPerRow,
@@ -218,6 +229,20 @@ def test_a_reader_may_end_rows_whose_turn_is_yet_to_come():
             for each in rows[:2]:
                 each.finish("stop")
     assert [row.new_ids for row in rows] == [greedy_ids(1)[:n] for n in (3, 0, 9)]
+
+
+def test_an_error_after_accepted_drafts_is_raised_where_the_cached_loop_raises_it():
+    """Where the filters leave no token: not if its reader, or a stop id, ends the text before."""
+    sampler, prompt = Sampler(no_repeat_ngram(1), to_probs=one_hot), [1, 2]
+    expected = list(generate(TARGET, prompt, TARGET.n_vocab - 2, sampler))
+    for n_taken in (5, 99):
+        sequence = Sequence(TARGET, prompt, 20, sampler)
+        tokens = drafted_by(DraftModel(TARGET, sampler, rng_of()), 16)(TARGET, [sequence])
+        with contextlib.nullcontext() if n_taken == 5 else pytest.raises(ValueError, match="drawn"):
+            for _ in tokens:
+                if len(sequence.new_ids) == n_taken:
+                    sequence.finish("stop")
+        assert sequence.new_ids == expected[:n_taken]
 
 
 # --- sampled: the chi-square test -----------------------------------------------------------------

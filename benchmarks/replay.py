@@ -1,0 +1,20 @@
+"""A drafter that simulates an acceptance rate, to measure what speculation gains at that rate."""
+
+import numpy as np
+from numpy.random import Generator
+
+from drafters import one_hots
+from interface import Drafter, Ids
+
+
+class Replay(Drafter):
+    """Drafts a known text, each token right with probability `rate`. On greedy text, that is the
+    acceptance rate."""
+
+    def __init__(self, n_vocab: int, text: Ids, rate: float, rng: Generator):
+        self.n_vocab, self.text, self.rate, self.rng = n_vocab, list(text), rate, rng
+
+    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
+        right = self.text[len(ids) : len(ids) + n]
+        drafts = [t if self.rng.random() < self.rate else (t + 1) % self.n_vocab for t in right]
+        return drafts, one_hots(drafts, self.n_vocab)
