@@ -1,6 +1,7 @@
-"""What the notebooks share: where the project is, how pictures look, and the check of an exercise.
+"""Shared by the notebooks: the path of the project, the style of the pictures, the checks of the
+exercises, and some helpers.
 
-A notebook imports this first of all: it makes the project's own files importable.
+A notebook imports this first: it makes the project's own files importable.
 """
 
 import statistics
@@ -11,11 +12,12 @@ import traceback
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
-# Okabe and Ito's colours, which colour-blind readers tell apart, and print too.
+# Okabe and Ito's colours: colour-blind readers can distinguish them, and they print well.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 
@@ -27,18 +29,18 @@ plt.rcParams.update({
 
 
 def check(test):
-    """Decorates a function of asserts about the reader's answer: runs it, and says what is missing,
-    or which line failed, instead of stopping the notebook."""
+    """Decorates a function of asserts about the reader's answer: runs it, and prints the message or
+    the line of the one that fails, instead of stopping the notebook."""
     try:
         test()
-    except Exception as error:  # an answer that is not there yet may fail in any way
+    except Exception as error:  # a missing answer may fail in any way
         print(f"not solved yet: {explanation(error)}")
     else:
         print("solved")
 
 
 def explanation(error):
-    """What an assert says, if it says something; of other errors the line, too."""
+    """The message of an assert, if it has one; for other errors the line, too."""
     if isinstance(error, AssertionError) and str(error):
         return str(error)
     lines = traceback.extract_tb(error.__traceback__)
@@ -47,8 +49,8 @@ def explanation(error):
 
 
 def medians(actions, rounds=5):
-    """{name: function of nothing} -> {name: its median seconds}. They take turns, so that whatever
-    else the machine does in the meantime meets them all; a first round, not timed, warms up."""
+    """{name: function without arguments} -> {name: its median seconds}. They take turns, so that
+    other load on the machine affects all of them; a first round, not timed, warms up."""
     times = {name: [] for name in actions}
     for action in actions.values():
         action()
@@ -61,12 +63,25 @@ def medians(actions, rounds=5):
 
 
 def paragraph(text):
-    """Prints what a model wrote as one indented paragraph."""
+    """Prints a text as one indented paragraph, of at most 96 columns."""
     print(textwrap.indent(textwrap.fill(" ".join(text.split()), width=92), "    "))
 
 
+def continuations(model, prompt, sampler, n_texts, n):
+    """n_texts continuations of one prompt, in one batch -> ids [n_texts, n]. Their seeds: 0, 1, ...
+    A stop id does not end a text here, so that all have n tokens."""
+    from generate import Sequence, cached
+
+    sequences = [Sequence(model, prompt, n, sampler, seed) for seed in range(n_texts)]
+    for sequence in sequences:
+        sequence.stop_ids = ()
+    for _ in cached(model, sequences):
+        pass
+    return np.array([sequence.new_ids for sequence in sequences])
+
+
 def tiny_model(n_vocab, seed, n_embd=8, scale=0.6):
-    """A GPT-2 with random weights, so small that every text over its vocabulary can be tried."""
+    """A GPT-2 with random weights and a context of 16, so small that all texts can be tried."""
     from loading.layouts import random_gpt2
 
     return random_gpt2(n_vocab, 16, n_embd, 2, 2, scale, seed, tied=False)

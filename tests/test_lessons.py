@@ -59,6 +59,18 @@ def test_a_paragraph_is_wrapped_and_indented(capsys):
     assert all(line.startswith("    ") for line in lines)
 
 
+def test_continuations_are_the_texts_of_their_seeds_and_all_have_n_tokens():
+    from generate import generate
+    from samplers import Sampler
+
+    model, endless = lessons.tiny_model(5, seed=3), lessons.tiny_model(5, seed=3)
+    model.stop_ids = (0, 1)  # most texts would end early
+    texts = lessons.continuations(model, [2, 4], Sampler(), 4, 9)
+    alone = [list(generate(endless, [2, 4], 9, Sampler(), seed)) for seed in range(4)]
+    assert texts.tolist() == alone
+    assert {0, 1} & set(texts[:, :-1].ravel().tolist())
+
+
 def test_a_tiny_model_is_random_but_the_same_for_a_seed():
     model, ids = lessons.tiny_model(5, seed=3), np.arange(5)
     assert (model.n_vocab, model.stop_ids) == (5, ())

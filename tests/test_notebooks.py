@@ -21,14 +21,14 @@ def printed(cell, stream="stdout"):
 
 
 def solutions(path):
-    """{exercise: the cell that solves it}: solutions/NAME.py has each under "# exercise N"."""
+    """{exercise: source of its solution}: solutions/NAME.py has each under "# exercise N"."""
     text = (FOLDER / "solutions" / path.with_suffix(".py").name).read_text(encoding="utf-8")
     parts = re.split(r"^# exercise (\d+)$", text, flags=re.MULTILINE)[1:]
     return dict(zip(map(int, parts[::2]), parts[1::2]))
 
 
 def exercises(notebook):
-    """{exercise: (the place of its cell, and of the check behind it)}; cells tagged exercise-N."""
+    """{exercise: (index of its cell, tagged exercise-N, and of the check, the next cell)}."""
     found = {}
     for place, cell in enumerate(notebook.cells):
         for tag in cell.metadata.get("tags", []):

@@ -1,4 +1,4 @@
-# Each part takes the place of its exercise's cell, where all other names are known.
+# Each part replaces its exercise's cell, where all other names are defined.
 # ruff: noqa: F821
 
 # exercise 1

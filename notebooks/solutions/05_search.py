@@ -1,10 +1,10 @@
-# Each part takes the place of its exercise's cell, where all other names are known.
+# Each part replaces its exercise's cell, where all other names are defined.
 # ruff: noqa: F821
 
 # exercise 1
 def sure_width(n_vocab, n):  # -> a number of beams
     # any of the n_vocab ** (n - 1) beginnings may be the optimum's, even the least probable of them
-    # (all nearly equal, and what follows it certain): each must survive until the last step
+    # (all nearly equal, and its last token certain): each must survive until the last step
     return n_vocab ** (n - 1)
 
 
@@ -14,7 +14,7 @@ def best_first(next_log_probs, n):  # -> n ids, and how many beginnings were con
 
     heap, continued = [(0.0, ())], 0
     while True:
-        cost, ids = heapq.heappop(heap)  # the most probable: all else can only fall
+        cost, ids = heapq.heappop(heap)  # the most probable: all others can only fall
         if len(ids) == n:
             return ids, continued
         continued += 1

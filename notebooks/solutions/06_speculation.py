@@ -1,4 +1,4 @@
-# Each part takes the place of its exercise's cell, where all other names are known.
+# Each part replaces its exercise's cell, where all other names are defined.
 # ruff: noqa: F821
 
 # exercise 1
@@ -30,6 +30,6 @@ class FirstOf:
                 return drafts, qs
         return [], []
 
-    def learn(self, ids, drafts, logits):  # logits [len(drafts) + 1, n_vocab]
+    def learn(self, ids, drafts, logits, tokens):  # logits [len(drafts) + 1, n_vocab]
         for drafter in self.drafters:
-            drafter.learn(ids, drafts, logits)
+            drafter.learn(ids, drafts, logits, tokens)

@@ -1,9 +1,9 @@
 # exercise 1
 def best(text, candidates):  # str, list of str -> one of the candidates
-    conditioned = model.condition([model.wrap(encoder.encode(text))])
+    conditioned, [start] = model.begin([model.add_special_tokens(encoder.encode(text))])
 
-    def log_probability(candidate):  # that it ends is part of it: </s>
-        ids = [*model.start_ids, *encoder.encode(candidate), *model.stop_ids]
+    def log_probability(candidate):  # </s> belongs to it: the text ends there
+        ids = [*start, *encoder.encode(candidate), *model.stop_ids]
         return log_probabilities(conditioned, ids).sum()
 
     return max(candidates, key=log_probability)
@@ -19,11 +19,12 @@ def aligned(text):  # str -> list of (name of a target token, name of a source t
 
 # exercise 3
 def switch(first, second, n):  # two English texts -> the ids that were written, </s> included
-    one, other = (model.condition([model.wrap(encoder.encode(t))]) for t in (first, second))
+    sources = (model.add_special_tokens(encoder.encode(text)) for text in (first, second))
+    one, other = (model.condition([source]) for source in sources)
     cache, new, ids = one.new_cache(), model.start_ids, []
     while len(ids) < 40 and not (ids and ids[-1] in model.stop_ids):
         if len(ids) == n:
-            cache.source = other.source  # the cache holds it, so that it follows its rows
+            cache.source = other.source  # the cache holds it: a row and its source go together
         new = [int(one(np.array(new), cache, last=1)[-1].argmax())]
         ids += new
     return ids
