@@ -12,6 +12,7 @@ from utils import UserError
 
 METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
 DRAFTING = ("speculative", "ngram", "lookup")
+DRAWING = ("naive", "cached", *DRAFTING)  # the methods that draw tokens
 
 
 class Number(NamedTuple):
@@ -55,104 +56,95 @@ def stop_text(word):
 
 class Option(NamedTuple):
     """One option. kind: a Number, str, bool (a flag), METHODS, or a function of the given word;
-    config_name: the same setting in a checkpoint's generation_config.json; methods: those that it
-    applies to."""
+    methods: those that it applies to; config: its name in a checkpoint's generation_config.json."""
 
     name: str
+    metavar: str | None
     kind: Any
     help: str
-    metavar: str | None = None
     default: Any = None
-    config_name: str | None = None
     methods: tuple = METHODS
+    config: str | None = None
 
     @property
     def flag(self) -> str:
         return "--" + self.name.replace("_", "-")
 
 
-GENERAL = [
-    Option("prompts_file", str, "one prompt per line", "FILE"),
-    Option("model", str, "default stories; or en-de, 124M, 355M, 774M, 1558M, a folder, a name of"
-           " the Hugging Face hub such as t5-small", "NAME|FOLDER", "stories"),
-    Option("models_dir", str, "where downloaded models are kept", "DIR"),
-    Option("source_lang", str, "for mBART, such as en_XX", "CODE"),
-    Option("target_lang", str, "for mBART, such as ro_RO", "CODE"),
-    Option("truncate", bool, "cut a source that is too long for the encoder"),
-    Option("json", bool, "one JSON object per prompt"),
-    Option("threads", Number(int, 1, 1024), "of the matrix products; default: one per core", "T"),
-]  # fmt: skip
-GENERATION = [
-    Option("method", METHODS, "default: cached, or beam if the checkpoint sets num_beams",
-           default="cached"),
-    Option("tokens", Number(int, 1), "at most N new ones; default: the checkpoint's, or 100", "N",
-           100, "max_new_tokens"),
-    Option("min_length", Number(int), "no end of text before N new tokens", "N", 0,
-           "min_new_tokens"),
-    Option("stop", stop_text, "end before TEXT; may be given more than once", "TEXT", []),
-    Option("batch_tokens", Number(int, 1), "how many tokens, of prompts and texts, run at once;"
-           " default 4096", "N", 4096, methods=("naive", "cached")),
-]  # fmt: skip
-DRAWS = ("naive", "cached", *DRAFTING)
-SAMPLING = [
-    Option("temperature", Number(float, 1e-6, 1e6, True), "below 1 sharper; 0 is greedy", "T",
-           config_name="temperature", methods=DRAWS),
-    Option("top_k", Number(int), "of the K most probable tokens", "K", None, "top_k", DRAWS),
-    Option("top_p", Number(float, 1e-9, 1), "of a nucleus of mass P", "P", None, "top_p", DRAWS),
-    Option("min_p", Number(float, 0, 1), "at least P times the best", "P", None, "min_p", DRAWS),
-]  # fmt: skip
-SEED = [
-    Option("seed", Number(int, 0, 2**63), "default: the checkpoint's, or a new one each time;"
-           " prompt i uses S + i", "S", None, "seed", DRAWS),
-]  # fmt: skip
-FILTERS = [
-    Option("repetition_penalty", Number(float, 1e-3, 1e3), "1 is none", "R",
-           config_name="repetition_penalty"),
-    Option("no_repeat_ngram", Number(int), "no N tokens in a row twice", "N",
-           config_name="no_repeat_ngram_size"),
-    Option("filter", str, "your own f(logits, ids) -> logits, the last filter; it draws, unless"
-           " --temperature 0", "FILE.py:FUNCTION"),
-]  # fmt: skip
-BEAM = [
-    Option("beams", Number(int, 1, 64), "width; default 4", "B", 4, "num_beams", ("beam",)),
-    Option("length_penalty", Number(float, -20, 20), "default 1", "A", 1.0, "length_penalty",
-           ("beam",)),
-    Option("early_stopping", bool, "end with B finished beams", None, False, "early_stopping",
-           ("beam",)),
-    Option("return", Number(int, 1, 64), "the K best", "K", 1, None, ("beam",)),
-]  # fmt: skip
-DRAFTS = [
-    Option("draft", str, "the model that proposes (for stories: stories-draft)", "MODEL", None,
-           "draft", ("speculative",)),
-    Option("gamma", Number(int, 1, 16), "at most G drafts per pass; default 4", "G", 4, None,
-           DRAFTING),
-    Option("ngram", Number(int, 2, 16), "longest n-gram; default 3", "N", 3, None,
-           ("ngram", "lookup")),
-    Option("filler_top_k", Number(int, 1), "learn the model's K best tokens; default 1", "K", 1,
-           None, ("ngram",)),
-]  # fmt: skip
-VIEWS = [
-    Option("score", bool, "log P of each token of the text; bits per byte"),
-    Option("target", decoded, "with --score: an answer of an encoder-decoder", "TEXT"),
-    Option("explain", bool, "each step: the choice, the top five, the entropy"),
-    Option("compare", bool, "every method that applies, in one table"),
-    Option("interactive", bool, "a prompt with /help"),
-]
 GROUPS = {
-    "general": GENERAL,
-    "generation": GENERATION,
-    "sampling (by default the checkpoint's; if it has none: greedy)": SAMPLING + SEED,
-    "filters, for every method": FILTERS,
-    "--method beam": BEAM,
-    "--method speculative, ngram, lookup": DRAFTS,
-    "instead of plain text": VIEWS,
-}
+    "general": [
+        Option("prompts_file", "FILE", str, "one prompt per line"),
+        Option("model", "NAME|FOLDER", str, "default stories; or en-de, 124M, 355M, 774M, 1558M,"
+               " a folder, a name of the Hugging Face hub such as t5-small", "stories"),
+        Option("models_dir", "DIR", str, "where downloaded models are kept"),
+        Option("source_lang", "CODE", str, "for mBART, such as en_XX"),
+        Option("target_lang", "CODE", str, "for mBART, such as ro_RO"),
+        Option("truncate", None, bool, "cut a source that is too long for the encoder"),
+        Option("json", None, bool, "one JSON object per prompt"),
+        Option("threads", "T", Number(int, 1, 1024), "of the matrix products; default: one per"
+               " core"),
+    ],
+    "generation": [
+        Option("method", None, METHODS, "default: cached, or beam if the checkpoint sets num_beams",
+               "cached"),
+        Option("tokens", "N", Number(int, 1), "at most N new ones; default: the checkpoint's, or"
+               " 100", 100, config="max_new_tokens"),
+        Option("min_length", "N", Number(int), "no end of text before N new tokens", 0,
+               config="min_new_tokens"),
+        Option("stop", "TEXT", stop_text, "end before TEXT; may be given more than once", []),
+        Option("seed", "S", Number(int, 0, 2**63), "default: the checkpoint's, or a new one each"
+               " time; prompt i uses S + i", None, DRAWING, "seed"),
+        Option("batch_tokens", "N", Number(int, 1), "how many tokens, of prompts and texts, run at"
+               " once; default 4096", 4096, ("naive", "cached")),
+    ],
+    "sampling (by default the checkpoint's; if it has none: greedy)": [
+        Option("temperature", "T", Number(float, 1e-6, 1e6, True), "below 1 sharper; 0 is greedy",
+               None, DRAWING, "temperature"),
+        Option("top_k", "K", Number(int), "of the K most probable tokens", None, DRAWING, "top_k"),
+        Option("top_p", "P", Number(float, 1e-9, 1), "of a nucleus of mass P", None, DRAWING,
+               "top_p"),
+        Option("min_p", "P", Number(float, 0, 1), "at least P times the best", None, DRAWING,
+               "min_p"),
+    ],
+    "filters, for every method": [
+        Option("repetition_penalty", "R", Number(float, 1e-3, 1e3), "1 is none",
+               config="repetition_penalty"),
+        Option("no_repeat_ngram", "N", Number(int), "no N tokens in a row twice",
+               config="no_repeat_ngram_size"),
+        Option("filter", "FILE.py:FUNCTION", str, "your own f(logits, ids) -> logits, the last"
+               " filter; it draws, unless --temperature 0"),
+    ],
+    "--method beam": [
+        Option("beams", "B", Number(int, 1, 64), "width; default 4", 4, ("beam",), "num_beams"),
+        Option("length_penalty", "A", Number(float, -20, 20), "default 1", 1.0, ("beam",),
+               "length_penalty"),
+        Option("early_stopping", None, bool, "end with B finished beams", False, ("beam",),
+               "early_stopping"),
+        Option("return", "K", Number(int, 1, 64), "the K best", 1, ("beam",)),
+    ],
+    "--method speculative, ngram, lookup": [
+        Option("draft", "MODEL", str, "the model that proposes (for stories: stories-draft)", None,
+               ("speculative",), "draft"),
+        Option("gamma", "G", Number(int, 1, 16), "at most G drafts per pass; default 4", 4,
+               DRAFTING),
+        Option("ngram", "N", Number(int, 2, 16), "longest n-gram; default 3", 3,
+               ("ngram", "lookup")),
+        Option("filler_top_k", "K", Number(int, 1), "learn the model's K best tokens; default 1", 1,
+               ("ngram",)),
+    ],
+    "instead of plain text": [
+        Option("score", None, bool, "log P of each token of the text; bits per byte"),
+        Option("target", "TEXT", decoded, "with --score: an answer of an encoder-decoder"),
+        Option("explain", None, bool, "each step: the choice, the top five, the entropy"),
+        Option("compare", None, bool, "every method that applies, in one table"),
+        Option("interactive", None, bool, "a prompt with /help"),
+    ],
+}  # fmt: skip
 OPTIONS = {option.name: option for options in GROUPS.values() for option in options}
+GENERAL, GENERATION, SAMPLING, FILTERS, BEAM, DRAFTS, VIEWS = (
+    [option.name for option in options] for options in GROUPS.values()
+)
 ALIASES = {"tokens": ["-n"], "filter": ["--sampler"]}
-
-
-def names(options: list[Option]) -> set[str]:
-    return {option.name for option in options}
 
 
 # --- the command line -----------------------------------------------------------------------------
@@ -204,7 +196,7 @@ def check(p: argparse.ArgumentParser, args: Namespace) -> None:
     """Reject contradictory options."""
     prompts = args.prompts or args.prompts_file is not None
     views = [name for name in ("score", "explain", "compare") if getattr(args, name)]
-    generating = names([*GENERATION, *SAMPLING, *SEED, *FILTERS, *BEAM, *DRAFTS])
+    generating = [*GENERATION, *SAMPLING, *FILTERS, *BEAM, *DRAFTS]
     wrong_method = "" if args.compare or not args.method else misplaced(vars(args), args.method)
     for nonsense, message in [
         (wrong_method, wrong_method),
@@ -248,7 +240,7 @@ def resolve(args: Namespace, generation_config: dict, method: str | None = None)
     over the defaults. Greedy for beam search, and where nothing asks for sampling."""
     config = read_generation_config(generation_config)
     given = {name: value for name, value in vars(args).items() if value is not None}
-    if config.get("beams", 1) > 1 and not given.keys() & names(SAMPLING):
+    if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING}:
         config["method"] = "beam"  # the checkpoint was tuned for it
     defaults = {name: option.default for name, option in OPTIONS.items()}
     settings = defaults | config | given
@@ -256,9 +248,9 @@ def resolve(args: Namespace, generation_config: dict, method: str | None = None)
     for name, total in {"tokens": "max_length", "min_length": "min_length"}.items():
         if type(generation_config.get(total)) is int and name not in config | given:
             settings[name] = None  # the checkpoint limits the total length: see Session.row
-    drawn = settings["filter"] or any(settings[name] is not None for name in names(SAMPLING))
+    drawn = settings["filter"] or any(settings[name] is not None for name in SAMPLING)
     if settings["method"] == "beam" or not drawn:
-        settings |= dict.fromkeys(names(SAMPLING)) | {"temperature": 0}
+        settings |= dict.fromkeys(SAMPLING) | {"temperature": 0}
     return settings
 
 
@@ -268,12 +260,12 @@ def read_generation_config(generation_config: dict) -> dict:
     file, samples = "the model's generation_config.json", generation_config.get("do_sample") is True
     found: dict[str, Any] = {"temperature": 1.0} if samples else {}
     for option in OPTIONS.values():
-        value = generation_config.get(option.config_name)
+        value = generation_config.get(option.config)
         if value is None:
             continue
         if isinstance(option.kind, Number) and not option.kind.allows(value):
             raise UserError(f"{file} has {option.name} = {value!r:.50}, which is not {option.kind}")
-        if samples or option not in SAMPLING:
+        if samples or option.name not in SAMPLING:
             found[option.name] = value
     draft = found.get("draft")
     if draft is not None and not (isinstance(draft, str) and re.fullmatch(r"\w[\w.-]*", draft)):

@@ -14,7 +14,7 @@ from terminal.explain import explain, print_score
 from terminal.session import Session
 from utils import UserError
 
-SAMPLER_OPTIONS = [option.name for option in options.SAMPLING + options.FILTERS]
+SAMPLER_OPTIONS = options.SAMPLING + options.FILTERS
 INTRO = "Type the beginning of a text, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
 
 

@@ -446,11 +446,11 @@ def test_the_command_line_sets_an_option_by_each_of_its_names(option):
 
 
 @pytest.mark.parametrize(
-    "option", [o for o in OPTIONS.values() if o.config_name], ids=lambda option: option.name
+    "option", [o for o in OPTIONS.values() if o.config], ids=lambda option: option.name
 )
 def test_a_checkpoint_sets_an_option_and_the_command_line_overrides_it(option):
     for value in values_of(option):
-        config = {option.config_name: value}
+        config = {option.config: value}
         assert resolved(**config, do_sample=True)[option.name] == value
         counts = option not in options.SAMPLING  # those need do_sample
         assert (resolved(**config)[option.name] == value) == counts
