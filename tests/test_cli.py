@@ -452,7 +452,7 @@ def test_a_checkpoint_sets_an_option_and_the_command_line_overrides_it(option):
     for value in values_of(option):
         config = {option.config: value}
         assert resolved(**config, do_sample=True)[option.name] == value
-        counts = option not in options.SAMPLING  # those need do_sample
+        counts = option.name not in options.SAMPLING  # those need do_sample
         assert (resolved(**config)[option.name] == value) == counts
         for other in values_of(option):
             words = given(option, other)

@@ -14,14 +14,14 @@ LINES = "".join(re.findall(r"```sh\n(.*?)```", README, re.S)).splitlines()
 COMMANDS = [line for line in LINES if line.startswith("python generate.py")]
 
 
-def test_no_command_of_the_readme_is_of_a_kind_that_goes_untested():
+def test_every_command_of_the_readme_is_run_here_or_by_ci():
     others = {line for line in LINES if line and line not in COMMANDS}
     assert others == {"pip install -r requirements.txt", "python -m pytest"}  # CI runs these
     assert len(COMMANDS) > 10
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_command(command, capsys, monkeypatch):
+def test_a_command_of_the_readme_runs(command, capsys, monkeypatch):
     words = shlex.split(command)[2:]
     if {"124M", "t5-small"} & set(words):  # big: other tests fetch such from a local server
         options.check(options.parser(), options.parser().parse_args(words))
@@ -31,7 +31,7 @@ def test_command(command, capsys, monkeypatch):
     assert len(capsys.readouterr().out) > 20
 
 
-def test_python_examples(capsys):
+def test_the_python_examples_run(capsys):
     examples = re.findall(r"```python\n(.*?)```", README, re.S)
     names = {}
     for example in examples:
