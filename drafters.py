@@ -101,7 +101,8 @@ class PromptLookup(Drafter):
 
 
 class Measured(Drafter):
-    """A drafter that counts what becomes of another one's drafts, over all passes of the model."""
+    """A drafter that counts what becomes of another one's drafts, over all passes of the model. A
+    pass counts whole, even if its reader ends the text inside it."""
 
     def __init__(self, drafter: Drafter):
         self.drafter = drafter

@@ -52,7 +52,10 @@ class EncoderDecoder:
         self.n_vocab, self.d_model = params["wte"].shape
 
     def begin(self, prompts: list[Ids]) -> "tuple[EncoderDecoder, list[Ids]]":
-        """The model conditioned on these sources, and the first ids of each answer."""
+        """The model conditioned on these sources, and the first ids of each answer. A conditioned
+        model begins with the prompts themselves, as GPT-2 does."""
+        if self.source is not None:
+            return self, prompts
         return self.condition(prompts), [self.start_ids] * len(prompts)
 
     def condition(self, sources: list[Ids]) -> "EncoderDecoder":

@@ -120,7 +120,7 @@ GROUPS = {
                "length_penalty"),
         Option("early_stopping", None, bool, "end with B finished beams", False, ("beam",),
                "early_stopping"),
-        Option("return", "K", Number(int, 1, 64), "the K best", 1, ("beam",)),
+        Option("return", "K", Number(int, 1, 64), "the K best; default 1", 1, ("beam",)),
     ],
     "--method speculative, ngram, lookup": [
         Option("draft", "MODEL", str, "the model that proposes (for stories: stories-draft)", None,

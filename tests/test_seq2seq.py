@@ -524,3 +524,13 @@ def test_generation_config_is_the_checkpoint_s():
     plain = MODELS["bart"].generation_config
     assert plain["forced_eos_token_id"] is None  # config.json does not count
     assert MODELS["bart"].stop_ids == (2,) and MODELS["t5"].stop_ids == (1,)
+
+
+def test_a_conditioned_model_continues_the_ids_of_its_answer():
+    model = MODELS["t5"]
+    source = EXPECTED["t5"]["sources"][0]
+    conditioned, [start] = model.begin([source])
+    assert start == model.start_ids
+    assert conditioned.begin([[0, 5]]) == (conditioned, [[0, 5]])
+    whole = list(generate(model, source, 6))
+    assert list(generate(conditioned, [*start, *whole[:2]], 4)) == whole[2:]
