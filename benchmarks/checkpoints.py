@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from encoder import BYTE_TO_CHAR
-from loading.layouts import gpt2_name, gpt2_shapes
-from loading.tensors import flat, read_safetensors, write_safetensors
-from utils import CONVERTED, MARK
+from gpt2 import gpt2_shapes
+from loading.gpt2 import their_name
+from loading.openai import CONVERTED, MARK
+from loading.params import flatten
+from loading.safetensors import read_safetensors, write_safetensors
 
 PROJECT = Path(__file__).resolve().parent.parent
 GPT2 = {"n_vocab": 50257, "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12}  # 124M
@@ -35,7 +37,8 @@ def gpt2(folder, sizes):
     (ours / "hparams.json").write_text(json.dumps(sizes))
     shapes = gpt2_shapes(**{k: v for k, v in sizes.items() if k != "n_head"},
                          n_inner=4 * sizes["n_embd"])  # fmt: skip
-    tree, names = flat(shapes), {gpt2_name(name): name for name in flat(shapes)}
+    tree = flatten(shapes)
+    names = {their_name(name): name for name in tree}
     write_safetensors(ours / CONVERTED, tree, lambda name: weights(name, tree[name]), MARK)
     layout = {theirs: tree[name][::-1] if name.endswith(".w") else tree[name]
               for theirs, name in names.items()}  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 import utils
 from benchmarks.contender import Tokenwise, seconds
 from benchmarks.replay import Replay
-from encoder import WORDS
+from encoder import PATTERN
 from generate import Sequence, cached, generate, naive
 from samplers import Sampler, temperature, top_k, top_p
 from speculative import speculative
@@ -162,7 +162,7 @@ def encode(folder, repeats):
     text = (text * 3)[:2_000_000]
     ours = utils.load(folder)[0]
     ranks = {ours.token_bytes(i): i for i in range(ours.n_vocab) if i != ours.end_of_text}
-    theirs = tiktoken.Encoding("ours", pat_str=WORDS.pattern, mergeable_ranks=ranks,
+    theirs = tiktoken.Encoding("ours", pat_str=PATTERN, mergeable_ranks=ranks,
                                special_tokens={})  # fmt: skip
     assert ours.encode(text) == theirs.encode_ordinary(text)
 

@@ -13,23 +13,17 @@ import re
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, NamedTuple
+
+from loading.errors import UserError, clean, clear_errors
 
 HUB = "https://huggingface.co"
 CHUNK = 1 << 16  # bytes read and written at a time
 DELAYS = 1, 2, 4, 8  # seconds to wait before each new attempt
 SMALL = 50e6  # bytes: more than any configuration, index or tokenizer has
 SLOWEST = 60_000, 60  # bytes and seconds: a transfer that is slower has failed
-
-
-class UserError(Exception):
-    """Something that the user can put right; the message is one line with a next step."""
-
-    def __init__(self, message: str):
-        super().__init__(clean(message))
 
 
 class Refused(UserError):
@@ -46,12 +40,6 @@ class Broken(Exception):
 
 class NoConnection(Broken):
     """The server cannot be reached: that may pass only where it was reached before."""
-
-
-def clean(message: str) -> str:
-    """One line to print: no line breaks or escapes from a file, no password from an address."""
-    printable = "".join(c if c.isprintable() else " " for c in message)
-    return re.sub(r"(?<=//)[^\s/]*@|[^\s/'\"]+:[^\s/'\"]*@", "", printable)
 
 
 class Remote(NamedTuple):
@@ -266,20 +254,3 @@ def lock(folder: Path) -> tuple[int | None, list[Path]]:
         return handle, made
     os.close(handle)  # the process that we waited for has removed it
     return lock(folder)
-
-
-def clear_errors(path: Path) -> AbstractContextManager:
-    """Turn what the file system refuses (full disk, no permission) into a UserError."""
-    remedy = "make room or choose another folder (--models-dir), then run this again"
-    return explained(f"cannot write {path}", remedy, (OSError,))
-
-
-@contextlib.contextmanager
-def explained(
-    what: str, remedy: str, kinds: tuple[type[Exception], ...] = (ValueError, OSError)
-) -> Iterator[None]:
-    """Turn errors about a file into a UserError that also says what to do."""
-    try:
-        yield
-    except kinds as error:
-        raise UserError(f"{what}: {str(error)[:500]}; {remedy}") from None

@@ -82,6 +82,6 @@ def continuations(model, prompt, sampler, n_texts, n):
 
 def tiny_model(n_vocab, seed, n_embd=8, scale=0.6):
     """A GPT-2 with random weights and a context of 16, so small that all texts can be tried."""
-    from loading.layouts import random_gpt2
+    from loading.gpt2 import random_gpt2
 
     return random_gpt2(n_vocab, 16, n_embd, 2, 2, scale, seed, tied=False)

@@ -1,8 +1,19 @@
 """Small random checkpoints, in the layouts of Hugging Face and of OpenAI, for the tests."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
+import pytest
+
+from gpt2 import gpt2_shapes
+from loading import openai
+from loading.errors import UserError
+from loading.gpt2 import read_sizes
+from loading.params import flatten
+from loading.safetensors import write_safetensors
+from utils import load
 
 CONFIG = {
     "model_type": "gpt2", "vocab_size": 259, "n_positions": 16, "n_ctx": 16, "n_embd": 12,
@@ -23,6 +34,8 @@ VARIANTS = {  # name -> what differs from CONFIG
         "scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True, "n_layer": 3,
     },
 }  # fmt: skip
+ROOT = Path(__file__).parents[1]
+LOGITS = json.loads((ROOT / "tests" / "gpt2_variants.json").read_text())
 IDS = [5, 0, 255, 258, 97, 97, 11]
 
 
@@ -107,10 +120,73 @@ def write_openai(folder, config=CONFIG, arrays=None):
     return folder
 
 
+def check_logits(model, expected):
+    logits = model(IDS)
+    assert logits.dtype == np.float32
+    np.testing.assert_allclose(logits[:, :12], expected, rtol=1e-5, atol=3e-5)
+
+
+def check_refused(folder, match, models_dir=None):
+    with pytest.raises(UserError, match=match) as error:
+        load(folder, models_dir)
+    assert "\n" not in str(error.value)
+
+
+def write_shards(folder, config=CONFIG):
+    """The folder's model in two files, with an index."""
+    from safetensors.numpy import save_file
+
+    arrays = random_arrays(config)
+    write_folder(folder, config, arrays)
+    (folder / "model.safetensors").unlink()
+    files = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    places = {name: files[i % 2] for i, name in enumerate(sorted(arrays))}
+    for file in files:
+        save_file({name: arrays[name] for name in arrays if places[name] == file}, folder / file)
+    write_index(folder, places)
+    return places
+
+
+def write_index(folder, places):
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+
+
+def write_cached(place, files, commit="c0ffee"):
+    """A repository as Hugging Face's libraries keep it: the files are links to blobs."""
+    blobs, snapshot = place / "blobs", place / "snapshots" / commit
+    for folder in (blobs, snapshot, place / "refs"):
+        folder.mkdir(parents=True, exist_ok=True)
+    for path in files.iterdir():
+        shutil.copy(path, blobs / f"{commit}-{path.name}")
+        (snapshot / path.name).symlink_to(Path("..", "..", "blobs", f"{commit}-{path.name}"))
+    return place
+
+
+def write_converted(folder, config=CONFIG, metadata=openai.MARK, change=lambda shapes: shapes):
+    """What a conversion leaves, made by hand out of the arrays that load() has read."""
+    source = write_folder(folder.parent / "source", config)
+    params = load(source)[1].params
+    arrays = {}
+    _, sizes = read_sizes(config)
+    shapes = gpt2_shapes(**sizes, n_inner=4 * config["n_embd"])
+    for name in flatten(shapes):
+        array = params
+        for part in name.split("."):
+            array = array[int(part)] if part.isdigit() else array[part]
+        arrays[name] = array
+    arrays = change(arrays)
+    folder.mkdir(exist_ok=True)
+    write_tokenizer(folder, ("encoder.json", "vocab.bpe"))
+    hparams = {"n_vocab": 259} | {k: config[k] for k in ("n_ctx", "n_embd", "n_head", "n_layer")}
+    (folder / "hparams.json").write_text(json.dumps(hparams))
+    shapes = {name: array.shape for name, array in arrays.items()}
+    write_safetensors(folder / openai.CONVERTED, shapes, arrays.get, metadata)
+    return folder
+
+
 def make_reference_logits():
     """Write gpt2_variants.json: what transformers computes. Recipe: python -m tests.checkpoints"""
     import tempfile
-    from pathlib import Path
 
     import torch
     import transformers

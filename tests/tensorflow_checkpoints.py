@@ -15,11 +15,11 @@ import numpy as np
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import utils
-from loading import tensors
+from loading import openai
 from tests.checkpoints import CONFIG, openai_arrays, random_arrays, write_openai
 from tests.server import Server, cut
 
-DATA, INDEX = utils.CHECKPOINT[2], utils.CHECKPOINT[1]
+DATA, INDEX = openai.CHECKPOINT[2], openai.CHECKPOINT[1]
 
 
 def message(folder):
@@ -73,17 +73,18 @@ def broken_conversions(folder, good):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     shutil.copytree(good, folder / "full disk")
-    fsync, tensors.os.fsync = tensors.os.fsync, full
+    fsync, os.fsync = os.fsync, full
     yield "full disk", message(folder / "full disk")
-    tensors.os.fsync = fsync
+    os.fsync = fsync
     shutil.copytree(good, folder / "dead process")
-    (folder / "dead process" / f"{utils.CONVERTED}.tmp").write_bytes(b"half")
+    (folder / "dead process" / f"{openai.CONVERTED}.tmp").write_bytes(b"half")
     yield "dead process", message(folder / "dead process")
 
 
 LOAD = """
 import json, os, sys, utils
-utils.SIZES, utils.RELEASED = json.loads(sys.argv[2])
+from loading import openai
+openai.SIZES, openai.RELEASED = json.loads(sys.argv[2])
 utils.load("124M", sys.argv[1])
 """
 
@@ -91,7 +92,7 @@ utils.load("124M", sys.argv[1])
 def official(folder, good):
     """Two processes fetch and convert at once, from a mirror that breaks off -> exit statuses."""
     released = {}
-    for name in utils.RELEASED:
+    for name in openai.RELEASED:
         data = (good / name).read_bytes()
         released[name] = (len(data), hashlib.sha256(data).hexdigest())
     known = json.dumps([{"124M": (good / DATA).stat().st_size // 4}, released])

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from loading.download import CHUNK, DELAYS, NotFound, Refused, UserError, download, locked
+from loading.download import CHUNK, DELAYS, NotFound, Refused, download, locked
+from loading.errors import UserError
 from tests.server import Server, answer, claim, cut, drop, garbage, headers, redirect, stall
 
 BODY = bytes(range(256)) * 4000  # 1,024,000 bytes: 15 chunks and a half

@@ -11,11 +11,13 @@ import random
 from pathlib import Path
 
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import encoder as encoder_module
-from encoder import BYTE_TO_CHAR, WORDS, Encoder, bytes_to_unicode
+from encoder import BYTE_TO_CHAR, PATTERN, Encoder, bytes_to_unicode
+from loading.tokenizers import FILES, read_encoder
 
 VECTORS = json.loads((Path(__file__).parent / "gpt2_vectors.json").read_text(encoding="utf-8"))
 KNOWN = [
@@ -94,7 +96,7 @@ def gpt2_files():
             "https://openaipublic.blob.core.windows.net/gpt-2/models/124M/ into a folder and set "
             "TOKENWISE_GPT2_FILES to it"
         )
-    return Encoder.from_folder(folder)
+    return read_encoder(folder)
 
 
 @pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
@@ -137,7 +139,7 @@ def test_bytes_to_unicode_is_a_printable_bijection():
     ],
 )
 def test_words(text, words):
-    assert WORDS.findall(text) == words
+    assert regex.findall(PATTERN, text) == words
 
 
 def test_merges_go_by_rank_and_then_from_the_left():
@@ -186,18 +188,23 @@ def test_merges_equal_the_plain_algorithm(merges, word):
 class CountingDict(dict):
     lookups = 0
 
-    def get(self, key):
+    def __getitem__(self, key):
         self.lookups += 1
-        return super().get(key)
+        return super().__getitem__(key)
 
 
 @pytest.mark.parametrize("letters", ["a", "ab", "abhelo"])
-def test_the_work_for_a_long_word_is_linear(letters):
+def test_the_work_for_a_long_word_goes_by_its_pairs_not_its_places(letters):
     encoder = build(TINY_MERGES)
-    encoder._ranks = CountingDict(encoder._ranks)
+    encoder._merges = CountingDict(encoder._merges)
     word = "".join(random.Random(0).choices(letters, k=50_000))
     assert encoder.decode(encoder.encode(word)) == word
-    assert len(word) <= encoder._ranks.lookups <= 3 * len(word)  # n places, at most 2 more a merge
+    assert 1 <= encoder._merges.lookups <= len(TINY_MERGES) * (len(TINY_MERGES) + 1)
+
+
+def test_words_of_another_pattern():
+    encoder = Encoder(TINY.vocab, TINY_MERGES, pattern=r"hel|.")
+    assert encoder.encode("hello") == [TINY.vocab[symbol] for symbol in ("he", "l", "l", "o")]
 
 
 def test_the_cache_is_bounded_and_private(monkeypatch):
@@ -352,7 +359,7 @@ def test_marks_are_not_text_whole_or_streamed(ids):
 def test_added_tokens_follow_those_of_the_vocabulary(tmp_path):
     write(tmp_path, TINY)
     (tmp_path / "added_tokens.json").write_text(json.dumps({"<|startoftext|>": TINY.n_vocab}))
-    read = Encoder.from_folder(tmp_path)
+    read = read_encoder(tmp_path)
     assert read.n_vocab == TINY.n_vocab + 1
     ids = read.encode("<|startoftext|>hello", special=True)
     assert ids == [TINY.n_vocab, TINY.vocab["hello"]]
@@ -360,7 +367,7 @@ def test_added_tokens_follow_those_of_the_vocabulary(tmp_path):
     for text in ('{"a new one": 10000}', '["hello"]', "nonsense"):
         (tmp_path / "added_tokens.json").write_text(text)
         with pytest.raises(ValueError, match="damaged"):
-            Encoder.from_folder(tmp_path)
+            read_encoder(tmp_path)
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -372,17 +379,17 @@ def write(folder, encoder, vocab_name="encoder.json", merges_name="vocab.bpe"):
     (folder / merges_name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("names", encoder_module.FILES)
+@pytest.mark.parametrize("names", FILES)
 def test_from_folder(tmp_path, names):
     write(tmp_path, TINY, *names)
-    read = Encoder.from_folder(tmp_path)
+    read = read_encoder(tmp_path)
     assert (read.vocab, read.merges, read.special) == (TINY.vocab, TINY.merges, TINY.special)
 
 
 def test_a_merge_of_hash_signs_is_no_version(tmp_path):
     hashes = build([("#", "#"), ("##", "##")])
     write(tmp_path, hashes)
-    assert Encoder.from_folder(tmp_path).encode("#####") == [257, hashes.vocab["#"]]
+    assert read_encoder(tmp_path).encode("#####") == [257, hashes.vocab["#"]]
 
 
 @pytest.mark.parametrize("version", ["#version: 0.2\n", "#version of 2020 - by me\n", ""])
@@ -392,7 +399,7 @@ def test_only_the_first_line_of_the_merges_can_be_a_version(tmp_path, version):
     write(tmp_path, made)
     lines = [version + "# v", *map(" ".join, merges[1:])]
     (tmp_path / "vocab.bpe").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    read = Encoder.from_folder(tmp_path)
+    read = read_encoder(tmp_path)
     assert (read.merges, read.special) == (merges, {})
 
 
@@ -403,14 +410,14 @@ def test_missing_files(tmp_path, present):
     for name in present:
         (tmp_path / name).write_text("{}")
     with pytest.raises(FileNotFoundError, match="encoder.json and vocab.bpe, or vocab.json and"):
-        Encoder.from_folder(tmp_path)
+        read_encoder(tmp_path)
 
 
 def test_a_line_of_merges_that_is_no_pair(tmp_path):
     write(tmp_path, TINY)
     (tmp_path / "vocab.bpe").write_text("#version: 0.2\nh e\nh e e\n")
     with pytest.raises(ValueError, match="'h e e' is not a pair of symbols"):
-        Encoder.from_folder(tmp_path)
+        read_encoder(tmp_path)
 
 
 def cut_at(share):
@@ -446,5 +453,5 @@ def test_damaged_files(tmp_path, name, damage):
     assert data != (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(data)
     with pytest.raises(ValueError, match="encoder.json or vocab.bpe is damaged") as caught:
-        Encoder.from_folder(tmp_path)
+        read_encoder(tmp_path)
     assert "\n" not in str(caught.value)

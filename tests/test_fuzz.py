@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 import utils
 from encoder import Encoder
 from generate import generate
-from loading import tensors
-from loading.pieces import mbart_pieces, t5_pieces
+from loading.safetensors import DTYPES
+from loading.tokenizers import mbart_tokenizer, read_encoder, t5_tokenizer
 from samplers import Sampler, draw, make_sampler, one_hot
 from terminal import cli, options
+from tests.checkpoints import write_converted
 from tests.commands import write_letters
-from tests.test_utils import write_converted
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SEQ2SEQ = FIXTURES / "seq2seq"
@@ -33,10 +33,10 @@ SEQ2SEQ = FIXTURES / "seq2seq"
 # ----------------------------------------------------------------------------------------- the text
 
 TOKENIZERS = {
-    "gpt2": Encoder.from_folder(FIXTURES.parent.parent / "models" / "stories"),
-    "bart": Encoder.from_folder(SEQ2SEQ / "bart"),
-    "t5": t5_pieces(SEQ2SEQ / "t5" / "spiece.model", 144),
-    "mbart": mbart_pieces(SEQ2SEQ / "mbart" / "sentencepiece.bpe.model", 67),
+    "gpt2": read_encoder(FIXTURES.parent.parent / "models" / "stories"),
+    "bart": read_encoder(SEQ2SEQ / "bart"),
+    "t5": t5_tokenizer(SEQ2SEQ / "t5" / "spiece.model", 144),
+    "mbart": mbart_tokenizer(SEQ2SEQ / "mbart" / "sentencepiece.bpe.model", 67),
 }
 each_tokenizer = pytest.mark.parametrize("name", TOKENIZERS)
 SPECIAL = sorted({text for tokenizer in TOKENIZERS.values() for text in tokenizer.special})
@@ -259,7 +259,7 @@ def test_headers_of_any_values(folders, name, data):
         what = data.draw(st.sampled_from(["dtype", "shape", "data_offsets", "name", "all", "gone"]))
         numbers = st.lists(st.sampled_from([0, 1, 2, 64, 2**20, 2**40, -1, True, 1.0]), max_size=4)
         if what in header[key]:
-            dtypes = st.sampled_from([*tensors.DTYPES, "F33"])
+            dtypes = st.sampled_from([*DTYPES, "F33"])
             header[key][what] = data.draw(weird | numbers | dtypes)
         else:
             entry = header.pop(key)
@@ -307,7 +307,7 @@ def test_merges_and_vocabularies_of_any_kind(folders, lines, more, filled):
         merges = "\n".join(lines).encode("utf-8", "surrogatepass")
         (folder / "merges.txt").write_bytes(merges)
         if check_loads_or_says_why(folder):
-            encoder = Encoder.from_folder(folder)
+            encoder = read_encoder(folder)
             text = "a the that aa\x00é 字" + "".join(lines).replace("\ud800", "")
             for special in (False, True):
                 assert encoder.decode(encoder.encode(text, special)) == text

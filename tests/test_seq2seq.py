@@ -18,7 +18,8 @@ from beam import beam_search
 from drafters import DraftModel, NGramStore, PromptLookup
 from generate import Sequence, cached, generate, naive
 from layers import ACTIVATIONS
-from loading import layouts, tensors
+from loading.params import tree_map
+from loading.seq2seq import t5_shapes
 from samplers import Sampler, greedy, min_length, no_repeat_ngram, one_hot, temperature, top_k
 from seq2seq import T5, EncoderDecoder, relative_bias
 from tests.tiny import Traced, arrays, close, drafted_by, p_value, same_greedy, traced
@@ -61,8 +62,8 @@ def tiny_t5(n_vocab=5, n_ctx=16, seed=0, stop_ids=()):
     def random(shape):
         return rng.normal(0, 0.6, shape).astype(np.float32)
 
-    shapes = layouts.t5_shapes(n_vocab, 8, 3, 10, 2, (2, 1), 8, gated=True, untied=True)
-    params = tensors.fill(shapes, lambda name, shape: random(shape))
+    shapes = t5_shapes(n_vocab, 8, 3, 10, 2, (2, 1), 8, gated=True, untied=True)
+    params = tree_map(lambda name, shape: random(shape), shapes)
     ends = {"start_ids": [0], "stop_ids": stop_ids}
     return T5(params, 2, n_ctx, ACTIVATIONS["gelu_new"], False, max_distance=20, **ends)
 

@@ -1,6 +1,5 @@
 """Loading encoder-decoders: their folders, the hub's repositories, and their tokenizers."""
 
-import contextlib
 import io
 import json
 import os
@@ -16,9 +15,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 import utils
-from loading.download import UserError
-from loading.pieces import mbart_pieces, t5_pieces
-from server import Server, cut
+from loading.errors import UserError
+from loading.tokenizers import mbart_tokenizer, t5_tokenizer
 
 HERE = Path(__file__).parent
 FOLDERS = HERE / "fixtures" / "seq2seq"
@@ -102,11 +100,8 @@ def test_generation_defaults_come_from_config_where_there_is_no_other_file(folde
     change(copy / "config.json", forced_bos_token_id=0, num_beams=5, max_length=30, min_length=4)
     _, model = utils.load(copy)
     assert model.generation_config["num_beams"] == 5 and model.start_ids == [2]
-    assert (model.generation_config["max_length"], model.generation_config["min_length"]) == (30, 4)
-    assert (
-        model.generation_config["forced_bos_token_id"],
-        model.generation_config["forced_eos_token_id"],
-    ) == (0, 2)
+    wanted = {"max_length": 30, "min_length": 4, "forced_bos_token_id": 0, "forced_eos_token_id": 2}
+    assert wanted.items() <= model.generation_config.items()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +116,7 @@ def test_generation_defaults_come_from_config_where_there_is_no_other_file(folde
         ("t5", {"relative_attention_num_buckets": 6}, "6 buckets"),
         ("t5", {"layer_norm_epsilon": "small"}, "layer_norm_epsilon = 'small'"),
         ("t5", {"vocab_size": True}, "vocab_size = True"),
-        ("bart", {"decoder_attention_heads": 3}, "no multiple"),
+        ("bart", {"decoder_attention_heads": 3}, "not a multiple"),
         ("bart", {"activation_function": "snake"}, "activation_function is snake"),
         ("bart", {"max_position_embeddings": None}, "max_position_embeddings = None"),
         ("bart", {"vocab_size": 250}, "shape"),
@@ -171,128 +166,10 @@ def test_the_wrong_kind_of_pieces_is_told(folder):
     refused(lambda: utils.load(copy), "mBART")
 
 
-# ---------------------------------------------------------------------------------------- the hub
-
-
-@pytest.fixture
-def hub(monkeypatch):
-    """A local hub with the fixtures as repositories; some are named as the real ones are."""
-    names = {"t5-small": "t5", "google/flan-t5-small": "t5-gated-untied",
-             "facebook/bart-large-cnn": "bart-forced",
-             "facebook/mbart-large-en-ro": "mbart"}  # fmt: skip
-    files = {
-        f"/{repo}/resolve/main/{path.name}": path.read_bytes()
-        for repo, name in names.items()
-        for path in (FOLDERS / name).iterdir()
-    }
-    with Server(files) as server:
-        monkeypatch.setenv("TOKENWISE_HUB", server.url)
-        monkeypatch.setattr("loading.download.DELAYS", (0, 0))
-        monkeypatch.setattr("loading.download.CHUNK", 1000)
-        yield server
-
-
-@pytest.mark.parametrize(
-    "repo, name",
-    [("t5-small", "t5"), ("google/flan-t5-small", "t5-gated-untied"),
-     ("facebook/bart-large-cnn", "bart-forced"), ("facebook/mbart-large-en-ro", "mbart")],
-)  # fmt: skip
-def test_a_repository_is_fetched_once_and_is_then_here(hub, tmp_path, repo, name):
-    _, model = utils.load(repo, tmp_path)
-    found = model.condition([[5, 6, 7]])([9, 8])
-    np.testing.assert_array_equal(found, logits(FOLDERS / name))
-    n = len(hub.requests)
-    utils.load(repo, tmp_path)
-    assert len(hub.requests) == n
-    assert not any(path.endswith(".bin") for _, path, _ in hub.requests)
-    left = {path.name for path in (tmp_path / repo).iterdir()} - {".lock"}
-    assert not any(name.endswith((".part", ".new")) for name in left)
-
-
-@pytest.mark.parametrize("name", ["gpt2", "distilgpt2"])
-def test_gpt2_and_its_cousins_are_on_the_hub_too(hub, tmp_path, name):
-    gpt2 = next(path for path in sorted((HERE / "fixtures" / "gpt2").iterdir()) if path.is_dir())
-    for path in gpt2.iterdir():
-        hub.files[f"/{name}/resolve/main/{path.name}"] = path.read_bytes()
-    _, model = utils.load(name, tmp_path)
-    np.testing.assert_array_equal(model([1, 2]), utils.load(gpt2)[1]([1, 2]))
-
-
-def test_what_another_process_has_fetched_is_not_fetched_again(hub, tmp_path, monkeypatch):
-    @contextlib.contextmanager
-    def waited(folder):
-        shutil.copytree(FOLDERS / "t5", folder)
-        yield
-
-    monkeypatch.setattr(utils, "locked", waited)
-    utils.load("t5-small", tmp_path)
-    assert hub.requests == []
-
-
-def test_a_transfer_that_breaks_off_goes_on(hub, tmp_path):
-    weights = "/t5-small/resolve/main/model.safetensors"
-    hub.faults[weights] = [cut(5000)] * 9
-    with pytest.raises(UserError, match="broke"):
-        utils.load("t5-small", tmp_path)
-    assert not (tmp_path / "t5-small" / "config.json").exists()  # not taken for a whole folder
-    refused(lambda: utils.find("t5", tmp_path), "no model 't5'")
-    hub.faults[weights] = []
-    utils.load("t5-small", tmp_path)
-    assert any(asked for asked in hub.ranges_asked(weights))
-
-
-def test_a_repository_in_shards(hub, tmp_path):
-    base = "/t5-small/resolve/main"
-    tensors = load_file(FOLDERS / "t5" / "model.safetensors")
-    names = sorted(tensors)
-    shards = {"model-00001-of-00002.safetensors": names[:9],
-              "model-00002-of-00002.safetensors": names[9:]}  # fmt: skip
-    for shard, part in shards.items():
-        save_file({name: tensors[name] for name in part}, tmp_path / shard)
-        hub.files[f"{base}/{shard}"] = (tmp_path / shard).read_bytes()
-    index = {"weight_map": {name: shard for shard, part in shards.items() for name in part}}
-    hub.files[f"{base}/model.safetensors.index.json"] = json.dumps(index).encode()
-    del hub.files[f"{base}/model.safetensors"]
-    _, model = utils.load("t5-small", tmp_path / "models")
-    found = model.condition([[5, 6, 7]])([9, 8])
-    np.testing.assert_array_equal(found, logits(FOLDERS / "t5"))
-
-
-def test_shards_outside_of_the_folder_are_refused(hub, tmp_path):
-    base = "/t5-small/resolve/main"
-    del hub.files[f"{base}/model.safetensors"]
-    for shard in ("../evil.safetensors", "/tmp/evil.safetensors", "a/b.safetensors"):
-        index = json.dumps({"weight_map": {"shared.weight": shard}}).encode()
-        hub.files[f"{base}/model.safetensors.index.json"] = index
-        refused(lambda: utils.load("t5-small", tmp_path), "not a file of this folder")
-        assert not list(tmp_path.rglob("*index.json"))  # the next start asks for it anew
-
-
-def test_a_repository_without_safetensors_is_refused_and_nothing_else_is_fetched(hub, tmp_path):
-    base = "/facebook/mbart-large-en-ro/resolve/main"
-    del hub.files[f"{base}/model.safetensors"]
-    hub.files[f"{base}/pytorch_model.bin"] = b"pickled"
-    refused(lambda: utils.load("facebook/mbart-large-en-ro", tmp_path), "no model.safetensors")
-    assert not any("pytorch" in path for _, path, _ in hub.requests)
-
-
-def test_what_the_hub_does_not_have_or_we_cannot_run_is_told_before_the_weights(hub, tmp_path):
-    refused(lambda: utils.load("nobody/nothing", tmp_path), "gated or private.*HF_TOKEN")
-    hub.files["/some/bert/resolve/main/config.json"] = b'{"model_type": "bert"}'
-    refused(lambda: utils.load("some/bert", tmp_path), "model_type is bert")
-    assert not any("safetensors" in path for _, path, _ in hub.requests)
-
-
-@pytest.mark.parametrize("name", ["nothing", "a/b/c", "../up", "/no/where", "a b/c", "..", "a/.."])
-def test_names_that_are_no_repository_s_never_reach_the_hub(hub, tmp_path, name):
-    refused(lambda: utils.load(name, tmp_path), "no model|holds no model")
-    assert hub.requests == []
-
-
 # ----------------------------------------------------------------------------------- the tokenizers
 
-T5 = t5_pieces(FOLDERS / "t5" / "spiece.model", 144)
-MBART = mbart_pieces(FOLDERS / "mbart" / "sentencepiece.bpe.model", 67)
+T5 = t5_tokenizer(FOLDERS / "t5" / "spiece.model", 144)
+MBART = mbart_tokenizer(FOLDERS / "mbart" / "sentencepiece.bpe.model", 67)
 each_kind = pytest.mark.parametrize("pieces", [T5, MBART], ids=["t5", "mbart"])
 TEXT = "the cat sat on the mat. where is the dog?"
 
@@ -322,12 +199,12 @@ def test_sentinels_and_languages():
     assert T5.encode("the <extra_id_0>", special=True)[-1] == T5.n_vocab - 1 == 139
     assert T5.decode([40, 139]).endswith("<extra_id_99><extra_id_0>")
     assert 139 not in T5.encode("the <extra_id_0>")
-    few = t5_pieces(FOLDERS / "t5" / "spiece.model", 40)
+    few = t5_tokenizer(FOLDERS / "t5" / "spiece.model", 40)
     assert few.special == {"<pad>": 0, "</s>": 1, "<unk>": 2} and few.n_vocab == 40
     languages = MBART.languages
     assert len(languages) == 25 and (languages["ar_AR"], languages["en_XX"]) == (41, 44)
     assert MBART.n_vocab == 67 and MBART.special["<mask>"] == 66
-    fifty = mbart_pieces(FOLDERS / "mbart-50" / "sentencepiece.bpe.model", 94).languages
+    fifty = mbart_tokenizer(FOLDERS / "mbart-50" / "sentencepiece.bpe.model", 94).languages
     assert len(fifty) == 52 and list(fifty)[:25] == list(languages)
     cat = MBART.encode("the cat")
     assert MBART.decode([44, *cat, 2]) == "the cat"  # neither the language nor </s> is text
@@ -365,7 +242,7 @@ def test_characters_of_several_pieces_appear_whole(tmp_path):
         normalization_rule_name="identity", minloglevel=2, hard_vocab_limit=False,
     )  # fmt: skip
     (tmp_path / "spiece.model").write_bytes(made.getvalue())
-    pieces = t5_pieces(tmp_path / "spiece.model", 300)
+    pieces = t5_tokenizer(tmp_path / "spiece.model", 300)
     ids = pieces.encode("the €")
     stream = pieces.stream()
     fed = [stream.feed(id) for id in ids]
@@ -387,7 +264,7 @@ def test_the_official_t5_tokenizer():
     where = os.environ.get("TOKENWISE_T5_FILES")
     if not where:
         pytest.skip("set TOKENWISE_T5_FILES to a folder with t5-small's spiece.model to test it")
-    pieces = t5_pieces(Path(where) / "spiece.model", 32128)
+    pieces = t5_tokenizer(Path(where) / "spiece.model", 32128)
     vectors = json.loads((HERE / "t5_vectors.json").read_text(encoding="utf-8"))
     if (Path(where) / "t5-vectors.json").is_file():
         vectors = json.loads((Path(where) / "t5-vectors.json").read_text(encoding="utf-8"))

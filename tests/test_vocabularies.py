@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 import generate
 import score
 import utils
-from loading.download import UserError
+from loading.errors import UserError
 from samplers import Sampler
 from server import Server
 from tests.checkpoints import CONFIG, random_arrays, write_folder

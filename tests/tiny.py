@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from gpt2 import GPT2, gpt2_shapes
-from loading.tensors import fill
+from loading.params import tree_map
 from speculative import speculative
 
 GPT2_FOLDERS = Path(__file__).parent / "fixtures" / "gpt2"
@@ -26,7 +26,7 @@ def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, **more):
         mean, deviation = float(name.endswith(".g")), 0.25 if "ln_" in name else 1
         return rng.normal(mean, deviation, shape).astype(np.float32)
 
-    return GPT2(fill(shapes, random), n_head=2, **more)
+    return GPT2(tree_map(random, shapes), n_head=2, **more)
 
 
 def opposite(model):

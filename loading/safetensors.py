@@ -1,8 +1,8 @@
-"""Files of numbers: safetensors, which are mapped into memory instead of read, and JSON.
+"""safetensors files, mapped into memory rather than read.
 
 A file is a header (JSON) and the bytes of its arrays one after the other. So an array can be a view
 of the mapped file: opening a model costs nothing, no weight is copied, and pages come from the disk
-when they are first used. Nothing is unpickled, and whatever a header promises is checked first.
+when they are first used. Nothing is unpickled, and all that a header promises is checked first.
 Format: https://huggingface.co/docs/safetensors
 """
 
@@ -17,15 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from loading.download import explained
+from loading.config import parse_object
 
 DTYPES = {  # by the format's names; bfloat16, which NumPy does not know, as its bits: see float32
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2",
     "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
 FLOATS = [np.dtype(DTYPES[name]) for name in ("F64", "F32", "F16", "BF16")]
-Shapes = Any  # a tree of parameters with a shape, a tuple, in the place of every array
-Params = Any  # the tree itself: dicts, lists of blocks, and float32 arrays
 CONVERT = (  # what helps where there is no model.safetensors
     "other formats are not opened, for they can run code; with transformers,"
     " AutoModelForCausalLM.from_pretrained(NAME).save_pretrained(FOLDER) writes one (for T5 and"
@@ -95,7 +93,7 @@ def read_checkpoint(folder: Path) -> dict[str, np.ndarray]:
         return read_safetensors(folder / "model.safetensors")[0]
     if not index.is_file():
         raise FileNotFoundError(f"it has no model.safetensors; {CONVERT}")
-    tensors, places = {}, read_places(index)
+    tensors, places = {}, read_index(index)
     for shard in sorted(set(places.values())):
         found = read_safetensors(folder / shard)[0]
         check_names([name for name in places if places[name] == shard], found)
@@ -103,7 +101,7 @@ def read_checkpoint(folder: Path) -> dict[str, np.ndarray]:
     return tensors
 
 
-def read_places(index: Path) -> dict[str, str]:
+def read_index(index: Path) -> dict[str, str]:
     """model.safetensors.index.json -> {name: the file that has this array}. Raises ValueError, also
     for a file that is not in the index's own folder, or not called so."""
     places = parse_object(index.read_bytes()).get("weight_map")
@@ -162,95 +160,3 @@ def check_names(wanted: Iterable[str], found: Iterable[str]) -> None:
         if names:
             more = ", ..." if len(names) > 3 else ""
             raise ValueError(f"{len(names)} arrays are {fault}: {', '.join(names[:3])}{more}")
-
-
-def parse_object(data: bytes) -> dict:
-    """bytes -> dict. Raises ValueError for anything but a JSON object that names nothing twice."""
-
-    def once(pairs):  # [(name, value), ...] -> dict
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError("a name occurs twice")
-        return dict(pairs)
-
-    try:
-        value = json.loads(data, object_pairs_hook=once)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if not isinstance(value, dict):
-        raise ValueError("no JSON object")
-    return value
-
-
-# --- configurations, and trees of parameters ------------------------------------------------------
-
-
-def read_json(path: Path) -> dict:
-    """A JSON file that holds an object -> dict. Raises UserError."""
-    with explained(f"{path} is damaged", "fetch or save it again"):
-        return parse_object(path.read_bytes())
-
-
-def read_count(config: dict, key: str, default: int | None = None) -> int:
-    """A positive int, and no absurd one: layers are made by it before their weights are seen."""
-    value = config.get(key)
-    value = default if value is None else value
-    if type(value) is not int or not 1 <= value <= (1000 if "layer" in key else 10**9):
-        raise ValueError(f"{key} = {value!r}")
-    return value
-
-
-def read_eps(config: dict, key: str, default: float) -> float:
-    """A small number that keeps a norm from dividing by 0. Raises ValueError."""
-    eps = config.get(key, default)
-    if not isinstance(eps, float) or not 0 < eps < 1:
-        raise ValueError(f"{key} = {eps!r}")
-    return eps
-
-
-def fill(shapes: Shapes, tensor: Callable[[str, tuple], Any], name: str = "") -> Params:
-    """A tree of shapes -> the same tree with tensor(name, shape) in the place of each shape; a name
-    is like blocks.0.ln_1.g"""
-    if isinstance(shapes, tuple):
-        return tensor(name, shapes)
-    if isinstance(shapes, list):
-        return [fill(part, tensor, f"{name}.{i}") for i, part in enumerate(shapes)]
-    return {key: fill(part, tensor, f"{name}.{key}".lstrip(".")) for key, part in shapes.items()}
-
-
-def flat(shapes: Shapes) -> dict[str, tuple]:
-    """The tree as {name: shape}."""
-    found = {}
-
-    def note(name, shape):
-        found[name] = shape
-
-    fill(shapes, note)
-    return found
-
-
-def fill_from(
-    tensors: dict[str, np.ndarray], shapes: Shapes, their_name: Callable[[str], str] = str,
-    transposed: bool = False,
-) -> Params:  # fmt: skip
-    """Stored arrays -> the tree of parameters, float32. Raises ValueError where they are not just
-    those of the tree. their_name(name): how the file calls a name of ours; transposed: the file
-    holds matrices as [n_in, n_out]."""
-    wanted = [their_name(name) for name in flat(shapes)]
-    if 0 < count_layers(tensors) != count_layers(wanted):
-        found = count_layers(tensors)
-        raise ValueError(f"config.json has {count_layers(wanted)} layers, the weights have {found}")
-    check_names(wanted, tensors)
-
-    def parameter(name, shape):  # our name, our shape -> float32 of this shape
-        theirs = their_name(name)
-        if transposed and name.endswith(".w"):
-            return np.ascontiguousarray(float32(theirs, tensors[theirs], shape[::-1]).T)
-        return float32(theirs, tensors[theirs], shape)
-
-    return fill(shapes, parameter)
-
-
-def count_layers(names: Iterable[str]) -> int:
-    """How many layers these arrays belong to, by the greatest number in their names."""
-    numbers = re.findall(r"\b(?:h|block|layers)\.(\d{1,9})\.", " ".join(names))
-    return max((int(n) + 1 for n in numbers), default=0)

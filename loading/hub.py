@@ -1,0 +1,89 @@
+"""A repository of the Hugging Face hub -> a folder: in their own cache, or downloaded."""
+
+import contextlib
+import math
+import os
+from pathlib import Path
+
+from loading.config import TOKENIZERS, read_config
+from loading.download import HUB, NotFound, Refused, download, locked
+from loading.errors import UserError, explained
+from loading.safetensors import CONVERT, read_checkpoint, read_index
+
+NAMES = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", "t5-small", "t5-base",
+         "t5-large")  # fmt: skip  # all others are called OWNER/NAME
+
+
+def snapshot(folder: Path) -> Path:
+    """A repository as Hugging Face's libraries cache it (models--OWNER--NAME) -> the folder with
+    its files, those of refs/main if they are there; any other folder -> itself."""
+    if not (folder / "snapshots").is_dir():
+        return folder
+    found = [file.parent for file in folder.glob("snapshots/*/config.json") if file.is_file()]
+    main = folder / "refs" / "main"
+    commit = main.read_bytes().strip() if main.is_file() else b""
+    return max(found, key=lambda place: os.fsencode(place.name) == commit, default=folder)
+
+
+def local(name: str, folder: Path) -> Path | None:
+    """The folder if the repository was downloaded into it, or the one in Hugging Face's cache, or
+    None: neither is there and complete."""
+    if (folder / "config.json").is_file():
+        return folder
+    home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
+    cache = Path(os.path.expanduser(os.environ.get("HF_HUB_CACHE") or f"{home}/hub"))
+    folder = snapshot(cache / f"models--{name.replace('/', '--')}")
+    with contextlib.suppress(UserError, ValueError, OSError):
+        read_checkpoint(folder)
+        files = TOKENIZERS[read_config(folder / "config.json")["model_type"]]
+        return folder if all((folder / file).is_file() for file in files) else None
+    return None
+
+
+def fetch(name: str, folder: Path) -> Path:
+    """Download configuration, tokenizer, and weights as safetensors -> folder. Raises UserError."""
+    base = f"{os.environ.get('TOKENWISE_HUB', HUB).rstrip('/')}/{name}/resolve/main"
+    config = folder / "config.json.new"  # renamed last: if config.json exists, all the rest does
+    with locked(folder):
+        if (folder / "config.json").is_file():  # made by another process while we waited
+            return folder
+        config.unlink(missing_ok=True)  # of a process that was killed
+        try:
+            absent = f"the hub has no {name}, or it is gated or private"
+            remedy = "check the name, accept its terms on its page, set a valid HF_TOKEN"
+            with explained(absent, remedy, (Refused,)):
+                download(f"{base}/config.json", config)
+            for file in TOKENIZERS[read_config(config)["model_type"]]:
+                download(f"{base}/{file}", folder / file)
+            for file in ("generation_config.json", "added_tokens.json"):
+                with contextlib.suppress(NotFound):
+                    download(f"{base}/{file}", folder / file)
+            fetch_weights(name, base, folder)
+            config.replace(folder / "config.json")
+        finally:
+            config.unlink(missing_ok=True)  # it may be the broken file; the next run fetches it
+    return folder
+
+
+def fetch_weights(name: str, base: str, folder: Path) -> None:
+    """model.safetensors, or the index and its shards. UserError where there is neither."""
+    try:
+        return download(f"{base}/model.safetensors", folder / "model.safetensors", limit=math.inf)
+    except NotFound:
+        index = folder / "model.safetensors.index.json"
+    try:
+        download(f"{base}/{index.name}", index)
+        shards = sorted(set(read_index(index).values()))
+        if any((folder / shard).is_symlink() for shard in shards):
+            raise ValueError(f"a shard in {folder} is a link")
+    except NotFound:
+        raise UserError(
+            f"{name} has no model.safetensors; {CONVERT}, AutoTokenizer likewise"
+        ) from None
+    except ValueError as error:
+        index.unlink()
+        raise UserError(
+            f"{name} cannot be used: {error}; its index was deleted, run this again"
+        ) from None
+    for shard in shards:
+        download(f"{base}/{shard}", folder / shard, limit=math.inf)

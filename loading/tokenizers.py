@@ -1,0 +1,173 @@
+"""Tokenizer files -> a tokenizer: the byte-level BPE of encoder.py, or SentencePiece (T5, mBART).
+
+A SentencePiece model file holds pieces and their probabilities; a text is cut into its most
+probable sequence of pieces (Kudo & Richardson 2018, https://arxiv.org/abs/1808.06226). The library
+`sentencepiece` does that; the code here decides which id belongs to which piece.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from encoder import MARKS, Encoder, encode_around
+
+FILES = ("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt")  # OpenAI, Hugging Face
+LANGUAGES = (
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT"
+    " lv_LV my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"  # of mBART cc25; -50 has all
+    " af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF"
+    " pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
+).split()
+
+
+def read_encoder(folder: str | Path) -> Encoder:
+    """encoder.json and vocab.bpe, or the same files named vocab.json and merges.txt; and
+    added_tokens.json, if it is there -> Encoder.
+
+    Raises FileNotFoundError without a full pair, ValueError when a file is cut or altered.
+    """
+    for vocab, merges in FILES:
+        vocab_path, merges_path = Path(folder, vocab), Path(folder, merges)
+        if vocab_path.is_file() and merges_path.is_file():
+            try:
+                ids = read_vocab(vocab_path) | read_added_tokens(folder)
+                return Encoder(ids, read_merges(merges_path))
+            except (ValueError, RecursionError) as error:  # of UTF-8, of JSON, or our own
+                files = f"{vocab_path} or {merges}"
+                raise ValueError(f"{files} is damaged, get both again: {error}") from None
+    wanted = ", or ".join(" and ".join(names) for names in FILES)
+    raise FileNotFoundError(f"no tokenizer in {folder}: it needs {wanted}")
+
+
+def read_vocab(path: Path) -> dict[str, int]:
+    """A JSON object {token: id} -> dict. Raises ValueError."""
+    vocab = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(vocab, dict) or not all(type(id) is int for id in vocab.values()):
+        raise ValueError("the JSON is not an object of tokens and their ids")
+    return vocab
+
+
+def read_added_tokens(folder: str | Path) -> dict[str, int]:
+    """added_tokens.json: {token: id} of what came to a vocabulary after its training, or {} where
+    the file is missing. Raises ValueError."""
+    path = Path(folder, "added_tokens.json")
+    return read_vocab(path) if path.is_file() else {}
+
+
+def read_merges(path: Path) -> list[tuple[str, str]]:
+    """Lines "left right", best first; the first line may be the format's version."""
+    lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    merges = [line.split(" ") for line in lines[lines[0].startswith("#version") :]]
+    if wrong := [pair for pair in merges if len(pair) != 2]:
+        raise ValueError(f"{' '.join(wrong[0])!r} is not a pair of symbols")
+    return [(left, right) for left, right in merges]
+
+
+class SentencePieceTokenizer:
+    """The interface of encoder.Encoder. `tokens`: the text of each id, a piece of `processor` or a
+    special token; special: {text: id} of those tokens that may be named in a text, `added` among
+    them; languages: {code: id}; end_of_text is None, for these models end with a stop id that has
+    no text."""
+
+    end_of_text = None
+
+    def __init__(
+        self, processor: Any, tokens: list[str], added: Sequence[str] = (),
+        languages: Sequence[str] = (),
+    ):  # fmt: skip
+        self.processor, self.tokens, self.n_vocab = processor, tokens, len(tokens)
+        ids = {token: id for id, token in enumerate(tokens)}
+        special = *MARKS, "<unk>", "<mask>", *added, *languages
+        self.special = {token: ids[token] for token in special if token in ids}
+        self.languages = {code: ids[code] for code in languages}
+        # From the library's ids to ours. Tokens without a piece, as sentinels, have no library id.
+        self._ids = [ids[piece] for piece in read_pieces(processor)]
+
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        """str -> list of ids. The text of a special token is plain text, unless `special`."""
+        return encode_around(self.special if special else {}, text, self._encode_text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Ids -> str; MARKS and languages become nothing. ValueError for an unknown id."""
+        ids = list(ids)
+        for id in ids:
+            if not 0 <= id < self.n_vocab:
+                raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
+        tokens = [self.tokens[id] for id in ids]
+        silent = {*MARKS, *self.languages}
+        return self.processor.decode([token for token in tokens if token not in silent])
+
+    def stream(self) -> "SentencePieceStream":
+        """A new SentencePieceStream, which decodes ids as they come."""
+        return SentencePieceStream(self)
+
+    def _encode_text(self, text):
+        return [self._ids[i] for i in self.processor.encode(text)]
+
+
+class SentencePieceStream:
+    """Decodes ids one by one; the returned pieces concatenate to decode(all ids)."""
+
+    def __init__(self, tokenizer: SentencePieceTokenizer):
+        self._tokenizer, self._ids, self._shown = tokenizer, [], 0
+
+    def feed(self, id: int) -> str:
+        """The text that is certain after this id: a character appears with its last byte."""
+        self._ids.append(id)
+        return self._show(self._tokenizer.decode(self._ids).rstrip("\ufffd"))
+
+    def finish(self) -> str:
+        """The rest: "", or U+FFFD for a character that was never completed."""
+        return self._show(self._tokenizer.decode(self._ids))
+
+    def _show(self, text):  # the whole text: a piece's space appears only after another piece
+        new, self._shown = text[self._shown :], max(self._shown, len(text))
+        return new
+
+
+def t5_tokenizer(path: Path, n_vocab: int) -> SentencePieceTokenizer:
+    """spiece.model of a T5 -> tokenizer. Where the model's vocabulary has room for them, 100
+    sentinels (they mark what was cut out of a text) come after the pieces, counted down; then the
+    tokens of added_tokens.json."""
+    processor = read_processor(path)
+    pieces = read_pieces(processor)
+    room = n_vocab >= len(pieces) + 100
+    sentinels = [f"<extra_id_{i}>" for i in reversed(range(100))] if room else []
+    tokens = pieces + sentinels
+    ids = read_added_tokens(path.parent)
+    added = sorted(ids.keys() - set(tokens), key=ids.__getitem__)
+    if [ids[token] for token in added] != list(range(len(tokens), len(tokens) + len(added))):
+        raise ValueError(f"the ids of added_tokens.json do not follow the {len(tokens)} others")
+    return SentencePieceTokenizer(processor, tokens + added, sentinels + added)
+
+
+def mbart_tokenizer(path: Path, n_vocab: int) -> SentencePieceTokenizer:
+    """sentencepiece.bpe.model of an mBART -> tokenizer. fairseq's own four tokens come first, then
+    the pieces, then as many language codes as n_vocab has room for, 25 or 52, and <mask>."""
+    processor = read_processor(path)
+    pieces = read_pieces(processor)
+    first, own = pieces[:3], pieces[3:]
+    if first != ["<unk>", "<s>", "</s>"]:
+        raise ValueError(f"{path.name} begins with {', '.join(first)}: not as an mBART's")
+    languages = LANGUAGES[: max(0, n_vocab - len(own) - 5)]
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *own, *languages, "<mask>"]
+    return SentencePieceTokenizer(processor, tokens, (), languages)
+
+
+def read_pieces(processor: Any) -> list[str]:
+    """The texts of the library's pieces, by its ids."""
+    return [processor.id_to_piece(i) for i in range(len(processor))]
+
+
+def read_processor(path: Path) -> Any:
+    """The library's reader of a model file. ValueError where the file is damaged."""
+    import sentencepiece  # late: GPT-2 and BART need none
+
+    if not path.is_file():  # refuses folders, and devices, which may never end
+        raise FileNotFoundError(f"no tokenizer in {path.parent}: it needs {path.name}")
+    data = path.read_bytes()
+    try:
+        return sentencepiece.SentencePieceProcessor(model_proto=data or b"nothing")
+    except RuntimeError:
+        raise ValueError(f"{path.name} is damaged, or not a SentencePiece model") from None
