@@ -1,9 +1,9 @@
 """Fetch one file: resumed after a break, verified, and under its own name only when it is whole.
 
-The bytes are collected in `NAME.<version>.part`, where <version> is made of what the server says
-about this very content (ETag, date): so a resumed download never joins two versions of a file. If
-it says nothing, nothing is resumed. When size and checksum agree, the part file is renamed, which
-is atomic: NAME is whole or not there.
+The bytes are collected in `NAME.<version>.part`, where <version> is a hash of the ETag and date of
+this content: a resumed download never joins two versions of a file. Without ETag and date nothing
+is resumed. When size and checksum agree, the part file is renamed, which is atomic: NAME is whole
+or not there.
 """
 
 import contextlib
@@ -84,12 +84,12 @@ def attempt(url: str, path: Path, size: int | None, sha256: str | None, limit: f
     """One attempt at all of it: ask, fetch what is missing, verify, rename. Raises Broken."""
     remote = ask(url)
     if None not in (size, remote.size) and size != remote.size:
-        raise UserError(f"{url} has {remote.size} bytes where {size} are right: not a mirror of it")
+        raise UserError(f"{url} has {remote.size} bytes, expected {size}: not a mirror of this file")
     remote = remote._replace(size=size or remote.size, sha256=sha256 or remote.sha256)
     version = hashlib.sha256(f"{remote.etag} {remote.modified}".encode()).hexdigest()[:8]
     part = path.with_name(f"{path.name}.{version}.part")
     for old in path.parent.glob(f"{path.name}.????????.part"):
-        if old != part or not any(remote[1:]):  # of another version, for all that is known
+        if old != part or not any(remote[1:]):  # perhaps of another version
             old.unlink()
     whole = part.is_file() and part.stat().st_size == remote.size
     resumed = whole or fetch(url, part, remote, size or limit)
@@ -125,7 +125,7 @@ def fetch(url: str, part: Path, remote: Remote, limit: float) -> bool:
 
     have = part.stat().st_size if part.is_file() else 0
     if remote.size is None or have > remote.size:
-        have = 0  # nothing to go on from
+        have = 0  # nothing to resume
     with request("GET", url, {"Range": f"bytes={have}-"} if have else None) as response:
         if response.headers.get("ETag", remote.etag) != remote.etag:
             raise Broken("the file has changed meanwhile")
@@ -215,11 +215,11 @@ def digest(path: Path, name: str) -> str:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Make `folder`; let one process at a time work in it, while the others wait. Folders that were
-    made for it and have stayed empty go away again.
+    """Make `folder`; let one process at a time work in it, while the others wait. Folders created
+    here and still empty are removed.
 
-    The lock (flock) is the folder's own and ends with its process, however that ends. Where there
-    is none (Windows, some network disks), do not start twice at once while a model is fetched.
+    The lock (flock) is the folder's own and is released when the process ends, even by a crash.
+    Without flock (Windows, some network disks), do not download one model twice at a time.
     """
     with clear_errors(folder):
         handle, made = lock(folder)
@@ -227,7 +227,7 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         for place in made:
-            with contextlib.suppress(OSError):  # there is something in it
+            with contextlib.suppress(OSError):  # not empty
                 place.rmdir()
         if handle is not None:
             os.close(handle)

@@ -38,20 +38,20 @@ def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict]:
     Raises ValueError for a file that is cut, altered, or something else.
     """
     n_bytes = path.stat().st_size
-    if n_bytes < 8:  # so has a pipe, and opening that would wait for ever
+    if n_bytes < 8:  # a pipe has size 0 too, and opening it would block
         raise ValueError(f"{path.name} is cut off")
     with open(path, "rb") as file:
         length = int.from_bytes(start := file.read(8), "little")
         if start == b"version ":
             raise ValueError(f"{path.name} is a Git LFS pointer: `git lfs pull` fetches the file")
         if length > min(n_bytes - 8, MAX_HEADER):
-            raise ValueError(f"{path.name} is cut off, or is no safetensors file")
+            raise ValueError(f"{path.name} is cut off, or not a safetensors file")
         header = parse_object(file.read(length))
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     data = np.frombuffer(mapped, np.uint8)[8 + length :]
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict):
-        raise ValueError(f"{path.name}: the metadata are no JSON object")
+        raise ValueError(f"{path.name}: the metadata are not a JSON object")
     places = [(*check_entry(name, header[name], len(data)), name) for name in header]
     tensors, position = {}, 0
     for begin, end, dtype, shape, name in sorted(places, key=lambda place: place[:2]):
@@ -61,7 +61,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict]:
         array = data[begin:end].view(dtype).reshape(shape)
         tensors[name] = np.require(array, requirements="A")  # a copy only where it is not aligned
     if position != len(data):
-        raise ValueError(f"{path.name} has {len(data)} bytes of data where {position} are right")
+        raise ValueError(f"{path.name} has {len(data)} bytes of data, expected {position}")
     return tensors, metadata
 
 
@@ -72,7 +72,7 @@ def check_entry(name: str, entry: Any, n_bytes: int) -> tuple[int, int, np.dtype
     for numbers in (shape, offsets):
         is_list = isinstance(numbers, list) and len(numbers) <= 8
         if not is_list or not all(type(n) is int and 0 <= n < 2**48 for n in numbers):
-            raise ValueError(f"{name}: shape {shape} at {offsets} is no place in the file")
+            raise ValueError(f"{name}: shape {shape} at {offsets} is not a place in the file")
     if entry.get("dtype") not in list(DTYPES):
         raise ValueError(f"{name}: the dtype {entry.get('dtype')!r} is not known")
     dtype = np.dtype(DTYPES[entry["dtype"]])
@@ -125,7 +125,7 @@ def write_safetensors(
         begin, end = end, end + 4 * math.prod(shape)
         entries[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
     header = json.dumps(entries).encode()
-    header += b" " * (-(8 + len(header)) % 64)  # the data begin with a cache line
+    header += b" " * (-(8 + len(header)) % 64)  # aligns the data to 64 bytes
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         with open(temporary, "wb") as file:
@@ -145,7 +145,7 @@ def float32(name: str, array: np.ndarray, shape: tuple) -> np.ndarray:
     if array.shape != tuple(shape):
         raise ValueError(f"{name} has the shape {list(array.shape)}, expected {list(shape)}")
     if array.dtype not in FLOATS:
-        raise ValueError(f"{name} holds {array.dtype}, no floating-point numbers")
+        raise ValueError(f"{name} holds {array.dtype}, not floating-point numbers")
     if array.dtype == np.uint16:  # bfloat16 is the upper half of a float32
         return (array.astype(np.uint32) << 16).view(np.float32)
     with np.errstate(over="ignore"):  # a float64 past float32's range becomes inf

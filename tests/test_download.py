@@ -186,7 +186,7 @@ def test_a_server_that_tells_nothing_is_believed(tmp_path, waits):
 
 
 def test_another_size_than_the_known_one_is_refused_before_it_is_fetched(server, tmp_path, waits):
-    with pytest.raises(UserError, match="1024000 bytes where 7 are right"):
+    with pytest.raises(UserError, match="1024000 bytes, expected 7"):
         download(f"{server.url}/file", tmp_path / "file", 7, wait=waits)
     assert server.ranges_asked("/file") == [] and os.listdir(tmp_path) == []
 

@@ -98,7 +98,7 @@ def test_missing_small_files_come_from_the_mirror(tmp_path, monkeypatch):
     (folder / "encoder.json").unlink()
     with Server({"/124M/encoder.json": data}) as server:
         monkeypatch.setenv("TOKENWISE_MIRROR", server.url + "/")
-        check_refused("124M", "1042301 are right: not a mirror", tmp_path)
+        check_refused("124M", "expected 1042301: not a mirror", tmp_path)
         known = (len(data), hashlib.sha256(data).hexdigest())
         monkeypatch.setitem(openai.RELEASED, "encoder.json", known)
         check_logits(load("124M", tmp_path)[1], LOGITS["plain"])

@@ -137,7 +137,7 @@ def test_a_header_past_the_formats_limit_is_not_read(tmp_path):
     with open(tmp_path / "file", "wb") as file:
         file.write(struct.pack("<Q", 2**32))
         file.truncate(2**33)  # a sparse file: no disk is used
-    with pytest.raises(ValueError, match="no safetensors file"):
+    with pytest.raises(ValueError, match="not a safetensors file"):
         read_safetensors(tmp_path / "file")
 
 
