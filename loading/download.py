@@ -84,7 +84,7 @@ def attempt(url: str, path: Path, size: int | None, sha256: str | None, limit: f
     """One attempt at all of it: ask, fetch what is missing, verify, rename. Raises Broken."""
     remote = ask(url)
     if None not in (size, remote.size) and size != remote.size:
-        raise UserError(f"{url} has {remote.size} bytes, expected {size}: not a mirror of this file")
+        raise UserError(f"{url} has {remote.size} bytes, expected {size}: not a mirror of it")
     remote = remote._replace(size=size or remote.size, sha256=sha256 or remote.sha256)
     version = hashlib.sha256(f"{remote.etag} {remote.modified}".encode()).hexdigest()[:8]
     part = path.with_name(f"{path.name}.{version}.part")
