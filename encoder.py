@@ -31,7 +31,7 @@ BYTE_TO_CHAR = bytes_to_unicode()  # for str.translate: in latin-1, character nu
 CHAR_TO_BYTE = {ord(char): byte for byte, char in BYTE_TO_CHAR.items()}
 
 
-class Encoder:
+class Tokenizer:
     """Byte-level BPE over `vocab` {token: id} and `merges` [(left, right), ...], best first.
 
     pattern: the regular expression of a word; every text must be a sequence of matches. n_vocab:
@@ -147,13 +147,13 @@ def encode_around(
 class Stream:
     """Decodes ids one by one; the returned pieces concatenate to decode(all ids)."""
 
-    def __init__(self, encoder: Encoder):
-        self._encoder = encoder
+    def __init__(self, tokenizer: Tokenizer):
+        self._tokenizer = tokenizer
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def feed(self, id: int) -> str:
         """The text that is certain after this id: a character appears with its last byte."""
-        return self._utf8.decode(self._encoder.token_bytes(id))
+        return self._utf8.decode(self._tokenizer.token_bytes(id))
 
     def finish(self) -> str:
         """The rest: "", or U+FFFD for a character that was never completed."""

@@ -1,5 +1,5 @@
 """The interfaces that all generation code is written against: a model, its cache, a filter, a
-drafter, and an encoder for the text. (A sequence and its loops are in generate.py.)
+drafter, and a tokenizer. (A sequence and its loops are in generate.py.)
 
 A model, a filter or a drafter of your own is any object with these methods.
 """
@@ -63,7 +63,7 @@ class TextStream(Protocol):
     def finish(self) -> str: ...  # the rest, when no id follows
 
 
-class Encoder(Protocol):
+class Tokenizer(Protocol):
     """Text <-> ids."""
 
     n_vocab: int

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpt2 import log_softmax
-from interface import Encoder, Ids, Model
+from interface import Ids, Model, Tokenizer
 
 
 def log_probabilities(model: Model, ids: Ids, chunk: int = 128) -> np.ndarray:
@@ -38,7 +38,7 @@ def log_probabilities(model: Model, ids: Ids, chunk: int = 128) -> np.ndarray:
     return np.array(scores, np.float32)
 
 
-def score(encoder: Encoder, model: Any, text: str) -> dict:
+def score(tokenizer: Tokenizer, model: Any, text: str) -> dict:
     """A text under the model, from a fresh start: a dict of ids, logprobs (nats, one per token),
     total (nats), bits_per_byte (of UTF-8) and perplexity (per token).
 
@@ -46,11 +46,11 @@ def score(encoder: Encoder, model: Any, text: str) -> dict:
     are left out. An encoder-decoder is conditioned first; `text` is an answer, after the ids that
     each answer begins with. ValueError if the logits are not numbers, or far too large.
     """
-    ids = encoder.encode(text)
+    ids = tokenizer.encode(text)
     n_bytes = len(text.encode("utf-8", "replace"))  # invalid UTF-8: a byte per character
-    start: list = model.prefix if model.has_source else [encoder.end_of_text]
+    start: list = model.prefix if model.has_source else [tokenizer.end_of_text]
     if start == [None]:
-        first = encoder.token_bytes(ids[0]) if ids else b""  # type: ignore[attr-defined]  # GPT-2's
+        first = tokenizer.token_bytes(ids[0]) if ids else b""  # type: ignore[attr-defined]  # GPT-2's
         start, n_bytes = [], n_bytes - len(first)
     logprobs = log_probabilities(model, start + ids)[max(0, len(start) - 1) :]
     total = float(logprobs.sum(dtype=np.float64))

@@ -1,6 +1,6 @@
-"""A model's name -> its folder -> the model and its encoder.
+"""A model's name -> its folder -> the model and its tokenizer.
 
-    load(name or folder) -> (encoder, model)
+    load(name or folder) -> (tokenizer, model)
 
 Folders are read in two layouts: Hugging Face's (config.json and model.safetensors), and OpenAI's
 release of GPT-2 (hparams.json). In both, every array's name and shape is checked.
@@ -21,7 +21,7 @@ from loading.gpt2 import load_gpt2
 from loading.seq2seq import load_bart, load_t5
 
 HERE = Path(__file__).resolve().parent
-Loaded = tuple[interface.Encoder, interface.Model]
+Loaded = tuple[interface.Tokenizer, interface.Model]
 LOADERS: dict[str, Callable[[Path, dict], tuple]] = {  # by config.json's model_type
     "gpt2": load_gpt2,
     "t5": load_t5,
@@ -39,7 +39,7 @@ def load(
     model (stories), a folder of `models_dir` by name, the path of any folder with a model, or a
     repository of the Hugging Face hub (t5-small, google/flan-t5-small).
     models_dir defaults to the environment's TOKENWISE_MODELS, or models/ beside this file.
-    fetch=False downloads nothing. -> (Encoder, model). Raises UserError, with a next step.
+    fetch=False downloads nothing. -> (Tokenizer, model). Raises UserError, with a next step.
     """
     try:
         folder = find(str(name_or_folder), models_dir, fetch)
@@ -51,25 +51,25 @@ def load(
 
 
 def load_folder(folder: Path) -> Loaded:
-    """Choose the loader by the files in the folder -> (encoder, model). Raises ValueError."""
-    encoder: interface.Encoder
+    """Choose the loader by the files in the folder -> (tokenizer, model). Raises ValueError."""
+    tokenizer: interface.Tokenizer
     model: interface.Model
     if (folder / "hparams.json").is_file():
-        encoder, model = openai.load_openai(folder)
+        tokenizer, model = openai.load_openai(folder)
     elif (folder / "config.json").is_file():
         config = read_config(folder / "config.json")
-        encoder, model = LOADERS[config["model_type"]](folder, config)
+        tokenizer, model = LOADERS[config["model_type"]](folder, config)
     else:
         raise UserError(f"{folder} holds no model: neither config.json nor hparams.json")
-    surplus = set(range(model.n_vocab, encoder.n_vocab))  # tokens without an embedding
-    if surplus - {*encoder.special.values()}:
+    surplus = set(range(model.n_vocab, tokenizer.n_vocab))  # tokens without an embedding
+    if surplus - {*tokenizer.special.values()}:
         raise UserError(
-            f"{folder}: the tokenizer has {encoder.n_vocab} tokens, the model {model.n_vocab}:"
+            f"{folder}: the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}:"
             " one of them belongs to another model"
         )
-    if encoder.end_of_text in surplus:
-        encoder.end_of_text = None
-    return encoder, model
+    if tokenizer.end_of_text in surplus:
+        tokenizer.end_of_text = None
+    return tokenizer, model
 
 
 def find(name: str, models_dir: str | Path | None = None, fetch: bool = True) -> Path:

@@ -37,14 +37,14 @@ class Tokenwise:
     layout, packages = "tokenwise", ()
 
     def __init__(self, folder, source=None):
-        self.encoder, self.model = utils.load(folder)
+        self.tokenizer, self.model = utils.load(folder)
         self.n_vocab, self.n_ctx = self.model.n_vocab, self.model.n_ctx
         if source is not None:
             self.source, self.model.stop_ids = source, ()
             self.unconditioned, self.model = self.model, self.model.condition([source])
 
     def encode(self, text):  # str -> ids
-        return self.encoder.encode(text)
+        return self.tokenizer.encode(text)
 
     def fresh(self, n_rows):  # an empty cache of n_rows rows
         self.cache = self.model.new_cache(n_rows)

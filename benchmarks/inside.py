@@ -130,7 +130,7 @@ def overhead(folder, repeats, n=32):
     sampler = Sampler(temperature(0.8), top_k(40), top_p(0.95))
 
     def whole():  # n tokens, with sampler and text
-        text = contender.encoder.stream()
+        text = contender.tokenizer.stream()
         for token in generate(contender.model, [1], n, sampler):
             text.feed(token)
 
@@ -144,9 +144,9 @@ def overhead(folder, repeats, n=32):
 
 def small(folder, repeats, n=200):
     """Tokens/s of a small model, the cached loop and its prompt included."""
-    encoder, model = utils.load(folder)
+    tokenizer, model = utils.load(folder)
     model.stop_ids, n = (), min(n, model.n_ctx // 2)
-    prompt = encoder.encode("Once upon a time")
+    prompt = tokenizer.encode("Once upon a time")
     found = interleaved(repeats, all=lambda: list(generate(model, prompt, n)))
     return {"tokens/s": n / found["all"]}
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from encoder import Encoder
+from encoder import Tokenizer
 from gpt2 import GPT2, gpt2_shapes
 from loading.config import read_activation, read_count, read_eps, read_generation_config
 from loading.params import Params, build_params, rename, tree_map, without_padding
 from loading.safetensors import read_checkpoint
-from loading.tokenizers import read_encoder
+from loading.tokenizers import read_tokenizer
 
 NAMES = {
     "blocks": "h", "g": "weight", "w": "weight", "b": "bias", "wte": "wte.weight",
@@ -18,8 +18,8 @@ NAMES = {
 }  # fmt: skip
 
 
-def load_gpt2(folder: Path, config: dict) -> tuple[Encoder, GPT2]:
-    """Any GPT-2 (gpt2, distilgpt2, our stories) -> (encoder, model). Raises ValueError."""
+def load_gpt2(folder: Path, config: dict) -> tuple[Tokenizer, GPT2]:
+    """Any GPT-2 (gpt2, distilgpt2, our stories) -> (tokenizer, model). Raises ValueError."""
     n_head, sizes = read_sizes(config)
     n_inner = read_count(config, "n_inner", default=4 * sizes["n_embd"])
     activation, eps = read_activation(config, "gelu_new"), read_eps(config, 1e-5)
@@ -34,13 +34,13 @@ def load_gpt2(folder: Path, config: dict) -> tuple[Encoder, GPT2]:
     shapes = gpt2_shapes(**sizes, n_inner=n_inner, tied=tied)
     params = build_params(tensors, shapes, their_name, transposed=True)
     scale_queries(params, n_head, config)
-    encoder = read_encoder(folder)
-    params = without_padding(params, encoder.n_vocab)
+    tokenizer = read_tokenizer(folder)
+    params = without_padding(params, tokenizer.n_vocab)
     generation_config = read_generation_config(folder)
-    stop_ids = read_stop_ids(config | generation_config, encoder, sizes["n_vocab"])
+    stop_ids = read_stop_ids(config | generation_config, tokenizer, sizes["n_vocab"])
     model = GPT2(params, n_head, stop_ids, activation, eps)
     model.generation_config = generation_config
-    return encoder, model
+    return tokenizer, model
 
 
 def their_name(name: str) -> str:
@@ -59,13 +59,13 @@ def read_sizes(config: dict) -> tuple[int, dict]:
     return n_head, sizes
 
 
-def read_stop_ids(config: dict, encoder: Encoder, n_vocab: int) -> tuple[int, ...]:
+def read_stop_ids(config: dict, tokenizer: Tokenizer, n_vocab: int) -> tuple[int, ...]:
     """eos_token_id, by default <|endoftext|>: an id, a list of ids, or none. n_vocab: the model's;
     no text can end with an id past it. ValueError for an id without a token."""
-    ids = config.get("eos_token_id", encoder.end_of_text)
+    ids = config.get("eos_token_id", tokenizer.end_of_text)
     ids = ids if isinstance(ids, list) else [ids]
     stop_ids = tuple(id for id in ids if type(id) is int and 0 <= id < n_vocab)
-    if max(stop_ids, default=0) >= encoder.n_vocab:
+    if max(stop_ids, default=0) >= tokenizer.n_vocab:
         raise ValueError(f"eos_token_id = {ids} has no token, added_tokens.json may be missing")
     return stop_ids
 

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from encoder import Encoder
+from encoder import Tokenizer
 from gpt2 import GPT2, gpt2_shapes
 from loading.config import parse_object
 from loading.download import download, locked
@@ -14,7 +14,7 @@ from loading.errors import UserError, clear_errors, explained
 from loading.gpt2 import read_sizes, read_stop_ids
 from loading.params import Shapes, build_params, flatten
 from loading.safetensors import check_names, float32, read_safetensors, write_safetensors
-from loading.tokenizers import read_encoder
+from loading.tokenizers import read_tokenizer
 
 MIRROR = "https://openaipublic.blob.core.windows.net/gpt-2/models"
 SIZES = {"124M": 124439808, "355M": 354823168, "774M": 774030080, "1558M": 1557611200}  # parameters
@@ -53,8 +53,8 @@ def fetch(size: str, folder: Path) -> Path:
     return folder
 
 
-def load_openai(folder: Path) -> tuple[Encoder, GPT2]:
-    """GPT-2 as OpenAI released it -> (encoder, model). The first time it is converted."""
+def load_openai(folder: Path) -> tuple[Tokenizer, GPT2]:
+    """GPT-2 as OpenAI released it -> (tokenizer, model). The first time it is converted."""
     with explained(f"{folder / 'hparams.json'} is damaged", "delete it and run this again"):
         n_head, sizes = read_sizes(parse_object((folder / "hparams.json").read_bytes()))
     shapes = gpt2_shapes(n_inner=4 * sizes["n_embd"], **sizes)
@@ -68,8 +68,8 @@ def load_openai(folder: Path) -> tuple[Encoder, GPT2]:
         if not MARK.items() <= metadata.items():
             raise ValueError(f"its header does not say {MARK}")
         params = build_params(tensors, shapes)
-    encoder = read_encoder(folder)
-    return encoder, GPT2(params, n_head, read_stop_ids({}, encoder, sizes["n_vocab"]))
+    tokenizer = read_tokenizer(folder)
+    return tokenizer, GPT2(params, n_head, read_stop_ids({}, tokenizer, sizes["n_vocab"]))
 
 
 def need_tensorflow() -> None:

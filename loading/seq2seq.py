@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from encoder import Encoder
+from encoder import Tokenizer
 from layers import ACTIVATIONS
 from loading.config import read_activation, read_count, read_eps, read_generation_config
 from loading.params import Shapes, build_params, rename, without_padding
 from loading.safetensors import read_checkpoint
-from loading.tokenizers import SentencePieceTokenizer, mbart_tokenizer, read_encoder, t5_tokenizer
+from loading.tokenizers import SentencePieceTokenizer, mbart_tokenizer, read_tokenizer, t5_tokenizer
 from seq2seq import T5, Bart
 
 
@@ -31,21 +31,21 @@ def load_t5(folder: Path, config: dict) -> tuple[SentencePieceTokenizer, T5]:
         raise ValueError(f"feed_forward_proj = {config['feed_forward_proj']!r}")
     eps = read_eps(config, 1e-6)
     scale_head = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
-    encoder = t5_tokenizer(folder / "spiece.model", n_vocab)
-    generation_config, ends = read_ends(folder, config, min(n_vocab, encoder.n_vocab))
+    tokenizer = t5_tokenizer(folder / "spiece.model", n_vocab)
+    generation_config, ends = read_ends(folder, config, min(n_vocab, tokenizer.n_vocab))
 
     tensors = read_tensors(folder)
     untied = "lm_head.weight" in tensors
     shapes = t5_shapes(n_vocab, d_model, d_kv, d_ff, n_head, n_layer, n_buckets, gated, untied)
     params = build_params(tensors, shapes, lambda name: t5_name(name, gated))
-    params = without_padding(params, encoder.n_vocab)
+    params = without_padding(params, tokenizer.n_vocab)
     model = T5(params, n_head, n_ctx, ACTIVATIONS[name], scale_head is not False, max_distance, eps,
                **ends)  # fmt: skip
     model.generation_config = generation_config
-    return encoder, model
+    return tokenizer, model
 
 
-def load_bart(folder: Path, config: dict) -> tuple[Encoder | SentencePieceTokenizer, Bart]:
+def load_bart(folder: Path, config: dict) -> tuple[Tokenizer | SentencePieceTokenizer, Bart]:
     """BART, mBART -> (tokenizer, model). Raises ValueError."""
     is_mbart, sides = config["model_type"] == "mbart", ("encoder", "decoder")
     n_head = [read_count(config, f"{side}_attention_heads") for side in sides]
@@ -57,24 +57,24 @@ def load_bart(folder: Path, config: dict) -> tuple[Encoder | SentencePieceTokeni
         raise ValueError(f"d_model = {d_model} is not a multiple of the heads {n_head}")
     activation = read_activation(config, "gelu")
     scale_embedding = config.get("scale_embedding", False) is True
-    encoder: Encoder | SentencePieceTokenizer
+    tokenizer: Tokenizer | SentencePieceTokenizer
     if is_mbart:
-        encoder = mbart_tokenizer(folder / "sentencepiece.bpe.model", n_vocab)
+        tokenizer = mbart_tokenizer(folder / "sentencepiece.bpe.model", n_vocab)
     else:
-        encoder = read_encoder(folder)
-    generation_config, ends = read_ends(folder, config, min(n_vocab, encoder.n_vocab))
+        tokenizer = read_tokenizer(folder)
+    generation_config, ends = read_ends(folder, config, min(n_vocab, tokenizer.n_vocab))
 
     tensors = read_tensors(folder)
     tensors.setdefault("final_logits_bias", np.zeros((1, n_vocab), np.float32))
     untied = "lm_head.weight" in tensors
     shapes = bart_shapes(n_vocab, n_ctx, d_model, d_ff, n_layer, is_mbart, untied)
     params = build_params(tensors, shapes, lambda name: rename(name, BART_NAMES))
-    params = without_padding(params, encoder.n_vocab)
+    params = without_padding(params, tokenizer.n_vocab)
     model = Bart(params, n_head, n_ctx, activation, is_mbart, scale_embedding, **ends)
     model.generation_config = generation_config
-    if is_mbart and "en_XX" in encoder.special:
-        model = model.for_languages(encoder.special["en_XX"])
-    return encoder, model
+    if is_mbart and "en_XX" in tokenizer.special:
+        model = model.for_languages(tokenizer.special["en_XX"])
+    return tokenizer, model
 
 
 UNUSED = "EncDecAttention.relative_attention_bias.weight", "encoder.version", "decoder.version"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from encoder import MARKS, Encoder, encode_around
+from encoder import MARKS, Tokenizer, encode_around
 
 FILES = ("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt")  # OpenAI, Hugging Face
 LANGUAGES = (
@@ -21,9 +21,9 @@ LANGUAGES = (
 ).split()
 
 
-def read_encoder(folder: str | Path) -> Encoder:
+def read_tokenizer(folder: str | Path) -> Tokenizer:
     """encoder.json and vocab.bpe, or the same files named vocab.json and merges.txt; and
-    added_tokens.json, if it is there -> Encoder.
+    added_tokens.json, if it is there -> Tokenizer.
 
     Raises FileNotFoundError without a full pair, ValueError when a file is cut or altered.
     """
@@ -32,7 +32,7 @@ def read_encoder(folder: str | Path) -> Encoder:
         if vocab_path.is_file() and merges_path.is_file():
             try:
                 ids = read_vocab(vocab_path) | read_added_tokens(folder)
-                return Encoder(ids, read_merges(merges_path))
+                return Tokenizer(ids, read_merges(merges_path))
             except (ValueError, RecursionError) as error:  # of UTF-8, of JSON, or our own
                 files = f"{vocab_path} or {merges}"
                 raise ValueError(f"{files} is damaged, get both again: {error}") from None
@@ -65,10 +65,10 @@ def read_merges(path: Path) -> list[tuple[str, str]]:
 
 
 class SentencePieceTokenizer:
-    """The interface of encoder.Encoder. `tokens`: the text of each id, a piece of `processor` or a
-    special token; special: {text: id} of those tokens that may be named in a text, `added` among
-    them; languages: {code: id}; end_of_text is None, for these models end with a stop id that has
-    no text."""
+    """The interface of encoder.Tokenizer. `tokens`: the text of each id, a piece of `processor` or
+    a special token; special: {text: id} of the tokens that may be named in a text, `added` among
+    them; languages: {code: id}; end_of_text is None: these models end with a stop id that has no
+    text."""
 
     end_of_text = None
 

@@ -75,7 +75,7 @@ def inspect(session: Session, args: Namespace) -> None:
         elif args.json:
             print(json.dumps(session.score(prompt, args.target)))
         else:
-            print_score(session.encoder, session.score(prompt, args.target))
+            print_score(session.tokenizer, session.score(prompt, args.target))
 
 
 def main(argv: list[str] | None = None) -> int:

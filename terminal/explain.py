@@ -10,7 +10,7 @@ import numpy as np
 
 from drafters import Measured, common_prefix
 from gpt2 import softmax
-from interface import Drafter, Encoder, Ids
+from interface import Drafter, Ids, Tokenizer
 from samplers import Sampler
 from terminal.options import DRAFTING
 from terminal.row import Row
@@ -28,10 +28,10 @@ LEGENDS = {
 LEGENDS |= {"cached": LEGENDS["naive"]} | dict.fromkeys(DRAFTING, LEGENDS["speculative"])
 
 
-def print_score(encoder: Encoder, result: dict) -> None:
+def print_score(tokenizer: Tokenizer, result: dict) -> None:
     """Print the result of score.score: one token per line, logarithms in nats."""
     for token, logprob in zip(result["ids"], result["logprobs"]):
-        print(f"{logprob:9.4f}  {encoder.decode([token])!r}")
+        print(f"{logprob:9.4f}  {tokenizer.decode([token])!r}")
     print(
         f"{result['total']:9.4f}  log P of {n_tokens(result['ids'])};"
         f" {result['bits_per_byte']:.4f} bits per byte, perplexity {result['perplexity']:.2f}"
@@ -40,7 +40,11 @@ def print_score(encoder: Encoder, result: dict) -> None:
 
 def explain(session: Session, row: Row) -> None:
     """Generate one row and print each step: the choice, its alternatives, and how sure it was."""
-    session, method, decode = copy.copy(session), session.settings["method"], session.encoder.decode
+    session, method, decode = (
+        copy.copy(session),
+        session.settings["method"],
+        session.tokenizer.decode,
+    )
     if method == "speculative":
         session.draft_model()  # refused before anything is printed
     print(LEGENDS[method])

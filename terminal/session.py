@@ -36,7 +36,7 @@ class Session:
     def __init__(self, args: Namespace):
         name = options.OPTIONS["model"].default if args.model is None else args.model
         self.model: Any  # a Model; an encoder-decoder has more methods, see seq2seq.py
-        self.encoder, self.model = utils.load(name, args.models_dir)
+        self.tokenizer, self.model = utils.load(name, args.models_dir)
         if args.source_lang or args.target_lang:
             self.model = self.for_languages(args.source_lang, args.target_lang)
         self.drafts: dict[str, Model] = {}  # name -> a draft model, once it is loaded
@@ -48,7 +48,7 @@ class Session:
 
     def for_languages(self, source: str | None, target: str | None) -> Model:
         """The model for a source in one language and an answer in another, by their codes."""
-        codes = getattr(self.encoder, "languages", {})
+        codes = getattr(self.tokenizer, "languages", {})
         if not codes:
             raise UserError("--source-lang and --target-lang are for mBART, not this model")
         source = source or "en_XX"
@@ -94,16 +94,16 @@ class Session:
         """The ids of a prompt: in a source, <mask>, <extra_id_0> and </s> are tokens. UserError if
         it is too long, or has a token without an embedding."""
         if self.model.has_source:
-            ids, n_most = self.encoder.encode(prompt, special=True), self.model.n_source
+            ids, n_most = self.tokenizer.encode(prompt, special=True), self.model.n_source
             if missing := [id for id in ids if id >= self.model.n_vocab]:
-                token = self.encoder.decode(missing[:1])
+                token = self.tokenizer.decode(missing[:1])
                 raise UserError(f"the model has no embedding for {token}: leave it out")
             ids = self.model.add_special_tokens(ids, self.args.truncate)
         else:
-            ids, n_most = self.encoder.encode(prompt), self.model.n_ctx
-            if not ids and self.encoder.end_of_text is None:
+            ids, n_most = self.tokenizer.encode(prompt), self.model.n_ctx
+            if not ids and self.tokenizer.end_of_text is None:
                 raise UserError("an empty prompt: this model has no end-of-text to start from")
-            ids = ids or [self.encoder.end_of_text]  # type: ignore[list-item]  # not None
+            ids = ids or [self.tokenizer.end_of_text]  # type: ignore[list-item]  # not None
         if len(ids) > n_most:
             cut = "; --truncate cuts it" if self.model.has_source else ""
             raise UserError(f"the prompt has {len(ids)} tokens, the model takes {n_most}{cut}")
@@ -121,7 +121,7 @@ class Session:
         return samplers.make_sampler(first, last, **chosen)
 
     def stream(self) -> StoppingStream:
-        return StoppingStream(self.encoder.stream(), self.args.stop)
+        return StoppingStream(self.tokenizer.stream(), self.args.stop)
 
     def text(self, ids: Ids) -> str:
         """New ids -> their text, without a stop id, up to a stop text."""
@@ -225,9 +225,9 @@ class Session:
         if not self.model.has_source:
             if target is not None:
                 raise UserError("--target is for an encoder-decoder, as its answer")
-            return score.score(self.encoder, self.model, prompt)
+            return score.score(self.tokenizer, self.model, prompt)
         if target is None:
             raise UserError("an encoder-decoder scores an answer: --target TEXT, and at the"
                             " interactive prompt /score SOURCE => TARGET")  # fmt: skip
         model, _ = self.model.begin([self.encode(prompt)])
-        return score.score(self.encoder, model, target)
+        return score.score(self.tokenizer, model, target)

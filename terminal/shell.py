@@ -131,7 +131,7 @@ class Shell:
         if self.session.model.has_source:
             source, arrow, target = text.partition(" => ")
         result = self.session.score(source, target if arrow else None)
-        print_score(self.session.encoder, result)
+        print_score(self.session.tokenizer, result)
 
     def do_reset(self, text):
         "/reset: all options as at the start, and an empty n-gram store"

@@ -74,8 +74,8 @@ class Console:
 
     def greedy(self, prompt, n, model=None):
         """n greedy ids after a text, by the definition: the best of the last logits, again."""
-        encoder, gpt2 = utils.load(str(model or self.folder))
-        ids = encoder.encode(prompt) or [encoder.end_of_text]
+        tokenizer, gpt2 = utils.load(str(model or self.folder))
+        ids = tokenizer.encode(prompt) or [tokenizer.end_of_text]
         for _ in range(n):
             ids.append(int(gpt2(ids)[-1].argmax()))
         return ids[-n:]

@@ -145,9 +145,9 @@ def test_prompts_of_a_file_follow_those_of_the_command_line(console, tmp_path):
 )  # fmt: skip
 @pytest.mark.parametrize("seed", [0, 5])
 def test_sampling_options_make_the_sampler(console, letters, settings, seed):
-    encoder, model = utils.load(str(letters))
+    tokenizer, model = utils.load(str(letters))
     sampler = make_sampler(**settings)
-    expected = list(generate(model, encoder.encode("the cat"), 20, sampler, seed))
+    expected = list(generate(model, tokenizer.encode("the cat"), 20, sampler, seed))
     words = [w for name in settings for w in ("--" + name.replace("_", "-"), settings[name])]
     [row] = console.json("the cat", "-n", 20, "--seed", seed, *words)
     assert row["ids"] == expected
@@ -366,8 +366,8 @@ def test_languages_are_chosen_by_their_codes(console):
         [row] = console.json("a b", "-n", 4, "--method", "cached", *words, model=SEQ2SEQ / "mbart")
         return row
 
-    encoder, model = utils.load(SEQ2SEQ / "mbart")
-    codes, plain = encoder.languages, run()
+    tokenizer, model = utils.load(SEQ2SEQ / "mbart")
+    codes, plain = tokenizer.languages, run()
     assert plain["prompt_ids"][-1] == codes["en_XX"] and model.start_ids == [codes["ro_RO"]]
     assert run("--source-lang", "en_XX") == plain | {k: ANY for k in TIMES}
     assert run("--source-lang", "de_DE")["prompt_ids"][-1] == codes["de_DE"]
@@ -380,7 +380,7 @@ def test_languages_are_chosen_by_their_codes(console):
 def test_a_model_without_english_needs_the_source_language():
     args = options.parser().parse_args(["--model", str(SEQ2SEQ / "mbart"), "--tokens", "3"])
     session = Session(args)
-    del session.encoder.languages["en_XX"]
+    del session.tokenizer.languages["en_XX"]
     with pytest.raises(UserError, match="no language 'en_XX', the model has"):
         session.for_languages(None, "de_DE")
     assert session.for_languages("ro_RO", None).start_ids == session.model.start_ids

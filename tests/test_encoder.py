@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import encoder as encoder_module
-from encoder import BYTE_TO_CHAR, PATTERN, Encoder, bytes_to_unicode
-from loading.tokenizers import FILES, read_encoder
+from encoder import BYTE_TO_CHAR, PATTERN, Tokenizer, bytes_to_unicode
+from loading.tokenizers import FILES, read_tokenizer
 
 VECTORS = json.loads((Path(__file__).parent / "gpt2_vectors.json").read_text(encoding="utf-8"))
 KNOWN = [
@@ -48,7 +48,7 @@ TINY_MERGES = [
 def build(merges, special=()):
     """Ids as in GPT-2: the bytes, then the merges, then the special tokens."""
     tokens = [*BYTE_TO_CHAR.values(), *("".join(pair) for pair in merges), *special]
-    return Encoder({token: id for id, token in enumerate(dict.fromkeys(tokens))}, merges)
+    return Tokenizer({token: id for id, token in enumerate(dict.fromkeys(tokens))}, merges)
 
 
 TINY = build(TINY_MERGES, ["<|endoftext|>"])
@@ -74,7 +74,7 @@ def gpt2():
     others = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) != byte]
     tokens = [BYTE_TO_CHAR[byte] for byte in printable + others]
     tokens += ["".join(pair) for pair in merges] + ["<|endoftext|>"]
-    few = Encoder({token: id for id, token in enumerate(tokens)}, merges)
+    few = Tokenizer({token: id for id, token in enumerate(tokens)}, merges)
     official_ids = [*range(256), *(256 + rank for rank in VECTORS["merges"].values()), 50256]
 
     class Official:
@@ -96,7 +96,7 @@ def gpt2_files():
             "https://openaipublic.blob.core.windows.net/gpt-2/models/124M/ into a folder and set "
             "TOKENWISE_GPT2_FILES to it"
         )
-    return read_encoder(folder)
+    return read_tokenizer(folder)
 
 
 @pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
@@ -179,10 +179,10 @@ def merge_lists(draw):
 
 @for_all(merge_lists(), st.text("abc", min_size=1, max_size=60))
 def test_merges_equal_the_plain_algorithm(merges, word):
-    encoder = build(merges)
+    tokenizer = build(merges)
     ranks = {pair: rank for rank, pair in enumerate(merges)}
-    expected = [encoder.vocab[symbol] for symbol in reference_merge(word, ranks)]
-    assert encoder.encode(word) == expected
+    expected = [tokenizer.vocab[symbol] for symbol in reference_merge(word, ranks)]
+    assert tokenizer.encode(word) == expected
 
 
 class CountingDict(dict):
@@ -195,30 +195,30 @@ class CountingDict(dict):
 
 @pytest.mark.parametrize("letters", ["a", "ab", "abhelo"])
 def test_the_work_for_a_long_word_goes_by_its_pairs_not_its_places(letters):
-    encoder = build(TINY_MERGES)
-    encoder._merges = CountingDict(encoder._merges)
+    tokenizer = build(TINY_MERGES)
+    tokenizer._merges = CountingDict(tokenizer._merges)
     word = "".join(random.Random(0).choices(letters, k=50_000))
-    assert encoder.decode(encoder.encode(word)) == word
-    assert 1 <= encoder._merges.lookups <= len(TINY_MERGES) * (len(TINY_MERGES) + 1)
+    assert tokenizer.decode(tokenizer.encode(word)) == word
+    assert 1 <= tokenizer._merges.lookups <= len(TINY_MERGES) * (len(TINY_MERGES) + 1)
 
 
 def test_words_of_another_pattern():
-    encoder = Encoder(TINY.vocab, TINY_MERGES, pattern=r"hel|.")
-    assert encoder.encode("hello") == [TINY.vocab[symbol] for symbol in ("he", "l", "l", "o")]
+    tokenizer = Tokenizer(TINY.vocab, TINY_MERGES, pattern=r"hel|.")
+    assert tokenizer.encode("hello") == [TINY.vocab[symbol] for symbol in ("he", "l", "l", "o")]
 
 
 def test_the_cache_is_bounded_and_private(monkeypatch):
     monkeypatch.setattr(encoder_module, "MAX_CACHED_WORDS", 10)
-    encoder = build(TINY_MERGES)
-    ids = encoder.encode("hello")
+    tokenizer = build(TINY_MERGES)
+    ids = tokenizer.encode("hello")
     ids.append(-1)
-    assert encoder.encode("hello") == encoder.encode("hello") == ids[:-1]
+    assert tokenizer.encode("hello") == tokenizer.encode("hello") == ids[:-1]
     for number in range(100):
-        encoder.encode(f" {number}")
-        assert 1 <= len(encoder._cache) <= 10
-    before = dict(encoder._cache)
-    encoder.encode("a" * (encoder_module.MAX_CACHED_LENGTH + 1))
-    assert encoder._cache == before
+        tokenizer.encode(f" {number}")
+        assert 1 <= len(tokenizer._cache) <= 10
+    before = dict(tokenizer._cache)
+    tokenizer.encode("a" * (encoder_module.MAX_CACHED_LENGTH + 1))
+    assert tokenizer._cache == before
 
 
 # --- any text, any bytes, streams -----------------------------------------------------------------
@@ -257,8 +257,8 @@ def test_bytes_come_back(data):
     assert TINY.decode(ids) == data.decode("utf-8", errors="replace")
 
 
-def streamed(encoder, ids):
-    stream = encoder.stream()
+def streamed(tokenizer, ids):
+    stream = tokenizer.stream()
     return [*(stream.feed(id) for id in ids), stream.finish()]
 
 
@@ -313,22 +313,22 @@ def test_special_tokens_come_back(text):
 
 
 def test_without_special_tokens():
-    encoder = build(TINY_MERGES)
-    assert encoder.special == {} and encoder.end_of_text is None
+    tokenizer = build(TINY_MERGES)
+    assert tokenizer.special == {} and tokenizer.end_of_text is None
     text = "hello <|endoftext|> aaaa"
-    assert encoder.encode(text, special=True) == encoder.encode(text)
+    assert tokenizer.encode(text, special=True) == tokenizer.encode(text)
 
 
 def test_the_longest_special_token_wins():
-    encoder = build([], ["<a>", "<a>>", "[.*]", "<é>"])
-    ids = encoder.encode("<a>><a>[.*]<é>", special=True)
-    assert ids == [encoder.special[text] for text in ("<a>>", "<a>", "[.*]", "<é>")]
-    assert encoder.decode(ids) == "<a>><a>[.*]<é>"
+    tokenizer = build([], ["<a>", "<a>>", "[.*]", "<é>"])
+    ids = tokenizer.encode("<a>><a>[.*]<é>", special=True)
+    assert ids == [tokenizer.special[text] for text in ("<a>>", "<a>", "[.*]", "<é>")]
+    assert tokenizer.decode(ids) == "<a>><a>[.*]<é>"
 
 
 def test_bart_numbers_the_same_tokens_anew():
     tokens = ["<s>", "<pad>", "</s>", "<unk>", *reversed(TINY.vocab), "<mask>"]
-    bart = Encoder({token: id for id, token in enumerate(tokens)}, TINY_MERGES)
+    bart = Tokenizer({token: id for id, token in enumerate(tokens)}, TINY_MERGES)
     assert set(bart.special) == {"<s>", "<pad>", "</s>", "<unk>", "<|endoftext|>", "<mask>"}
     gpt2_tokens = [list(TINY.vocab)[id] for id in TINY.encode("hello wé")]
     assert bart.encode("hello wé") == [tokens.index(token) for token in gpt2_tokens]
@@ -359,7 +359,7 @@ def test_marks_are_not_text_whole_or_streamed(ids):
 def test_added_tokens_follow_those_of_the_vocabulary(tmp_path):
     write(tmp_path, TINY)
     (tmp_path / "added_tokens.json").write_text(json.dumps({"<|startoftext|>": TINY.n_vocab}))
-    read = read_encoder(tmp_path)
+    read = read_tokenizer(tmp_path)
     assert read.n_vocab == TINY.n_vocab + 1
     ids = read.encode("<|startoftext|>hello", special=True)
     assert ids == [TINY.n_vocab, TINY.vocab["hello"]]
@@ -367,29 +367,29 @@ def test_added_tokens_follow_those_of_the_vocabulary(tmp_path):
     for text in ('{"a new one": 10000}', '["hello"]', "nonsense"):
         (tmp_path / "added_tokens.json").write_text(text)
         with pytest.raises(ValueError, match="damaged"):
-            read_encoder(tmp_path)
+            read_tokenizer(tmp_path)
 
 
 # --- files ----------------------------------------------------------------------------------------
 
 
-def write(folder, encoder, vocab_name="encoder.json", merges_name="vocab.bpe"):
-    (folder / vocab_name).write_text(json.dumps(encoder.vocab), encoding="utf-8")
-    lines = ["#version: 0.2", *map(" ".join, encoder.merges)]
+def write(folder, tokenizer, vocab_name="encoder.json", merges_name="vocab.bpe"):
+    (folder / vocab_name).write_text(json.dumps(tokenizer.vocab), encoding="utf-8")
+    lines = ["#version: 0.2", *map(" ".join, tokenizer.merges)]
     (folder / merges_name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 @pytest.mark.parametrize("names", FILES)
 def test_from_folder(tmp_path, names):
     write(tmp_path, TINY, *names)
-    read = read_encoder(tmp_path)
+    read = read_tokenizer(tmp_path)
     assert (read.vocab, read.merges, read.special) == (TINY.vocab, TINY.merges, TINY.special)
 
 
 def test_a_merge_of_hash_signs_is_no_version(tmp_path):
     hashes = build([("#", "#"), ("##", "##")])
     write(tmp_path, hashes)
-    assert read_encoder(tmp_path).encode("#####") == [257, hashes.vocab["#"]]
+    assert read_tokenizer(tmp_path).encode("#####") == [257, hashes.vocab["#"]]
 
 
 @pytest.mark.parametrize("version", ["#version: 0.2\n", "#version of 2020 - by me\n", ""])
@@ -399,7 +399,7 @@ def test_only_the_first_line_of_the_merges_can_be_a_version(tmp_path, version):
     write(tmp_path, made)
     lines = [version + "# v", *map(" ".join, merges[1:])]
     (tmp_path / "vocab.bpe").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    read = read_encoder(tmp_path)
+    read = read_tokenizer(tmp_path)
     assert (read.merges, read.special) == (merges, {})
 
 
@@ -410,14 +410,14 @@ def test_missing_files(tmp_path, present):
     for name in present:
         (tmp_path / name).write_text("{}")
     with pytest.raises(FileNotFoundError, match="encoder.json and vocab.bpe, or vocab.json and"):
-        read_encoder(tmp_path)
+        read_tokenizer(tmp_path)
 
 
 def test_a_line_of_merges_that_is_no_pair(tmp_path):
     write(tmp_path, TINY)
     (tmp_path / "vocab.bpe").write_text("#version: 0.2\nh e\nh e e\n")
     with pytest.raises(ValueError, match="'h e e' is not a pair of symbols"):
-        read_encoder(tmp_path)
+        read_tokenizer(tmp_path)
 
 
 def cut_at(share):
@@ -453,5 +453,5 @@ def test_damaged_files(tmp_path, name, damage):
     assert data != (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(data)
     with pytest.raises(ValueError, match="encoder.json or vocab.bpe is damaged") as caught:
-        read_encoder(tmp_path)
+        read_tokenizer(tmp_path)
     assert "\n" not in str(caught.value)

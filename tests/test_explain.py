@@ -23,8 +23,8 @@ ESCAPE = "\x1b["
 
 def direct(folder, text):
     """log P of each token of a text that fits the context: one pass, from <|endoftext|>."""
-    encoder, model = utils.load(str(folder))
-    ids = encoder.encode(text)
+    tokenizer, model = utils.load(str(folder))
+    ids = tokenizer.encode(text)
     return ids, log_softmax(model([END, *ids])[:-1])[range(len(ids)), ids]
 
 
@@ -42,9 +42,9 @@ def test_score_is_the_sum_of_log_probabilities(console, letters, text):
 
 
 def test_a_text_longer_than_the_context_is_scored_in_strides(console, letters):
-    encoder, model = utils.load(str(letters))
+    tokenizer, model = utils.load(str(letters))
     [result] = console.json("--score", LONG)
-    ids = encoder.encode(LONG)
+    ids = tokenizer.encode(LONG)
     assert result["ids"] == ids and len(ids) > 3 * N_CTX
     text = [END, *ids]
     found = np.array(result["logprobs"])
@@ -61,9 +61,9 @@ def test_a_text_longer_than_the_context_is_scored_in_strides(console, letters):
 def test_score_prints_a_line_per_token(console, letters):
     ids, logprobs = direct(letters, "the cat")
     lines = console.text("--score", "the cat").splitlines()
-    encoder, _ = utils.load(str(letters))
+    tokenizer, _ = utils.load(str(letters))
     assert lines[:-1] == [
-        f"{logprob:9.4f}  {encoder.decode([token])!r}" for token, logprob in zip(ids, logprobs)
+        f"{logprob:9.4f}  {tokenizer.decode([token])!r}" for token, logprob in zip(ids, logprobs)
     ]
     assert lines[-1].startswith(f"{logprobs.sum():9.4f}  log P of 5 tokens; ")
     assert "bits per byte, perplexity" in lines[-1]
@@ -117,24 +117,24 @@ STEP = re.compile(r" *(\d+)  (.*?) ([01]\.\d{3}) -> ([01]\.\d{3}), (\d+\.\d\d); 
 
 @pytest.mark.parametrize("method", ["naive", "cached"])
 def test_explain_shows_each_step(console, letters, method):
-    encoder, model = utils.load(str(letters))
+    tokenizer, model = utils.load(str(letters))
     how = ["--temperature", 0.7, "--top-k", 4, "--seed", 3]
     ids = console.json("the cat", "-n", 6, *how)[0]["ids"]
     out = console.text("the cat", "-n", 6, *how, "--explain", "--method", method)
     heading, *lines = out.splitlines()
     assert heading.startswith("step") and len(lines) == 6
-    text = encoder.encode("the cat")
+    text = tokenizer.encode("the cat")
     for i, (token, line) in enumerate(zip(ids, lines)):
         step, name, by_model, by_sampler, bits, others = STEP.fullmatch(line).groups()
         logits = model(text + ids[:i])[-1]
         p = np.exp(log_softmax(logits)).astype(np.float64)
         q = make_sampler(temperature=0.7, top_k=4)(logits, text + ids[:i])
-        assert (int(step), name) == (i + 1, repr(encoder.decode([token])))
+        assert (int(step), name) == (i + 1, repr(tokenizer.decode([token])))
         assert float(by_model) == pytest.approx(p[token], abs=1e-3)
         assert float(by_sampler) == pytest.approx(q[token], abs=1e-3)
         assert float(bits) == pytest.approx(-(p * np.log2(p)).sum(), abs=0.01)
         best = np.argsort(-p)[:5]
-        expected = "  ".join(f"{encoder.decode([t])!r} {p[t]:.3f} -> {q[t]:.3f}" for t in best)
+        expected = "  ".join(f"{tokenizer.decode([t])!r} {p[t]:.3f} -> {q[t]:.3f}" for t in best)
         assert re.sub(r"\d\.\d+", "_", others) == re.sub(r"\d\.\d+", "_", expected)
 
 

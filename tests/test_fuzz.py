@@ -18,10 +18,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import utils
-from encoder import Encoder
+from encoder import Tokenizer
 from generate import generate
 from loading.safetensors import DTYPES
-from loading.tokenizers import mbart_tokenizer, read_encoder, t5_tokenizer
+from loading.tokenizers import mbart_tokenizer, read_tokenizer, t5_tokenizer
 from samplers import Sampler, draw, make_sampler, one_hot
 from terminal import cli, options
 from tests.checkpoints import write_converted
@@ -33,8 +33,8 @@ SEQ2SEQ = FIXTURES / "seq2seq"
 # ----------------------------------------------------------------------------------------- the text
 
 TOKENIZERS = {
-    "gpt2": read_encoder(FIXTURES.parent.parent / "models" / "stories"),
-    "bart": read_encoder(SEQ2SEQ / "bart"),
+    "gpt2": read_tokenizer(FIXTURES.parent.parent / "models" / "stories"),
+    "bart": read_tokenizer(SEQ2SEQ / "bart"),
     "t5": t5_tokenizer(SEQ2SEQ / "t5" / "spiece.model", 144),
     "mbart": mbart_tokenizer(SEQ2SEQ / "mbart" / "sentencepiece.bpe.model", 67),
 }
@@ -60,7 +60,7 @@ def test_any_text(name, text, special):
     decoded = tokenizer.decode(ids)
     decoded.encode("utf-8")  # no surrogate is left
     assert streamed(tokenizer, ids) == decoded
-    if isinstance(tokenizer, Encoder) and not (special and name == "bart"):  # which hides marks
+    if isinstance(tokenizer, Tokenizer) and not (special and name == "bart"):  # which hides marks
         assert decoded == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -163,7 +163,7 @@ def check_loads_or_says_why(folder):
     """The whole way: load, encode, two tokens, decode. -> whether it worked"""
     before = set(os.listdir(folder.parent.parent)), set(os.listdir(folder.parent))
     try:
-        encoder, model = utils.load(folder)
+        tokenizer, model = utils.load(folder)
     except utils.UserError as error:
         assert str(error).isprintable() and len(str(error)) < 2000
         return False
@@ -172,13 +172,13 @@ def check_loads_or_says_why(folder):
     with contextlib.suppress(utils.UserError):
         options.read_generation_config(model.generation_config)
     try:
-        ids = encoder.encode("the cat")[:3] or [0]
+        ids = tokenizer.encode("the cat")[:3] or [0]
         filters = []
         if model.has_source:
             ids, filters = model.add_special_tokens(ids, truncate=True), model.forced_filters(2)
         with np.errstate(all="ignore"):
             new = list(generate(model, ids, 2, Sampler(*filters, to_probs=one_hot)))
-        assert isinstance(encoder.decode([id for id in new if id < encoder.n_vocab]), str)
+        assert isinstance(tokenizer.decode([id for id in new if id < tokenizer.n_vocab]), str)
     except (ValueError, MemoryError) as error:
         known = "no token can be drawn|do not fit the context|a source|Unable to allocate"
         assert any(words in str(error) for words in known.split("|")), error
@@ -307,12 +307,12 @@ def test_merges_and_vocabularies_of_any_kind(folders, lines, more, filled):
         merges = "\n".join(lines).encode("utf-8", "surrogatepass")
         (folder / "merges.txt").write_bytes(merges)
         if check_loads_or_says_why(folder):
-            encoder = read_encoder(folder)
+            tokenizer = read_tokenizer(folder)
             text = "a the that aa\x00é 字" + "".join(lines).replace("\ud800", "")
             for special in (False, True):
-                assert encoder.decode(encoder.encode(text, special)) == text
-            assert streamed(encoder, range(encoder.n_vocab)) == encoder.decode(
-                range(encoder.n_vocab)
+                assert tokenizer.decode(tokenizer.encode(text, special)) == text
+            assert streamed(tokenizer, range(tokenizer.n_vocab)) == tokenizer.decode(
+                range(tokenizer.n_vocab)
             )
 
 

@@ -46,14 +46,14 @@ def gpt2():
 
 
 def test_the_prompt_is_encoded_as_published(gpt2):
-    encoder, _ = gpt2
-    assert encoder.encode(next(iter(GREEDY))) == TURING
+    tokenizer, _ = gpt2
+    assert tokenizer.encode(next(iter(GREEDY))) == TURING
 
 
 @pytest.mark.parametrize("prompt", GREEDY)
 def test_greedy_continuations(gpt2, prompt):
-    encoder, model = gpt2
-    assert list(generate(model, encoder.encode(prompt), len(GREEDY[prompt]))) == GREEDY[prompt]
+    tokenizer, model = gpt2
+    assert list(generate(model, tokenizer.encode(prompt), len(GREEDY[prompt]))) == GREEDY[prompt]
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_greedy_continuations(gpt2, prompt):
     ],
 )
 def test_greedy_texts(gpt2, prompt, continuation):
-    encoder, model = gpt2
-    ids = encoder.encode(continuation)
-    found = list(generate(model, encoder.encode(prompt), len(ids)))
-    assert encoder.decode(found) == continuation
+    tokenizer, model = gpt2
+    ids = tokenizer.encode(continuation)
+    found = list(generate(model, tokenizer.encode(prompt), len(ids)))
+    assert tokenizer.decode(found) == continuation
 
 
 def test_hidden_state(gpt2, monkeypatch):

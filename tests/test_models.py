@@ -22,17 +22,17 @@ def n_parameters(params):
 
 @pytest.mark.parametrize("name", SIZES)
 def test_size_and_context(name):
-    encoder, model = utils.load(name)
+    tokenizer, model = utils.load(name)
     assert n_parameters(model.params) <= SIZES[name]
     assert model.n_ctx >= 512
-    assert 2000 <= len(encoder.merges) <= 4096
+    assert 2000 <= len(tokenizer.merges) <= 4096
     assert (MODELS / name / "README.md").is_file()
 
 
 def test_the_draft_shares_the_vocabulary_and_is_a_tenth():
-    encoder, model = utils.load("stories")
+    tokenizer, model = utils.load("stories")
     draft_encoder, draft = utils.load("stories-draft")
-    assert encoder.vocab == draft_encoder.vocab and encoder.merges == draft_encoder.merges
+    assert tokenizer.vocab == draft_encoder.vocab and tokenizer.merges == draft_encoder.merges
     assert n_parameters(draft.params) <= n_parameters(model.params) / 10
 
 
@@ -47,18 +47,18 @@ def test_an_unseen_sentence_costs_few_bits(name, bound):
 
 
 def test_a_story_is_made_of_words_and_ends():
-    encoder, model = utils.load("stories")
-    ids = list(generate(model, encoder.encode("Once upon a time"), 500))
-    assert ids[-1] == encoder.end_of_text
-    words = set(encoder.decode(ids[:-1]).split())
+    tokenizer, model = utils.load("stories")
+    ids = list(generate(model, tokenizer.encode("Once upon a time"), 500))
+    assert ids[-1] == tokenizer.end_of_text
+    words = set(tokenizer.decode(ids[:-1]).split())
     assert {"was", "the", "and"} <= words
     assert np.mean([word.isascii() for word in words]) == 1
 
 
 def test_en_de_is_small_and_lists_what_it_was_not_trained_on():
-    encoder, model = utils.load("en-de")
+    tokenizer, model = utils.load("en-de")
     assert n_parameters(model.params) <= 6_000_000
-    assert encoder.n_vocab == model.n_vocab
+    assert tokenizer.n_vocab == model.n_vocab
     lines = (MODELS / "en-de" / "held_out.tsv").read_text(encoding="utf-8").splitlines()
     assert len({line.split("\t")[0] for line in lines}) == len(lines) == 1000
     assert all(len(line.split("\t")) >= 2 for line in lines)
@@ -71,7 +71,7 @@ def test_en_de_is_small_and_lists_what_it_was_not_trained_on():
     ("My mother is reading a book in the garden.", "Meine Mutter liest ein Buch im Garten."),
 ])  # fmt: skip
 def test_en_de_translates(english, german):
-    encoder, model = utils.load("en-de")
-    model, [start] = model.begin([model.add_special_tokens(encoder.encode(english))])
+    tokenizer, model = utils.load("en-de")
+    model, [start] = model.begin([model.add_special_tokens(tokenizer.encode(english))])
     best = beam_search(model, start, 100, width=4)[0]
-    assert encoder.decode([token for token in best.ids if token not in model.stop_ids]) == german
+    assert tokenizer.decode([token for token in best.ids if token not in model.stop_ids]) == german

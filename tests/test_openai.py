@@ -39,9 +39,9 @@ def test_a_models_folder_that_cannot_be_written_is_said_plainly(tmp_path, monkey
 
 
 def test_a_converted_model_is_mapped_whole(tmp_path):
-    encoder, model = load(write_converted(tmp_path / "model"))
+    tokenizer, model = load(write_converted(tmp_path / "model"))
     check_logits(model, LOGITS["plain"])
-    assert model.stop_ids == (encoder.end_of_text,) == (258,)
+    assert model.stop_ids == (tokenizer.end_of_text,) == (258,)
     arrays = [model.params["wte"], model.params["blocks"][1]["mlp"]["c_proj"]["w"]]
     assert not any(array.flags.owndata or array.flags.writeable for array in arrays)
 

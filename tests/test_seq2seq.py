@@ -336,7 +336,7 @@ def test_sampled_speculation_has_the_distribution_of_the_model(kind):
     drafter = list(drafters("t5", model, SOURCE, sampler))[kind]
     loop, rng, counts = drafted_by(drafter, gamma=2), np.random.default_rng(kind), {}
     for _ in range(600):
-        ids = tuple(generate(model, SOURCE, 2, sampler, rng, loop))
+        ids = tuple(generate(model, model.start_ids, 2, sampler, rng, loop))
         counts[ids] = counts.get(ids, 0) + 1
     assert p_value(counts, table) > 0.001
     other = conditionals(model.condition([OTHER]), 2, sampler)

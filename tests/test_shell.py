@@ -139,8 +139,8 @@ def f(logits, ids):
 
 def test_no_text_controls_the_terminal(letters, tmp_path):
     """A model that writes EVIL, a file that has some of it."""
-    encoder, _ = utils.load(letters)
-    (tmp_path / "evil.py").write_text(f"IDS = {encoder.encode(EVIL)}\n{EVIL_FILTER}")
+    tokenizer, _ = utils.load(letters)
+    (tmp_path / "evil.py").write_text(f"IDS = {tokenizer.encode(EVIL)}\n{EVIL_FILTER}")
     (tmp_path / "prompts").write_text("a\n\x1b[2J\u202eb\n", encoding="utf-8")
     score = "--prompts-file", tmp_path / "prompts", "--model", letters
     words = *score, "--filter", f"{tmp_path}/evil.py:f", "-n", 36

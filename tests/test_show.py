@@ -29,9 +29,9 @@ def test_every_method_gives_the_greedy_ids(console, draft, method, prompt):
 
 def test_json_has_the_text_the_ids_and_the_times(console, letters):
     [result] = console.json("the cat", "-n", 5)
-    encoder, _ = utils.load(str(letters))
-    assert result["prompt_ids"] == encoder.encode("the cat") == [THE, 220, 66, 64, 83]
-    assert result["text"] == encoder.decode(result["ids"])
+    tokenizer, _ = utils.load(str(letters))
+    assert result["prompt_ids"] == tokenizer.encode("the cat") == [THE, 220, 66, 64, 83]
+    assert result["text"] == tokenizer.decode(result["ids"])
     assert result["model"] == str(letters)
     assert 0 < result["seconds_to_first_token"] < 60
     assert result["tokens_per_second"] > 0
@@ -73,8 +73,8 @@ def test_each_token_is_flushed_as_it_comes(console, letters, monkeypatch):
 
     monkeypatch.setattr(sys, "stdout", Terminal())
     assert cli.main(["the cat", "-n", "4", "--model", str(letters)]) == 0
-    encoder, _ = utils.load(str(letters))
-    pieces = [encoder.decode([token]) for token in console.greedy("the cat", 4)]
+    tokenizer, _ = utils.load(str(letters))
+    pieces = [tokenizer.decode([token]) for token in console.greedy("the cat", 4)]
     written = [call for call in calls if call != "flush"]
     assert written == ["the cat" + pieces[0], *pieces[1:], "\n"]
     assert calls == [call for text in written for call in (text, "flush")]

@@ -117,8 +117,8 @@ def test_the_rows_that_are_left_are_not_copied(folder):
 
 
 def test_a_summariser_whose_mask_has_no_row_works_but_for_the_mask(console):
-    encoder, model = utils.load(FOLDERS / "bart-cnn")
-    assert (encoder.n_vocab, model.n_vocab, encoder.special["<mask>"]) == (265, 264, 264)
+    tokenizer, model = utils.load(FOLDERS / "bart-cnn")
+    assert (tokenizer.n_vocab, model.n_vocab, tokenizer.special["<mask>"]) == (265, 264, 264)
     row, other = console.json("the cat", "a", model=FOLDERS / "bart-cnn")
     assert row["beams"][0]["ids"][0] == 0 and len(row["beams"]) == 1 and row["method"] == "beam"
     assert row["ids"] and "<s>" not in row["text"] + other["text"]
@@ -192,11 +192,11 @@ def test_added_tokens_of_t5_follow_the_sentinels(folder):
     copy = folder("t5")
     added = {"<extra_id_0>": 139, "}": 141, "{": 140}
     (copy / "added_tokens.json").write_text(json.dumps(added))
-    encoder, model = utils.load(copy)
-    assert encoder.n_vocab == model.n_vocab == 142
-    ids = encoder.encode("{the cat}<extra_id_0>", special=True)
-    assert ids == [140, *encoder.encode("the cat"), 141, 139]
-    assert encoder.decode(ids).replace(" ", "") == "{thecat}<extra_id_0>"
+    tokenizer, model = utils.load(copy)
+    assert tokenizer.n_vocab == model.n_vocab == 142
+    ids = tokenizer.encode("{the cat}<extra_id_0>", special=True)
+    assert ids == [140, *tokenizer.encode("the cat"), 141, 139]
+    assert tokenizer.decode(ids).replace(" ", "") == "{thecat}<extra_id_0>"
     (copy / "added_tokens.json").write_text(json.dumps({"}": 142}))
     with pytest.raises(UserError, match="added_tokens.json"):
         utils.load(copy)
@@ -222,8 +222,8 @@ PARSED = [  # what the tokenizers of transformers 5.23 make of it
 
 @pytest.mark.parametrize("name, text, tokens", PARSED)
 def test_special_tokens_in_a_source(console, name, text, tokens):
-    encoder, _ = utils.load(FOLDERS / name)
-    names = encoder.tokens if name != "bart" else list(encoder.vocab)
+    tokenizer, _ = utils.load(FOLDERS / name)
+    names = tokenizer.tokens if name != "bart" else list(tokenizer.vocab)
     ids = console.json(text, "--tokens", 1, model=FOLDERS / name)[0]["prompt_ids"]
     assert [names[id] for id in ids] == tokens.split(" ")
 
@@ -235,12 +235,14 @@ def test_special_tokens_in_a_prompt_of_gpt2_are_plain_text(console):
 
 @pytest.mark.parametrize("name", ["bart", "mbart", "t5"])
 def test_marks_are_not_text_in_an_answer(name):
-    encoder, _ = utils.load(FOLDERS / name)
-    marks = [encoder.special[mark] for mark in ("<s>", "<pad>", "</s>") if mark in encoder.special]
-    ids = encoder.encode("the cat")
+    tokenizer, _ = utils.load(FOLDERS / name)
+    marks = [
+        tokenizer.special[mark] for mark in ("<s>", "<pad>", "</s>") if mark in tokenizer.special
+    ]
+    ids = tokenizer.encode("the cat")
     between = [token for pair in zip(ids, marks * 9) for token in pair]
-    stream = encoder.stream()
-    assert encoder.decode(marks) == "" and encoder.decode(between) == "the cat"
+    stream = tokenizer.stream()
+    assert tokenizer.decode(marks) == "" and tokenizer.decode(between) == "the cat"
     assert "".join([*map(stream.feed, between), stream.finish()]) == "the cat"
 
 
@@ -249,8 +251,8 @@ def test_marks_are_not_text_in_an_answer(name):
 
 @pytest.mark.parametrize("name", ["t5", "bart", "bart-forced", "bart-cnn", "mbart", "mbart-50"])
 def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
-    encoder, model = utils.load(FOLDERS / name)
-    source, ids = (encoder.encode(text) for text in ("the cat sat", "the dog ran"))
+    tokenizer, model = utils.load(FOLDERS / name)
+    source, ids = (tokenizer.encode(text) for text in ("the cat sat", "the dog ran"))
     source = model.add_special_tokens(source)
     n = len(model.prefix) - len(model.start_ids) + len(ids)
     path, logprobs = [*model.prefix, *ids], []
@@ -262,7 +264,7 @@ def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
         return np.eye(1, model.n_vocab, token)[0]
 
     assert list(generate.generate(model, source, n, along))[-len(ids) :] == ids
-    found = score.score(encoder, model.condition([source]), "the dog ran")
+    found = score.score(tokenizer, model.condition([source]), "the dog ran")
     assert found["ids"] == ids and len(found["logprobs"]) == len(ids)
     assert found["total"] == pytest.approx(sum(logprobs), rel=1e-4)
 
@@ -314,9 +316,9 @@ def test_old_names_of_the_sizes_and_files_of_gpt2(tmp_path):
     named = {f"transformer.{name}": array for name, array in (arrays | mask).items()}
     for tensors in (arrays | mask, named | head):
         save_file(tensors, copy / "model.safetensors")
-        encoder, model = utils.load(copy)
+        tokenizer, model = utils.load(copy)
         np.testing.assert_array_equal(model([1, 2, 3]), expected)
-        assert model.n_ctx == 16 and encoder.end_of_text == 258
+        assert model.n_ctx == 16 and tokenizer.end_of_text == 258
 
 
 def test_the_lengths_of_a_checkpoint_count_the_prompt(console, tmp_path):

@@ -19,12 +19,12 @@ import score  # noqa: E402 (the project's own rooms are one folder up)
 import utils  # noqa: E402
 
 
-def bits_per_byte(encoder, model, documents):
+def bits_per_byte(tokenizer, model, documents):
     """Documents -> (bits per byte, nats per token, tokens, bytes)."""
     nats = n_tokens = n_bytes = 0
-    end = [encoder.end_of_text]
+    end = [tokenizer.end_of_text]
     for document in documents:
-        logprobs = score.log_probabilities(model, end + encoder.encode(document) + end)
+        logprobs = score.log_probabilities(model, end + tokenizer.encode(document) + end)
         nats -= float(logprobs.sum(dtype="float64"))
         n_tokens += len(logprobs)
         n_bytes += len(document.encode("utf-8"))
@@ -37,14 +37,14 @@ if __name__ == "__main__":
     parser.add_argument("files", nargs="+", type=Path, help="text files")
     args = parser.parse_args()
     try:
-        encoder, model = utils.load(args.model)
+        tokenizer, model = utils.load(args.model)
         documents = read_documents(args.files)
     except (utils.UserError, OSError, ValueError) as error:
         sys.exit(str(error))
-    if model.has_source or encoder.end_of_text is None:
+    if model.has_source or tokenizer.end_of_text is None:
         sys.exit(f"{args.model} is not a GPT-2 with an end-of-text token")
     if not documents:
         sys.exit("there is no text in these files")
-    bits, nats, n_tokens, n_bytes = bits_per_byte(encoder, model, documents)
+    bits, nats, n_tokens, n_bytes = bits_per_byte(tokenizer, model, documents)
     print(f"{bits:.4f} bits per byte, {nats:.4f} nats per token ({n_tokens:,} tokens,"
           f" {n_bytes:,} bytes)")  # fmt: skip

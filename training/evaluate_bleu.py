@@ -17,11 +17,11 @@ import utils  # noqa: E402 (the project's own rooms are one folder up)
 from beam import beam_search  # noqa: E402
 
 
-def translate(encoder, model, text, width, n=100):
+def translate(tokenizer, model, text, width, n=100):
     """The best of a beam search, as text."""
-    conditioned = model.condition([model.add_special_tokens(encoder.encode(text))])
+    conditioned = model.condition([model.add_special_tokens(tokenizer.encode(text))])
     best = beam_search(conditioned, model.start_ids, n, width)[0]
-    return encoder.decode([token for token in best.ids if token not in model.stop_ids])
+    return tokenizer.decode([token for token in best.ids if token not in model.stop_ids])
 
 
 def main():
@@ -31,7 +31,7 @@ def main():
     parser.add_argument("--beams", type=int, default=4)
     args = parser.parse_args()
     try:
-        encoder, model = utils.load(args.model)
+        tokenizer, model = utils.load(args.model)
         lines = [line.split("\t") for line in args.pairs.read_text(encoding="utf-8").splitlines()]
     except (utils.UserError, OSError, ValueError) as error:
         sys.exit(str(error))
@@ -39,7 +39,7 @@ def main():
         sys.exit(f"{args.model} does not translate: an encoder-decoder is needed")
     if not lines or any(len(line) < 2 for line in lines):
         sys.exit(f"{args.pairs}: not each line is a source, a tab, and its translations")
-    answers = [translate(encoder, model, source, args.beams) for source, *_ in lines]
+    answers = [translate(tokenizer, model, source, args.beams) for source, *_ in lines]
     most = max(len(references) for _, *references in lines)
     streams = [[refs[i] if i < len(refs) else None for _, *refs in lines] for i in range(most)]
     print(sacrebleu.corpus_bleu(answers, streams))

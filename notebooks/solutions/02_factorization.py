@@ -4,7 +4,7 @@
 
 # exercise 1
 def bits_per_byte(text):
-    nats = -log_probabilities(model, [end, *encoder.encode(text)]).sum()
+    nats = -log_probabilities(model, [end, *tokenizer.encode(text)]).sum()
     return nats / math.log(2) / len(text.encode("utf-8"))
 
 

@@ -1,9 +1,9 @@
 # exercise 1
 def best(text, candidates):  # str, list of str -> one of the candidates
-    conditioned, [start] = model.begin([model.add_special_tokens(encoder.encode(text))])
+    conditioned, [start] = model.begin([model.add_special_tokens(tokenizer.encode(text))])
 
     def log_probability(candidate):  # </s> belongs to it: the text ends there
-        ids = [*start, *encoder.encode(candidate), *model.stop_ids]
+        ids = [*start, *tokenizer.encode(candidate), *model.stop_ids]
         return log_probabilities(conditioned, ids).sum()
 
     return max(candidates, key=log_probability)
@@ -19,7 +19,7 @@ def aligned(text):  # str -> list of (name of a target token, name of a source t
 
 # exercise 3
 def switch(first, second, n):  # two English texts -> the ids that were written, </s> included
-    sources = (model.add_special_tokens(encoder.encode(text)) for text in (first, second))
+    sources = (model.add_special_tokens(tokenizer.encode(text)) for text in (first, second))
     one, other = (model.condition([source]) for source in sources)
     cache, new, ids = one.new_cache(), model.start_ids, []
     while len(ids) < 40 and not (ids and ids[-1] in model.stop_ids):
