@@ -38,7 +38,7 @@ def test_the_python_examples_run(capsys):
         exec(example, names)
     assert "' time'" in capsys.readouterr().out
     logits = names["model"](names["np"].array([1, 2, 3]))[-1]
-    assert names["sampler"](logits, [1, 2, 3])[names["encoder"].encode(" the")] == 0
+    assert names["sampler"](logits, [1, 2, 3])[names["tokenizer"].encode(" the")] == 0
 
 
 def test_the_map_has_every_room_and_its_lines():

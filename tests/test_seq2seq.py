@@ -330,7 +330,7 @@ SOURCE, OTHER = [1, 3, 2, 2, 0], [3, 3, 1]
 
 @pytest.mark.parametrize("kind", [1, 3], ids=["lookup", "smaller"])
 def test_sampled_speculation_has_the_distribution_of_the_model(kind):
-    model, sampler = tiny_t5(4, n_ctx=8, seed=1).condition([SOURCE]), Sampler(temperature(1.5))
+    model, sampler = tiny_t5(4, n_ctx=8, seed=2).condition([SOURCE]), Sampler(temperature(1.5))
     table = conditionals(model, 2, sampler)
     assert abs(sum(table.values()) - 1) < 1e-5  # the chain rule
     drafter = list(drafters("t5", model, SOURCE, sampler))[kind]
