@@ -1,7 +1,9 @@
-"""Generate text one token at a time: a sequence, and the two loops that lengthen it.
+"""Generate text one token at a time: the two loops, and the sequences that they lengthen.
 
-python generate.py "Once upon a time"
+On the command line: python generate.py "Once upon a time"
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -9,6 +11,44 @@ import numpy as np
 
 from interface import Ids, Model
 from samplers import Sampler, draw, greedy
+
+
+def naive(model: Model, sequences: list[Sequence]) -> Iterator[tuple[Sequence, int]]:
+    """The definition: run the model over the whole sequence so far, draw the next token, append it,
+    repeat. Yields (sequence, token)."""
+    while any(sequence.running for sequence in sequences):
+        ids = left_pad([sequence.ids for sequence in sequences])  # [n_rows, n_seq]
+        logits = model(ids, last=1)[:, -1]  # [n_rows, n_vocab]
+        yield from draw_next(sequences, logits)
+
+
+def cached(model: Model, sequences: list[Sequence]) -> Iterator[tuple[Sequence, int]]:
+    """The same, but each token passes through the model once: its keys and values are kept."""
+    cache = model.new_cache(len(sequences))
+    new = left_pad([sequence.ids for sequence in sequences])  # prefill: the prompts [n_rows, n_seq]
+    while any(sequence.running for sequence in sequences):
+        logits = model(new, cache, last=1)[:, -1]  # [n_rows, n_vocab]
+        yield from draw_next(sequences, logits)
+        rows = [row for row, sequence in enumerate(sequences) if sequence.running]
+        sequences = [sequences[row] for row in rows]
+        cache.select(rows)
+        new = np.array([sequence.ids[-1:] for sequence in sequences])  # decode: [n_rows, 1]
+
+
+def draw_next(sequences: list[Sequence], logits: np.ndarray) -> Iterator[tuple[Sequence, int]]:
+    """Lengthen each running sequence by one token: logits -> probabilities -> token."""
+    for sequence, row_logits in zip(sequences, logits):
+        if sequence.running:
+            probabilities = sequence.sampler(row_logits, sequence.ids)  # [n_vocab]
+            token = draw(probabilities, sequence.rng)
+            sequence.append(token)
+            yield sequence, token
+
+
+def left_pad(rows: list[Ids]) -> np.ndarray:
+    """Lists of ids -> [n_rows, n_longest] ints, -1 before the shorter ones."""
+    longest = max(map(len, rows), default=0)
+    return np.array([[-1] * (longest - len(ids)) + list(ids) for ids in rows])
 
 
 class Sequence:
@@ -59,44 +99,6 @@ class Sequence:
 
 
 Loop = Callable[[Model, list[Sequence]], Iterable[tuple[Sequence, int]]]
-
-
-def naive(model: Model, sequences: list[Sequence]) -> Iterator[tuple[Sequence, int]]:
-    """The definition: run the model over the whole sequence so far, draw the next token, append it,
-    repeat. Yields (sequence, token)."""
-    while any(sequence.running for sequence in sequences):
-        ids = left_pad([sequence.ids for sequence in sequences])  # [n_rows, n_seq]
-        logits = model(ids, last=1)[:, -1]  # [n_rows, n_vocab]
-        yield from draw_next(sequences, logits)
-
-
-def cached(model: Model, sequences: list[Sequence]) -> Iterator[tuple[Sequence, int]]:
-    """The same, but each token passes through the model once: its keys and values are kept."""
-    cache = model.new_cache(len(sequences))
-    new = left_pad([sequence.ids for sequence in sequences])  # prefill: the prompts [n_rows, n_seq]
-    while any(sequence.running for sequence in sequences):
-        logits = model(new, cache, last=1)[:, -1]  # [n_rows, n_vocab]
-        yield from draw_next(sequences, logits)
-        rows = [row for row, sequence in enumerate(sequences) if sequence.running]
-        sequences = [sequences[row] for row in rows]
-        cache.select(rows)
-        new = np.array([sequence.ids[-1:] for sequence in sequences])  # decode: [n_rows, 1]
-
-
-def draw_next(sequences: list[Sequence], logits: np.ndarray) -> Iterator[tuple[Sequence, int]]:
-    """Lengthen each running sequence by one token: logits -> probabilities -> token."""
-    for sequence, row_logits in zip(sequences, logits):
-        if sequence.running:
-            probabilities = sequence.sampler(row_logits, sequence.ids)  # [n_vocab]
-            token = draw(probabilities, sequence.rng)
-            sequence.append(token)
-            yield sequence, token
-
-
-def left_pad(rows: list[Ids]) -> np.ndarray:
-    """Lists of ids -> [n_rows, n_longest] ints, -1 before the shorter ones."""
-    longest = max(map(len, rows), default=0)
-    return np.array([[-1] * (longest - len(ids)) + list(ids) for ids in rows])
 
 
 def generate(

@@ -1,4 +1,4 @@
-"""A row: one prompt on its way through generation, as text."""
+"""A row: one prompt and its sequence, as text."""
 
 import time
 
@@ -6,6 +6,47 @@ from beam import Hypothesis
 from drafters import Measured
 from generate import Sequence
 from interface import Ids, TextStream
+
+
+class Row:
+    """A prompt, its sequence, the new text so far, and when each token came.
+
+    prompt_ids: the prompt's, or an encoder-decoder's source. beams: the results of beam search;
+    speculation: the counts of a drafting method.
+    """
+
+    def __init__(self, prompt: str, prompt_ids: Ids, sequence: Sequence, seed: int,
+                 stream: "StoppingStream"):  # fmt: skip
+        self.prompt, self.prompt_ids, self.sequence, self.seed = prompt, prompt_ids, sequence, seed
+        self.stream, self.text = stream, ""
+        self.started, self.times = time.perf_counter(), []
+        self.beams: list[Hypothesis] | None = None
+        self.speculation: Measured | None = None
+
+    def feed(self, token: int) -> None:
+        """Take the token that the sequence has just taken, and end it at a stop text."""
+        self.times.append(time.perf_counter())
+        if token not in self.sequence.stop_ids:
+            self.text += self.stream.feed(token)
+        if self.stream.stopped:
+            self.sequence.finish("stop")
+        elif not self.sequence.running:
+            self.text += self.stream.finish()
+
+    @property
+    def ids(self) -> Ids:
+        """The new tokens, without the stop id."""
+        ids = self.sequence.new_ids
+        return ids[:-1] if self.sequence.stop_reason == "eos" else ids
+
+    @property
+    def seconds_to_first_token(self) -> float | None:
+        return self.times[0] - self.started if self.times else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Over the whole time, the prompt's pass included, as one pass may yield many tokens."""
+        return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
 
 
 class StoppingStream:
@@ -37,44 +78,3 @@ class StoppingStream:
 
     def _may_stop(self, end):  # can a stop text begin with `end`?
         return any(stop.startswith(end) for stop in self.stops)
-
-
-class Row:
-    """A prompt, its sequence, the new text so far, and when each token came.
-
-    prompt_ids: the prompt's, or an encoder-decoder's source. beams: the results of beam search;
-    speculation: the counts of a drafting method.
-    """
-
-    def __init__(self, prompt: str, prompt_ids: Ids, sequence: Sequence, seed: int,
-                 stream: StoppingStream):  # fmt: skip
-        self.prompt, self.prompt_ids, self.sequence, self.seed = prompt, prompt_ids, sequence, seed
-        self.stream, self.text = stream, ""
-        self.started, self.times = time.perf_counter(), []
-        self.beams: list[Hypothesis] | None = None
-        self.speculation: Measured | None = None
-
-    def feed(self, token: int) -> None:
-        """Take the token that the sequence has just taken, and end it at a stop text."""
-        self.times.append(time.perf_counter())
-        if token not in self.sequence.stop_ids:
-            self.text += self.stream.feed(token)
-        if self.stream.stopped:
-            self.sequence.finish("stop")
-        elif not self.sequence.running:
-            self.text += self.stream.finish()
-
-    @property
-    def ids(self) -> Ids:
-        """The new tokens, without the stop id."""
-        ids = self.sequence.new_ids
-        return ids[:-1] if self.sequence.stop_reason == "eos" else ids
-
-    @property
-    def seconds_to_first_token(self) -> float | None:
-        return self.times[0] - self.started if self.times else None
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        """Over the whole time, the prompt's pass included, as one pass may yield many tokens."""
-        return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
