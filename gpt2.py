@@ -204,13 +204,15 @@ class Cache:
         if end > self.n_ctx:
             raise ValueError(f"{end} tokens do not fit the context of {self.n_ctx}")
         padding = ids < 0
-        late = (self.pad < begin)[..., None] & padding  # a token is in the row already
-        if late.any() or (padding[..., 1:] > padding[..., :-1]).any():
-            raise ValueError("padding (-1) comes before the first token of a row, not after it")
+        if padding.any():
+            late = (self.pad < begin)[..., None] & padding  # a token is in the row already
+            if late.any() or (padding[..., 1:] > padding[..., :-1]).any():
+                raise ValueError("padding (-1) comes before the first token of a row, not after it")
+            self.pad = self.pad + padding.sum(-1)
         if end > self.kv.shape[-2]:
             # Double the capacity: a long text is copied a few times, not at every token.
             self._copy(self.kv, min(2 * end, self.n_ctx))
-        self.length, self.pad = end, self.pad + padding.sum(-1)
+        self.length = end
         positions = np.maximum(np.arange(begin, end) - self.pad[..., None], 0)
         return positions, causal_mask(end - begin, end, self.pad)
 
