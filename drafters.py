@@ -2,7 +2,7 @@
 counts of n-grams, the text itself. `Measured` wraps a drafter and counts the accepted drafts.
 
     propose(ids, n) -> at most n draft ids, and for each the distribution q [n_vocab] it came from
-    learn(ids, drafts, logits, tokens)  what the model made of them, see interface.py
+    learn(ids, drafts, logits, tokens)  what the model accepted, see interface.py
 """
 
 from collections import Counter, defaultdict

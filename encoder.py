@@ -27,7 +27,7 @@ def bytes_to_unicode() -> dict[int, str]:
     return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}
 
 
-BYTE_TO_CHAR = bytes_to_unicode()  # for str.translate: in latin-1, character number b is byte b
+BYTE_TO_CHAR = bytes_to_unicode()  # for str.translate: latin-1 decodes byte b to chr(b)
 CHAR_TO_BYTE = {ord(char): byte for byte, char in BYTE_TO_CHAR.items()}
 
 

@@ -97,7 +97,7 @@ def gpt2_shapes(
 def self_attention(x, c_attn, c_proj, n_head, mask, cache, layer):  # [..., n_new, n_embd] -> same
     q, k, v = (split_heads(part, n_head) for part in np.split(linear(x, **c_attn), 3, axis=-1))
     k, v = cache.append(layer, k, v)  # [..., n_head, n_all, d_head]
-    scale = 1 / math.sqrt(q.shape[-1])  # not np.sqrt: a np.float64 would promote all to float64
+    scale = 1 / math.sqrt(q.shape[-1])  # not np.sqrt: an np.float64 would promote all to float64
     return linear(merge_heads(attention(q, k, v, mask, scale)), **c_proj)
 
 
@@ -205,7 +205,7 @@ class Cache:
             raise ValueError(f"{end} tokens do not fit the context of {self.n_ctx}")
         padding = ids < 0
         if padding.any():
-            late = (self.pad < begin)[..., None] & padding  # a token is in the row already
+            late = (self.pad < begin)[..., None] & padding  # padding after a token
             if late.any() or (padding[..., 1:] > padding[..., :-1]).any():
                 raise ValueError("padding (-1) comes before the first token of a row, not after it")
             self.pad = self.pad + padding.sum(-1)
@@ -216,8 +216,8 @@ class Cache:
         positions = np.maximum(np.arange(begin, end) - self.pad[..., None], 0)
         return positions, causal_mask(end - begin, end, self.pad)
 
-    def append(self, layer, k, v):  # 2 x [..., n_head, n_new, d_head] -> same, n_all
-        """Store the new tokens' keys and values of one layer; return those of all tokens."""
+    def append(self, layer, k, v):  # 2 x [..., n_head, n_new, d_head]
+        """Store one layer's new keys and values; return all, 2 x [..., n_head, n_all, d_head]."""
         new = slice(self.length - k.shape[-2], self.length)
         self.kv[0, layer, ..., new, :] = k
         self.kv[1, layer, ..., new, :] = v

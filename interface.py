@@ -27,8 +27,8 @@ class Cache(Protocol):
 class Model(Protocol):
     """ids [..., n_new] -> float32 logits [..., n_new, n_vocab], or of only the last positions. With
     a cache, which its new_cache has made, ids continue the tokens it holds. -1 is padding, on the
-    left. begin: the model that continues these prompts (if they are sources, it has read them), and
-    the first ids of each sequence."""
+    left. begin: the model to run, which has encoded the prompts if they are sources, and the first
+    ids of each sequence."""
 
     n_vocab: int
     n_ctx: int

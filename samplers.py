@@ -159,9 +159,9 @@ def make_sampler(
 ) -> Sampler:
     """Build a sampler from settings, named as in FILTERS and applied in that order.
 
-    temperature=0 is greedy; any other setting of None or 0 omits its filter. `first` and `last` go
-    around them: hard constraints such as a minimum length come first, otherwise top-k could keep
-    only tokens that they remove. TypeError for an unknown name.
+    temperature=0 is greedy; any other setting of None or 0 omits its filter. Filters `first`
+    run before them, `last` after them: hard constraints such as a minimum length come first,
+    otherwise top-k could keep only tokens that they remove. TypeError for an unknown name.
     """
     if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")

@@ -43,11 +43,12 @@ class EncoderDecoder:
     scaled = True  # are attention scores scaled by 1 / sqrt(d_head)?
     has_source = True
 
-    def __init__(self, params, n_head, n_ctx, start_ids, stop_ids=(), special_ids=((), ())):
+    def __init__(self, params, n_head, n_ctx, start_ids, stop_ids=(), special_ids=((), ()),
+                 generation_config=None):  # fmt: skip
         self.params, (self.n_head_encoder, self.n_head) = params, n_head
         self.n_ctx = self.n_source = n_ctx
         self.start_ids, self.stop_ids = list(start_ids), tuple(stop_ids)
-        self.special_ids, self.generation_config = special_ids, {}
+        self.special_ids, self.generation_config = special_ids, generation_config or {}
         self.source: EncoderOutput | None = None
         self.n_vocab, self.d_model = params["wte"].shape
 

@@ -41,35 +41,11 @@ def load(
     models_dir defaults to the environment's TOKENWISE_MODELS, or models/ beside this file.
     fetch=False downloads nothing. -> (Tokenizer, model). Raises UserError, with a next step.
     """
-    try:
+    with explained(f"cannot load {name_or_folder}", "check its name and permissions", (OSError,)):
         folder = find(str(name_or_folder), models_dir, fetch)
-        remedy = "if a file is damaged, fetch or save it again"
-        with explained(f"the model or tokenizer in {folder} cannot be used", remedy):
-            return load_folder(folder)
-    except OSError as error:  # no permission to look, a name that is too long
-        raise UserError(f"cannot load {name_or_folder}: {error.strerror or error}") from None
-
-
-def load_folder(folder: Path) -> Loaded:
-    """Choose the loader by the files in the folder -> (tokenizer, model). Raises ValueError."""
-    tokenizer: interface.Tokenizer
-    model: interface.Model
-    if (folder / "hparams.json").is_file():
-        tokenizer, model = openai.load_openai(folder)
-    elif (folder / "config.json").is_file():
-        config = read_config(folder / "config.json")
-        tokenizer, model = LOADERS[config["model_type"]](folder, config)
-    else:
-        raise UserError(f"{folder} holds no model: neither config.json nor hparams.json")
-    surplus = set(range(model.n_vocab, tokenizer.n_vocab))  # tokens without an embedding
-    if surplus - {*tokenizer.special.values()}:
-        raise UserError(
-            f"{folder}: the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}:"
-            " one of them belongs to another model"
-        )
-    if tokenizer.end_of_text in surplus:
-        tokenizer.end_of_text = None
-    return tokenizer, model
+    remedy = "if a file is damaged, fetch or save it again"
+    with explained(f"the model or tokenizer in {folder} cannot be used", remedy):
+        return load_folder(folder)
 
 
 def find(name: str, models_dir: str | Path | None = None, fetch: bool = True) -> Path:
@@ -102,14 +78,15 @@ def find(name: str, models_dir: str | Path | None = None, fetch: bool = True) ->
 def has_model(folder: Path) -> bool:
     """Does the folder hold a model?"""
     names = "config.json", "hparams.json"
-    return any(os.path.isfile(folder / name) for name in names)  # no error where we may not look
+    return any(
+        os.path.isfile(folder / name) for name in names
+    )  # False, not an error, without permission
 
 
 def is_repository(name: str, places: Iterable[Path]) -> bool:
     """Is it a hub name, OWNER/NAME, and not a mistyped path such as models/storys?"""
-    if not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name, re.ASCII):
-        return False
-    return Path(name).parent.resolve() not in [place.resolve() for place in places]
+    is_pair = bool(re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name, re.ASCII))
+    return is_pair and Path(name).parent.resolve() not in map(Path.resolve, places)
 
 
 def unknown(name: str, names: list[str]) -> str:
@@ -123,3 +100,23 @@ def unknown(name: str, names: list[str]) -> str:
         f"no model {name!r:.100}: {guess}use {', '.join(names)}, or a folder, or of the Hugging"
         f" Face hub {', '.join(hub.NAMES)}, or any OWNER/NAME"
     )
+
+
+def load_folder(folder: Path) -> Loaded:
+    """Choose the loader by the files in the folder -> (tokenizer, model). Raises ValueError."""
+    if (folder / "hparams.json").is_file():
+        tokenizer, model = openai.load_openai(folder)
+    elif (folder / "config.json").is_file():
+        config = read_config(folder / "config.json")
+        tokenizer, model = LOADERS[config["model_type"]](folder, config)
+    else:
+        raise UserError(f"{folder} holds no model: neither config.json nor hparams.json")
+    surplus = set(range(model.n_vocab, tokenizer.n_vocab))  # tokens without an embedding
+    if surplus - {*tokenizer.special.values()}:
+        raise UserError(
+            f"{folder}: the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}:"
+            " one of them belongs to another model"
+        )
+    if tokenizer.end_of_text in surplus:
+        tokenizer.end_of_text = None
+    return tokenizer, model

@@ -12,9 +12,9 @@ import numpy as np
 
 from encoder import BYTE_TO_CHAR
 from gpt2 import gpt2_shapes
-from loading.gpt2 import their_name
+from loading.gpt2 import NAMES
 from loading.openai import CONVERTED, MARK
-from loading.params import flatten
+from loading.params import flatten, rename
 from loading.safetensors import read_safetensors, write_safetensors
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -38,7 +38,7 @@ def gpt2(folder, sizes):
     shapes = gpt2_shapes(**{k: v for k, v in sizes.items() if k != "n_head"},
                          n_inner=4 * sizes["n_embd"])  # fmt: skip
     tree = flatten(shapes)
-    names = {their_name(name): name for name in tree}
+    names = {rename(name, NAMES): name for name in tree}
     write_safetensors(ours / CONVERTED, tree, lambda name: weights(name, tree[name]), MARK)
     layout = {theirs: tree[name][::-1] if name.endswith(".w") else tree[name]
               for theirs, name in names.items()}  # fmt: skip

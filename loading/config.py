@@ -1,4 +1,4 @@
-"""JSON files: config.json and its like, whose every value is checked before it is used."""
+"""JSON files: config.json and its like, whose counts and names are checked before they are used."""
 
 import json
 from collections.abc import Callable

@@ -94,7 +94,7 @@ def attempt(url: str, path: Path, size: int | None, sha256: str | None, limit: f
     whole = part.is_file() and part.stat().st_size == remote.size
     resumed = whole or fetch(url, part, remote, size or limit)
     for name, right in {"md5": remote.md5, "sha256": remote.sha256}.items():
-        if right not in (None, digest(part, name)):
+        if right and right != digest(part, name):
             part.unlink()
             if resumed:  # perhaps only the part that was there before is bad: start over
                 raise Broken(f"its {name} is wrong")
@@ -105,9 +105,8 @@ def attempt(url: str, path: Path, size: int | None, sha256: str | None, limit: f
 def ask(url: str) -> Remote:
     """HEAD: what the server says about the file, before a byte of it moves. -> Remote"""
     with request("HEAD", url) as response:
-        answers = [*response.history, response]  # a hub says more before it redirects
-        linked = [answer.headers.get("X-Linked-ETag") for answer in answers]
-        linked = ["", *filter(None, linked)][-1]
+        linked = [answer.headers.get("X-Linked-ETag") for answer in [*response.history, response]]
+        linked = ["", *filter(None, linked)][-1]  # a hub says more before it redirects
         length = response.headers.get("Content-Length", "")
         md5 = response.headers.get("Content-MD5", "")  # base64
         return Remote(
@@ -252,5 +251,5 @@ def lock(folder: Path) -> tuple[int | None, list[Path]]:
         pass  # a disk without locks
     if folder.is_dir() and os.path.samestat(os.stat(folder), os.fstat(handle)):
         return handle, made
-    os.close(handle)  # the process that we waited for has removed it
+    os.close(handle)  # the other process has removed the folder
     return lock(folder)

@@ -3,7 +3,6 @@
 import contextlib
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 
@@ -31,7 +30,7 @@ def explained(
         raise UserError(f"{what}: {str(error)[:500]}; {remedy}") from None
 
 
-def clear_errors(path: Path) -> AbstractContextManager:
+def clear_errors(path: Path) -> contextlib.AbstractContextManager:
     """Turn the file system's errors (full disk, no permission) into a UserError."""
     remedy = "make room or choose another folder (--models-dir), then run this again"
     return explained(f"cannot write {path}", remedy, (OSError,))

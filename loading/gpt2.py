@@ -12,7 +12,7 @@ from loading.params import Params, build_params, rename, tree_map, without_paddi
 from loading.safetensors import read_checkpoint
 from loading.tokenizers import read_tokenizer
 
-NAMES = {
+NAMES = {  # blocks.0.ln_1.g -> h.0.ln_1.weight
     "blocks": "h", "g": "weight", "w": "weight", "b": "bias", "wte": "wte.weight",
     "wpe": "wpe.weight", "lm_head": "lm_head.weight",
 }  # fmt: skip
@@ -32,7 +32,7 @@ def load_gpt2(folder: Path, config: dict) -> tuple[Tokenizer, GPT2]:
     if tied:
         tensors.pop("lm_head.weight", None)  # a second copy of wte
     shapes = gpt2_shapes(**sizes, n_inner=n_inner, tied=tied)
-    params = build_params(tensors, shapes, their_name, transposed=True)
+    params = build_params(tensors, shapes, lambda name: rename(name, NAMES), transposed=True)
     scale_queries(params, n_head, config)
     tokenizer = read_tokenizer(folder)
     params = without_padding(params, tokenizer.n_vocab)
@@ -41,11 +41,6 @@ def load_gpt2(folder: Path, config: dict) -> tuple[Tokenizer, GPT2]:
     model = GPT2(params, n_head, stop_ids, activation, eps)
     model.generation_config = generation_config
     return tokenizer, model
-
-
-def their_name(name: str) -> str:
-    """blocks.0.ln_1.g -> h.0.ln_1.weight"""
-    return rename(name, NAMES)
 
 
 def read_sizes(config: dict) -> tuple[int, dict]:
@@ -78,10 +73,9 @@ def scale_queries(params: Params, n_head: int, config: dict) -> None:
         if config.get("scale_attn_by_inverse_layer_idx", False):
             scale /= layer + 1
         if scale != 1:
-            rows = np.ones((3 * n_embd, 1), np.float32)  # queries, keys, values
-            rows[:n_embd] = scale
+            rows = np.repeat(np.array([scale, 1, 1], np.float32), n_embd)  # queries, keys, values
             c_attn = block["attn"]["c_attn"]
-            block["attn"]["c_attn"] = {"w": c_attn["w"] * rows, "b": c_attn["b"] * rows[:, 0]}
+            block["attn"]["c_attn"] = {"w": c_attn["w"] * rows[:, None], "b": c_attn["b"] * rows}
 
 
 def random_gpt2(

@@ -1,4 +1,4 @@
-"""A repository of the Hugging Face hub -> a folder: in their own cache, or downloaded."""
+"""A repository of the Hugging Face hub -> a folder: in Hugging Face's cache, or downloaded."""
 
 import contextlib
 import math
@@ -77,13 +77,9 @@ def fetch_weights(name: str, base: str, folder: Path) -> None:
         if any((folder / shard).is_symlink() for shard in shards):
             raise ValueError(f"a shard in {folder} is a link")
     except NotFound:
-        raise UserError(
-            f"{name} has no model.safetensors; {CONVERT}, AutoTokenizer likewise"
-        ) from None
+        raise UserError(f"{name} has no model.safetensors; {CONVERT}") from None
     except ValueError as error:
         index.unlink()
-        raise UserError(
-            f"{name} cannot be used: {error}; its index was deleted, run this again"
-        ) from None
+        raise UserError(f"{name}: {error}; its index was deleted, run this again") from None
     for shard in shards:
         download(f"{base}/{shard}", folder / shard, limit=math.inf)

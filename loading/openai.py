@@ -89,10 +89,8 @@ def convert(folder: Path, shapes: Shapes) -> None:
     import tensorflow as tf
 
     print(f"converting {folder} (only this once)", file=sys.stderr)
-    shapes = flatten(shapes)
-    theirs = {  # blocks.0.mlp.c_fc.w -> model/h0/mlp/c_fc/w
-        name: "model/" + name.replace("blocks.", "h").replace(".", "/") for name in shapes
-    }
+    shapes = flatten(shapes)  # blocks.0.mlp.c_fc.w, which is theirs as model/h0/mlp/c_fc/w
+    theirs = {name: "model/" + name.replace("blocks.", "h").replace(".", "/") for name in shapes}
 
     def tensor(name):  # our name -> float32 of our shape
         array, shape = reader.get_tensor(theirs[name]), shapes[name]

@@ -27,7 +27,7 @@ FLOATS = [np.dtype(DTYPES[name]) for name in ("F64", "F32", "F16", "BF16")]
 CONVERT = (  # what helps where there is no model.safetensors
     "other formats are not opened, for they can run code; with transformers,"
     " AutoModelForCausalLM.from_pretrained(NAME).save_pretrained(FOLDER) writes one (for T5 and"
-    " BART AutoModelForSeq2SeqLM)"
+    " BART AutoModelForSeq2SeqLM), AutoTokenizer likewise"
 )
 MAX_HEADER = 10_000_000  # bytes, ten times what large models have; as Python objects it takes more
 

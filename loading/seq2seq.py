@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,23 +27,21 @@ def load_t5(folder: Path, config: dict) -> tuple[SentencePieceTokenizer, T5]:
         raise ValueError(f"{n_buckets} buckets do not reach a distance of {max_distance}")
     form, _, name = str(config.get("feed_forward_proj", "relu")).rpartition("-")
     gated = form == "gated"
-    name = "gelu_new" if gated and name == "gelu" else name  # as v1.1 was trained
+    name = "gelu_new" if gated and name == "gelu" else name  # v1.1's "gelu" is gelu_new
     if form not in ("", "gated") or name not in ACTIVATIONS:
         raise ValueError(f"feed_forward_proj = {config['feed_forward_proj']!r}")
     eps = read_eps(config, 1e-6)
     scale_head = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
     tokenizer = t5_tokenizer(folder / "spiece.model", n_vocab)
-    generation_config, ends = read_ends(folder, config, min(n_vocab, tokenizer.n_vocab))
+    ends = read_ends(folder, config, min(n_vocab, tokenizer.n_vocab))
 
     tensors = read_tensors(folder)
     untied = "lm_head.weight" in tensors
     shapes = t5_shapes(n_vocab, d_model, d_kv, d_ff, n_head, n_layer, n_buckets, gated, untied)
     params = build_params(tensors, shapes, lambda name: t5_name(name, gated))
     params = without_padding(params, tokenizer.n_vocab)
-    model = T5(params, n_head, n_ctx, ACTIVATIONS[name], scale_head is not False, max_distance, eps,
-               **ends)  # fmt: skip
-    model.generation_config = generation_config
-    return tokenizer, model
+    return tokenizer, T5(params, n_head, n_ctx, ACTIVATIONS[name], scale_head is not False,
+                         max_distance, eps, **ends)  # fmt: skip
 
 
 def load_bart(folder: Path, config: dict) -> tuple[Tokenizer | SentencePieceTokenizer, Bart]:
@@ -57,12 +56,9 @@ def load_bart(folder: Path, config: dict) -> tuple[Tokenizer | SentencePieceToke
         raise ValueError(f"d_model = {d_model} is not a multiple of the heads {n_head}")
     activation = read_activation(config, "gelu")
     scale_embedding = config.get("scale_embedding", False) is True
-    tokenizer: Tokenizer | SentencePieceTokenizer
-    if is_mbart:
-        tokenizer = mbart_tokenizer(folder / "sentencepiece.bpe.model", n_vocab)
-    else:
-        tokenizer = read_tokenizer(folder)
-    generation_config, ends = read_ends(folder, config, min(n_vocab, tokenizer.n_vocab))
+    path = folder / "sentencepiece.bpe.model"
+    tokenizer: Any = mbart_tokenizer(path, n_vocab) if is_mbart else read_tokenizer(folder)
+    ends = read_ends(folder, config, min(n_vocab, tokenizer.n_vocab))
 
     tensors = read_tensors(folder)
     tensors.setdefault("final_logits_bias", np.zeros((1, n_vocab), np.float32))
@@ -71,7 +67,6 @@ def load_bart(folder: Path, config: dict) -> tuple[Tokenizer | SentencePieceToke
     params = build_params(tensors, shapes, lambda name: rename(name, BART_NAMES))
     params = without_padding(params, tokenizer.n_vocab)
     model = Bart(params, n_head, n_ctx, activation, is_mbart, scale_embedding, **ends)
-    model.generation_config = generation_config
     if is_mbart and "en_XX" in tokenizer.special:
         model = model.for_languages(tokenizer.special["en_XX"])
     return tokenizer, model
@@ -93,9 +88,9 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
     return tensors
 
 
-def read_ends(folder: Path, config: dict, n_vocab: int) -> tuple[dict, dict]:
-    """The tokens that texts begin and end with -> generation_config, and {start_ids, stop_ids,
-    special_ids} as seq2seq.py has them. n_vocab: ids from there on have no token, or no row. Raises
+def read_ends(folder: Path, config: dict, n_vocab: int) -> dict:
+    """The tokens that texts begin and end with -> {generation_config, start_ids, stop_ids,
+    special_ids} as seq2seq.py has them. Ids from n_vocab on have no token, or no embedding. Raises
     ValueError."""
     found = read_generation_config(folder) or config
     if found.get("force_bos_token_to_be_generated") is True:  # of the first BART summarisers
@@ -119,7 +114,8 @@ def read_ends(folder: Path, config: dict, n_vocab: int) -> tuple[dict, dict]:
         raise ValueError("no decoder_start_token_id")
     begin = (ids("bos_token_id") or [0])[:1] if family == "bart" else []
     special_ids = tuple(begin), tuple(stop_ids[:1])
-    return settings, {"start_ids": start[:1], "stop_ids": stop_ids, "special_ids": special_ids}
+    return {"start_ids": start[:1], "stop_ids": stop_ids, "special_ids": special_ids,
+            "generation_config": settings}  # fmt: skip
 
 
 T5_NAMES = {

@@ -15,7 +15,7 @@ from encoder import MARKS, Tokenizer, encode_around
 FILES = ("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt")  # OpenAI, Hugging Face
 LANGUAGES = (
     "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT"
-    " lv_LV my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"  # of mBART cc25; -50 has all
+    " lv_LV my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"  # mBART cc25's; mBART-50 has all
     " af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF"
     " pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
 ).split()
@@ -91,9 +91,8 @@ class SentencePieceTokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """Ids -> str; MARKS and languages become nothing. ValueError for an unknown id."""
         ids = list(ids)
-        for id in ids:
-            if not 0 <= id < self.n_vocab:
-                raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
+        if wrong := [id for id in ids if not 0 <= id < self.n_vocab]:
+            raise ValueError(f"no token {wrong[0]} in a vocabulary of {self.n_vocab} tokens")
         tokens = [self.tokens[id] for id in ids]
         silent = {*MARKS, *self.languages}
         return self.processor.decode([token for token in tokens if token not in silent])
@@ -162,7 +161,7 @@ def read_pieces(processor: Any) -> list[str]:
 
 def read_processor(path: Path) -> Any:
     """The library's reader of a model file. ValueError where the file is damaged."""
-    import sentencepiece  # late: GPT-2 and BART need none
+    import sentencepiece  # late: only T5 and mBART need it
 
     if not path.is_file():  # refuses folders, and devices, which may never end
         raise FileNotFoundError(f"no tokenizer in {path.parent}: it needs {path.name}")

@@ -19,37 +19,42 @@ from terminal.session import Session
 from utils import UserError
 
 
-def read_prompts(args: Namespace) -> list[str]:
-    """The prompts of the command line, of standard input (-) and of --prompts-file."""
+def main(argv: list[str] | None = None) -> int:
+    """-> exit status: 0, 1 a failure, 2 wrong usage (by SystemExit), 130 interrupted."""
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # if closed, print would write to stdout
+    p, words = options.parser(), sys.argv[1:] if argv is None else argv
+    end = words.index("--") if "--" in words else len(words)
+    args = p.parse_intermixed_args(words[:end])
+    args.prompts = [*args.prompts, *words[end + 1 :]]  # after -- nothing is an option
+    options.check(p, args)
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        # Characters that the terminal cannot show become '?'. A stream may be closed, or read.
+        with contextlib.suppress(AttributeError, io.UnsupportedOperation):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        prompts = [read_standard_input() if p == "-" else options.decoded(p) for p in args.prompts]
-        if args.prompts_file is not None:
-            text = Path(args.prompts_file).read_text(encoding="utf-8-sig")
-            prompts += [line for line in text.split("\n") if line.strip()]
-    except UnicodeError as error:
-        raise UserError(f"the prompts are not UTF-8 text: {error}") from None
-    except OSError as error:
-        raise UserError(f"cannot read {error.filename or '-'}: {error.strerror}") from None
-    if not prompts:
-        raise UserError(f"{args.prompts_file} has no prompt in it")
-    return prompts
-
-
-def read_standard_input():
-    if sys.stdin is None:
-        raise UserError("standard input is closed")
-    with contextlib.suppress(
-        io.UnsupportedOperation
-    ):  # stdin was already read, for instance by a debugger
-        # UTF-8, whatever the locale.
-        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
-    return sys.stdin.read().removesuffix("\n")  # one at most: `echo` adds it
+        # NaNs are detected when a token is drawn.
+        with np.errstate(all="ignore"), threadpool_limits(args.threads):
+            run(p, args)
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (UserError, ValueError, OSError, MemoryError) as error:
+        print(f"generate.py: {show.one_line(error)}", file=sys.stderr)
+        return 1
+    except bdb.BdbQuit:  # the end of a debugger; `python -m pdb` waits for it
+        sys.excepthook = lambda *_: None
+        raise
+    return 0
 
 
 def run(p: ArgumentParser, args: Namespace) -> None:
     """Load, generate, print."""
-    if sys.stdout is None:
-        raise UserError("standard output is closed")
+    reads = args.interactive or "-" in args.prompts
+    for name, stream in [("output", sys.stdout)] + [("input", sys.stdin)] * bool(reads):
+        if stream is None:
+            raise UserError(f"standard {name} is closed")
     session = Session(args)
     options.check_resolved(p, args, session.settings)
     if args.interactive:
@@ -78,33 +83,24 @@ def inspect(session: Session, args: Namespace) -> None:
             print_score(session.tokenizer, session.score(prompt, args.target))
 
 
-def main(argv: list[str] | None = None) -> int:
-    """-> exit status: 0, 1 a failure, 2 wrong usage (by SystemExit), 130 interrupted."""
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # if closed, print would write to stdout
-    p, words = options.parser(), sys.argv[1:] if argv is None else argv
-    end = words.index("--") if "--" in words else len(words)
-    args = p.parse_intermixed_args(words[:end])
-    args.prompts = [*args.prompts, *words[end + 1 :]]  # after -- nothing is an option
-    options.check(p, args)
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        with contextlib.suppress(
-            AttributeError, io.UnsupportedOperation
-        ):  # closed, or already read
-            # Characters that the terminal cannot show become '?'.
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+def read_prompts(args: Namespace) -> list[str]:
+    """The prompts of the command line, of standard input (-) and of --prompts-file."""
     try:
-        # NaNs are detected when a token is drawn.
-        with np.errstate(all="ignore"), threadpool_limits(args.threads):
-            run(p, args)
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (UserError, ValueError, OSError, MemoryError) as error:
-        print(f"generate.py: {show.one_line(error)}", file=sys.stderr)
-        return 1
-    except bdb.BdbQuit:  # the end of a debugger; `python -m pdb` waits for it
-        sys.excepthook = lambda *_: None
-        raise
-    return 0
+        prompts = [read_standard_input() if p == "-" else options.decoded(p) for p in args.prompts]
+        if args.prompts_file is not None:
+            text = Path(args.prompts_file).read_text(encoding="utf-8-sig")
+            prompts += [line for line in text.split("\n") if line.strip()]
+    except UnicodeError as error:
+        raise UserError(f"the prompts are not UTF-8 text: {error}") from None
+    except OSError as error:
+        raise UserError(f"cannot read {error.filename or '-'}: {error.strerror}") from None
+    if not prompts:
+        raise UserError(f"{args.prompts_file} has no prompt in it")
+    return prompts
+
+
+def read_standard_input():
+    with contextlib.suppress(io.UnsupportedOperation):  # already read, for instance by a debugger
+        # UTF-8, whatever the locale.
+        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
+    return sys.stdin.read().removesuffix("\n")  # the newline that echo adds

@@ -2,7 +2,7 @@
 
 import copy
 
-from terminal.options import DRAFTING, METHODS
+from terminal.options import DRAFTING, METHODS, resolve
 from terminal.row import Row
 from terminal.session import Session
 
@@ -21,7 +21,7 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
     for method in METHODS:
         if method == "speculative" and not draft:
             continue
-        session.settings = session.resolve(method)
+        session.settings = resolve(session.args, session.model.generation_config, method)
         row = session.row(prompt, number)
         for _ in session.generate([row]):
             pass

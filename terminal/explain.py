@@ -40,11 +40,8 @@ def print_score(tokenizer: Tokenizer, result: dict) -> None:
 
 def explain(session: Session, row: Row) -> None:
     """Generate one row and print each step: the choice, its alternatives, and how sure it was."""
-    session, method, decode = (
-        copy.copy(session),
-        session.settings["method"],
-        session.tokenizer.decode,
-    )
+    session, method = copy.copy(session), session.settings["method"]
+    decode = session.tokenizer.decode
     if method == "speculative":
         session.draft_model()  # refused before anything is printed
     print(LEGENDS[method])

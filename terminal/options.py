@@ -2,6 +2,7 @@
 checkpoint's own settings are made from that."""
 
 import argparse
+import contextlib
 import difflib
 import re
 from argparse import Namespace
@@ -29,13 +30,10 @@ class Number(NamedTuple):
         return right and (self.least <= value <= self.most or (self.or_zero and value == 0))
 
     def __call__(self, text):
-        try:
-            value = self.kind(text)
-        except ValueError:
-            value = None
-        if not self.allows(value):
-            raise argparse.ArgumentTypeError(f"{text!r} is not {self}")
-        return value
+        with contextlib.suppress(ValueError):
+            if self.allows(value := self.kind(text)):
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} is not {self}")
 
     def __str__(self):
         kind = "a whole number" if self.kind is int else "a number"
@@ -176,17 +174,13 @@ def parser() -> Parser:
     for title, options in GROUPS.items():
         group = p.add_argument_group(title)
         for option in options:
-            how: dict[str, Any]
+            how: dict[str, Any] = {"type": option.kind, "metavar": option.metavar}
             if option.kind is bool:
                 how = {"action": "store_true", "default": None}
-            elif isinstance(option.default, list):
-                how = {"type": option.kind, "action": "append", "default": []}
             elif option.kind is METHODS:
                 how = {"choices": METHODS}
-            else:
-                how = {"type": option.kind}
-            if option.metavar:
-                how["metavar"] = option.metavar
+            elif isinstance(option.default, list):
+                how |= {"action": "append", "default": []}
             flags = [*ALIASES.get(option.name, []), option.flag]
             group.add_argument(*flags, dest=option.name, help=option.help, **how)
     return p

@@ -51,7 +51,5 @@ def one_line_errors(where: str, file: str) -> Iterator[None]:
         raise
     except BaseException as error:  # SystemExit too
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
-        place = (
-            f"{Path(file).name}:{lines[-1]}: " if lines else ""
-        )  # a syntax error has no frame in the file
+        place = f"{Path(file).name}:{lines[-1]}: " if lines else ""  # a syntax error has none
         raise UserError(f"--filter {where}: {place}{type(error).__name__}: {error}") from error

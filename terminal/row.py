@@ -24,7 +24,7 @@ class Row:
         self.speculation: Measured | None = None
 
     def feed(self, token: int) -> None:
-        """Take the token that the sequence has just taken, and end it at a stop text."""
+        """Add the sequence's newest token to the text; a stop text ends the sequence."""
         self.times.append(time.perf_counter())
         if token not in self.sequence.stop_ids:
             self.text += self.stream.feed(token)
@@ -45,7 +45,7 @@ class Row:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Over the whole time, the prompt's pass included, as one pass may yield many tokens."""
+        """Over the whole time, prefill included: one pass may yield many tokens."""
         return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
 
 
@@ -62,19 +62,15 @@ class StoppingStream:
 
     def finish(self) -> str:
         """The rest, when no id follows."""
-        text = self._release(self.stream.finish()) + self.held
-        self.held = ""
-        return text
+        return self._release(self.stream.finish()) + self.held
 
     def _release(self, piece):
-        text = self.held + piece
+        text = "" if self.stopped else self.held + piece
         found = [text.index(stop) for stop in self.stops if stop in text]
         if found:
             self.stopped, self.held = True, ""
             return text[: min(found)]
-        certain = next((i for i in range(len(text)) if self._may_stop(text[i:])), len(text))
+        places = (i for i in range(len(text)) for stop in self.stops if stop.startswith(text[i:]))
+        certain = min(places, default=len(text))  # after it a stop text may have begun
         self.held = text[certain:]
         return text[:certain]
-
-    def _may_stop(self, end):  # can a stop text begin with `end`?
-        return any(stop.startswith(end) for stop in self.stops)

@@ -40,7 +40,7 @@ class Session:
         if args.source_lang or args.target_lang:
             self.model = self.for_languages(args.source_lang, args.target_lang)
         self.drafts: dict[str, Model] = {}  # name -> a draft model, once it is loaded
-        self.keeps_store = False  # is the n-gram store kept between prompts?
+        self.keeps_store = args.interactive  # is the n-gram store kept between prompts?
         self.store: NGramStore | None = None
         self.measure: Callable[[Drafter], Measured] = Measured
         self.trace: list | None = None
@@ -63,13 +63,9 @@ class Session:
             raise UserError("--truncate is for the source of an encoder-decoder")
         own: list[Filter] = [load_filter(args.filter)] if args.filter is not None else []
         self.args, self.own_filters = args, own  # only now, as the file may be faulty
-        self.settings = self.resolve()
+        self.settings = options.resolve(args, self.model.generation_config)
         seed = self.settings["seed"]
         self.seed = secrets.randbits(32) if seed is None else seed
-
-    def resolve(self, method: str | None = None) -> dict:
-        """The effective settings. `method` overrides the chosen one."""
-        return options.resolve(self.args, self.model.generation_config, method)
 
     @property
     def sampled(self) -> bool:
@@ -112,9 +108,8 @@ class Session:
     def sampler(self, sequence: Sequence, least: int) -> samplers.Sampler:
         """The filters of the settings: no stop id before `least` new tokens, those of the sampling
         options, the user's own, and what an encoder-decoder's checkpoint forces."""
-        first, last = [], list(self.own_filters)
-        if least:
-            first = [samplers.min_length(sequence.n_prompt + least, sequence.stop_ids)]
+        first = [samplers.min_length(sequence.n_prompt + least, sequence.stop_ids)]
+        last = list(self.own_filters)
         if self.model.has_source:
             last += self.model.forced_filters(sequence.n_left)
         chosen = {name: self.settings[name] for name in samplers.FILTERS}
@@ -126,11 +121,8 @@ class Session:
     def text(self, ids: Ids) -> str:
         """New ids -> their text, without a stop id, up to a stop text."""
         stream = self.stream()
-        text = ""
-        for token in ids:
-            if token not in self.model.stop_ids and not stream.stopped:
-                text += stream.feed(token)
-        return text if stream.stopped else text + stream.finish()
+        text = "".join(stream.feed(token) for token in ids if token not in self.model.stop_ids)
+        return text + stream.finish()
 
     def opening(self, row: Row) -> str:
         """The text that is printed before the new one: the prompt that it continues."""
@@ -161,11 +153,8 @@ class Session:
             row.speculation = self.measure(self.drafter(row))
             return row.speculation
 
-        loops: dict[str, Loop] = {
-            "naive": naive,
-            "cached": cached,
-            "beam": functools.partial(self.search, batch),
-        }
+        search = functools.partial(self.search, batch)
+        loops: dict[str, Loop] = {"naive": naive, "cached": cached, "beam": search}
         drafting = functools.partial(speculative, new_drafter=new_drafter,
                                      gamma=self.settings["gamma"])  # fmt: skip
         return loops.get(self.settings["method"], drafting)
@@ -221,7 +210,7 @@ class Session:
         return draft
 
     def score(self, prompt: str, target: str | None = None) -> dict:
-        """score.score of a prompt, or of a target, as an encoder-decoder's answer to it."""
+        """score.score of a prompt, or of target, an encoder-decoder's answer to it."""
         if not self.model.has_source:
             if target is not None:
                 raise UserError("--target is for an encoder-decoder, as its answer")

@@ -39,11 +39,7 @@ class Shell:
     def __init__(self, session: Session):
         self.parser, self.first_args = options.parser(), session.args
         self.parser.hint = "/help lists the commands"
-        self.begin(session)
-
-    def begin(self, session):
         self.session = session
-        self.session.keeps_store = True
 
     def answer(self, line: str) -> bool:
         """One line, a /command or a prompt -> is it the last? Errors do not end the program."""
@@ -83,7 +79,7 @@ class Shell:
             self.session.draft_model(new["draft"])  # fails now, not when it is first used
         if "model" in names:  # without the options for the previous model's sources
             given |= dict.fromkeys(("source_lang", "target_lang", "truncate"))
-            self.begin(Session(argparse.Namespace(**given)))
+            self.session = Session(argparse.Namespace(**given))
         else:
             self.session.use(argparse.Namespace(**given))
         method = self.session.settings["method"]
@@ -127,15 +123,12 @@ class Shell:
 
     def do_score(self, text):
         "/score TEXT, of an encoder-decoder SOURCE => TARGET: log P of each token, bits per byte"
-        source, arrow, target = text, "", ""
-        if self.session.model.has_source:
-            source, arrow, target = text.partition(" => ")
-        result = self.session.score(source, target if arrow else None)
-        print_score(self.session.tokenizer, result)
+        words = text.split(" => ", 1) if self.session.model.has_source else [text]
+        print_score(self.session.tokenizer, self.session.score(*words))
 
     def do_reset(self, text):
         "/reset: all options as at the start, and an empty n-gram store"
-        self.begin(Session(self.first_args))
+        self.session = Session(self.first_args)
 
     def do_help(self, text):
         "/help [NAME]: the commands"
@@ -152,8 +145,6 @@ class Shell:
 
 def interact(session: Session) -> None:
     """Run until /quit or the end of the input."""
-    if sys.stdin is None:
-        raise UserError("standard input is closed")
     shell = Shell(session)
     print(INTRO)
     with line_editing(shell.complete):
@@ -169,7 +160,7 @@ def interact(session: Session) -> None:
 
 @contextlib.contextmanager
 def line_editing(complete: Callable[[str, int], str | None]) -> Iterator[None]:
-    """On a terminal, where the system has readline: editing, Tab, and a history that is kept."""
+    """On a terminal, where the system has readline: editing, Tab, and a saved history."""
     try:
         if not sys.stdin.isatty():
             raise ImportError
