@@ -33,7 +33,7 @@ class DraftModel(Drafter):
             logits = self.model(np.array([new]), self.cache, last=1)[0, -1]  # [n_vocab]
             try:
                 qs.append(self.sampler(logits, ids + drafts))
-            except ValueError:  # no token is allowed: the text ends earlier, or the model raises
+            except Exception:  # the text ends earlier, or the model's sampler raises it again
                 break
             drafts.append(draw(qs[-1], self.rng))
             new = drafts[-1:]

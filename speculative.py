@@ -24,6 +24,8 @@ def speculative(
     """A loop like `naive` and `cached`, but one sequence after the other. new_drafter(sequence)
     gives the drafter of its text, which proposes at most gamma tokens per pass of the model."""
     for row, sequence in enumerate(sequences):
+        if not sequence.running:
+            continue
         drafter, cache = new_drafter(sequence), model.new_cache(len(sequences))
         cache.select([row])  # an encoder-decoder's cache holds a source per row
         while sequence.running:
@@ -64,7 +66,7 @@ def verify(
                 return tokens
         p = sampler(logits[-1], ids + tokens)
         return [*tokens, draw(p, rng)]
-    except ValueError:  # no token can be drawn: raised again only if the text gets as far
+    except Exception:  # of a sampler: raised again only if the text gets as far
         if not tokens:
             raise
         return tokens

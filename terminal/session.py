@@ -133,6 +133,8 @@ class Session:
     def generate(self, rows: list[Row]) -> Iterator[Row]:
         """Run rows by the chosen method, in batches that fit; yield a row for each new token."""
         method, n_rows = self.settings["method"], 1
+        if method == "speculative":
+            self.draft_model()  # loaded before the first row's clock starts
         if method in ("naive", "cached"):
             longest = max(len(row.prompt_ids) + row.sequence.n_left for row in rows)
             n_rows = max(1, self.settings["batch_tokens"] // longest)
@@ -165,11 +167,13 @@ class Session:
         """Beam search as a loop: the best hypothesis becomes the text, row.beams holds all."""
         s = self.settings
         for sequence in sequences:
-            found = batch[sequence].beams = [] if not sequence.running else beam.beam_search(
+            if not sequence.running:
+                continue
+            batch[sequence].beams = found = beam.beam_search(
                 model, sequence.ids, sequence.n_left, s["beams"], s["length_penalty"],
                 s["early_stopping"], s["return"], sequence.sampler.filters, self.trace,
             )  # fmt: skip
-            for token in found[0].ids if found else []:
+            for token in found[0].ids:
                 if sequence.running:  # a stop text may have ended it
                     sequence.append(token)
                     yield sequence, token

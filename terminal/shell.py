@@ -27,7 +27,10 @@ def setter(option: str, doc: str) -> Callable:
             raise UserError(f"unexpected word {words[1]!r}: see /help")
         if words:
             self.apply([f"--{option}={words[0]}"], [option])
-        print(show.visible(f"{option} = {self.session.settings.get(option)}"))
+        value = self.session.settings[option]
+        if option == "tokens" and value is None:
+            value = "as the checkpoint's max_length"
+        print(show.visible(f"{option} = {value}"))
 
     command.__doc__ = doc
     return command

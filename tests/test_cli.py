@@ -1,6 +1,7 @@
 """The command line: batches, filters, options, mistakes, pipes and signals."""
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -112,6 +113,26 @@ def test_the_clock_of_a_row_starts_with_its_batch(console, monkeypatch):
         monkeypatch.setattr(module, Clock())
     rows = console.json("a", "b", "c", "-n", 4, "--batch-tokens", 1)
     assert {row["seconds_to_first_token"] for row in rows} == {1}
+
+
+def test_the_draft_model_is_loaded_before_the_clock_starts(draft, letters, monkeypatch):
+    load, seconds = utils.load, []
+    clock = itertools.count()
+    monkeypatch.setattr("terminal.session.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr(utils, "load", lambda *a, **b: seconds.append(next(clock)) or load(*a, **b))
+    words = ["--model", letters, *words_for("speculative", draft)]
+    session = Session(options.parser().parse_args(list(map(str, words))))
+    row = session.row("the cat")
+    next(session.generate([row]))
+    assert seconds[-1] < row.started
+
+
+def test_a_prompt_that_fills_the_context_gives_the_same_object_in_any_place(console):
+    full = "a" * N_CTX
+    for method in ("beam", "lookup"):
+        [alone] = console.json(full, "-n", 2, "--method", method)
+        rows = console.json("a", full, "b", "-n", 2, "--method", method)
+        assert rows[1].keys() == alone.keys()
 
 
 def test_prompts_of_a_file_follow_those_of_the_command_line(console, tmp_path):

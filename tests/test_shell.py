@@ -320,6 +320,16 @@ def test_score_of_an_answer_of_an_encoder_decoder(console, ask):
     assert ask("/score the cat").count("\n") == 1 and "SOURCE => TARGET" in ask("/score the cat")
 
 
+def test_a_length_that_the_checkpoint_limits_has_no_number():
+    folder = HOUSE / "tests" / "fixtures" / "seq2seq" / "bart-forced"
+    shown = shell.Shell(
+        Session(options.parser().parse_args(["--interactive", "--model", str(folder)]))
+    )
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        shown.answer("/length")
+    assert out.getvalue() == "tokens = as the checkpoint's max_length\n"
+
+
 def test_an_interrupted_comparison_leaves_the_method_as_it_was(ask, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
