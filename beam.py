@@ -122,11 +122,9 @@ def top_indices(x, k):  # [n] -> the indices of the k largest, largest first, am
     return indices[np.argsort(-x[indices], kind="stable")][:k]
 
 
-def hypothesis(candidate, length_penalty):
-    log_probability, n = candidate.log_probability, len(candidate.ids)
-    return Hypothesis(
-        list(candidate.ids), log_probability, score(log_probability, n, length_penalty)
-    )
+def hypothesis(candidate, length_penalty):  # Candidate -> Hypothesis
+    ids, log_probability = list(candidate.ids), candidate.log_probability
+    return Hypothesis(ids, log_probability, score(log_probability, len(ids), length_penalty))
 
 
 def score(log_probability: float, length: int, length_penalty: float) -> float:

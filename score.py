@@ -50,7 +50,8 @@ def score(tokenizer: Tokenizer, model: Any, text: str) -> dict:
     n_bytes = len(text.encode("utf-8", "replace"))  # invalid UTF-8: a byte per character
     start: list = model.prefix if model.has_source else [tokenizer.end_of_text]
     if start == [None]:
-        first = tokenizer.token_bytes(ids[0]) if ids else b""  # type: ignore[attr-defined]  # GPT-2's
+        bpe: Any = tokenizer  # only byte-level BPE has no token to start from
+        first = bpe.token_bytes(ids[0]) if ids else b""
         start, n_bytes = [], n_bytes - len(first)
     logprobs = log_probabilities(model, start + ids)[max(0, len(start) - 1) :]
     total = float(logprobs.sum(dtype=np.float64))

@@ -245,7 +245,7 @@ def agrees(name, folder, repeats):
 
 
 def trace(contender):
-    """Logits of a prompt, behind a cut, and of another prompt; of one row, and of several."""
+    """Logits of a prompt, after a cut, and of another prompt; of one row, and of several."""
     found, rng = [], np.random.default_rng(0)
     for n_rows, n_new in ((1, 10), (3, 1)):
         contender.fresh(n_rows)
@@ -287,7 +287,7 @@ def start(name, folder, repeats):
 
 
 def seq2seq(name, folder, repeats):
-    """Median seconds of a decoder's step, one after the other behind a source of 64 tokens, and of
+    """Median seconds of a decoder's step, one after the other with a source of 64 tokens, and of
     a step of beam search of width 4, its encoder included."""
     source = np.random.default_rng(0).integers(5, 2000, 64).tolist()
     contender = CONTENDERS[name][1](folder, *CONTENDERS[name][2], source)

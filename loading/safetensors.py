@@ -24,7 +24,7 @@ DTYPES = {  # by the format's names; bfloat16, which NumPy does not know, as its
     "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
 FLOATS = [np.dtype(DTYPES[name]) for name in ("F64", "F32", "F16", "BF16")]
-CONVERT = (  # what helps where there is no model.safetensors
+CONVERT = (  # the remedy for a folder without model.safetensors
     "other formats are not opened, for they can run code; with transformers,"
     " AutoModelForCausalLM.from_pretrained(NAME).save_pretrained(FOLDER) writes one (for T5 and"
     " BART AutoModelForSeq2SeqLM), AutoTokenizer likewise"

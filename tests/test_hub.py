@@ -237,7 +237,7 @@ def test_shards_outside_of_the_folder_are_refused(families, tmp_path):
         index = json.dumps({"weight_map": {"shared.weight": shard}}).encode()
         families.files[f"{base}/model.safetensors.index.json"] = index
         check_refused("t5-small", "not a file of this folder", tmp_path)
-        assert not list(tmp_path.rglob("*index.json"))  # the next start asks for it anew
+        assert not list(tmp_path.rglob("*index.json"))  # the next start fetches it again
 
 
 def test_a_repository_without_safetensors_is_refused_and_nothing_else_is_fetched(

@@ -2,7 +2,7 @@
 
     python training/evaluate.py models/stories held_out.txt
 
-Each document is read in a fresh context behind the separator. The loss of the separator that ends
+Each document is read in a fresh context after the separator. The loss of the separator that ends
 it counts, its bytes do not.
 """
 
