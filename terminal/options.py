@@ -199,6 +199,8 @@ def check(p: argparse.ArgumentParser, args: Namespace) -> None:
         (args.score and any(getattr(args, name) not in (None, []) for name in generating),
          "--score generates nothing: it takes no options for that"),
         (args.json and (args.explain or args.compare), "--explain and --compare print no JSON"),
+        ((args.batch_tokens or getattr(args, "return")) and (args.explain or args.compare),
+         "--explain and --compare print one text: no --return, no --batch-tokens"),
         (args.compare and args.method, "--compare runs every method: it takes no --method"),
         (args.interactive and (prompts or args.json or views),
          "--interactive takes no prompt, no --json, --score, --explain or --compare"),

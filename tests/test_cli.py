@@ -592,6 +592,8 @@ NONSENSE = """
 --score --explain | --score --compare | --explain --compare | --compare --interactive
 --explain --json | --compare --json | --score --temperature 1 | --score -n 3 | --score --stop x
 --score --method naive | --compare --method beam | --target x
+--explain --method beam --return 2 | --compare --return 2 | --explain --batch-tokens 9
+--compare --batch-tokens 9
 """
 
 
