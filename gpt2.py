@@ -51,7 +51,7 @@ class GPT2:
         if last is not None:
             x = x[..., max(0, ids.shape[-1] - last) :, :]
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
-        return linear(x, self.params.get("lm_head", self.params["wte"]))  # [..., n_new, n_vocab]
+        return linear(x, self.params.get("lm_head", self.params["wte"]))
 
     def block(self, x, ln_1, attn, ln_2, mlp, mask, cache, layer):  # [..., n_new, n_embd] -> same
         """Attention mixes tokens; the MLP then works on each token separately."""
