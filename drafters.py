@@ -78,8 +78,9 @@ class NGramStore(Drafter):
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         for i, row in enumerate(logits):
+            context = ids[-self.n :] + drafts[:i]
             for token in best(row, self.filler_top_k):  # of equal counts the first is drafted
-                self.count(ids + drafts[:i], token)
+                self.count(context, token)
 
 
 class PromptLookup(Drafter):

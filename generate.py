@@ -68,21 +68,20 @@ class Sequence:
             raise ValueError(f"{n} new tokens are not possible")
         self.ids, self.n_prompt = list(prompt), len(prompt)
         self.sampler, self.rng = sampler, np.random.default_rng(seed)
-        self.stop_ids, self.n, self.n_left = model.stop_ids, n, min(n, model.n_ctx - len(prompt))
+        self.stop_ids, self.n, self.n_ctx = model.stop_ids, n, model.n_ctx
         self.stop_reason: str | None = None
         self._check_length()
 
     def append(self, token: int) -> None:
         """Take the next token, and see whether the text ends with it."""
         self.ids.append(token)
-        self.n_left -= 1
         self._check_length()
         if token in self.stop_ids:
             self.finish("eos")
 
     def _check_length(self):
         if self.n_left <= 0:
-            self.finish("length" if len(self.new_ids) == self.n else "context")
+            self.finish("length" if self.n_prompt + self.n <= self.n_ctx else "context")
 
     def finish(self, reason: str) -> None:
         """End the text here, for this reason."""
@@ -91,6 +90,11 @@ class Sequence:
     @property
     def running(self) -> bool:
         return self.stop_reason is None
+
+    @property
+    def n_left(self) -> int:
+        """How many more tokens the length and the context allow."""
+        return min(self.n_prompt + self.n, self.n_ctx) - len(self.ids)
 
     @property
     def new_ids(self) -> Ids:
