@@ -78,9 +78,8 @@ def find(name: str, models_dir: str | Path | None = None, fetch: bool = True) ->
 def has_model(folder: Path) -> bool:
     """Does the folder hold a model?"""
     names = "config.json", "hparams.json"
-    return any(
-        os.path.isfile(folder / name) for name in names
-    )  # False, not an error, without permission
+    # Without permission to look, os.path.isfile is False, where Path.is_file may raise an error.
+    return any(os.path.isfile(folder / name) for name in names)
 
 
 def is_repository(name: str, places: Iterable[Path]) -> bool:

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from loading.errors import UserError
 from terminal import options, shell, show
 from terminal.compare import compare
 from terminal.explain import explain, print_score
 from terminal.session import Session
-from utils import UserError
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -99,8 +99,8 @@ def read_prompts(args: Namespace) -> list[str]:
     return prompts
 
 
-def read_standard_input():
+def read_standard_input() -> str:
+    """All of stdin, as UTF-8."""
     with contextlib.suppress(io.UnsupportedOperation):  # already read, for instance by a debugger
-        # UTF-8, whatever the locale.
         sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
     return sys.stdin.read().removesuffix("\n")  # the newline that echo adds

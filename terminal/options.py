@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from utils import UserError
+from loading.errors import UserError
 
 METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
 DRAFTING = ("speculative", "ngram", "lookup")
@@ -46,7 +46,8 @@ def decoded(word: str) -> str:
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def stop_text(word):
+def stop_text(word: str) -> str:
+    """A word of the command line that is not empty."""
     if not word:
         raise argparse.ArgumentTypeError("it must not be empty")
     return decoded(word)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from interface import Filter
-from utils import UserError
+from loading.errors import UserError
 
 
 def load_filter(where: str) -> Filter:

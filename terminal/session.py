@@ -19,11 +19,11 @@ import utils
 from drafters import DraftModel, Measured, NGramStore, PromptLookup
 from generate import Loop, Sequence, cached, naive
 from interface import Drafter, Filter, Ids, Model
+from loading.errors import UserError
 from speculative import speculative
 from terminal import options
 from terminal.plugin import load_filter
 from terminal.row import Row, StoppingStream
-from utils import UserError
 
 
 class Session:
@@ -150,7 +150,7 @@ class Session:
     def loop(self, batch: dict[Sequence, Row]) -> Loop:
         """The loop of the chosen method, for these rows."""
 
-        def new_drafter(sequence):
+        def new_drafter(sequence):  # Sequence -> Measured
             row = batch[sequence]
             row.speculation = self.measure(self.drafter(row))
             return row.speculation

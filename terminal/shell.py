@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
+from loading.errors import UserError
 from terminal import options, show
 from terminal.compare import compare
 from terminal.explain import explain, print_score
 from terminal.session import Session
-from utils import UserError
 
 SAMPLER_OPTIONS = options.SAMPLING + options.FILTERS
 INTRO = "Type the beginning of a text, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."

@@ -6,10 +6,10 @@ import re
 import sys
 
 from interface import Ids
+from loading.errors import UserError
 from terminal.options import decoded
 from terminal.row import Row
 from terminal.session import Session
-from utils import UserError
 
 # Characters that move the cursor, control the terminal or reverse the text; not \n, \t.
 CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
