@@ -1,7 +1,7 @@
-// The passes of the run, and the cache: a line for each pass, a square for each position.
+// The passes of the run, and the cache: a line for each pass, from left to right the positions.
 
 // Each pass with what the cache held before it, the drafts among its ids, and how many of these the
-// text took: the loop continues after them with one token of its own.
+// text took: the loop goes on after them with one token of its own.
 const passes = [];
 for (const {ids, length, multiply_adds} of data.run) {
   const last = passes.at(-1), rows = ids.length, begin = length - ids[0].length;
@@ -12,57 +12,52 @@ for (const {ids, length, multiply_adds} of data.run) {
   passes.push({rows, begin, new: ids[0].length, known, drafts, accepted, multiply_adds});
 }
 
-const UNIT = 6, GAP = 3;
+const WIDTH = 6;  // of a position
 
 function drawCache() {
-  const rows = passes, n = Math.max(...rows.map((pass) => pass.begin + pass.new));
-  const height = Math.min(UNIT + GAP, Math.max(3, 320 / rows.length)), square = height * 0.7;
-  const lines = rows.flatMap((pass, i) => {
-    const accepted = pass.new - (pass.drafts.length - pass.accepted);
-    const parts = [["read", 0, pass.begin], ["computed", pass.begin, accepted],
-      ["rejected", pass.begin + accepted, pass.drafts.length - pass.accepted]];
-    return parts.filter(([, , width]) => width).map(([kind, x, width]) => svg("rect", {
-      class: kind, x: x * UNIT, y: i * height + (kind === "rejected") * square / 2,
-      width: width * UNIT - 1, height: kind === "rejected" ? square / 2 : square, "data-pass": i}));
-  });
-  const size = {viewBox: `0 0 ${n * UNIT} ${rows.length * height}`, width: n * UNIT,
-    height: rows.length * height};
-  const says = `${rows.length} passes over ${n} positions, one below the other`;
-  find("#cache .scroll").append(svg("svg", {...size, role: "img", "aria-label": says}, ...lines));
+  const n = Math.max(...passes.map((pass) => pass.begin + pass.new));
+  const step = Math.min(9, Math.max(3, 320 / passes.length));
+  const [width, height] = [n * WIDTH, passes.length * step];
+  const says = `${passes.length} passes over ${n} positions, one below the other`;
+  find("#cache .scroll").append(picture(width, height, says, ...passes.flatMap((pass, i) => {
+    const rejected = pass.drafts.length - pass.accepted, end = pass.begin + pass.new;
+    const part = (kind, from, to, share = 0.7) => svg("rect", {
+      class: kind, "data-pass": i, x: from * WIDTH, width: Math.max(0, (to - from) * WIDTH - 1),
+      y: step * (i + 0.7 - share), height: step * share});
+    return [part("read", 0, pass.begin), part("computed", pass.begin, end - rejected),
+      part("rejected", end - rejected, end, 0.35)];
+  })));
   drawOperations();
 }
 
-// Multiply-adds: those of the recorded passes, and those of the two plain loops for the same text. A
-// pass over n tokens takes c + a n + b n^2 of them, by the counts for 1, 2 and 3 tokens: c for the
-// logits of the last, a for what each passes through, b for the attention of each to each.
+// Multiply-adds: those of the recorded passes, and those of the two plain loops for the same text.
+// A pass over n tokens takes c + a n + b n^2 of them, by the counts for 1, 2 and 3 tokens: c for
+// the logits of the last, a for what each passes through, b for the attention of each to each.
 function drawOperations() {
-  const n = data.ids.length, [one, two, three] = data.multiply_adds;
+  const [one, two, three] = data.multiply_adds;
   const b = (three - 2 * two + one) / 2, a = two - one - 3 * b, c = one - a - b;
-  const lengths = range(n - data.n_prompt).map((i) => data.n_prompt + i);
-  const naive = sum(lengths.map((length) => c + a * length + b * length ** 2));
-  const cached = c + a * data.n_prompt + b * data.n_prompt ** 2
-    + sum(lengths.slice(1).map((length) => c + a + b * length));
-  const run = sum(passes.map((pass) => pass.multiply_adds));
-  const table = [["this run", passes.length, run], ["the cached loop", lengths.length, cached],
-    ["the naive loop", lengths.length, naive]];
-  const most = Math.max(...table.map(([, , total]) => total));
+  const pass = (n_new, n_all) => c + a * n_new + b * n_new * n_all;
+  const lengths = range(data.ids.length - data.n_prompt).map((i) => data.n_prompt + i);
+  const cached = lengths.map((n, i) => pass(i ? 1 : n, n)), naive = lengths.map((n) => pass(n, n));
+  const run = passes.map((pass) => pass.multiply_adds);
+  const table = [["this run", run], ["the cached loop", cached], ["the naive loop", naive]];
+  const most = Math.max(...table.map(([, counts]) => sum(counts)));
   find("#cache table").replaceChildren(
-    element("tr", {}, ...["", "passes", "multiply-adds", ""].map((name) => element("th", {scope: "col"}, name))),
-    ...table.map(([name, passes, total]) => element("tr", {}, element("th", {scope: "row"}, name),
-      element("td", {}, `${passes}`), element("td", {}, count(total)),
-      element("td.share", {}, element("span.track", {"--p": total / most, "--plain": 0})))));
+    element("tr", {}, ...["", "passes", "multiply-adds"].map((name) => element("th", {}, name))),
+    ...table.map(([name, counts]) => element("tr", {}, element("th", {scope: "row"}, name),
+      element("td", {}, `${counts.length}`), element("td", {}, count(sum(counts))),
+      element("td.share", {}, track(sum(counts) / most)))));
 }
 
 function showCache() {
-  const place = passes.findIndex((pass) => pass.known + pass.accepted >= state.selected);
+  const i = passes.findIndex((pass) => pass.known + pass.accepted >= state.selected);
   for (const rect of find("#cache svg").children) {
-    rect.classList.toggle("now", rect.dataset.pass === `${place}`);
+    rect.classList.toggle("now", rect.dataset.pass === `${i}`);
   }
-  const pass = passes[place];
-  const reads = `read ${pass.begin} and computed ${pass.new} position${pass.new > 1 ? "s" : ""}`;
-  const rejected = passes.some((p) => p.drafts.length > p.accepted);
-  find("#cache .lead").textContent = "A line is a pass, from left to right the positions of the text:"
-    + " pale, read from the cache, which the naive loop would compute again; strong, computed"
+  const pass = passes[i], rejected = passes.some((pass) => pass.drafts.length > pass.accepted);
+  find("#cache .lead").textContent = "A line is a pass, from left to right the positions of the"
+    + " text: pale, read from the cache, which the naive loop would compute again; strong, computed"
     + (rejected ? "; low, computed for drafts that were rejected" : "")
-    + `. Pass ${place + 1} ${reads}${pass.rows > 1 ? ` in ${pass.rows} rows` : ""}.`;
+    + `. Pass ${i + 1} read ${pass.begin} and computed ${pass.new}`
+    + (pass.rows > 1 ? ` in each of ${pass.rows} rows.` : ".");
 }

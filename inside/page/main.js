@@ -1,4 +1,4 @@
-// The page: draw everything once, then show what belongs to the selected token.
+// The page: everything is drawn once, then shows what belongs to the selected token.
 
 function select(token) {
   state.selected = Math.min(n_rows, Math.max(1, token));
@@ -7,9 +7,13 @@ function select(token) {
 }
 
 function show() {
-  for (const part of [showText, showCandidates, showAttention, showLens, showCache, showDrafts, showBeams]) {
-    part();
-  }
+  showText();
+  showCandidates();
+  showAttention();
+  showLens();
+  showCache();
+  showDrafts();
+  showBeams();
 }
 
 function facts() {
@@ -20,17 +24,17 @@ function facts() {
 }
 
 document.addEventListener("keydown", (event) => {
-  const goes = {ArrowLeft: -1, ArrowRight: 1, Home: -n_rows, End: n_rows}[event.key];
-  if (!goes || event.target.type === "range" || event.ctrlKey || event.altKey || event.metaKey) return;
-  select(state.selected + goes);
+  const step = {ArrowLeft: -1, ArrowRight: 1, Home: -n_rows, End: n_rows}[event.key];
+  const elsewhere = event.target.type === "range" || event.ctrlKey || event.altKey || event.metaKey;
+  if (!step || elsewhere) return;
+  select(state.selected + step);
   if (find("#text").contains(document.activeElement)) find(`#token-${state.selected}`).focus();
   event.preventDefault();
 });
 find("#previous").onclick = () => select(state.selected - 1);
 find("#next").onclick = () => select(state.selected + 1);
 
-const title = data.pieces.join("").trim().slice(0, 60);
-document.title = title ? `${title} … tokenwise` : "tokenwise";
+document.title = `${data.pieces.join("").trim().slice(0, 60)} · tokenwise`;
 find("#facts").textContent = facts();
 drawText();
 drawSliders();

@@ -14,23 +14,22 @@ function piece(id, text, kind = "", attributes = {}) {
 }
 
 function token(id, i) {
+  const kind = i < data.n_prompt ? ".token.prompt" : ".token";
   const attributes = {role: "option", "aria-selected": "false", tabindex: -1, id: `token-${i}`};
-  if (i > 0) {
-    attributes["aria-label"] = `${data.labels[id]}: ${bits(i).toFixed(1)} bits`;
-    attributes["--surprise"] = Math.min(1, bits(i) / 10).toFixed(3);
-    attributes.onclick = () => select(i);
-  } else attributes["aria-disabled"] = "true";
-  return piece(id, data.pieces[i], ".token" + (i < data.n_prompt ? ".prompt" : ""), attributes);
+  if (i === 0) return piece(id, data.pieces[0], kind, {...attributes, "aria-disabled": "true"});
+  return piece(id, data.pieces[i], kind, {
+    ...attributes, "--surprise": Math.min(1, bits(i) / 10), onclick: () => select(i),
+    "aria-label": `${data.labels[id]}: ${bits(i).toFixed(1)} bits`,
+  });
 }
 
 function showText() {
+  const i = state.selected;
   for (const made of find("#text").children) {
-    const selected = made.id === `token-${state.selected}`;
+    const selected = made.id === `token-${i}`;
     made.setAttribute("aria-selected", selected);
     made.tabIndex = selected ? 0 : -1;
-    made.classList.toggle("before", made.id === `token-${state.selected - 1}`);
   }
-  const i = state.selected;
   const origin = i < data.n_prompt ? "in the prompt" : `new token ${i - data.n_prompt + 1}`;
   find("#selected").replaceChildren(
     chip(data.ids[i]), ` ${origin}: the model gave it ${percent(Math.exp(data.logprobs[i - 1]))}, `,

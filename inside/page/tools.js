@@ -31,6 +31,12 @@ function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
+// A drawing of this size in pixels, and what it shows in words.
+function picture(width, height, says, ...children) {
+  const viewBox = `0 0 ${width} ${height}`;
+  return svg("svg", {width, height, viewBox, role: "img", "aria-label": says}, ...children);
+}
+
 function fill(made, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) made[name] = value;
@@ -50,14 +56,19 @@ const visible = (text) => text.replaceAll("\n", "↵").replaceAll("\t", "⇥") |
 const quoted = (id) => `“${visible(data.labels[id])}”`;
 
 function percent(p) {
-  if (p > 0 && p < 0.0005) return "< 0.1 %";
-  return `${(100 * p).toFixed(p < 0.0995 ? 1 : 0)} %`;
+  if (p > 0 && p < 0.0001) return "< 0.01 %";
+  return `${(100 * p).toFixed(p >= 0.0995 ? 0 : p >= 0.00095 || !p ? 1 : 2)} %`;
 }
 
 function count(n) {  // 12345678 -> "12.3 M"
   const [unit, name] = [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]]
     .find(([unit]) => n >= unit) || [1, ""];
   return (n / unit).toPrecision(n / unit < 1000 && unit > 1 ? 3 : 4).replace(/\.0+$/, "") + name;
+}
+
+// A bar of the length p in [0, 1], and an outline of the length plain.
+function track(p, plain = 0) {
+  return element("span.track", {"--p": p, "--plain": plain, "aria-hidden": "true"});
 }
 
 const bits = (token) => -data.logprobs[token - 1] / Math.LN2;
