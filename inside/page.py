@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from drafters import best as top
 from generate import Loop, Sequence, cached
 from gpt2 import log_softmax, softmax
 from inside.recorder import Call, passes, recording
@@ -48,7 +49,8 @@ def show(
         for _ in loop(conditioned, [sequence]):
             pass
     page = html(record(tokenizer, model, sequence, calls, source, settings=settings))
-    return HTML(f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 900px"></iframe>')
+    frame = f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 900px"></iframe>'
+    return HTML(f"<div>{frame}</div>")
 
 
 def html(recorded: dict) -> str:
@@ -82,9 +84,9 @@ def record(
     for i in range(sequence.n_prompt, len(ids)):
         for f in filters:  # the sliders' own run in the page
             logits[i - 1] = f(logits[i - 1], ids[:i])
-    plain = {name: settings.get(name) or neutral for name, neutral in SLIDERS.items()}
-    temperatures = sorted({*(np.arange(1, 41) / 20), plain["temperature"]})
-    best, rest = candidates(logits, ids[1:], temperatures, 1 + int(plain["top_k"]))
+    sliders = SLIDERS | {name: x for name, x in settings.items() if name in SLIDERS and x is not None}
+    temperatures = sorted({*(np.arange(1, 41) / 20), sliders["temperature"] or 1.0})
+    best, rest = candidates(logits, ids[1:], temperatures, 1 + int(sliders["top_k"]))
     blocks = model.params.get("decoder", model.params)["blocks"]
     early = [read_early(model, n, inputs, ids[1:]) for n in range(1, 1 + len(blocks))]
     run = [{"ids": next(c.value for c in call.walk() if c.name == "check_ids").tolist(),
@@ -97,7 +99,7 @@ def record(
     names = {id: name for name, id in tokenizer.special.items()}
     source = source if model.has_source else []
     return {
-        "settings": plain | {name: settings.get(name) for name in ("model", "method", "seed")},
+        "settings": sliders | {name: settings.get(name) for name in ("model", "method", "seed")},
         "labels": {int(id): names.get(id) or label(tokenizer, id) for id in shown},
         "source": source, "source_pieces": pieces(tokenizer, source),
         "ids": ids, "pieces": pieces(tokenizer, ids), "n_prompt": sequence.n_prompt,
@@ -130,8 +132,8 @@ def read_early(model, n, inputs, ids):
     short = stack | {"blocks": stack["blocks"][:n]}
     early.params = params | {"decoder": short} if "decoder" in params else short
     probs = softmax(early(inputs))
-    return [([(int(id), round(float(row[id]), 4)) for id in np.argsort(-row)[:3]],
-             round(float(row[came]), 4)) for row, came in zip(probs, ids)]  # fmt: skip
+    return [([(id, round(float(row[id]), 4)) for id in top(row, 3)], round(float(row[came]), 4))
+            for row, came in zip(probs, ids)]  # fmt: skip
 
 
 def attention_weights(looked: list[Call], n: int, has_source: bool) -> dict[str, Any]:

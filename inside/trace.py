@@ -31,7 +31,9 @@ def tree(calls: list[Call | None], depth: int = 0) -> list[Line]:
     if len(found) < len(calls):
         shapes += f" only in the {'second' if calls[0] is None else 'first'} pass"
     lines = [("  " * depth + first.name, f"{first.file}:{first.line}", shapes)]
-    inner = [tree(pair, depth + 1) for pair in pairs([call.calls if call else [] for call in calls])]
+    inner = [
+        tree(pair, depth + 1) for pair in pairs([call.calls if call else [] for call in calls])
+    ]
     for ((name, place, shapes), *more), alike in groupby(inner):
         count = len(list(alike))
         lines += [(name, place, shapes + f" x{count}" * (count > 1)), *more]
@@ -60,7 +62,7 @@ def residual_table(passes: list[Call]) -> str:
     """For each block the norm of the residual stream, and of what was added to it."""
     tables = [[stream(c) for c in call.walk() if c.name.endswith("block")] for call in passes]
     names = [["x", *(f"+{name}" for name in table[0][1])] for table in tables]
-    lines = ["The residual stream at the last token, by its norm: x + what attention and MLP add"]
+    lines = ["Norms at the last token: the residual stream x, what attention and MLP add to it"]
     lines.append("block" + " |".join("".join(f"{name:>8}" for name in row) for row in names))
     for layer, blocks in enumerate(zip(*tables)):
         cells = ([norm, *added.values()] for norm, added in blocks)
