@@ -36,7 +36,7 @@ KEEP = ["check_ids"]  # in the recorded run: the ids of each pass, drafts among 
 
 def show(
     tokenizer: Any, model: Any, prompt: str, n: int = 40, seed: int = 0, loop: Loop = cached,
-    **settings: float,
+    **settings: Any,
 ) -> Any:  # fmt: skip
     """Generate n tokens, and show their page in a notebook. settings: of samplers.make_sampler."""
     from IPython.display import HTML  # late: only notebooks have it
@@ -65,12 +65,12 @@ def html(recorded: dict) -> str:
 
 
 def record(
-    tokenizer: Any, model: Any, sequence: Sequence, calls: list[Call], source: Ids = [],  # noqa: B006
-    steps: Iterable = (), settings: dict[str, Any] = SLIDERS,
+    tokenizer: Any, model: Any, sequence: Sequence, calls: list[Call],
+    source: Ids | tuple[()] = (), steps: Iterable = (), settings: dict[str, Any] = SLIDERS,
 ) -> dict[str, Any]:  # fmt: skip
-    """The data of a page. sequence: a finished one; calls: recorded with KEEP while it grew; source:
-    the prompt's ids; steps: the trace of beam search; settings: the sampler's, and the page names
-    "model", "method" and "seed" from it.
+    """The data of a page. sequence: a finished one; calls: recorded with KEEP while it grew;
+    source: the prompt's ids; steps: the trace of beam search; settings: those of the sampler, and
+    for the heading "model", "method" and "seed".
 
     One more pass over the whole text, recorded too, shows the model at each token: with or without
     a cache its numbers are the same.
@@ -80,27 +80,22 @@ def record(
     with recording(model, keep=["softmax"]) as looked:
         logits = model(inputs)  # [n, n_vocab]
     logprobs = log_softmax(logits)[range(len(inputs)), ids[1:]]
-    filters = [f for f in sequence.sampler.filters if f.__qualname__.split(".")[0] not in SLIDERS]
-    for i in range(sequence.n_prompt, len(ids)):
-        for f in filters:  # the sliders' own run in the page
-            logits[i - 1] = f(logits[i - 1], ids[:i])
-    sliders = SLIDERS | {name: x for name, x in settings.items() if name in SLIDERS and x is not None}
+    filter_others(logits, sequence)
+    sliders = dict(SLIDERS)
+    sliders |= {name: x for name, x in settings.items() if name in SLIDERS and x is not None}
     temperatures = sorted({*(np.arange(1, 41) / 20), sliders["temperature"] or 1.0})
     best, rest = candidates(logits, ids[1:], temperatures, 1 + int(sliders["top_k"]))
-    blocks = model.params.get("decoder", model.params)["blocks"]
-    early = [read_early(model, n, inputs, ids[1:]) for n in range(1, 1 + len(blocks))]
-    run = [{"ids": next(c.value for c in call.walk() if c.name == "check_ids").tolist(),
-            "length": next(c.output[-2] for c in call.walk() if c.name == "append"),
-            "multiply_adds": call.multiply_adds} for call in passes(calls, model)]  # fmt: skip
+    n_layer = len(model.params.get("decoder", model.params)["blocks"])
+    early = [read_early(model, n, inputs, ids[1:]) for n in range(1, 1 + n_layer)]
+    run = read_run(passes(calls, model))
     beams = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in step] for step in steps]
-    shown = {*ids, *source, *best.flat, *(c[1] for step in beams for c in step)}
-    shown |= {i for layer in early for tokens, _ in layer for i, _ in tokens}
-    shown |= {i for call in run for row in call["ids"] for i in row} - {-1}
-    names = {id: name for name, id in tokenizer.special.items()}
-    source = source if model.has_source else []
+    shown = {*ids, *source, *best.flat, *(token for step in beams for _, token, *_ in step)}
+    shown |= {token for layer in early for tokens, _ in layer for token, _ in tokens}
+    shown |= {token for call in run for row in call["ids"] for token in row}
+    source = list(source) if model.has_source else []
     return {
         "settings": sliders | {name: settings.get(name) for name in ("model", "method", "seed")},
-        "labels": {int(id): names.get(id) or label(tokenizer, id) for id in shown},
+        "labels": {int(id): label(tokenizer, id) for id in shown},
         "source": source, "source_pieces": pieces(tokenizer, source),
         "ids": ids, "pieces": pieces(tokenizer, ids), "n_prompt": sequence.n_prompt,
         "logprobs": logprobs.tolist(), "n_vocab": model.n_vocab, "n_best": best.shape[1],
@@ -109,6 +104,14 @@ def record(
         "attention": attention_weights(looked, len(inputs), model.has_source),
         "run": run, "beams": beams, "multiply_adds": [count_pass(model, n) for n in (1, 2, 3)],
     }  # fmt: skip
+
+
+def filter_others(logits: np.ndarray, sequence: Sequence) -> None:
+    """Apply, where a new token was drawn, the filters that have no slider: the page has theirs."""
+    others = [f for f in sequence.sampler.filters if f.__qualname__.split(".")[0] not in SLIDERS]
+    for i in range(sequence.n_prompt, len(sequence.ids)):
+        for f in others:
+            logits[i - 1] = f(logits[i - 1], sequence.ids[:i])
 
 
 def candidates(logits, ids, temperatures, n_least):  # [n, n_vocab], the n tokens that came
@@ -122,6 +125,17 @@ def candidates(logits, ids, temperatures, n_least):  # [n, n_vocab], the n token
     with np.errstate(divide="ignore"):  # log 0: a small vocabulary has no others
         sums = [np.log(np.exp(others / np.float32(t)).sum(-1)) for t in temperatures]
     return best, np.stack(sums, -1)
+
+
+def read_run(run: list[Call]) -> list[dict[str, Any]]:
+    """Each pass: the ids [n_rows, n_new], the length of the cache after it, its multiply-adds."""
+    found = []
+    for call in run:
+        inside = {c.name: c for c in call.walk()}
+        found.append({"ids": inside["check_ids"].value.tolist(),
+                      "length": inside["append"].output[-2],
+                      "multiply_adds": call.multiply_adds})  # fmt: skip
+    return found
 
 
 def read_early(model, n, inputs, ids):
@@ -139,8 +153,8 @@ def read_early(model, n, inputs, ids):
 def attention_weights(looked: list[Call], n: int, has_source: bool) -> dict[str, Any]:
     """All weights in bytes, as 255 sqrt(w), which keeps the small ones. own: those of the n tokens,
     the lower triangle [n_layer, n_head, n (n + 1) / 2]; cross: of the source [..., n, n_source]."""
-    found = [call.value for root in looked for call in root.walk() if call.name == "softmax"]
-    layers = [np.reshape(w, (-1, n, np.shape(w)[-1])) for w in found]  # [n_head, n, n_keys]
+    layers = [call.value.reshape(-1, n, call.value.shape[-1]) for root in looked
+              for call in root.walk() if call.name == "softmax"]  # [n_head, n, n_keys]  # fmt: skip
     own, cross = np.array(layers[:: 1 + has_source]), np.array(layers[1::2] if has_source else [])
     result = {"n_layer": len(own), "n_head": own.shape[1]}
     if own.size + cross.size <= 2 * MOST_WEIGHTS:
@@ -168,7 +182,8 @@ def label(tokenizer: Any, id: int) -> str:
     if hasattr(tokenizer, "tokens"):
         return tokenizer.tokens[id].replace("\u2581", " ")  # SentencePiece's mark of a space
     text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
-    return re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
+    text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
+    return text or next(name for name, special in tokenizer.special.items() if special == id)
 
 
 def packed(array: np.ndarray, dtype: str) -> str:

@@ -31,8 +31,8 @@ class Call:
         arrays = {name: x for name, x in frame.f_locals.items() if isinstance(x, np.ndarray)}
         self.inputs = {name: x.shape for name, x in arrays.items()}
         self.norms = [norm(x) for x in [*arrays.values()][:1]]
-        self.output: tuple[int, ...] | None = None
-        self.value: np.ndarray | None = None  # a copy of the result, if `recording` keeps it
+        self.output: Any = None
+        self.value: Any = None  # a copy of the result, if `recording` keeps it
         self.calls: list[Call] = []
 
     def finish(self, result: Any, keep: bool) -> None:
@@ -62,7 +62,8 @@ class Call:
 def recording(model: Model, keep: Collection[str] = ()) -> Iterator[list[Call]]:
     """While it lasts, the list gets the calls into the files of this kind of model and its layers.
     keep: the names of functions whose results are copied."""
-    files = {inspect.getfile(part) for part in (*type(model).__mro__[:-1], gpt2, layers)}
+    parts: list[Any] = [*type(model).__mro__[:-1], gpt2, layers]
+    files = {inspect.getfile(part) for part in parts}
     outermost: list[Call] = []
     stack: list[Call] = []
 

@@ -1,5 +1,6 @@
 """--trace: the first two passes of a model, written out from their recorded calls."""
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -22,7 +23,7 @@ def format_trace(passes: list[Call], source: Call | None = None) -> str:
     return "\n\n".join([key + trees[0], *trees[1:], residual_table(passes[:2])])
 
 
-def tree(calls: list[Call | None], depth: int = 0) -> list[Line]:
+def tree(calls: Sequence[Call | None], depth: int = 0) -> list[Line]:
     """A call, as it was in each pass (None: it was not in this one), and the calls inside it."""
     found = [call for call in calls if call]
     first, before = found[0], [next(iter(call.inputs.values()), ()) for call in found]
