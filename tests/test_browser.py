@@ -1,19 +1,15 @@
 """The page in a headless Chromium: it loads alone, a click selects, sliders follow samplers.py."""
 
-import json
-import shutil
-
 import numpy as np
 import pytest
 
 import utils
 from inside import page
 from samplers import make_sampler
+from tests.chromium import CHROMIUM, DRIVER, Browser
 from tests.pages import METHODS, by_method, recorded
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="the page's tests need selenium")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
+pytest.importorskip("selenium", reason="the page's tests need selenium")
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="the page's tests need chromium and its chromedriver"
 )
@@ -26,58 +22,9 @@ SETTINGS = [  # of the sliders
 
 @pytest.fixture(scope="module")
 def browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.ChromeService(executable_path=DRIVER)
-    driver = webdriver.Chrome(options=options, service=service)
-    yield Browser(driver)
-    driver.quit()
-
-
-class Browser:
-    """A page in a window, and what its elements show."""
-
-    def __init__(self, driver):
-        self.driver, self.js = driver, driver.execute_script
-
-    def open(self, folder, text, width=1200):
-        """Show a page. Nothing may fail, nothing else may be requested."""
-        path = folder / "page.html"
-        path.write_text(text, encoding="utf-8")
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-            "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})  # fmt: skip
-        self.driver.get_log("performance")
-        self.driver.get(path.as_uri())
-        assert self.driver.get_log("browser") == []
-        events = [json.loads(entry["message"])["message"]
-                  for entry in self.driver.get_log("performance")]  # fmt: skip
-        urls = [event["params"]["request"]["url"] for event in events
-                if event["method"] == "Network.requestWillBeSent"]  # fmt: skip
-        assert urls == [path.as_uri()]
-
-    def all(self, selector):
-        return self.driver.find_elements("css selector", selector)
-
-    def text(self, selector):
-        [element] = self.all(selector)
-        return element.text
-
-    def value(self, selector, name):
-        [element] = self.all(selector)
-        return element.get_attribute(name)
-
-    def slide(self, name, value):
-        """Move a slider to a value, as a hand does."""
-        self.js("""const input = document.getElementById(arguments[0]);
-                   input.value = SLIDERS[arguments[0]][0].indexOf(arguments[1]);
-                   input.dispatchEvent(new Event("input"));""", name, value)  # fmt: skip
-
-    def bars(self):
-        """The probabilities that the bars show: the best ones, the last is of all others."""
-        return [float(bar.get_attribute("data-p")) for bar in self.all("#candidates .bars li")]
+    browser = Browser()
+    yield browser
+    browser.driver.quit()
 
 
 @pytest.fixture(scope="module", params=METHODS)
@@ -227,8 +174,7 @@ def test_the_page_works_in_a_frame_of_a_notebook(browser, tmp_path):
 def test_letters_stand_out_from_what_is_behind_them(browser, tmp_path, scheme):
     """WCAG's contrast of at least 4.5, at the most surprising token too."""
     data = by_method("cached")
-    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    browser.scheme(scheme)
     browser.open(tmp_path, page.html(data))
     read = "return getComputedStyle(document.documentElement).getPropertyValue(arguments[0])"
     colour = {name: rgb(browser.js(read, f"--{name}"))

@@ -10,7 +10,9 @@ function drawText() {
 
 // The text that a token adds; a token without one, such as </s>, by its name in small letters.
 function piece(id, text, kind = "", attributes = {}) {
-  return element("span" + kind + (text ? "" : ".silent"), attributes, text || data.labels[id]);
+  const [, space, word] = (text || data.labels[id]).match(/^( *)(.*)$/s);
+  const marked = element("span.word", {}, word || space);  // its space stays uncoloured
+  return element("span" + kind + (text ? "" : ".silent"), attributes, word ? space : "", marked);
 }
 
 function token(id, i) {
