@@ -1,7 +1,9 @@
 """--compare: the same prompt through every method that applies, in one table."""
 
 import copy
+import sys
 
+from terminal.explain import bar
 from terminal.options import DRAFTING, METHODS, resolve
 from terminal.row import Row
 from terminal.session import Session
@@ -14,8 +16,8 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
     draft = session.settings["draft"]
     if draft:
         session.draft_model()
-    print(f"{'method':<12}{'tokens/s':>9}{'x naive':>8}{'first, s':>9}{'tokens':>7}"
-          f"{'per pass':>9}{'accepted':>9}  ids")  # fmt: skip
+    print(f"{'method':<12}{'tokens/s':>8} {'x naive':>8}{'':<11}{'first, s':>9}{'per pass':>9}"
+          f"{'accepted':>9}  ids")  # fmt: skip
     naive, speeds = None, {}
     session.keeps_store, session.store = False, None  # each method begins with an empty store
     for method in METHODS:
@@ -23,6 +25,8 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
             continue
         session.settings = resolve(session.args, session.model.generation_config, method)
         row = session.row(prompt, number)
+        if sys.stdout.isatty():
+            print(f"{method} ...", end="\r", flush=True)
         for _ in session.generate([row]):
             pass
         naive = naive or row
@@ -41,11 +45,11 @@ def compare_line(session: Session, row: Row, naive: Row) -> str:
     per_pass = f"{speculation.tokens_per_pass:.2f}" if speculation else "1.00"
     accepted = f"{speculation.acceptance:.0%}" if speculation else "-"
     if method == "beam":
-        ids = "the likeliest text found"
+        ids = "likeliest"
     elif speculation and session.sampled:
-        ids = "sampled: the same distribution"
+        ids = "sampled"
     else:
-        ids = "identical to naive" if row.ids == naive.ids else "DIFFERENT from naive"
-    return (f"{method:<12}{speed:>9.1f}{speed / plain:>8.2f}"
-            f"{row.seconds_to_first_token:>9.3f}{len(row.times):>7}{per_pass:>9}{accepted:>9}"
-            f"  {ids}")  # fmt: skip
+        ids = "as naive" if row.ids == naive.ids else "DIFFERENT"
+    ratio = speed / plain
+    return (f"{method:<12}{speed:>8.1f} {ratio:>8.2f} {bar(ratio / 10, 10):<10}"
+            f"{row.seconds_to_first_token:>9.3f}{per_pass:>9}{accepted:>9}  {ids}")  # fmt: skip

@@ -2,7 +2,9 @@
 
 import copy
 import functools
+import math
 import os
+import shutil
 import sys
 from collections.abc import Callable
 
@@ -10,28 +12,36 @@ import numpy as np
 
 from drafters import Measured, common_prefix
 from gpt2 import softmax
+from inside.page import label
 from interface import Drafter, Ids, Tokenizer
 from samplers import Sampler
 from terminal.options import DRAFTING
 from terminal.row import Row
 from terminal.session import Session
-from terminal.show import n_tokens
+from terminal.show import n_tokens, visible
 from terminal.tree import format_tree
 
 COLOURS = {"accepted": "32", "rejected": "31;9", "corrected": "33;1"}
+COLOURS |= {"surprise 1": "30;48;5;229", "surprise 2": "30;48;5;221", "surprise 3": "30;48;5;208"}
 LEGENDS = {
-    "naive": "step  token: P by the model -> by the sampler, entropy in bits; the model's top five",
-    "beam": "the tree of beams: a line is a run of tokens, and the log P at its end; a line that"
-            " begins with | is a branch no longer than the one below; unmarked ends were dropped",
+    "naive": "  model  drawn  bits of entropy  token           other candidates of the model",
+    "beam": "runs of tokens and their log P; └─ a branch, the longest of them goes on below",
     "speculative": "accepted/drafted: the accepted drafts, -the rejected ones, +the model's own",
 }  # fmt: skip
 LEGENDS |= {"cached": LEGENDS["naive"]} | dict.fromkeys(DRAFTING, LEGENDS["speculative"])
 
 
 def print_score(tokenizer: Tokenizer, result: dict) -> None:
-    """Print the result of score.score: one token per line, logarithms in nats."""
-    for token, logprob in zip(result["ids"], result["logprobs"]):
-        print(f"{logprob:9.4f}  {tokenizer.decode([token])!r}")
+    """Print the result of score.score: one token per line, logarithms in nats, a bar of up to 10
+    bits. On a terminal also the text, coloured by surprise."""
+    names = [label(tokenizer, token) for token in result["ids"]]
+    bits = [-logprob / math.log(2) for logprob in result["logprobs"]]
+    for name, logprob, surprise in zip(names, result["logprobs"], bits):
+        print(f"{logprob:9.4f}  {bar(surprise / 10, 10):<10}  {name!r}")
+    text = (colour(visible(name), f"surprise {min(3, int(surprise / 3))}")
+            for name, surprise in zip(names, bits))  # fmt: skip
+    if is_coloured():
+        print("".join(text))
     print(
         f"{result['total']:9.4f}  log P of {n_tokens(result['ids'])};"
         f" {result['bits_per_byte']:.4f} bits per byte, perplexity {result['perplexity']:.2f}"
@@ -51,9 +61,11 @@ def explain(session: Session, row: Row) -> None:
     session.trace = trace = []
     for _ in session.generate([row]):
         if method in ("naive", "cached"):
-            print(step_line(sampler, row.sequence.new_ids, decode), flush=True)
-    if method == "beam":
-        print(format_tree(trace, decode))
+            print(step_line(sampler, row.sequence.ids[-1], session.tokenizer), flush=True)
+    if trace:
+        width = shutil.get_terminal_size().columns
+        print(format_tree(trace, decode, row.sequence.new_ids, width))
+        print(visible(session.opening(row) + row.text))
 
 
 class RememberingSampler(Sampler):
@@ -67,15 +79,25 @@ class RememberingSampler(Sampler):
         return self.probs
 
 
-def step_line(sampler: RememberingSampler, new_ids: Ids, decode: Callable[[Ids], str]) -> str:
-    """A token and its probabilities, the entropy in bits, and the model's best five tokens."""
-    model_probs, probs = sampler.model_probs, sampler.probs  # [n_vocab]
+def step_line(sampler: RememberingSampler, token: int, tokenizer: Tokenizer) -> str:
+    """P of a token by the model and, if it differs, by the sampler; the model's entropy; the token;
+    and its other candidates above half a percent, as many as fit the terminal."""
+    p, q = sampler.model_probs, sampler.probs  # [n_vocab]
+    drawn, bits = f"{q[token]:.1%}" if abs(q[token] - p[token]) >= 0.0005 else "", entropy(p)
+    line = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits / 10, 10):<10} "
+    line += f"{label(tokenizer, token)!r:<15}"
+    width = shutil.get_terminal_size().columns
+    for other in np.argsort(-p, kind="stable")[: int((p > 0.005).sum())].tolist():
+        name = f" {label(tokenizer, other)!r} {p[other]:.0%}"
+        if other != token and len(line) + len(name) <= width:
+            line += name
+    return line.rstrip()
 
-    def shares(token):
-        return f"{decode([token])!r} {model_probs[token]:.3f} -> {probs[token]:.3f}"
 
-    best = "  ".join(map(shares, np.argsort(-model_probs)[:5].tolist()))
-    return f"{len(new_ids):4}  {shares(new_ids[-1])}, {entropy(model_probs):.2f}; {best}"
+def bar(share: float, width: int) -> str:
+    """A bar of share * width characters, to an eighth of one."""
+    full, eighths = divmod(round(min(share, 1) * width * 8), 8)
+    return "█" * full + "▏▎▍▌▋▊▉"[eighths - 1 : eighths]
 
 
 def entropy(probs):  # [n_vocab] -> bits
@@ -102,7 +124,10 @@ class PrintedPasses(Measured):
 
 
 def colour(text: str, kind: str) -> str:
-    """Colour a text, unless stdout is piped or NO_COLOR is set (no-color.org)."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return text
-    return f"\x1b[{COLOURS[kind]}m{text}\x1b[0m"
+    """Colour a text, where colours are wanted, and the kind has one."""
+    return f"\x1b[{COLOURS[kind]}m{text}\x1b[0m" if is_coloured() and kind in COLOURS else text
+
+
+def is_coloured() -> bool:
+    """Not if stdout is piped, or NO_COLOR is set (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

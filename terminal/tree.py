@@ -6,10 +6,10 @@ from collections.abc import Callable
 from interface import Ids
 
 
-def format_tree(trace: list, decode: Callable[[Ids], str]) -> str:
-    """One line per run of tokens without a fork, with the log P at its end. A line that is not
-    followed by a longer one, nor marked finished, was dropped. At a fork the shorter branches come
-    first, after a bar; the longest continues below."""
+def format_tree(trace: list, decode: Callable[[Ids], str], winner: Ids, width: int = 80) -> str:
+    """One line per run of tokens without a fork, with the log P at its end; a run that does not fit
+    is cut. A line that is not followed by a longer one, nor marked finished, was dropped. At a fork
+    the shorter branches come first, each after a corner; the longest continues below."""
     seen = {c.ids: c for step in trace for c in step if c.status != "dropped"}
     children, depth = defaultdict(list), {}
     for ids in seen:
@@ -24,8 +24,12 @@ def format_tree(trace: list, decode: Callable[[Ids], str]) -> str:
             ids = children[ids][0]
         if ids:
             end = " finished" if seen[ids].status == "finished" else ""
-            text = repr(decode(list(ids[start:])))
-            lines.append("| " * n_bars + f"{text} {seen[ids].log_probability:.2f}{end}")
+            end += ", the best" if list(ids) == winner else ""
+            corner = "│  " * (n_bars - 1) + "└─ " * (n_bars > 0)
+            text, end = repr(decode(list(ids[start:]))), f" {seen[ids].log_probability:.2f}{end}"
+            if len(corner + text + end) > width:
+                text = text[: max(1, width - len(corner + end) - 1)] + "…"
+            lines.append(corner + text + end)
         *branches, longest = sorted(children[ids], key=depth.__getitem__) or [None]
         if longest:
             stack.append((longest, n_bars))

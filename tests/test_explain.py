@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 import utils
 from gpt2 import log_softmax
 from samplers import make_sampler
-from terminal.explain import colour
+from terminal.explain import bar, colour
 from terminal.options import METHODS
 from tests.commands import END, N_CTX, finished, write_letters
 
@@ -62,14 +62,30 @@ def test_score_prints_a_line_per_token(console, letters):
     ids, logprobs = direct(letters, "the cat")
     lines = console.text("--score", "the cat").splitlines()
     tokenizer, _ = utils.load(str(letters))
-    assert lines[:-1] == [
-        f"{logprob:9.4f}  {tokenizer.decode([token])!r}" for token, logprob in zip(ids, logprobs)
-    ]
+    for line, token, logprob in zip(lines, ids, logprobs, strict=False):
+        assert line[:9] == f"{logprob:9.4f}"
+        assert line[23:] == repr(tokenizer.decode([token]))
+        assert line[11:21].rstrip() == bar(-logprob / math.log(2) / 10, 10)
+    assert len(lines) == len(ids) + 1
     assert lines[-1].startswith(f"{logprobs.sum():9.4f}  log P of 5 tokens; ")
     assert "bits per byte, perplexity" in lines[-1]
     expected = "0.0000 log P of 0 tokens; 0.0000 bits per byte, perplexity 1.00"
     assert console.text("--score", "").split() == expected.split()
     assert "log P of 1 token; " in console.text("--score", "a")
+    assert "'<C3>'\n" in console.text("--score", "Zoë")  # a byte of a half character
+
+
+def test_a_bar_is_as_long_as_its_share():
+    assert [bar(share, 4) for share in (0, 1 / 32, 0.25, 0.5 + 3 / 32, 1, 7)] == [
+        "", "▏", "█", "██▍", "████", "████",
+    ]  # fmt: skip
+
+
+def test_on_a_terminal_the_scored_text_is_coloured_below(console, monkeypatch):
+    monkeypatch.setattr("terminal.explain.is_coloured", lambda: True)
+    *_, text, last = console.text("--score", "the cat").splitlines()
+    assert re.sub("\x1b\\[.*?m", "", text) == "the cat" != text
+    assert "log P" in last
 
 
 @pytest.mark.parametrize("scale", [np.nan, np.inf, 1e6])
@@ -112,7 +128,7 @@ def test_score_of_several_texts_and_of_standard_input(console, letters, tmp_path
 
 # --- explain --------------------------------------------------------------------------------------
 
-STEP = re.compile(r" *(\d+)  (.*?) ([01]\.\d{3}) -> ([01]\.\d{3}), (\d+\.\d\d); (.*)")
+STEP = re.compile(r" *([\d.]+)% +(?:([\d.]+)%)? +([\d.]+) [█-▏]* +('.*?'|\".*?\")(?: +(.*))?")
 
 
 @pytest.mark.parametrize("method", ["naive", "cached"])
@@ -122,20 +138,20 @@ def test_explain_shows_each_step(console, letters, method):
     ids = console.json("the cat", "-n", 6, *how)[0]["ids"]
     out = console.text("the cat", "-n", 6, *how, "--explain", "--method", method)
     heading, *lines = out.splitlines()
-    assert heading.startswith("step") and len(lines) == 6
+    assert heading.startswith("  model  drawn") and len(lines) == 6
+    assert max(map(len, [heading, *lines])) <= 80
     text = tokenizer.encode("the cat")
     for i, (token, line) in enumerate(zip(ids, lines)):
-        step, name, by_model, by_sampler, bits, others = STEP.fullmatch(line).groups()
+        by_model, by_sampler, bits, name, others = STEP.fullmatch(line).groups()
         logits = model(text + ids[:i])[-1]
         p = np.exp(log_softmax(logits)).astype(np.float64)
         q = make_sampler(temperature=0.7, top_k=4)(logits, text + ids[:i])
-        assert (int(step), name) == (i + 1, repr(tokenizer.decode([token])))
-        assert float(by_model) == pytest.approx(p[token], abs=1e-3)
-        assert float(by_sampler) == pytest.approx(q[token], abs=1e-3)
+        assert name == repr(tokenizer.decode([token]))
+        assert float(by_model) == pytest.approx(100 * p[token], abs=0.1)
+        assert float(by_sampler or by_model) == pytest.approx(100 * q[token], abs=0.1)
         assert float(bits) == pytest.approx(-(p * np.log2(p)).sum(), abs=0.01)
-        best = np.argsort(-p)[:5]
-        expected = "  ".join(f"{tokenizer.decode([t])!r} {p[t]:.3f} -> {q[t]:.3f}" for t in best)
-        assert re.sub(r"\d\.\d+", "_", others) == re.sub(r"\d\.\d+", "_", expected)
+        best = [t for t in np.argsort(-p) if t != token][:2]
+        assert others.startswith(" ".join(f"{tokenizer.decode([t])!r} {p[t]:.0%}" for t in best))
 
 
 def test_explain_shows_the_row_that_is_printed_without_it(console):
@@ -143,7 +159,7 @@ def test_explain_shows_the_row_that_is_printed_without_it(console):
     rows = console.json(*how)
     blocks = console.text(*how, "--explain").split("'the cat':\n")[1:]
     for row, block in zip(rows, blocks, strict=True):
-        names = [eval(STEP.fullmatch(line)[2]) for line in block.splitlines()[1:]]
+        names = [eval(STEP.fullmatch(line)[4]) for line in block.splitlines()[1:]]
         assert "".join(names) == row["text"]
     assert rows[0]["text"] != rows[1]["text"]
 
@@ -176,10 +192,13 @@ def test_explain_of_beams_is_a_tree(console):
     words = ["the cat", "-n", 6, "--method", "beam", "--beams", 3]
     out = console.text(*words, "--explain")
     [row] = console.json(*words, "--return", 3)
-    ends = [line for line in out.splitlines() if line.endswith("finished")]
+    ends = [line for line in out.splitlines() if " finished" in line]
     assert len(ends) == 3
     for beam in row["beams"]:
         assert any(f" {beam['log_probability']:.2f} finished" in line for line in ends)
+    best = f" {row['beams'][0]['log_probability']:.2f} finished, the best"
+    assert out.count(best) == out.count("the best") == 1
+    assert out.endswith(f"\nthe cat{row['text']}\n")
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -17,15 +17,16 @@ def test_the_tree_of_beams():
         [c("axy", -2.5), c("axz", -2.75)],
         [c("axy.", -3.0, "finished"), c("axyy", -3.25, "finished"), c("axz.", -4.0, "dropped")],
     ]
-    lines = format_tree(trace, lambda ids: "".join(map(chr, ids))).split("\n")
+    winner = [*map(ord, "axy.")]
+    lines = format_tree(trace, lambda ids: "".join(map(chr, ids)), winner).split("\n")
     assert lines == [
-        "| 'b' -2.00",
+        "└─ 'b' -2.00",
         "'a' -1.00",
-        "| '.' -2.00 finished",
+        "└─ '.' -2.00 finished",
         "'x' -1.50",
-        "| 'z' -2.75",
+        "└─ 'z' -2.75",
         "'y' -2.50",
-        "| '.' -3.00 finished",
+        "└─ '.' -3.00 finished, the best",
         "'y' -3.25 finished",
     ]
 
@@ -34,5 +35,6 @@ def test_a_long_tree_needs_no_deep_recursion():
     logits, trace = np.log(np.array([0.6, 0.4], np.float32)), []
     model = FunctionModel(lambda ids: logits, n_vocab=2, n_ctx=1500)
     (found,) = beam_search(model, [0], 1400, 2, trace=trace)
-    lines = format_tree(trace, str).split("\n")
-    assert len(found.ids) == 1400 and max(map(len, lines)) < 10_000
+    lines = format_tree(trace, str, found.ids).split("\n")
+    assert len(found.ids) == 1400 and max(map(len, lines)) == 80
+    assert sum("finished, the best" in line for line in lines) == 1
