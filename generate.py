@@ -45,6 +45,14 @@ def draw_next(sequences: list[Sequence], logits: np.ndarray) -> Iterator[tuple[S
             yield sequence, token
 
 
+def lengthen(sequence: Sequence, tokens: Ids) -> Iterator[tuple[Sequence, int]]:
+    """Append tokens, until the text ends by one of them or by its reader."""
+    for token in tokens:
+        if sequence.running:
+            sequence.append(token)
+            yield sequence, token
+
+
 def left_pad(rows: list[Ids]) -> np.ndarray:
     """Lists of ids -> [n_rows, n_longest] ints, -1 before the shorter ones."""
     longest = max(map(len, rows), default=0)

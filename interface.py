@@ -17,9 +17,9 @@ Filter = Callable[[np.ndarray, Ids], np.ndarray]  # logits [n_vocab], ids so far
 class Cache(Protocol):
     """The keys and values of every token so far. The caller holds it, the model fills it."""
 
-    length: int  # tokens per row, padding included
+    lengths: np.ndarray  # the tokens of each row
 
-    def cut(self, length: int) -> None: ...  # forget all tokens from there on
+    def cut(self, lengths: ArrayLike) -> None: ...  # forget each row's tokens from there on
     def select(self, rows: list[int]) -> None: ...  # keep these rows of the batch, in this order
     def join(self, other: Any) -> None: ...  # add the rows of another cache of this model
 
