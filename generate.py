@@ -76,7 +76,7 @@ class Sequence:
             raise ValueError(f"{n} new tokens are not possible")
         self.ids, self.n_prompt = list(prompt), len(prompt)
         self.sampler, self.rng = sampler, np.random.default_rng(seed)
-        self.stop_ids, self.n, self.n_ctx = model.stop_ids, n, model.n_ctx
+        self.model, self.stop_ids, self.n, self.n_ctx = model, model.stop_ids, n, model.n_ctx
         self.stop_reason: str | None = None
         self._check_length()
 

@@ -17,7 +17,7 @@ import samplers
 import score
 import utils
 from drafters import DraftModel, Measured, NGramStore, PromptLookup
-from generate import Loop, Sequence, cached, naive
+from generate import Loop, Sequence, cached, lengthen, naive
 from interface import Drafter, Filter, Ids, Model
 from loading.errors import UserError
 from speculative import speculative
@@ -166,17 +166,16 @@ class Session:
     ) -> Iterator[tuple[Sequence, int]]:
         """Beam search as a loop: the best hypothesis becomes the text, row.beams holds all."""
         s = self.settings
-        for sequence in sequences:
-            if not sequence.running:
-                continue
-            batch[sequence].beams = found = beam.beam_search(
-                model, sequence.ids, sequence.n_left, s["beams"], s["length_penalty"],
-                s["early_stopping"], s["return"], sequence.sampler.filters, self.trace,
-            )  # fmt: skip
-            for token in found[0].ids:
-                if sequence.running:  # a stop text may have ended it
-                    sequence.append(token)
-                    yield sequence, token
+        searches = [
+            beam.Search(model, list(sequence.ids), sequence.n_left, s["beams"], s["length_penalty"],
+                        s["early_stopping"], sequence.sampler.filters, self.trace)
+            for sequence in sequences
+        ]  # fmt: skip
+        beam.run_together(model, searches)
+        for sequence, search in zip(sequences, searches):
+            if sequence.running:
+                batch[sequence].beams = found = search.hypotheses(s["return"])
+                yield from lengthen(sequence, found[0].ids)
 
     def drafter(self, row: Row) -> Drafter:
         """The drafter of one row's tokens; n-grams and lookup copy from a source too."""
