@@ -213,7 +213,8 @@ class Cache:
         if (is_token[..., :-1] > is_token[..., 1:]).any():
             raise ValueError("padding (-1) comes before the tokens of a row, not after them")
         lengths = self.lengths + is_token.sum(-1)
-        n_all, n_new = int(lengths.max(initial=0)), ids.shape[-1]
+        # At least 1, because attention needs a key even where all tokens are padding.
+        n_all, n_new = int(lengths.max(initial=1)), ids.shape[-1]
         if n_all > self.n_ctx:
             raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
         if n_all > self.kv.shape[-2]:
@@ -236,7 +237,7 @@ class Cache:
 
     def cut(self, lengths: ArrayLike) -> None:
         """Forget each row's tokens from lengths [*batch] on, such as rejected drafts."""
-        self.lengths = np.minimum(self.lengths, lengths)
+        self.lengths = np.minimum(self.lengths, np.asarray(lengths, int))
 
     def select(self, rows: list[int]) -> None:
         """Keep these rows of the batch, in this order, repeated if named twice (beams)."""

@@ -98,7 +98,7 @@ class EncoderDecoder:
             cache = self.new_cache(*ids.shape[:-1])
         stack, n_new = self.params["decoder"], ids.shape[-1]
         positions, mask = cache.extend(ids)
-        mask = self.add_position_bias(mask, stack, positions, cache.length, both_ways=False)
+        mask = self.add_position_bias(mask, stack, positions, cache.n_all, both_ways=False)
         x = self.embed(ids, positions, stack)  # [..., n_new, d_model]
         for layer, block in enumerate(stack["blocks"]):
             x = self.decoder_block(x, **block, mask=mask, cache=cache, layer=layer)
