@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import utils
 from beam import beam_search
 from drafters import DraftModel, NGramStore, PromptLookup
-from generate import Sequence, cached, generate, naive
+from generate import Sequence, cached, generate, left_pad, naive
 from layers import ACTIVATIONS
 from loading.params import tree_map
 from loading.seq2seq import t5_shapes
@@ -129,14 +129,17 @@ def test_the_fixtures_have_texts_that_stop_early_and_texts_that_do_not():
 def test_buckets_of_relative_positions(key):
     n_buckets, max_distance, both_ways = map(int, key.split("_")[1:])
     table = np.arange(n_buckets)[:, None]  # each bucket's "bias" is its number
-    bias = relative_bias(table, 601, 601, bool(both_ways), max_distance)
+    bias = relative_bias(table, np.arange(601), 601, bool(both_ways), max_distance)
     np.testing.assert_array_equal(bias[0, 300], np.load(FOLDERS / "buckets.npz")[key])
 
 
-def test_the_bias_of_a_step_is_the_last_row_of_the_whole():
+def test_the_bias_of_a_query_depends_only_on_its_position():
     table = np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)
-    whole = relative_bias(table, 200, 200, False, 128)
-    np.testing.assert_array_equal(relative_bias(table, 3, 200, False, 128), whole[:, -3:])
+    whole = relative_bias(table, np.arange(200), 200, False, 128)  # [n_head, 200, 200]
+    positions = np.array([[199, 5, 30], [0, 130, 7]])  # of the rows of a batch
+    bias = relative_bias(table, positions, 200, False, 128)
+    assert bias.dtype == np.float32
+    np.testing.assert_array_equal(bias, np.moveaxis(whole[:, positions], 0, 1))
 
 
 # --------------------------------------------------------------------------- cached == naive
@@ -215,17 +218,21 @@ def test_a_batch_whose_rows_end_at_different_times_is_the_same_as_one_by_one(nam
 @one_of_each
 @settings(max_examples=15)
 @given(data=st.data())
-def test_left_padding_of_the_decoder_changes_no_logits(name, data):
-    model, ids = conditioned(name), EXPECTED[name]["decoder"][:12]
-    pads = [data.draw(st.integers(0, 4)) for _ in range(3)]
-    batch = [[-1] * pad + ids[: len(ids) - pad] for pad in pads]
-    split = data.draw(st.integers(1, len(ids) - 1))
-    cache = model.new_cache(3)
-    parts = [model([row[:split] for row in batch], cache)]
-    parts += [model([row[split:] for row in batch], cache)]
-    logits = np.concatenate(parts, axis=1)
-    for row, pad in enumerate(pads):
-        close(logits[row, pad:], ARRAYS[name][f"logits{row}"][: len(ids) - pad])
+def test_rows_of_the_decoder_may_differ_in_the_tokens_of_each_pass(name, data):
+    """Padding on the left changes no logits; a cut row goes on as if nothing had been."""
+    model, ids = conditioned(name), EXPECTED[name]["decoder"]
+    cache, lengths = model.new_cache(3), [0, 0, 0]
+    for _ in range(4):
+        most = len(ids) - max(lengths)
+        ns = [data.draw(st.integers(0, min(6, most))) for _ in range(3)]
+        new = left_pad([ids[length : length + n] for length, n in zip(lengths, ns)])
+        logits = model(new, cache)
+        for row, (length, n) in enumerate(zip(lengths, ns)):
+            found = logits[row, new.shape[1] - n :]
+            close(found, ARRAYS[name][f"logits{row}"][length : length + n])
+        lengths = [data.draw(st.integers(length, length + n)) for length, n in zip(lengths, ns)]
+        cache.cut(lengths)
+        assert cache.lengths.tolist() == lengths
 
 
 @one_of_each
@@ -272,11 +279,11 @@ def test_joined_rows_go_on_with_their_own_sources(name, parts, data):
         rows += [(row, n) for row in sources]
     cache = caches[0]
     for other in caches[1:]:
-        before = copy.deepcopy((other.source, other.kv, other.pad, other.length))
+        before = copy.deepcopy((*other.source, other.kv, other.lengths))
         cache.join(other)
-        after = other.source, other.kv, other.pad, other.length
-        for old, new in zip([*before[0], *before[1:]], [*after[0], *after[1:]]):
+        for old, new in zip(before, (*other.source, other.kv, other.lengths), strict=True):
             np.testing.assert_array_equal(old, new)
+    assert cache.lengths.tolist() == [n for _, n in rows]
     assert {a.dtype for a in (cache.kv, *cache.source)} == {np.dtype(np.float32)}
     for n_new in (1, 3):
         logits = model([ids[n : n + n_new] for _, n in rows], cache)  # any model of these weights
@@ -421,7 +428,7 @@ def test_every_source_token_changes_the_logits(name):
 
 @every_model
 @pytest.mark.parametrize("one", [True, False], ids=["one source", "batch"])
-def test_every_step_is_float32(name, one):
+def test_every_step_is_float32(name, one, either_product):
     model = copy.copy(MODELS[name])
     model.params = traced(model.params)
     sources = EXPECTED[name]["sources"]
