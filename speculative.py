@@ -46,6 +46,8 @@ def speculative(
         last = 1 + max(map(len, drafts))
         logits = model(left_pad(new), cache, last=last)  # [n_rows, last, n_vocab]
         for row, sequence in enumerate(sequences):
+            if not sequence.running:  # the reader of another row has ended it
+                continue
             row_logits = logits[row, last - 1 - len(drafts[row]) :]  # [n_drafts + 1, n_vocab]
             ids = list(sequence.ids)
             tokens = verify(row_logits, ids, drafts[row], qs[row], sequence.sampler, sequence.rng,

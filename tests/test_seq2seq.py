@@ -6,6 +6,7 @@ fixtures/make_seq2seq.py made the checkpoints and the results of transformers.
 import copy
 import itertools
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import utils
-from beam import beam_search
+from beam import Search, beam_search, run_together
 from drafters import DraftModel, NGramStore, PromptLookup
 from generate import Sequence, cached, generate, left_pad, naive
 from layers import ACTIVATIONS
@@ -22,6 +23,7 @@ from loading.params import tree_map
 from loading.seq2seq import t5_shapes
 from samplers import Sampler, greedy, min_length, no_repeat_ngram, one_hot, temperature, top_k
 from seq2seq import T5, EncoderDecoder, relative_bias
+from speculative import speculative
 from tests.tiny import Traced, arrays, close, drafted_by, p_value, same_greedy, traced
 
 FOLDERS = Path(__file__).parent / "fixtures" / "seq2seq"
@@ -320,6 +322,42 @@ def test_greedy_speculation_gives_the_greedy_ids(name, gamma):
             same_greedy(model, model.start_ids, found, expected)
 
 
+@every_model
+@settings(max_examples=10)
+@given(data=st.data())
+def test_speculation_of_a_batch_gives_each_source_what_it_gets_alone(name, data):
+    """By other drafters, each with its own acceptance, samplers, seeds and lengths."""
+    sources = data.draw(
+        st.lists(st.sampled_from(EXPECTED[name]["sources"]), min_size=1, max_size=4)
+    )
+    kinds = data.draw(st.lists(st.integers(0, 3), min_size=4, max_size=4))
+    warm = data.draw(st.lists(st.booleans(), min_size=4, max_size=4))
+    ns = data.draw(st.lists(st.integers(1, 14), min_size=4, max_size=4))
+    gamma = data.draw(st.integers(1, 6))
+    samplers = [Sampler(temperature(0.8), top_k(9)) if w else greedy for w in warm]
+
+    def run(model, rows):
+        texts = [Sequence(model, model.start_ids, ns[i], samplers[i], seed=i) for i in rows]
+        row_of = dict(zip(texts, rows))
+
+        def new_drafter(sequence):
+            i = row_of[sequence]
+            single = MODELS[name].condition([sources[i]])
+            return list(drafters(name, single, sources[i], samplers[i]))[kinds[i]]
+
+        list(speculative(model, texts, new_drafter, gamma))
+        return texts
+
+    together = run(MODELS[name].condition(sources), range(len(sources)))
+    for i, text in enumerate(together):
+        single = MODELS[name].condition([sources[i]])
+        (alone,) = run(single, [i])
+        assert (text.ids, text.stop_reason) == (alone.ids, alone.stop_reason)
+        if not warm[i]:
+            expected = list(generate(MODELS[name], sources[i], ns[i]))
+            same_greedy(single, single.start_ids, text.new_ids, expected)
+
+
 def conditionals(model, n, sampler):
     """{n ids: probability}, the product of the conditionals, for every sequence there is."""
     table = {}
@@ -348,6 +386,44 @@ def test_sampled_speculation_has_the_distribution_of_the_model(kind):
     assert p_value(counts, table) > 0.001
     other = conditionals(model.condition([OTHER]), 2, sampler)
     assert p_value(counts, other) < 1e-9  # the test sees another source
+
+
+@pytest.mark.parametrize("kind", [1, 3], ids=["lookup", "smaller"])
+def test_each_source_of_a_batch_has_its_own_distribution(kind):
+    model, sampler = tiny_t5(4, n_ctx=8, seed=2), Sampler(temperature(1.5))
+    singles = [model.condition([source]) for source in (SOURCE, OTHER)]
+    rng = np.random.default_rng(kind)
+    texts = [Sequence(model, model.start_ids, 2, sampler, rng) for _ in range(800)]
+    made = [list(drafters("t5", single, source, sampler))[kind]
+            for single, source in zip(singles, (SOURCE, OTHER))]  # fmt: skip
+    drafter_of = {text: made[row % 2] for row, text in enumerate(texts)}
+    list(speculative(model.condition([SOURCE, OTHER] * 400), texts, drafter_of.get, gamma=2))
+    tables = [conditionals(single, 2, sampler) for single in singles]
+    for which in (0, 1):
+        counts = Counter(tuple(text.new_ids) for text in texts[which::2])
+        assert p_value(counts, tables[which]) > 0.001
+        assert p_value(counts, tables[1 - which]) < 1e-9
+
+
+@every_model
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0], [1, 1, 0, 2, 1]], ids=str)
+def test_beams_of_several_sources_are_those_of_each_alone(name, order):
+    """Searches of different lengths and numbers of beams; one ends before it starts."""
+    sources = [EXPECTED[name]["sources"][row] for row in order]
+    model, searches, alone = MODELS[name].condition(sources), [], []
+    for i, row in enumerate(order):
+        n, width = (12, 5, 0, 9, 3)[i], (3, 1, 2, 4, 2)[i]
+        setting = width, 1.0, (False, True, "never")[row], filters(model, n)
+        searches.append(Search(model, model.start_ids, n, *setting))
+        single = conditioned(name, row)
+        alone.append(Search(single, single.start_ids, n, *setting))
+        run_together(single, alone[-1:])
+    run_together(model, searches)
+    for search, other in zip(searches, alone):
+        assert [h.ids for h in search.finished] == [h.ids for h in other.finished]
+        scores = [h.score for h in search.finished], [h.score for h in other.finished]
+        np.testing.assert_allclose(*scores, rtol=1e-5)
+        assert bool(search.finished) == (search.n > 0)
 
 
 @every_model
