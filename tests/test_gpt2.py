@@ -325,7 +325,7 @@ def check_cache(cache, rows):
 
 
 def extend_all(cache, rows, ns):
-    """Run new tokens through the model, ns of the rows; the logits are those of each row by itself."""
+    """Run ns new tokens of the rows through the model; the logits are those of each row alone."""
     new = [[(3 * len(ids) + row + k) % N_VOCAB for k in range(n)]
            for row, (ids, n) in enumerate(zip(rows, ns))]  # fmt: skip
     if any(new):

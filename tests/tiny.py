@@ -37,7 +37,7 @@ def opposite(model):
 
 
 class FunctionModel:
-    """A model that is a function: ids [n_seq] -> logits [n_vocab] of the next token. Its cache holds
+    """A model that is a function: ids [n_seq] -> logits [n_vocab] of the next token. Its cache has
     the ids. The logits of padding are not numbers, so that whoever reads them is found out."""
 
     def __init__(self, logits, n_vocab, n_ctx=20, stop_ids=()):
