@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import re
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from loading.errors import UserError
@@ -166,15 +166,16 @@ class Parser(argparse.ArgumentParser):
         return super()._get_values(action, words)
 
 
-def parser() -> Parser:
-    """The argparse parser of OPTIONS: an option that is not given is None, except --stop: []."""
+def parser(names: Collection[str] = ("prompts", *OPTIONS)) -> Parser:
+    """The argparse parser of these options: one that is not given is None, except --stop: []."""
     p = Parser("generate.py", usage="%(prog)s [options] [PROMPT ...]",
                description="Generate text with GPT-2, one token at a time.")  # fmt: skip
-    p.add_argument("prompts", nargs="*", metavar="PROMPT",
-                   help="'-' reads standard input, less one newline at its end")  # fmt: skip
+    if "prompts" in names:
+        p.add_argument("prompts", nargs="*", metavar="PROMPT",
+                       help="'-' reads standard input, less one newline at its end")  # fmt: skip
     for title, options in GROUPS.items():
         group = p.add_argument_group(title)
-        for option in options:
+        for option in (option for option in options if option.name in names):
             how: dict[str, Any] = {"type": option.kind, "metavar": option.metavar}
             if option.kind is bool:
                 how = {"action": "store_true", "default": None}
@@ -224,7 +225,7 @@ def check_resolved(p: argparse.ArgumentParser, args: Namespace, settings: Mappin
 def misplaced(given: Mapping, method: str) -> str:
     """The error message for an option that this method does not take, or ""."""
     for option in OPTIONS.values():
-        if given[option.name] not in (None, []) and method not in option.methods:
+        if given.get(option.name) not in (None, []) and method not in option.methods:
             return f"{option.flag} is for --method {' or '.join(option.methods)}, not {method}"
     return ""
 

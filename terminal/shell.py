@@ -22,11 +22,8 @@ def setter(option: str, doc: str) -> Callable:
     """A command that shows an option, or sets it to one word, checked as on the command line."""
 
     def command(self, text):
-        words = shlex.split(text)
-        if len(words) > 1:
-            raise UserError(f"unexpected word {words[1]!r}: see /help")
-        if words:
-            self.apply([f"--{option}={words[0]}"], [option])
+        if text:
+            self.apply([f"--{option}", *shlex.split(text)], [option])
         value = self.session.settings[option]
         if option == "tokens" and value is None:
             value = "as the checkpoint's max_length"
@@ -40,9 +37,7 @@ class Shell:
     """Answers lines. do_NAME(text) is the command /NAME, its docstring the line of /help."""
 
     def __init__(self, session: Session):
-        self.parser, self.first_args = options.parser(), session.args
-        self.parser.hint = "/help lists the commands"
-        self.session = session
+        self.session, self.first_args = session, session.args
 
     def answer(self, line: str) -> bool:
         """One line, a /command or a prompt -> is it the last? Errors do not end the program."""
@@ -72,11 +67,9 @@ class Shell:
 
     def apply(self, words: list[str], names: Collection[str]) -> None:
         """Set these options, all of them and no others, by command-line words."""
-        plain, typed = vars(self.parser.parse_args([])), vars(self.parser.parse_args(words))
-        for name in typed.keys() - {*names}:
-            if typed[name] != plain[name]:
-                raise UserError(f"{name} cannot be set here: see /help")
-        new = {name: typed[name] for name in names}
+        parser = options.parser(names)
+        parser.hint = "/help lists the commands"
+        new = vars(parser.parse_args(words))
         given = vars(self.session.args) | new
         if "draft" in names:
             self.session.draft_model(new["draft"])  # fails now, not when it is first used
@@ -86,7 +79,7 @@ class Shell:
         else:
             self.session.use(argparse.Namespace(**given))
         method = self.session.settings["method"]
-        known = given if {"model", "method"} & {*names} else plain | new
+        known = given if {"model", "method"} & {*names} else new
         if message := options.misplaced(known, method):
             print(f"({message})")
 
@@ -102,8 +95,6 @@ class Shell:
     def do_sampler(self, text):
         "/sampler [--temperature T --top-k K --top-p P --min-p P ...]: how tokens are drawn"
         if text:
-            if not text.startswith("--"):
-                raise UserError("/sampler takes options, such as /sampler --temperature 0.8")
             self.apply(shlex.split(text), SAMPLER_OPTIONS)
         names = [name for name in SAMPLER_OPTIONS if self.session.settings.get(name)]
         settings = ", ".join(f"{name} = {self.session.settings[name]}" for name in names)

@@ -215,8 +215,7 @@ def test_a_command_shows_and_sets_an_option(ask, command, value, option, shown, 
     assert getattr(ask.shell.session.args, name) == option[1]
     for wrong in bad, f"{value} 5", f"{value} --models-dir x":
         answer = ask(f"/{command} {wrong}")
-        assert answer.startswith("unexpected word" if " " in wrong else "generate.py: ")
-        assert answer.count("\n") == 1
+        assert answer.startswith("generate.py: ") and answer.count("\n") == 1
     assert ask(f"/{command}") == shown + "\n"
     ask("/reset")
     assert ask(f"/{command}") == before
@@ -377,7 +376,7 @@ def test_help_and_unknown_commands(ask):
     assert "no command /:" in ask("/")
     assert ask("/help nothing") == "no command /nothing: /help lists them\n"
     assert ask("/help /seed").startswith("/seed")
-    assert "--temperature" in ask("/sampler temperature 0.5")
+    assert "unrecognized arguments: temperature 0.5 (/help" in ask("/sampler temperature 0.5")
     assert "/help" in ask("/seed x") and "--help" not in ask("/seed x")
 
 
