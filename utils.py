@@ -41,7 +41,7 @@ def load(
     models_dir defaults to the environment's TOKENWISE_MODELS, or models/ beside this file.
     fetch=False downloads nothing. -> (Tokenizer, model). Raises UserError, with a next step.
     """
-    with explained(f"cannot load {name_or_folder}", "check its name and permissions", (OSError,)):
+    with explained(f"cannot load {name_or_folder}", "check its name and permissions"):
         folder = find(str(name_or_folder), models_dir, fetch)
     remedy = "if a file is damaged, fetch or save it again"
     with explained(f"the model or tokenizer in {folder} cannot be used", remedy):
