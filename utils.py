@@ -61,8 +61,6 @@ def find(name: str, models_dir: str | Path | None = None, fetch: bool = True) ->
         return known.get(name, path)
     elif name in hub.NAMES or (is_repository(name, places) and not path.exists()):
         source = hub
-    elif path.is_dir():
-        return path
     else:
         raise UserError(unknown(name, [*sorted(known.keys() - openai.SIZES), *openai.SIZES]))
     folder = models_dir / name
@@ -92,6 +90,8 @@ def unknown(name: str, names: list[str]) -> str:
     """The message for a name that is not a model's, with those that are here."""
     if (path := Path(name)).is_file():
         return f"{name} is a file: name its folder, {path.parent}"
+    if path.is_dir():
+        return f"{name} holds no model: neither config.json nor hparams.json"
     lower = {known.lower(): known for known in (*hub.NAMES, *names)}
     close = difflib.get_close_matches(name.lower(), lower, 1)
     guess = f"did you mean {lower[close[0]]}? Or " if close else ""
@@ -105,11 +105,9 @@ def load_folder(folder: Path) -> Loaded:
     """Choose the loader by the files in the folder -> (tokenizer, model). Raises ValueError."""
     if (folder / "hparams.json").is_file():
         tokenizer, model = openai.load_openai(folder)
-    elif (folder / "config.json").is_file():
+    else:
         config = read_config(folder / "config.json")
         tokenizer, model = LOADERS[config["model_type"]](folder, config)
-    else:
-        raise UserError(f"{folder} holds no model: neither config.json nor hparams.json")
     surplus = set(range(model.n_vocab, tokenizer.n_vocab))  # tokens without an embedding
     if surplus - {*tokenizer.special.values()}:
         raise UserError(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from encoder import Tokenizer
 from gpt2 import GPT2, gpt2_shapes
-from loading.config import parse_object
+from loading.config import read_json
 from loading.download import download, locked
 from loading.errors import UserError, clear_errors, explained
 from loading.gpt2 import read_sizes, read_stop_ids
@@ -55,8 +55,7 @@ def fetch(size: str, folder: Path) -> Path:
 
 def load_openai(folder: Path) -> tuple[Tokenizer, GPT2]:
     """GPT-2 as OpenAI released it -> (tokenizer, model). The first time it is converted."""
-    with explained(f"{folder / 'hparams.json'} is damaged", "delete it and run this again"):
-        n_head, sizes = read_sizes(parse_object((folder / "hparams.json").read_bytes()))
+    n_head, sizes = read_sizes(read_json(folder / "hparams.json"))
     shapes = gpt2_shapes(n_inner=4 * sizes["n_embd"], **sizes)
     path = folder / CONVERTED
     if not path.is_file():

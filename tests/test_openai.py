@@ -69,9 +69,12 @@ def test_a_converted_file_that_does_not_fit_is_refused(tmp_path):
 
 def test_damaged_hparams_are_refused(tmp_path):
     folder = write_converted(tmp_path / "model")
-    for text in ("", "[]", '{"n_vocab": 259}', '{"n_vocab": 1e9}'):
+    for text, fault in (
+        ("", "hparams.json is damaged"), ("[]", "hparams.json is damaged"),
+        ('{"n_vocab": 259}', "n_head = None"), ('{"n_head": 1e9}', "n_head = 1000000000.0"),
+    ):  # fmt: skip
         (folder / "hparams.json").write_text(text)
-        check_refused(folder, "hparams.json is damaged")
+        check_refused(folder, fault)
 
 
 def test_without_tensorflow_the_way_out_is_said_before_a_download(tmp_path, monkeypatch):
