@@ -125,11 +125,8 @@ class Shell:
         self.session = Session(self.first_args)
 
     def do_help(self, text):
-        "/help [NAME]: the commands"
-        asked = [text.removeprefix("/")] if text else self.commands()
-        if asked[0] not in self.commands():
-            raise UserError(f"no command /{asked[0]}: /help lists them")
-        for name in asked:
+        "/help: the commands"
+        for name in self.commands():
             print(getattr(self, f"do_{name}").__doc__)
 
     def do_quit(self, text):
