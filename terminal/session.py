@@ -200,8 +200,6 @@ class Session:
         if name not in self.drafts:
             self.drafts[name] = utils.load(name, self.args.models_dir, fetch=not suggested)[1]
         draft = self.drafts[name]
-        if draft.has_source != self.model.has_source:
-            raise UserError("an encoder-decoder can only draft for one, and GPT-2 for GPT-2")
         if draft.n_vocab != self.model.n_vocab:
             raise UserError(
                 f"the draft model has {draft.n_vocab} tokens, the model {self.model.n_vocab}:"

@@ -1,11 +1,12 @@
 """The interactive prompt: a line is a prompt, a /command shows or sets an option."""
 
 import argparse
+import atexit
 import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from loading.errors import UserError
@@ -138,39 +139,33 @@ def interact(session: Session) -> None:
     """Run until /quit or the end of the input."""
     shell = Shell(session)
     print(INTRO)
-    with line_editing(shell.complete):
-        while True:
-            try:
-                if shell.answer(input("> ")):
-                    return
-            except EOFError:
-                return print()
-            except KeyboardInterrupt:  # at the prompt: a new line, not the end
-                print()
+    if sys.stdin.isatty():
+        edit_lines(shell.complete)
+    while True:
+        try:
+            if shell.answer(input("> ")):
+                return
+        except EOFError:
+            return print()
+        except KeyboardInterrupt:  # at the prompt: a new line, not the end
+            print()
 
 
-@contextlib.contextmanager
-def line_editing(complete: Callable[[str, int], str | None]) -> Iterator[None]:
-    """On a terminal, where the system has readline: editing, Tab, and a saved history."""
+def edit_lines(complete: Callable[[str, int], str | None]) -> None:
+    """Where the system has readline: editing, Tab, and a history that is kept between sessions."""
     try:
-        if not sys.stdin.isatty():
-            raise ImportError
         import readline
     except ImportError:
-        yield
         return
     readline.set_completer(complete)
     readline.set_completer_delims(" \t\n")  # a / is part of the word
     is_libedit = "libedit" in (readline.__doc__ or "")
     readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+    readline.set_history_length(1000)
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     path = Path(state, "tokenwise", "history")
     with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        atexit.register(readline.write_history_file, path)
         readline.read_history_file(path)
-    try:
-        yield
-    finally:
-        readline.set_history_length(1000)
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            readline.write_history_file(path)
