@@ -16,6 +16,7 @@ from types import ModuleType
 import interface
 from loading import hub, openai
 from loading.config import read_config
+from loading.download import locked
 from loading.errors import UserError, explained
 from loading.gpt2 import load_gpt2
 from loading.seq2seq import load_bart, load_t5
@@ -64,13 +65,17 @@ def find(name: str, models_dir: str | Path | None = None, fetch: bool = True) ->
     else:
         raise UserError(unknown(name, [*sorted(known.keys() - openai.SIZES), *openai.SIZES]))
     folder = models_dir / name
-    found = source.local(name, folder)
-    if not found and not fetch:
+    if found := source.local(name, folder):
+        return found
+    if not fetch:
         raise UserError(
             f"{name} is not here, and is fetched only where it is named on the command line:"
             f" python generate.py TEXT --model {name}"
         )
-    return found or source.fetch(name, folder)
+    with locked(folder):
+        if not source.local(name, folder):  # another process may have made it while we waited
+            source.fetch(name, folder)
+    return folder
 
 
 def has_model(folder: Path) -> bool:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from loading.config import TOKENIZERS, read_config
-from loading.download import HUB, NotFound, Refused, download, locked
+from loading.download import HUB, NotFound, Refused, download
 from loading.errors import UserError, explained
 from loading.safetensors import CONVERT, read_checkpoint, read_index
 
@@ -40,26 +40,22 @@ def local(name: str, folder: Path) -> Path | None:
     return None
 
 
-def fetch(name: str, folder: Path) -> Path:
-    """Download configuration, tokenizer, and weights as safetensors -> folder. Raises UserError."""
+def fetch(name: str, folder: Path) -> None:
+    """Download configuration, tokenizer, and weights as safetensors. Raises UserError."""
     base = f"{os.environ.get('TOKENWISE_HUB', HUB).rstrip('/')}/{name}/resolve/main"
     config = folder / "config.json.new"  # renamed last: if config.json exists, all the rest does
-    with locked(folder):
-        if (folder / "config.json").is_file():  # made by another process while we waited
-            return folder
-        config.unlink(missing_ok=True)  # an earlier run's, which failed: it may be the reason
-        absent = f"the hub has no {name}, or it is gated or private"
-        remedy = "check the name, accept its terms on its page, set a valid HF_TOKEN"
-        with explained(absent, remedy, (Refused,)):
-            download(f"{base}/config.json", config)
-        for file in TOKENIZERS[read_config(config)["model_type"]]:
+    config.unlink(missing_ok=True)  # an earlier run's, which failed: it may be the reason
+    absent = f"the hub has no {name}, or it is gated or private"
+    remedy = "check the name, accept its terms on its page, set a valid HF_TOKEN"
+    with explained(absent, remedy, (Refused,)):
+        download(f"{base}/config.json", config)
+    for file in TOKENIZERS[read_config(config)["model_type"]]:
+        download(f"{base}/{file}", folder / file)
+    for file in ("generation_config.json", "added_tokens.json"):
+        with contextlib.suppress(NotFound):
             download(f"{base}/{file}", folder / file)
-        for file in ("generation_config.json", "added_tokens.json"):
-            with contextlib.suppress(NotFound):
-                download(f"{base}/{file}", folder / file)
-        fetch_weights(base, folder)
-        config.replace(folder / "config.json")
-    return folder
+    fetch_weights(base, folder)
+    config.replace(folder / "config.json")
 
 
 def fetch_weights(base: str, folder: Path) -> None:

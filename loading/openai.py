@@ -39,18 +39,16 @@ def local(size: str, folder: Path) -> Path | None:
     return None if missing(folder) else folder
 
 
-def fetch(size: str, folder: Path) -> Path:
-    """Download the missing files of an official model -> folder. Raises UserError."""
+def fetch(size: str, folder: Path) -> None:
+    """Download the missing files of an official model. Raises UserError."""
     names = missing(folder)
     if CHECKPOINT[-1] in names:
         need_tensorflow()  # better said before half a gigabyte has been fetched
     base = os.environ.get("TOKENWISE_MIRROR", MIRROR).rstrip("/")
     known = RELEASED | {CHECKPOINT[-1]: (4 * SIZES[size], None)}  # float32, and nothing else
-    with locked(folder):
-        for name in names:
-            n_bytes, sha256 = known.get(name, (None, None))
-            download(f"{base}/{size}/{name}", folder / name, n_bytes, sha256)
-    return folder
+    for name in names:
+        n_bytes, sha256 = known.get(name, (None, None))
+        download(f"{base}/{size}/{name}", folder / name, n_bytes, sha256)
 
 
 def load_openai(folder: Path) -> tuple[Tokenizer, GPT2]:

@@ -195,7 +195,7 @@ def test_what_another_process_has_fetched_is_not_fetched_again(families, tmp_pat
         shutil.copytree(FOLDERS / "t5", folder)
         yield
 
-    monkeypatch.setattr("loading.hub.locked", waited)
+    monkeypatch.setattr("utils.locked", waited)
     utils.load("t5-small", tmp_path)
     assert families.requests == []
 
