@@ -24,7 +24,6 @@ RELEASED = {  # bytes and SHA-256 of the files that are the same for every size
     "vocab.bpe": (456318, "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"),
 }
 CONVERTED = "tokenwise.safetensors"
-MARK = {"format": "tokenwise", "layout": "out_in"}  # a square matrix's shape hides its layout
 
 
 def missing(folder: Path) -> list[str]:
@@ -43,7 +42,7 @@ def fetch(size: str, folder: Path) -> None:
     """Download the missing files of an official model. Raises UserError."""
     names = missing(folder)
     if CHECKPOINT[-1] in names:
-        need_tensorflow()  # better said before half a gigabyte has been fetched
+        need_tensorflow()  # refused before half a gigabyte is fetched, not after
     base = os.environ.get("TOKENWISE_MIRROR", MIRROR).rstrip("/")
     known = RELEASED | {CHECKPOINT[-1]: (4 * SIZES[size], None)}  # float32, and nothing else
     for name in names:
@@ -61,10 +60,7 @@ def load_openai(folder: Path) -> tuple[Tokenizer, GPT2]:
             if not path.is_file():  # another process may have made it while we waited
                 convert(folder, shapes)
     with explained(f"{path} is damaged", "delete it, and it is made again from the checkpoint"):
-        tensors, metadata = read_safetensors(path)
-        if not MARK.items() <= metadata.items():
-            raise ValueError(f"its header does not say {MARK}")
-        params = build_params(tensors, shapes)
+        params = build_params(read_safetensors(path)[0], shapes)
     tokenizer = read_tokenizer(folder)
     return tokenizer, GPT2(params, n_head, read_stop_ids({}, tokenizer, sizes["n_vocab"]))
 
@@ -99,7 +95,7 @@ def convert(folder: Path, shapes: Shapes) -> None:
         reader = tf.train.load_checkpoint(str(folder / "model.ckpt"))
         check_names(theirs.values(), reader.get_variable_to_shape_map())
         with clear_errors(folder / CONVERTED):
-            write_safetensors(folder / CONVERTED, shapes, tensor, MARK)
+            write_safetensors(folder / CONVERTED, shapes, tensor, {"format": "tokenwise"})
     except UserError:
         raise
     except Exception as error:  # TensorFlow raises many kinds of exception

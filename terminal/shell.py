@@ -67,7 +67,7 @@ class Shell:
         return found[state] if state < len(found) else None
 
     def apply(self, words: list[str], names: Collection[str]) -> None:
-        """Set these options, all of them and no others, by command-line words."""
+        """Set these options by command-line words; one that the words leave out is not given."""
         parser = options.parser(names)
         parser.hint = "/help lists the commands"
         new = vars(parser.parse_args(words))

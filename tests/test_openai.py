@@ -46,11 +46,6 @@ def test_a_converted_model_is_mapped_whole(tmp_path):
     assert not any(array.flags.owndata or array.flags.writeable for array in arrays)
 
 
-@pytest.mark.parametrize("metadata", [{}, {"format": "pt"}, openai.MARK | {"layout": "in_out"}])
-def test_a_converted_file_without_its_mark_is_refused(tmp_path, metadata):
-    check_refused(write_converted(tmp_path / "model", metadata=metadata), "header does not say")
-
-
 def test_a_converted_file_that_does_not_fit_is_refused(tmp_path):
     def transposed(arrays):
         return {n: a.T if n.endswith("c_fc.w") else a for n, a in arrays.items()}
