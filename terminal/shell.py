@@ -165,7 +165,11 @@ def edit_lines(complete: Callable[[str, int], str | None]) -> None:
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     path = Path(state, "tokenwise", "history")
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-        atexit.register(readline.write_history_file, path)
         readline.read_history_file(path)
+
+    def save():
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(path)
+
+    atexit.register(save)
