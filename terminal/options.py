@@ -72,7 +72,7 @@ GROUPS = {
         Option("truncate", None, bool, "cut a source that is too long for the encoder"),
         Option("json", None, bool, "one JSON object per prompt"),
         Option("threads", "T", Number(int, 1, 1024), "of the matrix products; default: one per"
-               " core"),
+               " core, or one for a small model"),
     ],
     "generation": [
         Option("method", None, METHODS, "default: cached, or beam if the checkpoint sets num_beams",
@@ -84,8 +84,10 @@ GROUPS = {
         Option("stop", "TEXT", decoded, "end before TEXT; may be given more than once", []),
         Option("seed", "S", Number(int, 0, 2**63), "default: the checkpoint's, or a new one each"
                " time; prompt i uses S + i", None, DRAWING, "seed"),
-        Option("batch_tokens", "N", Number(int, 1), "how many tokens, of prompts and texts, run at"
-               " once; default 4096", 4096, ("naive", "cached")),
+        Option("samples", "N", Number(int, 1, 10**4), "N texts of each prompt, with the seeds S,"
+               " S + 1, ...; default 1", 1, DRAWING),
+        Option("max_rows", "R", Number(int, 1, 10**4), "at most R texts at once, the others wait;"
+               " default 16", 16),
     ],
     "sampling (by default the checkpoint's; if it has none: greedy)": [
         Option("temperature", "T", Number(float, 0, 1e6), "below 1 sharper; 0 is greedy", None,
@@ -192,8 +194,9 @@ def check(p: argparse.ArgumentParser, args: Namespace) -> None:
         (args.score and any(getattr(args, name) not in (None, []) for name in generating),
          "--score generates nothing: it takes no options for that"),
         (args.json and (args.explain or args.compare), "--explain and --compare print no JSON"),
-        ((args.batch_tokens or getattr(args, "return")) and (args.explain or args.compare),
-         "--explain and --compare print one text: no --return, no --batch-tokens"),
+        ((args.max_rows or args.samples or getattr(args, "return"))
+         and (args.explain or args.compare),
+         "--explain and --compare print one text: no --return, no --samples, no --max-rows"),
         (args.compare and args.method, "--compare runs every method: it takes no --method"),
         (args.interactive and (prompts or args.json or views),
          "--interactive takes no prompt, no --json, --score, --explain or --compare"),
