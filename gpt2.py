@@ -236,7 +236,8 @@ class Cache:
             self.kv = self._copy(self.kv, min(2 * n_all, self.n_ctx))
         self.lengths, self.n_all = lengths, n_all
         positions = np.maximum(lengths[..., None] - np.arange(n_new, 0, -1), 0)
-        self.new, self.slots = (...,), (..., slice(n_all - n_new, n_all), slice(None))
+        self.new: tuple = (...,)  # where append finds the tokens, and where it stores them
+        self.slots: tuple = (..., slice(n_all - n_new, n_all), slice(None))
         if not (is_token.all() and (lengths == n_all).all()):  # each row has its own slots
             *rows, columns = np.nonzero(is_token)
             self.new = (*rows, slice(None), columns)
