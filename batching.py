@@ -9,12 +9,13 @@ model by itself, in chunks, while the other rows go on; then its cache joins the
 
 import copy
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
 from drafters import common_prefix
 from generate import Sequence, draw_next
-from interface import Model
+from interface import Ids, Model
 
 
 def continuous(
@@ -26,7 +27,9 @@ def continuous(
     when a row is free, and gives None if none waits now. At most `chunk` tokens of a prompt pass
     between two steps of the running rows. The loop ends when no sequence runs or waits.
     """
-    waiting, arriving, prefill, rows = iter(sequences), None, Prefill(), []
+    waiting, arriving, prefill = iter(sequences), None, Prefill()
+    rows: list[Sequence] = []
+    cache: Any = None
     while True:
         if arriving is None and len(rows) < max_rows:
             arriving = next(waiting, None)
@@ -59,7 +62,9 @@ class Prefill:
     one only what follows their common beginning passes (all but one token of an equal prompt)."""
 
     def __init__(self):
-        self.model, self.cache, self.ids = None, None, []
+        self.model: Any = None
+        self.cache: Any = None
+        self.ids: Ids = []
 
     def begin(self, sequence: Sequence) -> None:
         if sequence.model is not self.model:  # another source of an encoder-decoder

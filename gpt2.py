@@ -97,19 +97,34 @@ def gpt2_shapes(
 
 
 def self_attention(x, c_attn, c_proj, n_head, mask, cache, layer):  # [..., n_new, n_embd] -> same
-    q, k, v = (split_heads(part, n_head) for part in np.split(linear(x, **c_attn), 3, axis=-1))
+    heads = split_heads(linear(x, **c_attn), 3 * n_head)  # [..., 3 * n_head, n_new, d_head]
+    q, k, v = (heads[..., i * n_head : (i + 1) * n_head, :, :] for i in range(3))
     k, v = cache.append(layer, k, v)  # [..., n_head, n_all, d_head]
     scale = 1 / math.sqrt(q.shape[-1])  # not np.sqrt: an np.float64 would promote all to float64
-    return linear(merge_heads(attention(q, k, v, mask, scale)), **c_proj)
+    return linear(merge_heads(causal_attention(q, k, v, mask, scale)), **c_proj)
 
 
 def attention(q, k, v, mask, scale):  # [..., n_new, d], [..., n_all, d] x 2 -> [..., n_new, d]
     """softmax(q k^T * scale + mask) v"""
-    scores = (q * scale) @ np.swapaxes(k, -1, -2)  # [..., n_new, n_all]
+    scores = (q * scale) @ k.swapaxes(-1, -2)  # [..., n_new, n_all]
     if mask is not None:
         scores += mask
     weights = softmax(scores)  # [..., n_new, n_all]: how much each query attends to each key
     return weights @ v
+
+
+def causal_attention(q, k, v, mask, scale, n=128):  # as attention
+    """attention for n queries at a time, each time without the keys that come after all of them:
+    up to half of a long prompt's work."""
+    n_new, n_all = q.shape[-2], k.shape[-2]
+    if n_new <= n:
+        return attention(q, k, v, mask, scale)
+    blocks = []
+    for begin in range(0, n_new, n):
+        queries, keys = slice(begin, begin + n), slice(min(n_all - n_new + begin + n, n_all))
+        blocks.append(attention(q[..., queries, :], k[..., keys, :], v[..., keys, :],
+                                mask[..., queries, keys], scale))  # fmt: skip
+    return np.concatenate(blocks, axis=-2)
 
 
 def causal_mask(positions, n_all):  # [..., n_new] -> [..., 1, n_new, n_all]
@@ -121,11 +136,11 @@ def causal_mask(positions, n_all):  # [..., n_new] -> [..., 1, n_new, n_all]
 
 
 def split_heads(x, n_head):  # [..., n, n_head * d_head] -> [..., n_head, n, d_head]
-    return np.swapaxes(x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head), -2, -3)
+    return x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
 
 
 def merge_heads(x):  # [..., n_head, n, d_head] -> [..., n, n_head * d_head]
-    x = np.swapaxes(x, -2, -3)
+    x = x.swapaxes(-2, -3)
     return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
 
 
@@ -222,7 +237,8 @@ class Cache:
             self.kv = self._copy(self.kv, min(2 * n_all, self.n_ctx))
         self.lengths, self.n_all = lengths, n_all
         positions = np.maximum(lengths[..., None] - np.arange(n_new, 0, -1), 0)
-        self.new, self.slots = (...,), (..., slice(n_all - n_new, n_all), slice(None))
+        self.new: tuple = (...,)  # where append finds the tokens, and where it stores them
+        self.slots: tuple = (..., slice(n_all - n_new, n_all), slice(None))
         if not (is_token.all() and (lengths == n_all).all()):  # each row has its own slots
             *rows, columns = np.nonzero(is_token)
             self.new = (*rows, slice(None), columns)

@@ -17,7 +17,7 @@ Filter = Callable[[np.ndarray, Ids], np.ndarray]  # logits [n_vocab], ids so far
 class Cache(Protocol):
     """The keys and values of every token so far. The caller holds it, the model fills it."""
 
-    lengths: np.ndarray  # the tokens of each row
+    lengths: np.ndarray  # [*batch], the tokens of each row
 
     def cut(self, lengths: ArrayLike) -> None: ...  # forget each row's tokens from there on
     def select(self, rows: list[int]) -> None: ...  # keep these rows of the batch, in this order

@@ -37,6 +37,8 @@ def run(module, words, threads):
     environment = os.environ | {
         name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     }
+    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
+        environment.pop(name, None)  # a build machine may set them to an old processor's kernels
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, words)]
     started, found = time.perf_counter(), {}
     with subprocess.Popen(
@@ -80,7 +82,7 @@ def schedule(args, names, seq2seq):
         for model in seq2seq if contender.CONTENDERS[name][1] else ():
             words = [name, args.folder / model, "seq2seq", args.repeats]
             yield model, name, "contender", words, args.threads
-    for measure in ("machine", "products", "loops", "methods", "overhead"):
+    for measure in ("machine", "products", "loops", "methods", "serving", "overhead"):
         words = [args.folder / "gpt2" / "tokenwise", measure, args.repeats]
         yield measure, "tokenwise", "inside", words, args.threads
     for measure in ("small", "encode"):
@@ -154,6 +156,12 @@ def alone(found):
     yield (f"naive does {loops['FLOP ratio']:.1f} times the operations of cached and takes"
            f" {loops['naive'] / loops['cached']:.1f} times as long: many rows at once keep the"
            " processor busy, one row waits for the weights to come from memory")  # fmt: skip
+    methods, serving = found["methods"], found["serving"]
+    for rate in ("0.8", "0.95"):
+        ratio = methods["cached"] / methods[f"replay {rate}"]
+        yield f"replay of a text, gamma 4, {rate} of the drafts right: {ratio:.2f} times cached"
+    ratio = serving["one by one"] / serving["continuous"]
+    yield f"64 prompts, 8 rows: {ratio:.2f} times the throughput of one by one"
     overhead = found["overhead"]
     yield (f"loop, sampler and text: {1 - overhead['steps'] / overhead['whole']:.1%} of the time of"
            " a sampled token")  # fmt: skip
@@ -176,7 +184,7 @@ def draw(results, path):
     import matplotlib.pyplot as plt
 
     methods = results["methods"]["tokenwise"]
-    names = {"naive": "naive", "cached": "cached", "drafted": "speculative,\n80 % accepted",
+    names = {"naive": "naive", "cached": "cached", "replay 0.8": "speculative,\n80 % accepted",
              "batch": "batch of 8"}  # fmt: skip
     panels = {
         "tokenwise: 64 tokens in, 32 out": {

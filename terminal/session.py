@@ -4,18 +4,22 @@ The command line, the interactive prompt and the views of generation all work th
 """
 
 import functools
+import itertools
 import secrets
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import beam
+import few_rows
 import samplers
 import score
 import utils
+from batching import continuous
 from drafters import DraftModel, Measured, NGramStore, PromptLookup
 from generate import Loop, Sequence, cached, lengthen, naive
 from interface import Drafter, Filter, Ids, Model
@@ -23,7 +27,11 @@ from loading.errors import UserError
 from speculative import speculative
 from terminal import options
 from terminal.plugin import load_filter
-from terminal.row import Row, StoppingStream
+from terminal.row import Row, until_stop
+
+CORES = max((pool["num_threads"] for pool in threadpool_info()), default=1)
+SMALL = 2**24  # parameters: the products are so short that a second thread hardly helps, and it
+# makes them several times slower where another process wants its core
 
 
 class Session:
@@ -39,6 +47,7 @@ class Session:
         self.tokenizer, self.model = utils.load(name, args.models_dir)
         if args.source_lang or args.target_lang:
             self.model = self.for_languages(args.source_lang, args.target_lang)
+        limit_threads(args.threads or (1 if n_parameters(self.model) < SMALL else CORES))
         self.drafts: dict[str, Model] = {}  # name -> a draft model, once it is loaded
         self.keeps_store = args.interactive  # is the n-gram store kept between prompts?
         self.store: NGramStore | None = None
@@ -84,7 +93,7 @@ class Session:
         seed = self.seed + number
         sequence = Sequence(self.model, start, n, seed=seed)
         sequence.sampler = self.sampler(sequence, least)
-        return Row(prompt, ids, sequence, seed, self.stream())
+        return Row(prompt, ids, sequence, seed, self.tokenizer.stream(), self.args.stop)
 
     def encode(self, prompt: str) -> Ids:
         """The ids of a prompt: in a source, <mask>, <extra_id_0> and </s> are tokens. UserError if
@@ -115,14 +124,10 @@ class Session:
         chosen = {name: self.settings[name] for name in samplers.FILTERS}
         return samplers.make_sampler(first, last, **chosen)
 
-    def stream(self) -> StoppingStream:
-        return StoppingStream(self.tokenizer.stream(), self.args.stop)
-
     def text(self, ids: Ids) -> str:
         """New ids -> their text, without a stop id, up to a stop text."""
-        stream = self.stream()
-        text = "".join(stream.feed(token) for token in ids if token not in self.model.stop_ids)
-        return text + stream.finish()
+        text = self.tokenizer.decode([token for token in ids if token not in self.model.stop_ids])
+        return until_stop(text, self.args.stop, more=False)[0]
 
     def opening(self, row: Row) -> str:
         """The text that is printed before the new one: the prompt that it continues."""
@@ -131,38 +136,54 @@ class Session:
     # --- generation -------------------------------------------------------------------------------
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
-        """Run rows by the chosen method, in batches that fit; yield a row for each new token."""
-        method, n_rows = self.settings["method"], 1
+        """Run rows by the chosen method, max_rows at once; yield a row for each new token."""
+        method, n = self.settings["method"], self.settings["max_rows"]
         if method == "speculative":
             self.draft_model()  # loaded before the first row's clock starts
-        if method in ("naive", "cached"):
-            longest = max(len(row.prompt_ids) + row.sequence.n_left for row in rows)
-            n_rows = max(1, self.settings["batch_tokens"] // longest)
-        for i in range(0, len(rows), n_rows):
-            batch = {row.sequence: row for row in rows[i : i + n_rows]}
-            for row in batch.values():
-                row.started = time.perf_counter()
-            model, _ = self.model.begin([row.prompt_ids for row in batch.values()])
-            for sequence, token in self.loop(batch)(model, [*batch]):
-                batch[sequence].feed(token)
-                yield batch[sequence]
+        if method == "cached" and (len(rows) > n or self.settings["samples"] > 1):
+            steps = continuous(self.model, self.arrivals(rows), n)
+        else:
+            batches = (rows[i : i + n] for i in range(0, len(rows), n))
+            steps = itertools.chain.from_iterable(map(self.run, batches))
+        row_of = {row.sequence: row for row in rows}
+        for sequence, token in steps:
+            row_of[sequence].feed(token)
+            yield row_of[sequence]
 
-    def loop(self, batch: dict[Sequence, Row]) -> Loop:
+    def run(self, rows: list[Row]) -> Iterable[tuple[Sequence, int]]:
+        """One batch by the loop of the chosen method."""
+        for row in rows:
+            row.started = time.perf_counter()
+        model, _ = self.model.begin([row.prompt_ids for row in rows])
+        return self.loop(rows)(model, [row.sequence for row in rows])
+
+    def arrivals(self, rows: list[Row]) -> Iterator[Sequence]:
+        """The rows' sequences as they are asked for. Equal prompts share their model."""
+        for _, group in itertools.groupby(rows, lambda row: row.prompt_ids):
+            model = None
+            for row in group:
+                row.started = time.perf_counter()
+                model = model or self.model.begin([row.prompt_ids])[0]
+                row.sequence.model = model
+                yield row.sequence
+
+    def loop(self, rows: list[Row]) -> Loop:
         """The loop of the chosen method, for these rows."""
+        row_of = {row.sequence: row for row in rows}
 
         def new_drafter(sequence):  # Sequence -> Measured
-            row = batch[sequence]
+            row = row_of[sequence]
             row.speculation = self.measure(self.drafter(row))
             return row.speculation
 
-        search = functools.partial(self.search, batch)
+        search = functools.partial(self.search, row_of)
         loops: dict[str, Loop] = {"naive": naive, "cached": cached, "beam": search}
         drafting = functools.partial(speculative, new_drafter=new_drafter,
                                      gamma=self.settings["gamma"])  # fmt: skip
         return loops.get(self.settings["method"], drafting)
 
     def search(
-        self, batch: dict[Sequence, Row], model: Model, sequences: list[Sequence]
+        self, row_of: dict[Sequence, Row], model: Model, sequences: list[Sequence]
     ) -> Iterator[tuple[Sequence, int]]:
         """Beam search as a loop: the best hypothesis becomes the text, row.beams holds all."""
         s = self.settings
@@ -174,7 +195,7 @@ class Session:
         beam.run_together(model, searches)
         for sequence, search in zip(sequences, searches):
             if sequence.running:
-                batch[sequence].beams = found = search.hypotheses(s["return"])
+                row_of[sequence].beams = found = search.hypotheses(s["return"])
                 yield from lengthen(sequence, found[0].ids)
 
     def drafter(self, row: Row) -> Drafter:
@@ -203,8 +224,6 @@ class Session:
         if name not in self.drafts:
             self.drafts[name] = utils.load(name, self.args.models_dir, fetch=not suggested)[1]
         draft = self.drafts[name]
-        if draft.has_source != self.model.has_source:
-            raise UserError("an encoder-decoder can only draft for one, and GPT-2 for GPT-2")
         if draft.n_vocab != self.model.n_vocab:
             raise UserError(
                 f"the draft model has {draft.n_vocab} tokens, the model {self.model.n_vocab}:"
@@ -223,3 +242,20 @@ class Session:
                             " interactive prompt /score SOURCE => TARGET")  # fmt: skip
         model, _ = self.model.begin([self.encode(prompt)])
         return score.score(self.tokenizer, model, target)
+
+
+def limit_threads(n: int) -> None:
+    """Compute with n threads from now on."""
+    threadpool_limits(n)
+    few_rows.n_threads = n
+
+
+def n_parameters(model: Any) -> int:
+    """How many numbers the model's params hold; 0 for a model without."""
+
+    def count(tree):
+        if isinstance(tree, np.ndarray):
+            return tree.size
+        return sum(map(count, tree.values() if isinstance(tree, dict) else tree))
+
+    return count(getattr(model, "params", {}))
