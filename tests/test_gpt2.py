@@ -12,7 +12,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from generate import Sequence, cached, generate, left_pad
-from gpt2 import GPT2, Cache, attention, causal_mask, gelu, layer_norm, log_softmax, softmax
+from gpt2 import (
+    GPT2,
+    Cache,
+    attention,
+    causal_attention,
+    causal_mask,
+    gelu,
+    layer_norm,
+    log_softmax,
+    softmax,
+)
 from layers import ACTIVATIONS
 from tests.tiny import GPT2_FOLDERS, Traced, arrays, close, same_greedy, tiny_gpt2, traced
 from utils import load
@@ -577,6 +587,55 @@ def test_attention_is_the_mean_of_the_values_where_all_keys_are_alike():
     q, k = np.ones((5, 3), np.float32), np.ones((5, 3), np.float32)
     running = np.cumsum(v, axis=0) / np.arange(1, 6, dtype=np.float32)[:, None]
     close(attention(q, k, v, causal_mask(np.arange(5), 5)[0], scale=0.5), running)
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=3),
+    st.integers(0, 3),  # columns of padding before all tokens
+    st.integers(1, 8),
+)
+@example([(5, 0), (0, 9)], 0, 4)
+@example([(0, 1)], 3, 1)
+def test_queries_in_blocks_attend_as_all_at_once(rows, n_pad, n):
+    """Rows of so many cached and so many new tokens; of each, the queries that are tokens."""
+    rng, n_new = np.random.default_rng(0), n_pad + max(new for _, new in rows)
+    lengths = np.array([sum(row) for row in rows])
+    n_all = max(1, int(lengths.max()))
+    positions = np.maximum(lengths[:, None] - np.arange(n_new, 0, -1), 0)
+    q, k, v = (rng.normal(size=(len(rows), 2, length, 3)).astype(np.float32)
+               for length in (n_new, n_all, n_all))  # fmt: skip
+    mask = causal_mask(positions, n_all)
+    found = causal_attention(q, k, v, mask, 0.5, n)
+    expected = attention(q, k, v, mask, 0.5)
+    assert np.isfinite(found).all() and found.shape == expected.shape
+    for row, (_, new) in enumerate(rows):
+        close(found[row, :, n_new - new :], expected[row, :, n_new - new :])
+
+
+def test_a_block_of_queries_is_computed_without_the_keys_after_it():
+    """Values that are not numbers would show, though masked: 0 times nan is nan."""
+    q, k = np.ones((10, 2), np.float32), np.ones((12, 2), np.float32)  # two keys are cached
+    mask = causal_mask(np.arange(2, 12), 12)[0]
+    for n_keys in (5, 8, 11):  # at the end of each block but the last
+        v = np.where(np.arange(12)[:, None] < n_keys, np.float32(1), np.float32(np.nan))
+        assert np.isfinite(causal_attention(q, k, v, mask, 1.0, n=3)[: n_keys - 2]).all()
+
+
+def test_a_long_prompt_has_the_same_logits_as_its_parts():
+    """In several blocks of queries, after cached tokens, in rows of several lengths."""
+    model = tiny_gpt2(n_ctx=400)
+    ids = np.random.default_rng(0).integers(N_VOCAB, size=400)
+    expected = in_chunks(model, ids, range(100, 400, 100), model.new_cache())
+    close(model(ids), expected)
+    cache = model.new_cache(3)
+    model(left_pad([ids[:70], ids[:1], ids[:128]]), cache)
+    new = left_pad([ids[70:400], ids[1:141], ids[128:129]])
+    for logits, begin, end in zip(model(new, cache), (70, 1, 128), (400, 141, 129)):
+        close(logits[len(logits) - (end - begin) :], expected[begin:end])
+    padded = model(np.concatenate([np.full(300, -1), ids[:5]]))  # more padding than tokens
+    close(padded[300:], expected[:5])
+    close(model(np.concatenate([np.full(300, -1), ids[:1]]))[300:], expected[:1])
 
 
 def test_the_causal_mask():
