@@ -27,7 +27,8 @@ def continuous(
     when a row is free, and gives None if none waits now. At most `chunk` tokens of a prompt pass
     between two steps of the running rows. The loop ends when no sequence runs or waits.
     """
-    waiting, arriving, prefill = iter(sequences), None, Prefill()
+    waiting = (sequence for sequence in sequences if sequence is None or sequence.running)
+    arriving, prefill = None, Prefill()
     rows: list[Sequence] = []
     cache: Any = None
     while True:
