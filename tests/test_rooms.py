@@ -18,6 +18,7 @@ ROOMS = {  # room -> the rooms that it imports, and those that they import
     "speculative": {"generate", "gpt2", "interface", "samplers"},
     "beam": {"gpt2", "interface"},
     "score": {"gpt2", "interface"},
+    "llama": {"gpt2", "layers"},
     "seq2seq": {"gpt2", "interface", "layers", "samplers"},
 }
 SCRIPT = """
