@@ -78,7 +78,7 @@ def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
     n_kv_head = read_count(config, "num_key_value_heads", n_head)
     d_head = read_count(config, "head_dim", n_embd // n_head)
     if n_head % n_kv_head or d_head % 2:
-        raise ValueError(f"{n_head} heads of {d_head} numbers and {n_kv_head} of keys do not fit")
+        raise ValueError(f"{n_head} heads of {d_head} numbers cannot share {n_kv_head} of keys")
     types = read_layer_types(config, n_layer)
     settings: dict = {
         "frequencies": read_frequencies(config, d_head, types),
@@ -124,10 +124,10 @@ def read_tensors(folder: Path, tied: bool, is_gemma: bool) -> dict[str, np.ndarr
 
 def read_gemma(config: dict, n_embd: int) -> dict:
     """The arguments of Llama that only Gemma sets. Raises ValueError."""
-    caps = [config.get("attn_logit_softcapping"), config.get("final_logit_softcapping")]
+    keys = ["attn_logit_softcapping", "final_logit_softcapping"]
+    caps = [None if config.get(key) is None else read_number(config, key) for key in keys]
     if config["model_type"] == "gemma3_text":
         caps[0] = None  # its code ignores the key
-
     return {
         "scale": 1 / math.sqrt(read_number(config, "query_pre_attn_scalar")),
         "embed_scale": math.sqrt(n_embd),
@@ -196,6 +196,8 @@ def type_frequencies(config: dict, d_head: int, kind: str) -> np.ndarray:
     is_local = kind == "sliding_attention" and "rope_local_base_freq" in config  # in Gemma 3
     theta = read_number(config, "rope_local_base_freq" if is_local else "rope_theta")
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    if not isinstance(rope, dict):
+        raise ValueError(f"rope_scaling = {rope!r:.200}")
     if is_local or kind in rope:
         rope = rope.get(kind) or {}
     rope = {"rope_theta": theta, "factor": 1.0} | rope
