@@ -72,39 +72,60 @@ def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
     for key in ("quantization_config", "use_bidirectional_attention"):
         if config.get(key):
             raise ValueError(f"{key} is not supported")
-    keys = ("vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size",
-            "num_attention_heads", "max_position_embeddings")  # fmt: skip
-    n_vocab, n_embd, n_layer, n_inner, n_head, n_ctx = (read_count(config, key) for key in keys)
-    n_kv_head = read_count(config, "num_key_value_heads", n_head)
-    d_head = read_count(config, "head_dim", n_embd // n_head)
-    if n_head % n_kv_head or d_head % 2:
-        raise ValueError(f"{n_head} heads of {d_head} numbers cannot share {n_kv_head} of keys")
-    types = read_layer_types(config, n_layer)
-    settings: dict = {
-        "frequencies": read_frequencies(config, d_head, types),
-        "windows": read_windows(config, types),
-        "eps": read_number(config, "rms_norm_eps"),
-        "activation": read_activation(config, "silu", "hidden_act"),
-    }
-    if is_gemma := family.startswith("gemma"):
-        settings |= read_gemma(config, n_embd)
+    sizes = read_sizes(config)
+    settings = read_settings(config, sizes["d_head"])
+    n_head, n_ctx = sizes["n_head"], read_count(config, "max_position_embeddings")
 
     tied, parts = config["tie_word_embeddings"] is True, read_parts(config)
-    shapes = llama_shapes(n_vocab, n_embd, n_layer, n_inner, n_head, n_kv_head, d_head, tied,
-                          **parts)  # fmt: skip
     names = NAMES | (POST_NAMES if "attn_post_norm" in parts.get("norms", ()) else {})
-    tensors = read_tensors(folder, tied, is_gemma)
+    tensors = read_tensors(folder, tied, is_gemma=family.startswith("gemma"))
+    shapes = llama_shapes(**sizes, tied=tied, **parts)
     params = build_params(tensors, shapes, lambda name: rename(name, names))
     return Llama(without_padding(params, n_tokens), n_head, n_ctx, **settings)
 
 
+def read_sizes(config: dict) -> dict:
+    """The numbers that llama_shapes takes. Raises ValueError."""
+    keys = {
+        "n_vocab": "vocab_size", "n_embd": "hidden_size", "n_layer": "num_hidden_layers",
+        "n_inner": "intermediate_size", "n_head": "num_attention_heads",
+    }  # fmt: skip
+    sizes = {name: read_count(config, key) for name, key in keys.items()}
+    n_head = sizes["n_head"]
+    n_kv_head = read_count(config, "num_key_value_heads", n_head)
+    d_head = read_count(config, "head_dim", sizes["n_embd"] // n_head)
+    if n_head % n_kv_head or d_head % 2:
+        raise ValueError(f"{n_head} heads of {d_head} numbers cannot share {n_kv_head} of keys")
+    return sizes | {"n_kv_head": n_kv_head, "d_head": d_head}
+
+
 def read_parts(config: dict) -> dict:
-    """The optional arguments of llama_shapes: which biases and norms the checkpoint has."""
-    parts = PARTS.get(config["model_type"], {})
-    biases = ("qkvo" if config.get("attention_bias") else "") + (
-        "m" if config.get("mlp_bias") else ""
-    )
-    return {"biases": biases} | parts
+    """The optional parts that llama_shapes takes: biases and norms."""
+    biases = "qkvo" * bool(config.get("attention_bias")) + "m" * bool(config.get("mlp_bias"))
+    return {"biases": biases} | PARTS.get(config["model_type"], {})
+
+
+def read_settings(config: dict, d_head: int) -> dict:
+    """The other arguments of Llama. Raises ValueError."""
+    types = read_layer_types(config)
+    settings: dict = {
+        "frequencies": read_frequencies(config, d_head, types),
+        "windows": read_windows(config, types),
+        "activation": read_activation(config, "silu", "hidden_act"),
+        "eps": read_number(config, "rms_norm_eps"),
+    }
+    if not config["model_type"].startswith("gemma"):
+        return settings
+    keys = ["attn_logit_softcapping", "final_logit_softcapping"]
+    caps = [None if config.get(key) is None else read_number(config, key) for key in keys]
+    if config["model_type"] == "gemma3_text":
+        caps[0] = None  # its code ignores the key
+    return settings | {
+        "activation": read_activation(config, "gelu_pytorch_tanh", "hidden_activation"),
+        "scale": 1 / math.sqrt(read_number(config, "query_pre_attn_scalar")),
+        "embed_scale": math.sqrt(config["hidden_size"]),
+        "caps": caps,
+    }
 
 
 def read_tensors(folder: Path, tied: bool, is_gemma: bool) -> dict[str, np.ndarray]:
@@ -122,24 +143,10 @@ def read_tensors(folder: Path, tied: bool, is_gemma: bool) -> dict[str, np.ndarr
     return tensors
 
 
-def read_gemma(config: dict, n_embd: int) -> dict:
-    """The arguments of Llama that only Gemma sets. Raises ValueError."""
-    keys = ["attn_logit_softcapping", "final_logit_softcapping"]
-    caps = [None if config.get(key) is None else read_number(config, key) for key in keys]
-    if config["model_type"] == "gemma3_text":
-        caps[0] = None  # its code ignores the key
-    return {
-        "scale": 1 / math.sqrt(read_number(config, "query_pre_attn_scalar")),
-        "embed_scale": math.sqrt(n_embd),
-        "caps": caps,
-        "activation": read_activation(config, "gelu_pytorch_tanh", "hidden_activation"),
-    }
-
-
-def read_layer_types(config: dict, n_layer: int) -> list[str]:
+def read_layer_types(config: dict) -> list[str]:
     """For each layer, whether it sees a window of the last tokens, sliding_attention, or all,
     full_attention. Raises ValueError."""
-    types = config.get("layer_types")
+    types, n_layer = config.get("layer_types"), read_count(config, "num_hidden_layers")
     if types is None:
         types = [["full_attention", "sliding_attention"][slides(config, i)] for i in range(n_layer)]
     known = "full_attention", "sliding_attention"
@@ -190,26 +197,34 @@ def rotates(config: dict, layer: int) -> bool:
     return bool(listed[layer])
 
 
-def type_frequencies(config: dict, d_head: int, kind: str) -> np.ndarray:
-    """The frequencies of layers of one type, from rope_parameters, as transformers 5 saves them
-    (Gemma 3's: for each type), or rope_theta and rope_scaling. Raises ValueError."""
+def read_rope(config: dict, kind: str) -> dict:
+    """What rope_parameters, as transformers 5 writes them (for Gemma 3: by type of layer), or
+    rope_theta and rope_scaling say of layers of one type. Raises ValueError."""
     is_local = kind == "sliding_attention" and "rope_local_base_freq" in config  # in Gemma 3
-    theta = read_number(config, "rope_local_base_freq" if is_local else "rope_theta")
+    theta = config["rope_local_base_freq" if is_local else "rope_theta"]
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
     if not isinstance(rope, dict):
         raise ValueError(f"rope_scaling = {rope!r:.200}")
     if is_local or kind in rope:
         rope = rope.get(kind) or {}
-    rope = {"rope_theta": theta, "factor": 1.0} | rope
-    name = rope.get("rope_type", rope.get("type", "default"))
-    if name not in ("default", "linear", "llama3"):
-        raise ValueError(f"rope_type is {name}, known are default, linear, llama3")
-    if {rope.get("partial_rotary_factor"), config.get("partial_rotary_factor")} - {None, 1.0}:
+    factors = {rope.get("partial_rotary_factor"), config.get("partial_rotary_factor")}
+    if factors - {None, 1.0}:
         raise ValueError("partial_rotary_factor is not supported")
-    theta, factor = read_number(rope, "rope_theta"), read_number(rope, "factor")
+    return {"rope_theta": theta, "rope_type": rope.get("type", "default")} | rope
+
+
+def type_frequencies(config: dict, d_head: int, kind: str) -> np.ndarray:
+    """The frequencies of layers of one type. Raises ValueError."""
+    rope = read_rope(config, kind)
+    theta, name = read_number(rope, "rope_theta"), rope["rope_type"]
+    if name == "default":
+        return rotary_frequencies(d_head, theta)
+    if name == "linear":
+        return rotary_frequencies(d_head, theta, read_number(rope, "factor"))
     if name != "llama3":
-        return rotary_frequencies(d_head, theta, factor if name == "linear" else 1)
-    low, high = read_number(rope, "low_freq_factor"), read_number(rope, "high_freq_factor")
+        raise ValueError(f"rope_type is {name}, known are default, linear, llama3")
+    keys = "factor", "low_freq_factor", "high_freq_factor"
+    factor, low, high = (read_number(rope, key) for key in keys)
     n_old = read_count(rope, "original_max_position_embeddings", config["max_position_embeddings"])
     if low >= high:
         raise ValueError(f"low_freq_factor = {low}, high_freq_factor = {high}")
