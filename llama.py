@@ -30,10 +30,10 @@ from layers import ACTIVATIONS, feed_forward, rms_norm
 class Llama:
     """model(ids) -> logits. n_head: of the queries; stop_ids, activation, eps: as for GPT2.
 
-    frequencies: for each layer those of its rotary positions [d_head / 2], or None: no positions.
-    windows: for each layer how many tokens a query sees, itself included, or None: all.
-    scale: of attention scores, 1 / sqrt(d_head) by default. embed_scale: of embeddings. caps: of
-    attention scores and of logits, or None.
+    frequencies: for each layer, those of its rotary positions [d_head / 2], or None without
+    positions; windows: for each layer, how many tokens a query sees, itself included, or None for
+    all. Gemma's: scale of the scores (1 / sqrt(d_head) by default) and of the embeddings; caps of
+    the scores and of the logits.
     """
 
     has_source = False  # decoder-only: a prompt is the beginning of the text
@@ -60,9 +60,7 @@ class Llama:
         self, ids: ArrayLike, cache: Cache | None = None, last: int | None = None
     ) -> np.ndarray:
         """ids [..., n_new], -1 for padding on the left -> float32 logits [..., n_new, n_vocab].
-
-        `cache`, `last` and errors are GPT2's.
-        """
+        cache, last, and the errors: as for GPT2."""
         ids = check_ids(ids, self.n_vocab)
         if cache is None:
             cache = self.new_cache(*ids.shape[:-1])
@@ -90,9 +88,7 @@ class Llama:
         q = split_heads(self.norm(linear(x, **q), q_norm), self.n_head)
         k = split_heads(self.norm(linear(x, **k), k_norm), self.n_kv_head)
         v = split_heads(linear(x, **v), self.n_kv_head)
-        if (frequencies := self.frequencies[layer]) is not None:
-            cos_sin = rotation(positions, frequencies)
-            q, k = rotate(q, *cos_sin), rotate(k, *cos_sin)
+        q, k = (rotate(heads, positions, self.frequencies[layer]) for heads in (q, k))
         k, v = cache.append(layer, k, v)  # [..., n_kv_head, n_all, d_head]
         mask = window_mask(mask, self.windows[layer], q.shape[-2], k.shape[-2])
         return linear(merge_heads(attention(q, k, v, mask, self.scale, self.score_cap)), **o)
@@ -121,22 +117,21 @@ def llama_shapes(
 ) -> Any:  # fmt: skip
     """The tree of parameters, with a shape in the place of each array.
 
-    biases: which of "qkvo" have one, and "m" for the MLP's; norms: those of a block; qk_norm: of
-    queries and keys, "head" for one in each head, "all" for one over all heads.
+    biases: which of the matrices "qkvo" have one, and with "m" those of the MLP; norms: of a block;
+    qk_norm: queries and keys have a norm, "head" for each head, "all" for all heads together.
     """
 
     def dense(n_in, n_out, name):  # x [..., n_in] -> x @ w.T (+ b) [..., n_out]
         return {"w": (n_out, n_in)} | ({"b": (n_out,)} if name in biases else {})
 
-    n_q, n_kv = n_head * d_head, n_kv_head * d_head
-    attn = {name: dense(n_embd, n, name) for name, n in (("q", n_q), ("k", n_kv), ("v", n_kv))}
-    attn |= {"o": dense(n_q, n_embd, "o")}
+    n_q, n_kv, norm = n_head * d_head, n_kv_head * d_head, {"g": (n_embd,)}
+    attn = {"q": dense(n_embd, n_q, "q"), "k": dense(n_embd, n_kv, "k"),
+            "v": dense(n_embd, n_kv, "v"), "o": dense(n_q, n_embd, "o")}  # fmt: skip
     if qk_norm:
-        sizes = (d_head, d_head) if qk_norm == "head" else (n_q, n_kv)
-        attn |= {name: {"g": (n,)} for name, n in zip(("q_norm", "k_norm"), sizes)}
-    mlp = {name: dense(n_embd, n_inner, "m") for name in ("c_fc", "gate")}
-    mlp |= {"c_proj": dense(n_inner, n_embd, "m")}
-    norm = {"g": (n_embd,)}
+        q_size, k_size = (n_q, n_kv) if qk_norm == "all" else (d_head, d_head)
+        attn |= {"q_norm": {"g": (q_size,)}, "k_norm": {"g": (k_size,)}}
+    mlp = {"c_fc": dense(n_embd, n_inner, "m"), "gate": dense(n_embd, n_inner, "m"),
+           "c_proj": dense(n_inner, n_embd, "m")}  # fmt: skip
     block = {"attn": attn, "mlp": mlp} | dict.fromkeys(norms, norm)
     head = {} if tied else {"lm_head": (n_vocab, n_embd)}  # tied: the head is wte
     return {"wte": (n_vocab, n_embd), "blocks": [block] * n_layer, "norm": norm, **head}
@@ -146,8 +141,8 @@ def llama_shapes(
 
 
 def attention(q, k, v, mask, scale, cap):
-    """softmax(cap(q k^T * scale) + mask) v. q [..., n_head, n_new, d] -> same; k and v [...,
-    n_kv_head, n_all, d]: each of their heads is shared by a group of n_head / n_kv_head of q's."""
+    """softmax(cap(q k^T * scale) + mask) v. q [..., n_head, n_new, d] -> same. k and v [...,
+    n_kv_head, n_all, d]: a group of n_head / n_kv_head heads of q shares each of their heads."""
     n_group = q.shape[-3] // k.shape[-3]
     grouped = q.reshape(*k.shape[:-2], n_group * q.shape[-2], q.shape[-1])
     scores = soft_cap((grouped * scale) @ np.swapaxes(k, -1, -2), cap)
@@ -172,30 +167,30 @@ def window_mask(mask, window, n_new, n_all):  # [..., n_new, n_all] or None -> s
 # --- rotary positions -----------------------------------------------------------------------------
 
 
-def rotate(x, cos, sin):  # [..., n_head, n_new, d_head] -> same
-    """Turn each pair of numbers (x[i], x[i + d_head / 2]) by the angle of its token and its i.
-    Su et al. 2021, "RoFormer": then q k^T depends on positions by their difference alone."""
-    half = x.shape[-1] // 2
-    x1, x2 = x[..., :half], x[..., half:]
+def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new], [d / 2] or None
+    """Turn each pair x[i], x[i + d / 2] by the angle position * frequencies[i]: the product of q
+    and k then depends on the distance of their tokens alone. Without frequencies, x.
+    Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding"."""
+    if frequencies is None:
+        return x
+    angles = (
+        positions[..., None, :, None].astype(np.float32) * frequencies
+    )  # [..., 1, n_new, d / 2]
+    cos, sin = np.cos(angles), np.sin(angles)
+    x1, x2 = x[..., : len(frequencies)], x[..., len(frequencies) :]
     return np.concatenate([x1 * cos - x2 * sin, x2 * cos + x1 * sin], axis=-1)
 
 
-def rotation(positions, frequencies):  # [..., n_new], [d / 2] -> 2 x [..., 1, n_new, d / 2]
-    """cos and sin of the angles: position * frequency."""
-    angles = positions[..., None, :, None].astype(np.float32) * frequencies
-    return np.cos(angles), np.sin(angles)
-
-
 def rotary_frequencies(d_head: int, theta: float, factor: float = 1) -> np.ndarray:
-    """theta^(-2i / d_head) for the pairs i -> [d_head / 2], in radians per token. factor: stretch
-    positions to a context that is so many times longer ("linear" scaling)."""
+    """theta^(-2i / d_head) for i < d_head / 2 -> [d_head / 2], in radians per token. factor: of
+    "linear" scaling, for a context that is so many times longer."""
     return 1 / (theta ** (np.arange(0, d_head, 2, dtype=np.float32) / d_head) * factor)
 
 
 def llama3_frequencies(frequencies, factor, low, high, n_old):  # [d_head / 2] -> same
-    """Llama 3.1's stretch to a longer context: pairs that turn fewer than `low` times in the n_old
-    tokens of the first training are slowed by `factor`; more than `high` times, not at all; between
-    them, in part."""
+    """Llama 3.1's scaling for a longer context than the n_old tokens of its first training: what
+    turns fewer than `low` times in n_old tokens becomes `factor` times slower, what turns more than
+    `high` times is kept, and between the two the change is gradual."""
     turns = frequencies * (n_old / (2 * math.pi))
     keep = np.clip((turns - low) / (high - low), 0, 1)
     return frequencies * (keep + (1 - keep) / factor)

@@ -21,7 +21,6 @@ from llama import (
     llama_shapes,
     rotary_frequencies,
     rotate,
-    rotation,
     soft_cap,
     window_mask,
 )
@@ -133,13 +132,13 @@ def test_chunks_of_a_padded_batch_give_each_row_its_own_logits(name, cuts, lengt
 def test_rows_are_cut_selected_and_joined(name):
     model, ids = load(name), reference(name)["ids"]
     cache, other = model.new_cache(2), model.new_cache(1)
-    model(left_pad([ids[:20], ids[5:17]]), cache)
+    model(np.stack([ids[:20], ids[5:25]]), cache)
     model(ids[None, :9], other)
-    cache.cut(18)  # rows are ids[:18], ids[5:15]
+    cache.cut(18)
     cache.join(other)
-    cache.select([2, 0, 1, 0])
-    logits = model(np.stack([ids[9:14], ids[18:23], ids[15:20], ids[:5]]), cache)
-    texts = ids[:14], ids[:23], ids[5:20], np.concatenate([ids[:18], ids[:5]])
+    cache.select([2, 0, 1, 0])  # rows are ids[:9], ids[:18], ids[5:23], ids[:18]
+    logits = model(np.stack([ids[9:14], ids[18:23], ids[23:28], ids[:5]]), cache)
+    texts = ids[:14], ids[:23], ids[5:28], np.concatenate([ids[:18], ids[:5]])
     for row, text in zip(logits, texts):
         close(row, model(text)[-5:])
 
@@ -280,7 +279,7 @@ def test_a_rotation_turns_pairs_and_keeps_lengths():
     x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
     positions, frequencies = np.array([0, 1, 2, 7, 60]), rotary_frequencies(8, 100)
     np.testing.assert_allclose(frequencies, [1, 100**-0.25, 0.1, 100**-0.75], rtol=1e-6)
-    found = rotate(x, *rotation(positions, frequencies))
+    found = rotate(x, positions, frequencies)
     pairs = (x[..., :4] + 1j * x[..., 4:]) * np.exp(1j * positions[:, None] * frequencies)
     np.testing.assert_allclose(found, np.concatenate([pairs.real, pairs.imag], -1), atol=1e-5)
     np.testing.assert_array_equal(found[:, 0], x[:, 0])
@@ -291,9 +290,9 @@ def test_scores_depend_on_the_distance_alone():
     q, k = rng.normal(size=(2, 1, 8)).astype(np.float32)
 
     def score(at, other):
-        turned = [rotate(x, *(part[0] for part in rotation(np.array([position]), FREQUENCIES)))
-                  for x, position in ((q, at), (k, other))]  # fmt: skip
-        return float((turned[0] * turned[1]).sum())
+        q_at, k_at = (rotate(x[None], np.array([position]), FREQUENCIES)
+                      for x, position in ((q, at), (k, other)))  # fmt: skip
+        return float((q_at * k_at).sum())
 
     assert score(9, 4) == pytest.approx(score(105, 100), abs=1e-4)
     assert score(9, 4) != pytest.approx(score(9, 5), abs=1e-2)
@@ -303,10 +302,9 @@ FREQUENCIES = rotary_frequencies(8, 500)
 
 
 def test_linear_scaling_stretches_positions():
-    near, far = np.array([[3]]), np.array([[12]])
-    found = rotation(far, rotary_frequencies(8, 500, factor=4))
-    for part, plain in zip(found, rotation(near, FREQUENCIES)):
-        np.testing.assert_allclose(part, plain, atol=1e-6)
+    x = np.random.default_rng(0).normal(size=(1, 1, 8)).astype(np.float32)
+    far = rotate(x, np.array([12]), rotary_frequencies(8, 500, factor=4))
+    np.testing.assert_allclose(far, rotate(x, np.array([3]), FREQUENCIES), atol=1e-6)
 
 
 def test_llama3_scaling_has_three_bands():
