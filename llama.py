@@ -173,10 +173,8 @@ def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new],
     Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding"."""
     if frequencies is None:
         return x
-    angles = (
-        positions[..., None, :, None].astype(np.float32) * frequencies
-    )  # [..., 1, n_new, d / 2]
-    cos, sin = np.cos(angles), np.sin(angles)
+    angles = positions[..., None, :, None].astype(np.float32) * frequencies
+    cos, sin = np.cos(angles), np.sin(angles)  # [..., 1, n_new, d / 2]
     x1, x2 = x[..., : len(frequencies)], x[..., len(frequencies) :]
     return np.concatenate([x1 * cos - x2 * sin, x2 * cos + x1 * sin], axis=-1)
 

@@ -15,7 +15,7 @@ from loading.config import read_config
 from loading.errors import UserError
 from loading.llama import FAMILIES, read_llama
 from samplers import Sampler, temperature
-from tests.checkpoints import write_tokenizer
+from tests.checkpoints import write_tokenizer_json
 from tests.tiny import LLAMA_FOLDERS
 
 IDS = list(range(3, 33))
@@ -54,7 +54,7 @@ def change(folder, *dropped, **entries):
 
 def refused(folder, words):
     """load gives one line that has these words, and nothing but the user's error."""
-    write_tokenizer(folder)
+    write_tokenizer_json(folder)
     with pytest.raises(UserError, match=words) as caught:
         utils.load(folder)
     assert "\n" not in str(caught.value)
@@ -201,7 +201,7 @@ def write_qwen(folder, **entries):
     arrays["model.embed_tokens.weight"][259:] *= 100
     arrays = {name: array.astype(np.float16) for name, array in arrays.items()}
     save_file(arrays, folder / "model.safetensors")
-    write_tokenizer(folder)
+    write_tokenizer_json(folder)
     (folder / "config.json").write_text(json.dumps(QWEN | entries))
     return folder
 
