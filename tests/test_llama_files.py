@@ -126,6 +126,17 @@ def test_a_window_is_4096_tokens_where_none_is_given_and_null_is_none(folder, na
     assert set(model(copy).windows) == {None}
 
 
+@pytest.mark.parametrize("name", ["qwen2", "qwen3"])
+def test_qwen_s_window_does_not_count_unless_it_is_used(folder, name):
+    copy = folder(name)
+    change(copy, "layer_types", sliding_window=8, max_window_layers=1, use_sliding_window=False)
+    assert model(copy).windows == [None, None]
+    change(copy, "use_sliding_window")
+    assert model(copy).windows == [None, None]
+    change(copy, use_sliding_window=True)
+    assert model(copy).windows == [None, 8]
+
+
 def test_gemma2_has_its_caps_where_none_are_given(folder):
     copy = folder("gemma2")
     change(copy, "attn_logit_softcapping", "final_logit_softcapping")
