@@ -60,7 +60,8 @@ def load_llama(folder: Path, config: dict) -> tuple[Tokenizer, Llama]:
     tokenizer = read_tokenizer(folder)
     model = read_llama(folder, config, tokenizer.n_vocab)
     model.generation_config = read_generation_config(folder)
-    model.stop_ids = read_stop_ids(config | model.generation_config, tokenizer, model.n_vocab)
+    n_vocab = config["vocab_size"]
+    model.stop_ids = read_stop_ids(config | model.generation_config, tokenizer, n_vocab)
     return tokenizer, model
 
 

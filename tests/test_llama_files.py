@@ -234,6 +234,11 @@ def test_stop_ids_come_from_generation_config_first(tmp_path):
     assert model.stop_ids == (5, 258) and model.generation_config == settings
 
 
+def test_a_stop_id_without_a_token_is_refused(tmp_path):
+    write_qwen(tmp_path, eos_token_id=260)
+    refused(tmp_path, r"eos_token_id = \[260\] has no token")
+
+
 # --- the weights ----------------------------------------------------------------------------------
 
 
