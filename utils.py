@@ -19,6 +19,7 @@ from loading.config import read_config
 from loading.download import locked
 from loading.errors import UserError, explained
 from loading.gpt2 import load_gpt2
+from loading.llama import FAMILIES, load_llama
 from loading.seq2seq import load_bart, load_t5
 
 HERE = Path(__file__).resolve().parent
@@ -28,6 +29,7 @@ LOADERS: dict[str, Callable[[Path, dict], tuple]] = {  # by config.json's model_
     "t5": load_t5,
     "bart": load_bart,
     "mbart": load_bart,
+    **dict.fromkeys(FAMILIES, load_llama),
 }
 
 

@@ -188,6 +188,28 @@ def bart_base(folder):
     write_tokenizer(folder, config.vocab_size, "vocab.json", "merges.txt")
 
 
+def smollm2(folder):
+    """A Llama with SmolLM2-135M's shape, in bfloat16: 30 layers, 9 heads that share 3, 49,152
+    tokens."""
+    import tokenizers
+    import torch
+    import transformers
+
+    config = transformers.LlamaConfig(
+        vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
+        num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=8192,
+        rms_norm_eps=1e-5, tie_word_embeddings=True, eos_token_id=None,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e5},
+    )  # fmt: skip
+    transformers.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    files = "vocab.json", "merges.txt"
+    write_tokenizer(folder, config.vocab_size, *files)
+    library = tokenizers.ByteLevelBPETokenizer.from_file(*(str(folder / name) for name in files))
+    library.save(str(folder / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
 def save(model, folder):
     """An encoder-decoder of transformers -> folder, with no id that ends a text."""
     model.generation_config.decoder_start_token_id = 0

@@ -68,7 +68,7 @@ class Tokenwise:
 
 
 class Transformers:
-    """GPT-2; see TransformersSource for encoder-decoders."""
+    """GPT-2 and Llama; see TransformersSource for encoder-decoders."""
 
     layout, packages = "huggingface", ("torch", "transformers")
     kind = "AutoModelForCausalLM"
@@ -83,7 +83,8 @@ class Transformers:
         load = getattr(transformers, self.kind).from_pretrained
         self.model = load(folder, attn_implementation=attention, dtype=torch.float32).eval()
         config = self.model.config
-        self.n_vocab, self.n_ctx = config.vocab_size, getattr(config, "n_positions", 512)
+        self.n_vocab = config.vocab_size
+        self.n_ctx = getattr(config, "max_position_embeddings", 512)  # T5 has none
 
     def encode(self, text):  # str -> ids
         return self.transformers.AutoTokenizer.from_pretrained(self.model.name_or_path).encode(text)

@@ -102,7 +102,7 @@ def test_a_pointer_of_git_lfs_is_named(tmp_path):
 @pytest.mark.parametrize(
     "change, match",
     [
-        ({"model_type": "llama"}, "model_type is llama, only gpt2"),
+        ({"model_type": "phi3"}, "model_type is phi3, only gpt2"),
         ({"model_type": ["gpt2"]}, "model_type is"),
         ({"activation_function": "swish7"}, "swish7, known are gelu_new"),
         ({"activation_function": ["gelu"]}, "known are gelu_new"),

@@ -20,6 +20,7 @@ ROOMS = {  # room -> the rooms that it imports, and those that they import
     "batching": {"drafters", "few_rows", "generate", "gpt2", "interface", "samplers"},
     "beam": {"few_rows", "generate", "gpt2", "interface", "samplers"},
     "score": {"few_rows", "gpt2", "interface"},
+    "llama": {"few_rows", "gpt2", "layers"},
     "seq2seq": {"few_rows", "gpt2", "interface", "layers", "samplers"},
 }
 SCRIPT = """

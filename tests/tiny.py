@@ -13,6 +13,7 @@ from loading.params import tree_map
 from speculative import speculative
 
 GPT2_FOLDERS = Path(__file__).parent / "fixtures" / "gpt2"
+LLAMA_FOLDERS = Path(__file__).parent / "fixtures" / "llama"
 NEAR_TIE = 1e-4  # BLAS sums one row and many rows in different order
 
 # --- models ---------------------------------------------------------------------------------------
