@@ -239,7 +239,8 @@ class Cache:
         positions = np.maximum(lengths[..., None] - np.arange(n_new, 0, -1), 0)
         self.new: tuple = (...,)  # where append finds the tokens, and where it stores them
         self.slots: tuple = (..., slice(n_all - n_new, n_all), slice(None))
-        if not (is_token.all() and (lengths == n_all).all()):  # each row has its own slots
+        if not (lengths.size and is_token.all() and (lengths == n_all).all()):
+            # Each row has its own slots.
             *rows, columns = np.nonzero(is_token)
             self.new = (*rows, slice(None), columns)
             self.slots = (*rows, slice(None), positions[is_token])

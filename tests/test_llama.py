@@ -215,7 +215,7 @@ def test_a_layer_without_positions_does_not_see_the_order():
 
 
 @every_model
-def test_every_step_is_float32(name):
+def test_every_step_is_float32(name, either_product):
     model = copy.copy(load(name))
     model.params = traced(model.params)
     for ids in ([3], list(range(12)), [[-1, 2], [3, 4]]):
@@ -268,7 +268,7 @@ def test_grouped_attention_is_attention_with_repeated_keys():
     rng = np.random.default_rng(0)
     q, k, v = (rng.normal(size=(3, n, t, 8)).astype(np.float32)
                for n, t in ((6, 4), (2, 9), (2, 9)))  # fmt: skip
-    causal = gpt2.causal_mask(4, 9, np.array([0, 2, 7]))
+    causal = gpt2.causal_mask(np.arange(4) + [[5], [3], [0]], 9)  # rows of different lengths
     repeated = [np.repeat(x, 3, axis=1) for x in (k, v)]  # head h of q has head h // 3 of k
     for mask in (causal, None):
         close(attention(q, k, v, mask, 0.3, None), gpt2.attention(q, *repeated, mask, 0.3))
@@ -328,10 +328,13 @@ def test_llama3_scaling_has_three_bands():
 
 def test_a_window_hides_older_keys():
     _ = -1e10
-    assert window_mask(None, 3, 1, 3) is None and window_mask(None, None, 1, 9) is None
-    np.testing.assert_array_equal(window_mask(None, 3, 1, 5), [[_, _, 0, 0, 0]])
-    causal = gpt2.causal_mask(2, 4, np.array(0))  # [1, 2, 4]
-    found = window_mask(causal, 2, 2, 4)
+    one, two = np.array([4]), np.array([2, 3])  # positions of the queries
+    assert window_mask(None, 5, one, 5) is None and window_mask(None, None, one, 5) is None
+    np.testing.assert_array_equal(window_mask(None, 3, one, 5), [[[_, _, 0, 0, 0]]])
+    rows = window_mask(None, 2, np.array([[3], [1]]), 4)  # a longer row and a shorter one
+    np.testing.assert_array_equal(rows == 0, [[[[False, False, True, True]]],
+                                              [[[True, True, True, True]]]])  # fmt: skip
+    found = window_mask(gpt2.causal_mask(two, 4), 2, two, 4)  # [1, 2, 4]
     np.testing.assert_array_equal(found == 0, [[[False, True, True, False],
                                                 [False, False, True, True]]])  # fmt: skip
     assert found.dtype == np.float32
