@@ -57,7 +57,9 @@ def load_bart(folder: Path, config: dict) -> tuple[Tokenizer | SentencePieceToke
     activation = read_activation(config, "gelu")
     scale_embedding = config.get("scale_embedding", False) is True
     path = folder / "sentencepiece.bpe.model"
-    tokenizer: Any = mbart_tokenizer(path, n_vocab) if is_mbart else read_tokenizer(folder)
+    tokenizer: Any = (
+        mbart_tokenizer(path, n_vocab) if is_mbart else read_tokenizer(folder, bos=False)
+    )
     ends = read_ends(folder, config, min(n_vocab, tokenizer.n_vocab))
 
     tensors = read_tensors(folder)

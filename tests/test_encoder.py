@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import encoder as encoder_module
-from encoder import BYTE_TO_CHAR, PATTERN, Tokenizer, bytes_to_unicode
+from encoder import BYTE_TO_CHAR, PATTERN, Added, Tokenizer, by_patterns, bytes_to_unicode
 from loading.tokenizers import FILES, read_tokenizer
 
 VECTORS = json.loads((Path(__file__).parent / "gpt2_vectors.json").read_text(encoding="utf-8"))
@@ -47,8 +47,10 @@ TINY_MERGES = [
 
 def build(merges, special=()):
     """Ids as in GPT-2: the bytes, then the merges, then the special tokens."""
-    tokens = [*BYTE_TO_CHAR.values(), *("".join(pair) for pair in merges), *special]
-    return Tokenizer({token: id for id, token in enumerate(dict.fromkeys(tokens))}, merges)
+    tokens = [*BYTE_TO_CHAR.values(), *("".join(pair) for pair in merges)]
+    vocab = {token: id for id, token in enumerate(dict.fromkeys(tokens))}
+    added = [Added(text, len(vocab) + i, lstrip=text == "<mask>") for i, text in enumerate(special)]
+    return Tokenizer(vocab, merges, added)
 
 
 TINY = build(TINY_MERGES, ["<|endoftext|>"])
@@ -73,8 +75,9 @@ def gpt2():
     printable = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) == byte]
     others = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) != byte]
     tokens = [BYTE_TO_CHAR[byte] for byte in printable + others]
-    tokens += ["".join(pair) for pair in merges] + ["<|endoftext|>"]
-    few = Tokenizer({token: id for id, token in enumerate(tokens)}, merges)
+    tokens += ["".join(pair) for pair in merges]
+    end = Added("<|endoftext|>", len(tokens))
+    few = Tokenizer({token: id for id, token in enumerate(tokens)}, merges, [end])
     official_ids = [*range(256), *(256 + rank for rank in VECTORS["merges"].values()), 50256]
 
     class Official:
@@ -196,14 +199,14 @@ class CountingDict(dict):
 @pytest.mark.parametrize("letters", ["a", "ab", "abhelo"])
 def test_the_work_for_a_long_word_goes_by_its_pairs_not_its_places(letters):
     tokenizer = build(TINY_MERGES)
-    tokenizer._merges = CountingDict(tokenizer._merges)
+    tokenizer._ranks = CountingDict(tokenizer._ranks)
     word = "".join(random.Random(0).choices(letters, k=50_000))
     assert tokenizer.decode(tokenizer.encode(word)) == word
-    assert 1 <= tokenizer._merges.lookups <= len(TINY_MERGES) * (len(TINY_MERGES) + 1)
+    assert 1 <= tokenizer._ranks.lookups <= len(TINY_MERGES) * (len(TINY_MERGES) + 1)
 
 
 def test_words_of_another_pattern():
-    tokenizer = Tokenizer(TINY.vocab, TINY_MERGES, pattern=r"hel|.")
+    tokenizer = Tokenizer(TINY.vocab, TINY_MERGES, words=by_patterns(r"hel|."))
     assert tokenizer.encode("hello") == [TINY.vocab[symbol] for symbol in ("he", "l", "l", "o")]
 
 
@@ -326,9 +329,11 @@ def test_the_longest_special_token_wins():
     assert tokenizer.decode(ids) == "<a>><a>[.*]<é>"
 
 
-def test_bart_numbers_the_same_tokens_anew():
+def test_bart_numbers_the_same_tokens_anew(tmp_path):
     tokens = ["<s>", "<pad>", "</s>", "<unk>", *reversed(TINY.vocab), "<mask>"]
-    bart = Tokenizer({token: id for id, token in enumerate(tokens)}, TINY_MERGES)
+    (tmp_path / "vocab.json").write_text(json.dumps({token: id for id, token in enumerate(tokens)}))
+    (tmp_path / "merges.txt").write_text("\n".join(map(" ".join, TINY_MERGES)))
+    bart = read_tokenizer(tmp_path)
     assert set(bart.special) == {"<s>", "<pad>", "</s>", "<unk>", "<|endoftext|>", "<mask>"}
     gpt2_tokens = [list(TINY.vocab)[id] for id in TINY.encode("hello wé")]
     assert bart.encode("hello wé") == [tokens.index(token) for token in gpt2_tokens]

@@ -1,0 +1,196 @@
+"""tokenizer.json, the file of Hugging Face's library `tokenizers` -> a tokenizer.
+
+The file describes a pipeline: a normaliser, a pre-tokenizer (which cuts words), a model (BPE), a
+post-processor (which adds BOS) and a decoder. Anything in it that is not known here is refused by
+its name, since ids that are nearly right would go unnoticed. The format is documented at
+https://huggingface.co/docs/tokenizers; the library itself (0.23) is the reference of the tests.
+"""
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import regex
+
+from encoder import PATTERN, Added, Tokenizer, by_patterns
+from loading.config import read_json
+from loading.errors import UserError
+from loading.pieces import SPACE, PieceTokenizer
+
+ANY, FLAG = None, [True, False]
+KNOWN: dict = {  # a place in the file -> the types that it may have -> their entries and values
+    "normalizer": {
+        "NFC": {},
+        "Prepend": {"prepend": [SPACE]},
+        "Replace": {"pattern": [{"String": " "}], "content": [SPACE]},
+    },
+    "pre_tokenizer": {
+        "ByteLevel": {"add_prefix_space": [False], "trim_offsets": ANY, "use_regex": FLAG},
+        "Digits": {"individual_digits": [True]},
+        "Metaspace": {"replacement": [SPACE], "prepend_scheme": ["always", "first", "never"],
+                      "split": [False]},
+        "Split": {"pattern": ANY, "behavior": ANY, "invert": FLAG},
+    },
+    "model": {
+        "BPE": {"vocab": ANY, "merges": ANY, "unk_token": ANY, "fuse_unk": ANY,
+                "dropout": [None, 0], "continuing_subword_prefix": [None, ""],
+                "end_of_word_suffix": [None, ""], "byte_fallback": FLAG, "ignore_merges": FLAG},
+    },
+    "post_processor": {
+        "ByteLevel": {"add_prefix_space": ANY, "trim_offsets": ANY, "use_regex": ANY},
+        "TemplateProcessing": {"single": ANY, "pair": ANY, "special_tokens": ANY},
+    },
+    "decoder": {
+        "ByteLevel": {"add_prefix_space": ANY, "trim_offsets": ANY, "use_regex": ANY},
+        "Replace": {"pattern": [{"String": SPACE}], "content": [" "]},
+        "ByteFallback": {},
+        "Fuse": {},
+        "Strip": {"content": [" "], "start": [1], "stop": [0]},
+        "Metaspace": {"replacement": [SPACE], "prepend_scheme": ANY, "split": ANY},
+    },
+}  # fmt: skip
+SEQUENCES = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers",
+             "post_processor": "processors", "decoder": "decoders"}  # fmt: skip
+SPLITS = {  # (behavior, invert) of a Split by a pattern -> the pattern that finds its words
+    ("Isolated", False): r"{0}|(?s:.+?)(?={0}|\Z)",
+    ("Removed", True): r"{0}",
+    ("MergedWithPrevious", False): r"(?s:.*?){0}|(?s:.+)",
+}
+
+
+def read_tokenizer_json(path: Path, bos: bool = True) -> Tokenizer:
+    """The tokenizer of a file. bos=False: without the ids that the post-processor adds. ValueError
+    for a damaged file, UserError for one that asks for what is not known here."""
+    file = read_json(path)
+    try:
+        return build(file, bos)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError(f"{path.name} is damaged: {type(error).__name__} {error}") from None
+
+
+def build(file: dict, bos: bool) -> Tokenizer:
+    """The parsed file -> tokenizer. Errors of several kinds where it is malformed."""
+    [model] = parts(file["model"], "model")
+    added = [read_added(token) for token in file.get("added_tokens") or []]
+    cutters = list(parts(file.get("pre_tokenizer"), "pre_tokenizer"))
+    decoders = {part["type"] for part in parts(file.get("decoder"), "decoder")}
+    start = read_start(file) if bos else []
+    settings = {
+        "vocab": model["vocab"], "merges": read_merges(model["merges"]), "added": added,
+        "normalize": read_normalizer(file), "start": start,
+        "ignore_merges": model.get("ignore_merges") is True,
+    }  # fmt: skip
+    if decoders == {"ByteLevel"}:
+        return Tokenizer(words=read_words(cutters), **settings)
+    if model.get("byte_fallback") and "ByteLevel" not in decoders:
+        strips = not decoders.isdisjoint({"Strip", "Metaspace"})
+        return PieceTokenizer(words=piece_words(cutters, model["vocab"]), strips=strips, **settings)
+    raise UserError("tokenizer.json: its model has neither bytes as symbols nor byte_fallback")
+
+
+def parts(part: dict | None, place: str) -> Iterator[dict]:
+    """The parts of a place in the file: none, one, or those of a sequence. UserError for one that
+    is not known."""
+    if part is None:
+        return
+    kind = part.get("type", "BPE" if place == "model" else None)  # GPT-2's old file has no type
+    if kind == "Sequence" and place in SEQUENCES:
+        for inner in part[SEQUENCES[place]]:
+            yield from parts(inner, place)
+        return
+    if kind not in KNOWN[place]:
+        names = ", ".join(KNOWN[place])
+        raise UserError(f"tokenizer.json: its {place} is {kind!r:.50}, known are {names}")
+    known = KNOWN[place][kind] | {"type": ANY}
+    for key, value in part.items():
+        if key not in known or (known[key] is not ANY and value not in known[key]):
+            what = f"{place} {kind} has {key} = {value!r:.50}"
+            raise UserError(f"tokenizer.json: its {what}, which is not known here")
+    yield part
+
+
+def read_added(token: dict) -> Added:
+    """An entry of added_tokens. UserError for one that must be a whole word."""
+    if token.get("single_word"):
+        raise UserError(f"tokenizer.json: {token['content']!r:.50} is single_word, not known here")
+    flags = {name: token.get(name) is True for name in Added._fields[2:]}
+    return Added(token["content"], token["id"], **flags)
+
+
+def read_merges(merges: list) -> list[tuple[str, str]]:
+    """ "left right" or [left, right], best first -> pairs. ValueError for anything else."""
+    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
+    return [(left, right) for left, right in pairs]
+
+
+def read_normalizer(file: dict) -> Callable[[str], str]:
+    """The normalisers, one after the other, as a function of the text between added tokens."""
+    steps: dict[str, Callable[[str], str]] = {
+        "NFC": lambda text: unicodedata.normalize("NFC", text),
+        "Prepend": lambda text: SPACE + text if text else "",
+        "Replace": lambda text: text.replace(" ", SPACE),
+    }
+    chosen = [steps[part["type"]] for part in parts(file.get("normalizer"), "normalizer")]
+
+    def normalize(text):
+        for step in chosen:
+            text = step(text)
+        return text
+
+    return normalize
+
+
+def read_words(cutters: list[dict]) -> Callable[[str, bool], list[str]]:
+    """The pre-tokenizers of a byte-level BPE -> the function that cuts words."""
+    *others, last = cutters
+    if last["type"] != "ByteLevel":
+        raise UserError(f"tokenizer.json: its pre_tokenizer ends with {last['type']}")
+    patterns = [read_pattern(part) for part in others]
+    return by_patterns(*patterns, *[PATTERN] * (last.get("use_regex", True) is True))
+
+
+def read_pattern(part: dict) -> str:
+    """Digits or Split -> the pattern that finds its words. UserError for what is not known."""
+    if part["type"] == "Digits":
+        return r"\p{N}|\P{N}+"
+    how = part["behavior"], part["invert"]
+    if part["type"] != "Split" or how not in SPLITS:
+        raise UserError(f"tokenizer.json: its pre_tokenizer is {part}, which is not known here")
+    [(kind, pattern)] = part["pattern"].items()
+    pattern = regex.escape(pattern) if kind == "String" else f"(?:{pattern})"
+    return SPLITS[how].format(pattern)
+
+
+def piece_words(cutters: list[dict], vocab: dict) -> Callable[[str, bool], list[str]]:
+    """The pre-tokenizer of a BPE over characters -> the function that cuts words.
+
+    Most have none: the whole text is a word. It may be cut before spaces nevertheless, unless a
+    piece has a space after another character: no merge joins what is cut.
+    """
+    inside = any(SPACE in piece.lstrip(SPACE) for piece in vocab)
+    any_piece = "(?s).+" if inside else f"{SPACE}*[^{SPACE}]+|{SPACE}+"
+    [part] = cutters or [{"type": None}]
+    if part["type"] != "Metaspace":
+        return by_patterns(*map(read_pattern, cutters), any_piece)
+    find, scheme = by_patterns(any_piece), part["prepend_scheme"]
+
+    def words(text, first):
+        text = text.replace(" ", SPACE)
+        prefix = scheme == "always" or (scheme == "first" and first)
+        return find(SPACE + text if prefix and not text.startswith(SPACE) else text, first)
+
+    return words
+
+
+def read_start(file: dict) -> list[int]:
+    """The ids that the post-processor puts before a text. UserError if it puts any after it."""
+    start, text_seen = [], False
+    for part in parts(file.get("post_processor"), "post_processor"):
+        for item in part.get("single", []):
+            text_seen = text_seen or "Sequence" in item
+            if "SpecialToken" in item:
+                name = item["SpecialToken"]["id"]
+                if text_seen:
+                    raise UserError(f"tokenizer.json: its post_processor ends a text with {name}")
+                start += part["special_tokens"][name]["ids"]
+    return start
