@@ -113,8 +113,8 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Ids -> str; bytes that are not UTF-8 become U+FFFD, and MARKS become nothing. ValueError
-        for an unknown id."""
+        """Ids -> str; bytes that are not UTF-8 become U+FFFD, MARKS and `start` become nothing.
+        ValueError for an unknown id."""
         stream = self.stream()
         return "".join([*map(stream.feed, ids), stream.finish()])
 
@@ -123,13 +123,13 @@ class Tokenizer:
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes of one token, often not UTF-8 by themselves; none for MARKS. ValueError for an
-        unknown id."""
+        """The bytes of one token, often not UTF-8 by themselves; none for MARKS and `start`.
+        ValueError for an unknown id."""
         token = self._tokens.get(id)
         if token is None:
             raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
         if id in self._verbatim:
-            return b"" if token in MARKS else token.encode("utf-8")
+            return b"" if token in MARKS or id in self.start else token.encode("utf-8")
         return self._unspell(token)
 
     def _check(self):
@@ -156,7 +156,10 @@ class Tokenizer:
 
     def _first_ids(self, vocab):
         """{character of a spelling: id, or None for a byte without a token, which is left out}"""
-        return {ord(char): vocab.get(char) for char in BYTE_TO_CHAR.values()}
+        spelled = "".join(token for token, id in vocab.items() if id not in self._verbatim)
+        if unknown := {*map(ord, {*spelled})} - CHAR_TO_BYTE.keys():
+            raise ValueError(f"{chr(min(unknown))!r} in a token represents no byte")
+        return {char: vocab.get(chr(char)) for char in CHAR_TO_BYTE}
 
     def _encode_text(self, text, first):
         ids = []

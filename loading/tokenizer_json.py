@@ -14,7 +14,7 @@ import regex
 
 from encoder import PATTERN, Added, Tokenizer, by_patterns
 from loading.config import read_json
-from loading.errors import UserError
+from loading.errors import UserError, explained
 from loading.pieces import SPACE, PieceTokenizer
 
 ANY, FLAG = None, [True, False]
@@ -46,7 +46,6 @@ KNOWN: dict = {  # a place in the file -> the types that it may have -> their en
         "ByteFallback": {},
         "Fuse": {},
         "Strip": {"content": [" "], "start": [1], "stop": [0]},
-        "Metaspace": {"replacement": [SPACE], "prepend_scheme": ANY, "split": ANY},
     },
 }  # fmt: skip
 SEQUENCES = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers",
@@ -59,13 +58,12 @@ SPLITS = {  # (behavior, invert) of a Split by a pattern -> the pattern that fin
 
 
 def read_tokenizer_json(path: Path, bos: bool = True) -> Tokenizer:
-    """The tokenizer of a file. bos=False: without the ids that the post-processor adds. ValueError
-    for a damaged file, UserError for one that asks for what is not known here."""
+    """The tokenizer of a file. bos=False: without the ids that the post-processor adds. UserError
+    for a damaged file, and for one that asks for what is not known here."""
     file = read_json(path)
-    try:
+    malformed = AttributeError, KeyError, RecursionError, TypeError, ValueError
+    with explained(f"{path} is damaged", "fetch or save it again", malformed):
         return build(file, bos)
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise ValueError(f"{path.name} is damaged: {type(error).__name__} {error}") from None
 
 
 def build(file: dict, bos: bool) -> Tokenizer:
@@ -83,8 +81,8 @@ def build(file: dict, bos: bool) -> Tokenizer:
     if decoders == {"ByteLevel"}:
         return Tokenizer(words=read_words(cutters), **settings)
     if model.get("byte_fallback") and "ByteLevel" not in decoders:
-        strips = not decoders.isdisjoint({"Strip", "Metaspace"})
-        return PieceTokenizer(words=piece_words(cutters, model["vocab"]), strips=strips, **settings)
+        words, strips = piece_words(cutters, model["vocab"]), "Strip" in decoders
+        return PieceTokenizer(words=words, strips=strips, **settings)
     raise UserError("tokenizer.json: its model has neither bytes as symbols nor byte_fallback")
 
 
@@ -142,23 +140,27 @@ def read_normalizer(file: dict) -> Callable[[str], str]:
 
 def read_words(cutters: list[dict]) -> Callable[[str, bool], list[str]]:
     """The pre-tokenizers of a byte-level BPE -> the function that cuts words."""
+    if not cutters or cutters[-1]["type"] != "ByteLevel":
+        raise UserError("tokenizer.json: its pre_tokenizer does not end with ByteLevel")
     *others, last = cutters
-    if last["type"] != "ByteLevel":
-        raise UserError(f"tokenizer.json: its pre_tokenizer ends with {last['type']}")
-    patterns = [read_pattern(part) for part in others]
-    return by_patterns(*patterns, *[PATTERN] * (last.get("use_regex", True) is True))
+    own = [PATTERN] if last.get("use_regex", True) else []
+    return by_patterns(*map(read_pattern, others), *own)
 
 
 def read_pattern(part: dict) -> str:
     """Digits or Split -> the pattern that finds its words. UserError for what is not known."""
     if part["type"] == "Digits":
         return r"\p{N}|\P{N}+"
-    how = part["behavior"], part["invert"]
-    if part["type"] != "Split" or how not in SPLITS:
+    template = SPLITS.get((part.get("behavior"), part.get("invert")))
+    [(kind, pattern)] = part.get("pattern", {"": ""}).items()
+    try:
+        pattern = regex.escape(pattern) if kind == "String" else f"(?:{pattern})"
+        regex.compile(pattern)
+    except regex.error:
+        template = None
+    if template is None:
         raise UserError(f"tokenizer.json: its pre_tokenizer is {part}, which is not known here")
-    [(kind, pattern)] = part["pattern"].items()
-    pattern = regex.escape(pattern) if kind == "String" else f"(?:{pattern})"
-    return SPLITS[how].format(pattern)
+    return template.format(pattern)
 
 
 def piece_words(cutters: list[dict], vocab: dict) -> Callable[[str, bool], list[str]]:
@@ -169,15 +171,16 @@ def piece_words(cutters: list[dict], vocab: dict) -> Callable[[str, bool], list[
     """
     inside = any(SPACE in piece.lstrip(SPACE) for piece in vocab)
     any_piece = "(?s).+" if inside else f"{SPACE}*[^{SPACE}]+|{SPACE}+"
-    [part] = cutters or [{"type": None}]
-    if part["type"] != "Metaspace":
+    if [part["type"] for part in cutters] != ["Metaspace"]:
         return by_patterns(*map(read_pattern, cutters), any_piece)
-    find, scheme = by_patterns(any_piece), part["prepend_scheme"]
+    find, scheme = by_patterns(any_piece), cutters[0]["prepend_scheme"]
 
     def words(text, first):
         text = text.replace(" ", SPACE)
         prefix = scheme == "always" or (scheme == "first" and first)
-        return find(SPACE + text if prefix and not text.startswith(SPACE) else text, first)
+        if prefix and text and not text.startswith(SPACE):
+            text = SPACE + text
+        return find(text, first)
 
     return words
 
