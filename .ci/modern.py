@@ -1,7 +1,7 @@
-"""python .ci/modern.py SOURCE TARGET: lay out published tokenizers for tests/test_tokenizers.py.
+"""python .ci/modern.py SOURCE TARGET: lay out published tokenizers for the tests.
 
-Each folder of SOURCE is copied. Qwen's two get their tokenizer.json, whose parts SOURCE has: a file
-without vocabulary and merges, vocab.json and merges.txt, all in the folder qwen3.
+The files of SOURCE/FOLDER are copied. Qwen's two folders get their tokenizer.json, whose parts are
+in qwen3: a file without vocabulary and merges, vocab.json and merges.txt.
 """
 
 import json
@@ -10,7 +10,11 @@ import sys
 from pathlib import Path
 
 source, target = map(Path, sys.argv[1:])
-shutil.copytree(source, target)
+for path in source.glob("*/*"):
+    folder = target / path.parent.name
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, folder / path.name)
+
 qwen = target / "qwen3"
 file = json.loads((qwen / "tokenizer-shell.json").read_text(encoding="utf-8"))
 file["model"]["vocab"] = json.loads((qwen / "vocab.json").read_text(encoding="utf-8"))

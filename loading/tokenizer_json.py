@@ -50,7 +50,7 @@ KNOWN: dict = {  # a place in the file -> the types that it may have -> their en
 }  # fmt: skip
 SEQUENCES = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers",
              "post_processor": "processors", "decoder": "decoders"}  # fmt: skip
-SPLITS = {  # (behavior, invert) of a Split by a pattern -> the pattern that finds its words
+SPLITS: dict = {  # (behavior, invert) of a Split by a pattern -> the pattern that finds its words
     ("Isolated", False): r"{0}|(?s:.+?)(?={0}|\Z)",
     ("Removed", True): r"{0}",
     ("MergedWithPrevious", False): r"(?s:.*?){0}|(?s:.+)",
