@@ -4,12 +4,12 @@ The format is recognised by its tokens. Its special tokens are never read out of
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from drafters import common_prefix
-from encoder import Tokenizer, split
+from encoder import split
 from generate import Sequence, draw_next
 from interface import Ids, Model
 from loading.errors import UserError
@@ -52,11 +52,12 @@ FORMATS = [  # the first one counts whose tokens the vocabulary has; source: the
 
 
 class Conversation:
-    """The turns so far, as ids. system: the text that the conversation begins with, by default the
-    format's. UserError for a model without a known format."""
+    """The turns so far, as ids. tokenizer: an encoder.Tokenizer; system: the text that the
+    conversation begins with, by default the format's. UserError for a model without a known
+    format."""
 
-    def __init__(self, tokenizer: Tokenizer, system: str | None = None):
-        vocab = getattr(tokenizer, "vocab", {})
+    def __init__(self, tokenizer: Any, system: str | None = None):
+        vocab = tokenizer.vocab
         found = [form for form in FORMATS if vocab.keys() >= {*form.tokens.split()}]
         if not found:
             raise UserError("this model was not trained for a conversation that is known here: its"

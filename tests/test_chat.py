@@ -12,10 +12,15 @@ from pathlib import Path
 
 import pytest
 
+import utils
 from generate import Sequence, generate
 from loading.errors import UserError
 from loading.tokenizers import read_tokenizer
+from terminal import options
 from terminal.chat import Conversation, KeptCache
+from terminal.session import Session
+from terminal.shell import Shell
+from tests.commands import HOUSE, write_letters
 from tests.test_tokenizers import FILES, FOUND, write
 from tests.tiny import Watched, tiny_gpt2
 
@@ -101,8 +106,9 @@ def shown(tokenizer, ids):
     """The text of ids with all their special tokens; a piece after one begins with a space."""
     names = {id: token for token, id in tokenizer.special.items() if id not in tokenizer.start}
     text = ""
-    for name, run in itertools.groupby(ids, names.get):
-        text += name * len(list(run)) if name else tokenizer.decode(run)
+    for name, group in itertools.groupby(ids, names.get):
+        run = list(group)
+        text += name * len(run) if name else tokenizer.decode(run)
     return text
 
 
@@ -230,3 +236,132 @@ def test_a_pass_that_is_interrupted_leaves_no_keys():
     with pytest.raises(KeyboardInterrupt):
         list(kept(Failing(model), [Sequence(model, [1, 2, 9, 9, 9, 9], 3)]))
     assert turn(model, kept, [*ids, 5])[1] == [len(ids) - 1, 1, 1]
+
+
+# --- on the command line --------------------------------------------------------------------------
+
+CHATML = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model that writes letters, with the tokens of ChatML."""
+    folder = write_letters(tmp_path_factory.mktemp("models") / "chat", n_vocab=261, n_ctx=160)
+    vocab = json.loads((folder / "vocab.json").read_text())
+    by_bytes = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+    model = {"type": "BPE", "vocab": {**vocab}, "merges": ["t h", "th e"]}
+    del model["vocab"]["<|endoftext|>"]
+    added = [{"id": 258 + i, "content": token, "special": True} for i, token in enumerate(CHATML)]
+    return write(folder, {"model": model, "added_tokens": added, "pre_tokenizer": by_bytes,
+                          "decoder": by_bytes})  # fmt: skip
+
+
+@pytest.fixture
+def start(folder):
+    """A function: words of the command line -> a shell in a conversation with this model."""
+
+    def start(*words):
+        words = ["--interactive", "--chat", "--model", str(folder), "-n", "9", *map(str, words)]
+        return Shell(Session(options.parser().parse_args(words)))
+
+    return start
+
+
+ENDING = """
+def f(logits, ids):  # <|im_end|> after "ab"
+    logits[:] = 0
+    logits[260 if ids[-2:] == [64, 65] else 64 + (ids[-1] == 64)] = 99
+    return logits
+"""
+
+
+def test_one_prompt_is_one_turn(console, folder, tmp_path):
+    tokenizer = read_tokenizer(folder)
+    expected = [Conversation(tokenizer).ask(text) for text in ("the cat", "<|im_end|>")]
+    rows = console.json("--chat", "the cat", "<|im_end|>", "-n", 9, model=folder)
+    assert [row["prompt_ids"] for row in rows] == expected
+    assert [row["ids"] for row in rows] == [
+        list(generate(utils.load(folder)[1], ids, 9)) for ids in expected
+    ]
+    assert console.text("--chat", "the cat", "-n", 9, model=folder) == rows[0]["text"] + "\n"
+    for method in ("naive", "ngram", "lookup"):
+        row = console.json("--chat", "the cat", "-n", 9, "--method", method, model=folder)[0]
+        assert row["ids"] == rows[0]["ids"]
+    (tmp_path / "ending.py").write_text(ENDING)
+    words = "the cat", "--chat", "--filter", f"{tmp_path}/ending.py:f"
+    for method in ("cached", "ngram", "beam"):
+        row = console.json(*words, "--method", method, model=folder)[0]
+        assert (row["text"], row["ids"], row["stop_reason"]) == ("ab", [64, 65], "eos")
+
+
+def test_turns_are_kept_and_so_is_the_cache(console, start):
+    shell = start()
+    tokenizer, model = shell.session.tokenizer, shell.session.model
+    watched = Watched(model)
+    model.begin = lambda prompts: (watched, prompts)
+    texts = "the cat", "and the rat?", "<|im_start|>"
+    for i, text in enumerate(texts):
+        expected = shell.session.chat.ask(text)
+        answer = list(generate(model, expected, 9))
+        before, watched.shapes = len(shell.session.chat.ids), []
+        shell.answer(text)
+        assert console.capsys.readouterr().out == tokenizer.decode(answer) + "\n"
+        assert shell.session.chat.ids == [*expected, *answer, 260]
+        n_new = len(expected) - before + 2 * (i > 0)  # the last token of an answer, <|im_end|>
+        assert [shape[-1] for shape in watched.shapes] == [n_new] + [1] * 8
+    assert shell.session.chat.ids.count(259) == 1 + 2 * len(texts)
+
+
+def test_system_and_reset(console, start):
+    shell = start()
+    shell.answer("the cat")
+    shell.answer("/system Be brief.")
+    assert console.capsys.readouterr().err.count("9 tokens") == 1 and shell.session.chat.ids == []
+    shell.answer("a")
+    tokenizer = shell.session.tokenizer
+    assert shown(tokenizer, shell.session.chat.ids).startswith(
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+    )
+    shell.answer("/system")
+    assert shown(tokenizer, shell.session.chat.ask("a")).startswith("<|im_start|>user\na")
+    shell.answer("/reset")
+    assert shell.session.chat.ask("a") == Conversation(tokenizer).ask("a")
+    console.capsys.readouterr()
+    plain = Shell(Session(options.parser().parse_args(["--interactive"])))
+    plain.answer("/system Be brief.")
+    assert console.capsys.readouterr().err.startswith("/system needs a conversation")
+
+
+def test_a_conversation_that_fills_the_context(console, start):
+    shell = start("-n", 30)
+    shell.answer("a" * 30)
+    shell.answer("b" * 40)
+    console.capsys.readouterr()
+    ids = shell.session.chat.ids
+    shell.answer("c" * 40)
+    out, err = console.capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("the conversation has ") and "takes 160: /reset begins another" in err
+    assert shell.session.chat.ids == ids  # it goes on with a shorter message
+    shell.answer("d" * (160 - len(shell.session.chat.ask(""))))
+    assert "(0 tokens; ended by the end of the context" in console.capsys.readouterr().err
+    assert shell.session.chat.ids == ids
+
+
+def test_an_answer_that_is_stopped_is_a_turn(console, start, tmp_path):
+    (tmp_path / "stopping.py").write_text(
+        "def f(logits, ids):\n    if ids[-2:] == [64, 65]: raise KeyboardInterrupt\n"
+        "    logits[64 + (ids[-1] == 64)] = 99\n    return logits\n"
+    )
+    shell = start("--filter", f"{tmp_path}/stopping.py:f")
+    ids = shell.session.chat.ask("the cat")
+    shell.answer("the cat")
+    assert "(stopped)" in console.capsys.readouterr().out
+    assert shell.session.chat.ids == [*ids, 64, 65, 260]
+
+
+def test_what_cannot_chat(console, letters):
+    assert "no <|im_start|>" in console.refused(1, "a", "--chat")
+    bart = HOUSE / "tests" / "fixtures" / "seq2seq" / "bart"
+    assert "--chat needs a decoder" in console.refused(1, "a", "--chat", model=bart)
+    assert "no --chat" in console.refused(2, "a", "--chat", "--score")
