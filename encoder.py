@@ -92,7 +92,7 @@ class Tokenizer:
         self._tokens = {id: token for token, id in self.vocab.items()}
         self._verbatim = {token.id for token in added}
         # A word is merged as a str of one character per symbol, chr(its id).
-        self._ids = self._first_ids(vocab)
+        self._first = self._alphabet(vocab)
         self._ranks = {
             chr(vocab[left]) + chr(vocab[right]): rank for rank, (left, right) in enumerate(merges)
         }
@@ -154,7 +154,7 @@ class Tokenizer:
     def _unspell(self, token):
         return token.translate(CHAR_TO_BYTE).encode("latin-1")
 
-    def _first_ids(self, vocab):
+    def _alphabet(self, vocab):
         """{character of a spelling: id, or None for a byte without a token, which is left out}"""
         spelled = "".join(token for token, id in vocab.items() if id not in self._verbatim)
         if unknown := {*map(ord, {*spelled})} - CHAR_TO_BYTE.keys():
@@ -171,7 +171,7 @@ class Tokenizer:
         spelling = self._spell(word)
         if spelling in self._whole:
             return [self._whole[spelling]]
-        ids = [ord(symbol) for symbol in self._merge(spelling.translate(self._ids))]
+        ids = [ord(symbol) for symbol in self._merge(spelling.translate(self._first))]
         if len(word) <= MAX_CACHED_LENGTH:
             if len(self._cache) >= MAX_CACHED_WORDS:
                 self._cache.clear()

@@ -31,13 +31,13 @@ class PieceTokenizer(encoder.Tokenizer):
     def _unspell(self, token):
         return BYTES.get(token) or token.replace(SPACE, " ").encode("utf-8")
 
-    def _first_ids(self, vocab):
+    def _alphabet(self, vocab):
         if missing := BYTES.keys() - vocab.keys():
             raise ValueError(f"{len(missing)} byte pieces have no id, such as {min(missing)}")
-        return FirstIds(vocab)
+        return Alphabet(vocab)
 
 
-class FirstIds(dict):
+class Alphabet(dict):
     """A character -> its symbol, or the symbols of its bytes. For str.translate."""
 
     def __init__(self, vocab):

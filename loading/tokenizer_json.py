@@ -6,13 +6,14 @@ its name, since ids that are nearly right would go unnoticed. The format is docu
 https://huggingface.co/docs/tokenizers; the library itself (0.23) is the reference of the tests.
 """
 
+import contextlib
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import regex
 
-from encoder import PATTERN, Added, Tokenizer, by_patterns
+from encoder import BYTE_TO_CHAR, PATTERN, Added, Tokenizer, by_patterns
 from loading.config import read_json
 from loading.errors import UserError, explained
 from loading.pieces import SPACE, PieceTokenizer
@@ -73,16 +74,21 @@ def build(file: dict, bos: bool) -> Tokenizer:
     cutters = list(parts(file.get("pre_tokenizer"), "pre_tokenizer"))
     decoders = {part["type"] for part in parts(file.get("decoder"), "decoder")}
     start = read_start(file) if bos else []
+    vocab, normalize = model["vocab"], read_normalizer(file)
+    if changed := [a.text for a in added if a.normalized and normalize(a.text) != a.text]:
+        raise UserError(f"tokenizer.json: its normalizer changes the token {changed[0]!r:.50}")
     settings = {
-        "vocab": model["vocab"], "merges": read_merges(model["merges"]), "added": added,
-        "normalize": read_normalizer(file), "start": start,
+        "vocab": vocab, "merges": read_merges(model["merges"]), "added": added,
+        "normalize": normalize, "start": start,
         "ignore_merges": model.get("ignore_merges") is True,
     }  # fmt: skip
     if decoders == {"ByteLevel"}:
+        if model.get("unk_token") and not vocab.keys() >= {*BYTE_TO_CHAR.values()}:
+            raise UserError("tokenizer.json: bytes are unk_token, which is not known here")
         return Tokenizer(words=read_words(cutters), **settings)
     if model.get("byte_fallback") and "ByteLevel" not in decoders:
-        words, strips = piece_words(cutters, model["vocab"]), "Strip" in decoders
-        return PieceTokenizer(words=words, strips=strips, **settings)
+        words = piece_words(cutters, vocab)
+        return PieceTokenizer(words=words, strips="Strip" in decoders, **settings)
     raise UserError("tokenizer.json: its model has neither bytes as symbols nor byte_fallback")
 
 
@@ -116,7 +122,7 @@ def read_added(token: dict) -> Added:
 
 
 def read_merges(merges: list) -> list[tuple[str, str]]:
-    """ "left right" or [left, right], best first -> pairs. ValueError for anything else."""
+    """Each "left right" or [left, right] -> pairs. ValueError for anything else."""
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
     return [(left, right) for left, right in pairs]
 
@@ -148,19 +154,16 @@ def read_words(cutters: list[dict]) -> Callable[[str, bool], list[str]]:
 
 
 def read_pattern(part: dict) -> str:
-    """Digits or Split -> the pattern that finds its words. UserError for what is not known."""
+    """Digits or Split -> the pattern that finds its words. UserError for anything else."""
     if part["type"] == "Digits":
         return r"\p{N}|\P{N}+"
-    template = SPLITS.get((part.get("behavior"), part.get("invert")))
-    [(kind, pattern)] = part.get("pattern", {"": ""}).items()
-    try:
+    if part["type"] == "Split" and (part["behavior"], part["invert"]) in SPLITS:
+        [(kind, pattern)] = part["pattern"].items()
         pattern = regex.escape(pattern) if kind == "String" else f"(?:{pattern})"
-        regex.compile(pattern)
-    except regex.error:
-        template = None
-    if template is None:
-        raise UserError(f"tokenizer.json: its pre_tokenizer is {part}, which is not known here")
-    return template.format(pattern)
+        with contextlib.suppress(regex.error):
+            regex.compile(pattern)
+            return SPLITS[part["behavior"], part["invert"]].format(pattern)
+    raise UserError(f"tokenizer.json: its pre_tokenizer is {part}, which is not known here")
 
 
 def piece_words(cutters: list[dict], vocab: dict) -> Callable[[str, bool], list[str]]:

@@ -23,14 +23,22 @@ LANGUAGES = (
 ).split()
 
 
-def read_tokenizer(folder: str | Path, bos: bool = True) -> Tokenizer:
-    """The tokenizer of a decoder, or of BART, from the first of these that the folder has:
-    tokenizer.json; encoder.json and vocab.bpe, or the same files named vocab.json and merges.txt,
-    and added_tokens.json, if it is there; tokenizer.model (SentencePiece).
+def read_tokenizer(folder: str | Path) -> Tokenizer:
+    """The tokenizer of a decoder: tokenizer.json, or else tokenizer.model (SentencePiece). If texts
+    begin with BOS, encode adds it. FileNotFoundError where both are missing, ValueError or
+    UserError for a file that is damaged or asks for what is not known."""
+    folder = Path(folder)
+    if (folder / "tokenizer.json").is_file():
+        return read_tokenizer_json(folder / "tokenizer.json")
+    if (folder / "tokenizer.model").is_file():
+        return read_model(folder / "tokenizer.model")
+    raise FileNotFoundError(f"no tokenizer in {folder}: it needs tokenizer.json or tokenizer.model")
 
-    bos=False: encode puts no BOS before a text, as the model adds its own. Raises FileNotFoundError
-    without any, ValueError when a file is cut or altered, UserError for an unknown kind.
-    """
+
+def read_gpt2_tokenizer(folder: str | Path, bos: bool = True) -> Tokenizer:
+    """The tokenizer of GPT-2 or BART: tokenizer.json; or else encoder.json and vocab.bpe, or the
+    same files named vocab.json and merges.txt, and added_tokens.json, if it is there. bos=False:
+    encode adds nothing that tokenizer.json puts around a text. Errors as above."""
     folder = Path(folder)
     if (folder / "tokenizer.json").is_file():
         return read_tokenizer_json(folder / "tokenizer.json", bos)
@@ -41,8 +49,6 @@ def read_tokenizer(folder: str | Path, bos: bool = True) -> Tokenizer:
             except (ValueError, RecursionError) as error:  # of UTF-8, of JSON, or our own
                 files = f"{folder / vocab} or {merges}"
                 raise ValueError(f"{files} is damaged, get both again: {error}") from None
-    if (folder / "tokenizer.model").is_file():
-        return read_model(folder / "tokenizer.model", bos)
     wanted = ", or ".join(" and ".join(names) for names in FILES)
     raise FileNotFoundError(f"no tokenizer in {folder}: it needs {wanted}, or tokenizer.json")
 
@@ -65,7 +71,7 @@ def read_pair(vocab_path: Path, merges_path: Path) -> Tokenizer:
     return Tokenizer(vocab, merges, special)
 
 
-def read_model(path: Path, bos: bool) -> LibraryTokenizer:
+def read_model(path: Path) -> LibraryTokenizer:
     """tokenizer.model of a Llama, Mistral or Gemma, and added_tokens.json, if it is there ->
     tokenizer. Raises ValueError."""
     processor = read_processor(path)
@@ -73,7 +79,7 @@ def read_model(path: Path, bos: bool) -> LibraryTokenizer:
     special = {piece: id for piece, id in pieces.items()
                if processor.is_control(id) or processor.is_unknown(id)}  # fmt: skip
     added = [Added(text, id) for text, id in (special | read_added_tokens(path.parent)).items()]
-    start = [processor.bos_id()] if bos and processor.bos_id() >= 0 else []
+    start = [processor.bos_id()] if processor.bos_id() >= 0 else []
     return LibraryTokenizer(processor, pieces, added=added, start=start)
 
 

@@ -18,6 +18,7 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
           f"{'per pass':>9}{'accepted':>9}  ids")  # fmt: skip
     naive, speeds = None, {}
     session.keeps_store, session.store = False, None  # each method begins with an empty store
+    session.kept = None  # and with an empty cache
     for method in METHODS:
         if method == "speculative" and not draft:
             continue

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import encoder as encoder_module
 from encoder import BYTE_TO_CHAR, PATTERN, Added, Tokenizer, by_patterns, bytes_to_unicode
-from loading.tokenizers import FILES, read_tokenizer
+from loading.tokenizers import FILES, read_gpt2_tokenizer
 
 VECTORS = json.loads((Path(__file__).parent / "gpt2_vectors.json").read_text(encoding="utf-8"))
 KNOWN = [
@@ -99,7 +99,7 @@ def gpt2_files():
             "https://openaipublic.blob.core.windows.net/gpt-2/models/124M/ into a folder and set "
             "TOKENWISE_GPT2_FILES to it"
         )
-    return read_tokenizer(folder)
+    return read_gpt2_tokenizer(folder)
 
 
 @pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
@@ -333,7 +333,7 @@ def test_bart_numbers_the_same_tokens_anew(tmp_path):
     tokens = ["<s>", "<pad>", "</s>", "<unk>", *reversed(TINY.vocab), "<mask>"]
     (tmp_path / "vocab.json").write_text(json.dumps({token: id for id, token in enumerate(tokens)}))
     (tmp_path / "merges.txt").write_text("\n".join(map(" ".join, TINY_MERGES)))
-    bart = read_tokenizer(tmp_path)
+    bart = read_gpt2_tokenizer(tmp_path)
     assert set(bart.special) == {"<s>", "<pad>", "</s>", "<unk>", "<|endoftext|>", "<mask>"}
     gpt2_tokens = [list(TINY.vocab)[id] for id in TINY.encode("hello wé")]
     assert bart.encode("hello wé") == [tokens.index(token) for token in gpt2_tokens]
@@ -364,7 +364,7 @@ def test_marks_are_not_text_whole_or_streamed(ids):
 def test_added_tokens_follow_those_of_the_vocabulary(tmp_path):
     write(tmp_path, TINY)
     (tmp_path / "added_tokens.json").write_text(json.dumps({"<|startoftext|>": TINY.n_vocab}))
-    read = read_tokenizer(tmp_path)
+    read = read_gpt2_tokenizer(tmp_path)
     assert read.n_vocab == TINY.n_vocab + 1
     ids = read.encode("<|startoftext|>hello", special=True)
     assert ids == [TINY.n_vocab, TINY.vocab["hello"]]
@@ -372,7 +372,7 @@ def test_added_tokens_follow_those_of_the_vocabulary(tmp_path):
     for text in ('{"a new one": 10000}', '["hello"]', "nonsense"):
         (tmp_path / "added_tokens.json").write_text(text)
         with pytest.raises(ValueError, match="damaged"):
-            read_tokenizer(tmp_path)
+            read_gpt2_tokenizer(tmp_path)
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -387,14 +387,14 @@ def write(folder, tokenizer, vocab_name="encoder.json", merges_name="vocab.bpe")
 @pytest.mark.parametrize("names", FILES)
 def test_from_folder(tmp_path, names):
     write(tmp_path, TINY, *names)
-    read = read_tokenizer(tmp_path)
+    read = read_gpt2_tokenizer(tmp_path)
     assert (read.vocab, read.merges, read.special) == (TINY.vocab, TINY.merges, TINY.special)
 
 
 def test_a_merge_of_hash_signs_is_no_version(tmp_path):
     hashes = build([("#", "#"), ("##", "##")])
     write(tmp_path, hashes)
-    assert read_tokenizer(tmp_path).encode("#####") == [257, hashes.vocab["#"]]
+    assert read_gpt2_tokenizer(tmp_path).encode("#####") == [257, hashes.vocab["#"]]
 
 
 @pytest.mark.parametrize("version", ["#version: 0.2\n", "#version of 2020 - by me\n", ""])
@@ -404,7 +404,7 @@ def test_only_the_first_line_of_the_merges_can_be_a_version(tmp_path, version):
     write(tmp_path, made)
     lines = [version + "# v", *map(" ".join, merges[1:])]
     (tmp_path / "vocab.bpe").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    read = read_tokenizer(tmp_path)
+    read = read_gpt2_tokenizer(tmp_path)
     assert (read.merges, read.special) == (merges, {})
 
 
@@ -415,14 +415,14 @@ def test_missing_files(tmp_path, present):
     for name in present:
         (tmp_path / name).write_text("{}")
     with pytest.raises(FileNotFoundError, match="encoder.json and vocab.bpe, or vocab.json and"):
-        read_tokenizer(tmp_path)
+        read_gpt2_tokenizer(tmp_path)
 
 
 def test_a_line_of_merges_that_is_no_pair(tmp_path):
     write(tmp_path, TINY)
     (tmp_path / "vocab.bpe").write_text("#version: 0.2\nh e\nh e e\n")
     with pytest.raises(ValueError, match="'h e e' is not a pair of symbols"):
-        read_tokenizer(tmp_path)
+        read_gpt2_tokenizer(tmp_path)
 
 
 def cut_at(share):
@@ -458,5 +458,5 @@ def test_damaged_files(tmp_path, name, damage):
     assert data != (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(data)
     with pytest.raises(ValueError, match="encoder.json or vocab.bpe is damaged") as caught:
-        read_tokenizer(tmp_path)
+        read_gpt2_tokenizer(tmp_path)
     assert "\n" not in str(caught.value)

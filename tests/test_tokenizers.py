@@ -119,7 +119,7 @@ def test_a_sentencepiece_model_gives_the_same(tmp_path):
     check_ids(tokenizer, json.loads((folder / "vectors.json").read_text()))
     check_texts(tokenizer, json.loads((folder / "decode.json").read_text()))
     (tmp_path / "added_tokens.json").write_text('{"<|end|>": 32000}')
-    tokenizer = read_tokenizer(tmp_path, bos=False)
+    tokenizer = read_tokenizer(tmp_path)
     assert tokenizer.encode("a<|end|>", special=True) == [*tokenizer.encode("a"), 32000]
 
 
@@ -283,7 +283,8 @@ UNKNOWN_PIECES = [
     (["pre_tokenizer"], {"type": "ByteLevel"}, "ByteLevel"),
     (["model", "byte_fallback"], False, "neither bytes as symbols nor byte_fallback"),
     (["decoder", "decoders", 3, "start"], 2, "Strip has start = 2"),
-    (["decoder"], {"type": "ByteLevel"}, "does not end with ByteLevel"),
+    (["added_tokens", 2, "normalized"], True, "normalizer changes the token '</s>'"),
+    (["decoder"], {"type": "ByteLevel"}, "bytes are unk_token"),
     (["post_processor", "single"], [{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "</s>"}}],
      "ends a text with </s>"),
 ]  # fmt: skip
