@@ -13,7 +13,7 @@ import numpy as np
 from encoder import BYTE_TO_CHAR
 from gpt2 import gpt2_shapes
 from loading.gpt2 import NAMES
-from loading.openai import CONVERTED, MARK
+from loading.openai import CONVERTED
 from loading.params import flatten, rename
 from loading.safetensors import read_safetensors, write_safetensors
 
@@ -39,7 +39,7 @@ def gpt2(folder, sizes):
                          n_inner=4 * sizes["n_embd"])  # fmt: skip
     tree = flatten(shapes)
     names = {rename(name, NAMES): name for name in tree}
-    write_safetensors(ours / CONVERTED, tree, lambda name: weights(name, tree[name]), MARK)
+    write_safetensors(ours / CONVERTED, tree, lambda name: weights(name, tree[name]), {})
     layout = {theirs: tree[name][::-1] if name.endswith(".w") else tree[name]
               for theirs, name in names.items()}  # fmt: skip
 

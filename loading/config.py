@@ -9,10 +9,10 @@ import numpy as np
 from layers import ACTIVATIONS
 from loading.errors import UserError, explained
 
-TOKENIZERS = {  # config.json's model_type -> the files of its tokenizer
-    "gpt2": ("vocab.json", "merges.txt"),
+TOKENIZERS = {  # config.json's model_type -> the files of its tokenizer, or those in their place
+    "gpt2": ("vocab.json merges.txt", "tokenizer.json"),
     "t5": ("spiece.model",),
-    "bart": ("vocab.json", "merges.txt"),
+    "bart": ("vocab.json merges.txt", "tokenizer.json"),
     "mbart": ("sentencepiece.bpe.model",),
 }
 ALIASES = {  # names that any config.json may use -> those of the families

@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import re
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from loading.errors import UserError
@@ -22,12 +22,10 @@ class Number(NamedTuple):
     kind: type
     least: float = 0
     most: float = 10**9
-    or_zero: bool = False
 
     def allows(self, value: Any) -> bool:
         """Is it of this kind, and in the range? A whole number may be given for a float."""
-        right = type(value) in (int, self.kind)
-        return right and (self.least <= value <= self.most or (self.or_zero and value == 0))
+        return type(value) in (int, self.kind) and self.least <= value <= self.most
 
     def __call__(self, text):
         with contextlib.suppress(ValueError):
@@ -37,20 +35,13 @@ class Number(NamedTuple):
 
     def __str__(self):
         kind = "a whole number" if self.kind is int else "a number"
-        return "0 or " * self.or_zero + f"{kind} from {self.least:g} to {self.most:g}"
+        return f"{kind} from {self.least:g} to {self.most:g}"
 
 
 def decoded(word: str) -> str:
     """A word of the command line: bytes that the locale could not read are read as UTF-8, and those
     that are not UTF-8 become U+FFFD."""
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def stop_text(word: str) -> str:
-    """A word of the command line that is not empty."""
-    if not word:
-        raise argparse.ArgumentTypeError("it must not be empty")
-    return decoded(word)
 
 
 class Option(NamedTuple):
@@ -91,15 +82,15 @@ GROUPS = {
                " 100", 100, config="max_new_tokens"),
         Option("min_length", "N", Number(int), "no end of text before N new tokens", 0,
                config="min_new_tokens"),
-        Option("stop", "TEXT", stop_text, "end before TEXT; may be given more than once", []),
+        Option("stop", "TEXT", decoded, "end before TEXT; may be given more than once", []),
         Option("seed", "S", Number(int, 0, 2**63), "default: the checkpoint's, or a new one each"
                " time; prompt i uses S + i", None, DRAWING, "seed"),
         Option("batch_tokens", "N", Number(int, 1), "how many tokens, of prompts and texts, run at"
                " once; default 4096", 4096, ("naive", "cached")),
     ],
     "sampling (by default the checkpoint's; if it has none: greedy)": [
-        Option("temperature", "T", Number(float, 1e-6, 1e6, True), "below 1 sharper; 0 is greedy",
-               None, DRAWING, "temperature"),
+        Option("temperature", "T", Number(float, 0, 1e6), "below 1 sharper; 0 is greedy", None,
+               DRAWING, "temperature"),
         Option("top_k", "K", Number(int), "of the K most probable tokens", None, DRAWING, "top_k"),
         Option("top_p", "P", Number(float, 1e-9, 1), "of a nucleus of mass P", None, DRAWING,
                "top_p"),
@@ -167,15 +158,16 @@ class Parser(argparse.ArgumentParser):
         return super()._get_values(action, words)
 
 
-def parser() -> Parser:
-    """The argparse parser of OPTIONS: an option that is not given is None, except --stop: []."""
+def parser(names: Collection[str] = ("prompts", *OPTIONS)) -> Parser:
+    """The argparse parser of these options: one that is not given is None, except --stop: []."""
     p = Parser("generate.py", usage="%(prog)s [options] [PROMPT ...]",
                description="Generate text with GPT-2, one token at a time.")  # fmt: skip
-    p.add_argument("prompts", nargs="*", metavar="PROMPT",
-                   help="'-' reads standard input, less one newline at its end")  # fmt: skip
+    if "prompts" in names:
+        p.add_argument("prompts", nargs="*", metavar="PROMPT",
+                       help="'-' reads standard input, less one newline at its end")  # fmt: skip
     for title, options in GROUPS.items():
         group = p.add_argument_group(title)
-        for option in options:
+        for option in (option for option in options if option.name in names):
             how: dict[str, Any] = {"type": option.kind, "metavar": option.metavar}
             if option.kind is bool:
                 how = {"action": "store_true", "default": None}
@@ -207,6 +199,7 @@ def check(p: argparse.ArgumentParser, args: Namespace) -> None:
         (args.compare and args.method, "--compare runs every method: it takes no --method"),
         (args.interactive and (prompts or args.json or views),
          "--interactive takes no prompt, no --json, --score, --explain or --compare"),
+        ("" in args.stop, "--stop takes a text that is not empty"),
         (args.prompts.count("-") > 1, "standard input can be read once"),
         (not prompts and not args.interactive,
          "a PROMPT is missing ('' starts from nothing, - reads standard input)"),
@@ -226,7 +219,7 @@ def check_resolved(p: argparse.ArgumentParser, args: Namespace, settings: Mappin
 def misplaced(given: Mapping, method: str) -> str:
     """The error message for an option that this method does not take, or ""."""
     for option in OPTIONS.values():
-        if given[option.name] not in (None, []) and method not in option.methods:
+        if given.get(option.name) not in (None, []) and method not in option.methods:
             return f"{option.flag} is for --method {' or '.join(option.methods)}, not {method}"
     return ""
 

@@ -25,7 +25,7 @@ from speculative import speculative
 from terminal import options
 from terminal.chat import Conversation, KeptCache
 from terminal.plugin import load_filter
-from terminal.row import Row, StoppingStream
+from terminal.row import Row, until_stop
 
 
 class Session:
@@ -98,7 +98,7 @@ class Session:
         seed = self.seed + number
         sequence = Sequence(self.model, start, n, seed=seed)
         sequence.sampler = self.sampler(sequence, least)
-        return Row(prompt, ids, sequence, seed, self.stream())
+        return Row(prompt, ids, sequence, seed, self.tokenizer.stream(), self.args.stop)
 
     def encode(self, prompt: str) -> Ids:
         """The ids of a prompt: in a source, <mask>, <extra_id_0> and </s> are tokens. UserError if
@@ -132,14 +132,10 @@ class Session:
         chosen = {name: self.settings[name] for name in samplers.FILTERS}
         return samplers.make_sampler(first, last, **chosen)
 
-    def stream(self) -> StoppingStream:
-        return StoppingStream(self.tokenizer.stream(), self.args.stop)
-
     def text(self, ids: Ids) -> str:
         """New ids -> their text, without a stop id, up to a stop text."""
-        stream = self.stream()
-        text = "".join(stream.feed(token) for token in ids if token not in self.model.stop_ids)
-        return text + stream.finish()
+        text = self.tokenizer.decode([token for token in ids if token not in self.model.stop_ids])
+        return until_stop(text, self.args.stop, more=False)[0]
 
     def opening(self, row: Row) -> str:
         """The text that is printed before the new one: the prompt, where it is continued."""
@@ -221,8 +217,6 @@ class Session:
         if name not in self.drafts:
             self.drafts[name] = utils.load(name, self.args.models_dir, fetch=not suggested)[1]
         draft = self.drafts[name]
-        if draft.has_source != self.model.has_source:
-            raise UserError("an encoder-decoder can only draft for one, and GPT-2 for GPT-2")
         if draft.n_vocab != self.model.n_vocab:
             raise UserError(
                 f"the draft model has {draft.n_vocab} tokens, the model {self.model.n_vocab}:"

@@ -162,7 +162,7 @@ def write_cached(place, files, commit="c0ffee"):
     return place
 
 
-def write_converted(folder, config=CONFIG, metadata=openai.MARK, change=lambda shapes: shapes):
+def write_converted(folder, config=CONFIG, change=lambda shapes: shapes):
     """What a conversion leaves, made by hand out of the arrays that load() has read."""
     source = write_folder(folder.parent / "source", config)
     params = load(source)[1].params
@@ -180,7 +180,7 @@ def write_converted(folder, config=CONFIG, metadata=openai.MARK, change=lambda s
     hparams = {"n_vocab": 259} | {k: config[k] for k in ("n_ctx", "n_embd", "n_head", "n_layer")}
     (folder / "hparams.json").write_text(json.dumps(hparams))
     shapes = {name: array.shape for name, array in arrays.items()}
-    write_safetensors(folder / openai.CONVERTED, shapes, arrays.get, metadata)
+    write_safetensors(folder / openai.CONVERTED, shapes, arrays.get, {})
     return folder
 
 

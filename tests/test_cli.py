@@ -357,7 +357,7 @@ def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
     assert "--draft" in console.refused(1, "a", "--method", "speculative")
     console.refused(1, "a", "--method", "speculative", "--draft", tmp_path / "none")
     line = console.refused(1, "a", "--method", "speculative", "--draft", SEQ2SEQ / "t5")
-    assert "GPT-2 for GPT-2" in line
+    assert "one vocabulary" in line
 
 
 @pytest.mark.parametrize("draft", ["../draft", "/tmp", "owner/name", "", 5.5, ["draft"], {"a": 1}])
@@ -575,7 +575,7 @@ def test_threads_bound_the_matrix_products_while_it_runs(console, monkeypatch):
 # --- mistakes -------------------------------------------------------------------------------------
 
 NONSENSE = """
---beams 65 | --method beam --beams 5000 | --method beam --return 65 | --temperature 1e-40
+--beams 65 | --method beam --beams 5000 | --method beam --return 65
 --repetition-penalty 1e-40 | -n 0 | -n -3 | -n 1.5 | -n many | --tokens | --seed -1 | --seed x
 --stop | --min-length -1
 --temperature -1 | --temperature nan | --temperature inf | --temperature hot | --top-k -1
@@ -606,7 +606,7 @@ def test_nonsense_is_a_usage_error(console, words):
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
 def test_two_dashes_are_a_value_like_any_other(console, option):
     for word in [f"{option.flag}=--"] + ["-n--"] * (option.name == "tokens"):
-        if option.kind in (str, options.decoded, options.stop_text):
+        if option.kind in (str, options.decoded):
             found = getattr(options.parser().parse_args([word]), option.name)
             assert found in ("--", ["--"])
         else:
@@ -657,7 +657,7 @@ def test_options_of_other_architectures_are_refused(console):
 
 
 @pytest.mark.parametrize("extreme", [
-    ["--temperature", "1e-6"], ["--temperature", "1e6"], ["--top-p", "1e-9"],
+    ["--temperature", "1e-300"], ["--temperature", "1e6"], ["--top-p", "1e-9"],
     ["--repetition-penalty", "1e3"], ["--repetition-penalty", "1e-3"], ["--top-k", 10**12],
     ["--seed", 2**63], ["--no-repeat-ngram", 10**9], ["--min-p", 1], ["--min-length", 10**9],
     ["--temperature", 1, "--min-p", "1e-300"], ["--method", "beam", "--beams", 64],

@@ -25,6 +25,7 @@ import utils
 from encoder import MARKS
 from loading.errors import UserError
 from loading.tokenizers import read_tokenizer
+from server import Server
 from tests.commands import HOUSE, write_letters
 from tests.tiny import FunctionModel
 
@@ -217,6 +218,21 @@ def test_a_folder_saved_by_transformers_5(console, tmp_path, name):
             for folder in (pair, saved)]  # fmt: skip
     assert rows[0] == rows[1]
     assert utils.load(pair)[0].special == utils.load(saved)[0].special
+
+
+@pytest.mark.parametrize("has_json", [True, False])
+def test_a_hub_that_has_only_tokenizer_json(monkeypatch, tmp_path, has_json):
+    made = only_json(write_letters(tmp_path / "made"))
+    names = [path.name for path in made.iterdir() if has_json or path.name != "tokenizer.json"]
+    files = {f"/o/n/resolve/main/{name}": (made / name).read_bytes() for name in names}
+    with Server(files) as server:
+        monkeypatch.setenv("TOKENWISE_HUB", server.url)
+        if has_json:
+            tokenizer, _ = utils.load("o/n", tmp_path / "models")
+            assert tokenizer.encode("the cat") == utils.load(made)[0].encode("the cat")
+        else:
+            with pytest.raises(UserError, match="no tokenizer that can be read, vocab.json merges"):
+                utils.load("o/n", tmp_path / "models")
 
 
 # --- damaged files, and what is not known ---------------------------------------------------------
