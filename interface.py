@@ -64,7 +64,7 @@ class TextStream(Protocol):
 
 
 class Tokenizer(Protocol):
-    """Text <-> ids."""
+    """Text <-> ids. encode begins with BOS where the model's texts do."""
 
     n_vocab: int
     end_of_text: int | None

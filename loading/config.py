@@ -11,10 +11,10 @@ import numpy as np
 from layers import ACTIVATIONS
 from loading.errors import UserError, explained
 
-TOKENIZERS = {  # config.json's model_type -> the files of its tokenizer
-    "gpt2": ("vocab.json", "merges.txt"),
+TOKENIZERS = {  # config.json's model_type -> the files of its tokenizer, or those in their place
+    "gpt2": ("vocab.json merges.txt", "tokenizer.json"),
     "t5": ("spiece.model",),
-    "bart": ("vocab.json", "merges.txt"),
+    "bart": ("vocab.json merges.txt", "tokenizer.json"),
     "mbart": ("sentencepiece.bpe.model",),
     **dict.fromkeys(
         ("llama", "mistral", "qwen2", "qwen3", "smollm3", "olmo2", "gemma2", "gemma3_text"),

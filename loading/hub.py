@@ -35,8 +35,9 @@ def local(name: str, folder: Path) -> Path | None:
     folder = snapshot(cache / f"models--{name.replace('/', '--')}")
     with contextlib.suppress(UserError, ValueError, OSError):
         read_checkpoint(folder)
-        files = TOKENIZERS[read_config(folder / "config.json")["model_type"]]
-        return folder if all((folder / file).is_file() for file in files) else None
+        for files in TOKENIZERS[read_config(folder / "config.json")["model_type"]]:
+            if all((folder / file).is_file() for file in files.split()):
+                return folder
     return None
 
 
@@ -49,13 +50,22 @@ def fetch(name: str, folder: Path) -> None:
     remedy = "check the name, accept its terms on its page, set a valid HF_TOKEN"
     with explained(absent, remedy, (Refused,)):
         download(f"{base}/config.json", config)
-    for file in TOKENIZERS[read_config(config)["model_type"]]:
-        download(f"{base}/{file}", folder / file)
+    fetch_tokenizer(base, folder, TOKENIZERS[read_config(config)["model_type"]])
     for file in ("generation_config.json", "added_tokens.json"):
         with contextlib.suppress(NotFound):
             download(f"{base}/{file}", folder / file)
     fetch_weights(base, folder)
     config.replace(folder / "config.json")
+
+
+def fetch_tokenizer(base: str, folder: Path, choices: tuple[str, ...]) -> None:
+    """The files of the first choice that the hub has. UserError where it has none of them."""
+    for files in choices:
+        with contextlib.suppress(NotFound):
+            for file in files.split():
+                download(f"{base}/{file}", folder / file)
+            return
+    raise UserError(f"{base} has no tokenizer that can be read, {' or '.join(choices)}")
 
 
 def fetch_weights(base: str, folder: Path) -> None:

@@ -14,7 +14,7 @@ from loading.errors import UserError, clear_errors, explained
 from loading.gpt2 import read_sizes, read_stop_ids
 from loading.params import Shapes, build_params, flatten
 from loading.safetensors import check_names, float32, read_safetensors, write_safetensors
-from loading.tokenizers import read_tokenizer
+from loading.tokenizers import read_gpt2_tokenizer
 
 MIRROR = "https://openaipublic.blob.core.windows.net/gpt-2/models"
 SIZES = {"124M": 124439808, "355M": 354823168, "774M": 774030080, "1558M": 1557611200}  # parameters
@@ -61,7 +61,7 @@ def load_openai(folder: Path) -> tuple[Tokenizer, GPT2]:
                 convert(folder, shapes)
     with explained(f"{path} is damaged", "delete it, and it is made again from the checkpoint"):
         params = build_params(read_safetensors(path)[0], shapes)
-    tokenizer = read_tokenizer(folder)
+    tokenizer = read_gpt2_tokenizer(folder)
     return tokenizer, GPT2(params, n_head, read_stop_ids({}, tokenizer, sizes["n_vocab"]))
 
 

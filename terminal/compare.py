@@ -18,6 +18,7 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
     if draft:
         session.draft_model()
     session.keeps_store, session.store = False, None  # each method begins with an empty store
+    session.kept = None  # and with an empty cache
     rows: dict[str, list[Row]] = {m: [] for m in METHODS if m != "speculative" or draft}
     for _ in range(1 + N_ROUNDS):  # in turn, so that a slow minute of the machine slows them all
         for method in rows:

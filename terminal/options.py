@@ -70,6 +70,7 @@ GROUPS = {
         Option("source_lang", "CODE", str, "for mBART, such as en_XX"),
         Option("target_lang", "CODE", str, "for mBART, such as ro_RO"),
         Option("truncate", None, bool, "cut a source that is too long for the encoder"),
+        Option("chat", None, bool, "a prompt is a turn of a conversation, in the model's format"),
         Option("json", None, bool, "one JSON object per prompt"),
         Option("threads", "T", Number(int, 1, 1024), "of the matrix products; default: one per"
                " core, or one for a small model"),
@@ -191,6 +192,7 @@ def check(p: argparse.ArgumentParser, args: Namespace) -> None:
         (wrong_method, wrong_method),
         (len(views) > 1, "one of --score, --explain and --compare, not more"),
         (args.target is not None and not args.score, "--target belongs to --score"),
+        (args.score and args.chat, "--score takes the text as it is, not as a turn: no --chat"),
         (args.score and any(getattr(args, name) not in (None, []) for name in generating),
          "--score generates nothing: it takes no options for that"),
         (args.json and (args.explain or args.compare), "--explain and --compare print no JSON"),

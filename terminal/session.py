@@ -3,6 +3,7 @@
 The command line, the interactive prompt and the views of generation all work through this.
 """
 
+import copy
 import functools
 import itertools
 import secrets
@@ -26,6 +27,7 @@ from interface import Drafter, Filter, Ids, Model
 from loading.errors import UserError
 from speculative import speculative
 from terminal import options
+from terminal.chat import Conversation, KeptCache
 from terminal.plugin import load_filter
 from terminal.row import Row, until_stop
 
@@ -48,6 +50,13 @@ class Session:
         if args.source_lang or args.target_lang:
             self.model = self.for_languages(args.source_lang, args.target_lang)
         limit_threads(args.threads or (1 if n_parameters(self.model) < SMALL else CORES))
+        self.chat: Conversation | None = None
+        if args.chat:
+            if self.model.has_source:
+                raise UserError("--chat needs a decoder, an encoder-decoder answers one source")
+            self.chat, self.model = Conversation(self.tokenizer), copy.copy(self.model)
+            self.model.stop_ids = (*self.model.stop_ids, self.chat.end)
+        self.kept = KeptCache(self.model) if args.chat and args.interactive else None
         self.drafts: dict[str, Model] = {}  # name -> a draft model, once it is loaded
         self.keeps_store = args.interactive  # is the n-gram store kept between prompts?
         self.store: NGramStore | None = None
@@ -65,6 +74,11 @@ class Session:
             if code not in codes:
                 raise UserError(f"no language {code!r}, the model has {', '.join(sorted(codes))}")
         return self.model.for_languages(codes[source], codes[target] if target else None)
+
+    def answered(self, row: Row) -> None:
+        """In a conversation, keep a row as a turn, if the model has begun to answer."""
+        if self.chat and row.sequence.new_ids:
+            self.chat.answered(row.prompt_ids, row.ids)
 
     def use(self, args: Namespace) -> None:
         """Replace the options and compute the settings."""
@@ -105,13 +119,16 @@ class Session:
                 raise UserError(f"the model has no embedding for {token}: leave it out")
             ids = self.model.add_special_tokens(ids, self.args.truncate)
         else:
-            ids, n_most = self.tokenizer.encode(prompt), self.model.n_ctx
+            ids = self.chat.ask(prompt) if self.chat else self.tokenizer.encode(prompt)
+            n_most = self.model.n_ctx
             if not ids and self.tokenizer.end_of_text is None:
                 raise UserError("an empty prompt: this model has no end-of-text to start from")
             ids = ids or [self.tokenizer.end_of_text]  # type: ignore[list-item]  # not None
         if len(ids) > n_most:
-            cut = "; --truncate cuts it" if self.model.has_source else ""
-            raise UserError(f"the prompt has {len(ids)} tokens, the model takes {n_most}{cut}")
+            what, remedy = "prompt", "; --truncate cuts it" if self.model.has_source else ""
+            if self.chat and self.chat.ids:
+                what, remedy = "conversation", ": /reset begins another"
+            raise UserError(f"the {what} has {len(ids)} tokens, the model takes {n_most}{remedy}")
         return ids
 
     def sampler(self, sequence: Sequence, least: int) -> samplers.Sampler:
@@ -130,8 +147,8 @@ class Session:
         return until_stop(text, self.args.stop, more=False)[0]
 
     def opening(self, row: Row) -> str:
-        """The text that is printed before the new one: the prompt that it continues."""
-        return "" if self.model.has_source else row.prompt
+        """The text that is printed before the new one: the prompt, where it is continued."""
+        return "" if self.model.has_source or self.chat else row.prompt
 
     # --- generation -------------------------------------------------------------------------------
 
@@ -177,7 +194,7 @@ class Session:
             return row.speculation
 
         search = functools.partial(self.search, row_of)
-        loops: dict[str, Loop] = {"naive": naive, "cached": cached, "beam": search}
+        loops: dict[str, Loop] = {"naive": naive, "cached": self.kept or cached, "beam": search}
         drafting = functools.partial(speculative, new_drafter=new_drafter,
                                      gamma=self.settings["gamma"])  # fmt: skip
         return loops.get(self.settings["method"], drafting)

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from loading.errors import UserError
 from terminal import options, show
+from terminal.chat import Conversation
 from terminal.compare import compare
 from terminal.explain import explain, print_score
 from terminal.session import Session
 
 SAMPLER_OPTIONS = options.SAMPLING + options.FILTERS
-INTRO = "Type the beginning of a text, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
+INTRO = "Type {}, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
 
 
 def setter(option: str, doc: str) -> Callable:
@@ -49,7 +50,11 @@ class Shell:
                     raise UserError(f"no command /{name}: /help lists them")
                 return bool(getattr(self, f"do_{name}")(text.strip()))
             if line.strip():
-                show.stream(self.session, [self.session.row(line)])
+                row = self.session.row(line)
+                try:
+                    show.stream(self.session, [row])
+                finally:
+                    self.session.answered(row)
         except KeyboardInterrupt:
             print("\n(stopped)")
         except (UserError, ValueError, OSError, MemoryError) as error:
@@ -108,6 +113,12 @@ class Shell:
             self.apply([f"--stop={stop}" for stop in texts], ["stop"])
         print(f"stop = {self.session.args.stop}")
 
+    def do_system(self, text):
+        "/system TEXT, with --chat: begin another conversation, with this text before it"
+        if not self.session.chat:
+            raise UserError("/system needs a conversation: python generate.py --interactive --chat")
+        self.session.chat = Conversation(self.session.tokenizer, text)
+
     def do_compare(self, text):
         "/compare PROMPT: every method that applies, in one table"
         compare(self.session, text)
@@ -122,7 +133,7 @@ class Shell:
         print_score(self.session.tokenizer, self.session.score(*words))
 
     def do_reset(self, text):
-        "/reset: all options as at the start, and an empty n-gram store"
+        "/reset: all options as at the start, an empty n-gram store, another conversation"
         self.session = Session(self.first_args)
 
     def do_help(self, text):
@@ -138,7 +149,7 @@ class Shell:
 def interact(session: Session) -> None:
     """Run until /quit or the end of the input."""
     shell = Shell(session)
-    print(INTRO)
+    print(INTRO.format("a message" if session.chat else "the beginning of a text"))
     if sys.stdin.isatty():
         edit_lines(shell.complete)
     while True:

@@ -23,7 +23,8 @@ def test_every_command_of_the_readme_is_run_here_or_by_ci():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_readme_runs(command, capsys, monkeypatch):
     words = shlex.split(command)[2:]
-    if {"124M", "t5-small"} & set(words):  # big: other tests fetch such from a local server
+    big = {"124M", "t5-small", "HuggingFaceTB/SmolLM2-135M-Instruct"}
+    if big & set(words):  # other tests fetch such from a local server
         options.check(options.parser(), options.parser().parse_args(words))
         return
     monkeypatch.setattr("builtins.input", lambda prompt="": "/quit")

@@ -365,9 +365,10 @@ def test_the_ngram_store_is_kept_between_prompts_until_reset(ask):
 
 def test_help_and_unknown_commands(ask):
     helped = ask("/help")
-    commands = "model method length gamma draft seed sampler stop compare explain score reset quit"
+    commands = """model method length gamma draft seed sampler stop system compare explain score
+        reset quit"""
     assert re.findall(r"^/(\w+)", helped, re.MULTILINE)[:-2] == commands.split()[:-1]
-    assert helped.count("\n") == 14
+    assert helped.count("\n") == 15
     for wrong in "/no-such", "/Model", "/!ls", "/EOF":
         assert "no command" in ask(wrong) and not ask.ended
     assert ask("/no-such thing") == "no command /no-such: /help lists them\n"
@@ -449,8 +450,8 @@ def test_lines_may_come_from_a_pipe(letters, console):
 
 def test_tab_completes_commands(ask):
     complete = ask.shell.complete
-    found = [complete("/s", state) for state in range(5)]
-    assert found == ["/seed ", "/sampler ", "/stop ", "/score ", None]
+    found = [complete("/s", state) for state in range(6)]
+    assert found == ["/seed ", "/sampler ", "/stop ", "/system ", "/score ", None]
     assert complete("s", 0) is complete("", 0) is None  # a text
 
 
