@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from loading.errors import UserError
-from terminal import options, shell, show
+from terminal import look, options, shell, show
 from terminal.compare import compare
 from terminal.explain import explain, print_score
 from terminal.session import Session
@@ -58,17 +58,19 @@ def run(p: ArgumentParser, args: Namespace) -> None:
     options.check_resolved(p, args, session.settings)
     if args.interactive:
         return shell.interact(session)
-    if args.score or args.explain or args.compare:
+    if args.score or args.explain or args.compare or args.trace:
         return inspect(session, args)
     prompts = [prompt for prompt in read_prompts(args) for _ in range(session.settings["samples"])]
     rows = [session.row(prompt, number) for number, prompt in enumerate(prompts)]
     if args.model is None and not args.json:
         print("(stories, a very small model; --model 124M downloads GPT-2 itself)", file=sys.stderr)
+    if args.html is not None:
+        return look.write_page(session, rows[0], args.html)
     show.stream(session, rows)
 
 
 def inspect(session: Session, args: Namespace) -> None:
-    """--score, --explain, --compare."""
+    """--score, --explain, --compare, --trace."""
     prompts = read_prompts(args)
     for number, prompt in enumerate(prompts):
         if len(prompts) > 1 and not args.json:
@@ -77,6 +79,8 @@ def inspect(session: Session, args: Namespace) -> None:
             explain(session, session.row(prompt, number))
         elif args.compare:
             compare(session, prompt, number)
+        elif args.trace:
+            look.trace(session, session.row(prompt, number))
         elif args.json:
             print(json.dumps(session.score(prompt, args.target)))
         else:

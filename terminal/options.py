@@ -130,6 +130,8 @@ GROUPS = {
         Option("target", "TEXT", decoded, "with --score: an answer of an encoder-decoder"),
         Option("explain", None, bool, "each step: the choice, the top five, the entropy"),
         Option("compare", None, bool, "every method that applies, in one table"),
+        Option("trace", None, bool, "two passes of the model, call by call, with their shapes"),
+        Option("html", "FILE", str, "beside the text, a page that shows where it came from"),
         Option("interactive", None, bool, "a prompt with /help"),
     ],
 }  # fmt: skip
@@ -185,12 +187,13 @@ def parser(names: Collection[str] = ("prompts", *OPTIONS)) -> Parser:
 def check(p: argparse.ArgumentParser, args: Namespace) -> None:
     """Reject contradictory options."""
     prompts = args.prompts or args.prompts_file is not None
-    views = [name for name in ("score", "explain", "compare") if getattr(args, name)]
+    views = [f"--{name}" for name in ("score", "explain", "compare", "trace", "html")
+             if getattr(args, name)]  # fmt: skip
     generating = [*GENERATION, *SAMPLING, *FILTERS, *BEAM, *DRAFTS]
     wrong_method = "" if args.compare or not args.method else misplaced(vars(args), args.method)
     for nonsense, message in [
         (wrong_method, wrong_method),
-        (len(views) > 1, "one of --score, --explain and --compare, not more"),
+        (len(views) > 1, f"{' and '.join(views)}: give one of them"),
         (args.target is not None and not args.score, "--target belongs to --score"),
         (args.score and args.chat, "--score takes the text as it is, not as a turn: no --chat"),
         (args.score and any(getattr(args, name) not in (None, []) for name in generating),
@@ -199,9 +202,11 @@ def check(p: argparse.ArgumentParser, args: Namespace) -> None:
         ((args.max_rows or args.samples or getattr(args, "return"))
          and (args.explain or args.compare),
          "--explain and --compare print one text: no --return, no --samples, no --max-rows"),
+        (args.html and (len(args.prompts) != 1 or args.prompts_file or (args.samples or 1) > 1),
+         "--html is a page about one text: give one PROMPT"),
         (args.compare and args.method, "--compare runs every method: it takes no --method"),
         (args.interactive and (prompts or args.json or views),
-         "--interactive takes no prompt, no --json, --score, --explain or --compare"),
+         "--interactive takes no prompt, no --json and no view such as --score"),
         ("" in args.stop, "--stop takes a text that is not empty"),
         (args.prompts.count("-") > 1, "standard input can be read once"),
         (not prompts and not args.interactive,

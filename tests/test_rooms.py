@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 HOUSE = Path(__file__).parent.parent
-FILES = {"encoder", "utils"}  # text and checkpoints: these use libraries
+FILES = {"encoder", "step", "utils"}  # text and checkpoints: these use libraries
 ROOMS = {  # room -> the rooms that it imports, and those that they import
     "interface": set(),
     "few_rows": set(),

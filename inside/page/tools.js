@@ -1,0 +1,74 @@
+"use strict";
+// The recorded data, what is selected, and helpers that all parts share.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const n_rows = data.ids.length - 1;  // row q is the pass at token q, which predicts token q + 1
+const state = {
+  selected: data.logprobs.indexOf(Math.min(...data.logprobs.slice(data.n_prompt - 1))) + 1,
+  layer: null, head: null,  // null: the mean of all
+  die: null,  // null: the token that came
+  ...data.settings,
+};
+
+const find = (selector) => document.querySelector(selector);
+const range = (n) => Array.from({length: n}, (_, i) => i);
+const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+
+// An array that Python has packed: bytes in base64, little-endian.
+function unpack(text, Type) {
+  const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  return new Type(bytes.buffer);
+}
+
+// element("p.note", {title: "..."}, "text", another) makes what it says. Text stays text.
+function element(name, attributes = {}, ...children) {
+  const [tag, ...classes] = name.split(".");
+  const made = document.createElement(tag);
+  return fill(made, {...(classes.length && {class: classes.join(" ")}), ...attributes}, children);
+}
+
+function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+// A drawing of this size in pixels, and what it shows in words.
+function picture(width, height, says, ...children) {
+  const viewBox = `0 0 ${width} ${height}`;
+  return svg("svg", {width, height, viewBox, role: "img", "aria-label": says}, ...children);
+}
+
+function fill(made, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made[name] = value;
+    else if (name.startsWith("--")) made.style.setProperty(name, value);
+    else if (value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children);
+  return made;
+}
+
+// A token as a chip: its space is visible as width, a newline as a sign.
+function chip(id, extra = "") {
+  return element("code.chip" + extra, {lang: ""}, visible(data.labels[id]));
+}
+
+const visible = (text) => text.replaceAll("\n", "↵").replaceAll("\t", "⇥") || "(nothing)";
+const quoted = (id) => `“${visible(data.labels[id])}”`;
+
+function percent(p) {
+  if (p > 0 && p < 0.0001) return "< 0.01 %";
+  return `${(100 * p).toFixed(p >= 0.0995 ? 0 : p >= 0.00095 || !p ? 1 : 2)} %`;
+}
+
+function count(n) {  // 12345678 -> "12.3 M"
+  const [unit, name] = [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]]
+    .find(([unit]) => n >= unit) || [1, ""];
+  return (n / unit).toPrecision(n / unit < 1000 && unit > 1 ? 3 : 4).replace(/\.0+$/, "") + name;
+}
+
+// A bar of the length p in [0, 1], and an outline of the length plain.
+function track(p, plain = 0) {
+  return element("span.track", {"--p": p, "--plain": plain, "aria-hidden": "true"});
+}
+
+const bits = (token) => -data.logprobs[token - 1] / Math.LN2;

@@ -1,0 +1,97 @@
+"""A recorder of the running code: each call of a model's functions, its shapes and its numbers.
+
+Python reports every call and return to a profile function. The recorder is one, so what it records
+is the code that runs, and nothing in the model's files is there for it.
+"""
+
+import contextlib
+import inspect
+import math
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gpt2
+import layers
+from interface import Model
+
+
+class Call:
+    """A call: the function's name, file and line; owner: the object of a method; inputs: {name:
+    shape} of its arrays; output: the shape of its result, or of the first of several; norms: of the
+    last row of its first array, and of its result; calls: those inside it."""
+
+    def __init__(self, frame: Any):
+        code, owner = frame.f_code, frame.f_locals.get("self")
+        self.name, self.line, self.owner = code.co_name, code.co_firstlineno, owner
+        self.file = Path(code.co_filename).name
+        arrays = {name: x for name, x in frame.f_locals.items() if isinstance(x, np.ndarray)}
+        self.inputs = {name: x.shape for name, x in arrays.items()}
+        self.norms = [norm(x) for x in [*arrays.values()][:1]]
+        self.output: Any = None
+        self.value: Any = None  # a copy of the result, if `recording` keeps it
+        self.calls: list[Call] = []
+
+    def finish(self, result: Any, keep: bool) -> None:
+        """Note what the function returned."""
+        first = result[0] if isinstance(result, tuple) and result else result
+        if isinstance(first, np.ndarray):
+            self.output, self.value = first.shape, first.copy() if keep else None
+            self.norms.append(norm(first))
+
+    def walk(self) -> Iterator["Call"]:
+        """This call and all inside it, in the order in which they began."""
+        yield self
+        for call in self.calls:
+            yield from call.walk()
+
+    @property
+    def multiply_adds(self) -> int:
+        """Those of the matrix products inside: x @ w.T, q @ k.T and weights @ v."""
+        calls = [*self.walk()]
+        linear = (math.prod(c.inputs["x"]) * c.inputs["w"][0] for c in calls if c.name == "linear")
+        attention = (2 * math.prod(c.inputs["q"]) * c.inputs["k"][-2] for c in calls
+                     if c.name == "attention")  # fmt: skip
+        return sum(linear) + sum(attention)
+
+
+@contextlib.contextmanager
+def recording(model: Model, keep: Collection[str] = ()) -> Iterator[list[Call]]:
+    """While it lasts, the list gets the calls into the files of this kind of model and its layers.
+    keep: the names of functions whose results are copied."""
+    parts: list[Any] = [*type(model).__mro__[:-1], gpt2, layers]
+    files = {inspect.getfile(part) for part in parts}
+    outermost: list[Call] = []
+    stack: list[Call] = []
+
+    def profile(frame, event, result):
+        name = frame.f_code.co_name
+        own = name[0].isalpha() or name == "__call__"  # not <genexpr>, not _helpers
+        if not own or frame.f_code.co_filename not in files:
+            return
+        if event == "call":
+            calls = stack[-1].calls if stack else outermost
+            calls.append(Call(frame))
+            stack.append(calls[-1])
+        elif event == "return":
+            stack.pop().finish(result, name in keep)
+
+    previous = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield outermost
+    finally:
+        sys.setprofile(previous)
+
+
+def passes(calls: list[Call], model: Any) -> list[Call]:
+    """The passes of this model, not of one that drafts for it."""
+    return [c for c in calls if c.name == "__call__" and c.owner.params is model.params]
+
+
+def norm(x: np.ndarray) -> float:
+    """Of the last row of x [..., n]; 0 for ids."""
+    return float(np.linalg.norm(x[(-1,) * (x.ndim - 1)])) if x.dtype.kind == "f" and x.size else 0.0

@@ -1,0 +1,90 @@
+"""--trace: the first two passes of a model, written out from their recorded calls."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from inside.recorder import Call
+
+Line = tuple[str, str, str]  # a call's indented name, its place, its shapes
+ADDED = {"self_attention": "attn", "attend": "attn", "feed_forward": "MLP"}
+
+
+def format_trace(passes: list[Call], source: Call | None = None) -> str:
+    """The tree of calls of one or two passes, then what each block did to the residual stream.
+    source: `begin` of an encoder-decoder, which comes first."""
+    parts = [tree([source])] if source and source.calls else []
+    parts.append(tree(passes[:2]))
+    lines = [line for part in parts for line in part]
+    widths = [max(len(line[column]) for line in lines) + 1 for column in (0, 1)]
+    trees = ["\n".join(f"{name:<{widths[0]}}{place:<{widths[1]}}{shapes}".rstrip()
+                       for name, place, shapes in part) for part in parts]  # fmt: skip
+    key = "3|1: 3 in the first pass, 1 in the second. x5: five calls alike.\n"
+    return "\n\n".join([key + trees[0], *trees[1:], residual_table(passes[:2])])
+
+
+def tree(calls: Sequence[Call | None], depth: int = 0) -> list[Line]:
+    """A call, as it was in each pass (None: it was not in this one), and the calls inside it."""
+    found = [call for call in calls if call]
+    first, before = found[0], [next(iter(call.inputs.values()), ()) for call in found]
+    inside, out = sizes(before), sizes([call.output or () for call in found])
+    shapes = f"{inside} -> {'same' if inside == out else out}".lstrip() if out else inside
+    if len(found) < len(calls):
+        shapes += f" only in the {'second' if calls[0] is None else 'first'} pass"
+    lines = [("  " * depth + first.name, f"{first.file}:{first.line}", shapes)]
+    inner = [
+        tree(pair, depth + 1) for pair in pairs([call.calls if call else [] for call in calls])
+    ]
+    for ((name, place, shapes), *more), alike in groupby(inner):
+        count = len(list(alike))
+        lines += [(name, place, shapes + f" x{count}" * (count > 1)), *more]
+    return lines
+
+
+def pairs(passes: list[list[Call]]) -> list[list[Call | None]]:
+    """The calls of each pass, side by side: the n-th of a function beside the n-th of the same."""
+    rows: dict[tuple, list[Call | None]] = {}
+    for number, calls in enumerate(passes):
+        names = [call.name for call in calls]
+        for i, (name, call) in enumerate(zip(names, calls)):
+            rows.setdefault((name, names[:i].count(name)), [None] * len(passes))[number] = call
+    return [*rows.values()]
+
+
+def sizes(shapes: list[tuple]) -> str:
+    """[(1, 3, 8), (1, 1, 8)] -> "[1,3|1,8]"; "" without an array."""
+    if len({*map(len, shapes)}) > 1:  # an array in one pass, none in the other
+        return "|".join(sizes([shape]) or "None" for shape in shapes)
+    axes = ("|".join(dict.fromkeys(map(str, axis))) for axis in zip(*shapes))
+    return f"[{','.join(axes)}]" if any(shapes) else ""
+
+
+def residual_table(passes: list[Call]) -> str:
+    """For each block the norm of the residual stream, and of what was added to it."""
+    tables = [[stream(c) for c in call.walk() if c.name.endswith("block")] for call in passes]
+    names = [["x", *(f"+{name}" for name in table[0][1])] for table in tables]
+    lines = ["Norms at the last token: the residual stream x, what attention and MLP add to it"]
+    lines.append("block" + " |".join("".join(f"{name:>8}" for name in row) for row in names))
+    for layer, blocks in enumerate(zip(*tables)):
+        cells = ([norm, *added.values()] for norm, added in blocks)
+        lines.append(f"{layer:5}" + " |".join("".join(f"{n:8.1f}" for n in row) for row in cells))
+    return "\n".join(lines)
+
+
+def stream(block: Call) -> tuple[float, dict[str, float]]:
+    """The norm before a block, and those of its sublayers' results by their names."""
+    added: dict[str, float] = {}
+    for call in block.walk():
+        if name := ADDED.get(call.name):
+            added["cross" if name in added else name] = call.norms[-1]
+    return block.norms[0], added
+
+
+def as_json(call: Call) -> dict[str, Any]:
+    """A call and the calls inside it, for programs."""
+    return {
+        "call": call.name, "file": call.file, "line": call.line,
+        "in": {name: list(shape) for name, shape in call.inputs.items()},
+        "out": call.output and list(call.output), "norms": call.norms,
+        "calls": [as_json(inner) for inner in call.calls],
+    }  # fmt: skip

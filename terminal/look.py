@@ -1,0 +1,39 @@
+"""--trace and --html: what the model does inside, written out, and as a page."""
+
+import json
+
+from inside import page
+from inside.recorder import passes, recording
+from inside.trace import as_json, format_trace
+from terminal import show
+from terminal.row import Row
+from terminal.session import Session
+
+
+def trace(session: Session, row: Row) -> None:
+    """Print the first two passes for a row, and of an encoder-decoder the source's before them."""
+    with recording(session.model) as calls:
+        for _ in session.generate([row]):
+            if len(passes(calls, session.model)) > 1:
+                break
+    found = passes(calls, session.model)[:2]
+    begin = next(call for call in calls if call.name == "begin")
+    if session.args.json:
+        source = as_json(begin) if session.model.has_source else None
+        print(json.dumps({"source": source, "passes": [as_json(call) for call in found]}))
+    else:
+        print(format_trace(found, begin))
+
+
+def write_page(session: Session, row: Row, file: str) -> None:
+    """Print a row as always, and write its page to a file."""
+    session.trace = []
+    settings = session.settings | {"seed": row.seed if session.sampled else None}
+    if settings["method"] == "beam":  # nothing is drawn: the sliders begin at the model's own
+        settings |= dict.fromkeys(page.SLIDERS)
+    with open(file, "w", encoding="utf-8") as out:  # fails now, not after the text
+        with recording(session.model, page.KEEP) as calls:
+            show.stream(session, [row])
+        recorded = page.record(session.tokenizer, session.model, row.sequence, calls,
+                               row.prompt_ids, session.trace, settings)  # fmt: skip
+        out.write(page.html(recorded))

@@ -1,0 +1,70 @@
+"""--trace and --html on the command line."""
+
+import pytest
+
+from terminal.options import METHODS
+from tests.commands import words_for
+from tests.pages import data_of
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_page_is_about_the_text_that_is_printed(console, draft, tmp_path, method):
+    file = tmp_path / "page.html"
+    [row] = console.json("the cat", "-n", 9, *words_for(method, draft), "--html", file)
+    data = data_of(file.read_text(encoding="utf-8"))
+    assert data["ids"] == row["prompt_ids"] + row["ids"]
+    assert data["settings"]["method"] == method
+    assert data["settings"]["temperature"] == (1 if method == "beam" else 0)
+    assert bool(data["beams"]) == (method == "beam")
+    out = console.text("the cat", "-n", 9, *words_for(method, draft), "--html", file)
+    assert out == "the cat" + row["text"] + "\n"
+
+
+def test_sampling_options_are_where_the_sliders_begin(console, tmp_path):
+    file = tmp_path / "page.html"
+    words = "--temperature", 0.7, "--top-k", 9, "--min-p", 0.01, "--seed", 5, "--html", file
+    console.text("the cat", "-n", 5, *words)
+    settings = data_of(file.read_text(encoding="utf-8"))["settings"]
+    sliders = {"temperature": 0.7, "top_k": 9, "top_p": 1.0, "min_p": 0.01, "seed": 5}
+    assert settings == settings | sliders
+
+
+def test_a_page_for_an_encoder_decoder_has_its_source(console, tmp_path):
+    file = tmp_path / "page.html"
+    console.text("The weather is nice.", "--html", file, model="models/en-de")
+    data = data_of(file.read_text(encoding="utf-8"))
+    assert data["source"] and data["settings"]["method"] == "beam"
+    assert "cross" in data["attention"]
+
+
+@pytest.mark.parametrize("words", [["a", "b"], [], ["a", "--score"], ["a", "--prompts-file", "x"]])
+def test_a_page_is_about_one_text(console, tmp_path, words):
+    console.refused(2, *words, "--html", tmp_path / "page.html")
+
+
+def test_a_file_that_cannot_be_written_is_one_line(console, tmp_path):
+    err = console.refused(1, "a", "--html", tmp_path / "no" / "page.html")
+    assert "page.html" in err
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_trace_of_every_method(console, draft, method):
+    out = console.text("the cat", "--trace", *words_for(method, draft))
+    first = {"naive": "[1,5|6]", "beam": "[1,5|1]", "cached": "[1,5|1]"}
+    assert first.get(method, "[1,") in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert "self_attention" in out and "Norms" in out
+
+
+def test_the_trace_as_json(console):
+    [found] = console.json("the cat", "--trace")
+    assert found["source"] is None
+    assert [call["in"]["ids"] for call in found["passes"]] == [[1, 5], [1, 1]]
+    [found] = console.json("A cat.", "--trace", model="models/en-de")
+    assert found["source"]["calls"][0]["call"] == "condition"
+
+
+def test_a_text_of_one_token_has_one_pass(console):
+    [found] = console.json("the cat", "--trace", "-n", 1)
+    assert len(found["passes"]) == 1
+    assert "|1" not in console.text("the cat", "--trace", "-n", 1).split("\n", 1)[1]

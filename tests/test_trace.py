@@ -1,0 +1,140 @@
+"""The recorder of the running code, and the trace that is printed from it."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import utils
+from generate import generate
+from inside.recorder import passes, recording
+from inside.trace import as_json, format_trace
+from loading.gpt2 import random_gpt2
+from tests.tiny import close, tiny_gpt2
+
+FIXTURES = Path(__file__).parent / "fixtures"
+MODELS = ["stories", "en-de", *(path.parent for path in sorted(FIXTURES.glob("*/*/config.json")))]
+
+
+def recorded(model, prompt, n=2, keep=()):
+    """The calls of the cached loop after a prompt."""
+    with recording(model, keep) as calls:
+        list(generate(model, prompt, n))
+    return calls
+
+
+def inner(call, *names):
+    """The first call of that name inside it, then inside that."""
+    for name in names:
+        call = next(inside for inside in call.calls if inside.name == name)
+    return call
+
+
+def test_the_calls_are_a_tree_with_places_and_shapes():
+    model = tiny_gpt2()
+    [first, second] = passes(recorded(model, [1, 2, 3]), model)
+    assert (first.name, first.file, first.inputs) == ("__call__", "gpt2.py", {"ids": (1, 3)})
+    assert first.line == model.__call__.__func__.__code__.co_firstlineno
+    assert (first.output, second.output) == ((1, 1, 11), (1, 1, 11))
+    softmax = [inner(call, "block", "self_attention", "attention", "softmax")
+               for call in (first, second)]  # fmt: skip
+    assert [call.output for call in softmax] == [(1, 2, 3, 3), (1, 2, 1, 4)]
+    assert [call.name for call in inner(first, "block").calls] == [
+        "layer_norm", "self_attention", "layer_norm", "feed_forward"
+    ]  # fmt: skip
+
+
+def test_a_block_adds_to_the_stream_what_its_parts_return():
+    model = tiny_gpt2()
+    with recording(model, keep=["block", "self_attention", "feed_forward"]) as calls:
+        model([1, 2, 3])
+    x = model.params["wte"][[1, 2, 3]] + model.params["wpe"][:3]
+    for block in [call for call in calls[0].calls if call.name == "block"]:
+        parts = [inner(block, name) for name in ("self_attention", "feed_forward")]
+        assert block.norms[0] == pytest.approx(np.linalg.norm(x[-1]), rel=1e-5)
+        x = x + parts[0].value + parts[1].value
+        close(block.value, x)
+        for part in parts:
+            assert part.norms[1] == pytest.approx(np.linalg.norm(part.value[-1]), rel=1e-5)
+
+
+def test_multiply_adds_are_those_of_the_matrix_products():
+    model = tiny_gpt2(n_vocab=11, n_embd=8, n_layer=2)
+    for n in (1, 5):
+        with recording(model) as calls:
+            model(np.zeros(n, int), last=1)
+        # a block: 3 + 1 + 4 + 4 matrices of 8 x 8; attention: n queries, n keys, twice 8 numbers
+        assert calls[0].multiply_adds == 2 * (n * 12 * 8 * 8 + 2 * n * n * 8) + 8 * 11
+
+
+def test_only_the_model_is_recorded_and_only_meanwhile():
+    model = tiny_gpt2()
+    calls = recorded(model, [1])
+    n = len(calls)
+    model([1])
+    assert len(calls) == n and sys.getprofile() is None
+    assert all(call.file == "gpt2.py" for root in calls for call in root.walk())
+    assert all(call.value is None for root in calls for call in root.walk())
+    assert passes(calls, tiny_gpt2()) == []  # another model's
+
+
+def test_an_error_leaves_the_tree_in_order():
+    model = tiny_gpt2()
+    with recording(model) as calls:
+        with pytest.raises(ValueError):
+            model([99])
+        model([1])
+    assert [call.name for call in calls] == ["__call__", "__call__"]
+    assert [call.output for call in calls] == [None, (1, 11)]
+    assert sys.getprofile() is None
+
+
+@pytest.mark.parametrize("name", MODELS, ids=lambda name: getattr(name, "name", name))
+def test_a_trace_of_every_model_fits_80_columns(name):
+    tokenizer, model = utils.load(name)
+    source = tokenizer.encode("Once there was a cat.")
+    source = model.add_special_tokens(source) if model.has_source else source
+    calls = recorded(model, source[:12])
+    begin = next(call for call in calls if call.name == "begin")
+    text = format_trace(passes(calls, model), begin)
+    assert max(map(len, text.splitlines())) <= 80
+    n, n_layer = len(source[:12]), len(model.params.get("decoder", model.params)["blocks"])
+    rows = "[1,1] ->" if model.has_source else f"[1,{n}|1] ->"
+    assert rows in text
+    assert f" x{n_layer}" in text or n_layer == 1
+    assert len(text.split("Norms at")[1].splitlines()) == 2 + n_layer
+
+
+def test_a_long_prompt_fits_too():
+    model = random_gpt2(10, 1024, 768, 1, 12)
+    text = format_trace(passes(recorded(model, [1] * 1000), model))
+    assert "[1,12,1000|1,64] -> [2,1,12,1000|1001,64]" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_trace_shows_one_row_where_there_were_many():
+    model = tiny_gpt2()
+    lines = format_trace(passes(recorded(model, [1, 2, 3]), model)).splitlines()
+    found = {line.split()[0]: line.split(maxsplit=2)[2] for line in lines if "gpt2.py" in line}
+    assert found["block"] == "[1,3|1,8] -> same x2"
+    assert found["append"] == "[1,2,3|1,4] -> [2,1,2,3|4,4]"
+    assert found["softmax"] == "[1,2,3|1,3|4] -> same"
+    assert found["causal_mask"] == "[1] -> [1,1,3,3]|None"
+
+
+def test_a_single_pass_has_no_second():
+    model = tiny_gpt2()
+    text = format_trace(passes(recorded(model, [1, 2, 3], n=1), model))
+    assert "[1,3] ->" in text and "|" not in text.split("\n", 1)[1].replace("3|1", "")
+
+
+def test_json_has_the_same_tree():
+    model = tiny_gpt2()
+    [first, _] = passes(recorded(model, [1, 2, 3]), model)
+    data = json.loads(json.dumps(as_json(first)))
+    assert (data["call"], data["in"], data["out"]) == ("__call__", {"ids": [1, 3]}, [1, 1, 11])
+    attention = data["calls"][2]["calls"][1]
+    assert (attention["call"], attention["in"]["x"]) == ("self_attention", [1, 3, 8])
+    assert len(attention["norms"]) == 2
