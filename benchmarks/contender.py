@@ -271,7 +271,7 @@ def speeds(name, folder, repeats):
     contender = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
     rng, found = np.random.default_rng(0), {}
     for measure, (n_rows, length, n_new) in PASSES.items():
-        length, n_new = (min(n, contender.n_ctx // 2) for n in (length, n_new))
+        length, n_new = (min(n, contender.n_ctx - 20) for n in (length, n_new))
         contender.fresh(n_rows)
         if length:
             contender.step(rng.integers(0, contender.n_vocab, (n_rows, length)))

@@ -104,7 +104,7 @@ def loops(folder, repeats, n_prompt=16, n=24):
 
 
 def methods(folder, repeats, n_prompt=64, n=32):
-    """Seconds per token of each method; drafts replay a known text, and a share of them is right."""
+    """Seconds per token of each method; drafts are those of a known text, some of them right."""
     model = Tokenwise(folder).model
     prompt = (np.arange(n_prompt) % model.n_vocab).tolist()
     text = prompt + list(generate(model, prompt, n))

@@ -44,7 +44,7 @@ def fetch(name: str, folder: Path) -> None:
     """Download configuration, tokenizer, and weights as safetensors. Raises UserError."""
     base = f"{os.environ.get('TOKENWISE_HUB', HUB).rstrip('/')}/{name}/resolve/main"
     config = folder / "config.json.new"  # renamed last: if config.json exists, all the rest does
-    config.unlink(missing_ok=True)  # an earlier run's, which failed: it may be the reason
+    config.unlink(missing_ok=True)  # that of a run that failed may be the reason
     absent = f"the hub has no {name}, or it is gated or private"
     remedy = "check the name, accept its terms on its page, set a valid HF_TOKEN"
     with explained(absent, remedy, (Refused,)):
@@ -64,7 +64,7 @@ def fetch_weights(base: str, folder: Path) -> None:
     with contextlib.suppress(NotFound):
         return download(f"{base}/model.safetensors", folder / "model.safetensors", limit=math.inf)
     index = folder / "model.safetensors.index.json"
-    index.unlink(missing_ok=True)  # as above
+    index.unlink(missing_ok=True)  # likewise
     try:
         download(f"{base}/{index.name}", index)
     except NotFound:
