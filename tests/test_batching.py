@@ -152,23 +152,25 @@ class Log:
     """Two names of one model: sequences are made with `prompts`, the loop runs on `steps`. `passes`
     has ("prompt", n tokens) and ("step", n rows) in their order."""
 
-    def __init__(self, model=MODEL):
+    def __init__(self, model):
         self.passes = []
-        self.prompts, self.steps = self.named("prompt", model), self.named("step", model)
-
-    def named(log, name, model):
-        class Named(Watched):
-            def __call__(self, ids, cache=None, last=None):
-                assert last == 1  # no unused logits are computed
-                n_rows, n_new = np.shape(ids)
-                assert 1 in (n_rows, n_new) and (np.asarray(ids) >= 0).all()
-                log.passes.append((name, n_rows * n_new))
-                return super().__call__(ids, cache, last)
-
-        return Named(model)
+        self.prompts, self.steps = (Named(model, name, self.passes) for name in ("prompt", "step"))
 
     def of(self, name):
         return [n for kind, n in self.passes if kind == name]
+
+
+class Named(Watched):
+    def __init__(self, model, name, passes):
+        super().__init__(model)
+        self.name, self.passes = name, passes
+
+    def __call__(self, ids, cache=None, last=None):
+        assert last == 1  # no unused logits are computed
+        assert (np.asarray(ids) >= 0).all()  # nor is padding
+        assert np.shape(ids)[0 if self.name == "prompt" else 1] == 1
+        self.passes.append((self.name, np.size(ids)))
+        return super().__call__(ids, cache, last)
 
 
 ENDLESS = tiny_gpt2()
