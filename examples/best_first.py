@@ -1,0 +1,70 @@
+"""Best-first search: the most probable text of all, for certain.
+
+A longer text is never more probable, so if beginnings are always extended from the most probable one
+on, the first ending that comes up beats everything else (Dijkstra's shortest path; each step costs
+-log p). The price is the number of passes, which is bounded here. The result is often short or
+empty: the fault is the model's, not the search's. (Stahlberg & Byrne 2019, "On NMT Search Errors and
+Model Errors: Cat Got Your Tongue?"; Meister et al. 2020, "Best-First Beam Search", algorithm 1.)
+
+    python generate.py "I am tired." --model en-de --loop "examples/best_first.py:best_first(500)"
+"""
+
+import heapq
+import itertools
+
+import numpy as np
+
+from drafters import common_prefix
+from gpt2 import log_softmax
+
+
+def best_first(passes=1000):
+    """A loop. A text that is not found within so many passes of the model ends as its most probable
+    beginning, with stop reason "passes"."""
+
+    def loop(model, sequences):
+        for row, sequence in enumerate(sequences):
+            if not sequence.running:
+                continue
+            cache = model.new_cache(len(sequences))
+            cache.select([row])
+            ids, found = search(model, cache, sequence, passes)
+            for token in ids:
+                if sequence.running:
+                    sequence.append(token)
+                    yield sequence, token
+            if sequence.running and not found:
+                sequence.finish("passes")
+
+    return loop
+
+
+def search(model, cache, sequence, passes):
+    """-> the new ids of the most probable text, or of its most probable beginning so far; found?"""
+    number = itertools.count()  # among equals the first comes first
+    heap = [(0.0, next(number), [], iter(()))]  # -log P, number, new ids, its next siblings
+    seen = []
+    while heap:
+        cost, _, new, siblings = heapq.heappop(heap)
+        for sibling in siblings:  # only the best one: the others follow when it is taken
+            heapq.heappush(heap, (sibling[0], next(number), sibling[1], siblings))
+            break
+        ended = len(new) == sequence.n_left or new and new[-1] in sequence.stop_ids
+        if ended or passes == 0:
+            return new, ended
+        passes -= 1
+        ids = sequence.ids + new
+        kept = min(common_prefix(seen, ids), len(ids) - 1)
+        cache.cut(kept)
+        logits, seen = model(np.array([ids[kept:]]), cache, last=1)[0, -1], ids
+        children = by_cost(sequence.sampler.filter(logits, ids), cost, new)
+        first = next(children)
+        heapq.heappush(heap, (first[0], next(number), first[1], children))
+    return [], False
+
+
+def by_cost(logits, cost, new):  # yields (-log P, new ids) of each continuation, the best first
+    log_p = log_softmax(logits)
+    for token in np.argsort(-log_p, kind="stable").tolist():
+        if log_p[token] > -np.inf:
+            yield cost - float(log_p[token]), [*new, token]

@@ -1,0 +1,50 @@
+"""Drafts without a second model: from what earlier passes of the model have computed anyway.
+
+A pass over rejected drafts is not lost: after each of them, too, the model has computed which token
+comes next. Jacobi decoding drafts those at their places; they were guessed after wrong tokens, but
+many come true. Token recycling keeps, for each token, its latest best successor, and drafts a chain
+of them. (Song et al. 2021, "Accelerating Feedforward Computation via Parallel Nonlinear Equation
+Solving", algorithm 1; Santilli et al. 2023, "Accelerating Transformer Inference for Translation via
+Parallel Decoding"; Luo et al. 2024, "Turning Trash into Treasure", which drafts a tree of the 8 best
+successors: a chain needs only the best.)
+
+    python generate.py "Once upon a time" --temperature 0 --drafter "examples/drafts.py:Jacobi()"
+    python generate.py "Once upon a time" --temperature 0 --drafter "examples/drafts.py:Recycling()"
+
+Drafts by the model's own first layers are missing: they need a forward pass that stops early.
+"""
+
+from drafters import one_hots
+from interface import Drafter
+
+
+class Jacobi(Drafter):
+    """Drafts the tokens that the last pass found best at these places."""
+
+    def __init__(self, model):
+        self.n_vocab, self.guesses = model.n_vocab, []
+
+    def propose(self, ids, n):
+        drafts = (self.guesses + ids[-1:] * n)[:n]  # at first, and at the end: the last token
+        return drafts, one_hots(drafts, self.n_vocab)
+
+    def learn(self, ids, drafts, logits, tokens):
+        best = logits.argmax(axis=-1).tolist()  # [len(drafts) + 1]: the tokens after ids, one on
+        self.guesses = best[len(tokens) :]
+
+
+class Recycling(Drafter):
+    """Drafts the latest best successor of each token, as far as they are known."""
+
+    def __init__(self, model):
+        self.n_vocab, self.successor = model.n_vocab, {}
+
+    def propose(self, ids, n):
+        drafts, token = [], ids[-1]
+        while len(drafts) < n and token in self.successor:
+            token = self.successor[token]
+            drafts.append(token)
+        return drafts, one_hots(drafts, self.n_vocab)
+
+    def learn(self, ids, drafts, logits, tokens):
+        self.successor |= zip([ids[-1], *drafts], logits.argmax(axis=-1).tolist())
