@@ -1,5 +1,7 @@
 """One prompt through every loop: greedy, each of them finds the same text."""
 
+import functools
+
 import numpy as np
 
 from beam import beam_search
@@ -12,14 +14,18 @@ from speculative import speculative
 def every_loop(model, prompt, others, n, new_filters):
     """{loop: new ids}. others: prompts that run in the same batch; new_filters(n_prompt): the list
     of filters of a sequence."""
-    found = {}
-    for name, (loop, prompts) in {
-        "naive": (naive, [prompt]),
-        "cached": (cached, [prompt]),
-        "naive batch": (naive, [*others, prompt]),
-        "cached batch": (cached, [*others, prompt]),
-        "lookup": (drafted(lambda m, s: PromptLookup(m.n_vocab)), [*others, prompt]),
-        "model drafts": (drafted(itself), [*others, prompt]),
+    prompts, found = [*others, prompt], {}
+    alone = [model.begin([prompt])[0] for prompt in prompts]  # each drafts for its own row
+
+    def drafts_of(sequence):
+        row = next(row for row, other in enumerate(sequences) if other is sequence)
+        return DraftModel(alone[row], sequence.sampler, np.random.default_rng(0))
+
+    for name, loop in {
+        "naive": naive,
+        "cached": cached,
+        "lookup": functools.partial(speculative, new_drafter=lambda s: PromptLookup(model.n_vocab)),
+        "model drafts": functools.partial(speculative, new_drafter=drafts_of),
     }.items():
         ready, starts = model.begin(prompts)
         sequences = [greedy_sequence(ready, start, n, new_filters) for start in starts]
@@ -27,6 +33,8 @@ def every_loop(model, prompt, others, n, new_filters):
             pass
         found[name] = sequences[-1].new_ids
     ready, [start] = model.begin([prompt])
+    sequence = greedy_sequence(ready, start, n, new_filters)
+    found["alone"] = [token for _, token in cached(ready, [sequence])]
     found["beam"] = beam_search(ready, start, n, width=1, filters=new_filters(len(start)))[0].ids
     return found
 
@@ -34,17 +42,6 @@ def every_loop(model, prompt, others, n, new_filters):
 def greedy_sequence(model, start, n, new_filters):
     sampler = Sampler(*new_filters(len(start)), to_probs=one_hot)
     return Sequence(model, start, n, sampler)
-
-
-def drafted(new_drafter):  # (model, sequence) -> Drafter
-    def loop(model, sequences):
-        yield from speculative(model, sequences, lambda s: new_drafter(model, s))
-
-    return loop
-
-
-def itself(model, sequence):  # drafts that are all accepted; one source: a cache of one row
-    return DraftModel(model, sequence.sampler, np.random.default_rng(0))
 
 
 def one_text(found):

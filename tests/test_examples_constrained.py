@@ -4,6 +4,7 @@ import functools
 import itertools
 import json
 import os
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -46,11 +47,11 @@ def allowed(maker, pattern, text):
     return {*np.flatnonzero(found > -np.inf).tolist()}
 
 
-@functools.cache
-def wholes(half):
-    """Characters that begin with these bytes: one of each 64 neighbours."""
-    some = (chr(n) for n in [*range(128, 2048), *range(2048, 0x110000, 64)] if n >> 11 != 27)
-    return [character for character in some if character.encode().startswith(half)]
+WHOLES = defaultdict(list)  # bytes -> characters that begin with them, one of many neighbours
+for code in [*range(128, 2048), *range(2048, 0x10000, 64), *range(0x10000, 0x110000, 4096)]:
+    if code >> 11 != 27:  # not a surrogate
+        for n in range(1, len(chr(code).encode())):
+            WHOLES[chr(code).encode()[:n]].append(chr(code))
 
 
 def can_match(pattern, text):
@@ -61,7 +62,7 @@ def can_match(pattern, text):
     except UnicodeDecodeError as error:
         head, half = text[: error.start].decode(), text[error.start :]
         own = [character for character in pattern if character.encode().startswith(half)]
-        return any(match(head + whole, partial=True) for whole in [*own, *wholes(half)])
+        return any(match(head + whole, partial=True) for whole in [*own, *WHOLES[half]])
 
 
 @either_maker
