@@ -1,11 +1,11 @@
-"""The filter of constrained.py as a finite automaton: the same texts, many times faster.
+"""The filter of constrained.py as a finite automaton: the same texts, hundreds of times faster.
 
-The regex library must read the whole text again for each token that might follow. An automaton has
-read it: all that matters of it is one of a few states. So the tokens that are allowed in a state are
-found once, by a walk of all tokens at the same time, and then remembered. (Willard & Louf 2023,
-"Efficient Guided Generation for Large Language Models", section 4, algorithm 4.)
+The regex library reads the whole text again for each token that might follow. An automaton has read
+it: all that matters of a text is its state, one of a few. The tokens that a state allows are found
+when it is first met, by a walk over the bytes of all tokens at once, and then remembered. (Willard
+& Louf 2023, "Efficient Guided Generation for Large Language Models", algorithm 4.)
 
-    python generate.py "Lily was" --filter "examples/automaton.py:matching(' [0-9] years old[.!]')"
+    python generate.py "Lily was" --filter "examples/automaton.py:matching(' [0-9] years old.')"
 """
 
 import functools
@@ -37,7 +37,7 @@ class Automaton:
 
 @functools.lru_cache(8)
 def byte_columns(tokenizer):
-    """-> ids of all tokens, the longest first, and a list: the i-th bytes of those that have them."""
+    """-> the tokens' ids, the longest first; for each i the i-th bytes of the tokens that have one."""
     pieces = sorted(token_bytes(tokenizer).items(), key=lambda item: -len(item[1]))
     lengths = np.array([len(piece) for _, piece in pieces])
     padded = b"".join(piece.ljust(lengths[0]) for _, piece in pieces)
@@ -48,7 +48,7 @@ def byte_columns(tokenizer):
 
 @functools.lru_cache(8)
 def allowed_ids(pattern, tokenizer):
-    """-> the automaton, and a function state, stop ids -> ids that do not lead to DEAD."""
+    """-> the automaton, and a function: (state, stop ids) -> the ids that may follow."""
     automaton, (ids, columns) = Automaton(pattern), byte_columns(tokenizer)
 
     @functools.cache

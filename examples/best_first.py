@@ -1,10 +1,11 @@
 """Best-first search: the most probable text of all, for certain.
 
-A longer text is never more probable, so if beginnings are always extended from the most probable one
-on, the first ending that comes up beats everything else (Dijkstra's shortest path; each step costs
--log p). The price is the number of passes, which is bounded here. The result is often short or
-empty: the fault is the model's, not the search's. (Stahlberg & Byrne 2019, "On NMT Search Errors and
-Model Errors: Cat Got Your Tongue?"; Meister et al. 2020, "Best-First Beam Search", algorithm 1.)
+A text is never more probable than its beginning. So if always the most probable beginning is
+continued, the first one that turns out to be complete beats all others (Dijkstra's shortest path,
+where a token costs -log p). The number of passes can be huge and is bounded; the text that is found
+is often short: that is what the model believes, not an error of the search. (Stahlberg & Byrne
+2019, "On NMT Search Errors and Model Errors: Cat Got Your Tongue?"; Meister et al. 2020,
+"Best-First Beam Search".)
 
     python generate.py "I am tired." --model en-de --loop "examples/best_first.py:best_first(500)"
 """

@@ -1,13 +1,13 @@
 """Choosing among texts: draw n of them, and keep one.
 
-The most probable text is often a dull or an empty one; a drawn text is honest but risky. Best of n
-keeps the drawn text with the highest mean log P. Minimum Bayes risk keeps the text that is most like
-all the others: if they are what the model believes, it has the least expected error. (Eikema & Aziz
-2020, "Is MAP Decoding All You Need?", equation 5; likeness is chrF, Popović 2015, equation 1. With
-likeness 1 for equal texts, else 0, it is a majority vote: Wang et al. 2022, "Self-Consistency".)
+The most probable text is often dull, a drawn one can be anything. Best of n keeps the drawn text
+with the highest mean log P. Minimum Bayes risk keeps the text that is most like all the others: if
+the model believes what it draws, that is the text of the least expected error. (Eikema & Aziz 2020,
+"Is MAP Decoding All You Need?"; likeness is chrF: Popović 2015. With likeness 1 for equal texts and
+else 0 it is a majority vote: Wang et al. 2022, "Self-Consistency".)
 
-    python generate.py "It is cold today." --model en-de --loop "examples/choosing.py:mbr(32)" \\
-        --temperature 1
+    python generate.py "It is cold today." --model en-de --temperature 1 \\
+        --loop "examples/choosing.py:mbr(32)"
 """
 
 from collections import Counter

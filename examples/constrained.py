@@ -2,11 +2,12 @@
 
 A token may come next if the text with it begins some match, which the `regex` library can tell
 (partial=True); all others are removed. A stop id may come only where the match is complete. A token
-can end inside a character: its bytes may come if some character that begins with them may.
-(Willard & Louf 2023, "Efficient Guided Generation for Large Language Models", section 3; their fast
-form of this filter, section 4, is automaton.py.)
+can end inside a character: its bytes may come if a character that begins with them may.
 
-    python generate.py "Lily was" --filter "examples/constrained.py:matching(' [0-9] years old[.!]')"
+This is the definition; automaton.py does the same hundreds of times faster. (Willard & Louf 2023,
+"Efficient Guided Generation for Large Language Models".)
+
+    python generate.py "Lily was" --filter "examples/constrained.py:matching(' [0-9] years old.')"
     python generate.py "Tim was very" --filter "examples/constrained.py:one_of(' sad.', ' happy.')"
 """
 

@@ -1,11 +1,11 @@
-"""Two models as one. Contrastive decoding: what a large model says more than a small one.
+"""Contrastive decoding: what a large model says more than a small one.
 
-Both models like dull and repeated text, the small one more so: their difference likes it less. Where
-both are unsure the difference is noise, so only tokens that the large model finds plausible compete.
-(Li et al. 2022, "Contrastive Decoding: Open-ended Text Generation as Optimization", equations 2 and
-3: log p_large - log p_small where p_large >= alpha * max p_large, else -inf.)
+Both like dull and repeated text, the small model more so: in the difference of their log P that
+cancels. Where the large model gives a token hardly any probability the difference is noise, so only
+plausible tokens compete: log p_large - log p_small where p_large >= alpha * max p_large, else -inf.
+(Li et al. 2022, "Contrastive Decoding: Open-ended Text Generation as Optimization", section 3.)
 
-    python generate.py "Once upon a time" --model "examples/contrastive.py:contrastive()"
+    python generate.py "Once upon a time" --model "examples/contrastive.py:contrastive()" -n 60
 """
 
 import numpy as np

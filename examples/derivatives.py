@@ -1,11 +1,12 @@
 """Regular expressions by their derivatives: the states of automaton.py.
 
-The derivative of an expression by a byte matches what may follow that byte in a match: that of
-`ab|ac` by `a` is `b|c`. An expression matches a text if its derivative by all bytes of the text
-matches "". Simplified, there are only finitely many of them: the states of an automaton.
-(Brzozowski 1964, "Derivatives of Regular Expressions", theorems 3.1, 4.2 and 5.2.)
+The derivative of an expression by a byte matches all that may follow this byte in a match: that of
+`ab|ac` by `a` is `b|c`. An expression matches a text if its derivative by all bytes of the text,
+one after the other, matches "". Simplified, there are only finitely many derivatives: the states of
+an automaton. (Brzozowski 1964, "Derivatives of Regular Expressions"; Owens et al. 2009,
+"Regular-expression derivatives re-examined".)
 
-    python -c "from examples.derivatives import *; print(derivative(parse('ab|ac'), ord('a')))"
+    python -c "from examples.patterns import *; print(derivative(parse('ab|ac'), ord('a')))"
 """
 
 import functools

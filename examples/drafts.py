@@ -1,17 +1,16 @@
-"""Drafts without a second model: from what earlier passes of the model have computed anyway.
+"""Drafts without a second model: from what the model has computed anyway.
 
-A pass over rejected drafts is not lost: after each of them, too, the model has computed which token
-comes next. Jacobi decoding drafts those at their places; they were guessed after wrong tokens, but
-many come true. Token recycling keeps, for each token, its latest best successor, and drafts a chain
-of them. (Song et al. 2021, "Accelerating Feedforward Computation via Parallel Nonlinear Equation
-Solving", algorithm 1; Santilli et al. 2023, "Accelerating Transformer Inference for Translation via
-Parallel Decoding"; Luo et al. 2024, "Turning Trash into Treasure", which drafts a tree of the 8 best
-successors: a chain needs only the best.)
+After each draft of a pass, accepted or not, the model has computed which token comes next. Jacobi
+decoding drafts these tokens at their places in the next pass: computed after wrong tokens, some are
+right all the same. Token recycling keeps the latest best successor of each token, and drafts a
+chain of them.
 
-    python generate.py "Once upon a time" --temperature 0 --drafter "examples/drafts.py:Jacobi()"
+Song et al. 2021, "Accelerating Feedforward Computation via Parallel Nonlinear Equation Solving";
+Santilli et al. 2023, "Accelerating Transformer Inference for Translation via Parallel Decoding";
+Luo et al. 2024, "Turning Trash into Treasure" (with a tree of eight successors each). Drafts by the
+model's own first layers are not here: they need a forward pass that stops early.
+
     python generate.py "Once upon a time" --temperature 0 --drafter "examples/drafts.py:Recycling()"
-
-Drafts by the model's own first layers are missing: they need a forward pass that stops early.
 """
 
 from drafters import one_hots

@@ -1,12 +1,12 @@
 """Classifier-free guidance: more of what the prompt changes.
 
-The model runs twice, with the prompt and without it, and the step from the one to the other is made
-gamma times as long: 1 is the model itself, more follows the prompt more closely. For a translation
-the prompt is the source: what the model would write anyway counts less. (Sanchez et al. 2023, "Stay
-on topic with Classifier-Free Guidance", equation 7.)
+The model runs twice, with the prompt and without it, and the step from the second to the first is
+made gamma times as long: log p' = log p + gamma * (log p_with_prompt - log p). gamma = 1 is the
+model itself; more follows the prompt more closely. The prompt of an encoder-decoder is its source.
+(Sanchez et al. 2023, "Stay on topic with Classifier-Free Guidance".)
 
-    python generate.py "The dragon was sad" --model "examples/guidance.py:guided('stories', 1.5)"
-    python generate.py "The cat sleeps." --model "examples/guidance.py:guided('en-de', 1.2)"
+    python generate.py "The dragon was sad" --model "examples/guidance.py:guided('stories', 2.0)"
+    python generate.py "The cat sleeps." --model "examples/guidance.py:guided('en-de', 1.5)"
 """
 
 import numpy as np

@@ -1,9 +1,10 @@
 r"""A pattern such as ' [a-z]+(,[0-9]{1,3})*' -> the expression of derivatives.py, over bytes.
 
-The parser goes from left to right and calls itself at each parenthesis (recursive descent). A set of
-characters becomes a set of bytes below 128, as \d, \w and \s are ASCII's here; if it has the others
-as well, such as . or [^"], any UTF-8 character of more bytes may stand there (RFC 3629, section 4).
-Half a character is then a state like any other. What the parser does not know is an error.
+The parser goes from left to right and calls itself at each parenthesis (recursive descent). A set
+of characters becomes a set of ASCII bytes, and \d, \w and \s are ASCII's. If it has the other
+characters as well, such as . or [^"], any of their encodings may stand there (UTF-8: RFC 3629,
+section 4), so half a character is a state like any other. What the parser does not know is an
+error.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import functools
 
 import regex
 
-from examples.derivatives import EMPTY, cat, either, repeat
+from examples.derivatives import EMPTY, cat, derivative, either, repeat  # noqa: F401
 
 TOKEN = regex.compile(r"\(\?:|\[\^?\]?(?:\\.|[^]\\])*\]|\{\d+(?:,\d*)?\}|\\.|.", regex.S)
 KNOWN = regex.compile(r"[^\\^$]|\\[dDsSwWntr\W]|\[\p{ASCII}+", regex.S)

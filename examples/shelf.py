@@ -1,15 +1,15 @@
-"""A shelf of filters: each redistributes probability by another idea of which tokens are good.
+"""A shelf of filters: five ideas of which tokens to keep, or to make less likely.
 
-Meister et al. 2022, "Locally Typical Sampling": keep tokens as surprising as the average one.
-Hewitt et al. 2022, "Truncation Sampling as Language Model Desmoothing": eta, a floor by entropy.
-Tang et al. 2024, "Top-nσ: Not All Logits Are You Need": keep logits near the best one.
-DRY ("don't repeat yourself") and XTC ("exclude top choices") by p-e-w, 2024, in pull requests 5677
-and 6335 of text-generation-webui: against loops, and against the obvious.
+Meister et al. 2022, "Locally Typical Sampling": keep tokens about as surprising as the average one.
+Hewitt et al. 2022, "Truncation Sampling as Language Model Desmoothing": eta, a floor that falls
+with the entropy. Tang et al. 2024, "Top-nσ: Not All Logits Are You Need": keep logits near the best
+one. DRY ("don't repeat yourself") and XTC ("exclude top choices"), both by p-e-w, 2024 (pull
+requests 5677 and 6335 of text-generation-webui): against loops, and against the obvious.
 
-Mirostat (Basu et al. 2020) is missing: it carries a state from token to token, so it is not a
+Mirostat (Basu et al. 2020) is not here: it carries a number from token to token, so it is not a
 function of (logits, ids), and speculation could not keep its distribution.
 
-    python generate.py "The cat" --filter "examples/shelf.py:xtc(0.1, 0.5)"
+    python generate.py "The cat" --filter "examples/shelf.py:xtc(0.1, 0.5)" --tokens 40
 """
 
 import numpy as np

@@ -1,12 +1,12 @@
-"""A watermark: a mark in the choice of tokens, which a reader does not see and a test finds.
+"""A watermark: a mark in the choice of tokens that no reader sees and a test finds.
 
-Before each token, the previous one and a secret key seed a generator that splits the vocabulary into
-a green share gamma and a red rest, and the green logits are raised by delta. Who knows the key counts
-green tokens: in other texts they are binomial, in marked ones far too many. It depends on (logits,
-ids) only, so speculation keeps the mark. (Kirchenbauer et al. 2023, "A Watermark for Large Language
-Models", algorithm 2 and equation 3.)
+Before each token the previous one and a secret key seed a generator, which makes a share gamma of
+the vocabulary green; green logits are raised by delta. Whoever has the key counts green tokens: in
+other texts they are a share of about gamma, in a marked one far more. The mark is a function of
+(logits, ids), so speculation keeps it. (Kirchenbauer et al. 2023, "A Watermark for Large Language
+Models", algorithm 2.)
 
-    python generate.py "Once upon a time" --filter "examples/watermark.py:watermark(7)" --json
+    python generate.py "Once upon a time" --filter "examples/watermark.py:watermark(7)" -n 60
     python examples/measure.py watermark
 """
 
@@ -30,8 +30,9 @@ def green(key, previous, n_vocab, gamma):  # -> [n_vocab] bools: which may follo
 
 
 def detect(ids, key, n_vocab, gamma=0.25):
-    """z: by how many standard deviations the text has more green tokens than chance gives. A pair
-    of tokens counts once: repeated ones are not independent."""
+    """z = (n_green - gamma n) / sqrt(n gamma (1 - gamma)), equation 3: by how many standard
+    deviations the text has more green tokens than chance gives. Of equal pairs of tokens, which are
+    not independent, one counts."""
     pairs = set(zip(ids, ids[1:]))
     if not pairs:
         return 0.0
