@@ -5,7 +5,7 @@ it: all that matters of a text is its state, one of a few. The tokens that a sta
 when it is first met, by a walk over the bytes of all tokens at once, and then remembered. (Willard
 & Louf 2023, "Efficient Guided Generation for Large Language Models", algorithm 4.)
 
-    python generate.py "Lily was" --filter "examples/automaton.py:matching(' [0-9] years old.')"
+    python generate.py "He was" --filter "examples/automaton.py:matching(' [0-9] years old[.]')"
 """
 
 import functools
@@ -37,7 +37,7 @@ class Automaton:
 
 @functools.lru_cache(8)
 def byte_columns(tokenizer):
-    """-> the tokens' ids, the longest first; for each i the i-th bytes of the tokens that have one."""
+    """-> the tokens' ids, the longest first; for each i the i-th bytes of those that have one."""
     pieces = sorted(token_bytes(tokenizer).items(), key=lambda item: -len(item[1]))
     lengths = np.array([len(piece) for _, piece in pieces])
     padded = b"".join(piece.ljust(lengths[0]) for _, piece in pieces)

@@ -93,11 +93,9 @@ def chrf(one, other, beta=2):
     """How alike two texts are, from 0 to 100: the F-score of their n-grams' mean precision and
     recall."""
     pairs = [(a, b) for a, b in zip(one, other) if a and b]
-    if not pairs:
-        return 0.0
     shared = [(a & b).total() for a, b in pairs]
+    if not any(shared):
+        return 0.0
     precision = np.mean([s / a.total() for s, (a, _) in zip(shared, pairs)])
     recall = np.mean([s / b.total() for s, (_, b) in zip(shared, pairs)])
-    if not precision + recall:
-        return 0.0
     return 100 * (1 + beta**2) * precision * recall / (beta**2 * precision + recall)

@@ -7,7 +7,7 @@ can end inside a character: its bytes may come if a character that begins with t
 This is the definition; automaton.py does the same hundreds of times faster. (Willard & Louf 2023,
 "Efficient Guided Generation for Large Language Models".)
 
-    python generate.py "Lily was" --filter "examples/constrained.py:matching(' [0-9] years old.')"
+    python generate.py "He was" --filter "examples/constrained.py:matching(' [0-9] years old[.]')"
     python generate.py "Tim was very" --filter "examples/constrained.py:one_of(' sad.', ' happy.')"
 """
 
@@ -58,6 +58,7 @@ def only(kept, logits, pattern, text):  # ids, [n_vocab] -> [n_vocab]: no others
     return constrained
 
 
+@functools.lru_cache(8)
 def token_bytes(tokenizer):  # -> {id: bytes} of all tokens that are text
     if not hasattr(tokenizer, "token_bytes"):
         raise ValueError("constraints need a byte-level tokenizer, such as GPT-2's")

@@ -6,7 +6,7 @@ one after the other, matches "". Simplified, there are only finitely many deriva
 an automaton. (Brzozowski 1964, "Derivatives of Regular Expressions"; Owens et al. 2009,
 "Regular-expression derivatives re-examined".)
 
-    python -c "from examples.patterns import *; print(derivative(parse('ab|ac'), ord('a')))"
+patterns.py makes them from text: derivative(parse("ab|ac"), ord("a")) == parse("b|c").
 """
 
 import functools

@@ -10,7 +10,8 @@ Santilli et al. 2023, "Accelerating Transformer Inference for Translation via Pa
 Luo et al. 2024, "Turning Trash into Treasure" (with a tree of eight successors each). Drafts by the
 model's own first layers are not here: they need a forward pass that stops early.
 
-    python generate.py "Once upon a time" --temperature 0 --drafter "examples/drafts.py:Recycling()"
+    python generate.py "Once upon a time" --temperature 0 --method speculative \\
+        --drafter "examples/drafts.py:Recycling()"
 """
 
 from drafters import one_hots

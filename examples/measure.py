@@ -47,8 +47,8 @@ def bleu(n_sentences=1000):
 
     ways = {"greedy": (cached, greedy), "beam 4": (beam, greedy)}
     for t in (1.0, 0.5):
-        ways[f"best of 32, temperature {t}"] = best_of(32), Sampler(temperature(t))
         ways[f"MBR of 32, temperature {t}"] = mbr(32, tokenizer), Sampler(temperature(t))
+    ways["best of 32, temperature 1.0"] = best_of(32), Sampler()
     for name, (loop, sampler) in ways.items():
         answers = [
             tokenizer.decode(generate(model, source, 100, sampler, seed, loop))

@@ -12,7 +12,7 @@ import functools
 
 import regex
 
-from examples.derivatives import EMPTY, cat, derivative, either, repeat  # noqa: F401
+from examples.derivatives import EMPTY, cat, either, repeat
 
 TOKEN = regex.compile(r"\(\?:|\[\^?\]?(?:\\.|[^]\\])*\]|\{\d+(?:,\d*)?\}|\\.|.", regex.S)
 KNOWN = regex.compile(r"[^\\^$]|\\[dDsSwWntr\W]|\[\p{ASCII}+", regex.S)
@@ -24,6 +24,7 @@ def parse(pattern):
     """str -> expression. ValueError if it is wrong, or has what this parser does not know."""
     tokens = TOKEN.findall(pattern)[::-1]  # the next one is the last
     with contextlib.suppress(IndexError, regex.error):
+        regex.compile(pattern)
         expression = options(tokens)
         if not tokens:  # else a parenthesis is closed that was not opened
             return expression
@@ -49,7 +50,7 @@ def parts(tokens):  # abc, up to a | or the end
             found.append(repeat(found.pop(), *limits(token)))
         else:
             found.append(character(token))
-    return functools.reduce(cat, found, EMPTY)
+    return sequence(found)
 
 
 def limits(token):  # -> least, most
@@ -63,20 +64,20 @@ def character(token):  # one character, an escape, or a set -> expression
     if not KNOWN.fullmatch(token):
         raise regex.error("not one character")
     if len(token) == 1 and not token.isascii():
-        return sequence({byte} for byte in token.encode())
+        return sequence([frozenset([byte]) for byte in token.encode()])
     match = regex.compile(token, regex.ASCII).fullmatch
     ascii = frozenset(byte for byte in range(128) if match(chr(byte)))
     return either(ascii, others()) if match("\u00ff") else ascii
 
 
-def sequence(sets):
-    return functools.reduce(cat, map(frozenset, sets), EMPTY)
+def sequence(expressions):
+    return functools.reduce(lambda rest, r: cat(r, rest), reversed(expressions), EMPTY)
 
 
 @functools.cache
 def others():  # every character of more than one byte
     def span(text):
         first, last = text.split("-")
-        return range(int(first, 16), int(last, 16) + 1)
+        return frozenset(range(int(first, 16), int(last, 16) + 1))
 
-    return either(*(sequence(map(span, row.split())) for row in UTF8.split("|")))
+    return either(*(sequence([*map(span, row.split())]) for row in UTF8.split("|")))
