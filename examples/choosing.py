@@ -1,4 +1,4 @@
-"""Choosing among texts: draw n of them, and keep one.
+r"""Choosing among texts: draw n of them, and keep one.
 
 The most probable text is often dull, a drawn one can be anything. Best of n keeps the drawn text
 with the highest mean log P. Minimum Bayes risk keeps the text that is most like all the others: if
@@ -6,7 +6,7 @@ the model believes what it draws, that is the text of the least expected error. 
 "Is MAP Decoding All You Need?"; likeness is chrF: Popović 2015. With likeness 1 for equal texts and
 else 0 it is a majority vote: Wang et al. 2022, "Self-Consistency".)
 
-    python generate.py "It is cold today." --model en-de --temperature 1 \\
+    python generate.py "It is cold today." --model en-de --temperature 1 \
         --loop "examples/choosing.py:mbr(32)"
 """
 

@@ -1,4 +1,4 @@
-"""Drafts without a second model: from what the model has computed anyway.
+r"""Drafts without a second model: from what the model has computed anyway.
 
 After each draft of a pass, accepted or not, the model has computed which token comes next. Jacobi
 decoding drafts these tokens at their places in the next pass: computed after wrong tokens, some are
@@ -10,7 +10,7 @@ Santilli et al. 2023, "Accelerating Transformer Inference for Translation via Pa
 Luo et al. 2024, "Turning Trash into Treasure" (with a tree of eight successors each). Drafts by the
 model's own first layers are not here: they need a forward pass that stops early.
 
-    python generate.py "Once upon a time" --temperature 0 --method speculative \\
+    python generate.py "Once upon a time" --temperature 0 --method speculative \
         --drafter "examples/drafts.py:Recycling()"
 """
 

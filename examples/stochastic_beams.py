@@ -1,4 +1,4 @@
-"""Stochastic beams: k different texts, as if drawn one by one without replacement.
+r"""Stochastic beams: k different texts, as if drawn one by one without replacement.
 
 Add a Gumbel number to the log P of every text: the largest sum belongs to an exact draw, and the k
 largest to k draws without replacement. A beam search finds them without looking at all texts: first
@@ -6,7 +6,7 @@ the largest sum of all texts with a certain beginning is drawn, then the sums of
 so that this is their maximum. (Kool et al. 2019, "Stochastic Beams and Where to Find Them",
 algorithm 1.)
 
-    python generate.py "Lily saw a" "Lily saw a" "Lily saw a" --temperature 1 --tokens 12 \\
+    python generate.py "Lily saw a" "Lily saw a" "Lily saw a" --temperature 1 --tokens 12 \
         --loop examples/stochastic_beams.py:distinct
 """
 
