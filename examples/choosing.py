@@ -11,6 +11,7 @@ else 0 it is a majority vote: Wang et al. 2022, "Self-Consistency".)
 """
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,8 @@ def choosing(n, scores):
         for row, sequence in enumerate(sequences):
             if not sequence.running:
                 continue
-            copies, seeds = Copies(model, len(sequences), row), sequence.rng.integers(2**62, size=n)
+            copies: Any = Copies(model, len(sequences), row)
+            seeds = sequence.rng.integers(2**62, size=n)
             texts = [Sequence(model, sequence.ids, sequence.n_left, sequence.sampler, seed)
                      for seed in seeds]  # fmt: skip
             for _ in cached(copies, texts):

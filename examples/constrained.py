@@ -52,7 +52,8 @@ def one_of(*choices, tokenizer, model, n_prompt):
 
 def only(kept, logits, pattern, text):  # ids, [n_vocab] -> [n_vocab]: no others
     if not np.isfinite(logits[kept]).any():
-        raise ValueError(f"no token is left that fits {pattern!r} after {text.decode()!r}")
+        after = f"no token is left that fits {pattern!r} after {text.decode(errors='replace')!r}"
+        raise ValueError(f"{after}: filters before removed them, or the model has no stop id")
     constrained = np.full_like(logits, -np.inf)
     constrained[kept] = logits[kept]
     return constrained

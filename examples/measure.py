@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,7 @@ def bleu(n_sentences=1000):
     """BLEU of en-de on the held-out sentences: greedy, beam search, best of 32, MBR of 32."""
     import sacrebleu  # late: only this needs it
 
+    model: Any  # an encoder-decoder has more than a Model
     tokenizer, model = utils.load("en-de")
     text = (HOUSE / "models/en-de/held_out.tsv").read_text(encoding="utf-8")
     lines = [line.split("\t") for line in text.splitlines()][:n_sentences]

@@ -13,6 +13,7 @@ def no_the(tokenizer):
     [the] = tokenizer.encode(" the")
 
     def remove(logits, ids):  # [n_vocab], the sequence so far -> [n_vocab]
+        logits = logits.copy()
         logits[the] = -np.inf
         return logits
 
@@ -31,7 +32,7 @@ class Again(Drafter):
 
 
 class Bigram:
-    """A model: the next token depends on the last one, as often as one follows the other in ids."""
+    """A model: how often each token has followed the last one, in `ids`."""
 
     n_ctx, stop_ids, generation_config, has_source = 1000, (), {}, False
 
@@ -53,7 +54,7 @@ class Bigram:
 
 
 class OnlyLength:
-    """A cache without keys and values: all that it keeps of the tokens is their number."""
+    """Its cache: a bigram model needs no keys and values, so only the number of tokens."""
 
     length = 0
 
