@@ -106,6 +106,15 @@ def test_rows_join_leave_and_are_cut():
     close(logits[1], by_definition(LARGE, PROMPT, [2, 4], 2.0))
 
 
+def test_a_cut_may_reach_into_the_prompt():
+    model, _ = Guided(LARGE, 2.0).begin([PROMPT])
+    cache = model.new_cache(1)
+    model(np.array([[*PROMPT, 7]]), cache)
+    cache.cut(2)
+    logits = model(np.array([[*PROMPT[2:], 8]]), cache, last=1)[0, -1]
+    close(logits, by_definition(LARGE, PROMPT, [8], 2.0))
+
+
 @pytest.mark.parametrize("case", range(len(REFERENCE["scales"])))
 def test_guided_text_is_that_of_transformers(case):
     _, model = utils.load(GPT2_FOLDERS / "plain")
