@@ -42,14 +42,17 @@ def best_first(passes=1000):
 
 def search(model, cache, sequence, passes):
     """-> the new ids of the most probable text, or of its most probable beginning so far; found?"""
+    heap, seen = [], []
     number = itertools.count()  # among equals the first comes first
-    heap = [(0.0, next(number), [], iter(()))]  # -log P, number, new ids, its next siblings
-    seen = []
+
+    def push(texts):  # the next of equally long texts: the others follow when it is taken
+        for cost, new in itertools.islice(texts, 1):
+            heapq.heappush(heap, (cost, next(number), new, texts))
+
+    push(iter([(0.0, [])]))
     while heap:
-        cost, _, new, siblings = heapq.heappop(heap)
-        for sibling in siblings:  # only the best one: the others follow when it is taken
-            heapq.heappush(heap, (sibling[0], next(number), sibling[1], siblings))
-            break
+        cost, _, new, others = heapq.heappop(heap)
+        push(others)
         ended = len(new) == sequence.n_left or new and new[-1] in sequence.stop_ids
         if ended or passes == 0:
             return new, ended
@@ -58,13 +61,11 @@ def search(model, cache, sequence, passes):
         kept = min(common_prefix(seen, ids), len(ids) - 1)
         cache.cut(kept)
         logits, seen = model(np.array([ids[kept:]]), cache, last=1)[0, -1], ids
-        children = by_cost(sequence.sampler.filter(logits, ids), cost, new)
-        first = next(children)
-        heapq.heappush(heap, (first[0], next(number), first[1], children))
-    return [], False
+        push(continuations(sequence.sampler.filter(logits, ids), cost, new))
+    raise ValueError("no text is left: all tokens are removed")
 
 
-def by_cost(logits, cost, new):  # yields (-log P, new ids) of each continuation, the best first
+def continuations(logits, cost, new):  # yields (-log P, new ids), the best first
     log_p = log_softmax(logits)
     for token in np.argsort(-log_p, kind="stable").tolist():
         if log_p[token] > -np.inf:

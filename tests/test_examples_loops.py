@@ -143,6 +143,12 @@ def test_the_passes_are_bounded(passes, n_passes, length, reason):
     assert sequence.stop_reason == reason
 
 
+def test_where_no_text_is_left_the_search_ends():
+    none = Sampler(lambda logits, ids: logits - np.inf)
+    with pytest.raises(ValueError, match="no text is left"), np.errstate(all="ignore"):
+        run(best_first(), MODEL, [PROMPT], sampler=none)
+
+
 # --- stochastic beams -----------------------------------------------------------------------------
 
 
