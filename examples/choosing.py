@@ -11,7 +11,6 @@ else 0 it is a majority vote: Wang et al. 2022, "Self-Consistency".)
 """
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
@@ -45,12 +44,11 @@ def choosing(n, scores):
         for row, sequence in enumerate(sequences):
             if not sequence.running:
                 continue
-            copies: Any = Copies(model, len(sequences), row)
+            copies = Copies(model, len(sequences), row)
             seeds = sequence.rng.integers(2**62, size=n)
             texts = [Sequence(model, sequence.ids, sequence.n_left, sequence.sampler, seed)
                      for seed in seeds]  # fmt: skip
-            for _ in cached(copies, texts):
-                pass
+            list(cached(copies, texts))  # type: ignore[arg-type]  # Copies is made like a Model
             best = texts[int(np.argmax(scores(copies, texts)))]
             for token in best.new_ids:
                 if sequence.running:
