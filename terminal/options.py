@@ -65,7 +65,8 @@ GROUPS = {
     "general": [
         Option("prompts_file", "FILE", str, "one prompt per line"),
         Option("model", "NAME|FOLDER", str, "default stories; or en-de, 124M, 355M, 774M, 1558M,"
-               " a folder, a name of the Hugging Face hub such as t5-small", "stories"),
+               " a folder, a name of the Hugging Face hub such as t5-small, FILE.py:NAME",
+               "stories"),
         Option("models_dir", "DIR", str, "where downloaded models are kept"),
         Option("source_lang", "CODE", str, "for mBART, such as en_XX"),
         Option("target_lang", "CODE", str, "for mBART, such as ro_RO"),
@@ -83,6 +84,8 @@ GROUPS = {
         Option("min_length", "N", Number(int), "no end of text before N new tokens", 0,
                config="min_new_tokens"),
         Option("stop", "TEXT", decoded, "end before TEXT; may be given more than once", []),
+        Option("loop", "FILE.py:NAME", str, "your own loop, in the place of the cached one", None,
+               ("cached",)),
         Option("seed", "S", Number(int, 0, 2**63), "default: the checkpoint's, or a new one each"
                " time; prompt i uses S + i", None, DRAWING, "seed"),
         Option("samples", "N", Number(int, 1, 10**4), "N texts of each prompt, with the seeds S,"
@@ -104,8 +107,8 @@ GROUPS = {
                config="repetition_penalty"),
         Option("no_repeat_ngram", "N", Number(int), "no N tokens in a row twice",
                config="no_repeat_ngram_size"),
-        Option("filter", "FILE.py:FUNCTION", str, "your own f(logits, ids) -> logits, the last"
-               " filter; it draws, unless --temperature 0"),
+        Option("filter", "FILE.py:NAME", str, "your own f(logits, ids) -> logits, the last filter;"
+               " it draws, unless --temperature 0; may be given more than once", []),
     ],
     "--method beam": [
         Option("beams", "B", Number(int, 1, 64), "width; default 4", 4, ("beam",), "num_beams"),
@@ -118,6 +121,8 @@ GROUPS = {
     "--method speculative, ngram, lookup": [
         Option("draft", "MODEL", str, "the model that proposes (for stories: stories-draft)", None,
                ("speculative",), "draft"),
+        Option("drafter", "FILE.py:NAME", str, "your own, in the place of a draft model", None,
+               ("speculative",)),
         Option("gamma", "G", Number(int, 1, 16), "at most G drafts per pass; default 4", 4,
                DRAFTING),
         Option("ngram", "N", Number(int, 2, 16), "longest n-gram; default 3", 3,
@@ -204,6 +209,7 @@ def check(p: argparse.ArgumentParser, args: Namespace) -> None:
          "--explain and --compare print one text: no --return, no --samples, no --max-rows"),
         (args.html and (len(args.prompts) != 1 or args.prompts_file or (args.samples or 1) > 1),
          "--html is a page about one text: give one PROMPT"),
+        (args.drafter and args.draft, "--draft names a model, --drafter a drafter: not both"),
         (args.compare and args.method, "--compare runs every method: it takes no --method"),
         (args.interactive and (prompts or args.json or views),
          "--interactive takes no prompt, no --json and no view such as --score"),
@@ -240,7 +246,7 @@ def resolve(args: Namespace, generation_config: dict, method: str | None = None)
     over the defaults. Greedy for beam search, and where nothing asks for sampling."""
     config = read_generation_config(generation_config)
     given = {name: value for name, value in vars(args).items() if value is not None}
-    if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING}:
+    if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING, "loop"}:
         config["method"] = "beam"  # the checkpoint was tuned for it
     defaults = {name: option.default for name, option in OPTIONS.items()}
     settings = defaults | config | given

@@ -3,6 +3,7 @@
 The command line, the interactive prompt and the views of generation all work through this.
 """
 
+import contextlib
 import copy
 import functools
 import itertools
@@ -23,12 +24,12 @@ import utils
 from batching import continuous
 from drafters import DraftModel, Measured, NGramStore, PromptLookup
 from generate import Loop, Sequence, cached, lengthen, naive
-from interface import Drafter, Filter, Ids, Model
+from interface import Drafter, Ids, Model
 from loading.errors import UserError
 from speculative import speculative
 from terminal import options
 from terminal.chat import Conversation, KeptCache
-from terminal.plugin import load_filter
+from terminal.plugin import Plug
 from terminal.row import Row, until_stop
 
 CORES = max((pool["num_threads"] for pool in threadpool_info()), default=1)
@@ -46,7 +47,12 @@ class Session:
     def __init__(self, args: Namespace):
         name = options.OPTIONS["model"].default if args.model is None else args.model
         self.model: Any  # a Model; an encoder-decoder has more methods, see seq2seq.py
-        self.tokenizer, self.model = utils.load(name, args.models_dir)
+        self.own: dict[str, Plug | None]  # the user's own model, drafter and loop
+        self.own = {"model": Plug("model", name) if ".py:" in name else None}
+        if own := self.own["model"]:
+            self.tokenizer, self.model = own.make_model()
+        else:
+            self.tokenizer, self.model = utils.load(name, args.models_dir)
         if args.source_lang or args.target_lang:
             self.model = self.for_languages(args.source_lang, args.target_lang)
         limit_threads(args.threads or (1 if n_parameters(self.model) < SMALL else CORES))
@@ -84,8 +90,11 @@ class Session:
         """Replace the options and compute the settings."""
         if args.truncate and not self.model.has_source:
             raise UserError("--truncate is for the source of an encoder-decoder")
-        own: list[Filter] = [load_filter(args.filter)] if args.filter is not None else []
-        self.args, self.own_filters = args, own  # only now, as the file may be faulty
+        filters = [Plug("filter", where) for where in args.filter]
+        own = {name: where and Plug(name, where) for name, where in
+               [("drafter", args.drafter), ("loop", args.loop)]}  # fmt: skip
+        self.args, self.own_filters = args, filters  # only now, as a file may be faulty
+        self.own |= own
         self.settings = options.resolve(args, self.model.generation_config)
         seed = self.settings["seed"]
         self.seed = secrets.randbits(32) if seed is None else seed
@@ -135,7 +144,8 @@ class Session:
         """The filters of the settings: no stop id before `least` new tokens, those of the sampling
         options, the user's own, and what an encoder-decoder's checkpoint forces."""
         first = [samplers.min_length(sequence.n_prompt + least, sequence.stop_ids)]
-        last = list(self.own_filters)
+        offered = {"tokenizer": self.tokenizer, "model": self.model, "n_prompt": sequence.n_prompt}
+        last = [plug.make_filter(**offered) for plug in self.own_filters]
         if self.model.has_source:
             last += self.model.forced_filters(sequence.n_left)
         chosen = {name: self.settings[name] for name in samplers.FILTERS}
@@ -154,10 +164,17 @@ class Session:
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
         """Run rows by the chosen method, max_rows at once; yield a row for each new token."""
+        with contextlib.ExitStack() as stack:
+            for plug in filter(None, self.own.values()):
+                stack.enter_context(plug.errors())
+            yield from self._generate(rows)
+
+    def _generate(self, rows):
         method, n = self.settings["method"], self.settings["max_rows"]
-        if method == "speculative":
+        if method == "speculative" and not self.own["drafter"]:
             self.draft_model()  # loaded before the first row's clock starts
-        if method == "cached" and (len(rows) > n or self.settings["samples"] > 1):
+        many = len(rows) > n or self.settings["samples"] > 1
+        if method == "cached" and many and not self.own["loop"]:
             steps = continuous(self.model, self.arrivals(rows), n)
         else:
             batches = (rows[i : i + n] for i in range(0, len(rows), n))
@@ -195,6 +212,8 @@ class Session:
 
         search = functools.partial(self.search, row_of)
         loops: dict[str, Loop] = {"naive": naive, "cached": self.kept or cached, "beam": search}
+        if own := self.own["loop"]:
+            loops["cached"] = own.make(tokenizer=self.tokenizer, model=self.model)
         drafting = functools.partial(speculative, new_drafter=new_drafter,
                                      gamma=self.settings["gamma"])  # fmt: skip
         return loops.get(self.settings["method"], drafting)
@@ -226,6 +245,8 @@ class Session:
             return store
         if method == "lookup":
             return PromptLookup(n_vocab, n, source)
+        if own := self.own["drafter"]:
+            return own.make(tokenizer=self.tokenizer, model=self.model, sequence=row.sequence)
         draft: Any = self.draft_model()
         if draft.has_source:  # it drafts by as much of the source as it can read
             draft = draft.condition([source[: draft.n_source]])

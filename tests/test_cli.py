@@ -215,8 +215,8 @@ def test_a_filter_of_your_own(console, tmp_path):
             words = "--filter", f"{path}:{name}", "-n", 4, "--method", method
             status, out, err = console("the cat", *words)
             assert status == 1 and err.count("\n") == 1 and "inf" not in out, (name, method, err)
-    for name in "number", "absent", "":
-        assert "has no function" in console.refused(1, "a", "--filter", f"{path}:{name}")
+    for name, error in ("number", "'int'"), ("absent", "has no 'absent'"), ("", "the form is"):
+        assert error in console.refused(1, "a", "--filter", f"{path}:{name}")
 
 
 def test_an_error_in_a_filter_is_one_line_that_names_its_place(console, tmp_path):
@@ -249,7 +249,7 @@ def test_the_end_of_a_debugger_in_a_filter_is_quiet(letters, tmp_path, name):
         ("mine.py", "def f(:", "SyntaxError"), ("mine.py", "import no_such_module", "no_such"),
         ("mine.py", "1 / 0", "ZeroDivision"), ("mine.py", "exit(7)", "SystemExit"),
         ("mine.py", "raise RuntimeError('a\\nb')", "a b"),
-        ("mine.txt", "def f(logits, ids): return logits", "FILE.py:FUNCTION"),
+        ("mine.txt", "def f(logits, ids): return logits", "FILE.py:NAME"),
     ],
 )  # fmt: skip
 def test_a_filter_file_that_cannot_be_used_is_refused(console, tmp_path, name, code, error):
@@ -261,7 +261,7 @@ def test_a_filter_file_that_cannot_be_used_is_refused(console, tmp_path, name, c
 @pytest.mark.parametrize("where", ["none.py:f", "tests:f", "f", ""])
 def test_a_filter_that_is_missing_is_refused(console, where):
     line = console.refused(1, "a", "--filter", where)
-    assert "FILE.py:FUNCTION" in line and ("no function is named" in line) == (":" not in where)
+    assert ("the form is FILE.py:NAME" in line) == ("none" not in where)
 
 
 def test_the_old_name_of_filter_is_the_same(console, tmp_path):
@@ -462,7 +462,7 @@ def test_the_command_line_sets_an_option_by_each_of_its_names(option):
     for name in (name for name, action in names.items() if action.dest == option.name):
         for value in values_of(option):
             words = [name] if value is True else [name, str(value)]
-            expected = [value] if option.name == "stop" else value
+            expected = [value] if option.default == [] else value
             assert resolved(*words)[option.name] == expected
 
 
@@ -619,7 +619,7 @@ def test_two_dashes_stop_a_text_and_are_not_a_file(console, tmp_path):
     how = "-n", 5, "--temperature", 0, "--filter", f"{tmp_path}/own.py:f"
     assert console.text("a", *how) == "a-----\n"
     assert console.text("a", *how, "--stop=--") == "a\n"
-    assert "no function is named" in console.refused(1, "a", "--filter=--")
+    assert "the form is" in console.refused(1, "a", "--filter=--")
     assert "cannot read --" in console.refused(1, "--prompts-file=--")
     assert "no model '--'" in console.refused(1, "a", "--model=--")
 

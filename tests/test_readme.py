@@ -43,6 +43,12 @@ def test_the_python_examples_run(capsys):
     assert names["sampler"](logits, [1, 2, 3])[names["tokenizer"].encode(" the")] == 0
 
 
+def test_the_shortest_parts_are_those_of_the_file():
+    file = (HOUSE / "examples/shortest.py").read_text(encoding="utf-8")
+    code = file[file.index("import numpy") :]  # without the docstring
+    assert f"```python\n{code}```" in README
+
+
 def test_the_map_has_every_room_and_its_lines():
     rows = re.findall(r"^\| \[(\S+)\]\(\1\) \| (\d+) \|", README, re.M)
     rooms = {path.name for path in HOUSE.glob("*.py")} | {"inside", "loading", "terminal"}
@@ -54,7 +60,7 @@ def test_the_map_has_every_room_and_its_lines():
 
 
 def test_links_lead_somewhere():
-    for folder in (".", "notebooks", "training", "models/stories", "models/en-de"):
+    for folder in (".", "notebooks", "training", "examples", "models/stories", "models/en-de"):
         text = (HOUSE / folder / "README.md").read_text(encoding="utf-8")
         for link in re.findall(r"\]\(([^)#]+)", text):
             assert "://" in link or (HOUSE / folder / link).exists(), link

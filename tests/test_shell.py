@@ -379,7 +379,7 @@ def test_help_and_unknown_commands(ask):
 
 def test_mistakes_do_not_end_it(ask, tmp_path):
     assert {"49", "48"} <= set(re.findall(r"\d+", ask("a" * (N_CTX + 1))))
-    assert "FILE.py:FUNCTION" in ask("/sampler --filter nothing")
+    assert "FILE.py:NAME" in ask("/sampler --filter nothing")
     assert ask("the cat").startswith("the cat")
     assert ask("/quit") == "" and ask.ended is True
 
@@ -486,9 +486,9 @@ def test_the_old_name_of_filter_is_the_same(ask, tmp_path):
     ask("/seed 1")  # a filter draws
     answers = [ask(f"/sampler --{name} {tmp_path}/own.py:f", "a") for name in ("filter", "sampler")]
     texts = [answer.partition("\n(")[0] for answer in answers]
-    assert texts[0] == texts[1] and f"filter = {tmp_path}/own.py:f\na" in texts[0]
+    assert texts[0] == texts[1] and f"filter = ['{tmp_path}/own.py:f']\na" in texts[0]
 
 
 def test_a_missing_filter_file_changes_nothing(ask):
-    assert "no Python file" in ask("/sampler --filter /nope.py:f")
+    assert "no file" in ask("/sampler --filter /nope.py:f")
     assert ask("/length 5") == "tokens = 5\n"
