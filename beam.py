@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from generate import left_pad
 from gpt2 import log_softmax
 from interface import Filter, Ids, Model
 
@@ -48,33 +49,9 @@ def beam_search(
     ValueError for settings that make no sense, or if the filters leave no sequence.
     """
     check(model, prompt, n, width, early_stopping, n_return)
-    n = min(n, model.n_ctx - len(prompt))
-    # `width` candidates go on, even if every stop id of every beam ranks above them.
-    n_candidates = max(2, 1 + len(model.stop_ids)) * width
-    beams, finished = [Candidate(0, (), 0.0, "kept")], []
-    cache = model.new_cache(1)
-    new: list = [prompt]  # [1, n_prompt], later [n_beams, 1]
-    for length in range(1, n + 1):
-        logits = model(np.array(new), cache, last=1)[:, -1]  # [n_beams, n_vocab]
-        totals = summed_log_probs(logits, beams, prompt, filters)
-        ends = model.stop_ids if length < n else range(model.n_vocab)  # at last, every token
-        step = rank(totals, beams, n_candidates, width, ends)
-        if trace is not None:
-            trace.append(step)
-        beams = [c for c in step if c.status == "kept"]
-        finished += [hypothesis(c, length_penalty) for c in step if c.status == "finished"]
-        finished = sorted(finished, key=lambda h: -h.score)[:width]  # among ties the earlier ones
-        full = len(finished) == width
-        if not beams or full and early_stopping is True:
-            break
-        reach = n if early_stopping == "never" and length_penalty > 0 else length
-        if full and score(beams[0].log_probability, reach, length_penalty) <= finished[-1].score:
-            break
-        cache.select([c.parent for c in beams])
-        new = [c.ids[-1:] for c in beams]
-    if not finished:
-        raise ValueError("no sequence is left: all tokens are removed, or logits are not numbers")
-    return finished[:n_return]
+    search = Search(model, prompt, n, width, length_penalty, early_stopping, filters, trace)
+    run_together(model, [search])
+    return search.hypotheses(n_return)
 
 
 def check(model, prompt, n, width, early_stopping, n_return):  # ValueError if not possible
@@ -86,6 +63,75 @@ def check(model, prompt, n, width, early_stopping, n_return):  # ValueError if n
         raise ValueError(f'early_stopping is True, False or "never", not {early_stopping!r}')
     if not 1 <= len(prompt) < model.n_ctx:
         raise ValueError(f"a prompt of {len(prompt)} tokens: 1 to {model.n_ctx - 1} are possible")
+
+
+def run_together(model: Model, searches: "list[Search]") -> None:
+    """Search for several prompts at once: the beams of all are the rows of one batch."""
+    cache = model.new_cache(len(searches))
+    rows = [row for row, search in enumerate(searches) if search.beams]
+    while rows:
+        cache.select(rows)
+        searches = [search for search in searches if search.beams]
+        texts = [[*search.prompt, *beam.ids] for search in searches for beam in search.beams]
+        new = [text[n_cached:] for text, n_cached in zip(texts, cache.lengths)]
+        logits = model(left_pad(new), cache, last=1)[:, -1]  # [n_rows, n_vocab]
+        rows, first = [], 0
+        for search in searches:
+            n_beams = len(search.beams)
+            search.step(logits[first : first + n_beams])
+            rows += [first + beam.parent for beam in search.beams]
+            first += n_beams
+
+
+class Search:
+    """The search for one text: `beams` go on (none: the search is over), `finished` ended."""
+
+    def __init__(
+        self, model: Model, prompt: Ids, n: int, width: int, length_penalty: float,
+        early_stopping: bool | str, filters: Collection[Filter] = (), trace: list | None = None,
+    ):  # fmt: skip
+        self.prompt, self.n = prompt, min(n, model.n_ctx - len(prompt))
+        self.width, self.length_penalty = width, length_penalty
+        self.early_stopping, self.filters, self.trace = early_stopping, filters, trace
+        self.stop_ids, self.n_vocab = model.stop_ids, model.n_vocab
+        self.beams = [Candidate(0, (), 0.0, "kept")] if self.n > 0 else []
+        self.finished: list[Hypothesis] = []
+
+    def step(self, logits: np.ndarray) -> None:  # [n_beams, n_vocab]
+        """Continue every beam by every token; the best go on."""
+        length = len(self.beams[0].ids) + 1
+        totals = summed_log_probs(logits, self.beams, self.prompt, self.filters)
+        # `width` candidates go on, even if every stop id of every beam ranks above them.
+        n_candidates = max(2, 1 + len(self.stop_ids)) * self.width
+        ends = self.stop_ids if length < self.n else range(self.n_vocab)  # at last, every token
+        step = rank(totals, self.beams, n_candidates, self.width, ends)
+        if self.trace is not None:
+            self.trace.append(step)
+        self.beams = [c for c in step if c.status == "kept"]
+        ended = [hypothesis(c, self.length_penalty) for c in step if c.status == "finished"]
+        best = sorted(self.finished + ended, key=lambda h: -h.score)  # among ties the earlier ones
+        self.finished = best[: self.width]
+        if self.beams and self.is_decided(length):
+            self.beams = []
+
+    def is_decided(self, length: int) -> bool:
+        """Can no running beam, of this length, displace one of `width` finished sequences?"""
+        if len(self.finished) < self.width:
+            return False
+        if self.early_stopping is True:
+            return True
+        to_the_end = self.early_stopping == "never" and self.length_penalty > 0
+        reach = self.n if to_the_end else length
+        best = score(self.beams[0].log_probability, reach, self.length_penalty)
+        return best <= self.finished[-1].score
+
+    def hypotheses(self, n_return: int) -> list[Hypothesis]:
+        """The n_return best that were found. ValueError if there is none."""
+        if not self.finished:
+            raise ValueError(
+                "no sequence is left: all tokens are removed, or logits are not numbers"
+            )
+        return self.finished[:n_return]
 
 
 def summed_log_probs(logits, beams, prompt, filters):  # [n_beams, n_vocab] -> the same

@@ -37,7 +37,7 @@ class DraftModel(Drafter):
                 break
             drafts.append(draw(qs[-1], self.rng))
             new = drafts[-1:]
-        self.seen = (ids + drafts)[: self.cache.length]
+        self.seen = (ids + drafts)[: self.cache.lengths[0]]
         return drafts, qs
 
 

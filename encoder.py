@@ -1,16 +1,18 @@
-"""Text <-> token ids: GPT-2's byte-level byte-pair encoding (BPE).
+"""Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
 Text is cut into words, the UTF-8 bytes of a word are its first symbols, and pairs of symbols are
 merged, those first that were most frequent when the vocabulary was trained, until no pair is left
-that the merges file lists. Every byte is a token, so any text can be encoded.
+that the list of merges has. Every byte is a token, so any text can be encoded. Llama 3, Qwen and
+SmolLM do the same with another pattern of a word.
 
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2.
 """
 
 import codecs
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from operator import add
+from typing import NamedTuple
 
 import regex  # unlike re it knows \p{L} (a letter) and \p{N} (a number) of every script
 
@@ -31,83 +33,145 @@ BYTE_TO_CHAR = bytes_to_unicode()  # for str.translate: latin-1 decodes byte b t
 CHAR_TO_BYTE = {ord(char): byte for byte, char in BYTE_TO_CHAR.items()}
 
 
+def by_patterns(*patterns: str) -> Callable[[str, bool], list[str]]:
+    """The function that cuts a text into words: those that the first pattern finds, these again by
+    the second, and so on."""
+    compiled = [regex.compile(pattern) for pattern in patterns]
+
+    def words(text, first):
+        found = [text]
+        for pattern in compiled:
+            found = [word for part in found for word in pattern.findall(part)]
+        return found
+
+    return words
+
+
+gpt2_words = by_patterns(PATTERN)
+
+
+class Added(NamedTuple):
+    """A token that is looked for in a text before the text is cut into words.
+
+    special: it counts only if `encode` is told so. normalized: it is looked for in the normalised
+    text. lstrip, rstrip: it takes the white space before or after it.
+    """
+
+    text: str
+    id: int
+    special: bool = True
+    normalized: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+
+
 class Tokenizer:
     """Byte-level BPE over `vocab` {token: id} and `merges` [(left, right), ...], best first.
 
-    pattern: the regular expression of a word; every text must be a sequence of matches. n_vocab:
-    the number of tokens; their ids are 0 to n_vocab - 1. special: {text: id} of the tokens that no
-    byte and no merge makes, such as <|endoftext|> or BART's <s>. end_of_text: the id of
-    <|endoftext|>, or None. Raises ValueError when vocab and merges do not belong together.
+    added: tokens that no merge makes, such as <|endoftext|>. words(text, first) -> list of words;
+    first: does the text begin here? normalize: applied to the text between added tokens.
+    ignore_merges: a word that is a token is not merged. start: the ids before each text, such as
+    Llama's BOS. ValueError when vocab and merges do not belong together.
+
+    n_vocab: the number of tokens; their ids are 0 to n_vocab - 1. special: {text: id} of the
+    special ones. end_of_text: the id of <|endoftext|>, or None.
     """
 
     def __init__(
-        self, vocab: dict[str, int], merges: list[tuple[str, str]], pattern: str = PATTERN
-    ):
-        self.vocab, self.merges, self.n_vocab = vocab, merges, len(vocab)
-        made = {*BYTE_TO_CHAR.values(), *(left + right for left, right in merges)}
-        self._check(made)
-        self.special = {token: id for token, id in vocab.items() if token not in made}
+        self, vocab: dict[str, int], merges: list[tuple[str, str]], added: Sequence[Added] = (),
+        words: Callable[[str, bool], list[str]] = gpt2_words,
+        normalize: Callable[[str], str] = str, ignore_merges: bool = False,
+        start: Sequence[int] = (),
+    ):  # fmt: skip
+        self.vocab, self.merges = vocab | {token.text: token.id for token in added}, merges
+        self.added, self.words, self.normalize, self.start = added, words, normalize, start
+        self.n_vocab = len(self.vocab)
+        self._check()
+        self.special = {token.text: token.id for token in added if token.special}
         self.end_of_text = self.special.get("<|endoftext|>")
-        self._tokens = {id: token for token, id in vocab.items()}
+        self._tokens = {id: token for token, id in self.vocab.items()}
+        self._verbatim = {token.id for token in added}
         # A word is merged as a str of one character per symbol, chr(its id).
-        self._byte_ids = {byte: vocab[char] for byte, char in BYTE_TO_CHAR.items()}
-        self._merges = {  # pair -> rank, the symbol that it becomes
-            chr(vocab[left]) + chr(vocab[right]): (rank, chr(vocab[left + right]))
-            for rank, (left, right) in enumerate(merges)
+        self._first = self._alphabet(vocab)
+        self._ranks = {
+            chr(vocab[left]) + chr(vocab[right]): rank for rank, (left, right) in enumerate(merges)
         }
-        self._words = regex.compile(pattern)
+        self._whole = vocab if ignore_merges else {}
         self._cache: dict[str, list[int]] = {}  # word -> ids
 
-    def encode(self, text: str, special: bool = False) -> list[int]:
-        """str -> list of ids. The text of a special token is plain text, unless `special`."""
-        if special and "<mask>" in self.special:  # it replaces a word and the space before it
-            *parts, last = text.split("<mask>")
-            text = "<mask>".join([*map(str.rstrip, parts), last])
-        return encode_around(self.special if special else {}, text, self._encode_text)
+    def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
+        """str -> list of ids, after `start`. The text of a special token is plain text, unless
+        `special`. first=False: for a text that continues another, without `start`."""
+        added = [token for token in self.added if special or not token.special]
+        raw, late = ([t for t in added if t.normalized is late] for late in (False, True))
+        parts: list[str | int] = []
+        for part in split(text, raw):
+            parts += split(self.normalize(part), late) if isinstance(part, str) else [part]
+        ids = list(self.start) if first else []
+        for i, part in enumerate(parts):
+            ids += self._encode_text(part, first and i == 0) if isinstance(part, str) else [part]
+        return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Ids -> str; bytes that are not UTF-8 become U+FFFD, and MARKS become nothing. ValueError
-        for an unknown id."""
-        return b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
+        """Ids -> str; bytes that are not UTF-8 become U+FFFD, MARKS and `start` become nothing.
+        ValueError for an unknown id."""
+        stream = self.stream()
+        return "".join([*map(stream.feed, ids), stream.finish()])
 
     def stream(self) -> "Stream":
         """A new Stream, which decodes ids as they come."""
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes of one token, often not UTF-8 by themselves; none for MARKS. ValueError for an
-        unknown id."""
+        """The bytes of one token, often not UTF-8 by themselves; none for MARKS and `start`.
+        ValueError for an unknown id."""
         token = self._tokens.get(id)
         if token is None:
             raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
-        if token in self.special:
-            return b"" if token in MARKS else token.encode("utf-8")
-        return token.translate(CHAR_TO_BYTE).encode("latin-1")
+        if id in self._verbatim:
+            return b"" if token in MARKS or id in self.start else token.encode("utf-8")
+        return self._unspell(token)
 
-    def _check(self, made):
-        """ValueError where vocab and merges do not belong together. made: the symbols that are
-        bytes or come from a merge."""
+    def _check(self):
+        """ValueError where vocab and merges do not belong together."""
         "".join(self.vocab).encode("utf-8")  # a lone surrogate, which JSON may hold, is an error
-        if sorted(self.vocab.values()) != list(range(self.n_vocab)):
+        ids = self.vocab.values()
+        if {*map(type, ids)} != {int} or sorted(ids) != list(range(self.n_vocab)):
             raise ValueError(f"the {self.n_vocab} ids are not 0 to {self.n_vocab - 1}")
         if "" in self.vocab:
             raise ValueError("a token is empty")
-        if missing := made - self.vocab.keys():
+        if not {*self.start} <= {*ids}:
+            raise ValueError(f"a text begins with ids {self.start}, which are not all tokens")
+        symbols = set(map("".join, self.merges)).union(*self.merges)
+        if missing := symbols - self.vocab.keys():
             raise ValueError(f"{len(missing)} symbols have no id, such as {min(missing)!r}")
-        # Special tokens are stored verbatim: a token with a byte's character comes from a merge.
-        wanted = {token for token in self.vocab if BYTE_TO_CHAR[ord(" ")] in token}
-        if unmade := wanted.union(*self.merges) - made:
-            raise ValueError(f"{len(unmade)} symbols come from no merge, such as {min(unmade)!r}")
 
-    def _encode_text(self, text):
+    # How the vocabulary spells a word: a character for each of its bytes.
+
+    def _spell(self, word):
+        return word.encode("utf-8").decode("latin-1").translate(BYTE_TO_CHAR)
+
+    def _unspell(self, token):
+        return token.translate(CHAR_TO_BYTE).encode("latin-1")
+
+    def _alphabet(self, vocab):
+        """{character of a spelling: id, or None for a byte without a token, which is left out}"""
+        spelled = "".join(token for token, id in vocab.items() if id not in self._verbatim)
+        if unknown := {*map(ord, {*spelled})} - CHAR_TO_BYTE.keys():
+            raise ValueError(f"{chr(min(unknown))!r} in a token represents no byte")
+        return {char: vocab.get(chr(char)) for char in CHAR_TO_BYTE}
+
+    def _encode_text(self, text, first):
         ids = []
-        for word in self._words.findall(text):
+        for word in self.words(text, first):
             ids += self._cache.get(word) or self._encode_word(word)
         return ids
 
     def _encode_word(self, word):
-        symbols = word.encode("utf-8").decode("latin-1").translate(self._byte_ids)
-        ids = [ord(symbol) for symbol in self._merge(symbols)]
+        spelling = self._spell(word)
+        if spelling in self._whole:
+            return [self._whole[spelling]]
+        ids = [ord(symbol) for symbol in self._merge(spelling.translate(self._first))]
         if len(word) <= MAX_CACHED_LENGTH:
             if len(self._cache) >= MAX_CACHED_WORDS:
                 self._cache.clear()
@@ -116,32 +180,35 @@ class Tokenizer:
 
     def _merge(self, word):
         """Find the best-ranked pair of the word, merge it wherever it occurs, repeat. str -> str"""
-        merges = self._merges
-        pairs = merges.keys() & map(add, word, word[1:])  # all that the word has, and perhaps more
+        ranks = self._ranks
+        pairs = ranks.keys() & map(add, word, word[1:])  # all that the word has, and perhaps more
         while pairs:
-            best = min(pairs, key=merges.__getitem__)
-            parts, merged = word.split(best), merges[best][1]
+            best = min(pairs, key=ranks.__getitem__)
+            parts, merged = word.split(best), chr(self.vocab["".join(self.merges[ranks[best]])])
             word = merged.join(parts)
             before = {(part or merged)[-1] + merged for part in parts[:-1]}
             after = {merged + (part or merged)[0] for part in parts[1:]}
-            pairs = merges.keys() & (pairs - {best} | before | after)
+            pairs = ranks.keys() & (pairs - {best} | before | after)
         return word
 
 
-def encode_around(
-    special: Mapping[str, int], text: str, encode: Callable[[str], list[int]]
-) -> list[int]:
-    """The ids of a text: those of `special` {text: id}, the longest where several match, and
-    encode(part) -> ids for the text between them."""
+def split(text: str, added: Sequence[Added]) -> list[str | int]:
+    """The text around the added tokens in it, which may be "", and their ids in turn; where several
+    match, the longest."""
     # A lone surrogate has no UTF-8 form. It becomes U+FFFD by way of UTF-16, which also turns a
     # pair of surrogates into their character.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    longest_first = sorted(special, key=len, reverse=True)
-    any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
-    ids = []
-    for part in regex.split(f"({any_special})", text):
-        ids += [special[part]] if part in special else encode(part)
-    return ids
+    for token in added:
+        if token.lstrip or token.rstrip:
+            parts = text.split(token.text)
+            parts[:-1] = map(str.rstrip, parts[:-1]) if token.lstrip else parts[:-1]
+            parts[1:] = map(str.lstrip, parts[1:]) if token.rstrip else parts[1:]
+            text = token.text.join(parts)
+    ids = {token.text: token.id for token in added}
+    longest_first = sorted(ids, key=len, reverse=True)
+    any_token = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
+    parts = regex.split(f"({any_token})", text)
+    return [ids[part] if i % 2 else part for i, part in enumerate(parts)]
 
 
 class Stream:

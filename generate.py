@@ -45,6 +45,14 @@ def draw_next(sequences: list[Sequence], logits: np.ndarray) -> Iterator[tuple[S
             yield sequence, token
 
 
+def lengthen(sequence: Sequence, tokens: Ids) -> Iterator[tuple[Sequence, int]]:
+    """Append tokens, until the text ends by one of them or by its reader."""
+    for token in tokens:
+        if sequence.running:
+            sequence.append(token)
+            yield sequence, token
+
+
 def left_pad(rows: list[Ids]) -> np.ndarray:
     """Lists of ids -> [n_rows, n_longest] ints, -1 before the shorter ones."""
     longest = max(map(len, rows), default=0)
@@ -68,7 +76,7 @@ class Sequence:
             raise ValueError(f"{n} new tokens are not possible")
         self.ids, self.n_prompt = list(prompt), len(prompt)
         self.sampler, self.rng = sampler, np.random.default_rng(seed)
-        self.stop_ids, self.n, self.n_ctx = model.stop_ids, n, model.n_ctx
+        self.model, self.stop_ids, self.n, self.n_ctx = model, model.stop_ids, n, model.n_ctx
         self.stop_reason: str | None = None
         self._check_length()
 

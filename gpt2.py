@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from few_rows import product
+
 
 class GPT2:
     """model(ids) -> logits. stop_ids: the tokens that end a text; eps: of the norms."""
@@ -95,36 +97,50 @@ def gpt2_shapes(
 
 
 def self_attention(x, c_attn, c_proj, n_head, mask, cache, layer):  # [..., n_new, n_embd] -> same
-    q, k, v = (split_heads(part, n_head) for part in np.split(linear(x, **c_attn), 3, axis=-1))
+    heads = split_heads(linear(x, **c_attn), 3 * n_head)  # [..., 3 * n_head, n_new, d_head]
+    q, k, v = (heads[..., i * n_head : (i + 1) * n_head, :, :] for i in range(3))
     k, v = cache.append(layer, k, v)  # [..., n_head, n_all, d_head]
     scale = 1 / math.sqrt(q.shape[-1])  # not np.sqrt: an np.float64 would promote all to float64
-    return linear(merge_heads(attention(q, k, v, mask, scale)), **c_proj)
+    return linear(merge_heads(causal_attention(q, k, v, mask, scale)), **c_proj)
 
 
 def attention(q, k, v, mask, scale):  # [..., n_new, d], [..., n_all, d] x 2 -> [..., n_new, d]
     """softmax(q k^T * scale + mask) v"""
-    scores = (q * scale) @ np.swapaxes(k, -1, -2)  # [..., n_new, n_all]
+    scores = (q * scale) @ k.swapaxes(-1, -2)  # [..., n_new, n_all]
     if mask is not None:
         scores += mask
     weights = softmax(scores)  # [..., n_new, n_all]: how much each query attends to each key
     return weights @ v
 
 
-def causal_mask(n_new, n_all, pad):  # -> [..., 1, n_new, n_all], or None if nothing is hidden
-    """-1e10 where a query may not attend (later keys, the first `pad` [...] slots), else 0."""
-    if n_new == 1 and not pad.any():
+def causal_attention(q, k, v, mask, scale, n=128):  # as attention
+    """attention for n queries at a time, each time without the keys that come after all of them:
+    up to half of a long prompt's work."""
+    n_new, n_all = q.shape[-2], k.shape[-2]
+    if n_new <= n or mask is None:
+        return attention(q, k, v, mask, scale)
+    blocks = []
+    for begin in range(0, n_new, n):
+        queries, keys = slice(begin, begin + n), slice(max(n_all - n_new + begin + n, 1))
+        blocks.append(attention(q[..., queries, :], k[..., keys, :], v[..., keys, :],
+                                mask[..., queries, keys], scale))  # fmt: skip
+    return np.concatenate(blocks, axis=-2)
+
+
+def causal_mask(positions, n_all):  # [..., n_new] -> [..., 1, n_new, n_all]
+    """-1e10 where a key comes after the query, else 0; None if no key does."""
+    if (positions == n_all - 1).all():
         return None
-    query, key = np.arange(n_all - n_new, n_all)[:, None], np.arange(n_all)
-    hidden = (key > query) | (key < pad[..., None, None, None])
-    return np.where(hidden, np.float32(-1e10), np.float32(0))
+    later = np.arange(n_all) > positions[..., None, :, None]
+    return np.where(later, np.float32(-1e10), np.float32(0))
 
 
 def split_heads(x, n_head):  # [..., n, n_head * d_head] -> [..., n_head, n, d_head]
-    return np.swapaxes(x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head), -2, -3)
+    return x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
 
 
 def merge_heads(x):  # [..., n_head, n, d_head] -> [..., n, n_head * d_head]
-    x = np.swapaxes(x, -2, -3)
+    x = x.swapaxes(-2, -3)
     return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
 
 
@@ -134,7 +150,7 @@ def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> [..., n_embd]
 
 def linear(x, w, b=None):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
     rows = x.reshape(-1, x.shape[-1])  # one matrix product for the whole batch, not one per row
-    y = rows @ w.T
+    y = product(rows, w)
     if b is not None:
         y += b
     return y.reshape(*x.shape[:-1], len(w))
@@ -189,70 +205,77 @@ def check_ids(ids: ArrayLike, n_vocab: int) -> np.ndarray:  # [..., n] -> same, 
 
 
 class Cache:
-    """The keys and values of every token so far: kv [2, n_layer, *batch, n_head, n_slots, d_head],
-    filled up to `length`; n_slots grows up to n_ctx. The first pad[i] slots of row i are padding.
-    The caller holds it. A model only calls `extend`, then `append` in each layer."""
+    """The keys and values of every token so far: kv [2, n_layer, *batch, n_head, n_slots, d_head].
+
+    Slot i of a row holds its token at position i. `lengths` [*batch] slots are filled; the rows of
+    a batch may differ in that. n_slots grows up to n_ctx. The caller holds the cache. A model only
+    calls `extend`, then `append` in each layer."""
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
-        self.kv = np.empty((2, n_layer, *batch, n_head, 0, d_head), np.float32)
-        self.n_ctx, self.length, self.pad = n_ctx, 0, np.zeros(batch, int)
+        self.kv = np.zeros((2, n_layer, *batch, n_head, 0, d_head), np.float32)
+        self.n_ctx, self.lengths = n_ctx, np.zeros(batch, int)
+
+    @property
+    def length(self) -> int:
+        """The tokens of the longest row."""
+        return int(self.lengths.max(initial=0))
 
     def extend(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Take in new tokens, ids [..., n_new] -> their positions [..., n_new], and the causal mask
-        [..., 1, n_new, n_all] or None. ValueError past n_ctx, and for padding after a token."""
-        begin, end = self.length, self.length + ids.shape[-1]
-        if end > self.n_ctx:
-            raise ValueError(f"{end} tokens do not fit the context of {self.n_ctx}")
-        padding = ids < 0
-        if padding.any():
-            late = (self.pad < begin)[..., None] & padding  # padding after a token
-            if late.any() or (padding[..., 1:] > padding[..., :-1]).any():
-                raise ValueError("padding (-1) comes before the first token of a row, not after it")
-            self.pad = self.pad + padding.sum(-1)
-        if end > self.kv.shape[-2]:
+        [..., 1, n_new, n_all] or None. Padding (-1) stands before a row's tokens, so that the last
+        column is the newest token of each row. ValueError past n_ctx, or for padding elsewhere."""
+        is_token = ids >= 0
+        if (is_token[..., :-1] > is_token[..., 1:]).any():
+            raise ValueError("padding (-1) comes before the tokens of a row, not after them")
+        lengths = self.lengths + is_token.sum(-1)
+        # At least 1, because attention needs a key even where all tokens are padding.
+        n_all, n_new = int(lengths.max(initial=1)), ids.shape[-1]
+        if n_all > self.n_ctx:
+            raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
+        if n_all > self.kv.shape[-2]:
             # Double the capacity: a long text is copied a few times, not at every token.
-            self._copy(self.kv, min(2 * end, self.n_ctx))
-        self.length = end
-        positions = np.maximum(np.arange(begin, end) - self.pad[..., None], 0)
-        return positions, causal_mask(end - begin, end, self.pad)
+            self.kv = self._copy(self.kv, min(2 * n_all, self.n_ctx))
+        self.lengths, self.n_all = lengths, n_all
+        positions = np.maximum(lengths[..., None] - np.arange(n_new, 0, -1), 0)
+        self.new: tuple = (...,)  # where append finds the tokens, and where it stores them
+        self.slots: tuple = (..., slice(n_all - n_new, n_all), slice(None))
+        if not (lengths.size and is_token.all() and (lengths == n_all).all()):
+            # Each row has its own slots.
+            *rows, columns = np.nonzero(is_token)
+            self.new = (*rows, slice(None), columns)
+            self.slots = (*rows, slice(None), positions[is_token])
+        return positions, causal_mask(positions, n_all)
 
     def append(self, layer, k, v):  # 2 x [..., n_head, n_new, d_head]
         """Store one layer's new keys and values; return all, 2 x [..., n_head, n_all, d_head]."""
-        new = slice(self.length - k.shape[-2], self.length)
-        self.kv[0, layer, ..., new, :] = k
-        self.kv[1, layer, ..., new, :] = v
-        return self.kv[:, layer, ..., : self.length, :]
+        self.kv[0, layer][self.slots] = k[self.new]
+        self.kv[1, layer][self.slots] = v[self.new]
+        return self.kv[:, layer, ..., : self.n_all, :]
 
-    def cut(self, length: int) -> None:
-        """Forget the slots from `length` on, such as rejected drafts."""
-        self.length, self.pad = length, np.minimum(self.pad, length)
+    def cut(self, lengths: ArrayLike) -> None:
+        """Forget each row's tokens from lengths [*batch] on, such as rejected drafts."""
+        self.lengths = np.minimum(self.lengths, np.asarray(lengths, int))
 
     def select(self, rows: list[int]) -> None:
-        """Keep these rows of the batch, in this order, repeated if named twice (beams), and drop
-        the leading slots that are padding in all of them."""
-        skip = self.pad[rows].min(initial=self.length)
-        if skip == 0 and list(rows) == list(range(len(self.pad))):
-            return
-        self.pad, self.length = self.pad[rows] - skip, self.length - skip
-        self._copy(self.kv[:, :, rows, :, skip : skip + self.length], self.kv.shape[-2])
+        """Keep these rows of the batch, in this order, repeated if named twice (beams)."""
+        if list(rows) != list(range(len(self.lengths))):
+            self.lengths = self.lengths[rows]
+            self.kv = self._copy(self.kv[:, :, rows, :, : self.length], self.kv.shape[-2])
 
     def join(self, other: "Cache") -> None:
-        """Add the rows of another cache; the shorter of the two is padded on its left."""
-        length, n_rows = max(self.length, other.length), len(self.pad)
-        n_slots = max(self.kv.shape[-2], other.kv.shape[-2])
-        shape = self.kv.shape
-        kv = np.zeros(
-            (*shape[:2], n_rows + len(other.pad), shape[3], n_slots, shape[5]), np.float32
-        )
+        """Add the rows of another cache."""
+        n_rows, shape = len(self.lengths), list(self.kv.shape)
+        shape[2] += len(other.lengths)
+        shape[-2] = max(shape[-2], other.kv.shape[-2])
+        kv = np.zeros(shape, np.float32)
         for cache, rows in (self, slice(n_rows)), (other, slice(n_rows, None)):
-            filled = cache.kv[..., : cache.length, :]
-            kv[:, :, rows, :, length - cache.length : length] = filled
-        pads = [cache.pad + length - cache.length for cache in (self, other)]
-        self.kv, self.pad, self.length = kv, np.concatenate(pads), length
+            kv[:, :, rows, :, : cache.length] = cache.kv[..., : cache.length, :]
+        self.kv, self.lengths = kv, np.concatenate([self.lengths, other.lengths])
 
-    def _copy(self, kv, n_slots):  # make self.kv [..., n_slots, d_head], filled from kv
-        self.kv = np.empty((*kv.shape[:-2], n_slots, kv.shape[-1]), np.float32)
-        self.kv[..., : self.length, :] = kv[..., : self.length, :]
+    def _copy(self, kv, n_slots):  # kv, of which `length` slots are filled -> with n_slots slots
+        copy = np.zeros((*kv.shape[:-2], n_slots, kv.shape[-1]), np.float32)
+        copy[..., : self.length, :] = kv[..., : self.length, :]
+        return copy
 
     @property
     def nbytes(self) -> int:

@@ -1,7 +1,13 @@
 """The interfaces that all generation code is written against: a model, its cache, a filter, a
 drafter, and a tokenizer. (A sequence and its loops are in generate.py.)
 
-A model, a filter or a drafter of your own is any object with these methods.
+A model, a filter or a drafter of your own is any object with these methods. On the command line it
+is --filter, --model, --drafter or --loop FILE.py:NAME: what NAME is, a Filter, a tuple (tokenizer,
+model) as utils.load returns it, a Drafter for all texts, or a Loop (generate.py). Or it is
+FILE.py:NAME(VALUES): what NAME returns for these values, literals such as 3 and '[0-9]+'. After
+them NAME may have more parameters, which are filled in by name: `tokenizer` and `model`; for a
+filter `n_prompt`, how many ids are the prompt's; for a drafter `sequence`. For a filter or a
+drafter, NAME is called once for each text.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,9 +23,9 @@ Filter = Callable[[np.ndarray, Ids], np.ndarray]  # logits [n_vocab], ids so far
 class Cache(Protocol):
     """The keys and values of every token so far. The caller holds it, the model fills it."""
 
-    length: int  # tokens per row, padding included
+    lengths: np.ndarray  # [*batch], the tokens of each row
 
-    def cut(self, length: int) -> None: ...  # forget all tokens from there on
+    def cut(self, lengths: ArrayLike) -> None: ...  # forget each row's tokens from there on
     def select(self, rows: list[int]) -> None: ...  # keep these rows of the batch, in this order
     def join(self, other: Any) -> None: ...  # add the rows of another cache of this model
 
@@ -64,7 +70,7 @@ class TextStream(Protocol):
 
 
 class Tokenizer(Protocol):
-    """Text <-> ids."""
+    """Text <-> ids. encode begins with BOS where the model's texts do."""
 
     n_vocab: int
     end_of_text: int | None

@@ -46,9 +46,10 @@ def score(tokenizer: Tokenizer, model: Any, text: str) -> dict:
     are left out. An encoder-decoder is conditioned first; `text` is an answer, after the ids that
     each answer begins with. ValueError if the logits are not numbers, or far too large.
     """
-    ids = tokenizer.encode(text)
+    bos = tokenizer.encode("")  # [], where the tokenizer has none
+    ids = tokenizer.encode(text)[len(bos) :]
     n_bytes = len(text.encode("utf-8", "replace"))  # invalid UTF-8: a byte per character
-    start: list = model.prefix if model.has_source else [tokenizer.end_of_text]
+    start: list = model.prefix if model.has_source else bos or [tokenizer.end_of_text]
     if start == [None]:
         bpe: Any = tokenizer  # only byte-level BPE has no token to start from
         first = bpe.token_bytes(ids[0]) if ids else b""

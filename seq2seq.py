@@ -36,7 +36,7 @@ class EncoderDecoder:
 
     embed: Callable  # ids [..., n], positions, stack -> [..., n, d_model]
     norm: Callable  # [..., n, d_model] -> same
-    add_position_bias: Callable  # mask, stack, n_new, n_all, both_ways -> mask
+    add_position_bias: Callable  # mask, stack, positions, n_all, both_ways -> mask
     logits: Callable  # [..., n, d_model] -> [..., n, n_vocab]
     activation: Callable  # [...] -> same
     pre_norm = True  # x + f(norm(x)), as in GPT-2; else norm(x + f(x))
@@ -81,8 +81,9 @@ class EncoderDecoder:
         """ids [..., n_source], -1 for padding on the right -> float32 [..., n_source, d_model]."""
         ids = check_ids(ids, self.n_vocab)
         stack, n = self.params["encoder"], ids.shape[-1]
-        x = self.embed(ids, np.arange(n), stack)
-        mask = self.add_position_bias(padding_mask(ids), stack, n, n, both_ways=True)
+        positions = np.arange(n)
+        x = self.embed(ids, positions, stack)
+        mask = self.add_position_bias(padding_mask(ids), stack, positions, n, both_ways=True)
         for block in stack["blocks"]:
             x = self.encoder_block(x, **block, mask=mask)
         return self.final_norm(x, stack)
@@ -97,7 +98,7 @@ class EncoderDecoder:
             cache = self.new_cache(*ids.shape[:-1])
         stack, n_new = self.params["decoder"], ids.shape[-1]
         positions, mask = cache.extend(ids)
-        mask = self.add_position_bias(mask, stack, n_new, cache.length, both_ways=False)
+        mask = self.add_position_bias(mask, stack, positions, cache.n_all, both_ways=False)
         x = self.embed(ids, positions, stack)  # [..., n_new, d_model]
         for layer, block in enumerate(stack["blocks"]):
             x = self.decoder_block(x, **block, mask=mask, cache=cache, layer=layer)
@@ -193,9 +194,10 @@ class T5(EncoderDecoder):
     def norm(self, x, g):  # [..., n, d_model] -> same
         return rms_norm(x, g, self.eps)
 
-    def add_position_bias(self, mask, stack, n_new, n_all, both_ways):
+    def add_position_bias(self, mask, stack, positions, n_all, both_ways):
         """-> [..., n_head, n_new, n_all], which broadcasts; all layers share it."""
-        bias = relative_bias(stack["relative_bias"], n_new, n_all, both_ways, self.max_distance)
+        table = stack["relative_bias"]
+        bias = relative_bias(table, positions, n_all, both_ways, self.max_distance)
         return bias if mask is None else mask + bias
 
     def logits(self, x):  # [..., n, d_model] -> [..., n, n_vocab]
@@ -223,7 +225,7 @@ class Bart(EncoderDecoder):
     def norm(self, x, g, b):  # [..., n, d_model] -> same
         return layer_norm(x, g, b)
 
-    def add_position_bias(self, mask, stack, n_new, n_all, both_ways):
+    def add_position_bias(self, mask, stack, positions, n_all, both_ways):
         return mask  # BART adds its positions in `embed`
 
     def logits(self, x):  # [..., n, d_model] -> [..., n, n_vocab]
@@ -284,7 +286,7 @@ class SourceCache(Cache):
 
     def join(self, other):
         n_source = max(cache.source.mask.shape[-1] for cache in (self, other))
-        ours, theirs = (cache.source.pad(len(cache.pad), n_source) for cache in (self, other))
+        ours, theirs = (cache.source.pad(len(cache.lengths), n_source) for cache in (self, other))
         kv, mask = np.concatenate([ours.kv, theirs.kv], 2), np.concatenate([ours.mask, theirs.mask])
         self.source = EncoderOutput(kv, mask)
         super().join(other)
@@ -298,18 +300,18 @@ def padding_mask(ids):  # [..., n] -> [..., 1, 1, n]
 # --- T5's positions -------------------------------------------------------------------------------
 
 
-def relative_bias(table, n_new, n_all, both_ways, max_distance):
+def relative_bias(table, positions, n_all, both_ways, max_distance):
     """T5's relative position bias: per head, a number added to each score according to the distance
-    key - query. table [n_buckets, n_head] -> [n_head, n_new, n_all]. both_ways: half of the buckets
-    are for keys after the query."""
-    distance = np.arange(n_all) - np.arange(n_all - n_new, n_all)[:, None]  # [n_new, n_all]
+    key - query. table [n_buckets, n_head], positions of the queries [..., n_new] ->
+    [..., n_head, n_new, n_all]. both_ways: half of the buckets are for keys after the query."""
+    distance = np.arange(n_all) - positions[..., None]  # [..., n_new, n_all]
     n_buckets = len(table) // 2 if both_ways else len(table)
     if both_ways:
         buckets = relative_buckets(-np.abs(distance), n_buckets, max_distance)
         buckets += np.where(distance > 0, n_buckets, 0)
     else:
         buckets = relative_buckets(distance, n_buckets, max_distance)
-    return table.T[:, buckets]
+    return np.moveaxis(table[buckets], -1, -3)
 
 
 def relative_buckets(distance, n_buckets, max_distance):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.random import Generator
 
-from generate import Sequence
+from generate import Sequence, left_pad, lengthen
 from interface import Drafter, Ids, Model
 from samplers import Sampler, draw
 
@@ -21,28 +21,41 @@ def speculative(
     model: Model, sequences: list[Sequence], new_drafter: Callable[[Sequence], Drafter],
     gamma: int = 4,
 ) -> Iterator[tuple[Sequence, int]]:  # fmt: skip
-    """A loop like `naive` and `cached`, but one sequence after the other. new_drafter(sequence)
-    gives the drafter of its text, which proposes at most gamma tokens per pass of the model."""
-    for row, sequence in enumerate(sequences):
-        if not sequence.running:
-            continue
-        drafter, cache = new_drafter(sequence), model.new_cache(len(sequences))
-        cache.select([row])  # an encoder-decoder's cache holds a source per row
-        while sequence.running:
+    """A loop like `naive` and `cached`: all sequences in one pass, of which each may accept another
+    number of drafts. new_drafter(sequence) gives the drafter of its text, which proposes at most
+    gamma tokens per pass of the model."""
+    cache = model.new_cache(len(sequences))
+    drafters = {sequence: new_drafter(sequence) for sequence in sequences if sequence.running}
+    while True:
+        rows = [row for row, sequence in enumerate(sequences) if sequence.running]
+        if not rows:
+            return
+        sequences = [sequences[row] for row in rows]
+        cache.select(rows)
+
+        # Draft. The pass itself adds one more token.
+        drafts, qs, new = [], [], []
+        for sequence, n_cached in zip(sequences, cache.lengths):
+            n = min(gamma, sequence.n_left - 1)
+            row_drafts, row_qs = drafters[sequence].propose(list(sequence.ids), n)
+            drafts.append(row_drafts)
+            qs.append(row_qs)
+            new.append(sequence.ids[n_cached:] + row_drafts)
+
+        # Verify.
+        last = 1 + max(map(len, drafts))
+        logits = model(left_pad(new), cache, last=last)  # [n_rows, last, n_vocab]
+        for row, sequence in enumerate(sequences):
+            if not sequence.running:  # the reader of another row has ended it
+                continue
+            row_logits = logits[row, last - 1 - len(drafts[row]) :]  # [n_drafts + 1, n_vocab]
             ids = list(sequence.ids)
-            # Draft. The pass itself adds one more token.
-            drafts, qs = drafter.propose(ids, min(gamma, sequence.n_left - 1))
-            # Verify.
-            new = np.array([ids[cache.length :] + drafts])  # [1, n_new]
-            logits = model(new, cache, last=len(drafts) + 1)[0]  # [len(drafts) + 1, n_vocab]
-            tokens = verify(logits, ids, drafts, qs, sequence.sampler, sequence.rng,
+            tokens = verify(row_logits, ids, drafts[row], qs[row], sequence.sampler, sequence.rng,
                             sequence.stop_ids)  # fmt: skip
-            drafter.learn(ids, drafts, logits, tokens)
-            for token in tokens:
-                if sequence.running:  # its reader may have ended it
-                    sequence.append(token)
-                    yield sequence, token
-            cache.cut(len(sequence.ids) - 1)  # the last token has not been through the model yet
+            drafters[sequence].learn(ids, drafts[row], row_logits, tokens)
+            yield from lengthen(sequence, tokens)
+        # The last token of a row has not been through the model yet.
+        cache.cut([len(sequence.ids) - 1 for sequence in sequences])
 
 
 def verify(

@@ -16,8 +16,10 @@ from types import ModuleType
 import interface
 from loading import hub, openai
 from loading.config import read_config
+from loading.download import locked
 from loading.errors import UserError, explained
 from loading.gpt2 import load_gpt2
+from loading.llama import FAMILIES, load_llama
 from loading.seq2seq import load_bart, load_t5
 
 HERE = Path(__file__).resolve().parent
@@ -27,6 +29,7 @@ LOADERS: dict[str, Callable[[Path, dict], tuple]] = {  # by config.json's model_
     "t5": load_t5,
     "bart": load_bart,
     "mbart": load_bart,
+    **dict.fromkeys(FAMILIES, load_llama),
 }
 
 
@@ -41,7 +44,7 @@ def load(
     models_dir defaults to the environment's TOKENWISE_MODELS, or models/ beside this file.
     fetch=False downloads nothing. -> (Tokenizer, model). Raises UserError, with a next step.
     """
-    with explained(f"cannot load {name_or_folder}", "check its name and permissions", (OSError,)):
+    with explained(f"cannot load {name_or_folder}", "check its name and permissions"):
         folder = find(str(name_or_folder), models_dir, fetch)
     remedy = "if a file is damaged, fetch or save it again"
     with explained(f"the model or tokenizer in {folder} cannot be used", remedy):
@@ -61,18 +64,20 @@ def find(name: str, models_dir: str | Path | None = None, fetch: bool = True) ->
         return known.get(name, path)
     elif name in hub.NAMES or (is_repository(name, places) and not path.exists()):
         source = hub
-    elif path.is_dir():
-        return path
     else:
         raise UserError(unknown(name, [*sorted(known.keys() - openai.SIZES), *openai.SIZES]))
     folder = models_dir / name
-    found = source.local(name, folder)
-    if not found and not fetch:
+    if found := source.local(name, folder):
+        return found
+    if not fetch:
         raise UserError(
             f"{name} is not here, and is fetched only where it is named on the command line:"
             f" python generate.py TEXT --model {name}"
         )
-    return found or source.fetch(name, folder)
+    with locked(folder):
+        if not source.local(name, folder):  # another process may have made it while we waited
+            source.fetch(name, folder)
+    return folder
 
 
 def has_model(folder: Path) -> bool:
@@ -92,6 +97,8 @@ def unknown(name: str, names: list[str]) -> str:
     """The message for a name that is not a model's, with those that are here."""
     if (path := Path(name)).is_file():
         return f"{name} is a file: name its folder, {path.parent}"
+    if path.is_dir():
+        return f"{name} holds no model: neither config.json nor hparams.json"
     lower = {known.lower(): known for known in (*hub.NAMES, *names)}
     close = difflib.get_close_matches(name.lower(), lower, 1)
     guess = f"did you mean {lower[close[0]]}? Or " if close else ""
@@ -105,11 +112,9 @@ def load_folder(folder: Path) -> Loaded:
     """Choose the loader by the files in the folder -> (tokenizer, model). Raises ValueError."""
     if (folder / "hparams.json").is_file():
         tokenizer, model = openai.load_openai(folder)
-    elif (folder / "config.json").is_file():
+    else:
         config = read_config(folder / "config.json")
         tokenizer, model = LOADERS[config["model_type"]](folder, config)
-    else:
-        raise UserError(f"{folder} holds no model: neither config.json nor hparams.json")
     surplus = set(range(model.n_vocab, tokenizer.n_vocab))  # tokens without an embedding
     if surplus - {*tokenizer.special.values()}:
         raise UserError(

@@ -13,7 +13,7 @@ import numpy as np
 from encoder import BYTE_TO_CHAR
 from gpt2 import gpt2_shapes
 from loading.gpt2 import NAMES
-from loading.openai import CONVERTED, MARK
+from loading.openai import CONVERTED
 from loading.params import flatten, rename
 from loading.safetensors import read_safetensors, write_safetensors
 
@@ -39,7 +39,7 @@ def gpt2(folder, sizes):
                          n_inner=4 * sizes["n_embd"])  # fmt: skip
     tree = flatten(shapes)
     names = {rename(name, NAMES): name for name in tree}
-    write_safetensors(ours / CONVERTED, tree, lambda name: weights(name, tree[name]), MARK)
+    write_safetensors(ours / CONVERTED, tree, lambda name: weights(name, tree[name]), {})
     layout = {theirs: tree[name][::-1] if name.endswith(".w") else tree[name]
               for theirs, name in names.items()}  # fmt: skip
 
@@ -186,6 +186,28 @@ def bart_base(folder):
     )  # fmt: skip
     save(transformers.BartForConditionalGeneration(config), folder)
     write_tokenizer(folder, config.vocab_size, "vocab.json", "merges.txt")
+
+
+def smollm2(folder):
+    """A Llama with SmolLM2-135M's shape, in bfloat16: 30 layers, 9 heads that share 3, 49,152
+    tokens."""
+    import tokenizers
+    import torch
+    import transformers
+
+    config = transformers.LlamaConfig(
+        vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
+        num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=8192,
+        rms_norm_eps=1e-5, tie_word_embeddings=True, eos_token_id=None,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e5},
+    )  # fmt: skip
+    transformers.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    files = "vocab.json", "merges.txt"
+    write_tokenizer(folder, config.vocab_size, *files)
+    library = tokenizers.ByteLevelBPETokenizer.from_file(*(str(folder / name) for name in files))
+    library.save(str(folder / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
 def save(model, folder):

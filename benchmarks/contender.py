@@ -18,16 +18,20 @@ import time
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 import beam
+import few_rows
 import utils
 
 PASSES = {  # name -> rows, tokens in the cache, new tokens a pass
     "decode at 64": (1, 64, 1), "decode at 900": (1, 900, 1), "batch of 8 at 64": (8, 64, 1),
     "verify 4": (1, 64, 5), "verify 8": (1, 64, 9), "verify 16": (1, 64, 17),
     "prefill 10": (1, 0, 10), "prefill 64": (1, 0, 64), "prefill 512": (1, 0, 512),
+    "prefill 1000": (1, 0, 1000),
 }  # fmt: skip
 THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # for those that do not read this themselves
+few_rows.n_threads = THREADS
 
 
 class Tokenwise:
@@ -55,13 +59,16 @@ class Tokenwise:
     def cut(self, length):  # the cache keeps its first `length` tokens
         self.cache.cut(length)
 
+    def kernel(self):
+        return threadpool_info()[0]["architecture"]
+
     def beam(self, n):  # n tokens, width 4
         model = self.unconditioned.condition([self.source])
         beam.beam_search(model, [0], n, width=4)
 
 
 class Transformers:
-    """GPT-2; see TransformersSource for encoder-decoders."""
+    """GPT-2 and Llama; see TransformersSource for encoder-decoders."""
 
     layout, packages = "huggingface", ("torch", "transformers")
     kind = "AutoModelForCausalLM"
@@ -76,10 +83,14 @@ class Transformers:
         load = getattr(transformers, self.kind).from_pretrained
         self.model = load(folder, attn_implementation=attention, dtype=torch.float32).eval()
         config = self.model.config
-        self.n_vocab, self.n_ctx = config.vocab_size, getattr(config, "n_positions", 512)
+        self.n_vocab = config.vocab_size
+        self.n_ctx = getattr(config, "max_position_embeddings", 512)  # T5 has none
 
     def encode(self, text):  # str -> ids
         return self.transformers.AutoTokenizer.from_pretrained(self.model.name_or_path).encode(text)
+
+    def kernel(self):
+        return self.torch.backends.cpu.get_cpu_capability()
 
     def fresh(self, n_rows):  # an empty cache of n_rows rows
         self.cache = self.transformers.DynamicCache(config=self.model.config)
@@ -261,7 +272,7 @@ def speeds(name, folder, repeats):
     contender = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
     rng, found = np.random.default_rng(0), {}
     for measure, (n_rows, length, n_new) in PASSES.items():
-        length, n_new = (min(n, contender.n_ctx // 2) for n in (length, n_new))
+        length, n_new = (min(n, contender.n_ctx - 20) for n in (length, n_new))
         contender.fresh(n_rows)
         if length:
             contender.step(rng.integers(0, contender.n_vocab, (n_rows, length)))
@@ -275,7 +286,8 @@ def speeds(name, folder, repeats):
 
 
 def start(name, folder, repeats):
-    """Says when the first token is there; 64 more, and the peak of memory, in bytes."""
+    """Says which kernels run, if the contender can tell; when the first token is there; after 64
+    more, the peak of memory, in bytes."""
     contender = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
     ids = np.array([contender.encode("The weather")])
     contender.fresh(1)
@@ -283,6 +295,7 @@ def start(name, folder, repeats):
         logits = contender.step(ids)
         ids = np.array([[int(np.asarray(logits).reshape(-1).argmax())]])
         print("token", flush=True)
+    print(f"{name}: {getattr(contender, 'kernel', lambda: 'unknown')()} kernels", file=sys.stderr)
     return {"peak memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 

@@ -5,6 +5,7 @@
 Each measure is a function folder, repeats -> {name: number}; times are in seconds.
 """
 
+import functools
 import json
 import pydoc_data.topics
 import statistics
@@ -14,6 +15,7 @@ from collections import defaultdict
 import numpy as np
 
 import utils
+from batching import continuous
 from benchmarks.contender import Tokenwise, seconds
 from benchmarks.replay import Replay
 from encoder import PATTERN
@@ -102,7 +104,7 @@ def loops(folder, repeats, n_prompt=16, n=24):
 
 
 def methods(folder, repeats, n_prompt=64, n=32):
-    """Seconds a token of each method; drafts are those of a known text, 80 % of them right."""
+    """Seconds per token of each method; drafts are those of a known text, some of them right."""
     model = Tokenwise(folder).model
     prompt = (np.arange(n_prompt) % model.n_vocab).tolist()
     text = prompt + list(generate(model, prompt, n))
@@ -110,18 +112,38 @@ def methods(folder, repeats, n_prompt=64, n=32):
     def batch():  # of 8 rows
         list(cached(model, [Sequence(model, prompt, n) for _ in range(8)]))
 
-    def drafted():  # of one row
-        drafter = Replay(model.n_vocab, text, 0.8, np.random.default_rng(0))
+    def replay(rate):  # of one row
+        drafter = Replay(model.n_vocab, text, rate, np.random.default_rng(0))
         sequence = Sequence(model, prompt, n)
         list(speculative(model, [sequence], lambda sequence: drafter, gamma=4))
 
     found = interleaved(
-        min(3, repeats), batch=batch, drafted=drafted,
+        min(3, repeats), batch=batch,
+        **{f"replay {rate}": functools.partial(replay, rate) for rate in (0.8, 0.95)},
         naive=lambda: list(generate(model, prompt, n, loop=naive)),
         cached=lambda: list(generate(model, prompt, n, loop=cached)),
     )  # fmt: skip
     found["batch"] /= 8
     return {name: time / n for name, time in found.items()}
+
+
+def serving(folder, repeats, n_prompts=64, max_rows=8):
+    """Seconds for prompts and texts of mixed lengths, one by one, and by continuous batching."""
+    model = Tokenwise(folder).model
+    lengths = np.random.default_rng(0).integers(4, 48, (n_prompts, 2)).tolist()
+
+    def sequences():
+        return [Sequence(model, list(range(n)), n_new) for n, n_new in lengths]
+
+    def one_by_one():
+        for sequence in sequences():
+            list(cached(model, [sequence]))
+
+    found = interleaved(
+        1, one_by_one=one_by_one,
+        continuous=lambda: list(continuous(model, sequences(), max_rows)),
+    )  # fmt: skip
+    return {"one by one": found["one_by_one"], "continuous": found["continuous"]}
 
 
 def overhead(folder, repeats, n=32):

@@ -153,8 +153,8 @@ def read_early(model, n, inputs, ids):
 def attention_weights(looked: list[Call], n: int, has_source: bool) -> dict[str, Any]:
     """All weights in bytes, as 255 sqrt(w), which keeps the small ones. own: those of the n tokens,
     the lower triangle [n_layer, n_head, n (n + 1) / 2]; cross: of the source [..., n, n_source]."""
-    layers = [call.value.reshape(-1, n, call.value.shape[-1]) for root in looked
-              for call in root.walk() if call.name == "softmax"]  # [n_head, n, n_keys]  # fmt: skip
+    layers = [joined([c.value for c in call.walk() if c.name == "softmax"], n) for root in looked
+              for call in root.walk() if call.name in ("self_attention", "attend")]  # fmt: skip
     own, cross = np.array(layers[:: 1 + has_source]), np.array(layers[1::2] if has_source else [])
     result = {"n_layer": len(own), "n_head": own.shape[1]}
     if own.size + cross.size <= 2 * MOST_WEIGHTS:
@@ -162,6 +162,13 @@ def attention_weights(looked: list[Call], n: int, has_source: bool) -> dict[str,
         result["own"] = packed(255 * np.sqrt(triangle) + 0.5, "u1")
         result["cross"] = packed(255 * np.sqrt(cross) + 0.5, "u1")
     return result
+
+
+def joined(blocks, n):  # [..., n_queries, n_keys] of each block of queries -> [n_head, n, n_keys]
+    """A long text's attention comes in blocks of queries, the earlier ones with fewer keys."""
+    n_keys = blocks[-1].shape[-1]
+    blocks = [np.pad(b, [(0, 0)] * (b.ndim - 1) + [(0, n_keys - b.shape[-1])]) for b in blocks]
+    return np.concatenate(blocks, axis=-2).reshape(-1, n, n_keys)
 
 
 def count_pass(model: Model, n: int) -> int:

@@ -1,19 +1,25 @@
 """JSON files: config.json and its like, whose counts and names are checked before they are used."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from layers import ACTIVATIONS
 from loading.errors import UserError, explained
 
-TOKENIZERS = {  # config.json's model_type -> the files of its tokenizer
-    "gpt2": ("vocab.json", "merges.txt"),
+TOKENIZERS = {  # config.json's model_type -> the files of its tokenizer, or those in their place
+    "gpt2": ("vocab.json merges.txt", "tokenizer.json"),
     "t5": ("spiece.model",),
-    "bart": ("vocab.json", "merges.txt"),
+    "bart": ("vocab.json merges.txt", "tokenizer.json"),
     "mbart": ("sentencepiece.bpe.model",),
+    **dict.fromkeys(
+        ("llama", "mistral", "qwen2", "qwen3", "smollm3", "olmo2", "gemma2", "gemma3_text"),
+        ("tokenizer.json",),
+    ),
 }
 ALIASES = {  # names that any config.json may use -> those of the families
     "hidden_size": ("n_embd", "d_model"),
@@ -74,6 +80,14 @@ def read_count(config: dict, key: str, default: int | None = None) -> int:
     return value
 
 
+def read_number(config: dict, key: str) -> float:
+    """A positive number. Raises ValueError."""
+    value: Any = config.get(key)
+    if type(value) not in (int, float) or not 0 < value < math.inf:
+        raise ValueError(f"{key} = {value!r}")
+    return value
+
+
 def read_eps(config: dict, default: float) -> float:
     """A small number that keeps a norm from dividing by 0. Raises ValueError."""
     eps = config.get("layer_norm_epsilon", default)
@@ -82,9 +96,11 @@ def read_eps(config: dict, default: float) -> float:
     return eps
 
 
-def read_activation(config: dict, default: str) -> Callable[[np.ndarray], np.ndarray]:
-    """activation_function by its name -> function. Raises ValueError for an unknown one."""
-    name = str(config.get("activation_function", default))
+def read_activation(
+    config: dict, default: str, key: str = "activation_function"
+) -> Callable[[np.ndarray], np.ndarray]:
+    """An activation by its name -> function. Raises ValueError for an unknown one."""
+    name = str(config.get(key, default))
     if name not in ACTIVATIONS:
-        raise ValueError(f"activation_function is {name}, known are {', '.join(ACTIVATIONS)}")
+        raise ValueError(f"{key} is {name}, known are {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]

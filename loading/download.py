@@ -43,7 +43,7 @@ class NoConnection(Broken):
 
 
 class Remote(NamedTuple):
-    """What is known about a file on the server; None for what is not."""
+    """A file on the server, by its headers; None for what they lack."""
 
     size: int | None  # bytes
     etag: str | None
@@ -81,7 +81,7 @@ def download(
 
 
 def attempt(url: str, path: Path, size: int | None, sha256: str | None, limit: float) -> None:
-    """One attempt at all of it: ask, fetch what is missing, verify, rename. Raises Broken."""
+    """One attempt: ask about the file, fetch what is missing, verify, rename. Raises Broken."""
     remote = ask(url)
     if None not in (size, remote.size) and size != remote.size:
         raise UserError(f"{url} has {remote.size} bytes, expected {size}: not a mirror of it")
@@ -103,10 +103,10 @@ def attempt(url: str, path: Path, size: int | None, sha256: str | None, limit: f
 
 
 def ask(url: str) -> Remote:
-    """HEAD: what the server says about the file, before a byte of it moves. -> Remote"""
+    """HEAD: the size, version and checksums of the file, before a byte of it moves."""
     with request("HEAD", url) as response:
         linked = [answer.headers.get("X-Linked-ETag") for answer in [*response.history, response]]
-        linked = ["", *filter(None, linked)][-1]  # a hub says more before it redirects
+        linked = ["", *filter(None, linked)][-1]  # the hub gives it where it redirects
         length = response.headers.get("Content-Length", "")
         md5 = response.headers.get("Content-MD5", "")  # base64
         return Remote(
@@ -131,7 +131,7 @@ def fetch(url: str, part: Path, remote: Remote, limit: float) -> bool:
         resumed = response.status_code == 206
         if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
             raise Broken("the server sent another range than it was asked for")
-        have = have if resumed else 0  # 200: the server knows no ranges, and sends all
+        have = have if resumed else 0  # 200: no ranges here, the whole file comes
         most = min(limit, remote.size or limit)
         with (
             open(part, "ab" if resumed else "wb") as file,

@@ -10,7 +10,7 @@ from gpt2 import GPT2, gpt2_shapes
 from loading.config import read_activation, read_count, read_eps, read_generation_config
 from loading.params import Params, build_params, rename, tree_map, without_padding
 from loading.safetensors import read_checkpoint
-from loading.tokenizers import read_tokenizer
+from loading.tokenizers import read_gpt2_tokenizer
 
 NAMES = {  # blocks.0.ln_1.g -> h.0.ln_1.weight
     "blocks": "h", "g": "weight", "w": "weight", "b": "bias", "wte": "wte.weight",
@@ -34,7 +34,7 @@ def load_gpt2(folder: Path, config: dict) -> tuple[Tokenizer, GPT2]:
     shapes = gpt2_shapes(**sizes, n_inner=n_inner, tied=tied)
     params = build_params(tensors, shapes, lambda name: rename(name, NAMES), transposed=True)
     scale_queries(params, n_head, config)
-    tokenizer = read_tokenizer(folder)
+    tokenizer = read_gpt2_tokenizer(folder)
     params = without_padding(params, tokenizer.n_vocab)
     generation_config = read_generation_config(folder)
     stop_ids = read_stop_ids(config | generation_config, tokenizer, sizes["n_vocab"])

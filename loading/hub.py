@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from loading.config import TOKENIZERS, read_config
-from loading.download import HUB, NotFound, Refused, download, locked
+from loading.download import HUB, NotFound, Refused, download
 from loading.errors import UserError, explained
 from loading.safetensors import CONVERT, read_checkpoint, read_index
 
@@ -35,51 +35,49 @@ def local(name: str, folder: Path) -> Path | None:
     folder = snapshot(cache / f"models--{name.replace('/', '--')}")
     with contextlib.suppress(UserError, ValueError, OSError):
         read_checkpoint(folder)
-        files = TOKENIZERS[read_config(folder / "config.json")["model_type"]]
-        return folder if all((folder / file).is_file() for file in files) else None
+        for files in TOKENIZERS[read_config(folder / "config.json")["model_type"]]:
+            if all((folder / file).is_file() for file in files.split()):
+                return folder
     return None
 
 
-def fetch(name: str, folder: Path) -> Path:
-    """Download configuration, tokenizer, and weights as safetensors -> folder. Raises UserError."""
+def fetch(name: str, folder: Path) -> None:
+    """Download configuration, tokenizer, and weights as safetensors. Raises UserError."""
     base = f"{os.environ.get('TOKENWISE_HUB', HUB).rstrip('/')}/{name}/resolve/main"
     config = folder / "config.json.new"  # renamed last: if config.json exists, all the rest does
-    with locked(folder):
-        if (folder / "config.json").is_file():  # made by another process while we waited
-            return folder
-        config.unlink(missing_ok=True)  # of a process that was killed
-        try:
-            absent = f"the hub has no {name}, or it is gated or private"
-            remedy = "check the name, accept its terms on its page, set a valid HF_TOKEN"
-            with explained(absent, remedy, (Refused,)):
-                download(f"{base}/config.json", config)
-            for file in TOKENIZERS[read_config(config)["model_type"]]:
+    config.unlink(missing_ok=True)  # that of a run that failed may be the reason
+    absent = f"the hub has no {name}, or it is gated or private"
+    remedy = "check the name, accept its terms on its page, set a valid HF_TOKEN"
+    with explained(absent, remedy, (Refused,)):
+        download(f"{base}/config.json", config)
+    fetch_tokenizer(base, folder, TOKENIZERS[read_config(config)["model_type"]])
+    for file in ("generation_config.json", "added_tokens.json"):
+        with contextlib.suppress(NotFound):
+            download(f"{base}/{file}", folder / file)
+    fetch_weights(base, folder)
+    config.replace(folder / "config.json")
+
+
+def fetch_tokenizer(base: str, folder: Path, choices: tuple[str, ...]) -> None:
+    """The files of the first choice that the hub has. UserError where it has none of them."""
+    for files in choices:
+        with contextlib.suppress(NotFound):
+            for file in files.split():
                 download(f"{base}/{file}", folder / file)
-            for file in ("generation_config.json", "added_tokens.json"):
-                with contextlib.suppress(NotFound):
-                    download(f"{base}/{file}", folder / file)
-            fetch_weights(name, base, folder)
-            config.replace(folder / "config.json")
-        finally:
-            config.unlink(missing_ok=True)  # it may be the broken file; the next run fetches it
-    return folder
+            return
+    raise UserError(f"{base} has no tokenizer that can be read, {' or '.join(choices)}")
 
 
-def fetch_weights(name: str, base: str, folder: Path) -> None:
-    """model.safetensors, or the index and its shards. UserError where there is neither."""
-    try:
+def fetch_weights(base: str, folder: Path) -> None:
+    """model.safetensors, or the index and its shards. UserError where there is neither, ValueError
+    for a damaged index."""
+    with contextlib.suppress(NotFound):
         return download(f"{base}/model.safetensors", folder / "model.safetensors", limit=math.inf)
-    except NotFound:
-        index = folder / "model.safetensors.index.json"
+    index = folder / "model.safetensors.index.json"
+    index.unlink(missing_ok=True)  # likewise
     try:
         download(f"{base}/{index.name}", index)
-        shards = sorted(set(read_index(index).values()))
-        if any((folder / shard).is_symlink() for shard in shards):
-            raise ValueError(f"a shard in {folder} is a link")
     except NotFound:
-        raise UserError(f"{name} has no model.safetensors; {CONVERT}") from None
-    except ValueError as error:
-        index.unlink()
-        raise UserError(f"{name}: {error}; its index was deleted, run this again") from None
-    for shard in shards:
+        raise UserError(f"{base} has no model.safetensors; {CONVERT}") from None
+    for shard in sorted(set(read_index(index).values())):
         download(f"{base}/{shard}", folder / shard, limit=math.inf)

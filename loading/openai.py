@@ -8,13 +8,13 @@ from pathlib import Path
 
 from encoder import Tokenizer
 from gpt2 import GPT2, gpt2_shapes
-from loading.config import parse_object
+from loading.config import read_json
 from loading.download import download, locked
 from loading.errors import UserError, clear_errors, explained
 from loading.gpt2 import read_sizes, read_stop_ids
 from loading.params import Shapes, build_params, flatten
 from loading.safetensors import check_names, float32, read_safetensors, write_safetensors
-from loading.tokenizers import read_tokenizer
+from loading.tokenizers import read_gpt2_tokenizer
 
 MIRROR = "https://openaipublic.blob.core.windows.net/gpt-2/models"
 SIZES = {"124M": 124439808, "355M": 354823168, "774M": 774030080, "1558M": 1557611200}  # parameters
@@ -24,7 +24,6 @@ RELEASED = {  # bytes and SHA-256 of the files that are the same for every size
     "vocab.bpe": (456318, "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"),
 }
 CONVERTED = "tokenwise.safetensors"
-MARK = {"format": "tokenwise", "layout": "out_in"}  # a square matrix's shape hides its layout
 
 
 def missing(folder: Path) -> list[str]:
@@ -39,24 +38,21 @@ def local(size: str, folder: Path) -> Path | None:
     return None if missing(folder) else folder
 
 
-def fetch(size: str, folder: Path) -> Path:
-    """Download the missing files of an official model -> folder. Raises UserError."""
+def fetch(size: str, folder: Path) -> None:
+    """Download the missing files of an official model. Raises UserError."""
     names = missing(folder)
     if CHECKPOINT[-1] in names:
-        need_tensorflow()  # better said before half a gigabyte has been fetched
+        need_tensorflow()  # refused before half a gigabyte is fetched, not after
     base = os.environ.get("TOKENWISE_MIRROR", MIRROR).rstrip("/")
     known = RELEASED | {CHECKPOINT[-1]: (4 * SIZES[size], None)}  # float32, and nothing else
-    with locked(folder):
-        for name in names:
-            n_bytes, sha256 = known.get(name, (None, None))
-            download(f"{base}/{size}/{name}", folder / name, n_bytes, sha256)
-    return folder
+    for name in names:
+        n_bytes, sha256 = known.get(name, (None, None))
+        download(f"{base}/{size}/{name}", folder / name, n_bytes, sha256)
 
 
 def load_openai(folder: Path) -> tuple[Tokenizer, GPT2]:
     """GPT-2 as OpenAI released it -> (tokenizer, model). The first time it is converted."""
-    with explained(f"{folder / 'hparams.json'} is damaged", "delete it and run this again"):
-        n_head, sizes = read_sizes(parse_object((folder / "hparams.json").read_bytes()))
+    n_head, sizes = read_sizes(read_json(folder / "hparams.json"))
     shapes = gpt2_shapes(n_inner=4 * sizes["n_embd"], **sizes)
     path = folder / CONVERTED
     if not path.is_file():
@@ -64,11 +60,8 @@ def load_openai(folder: Path) -> tuple[Tokenizer, GPT2]:
             if not path.is_file():  # another process may have made it while we waited
                 convert(folder, shapes)
     with explained(f"{path} is damaged", "delete it, and it is made again from the checkpoint"):
-        tensors, metadata = read_safetensors(path)
-        if not MARK.items() <= metadata.items():
-            raise ValueError(f"its header does not say {MARK}")
-        params = build_params(tensors, shapes)
-    tokenizer = read_tokenizer(folder)
+        params = build_params(read_safetensors(path)[0], shapes)
+    tokenizer = read_gpt2_tokenizer(folder)
     return tokenizer, GPT2(params, n_head, read_stop_ids({}, tokenizer, sizes["n_vocab"]))
 
 
@@ -102,7 +95,7 @@ def convert(folder: Path, shapes: Shapes) -> None:
         reader = tf.train.load_checkpoint(str(folder / "model.ckpt"))
         check_names(theirs.values(), reader.get_variable_to_shape_map())
         with clear_errors(folder / CONVERTED):
-            write_safetensors(folder / CONVERTED, shapes, tensor, MARK)
+            write_safetensors(folder / CONVERTED, shapes, tensor, {"format": "tokenwise"})
     except UserError:
         raise
     except Exception as error:  # TensorFlow raises many kinds of exception

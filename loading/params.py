@@ -5,8 +5,7 @@ array. A name is a path in that tree, such as encoder.blocks.0.attn.q.w; checkpo
 name for each part of the path.
 """
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,9 +45,6 @@ def build_params(
     the tree. their_name(our name) -> the name in the file; transposed: the file holds matrices as
     [n_in, n_out]."""
     wanted = [their_name(name) for name in flatten(shapes)]
-    layers, found = count_layers(wanted), count_layers(tensors)
-    if found not in (0, layers):
-        raise ValueError(f"config.json has {layers} layers, the weights have {found}")
     check_names(wanted, tensors)
 
     def parameter(name, shape):  # our name, our shape -> float32 of this shape
@@ -58,12 +54,6 @@ def build_params(
         return float32(theirs, tensors[theirs], shape)
 
     return tree_map(parameter, shapes)
-
-
-def count_layers(names: Iterable[str]) -> int:
-    """How many layers these arrays belong to, by the greatest number in their names."""
-    numbers = re.findall(r"\b(?:h|block|layers)\.(\d{1,9})\.", " ".join(names))
-    return max((int(n) + 1 for n in numbers), default=0)
 
 
 def without_padding(params: Params, n_tokens: int) -> Params:

@@ -11,7 +11,12 @@ from layers import ACTIVATIONS
 from loading.config import read_activation, read_count, read_eps, read_generation_config
 from loading.params import Shapes, build_params, rename, without_padding
 from loading.safetensors import read_checkpoint
-from loading.tokenizers import SentencePieceTokenizer, mbart_tokenizer, read_tokenizer, t5_tokenizer
+from loading.tokenizers import (
+    SentencePieceTokenizer,
+    mbart_tokenizer,
+    read_gpt2_tokenizer,
+    t5_tokenizer,
+)
 from seq2seq import T5, Bart
 
 
@@ -56,8 +61,10 @@ def load_bart(folder: Path, config: dict) -> tuple[Tokenizer | SentencePieceToke
         raise ValueError(f"d_model = {d_model} is not a multiple of the heads {n_head}")
     activation = read_activation(config, "gelu")
     scale_embedding = config.get("scale_embedding", False) is True
-    path = folder / "sentencepiece.bpe.model"
-    tokenizer: Any = mbart_tokenizer(path, n_vocab) if is_mbart else read_tokenizer(folder)
+    if is_mbart:
+        tokenizer: Any = mbart_tokenizer(folder / "sentencepiece.bpe.model", n_vocab)
+    else:
+        tokenizer = read_gpt2_tokenizer(folder, bos=False)  # the model adds <s> and </s>
     ends = read_ends(folder, config, min(n_vocab, tokenizer.n_vocab))
 
     tensors = read_tensors(folder)

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from encoder import MARKS, Tokenizer, encode_around
+from encoder import BYTE_TO_CHAR, MARKS, Added, Tokenizer, split
+from loading.pieces import LibraryTokenizer
+from loading.tokenizer_json import read_tokenizer_json
 
 FILES = ("encoder.json", "vocab.bpe"), ("vocab.json", "merges.txt")  # OpenAI, Hugging Face
 LANGUAGES = (
@@ -22,28 +24,69 @@ LANGUAGES = (
 
 
 def read_tokenizer(folder: str | Path) -> Tokenizer:
-    """encoder.json and vocab.bpe, or the same files named vocab.json and merges.txt; and
-    added_tokens.json, if it is there -> Tokenizer.
+    """The tokenizer of a decoder: tokenizer.json, or else tokenizer.model (SentencePiece). If texts
+    begin with BOS, encode adds it. FileNotFoundError where both are missing, ValueError or
+    UserError for a file that is damaged or asks for what is not known."""
+    folder = Path(folder)
+    if (folder / "tokenizer.json").is_file():
+        return read_tokenizer_json(folder / "tokenizer.json")
+    if (folder / "tokenizer.model").is_file():
+        return read_model(folder / "tokenizer.model")
+    raise FileNotFoundError(f"no tokenizer in {folder}: it needs tokenizer.json or tokenizer.model")
 
-    Raises FileNotFoundError without a full pair, ValueError when a file is cut or altered.
-    """
+
+def read_gpt2_tokenizer(folder: str | Path, bos: bool = True) -> Tokenizer:
+    """The tokenizer of GPT-2 or BART: tokenizer.json; or else encoder.json and vocab.bpe, or the
+    same files named vocab.json and merges.txt, and added_tokens.json, if it is there. bos=False:
+    encode adds nothing that tokenizer.json puts around a text. Errors as above."""
+    folder = Path(folder)
+    if (folder / "tokenizer.json").is_file():
+        return read_tokenizer_json(folder / "tokenizer.json", bos)
     for vocab, merges in FILES:
-        vocab_path, merges_path = Path(folder, vocab), Path(folder, merges)
-        if vocab_path.is_file() and merges_path.is_file():
+        if (folder / vocab).is_file() and (folder / merges).is_file():
             try:
-                ids = read_vocab(vocab_path) | read_added_tokens(folder)
-                return Tokenizer(ids, read_merges(merges_path))
+                return read_pair(folder / vocab, folder / merges)
             except (ValueError, RecursionError) as error:  # of UTF-8, of JSON, or our own
-                files = f"{vocab_path} or {merges}"
+                files = f"{folder / vocab} or {merges}"
                 raise ValueError(f"{files} is damaged, get both again: {error}") from None
     wanted = ", or ".join(" and ".join(names) for names in FILES)
-    raise FileNotFoundError(f"no tokenizer in {folder}: it needs {wanted}")
+    raise FileNotFoundError(f"no tokenizer in {folder}: it needs {wanted}, or tokenizer.json")
+
+
+def read_pair(vocab_path: Path, merges_path: Path) -> Tokenizer:
+    """A vocabulary and its merges -> Tokenizer. The vocabulary has all bytes; a token that is not a
+    byte, nor made by a merge, is special. Raises ValueError."""
+    vocab = read_vocab(vocab_path) | read_added_tokens(vocab_path.parent)
+    merges = read_merges(merges_path)
+    made = {*BYTE_TO_CHAR.values(), *(left + right for left, right in merges)}
+    if missing := made - vocab.keys():
+        raise ValueError(f"{len(missing)} symbols have no id, such as {min(missing)!r}")
+    # Special tokens are stored verbatim: a token with a byte's character comes from a merge.
+    wanted = {token for token in vocab if BYTE_TO_CHAR[ord(" ")] in token}
+    if unmade := wanted.union(*merges) - made:
+        raise ValueError(f"{len(unmade)} symbols come from no merge, such as {min(unmade)!r}")
+    # BART's <mask> takes the place of a word, and of the space before it.
+    special = [Added(token, id, lstrip=token == "<mask>") for token, id in vocab.items()
+               if token not in made]  # fmt: skip
+    return Tokenizer(vocab, merges, special)
+
+
+def read_model(path: Path) -> LibraryTokenizer:
+    """tokenizer.model of a Llama, Mistral or Gemma, and added_tokens.json, if it is there ->
+    tokenizer. Raises ValueError."""
+    processor = read_processor(path)
+    pieces = {piece: id for id, piece in enumerate(read_pieces(processor))}
+    special = {piece: id for piece, id in pieces.items()
+               if processor.is_control(id) or processor.is_unknown(id)}  # fmt: skip
+    added = [Added(text, id) for text, id in (special | read_added_tokens(path.parent)).items()]
+    start = [processor.bos_id()] if processor.bos_id() >= 0 else []
+    return LibraryTokenizer(processor, pieces, added=added, start=start)
 
 
 def read_vocab(path: Path) -> dict[str, int]:
     """A JSON object {token: id} -> dict. Raises ValueError."""
     vocab = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(vocab, dict) or not all(type(id) is int for id in vocab.values()):
+    if not isinstance(vocab, dict):
         raise ValueError("the JSON is not an object of tokens and their ids")
     return vocab
 
@@ -80,13 +123,17 @@ class SentencePieceTokenizer:
         ids = {token: id for id, token in enumerate(tokens)}
         special = *MARKS, "<unk>", "<mask>", *added, *languages
         self.special = {token: ids[token] for token in special if token in ids}
+        self._added = [Added(*token) for token in self.special.items()]
         self.languages = {code: ids[code] for code in languages}
         # From the library's ids to ours. Tokens without a piece, as sentinels, have no library id.
         self._ids = [ids[piece] for piece in read_pieces(processor)]
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         """str -> list of ids. The text of a special token is plain text, unless `special`."""
-        return encode_around(self.special if special else {}, text, self._encode_text)
+        ids = []
+        for part in split(text, self._added if special else []):
+            ids += self._encode_text(part) if isinstance(part, str) else [part]
+        return ids
 
     def decode(self, ids: Iterable[int]) -> str:
         """Ids -> str; MARKS and languages become nothing. ValueError for an unknown id."""

@@ -10,7 +10,6 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from loading.errors import UserError
 from terminal import look, options, shell, show
@@ -33,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         # NaNs are detected when a token is drawn.
-        with np.errstate(all="ignore"), threadpool_limits(args.threads):
+        with np.errstate(all="ignore"):
             run(p, args)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
@@ -61,7 +60,8 @@ def run(p: ArgumentParser, args: Namespace) -> None:
         return shell.interact(session)
     if args.score or args.explain or args.compare or args.trace:
         return inspect(session, args)
-    rows = [session.row(prompt, number) for number, prompt in enumerate(read_prompts(args))]
+    prompts = [prompt for prompt in read_prompts(args) for _ in range(session.settings["samples"])]
+    rows = [session.row(prompt, number) for number, prompt in enumerate(prompts)]
     if args.model is None and not args.json:
         print("(stories, a very small model; --model 124M downloads GPT-2 itself)", file=sys.stderr)
     if args.html is not None:

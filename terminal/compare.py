@@ -2,11 +2,14 @@
 
 import copy
 import sys
+from statistics import median
 
 from terminal.explain import bar
 from terminal.options import DRAFTING, METHODS, resolve
 from terminal.row import Row
 from terminal.session import Session
+
+N_ROUNDS = 3
 
 
 def compare(session: Session, prompt: str, number: int = 0) -> None:
@@ -16,30 +19,45 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
     draft = session.settings["draft"]
     if draft:
         session.draft_model()
+    session.keeps_store, session.store = False, None  # each method begins with an empty store
+    session.kept = None  # and with an empty cache
+    rows: dict[str, list[Row]] = {m: [] for m in METHODS if m != "speculative" or draft}
+    for _ in range(1 + N_ROUNDS):  # in turn, so that a slow minute of the machine slows them all
+        for method in rows:
+            session.settings = resolve(session.args, session.model.generation_config, method)
+            row = session.row(prompt, number)
+            if sys.stdout.isatty():
+                print(f"{method:<12}...", end="\r", flush=True)
+            for _ in session.generate([row]):
+                pass
+            rows[method].append(row)
     print(f"{'method':<12}{'tokens/s':>8} {'x naive':>8}{'':<11}{'first, s':>9}{'per pass':>9}"
           f"{'accepted':>9}  ids")  # fmt: skip
-    naive, speeds = None, {}
-    session.keeps_store, session.store = False, None  # each method begins with an empty store
-    for method in METHODS:
-        if method == "speculative" and not draft:
-            continue
-        session.settings = resolve(session.args, session.model.generation_config, method)
-        row = session.row(prompt, number)
-        if sys.stdout.isatty():
-            print(f"{method} ...", end="\r", flush=True)
-        for _ in session.generate([row]):
-            pass
-        naive = naive or row
-        speeds[method] = row.tokens_per_second or 0.0
-        print(compare_line(session, row, naive), flush=True)
-    if max(speeds[method] for method in speeds.keys() & DRAFTING) < speeds["cached"]:
-        print("(speculation does not pay here: verifying drafts costs more than it saves)")
+    speeds = {method: [row.tokens_per_second or 0.0 for row in rows[method][1:]] for method in rows}
+    for method in rows:
+        print(compare_line(session, method, rows, speeds))
+    if all(map(all, speeds.values())):
+        print(verdict(speeds))
 
 
-def compare_line(session: Session, row: Row, naive: Row) -> str:
-    """A row of the table."""
-    method, speculation = session.settings["method"], row.speculation
-    speed, plain = row.tokens_per_second, naive.tokens_per_second
+def verdict(speeds: dict[str, list[float]]) -> str:
+    """Do drafts pay? If all rounds of the best drafting method are faster than all of cached."""
+    best = max(speeds.keys() & {*DRAFTING}, key=lambda method: median(speeds[method]))
+    ratio = f"{best} has {median(speeds[best]) / median(speeds['cached']):.2f} times its speed"
+    if min(speeds[best]) > max(speeds["cached"]):
+        return f"(drafts pay here: beside cached, {ratio} in {N_ROUNDS} rounds)"
+    if max(speeds[best]) < min(speeds["cached"]):
+        return f"(drafts do not pay here: beside cached, {ratio} in {N_ROUNDS} rounds)"
+    return f"(cached and {best} are about equal here: their {N_ROUNDS} rounds overlap)"
+
+
+def compare_line(
+    session: Session, method: str, rows: dict[str, list[Row]], speeds: dict[str, list[float]]
+) -> str:
+    """A row of the table; the speed is the median of the rounds after the first, a warm-up."""
+    row, naive = rows[method][-1], rows["naive"][-1]
+    speculation = row.speculation
+    speed, plain = median(speeds[method]), median(speeds["naive"])
     if not speed or not plain:
         return f"{method:<12} no tokens: the context is full"
     per_pass = f"{speculation.tokens_per_pass:.2f}" if speculation else "1.00"

@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import re
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from loading.errors import UserError
@@ -22,12 +22,10 @@ class Number(NamedTuple):
     kind: type
     least: float = 0
     most: float = 10**9
-    or_zero: bool = False
 
     def allows(self, value: Any) -> bool:
         """Is it of this kind, and in the range? A whole number may be given for a float."""
-        right = type(value) in (int, self.kind)
-        return right and (self.least <= value <= self.most or (self.or_zero and value == 0))
+        return type(value) in (int, self.kind) and self.least <= value <= self.most
 
     def __call__(self, text):
         with contextlib.suppress(ValueError):
@@ -37,20 +35,13 @@ class Number(NamedTuple):
 
     def __str__(self):
         kind = "a whole number" if self.kind is int else "a number"
-        return "0 or " * self.or_zero + f"{kind} from {self.least:g} to {self.most:g}"
+        return f"{kind} from {self.least:g} to {self.most:g}"
 
 
 def decoded(word: str) -> str:
     """A word of the command line: bytes that the locale could not read are read as UTF-8, and those
     that are not UTF-8 become U+FFFD."""
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def stop_text(word: str) -> str:
-    """A word of the command line that is not empty."""
-    if not word:
-        raise argparse.ArgumentTypeError("it must not be empty")
-    return decoded(word)
 
 
 class Option(NamedTuple):
@@ -74,14 +65,16 @@ GROUPS = {
     "general": [
         Option("prompts_file", "FILE", str, "one prompt per line"),
         Option("model", "NAME|FOLDER", str, "default stories; or en-de, 124M, 355M, 774M, 1558M,"
-               " a folder, a name of the Hugging Face hub such as t5-small", "stories"),
+               " a folder, a name of the Hugging Face hub such as t5-small, FILE.py:NAME",
+               "stories"),
         Option("models_dir", "DIR", str, "where downloaded models are kept"),
         Option("source_lang", "CODE", str, "for mBART, such as en_XX"),
         Option("target_lang", "CODE", str, "for mBART, such as ro_RO"),
         Option("truncate", None, bool, "cut a source that is too long for the encoder"),
+        Option("chat", None, bool, "a prompt is a turn of a conversation, in the model's format"),
         Option("json", None, bool, "one JSON object per prompt"),
         Option("threads", "T", Number(int, 1, 1024), "of the matrix products; default: one per"
-               " core"),
+               " core, or one for a small model"),
     ],
     "generation": [
         Option("method", None, METHODS, "default: cached, or beam if the checkpoint sets num_beams",
@@ -90,15 +83,19 @@ GROUPS = {
                " 100", 100, config="max_new_tokens"),
         Option("min_length", "N", Number(int), "no end of text before N new tokens", 0,
                config="min_new_tokens"),
-        Option("stop", "TEXT", stop_text, "end before TEXT; may be given more than once", []),
+        Option("stop", "TEXT", decoded, "end before TEXT; may be given more than once", []),
+        Option("loop", "FILE.py:NAME", str, "your own loop, in the place of the cached one", None,
+               ("cached",)),
         Option("seed", "S", Number(int, 0, 2**63), "default: the checkpoint's, or a new one each"
                " time; prompt i uses S + i", None, DRAWING, "seed"),
-        Option("batch_tokens", "N", Number(int, 1), "how many tokens, of prompts and texts, run at"
-               " once; default 4096", 4096, ("naive", "cached")),
+        Option("samples", "N", Number(int, 1, 10**4), "N texts of each prompt, with the seeds S,"
+               " S + 1, ...; default 1", 1, DRAWING),
+        Option("max_rows", "R", Number(int, 1, 10**4), "at most R texts at once, the others wait;"
+               " default 16", 16),
     ],
     "sampling (by default the checkpoint's; if it has none: greedy)": [
-        Option("temperature", "T", Number(float, 1e-6, 1e6, True), "below 1 sharper; 0 is greedy",
-               None, DRAWING, "temperature"),
+        Option("temperature", "T", Number(float, 0, 1e6), "below 1 sharper; 0 is greedy", None,
+               DRAWING, "temperature"),
         Option("top_k", "K", Number(int), "of the K most probable tokens", None, DRAWING, "top_k"),
         Option("top_p", "P", Number(float, 1e-9, 1), "of a nucleus of mass P", None, DRAWING,
                "top_p"),
@@ -110,8 +107,8 @@ GROUPS = {
                config="repetition_penalty"),
         Option("no_repeat_ngram", "N", Number(int), "no N tokens in a row twice",
                config="no_repeat_ngram_size"),
-        Option("filter", "FILE.py:FUNCTION", str, "your own f(logits, ids) -> logits, the last"
-               " filter; it draws, unless --temperature 0"),
+        Option("filter", "FILE.py:NAME", str, "your own f(logits, ids) -> logits, the last filter;"
+               " it draws, unless --temperature 0; may be given more than once", []),
     ],
     "--method beam": [
         Option("beams", "B", Number(int, 1, 64), "width; default 4", 4, ("beam",), "num_beams"),
@@ -124,6 +121,8 @@ GROUPS = {
     "--method speculative, ngram, lookup": [
         Option("draft", "MODEL", str, "the model that proposes (for stories: stories-draft)", None,
                ("speculative",), "draft"),
+        Option("drafter", "FILE.py:NAME", str, "your own, in the place of a draft model", None,
+               ("speculative",)),
         Option("gamma", "G", Number(int, 1, 16), "at most G drafts per pass; default 4", 4,
                DRAFTING),
         Option("ngram", "N", Number(int, 2, 16), "longest n-gram; default 3", 3,
@@ -168,15 +167,16 @@ class Parser(argparse.ArgumentParser):
         return super()._get_values(action, words)
 
 
-def parser() -> Parser:
-    """The argparse parser of OPTIONS: an option that is not given is None, except --stop: []."""
+def parser(names: Collection[str] = ("prompts", *OPTIONS)) -> Parser:
+    """The argparse parser of these options: one that is not given is None, except --stop: []."""
     p = Parser("generate.py", usage="%(prog)s [options] [PROMPT ...]",
                description="Generate text with GPT-2, one token at a time.")  # fmt: skip
-    p.add_argument("prompts", nargs="*", metavar="PROMPT",
-                   help="'-' reads standard input, less one newline at its end")  # fmt: skip
+    if "prompts" in names:
+        p.add_argument("prompts", nargs="*", metavar="PROMPT",
+                       help="'-' reads standard input, less one newline at its end")  # fmt: skip
     for title, options in GROUPS.items():
         group = p.add_argument_group(title)
-        for option in options:
+        for option in (option for option in options if option.name in names):
             how: dict[str, Any] = {"type": option.kind, "metavar": option.metavar}
             if option.kind is bool:
                 how = {"action": "store_true", "default": None}
@@ -200,16 +200,20 @@ def check(p: argparse.ArgumentParser, args: Namespace) -> None:
         (wrong_method, wrong_method),
         (len(views) > 1, f"{' and '.join(views)}: give one of them"),
         (args.target is not None and not args.score, "--target belongs to --score"),
+        (args.score and args.chat, "--score takes the text as it is, not as a turn: no --chat"),
         (args.score and any(getattr(args, name) not in (None, []) for name in generating),
          "--score generates nothing: it takes no options for that"),
         (args.json and (args.explain or args.compare), "--explain and --compare print no JSON"),
-        ((args.batch_tokens or getattr(args, "return")) and (args.explain or args.compare),
-         "--explain and --compare print one text: no --return, no --batch-tokens"),
-        (args.html and (len(args.prompts) != 1 or args.prompts_file),
+        ((args.max_rows or args.samples or getattr(args, "return"))
+         and (args.explain or args.compare),
+         "--explain and --compare print one text: no --return, no --samples, no --max-rows"),
+        (args.html and (len(args.prompts) != 1 or args.prompts_file or (args.samples or 1) > 1),
          "--html is a page about one text: give one PROMPT"),
+        (args.drafter and args.draft, "--draft names a model, --drafter a drafter: not both"),
         (args.compare and args.method, "--compare runs every method: it takes no --method"),
         (args.interactive and (prompts or args.json or views),
          "--interactive takes no prompt, no --json and no view such as --score"),
+        ("" in args.stop, "--stop takes a text that is not empty"),
         (args.prompts.count("-") > 1, "standard input can be read once"),
         (not prompts and not args.interactive,
          "a PROMPT is missing ('' starts from nothing, - reads standard input)"),
@@ -229,7 +233,7 @@ def check_resolved(p: argparse.ArgumentParser, args: Namespace, settings: Mappin
 def misplaced(given: Mapping, method: str) -> str:
     """The error message for an option that this method does not take, or ""."""
     for option in OPTIONS.values():
-        if given[option.name] not in (None, []) and method not in option.methods:
+        if given.get(option.name) not in (None, []) and method not in option.methods:
             return f"{option.flag} is for --method {' or '.join(option.methods)}, not {method}"
     return ""
 
@@ -242,7 +246,7 @@ def resolve(args: Namespace, generation_config: dict, method: str | None = None)
     over the defaults. Greedy for beam search, and where nothing asks for sampling."""
     config = read_generation_config(generation_config)
     given = {name: value for name, value in vars(args).items() if value is not None}
-    if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING}:
+    if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING, "loop"}:
         config["method"] = "beam"  # the checkpoint was tuned for it
     defaults = {name: option.default for name, option in OPTIONS.items()}
     settings = defaults | config | given

@@ -16,9 +16,9 @@ class Row:
     """
 
     def __init__(self, prompt: str, prompt_ids: Ids, sequence: Sequence, seed: int,
-                 stream: "StoppingStream"):  # fmt: skip
+                 stream: TextStream, stops: list[str]):  # fmt: skip
         self.prompt, self.prompt_ids, self.sequence, self.seed = prompt, prompt_ids, sequence, seed
-        self.stream, self.text = stream, ""
+        self.stream, self.stops, self.decoded, self.text = stream, stops, "", ""
         self.started, self.times = time.perf_counter(), []
         self.beams: list[Hypothesis] | None = None
         self.speculation: Measured | None = None
@@ -27,11 +27,12 @@ class Row:
         """Add the sequence's newest token to the text; a stop text ends the sequence."""
         self.times.append(time.perf_counter())
         if token not in self.sequence.stop_ids:
-            self.text += self.stream.feed(token)
-        if self.stream.stopped:
+            self.decoded += self.stream.feed(token)
+        if not self.sequence.running:
+            self.decoded += self.stream.finish()
+        self.text, stopped = until_stop(self.decoded, self.stops, self.sequence.running)
+        if stopped:
             self.sequence.finish("stop")
-        elif not self.sequence.running:
-            self.text += self.stream.finish()
 
     @property
     def ids(self) -> Ids:
@@ -49,28 +50,10 @@ class Row:
         return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
 
 
-class StoppingStream:
-    """Decodes ids to printable text: ends before a stop text and holds back anything that may still
-    become one."""
-
-    def __init__(self, stream: TextStream, stops: list[str]):
-        self.stream, self.stops, self.held, self.stopped = stream, stops, "", False
-
-    def feed(self, token: int) -> str:
-        """The new text that can no longer become a stop text."""
-        return self._release(self.stream.feed(token))
-
-    def finish(self) -> str:
-        """The rest, when no id follows."""
-        return self._release(self.stream.finish()) + self.held
-
-    def _release(self, piece):
-        text = "" if self.stopped else self.held + piece
-        found = [text.index(stop) for stop in self.stops if stop in text]
-        if found:
-            self.stopped, self.held = True, ""
-            return text[: min(found)]
-        places = (i for i in range(len(text)) for stop in self.stops if stop.startswith(text[i:]))
-        certain = min(places, default=len(text))  # after it a stop text may have begun
-        self.held = text[certain:]
-        return text[:certain]
+def until_stop(text: str, stops: list[str], more: bool) -> tuple[str, bool]:
+    """The text before the first stop text, and whether there is one. If `more` may follow, an end
+    that may become a stop text is held back."""
+    if found := [text.index(stop) for stop in stops if stop in text]:
+        return text[: min(found)], True
+    held = (n for stop in stops for n in range(len(stop)) if more and text.endswith(stop[:n]))
+    return text[: len(text) - max(held, default=0)], False

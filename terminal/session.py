@@ -3,27 +3,38 @@
 The command line, the interactive prompt and the views of generation all work through this.
 """
 
+import contextlib
+import copy
 import functools
+import itertools
 import secrets
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import beam
+import few_rows
 import samplers
 import score
 import utils
+from batching import continuous
 from drafters import DraftModel, Measured, NGramStore, PromptLookup
-from generate import Loop, Sequence, cached, naive
-from interface import Drafter, Filter, Ids, Model
+from generate import Loop, Sequence, cached, lengthen, naive
+from interface import Drafter, Ids, Model
 from loading.errors import UserError
 from speculative import speculative
 from terminal import options
-from terminal.plugin import load_filter
-from terminal.row import Row, StoppingStream
+from terminal.chat import Conversation, KeptCache
+from terminal.plugin import Plug
+from terminal.row import Row, until_stop
+
+CORES = max((pool["num_threads"] for pool in threadpool_info()), default=1)
+SMALL = 2**24  # parameters: the products are so short that a second thread hardly helps, and it
+# makes them several times slower where another process wants its core
 
 
 class Session:
@@ -36,9 +47,22 @@ class Session:
     def __init__(self, args: Namespace):
         name = options.OPTIONS["model"].default if args.model is None else args.model
         self.model: Any  # a Model; an encoder-decoder has more methods, see seq2seq.py
-        self.tokenizer, self.model = utils.load(name, args.models_dir)
+        self.own: dict[str, Plug | None]  # the user's own model, drafter and loop
+        self.own = {"model": Plug("model", name) if ".py:" in name else None}
+        if own := self.own["model"]:
+            self.tokenizer, self.model = own.make_model()
+        else:
+            self.tokenizer, self.model = utils.load(name, args.models_dir)
         if args.source_lang or args.target_lang:
             self.model = self.for_languages(args.source_lang, args.target_lang)
+        limit_threads(args.threads or (1 if n_parameters(self.model) < SMALL else CORES))
+        self.chat: Conversation | None = None
+        if args.chat:
+            if self.model.has_source:
+                raise UserError("--chat needs a decoder, an encoder-decoder answers one source")
+            self.chat, self.model = Conversation(self.tokenizer), copy.copy(self.model)
+            self.model.stop_ids = (*self.model.stop_ids, self.chat.end)
+        self.kept = KeptCache(self.model) if args.chat and args.interactive else None
         self.drafts: dict[str, Model] = {}  # name -> a draft model, once it is loaded
         self.keeps_store = args.interactive  # is the n-gram store kept between prompts?
         self.store: NGramStore | None = None
@@ -57,12 +81,20 @@ class Session:
                 raise UserError(f"no language {code!r}, the model has {', '.join(sorted(codes))}")
         return self.model.for_languages(codes[source], codes[target] if target else None)
 
+    def answered(self, row: Row) -> None:
+        """In a conversation, keep a row as a turn, if the model has begun to answer."""
+        if self.chat and row.sequence.new_ids:
+            self.chat.answered(row.prompt_ids, row.ids)
+
     def use(self, args: Namespace) -> None:
         """Replace the options and compute the settings."""
         if args.truncate and not self.model.has_source:
             raise UserError("--truncate is for the source of an encoder-decoder")
-        own: list[Filter] = [load_filter(args.filter)] if args.filter is not None else []
-        self.args, self.own_filters = args, own  # only now, as the file may be faulty
+        filters = [Plug("filter", where) for where in args.filter]
+        own = {name: where and Plug(name, where) for name, where in
+               [("drafter", args.drafter), ("loop", args.loop)]}  # fmt: skip
+        self.args, self.own_filters = args, filters  # only now, as a file may be faulty
+        self.own |= own
         self.settings = options.resolve(args, self.model.generation_config)
         seed = self.settings["seed"]
         self.seed = secrets.randbits(32) if seed is None else seed
@@ -84,7 +116,7 @@ class Session:
         seed = self.seed + number
         sequence = Sequence(self.model, start, n, seed=seed)
         sequence.sampler = self.sampler(sequence, least)
-        return Row(prompt, ids, sequence, seed, self.stream())
+        return Row(prompt, ids, sequence, seed, self.tokenizer.stream(), self.args.stop)
 
     def encode(self, prompt: str) -> Ids:
         """The ids of a prompt: in a source, <mask>, <extra_id_0> and </s> are tokens. UserError if
@@ -96,87 +128,111 @@ class Session:
                 raise UserError(f"the model has no embedding for {token}: leave it out")
             ids = self.model.add_special_tokens(ids, self.args.truncate)
         else:
-            ids, n_most = self.tokenizer.encode(prompt), self.model.n_ctx
+            ids = self.chat.ask(prompt) if self.chat else self.tokenizer.encode(prompt)
+            n_most = self.model.n_ctx
             if not ids and self.tokenizer.end_of_text is None:
                 raise UserError("an empty prompt: this model has no end-of-text to start from")
             ids = ids or [self.tokenizer.end_of_text]  # type: ignore[list-item]  # not None
         if len(ids) > n_most:
-            cut = "; --truncate cuts it" if self.model.has_source else ""
-            raise UserError(f"the prompt has {len(ids)} tokens, the model takes {n_most}{cut}")
+            what, remedy = "prompt", "; --truncate cuts it" if self.model.has_source else ""
+            if self.chat and self.chat.ids:
+                what, remedy = "conversation", ": /reset begins another"
+            raise UserError(f"the {what} has {len(ids)} tokens, the model takes {n_most}{remedy}")
         return ids
 
     def sampler(self, sequence: Sequence, least: int) -> samplers.Sampler:
         """The filters of the settings: no stop id before `least` new tokens, those of the sampling
         options, the user's own, and what an encoder-decoder's checkpoint forces."""
         first = [samplers.min_length(sequence.n_prompt + least, sequence.stop_ids)]
-        last = list(self.own_filters)
+        offered = {"tokenizer": self.tokenizer, "model": self.model, "n_prompt": sequence.n_prompt}
+        last = [plug.make_filter(**offered) for plug in self.own_filters]
         if self.model.has_source:
             last += self.model.forced_filters(sequence.n_left)
         chosen = {name: self.settings[name] for name in samplers.FILTERS}
         return samplers.make_sampler(first, last, **chosen)
 
-    def stream(self) -> StoppingStream:
-        return StoppingStream(self.tokenizer.stream(), self.args.stop)
-
     def text(self, ids: Ids) -> str:
         """New ids -> their text, without a stop id, up to a stop text."""
-        stream = self.stream()
-        text = "".join(stream.feed(token) for token in ids if token not in self.model.stop_ids)
-        return text + stream.finish()
+        text = self.tokenizer.decode([token for token in ids if token not in self.model.stop_ids])
+        return until_stop(text, self.args.stop, more=False)[0]
 
     def opening(self, row: Row) -> str:
-        """The text that is printed before the new one: the prompt that it continues."""
-        return "" if self.model.has_source else row.prompt
+        """The text that is printed before the new one: the prompt, where it is continued."""
+        return "" if self.model.has_source or self.chat else row.prompt
 
     # --- generation -------------------------------------------------------------------------------
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
-        """Run rows by the chosen method, in batches that fit; yield a row for each new token."""
-        method, n_rows = self.settings["method"], 1
-        if method == "speculative":
-            self.draft_model()  # loaded before the first row's clock starts
-        if method in ("naive", "cached"):
-            longest = max(len(row.prompt_ids) + row.sequence.n_left for row in rows)
-            n_rows = max(1, self.settings["batch_tokens"] // longest)
-        for i in range(0, len(rows), n_rows):
-            batch = {row.sequence: row for row in rows[i : i + n_rows]}
-            for row in batch.values():
-                row.started = time.perf_counter()
-            model, _ = self.model.begin([row.prompt_ids for row in batch.values()])
-            for sequence, token in self.loop(batch)(model, [*batch]):
-                batch[sequence].feed(token)
-                yield batch[sequence]
+        """Run rows by the chosen method, max_rows at once; yield a row for each new token."""
+        with contextlib.ExitStack() as stack:
+            for plug in filter(None, self.own.values()):
+                stack.enter_context(plug.errors())
+            yield from self._generate(rows)
 
-    def loop(self, batch: dict[Sequence, Row]) -> Loop:
+    def _generate(self, rows):
+        method, n = self.settings["method"], self.settings["max_rows"]
+        if method == "speculative" and not self.own["drafter"]:
+            self.draft_model()  # loaded before the first row's clock starts
+        many = len(rows) > n or self.settings["samples"] > 1
+        if method == "cached" and many and not self.own["loop"]:
+            steps = continuous(self.model, self.arrivals(rows), n)
+        else:
+            batches = (rows[i : i + n] for i in range(0, len(rows), n))
+            steps = itertools.chain.from_iterable(map(self.run, batches))
+        row_of = {row.sequence: row for row in rows}
+        for sequence, token in steps:
+            row_of[sequence].feed(token)
+            yield row_of[sequence]
+
+    def run(self, rows: list[Row]) -> Iterable[tuple[Sequence, int]]:
+        """One batch by the loop of the chosen method."""
+        for row in rows:
+            row.started = time.perf_counter()
+        model, _ = self.model.begin([row.prompt_ids for row in rows])
+        return self.loop(rows)(model, [row.sequence for row in rows])
+
+    def arrivals(self, rows: list[Row]) -> Iterator[Sequence]:
+        """The rows' sequences as they are asked for. Equal prompts share their model."""
+        for _, group in itertools.groupby(rows, lambda row: row.prompt_ids):
+            model = None
+            for row in group:
+                row.started = time.perf_counter()
+                model = model or self.model.begin([row.prompt_ids])[0]
+                row.sequence.model = model
+                yield row.sequence
+
+    def loop(self, rows: list[Row]) -> Loop:
         """The loop of the chosen method, for these rows."""
+        row_of = {row.sequence: row for row in rows}
 
         def new_drafter(sequence):  # Sequence -> Measured
-            row = batch[sequence]
+            row = row_of[sequence]
             row.speculation = self.measure(self.drafter(row))
             return row.speculation
 
-        search = functools.partial(self.search, batch)
-        loops: dict[str, Loop] = {"naive": naive, "cached": cached, "beam": search}
+        search = functools.partial(self.search, row_of)
+        loops: dict[str, Loop] = {"naive": naive, "cached": self.kept or cached, "beam": search}
+        if own := self.own["loop"]:
+            loops["cached"] = own.make(tokenizer=self.tokenizer, model=self.model)
         drafting = functools.partial(speculative, new_drafter=new_drafter,
                                      gamma=self.settings["gamma"])  # fmt: skip
         return loops.get(self.settings["method"], drafting)
 
     def search(
-        self, batch: dict[Sequence, Row], model: Model, sequences: list[Sequence]
+        self, row_of: dict[Sequence, Row], model: Model, sequences: list[Sequence]
     ) -> Iterator[tuple[Sequence, int]]:
         """Beam search as a loop: the best hypothesis becomes the text, row.beams holds all."""
         s = self.settings
-        for sequence in sequences:
-            if not sequence.running:
-                continue
-            batch[sequence].beams = found = beam.beam_search(
-                model, sequence.ids, sequence.n_left, s["beams"], s["length_penalty"],
-                s["early_stopping"], s["return"], sequence.sampler.filters, self.trace,
-            )  # fmt: skip
-            for token in found[0].ids:
-                if sequence.running:  # a stop text may have ended it
-                    sequence.append(token)
-                    yield sequence, token
+        searches = [
+            beam.Search(model, list(sequence.ids), sequence.n_left, s["beams"], s["length_penalty"],
+                        s["early_stopping"], sequence.sampler.filters, self.trace)
+            for sequence in sequences
+        ]  # fmt: skip
+        beam.run_together(model, searches)
+        for sequence, search in zip(sequences, searches):
+            if sequence.running:
+                row_of[sequence].beams = found = search.hypotheses(s["return"])
+                yield from lengthen(sequence, found[0].ids)
 
     def drafter(self, row: Row) -> Drafter:
         """The drafter of one row's tokens; n-grams and lookup copy from a source too."""
@@ -189,6 +245,8 @@ class Session:
             return store
         if method == "lookup":
             return PromptLookup(n_vocab, n, source)
+        if own := self.own["drafter"]:
+            return own.make(tokenizer=self.tokenizer, model=self.model, sequence=row.sequence)
         draft: Any = self.draft_model()
         if draft.has_source:  # it drafts by as much of the source as it can read
             draft = draft.condition([source[: draft.n_source]])
@@ -204,8 +262,6 @@ class Session:
         if name not in self.drafts:
             self.drafts[name] = utils.load(name, self.args.models_dir, fetch=not suggested)[1]
         draft = self.drafts[name]
-        if draft.has_source != self.model.has_source:
-            raise UserError("an encoder-decoder can only draft for one, and GPT-2 for GPT-2")
         if draft.n_vocab != self.model.n_vocab:
             raise UserError(
                 f"the draft model has {draft.n_vocab} tokens, the model {self.model.n_vocab}:"
@@ -224,3 +280,20 @@ class Session:
                             " interactive prompt /score SOURCE => TARGET")  # fmt: skip
         model, _ = self.model.begin([self.encode(prompt)])
         return score.score(self.tokenizer, model, target)
+
+
+def limit_threads(n: int) -> None:
+    """Compute with n threads from now on."""
+    threadpool_limits(n)
+    few_rows.n_threads = n
+
+
+def n_parameters(model: Any) -> int:
+    """How many numbers the model's params hold; 0 for a model without."""
+
+    def count(tree):
+        if isinstance(tree, np.ndarray):
+            return tree.size
+        return sum(map(count, tree.values() if isinstance(tree, dict) else tree))
+
+    return count(getattr(model, "params", {}))

@@ -1,32 +1,31 @@
 """The interactive prompt: a line is a prompt, a /command shows or sets an option."""
 
 import argparse
+import atexit
 import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from loading.errors import UserError
 from terminal import options, show
+from terminal.chat import Conversation
 from terminal.compare import compare
 from terminal.explain import explain, print_score
 from terminal.session import Session
 
 SAMPLER_OPTIONS = options.SAMPLING + options.FILTERS
-INTRO = "Type the beginning of a text, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
+INTRO = "Type {}, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
 
 
 def setter(option: str, doc: str) -> Callable:
     """A command that shows an option, or sets it to one word, checked as on the command line."""
 
     def command(self, text):
-        words = shlex.split(text)
-        if len(words) > 1:
-            raise UserError(f"unexpected word {words[1]!r}: see /help")
-        if words:
-            self.apply([f"--{option}={words[0]}"], [option])
+        if text:
+            self.apply([f"--{option}", *shlex.split(text)], [option])
         value = self.session.settings[option]
         if option == "tokens" and value is None:
             value = "as the checkpoint's max_length"
@@ -40,9 +39,7 @@ class Shell:
     """Answers lines. do_NAME(text) is the command /NAME, its docstring the line of /help."""
 
     def __init__(self, session: Session):
-        self.parser, self.first_args = options.parser(), session.args
-        self.parser.hint = "/help lists the commands"
-        self.session = session
+        self.session, self.first_args = session, session.args
 
     def answer(self, line: str) -> bool:
         """One line, a /command or a prompt -> is it the last? Errors do not end the program."""
@@ -53,7 +50,11 @@ class Shell:
                     raise UserError(f"no command /{name}: /help lists them")
                 return bool(getattr(self, f"do_{name}")(text.strip()))
             if line.strip():
-                show.stream(self.session, [self.session.row(line)])
+                row = self.session.row(line)
+                try:
+                    show.stream(self.session, [row])
+                finally:
+                    self.session.answered(row)
         except KeyboardInterrupt:
             print("\n(stopped)")
         except (UserError, ValueError, OSError, MemoryError) as error:
@@ -71,12 +72,10 @@ class Shell:
         return found[state] if state < len(found) else None
 
     def apply(self, words: list[str], names: Collection[str]) -> None:
-        """Set these options, all of them and no others, by command-line words."""
-        plain, typed = vars(self.parser.parse_args([])), vars(self.parser.parse_args(words))
-        for name in typed.keys() - {*names}:
-            if typed[name] != plain[name]:
-                raise UserError(f"{name} cannot be set here: see /help")
-        new = {name: typed[name] for name in names}
+        """Set these options by command-line words; one that the words leave out is not given."""
+        parser = options.parser(names)
+        parser.hint = "/help lists the commands"
+        new = vars(parser.parse_args(words))
         given = vars(self.session.args) | new
         if "draft" in names:
             self.session.draft_model(new["draft"])  # fails now, not when it is first used
@@ -86,7 +85,7 @@ class Shell:
         else:
             self.session.use(argparse.Namespace(**given))
         method = self.session.settings["method"]
-        known = given if {"model", "method"} & {*names} else plain | new
+        known = given if {"model", "method"} & {*names} else new
         if message := options.misplaced(known, method):
             print(f"({message})")
 
@@ -102,8 +101,6 @@ class Shell:
     def do_sampler(self, text):
         "/sampler [--temperature T --top-k K --top-p P --min-p P ...]: how tokens are drawn"
         if text:
-            if not text.startswith("--"):
-                raise UserError("/sampler takes options, such as /sampler --temperature 0.8")
             self.apply(shlex.split(text), SAMPLER_OPTIONS)
         names = [name for name in SAMPLER_OPTIONS if self.session.settings.get(name)]
         settings = ", ".join(f"{name} = {self.session.settings[name]}" for name in names)
@@ -115,6 +112,12 @@ class Shell:
             texts = [] if text == "off" else shlex.split(text)
             self.apply([f"--stop={stop}" for stop in texts], ["stop"])
         print(f"stop = {self.session.args.stop}")
+
+    def do_system(self, text):
+        "/system TEXT, with --chat: begin another conversation, with this text before it"
+        if not self.session.chat:
+            raise UserError("/system needs a conversation: python generate.py --interactive --chat")
+        self.session.chat = Conversation(self.session.tokenizer, text)
 
     def do_compare(self, text):
         "/compare PROMPT: every method that applies, in one table"
@@ -130,15 +133,12 @@ class Shell:
         print_score(self.session.tokenizer, self.session.score(*words))
 
     def do_reset(self, text):
-        "/reset: all options as at the start, and an empty n-gram store"
+        "/reset: all options as at the start, an empty n-gram store, another conversation"
         self.session = Session(self.first_args)
 
     def do_help(self, text):
-        "/help [NAME]: the commands"
-        asked = [text.removeprefix("/")] if text else self.commands()
-        if asked[0] not in self.commands():
-            raise UserError(f"no command /{asked[0]}: /help lists them")
-        for name in asked:
+        "/help: the commands"
+        for name in self.commands():
             print(getattr(self, f"do_{name}").__doc__)
 
     def do_quit(self, text):
@@ -149,40 +149,38 @@ class Shell:
 def interact(session: Session) -> None:
     """Run until /quit or the end of the input."""
     shell = Shell(session)
-    print(INTRO)
-    with line_editing(shell.complete):
-        while True:
-            try:
-                if shell.answer(input("> ")):
-                    return
-            except EOFError:
-                return print()
-            except KeyboardInterrupt:  # at the prompt: a new line, not the end
-                print()
+    print(INTRO.format("a message" if session.chat else "the beginning of a text"))
+    if sys.stdin.isatty():
+        edit_lines(shell.complete)
+    while True:
+        try:
+            if shell.answer(input("> ")):
+                return
+        except EOFError:
+            return print()
+        except KeyboardInterrupt:  # at the prompt: a new line, not the end
+            print()
 
 
-@contextlib.contextmanager
-def line_editing(complete: Callable[[str, int], str | None]) -> Iterator[None]:
-    """On a terminal, where the system has readline: editing, Tab, and a saved history."""
+def edit_lines(complete: Callable[[str, int], str | None]) -> None:
+    """Where the system has readline: editing, Tab, and a history that is kept between sessions."""
     try:
-        if not sys.stdin.isatty():
-            raise ImportError
         import readline
     except ImportError:
-        yield
         return
     readline.set_completer(complete)
     readline.set_completer_delims(" \t\n")  # a / is part of the word
     is_libedit = "libedit" in (readline.__doc__ or "")
     readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+    readline.set_history_length(1000)
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     path = Path(state, "tokenwise", "history")
     with contextlib.suppress(OSError):
         readline.read_history_file(path)
-    try:
-        yield
-    finally:
-        readline.set_history_length(1000)
+
+    def save():
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             readline.write_history_file(path)
+
+    atexit.register(save)

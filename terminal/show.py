@@ -29,18 +29,18 @@ def one_line(error: BaseException) -> str:
 
 def stream(session: Session, rows: list[Row]) -> None:
     """Print rows in their order, no matter which ends first: text as it comes, or a JSON object."""
-    current, shown = 0, ""
-    for _ in itertools.chain(session.generate(rows), [None]):
-        while current < len(rows):
-            row = rows[current]
+    steps = session.generate(rows)
+    next(steps, None)  # where the first step fails, nothing has been printed
+    for row in rows:
+        shown = ""
+        for _ in itertools.chain([None], steps):
             if not session.args.json:
                 text = session.opening(row) + row.text
                 print(visible(text[len(shown) :]), end="", flush=True)
                 shown = text
-            if row.sequence.running:
+            if not row.sequence.running:
                 break
-            finish(session, row)
-            current, shown = current + 1, ""
+        finish(session, row)
 
 
 def finish(session: Session, row: Row) -> None:

@@ -86,6 +86,20 @@ def write_tokenizer(folder, names=("vocab.json", "merges.txt")):
     (folder / names[1]).write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
 
 
+def write_tokenizer_json(folder):
+    """The same as one file, as current models have it."""
+    write_tokenizer(folder)
+    vocab = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False,
+                  "use_regex": True}  # fmt: skip
+    end = {"id": 258, "content": "<|endoftext|>", "special": True, "single_word": False,
+           "lstrip": False, "rstrip": False, "normalized": False}  # fmt: skip
+    file = {"version": "1.0", "added_tokens": [end], "normalizer": None, "post_processor": None,
+            "pre_tokenizer": byte_level, "decoder": byte_level,
+            "model": {"type": "BPE", "vocab": vocab, "merges": ["t h", "th e"]}}  # fmt: skip
+    (folder / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
+
+
 def write_folder(folder, config=CONFIG, arrays=None, **files):
     """A folder in Hugging Face layout; files: {stem of a JSON file: object}."""
     from safetensors.numpy import save_file  # not ours: what it writes, we must be able to read
@@ -162,7 +176,7 @@ def write_cached(place, files, commit="c0ffee"):
     return place
 
 
-def write_converted(folder, config=CONFIG, metadata=openai.MARK, change=lambda shapes: shapes):
+def write_converted(folder, config=CONFIG, change=lambda shapes: shapes):
     """What a conversion leaves, made by hand out of the arrays that load() has read."""
     source = write_folder(folder.parent / "source", config)
     params = load(source)[1].params
@@ -180,7 +194,7 @@ def write_converted(folder, config=CONFIG, metadata=openai.MARK, change=lambda s
     hparams = {"n_vocab": 259} | {k: config[k] for k in ("n_ctx", "n_embd", "n_head", "n_layer")}
     (folder / "hparams.json").write_text(json.dumps(hparams))
     shapes = {name: array.shape for name, array in arrays.items()}
-    write_safetensors(folder / openai.CONVERTED, shapes, arrays.get, metadata)
+    write_safetensors(folder / openai.CONVERTED, shapes, arrays.get, {})
     return folder
 
 

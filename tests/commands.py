@@ -21,10 +21,10 @@ JSON_KEYS = {
 LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # ids; END is <|endoftext|>
 
 
-def write_letters(folder, activation="gelu_new", **files):
+def write_letters(folder, activation="gelu_new", n_vocab=259, n_ctx=N_CTX, **files):
     """A model that writes a to z, space and "the" at random: text without a half character. It
     never ends by itself. files: {stem of a JSON file: object}."""
-    config = CONFIG | {"vocab_size": 259, "n_positions": N_CTX, "n_ctx": N_CTX, "n_embd": 16,
+    config = CONFIG | {"vocab_size": n_vocab, "n_positions": n_ctx, "n_ctx": n_ctx, "n_embd": 16,
                        "n_head": 2, "activation_function": activation}  # fmt: skip
     arrays = random_arrays(config, seed=1)
     wte, ln_f = arrays["wte.weight"], arrays["ln_f.bias"]

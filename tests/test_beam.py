@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam import Candidate, Hypothesis, beam_search, top_indices
+from beam import Candidate, Hypothesis, Search, beam_search, run_together, top_indices
 from generate import generate
 from gpt2 import GPT2, log_softmax
 from samplers import Sampler, forced_id, min_length, no_repeat_ngram, one_hot, repetition_penalty
@@ -164,6 +164,90 @@ def test_a_stop_counts_only_among_the_best_candidates():
     beam_search(model, [0], 3, 2, trace=trace)
     assert [c.ids for c in trace[0]] == [(0,), (1,), (2,)]
     assert [c.status for c in trace[0]] == ["kept", "kept", "dropped"]
+
+
+# --- several prompts ------------------------------------------------------------------------------
+
+FILTERS = {
+    "none": [],
+    "penalty": [repetition_penalty(1.7)],
+    "no bigram twice": [no_repeat_ngram(2)],
+    "at least 9": [min_length(9, [EOS])],
+    "nothing left": [lambda logits, ids: logits if len(ids) < 8 else np.full_like(logits, -np.inf)],
+}
+search_settings = st.tuples(
+    st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=N_CTX),
+    st.integers(0, 10),  # new tokens
+    st.integers(1, 5),  # beams
+    st.sampled_from([0.0, 0.7, 1.0, 2.0]),
+    st.sampled_from([True, False, "never"]),
+    st.sampled_from(sorted(FILTERS)),
+)
+
+
+def searched(model, all_settings):
+    """-> the searches, in one batch, and their traces."""
+    searches = []
+    for *setting, filters in all_settings:
+        searches.append(Search(model, *setting, filters=FILTERS[filters], trace=[]))
+    run_together(model, searches)
+    return searches
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(search_settings, min_size=1, max_size=5),
+    st.sampled_from(sorted(STOPS)),
+    st.booleans(),
+)
+def test_searches_of_a_batch_are_those_of_each_alone(texts, stops, exact_logits):
+    """Every step, whatever the lengths, widths and filters of the others, whenever they end."""
+    model = random_model(stops)
+    model = Watched(as_function(model) if exact_logits else model)
+    together, n_passes = searched(model, texts), len(model.shapes)
+    alone = [searched(model, [text])[0] for text in texts]
+    assert n_passes == max(len(search.trace) for search in alone)
+    assert model.lasts <= {1}
+    for search, other in zip(together, alone):
+        assert not search.beams
+        for step, other_step in zip(search.trace, other.trace, strict=True):
+            assert [c[:2] + c[3:] for c in step] == [c[:2] + c[3:] for c in other_step]
+        assert [h.ids for h in search.finished] == [h.ids for h in other.finished]
+        scores = [h.score for h in other.finished]
+        assert [h.score for h in search.finished] == pytest.approx(scores, rel=1e-5)
+
+
+def test_all_beams_share_a_pass_and_a_search_that_is_over_leaves():
+    """Each prompt passes once, then one token per beam."""
+    model = Watched(random_model())
+    searches = [
+        Search(model, [3, 1, 4, 1, 5], 4, 2, 1.0, False),
+        Search(model, [9], 0, 3, 1.0, False),  # nothing to do
+        Search(model, [2, 6], 2, 3, 1.0, False),
+        Search(model, [5, 3, 5], 6, 1, 1.0, False),
+    ]
+    run_together(model, searches)
+    assert model.shapes == [(3, 5), (6, 1), (3, 1), (3, 1), (1, 1), (1, 1)]
+    assert model.n_tokens == [5 + 2 + 3, 6, 3, 3, 1, 1]
+    assert [len(search.finished) for search in searches] == [2, 0, 3, 1]
+
+
+def test_no_search_needs_no_pass():
+    model = Watched(random_model())
+    run_together(model, [])
+    run_together(model, [Search(model, PROMPT, 0, 2, 1.0, False)])
+    run_together(model, [Search(model, [1] * N_CTX, 5, 2, 1.0, False)])
+    assert model.shapes == []
+
+
+def test_a_search_that_has_been_run_is_not_run_again():
+    model = Watched(random_model())
+    first, second = (Search(model, PROMPT, 3, 2, 1.0, False) for _ in range(2))
+    run_together(model, [first])
+    found, n_passes = list(first.finished), len(model.shapes)
+    run_together(model, [first, second])
+    assert first.finished == second.finished == found
+    assert len(model.shapes) == 2 * n_passes
 
 
 # --- the cache, the inputs ------------------------------------------------------------------------

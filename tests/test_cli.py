@@ -215,8 +215,8 @@ def test_a_filter_of_your_own(console, tmp_path):
             words = "--filter", f"{path}:{name}", "-n", 4, "--method", method
             status, out, err = console("the cat", *words)
             assert status == 1 and err.count("\n") == 1 and "inf" not in out, (name, method, err)
-    for name in "number", "absent", "":
-        assert "has no function" in console.refused(1, "a", "--filter", f"{path}:{name}")
+    for name, error in ("number", "'int'"), ("absent", "has no 'absent'"), ("", "the form is"):
+        assert error in console.refused(1, "a", "--filter", f"{path}:{name}")
 
 
 def test_an_error_in_a_filter_is_one_line_that_names_its_place(console, tmp_path):
@@ -249,7 +249,7 @@ def test_the_end_of_a_debugger_in_a_filter_is_quiet(letters, tmp_path, name):
         ("mine.py", "def f(:", "SyntaxError"), ("mine.py", "import no_such_module", "no_such"),
         ("mine.py", "1 / 0", "ZeroDivision"), ("mine.py", "exit(7)", "SystemExit"),
         ("mine.py", "raise RuntimeError('a\\nb')", "a b"),
-        ("mine.txt", "def f(logits, ids): return logits", "FILE.py:FUNCTION"),
+        ("mine.txt", "def f(logits, ids): return logits", "FILE.py:NAME"),
     ],
 )  # fmt: skip
 def test_a_filter_file_that_cannot_be_used_is_refused(console, tmp_path, name, code, error):
@@ -261,7 +261,7 @@ def test_a_filter_file_that_cannot_be_used_is_refused(console, tmp_path, name, c
 @pytest.mark.parametrize("where", ["none.py:f", "tests:f", "f", ""])
 def test_a_filter_that_is_missing_is_refused(console, where):
     line = console.refused(1, "a", "--filter", where)
-    assert "FILE.py:FUNCTION" in line and ("no function is named" in line) == (":" not in where)
+    assert ("the form is FILE.py:NAME" in line) == ("none" not in where)
 
 
 def test_the_old_name_of_filter_is_the_same(console, tmp_path):
@@ -357,7 +357,7 @@ def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
     assert "--draft" in console.refused(1, "a", "--method", "speculative")
     console.refused(1, "a", "--method", "speculative", "--draft", tmp_path / "none")
     line = console.refused(1, "a", "--method", "speculative", "--draft", SEQ2SEQ / "t5")
-    assert "GPT-2 for GPT-2" in line
+    assert "one vocabulary" in line
 
 
 @pytest.mark.parametrize("draft", ["../draft", "/tmp", "owner/name", "", 5.5, ["draft"], {"a": 1}])
@@ -462,7 +462,7 @@ def test_the_command_line_sets_an_option_by_each_of_its_names(option):
     for name in (name for name, action in names.items() if action.dest == option.name):
         for value in values_of(option):
             words = [name] if value is True else [name, str(value)]
-            expected = [value] if option.name == "stop" else value
+            expected = [value] if option.default == [] else value
             assert resolved(*words)[option.name] == expected
 
 
@@ -575,7 +575,7 @@ def test_threads_bound_the_matrix_products_while_it_runs(console, monkeypatch):
 # --- mistakes -------------------------------------------------------------------------------------
 
 NONSENSE = """
---beams 65 | --method beam --beams 5000 | --method beam --return 65 | --temperature 1e-40
+--beams 65 | --method beam --beams 5000 | --method beam --return 65
 --repetition-penalty 1e-40 | -n 0 | -n -3 | -n 1.5 | -n many | --tokens | --seed -1 | --seed x
 --stop | --min-length -1
 --temperature -1 | --temperature nan | --temperature inf | --temperature hot | --top-k -1
@@ -606,7 +606,7 @@ def test_nonsense_is_a_usage_error(console, words):
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
 def test_two_dashes_are_a_value_like_any_other(console, option):
     for word in [f"{option.flag}=--"] + ["-n--"] * (option.name == "tokens"):
-        if option.kind in (str, options.decoded, options.stop_text):
+        if option.kind in (str, options.decoded):
             found = getattr(options.parser().parse_args([word]), option.name)
             assert found in ("--", ["--"])
         else:
@@ -619,7 +619,7 @@ def test_two_dashes_stop_a_text_and_are_not_a_file(console, tmp_path):
     how = "-n", 5, "--temperature", 0, "--filter", f"{tmp_path}/own.py:f"
     assert console.text("a", *how) == "a-----\n"
     assert console.text("a", *how, "--stop=--") == "a\n"
-    assert "no function is named" in console.refused(1, "a", "--filter=--")
+    assert "the form is" in console.refused(1, "a", "--filter=--")
     assert "cannot read --" in console.refused(1, "--prompts-file=--")
     assert "no model '--'" in console.refused(1, "a", "--model=--")
 
@@ -657,7 +657,7 @@ def test_options_of_other_architectures_are_refused(console):
 
 
 @pytest.mark.parametrize("extreme", [
-    ["--temperature", "1e-6"], ["--temperature", "1e6"], ["--top-p", "1e-9"],
+    ["--temperature", "1e-300"], ["--temperature", "1e6"], ["--top-p", "1e-9"],
     ["--repetition-penalty", "1e3"], ["--repetition-penalty", "1e-3"], ["--top-k", 10**12],
     ["--seed", 2**63], ["--no-repeat-ngram", 10**9], ["--min-p", 1], ["--min-length", 10**9],
     ["--temperature", 1, "--min-p", "1e-300"], ["--method", "beam", "--beams", 64],

@@ -64,13 +64,15 @@ def test_compare_states_that_speculation_does_not_pay(console, monkeypatch, draf
     speed = property(lambda row: drafting if row.speculation else others)
     monkeypatch.setattr("terminal.row.Row.tokens_per_second", speed)
     out = console.text("the cat", "--compare", "-n", 4)
-    assert ("does not pay" in out) == (drafting < others)
+    assert ("drafts do not pay" in out) == (drafting < others)
+    assert ("drafts pay" in out) == (drafting > others)
 
 
 def test_compare_starts_each_prompt_with_its_own_seed(console, monkeypatch):
     seeds = []
     monkeypatch.setattr(
-        "terminal.compare.compare_line", lambda _, row, naive: seeds.append(row.seed) or ""
+        "terminal.compare.compare_line",
+        lambda _, method, rows, speeds: seeds.append(rows[method][-1].seed) or "",
     )
     console.text("a", "b", "--compare", "-n", 1, "--temperature", 1, "--seed", 5)
     assert seeds == [5] * 5 + [6] * 5

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import encoder as encoder_module
-from encoder import BYTE_TO_CHAR, PATTERN, Tokenizer, bytes_to_unicode
-from loading.tokenizers import FILES, read_tokenizer
+from encoder import BYTE_TO_CHAR, PATTERN, Added, Tokenizer, by_patterns, bytes_to_unicode
+from loading.tokenizers import FILES, read_gpt2_tokenizer
 
 VECTORS = json.loads((Path(__file__).parent / "gpt2_vectors.json").read_text(encoding="utf-8"))
 KNOWN = [
@@ -47,8 +47,10 @@ TINY_MERGES = [
 
 def build(merges, special=()):
     """Ids as in GPT-2: the bytes, then the merges, then the special tokens."""
-    tokens = [*BYTE_TO_CHAR.values(), *("".join(pair) for pair in merges), *special]
-    return Tokenizer({token: id for id, token in enumerate(dict.fromkeys(tokens))}, merges)
+    tokens = [*BYTE_TO_CHAR.values(), *("".join(pair) for pair in merges)]
+    vocab = {token: id for id, token in enumerate(dict.fromkeys(tokens))}
+    added = [Added(text, len(vocab) + i, lstrip=text == "<mask>") for i, text in enumerate(special)]
+    return Tokenizer(vocab, merges, added)
 
 
 TINY = build(TINY_MERGES, ["<|endoftext|>"])
@@ -73,8 +75,9 @@ def gpt2():
     printable = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) == byte]
     others = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) != byte]
     tokens = [BYTE_TO_CHAR[byte] for byte in printable + others]
-    tokens += ["".join(pair) for pair in merges] + ["<|endoftext|>"]
-    few = Tokenizer({token: id for id, token in enumerate(tokens)}, merges)
+    tokens += ["".join(pair) for pair in merges]
+    end = Added("<|endoftext|>", len(tokens))
+    few = Tokenizer({token: id for id, token in enumerate(tokens)}, merges, [end])
     official_ids = [*range(256), *(256 + rank for rank in VECTORS["merges"].values()), 50256]
 
     class Official:
@@ -96,7 +99,7 @@ def gpt2_files():
             "https://openaipublic.blob.core.windows.net/gpt-2/models/124M/ into a folder and set "
             "TOKENWISE_GPT2_FILES to it"
         )
-    return read_tokenizer(folder)
+    return read_gpt2_tokenizer(folder)
 
 
 @pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
@@ -196,14 +199,14 @@ class CountingDict(dict):
 @pytest.mark.parametrize("letters", ["a", "ab", "abhelo"])
 def test_the_work_for_a_long_word_goes_by_its_pairs_not_its_places(letters):
     tokenizer = build(TINY_MERGES)
-    tokenizer._merges = CountingDict(tokenizer._merges)
+    tokenizer._ranks = CountingDict(tokenizer._ranks)
     word = "".join(random.Random(0).choices(letters, k=50_000))
     assert tokenizer.decode(tokenizer.encode(word)) == word
-    assert 1 <= tokenizer._merges.lookups <= len(TINY_MERGES) * (len(TINY_MERGES) + 1)
+    assert 1 <= tokenizer._ranks.lookups <= len(TINY_MERGES) * (len(TINY_MERGES) + 1)
 
 
 def test_words_of_another_pattern():
-    tokenizer = Tokenizer(TINY.vocab, TINY_MERGES, pattern=r"hel|.")
+    tokenizer = Tokenizer(TINY.vocab, TINY_MERGES, words=by_patterns(r"hel|."))
     assert tokenizer.encode("hello") == [TINY.vocab[symbol] for symbol in ("he", "l", "l", "o")]
 
 
@@ -326,9 +329,11 @@ def test_the_longest_special_token_wins():
     assert tokenizer.decode(ids) == "<a>><a>[.*]<é>"
 
 
-def test_bart_numbers_the_same_tokens_anew():
+def test_bart_numbers_the_same_tokens_anew(tmp_path):
     tokens = ["<s>", "<pad>", "</s>", "<unk>", *reversed(TINY.vocab), "<mask>"]
-    bart = Tokenizer({token: id for id, token in enumerate(tokens)}, TINY_MERGES)
+    (tmp_path / "vocab.json").write_text(json.dumps({token: id for id, token in enumerate(tokens)}))
+    (tmp_path / "merges.txt").write_text("\n".join(map(" ".join, TINY_MERGES)))
+    bart = read_gpt2_tokenizer(tmp_path)
     assert set(bart.special) == {"<s>", "<pad>", "</s>", "<unk>", "<|endoftext|>", "<mask>"}
     gpt2_tokens = [list(TINY.vocab)[id] for id in TINY.encode("hello wé")]
     assert bart.encode("hello wé") == [tokens.index(token) for token in gpt2_tokens]
@@ -359,7 +364,7 @@ def test_marks_are_not_text_whole_or_streamed(ids):
 def test_added_tokens_follow_those_of_the_vocabulary(tmp_path):
     write(tmp_path, TINY)
     (tmp_path / "added_tokens.json").write_text(json.dumps({"<|startoftext|>": TINY.n_vocab}))
-    read = read_tokenizer(tmp_path)
+    read = read_gpt2_tokenizer(tmp_path)
     assert read.n_vocab == TINY.n_vocab + 1
     ids = read.encode("<|startoftext|>hello", special=True)
     assert ids == [TINY.n_vocab, TINY.vocab["hello"]]
@@ -367,7 +372,7 @@ def test_added_tokens_follow_those_of_the_vocabulary(tmp_path):
     for text in ('{"a new one": 10000}', '["hello"]', "nonsense"):
         (tmp_path / "added_tokens.json").write_text(text)
         with pytest.raises(ValueError, match="damaged"):
-            read_tokenizer(tmp_path)
+            read_gpt2_tokenizer(tmp_path)
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -382,14 +387,14 @@ def write(folder, tokenizer, vocab_name="encoder.json", merges_name="vocab.bpe")
 @pytest.mark.parametrize("names", FILES)
 def test_from_folder(tmp_path, names):
     write(tmp_path, TINY, *names)
-    read = read_tokenizer(tmp_path)
+    read = read_gpt2_tokenizer(tmp_path)
     assert (read.vocab, read.merges, read.special) == (TINY.vocab, TINY.merges, TINY.special)
 
 
 def test_a_merge_of_hash_signs_is_no_version(tmp_path):
     hashes = build([("#", "#"), ("##", "##")])
     write(tmp_path, hashes)
-    assert read_tokenizer(tmp_path).encode("#####") == [257, hashes.vocab["#"]]
+    assert read_gpt2_tokenizer(tmp_path).encode("#####") == [257, hashes.vocab["#"]]
 
 
 @pytest.mark.parametrize("version", ["#version: 0.2\n", "#version of 2020 - by me\n", ""])
@@ -399,7 +404,7 @@ def test_only_the_first_line_of_the_merges_can_be_a_version(tmp_path, version):
     write(tmp_path, made)
     lines = [version + "# v", *map(" ".join, merges[1:])]
     (tmp_path / "vocab.bpe").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    read = read_tokenizer(tmp_path)
+    read = read_gpt2_tokenizer(tmp_path)
     assert (read.merges, read.special) == (merges, {})
 
 
@@ -410,14 +415,14 @@ def test_missing_files(tmp_path, present):
     for name in present:
         (tmp_path / name).write_text("{}")
     with pytest.raises(FileNotFoundError, match="encoder.json and vocab.bpe, or vocab.json and"):
-        read_tokenizer(tmp_path)
+        read_gpt2_tokenizer(tmp_path)
 
 
 def test_a_line_of_merges_that_is_no_pair(tmp_path):
     write(tmp_path, TINY)
     (tmp_path / "vocab.bpe").write_text("#version: 0.2\nh e\nh e e\n")
     with pytest.raises(ValueError, match="'h e e' is not a pair of symbols"):
-        read_tokenizer(tmp_path)
+        read_gpt2_tokenizer(tmp_path)
 
 
 def cut_at(share):
@@ -453,5 +458,5 @@ def test_damaged_files(tmp_path, name, damage):
     assert data != (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(data)
     with pytest.raises(ValueError, match="encoder.json or vocab.bpe is damaged") as caught:
-        read_tokenizer(tmp_path)
+        read_gpt2_tokenizer(tmp_path)
     assert "\n" not in str(caught.value)

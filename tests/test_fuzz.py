@@ -21,7 +21,7 @@ import utils
 from encoder import Tokenizer
 from generate import generate
 from loading.safetensors import DTYPES
-from loading.tokenizers import mbart_tokenizer, read_tokenizer, t5_tokenizer
+from loading.tokenizers import mbart_tokenizer, read_gpt2_tokenizer, t5_tokenizer
 from samplers import Sampler, draw, make_sampler, one_hot
 from terminal import cli, options
 from tests.checkpoints import write_converted
@@ -33,8 +33,8 @@ SEQ2SEQ = FIXTURES / "seq2seq"
 # ----------------------------------------------------------------------------------------- the text
 
 TOKENIZERS = {
-    "gpt2": read_tokenizer(FIXTURES.parent.parent / "models" / "stories"),
-    "bart": read_tokenizer(SEQ2SEQ / "bart"),
+    "gpt2": read_gpt2_tokenizer(FIXTURES.parent.parent / "models" / "stories"),
+    "bart": read_gpt2_tokenizer(SEQ2SEQ / "bart"),
     "t5": t5_tokenizer(SEQ2SEQ / "t5" / "spiece.model", 144),
     "mbart": mbart_tokenizer(SEQ2SEQ / "mbart" / "sentencepiece.bpe.model", 67),
 }
@@ -307,7 +307,7 @@ def test_merges_and_vocabularies_of_any_kind(folders, lines, more, filled):
         merges = "\n".join(lines).encode("utf-8", "surrogatepass")
         (folder / "merges.txt").write_bytes(merges)
         if check_loads_or_says_why(folder):
-            tokenizer = read_tokenizer(folder)
+            tokenizer = read_gpt2_tokenizer(folder)
             text = "a the that aa\x00é 字" + "".join(lines).replace("\ud800", "")
             for special in (False, True):
                 assert tokenizer.decode(tokenizer.encode(text, special)) == text

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 import json
 import math
 
@@ -11,7 +12,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from generate import Sequence, cached, generate, left_pad
-from gpt2 import GPT2, Cache, attention, causal_mask, gelu, layer_norm, log_softmax, softmax
+from gpt2 import (
+    GPT2,
+    Cache,
+    attention,
+    causal_attention,
+    causal_mask,
+    gelu,
+    layer_norm,
+    log_softmax,
+    softmax,
+)
 from layers import ACTIVATIONS
 from tests.tiny import GPT2_FOLDERS, Traced, arrays, close, same_greedy, tiny_gpt2, traced
 from utils import load
@@ -137,14 +148,24 @@ def test_cutting_to_the_same_length_forgets_nothing():
     close(MODEL(FULL[5:], cache), LOGITS[5:])
 
 
-def test_a_cut_into_the_padding_leaves_only_padding():
-    cache = MODEL.new_cache(2)
-    MODEL(np.array([[-1, -1, -1, 4, 2], [1, 2, 3, 4, 5]]), cache)
+@few
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.data())
+def test_each_row_is_cut_to_a_length_of_its_own(held, data):
+    """And goes on as if nothing had been; a length past the row's own cuts nothing."""
+    cache, rows = prefilled(held)
+    lengths = [data.draw(st.integers(0, n + 2)) for n in held]
+    cache.cut(lengths)
+    assert cache.lengths.tolist() == [min(n, length) for n, length in zip(held, lengths)]
+    rows = [ids[:length] for ids, length in zip(rows, lengths)]
+    extend_all(cache, rows, [data.draw(st.integers(0, 3)) for _ in rows])
+    check_cache(cache, rows)
+
+
+def test_one_length_cuts_all_rows():
+    cache, rows = prefilled([5, 1, 3])
     cache.cut(2)
-    assert cache.pad.tolist() == [2, 0]
-    logits = MODEL(np.array([[7, 3], [6, 9]]), cache)
-    close(logits[0], MODEL([7, 3]))
-    close(logits[1], MODEL([1, 2, 6, 9])[2:])
+    assert cache.lengths.tolist() == [2, 1, 2] and cache.length == 2
+    extend_all(cache, [ids[:2] for ids in rows], [2, 2, 2])
 
 
 @few
@@ -172,7 +193,7 @@ def test_left_padding_changes_no_logits(lengths, data):
         assert np.isfinite(logits).all()  # those of padding mean nothing, yet are numbers
         for row_logits, length in zip(logits, lengths):
             close(row_logits[-length:], LOGITS[:length])
-    assert cache.pad.tolist() == [ids.shape[1] - length for length in lengths]
+    assert cache.lengths.tolist() == lengths and cache.length == max(lengths)
 
 
 @pytest.mark.parametrize("shape", [(1,), (2, 3), (2, 1, 3)])
@@ -183,10 +204,10 @@ def test_any_batch_dimensions_may_precede_the_sequence(shape):
     close(MODEL(ids)[..., 2:, :], expected[..., 2:, :])
     cache = MODEL.new_cache(*shape)
     close(in_chunks(MODEL, ids, [2, 3], cache)[..., 2:, :], expected[..., 2:, :])
-    assert cache.pad.shape == shape
+    assert cache.lengths.shape == shape
 
 
-PADS = [3, 1, 0, 2]  # slots of padding in each row
+PADS = [3, 1, 0, 2]  # of each row
 BATCH = np.stack([np.where(np.arange(7) < pad, -1, np.roll(FULL, pad)[:7]) for pad in PADS])
 
 
@@ -202,24 +223,37 @@ def test_selected_rows_go_on_in_their_new_order(rows, again):
     again = [i for i in again if i < len(rows)]
     cache.select(again)
     kept = [rows[i] for i in again]
-    assert cache.pad.shape == (len(kept),)
-    common = min((PADS[row] for row in kept), default=7)
-    assert cache.length == 7 - common  # slots that are padding in every row are dropped
-    assert cache.pad.tolist() == [PADS[row] - common for row in kept]
+    assert cache.lengths.shape == (len(kept),)
+    assert cache.lengths.tolist() == [7 - PADS[row] for row in kept]
+    assert cache.length == max((7 - PADS[row] for row in kept), default=0)
     if kept:
         new = FULL[: 2 * len(kept)].reshape(-1, 2)
         for logits, row, tail in zip(MODEL(new, cache), kept, new):
             close(logits, MODEL([*BATCH[row, PADS[row] :], *tail])[-2:])
 
 
-def test_padding_in_all_rows_is_dropped_when_all_are_selected_too():
-    cache = MODEL.new_cache(2)
-    MODEL([[-1, -1, 1], [-1, 2, 3]], cache)
-    cache.select([0, 1])
-    assert (cache.length, cache.pad.tolist()) == (2, [1, 0])
-    logits = MODEL([[4], [5]], cache)
-    close(logits[0], MODEL([1, 4])[1:])
-    close(logits[1], MODEL([2, 3, 5])[2:])
+def test_padding_takes_no_slots():
+    """Slot i of a row holds its token at position i, however much padding came before it."""
+    padded, plain = MODEL.new_cache(2), MODEL.new_cache(2)
+    MODEL([[-1, -1, -1, 1], [-1, -1, 2, 3]], padded)
+    MODEL([[-1, 1], [2, 3]], plain)
+    for cache in (padded, plain):
+        assert (cache.length, cache.lengths.tolist()) == (2, [1, 2])
+        logits = MODEL([[-1, -1, 4], [5, 6, 7]], cache)
+        assert cache.lengths.tolist() == [2, 5]
+        close(logits[0, 2:], MODEL([1, 4])[1:])
+        close(logits[1], MODEL([2, 3, 5, 6, 7])[2:])
+    close(padded.kv[:, :, 0, :, :2], plain.kv[:, :, 0, :, :2])
+    close(padded.kv[:, :, 1, :, :5], plain.kv[:, :, 1, :, :5])
+
+
+def test_a_pass_of_only_padding_adds_nothing():
+    """Its logits mean nothing, yet are numbers."""
+    for held in ([0, 0], [2, 1]):
+        cache, rows = prefilled(held)
+        assert np.isfinite(MODEL([[-1, -1]] * 2, cache)).all()
+        assert cache.lengths.tolist() == held
+        extend_all(cache, rows, [2, 3])
 
 
 def test_a_selected_row_has_the_whole_context_to_itself():
@@ -294,20 +328,21 @@ def prefilled(lengths):
 
 
 def check_cache(cache, rows):
-    assert cache.pad.tolist() == [cache.length - len(ids) for ids in rows]
+    assert cache.lengths.tolist() == [len(ids) for ids in rows]
+    assert cache.length == max(map(len, rows), default=0)
     assert cache.kv.dtype == np.float32
-    assert cache.kv.shape[2] == len(rows) and cache.kv.shape[-2] <= N_CTX
+    assert cache.kv.shape[2] == len(rows) and cache.length <= cache.kv.shape[-2] <= N_CTX
 
 
-def extend_all(cache, rows, n):
-    """Run n new tokens of each row through the model; its logits are those of each row by itself.
-    Rows without a token may begin with padding."""
-    new = [[(3 * len(ids) + row + k) % N_VOCAB for k in range(n)] for row, ids in enumerate(rows)]
-    new = [tokens if ids else tokens[: 1 + row] for row, (ids, tokens) in enumerate(zip(rows, new))]
-    for logits, ids, tokens in zip(MODEL(left_pad(new), cache), rows, new):
-        for token, found in zip(tokens, logits[-len(tokens) :]):
-            ids.append(token)
-            close(found, logits_after(tuple(ids)))
+def extend_all(cache, rows, ns):
+    """Run ns new tokens of the rows through the model; the logits are those of each row alone."""
+    new = [[(3 * len(ids) + row + k) % N_VOCAB for k in range(n)]
+           for row, (ids, n) in enumerate(zip(rows, ns))]  # fmt: skip
+    if any(new):
+        for logits, ids, tokens in zip(MODEL(left_pad(new), cache), rows, new):
+            for token, found in zip(tokens, logits[len(logits) - len(tokens) :]):
+                ids.append(token)
+                close(found, logits_after(tuple(ids)))
 
 
 @pytest.mark.parametrize(
@@ -327,48 +362,54 @@ def test_joined_rows_go_on_as_if_each_were_the_only_one(one, other):
     assert cache.length == max([*one, *other, 0])
     if rows:
         while cache.length < N_CTX:
-            extend_all(cache, rows, 1)
+            extend_all(cache, rows, [1] * len(rows))
             check_cache(cache, rows)
         with pytest.raises(ValueError, match=f"{N_CTX + 1} tokens"):
             MODEL([[1]] * len(rows), cache)
     np.testing.assert_array_equal(joining.kv, before.kv)  # the other cache is as it was
-    assert (joining.length, joining.pad.tolist()) == (before.length, before.pad.tolist())
+    assert joining.lengths.tolist() == before.lengths.tolist()
 
 
+some = st.lists(st.integers(0, 6), min_size=1, max_size=4)  # of each row; repeated for more rows
 operations = st.one_of(
-    st.tuples(st.just("extend"), st.integers(1, 6)),
-    st.tuples(st.just("cut"), st.integers(0, 7)),  # so many slots less
+    st.tuples(st.just("extend"), some),
+    st.tuples(st.just("cut"), some),  # so many tokens less
+    st.tuples(st.just("cut all"), st.integers(0, 9)),
     st.tuples(st.just("select"), st.lists(st.integers(0, 5), max_size=4)),
     st.tuples(st.just("join"), st.lists(st.integers(0, 9), max_size=3)),
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(st.lists(operations, min_size=3, max_size=14))
-@example([("join", [3, 1]), ("extend", 4), ("cut", 6), ("join", [2]), ("extend", 1)])
-@example([("join", [2, 5]), ("select", [0]), ("join", [4]), ("extend", 6), ("extend", 6)] * 2)
-@example([("join", [9]), ("extend", 6), ("select", []), ("join", [1, 0]), ("extend", 2)])
+@example([("join", [3, 1]), ("extend", [4]), ("cut", [6, 1]), ("join", [2]), ("extend", [1])])
+@example([("join", [2, 5]), ("select", [0]), ("join", [4]), ("extend", [6]), ("extend", [6])] * 2)
+@example([("join", [9]), ("extend", [6]), ("select", []), ("join", [1, 0]), ("extend", [2, 0])])
+@example([("join", [4, 4]), ("cut", [3, 0]), ("extend", [1, 5]), ("select", [1, 0, 1])])
 def test_any_order_of_operations_leaves_each_row_its_own_text(operations):
     cache, rows = prefilled([])
     for name, argument in operations:
-        if name == "extend" and rows and cache.length + argument <= N_CTX:
-            extend_all(cache, rows, argument)
+        if name == "extend":
+            ns = [min(n, N_CTX - len(ids)) for n, ids in zip(itertools.cycle(argument), rows)]
+            extend_all(cache, rows, ns)
         elif name == "cut":
-            length = max(0, cache.length - argument)
-            rows = [ids[: max(0, len(ids) - cache.length + length)] for ids in rows]
-            cache.cut(length)
+            lengths = [len(ids) - n for n, ids in zip(itertools.cycle(argument), rows)]
+            lengths = [max(0, length) for length in lengths]
+            rows = [ids[:length] for ids, length in zip(rows, lengths)]
+            cache.cut(lengths)
+        elif name == "cut all":
+            rows = [ids[:argument] for ids in rows]
+            cache.cut(argument)
         elif name == "select":
             chosen = [row for row in argument if row < len(rows)]
             rows = [list(rows[row]) for row in chosen]
             cache.select(chosen)
-            assert cache.length == max(map(len, rows), default=0)
         elif name == "join":
             joining, more = prefilled(argument)
             cache.join(joining)
             rows += more
         check_cache(cache, rows)
-    if rows and cache.length < N_CTX:
-        extend_all(cache, rows, 1)
+    extend_all(cache, rows, [int(len(ids) < N_CTX) for ids in rows])
 
 
 # --- causality, types, arguments ------------------------------------------------------------------
@@ -395,12 +436,12 @@ def types_seen(activation, ids, with_cache=False):
 
 @pytest.mark.parametrize("ids", [[3], [1, 2, 3], [[-1, 2], [3, 4]]], ids=str)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_every_step_is_float32(activation, ids):
+def test_every_step_is_float32(activation, ids, either_product):
     for with_cache in (False, True):
         assert types_seen(ACTIVATIONS[activation], ids, with_cache) == {np.dtype(np.float32)}
 
 
-def test_the_trace_finds_a_float64_inside():
+def test_the_trace_finds_a_float64_inside(either_product):
     def leaks(x):
         return gelu(x * np.ones(1)).astype(np.float32)
 
@@ -426,8 +467,8 @@ def test_the_cache_is_float32():
         ("Once", "token ids are whole numbers, not <U4: encode a text first"),
         (["a"], "token ids are whole numbers"),
         ([1.0], "token ids are whole numbers, not float64"),
-        ([5, -1, 7], r"padding \(-1\) comes before the first token"),
-        ([[1, 2], [3, -1]], r"padding \(-1\) comes before the first token"),
+        ([5, -1, 7], r"padding \(-1\) comes before the tokens of a row, not after"),
+        ([[1, 2], [3, -1]], r"padding \(-1\) comes before the tokens of a row, not after"),
     ],
     ids=str,
 )
@@ -436,21 +477,26 @@ def test_ids_that_are_not_tokens_are_refused_in_one_line(ids, message):
         MODEL(ids)
 
 
-def test_padding_in_a_row_that_has_tokens_in_the_cache_is_refused():
+def test_padding_may_come_in_any_pass():
+    """Rows take different numbers of new tokens, none too."""
     cache = MODEL.new_cache(2)
     MODEL([[-1, 1], [-1, -1]], cache)
-    with pytest.raises(ValueError, match="before the first token"):
-        MODEL([[-1, 2], [3, 4]], cache)
-    logits = MODEL([[5, 2], [-1, 4]], cache)  # the other may be padded
-    close(logits[0], MODEL([1, 5, 2])[1:])
-    close(logits[1, 1:], MODEL([4]))
+    assert cache.lengths.tolist() == [1, 0]
+    logits = MODEL([[-1, 2], [3, 4]], cache)
+    close(logits[0, 1:], MODEL([1, 2])[1:])
+    close(logits[1], MODEL([3, 4]))
+    logits = MODEL([[5, 6], [-1, -1]], cache)
+    assert cache.lengths.tolist() == [4, 2]
+    close(logits[0], MODEL([1, 2, 5, 6])[2:])
+    close(MODEL([[-1], [7]], cache)[1], MODEL([3, 4, 7])[2:])
 
 
 @pytest.mark.parametrize(
     "ids",
     [
-        [[1] * (N_CTX - 2)] * 2,  # past the context
-        [[-1, 3], [4, 5]],  # padding after the tokens in the cache
+        [[1] * (N_CTX - 1)] * 2,  # past the context
+        [[1] * (N_CTX - 2), [-1] * (N_CTX - 2)],  # the longer row, by one
+        [[-1] * (N_CTX - 2) + [1], [1] * (N_CTX - 1)],  # the shorter row, by one
         [[3, -1], [4, 5]],  # after a token of its own
         [[3, N_VOCAB], [4, 5]],
         [[3, -2], [4, 5]],
@@ -465,7 +511,7 @@ def test_refused_ids_leave_the_cache_unchanged(ids):
     with pytest.raises(ValueError):
         MODEL(ids, cache)
     assert cache.length == before.length == 3
-    assert cache.pad.tolist() == [0, 1]
+    assert cache.lengths.tolist() == [3, 2]
     np.testing.assert_array_equal(cache.kv[..., :3, :], before.kv[..., :3, :])
     logits = MODEL([[5], [4]], cache)
     close(logits[0], MODEL([1, 2, 6, 5])[3:])
@@ -540,12 +586,63 @@ def test_attention_is_the_mean_of_the_values_where_all_keys_are_alike():
     v = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     q, k = np.ones((5, 3), np.float32), np.ones((5, 3), np.float32)
     running = np.cumsum(v, axis=0) / np.arange(1, 6, dtype=np.float32)[:, None]
-    close(attention(q, k, v, causal_mask(5, 5, np.array(0))[0], scale=0.5), running)
+    close(attention(q, k, v, causal_mask(np.arange(5), 5)[0], scale=0.5), running)
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=3),
+    st.integers(0, 3),  # columns of padding before all tokens
+    st.integers(1, 8),
+)
+@example([(5, 0), (0, 9)], 0, 4)
+@example([(0, 1)], 3, 1)
+def test_queries_in_blocks_attend_as_all_at_once(rows, n_pad, n):
+    """Rows of so many cached and so many new tokens; of each, the queries that are tokens."""
+    rng, n_new = np.random.default_rng(0), n_pad + max(new for _, new in rows)
+    lengths = np.array([sum(row) for row in rows])
+    n_all = max(1, int(lengths.max()))
+    positions = np.maximum(lengths[:, None] - np.arange(n_new, 0, -1), 0)
+    q, k, v = (rng.normal(size=(len(rows), 2, length, 3)).astype(np.float32)
+               for length in (n_new, n_all, n_all))  # fmt: skip
+    mask = causal_mask(positions, n_all)
+    found = causal_attention(q, k, v, mask, 0.5, n)
+    expected = attention(q, k, v, mask, 0.5)
+    assert np.isfinite(found).all() and found.shape == expected.shape
+    for row, (_, new) in enumerate(rows):
+        close(found[row, :, n_new - new :], expected[row, :, n_new - new :])
+
+
+def test_a_block_of_queries_is_computed_without_the_keys_after_it():
+    """Values that are not numbers would show, though masked: 0 times nan is nan."""
+    q, k = np.ones((10, 2), np.float32), np.ones((12, 2), np.float32)  # two keys are cached
+    mask = causal_mask(np.arange(2, 12), 12)[0]
+    for n_keys in (5, 8, 11):  # at the end of each block but the last
+        v = np.where(np.arange(12)[:, None] < n_keys, np.float32(1), np.float32(np.nan))
+        assert np.isfinite(causal_attention(q, k, v, mask, 1.0, n=3)[: n_keys - 2]).all()
+
+
+def test_a_long_prompt_has_the_same_logits_as_its_parts():
+    """In several blocks of queries, after cached tokens, in rows of several lengths."""
+    model = tiny_gpt2(n_ctx=400)
+    ids = np.random.default_rng(0).integers(N_VOCAB, size=400)
+    expected = in_chunks(model, ids, range(100, 400, 100), model.new_cache())
+    close(model(ids), expected)
+    cache = model.new_cache(3)
+    model(left_pad([ids[:70], ids[:1], ids[:128]]), cache)
+    new = left_pad([ids[70:400], ids[1:141], ids[128:129]])
+    for logits, begin, end in zip(model(new, cache), (70, 1, 128), (400, 141, 129)):
+        close(logits[len(logits) - (end - begin) :], expected[begin:end])
+    padded = model(np.concatenate([np.full(300, -1), ids[:5]]))  # more padding than tokens
+    close(padded[300:], expected[:5])
+    close(model(np.concatenate([np.full(300, -1), ids[:1]]))[300:], expected[:1])
 
 
 def test_the_causal_mask():
     _ = -1e10
-    mask = causal_mask(2, 4, np.array([0, 3]))  # [2, 1, n_new, n_all]
-    expected = [[[[0, 0, 0, _], [0, 0, 0, 0]]], [[[_, _, _, _], [_, _, _, 0]]]]
+    mask = causal_mask(np.array([[2, 3], [0, 1]]), 4)  # [2, 1, n_new, n_all]
+    expected = [[[[0, 0, 0, _], [0, 0, 0, 0]]], [[[0, _, _, _], [0, 0, _, _]]]]
     np.testing.assert_array_equal(mask, np.array(expected, np.float32))
-    assert causal_mask(1, 9, np.zeros(4, int)) is None
+    assert mask.dtype == np.float32
+    assert causal_mask(np.full((4, 1), 8), 9) is None
+    assert causal_mask(np.array([[8], [7]]), 9) is not None

@@ -125,15 +125,13 @@ def test_weights_have_no_limit(hub, tmp_path, monkeypatch):
     check_logits(load("gpt2", tmp_path)[1], LOGITS["plain"])
 
 
-@pytest.mark.parametrize("shard", ["config.json", "a\x1b]0;b\x07.safetensors", "link.safetensors"])
+@pytest.mark.parametrize("shard", ["config.json", "a\x1b]0;b\x07.safetensors"])
 def test_a_shard_under_a_wrong_name_is_not_fetched(hub, tmp_path, shard, capsys):
     base = "/gpt2/resolve/main"
     del hub.files[f"{base}/model.safetensors"]
     index = json.dumps({"weight_map": {"wte.weight": shard}})
     hub.files[f"{base}/model.safetensors.index.json"] = index.encode()
-    (tmp_path / "gpt2").mkdir()
-    (tmp_path / "gpt2" / "link.safetensors").symlink_to(tmp_path / "elsewhere")
-    check_refused("gpt2", "not a file of this folder|is a link", tmp_path)
+    check_refused("gpt2", "not a file of this folder", tmp_path)
     assert "\x1b" not in capsys.readouterr().err
     assert hub.requests[-1][1] == f"{base}/model.safetensors.index.json"
     assert not (tmp_path / "gpt2" / "config.json").exists()
@@ -197,7 +195,7 @@ def test_what_another_process_has_fetched_is_not_fetched_again(families, tmp_pat
         shutil.copytree(FOLDERS / "t5", folder)
         yield
 
-    monkeypatch.setattr("loading.hub.locked", waited)
+    monkeypatch.setattr("utils.locked", waited)
     utils.load("t5-small", tmp_path)
     assert families.requests == []
 
@@ -232,12 +230,16 @@ def test_a_repository_in_shards(families, tmp_path):
 
 def test_shards_outside_of_the_folder_are_refused(families, tmp_path):
     base = "/t5-small/resolve/main"
-    del families.files[f"{base}/model.safetensors"]
+    weights = families.files.pop(f"{base}/model.safetensors")
     for shard in ("../evil.safetensors", "/tmp/evil.safetensors", "a/b.safetensors"):
         index = json.dumps({"weight_map": {"shared.weight": shard}}).encode()
         families.files[f"{base}/model.safetensors.index.json"] = index
         check_refused("t5-small", "not a file of this folder", tmp_path)
-        assert not list(tmp_path.rglob("*index.json"))  # the next start fetches it again
+    names = load_file(FOLDERS / "t5" / "model.safetensors")
+    index = json.dumps({"weight_map": dict.fromkeys(names, "right.safetensors")}).encode()
+    families.files[f"{base}/model.safetensors.index.json"] = index  # the next start fetches it
+    families.files[f"{base}/right.safetensors"] = weights
+    same_logits(utils.load("t5-small", tmp_path)[1], FOLDERS / "t5")
 
 
 def test_a_repository_without_safetensors_is_refused_and_nothing_else_is_fetched(

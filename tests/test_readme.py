@@ -24,7 +24,8 @@ def test_every_command_of_the_readme_is_run_here_or_by_ci():
 def test_a_command_of_the_readme_runs(command, capsys, monkeypatch, tmp_path):
     words = shlex.split(command)[2:]
     monkeypatch.chdir(tmp_path)  # a file that it writes
-    if {"124M", "t5-small"} & set(words):  # big: other tests fetch such from a local server
+    big = {"124M", "t5-small", "HuggingFaceTB/SmolLM2-135M-Instruct"}
+    if big & set(words):  # other tests fetch such from a local server
         options.check(options.parser(), options.parser().parse_args(words))
         return
     monkeypatch.setattr("builtins.input", lambda prompt="": "/quit")
@@ -42,6 +43,12 @@ def test_the_python_examples_run(capsys):
     assert names["sampler"](logits, [1, 2, 3])[names["tokenizer"].encode(" the")] == 0
 
 
+def test_the_shortest_parts_are_those_of_the_file():
+    file = (HOUSE / "examples/shortest.py").read_text(encoding="utf-8")
+    code = file[file.index("import numpy") :]  # without the docstring
+    assert f"```python\n{code}```" in README
+
+
 def test_the_map_has_every_room_and_its_lines():
     rows = re.findall(r"^\| \[(\S+)\]\(\1\) \| (\d+) \|", README, re.M)
     rooms = {path.name for path in HOUSE.glob("*.py")} | {"inside", "loading", "terminal"}
@@ -53,7 +60,7 @@ def test_the_map_has_every_room_and_its_lines():
 
 
 def test_links_lead_somewhere():
-    for folder in (".", "notebooks", "training", "models/stories", "models/en-de"):
+    for folder in (".", "notebooks", "training", "examples", "models/stories", "models/en-de"):
         text = (HOUSE / folder / "README.md").read_text(encoding="utf-8")
         for link in re.findall(r"\]\(([^)#]+)", text):
             assert "://" in link or (HOUSE / folder / link).exists(), link

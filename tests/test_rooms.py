@@ -10,15 +10,18 @@ HOUSE = Path(__file__).parent.parent
 FILES = {"encoder", "step", "utils"}  # text and checkpoints: these use libraries
 ROOMS = {  # room -> the rooms that it imports, and those that they import
     "interface": set(),
-    "gpt2": set(),
-    "layers": {"gpt2"},
-    "samplers": {"gpt2", "interface"},
-    "generate": {"gpt2", "interface", "samplers"},
-    "drafters": {"gpt2", "interface", "samplers"},
-    "speculative": {"generate", "gpt2", "interface", "samplers"},
-    "beam": {"gpt2", "interface"},
-    "score": {"gpt2", "interface"},
-    "seq2seq": {"gpt2", "interface", "layers", "samplers"},
+    "few_rows": set(),
+    "gpt2": {"few_rows"},
+    "layers": {"few_rows", "gpt2"},
+    "samplers": {"few_rows", "gpt2", "interface"},
+    "generate": {"few_rows", "gpt2", "interface", "samplers"},
+    "drafters": {"few_rows", "gpt2", "interface", "samplers"},
+    "speculative": {"few_rows", "generate", "gpt2", "interface", "samplers"},
+    "batching": {"drafters", "few_rows", "generate", "gpt2", "interface", "samplers"},
+    "beam": {"few_rows", "generate", "gpt2", "interface", "samplers"},
+    "score": {"few_rows", "gpt2", "interface"},
+    "llama": {"few_rows", "gpt2", "layers"},
+    "seq2seq": {"few_rows", "gpt2", "interface", "layers", "samplers"},
 }
 SCRIPT = """
 import sys, numpy.random

@@ -6,6 +6,7 @@ fixtures/make_seq2seq.py made the checkpoints and the results of transformers.
 import copy
 import itertools
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import utils
-from beam import beam_search
+from beam import Search, beam_search, run_together
 from drafters import DraftModel, NGramStore, PromptLookup
-from generate import Sequence, cached, generate, naive
+from generate import Sequence, cached, generate, left_pad, naive
 from layers import ACTIVATIONS
 from loading.params import tree_map
 from loading.seq2seq import t5_shapes
 from samplers import Sampler, greedy, min_length, no_repeat_ngram, one_hot, temperature, top_k
 from seq2seq import T5, EncoderDecoder, relative_bias
+from speculative import speculative
 from tests.tiny import Traced, arrays, close, drafted_by, p_value, same_greedy, traced
 
 FOLDERS = Path(__file__).parent / "fixtures" / "seq2seq"
@@ -129,14 +131,17 @@ def test_the_fixtures_have_texts_that_stop_early_and_texts_that_do_not():
 def test_buckets_of_relative_positions(key):
     n_buckets, max_distance, both_ways = map(int, key.split("_")[1:])
     table = np.arange(n_buckets)[:, None]  # each bucket's "bias" is its number
-    bias = relative_bias(table, 601, 601, bool(both_ways), max_distance)
+    bias = relative_bias(table, np.arange(601), 601, bool(both_ways), max_distance)
     np.testing.assert_array_equal(bias[0, 300], np.load(FOLDERS / "buckets.npz")[key])
 
 
-def test_the_bias_of_a_step_is_the_last_row_of_the_whole():
+def test_the_bias_of_a_query_depends_only_on_its_position():
     table = np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)
-    whole = relative_bias(table, 200, 200, False, 128)
-    np.testing.assert_array_equal(relative_bias(table, 3, 200, False, 128), whole[:, -3:])
+    whole = relative_bias(table, np.arange(200), 200, False, 128)  # [n_head, 200, 200]
+    positions = np.array([[199, 5, 30], [0, 130, 7]])  # of the rows of a batch
+    bias = relative_bias(table, positions, 200, False, 128)
+    assert bias.dtype == np.float32
+    np.testing.assert_array_equal(bias, np.moveaxis(whole[:, positions], 0, 1))
 
 
 # --------------------------------------------------------------------------- cached == naive
@@ -215,17 +220,21 @@ def test_a_batch_whose_rows_end_at_different_times_is_the_same_as_one_by_one(nam
 @one_of_each
 @settings(max_examples=15)
 @given(data=st.data())
-def test_left_padding_of_the_decoder_changes_no_logits(name, data):
-    model, ids = conditioned(name), EXPECTED[name]["decoder"][:12]
-    pads = [data.draw(st.integers(0, 4)) for _ in range(3)]
-    batch = [[-1] * pad + ids[: len(ids) - pad] for pad in pads]
-    split = data.draw(st.integers(1, len(ids) - 1))
-    cache = model.new_cache(3)
-    parts = [model([row[:split] for row in batch], cache)]
-    parts += [model([row[split:] for row in batch], cache)]
-    logits = np.concatenate(parts, axis=1)
-    for row, pad in enumerate(pads):
-        close(logits[row, pad:], ARRAYS[name][f"logits{row}"][: len(ids) - pad])
+def test_rows_of_the_decoder_may_differ_in_the_tokens_of_each_pass(name, data):
+    """Padding on the left changes no logits; a cut row goes on as if nothing had been."""
+    model, ids = conditioned(name), EXPECTED[name]["decoder"]
+    cache, lengths = model.new_cache(3), [0, 0, 0]
+    for _ in range(4):
+        most = len(ids) - max(lengths)
+        ns = [data.draw(st.integers(0, min(6, most))) for _ in range(3)]
+        new = left_pad([ids[length : length + n] for length, n in zip(lengths, ns)])
+        logits = model(new, cache)
+        for row, (length, n) in enumerate(zip(lengths, ns)):
+            found = logits[row, new.shape[1] - n :]
+            close(found, ARRAYS[name][f"logits{row}"][length : length + n])
+        lengths = [data.draw(st.integers(length, length + n)) for length, n in zip(lengths, ns)]
+        cache.cut(lengths)
+        assert cache.lengths.tolist() == lengths
 
 
 @one_of_each
@@ -272,11 +281,11 @@ def test_joined_rows_go_on_with_their_own_sources(name, parts, data):
         rows += [(row, n) for row in sources]
     cache = caches[0]
     for other in caches[1:]:
-        before = copy.deepcopy((other.source, other.kv, other.pad, other.length))
+        before = copy.deepcopy((*other.source, other.kv, other.lengths))
         cache.join(other)
-        after = other.source, other.kv, other.pad, other.length
-        for old, new in zip([*before[0], *before[1:]], [*after[0], *after[1:]]):
+        for old, new in zip(before, (*other.source, other.kv, other.lengths), strict=True):
             np.testing.assert_array_equal(old, new)
+    assert cache.lengths.tolist() == [n for _, n in rows]
     assert {a.dtype for a in (cache.kv, *cache.source)} == {np.dtype(np.float32)}
     for n_new in (1, 3):
         logits = model([ids[n : n + n_new] for _, n in rows], cache)  # any model of these weights
@@ -313,6 +322,42 @@ def test_greedy_speculation_gives_the_greedy_ids(name, gamma):
             same_greedy(model, model.start_ids, found, expected)
 
 
+@every_model
+@settings(max_examples=10)
+@given(data=st.data())
+def test_speculation_of_a_batch_gives_each_source_what_it_gets_alone(name, data):
+    """By other drafters, each with its own acceptance, samplers, seeds and lengths."""
+    sources = data.draw(
+        st.lists(st.sampled_from(EXPECTED[name]["sources"]), min_size=1, max_size=4)
+    )
+    kinds = data.draw(st.lists(st.integers(0, 3), min_size=4, max_size=4))
+    warm = data.draw(st.lists(st.booleans(), min_size=4, max_size=4))
+    ns = data.draw(st.lists(st.integers(1, 14), min_size=4, max_size=4))
+    gamma = data.draw(st.integers(1, 6))
+    samplers = [Sampler(temperature(0.8), top_k(9)) if w else greedy for w in warm]
+
+    def run(model, rows):
+        texts = [Sequence(model, model.start_ids, ns[i], samplers[i], seed=i) for i in rows]
+        row_of = dict(zip(texts, rows))
+
+        def new_drafter(sequence):
+            i = row_of[sequence]
+            single = MODELS[name].condition([sources[i]])
+            return list(drafters(name, single, sources[i], samplers[i]))[kinds[i]]
+
+        list(speculative(model, texts, new_drafter, gamma))
+        return texts
+
+    together = run(MODELS[name].condition(sources), range(len(sources)))
+    for i, text in enumerate(together):
+        single = MODELS[name].condition([sources[i]])
+        (alone,) = run(single, [i])
+        assert (text.ids, text.stop_reason) == (alone.ids, alone.stop_reason)
+        if not warm[i]:
+            expected = list(generate(MODELS[name], sources[i], ns[i]))
+            same_greedy(single, single.start_ids, text.new_ids, expected)
+
+
 def conditionals(model, n, sampler):
     """{n ids: probability}, the product of the conditionals, for every sequence there is."""
     table = {}
@@ -341,6 +386,44 @@ def test_sampled_speculation_has_the_distribution_of_the_model(kind):
     assert p_value(counts, table) > 0.001
     other = conditionals(model.condition([OTHER]), 2, sampler)
     assert p_value(counts, other) < 1e-9  # the test sees another source
+
+
+@pytest.mark.parametrize("kind", [1, 3], ids=["lookup", "smaller"])
+def test_each_source_of_a_batch_has_its_own_distribution(kind):
+    model, sampler = tiny_t5(4, n_ctx=8, seed=2), Sampler(temperature(1.5))
+    singles = [model.condition([source]) for source in (SOURCE, OTHER)]
+    rng = np.random.default_rng(kind)
+    texts = [Sequence(model, model.start_ids, 2, sampler, rng) for _ in range(800)]
+    made = [list(drafters("t5", single, source, sampler))[kind]
+            for single, source in zip(singles, (SOURCE, OTHER))]  # fmt: skip
+    drafter_of = {text: made[row % 2] for row, text in enumerate(texts)}
+    list(speculative(model.condition([SOURCE, OTHER] * 400), texts, drafter_of.get, gamma=2))
+    tables = [conditionals(single, 2, sampler) for single in singles]
+    for which in (0, 1):
+        counts = Counter(tuple(text.new_ids) for text in texts[which::2])
+        assert p_value(counts, tables[which]) > 0.001
+        assert p_value(counts, tables[1 - which]) < 1e-9
+
+
+@every_model
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0], [1, 1, 0, 2, 1]], ids=str)
+def test_beams_of_several_sources_are_those_of_each_alone(name, order):
+    """Searches of different lengths and numbers of beams; one ends before it starts."""
+    sources = [EXPECTED[name]["sources"][row] for row in order]
+    model, searches, alone = MODELS[name].condition(sources), [], []
+    for i, row in enumerate(order):
+        n, width = (12, 5, 0, 9, 3)[i], (3, 1, 2, 4, 2)[i]
+        setting = width, 1.0, (False, True, "never")[row], filters(model, n)
+        searches.append(Search(model, model.start_ids, n, *setting))
+        single = conditioned(name, row)
+        alone.append(Search(single, single.start_ids, n, *setting))
+        run_together(single, alone[-1:])
+    run_together(model, searches)
+    for search, other in zip(searches, alone):
+        assert [h.ids for h in search.finished] == [h.ids for h in other.finished]
+        scores = [h.score for h in search.finished], [h.score for h in other.finished]
+        np.testing.assert_allclose(*scores, rtol=1e-5)
+        assert bool(search.finished) == (search.n > 0)
 
 
 @every_model
@@ -421,7 +504,7 @@ def test_every_source_token_changes_the_logits(name):
 
 @every_model
 @pytest.mark.parametrize("one", [True, False], ids=["one source", "batch"])
-def test_every_step_is_float32(name, one):
+def test_every_step_is_float32(name, one, either_product):
     model = copy.copy(MODELS[name])
     model.params = traced(model.params)
     sources = EXPECTED[name]["sources"]

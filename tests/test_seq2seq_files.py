@@ -109,7 +109,7 @@ def test_generation_defaults_come_from_config_where_there_is_no_other_file(folde
     [
         ("t5", {"num_heads": 0}, "num_heads = 0"),
         ("t5", {"num_layers": 10**8}, "num_layers = 100000000"),
-        ("t5", {"num_layers": 3}, "config.json has 3 layers, the weights have 2"),
+        ("t5", {"num_layers": 3}, "8 arrays are missing: encoder.block.2.layer.0"),
         ("t5", {"d_kv": 5}, r"q.weight has the shape \[16, 16\], expected \[20, 16\]"),
         ("t5", {"feed_forward_proj": "gated-tanh"}, "feed_forward_proj = 'gated-tanh'"),
         ("t5", {"feed_forward_proj": "gated-gelu"}, "missing: decoder.*wi_0"),

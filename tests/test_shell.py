@@ -215,8 +215,7 @@ def test_a_command_shows_and_sets_an_option(ask, command, value, option, shown, 
     assert getattr(ask.shell.session.args, name) == option[1]
     for wrong in bad, f"{value} 5", f"{value} --models-dir x":
         answer = ask(f"/{command} {wrong}")
-        assert answer.startswith("unexpected word" if " " in wrong else "generate.py: ")
-        assert answer.count("\n") == 1
+        assert answer.startswith("generate.py: ") and answer.count("\n") == 1
     assert ask(f"/{command}") == shown + "\n"
     ask("/reset")
     assert ask(f"/{command}") == before
@@ -273,9 +272,8 @@ def test_stop_texts_are_shown_set_and_forgotten(console, ask):
     assert ask(f"/stop {a} 'two words'") == f"stop = [{a!r}, 'two words']\n"
     cut = "the cat" + text.removeprefix("the cat").split(a)[0]
     assert ask("the cat").startswith(cut + "\n(")
-    for wrong in "''", "it's":
-        ask(f"/stop {wrong}")
-        assert ask("/stop") == f"stop = [{a!r}, 'two words']\n"
+    ask("/stop it's")
+    assert ask("/stop") == f"stop = [{a!r}, 'two words']\n"
     assert ask("/stop off") == "stop = []\n"
     assert ask("the cat").startswith(text + "\n")
 
@@ -367,23 +365,21 @@ def test_the_ngram_store_is_kept_between_prompts_until_reset(ask):
 
 def test_help_and_unknown_commands(ask):
     helped = ask("/help")
-    commands = "model method length gamma draft seed sampler stop compare explain score reset quit"
+    commands = """model method length gamma draft seed sampler stop system compare explain score
+        reset quit"""
     assert re.findall(r"^/(\w+)", helped, re.MULTILINE)[:-2] == commands.split()[:-1]
-    for command in commands.split():
-        assert ask(f"/help {command}").startswith(f"/{command}") and ask("/help").count("\n") == 14
+    assert helped.count("\n") == 15
     for wrong in "/no-such", "/Model", "/!ls", "/EOF":
         assert "no command" in ask(wrong) and not ask.ended
     assert ask("/no-such thing") == "no command /no-such: /help lists them\n"
     assert "no command /:" in ask("/")
-    assert ask("/help nothing") == "no command /nothing: /help lists them\n"
-    assert ask("/help /seed").startswith("/seed")
-    assert "--temperature" in ask("/sampler temperature 0.5")
+    assert "unrecognized arguments: temperature 0.5 (/help" in ask("/sampler temperature 0.5")
     assert "/help" in ask("/seed x") and "--help" not in ask("/seed x")
 
 
 def test_mistakes_do_not_end_it(ask, tmp_path):
     assert {"49", "48"} <= set(re.findall(r"\d+", ask("a" * (N_CTX + 1))))
-    assert "FILE.py:FUNCTION" in ask("/sampler --filter nothing")
+    assert "FILE.py:NAME" in ask("/sampler --filter nothing")
     assert ask("the cat").startswith("the cat")
     assert ask("/quit") == "" and ask.ended is True
 
@@ -454,8 +450,8 @@ def test_lines_may_come_from_a_pipe(letters, console):
 
 def test_tab_completes_commands(ask):
     complete = ask.shell.complete
-    found = [complete("/s", state) for state in range(5)]
-    assert found == ["/seed ", "/sampler ", "/stop ", "/score ", None]
+    found = [complete("/s", state) for state in range(6)]
+    assert found == ["/seed ", "/sampler ", "/stop ", "/system ", "/score ", None]
     assert complete("s", 0) is complete("", 0) is None  # a text
 
 
@@ -490,9 +486,9 @@ def test_the_old_name_of_filter_is_the_same(ask, tmp_path):
     ask("/seed 1")  # a filter draws
     answers = [ask(f"/sampler --{name} {tmp_path}/own.py:f", "a") for name in ("filter", "sampler")]
     texts = [answer.partition("\n(")[0] for answer in answers]
-    assert texts[0] == texts[1] and f"filter = {tmp_path}/own.py:f\na" in texts[0]
+    assert texts[0] == texts[1] and f"filter = ['{tmp_path}/own.py:f']\na" in texts[0]
 
 
 def test_a_missing_filter_file_changes_nothing(ask):
-    assert "no Python file" in ask("/sampler --filter /nope.py:f")
+    assert "no file" in ask("/sampler --filter /nope.py:f")
     assert ask("/length 5") == "tokens = 5\n"

@@ -1,6 +1,7 @@
 """Rows, and the text, the JSON and the statistics that are printed of them."""
 
 import io
+import itertools
 import json
 import re
 import sys
@@ -10,7 +11,7 @@ import pytest
 import utils
 from terminal import cli, options
 from terminal.options import METHODS
-from terminal.row import StoppingStream
+from terminal.row import until_stop
 from terminal.session import Session
 from tests.commands import END, JSON_KEYS, N_CTX, THE, words_for, write_letters
 
@@ -165,33 +166,24 @@ def test_text_that_was_held_back_is_shown_at_the_end(console):
     assert console.text(*words) == "the cat" + text + "\n"
 
 
-class Pieces:
-    """A decoder of texts instead of ids."""
-
-    def feed(self, text):
-        return text
-
-    def finish(self):
-        return "?"
-
-
 @pytest.mark.parametrize(
     ("pieces", "stops", "shown", "last"),
     [
-        (["ab", "c", "d"], ["cd"], ["ab", "", ""], None),
-        (["ab", "c", "e"], ["cd"], ["ab", "", "ce"], "?"),
-        (["a", "a", "a", "b"], ["aab"], ["", "", "a", ""], None),
-        (["x", "abcd"], ["cd", "bc"], ["x", "a"], None),
+        (["ab", "c", "d"], ["cd"], ["ab", "ab", "ab"], None),
+        (["ab", "c", "e"], ["cd"], ["ab", "ab", "abce"], "abce"),
+        (["a", "a", "a", "b"], ["aab"], ["", "", "a", "a"], None),
+        (["x", "abcd"], ["cd", "bc"], ["x", "xa"], None),
         (["x", "yz"], ["yz", "xyz"], ["", ""], None),
-        (["ab", "ab", "a"], ["abac"], ["", "ab", ""], "aba?"),
-        (["one", " two"], [], ["one", " two"], "?"),
+        (["ab", "ab", "a"], ["abac"], ["", "ab", "ab"], "ababa"),
+        (["one", " two"], [], ["one", "one two"], "one two"),
     ],
 )
 def test_text_that_may_become_a_stop_is_held_back(pieces, stops, shown, last):
-    stream = StoppingStream(Pieces(), stops)
-    assert [stream.feed(piece) for piece in pieces] == shown
-    assert stream.stopped == (last is None)
-    assert last is None or stream.finish() == last
+    texts = list(itertools.accumulate(pieces))
+    found = [until_stop(text, stops, more=True) for text in texts]
+    assert [text for text, _ in found] == shown
+    assert found[-1][1] == (last is None)
+    assert last is None or until_stop(texts[-1], stops, more=False) == (last, False)
 
 
 def test_nothing_printed_is_taken_back(console, letters, monkeypatch):

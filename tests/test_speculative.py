@@ -137,17 +137,17 @@ def test_gamma_0_is_the_cached_loop():
 
 
 @pytest.mark.parametrize("name", ["smaller model", "4-grams, top 3", "lookup of 2"])
-def test_one_drafter_kept_for_many_rows_changes_no_row(name):
-    """One row after the other, each with its own sampler and generator; one drafter for all."""
+def test_one_drafter_for_all_rows_changes_no_row(name):
+    """Each row has its own sampler and generator; the drafter sees their texts by turns."""
     samplers = [greedy, Sampler(temperature(0.7), top_k(3)), greedy, Sampler(temperature(2.0))]
     drafter = make_drafter(name, TARGET, sampler=samplers[1])
     rows = [Sequence(TARGET, PROMPTS[i], 8 - i, samplers[i], seed=i) for i in range(4)]
     order = [rows.index(sequence) for sequence, _ in drafted_by(drafter, gamma=5)(TARGET, rows)]
-    assert order == [0] * 8 + [1] * 7 + [2] * 6 + [3] * 5
+    assert Counter(order) == {0: 8, 1: 7, 2: 6, 3: 5}
     assert rows[0].new_ids == greedy_ids(0)[:8] and rows[2].new_ids == greedy_ids(2)[:6]
 
 
-def test_each_row_has_a_drafter_of_its_own():
+def test_each_row_has_a_drafter_of_its_own_and_all_share_a_pass():
     rows, asked = [Sequence(TARGET, prompt, 9) for prompt in PROMPTS], []
 
     def new_drafter(sequence):
@@ -156,10 +156,103 @@ def test_each_row_has_a_drafter_of_its_own():
         return Replay(TARGET.n_vocab, text, 1, rng_of())
 
     model = Watched(TARGET)
-    list(speculative(model, rows, new_drafter, gamma=8))
+    order = [rows.index(row) for row, _ in speculative(model, rows, new_drafter, gamma=4)]
     assert [row.new_ids for row in rows] == [greedy_ids(i)[:9] for i in range(4)]
     assert asked == [0, 1, 2, 3]
-    assert model.shapes == [(1, len(prompt) + 8) for prompt in PROMPTS]  # all drafts were right
+    assert order == [row for row in range(4) for _ in range(5)] + [0] * 4 + [1] * 4 + [2] * 4 + (
+        [3] * 4
+    )
+    # All drafts are right: the prompts and 4 drafts, then the last token and 3 drafts.
+    assert model.shapes == [(4, 14 + 4), (4, 1 + 3)]
+    assert model.n_tokens == [sum(map(len, PROMPTS)) + 4 * 4, 4 * 4]
+
+
+def test_a_pass_has_only_the_rows_that_run_and_only_what_they_have_not_passed():
+    """One row's drafts are all right, the other's all wrong; logits only where they are needed."""
+    rates = {1: 1, 3: 0}
+    rows = [Sequence(TARGET, PROMPTS[i], 6) for i in rates]
+    made = [Replay(TARGET.n_vocab, PROMPTS[i] + greedy_ids(i), rate, rng_of())
+            for i, rate in rates.items()]  # fmt: skip
+    model = Watched(TARGET)
+    list(speculative(model, rows, dict(zip(rows, made)).get, gamma=2))
+    assert [row.new_ids for row in rows] == [greedy_ids(i)[:6] for i in rates]
+    # Left of the first row: 6, 3, 0 tokens; of the other: 6, 5, 4, 3, 2, 1, 0.
+    assert model.shapes == [(2, 14 + 2), (2, 1 + 2), (1, 3), (1, 3), (1, 2), (1, 1)]
+    assert model.n_tokens == [5 + 2 + 14 + 2, 3 + 3, 3, 3, 2, 1]
+    assert model.lasts == {1, 2, 3}
+
+
+SAMPLERS_OF_ROWS = [greedy, Sampler(temperature(0.7), top_k(3)), Sampler(temperature(1.5)),
+                    Sampler(repetition_penalty(1.4), top_p(0.9))]  # fmt: skip
+STOPPED = GPT2(TARGET.params, TARGET.n_head, stop_ids=[5])
+row_settings = st.tuples(
+    st.lists(st.integers(0, TARGET.n_vocab - 1), min_size=1, max_size=TARGET.n_ctx),
+    st.integers(0, 16),  # new tokens
+    st.sampled_from(NAMES),
+    st.sampled_from(SAMPLERS_OF_ROWS),
+    st.one_of(st.none(), st.integers(1, 6)),  # the reader ends it after so many tokens
+)
+
+
+def run_rows(loop, model, settings_of_rows):
+    """A row of each, with its number as its seed -> the sequences."""
+    rows = [Sequence(model, prompt, n, sampler, seed)
+            for seed, (prompt, n, _, sampler, _) in settings_of_rows]  # fmt: skip
+    of = dict(zip(rows, settings_of_rows))
+    for row, token in loop(model, rows, of):
+        assert row.running or row.stop_reason != "stop"
+        assert row.ids[-1] == token
+        if len(row.new_ids) == of[row][1][4]:
+            row.finish("stop")
+    return rows
+
+
+def speculated(gamma):
+    """A loop for run_rows, in which each row has a drafter of its own."""
+
+    def loop(model, rows, of):
+        def new_drafter(row):
+            seed, (prompt, _, name, sampler, _) = of[row]
+            likely = (prompt + greedy_ids(seed % 4))[: model.n_ctx]
+            return make_drafter(name, TARGET, likely, sampler)
+
+        return speculative(model, rows, new_drafter, gamma)
+
+    return loop
+
+
+@settings(max_examples=60)
+@given(st.lists(row_settings, min_size=1, max_size=5), st.integers(1, 8), st.booleans())
+def test_every_row_of_a_batch_is_what_it_is_alone(texts, gamma, exact_logits):
+    """Whatever the lengths, drafters, samplers and acceptance of its neighbours, and whenever they
+    end; greedy rows are those of the cached loop. With as many passes as the slowest row alone."""
+    model = Watched(as_function(STOPPED) if exact_logits else STOPPED)
+    numbered = list(enumerate(texts))
+    together, n_passes = run_rows(speculated(gamma), model, numbered), len(model.shapes)
+    passes_alone = [0]
+    for row, each in zip(together, numbered):
+        model.shapes.clear()
+        (alone,) = run_rows(speculated(gamma), model, [each])
+        passes_alone.append(len(model.shapes))
+        assert (row.ids, row.stop_reason) == (alone.ids, alone.stop_reason)
+        assert row.rng.random() == alone.rng.random()
+        if row.sampler is greedy:
+            plain = lambda model, rows, of: cached(model, rows)  # noqa: E731
+            (expected,) = run_rows(plain, model, [each])
+            assert (row.ids, row.stop_reason) == (expected.ids, expected.stop_reason)
+    assert n_passes == max(passes_alone)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_greedy_batch_is_the_cached_loop_s_for_every_drafter(name):
+    """To the end of the context, which the rows reach after different numbers of passes."""
+    for gamma in (1, 3, 16):
+        rows = [Sequence(TARGET, prompt, 100) for prompt in PROMPTS]
+        made = [make_drafter(name, TARGET, prompt + greedy_ids(i))
+                for i, prompt in enumerate(PROMPTS)]  # fmt: skip
+        list(speculative(TARGET, rows, dict(zip(rows, made)).get, gamma))
+        assert [row.new_ids for row in rows] == [greedy_ids(i) for i in range(4)]
+        assert {row.stop_reason for row in rows} == {"context"}
 
 
 def test_no_draft_is_asked_for_that_could_not_be_used():
@@ -206,29 +299,36 @@ def test_another_loop_goes_on_where_one_was_left(n_taken):
 
 @pytest.mark.parametrize("rate", [0, 0.5, 1])
 @pytest.mark.parametrize("n_taken", [1, 2, 3, 5, 6, 7])
-def test_a_reader_ends_a_row_inside_a_block_and_the_next_row_goes_on(rate, n_taken):
-    drafter = Replay(TARGET.n_vocab, PROMPTS[1] + greedy_ids(1), rate, rng_of(3))
-    inspector = Inspector(TARGET, drafter)
-    rows = [Sequence(TARGET, PROMPTS[1], 9) for _ in range(3)]
-    for row, token in drafted_by(inspector)(inspector, rows):
+def test_a_reader_ends_a_row_inside_a_block_and_the_others_go_on(rate, n_taken):
+    rows = [Sequence(TARGET, PROMPTS[1], n) for n in (9, 9, 17)]
+    inspector = Inspector(TARGET, rows)
+    text = PROMPTS[1] + greedy_ids(1)
+    new_drafter = inspector.around(lambda: Replay(TARGET.n_vocab, text, rate, rng_of(3)))
+    for row, token in speculative(inspector, rows, new_drafter):
         assert row.ids[-1] == token
         if row is rows[1] and len(row.new_ids) == n_taken:
             row.finish("stop")
-            left = inspector.cache
-    assert [row.new_ids for row in rows] == [greedy_ids(1)[:n] for n in (9, n_taken, 9)]
+    assert [row.new_ids for row in rows] == [greedy_ids(1)[:n] for n in (9, n_taken, 17)]
     assert [row.stop_reason for row in rows] == ["length", "stop", "length"]
-    assert_cache_is_that_of_a_fresh_pass(TARGET, left, rows[1].ids[:-1])
-    assert_cache_is_that_of_a_fresh_pass(TARGET, inspector.cache, rows[2].ids[:-1])
+    assert inspector.n_passes[1] < inspector.n_passes[2]
+    assert_row_is_that_of_a_fresh_pass(TARGET, inspector.cache, 0, rows[2].ids[:-1])
 
 
 def test_a_reader_may_end_rows_whose_turn_is_yet_to_come():
+    """Nothing is drawn for them, and their samplers are not asked."""
     drafter = Replay(TARGET.n_vocab, PROMPTS[1] + greedy_ids(1), 1, rng_of())
-    rows = [Sequence(TARGET, PROMPTS[1], 9) for _ in range(3)]
+    samplers = [greedy, never_asked, greedy, never_asked]
+    rows = [Sequence(TARGET, PROMPTS[1], 9, sampler, seed=3) for sampler in samplers]
     for row, _ in drafted_by(drafter)(TARGET, rows):
         if row is rows[0] and len(row.new_ids) == 3:
-            for each in rows[:2]:
+            for each in (rows[0], rows[1], rows[3]):
                 each.finish("stop")
-    assert [row.new_ids for row in rows] == [greedy_ids(1)[:n] for n in (3, 0, 9)]
+    assert [row.new_ids for row in rows] == [greedy_ids(1)[:n] for n in (3, 0, 9, 0)]
+    assert rows[1].rng.random() == rows[3].rng.random() == rng_of(3).random()
+
+
+def never_asked(logits, ids):
+    raise AssertionError("the sampler of a row that has ended")
 
 
 def fails_at_11(logits, ids):
@@ -322,19 +422,25 @@ def exact(sampler, ids=(), p=1.0):
     return functools.reduce(dict.__or__, branches)
 
 
-def sampled(sampler, drafter, gamma, rng):
-    """N_TEXTS texts that follow PROMPT, by one drafter that sees them all -> how often each came"""
+rows_in_a_batch = pytest.mark.parametrize("n_rows", [1, 7], ids=["alone", "batch"])
+
+
+def sampled(sampler, drafter, gamma, rng, n_rows):
+    """N_TEXTS texts that follow PROMPT, n_rows in a batch, by one drafter that sees them all -> how
+    often each came"""
     texts = [Sequence(TINY, PROMPT, N_TOKENS, sampler, rng) for _ in range(N_TEXTS)]
-    list(drafted_by(drafter, gamma)(TINY, texts))
+    for first in range(0, N_TEXTS, n_rows):
+        list(drafted_by(drafter, gamma)(TINY, texts[first : first + n_rows]))
     return Counter(tuple(text.new_ids) for text in texts)
 
 
+@rows_in_a_batch
 @pytest.mark.parametrize("kind", SAMPLERS)
 @pytest.mark.parametrize("name", TINY_NAMES)
-def test_sampled_texts_have_exactly_the_models_distribution(name, kind):
+def test_sampled_texts_have_exactly_the_models_distribution(name, kind, n_rows):
     sampler = SAMPLERS[kind]
     gamma = 1 + (TINY_NAMES.index(name) + list(SAMPLERS).index(kind)) % 3
-    counts = sampled(sampler, tiny_drafters(sampler)[name], gamma, rng_of(12))
+    counts = sampled(sampler, tiny_drafters(sampler)[name], gamma, rng_of(12), n_rows)
     assert p_value(counts, exact(sampler)) > 1e-3
 
 
@@ -359,18 +465,20 @@ class BestTokenAsIfDrawn(DraftModel):
         return drafts, [honest(self.model.logits(prefix), prefix) for prefix in prefixes]
 
 
+@rows_in_a_batch
 @pytest.mark.parametrize("kind", ["softmax", "temperature", "repetition penalty"])
-def test_control_the_best_token_with_softmax_acceptance_is_found_wrong(kind):
+def test_control_the_best_token_with_softmax_acceptance_is_found_wrong(kind, n_rows):
     sampler = SAMPLERS[kind]
     wrong = BestTokenAsIfDrawn(TINY_SMALL, sampler, rng_of(11))
-    assert p_value(sampled(sampler, wrong, 3, rng_of(12)), exact(sampler)) < 1e-6
+    assert p_value(sampled(sampler, wrong, 3, rng_of(12), n_rows), exact(sampler)) < 1e-6
 
 
+@rows_in_a_batch
 @pytest.mark.parametrize("name", ["smaller model", "bigrams, top 1", "lookup"])
-def test_control_a_second_draw_from_p_is_found_wrong(name, monkeypatch):
+def test_control_a_second_draw_from_p_is_found_wrong(name, n_rows, monkeypatch):
     monkeypatch.setattr(speculative_module, "residual", lambda p, q: p)
     sampler = SAMPLERS["softmax"]
-    counts = sampled(sampler, tiny_drafters(sampler)[name], 3, rng_of(12))
+    counts = sampled(sampler, tiny_drafters(sampler)[name], 3, rng_of(12), n_rows)
     assert p_value(counts, exact(sampler)) < 1e-6
 
 
@@ -519,46 +627,63 @@ def test_verification_changes_nothing_that_it_is_given():
 # --- caches ---------------------------------------------------------------------------------------
 
 
-def assert_cache_is_that_of_a_fresh_pass(model, cache, ids):
+def assert_row_is_that_of_a_fresh_pass(model, cache, row, ids):
     fresh = model.new_cache(1)
     if ids:
         model(np.array([ids]), fresh)
-    assert cache.length == len(ids)
-    kept, new = (c.kv[..., : len(ids), :] for c in (cache, fresh))
+    assert cache.lengths[row] == len(ids)
+    kept, new = cache.kv[:, :, row, :, : len(ids)], fresh.kv[:, :, 0, :, : len(ids)]
     np.testing.assert_allclose(kept, new, rtol=1e-3, atol=1e-4)
 
 
 class Inspector:
-    """A drafter around another: compares the caches when a pass begins, as `propose` is called. It
-    is also the model that is speculated for, and so has the cache that the loop has made."""
+    """A model around another, for which rows are speculated. It has the cache that the loop has
+    made, and compares each row of it when a pass begins, as `propose` is called."""
 
-    def __init__(self, model, drafter):
-        self.model, self.drafter, self.n_ctx, self.n_passes = model, drafter, model.n_ctx, 0
+    def __init__(self, model, rows):
+        self.model, self.rows, self.n_ctx, self.stop_ids = model, rows, model.n_ctx, ()
+        self.n_passes = [0] * len(rows)
 
     def new_cache(self, *batch):
-        self.cache, self.text = self.model.new_cache(*batch), None
+        self.cache = self.model.new_cache(*batch)
         return self.cache
 
     def __call__(self, ids, cache, last):
         assert cache is self.cache
         return self.model(ids, cache, last)
 
+    def around(self, make):
+        """-> new_drafter, for which make() is the drafter of each row."""
+        return lambda sequence: Inspected(self, sequence, make())
+
+
+class Inspected:
+    """The drafter of one row, around another."""
+
+    def __init__(self, inspector, sequence, drafter):
+        self.inspector, self.sequence, self.drafter = inspector, sequence, drafter
+        self.text = sequence.ids
+
     def propose(self, ids, n):
-        known = ids[:-1] if self.cache.length else []  # the first pass brings the whole prompt
-        assert_cache_is_that_of_a_fresh_pass(self.model, self.cache, known)
-        assert self.text in (None, ids)
+        inspector, number = self.inspector, self.inspector.rows.index(self.sequence)
+        assert ids == self.text == self.sequence.ids
+        known = ids[:-1] if inspector.n_passes[number] else []  # the first pass brings the prompt
+        in_cache = [sequence for sequence in inspector.rows if sequence.running]
+        row = in_cache.index(self.sequence)
+        assert_row_is_that_of_a_fresh_pass(inspector.model, inspector.cache, row, known)
         drafts, qs = self.drafter.propose(ids, n)
         assert len(drafts) == len(qs) <= n
         if isinstance(self.drafter, DraftModel):
             passed = (ids + drafts[:-1]) if drafts else ids[: self.drafter.cache.length]
-            assert_cache_is_that_of_a_fresh_pass(self.drafter.model, self.drafter.cache, passed)
+            model, cache = self.drafter.model, self.drafter.cache
+            assert_row_is_that_of_a_fresh_pass(model, cache, 0, passed)
             assert self.drafter.seen == passed
-        self.n_passes += 1
+        inspector.n_passes[number] += 1
         return drafts, qs
 
     def learn(self, ids, drafts, logits, tokens):
-        assert logits.shape == (len(drafts) + 1, self.model.n_vocab)
-        known = self.model(ids + drafts)[len(ids) - 1 :]
+        assert logits.shape == (len(drafts) + 1, TARGET.n_vocab)
+        known = TARGET(ids + drafts)[len(ids) - 1 :]
         np.testing.assert_allclose(logits, known, rtol=1e-3, atol=1e-3)
         assert tokens[:-1] == drafts[: len(tokens) - 1]
         self.text = ids + tokens
@@ -568,25 +693,27 @@ class Inspector:
 prompts = st.lists(st.integers(0, TARGET.n_vocab - 1), min_size=1, max_size=12)
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(
     st.sampled_from(["smaller model", "same model", "opposite model", "3-grams, top 3"]
                     + ["model with a shorter context", "lookup of 2", "replay at 0.5"]),
-    st.lists(prompts, min_size=2, max_size=2),
+    st.lists(st.tuples(prompts, st.integers(1, 20)), min_size=1, max_size=4),
     st.integers(1, 16),
-    st.integers(1, 20),
     st.sampled_from([greedy, Sampler(temperature(0.5)), Sampler(top_k(3))]),
-    st.integers(0, 2**32 - 1),
+    st.booleans(),
 )  # fmt: skip
-def test_at_every_pass_the_caches_are_those_of_a_fresh_pass(name, texts, gamma, n, sampler, seed):
-    """Two unrelated prompts, the second with the drafter that the first left, cache and all."""
-    drafter = make_drafter(name, TARGET, texts[0] + list(range(10)) * 3, sampler)
-    inspector = Inspector(TARGET, drafter)
-    rows = [Sequence(TARGET, text, n, sampler, seed + i) for i, text in enumerate(texts)]
-    list(drafted_by(inspector, gamma)(inspector, rows))
-    assert [len(row.ids) for row in rows] == [min(len(t) + n, TARGET.n_ctx) for t in texts]
-    assert_cache_is_that_of_a_fresh_pass(TARGET, inspector.cache, rows[1].ids[:-1])
-    assert inspector.n_passes >= 2
+def test_at_every_pass_the_caches_are_those_of_a_fresh_pass(name, texts, gamma, sampler, shared):
+    """Unrelated prompts, in one batch; with `shared`, by one drafter that serves them by turns."""
+    make = functools.partial(make_drafter, name, TARGET, texts[0][0] + list(range(10)) * 3, sampler)
+    one = make()
+    rows = [Sequence(TARGET, text, n, sampler, seed) for seed, (text, n) in enumerate(texts)]
+    inspector = Inspector(TARGET, rows)
+    list(speculative(inspector, rows, inspector.around(lambda: one if shared else make()), gamma))
+    assert [len(row.ids) for row in rows] == [min(len(t) + n, TARGET.n_ctx) for t, n in texts]
+    assert all(inspector.n_passes)
+    in_cache = [i for i, n in enumerate(inspector.n_passes) if n == max(inspector.n_passes)]
+    for row, number in enumerate(in_cache):
+        assert_row_is_that_of_a_fresh_pass(TARGET, inspector.cache, row, rows[number].ids[:-1])
 
 
 # --- nothing is changed ---------------------------------------------------------------------------

@@ -1,16 +1,19 @@
 """Small models with random weights, and comparisons, for the tests of the core."""
 
+import copy
 import functools
 import math
 from pathlib import Path
 
 import numpy as np
 
+from few_rows import product_in_blocks
 from gpt2 import GPT2, gpt2_shapes
 from loading.params import tree_map
 from speculative import speculative
 
 GPT2_FOLDERS = Path(__file__).parent / "fixtures" / "gpt2"
+LLAMA_FOLDERS = Path(__file__).parent / "fixtures" / "llama"
 NEAR_TIE = 1e-4  # BLAS sums one row and many rows in different order
 
 # --- models ---------------------------------------------------------------------------------------
@@ -35,8 +38,8 @@ def opposite(model):
 
 
 class FunctionModel:
-    """A model that is a function: ids [n_seq] -> logits [n_vocab] of the next token. Without
-    padding. Its cache holds the ids."""
+    """A model that is a function: ids [n_seq] -> logits [n_vocab] of the next token. Its cache has
+    the ids. The logits of padding are not numbers, so that whoever reads them is found out."""
 
     def __init__(self, logits, n_vocab, n_ctx=20, stop_ids=()):
         self.logits, self.n_vocab, self.n_ctx, self.stop_ids = logits, n_vocab, n_ctx, stop_ids
@@ -47,25 +50,40 @@ class FunctionModel:
     def begin(self, prompts):
         return self, prompts
 
-    def __call__(self, ids, cache, last):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
-        cache.ids = np.concatenate([cache.ids, ids], axis=1)
-        ends = range(cache.length - last + 1, cache.length + 1)
-        return np.stack([[self.logits(row[:end]) for end in ends] for row in cache.ids])
+    def __call__(self, ids, cache=None, last=None):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
+        cache = cache or self.new_cache(len(ids))
+        old = cache.lengths
+        cache.rows = [row + [int(id) for id in new if id >= 0] for row, new in zip(cache.rows, ids)]
+        assert cache.length <= self.n_ctx and len(cache.rows) == len(ids)
+        logits = np.full((*np.shape(ids), self.n_vocab), np.nan, np.float32)
+        last = np.shape(ids)[1] if last is None else last
+        for row_logits, row, n_cached in zip(logits, cache.rows, old):
+            for back in range(1, 1 + min(last, len(row) - n_cached)):
+                row_logits[-back] = self.logits(row[: len(row) + 1 - back])
+        return logits[:, logits.shape[1] - last :]
 
 
 class IdsCache:
     def __init__(self, n_rows):
-        self.ids = np.zeros((n_rows, 0), int)
+        self.rows = [[] for _ in range(n_rows)]
+
+    @property
+    def lengths(self):
+        return np.array([len(row) for row in self.rows], int)
 
     @property
     def length(self):
-        return self.ids.shape[1]
+        return max(map(len, self.rows), default=0)
 
-    def cut(self, length):
-        self.ids = self.ids[:, :length]
+    def cut(self, lengths):
+        lengths = np.broadcast_to(lengths, len(self.rows))
+        self.rows = [row[:length] for row, length in zip(self.rows, lengths)]
 
     def select(self, rows):
-        self.ids = self.ids[rows]
+        self.rows = [self.rows[row] for row in rows]
+
+    def join(self, other):
+        self.rows = self.rows + other.rows
 
 
 def as_function(model):
@@ -99,31 +117,38 @@ class ModelPerRow:
 
 class CachePerRow:
     def __init__(self, rows):
-        self.rows = rows
+        self.rows = rows  # [(model, its cache of one row)]
+
+    @property
+    def lengths(self):
+        return np.array([cache.length for _, cache in self.rows], int)
 
     @property
     def length(self):
-        return self.rows[0][1].length
+        return int(self.lengths.max(initial=0))
 
-    def cut(self, length):
-        for _, cache in self.rows:
+    def cut(self, lengths):
+        for (_, cache), length in zip(self.rows, np.broadcast_to(lengths, len(self.rows))):
             cache.cut(length)
 
     def select(self, rows):
-        self.rows = [self.rows[row] for row in rows]
+        chosen = [self.rows[row] for row in rows]
+        self.rows = [(model, copy.deepcopy(cache)) for model, cache in chosen]
 
 
 class Watched:
-    """A model that notes, for each call, the shape of the ids and how many logits are wanted."""
+    """A model that notes, for each call, the shape of the ids, how many of them are tokens, and how
+    many logits are wanted."""
 
     def __init__(self, model):
-        self.model, self.shapes, self.lasts = model, [], set()
+        self.model, self.shapes, self.n_tokens, self.lasts = model, [], [], set()
 
     def __getattr__(self, name):
         return getattr(self.model, name)
 
     def __call__(self, ids, cache=None, last=None):
         self.shapes.append(np.shape(ids))
+        self.n_tokens.append(int((np.asarray(ids) >= 0).sum()))
         self.lasts.add(last)
         return self.model(ids, cache, last)
 
@@ -166,6 +191,12 @@ class Traced(np.ndarray):
 
     def __array_finalize__(self, parent):
         self.seen.add(self.dtype)
+
+
+def traced_product(rows, w):
+    """few_rows.product_in_blocks, which writes into a plain array: the trace goes on after it."""
+    y = product_in_blocks(rows, w)
+    return y.view(Traced) if isinstance(rows, Traced) else y
 
 
 def traced(params):

@@ -42,7 +42,7 @@ if __name__ == "__main__":
     except (utils.UserError, OSError, ValueError) as error:
         sys.exit(str(error))
     if model.has_source or tokenizer.end_of_text is None:
-        sys.exit(f"{args.model} is not a GPT-2 with an end-of-text token")
+        sys.exit(f"{args.model} is not a language model with an end-of-text token")
     if not documents:
         sys.exit("there is no text in these files")
     bits, nats, n_tokens, n_bytes = bits_per_byte(tokenizer, model, documents)

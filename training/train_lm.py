@@ -1,7 +1,7 @@
-"""Train a small GPT-2 on text files and write it in Hugging Face layout.
+"""Train a small GPT-2 or Llama on text files and write it in Hugging Face layout.
 
     python training/train_bpe.py models/stories corpus/*.txt
-    python training/train_gpt2.py models/stories corpus/*.txt --epochs 10
+    python training/train_lm.py models/stories corpus/*.txt --epochs 10
 
 Each document is one training sequence that starts at position 0, as it will be read when text is
 generated; most are preceded by the separator, some are not, so that the model can start either way.
@@ -23,47 +23,22 @@ from corpus import SEPARATOR, read_documents, without_overlap
 from muon import Muon, fit
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from torch_gpt2 import GPT2
+from torch_llama import Llama
+
+ARCHITECTURES = {"gpt2": GPT2, "llama": Llama}
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
-class Block(nn.Module):
-    def __init__(self, n_embd, n_head, dropout):
-        super().__init__()
-        self.n_head, self.drop = n_head, nn.Dropout(dropout)
-        self.ln_1, self.ln_2 = nn.LayerNorm(n_embd), nn.LayerNorm(n_embd)
-        self.q, self.k, self.v, self.out = (nn.Linear(n_embd, n_embd) for _ in range(4))
-        self.fc, self.proj = nn.Linear(n_embd, 4 * n_embd), nn.Linear(4 * n_embd, n_embd)
-
-    def attend(self, x):  # [batch, n_seq, n_embd] -> the same
-        def heads(t):
-            return t.unflatten(-1, (self.n_head, -1)).transpose(1, 2)
-
-        q, k, v = heads(self.q(x)), heads(self.k(x)), heads(self.v(x))
-        x = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.out(x.transpose(1, 2).flatten(-2))
-
-    def forward(self, x):
-        x = x + self.drop(self.attend(self.ln_1(x)))
-        return x + self.drop(self.proj(F.gelu(self.fc(self.ln_2(x)), approximate="tanh")))
-
-
-class GPT2(nn.Module):
-    def __init__(self, n_vocab, n_ctx, n_embd, n_head, n_layer, dropout):
-        super().__init__()
-        self.wte, self.wpe = nn.Embedding(n_vocab, n_embd), nn.Embedding(n_ctx, n_embd)
-        self.h = nn.ModuleList(Block(n_embd, n_head, dropout) for _ in range(n_layer))
-        self.ln_f = nn.LayerNorm(n_embd)
-        for name, p in self.named_parameters():
-            if p.ndim == 2:
-                residual = name.endswith(("out.weight", "proj.weight"))
-                nn.init.normal_(p, std=0.02 / math.sqrt(2 * n_layer) if residual else 0.02)
-            elif name.endswith("bias"):
-                nn.init.zeros_(p)
-
-    def forward(self, ids):  # [batch, n_seq] -> [batch, n_seq, n_vocab]
-        x = self.wte(ids) + self.wpe.weight[: ids.shape[1]]
-        for block in self.h:
-            x = block(x)
-        return self.ln_f(x) @ self.wte.weight.T
+def initialize(model, n_layer):
+    """Normal matrices, zero biases; the 2 * n_layer matrices that add to the residual stream start
+    smaller, so that their sum does not grow with depth (GPT-2)."""
+    for name, p in model.named_parameters():
+        if p.ndim == 2:
+            std = 0.02 / math.sqrt(2 * n_layer) if name.endswith(model.residual) else 0.02
+            nn.init.normal_(p, std=std)
+        elif name.endswith("bias"):
+            nn.init.zeros_(p)
 
 
 def load_tokenizer(folder):
@@ -115,25 +90,9 @@ def check(model, held_back):
     return sum(loss * n for loss, n in losses) / sum(n for _, n in losses)
 
 
-def save(model, folder, config):
-    """Write config.json and model.safetensors in Hugging Face's GPT-2 layout: [in, out] weights."""
-    state, tensors = model.state_dict(), {}
-    for name in ("wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias"):
-        tensors[name] = state[name]
-    for i in range(config["n_layer"]):
-        h = f"h.{i}."
-        for ln in ("ln_1", "ln_2"):
-            tensors[f"{h}{ln}.weight"], tensors[f"{h}{ln}.bias"] = (
-                state[f"{h}{ln}.weight"],
-                state[f"{h}{ln}.bias"],
-            )
-        for kind in ("weight", "bias"):
-            qkv = torch.cat([state[f"{h}{part}.{kind}"] for part in "qkv"])
-            tensors[f"{h}attn.c_attn.{kind}"] = qkv.t()
-            names = {"out": "attn.c_proj", "fc": "mlp.c_fc", "proj": "mlp.c_proj"}
-            for ours, theirs in names.items():
-                tensors[f"{h}{theirs}.{kind}"] = state[f"{h}{ours}.{kind}"].t()
-    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+def save(model, folder, config, dtype):
+    """Write config.json and model.safetensors."""
+    tensors = {name: tensor.to(dtype).contiguous() for name, tensor in model.tensors().items()}
     save_file(tensors, f"{folder}/model.safetensors", metadata={"format": "pt"})
     Path(folder, "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
@@ -142,8 +101,8 @@ def train(model, documents, separator, args, config):
     rng = random.Random(args.seed)
     held_back, documents = documents[: len(documents) // 50], documents[len(documents) // 50 :]
     held_back = batches(held_back, separator, args.n_ctx, args.batch, random.Random(0))
-    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and name[0] == "h"]
-    others = [p for name, p in model.named_parameters() if p.ndim == 1 or name[0] != "h"]
+    matrices = [m.weight for m in model.modules() if isinstance(m, nn.Linear)]
+    others = [p for p in model.parameters() if all(p is not matrix for matrix in matrices)]
     optimizers = [
         Muon(matrices, lr=args.muon_lr, weight_decay=args.weight_decay),
         torch.optim.AdamW(others, lr=args.adam_lr, betas=(0.9, 0.98), weight_decay=0.01),
@@ -152,10 +111,12 @@ def train(model, documents, separator, args, config):
               for _ in range(args.epochs)]  # fmt: skip
 
     def loss_of(inputs, targets):
-        return cross_entropy(model(inputs), targets)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.autocast):
+            logits = model(inputs)
+        return cross_entropy(logits.float(), targets)
 
     def save_epoch(epoch):
-        save(model, args.folder, config)
+        save(model, args.folder, config, DTYPES[args.dtype])
         print(f"epoch {epoch}: held-back loss {check(model, held_back):.4f}", flush=True)
 
     fit(model, optimizers, epochs, loss_of, save_epoch)
@@ -167,10 +128,13 @@ def arguments():
     parser.add_argument("files", nargs="+", type=Path, help="text files")
     parser.add_argument("--held-out", nargs="*", type=Path, default=[], help="never trained on")
     parser.add_argument("--opening", help="regular expression that begins a document")
+    parser.add_argument("--architecture", choices=ARCHITECTURES, default="gpt2")
     parser.add_argument("--n-ctx", type=int, default=512)
     parser.add_argument("--n-embd", type=int, default=224)
     parser.add_argument("--n-head", type=int, default=7)
     parser.add_argument("--n-layer", type=int, default=5)
+    parser.add_argument("--n-kv-head", type=int, default=2, help="llama: heads of k and v")
+    parser.add_argument("--n-inner", type=int, default=576, help="llama: width of the MLP")
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--batch", type=int, default=8192, help="tokens a step")
@@ -178,6 +142,8 @@ def arguments():
     parser.add_argument("--adam-lr", type=float, default=0.003)
     parser.add_argument("--weight-decay", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--autocast", action="store_true", help="products in bfloat16")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="of the saved weights")
     return parser.parse_args()
 
 
@@ -192,15 +158,12 @@ def main():
         sys.exit(f"{len(documents)} documents are too few: 50 at least, one of which is held back")
     random.Random(args.seed).shuffle(documents)
     documents = [encoding.ids for encoding in tokenizer.encode_batch(documents)]
+    model = ARCHITECTURES[args.architecture](tokenizer.get_vocab_size(), args)
+    initialize(model, args.n_layer)
     config = {
-        "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2",
-        "vocab_size": tokenizer.get_vocab_size(), "n_positions": args.n_ctx, "n_ctx": args.n_ctx,
-        "n_embd": args.n_embd, "n_head": args.n_head, "n_layer": args.n_layer,
-        "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
-        "bos_token_id": separator, "eos_token_id": separator, "tie_word_embeddings": True,
+        **model.config(), "bos_token_id": separator, "eos_token_id": separator,
+        "tie_word_embeddings": True, "torch_dtype": args.dtype,
     }  # fmt: skip
-    model = GPT2(config["vocab_size"], args.n_ctx, args.n_embd, args.n_head, args.n_layer,
-                 args.dropout)  # fmt: skip
     n_parameters = sum(p.numel() for p in model.parameters())
     n_tokens = sum(len(ids) + 1 for ids in documents)
     print(f"{n_parameters:,} parameters, {len(documents):,} documents, {n_tokens:,} tokens")

@@ -1,0 +1,25 @@
+"""python .ci/modern.py SOURCE TARGET: lay out published tokenizers for the tests.
+
+The files of SOURCE/FOLDER are copied. Qwen's two folders get their tokenizer.json, whose parts are
+in qwen3: a file without vocabulary and merges, vocab.json and merges.txt.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+source, target = map(Path, sys.argv[1:])
+for path in source.glob("*/*"):
+    folder = target / path.parent.name
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, folder / path.name)
+
+qwen = target / "qwen3"
+file = json.loads((qwen / "tokenizer-shell.json").read_text(encoding="utf-8"))
+file["model"]["vocab"] = json.loads((qwen / "vocab.json").read_text(encoding="utf-8"))
+lines = (qwen / "merges.txt").read_text(encoding="utf-8").split("\n")
+file["model"]["merges"] = [line.split(" ") for line in lines[1:-1]]
+(qwen / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
+file["added_tokens"] = [token for token in file["added_tokens"] if token["id"] <= 151664]
+(target / "qwen2.5" / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")

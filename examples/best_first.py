@@ -1,0 +1,72 @@
+"""Best-first search: the most probable text of all, for certain.
+
+A text is never more probable than its beginning. So if always the most probable beginning is
+continued, the first one that turns out to be complete beats all others (Dijkstra's shortest path,
+where a token costs -log p). The number of passes can be huge and is bounded; the text that is found
+is often short: that is what the model believes, not an error of the search. (Stahlberg & Byrne
+2019, "On NMT Search Errors and Model Errors: Cat Got Your Tongue?"; Meister et al. 2020,
+"Best-First Beam Search".)
+
+    python generate.py "I am tired." --model en-de --loop "examples/best_first.py:best_first(500)"
+"""
+
+import heapq
+import itertools
+
+import numpy as np
+
+from drafters import common_prefix
+from gpt2 import log_softmax
+
+
+def best_first(passes=1000):
+    """A loop. A text that is not found within so many passes of the model ends as its most probable
+    beginning, with stop reason "passes"."""
+
+    def loop(model, sequences):
+        for row, sequence in enumerate(sequences):
+            if not sequence.running:
+                continue
+            cache = model.new_cache(len(sequences))
+            cache.select([row])
+            ids, found = search(model, cache, sequence, passes)
+            for token in ids:
+                if sequence.running:
+                    sequence.append(token)
+                    yield sequence, token
+            if sequence.running and not found:
+                sequence.finish("passes")
+
+    return loop
+
+
+def search(model, cache, sequence, passes):
+    """-> the new ids of the most probable text, or of its most probable beginning so far; found?"""
+    heap, seen = [], []
+    number = itertools.count()  # among equals the first comes first
+
+    def push(texts):  # the next of equally long texts: the others follow when it is taken
+        for cost, new in itertools.islice(texts, 1):
+            heapq.heappush(heap, (cost, next(number), new, texts))
+
+    push(iter([(0.0, [])]))
+    while heap:
+        cost, _, new, others = heapq.heappop(heap)
+        push(others)
+        ended = len(new) == sequence.n_left or new and new[-1] in sequence.stop_ids
+        if ended or passes == 0:
+            return new, ended
+        passes -= 1
+        ids = sequence.ids + new
+        kept = min(common_prefix(seen, ids), len(ids) - 1)
+        cache.cut(kept)
+        logits, seen = model(np.array([ids[kept:]]), cache, last=1)[0, -1], ids
+        push(continuations(sequence.sampler.filter(logits, ids), cost, new))
+    raise ValueError("no text is left: all tokens are removed")
+
+
+def continuations(logits, cost, new):  # yields (-log P, new ids), the best first
+    log_p = log_softmax(logits)
+    for token in np.argsort(-log_p, kind="stable").tolist():
+        if log_p[token] > -np.inf:
+            yield cost - float(log_p[token]), [*new, token]

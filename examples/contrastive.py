@@ -1,0 +1,76 @@
+"""Contrastive decoding: what a large model says more than a small one.
+
+Both like dull and repeated text, the small model more so: in the difference of their log P that
+cancels. Where the large model gives a token hardly any probability the difference is noise, so only
+plausible tokens compete: log p_large - log p_small where p_large >= alpha * max p_large, else -inf.
+(Li et al. 2022, "Contrastive Decoding: Open-ended Text Generation as Optimization", section 3.)
+
+    python generate.py "Once upon a time" --model "examples/contrastive.py:contrastive()" -n 60
+"""
+
+import numpy as np
+
+import utils
+from gpt2 import log_softmax
+
+
+def contrastive(large="stories", small="stories-draft", alpha=0.1, small_temperature=1.0):
+    """-> tokenizer, model. alpha: the plausible share of the best token's probability."""
+    tokenizer, expert = utils.load(large)
+    _, amateur = utils.load(small)
+
+    def subtract(expert_logits, amateur_logits):  # 2 x [..., n_vocab] -> the same
+        log_p = log_softmax(expert_logits)
+        plausible = log_p >= log_p.max(-1, keepdims=True) + np.log(np.float32(alpha))
+        difference = log_p - log_softmax(amateur_logits / np.float32(small_temperature))
+        return np.where(plausible, difference, np.float32(-np.inf))
+
+    return tokenizer, Pair(expert, amateur, subtract)
+
+
+class Pair:
+    """Two models with one vocabulary as a Model: both read the same ids, and its logits are
+    combine(those of one, those of two). All else is as `one` has it."""
+
+    def __init__(self, one, two, combine):
+        if one.n_vocab != two.n_vocab:
+            raise ValueError("the two models must share one vocabulary")
+        self.one, self.two, self.combine = one, two, combine
+        self.n_ctx = min(one.n_ctx, two.n_ctx)
+
+    def __getattr__(self, name):  # n_vocab, stop_ids, ...
+        return getattr(self.one, name)
+
+    def __call__(self, ids, cache=None, last=None):
+        first, second = (cache.one, cache.two) if cache else (None, None)
+        return self.combine(self.one(ids, first, last), self.two(ids, second, last))
+
+    def new_cache(self, *batch):
+        return PairCache(self.one.new_cache(*batch), self.two.new_cache(*batch))
+
+    def begin(self, prompts):
+        (one, starts), (two, _) = self.one.begin(prompts), self.two.begin(prompts)
+        return Pair(one, two, self.combine), starts
+
+
+class PairCache:
+    """Two caches as one."""
+
+    def __init__(self, one, two):
+        self.one, self.two = one, two
+
+    @property
+    def lengths(self):
+        return self.one.lengths
+
+    def cut(self, lengths):
+        self.one.cut(lengths)
+        self.two.cut(lengths)
+
+    def select(self, rows):
+        self.one.select(rows)
+        self.two.select(rows)
+
+    def join(self, other):
+        self.one.join(other.one)
+        self.two.join(other.two)

@@ -1,0 +1,83 @@
+r"""A pattern such as ' [a-z]+(,[0-9]{1,3})*' -> the expression of derivatives.py, over bytes.
+
+The parser goes from left to right and calls itself at each parenthesis (recursive descent). A set
+of characters becomes a set of ASCII bytes, and \d, \w and \s are ASCII's. If it has the other
+characters as well, such as . or [^"], any of their encodings may stand there (UTF-8: RFC 3629,
+section 4), so half a character is a state like any other. What the parser does not know is an
+error.
+"""
+
+import contextlib
+import functools
+
+import regex
+
+from examples.derivatives import EMPTY, cat, either, repeat
+
+TOKEN = regex.compile(r"\(\?:|\[\^?\]?(?:\\.|[^]\\])*\]|\{\d+(?:,\d*)?\}|\\.|.", regex.S)
+KNOWN = regex.compile(r"[^\\^$]|\\[dDsSwWntr\W]|\[\p{ASCII}+", regex.S)
+UTF8 = """C2-DF 80-BF|E0-E0 A0-BF 80-BF|E1-EC 80-BF 80-BF|ED-ED 80-9F 80-BF|EE-EF 80-BF 80-BF|
+F0-F0 90-BF 80-BF 80-BF|F1-F3 80-BF 80-BF 80-BF|F4-F4 80-8F 80-BF 80-BF"""
+
+
+def parse(pattern):
+    """str -> expression. ValueError if it is wrong, or has what this parser does not know."""
+    tokens = TOKEN.findall(pattern)[::-1]  # the next one is the last
+    with contextlib.suppress(IndexError, regex.error):
+        regex.compile(pattern)
+        expression = options(tokens)
+        if not tokens:  # else a parenthesis is closed that was not opened
+            return expression
+    raise ValueError(f"the pattern {pattern!r} is wrong, or too rich for this parser")
+
+
+def options(tokens):  # a|b|c, up to the end or to the closing parenthesis
+    found = [parts(tokens)]
+    while tokens and tokens[-1] == "|":
+        tokens.pop()
+        found.append(parts(tokens))
+    return either(*found)
+
+
+def parts(tokens):  # abc, up to a | or the end
+    found = []
+    while tokens and tokens[-1] not in ("|", ")"):
+        token = tokens.pop()
+        if token in ("(", "(?:"):
+            found.append(options(tokens))
+            tokens.pop()  # the closing one, else IndexError
+        elif token in ("*", "+", "?") or token[0] == "{" and token[1:]:
+            found.append(repeat(found.pop(), *limits(token)))
+        else:
+            found.append(character(token))
+    return sequence(found)
+
+
+def limits(token):  # -> least, most
+    if token in ("*", "+", "?"):
+        return {"*": (0, None), "+": (1, None), "?": (0, 1)}[token]
+    least, comma, most = token[1:-1].partition(",")
+    return int(least), (int(most) if most else None) if comma else int(least)
+
+
+def character(token):  # one character, an escape, or a set -> expression
+    if not KNOWN.fullmatch(token):
+        raise regex.error("not one character")
+    if len(token) == 1 and not token.isascii():
+        return sequence([frozenset([byte]) for byte in token.encode()])
+    match = regex.compile(token, regex.ASCII).fullmatch
+    ascii = frozenset(byte for byte in range(128) if match(chr(byte)))
+    return either(ascii, others()) if match("\u00ff") else ascii
+
+
+def sequence(expressions):
+    return functools.reduce(lambda rest, r: cat(r, rest), reversed(expressions), EMPTY)
+
+
+@functools.cache
+def others():  # every character of more than one byte
+    def span(text):
+        first, last = text.split("-")
+        return frozenset(range(int(first, 16), int(last, 16) + 1))
+
+    return either(*(sequence([*map(span, row.split())]) for row in UTF8.split("|")))

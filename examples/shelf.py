@@ -1,0 +1,89 @@
+"""A shelf of filters: five ideas of which tokens to keep, or to make less likely.
+
+Meister et al. 2022, "Locally Typical Sampling": keep tokens about as surprising as the average one.
+Hewitt et al. 2022, "Truncation Sampling as Language Model Desmoothing": eta, a floor that falls
+with the entropy. Tang et al. 2024, "Top-nσ: Not All Logits Are You Need": keep logits near the best
+one. DRY ("don't repeat yourself") and XTC ("exclude top choices"), both by p-e-w, 2024 (pull
+requests 5677 and 6335 of text-generation-webui): against loops, and against the obvious.
+
+Mirostat (Basu et al. 2020) is not here: it carries a number from token to token, so it is not a
+function of (logits, ids), and speculation could not keep its distribution.
+
+    python generate.py "The cat" --filter "examples/shelf.py:xtc(0.1, 0.5)" --tokens 40
+"""
+
+import numpy as np
+
+from gpt2 import log_softmax, softmax
+
+
+def typical(mass):
+    """Keep the tokens whose surprise -log p is nearest to the entropy, its mean, up to this mass
+    (equation 11)."""
+
+    def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
+        distance = np.abs(-log_softmax(logits) - entropy(logits))
+        order = np.argsort(distance)
+        total = np.cumsum(softmax(logits)[order])
+        last = order[min(np.searchsorted(total, mass), len(order) - 1)]
+        return np.where(distance <= distance[last], logits, -np.inf)
+
+    return keep
+
+
+def eta(epsilon):
+    """Keep p >= eta = min(epsilon, sqrt(epsilon) * exp(-entropy)), and the best (equation 4)."""
+
+    def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
+        p = softmax(logits)
+        floor = min(epsilon, np.sqrt(epsilon) * np.exp(-entropy(logits)))
+        return np.where((p >= floor) | (p == p.max()), logits, -np.inf)
+
+    return keep
+
+
+def top_n_sigma(n):
+    """Keep logits of at least max - n * (their standard deviation)."""
+
+    def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
+        deviation = logits[logits > -np.inf].std()
+        return np.where(logits >= logits.max() - n * deviation, logits, -np.inf)
+
+    return keep
+
+
+def dry(multiplier=0.8, base=1.75, allowed=2):
+    """Where the last n >= allowed tokens have occurred before, subtract multiplier *
+    base ** (n - allowed) from the logit of the token that followed them."""
+
+    def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
+        penalty = np.zeros_like(logits)
+        for i in range(1, len(ids)):
+            n = 0  # how many tokens before ids[i] are the last tokens of the text
+            while n < min(i, 50) and ids[i - 1 - n] == ids[-1 - n]:
+                n += 1
+            if n >= allowed:
+                penalty[ids[i]] = max(penalty[ids[i]], multiplier * base ** (n - allowed))
+        return logits - penalty
+
+    return penalise
+
+
+def xtc(threshold=0.1, chance=0.5):
+    """With this chance, remove all tokens of p >= threshold but the least probable of them. The
+    coin is not tossed here: the result is the mixture of both cases, which has the same draws."""
+
+    def mix(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
+        p = softmax(logits)
+        top = np.flatnonzero(p >= threshold)
+        cut = logits.copy()
+        cut[top[top != top[p[top].argmin()]] if len(top) else top] = -np.inf
+        with np.errstate(divide="ignore"):  # log 0 is -inf, a removed token
+            return np.log((1 - chance) * p + chance * softmax(cut))
+
+    return mix
+
+
+def entropy(logits):  # [n_vocab] -> H(p) = -sum p log p, in nats
+    log_p = log_softmax(logits[logits > -np.inf])
+    return -np.sum(np.exp(log_p) * log_p)

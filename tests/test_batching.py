@@ -1,0 +1,429 @@
+"""batching.py: every sequence is what it is alone, whenever it arrives; what passes, and when."""
+
+import copy
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import utils
+from batching import Prefill, continuous
+from generate import Sequence, cached, generate, naive
+from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_k
+from tests.tiny import Watched, arrays, as_function, close, same_greedy, tiny_gpt2
+
+MODEL = tiny_gpt2(stop_ids=[5])
+EXACT = as_function(MODEL)  # its logits do not depend on the batch
+N_CTX, N_VOCAB = MODEL.n_ctx, MODEL.n_vocab
+WARM = Sampler(temperature(1.2), top_k(6))
+SAMPLERS = [greedy, WARM, Sampler(repetition_penalty(1.5), temperature(0.7)),
+            Sampler(no_repeat_ngram(2))]  # fmt: skip
+FOLDERS = Path(__file__).parent / "fixtures" / "seq2seq"
+NAMES = ["t5-gated-untied", "bart", "mbart"]
+SEQ2SEQ = {name: utils.load(FOLDERS / name)[1] for name in NAMES}
+
+
+def arrivals(sequences, gaps):
+    """The sequences, each after so many questions to which none waited."""
+    for sequence, gap in zip(sequences, gaps):
+        yield from [None] * gap
+        yield sequence
+
+
+def run(model, sequences, gaps=None, finish_at=(), **settings):
+    """Run all, also those that arrive after no sequence ran; the reader ends some after so many
+    tokens. -> (sequence, token) pairs"""
+    waiting, pairs = arrivals(sequences, gaps or [0] * len(sequences)), []
+    finish_at = dict(zip(sequences, finish_at))
+    for _ in range(100):
+        for sequence, token in continuous(model, waiting, **settings):
+            assert sequence.ids[-1] == token
+            pairs.append((sequence, token))
+            if len(sequence.new_ids) == finish_at.get(sequence):
+                sequence.finish("stop")
+    assert not any(sequence.running for sequence in sequences)
+    return pairs
+
+
+# --- each is what it is alone ---------------------------------------------------------------------
+
+texts = st.tuples(
+    st.sampled_from([0, 1, 2]),  # which beginning
+    st.integers(0, 12),  # how much of it
+    st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=12),  # what follows
+    st.integers(0, 20),  # new tokens
+    st.sampled_from(SAMPLERS),
+    st.one_of(st.none(), st.integers(1, 6)),  # its reader ends it after so many tokens
+)
+BEGINNINGS = np.random.default_rng(4).integers(N_VOCAB, size=(3, 12)).tolist()
+
+
+def make(model, seed, text):
+    which, n, rest, n_new, sampler, _ = text
+    return Sequence(model, BEGINNINGS[which][:n] + rest, n_new, sampler, seed)
+
+
+@settings(max_examples=120)
+@given(
+    st.lists(st.tuples(texts, st.integers(0, 3)), max_size=8),
+    st.integers(1, 5),
+    st.integers(1, 26),
+    st.sampled_from([MODEL, EXACT]),
+)
+@example([((0, 9, [1], 5, WARM, None), 0)] * 4, 2, 4, MODEL)  # n samples of one prompt
+@example([((0, 12, [1] * 12, 9, WARM, None), 0), ((0, 9, [1], 0, WARM, None), 0)] * 2, 1, 9, MODEL)
+def test_every_sequence_is_what_it_is_alone(arriving, max_rows, chunk, model):
+    """Whatever its neighbours are and whenever it arrives: ids, reason to stop, random numbers."""
+    chosen, gaps = [text for text, _ in arriving], [gap for _, gap in arriving]
+    sequences = [make(model, seed, text) for seed, text in enumerate(chosen)]
+    finish_at = [text[-1] for text in chosen]
+    pairs = run(model, sequences, gaps, finish_at, max_rows=max_rows, chunk=chunk)
+    for seed, (sequence, text) in enumerate(zip(sequences, chosen)):
+        alone = make(model, seed, text)
+        for _ in cached(model, [alone]):
+            if len(alone.new_ids) == text[-1]:
+                alone.finish("stop")
+        assert (sequence.ids, sequence.stop_reason) == (alone.ids, alone.stop_reason)
+        assert [token for owner, token in pairs if owner is sequence] == sequence.new_ids
+        assert sequence.rng.random() == alone.rng.random()
+
+
+def test_the_examples_end_for_every_reason():
+    """For the test above: texts that end by a stop id, in length, and at the context."""
+    reasons = set()
+    for seed, n in itertools.product(range(6), (3, 100)):
+        sequence = Sequence(MODEL, BEGINNINGS[seed % 3][:9], n, WARM, seed)
+        list(cached(MODEL, [sequence]))
+        reasons.add(sequence.stop_reason)
+    assert reasons == {"eos", "length", "context"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_answers_to_sources_of_any_length_are_what_each_is_alone(name, data):
+    """Each sequence has the model that has read its source; some share one."""
+    model, rng = SEQ2SEQ[name], np.random.default_rng(0)
+    sources = [rng.integers(4, model.n_vocab, n).tolist() for n in (1, 7, 19, 4)]
+    read = [model.condition([source]) for source in sources]
+    chosen = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=7))
+    ns = data.draw(st.lists(st.integers(0, 15), min_size=7, max_size=7))
+    warm = data.draw(st.lists(st.booleans(), min_size=7, max_size=7))
+    gaps = data.draw(st.lists(st.integers(0, 2), min_size=7, max_size=7))
+    max_rows, chunk = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
+
+    def sequence_of(i, which, reader):
+        sampler = Sampler(temperature(0.9), top_k(20)) if warm[i] else greedy
+        return Sequence(reader, [*model.start_ids, 7][: 1 + i % 2], ns[i], sampler, seed=i)
+
+    sequences = [sequence_of(i, which, read[which]) for i, which in enumerate(chosen)]
+    before = copy.deepcopy([(*reader.source,) for reader in read])
+    run(model, sequences, gaps, max_rows=max_rows, chunk=chunk)
+    for i, (which, sequence) in enumerate(zip(chosen, sequences)):
+        alone = sequence_of(i, which, model.condition([sources[which]]))
+        list(cached(alone.model, [alone]))
+        start = sequence.ids[: sequence.n_prompt]
+        if warm[i]:
+            assert sequence.ids == alone.ids
+        else:
+            same_greedy(read[which], start, sequence.new_ids, alone.new_ids)
+        assert sequence.stop_reason == alone.stop_reason
+    for reader, old in zip(read, before):
+        for array, kept in zip(reader.source, old, strict=True):
+            np.testing.assert_array_equal(array, kept)
+
+
+def test_n_samples_of_a_prompt_are_those_of_n_seeds():
+    prompt = BEGINNINGS[0]
+    samples = [Sequence(MODEL, prompt, 9, WARM, seed) for seed in range(6)]
+    list(continuous(MODEL, samples))
+    expected = [list(generate(MODEL, prompt, 9, WARM, seed)) for seed in range(6)]
+    assert [sample.new_ids for sample in samples] == expected
+    assert len({tuple(ids) for ids in expected}) > 3
+
+
+# --- what passes through the model, and when ------------------------------------------------------
+
+
+class Log:
+    """Two names of one model: sequences are made with `prompts`, the loop runs on `steps`. `passes`
+    has ("prompt", n tokens) and ("step", n rows) in their order."""
+
+    def __init__(self, model):
+        self.passes = []
+        self.prompts, self.steps = (Named(model, name, self.passes) for name in ("prompt", "step"))
+
+    def of(self, name):
+        return [n for kind, n in self.passes if kind == name]
+
+
+class Named(Watched):
+    def __init__(self, model, name, passes):
+        super().__init__(model)
+        self.name, self.passes = name, passes
+
+    def __call__(self, ids, cache=None, last=None):
+        assert last == 1  # no unused logits are computed
+        assert (np.asarray(ids) >= 0).all()  # nor is padding
+        assert np.shape(ids)[0 if self.name == "prompt" else 1] == 1
+        self.passes.append((self.name, np.size(ids)))
+        return super().__call__(ids, cache, last)
+
+
+ENDLESS = tiny_gpt2()
+
+
+def log_of(prompts, ns, **settings):
+    log = Log(ENDLESS)
+    sequences = [Sequence(log.prompts, prompt, n) for prompt, n in zip(prompts, ns)]
+    run(log.steps, sequences, **settings)
+    return log
+
+
+def test_a_common_beginning_passes_once():
+    a, b = BEGINNINGS[0][:9], BEGINNINGS[1][:6]
+    assert a[0] != b[0]
+    prompts = [[*a, 1, 2], [*a, 3], a, [*a, 3, 4, 5], b, [*b, 7], [*a, 1, 2]]
+    log = log_of(prompts, [3] * 7)
+    assert log.of("prompt") == [11, 1, 1, 3, 6, 1, 11]
+
+
+def test_a_prompt_after_a_longer_one_with_the_same_beginning_passes_its_last_token():
+    assert log_of([[1, 2, 3, 4], [1, 2], [1, 2, 3]], [2] * 3).of("prompt") == [4, 1, 1]
+
+
+def test_n_samples_of_a_prompt_take_one_prefill():
+    log = log_of([BEGINNINGS[0]] * 5, [4] * 5, max_rows=8)
+    assert log.of("prompt") == [12, 1, 1, 1, 1]  # each needs the logits of the last token
+    assert log.of("step") == [1, 2, 3, 3, 3, 2, 1]
+
+
+def test_a_chunk_of_a_prompt_passes_between_two_steps_of_the_running_rows():
+    log = log_of([[1], BEGINNINGS[0][:11]], [9, 3], chunk=4)
+    assert log.passes == [
+        ("prompt", 1), ("step", 1), ("prompt", 4), ("step", 1), ("prompt", 4), ("step", 1),
+        ("prompt", 3), ("step", 2), ("step", 2), ("step", 1), ("step", 1), ("step", 1),
+    ]  # fmt: skip
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(1, 15), st.integers(0, 9), st.integers(0, 2)), max_size=8),
+    st.integers(1, 4),
+    st.integers(1, 16),
+)
+def test_running_rows_wait_no_longer_than_a_chunk_and_never_are_more_than_max_rows(
+    texts, max_rows, chunk
+):
+    """Each token of a prompt passes once, in as few chunks as there can be, and each new token but
+    the last once."""
+    log = Log(ENDLESS)
+    sequences = [Sequence(log.prompts, [i] * n, n_new) for i, (n, n_new, _) in enumerate(texts)]
+    run(log.steps, sequences, [gap for *_, gap in texts], max_rows=max_rows, chunk=chunk)
+    assert all(0 < n <= chunk for n in log.of("prompt"))
+    assert all(0 < n <= max_rows for n in log.of("step"))
+    running = [(n, n_new) for n, n_new, _ in texts if n_new]
+    assert sum(log.of("prompt")) == sum(n for n, _ in running)
+    assert len(log.of("prompt")) == sum(-(-n // chunk) for n, _ in running)
+    assert sum(log.of("step")) == sum(n_new - 1 for _, n_new in running)
+
+
+def test_while_a_row_runs_no_two_chunks_follow_each_other():
+    log = log_of([[1], BEGINNINGS[0], BEGINNINGS[1], [2, 3, 4]], [20, 2, 2, 2], chunk=3)
+    kinds = [kind for kind, _ in log.passes[1:]]
+    assert ("prompt", "prompt") not in set(itertools.pairwise(kinds))
+    assert log.of("prompt") == [1] + [3] * 4 + [3] * 4 + [3]
+
+
+def test_a_free_row_goes_to_the_next_that_waits():
+    """The batch stays full, and the sequences begin in the order of their arrival."""
+    log = Log(ENDLESS)
+    sequences = [Sequence(log.prompts, [i + 1], n) for i, n in enumerate([3, 6, 2, 5, 1, 4, 2])]
+    pairs = run(log.steps, sequences, max_rows=3)
+    began = list(dict.fromkeys(sequences.index(sequence) for sequence, _ in pairs))
+    assert began == list(range(7))
+    assert log.passes == [
+        ("prompt", 1), ("step", 1), ("prompt", 1), ("step", 2), ("prompt", 1), ("step", 2),
+        ("prompt", 1), ("step", 2), ("prompt", 1), ("step", 2),  # the fifth is complete at once
+        ("prompt", 1), ("step", 3), ("prompt", 1), ("step", 3), ("step", 1),
+    ]  # fmt: skip
+
+
+def test_the_next_sequence_is_asked_for_when_a_row_is_free():
+    """And is made no earlier, as a terminal that starts its clock wants it."""
+    made = []
+
+    def arriving():
+        for i, n in enumerate([4, 9, 2, 3]):
+            made.append(i)
+            yield Sequence(ENDLESS, [i], n)
+
+    seen = [(len(made), sequence.ids[0]) for sequence, _ in continuous(ENDLESS, arriving(), 2)]
+    assert seen[0] == (1, 0)
+    first_of = {}
+    for n_made, which in seen:
+        first_of.setdefault(which, n_made)
+    assert first_of == {0: 1, 1: 2, 2: 3, 3: 4}
+    assert [n for n, which in seen if which == 0] == [1, 1, 2, 2]  # row 2 is made when 0 has ended
+
+
+def test_it_ends_when_none_runs_and_none_waits():
+    log = Log(ENDLESS)
+    assert list(continuous(log.steps, [])) == []
+    waiting = iter([None, Sequence(log.prompts, [1], 2), None, None, None])
+    assert list(continuous(log.steps, waiting)) == []  # none waits now
+    assert len(list(continuous(log.steps, waiting))) == 2
+    assert len(list(waiting)) == 2
+
+
+@pytest.mark.parametrize("prompt, n", [([1, 2], 0), ([3] * N_CTX, 5)])
+def test_a_sequence_that_has_ended_passes_nothing_and_takes_no_row(prompt, n):
+    log = Log(ENDLESS)
+    over = [Sequence(log.prompts, prompt, n) for _ in range(3)]
+    running = [Sequence(log.prompts, [i], 2) for i in range(2)]
+    list(continuous(log.steps, [over[0], running[0], over[1], running[1], over[2]], max_rows=1))
+    assert [sequence.new_ids for sequence in over] == [[], [], []]
+    assert log.passes == [("prompt", 1), ("step", 1)] * 2
+
+
+def test_no_token_is_computed_before_it_is_asked_for():
+    log = Log(ENDLESS)
+    tokens = continuous(log.steps, [Sequence(log.prompts, [1, 2], 9)])
+    assert log.passes == []
+    next(tokens)
+    assert log.passes == [("prompt", 2)]
+
+
+# --- a loop that is left, a sequence that its reader ends -----------------------------------------
+
+PROMPTS = [BEGINNINGS[0], [3], BEGINNINGS[0][:9] + [1, 2], [9, 9], [3]]
+NS = [5, 17, 4, 8, 6]
+
+
+def batch():
+    return [Sequence(ENDLESS, prompt, n, WARM, i) for i, (prompt, n) in enumerate(zip(PROMPTS, NS))]
+
+
+def alone(sequence):
+    """-> the new ids of the same sequence by the cached loop."""
+    list(cached(ENDLESS, [sequence]))
+    return sequence.new_ids
+
+
+WHOLE = [alone(sequence) for sequence in batch()]
+
+
+@pytest.mark.parametrize("n_taken", [0, 1, 2, 5, 7, 13, 17, 25, 39])
+def test_another_loop_goes_on_where_one_was_left(n_taken):
+    """In the middle of a turn, or of a prompt's chunks: sequences have just what was yielded."""
+    sequences = batch()
+    tokens = continuous(ENDLESS, sequences, max_rows=3, chunk=2)
+    taken = list(itertools.islice(tokens, n_taken))
+    tokens.close()
+    for sequence, prompt, n in zip(sequences, PROMPTS, NS):
+        assert sequence.new_ids == [token for owner, token in taken if owner is sequence]
+        assert sequence.ids == prompt + sequence.new_ids
+        assert sequence.n_left == n - len(sequence.new_ids)
+        assert sequence.running == (sequence.n_left > 0)
+    for other in (naive, cached, continuous):
+        resumed = copy.deepcopy(sequences)
+        list(other(ENDLESS, resumed))
+        assert [sequence.new_ids for sequence in resumed] == WHOLE
+
+
+@pytest.mark.parametrize("ender, n_taken, ended", [
+    (0, 1, 0), (0, 3, 0),  # itself, with its first token too
+    (1, 2, 0), (0, 2, 1),  # a row before it in the batch, and after
+    (0, 1, 2),  # one whose prompt has not begun to pass
+    (1, 3, 2),  # one whose prompt is passing
+    (0, 5, 4),  # one that waits
+])  # fmt: skip
+@pytest.mark.parametrize("chunk", [1, 4, 100])
+def test_a_reader_ends_any_sequence_and_the_others_go_on(ender, n_taken, ended, chunk):
+    sequences = batch()
+    for sequence, _ in continuous(ENDLESS, sequences, max_rows=3, chunk=chunk):
+        if sequence is sequences[ender] and len(sequence.new_ids) == n_taken:
+            sequences[ended].finish("stop")
+            kept = list(sequences[ended].new_ids)
+    for i, (sequence, whole) in enumerate(zip(sequences, WHOLE)):
+        assert sequence.new_ids == (kept if i == ended else whole)
+        assert sequence.stop_reason == ("stop" if i == ended else "length")
+
+
+def test_a_reader_that_ends_all_ends_the_loop():
+    log = Log(ENDLESS)
+    sequences = [Sequence(log.prompts, [i], 9) for i in range(4)]
+    for _ in continuous(log.steps, sequences, max_rows=2):
+        if log.of("step"):
+            for sequence in sequences:
+                sequence.finish("stop")
+    assert [len(sequence.new_ids) for sequence in sequences] == [2, 0, 0, 0]
+    assert len(log.passes) == 2
+
+
+def test_an_error_of_a_sampler_is_raised_and_leaves_the_others_as_they_were():
+    def fails(logits, ids):
+        return logits if len(ids) < 3 else logits[ids[99]]
+
+    sequences = [Sequence(ENDLESS, [1], 9), Sequence(ENDLESS, [2], 9, Sampler(fails))]
+    with pytest.raises(IndexError):
+        list(continuous(ENDLESS, sequences))
+    assert [sequence.running for sequence in sequences] == [True, True]
+    assert len(sequences[1].new_ids) == 2
+    expected = list(generate(ENDLESS, [1], 9))
+    list(continuous(ENDLESS, sequences[:1]))
+    assert sequences[0].new_ids == expected
+
+
+def test_nothing_that_is_given_is_changed():
+    params, prompts = copy.deepcopy(arrays(ENDLESS.params)), copy.deepcopy(PROMPTS)
+    sequences = batch()
+    given_list = list(sequences)
+    list(continuous(ENDLESS, sequences, max_rows=2, chunk=3))
+    assert all(a is b for a, b in zip(sequences, given_list, strict=True))
+    assert prompts == PROMPTS
+    for array, old in zip(arrays(ENDLESS.params), params, strict=True):
+        np.testing.assert_array_equal(array, old)
+
+
+# --- a prompt's passes ----------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=9), min_size=1, max_size=5),
+    st.integers(1, 10),
+)
+def test_a_prefill_has_the_logits_and_the_cache_of_a_whole_pass(prompts, chunk):
+    """Of two ids, so that prompts often begin alike."""
+    prefill = Prefill()
+    for prompt in prompts:
+        prefill.begin(Sequence(ENDLESS, prompt, 3))
+        while (logits := prefill.step(chunk)) is None:
+            pass
+        fresh = ENDLESS.new_cache(1)
+        close(logits, ENDLESS([prompt], fresh, last=1)[:, -1])
+        assert prefill.cache.lengths.tolist() == [len(prompt)]
+        n = len(prompt)
+        close(prefill.cache.kv[..., :n, :], fresh.kv[..., :n, :])
+
+
+def test_a_sequence_that_is_resumed_passes_all_of_its_text():
+    sequence = Sequence(ENDLESS, [1, 2], 5)
+    sequence.append(7)
+    prefill = Prefill()
+    prefill.begin(sequence)
+    close(prefill.step(100), ENDLESS([[1, 2, 7]], last=1)[:, -1])
+
+
+def test_another_source_begins_with_an_empty_cache():
+    model = SEQ2SEQ["bart"]
+    one, other = (Watched(model.condition([source])) for source in ([5, 6, 7], [8, 9]))
+    prefill = Prefill()
+    for reader, n_passed in ((one, 3), (one, 1), (other, 3), (one, 3)):
+        prefill.begin(Sequence(reader, [2, 5, 9], 4))
+        close(prefill.step(9), reader.model([[2, 5, 9]], last=1)[:, -1])
+        assert reader.n_tokens.pop() == n_passed

@@ -1,0 +1,52 @@
+"""examples/README.md: every command runs, and its table is right."""
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from terminal import cli
+
+FOLDER = Path(__file__).parent.parent / "examples"
+README = (FOLDER / "README.md").read_text(encoding="utf-8")
+COMMANDS = [line for line in README.split("```")[1].splitlines()[1:] if line]
+FILES = {path.name for path in FOLDER.glob("*.py")} - {"measure.py"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_runs(command, capsys):
+    words = shlex.split(command)
+    assert words[:2] == ["python", "generate.py"]
+    assert cli.main(words[2:]) == 0
+    assert len(capsys.readouterr().out) > 5
+
+
+def n_lines(path):
+    """Lines of code: no docstrings, comments or empty lines."""
+    text = path.read_text(encoding="utf-8")
+    skipped = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            skipped |= {*range(node.lineno, node.end_lineno + 1)}
+    lines = enumerate(text.splitlines(), 1)
+    return sum(i not in skipped and not re.fullmatch(r"\s*(#.*)?", line) for i, line in lines)
+
+
+def test_the_table_has_every_file_and_its_lines():
+    table = {}
+    for row in re.findall(r"^\| (\[.*)$", README, re.M):
+        files, counts, *_ = row.split(" | ")
+        table |= zip(re.findall(r"\((\w+\.py)\)", files), map(int, counts.split(", ")))
+    assert table == {name: n_lines(FOLDER / name) for name in FILES}
+    assert max(table.values()) <= 60
+
+
+def test_every_file_has_a_command_that_the_readme_tries():
+    tried = {name for command in COMMANDS for name in re.findall(r"examples/(\w+\.py)", command)}
+    assert tried == FILES - {"derivatives.py", "patterns.py"}  # which automaton.py uses
+    for name in tried - {"shortest.py"}:
+        text = ast.get_docstring(ast.parse((FOLDER / name).read_text(encoding="utf-8")))
+        own = re.findall(r"^    (python generate.py (?:.*\\\n)?.*)", text, re.M)
+        assert own and any(name in command for command in own), name

@@ -1,0 +1,152 @@
+"""examples/contrastive.py and guidance.py: two models as one, in every loop."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import utils
+from drafters import PromptLookup
+from examples.contrastive import Pair, contrastive
+from examples.guidance import Guided, guided
+from generate import Sequence, cached, generate
+from gpt2 import log_softmax, softmax
+from samplers import Sampler
+from tests.every_loop import every_loop, one_text
+from tests.tiny import GPT2_FOLDERS, close, drafted_by, p_value, tiny_gpt2
+
+REFERENCE = np.load(Path(__file__).parent / "fixtures" / "examples.npz")
+LARGE, SMALL = tiny_gpt2(), tiny_gpt2(seed=2, n_embd=4, n_layer=1, n_ctx=20)
+PAIR = Pair(LARGE, SMALL, lambda a, b: a - b)
+PROMPT, OTHERS = [1, 2, 3, 4], [[5], [6, 7, 8, 9, 10, 0]]
+
+
+def contrast(large, small, alpha):
+    """The definition, one position at a time: logits [n_vocab] x 2 -> [n_vocab]."""
+    p, q = softmax(large.astype(float)), softmax(small.astype(float))
+    return np.array([np.log(a / b) if a >= alpha * p.max() else -np.inf for a, b in zip(p, q)])
+
+
+# --- contrastive decoding -------------------------------------------------------------------------
+
+
+def test_contrastive_logits_are_those_of_the_definition():
+    _, pair = contrastive(alpha=0.05)
+    large, small = utils.load("stories")[1], utils.load("stories-draft")[1]
+    ids = np.array([[5, 900, 17], [8, 9, 10]])
+    logits = pair(ids)
+    assert logits.dtype == np.float32
+    expected = [
+        [contrast(*rows, 0.05) for rows in zip(*pair)] for pair in zip(large(ids), small(ids))
+    ]
+    np.testing.assert_allclose(logits, expected, rtol=1e-3, atol=1e-3)
+    assert 1 < (logits[0, 0] > -np.inf).sum() < 1000
+
+
+def test_a_weak_small_model_matters_less():
+    large, small = utils.load("stories")[1], utils.load("stories-draft")[1]
+    _, flat = contrastive(alpha=1e-9, small_temperature=1e6)
+    p = softmax(flat([5, 900, 17]))[-1]
+    np.testing.assert_allclose(p, softmax(large([5, 900, 17]))[-1], atol=1e-4)
+    assert small.n_vocab == flat.n_vocab
+
+
+@pytest.mark.parametrize("model", [PAIR, Guided(LARGE, 2.0)], ids=["pair", "guided"])
+def test_every_loop_finds_the_same_text(model):
+    found = one_text(every_loop(model, PROMPT, OTHERS, 12, lambda n: []))
+    assert found != list(generate(LARGE, PROMPT, 12))
+
+
+def test_models_of_different_vocabularies_are_refused():
+    with pytest.raises(ValueError, match="one vocabulary"):
+        Pair(LARGE, tiny_gpt2(n_vocab=12), max)
+
+
+def test_the_pair_ends_with_the_shorter_context():
+    sequence = Sequence(PAIR, PROMPT, 50)
+    assert len(list(cached(PAIR, [sequence]))) == 16
+    assert sequence.stop_reason == "context"
+
+
+# --- guidance -------------------------------------------------------------------------------------
+
+
+def by_definition(model, prompt, new, gamma):  # -> the next token's logits [n_vocab]
+    with_prompt = log_softmax(model([*prompt, *new])[-1])
+    without = log_softmax(model([prompt[-1], *new])[-1])
+    return without + np.float32(gamma) * (with_prompt - without)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1, 3])
+def test_guided_logits_are_those_of_the_definition(gamma):
+    model, _ = Guided(LARGE, gamma).begin([PROMPT])
+    new = [5, 6, 7]
+    logits = model(np.array([PROMPT + new]), last=4)[0]
+    for n, row in enumerate(logits):
+        close(row, by_definition(LARGE, PROMPT, new[:n], gamma))
+
+
+def test_rows_join_leave_and_are_cut():
+    """Three rows with different prompts in one cache, and each as if it were alone."""
+    prompts = [PROMPT, *OTHERS]
+    model, _ = Guided(LARGE, 2.0).begin(prompts[:2])
+    cache = model.new_cache(2)
+    model(np.array([PROMPT, [-1, -1, -1, *OTHERS[0]]]), cache, last=1)
+    late, _ = Guided(LARGE, 2.0).begin(prompts[2:])
+    other = late.new_cache(1)
+    late(np.array([OTHERS[1][:2]]), other)  # its prompt in two parts
+    late(np.array([OTHERS[1][2:]]), other)
+    cache.join(other)
+    cache.select([2, 0])
+    model(np.array([[1, 9], [2, 9]]), cache, last=1)
+    cache.cut(cache.lengths - 1)
+    logits = model(np.array([[3], [4]]), cache, last=1)[:, -1]
+    close(logits[0], by_definition(LARGE, OTHERS[1], [1, 3], 2.0))
+    close(logits[1], by_definition(LARGE, PROMPT, [2, 4], 2.0))
+
+
+def test_a_cut_may_reach_into_the_prompt():
+    model, _ = Guided(LARGE, 2.0).begin([PROMPT])
+    cache = model.new_cache(1)
+    model(np.array([[*PROMPT, 7]]), cache)
+    cache.cut(2)
+    logits = model(np.array([[*PROMPT[2:], 8]]), cache, last=1)[0, -1]
+    close(logits, by_definition(LARGE, PROMPT, [8], 2.0))
+
+
+@pytest.mark.parametrize("case", range(len(REFERENCE["scales"])))
+def test_guided_text_is_that_of_transformers(case):
+    _, model = utils.load(GPT2_FOLDERS / "plain")
+    guide = Guided(model, REFERENCE["scales"][case])
+    assert list(generate(guide, [3, 1, 4, 1, 5], 11)) == REFERENCE["guided"][case].tolist()
+
+
+def test_guidance_of_a_translation_leaves_its_source_out():
+    tokenizer, model = guided("en-de", 2.0)
+    plain = model.one
+    sources = [model.add_special_tokens(tokenizer.encode(text)) for text in ("I am.", "Go home!")]
+    ready, _ = model.begin(sources)
+    empty = plain.condition([plain.add_special_tokens([])])
+    for source, logits in zip(sources, ready(np.array([[0, 7], [0, 7]]))):
+        with_source, without = plain.condition([source])([0, 7]), empty([0, 7])
+        expected = 2 * log_softmax(with_source) - log_softmax(without)
+        np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-3)
+    found = every_loop(model, sources[1], sources[:1], 12, lambda n: [])
+    assert one_text(found)[-1] in model.stop_ids
+
+
+def test_drawn_texts_have_the_distribution_of_the_combined_logits():
+    large, small = tiny_gpt2(n_vocab=3), tiny_gpt2(n_vocab=3, seed=2)
+    pair, prompt = Pair(large, small, lambda a, b: a - b), [1, 2, 1]
+
+    def probabilities(model):
+        first = softmax(model(prompt)[-1])
+        return {(a, b): float(first[a] * softmax(model([*prompt, a])[-1])[b])
+                for a in range(3) for b in range(3)}  # fmt: skip
+
+    loop = drafted_by(PromptLookup(3))
+    draws = (tuple(generate(pair, prompt, 2, Sampler(), seed, loop)) for seed in range(600))
+    counts = Counter(draws)
+    assert p_value(counts, probabilities(pair)) > 1e-3
+    assert p_value(counts, probabilities(large)) < 1e-3

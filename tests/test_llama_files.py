@@ -1,0 +1,330 @@
+"""Loading today's decoders: both dialects of config.json, 16-bit files, folders that do not fit."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import utils
+from generate import generate
+from loading import weights
+from loading.config import read_config
+from loading.errors import UserError
+from loading.llama import FAMILIES, read_llama
+from samplers import Sampler, temperature
+from tests.checkpoints import write_tokenizer_json
+from tests.tiny import LLAMA_FOLDERS
+
+IDS = list(range(3, 33))
+NAMES = sorted(folder.name for folder in LLAMA_FOLDERS.iterdir())
+QWEN = {
+    "model_type": "qwen2", "vocab_size": 270, "hidden_size": 12, "num_hidden_layers": 1,
+    "intermediate_size": 10, "num_attention_heads": 2, "num_key_value_heads": 1,
+    "max_position_embeddings": 64, "eos_token_id": 258, "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A function: name -> a copy of that fixture, which a test may damage."""
+
+    def copied(name):
+        return Path(shutil.copytree(LLAMA_FOLDERS / name, tmp_path / name))
+
+    return copied
+
+
+def model(folder):
+    return read_llama(folder, read_config(folder / "config.json"), n_tokens=64)
+
+
+def logits(folder):
+    return model(folder)(IDS)
+
+
+def change(folder, *dropped, **entries):
+    """Drop keys from config.json, set others."""
+    config = json.loads((folder / "config.json").read_text()) | entries
+    kept = {key: value for key, value in config.items() if key not in dropped}
+    (folder / "config.json").write_text(json.dumps(kept))
+
+
+def refused(folder, words):
+    """load gives one line that has these words, and nothing but the user's error."""
+    write_tokenizer_json(folder)
+    with pytest.raises(UserError, match=words) as caught:
+        utils.load(folder)
+    assert "\n" not in str(caught.value)
+
+
+# --- config.json ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_hub_s_dialect_means_the_same(folder, name):
+    """rope_theta and rope_scaling, Gemma 3's two thetas and its pattern: no rope_parameters."""
+    copy = folder(name)
+    expected, config = logits(copy), json.loads((copy / "config.json").read_text())
+    rope = config["rope_parameters"]
+    local, rope = rope.get("sliding_attention"), rope.get("full_attention", rope)
+    old = {"rope_theta": rope.pop("rope_theta")}
+    if local:
+        old |= {"rope_local_base_freq": local["rope_theta"], "sliding_window_pattern": 6}
+    if rope["rope_type"] == "linear":
+        rope["type"] = rope.pop("rope_type")  # the oldest form
+    old["rope_scaling"] = rope if len(rope) > 1 else None
+    dropped = "rope_parameters", "layer_types", "no_rope_layers", "_sliding_window_pattern"
+    change(copy, *dropped, **old)
+    np.testing.assert_array_equal(logits(copy), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_keys_with_their_usual_value_may_be_absent(folder, name):
+    copy = folder(name)
+    expected, config = logits(copy), json.loads((copy / "config.json").read_text())
+    usual = {"hidden_act": "silu", "hidden_activation": "gelu_pytorch_tanh", "head_dim": 8,
+             "rms_norm_eps": 1e-5 if name == "olmo2" else 1e-6, "attention_bias": False,
+             "mlp_bias": False, "tie_word_embeddings": name.startswith(("gemma", "smollm3")),
+             "use_sliding_window": False}  # fmt: skip
+    change(copy, *(key for key, value in usual.items() if config.get(key) == value))
+    np.testing.assert_array_equal(logits(copy), expected)
+
+
+@pytest.mark.parametrize(
+    "name, key, words",
+    [
+        ("llama", "num_key_value_heads", r"k_proj.weight has the shape \[16, 32\], expected \[32"),
+        ("olmo2", "num_key_value_heads", r"k_proj.weight has the shape \[16, 32\], expected \[32"),
+        ("mistral", "num_key_value_heads", "4 heads of 8 numbers cannot share 8"),
+        ("qwen2", "num_key_value_heads", "cannot share 32"),
+        ("qwen3", "num_key_value_heads", "cannot share 32"),
+        (
+            "smollm3",
+            "num_key_value_heads",
+            r"k_proj.weight has the shape \[16, 32\], expected \[32",
+        ),
+        ("gemma2", "num_key_value_heads", r"k_proj.weight .* expected \[64, 32\]"),
+        ("qwen3", "head_dim", r"k_norm.weight .* expected \[128\]|expected \[512, 32\]"),
+        ("gemma3", "head_dim", r"expected \[1024, 32\]|expected \[256\]"),
+    ],
+)
+def test_defaults_of_sizes_are_the_family_s(folder, name, key, words):
+    copy = folder(name)
+    change(copy, key)
+    refused(copy, words)
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gemma3", "mistral"])
+def test_a_window_is_4096_tokens_where_none_is_given_and_null_is_none(folder, name):
+    copy = folder(name)
+    change(copy, "sliding_window")
+    assert set(model(copy).windows) - {None} == {4096}
+    change(copy, sliding_window=None)
+    assert set(model(copy).windows) == {None}
+
+
+@pytest.mark.parametrize("name", ["qwen2", "qwen3"])
+def test_qwen_s_window_does_not_count_unless_it_is_used(folder, name):
+    copy = folder(name)
+    change(copy, "layer_types", sliding_window=8, max_window_layers=1, use_sliding_window=False)
+    assert model(copy).windows == [None, None]
+    change(copy, "use_sliding_window")
+    assert model(copy).windows == [None, None]
+    change(copy, use_sliding_window=True)
+    assert model(copy).windows == [None, 8]
+
+
+def test_gemma2_has_its_caps_where_none_are_given(folder):
+    copy = folder("gemma2")
+    change(copy, "attn_logit_softcapping", "final_logit_softcapping")
+    assert (model(copy).score_cap, model(copy).logit_cap) == (50, 30)
+    change(copy, attn_logit_softcapping=None, final_logit_softcapping=None)
+    assert (model(copy).score_cap, model(copy).logit_cap) == (None, None)
+    copy = folder("gemma3")
+    change(copy, attn_logit_softcapping=5.0)  # which its code ignores
+    assert model(copy).score_cap is None
+
+
+def test_layers_without_positions_are_those_listed(folder):
+    copy = folder("smollm3")
+    change(copy, no_rope_layers=[0, 1])
+    assert [part is None for part in model(copy).frequencies] == [True, False]
+    change(copy, "no_rope_layers", "no_rope_layer_interval")
+    assert [part is None for part in model(copy).frequencies] == [False, False]
+
+
+@pytest.mark.parametrize(
+    "name, entries, words",
+    [
+        ("llama", {"model_type": "phi3"}, "model_type is phi3"),
+        ("llama", {"quantization_config": {"bits": 4}}, "quantization_config is not supported"),
+        ("llama", {"hidden_act": "snake"}, "hidden_act is snake"),
+        ("gemma2", {"hidden_activation": "snake"}, "hidden_activation is snake"),
+        ("gemma3", {"use_bidirectional_attention": True}, "use_bidirectional_attention is not"),
+        ("llama", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope_type is yarn"),
+        ("llama", {"rope_scaling": {"type": "dynamic", "factor": 4.0}}, "rope_type is dynamic"),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": 0}}, "factor = 0"),
+        ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8}}, "low_freq_factor = None"),
+        ("llama", {"rope_scaling": "linear"}, "rope_scaling = 'linear'"),
+        ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor is not supported"),
+        ("llama", {"rms_norm_eps": "small"}, "rms_norm_eps = 'small'"),
+        ("llama", {"num_attention_heads": 3}, "3 heads of 8 numbers cannot share 2"),
+        ("llama", {"head_dim": 7}, "heads of 7 numbers"),
+        ("llama", {"num_hidden_layers": 3}, "missing: layers.2|3 layers"),
+        ("qwen2", {"layer_types": ["full_attention"]}, "layer_types = "),
+        ("qwen2", {"layer_types": ["full_attention", "linear"]}, "layer_types = "),
+        ("smollm3", {"no_rope_layers": [1]}, "no_rope_layers = "),
+        ("mistral", {"sliding_window": 0}, "sliding_window = 0"),
+        ("gemma2", {"final_logit_softcapping": -1}, "final_logit_softcapping = -1"),
+        ("llama", {"attention_bias": True}, "arrays are missing: .*bias"),
+    ],
+)  # fmt: skip
+def test_what_is_not_implemented_or_does_not_fit_is_refused_by_name(folder, name, entries, words):
+    copy = folder(name)
+    change(copy, **entries)
+    refused(copy, words)
+
+
+def test_every_family_has_its_loader():
+    assert {family: utils.LOADERS[family] for family in FAMILIES}
+    for name in NAMES:
+        assert read_config(LLAMA_FOLDERS / name / "config.json")["model_type"] in utils.LOADERS
+
+
+# --- a whole folder, with its tokenizer -----------------------------------------------------------
+
+
+def write_qwen(folder, **entries):
+    """A Qwen2 whose embedding has 11 rows without a token, which would always be drawn."""
+    rng, d = np.random.default_rng(0), QWEN["hidden_size"]
+    shapes = {"embed_tokens": (270, d), "norm": (d,)}
+    layer = {"self_attn.q_proj": (12, d), "self_attn.k_proj": (6, d), "self_attn.v_proj": (6, d),
+             "self_attn.o_proj": (d, 12), "mlp.gate_proj": (10, d), "mlp.up_proj": (10, d),
+             "mlp.down_proj": (d, 10), "input_layernorm": (d,),
+             "post_attention_layernorm": (d,)}  # fmt: skip
+    shapes |= {f"layers.0.{name}": shape for name, shape in layer.items()}
+    arrays = {f"model.{name}.weight": rng.normal(size=shape) for name, shape in shapes.items()}
+    arrays |= {f"model.layers.0.self_attn.{name}_proj.bias": np.zeros(n)
+               for name, n in (("q", 12), ("k", 6), ("v", 6))}  # fmt: skip
+    arrays["model.embed_tokens.weight"][259:] *= 100
+    arrays = {name: array.astype(np.float16) for name, array in arrays.items()}
+    save_file(arrays, folder / "model.safetensors")
+    write_tokenizer_json(folder)
+    (folder / "config.json").write_text(json.dumps(QWEN | entries))
+    return folder
+
+
+def test_rows_without_a_token_are_never_drawn(tmp_path):
+    tokenizer, model = utils.load(write_qwen(tmp_path))
+    assert model.n_vocab == tokenizer.n_vocab == 259 < QWEN["vocab_size"]
+    assert model([1, 2]).shape == (2, 259)
+    model.stop_ids = ()
+    assert max(generate(model, [1], 60, Sampler(temperature(9.0)), seed=0)) < 259
+
+
+def test_stop_ids_come_from_generation_config_first(tmp_path):
+    assert utils.load(write_qwen(tmp_path))[1].stop_ids == (258,)
+    assert utils.load(write_qwen(tmp_path, eos_token_id=[258, 7]))[1].stop_ids == (258, 7)
+    settings = {"eos_token_id": [5, 258], "temperature": 0.7}
+    (tmp_path / "generation_config.json").write_text(json.dumps(settings))
+    _, model = utils.load(tmp_path)
+    assert model.stop_ids == (5, 258) and model.generation_config == settings
+
+
+def test_a_stop_id_without_a_token_is_refused(tmp_path):
+    write_qwen(tmp_path, eos_token_id=260)
+    refused(tmp_path, r"eos_token_id = \[260\] has no token")
+
+
+# --- the weights ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["llama-tied", "gemma3"])
+def test_other_names_for_the_same_arrays(folder, name):
+    copy = folder(name)
+    expected, path = logits(copy), copy / "model.safetensors"
+    tensors = {key.removeprefix("model."): array for key, array in halves(path).items()}
+    tensors["lm_head.weight"] = tensors["embed_tokens.weight"]  # stored though it is tied
+    tensors["layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(4, np.float32)
+    save_file(tensors, path)
+    np.testing.assert_array_equal(logits(copy), expected)
+
+
+def halves(path):
+    """The arrays of a file, as float32."""
+    return {name: weights.float32(name, array, array.shape)
+            for name, array in weights.read_safetensors(path)[0].items()}  # fmt: skip
+
+
+def test_float16_is_read_too(folder):
+    copy = folder("llama")
+    exact = {
+        name: array.astype(np.float16) for name, array in halves(copy / "model.safetensors").items()
+    }
+    save_file(exact, copy / "model.safetensors")
+    found = logits(copy)
+    save_file({name: array.astype(np.float32) for name, array in exact.items()},
+              copy / "model.safetensors")  # fmt: skip
+    np.testing.assert_array_equal(logits(copy), found)
+
+
+def test_float32_is_mapped_and_nothing_is_written(folder):
+    copy = folder("llama-tied")
+    params = model(copy).params
+    for array in (params["wte"], params["blocks"][1]["mlp"]["gate"]["w"], params["norm"]["g"]):
+        assert not array.flags.owndata and not array.flags.writeable
+    assert not (copy / weights.CONVERTED).exists()
+
+
+def test_a_small_file_is_converted_in_memory(folder):
+    copy = folder("olmo2")
+    logits(copy)
+    assert not (copy / weights.CONVERTED).exists()
+
+
+@pytest.fixture
+def all_large(monkeypatch):
+    monkeypatch.setattr(weights, "SMALL", 0)
+
+
+@pytest.mark.parametrize("name", ["olmo2", "gemma2"])  # olmo2: in shards
+def test_a_large_file_is_converted_once_and_then_mapped(folder, name, monkeypatch, capsys):
+    copy = folder(name)
+    expected = logits(copy)
+    monkeypatch.setattr(weights, "SMALL", 0)
+    for _ in range(2):
+        np.testing.assert_array_equal(logits(copy), expected)
+    assert capsys.readouterr().err.count("only this once") == 1
+    wte = model(copy).params["wte"]
+    assert wte.dtype == np.float32 and not wte.flags.owndata and not wte.flags.writeable
+
+
+def test_a_changed_checkpoint_is_converted_again(folder, all_large, capsys):
+    copy = folder("llama")
+    before = logits(copy)
+    tensors = halves(copy / "model.safetensors")
+    tensors["lm_head.weight"] *= 2
+    halved = {name: array.astype(np.float16) for name, array in tensors.items()}
+    save_file(halved, copy / "model.safetensors")
+    np.testing.assert_allclose(logits(copy), 2 * before, atol=0.05)
+    assert capsys.readouterr().err.count("only this once") == 2
+
+
+def test_a_damaged_converted_file_is_told(folder, all_large):
+    copy = folder("llama")
+    logits(copy)
+    path = copy / weights.CONVERTED
+    path.write_bytes(path.read_bytes()[:-1])
+    refused(copy, "tokenwise.safetensors is damaged: .* delete it, and it is made again")
+
+
+def test_a_folder_that_cannot_be_written_is_converted_in_memory(folder, all_large, monkeypatch):
+    copy = folder("llama")
+    monkeypatch.setattr(weights.os, "access", lambda *args: False)
+    expected = logits(copy)
+    assert not (copy / weights.CONVERTED).exists()
+    monkeypatch.undo()
+    np.testing.assert_array_equal(logits(copy), expected)

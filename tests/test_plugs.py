@@ -1,0 +1,205 @@
+"""FILE.py:NAME and FILE.py:NAME(VALUES): parts of one's own on the command line."""
+
+import pytest
+
+from loading.errors import UserError
+from terminal.plugin import Plug
+
+MINE = """
+import numpy as np
+from generate import naive
+from interface import Drafter
+from drafters import one_hots
+
+def only(token, more=(), *, tokenizer, model, n_prompt):
+    assert model.n_vocab == tokenizer.n_vocab == 259
+    def f(logits, ids):
+        kept = np.full_like(logits, -np.inf)
+        kept[[tokenizer.encode(token)[0], *more]] = 0
+        return kept
+    return f
+
+def first(token, other, tokenizer, n_prompt):
+    def f(logits, ids):
+        kept = tokenizer.encode(token if len(ids) == n_prompt else other)
+        return np.where(np.arange(len(logits)) == kept[0], 0, -np.inf)
+    return f
+
+def but(token, tokenizer):
+    def f(logits, ids):
+        logits[tokenizer.encode(token)[0]] = -np.inf
+        return logits
+    return f
+
+class Again(Drafter):
+    made = []
+    def __init__(self, times=1, *, model, sequence):
+        self.n_vocab, self.times = model.n_vocab, times
+        self.made.append(list(sequence.ids))
+    def propose(self, ids, n):
+        if self.times > 7:
+            raise RuntimeError("too often")
+        drafts = ids[-1:] * min(n, self.times)
+        return drafts, one_hots(drafts, self.n_vocab)
+
+class NoLearn:
+    def __init__(self, model):
+        self.n_vocab = model.n_vocab
+    def propose(self, ids, n):
+        return [], []
+
+def backwards(model, sequences):
+    yield from naive(model, sequences[::-1])
+
+def first_only(n, tokenizer, model):
+    def loop(model, sequences):
+        for sequence, token in naive(model, sequences):
+            yield sequence, token
+            if len(sequence.new_ids) == n:
+                sequence.finish("enough")
+    return loop
+
+def fails(model, sequences):
+    yield from naive(model, sequences[:0])
+    raise IndexError("oops")
+
+class Flat:
+    n_vocab, n_ctx, stop_ids, generation_config, has_source = 259, 50, (), {}, False
+    def __init__(self, best=70):
+        self.best = best
+    def __call__(self, ids, cache=None, last=None):
+        if self.best < 0:
+            raise ArithmeticError("no best")
+        logits = np.zeros((*np.shape(ids)[:-1], last or np.shape(ids)[-1], 259), np.float32)
+        logits[..., self.best] = 9
+        return logits
+    def new_cache(self, *batch):
+        return NoCache()
+    def begin(self, prompts):
+        return self, prompts
+
+class NoCache:
+    length = 0
+    def select(self, rows): pass
+    def cut(self, length): pass
+
+def flat(best=70, folder=None):
+    import utils
+    return utils.load(folder)[0], Flat(best)
+
+def half(folder):
+    import utils
+    return utils.load(folder)[0], NoLearn(Flat())
+
+number = 3
+"""
+
+
+def line(code):
+    """Where this stands in MINE."""
+    return 1 + next(i for i, text in enumerate(MINE.split("\n")) if code in text)
+
+
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    return path
+
+
+def test_a_maker_gets_its_values_and_what_it_names(console, mine):
+    [row] = console.json("the cat", "--filter", f"{mine}:only('z')", "-n", 3)
+    assert row["text"] == "zzz"
+    words = "--filter", f"{mine}:only('z', [88])", "-n", 9, "--seed", 1
+    [row] = console.json("the cat", *words)
+    assert {*row["text"]} == {"z", "y"}
+
+
+def test_a_filter_gets_the_length_of_its_prompt(console, mine):
+    rows = console.json("the cat", "a", "--filter", f"{mine}:first('x', 'y')", "-n", 3)
+    assert [row["text"] for row in rows] == ["xyy", "xyy"]
+
+
+def test_more_filters_run_in_their_order(console, mine):
+    words = "a", "-n", 3, "--filter", f"{mine}:only('z', [88])", "--filter", f"{mine}:but('z')"
+    assert console.json(*words)[0]["text"] == "yyy"
+    words = "a", "-n", 3, "--filter", f"{mine}:but('z')", "--filter", f"{mine}:only('z')"
+    assert console.json(*words)[0]["text"] == "zzz"
+
+
+@pytest.mark.parametrize("values", ["()", "(2)", "(3)"])
+def test_a_drafter_of_your_own_changes_no_greedy_text(console, mine, values):
+    words = "the cat", "the", "-n", 6, "--temperature", 0
+    plain = [row["ids"] for row in console.json(*words)]
+    own = "--method", "speculative", "--drafter", f"{mine}:Again{values}"
+    rows = console.json(*words, *own)
+    assert [row["ids"] for row in rows] == plain
+    assert all(row["speculation"]["drafted"] for row in rows)
+
+
+def test_a_loop_of_your_own_replaces_the_cached_one(console, mine):
+    words = "the cat", "the", "-n", 6, "--temperature", 0
+    plain = [row["ids"] for row in console.json(*words)]
+    assert [row["ids"] for row in console.json(*words, "--loop", f"{mine}:backwards")] == plain
+    rows = console.json(*words, "--loop", f"{mine}:first_only(2)")
+    assert [row["ids"] for row in rows] == [ids[:2] for ids in plain]
+    assert {row["stop_reason"] for row in rows} == {"enough"}
+
+
+@pytest.mark.parametrize("method", ["naive", "cached", "beam", "lookup", "ngram"])
+def test_a_model_of_your_own(console, mine, letters, method):
+    model = f"{mine}:flat(71, {str(letters)!r})"
+    [row] = console.json("the", "--method", method, "-n", 3, model=model)
+    assert row["text"] == "hhh" and row["model"] == model
+
+
+@pytest.mark.parametrize(("option", "where", "error"), [
+    ("filter", "only", "the form is FILE.py:NAME or FILE.py:NAME(VALUES)"),
+    ("filter", "mine.py", "the form is"),
+    ("filter", "none.py:f", "no file none.py"),
+    ("filter", "{mine}:absent", "has no 'absent'"),
+    ("filter", "{mine}:absent('a')", "has no 'absent'"),
+    ("filter", "{mine}:only('a'", "the form is"),
+    ("filter", "{mine}:only(open('x'))", "VALUES are literals"),
+    ("filter", "{mine}:only(a.b)", "VALUES are literals"),
+    ("filter", "{mine}:only('a')('b')", "VALUES are literals"),
+    ("filter", "{mine}:only(*[1])", "VALUES are literals"),
+    ("filter", "{mine}:only()", "TypeError: only() missing 1 required"),
+    ("filter", "{mine}:only(1, 2, 3, 4, 5, 6)", "TypeError"),
+    ("filter", "{mine}:only(7)", f"mine.py:{line('kept[[')}: AttributeError"),
+    ("filter", "{mine}:number(1)", "number"),
+    ("filter", "{mine}:number", "TypeError: 'int' object is not callable"),
+    ("loop", "{mine}:fails", f"mine.py:{line('oops')}: IndexError: oops"),
+    ("loop", "{mine}:number", "TypeError: 'int' object is not callable"),
+    ("drafter", "{mine}:Again(9)", f"mine.py:{line('too often')}: RuntimeError: too often"),
+    ("drafter", "{mine}:NoLearn()", "no attribute 'learn'"),
+    ("model", "{mine}:flat(-1, {letters!r})", f"mine.py:{line('no best')}: ArithmeticError"),
+    ("model", "{mine}:half({letters!r})", "the model has no n_ctx, no stop_ids"),
+    ("model", "{mine}:number", "TypeError: cannot unpack"),
+    ("model", "{mine}:flat(7, 'nowhere')", "no model 'nowhere'"),
+])  # fmt: skip
+def test_what_is_wrong_with_it_is_one_line(console, mine, letters, option, where, error):
+    where = where.format(mine=mine, letters=str(letters))
+    more = ["--method", "speculative"] if option == "drafter" else []
+    given = {"model": where} if option == "model" else {}
+    words = [] if option == "model" else [f"--{option}", where]
+    found = console.refused(1, "a", "-n", 4, *words, *more, **given)
+    assert error in found and "Traceback" not in found
+    if "nowhere" not in where:
+        assert f"--{option} {where}".split("(")[0] in found
+
+
+@pytest.mark.parametrize(("words", "error"), [
+    (["--loop", "x.py:f", "--method", "beam"], "--loop is for --method cached, not beam"),
+    (["--drafter", "x.py:f"], "--drafter is for --method speculative, not cached"),
+    (["--drafter", "x.py:f", "--draft", "y", "--method", "speculative"], "not both"),
+])  # fmt: skip
+def test_a_plug_that_does_not_belong_is_refused(console, mine, words, error):
+    words = [word.replace("x.py:f", f"{mine}:backwards") for word in words]
+    assert error in console.refused(2, "a", *words)
+
+
+def test_parentheses_and_colons_in_a_value(mine):
+    assert Plug("filter", f"{mine}:only('a.py:b (c)', 1)").values == ["a.py:b (c)", 1]
+    with pytest.raises(UserError, match="VALUES"):
+        Plug("filter", f"{mine}:only(1 + x)")

@@ -1,0 +1,72 @@
+"""GPT-2 in PyTorch, for training, and its tensors as Hugging Face names them."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Block(nn.Module):
+    def __init__(self, n_embd, n_head, dropout):
+        super().__init__()
+        self.n_head, self.drop = n_head, nn.Dropout(dropout)
+        self.ln_1, self.ln_2 = nn.LayerNorm(n_embd), nn.LayerNorm(n_embd)
+        self.q, self.k, self.v, self.out = (nn.Linear(n_embd, n_embd) for _ in range(4))
+        self.fc, self.proj = nn.Linear(n_embd, 4 * n_embd), nn.Linear(4 * n_embd, n_embd)
+
+    def attend(self, x):  # [batch, n_seq, n_embd] -> the same
+        def heads(t):
+            return t.unflatten(-1, (self.n_head, -1)).transpose(1, 2)
+
+        q, k, v = heads(self.q(x)), heads(self.k(x)), heads(self.v(x))
+        x = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(x.transpose(1, 2).flatten(-2))
+
+    def forward(self, x):
+        x = x + self.drop(self.attend(self.ln_1(x)))
+        return x + self.drop(self.proj(F.gelu(self.fc(self.ln_2(x)), approximate="tanh")))
+
+
+class GPT2(nn.Module):
+    residual = ("out.weight", "proj.weight")  # the matrices that write to the residual stream
+
+    def __init__(self, n_vocab, args):
+        super().__init__()
+        self.n_head = args.n_head
+        self.wte = nn.Embedding(n_vocab, args.n_embd)
+        self.wpe = nn.Embedding(args.n_ctx, args.n_embd)
+        self.h = nn.ModuleList(
+            Block(args.n_embd, args.n_head, args.dropout) for _ in range(args.n_layer)
+        )
+        self.ln_f = nn.LayerNorm(args.n_embd)
+
+    def forward(self, ids):  # [batch, n_seq] -> [batch, n_seq, n_vocab]
+        x = self.wte(ids) + self.wpe.weight[: ids.shape[1]]
+        for block in self.h:
+            x = block(x)
+        return self.ln_f(x) @ self.wte.weight.T
+
+    def config(self):
+        n_ctx, n_embd = self.wpe.weight.shape
+        return {
+            "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2",
+            "vocab_size": len(self.wte.weight), "n_positions": n_ctx, "n_ctx": n_ctx,
+            "n_embd": n_embd, "n_head": self.n_head, "n_layer": len(self.h),
+            "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
+        }  # fmt: skip
+
+    def tensors(self):
+        """{name: tensor}: q, k and v are one matrix, and weights are [in, out]."""
+        state, tensors = self.state_dict(), {}
+        for name in ("wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias"):
+            tensors[name] = state[name]
+        for i in range(len(self.h)):
+            h = f"h.{i}."
+            for kind in ("weight", "bias"):
+                for ln in ("ln_1", "ln_2"):
+                    tensors[f"{h}{ln}.{kind}"] = state[f"{h}{ln}.{kind}"]
+                qkv = torch.cat([state[f"{h}{part}.{kind}"] for part in "qkv"])
+                tensors[f"{h}attn.c_attn.{kind}"] = qkv.t()
+                names = {"out": "attn.c_proj", "fc": "mlp.c_fc", "proj": "mlp.c_proj"}
+                for ours, theirs in names.items():
+                    tensors[f"{h}{theirs}.{kind}"] = state[f"{h}{ours}.{kind}"].t()
+        return tensors
