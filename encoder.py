@@ -199,7 +199,7 @@ def split(text: str, added: Sequence[Added]) -> list[str | int]:
     # pair of surrogates into their character.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     for token in added:
-        if token.lstrip or token.rstrip:
+        if token.lstrip or token.rstrip:  # white space that a token takes has no ids
             parts = text.split(token.text)
             parts[:-1] = map(str.rstrip, parts[:-1]) if token.lstrip else parts[:-1]
             parts[1:] = map(str.lstrip, parts[1:]) if token.rstrip else parts[1:]
