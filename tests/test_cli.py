@@ -783,6 +783,7 @@ def for_signal(logits, ids):
 def test_the_reader_may_leave_early(letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
     words = ["a", "b", "--method", "lookup", "--filter", f"{tmp_path}/waiting.py:for_input"]
+    words += ["--max-rows", "1"]  # b waits for a, whose output is read first
     with process(*words, "--model", letters, "--json") as running:
         assert json.loads(running.stdout.readline())["prompt"] == "a"
         running.stdout.close()  # as `head -1` does
