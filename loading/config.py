@@ -18,7 +18,7 @@ TOKENIZERS = {  # config.json's model_type -> the files of its tokenizer, or tho
     "mbart": ("sentencepiece.bpe.model",),
     **dict.fromkeys(
         ("llama", "mistral", "qwen2", "qwen3", "smollm3", "olmo2", "gemma2", "gemma3_text"),
-        ("tokenizer.json",),
+        ("tokenizer.json", "tokenizer.model"),
     ),
 }
 ALIASES = {  # names that any config.json may use -> those of the families

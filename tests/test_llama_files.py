@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sentencepiece
 from safetensors.numpy import save_file
 
 import utils
@@ -16,6 +17,7 @@ from loading.errors import UserError
 from loading.llama import FAMILIES, read_llama
 from samplers import Sampler, temperature
 from tests.checkpoints import write_tokenizer_json
+from tests.server import Server
 from tests.tiny import LLAMA_FOLDERS
 
 IDS = list(range(3, 33))
@@ -232,6 +234,28 @@ def test_stop_ids_come_from_generation_config_first(tmp_path):
     (tmp_path / "generation_config.json").write_text(json.dumps(settings))
     _, model = utils.load(tmp_path)
     assert model.stop_ids == (5, 258) and model.generation_config == settings
+
+
+@pytest.mark.parametrize("tokenizer", ["tokenizer.json", "tokenizer.model"])
+def test_a_repository_of_the_hub(tmp_path, monkeypatch, tokenizer):
+    """With either file of a tokenizer, and nothing else of it."""
+    made = tmp_path / "made"
+    made.mkdir()
+    write_qwen(made)
+    settings = {"sentence_iterator": iter(["the cat"] * 9), "vocab_size": 267,
+                "byte_fallback": True, "model_type": "bpe", "minloglevel": 2}  # fmt: skip
+    with open(made / "tokenizer.model", "wb") as file:
+        sentencepiece.SentencePieceTrainer.train(model_writer=file, **settings)
+    names = "config.json", "model.safetensors", tokenizer
+    with Server({f"/Qwen/tiny/resolve/main/{name}": (made / name).read_bytes() for name in names}
+                ) as hub:  # fmt: skip
+        monkeypatch.setenv("TOKENWISE_HUB", hub.url)
+        found, model = utils.load("Qwen/tiny", tmp_path / "models")
+        assert model.n_vocab == found.n_vocab == {"json": 259, "model": 267}[tokenizer[10:]]
+        assert found.decode(found.encode("the cat")).strip() == "the cat"
+        n = len(hub.requests)
+        utils.load("Qwen/tiny", tmp_path / "models")
+        assert len(hub.requests) == n
 
 
 def test_a_stop_id_without_a_token_is_refused(tmp_path):

@@ -22,7 +22,9 @@ def test_every_command_of_the_readme_is_run_here_or_by_ci():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_readme_runs(command, capsys, monkeypatch, tmp_path):
-    words = shlex.split(command.replace("story.html", str(tmp_path / "story.html")))[2:]
+    words = shlex.split(command)[2:]
+    (tmp_path / "examples").symlink_to(HOUSE / "examples")
+    monkeypatch.chdir(tmp_path)  # a file that it writes
     big = {"124M", "t5-small", "HuggingFaceTB/SmolLM2-135M-Instruct"}
     if big & set(words):  # other tests fetch such from a local server
         options.check(options.parser(), options.parser().parse_args(words))
