@@ -17,10 +17,15 @@ def format_trace(passes: list[Call], source: Call | None = None) -> str:
     parts.append(tree(passes[:2]))
     lines = [line for part in parts for line in part]
     widths = [max(len(line[column]) for line in lines) + 1 for column in (0, 1)]
-    trees = ["\n".join(f"{name:<{widths[0]}}{place:<{widths[1]}}{shapes}".rstrip()
-                       for name, place, shapes in part) for part in parts]  # fmt: skip
+    trees = ["\n".join(aligned(line, widths) for line in part) for part in parts]
     key = "3|1: 3 in the first pass, 1 in the second. x5: five calls alike.\n"
     return "\n\n".join([key + trees[0], *trees[1:], residual_table(passes[:2])])
+
+
+def aligned(line: Line, widths: list[int]) -> str:
+    """The line in columns, or with single spaces where 80 columns are not enough."""
+    text = "".join(f"{part:<{width}}" for part, width in zip(line, [*widths, 0])).rstrip()
+    return text if len(text) <= 80 else " ".join(line)
 
 
 def tree(calls: Sequence[Call | None], depth: int = 0) -> list[Line]:
@@ -42,9 +47,11 @@ def tree(calls: Sequence[Call | None], depth: int = 0) -> list[Line]:
 
 
 def pairs(passes: list[list[Call]]) -> list[list[Call | None]]:
-    """The calls of each pass, side by side: the n-th of a function beside the n-th of the same."""
+    """The calls of each pass that have arrays, side by side: the n-th of a function beside the n-th
+    of the same."""
     rows: dict[tuple, list[Call | None]] = {}
     for number, calls in enumerate(passes):
+        calls = [call for call in calls if call.inputs or call.output or call.calls]
         names = [call.name for call in calls]
         for i, (name, call) in enumerate(zip(names, calls)):
             rows.setdefault((name, names[:i].count(name)), [None] * len(passes))[number] = call

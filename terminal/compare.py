@@ -43,11 +43,11 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
 def verdict(speeds: dict[str, list[float]]) -> str:
     """Do drafts pay? If all rounds of the best drafting method are faster than all of cached."""
     best = max(speeds.keys() & {*DRAFTING}, key=lambda method: median(speeds[method]))
-    ratio = f"{best} has {median(speeds[best]) / median(speeds['cached']):.2f} times its speed"
+    ratio = f"{best} has {median(speeds[best]) / median(speeds['cached']):.2f} times cached's speed"
     if min(speeds[best]) > max(speeds["cached"]):
-        return f"(drafts pay here: beside cached, {ratio} in {N_ROUNDS} rounds)"
+        return f"(drafts pay here: {ratio}, {N_ROUNDS} rounds)"
     if max(speeds[best]) < min(speeds["cached"]):
-        return f"(drafts do not pay here: beside cached, {ratio} in {N_ROUNDS} rounds)"
+        return f"(drafts do not pay here: {ratio}, {N_ROUNDS} rounds)"
     return f"(cached and {best} are about equal here: their {N_ROUNDS} rounds overlap)"
 
 

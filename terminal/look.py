@@ -5,6 +5,7 @@ import json
 from inside import page
 from inside.recorder import passes, recording
 from inside.trace import as_json, format_trace
+from loading.errors import UserError
 from terminal import show
 from terminal.row import Row
 from terminal.session import Session
@@ -12,6 +13,7 @@ from terminal.session import Session
 
 def trace(session: Session, row: Row) -> None:
     """Print the first two passes for a row, and of an encoder-decoder the source's before them."""
+    check(session)
     with recording(session.model) as calls:
         for _ in session.generate([row]):
             if len(passes(calls, session.model)) > 1:
@@ -25,8 +27,15 @@ def trace(session: Session, row: Row) -> None:
         print(format_trace(found, begin))
 
 
+def check(session: Session) -> None:
+    """UserError for a model that has none of the functions that are recorded."""
+    if not hasattr(session.model, "params"):
+        raise UserError("--trace and --html look into models with layers: this one has none")
+
+
 def write_page(session: Session, row: Row, file: str) -> None:
     """Print a row as always, and write its page to a file."""
+    check(session)
     session.trace = []
     settings = session.settings | {"seed": row.seed if session.sampled else None}
     if settings["method"] == "beam":  # nothing is drawn: the sliders begin at the model's own

@@ -1,9 +1,12 @@
-"""Makes the pictures of the page that the READMEs show: python -m tests.pictures
+"""Makes the pictures in inside/pictures, of the page and of a terminal: python -m tests.pictures
 
 With a folder, `python -m tests.pictures FOLDER`: pictures of every kind of run, at three widths,
 light and dark, to be looked at.
 """
 
+import contextlib
+import html
+import io
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +22,11 @@ RUNS = {
     "en-de": ["The weather is nice today, but my friends stay at home.", "--model", "en-de"],
 }  # fmt: skip
 SHOWN = {("cached", 1400, "light"): "story.png", ("en-de", 1400, "dark"): "translation.png"}
+EXPLAINED = ["The cat", "--explain", "--tokens", "16", "--seed", "2"]
+TERMINAL = (
+    "<!doctype html><body style='margin: 0; padding: 16px; background: #1b1c1e; color: #eceae4'>"
+    "<pre style='font: 15px/1.35 \"DejaVu Sans Mono\", monospace; margin: 0'>"
+)
 ALL = [(run, width, scheme) for run in RUNS for width in (360, 900, 1600)
        for scheme in ("light", "dark")]  # fmt: skip
 
@@ -35,6 +43,13 @@ def main(words: list[str]) -> None:
             browser.scheme(scheme)
             browser.open(Path(place), file.read_text(encoding="utf-8"), width)
             (folder / wanted[run, width, scheme]).write_bytes(browser.picture())
+        if not words:
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                cli.main(EXPLAINED)
+            command = f'$ python generate.py "{EXPLAINED[0]}" {" ".join(EXPLAINED[1:])}\n'
+            browser.open(Path(place), TERMINAL + html.escape(command + out.getvalue()), 800, 10)
+            (folder / "terminal.png").write_bytes(browser.picture())
     browser.driver.quit()
 
 

@@ -7,7 +7,7 @@ import pytest
 from generate import naive
 from seq2seq import EncoderDecoder
 from terminal import options
-from terminal.compare import compare
+from terminal.compare import N_ROUNDS, compare
 from terminal.options import DRAFTING, METHODS
 from terminal.session import Session
 from tests.commands import HOUSE, N_CTX, write_letters
@@ -91,13 +91,14 @@ def test_compare_of_sampled_text_with_stops_and_of_a_full_context(console):
     assert console.text("a" * (N_CTX - 1), "--compare").count("as naive") == 4
 
 
-def test_the_encoder_runs_once_for_each_method(monkeypatch):
+def test_the_encoder_runs_once_for_each_row(monkeypatch):
     folder, runs = "tests/fixtures/seq2seq/bart", []
     encode = EncoderDecoder.encode
     monkeypatch.setattr(EncoderDecoder, "encode", lambda *a: runs.append(1) or encode(*a))
     session = Session(options.parser().parse_args(["a", "--model", str(HOUSE / folder), "-n", "3"]))
     compare(session, "the cat")
-    assert len(runs) == len(METHODS) - 1  # all but speculative: there is no draft
+    n_methods = len(METHODS) - 1  # all but speculative: there is no draft
+    assert len(runs) == n_methods * (1 + N_ROUNDS)
 
 
 @pytest.mark.parametrize("wrong", [["the cat", "--draft", "no-such"], ["a" * (N_CTX + 1)]])

@@ -3,7 +3,7 @@
 import pytest
 
 from terminal.options import METHODS
-from tests.commands import words_for
+from tests.commands import HOUSE, words_for
 from tests.pages import data_of
 
 
@@ -68,3 +68,9 @@ def test_a_text_of_one_token_has_one_pass(console):
     [found] = console.json("the cat", "--trace", "-n", 1)
     assert len(found["passes"]) == 1
     assert "|1" not in console.text("the cat", "--trace", "-n", 1).split("\n", 1)[1]
+
+
+@pytest.mark.parametrize("view", [["--trace"], ["--html", "page.html"]])
+def test_a_model_of_ones_own_may_have_nothing_to_record(console, view):
+    model = f"{HOUSE}/examples/shortest.py:bigram('The cat saw the dog.')"
+    assert "has none" in console.refused(1, "The", *view, model=model)

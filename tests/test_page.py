@@ -13,6 +13,7 @@ from inside.recorder import recording
 from loading.gpt2 import random_gpt2
 from score import log_probabilities
 from tests.pages import METHODS, by_method, data_of, recorded, unpacked
+from tests.test_llama import load as load_llama
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,32 @@ def test_attention_weights_are_those_of_the_model(stories):
     rows, keys = np.tril_indices(n)
     found = (unpacked(attention["own"], "u1", *shape, n * (n + 1) // 2) / 255.0) ** 2
     np.testing.assert_allclose(found, expected[:, :, rows, keys], atol=0.005)
+
+
+def test_a_long_text_has_the_weights_of_all_its_parts(stories):
+    """Attention to more than 128 tokens runs in parts."""
+    tokenizer, model = stories
+    data = recorded(tokenizer, model, "The cat sat. " * 40, 3)
+    n = len(data["ids"]) - 1
+    assert n > 140
+    found = unpacked(data["attention"]["own"], "u1", 5, 7, n * (n + 1) // 2) / 255.0
+    for row in (0, 127, 128, n - 1):
+        start = row * (row + 1) // 2
+        sums = (found[:, :, start : start + row + 1] ** 2).sum(-1)
+        np.testing.assert_allclose(sums, 1, atol=0.1)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma2", "olmo2"])
+def test_a_page_about_a_llama(name):
+    model = load_llama(name)
+    data = recorded(Words(), model, "", 6)
+    n, attention = len(data["ids"]) - 1, data["attention"]
+    shape = attention["n_layer"], attention["n_head"]
+    assert shape == (len(model.params["blocks"]), model.n_head)
+    found = (unpacked(attention["own"], "u1", *shape, n * (n + 1) // 2) / 255.0) ** 2
+    np.testing.assert_allclose(found[:, :, -n:].sum(-1), 1, atol=0.05)
+    last = [p for _, p in data["layers"][-1]]
+    np.testing.assert_allclose(last, np.exp(data["logprobs"]), atol=1e-3)
 
 
 def test_attention_to_a_source_is_stored_too():

@@ -32,7 +32,8 @@ function drawCache() {
 
 // Multiply-adds: those of the recorded passes, and those of the two plain loops for the same text.
 // A pass over n tokens takes c + a n + b n^2 of them, by the counts for 1, 2 and 3 tokens: c for
-// the logits of the last, a for what each passes through, b for the attention of each to each.
+// the logits of the last, a for what each passes through, b for the attention of each to each (of
+// more than 128 tokens at once, the code spares up to half of that).
 function drawOperations() {
   const [one, two, three] = data.multiply_adds;
   const b = (three - 2 * two + one) / 2, a = two - one - 3 * b, c = one - a - b;
