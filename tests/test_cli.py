@@ -11,14 +11,17 @@ import subprocess
 import sys
 from unittest.mock import ANY
 
+import numpy as np
 import pytest
-import threadpoolctl
+from threadpoolctl import threadpool_info, threadpool_limits
 
+import few_rows
 import utils
 from generate import generate
 from gpt2 import GPT2
 from samplers import FILTERS, make_sampler
-from terminal import cli, options
+from seq2seq import EncoderDecoder
+from terminal import options
 from terminal.options import METHODS, OPTIONS, Number
 from terminal.session import Session
 from tests.commands import (
@@ -31,6 +34,7 @@ from tests.commands import (
     write_letters,
 )
 from tests.server import Server
+from tests.tiny import arrays
 from utils import UserError
 
 SEQ2SEQ = HOUSE / "tests" / "fixtures" / "seq2seq"
@@ -57,51 +61,108 @@ def test_a_row_of_a_batch_is_the_same_as_one_by_one(console, draft, method, how)
 
 
 @pytest.fixture
-def n_rows(monkeypatch):
-    """How many rows the model has seen at each pass."""
+def shapes(monkeypatch):
+    """(n_rows, n_new) of each pass of the model."""
     seen, call = [], GPT2.__call__
 
     def noting(model, ids, *more, **how):
-        seen.append(len(ids))
+        seen.append(np.shape(ids))
         return call(model, ids, *more, **how)
 
     monkeypatch.setattr(GPT2, "__call__", noting)
     return seen
 
 
-@pytest.mark.parametrize("method", ["naive", "cached"])
-def test_many_prompts_run_in_batches_that_fit(console, n_rows, tmp_path, method):
+@pytest.mark.parametrize("method", ["naive", "cached", "lookup", "beam"])
+def test_at_most_max_rows_run_at_once(console, shapes, tmp_path, method):
+    """All results are the same, in the order of the file, and a batch is as full as it can be."""
     file = tmp_path / "prompts.txt"
-    file.write_text("\n".join(f"the cat {i}" for i in range(600)))
-    longest = len(console.json("the cat 599", "-n", 2)[0]["prompt_ids"]) + 2
-    words = ["--prompts-file", file, "-n", 2, "--method", method, "--temperature", 1, "--seed", 3]
+    file.write_text("\n".join("the cat"[: 1 + i % 7] + str(i) for i in range(50)))
+    words = ["--prompts-file", file, "-n", 3, "--method", method]
+    n_beams = 4 if method == "beam" else 1
+    if method != "beam":
+        words += ["--temperature", 1, "--seed", 3]
 
     def run(*more):
-        n_rows.clear()
+        shapes.clear()
         rows = console.json(*words, *more)
         return [{key: row[key] for key in ("prompt", "ids", "text", "seed")} for row in rows]
 
-    together = run("--batch-tokens", 10**6)
-    assert set(n_rows) == {600} and [row["seed"] for row in together] == [*range(3, 603)]
-    assert run("--batch-tokens", 20 * longest + 1) == together
-    assert set(n_rows) == {20}
-    assert run("--batch-tokens", 1) == together and set(n_rows) == {1}
-    assert run() == together and max(n_rows) == 4096 // longest < 600
-    console.json("a", "b", "-n", 10**9, "--batch-tokens", 2 * N_CTX)  # the context bounds them too
-    assert n_rows[-1] == 2
-    assert "not beam" in console.refused(2, "a", "--method", "beam", "--batch-tokens", 9)
+    together = run("--max-rows", 100)
+    assert max(shapes)[0] == 50 * n_beams
+    assert [row["prompt"] for row in together] == file.read_text().splitlines()
+    assert [row["seed"] for row in together] == ([None] * 50 if n_beams > 1 else [*range(3, 53)])
+    for r in (20, 1):
+        assert run("--max-rows", r) == together
+        most = min(r, 2) if method == "cached" else r  # one comes per step, and runs for two
+        assert max(n_rows for n_rows, _ in shapes) == most * n_beams
+    assert run() == together
+    assert max(n_rows for n_rows, _ in shapes) == (2 if method == "cached" else 16 * n_beams)
 
 
-def test_the_texts_of_a_batch_are_kept_when_a_later_one_fails(console, tmp_path):
+def test_a_free_row_is_taken_by_the_next_prompt(console, shapes):
+    """Each prompt is one token, and passes by itself, before a step of the rows that run."""
+    rows = console.json("a", "b", "c", "d", "-n", 6, "--max-rows", 2)
+    assert [len(row["ids"]) for row in rows] == [6] * 4
+    assert {n_new for _, n_new in shapes} == {1}
+    first_two, last_two = [1, 1, 1, 2, 2, 2, 2], [1, 2, 1, 2, 2, 2, 2, 1]
+    assert [n_rows for n_rows, _ in shapes] == first_two + last_two
+
+
+def test_samples_are_the_texts_of_their_seeds_after_one_pass_of_the_prompt(console, shapes):
+    how = "-n", 9, "--temperature", 1
+    rows = console.json("the cat", "x", "--samples", 3, "--seed", 5, *how)
+    assert [row["prompt"] for row in rows] == ["the cat"] * 3 + ["x"] * 3
+    assert [row["seed"] for row in rows] == [5, 6, 7, 8, 9, 10]
+    n_prompt = len(rows[0]["prompt_ids"])
+    assert n_prompt > 2 and [shape for shape in shapes if shape[1] > 1] == [(1, n_prompt)]
+    for row in rows:
+        [alone] = console.json(row["prompt"], "--seed", row["seed"], *how)
+        assert (row["ids"], row["text"]) == (alone["ids"], alone["text"])
+    assert len({row["text"] for row in rows}) == 6
+    assert "not beam" in console.refused(2, "a", "--method", "beam", "--samples", 2)
+
+
+@pytest.mark.parametrize("method", ["naive", "lookup", "ngram"])
+def test_samples_by_any_method(console, method):
+    how = "-n", 5, "--temperature", 1, "--seed", 5, "--samples", 4, "--method", method
+    rows = console.json("the cat", *how, "--max-rows", 3)
+    assert [row["seed"] for row in rows] == [5, 6, 7, 8]
+    if method == "naive":
+        expected = console.json("the cat", *how[:-1], "cached")
+        assert [row["ids"] for row in rows] == [row["ids"] for row in expected]
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_samples_of_a_source_are_those_of_their_seeds(console, monkeypatch, name):
+    """And the encoder reads each source once."""
+    sources, encode = [], EncoderDecoder.encode
+    noting = lambda model, ids: sources.append(np.shape(ids)) or encode(model, ids)  # noqa: E731
+    monkeypatch.setattr(EncoderDecoder, "encode", noting)
+    folder = HOUSE / "tests" / "fixtures" / "seq2seq" / name
+    how = "-n", 5, "--temperature", 1, "--method", "cached"
+    rows = console.json("a b", "c", "--samples", 3, "--seed", 5, *how, model=folder)
+    assert len(sources) == 2
+    for row in rows:
+        [alone] = console.json(row["prompt"], "--seed", row["seed"], *how, model=folder)
+        assert row["ids"] == alone["ids"]
+
+
+@pytest.mark.parametrize("method, kept", [("naive", ["a", "cc"]), ("cached", ["a"])])
+def test_the_texts_that_are_complete_are_kept_when_a_later_one_fails(
+    console, tmp_path, method, kept
+):
+    """The next prompt comes after the batch; or, cached, as soon as one text has ended."""
     code = "def f(logits, ids):\n    assert ids[0] != 65\n    return logits\n"
     (tmp_path / "own.py").write_text(code)
-    how = "-n", 3, "--batch-tokens", 10, "--filter", f"{tmp_path}/own.py:f", "--json"
-    status, out, err = console("a", "cc", "b", "d", *how)
-    assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["a", "cc"]
+    how = "-n", 3, "--max-rows", 2, "--filter", f"{tmp_path}/own.py:f", "--json"
+    status, out, err = console("a", "cc", "b", "d", *how, "--method", method)
+    assert [json.loads(line)["prompt"] for line in out.splitlines()] == kept
     assert status == 1 and "AssertionError" in err
 
 
-def test_the_clock_of_a_row_starts_with_its_batch(console, monkeypatch):
+@pytest.mark.parametrize("method", ["naive", "cached", "lookup", "beam"])
+def test_the_clock_of_a_row_starts_when_it_is_no_longer_waiting(console, monkeypatch, method):
     class Clock:
         now = 0
 
@@ -111,7 +172,7 @@ def test_the_clock_of_a_row_starts_with_its_batch(console, monkeypatch):
 
     for module in "terminal.session.time", "terminal.row.time":
         monkeypatch.setattr(module, Clock())
-    rows = console.json("a", "b", "c", "-n", 4, "--batch-tokens", 1)
+    rows = console.json("a", "b", "c", "-n", 4, "--max-rows", 1, "--method", method)
     assert {row["seconds_to_first_token"] for row in rows} == {1}
 
 
@@ -559,16 +620,31 @@ def test_a_checkpoint_samples_only_with_do_sample(console, tmp_path):
     assert row["seed"] is None
 
 
-def test_threads_bound_the_matrix_products_while_it_runs(console, monkeypatch):
-    def n_threads():
-        return {pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
+@pytest.fixture
+def n_threads():
+    """-> how many threads each kind of product has now. Afterwards they are as they were."""
+    before = few_rows.n_threads
+    with threadpool_limits(2):
+        yield lambda: {few_rows.n_threads, *(p["num_threads"] for p in threadpool_info())}
+    few_rows.n_threads = before
 
-    seen, stream = [], cli.show.stream
-    monkeypatch.setattr(cli.show, "stream", lambda *rows: seen.append(n_threads()) or stream(*rows))
-    before = n_threads()
-    console.text("a", "--tokens", 1, "--threads", 1)
-    console.text("a", "--tokens", 1)
-    assert seen == [{1}, before] and n_threads() == before
+
+def test_threads_are_as_many_as_asked_for_and_one_for_a_small_model(
+    console, monkeypatch, n_threads
+):
+    def seen(*words):
+        console.text("a", "--tokens", 1, *words)
+        return n_threads()
+
+    monkeypatch.setattr("terminal.session.CORES", 2)
+    assert seen("--threads", 2) == {2}
+    assert seen() == {1}
+    n_parameters = sum(array.size for array in arrays(utils.load(console.folder)[1].params))
+    monkeypatch.setattr("terminal.session.SMALL", n_parameters)
+    assert seen() == {2}  # as many as there are cores
+    monkeypatch.setattr("terminal.session.SMALL", n_parameters + 1)
+    assert seen() == {1}
+    assert seen("--threads", 2) == {2}
     console.refused(2, "a", "--threads", 0)
 
 
@@ -592,8 +668,9 @@ NONSENSE = """
 --score --explain | --score --compare | --explain --compare | --compare --interactive
 --explain --json | --compare --json | --score --temperature 1 | --score -n 3 | --score --stop x
 --score --method naive | --compare --method beam | --target x
---explain --method beam --return 2 | --compare --return 2 | --explain --batch-tokens 9
---compare --batch-tokens 9
+--explain --method beam --return 2 | --compare --return 2 | --explain --max-rows 9
+--compare --max-rows 9 | --explain --samples 2 | --compare --samples 2 | --max-rows 0 | --samples 0
+--method beam --samples 2 | --max-rows 1.5 | --samples x | --score --max-rows 2
 """
 
 
@@ -782,8 +859,7 @@ def for_signal(logits, ids):
 
 def test_the_reader_may_leave_early(letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
-    words = ["a", "b", "--method", "lookup", "--filter", f"{tmp_path}/waiting.py:for_input"]
-    words += ["--max-rows", "1"]  # b waits for a, whose output is read first
+    words = ["a", "b", "--max-rows", 1, "--filter", f"{tmp_path}/waiting.py:for_input"]
     with process(*words, "--model", letters, "--json") as running:
         assert json.loads(running.stdout.readline())["prompt"] == "a"
         running.stdout.close()  # as `head -1` does

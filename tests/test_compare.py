@@ -59,23 +59,70 @@ def test_compare_shows_a_difference(console, monkeypatch):
     assert rows["ngram"]["ids"] == "as naive"
 
 
-@pytest.mark.parametrize(("drafting", "others"), [(1.0, 2.0), (2.0, 1.0)])
-def test_compare_states_that_speculation_does_not_pay(console, monkeypatch, drafting, others):
-    speed = property(lambda row: drafting if row.speculation else others)
-    monkeypatch.setattr("terminal.row.Row.tokens_per_second", speed)
+@pytest.fixture
+def timed(monkeypatch):
+    """-> (the methods in the order in which they ran, a function that sets their speeds in each of
+    their rounds)."""
+    ran, generate = [], Session.generate
+
+    def noting(session, rows):
+        method = session.settings["method"]
+        rows[0].place = method, ran.count(method)
+        ran.append(method)
+        return generate(session, rows)
+
+    def set_speeds(speeds):
+        found = property(lambda row: speeds[row.place[0]][row.place[1]])
+        monkeypatch.setattr("terminal.row.Row.tokens_per_second", found)
+
+    monkeypatch.setattr(Session, "generate", noting)
+    return ran, set_speeds
+
+
+def test_the_methods_take_turns_and_the_table_has_medians_without_the_first_round(console, timed):
+    ran, set_speeds = timed
+    set_speeds({
+        "naive": [900.0, 20.0, 10.0, 40.0], "cached": [1.0, 50.0, 70.0, 60.0],
+        "beam": [1.0, 2.0, 2.0, 2.0], "ngram": [1.0, 30.0, 10.0, 20.0],
+        "lookup": [1.0, 25.0, 25.0, 99.0],
+    })  # fmt: skip
     out = console.text("the cat", "--compare", "-n", 4)
-    assert ("drafts do not pay" in out) == (drafting < others)
-    assert ("drafts pay" in out) == (drafting > others)
+    assert ran == [method for method in METHODS if method != "speculative"] * 4
+    speeds = {method: (row["speed"], row["ratio"]) for method, row in table(out).items()}
+    assert speeds == {
+        "naive": ("20.0", "1.00"), "cached": ("60.0", "3.00"), "beam": ("2.0", "0.10"),
+        "ngram": ("20.0", "1.00"), "lookup": ("25.0", "1.25"),
+    }  # fmt: skip
+
+
+EQUAL = "(cached and lookup are about equal here: their 3 rounds overlap)"
+
+
+@pytest.mark.parametrize("cached, lookup, line", [
+    ([2, 1, 1.5], [3, 9, 2.1], "(drafts pay here: beside cached, lookup has 2.00 times its speed in"
+     " 3 rounds)"),
+    ([2, 1, 1.5], [0.9, 0.1, 0.75], "(drafts do not pay here: beside cached, lookup has 0.50 times"
+     " its speed in 3 rounds)"),
+    ([2, 1, 1.5], [3, 9, 2], EQUAL),
+    ([2, 1, 1.5], [1, 0.1, 0.5], EQUAL),
+])  # fmt: skip
+def test_drafts_pay_or_do_not_only_where_all_rounds_agree(console, timed, cached, lookup, line):
+    _, set_speeds = timed
+    others = {method: [1.0, 0.05, 0.05, 0.05] for method in METHODS}
+    set_speeds(others | {"cached": [99.0, *cached], "lookup": [99.0, *lookup]})
+    assert console.text("the cat", "--compare", "-n", 4).splitlines()[-1] == line
 
 
 def test_compare_starts_each_prompt_with_its_own_seed(console, monkeypatch):
     seeds = []
-    monkeypatch.setattr(
-        "terminal.compare.compare_line",
-        lambda _, method, rows, speeds: seeds.append(rows[method][-1].seed) or "",
-    )
+
+    def note(session, method, rows, speeds):
+        seeds.append([row.seed for row in rows[method]])
+        return ""
+
+    monkeypatch.setattr("terminal.compare.compare_line", note)
     console.text("a", "b", "--compare", "-n", 1, "--temperature", 1, "--seed", 5)
-    assert seeds == [5] * 5 + [6] * 5
+    assert seeds == [[5] * 4] * 5 + [[6] * 4] * 5
 
 
 def test_compare_of_sampled_text_with_stops_and_of_a_full_context(console):
@@ -91,14 +138,13 @@ def test_compare_of_sampled_text_with_stops_and_of_a_full_context(console):
     assert console.text("a" * (N_CTX - 1), "--compare").count("as naive") == 4
 
 
-def test_the_encoder_runs_once_for_each_row(monkeypatch):
+def test_the_encoder_runs_once_for_each_method_and_round(monkeypatch):
     folder, runs = "tests/fixtures/seq2seq/bart", []
     encode = EncoderDecoder.encode
     monkeypatch.setattr(EncoderDecoder, "encode", lambda *a: runs.append(1) or encode(*a))
     session = Session(options.parser().parse_args(["a", "--model", str(HOUSE / folder), "-n", "3"]))
     compare(session, "the cat")
-    n_methods = len(METHODS) - 1  # all but speculative: there is no draft
-    assert len(runs) == n_methods * (1 + N_ROUNDS)
+    assert len(runs) == 4 * (len(METHODS) - 1)  # all but speculative: there is no draft
 
 
 @pytest.mark.parametrize("wrong", [["the cat", "--draft", "no-such"], ["a" * (N_CTX + 1)]])

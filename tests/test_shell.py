@@ -388,7 +388,7 @@ WORDS = [
     "", "-", "--", "off", "0", "-1", "1", "2", "17", "1e3", "nan", "9" * 5000, "0.5", "x", '"',
     "\\", "'", "é🙂", "\x00", "\x1b", "=", " => ", "--seed=--", "--stop=--", "--sampler=--",
     "--top-k=--", "--temperature", "--top-p", "--no-repeat-ngram", "--json", "--tokens=--", "-h",
-    "-n--", "the cat", "--score", "--threads=--", "--batch-tokens=1", "x.py:f", *METHODS,
+    "-n--", "the cat", "--score", "--threads=--", "--max-rows=1", "x.py:f", *METHODS,
 ]  # fmt: skip
 MODELS = ["gpt2/plain", "gpt2/untied", "seq2seq/t5", "seq2seq/bart-forced", "seq2seq/mbart-50"]
 FOLDERS = [str(HOUSE / "tests" / "fixtures" / name) for name in MODELS]
