@@ -51,8 +51,7 @@ def continuous(
 
         if rows:
             new = np.array([sequence.ids[-1:] for sequence in rows])  # [n_rows, 1]
-            # Any row's model will do: what belongs to a row, such as its source, is in the cache.
-            logits = rows[0].model(new, cache, last=1)[:, -1]  # [n_rows, n_vocab]
+            logits = model(new, cache, last=1)[:, -1]  # [n_rows, n_vocab]
             yield from draw_next(rows, logits)
             kept = [row for row, sequence in enumerate(rows) if sequence.running]
             rows = [rows[row] for row in kept]

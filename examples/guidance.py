@@ -32,7 +32,8 @@ class Guided(Pair):
             log_p, plain = log_softmax(with_prompt), log_softmax(without)
             return plain + gamma * (log_p - plain)
 
-        super().__init__(model, model, guide)
+        without = model if model.has_source else WithoutPrompt(model, [[0]])
+        super().__init__(model, without, guide)
 
     def begin(self, prompts):
         model, starts = self.one.begin(prompts)

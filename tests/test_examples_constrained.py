@@ -2,10 +2,8 @@
 
 import functools
 import itertools
-import json
 import os
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +11,12 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder import BYTE_TO_CHAR, Tokenizer
+from encoder import BYTE_TO_CHAR, Added, Tokenizer
 from examples import automaton, constrained
 from examples.derivatives import NOTHING, derivative, nullable
 from examples.patterns import parse
 from generate import generate
+from loading.tokenizers import read_gpt2_tokenizer
 from samplers import Sampler, top_k
 from tests.every_loop import every_loop, one_text
 from tests.tiny import tiny_gpt2
@@ -26,7 +25,7 @@ MERGES = [("a", "b"), ("ab", "ab"), ("1", "2"), *itertools.pairwise("Ã©")]  # 
 MERGES += [(BYTE_TO_CHAR[0xE4], BYTE_TO_CHAR[0xB8]), ("b", BYTE_TO_CHAR[0xC3])]
 BYTES = [*BYTE_TO_CHAR.values()]
 VOCAB = {token: id for id, token in enumerate([*BYTES, *map("".join, MERGES), "<|endoftext|>"])}
-TOKENIZER = Tokenizer(VOCAB, MERGES)
+TOKENIZER = Tokenizer(VOCAB, MERGES, [Added("<|endoftext|>", len(VOCAB) - 1)])
 END = TOKENIZER.end_of_text
 MODEL = tiny_gpt2(n_vocab=len(VOCAB), n_ctx=40, stop_ids=[END])
 MAKERS = {"regex": constrained.matching, "automaton": automaton.matching}
@@ -204,10 +203,7 @@ JSON_LIKE = r'\{"name": "[A-Za-z ]+", "age": [0-9]{1,3}, "likes": \["[^"]*"(, "[
 
 @pytest.mark.skipif("TOKENWISE_GPT2_FILES" not in os.environ, reason="set TOKENWISE_GPT2_FILES")
 def test_both_allow_the_same_of_gpt2_s_tokens():
-    folder = Path(os.environ["TOKENWISE_GPT2_FILES"])
-    vocab = json.loads((folder / "encoder.json").read_text(encoding="utf-8"))
-    lines = (folder / "vocab.bpe").read_text(encoding="utf-8").split("\n")[1:-1]
-    tokenizer = Tokenizer(vocab, [tuple(line.split()) for line in lines])
+    tokenizer = read_gpt2_tokenizer(os.environ["TOKENWISE_GPT2_FILES"])
     model = tiny_gpt2(stop_ids=[50256])
     text = '{"name": "Lily", "age": 7, "likes": ["the sea 😀", "中'
     ids = tokenizer.encode(text)

@@ -150,6 +150,7 @@ def test_no_text_controls_the_terminal(letters, tmp_path):
         *words, "--explain", *beam[:2]), (*words, "--compare"):  # fmt: skip
         with Terminal(*how, **plain) as terminal:
             found, status = terminal.end()
+        found = re.sub(r"\w+ +\.\.\.\r(?!\n)", "", found)  # the method that --compare runs now
         assert (status, CONTROL.findall(found.replace("\r\n", "\n"))) == (0, []), how
         assert "--score" in how or "--compare" in how or r"\x1b" in found
         if how in (words, (*words, *beam)):
@@ -306,7 +307,7 @@ def test_score_explain_and_compare_print_the_same_as_the_options(console, ask, l
     assert ask("/score the cat") == console.text("--score", "the cat")
     assert ask("/explain the cat") == console.text("--explain", "the cat", "-n", 9)
     out = ask("/compare the cat")
-    assert out.count("identical to naive") == 4
+    assert out.count("as naive") == 4
     assert ask("/method") == "method = cached\n"
 
 

@@ -171,7 +171,7 @@ def test_the_score_begins_after_bos(read, name):
 
     def logits(so_far):  # [n_vocab]: P of the right token is n / (n + 1) after n tokens
         right = np.arange(tokenizer.n_vocab) == path[len(so_far)]
-        assert so_far.tolist() == path[: len(so_far)]
+        assert list(so_far) == path[: len(so_far)]
         others = 1 / (tokenizer.n_vocab - 1)
         return np.log(np.where(right, len(so_far), others).astype(np.float32))
 
