@@ -25,13 +25,19 @@ def continuous(
 
     sequences: a list, or an iterator that makes them as they arrive: it is asked for the next one
     when a row is free, and gives None if none waits now. At most `chunk` tokens of a prompt pass
-    between two steps of the running rows. The loop ends when no sequence runs or waits.
+    between two steps of the running rows. The loop ends when no sequence runs or waits. Each
+    sequence's own model has read its source, if there is one; `model` need not have read any.
+    ValueError unless max_rows and chunk are at least 1.
     """
+    if min(max_rows, chunk) < 1:
+        raise ValueError("max_rows and chunk must be at least 1")
     waiting = (sequence for sequence in sequences if sequence is None or sequence.running)
     arriving, prefill = None, Prefill()
     rows: list[Sequence] = []
     cache: Any = None
     while True:
+        if arriving is not None and not arriving.running:  # the reader of another row has ended it
+            arriving = None
         if arriving is None and len(rows) < max_rows:
             arriving = next(waiting, None)
             if arriving is not None:
@@ -60,7 +66,7 @@ def continuous(
 
 class Prefill:
     """Passes one prompt after the other. Its cache, of one row, keeps the last prompt: of the next
-    one only what follows their common beginning passes (all but one token of an equal prompt)."""
+    prompt, only what follows their common beginning passes; of an equal one, its last token."""
 
     def __init__(self):
         self.model: Any = None

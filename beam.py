@@ -115,7 +115,7 @@ class Search:
             self.beams = []
 
     def is_decided(self, length: int) -> bool:
-        """Can no running beam, of this length, displace one of `width` finished sequences?"""
+        """True if no running beam can still displace one of the `width` finished sequences."""
         if len(self.finished) < self.width:
             return False
         if self.early_stopping is True:

@@ -114,8 +114,8 @@ def attention(q, k, v, mask, scale):  # [..., n_new, d], [..., n_all, d] x 2 -> 
 
 
 def causal_attention(q, k, v, mask, scale, n=128):  # as attention
-    """attention for n queries at a time, each time without the keys that come after all of them:
-    up to half of a long prompt's work."""
+    """attention for n queries at a time, each time without the keys that come after all of
+    them, which saves up to half of a long prompt's work."""
     n_new, n_all = q.shape[-2], k.shape[-2]
     if n_new <= n or mask is None:
         return attention(q, k, v, mask, scale)
@@ -208,8 +208,8 @@ class Cache:
     """The keys and values of every token so far: kv [2, n_layer, *batch, n_head, n_slots, d_head].
 
     Slot i of a row holds its token at position i. `lengths` [*batch] slots are filled; the rows of
-    a batch may differ in that. n_slots grows up to n_ctx. The caller holds the cache. A model only
-    calls `extend`, then `append` in each layer."""
+    a batch may have different lengths. n_slots grows up to n_ctx. The caller holds the cache. A
+    model only calls `extend`, then `append` in each layer."""
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
         self.kv = np.zeros((2, n_layer, *batch, n_head, 0, d_head), np.float32)
@@ -228,7 +228,7 @@ class Cache:
         if (is_token[..., :-1] > is_token[..., 1:]).any():
             raise ValueError("padding (-1) comes before the tokens of a row, not after them")
         lengths = self.lengths + is_token.sum(-1)
-        # At least 1, because attention needs a key even where all tokens are padding.
+        # At least 1: softmax over no keys is undefined, even for a row of padding.
         n_all, n_new = int(lengths.max(initial=1)), ids.shape[-1]
         if n_all > self.n_ctx:
             raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")

@@ -23,7 +23,8 @@ def speculative(
 ) -> Iterator[tuple[Sequence, int]]:  # fmt: skip
     """A loop like `naive` and `cached`: all sequences in one pass, of which each may accept another
     number of drafts. new_drafter(sequence) gives the drafter of its text, which proposes at most
-    gamma tokens per pass of the model."""
+    gamma tokens per pass of the model. ValueError if it proposes more, or not a distribution for
+    each."""
     cache = model.new_cache(len(sequences))
     drafters = {sequence: new_drafter(sequence) for sequence in sequences if sequence.running}
     while True:
@@ -38,9 +39,12 @@ def speculative(
         for sequence, n_cached in zip(sequences, cache.lengths):
             n = min(gamma, sequence.n_left - 1)
             row_drafts, row_qs = drafters[sequence].propose(list(sequence.ids), n)
-            drafts.append(row_drafts)
+            if not len(row_drafts) == len(row_qs) <= n:
+                raise ValueError(f"a drafter proposed {len(row_drafts)} drafts and {len(row_qs)}"
+                                 f" distributions, not at most {n} of each")  # fmt: skip
+            drafts.append(list(row_drafts))
             qs.append(row_qs)
-            new.append(sequence.ids[n_cached:] + row_drafts)
+            new.append(sequence.ids[n_cached:] + drafts[-1])
 
         # Verify.
         last = 1 + max(map(len, drafts))
@@ -79,7 +83,7 @@ def verify(
                 return tokens
         p = sampler(logits[-1], ids + tokens)
         return [*tokens, draw(p, rng)]
-    except Exception:  # of a sampler: raised again only if the text gets as far
+    except Exception:  # of a sampler, at a later token: the next pass raises it again
         if not tokens:
             raise
         return tokens

@@ -107,8 +107,8 @@ class Conversation:
 
 
 class KeptCache:
-    """A loop like `cached` for one text after the other: the keys and values of the tokens that a
-    text begins with, as the one before it did, are not computed again."""
+    """A loop like `cached` for one text after the other. Where a text begins as the one before it,
+    the keys and values of that beginning are not computed again."""
 
     def __init__(self, model: Model):
         self.cache, self.ids = model.new_cache(1), []  # the ids whose keys and values it has

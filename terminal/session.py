@@ -33,8 +33,9 @@ from terminal.plugin import Plug
 from terminal.row import Row, until_stop
 
 CORES = max((pool["num_threads"] for pool in threadpool_info()), default=1)
-SMALL = 2**24  # parameters: the products are so short that a second thread hardly helps, and it
-# makes them several times slower where another process wants its core
+# Below so many parameters a second thread hardly helps, and slows the products several times where
+# another process wants its core.
+SMALL = 2**24
 
 
 class Session:
@@ -192,7 +193,8 @@ class Session:
         return self.loop(rows)(model, [row.sequence for row in rows])
 
     def arrivals(self, rows: list[Row]) -> Iterator[Sequence]:
-        """The rows' sequences as they are asked for. Equal prompts share their model."""
+        """The rows' sequences as they are asked for. Equal prompts that follow each other share
+        the model that has read them."""
         for _, group in itertools.groupby(rows, lambda row: row.prompt_ids):
             model = None
             for row in group:
@@ -286,14 +288,18 @@ def limit_threads(n: int) -> None:
     """Compute with n threads from now on."""
     threadpool_limits(n)
     few_rows.n_threads = n
+    few_rows.pool.cache_clear()
+    few_rows.blocks_pay.cache_clear()
 
 
 def n_parameters(model: Any) -> int:
     """How many numbers the model's params hold; 0 for a model without."""
 
     def count(tree):
-        if isinstance(tree, np.ndarray):
-            return tree.size
-        return sum(map(count, tree.values() if isinstance(tree, dict) else tree))
+        if isinstance(tree, dict):
+            tree = list(tree.values())
+        if isinstance(tree, list):
+            return sum(map(count, tree))
+        return tree.size if isinstance(tree, np.ndarray) else 0
 
     return count(getattr(model, "params", {}))

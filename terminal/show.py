@@ -56,10 +56,11 @@ def finish(session: Session, row: Row) -> None:
 
 def statistics_line(session: Session, row: Row) -> str:
     """One line about a row, for stderr: tokens, seconds, why it ended."""
-    ends: dict[str | None, str] = {
+    ends = {
         "eos": "end of text", "stop": "a stop text", "length": "the length asked for",
         "context": f"the end of the context, {session.model.n_ctx} tokens",
     }  # fmt: skip
+    reason = row.sequence.stop_reason or "its loop"
     parts = [n_tokens(row.ids)]
     if row.times:
         parts.append(f"{row.seconds_to_first_token:.3f} s to the first")
@@ -67,7 +68,7 @@ def statistics_line(session: Session, row: Row) -> str:
     if row.speculation:
         parts.append(f"{row.speculation.acceptance:.0%} of drafts accepted")
         parts.append(f"{row.speculation.tokens_per_pass:.2f} tokens per pass")
-    return f"({', '.join(parts)}; ended by {ends[row.sequence.stop_reason]})"
+    return f"({', '.join(parts)}; ended by {ends.get(reason, reason)})"
 
 
 def n_tokens(ids: Ids) -> str:
