@@ -109,9 +109,7 @@ class EncoderDecoder:
     def new_cache(self, *batch: int) -> "SourceCache":
         """An empty cache: new_cache() for one sequence [n_seq], new_cache(8) for ids [8, n_seq]."""
         if self.source is None:
-            raise ValueError(
-                "an encoder-decoder reads its sources first: model, starts = model.begin(sources)"
-            )
+            raise ValueError("an encoder-decoder reads its sources first: model.begin(sources)")
         blocks = self.params["decoder"]["blocks"]
         d_head = len(blocks[0]["attn"]["k"]["w"]) // self.n_head
         return SourceCache(self.source, len(blocks), batch, self.n_head, self.n_ctx, d_head)

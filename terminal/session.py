@@ -287,9 +287,10 @@ class Session:
 def limit_threads(n: int) -> None:
     """Compute with n threads from now on."""
     threadpool_limits(n)
-    few_rows.n_threads = n
-    few_rows.pool.cache_clear()
-    few_rows.blocks_pay.cache_clear()
+    if n != few_rows.n_threads:
+        few_rows.n_threads = n
+        few_rows.pool.cache_clear()
+        few_rows.blocks_pay.cache_clear()  # measured with another number of threads
 
 
 def n_parameters(model: Any) -> int:

@@ -427,3 +427,26 @@ def test_another_source_begins_with_an_empty_cache():
         prefill.begin(Sequence(reader, [2, 5, 9], 4))
         close(prefill.step(9), reader.model([[2, 5, 9]], last=1)[:, -1])
         assert reader.n_tokens.pop() == n_passed
+
+
+def test_a_prompt_that_its_reader_ends_passes_no_further():
+    first, second = Sequence(MODEL, [1, 2], 9), Sequence(MODEL, list(range(1, 13)), 5)
+    passed = []
+    begun = Prefill.step
+
+    def step(prefill, chunk):
+        passed.append(list(prefill.ids))
+        return begun(prefill, chunk)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Prefill, "step", step)
+        for _ in continuous(MODEL, [first, second], 2, chunk=2):
+            if passed.count(second.ids) == 1:
+                second.finish("stop")
+    assert passed.count(second.ids) == 1 and len(first.new_ids) == 9 and second.new_ids == []
+
+
+@pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (-1, 9)])
+def test_at_least_one_row_and_one_token(numbers):
+    with pytest.raises(ValueError, match="at least 1"):
+        list(continuous(MODEL, [Sequence(MODEL, [1], 2)], *numbers))

@@ -1,7 +1,12 @@
 """few_rows.py: the same product by either form, for every shape, and the choice between them."""
 
 import functools
+import os
+import subprocess
+import sys
 import tracemalloc
+import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +22,8 @@ from generate import Sequence, cached
 from samplers import Sampler, greedy, temperature
 from speculative import speculative
 from tests.tiny import close, same_greedy, tiny_gpt2
+
+HOUSE = Path(__file__).parent.parent
 
 # --- the product ----------------------------------------------------------------------------------
 
@@ -279,3 +286,34 @@ def test_beams_are_the_same_in_either_form(in_blocks):
     plain = by_beams()
     in_blocks(True)
     assert by_beams() == plain
+
+
+def test_a_wide_weight_is_one_product(monkeypatch):
+    """Its blocks would be large products themselves, each packed."""
+    monkeypatch.setattr(few_rows, "blocks_pay", lambda: True)
+    monkeypatch.setattr(few_rows, "product_in_blocks", None)
+    rows, w = np.ones((32, 5000), np.float32), np.ones((3, 5000), np.float32)
+    assert few_rows.product(rows, w).tolist() == [[5000] * 3] * 32
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_has_threads_of_its_own():
+    script = (
+        "import os, numpy as np, few_rows as f; f.n_threads, f.SHARE = 2, 1;"
+        "x, w = np.ones((2, 8), np.float32), np.ones((9, 8), np.float32);"
+        "f.product_in_blocks(x, w); child = os.fork(); f.product_in_blocks(x, w);"
+        "child and os.waitpid(child, 0); print('done')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=HOUSE, capture_output=True,
+                          text=True, timeout=60)  # fmt: skip
+    assert done.stdout == "done\n" * 2
+
+
+def test_a_thread_has_its_callers_errstate(monkeypatch):
+    monkeypatch.setattr(few_rows, "n_threads", 2)
+    monkeypatch.setattr(few_rows, "SHARE", 1)
+    rows, w = np.ones((2, 8), np.float32), np.full((16, 8), np.inf, np.float32)
+    w[:, 0] = -np.inf
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("error")
+        assert np.isnan(few_rows.product_in_blocks(rows, w)).all()

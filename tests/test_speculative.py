@@ -22,6 +22,7 @@ from benchmarks.replay import Replay
 from drafters import DraftModel, NGramStore, PromptLookup, one_hots
 from generate import Sequence, cached, generate, naive
 from gpt2 import GPT2
+from interface import Drafter
 from samplers import (
     Sampler,
     greedy,
@@ -731,4 +732,28 @@ def test_no_argument_is_changed_and_a_seed_gives_the_same_text_again(name):
         assert all(a is b for a, b in zip(rows, given_rows, strict=True))
         assert all(row.sampler is sampler for row in rows)
         texts.append([row.new_ids for row in rows])
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(("n_drafts", "n_qs"), [(3, 3), (2, 1), (1, 2)])
+def test_a_drafter_that_proposes_too_much_or_too_few_distributions_is_refused(n_drafts, n_qs):
+    class Wrong(Drafter):
+        def propose(self, ids, n):
+            return [1] * n_drafts, one_hots([1] * n_qs, TARGET.n_vocab)
+
+    with pytest.raises(ValueError, match=f"{n_drafts} drafts and {n_qs} distributions"):
+        list(speculative(TARGET, [Sequence(TARGET, [1, 2], 9)], lambda _: Wrong(), gamma=2))
+
+
+def test_drafts_may_be_an_array():
+    class Array(PromptLookup):
+        def propose(self, ids, n):
+            drafts, qs = super().propose(ids, n)
+            return np.array(drafts, int), qs
+
+    texts = []
+    for drafter in (Array, PromptLookup):
+        row = Sequence(TARGET, [1, 2, 1, 2, 1], 9)
+        list(speculative(TARGET, [row], lambda _, kind=drafter: kind(TARGET.n_vocab), gamma=1))
+        texts.append(row.ids)
     assert texts[0] == texts[1]
