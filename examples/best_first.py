@@ -16,6 +16,7 @@ import itertools
 import numpy as np
 
 from drafters import common_prefix
+from generate import lengthen
 from gpt2 import log_softmax
 
 
@@ -30,10 +31,7 @@ def best_first(passes=1000):
             cache = model.new_cache(len(sequences))
             cache.select([row])
             ids, found = search(model, cache, sequence, passes)
-            for token in ids:
-                if sequence.running:
-                    sequence.append(token)
-                    yield sequence, token
+            yield from lengthen(sequence, ids)
             if sequence.running and not found:
                 sequence.finish("passes")
 

@@ -14,7 +14,7 @@ from collections import Counter
 
 import numpy as np
 
-from generate import Sequence, cached, left_pad
+from generate import Sequence, cached, left_pad, lengthen
 from gpt2 import log_softmax
 
 
@@ -50,10 +50,7 @@ def choosing(n, scores):
                      for seed in seeds]  # fmt: skip
             list(cached(copies, texts))  # type: ignore[arg-type]  # Copies is made like a Model
             best = texts[int(np.argmax(scores(copies, texts)))]
-            for token in best.new_ids:
-                if sequence.running:
-                    sequence.append(token)
-                    yield sequence, token
+            yield from lengthen(sequence, best.new_ids)
 
     return loop
 

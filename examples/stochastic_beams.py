@@ -6,7 +6,7 @@ the largest sum of all texts with a certain beginning is drawn, then the sums of
 so that this is their maximum. (Kool et al. 2019, "Stochastic Beams and Where to Find Them",
 algorithm 1.)
 
-    python generate.py "Lily saw a" "Lily saw a" "Lily saw a" --temperature 1 --tokens 12 \
+    python generate.py "Lily saw a" --samples 3 --temperature 1 --tokens 12 \
         --loop examples/stochastic_beams.py:distinct
 """
 
@@ -15,6 +15,8 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
+
+from generate import lengthen
 
 
 class Beam(NamedTuple):
@@ -38,10 +40,7 @@ def distinct(model, sequences):
     for group in groups.values():
         beams = stochastic_beams(model, group[0], len(group))
         for sequence, beam in itertools.zip_longest(group, beams):
-            for token in beam.ids if beam else []:
-                if sequence.running:
-                    sequence.append(token)
-                    yield sequence, token
+            yield from lengthen(sequence, beam.ids if beam else [])
             if sequence.running:
                 sequence.finish("no other")
 

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 
+from batching import continuous
 from beam import beam_search
 from drafters import DraftModel, PromptLookup
 from generate import Sequence, cached, naive
@@ -32,6 +33,11 @@ def every_loop(model, prompt, others, n, new_filters):
         for _ in loop(ready, sequences):
             pass
         found[name] = sequences[-1].new_ids
+    starts = [model.begin([prompt])[1][0] for prompt in prompts]
+    sequences = [greedy_sequence(own, start, n, new_filters) for own, start in zip(alone, starts)]
+    for _ in continuous(model, sequences, max_rows=2):
+        pass
+    found["continuous"] = sequences[-1].new_ids
     ready, [start] = model.begin([prompt])
     sequence = greedy_sequence(ready, start, n, new_filters)
     found["alone"] = [token for _, token in cached(ready, [sequence])]

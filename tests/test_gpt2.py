@@ -232,6 +232,18 @@ def test_selected_rows_go_on_in_their_new_order(rows, again):
             close(logits, MODEL([*BATCH[row, PADS[row] :], *tail])[-2:])
 
 
+@pytest.mark.parametrize("n_new", [0, 1, 3])
+def test_a_batch_without_rows_has_no_logits(n_new):
+    """As an empty sequence has none; the cache goes on with the rows that join it."""
+    cache = MODEL.new_cache(0)
+    assert MODEL(np.zeros((0, n_new), int), cache).shape == (0, n_new, N_VOCAB)
+    joining, rows = prefilled([3, 1])
+    cache.join(joining)
+    extend_all(cache, rows, [1, 2])
+    assert MODEL(np.zeros((2, 0), int), cache).shape == (2, 0, N_VOCAB)
+    check_cache(cache, rows)
+
+
 def test_padding_takes_no_slots():
     """Slot i of a row holds its token at position i, however much padding came before it."""
     padded, plain = MODEL.new_cache(2), MODEL.new_cache(2)
