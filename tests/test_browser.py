@@ -148,6 +148,13 @@ def test_drafts_and_beams_are_those_of_the_run(browser, tmp_path):
     assert len(nodes) == kept == len(browser.all("#beams svg text"))
 
 
+def test_a_prompt_to_which_nothing_came_has_a_page(browser, tmp_path):
+    tokenizer, model = utils.load("stories")
+    browser.open(tmp_path, page.html(recorded(tokenizer, model, "Once upon a time", n=0)))
+    assert browser.value('#text [aria-selected="true"]', "id") == "token-1"
+    assert browser.all("#cache[hidden]")
+
+
 def test_markup_in_a_text_stays_text(browser, tmp_path):
     data = by_method("cached")
     text = "</script><script>document.title = 'x'</script><img src=x onerror=alert(1)>"

@@ -342,6 +342,8 @@ def letters_model(tmp_path_factory):
 def test_any_command(letters_model, flags, switches, method, prompt):
     words = ["--model", str(letters_model), "--tokens=2", *switches]
     words += [f"--method={method}"] * (method is not None)
+    flags = [(flag, Path(letters_model, value) if flag == "--html" else value)
+             for flag, value in flags]  # fmt: skip
     words += [f"{flag}={value}" for flag, value in flags] + ["--", prompt]
     out, err, stdin = io.StringIO(), io.StringIO(), io.TextIOWrapper(io.BytesIO(b"the \xff"))
     with (

@@ -15,6 +15,8 @@ for (const {ids, length, multiply_adds} of data.run) {
 const WIDTH = 6;  // of a position
 
 function drawCache() {
+  find("#cache").hidden = !passes.length;  // nothing new came: the context was full
+  if (!passes.length) return;
   const n = Math.max(...passes.map((pass) => pass.begin + pass.new));
   const step = Math.min(9, Math.max(3, 320 / passes.length));
   const [width, height] = [n * WIDTH, passes.length * step];
@@ -51,6 +53,7 @@ function drawOperations() {
 }
 
 function showCache() {
+  if (!passes.length) return;
   const i = passes.findIndex((pass) => pass.known + pass.accepted >= state.selected);
   for (const rect of find("#cache svg").children) {
     rect.classList.toggle("now", rect.dataset.pass === `${i}`);

@@ -18,7 +18,7 @@ function show() {
 
 function facts() {
   const {model, method, seed} = data.settings, n = data.ids.length - data.n_prompt;
-  const mean = sum(range(n).map((i) => bits(data.n_prompt + i))) / n;
+  const mean = sum(range(n).map((i) => bits(data.n_prompt + i))) / Math.max(1, n);
   return [model, method, seed !== null && `seed ${seed}`, `${n} tokens`,
     `${mean.toFixed(1)} bits of surprise per token`].filter(Boolean).join(" · ");
 }

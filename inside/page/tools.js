@@ -4,7 +4,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const n_rows = data.ids.length - 1;  // row q is the pass at token q, which predicts token q + 1
 const state = {
-  selected: data.logprobs.indexOf(Math.min(...data.logprobs.slice(data.n_prompt - 1))) + 1,
+  selected: data.logprobs.indexOf(Math.min(...data.logprobs.slice(data.n_prompt - 1))) + 1 || 1,
   layer: null, head: null,  // null: the mean of all
   die: null,  // null: the token that came
   ...data.settings,
