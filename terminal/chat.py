@@ -6,9 +6,7 @@ The format is recognised by its tokens. Its special tokens are never read out of
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from drafters import common_prefix
+from batching import Prefill
 from encoder import split
 from generate import Sequence, draw_next
 from interface import Ids, Model
@@ -106,21 +104,12 @@ class Conversation:
         return ids
 
 
-class KeptCache:
+def kept(
+    prefill: Prefill, model: Model, sequences: list[Sequence]
+) -> Iterator[tuple[Sequence, int]]:
     """A loop like `cached` for one text after the other. Where a text begins as the one before it,
     the keys and values of that beginning are not computed again."""
-
-    def __init__(self, model: Model):
-        self.cache, self.ids = model.new_cache(1), []  # the ids whose keys and values it has
-
-    def __call__(self, model: Model, sequences: list[Sequence]) -> Iterator[tuple[Sequence, int]]:
-        """One sequence only."""
-        [sequence] = sequences
-        kept = min(common_prefix(self.ids, sequence.ids), len(sequence.ids) - 1)
-        self.ids = self.ids[:kept]  # only these, should the next pass be interrupted
-        self.cache.cut(kept)
-        while sequence.running:
-            new = np.array([sequence.ids[self.cache.lengths[0] :]])
-            logits = model(new, self.cache, last=1)[:, -1]
-            self.ids = list(sequence.ids)
-            yield from draw_next(sequences, logits)
+    [sequence] = sequences
+    while sequence.running:
+        prefill.begin(sequence)
+        yield from draw_next(sequences, prefill.step(len(sequence.ids)))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+import utils
 from loading.errors import UserError
 from terminal import look, options, shell, show
 from terminal.compare import compare
@@ -25,6 +26,9 @@ def main(argv: list[str] | None = None) -> int:
     end = words.index("--") if "--" in words else len(words)
     args = p.parse_intermixed_args(words[:end])
     args.prompts = [*args.prompts, *words[end + 1 :]]  # after -- nothing is an option
+    piped = sys.stdin is not None and not sys.stdin.isatty()
+    if piped and not (args.prompts or args.prompts_file is not None or args.interactive):
+        args.prompts = ["-"]  # echo TEXT | python generate.py
     options.check(p, args)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # Characters that the terminal cannot show become '?'. A stream may be closed, or read.
@@ -50,6 +54,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def run(p: ArgumentParser, args: Namespace) -> None:
     """Load, generate, print."""
+    if args.list_models:
+        names = utils.names(args.models_dir) | {"OWNER/NAME": "any of the Hugging Face hub"}
+        return print(*(f"{name:<16}{where}" for name, where in names.items()), sep="\n")
     reads = args.interactive or "-" in args.prompts
     for name, stream in [("output", sys.stdout)] + [("input", sys.stdin)] * bool(reads):
         if stream is None:
@@ -62,6 +69,9 @@ def run(p: ArgumentParser, args: Namespace) -> None:
         return inspect(session, args)
     prompts = [prompt for prompt in read_prompts(args) for _ in range(session.settings["samples"])]
     rows = [session.row(prompt, number) for number, prompt in enumerate(prompts)]
+    if len(args.prompts) > 1 and not args.json and not any(" " in p for p in args.prompts):
+        n = len(args.prompts)
+        print(f'({n} prompts; one of several words is quoted: "Once upon a time")', file=sys.stderr)
     if args.model is None and not args.json:
         print("(stories, a very small model; --model 124M downloads GPT-2 itself)", file=sys.stderr)
     if args.html is not None:

@@ -4,13 +4,17 @@ checkpoint's own settings are made from that."""
 import argparse
 import contextlib
 import difflib
+import platform
 import re
 from argparse import Namespace
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from loading.errors import UserError
 
+VERSION = f"tokenwise 2.0 (NumPy {np.__version__}, Python {platform.python_version()})"
 METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
 DRAFTING = ("speculative", "ngram", "lookup")
 DRAWING = ("naive", "cached", *DRAFTING)  # the methods that draw tokens
@@ -138,6 +142,7 @@ GROUPS = {
         Option("trace", None, bool, "two passes of the model, call by call, with their shapes"),
         Option("html", "FILE", str, "beside the text, a page that shows where it came from"),
         Option("interactive", None, bool, "a prompt with /help"),
+        Option("list_models", None, bool, "the names that --model knows"),
     ],
 }  # fmt: skip
 OPTIONS = {option.name: option for options in GROUPS.values() for option in options}
@@ -167,13 +172,14 @@ class Parser(argparse.ArgumentParser):
         return super()._get_values(action, words)
 
 
-def parser(names: Collection[str] = ("prompts", *OPTIONS)) -> Parser:
+def parser(names: Collection[str] = ("prompts", *OPTIONS), kind: type[Parser] = Parser) -> Parser:
     """The argparse parser of these options: one that is not given is None, except --stop: []."""
-    p = Parser("generate.py", usage="%(prog)s [options] [PROMPT ...]",
+    p = kind("generate.py", usage="%(prog)s [options] [PROMPT ...]",
                description="Generate text with GPT-2, one token at a time.")  # fmt: skip
     if "prompts" in names:
         p.add_argument("prompts", nargs="*", metavar="PROMPT",
                        help="'-' reads standard input, less one newline at its end")  # fmt: skip
+        p.add_argument("--version", action="version", version=VERSION)
     for title, options in GROUPS.items():
         group = p.add_argument_group(title)
         for option in (option for option in options if option.name in names):
@@ -215,8 +221,8 @@ def check(p: argparse.ArgumentParser, args: Namespace) -> None:
          "--interactive takes no prompt, no --json and no view such as --score"),
         ("" in args.stop, "--stop takes a text that is not empty"),
         (args.prompts.count("-") > 1, "standard input can be read once"),
-        (not prompts and not args.interactive,
-         "a PROMPT is missing ('' starts from nothing, - reads standard input)"),
+        (not prompts and not args.interactive and not args.list_models,
+         'a PROMPT is missing, such as "Once upon a time"; or --interactive'),
     ]:  # fmt: skip
         if nonsense:
             p.error(message)
