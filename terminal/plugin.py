@@ -186,6 +186,8 @@ def read_values(values: str, where: str) -> tuple[list, dict[str, Any]]:
 
 def kind(x: Any) -> str:
     """What it is, in a message."""
+    if isinstance(x, type):
+        return "a class"
     if inspect.isfunction(x):
         return f"a function {inspect.signature(x)}"
     if isinstance(x, (type(None), int, float, str)):

@@ -179,7 +179,7 @@ class Shell:
     def do_system(self, text):
         "/system TEXT, with --chat: begin another conversation, with this text before it"
         if not self.session.chat:
-            raise UserError("/system needs a conversation: python generate.py --interactive --chat")
+            raise UserError("needs a conversation: python generate.py --interactive --chat")
         self.session.chat = Conversation(self.session.tokenizer, text)
 
     def do_compare(self, text):
