@@ -137,7 +137,7 @@ GROUPS = {
     "instead of plain text": [
         Option("score", None, bool, "log P of each token of the text; bits per byte"),
         Option("target", "TEXT", decoded, "with --score: an answer of an encoder-decoder"),
-        Option("explain", None, bool, "each step: the choice, the top five, the entropy"),
+        Option("explain", None, bool, "each step: the choice, its alternatives, the entropy"),
         Option("compare", None, bool, "every method that applies, in one table"),
         Option("trace", None, bool, "two passes of the model, call by call, with their shapes"),
         Option("html", "FILE", str, "beside the text, a page that shows where it came from"),

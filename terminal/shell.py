@@ -162,7 +162,7 @@ class Shell:
     do_temperature = setter("temperature", "/temperature [T]: below 1 sharper, 0 greedy")
 
     def do_sampler(self, text):
-        "/sampler [--temperature T --top-k K --top-p P --min-p P ...]: how tokens are drawn"
+        "/sampler [--temperature T --top-k K --top-p P ...]: how tokens are drawn"
         if text:
             self.apply(shlex.split(text), SAMPLER_OPTIONS)
         names = [name for name in SAMPLER_OPTIONS if self.session.settings.get(name)]
@@ -183,15 +183,15 @@ class Shell:
         self.session.chat = Conversation(self.session.tokenizer, text)
 
     def do_compare(self, text):
-        "/compare PROMPT: every method that applies, in one table"
+        "/compare [PROMPT]: every method that applies, in one table"
         compare(self.session, self.last(text))
 
     def do_explain(self, text):
-        "/explain PROMPT: each step, the choice, the top five, the entropy"
+        "/explain [PROMPT]: each step, the choice, its alternatives, the entropy"
         explain(self.session, self.session.row(self.last(text)))
 
     def do_score(self, text):
-        "/score TEXT, of an encoder-decoder SOURCE => TARGET: log P of each token, bits per byte"
+        "/score [TEXT], of an encoder-decoder [SOURCE => TARGET]: log P of each token"
         text = self.last(text, whole=True)
         words = text.split(" => ", 1) if self.session.model.has_source else [text]
         print_score(self.session.tokenizer, self.session.score(*words))
@@ -204,7 +204,7 @@ class Shell:
         "/help: the commands"
         for name in self.commands():
             print(getattr(self, f"do_{name}").__doc__)
-        print("An empty line goes on with the last text; a command without a text takes the last.")
+        print("An empty line continues the last text; /compare, /explain, /score alone take it.")
         print(f"What you type is kept in {HISTORY}")
 
     def do_quit(self, text):
@@ -247,7 +247,7 @@ def edit_lines(complete: Callable[[str], list[str]]) -> None:
     readline.set_completer_delims(" \t\n")  # a / is part of the word
     is_libedit = "libedit" in (readline.__doc__ or "")
     readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-    if not is_libedit:
+    if not is_libedit and os.environ.get("TERM") != "dumb":  # Python has switched it off
         readline.parse_and_bind("set enable-bracketed-paste on")
     readline.set_history_length(1000)
     with contextlib.suppress(OSError):

@@ -282,15 +282,14 @@ def test_values_may_be_named(console, mine):
 
 def test_a_filter_may_end_one_beam_of_several(console, mine):
     """Only where no beam is left, the filter is named."""
-    code = "def f(logits, ids):\n    return logits - (float('inf') if ids[-1] == {} else 0)\n"
-    [free] = console.json("the cat", "--method", "beam", "--beams", 3, "-n", 4)
-    mine.write_text(code.format(free["ids"][0]))
-    [row] = console.json("the cat", "--method", "beam", "-n", 4, "--filter", f"{mine}:f")
+    code = "def f(logits, ids):\n    return logits - float('inf') if {} else logits\n"
+    how = "the cat", "--method", "beam", "-n", 4
+    [free] = console.json(*how)
+    mine.write_text(code.format(f"ids[5:] == [{free['ids'][0]}]"))
+    [row] = console.json(*how, "--filter", f"{mine}:f")
     assert row["ids"][0] != free["ids"][0]
-    mine.write_text(
-        "def f(logits, ids):\n    return logits - (float('inf') if len(ids) > 6 else 0)\n"
-    )
-    line = console.refused(1, "the cat", "--method", "beam", "-n", 4, "--filter", f"{mine}:f")
+    mine.write_text(code.format("len(ids) > 6"))
+    line = console.refused(1, *how, "--filter", f"{mine}:f")
     assert f"--filter {mine}:f has left no token: no sequence is left" in line
 
 
