@@ -117,4 +117,6 @@ def read_standard_input() -> str:
     """All of stdin, as UTF-8."""
     with contextlib.suppress(io.UnsupportedOperation):  # already read, for instance by a debugger
         sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
-    return sys.stdin.read().removesuffix("\n")  # the newline that echo adds
+    if not (text := sys.stdin.read()):
+        raise UserError('a PROMPT is missing, such as "Once upon a time": standard input is empty')
+    return text.removesuffix("\n")  # the newline that echo adds

@@ -66,7 +66,7 @@ class Wrapped:
                 self.column = n_word + n
             else:
                 printed += part
-                self.column = 0 if part == "\n" else self.column + n
+                self.column = 0 if part == "\n" else (self.column + n) % (self.width + 1)
         return printed
 
 

@@ -806,7 +806,7 @@ def test_a_prompt_may_be_piped(console, letters):
     status, out, err = finished("a", "-n", 4, "--model", letters, stdin=b"the cat\n")
     assert out.decode() == console.text("a", "-n", 4)  # one that is named is the only one
     status, out, err = finished("-n", 4, "--model", letters, stdin=b"")
-    assert (status, out) == (2, b"") and b"a PROMPT is missing" in err
+    assert (status, out) == (1, b"") and b"a PROMPT is missing" in err
 
 
 def test_standard_input_that_cannot_be_read_is_one_line(letters, tmp_path):
