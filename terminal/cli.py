@@ -44,7 +44,8 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (UserError, ValueError, OSError, MemoryError) as error:
-        print(f"generate.py: {show.one_line(error)}", file=sys.stderr)
+        message = f"generate.py: {show.one_line(error)}"
+        print(show.wrapped(message, sys.stderr), file=sys.stderr)
         return 1
     except bdb.BdbQuit:  # the end of a debugger; `python -m pdb` waits for it
         sys.excepthook = lambda *_: None
@@ -71,9 +72,9 @@ def run(p: ArgumentParser, args: Namespace) -> None:
     rows = [session.row(prompt, number) for number, prompt in enumerate(prompts)]
     if len(args.prompts) > 1 and not args.json and not any(" " in p for p in args.prompts):
         n = len(args.prompts)
-        print(f'({n} prompts; one of several words is quoted: "Once upon a time")', file=sys.stderr)
+        show.print_figures(f'({n} prompts; one of several words is quoted: "Once upon a time")')
     if args.model is None and not args.json:
-        print("(stories, a very small model; --model 124M downloads GPT-2 itself)", file=sys.stderr)
+        show.print_figures("(stories, a very small model; --model 124M downloads GPT-2 itself)")
     if args.html is not None:
         return look.write_page(session, rows[0], args.html)
     show.stream(session, rows)

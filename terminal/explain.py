@@ -76,7 +76,7 @@ class Live:
     def show(self, text: str, most: int) -> None:
         """Show the last lines of a text, at most so many, in the place of those before."""
         if show.is_coloured():
-            lines = text.split("\n")[-most:]
+            lines = [line.rstrip() for line in text.split("\n")[-most:]]
             up = f"\x1b[{self.n_lines}A" if self.n_lines else ""
             print(f"{up}\r\x1b[J" + "\n".join(lines), end="", flush=True)
             self.n_lines = len(lines) - 1

@@ -70,7 +70,8 @@ class Shell:
             print("\n(stopped)")
         except (UserError, ValueError, OSError, MemoryError) as error:
             message = show.one_line(error).removeprefix(f"argument --{command[1:]}: ")
-            print(f"{command}: {message}" if command else message, file=sys.stderr)
+            message = f"{command}: {message}" if command else message
+            print(show.wrapped(message, sys.stderr), file=sys.stderr)
         return False
 
     def generate(self, line: str) -> None:
@@ -149,7 +150,7 @@ class Shell:
         method = self.session.settings["method"]
         known = given if {"model", "method"} & {*names} else new
         if message := options.misplaced(known, method):
-            print(f"({message})")
+            print(show.wrapped(f"({message})"))
 
     # --- commands ---------------------------------------------------------------------------------
 

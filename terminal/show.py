@@ -49,10 +49,11 @@ def one_line(error: BaseException) -> str:
 
 class Wrapped:
     """Breaks text at words as it comes: one that passes the edge of the terminal is taken back, and
-    begins the next line."""
+    begins the next line. Elsewhere (a stream that is not a terminal) nothing is broken."""
 
-    def __init__(self):
-        self.width = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else math.inf
+    def __init__(self, stream: Any = None):
+        is_terminal = (stream or sys.stdout).isatty()
+        self.width = shutil.get_terminal_size().columns - 1 if is_terminal else math.inf
         self.column, self.word = 0, ""
 
     def feed(self, text: str) -> str:
@@ -66,7 +67,8 @@ class Wrapped:
                 self.column = n_word + n
             else:
                 printed += part
-                self.column = 0 if part == "\n" else (self.column + n) % (self.width + 1)
+                n_line = self.width + 1  # a longer word is broken by the terminal
+                self.column = 0 if part == "\n" else (self.column + n - 1) % n_line + 1
         return printed
 
 
@@ -76,9 +78,9 @@ def n_columns(text: str) -> int:
     return sum(1 + is_wide for is_wide in wide)
 
 
-def wrapped(text: str) -> str:
+def wrapped(text: str, stream: Any = None) -> str:
     """A text, broken at words on a terminal."""
-    return Wrapped().feed(visible(text))
+    return Wrapped(stream).feed(visible(text))
 
 
 def stream(session: Session, rows: list[Row]) -> None:
@@ -122,7 +124,7 @@ def show(session: Session, row: Row, steps: Iterator[Row]) -> None:
 
 
 def print_figures(line: str) -> None:
-    print(colour(line, "figures", sys.stderr), file=sys.stderr)
+    print(colour(wrapped(line, sys.stderr), "figures", sys.stderr), file=sys.stderr)
 
 
 def statistics_line(session: Session, row: Row, batch: bool = False) -> str:

@@ -11,10 +11,10 @@ from safetensors.numpy import load_file, save_file
 import utils
 from gpt2 import log_softmax
 from samplers import make_sampler
-from terminal.explain import bar
+from terminal.explain import Live, bar
 from terminal.options import METHODS
 from terminal.show import colour
-from tests.commands import END, N_CTX, finished, write_letters
+from tests.commands import END, N_CTX, finished, screen, write_letters
 
 LONG = "the cat sat on the mat and the dog ate the hat of a man " * 4
 ESCAPE = "\x1b["
@@ -202,6 +202,39 @@ def test_explain_of_beams_is_a_tree(console):
     best = f" {row['beams'][0]['log_probability']:.2f} finished, the best"
     assert out.count(best) == out.count("the best") == 1
     assert out.endswith(f"\nthe cat{row['text']}\n")
+
+
+@pytest.mark.parametrize("method", ["cached", "lookup", "beam"])
+def test_on_a_terminal_the_text_and_the_tree_grow_and_nothing_of_them_stays(
+    console, monkeypatch, method
+):
+    words = "the cat", "-n", 9, "--method", method, "--explain"
+    for name in "COLUMNS", "LINES":
+        monkeypatch.setenv(name, "80")
+    plain = console.text(*words)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("terminal.show.COLOURS", {})
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    printed = console.text(*words)
+    assert screen(printed, 80) == plain.split("\n")
+    seen = [screen(printed[: found.start()], 80)
+            for found in re.finditer(r"(\x1b\[\d+A)?\r\x1b\[J", printed)]  # fmt: skip
+    if method == "cached":
+        text = plain.splitlines()[-1]
+        assert {text[: len("the cat") + n] for n in range(1, 10)} <= {lines[-1] for lines in seen}
+    if method == "beam":
+        trees = ["\n".join(lines[1:]) for lines in seen if len(lines) > 3]
+        assert len({*trees}) >= 9 and not any("finished" in tree for tree in trees[:5])
+
+
+def test_only_the_last_lines_of_a_long_text_are_live(monkeypatch, capsys):
+    monkeypatch.setattr("terminal.show.is_coloured", lambda *_: True)
+    live = Live()
+    live.show("a\nb\nc\nd", 3)
+    assert screen(capsys.readouterr().out, 9) == ["b", "c", "d"]
+    monkeypatch.setattr("terminal.show.is_coloured", lambda *_: False)
+    live.show("a", 3)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -17,7 +17,7 @@ from terminal.options import METHODS
 from terminal.row import until_stop
 from terminal.session import Session
 from terminal.show import Wrapped
-from tests.commands import END, JSON_KEYS, N_CTX, THE, words_for, write_letters
+from tests.commands import END, JSON_KEYS, N_CTX, THE, screen, words_for, write_letters
 
 # --- text and JSON --------------------------------------------------------------------------------
 
@@ -83,22 +83,6 @@ def test_characters_that_the_model_does_not_know_are_named(console, capsys):
 
 
 # --- lines of a terminal --------------------------------------------------------------------------
-
-
-def screen(printed, width):
-    """What a terminal shows: its lines."""
-    lines, column = [""], 0
-    for char in printed:
-        if char == "\b":
-            column -= 1
-        elif char == "\n":
-            lines, column = [*lines, ""], 0
-        else:
-            if column == width:
-                lines, column = [*lines, ""], 0
-            lines[-1] = lines[-1][:column] + char + lines[-1][column + 1 :]
-            column += 1
-    return [line.rstrip() for line in lines]
 
 
 @pytest.fixture
