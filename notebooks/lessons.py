@@ -1,9 +1,13 @@
-"""Shared by the notebooks: the path of the project, the style of the pictures, the checks of the
-exercises, and some helpers.
+"""Shared by the notebooks: the path of the project, pictures, the checks of the exercises, and some
+helpers.
 
 A notebook imports this first: it makes the project's own files importable.
 """
 
+import ast
+import importlib
+import inspect
+import io
 import statistics
 import sys
 import textwrap
@@ -13,6 +17,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from IPython.display import Image, display
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
@@ -21,18 +26,34 @@ sys.path.insert(0, str(PROJECT))
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 
+DPI = 150  # saved so, shown at two thirds: sharp when projected
 plt.rcParams.update({
-    "figure.figsize": (8, 3.6), "figure.dpi": 100, "savefig.bbox": "tight", "font.size": 11,
+    "figure.figsize": (8, 3.6), "figure.dpi": 100, "savefig.dpi": DPI, "savefig.bbox": "tight",
+    "font.size": 11, "axes.titlesize": 11, "xtick.labelsize": 10, "ytick.labelsize": 10,
+    "legend.fontsize": 10, "axes.spines.top": False, "axes.spines.right": False,
     "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK]),
-    "axes.spines.top": False, "axes.spines.right": False, "figure.constrained_layout.use": True,
+    "figure.constrained_layout.use": True,
 })  # fmt: skip
 
 
-def check(test):
-    """Decorates a function of asserts about the reader's answer: runs it, and prints the message or
-    the line of the one that fails, instead of stopping the notebook."""
+def show(alt, figure=None):
+    """Displays the current figure, or this one, with a text that says what is to be seen in it."""
+    figure, file = figure or plt.gcf(), io.BytesIO()
+    figure.savefig(file, format="png")
+    plt.close(figure)
+    n_pixels = int.from_bytes(file.getvalue()[16:20], "big")  # a PNG's width
+    display(Image(file.getvalue(), alt=alt, width=n_pixels * 100 // DPI))
+
+
+CHECKS = Path(__file__).resolve().parent / "checks"
+
+
+def check(lesson, number, *answers):
+    """Prints "solved", or what the reader's answers to an exercise still lack. It calls
+    checks/lesson_NAME.py's exercise_N(*answers), a function of asserts; the notebook goes on."""
+    test = getattr(importlib.import_module(f"checks.lesson_{lesson}"), f"exercise_{number}")
     try:
-        test()
+        test(*answers)
     except Exception as error:  # a missing answer may fail in any way
         print(f"not solved yet: {explanation(error)}")
     else:
@@ -40,12 +61,13 @@ def check(test):
 
 
 def explanation(error):
-    """The message of an assert, if it has one; for other errors the line, too."""
-    if isinstance(error, AssertionError) and str(error):
+    """The message of an assert; of other errors the reader's own line, too, if there is one."""
+    if isinstance(error, AssertionError):
         return str(error)
     lines = traceback.extract_tb(error.__traceback__)
-    own = [line for line in lines if "site-packages" not in line.filename][-1]
-    return f"{type(error).__name__}: {error} (line {own.lineno}: {own.line})"
+    own = [line for line in lines if "ipykernel" in line.filename or line.filename[0] == "<"]
+    place = f" (line {own[-1].lineno}: {own[-1].line})" if own else ""
+    return f"{type(error).__name__}: {error}{place}"
 
 
 def medians(actions, rounds=5):
@@ -63,8 +85,23 @@ def medians(actions, rounds=5):
 
 
 def paragraph(text):
-    """Prints a text as one indented paragraph, of at most 96 columns."""
-    print(textwrap.indent(textwrap.fill(" ".join(text.split()), width=92), "    "))
+    """Prints a text as one indented paragraph, of at most 76 columns."""
+    print(textwrap.indent(textwrap.fill(" ".join(text.split()), width=72), "    "))
+
+
+def source(function):
+    """Prints a function without its docstring, in at most 79 columns: a comment that does not fit
+    beside its line stands above it."""
+    lines = textwrap.dedent(inspect.getsource(function)).splitlines()
+    first = ast.parse("\n".join(lines)).body[0].body[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        del lines[first.lineno - 1 : first.end_lineno]
+    for line in lines:
+        if len(line) > 79 and "  # " in line:
+            line, comment = line.split("  # ", 1)
+            indent = line[: len(line) - len(line.lstrip())]
+            print(f"{indent}# {comment}")
+        print(line)
 
 
 def continuations(model, prompt, sampler, n_texts, n):

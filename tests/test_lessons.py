@@ -27,36 +27,54 @@ def test_medians_take_turns_after_a_round_that_does_not_count(monkeypatch):
     assert order == ["quick", "slow"] * 4
 
 
-def test_a_check_says_what_is_missing_or_where_it_fails(capsys):
-    @lessons.check
-    def solved():
-        assert True
+def test_a_check_says_what_is_missing_and_stops_nothing(capsys, monkeypatch, tmp_path):
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks" / "lesson_adding.py").write_text(
+        "def exercise_1(add):\n    assert add(1, 2) == 3, 'the sum of 1 and 2'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "checks"]:
+        monkeypatch.delitem(sys.modules, name)
+    lessons.check("adding", 1, lambda a, b: a + b)
+    lessons.check("adding", 1, lambda a, b: a - b)
+    exec("def add(a, b):\n    return a + [b]", namespace := {})
+    lessons.check("adding", 1, namespace["add"])
+    solved, unsolved, wrong = capsys.readouterr().out.splitlines()
+    assert (solved, unsolved) == ("solved", "not solved yet: the sum of 1 and 2")
+    assert wrong.startswith("not solved yet: TypeError: ") and "(line 2" in wrong
 
-    @lessons.check
-    def unsolved():
-        raise AssertionError("the sum is 3")
 
-    @lessons.check
-    def wrong():
-        np.ones(2) @ np.ones(3)
-
-    @lessons.check
-    def silent():
-        raise AssertionError
-
-    first, second, third, fourth = capsys.readouterr().out.splitlines()
-    assert fourth.endswith(": raise AssertionError)")
-    assert (first, second) == ("solved", "not solved yet: the sum is 3")
-    assert third.startswith("not solved yet: ValueError: matmul")
-    assert third.endswith(": np.ones(2) @ np.ones(3))")
+def test_a_picture_is_shown_sharp_with_its_alternative(monkeypatch):
+    shown = []
+    monkeypatch.setattr(lessons, "display", shown.append)
+    figure, axes = lessons.plt.subplots(figsize=(4, 3))
+    lessons.show("a picture of nothing", figure)
+    data, metadata = shown[0]._repr_mimebundle_()
+    assert metadata["image/png"]["alt"] == "a picture of nothing"
+    assert abs(metadata["image/png"]["width"] - 400) < 50
+    assert not lessons.plt.get_fignums()
 
 
 def test_a_paragraph_is_wrapped_and_indented(capsys):
     lessons.paragraph("One  day,\n" + "a cat " * 30)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("    One day, a cat a cat")
-    assert len(lines) == 3 and all(len(line) <= 96 for line in lines)
+    assert len(lines) == 3 and all(len(line) <= 76 for line in lines)
     assert all(line.startswith("    ") for line in lines)
+
+
+def test_a_source_fits_a_slide(capsys):
+    import gpt2
+    import llama
+
+    for function in (llama.rotate, llama.attention, gpt2.layer_norm, gpt2.Cache.append):
+        lessons.source(function)
+        out = capsys.readouterr().out
+        assert max(map(len, out.splitlines())) <= 79 and '"""' not in out
+        assert out.count("def ") == 1
+    lessons.source(gpt2.layer_norm)
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert first.startswith("# [..., n_embd] -> same") and second.startswith("def layer_norm(x")
 
 
 def test_continuations_are_the_texts_of_their_seeds_and_all_have_n_tokens():

@@ -1,0 +1,18 @@
+# Find the project: in this folder, above it, or by its git address.
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+here = Path.cwd()
+places = [here, *here.parents, here / "tokenwise"]
+found = [p for p in places if (p / "notebooks/lessons.py").is_file()]
+if not found:  # this notebook is alone, as on Colab
+    address = os.environ["TOKENWISE_REPOSITORY"]
+    subprocess.run(["git", "clone", address, "tokenwise"], check=True)
+    pip = [sys.executable, "-m", "pip", "install", "-q", "-r"]
+    needed = "tokenwise/notebooks/requirements.txt"
+    subprocess.run([*pip, needed], check=True)
+    found = [here / "tokenwise"]
+os.chdir(found[0] / "notebooks")
+sys.path.insert(0, os.getcwd())
