@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import add
 from typing import NamedTuple
 
-import regex  # unlike re it knows \p{L} (a letter) and \p{N} (a number) of every script
+# Unlike re it knows \p{L} (a letter) and \p{N} (a number) of every script.
+import regex  # type: ignore[import-untyped]
 
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # GPT-2's
 MAX_CACHED_WORDS, MAX_CACHED_LENGTH = 2**16, 64  # limits the cache to some tens of megabytes

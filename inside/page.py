@@ -25,7 +25,7 @@ from inside.recorder import Call, passes, recording
 from interface import Ids, Model
 from samplers import make_sampler
 
-FOLDER = Path(__file__).parent / "page"
+FOLDER = Path(__file__).parent / "browser"
 SCRIPTS = ("tools", "sampling", "text", "candidates", "attention", "lens", "cache", "drafts",
            "beams", "main")  # fmt: skip
 SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # where they change nothing

@@ -133,7 +133,7 @@ class SentencePieceTokenizer:
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         """str -> list of ids. The text of a special token is plain text, unless `special`."""
-        ids = []
+        ids = list[int]()
         for part in split(text, self._added if special else []):
             ids += self._encode_text(part) if isinstance(part, str) else [part]
         return ids
@@ -159,7 +159,7 @@ class SentencePieceStream:
     """Decodes ids one by one; the returned pieces concatenate to decode(all ids)."""
 
     def __init__(self, tokenizer: SentencePieceTokenizer):
-        self._tokenizer, self._ids, self._shown = tokenizer, [], 0
+        self._tokenizer, self._ids, self._shown = tokenizer, list[int](), 0
 
     def feed(self, id: int) -> str:
         """The text that is certain after this id: a character appears with its last byte."""

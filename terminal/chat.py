@@ -95,7 +95,7 @@ class Conversation:
                         parts[-1] += part  # a word may begin in the format and end in the text
                     else:
                         parts.append(part)
-        ids = []
+        ids = Ids()
         for i, part in enumerate(parts):
             if isinstance(part, str):
                 ids += self.tokenizer.encode(part, first=first and i == 0)
@@ -112,4 +112,5 @@ def kept(
     [sequence] = sequences
     while sequence.running:
         prefill.begin(sequence)
-        yield from draw_next(sequences, prefill.step(len(sequence.ids)))
+        logits: Any = prefill.step(len(sequence.ids))
+        yield from draw_next(sequences, logits)

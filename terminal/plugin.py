@@ -36,7 +36,10 @@ class Plug:
         if not parts:
             raise UserError(f"{self.where}: the form is FILE.py:NAME or FILE.py:NAME(VALUES)")
         self.file, self.name, values = parts.groups()
-        self.values, self.named = read_values(values, self.where) if values else (None, {})
+        self.values: list | None = None
+        self.named = dict[str, Any]()
+        if values:
+            self.values, self.named = read_values(values, self.where)
         if not Path(self.file).is_file():
             raise UserError(f"{self.where}: no file {self.file}")
         names: dict[str, Any] = {"__name__": "plug", "__file__": self.file}

@@ -21,7 +21,7 @@ class Row:
         self.prompt, self.prompt_ids, self.sequence, self.seed = prompt, prompt_ids, sequence, seed
         self.stream, self.stops, self.opening = stream, stops, opening
         self.decoded = self.text = ""
-        self.started, self.times = time.perf_counter(), []
+        self.started, self.times = time.perf_counter(), list[float]()
         self.beams: list[Hypothesis] | None = None
         self.speculation: Measured | None = None
 

@@ -23,6 +23,7 @@ import utils
 from batching import Prefill, continuous
 from drafters import DraftModel, Measured, NGramStore, PromptLookup
 from generate import Loop, Sequence, cached, lengthen, naive
+from gpt2 import n_parameters
 from interface import Drafter, Ids, Model
 from loading.errors import UserError
 from speculative import speculative
@@ -32,7 +33,7 @@ from terminal.plugin import Plug
 from terminal.row import Row, until_stop
 
 try:
-    import threadpoolctl
+    import threadpoolctl  # type: ignore[import-untyped]
 
     CORES = max((pool["num_threads"] for pool in threadpoolctl.threadpool_info()), default=1)
 except ModuleNotFoundError:  # NumPy's own number of threads stands then
@@ -60,7 +61,7 @@ class Session:
             self.tokenizer, self.model = utils.load(name, args.models_dir)
         if args.source_lang or args.target_lang:
             self.model = self.for_languages(args.source_lang, args.target_lang)
-        limit_threads(args.threads, n_parameters(self.model))
+        limit_threads(args.threads, n_parameters(getattr(self.model, "params", [])))
         self.chat: Conversation | None = None
         if args.chat:
             if self.model.has_source:
@@ -315,16 +316,3 @@ def limit_threads(wanted: int | None, n_parameters: int) -> None:
         few_rows.n_threads = n
         few_rows.pool.cache_clear()
         few_rows.blocks_pay.cache_clear()  # measured with another number of threads
-
-
-def n_parameters(model: Any) -> int:
-    """How many numbers the model's params hold; 0 for a model without."""
-
-    def count(tree):
-        if isinstance(tree, dict):
-            tree = list(tree.values())
-        if isinstance(tree, list):
-            return sum(map(count, tree))
-        return tree.size if isinstance(tree, np.ndarray) else 0
-
-    return count(getattr(model, "params", {}))

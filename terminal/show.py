@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 import os
 import re
 import shutil
@@ -53,7 +52,7 @@ class Wrapped:
 
     def __init__(self, stream: Any = None):
         is_terminal = (stream or sys.stdout).isatty()
-        self.width = shutil.get_terminal_size().columns - 1 if is_terminal else math.inf
+        self.width = shutil.get_terminal_size().columns - 1 if is_terminal else 10**9
         self.column, self.word = 0, ""
 
     def feed(self, text: str) -> str:
