@@ -73,7 +73,7 @@ class GPT2:
         return self, prompts
 
     def __repr__(self):
-        return sizes(self)
+        return info(self)
 
 
 def gpt2_shapes(
@@ -204,13 +204,14 @@ def check_ids(ids: ArrayLike, n_vocab: int) -> np.ndarray:  # [..., n] -> same, 
     return ids.astype(int)
 
 
-def sizes(model: Any) -> str:
+def info(model: Any) -> str:
     """GPT2(n_vocab=50257, n_ctx=1024, n_embd=768, n_layer=12, n_head=12, 124,439,808 parameters)"""
-    n_layer = len(model.params.get("decoder", model.params)["blocks"])
-    numbers = {"n_vocab": model.n_vocab, "n_ctx": model.n_ctx,
-               "n_embd": model.params["wte"].shape[1], "n_layer": n_layer, "n_head": model.n_head}  # fmt: skip
-    named = ", ".join(f"{name}={number}" for name, number in numbers.items())
-    return f"{type(model).__name__}({named}, {n_parameters(model.params):,} parameters)"
+    params, n_layer = model.params, len(model.params.get("decoder", model.params)["blocks"])
+    return (
+        f"{type(model).__name__}(n_vocab={model.n_vocab}, n_ctx={model.n_ctx},"
+        f" n_embd={params['wte'].shape[1]}, n_layer={n_layer}, n_head={model.n_head},"
+        f" {n_parameters(params):,} parameters)"
+    )
 
 
 def n_parameters(tree: Any) -> int:

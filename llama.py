@@ -23,16 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpt2 import (
-    Cache,
-    causal_attention,
-    check_ids,
-    linear,
-    merge_heads,
-    sizes,
-    softmax,
-    split_heads,
-)  # fmt: skip
+from gpt2 import Cache, causal_attention, check_ids, info, linear, merge_heads, softmax, split_heads
 from layers import ACTIVATIONS, feed_forward, rms_norm
 
 
@@ -120,7 +111,7 @@ class Llama:
         return self, prompts
 
     def __repr__(self):
-        return sizes(self)
+        return info(self)
 
 
 def llama_shapes(

@@ -60,7 +60,7 @@ class Conversation:
         if not found:
             raise UserError("this model was not trained for a conversation that is known here: its"
                             " vocabulary has no <|im_start|>, [INST], ...")  # fmt: skip
-        self.tokenizer, self.format, self.ids = tokenizer, found[0], []
+        self.tokenizer, self.format, self.ids = tokenizer, found[0], Ids()
         self.system = self.format.default if system is None else system
         self.end = vocab[self.format.end]
         self.added = [token for token in tokenizer.added if token.special]
