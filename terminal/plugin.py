@@ -34,28 +34,35 @@ class Plug:
         self.option, self.where, self.emptied = option, f"--{option} {where}", False
         parts = re.fullmatch(r"(.*?\.py):(\w+)(\(.*\))?", where, re.DOTALL)
         if not parts:
-            raise UserError(f"{self.where}: the form is FILE.py:NAME or FILE.py:NAME(VALUES)")
+            raise self.wrong("the form is FILE.py:NAME or FILE.py:NAME(VALUES)")
         self.file, self.name, values = parts.groups()
-        self.values: list | None = None
-        self.named = dict[str, Any]()
-        if values:
-            self.values, self.named = read_values(values, self.where)
+        self.called, (self.values, self.named) = bool(values), self.read_values(values or "()")
         if not Path(self.file).is_file():
-            raise UserError(f"{self.where}: no file {self.file}")
+            raise self.wrong(f"no file {self.file}")
         names: dict[str, Any] = {"__name__": "plug", "__file__": self.file}
         with self.errors():
             exec(compile(Path(self.file).read_bytes(), self.file, "exec"), names)
         if self.name not in names:
-            raise UserError(f"{self.where}: {self.file} has no {self.name!r}")
+            raise self.wrong(f"{self.file} has no {self.name!r}")
         self.part = names[self.name]
+
+    def wrong(self, message: str) -> UserError:
+        return UserError(f"{self.where}: {message}")
+
+    def read_values(self, values: str) -> tuple[list, dict[str, Any]]:
+        """(1, 'a', n=3) -> the values, and those with a name. UserError unless all are literals."""
+        with contextlib.suppress(ValueError, SyntaxError, AttributeError):
+            call: Any = ast.parse(f"f{values}", mode="eval").body
+            named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+            if isinstance(call.func, ast.Name) and None not in named:
+                return [ast.literal_eval(value) for value in call.args], named
+        raise self.wrong("VALUES are literals, as 3, '[0-9]+' and n=3")
 
     def make(self, **offered: Any) -> Any:
         """What NAME is; or what it returns for VALUES, and for the offered ones that it names.
         UserError if that is not a part as the option needs it."""
-        part, verb, hint = self.part, "is", ""
-        if self.values is None:
-            hint = f"; if it makes one, write {self.name}()" if callable(part) else ""
-        else:
+        part = self.part
+        if self.called:
             with self.errors():
                 signature = inspect.signature(part)
             names = offered.keys() & signature.parameters.keys()
@@ -64,13 +71,13 @@ class Plug:
                 signature.bind(*self.values, **named)
             except TypeError as error:
                 filled = f"; filled in by name: {', '.join(offered)}" if offered else ""
-                made = f"{self.where}: {error}, for {self.name}{signature}{filled}"
-                raise UserError(made) from None
+                raise self.wrong(f"{error}, for {self.name}{signature}{filled}") from None
             with self.errors():
-                part, verb = part(*self.values, **named), "returned"
+                part = part(*self.values, **named)
         if not self.fits(part, offered):
-            wrong = f"{self.name} {verb} {kind(part)}, not {PARTS[self.option]}"
-            raise UserError(f"{self.where}: {wrong}{hint}")
+            verb = "returned" if self.called else "is"
+            hint = f"; if it makes one, write {self.name}()" * (callable(part) and not self.called)
+            raise self.wrong(f"{self.name} {verb} {kind(part)}, not {PARTS[self.option]}{hint}")
         return part
 
     def fits(self, part: Any, offered: dict) -> bool:
@@ -98,13 +105,13 @@ class Plug:
             shape = np.shape(conditioned(np.array([start]), cache, last=1))
         if shape != (1, 1, model.n_vocab):
             expected = f"logits [1, 1, {model.n_vocab}] with last=1"
-            raise UserError(f"{self.where}: the model must return {expected}, not {list(shape)}")
+            raise self.wrong(f"the model must return {expected}, not {list(shape)}")
         return tokenizer, model
 
     def need(self, what: str, owner: Any, *names: str) -> None:
         """UserError if the owner lacks one of these attributes."""
         if missing := [name for name in names if not hasattr(owner, name)]:
-            raise UserError(f"{self.where}: the {what} has no {', no '.join(missing)}")
+            raise self.wrong(f"the {what} has no {', no '.join(missing)}")
 
     def make_filter(self, **offered: Any) -> Filter:
         """The filter, whose results are checked."""
@@ -112,15 +119,12 @@ class Plug:
 
         def own(logits, ids):  # [n_vocab] -> [n_vocab]
             with self.errors():
-                result = function(logits.copy(), list(ids))
-                if result is None:
-                    raise UserError(f"{self.where} returned None: is a return forgotten?")
-                result = np.asarray(result, np.float32)
+                result = np.asarray(function(logits.copy(), list(ids)), np.float32)
             if result.shape != logits.shape:
-                shapes = f"{list(logits.shape)}, not {list(result.shape)}"
-                raise UserError(f"{self.where} must return logits {shapes}")
+                found = list(result.shape) or "a single number or None: is a return forgotten?"
+                raise self.wrong(f"it must return logits {list(logits.shape)}, not {found}")
             if not (result < np.inf).all():
-                raise UserError(f"{self.where} must return numbers or -inf, not +inf or NaN")
+                raise self.wrong("it must return numbers or -inf, not +inf or NaN")
             self.emptied |= not (result > -np.inf).any()
             return result
 
@@ -133,8 +137,7 @@ class Plug:
         def propose(ids, n):
             result = drafter.propose(ids, n)
             if not (isinstance(result, tuple) and len(result) == 2):
-                pair = "a tuple (ids, distributions)"
-                raise UserError(f"{self.where} must propose {pair}, not {kind(result)}")
+                raise self.wrong(f"it must propose (ids, distributions), not {kind(result)}")
             return result
 
         made: Any = SimpleNamespace(propose=propose, learn=drafter.learn)
@@ -148,11 +151,11 @@ class Plug:
             n_tokens: Counter = Counter()
             for step in loop(model, sequences):
                 if not (isinstance(step, tuple) and len(step) == 2 and step[0] in sequences):
-                    raise UserError(f"{self.where} must yield (sequence, token), not {kind(step)}")
+                    raise self.wrong(f"it must yield (sequence, token), not {kind(step)}")
                 sequence, _ = step
                 n_tokens[sequence] += 1
                 if n_tokens[sequence] > len(sequence.ids) - sequence.n_prompt:
-                    raise UserError(f"{self.where} must append the token: sequence.append(token)")
+                    raise self.wrong("it must append a token first: sequence.append(token)")
                 yield step
 
         return own
@@ -171,20 +174,7 @@ class Plug:
             if not lines and isinstance(error, (ValueError, OSError, MemoryError)):
                 raise
             place = f"{Path(self.file).name}:{lines[-1]}: " if lines else ""
-            kind = f"{place}{type(error).__name__}"
-            raise UserError(f"{self.where}: {kind}: {error}") from error
-
-
-def read_values(values: str, where: str) -> tuple[list, dict[str, Any]]:
-    """(1, 'a', n=3) -> the values, and those with a name. UserError unless they are literals."""
-    try:
-        call: Any = ast.parse(f"f{values}", mode="eval").body
-        named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
-        if isinstance(call.func, ast.Name) and None not in named:
-            return [ast.literal_eval(value) for value in call.args], named
-    except (ValueError, SyntaxError, AttributeError):
-        pass
-    raise UserError(f"{where}: VALUES are literals, as 3, '[0-9]+' and n=3")
+            raise self.wrong(f"{place}{type(error).__name__}: {error}") from error
 
 
 def kind(x: Any) -> str:
@@ -193,6 +183,4 @@ def kind(x: Any) -> str:
         return "a class"
     if inspect.isfunction(x):
         return f"a function {inspect.signature(x)}"
-    if isinstance(x, (type(None), int, float, str)):
-        return f"{x!r:.50}"
-    return f"a {type(x).__name__}"
+    return f"{x!r:.50}" if isinstance(x, int | str | None) else f"a {type(x).__name__}"
