@@ -69,7 +69,8 @@ GROUPS = {
     "general": [
         Option("prompts_file", "FILE", str, "one prompt per line"),
         Option("model", "NAME|FOLDER", str, "default stories; or en-de, 124M, 355M, 774M, 1558M,"
-               " a folder, a name of the Hugging Face hub such as t5-small, FILE.py:NAME",
+               " a folder, a name of the Hugging Face hub such as t5-small, or your own:"
+               " FILE.py:NAME(VALUES) that returns (tokenizer, model)",
                "stories"),
         Option("models_dir", "DIR", str, "where downloaded models are kept"),
         Option("source_lang", "CODE", str, "for mBART, such as en_XX"),
@@ -88,8 +89,8 @@ GROUPS = {
         Option("min_length", "N", Number(int), "no end of text before N new tokens", 0,
                config="min_new_tokens"),
         Option("stop", "TEXT", decoded, "end before TEXT; may be given more than once", []),
-        Option("loop", "FILE.py:NAME", str, "your own loop, in the place of the cached one", None,
-               ("cached",)),
+        Option("loop", "FILE.py:NAME", str, "your own loop(model, sequences), or NAME(VALUES) that"
+               " makes one, in the place of the cached one", None, ("cached",)),
         Option("seed", "S", Number(int, 0, 2**63), "default: the checkpoint's, or a new one each"
                " time; prompt i uses S + i", None, DRAWING, "seed"),
         Option("samples", "N", Number(int, 1, 10**4), "N texts of each prompt, with the seeds S,"
@@ -111,8 +112,9 @@ GROUPS = {
                config="repetition_penalty"),
         Option("no_repeat_ngram", "N", Number(int), "no N tokens in a row twice",
                config="no_repeat_ngram_size"),
-        Option("filter", "FILE.py:NAME", str, "your own f(logits, ids) -> logits, after all others;"
-               " may be given more than once; tokens are drawn, unless --temperature 0", []),
+        Option("filter", "FILE.py:NAME", str, "your own f(logits, ids) -> logits, or NAME(VALUES)"
+               " that makes one, after all others; may be given more than once; tokens are drawn, unless"
+               " --temperature 0", []),
     ],
     "--method beam": [
         Option("beams", "B", Number(int, 1, 64), "width; default 4", 4, ("beam",), "num_beams"),
@@ -125,8 +127,8 @@ GROUPS = {
     "--method speculative, ngram, lookup": [
         Option("draft", "MODEL", str, "the model that proposes (for stories: stories-draft)", None,
                ("speculative",), "draft"),
-        Option("drafter", "FILE.py:NAME", str, "your own, in the place of a draft model", None,
-               ("speculative",)),
+        Option("drafter", "FILE.py:NAME", str, "your own, NAME(VALUES) that makes one for each"
+               " text, in the place of a draft model", None, ("speculative",)),
         Option("gamma", "G", Number(int, 1, 16), "at most G drafts per pass; default 4", 4,
                DRAFTING),
         Option("ngram", "N", Number(int, 2, 16), "longest n-gram; default 3", 3,
