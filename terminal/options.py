@@ -113,8 +113,8 @@ GROUPS = {
         Option("no_repeat_ngram", "N", Number(int), "no N tokens in a row twice",
                config="no_repeat_ngram_size"),
         Option("filter", "FILE.py:NAME", str, "your own f(logits, ids) -> logits, or NAME(VALUES)"
-               " that makes one, after all others; may be given more than once; tokens are drawn, unless"
-               " --temperature 0", []),
+               " that makes one, after all others; may be given more than once; tokens are drawn,"
+               " unless --temperature 0", []),
     ],
     "--method beam": [
         Option("beams", "B", Number(int, 1, 64), "width; default 4", 4, ("beam",), "num_beams"),
