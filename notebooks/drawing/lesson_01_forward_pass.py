@@ -12,8 +12,8 @@ from gpt2 import softmax
 
 def diagram(n_layer):
     """ids -> embeddings -> blocks, which add to the stream -> norm -> logits."""
-    _, axis = plt.subplots(figsize=(10, 3.7))
-    axis.set(xlim=(-0.2, 14.6), ylim=(0, 4.4))
+    _, axis = plt.subplots(figsize=(10.5, 3.4))
+    axis.set(xlim=(-0.2, 15.1), ylim=(0.2, 4.2))
     axis.axis("off")
 
     def box(x, y, width, text, color="white"):
@@ -44,7 +44,7 @@ def diagram(n_layer):
         axis.text(x + 1.97, 0.98, "+", ha="center", va="center", fontsize=14)
     box(10.75, 1, 0.95, "norm")
     box(12.0, 1, 0.9, "wte$^T$")
-    box(13.2, 1, 1.3, "logits\n[n, n_vocab]")
+    box(13.2, 1, 1.75, "logits\n[n, n_vocab]")
     arrow((11.7, 1), (12.0, 1))
     arrow((12.9, 1), (13.2, 1))
 

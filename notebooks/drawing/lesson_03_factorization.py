@@ -89,7 +89,7 @@ def falling(scores):  # {first word: log P of each token}
 
 
 def bars(difference, tokens, limit=2.5):
-    """Bars that are cut off at the limit, and then have their value written on them."""
+    """Bars that are cut off at the limit, and then have their value beside them."""
     _, axis = plt.subplots(figsize=(9.5, 3.8))
     place, cut = np.arange(len(tokens)), np.clip(difference, -limit, limit)
     for sign, color, hatch, name in [(1, lessons.BLUE, "", "likelier after girl"),
@@ -99,7 +99,7 @@ def bars(difference, tokens, limit=2.5):
     for i in np.flatnonzero(np.abs(difference) > limit):
         axis.text(i + 0.6, cut[i] * 0.9, f"↑ {difference[i]:+.1f} bits", va="center")
     axis.set_xticks(place, tokens, rotation=90)
-    axis.set(title="The same continuation, after “girl” and after “boy”", ylim=(-limit, limit),
+    axis.set(title="The same continuation, after “girl” and after “boy”", ylim=(-1, limit),
              ylabel="difference (bits)")  # fmt: skip
     axis.axhline(0, color=lessons.BLACK, lw=0.8)
     axis.legend(loc="lower right")
