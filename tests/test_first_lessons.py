@@ -73,7 +73,8 @@ def test_the_lessons_own_step_stores_one_key_per_layer_too():
     np.testing.assert_allclose(logits, MODEL(PROMPT)[-1], atol=1e-4)
     cache = MODEL.new_cache()
     MODEL(PROMPT, cache)
-    np.testing.assert_allclose(np.stack([keys, values]), cache.kv[..., : cache.length, :], atol=1e-5)
+    expected = cache.kv[..., : cache.length, :]
+    np.testing.assert_allclose(np.stack([keys, values]), expected, atol=1e-5)
 
 
 def test_the_film_moves_and_is_a_still_where_nothing_moves():
@@ -93,7 +94,7 @@ def test_a_prefill_that_sees_later_tokens_or_forgets_earlier_ones_is_not_solved(
     text = solution("04_loop_and_cache", names)
     assert check(capsys, "04_loop_and_cache", 1, names["prefill"]) == "solved\n"
     for right, wrong, said in [
-        ("mask = causal_mask(positions, n_old + len(ids))", "mask = None", "tokens that come after"),
+        ("causal_mask(positions, n_old + len(ids))", "None", "tokens that come after"),
         ("np.arange(n_old, n_old + len(ids))", "np.arange(len(ids))", "after tokens that are kept"),
     ]:
         broken = names | {}

@@ -58,6 +58,7 @@ def exercise_3(sharpened_texts, sharpened_tokens):
     assert np.allclose(sharpened_texts(joint, 1), joint), "texts: at t = 1 nothing should change"
     assert np.allclose(sharpened_tokens(joint, 1), joint), "tokens: at t = 1 nothing should change"
     ratio = (joint[0, 2, 4, 5] / joint[1, 3, 4, 5]) ** 2
-    assert np.isclose(whole[0, 2, 4, 5] / whole[1, 3, 4, 5], ratio), "texts: look at two texts' odds"
+    odds = whole[0, 2, 4, 5] / whole[1, 3, 4, 5]
+    assert np.isclose(odds, ratio), "texts: look at the odds of two texts"
     right = table(0.5)
     assert np.allclose(stepwise, right, atol=1e-5), "tokens: which sum is each factor divided by?"

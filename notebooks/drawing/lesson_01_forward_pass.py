@@ -54,7 +54,8 @@ def from_scores_to_weights(scores, mask, weights):  # [n, n] each, of one head
     hidden, limit = mask < 0, np.abs(scores).max()
     pictures = [(scores, "PuOr", -limit, "scores: every pair"),
                 (np.where(hidden, np.nan, scores), "PuOr", -limit, "masked: no later key"),
-                (np.where(hidden, np.nan, weights), "Blues", 0, "weights: rows sum to 1")]  # fmt: skip
+                (np.where(hidden, np.nan, weights), "Blues", 0,
+                 "weights: rows sum to 1")]  # fmt: skip
     for axis, (values, colors, low, title) in zip(axes, pictures):
         image = axis.imshow(values, cmap=colors, vmin=low, vmax=limit if low else 1)
         axis.set(xlabel="key (position)", ylabel="query (position)", title=title)

@@ -7,7 +7,7 @@ TINTS = "#cfe6f5", "#fbe3b5", "#c9ecdf", "#f3d7e6"
 
 
 def label(tokenizer, id):
-    """A token as it is shown: with dots for spaces, or the hexadecimal bytes of half a character."""
+    """A token as it is shown: dots for spaces, the hexadecimal bytes of half a character."""
     try:
         return tokenizer.token_bytes(id).decode("utf-8").replace(" ", "·").replace("\n", "¶")
     except UnicodeDecodeError:
@@ -43,7 +43,8 @@ def growth(counts, shares):  # numbers of merges, {text: bytes per token with ea
     axis.set_xscale("log")
     axis.set_xticks([max(k, 3) for k in counts], counts)
     axis.minorticks_off()
-    axis.set(title="What more merges buy", xlabel="merges", ylabel="bytes per token", ylim=(0, None))
+    axis.set(title="What more merges buy", xlabel="merges", ylabel="bytes per token")
+    axis.set_ylim(0, None)
     axis.legend()
 
 

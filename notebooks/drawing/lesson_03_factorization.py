@@ -55,7 +55,8 @@ def product_and_share(joint, counts, n_draws):
     axis.plot(line, line, color=lessons.BLACK, lw=0.8)
     axis.plot(p[often], counts.ravel()[often] / n_draws, "o", ms=5, label="a text of four tokens")
     axis.set(xscale="log", yscale="log", xlabel="product of its factors",
-             ylabel=f"share of {n_draws} samples", title="Sampled as often as the product says")  # fmt: skip
+             ylabel=f"share of {n_draws} samples",
+             title="Sampled as often as the product says")  # fmt: skip
     axis.legend()
 
 
@@ -95,7 +96,8 @@ def bars(difference, tokens, limit=2.5):
     for sign, color, hatch, name in [(1, lessons.BLUE, "", "likelier after girl"),
                                      (-1, lessons.RED, "//", "likelier after boy")]:  # fmt: skip
         chosen = difference * sign > 0
-        axis.bar(place[chosen], cut[chosen], color=color, hatch=hatch, edgecolor="white", label=name)
+        style = {"color": color, "hatch": hatch, "edgecolor": "white"}
+        axis.bar(place[chosen], cut[chosen], label=name, **style)
     for i in np.flatnonzero(np.abs(difference) > limit):
         axis.text(i + 0.6, cut[i] * 0.9, f"↑ {difference[i]:+.1f} bits", va="center")
     axis.set_xticks(place, tokens, rotation=90)

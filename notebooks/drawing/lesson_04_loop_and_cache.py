@@ -35,10 +35,10 @@ def triangle(n_prompt, n_new):
                 axis.add_patch(Rectangle((token, number), 0.9, 0.9, facecolor=color,
                                          hatch="///" * again, edgecolor="white", lw=0))  # fmt: skip
         name = "with a cache" if with_cache else "without a cache"
-        axis.set(title=f"{name}: {total} tokens computed", xlabel="token", xlim=(-0.2, n),
-                 ylim=(n_new, -0.2), xticks=np.arange(n) + 0.45, yticks=np.arange(n_new) + 0.45)  # fmt: skip
-        axis.set_xticklabels(range(1, n + 1))
-        axis.set_yticklabels(range(1, n_new + 1))
+        axis.set(title=f"{name}: {total} tokens computed", xlabel="token", xlim=(-0.2, n))
+        axis.set_ylim(n_new, -0.2)
+        axis.set_xticks(np.arange(n) + 0.45, range(1, n + 1))
+        axis.set_yticks(np.arange(n_new) + 0.45, range(1, n_new + 1))
         axis.set_aspect("equal")
     axes[0].set_ylabel("pass")
     kinds = [(lessons.BLUE, "", "for the first time"), (lessons.ORANGE, "///", "again")]
