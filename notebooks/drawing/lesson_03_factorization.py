@@ -110,8 +110,9 @@ def bars(difference, tokens, limit=2.5):
 def two_tables(joint, independent, words):
     shown = [[0, 2, 4, 5], [1, 3, 4, 5], [0, 3, 4, 5], [1, 2, 4, 5]]
     _, axis = plt.subplots(figsize=(7.5, 3.2))
-    for offset, (name, table, hatch) in enumerate([("token by token", joint, ""),
-                                                   ("all at once", independent, "//")]):  # fmt: skip
+    for offset, (name, table, hatch) in enumerate(
+        [("token by token", joint, ""), ("all at once", independent, "//")]
+    ):
         heights = [table[tuple(text)] for text in shown]
         bars = axis.barh(np.arange(4) + 0.38 * offset, heights, 0.36, label=name, hatch=hatch,
                          edgecolor="white")  # fmt: skip

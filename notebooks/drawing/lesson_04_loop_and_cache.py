@@ -1,7 +1,6 @@
 """Pictures of lesson 4: passes, the cache's growth, the film of both loops."""
 
-import ast
-import inspect
+import contextlib
 import io
 import textwrap
 
@@ -16,9 +15,10 @@ LAYER, HEAD = 0, 1  # whose keys are drawn
 
 
 def body(function):
-    """The code of a function, without its docstring and comments."""
-    [tree] = ast.parse(inspect.getsource(function)).body
-    return textwrap.dedent("\n".join(map(ast.unparse, tree.body[1:])))
+    """The code of a function, without its docstring and its first line."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        lessons.source(function)
+    return textwrap.dedent(printed.getvalue().partition("\n")[2])
 
 
 def triangle(n_prompt, n_new):
