@@ -2,6 +2,7 @@
 checks of exercises that fail an answer that misses the point."""
 
 import base64
+import importlib
 import io
 import sys
 from pathlib import Path
@@ -15,12 +16,15 @@ import utils
 from generate import Sequence, cached, naive
 from gpt2 import log_softmax
 from inside.recorder import passes, recording
+from llama import Llama, llama_shapes, rotary_frequencies
+from loading.params import tree_map
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 sys.path.insert(0, str(FOLDER))
 
 import lessons  # noqa: E402
 
+LESSONS = "01_forward_pass", "02_tokens", "03_factorization", "04_loop_and_cache"
 TOKENIZER, MODEL = utils.load("stories")
 PROMPT = TOKENIZER.encode("Once upon a time")
 
@@ -110,6 +114,21 @@ def test_endings_that_read_the_beginning_again_are_not_solved(capsys):
     assert "are enough" in check(capsys, "04_loop_and_cache", 3, again)
 
 
+def test_a_text_of_the_readers_own_is_drawn_for_other_models_too(monkeypatch):
+    shapes = llama_shapes(TOKENIZER.n_vocab, 16, 20, 32, 4, 2, 4)
+    rng = np.random.default_rng(0)
+    params = tree_map(lambda name, shape: rng.normal(0, 0.1, shape).astype(np.float32), shapes)
+    llama = Llama(params, 4, 64, [rotary_frequencies(4, 10000)] * 20)
+    shown = []
+    monkeypatch.setattr(lessons, "display", shown.append)
+    for name in LESSONS:
+        drawing = importlib.import_module(f"drawing.lesson_{name}")
+        drawing.your_text(TOKENIZER, llama, "A dragon\nsang for 12 Zoës 🍓.")
+    assert len(shown) == len(LESSONS) and not lessons.plt.get_fignums()
+    heights = [int.from_bytes(picture.data[20:24], "big") for picture in shown]
+    assert max(heights) < 1500  # 20 layers, and it still fits a page
+
+
 # --- lessons 1 to 3 -------------------------------------------------------------------------------
 
 
@@ -151,8 +170,7 @@ def test_the_whole_texts_sharpening_is_not_that_of_tokens(capsys):
     assert "tokens: which sum" in check(capsys, "03_factorization", 3, whole, whole)
 
 
-@pytest.mark.parametrize("lesson", ["01_forward_pass", "02_tokens", "03_factorization",
-                                    "04_loop_and_cache"])  # fmt: skip
+@pytest.mark.parametrize("lesson", LESSONS)
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_an_untouched_exercise_is_greeted_with_what_to_write(capsys, lesson, number):
     nothing = [lambda *given, **named: None] * (2 if (lesson[:2], number) in PAIRS else 1)

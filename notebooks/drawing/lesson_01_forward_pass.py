@@ -109,7 +109,7 @@ def heads_removed(probability, named):  # [n_layer, n_head]
     plt.colorbar(image, label="probability")
 
 
-def lens(probs, ids, tokenizer):  # [depth, position, vocabulary]
+def lens(probs, ids, tokenizer, depths=None):  # [depth, position, vocabulary]
     best, certainty = probs.argmax(axis=-1), probs.max(axis=-1)
     _, axis = plt.subplots(figsize=(10, 1.0 + 0.5 * len(probs)))
     image = axis.imshow(certainty, cmap="Blues", vmin=0, vmax=1, aspect="auto", origin="lower")
@@ -118,6 +118,7 @@ def lens(probs, ids, tokenizer):  # [depth, position, vocabulary]
         token = tokenizer.decode([id]).replace("\n", "\\n")
         axis.text(column, depth, token, ha="center", va="center", color=color, fontsize=10)
     axis.set_xticks(range(len(ids)), [tokenizer.decode([id]).replace("\n", "\\n") for id in ids])
+    axis.set_yticks(range(len(probs)), range(len(probs)) if depths is None else depths)
     axis.set(title="The best next token, read from the stream at each depth",
              xlabel="input token", ylabel="blocks passed")  # fmt: skip
     plt.colorbar(image, label="probability")
@@ -153,10 +154,11 @@ def travel(masked, unmasked, tokens):  # [depth, position] each
 
 def your_text(tokenizer, model, text, n=11):
     """The logit lens on the last n tokens of a text, for any decoder: models with fewer blocks."""
-    ids, found = tokenizer.encode(text), []
-    for depth in range(len(model.params["blocks"]) + 1):
+    ids, found, n_layer = tokenizer.encode(text), [], len(model.params["blocks"])
+    depths = np.unique(np.linspace(0, n_layer, 13).astype(int))  # a large model has too many
+    for depth in depths:
         early = copy.copy(model)
         early.params = {**model.params, "blocks": model.params["blocks"][:depth]}
         found.append(softmax(early(ids)[-n:]))
-    lens(np.array(found), ids[-n:], tokenizer)
+    lens(np.array(found), ids[-n:], tokenizer, depths)
     lessons.show(f"The best next token at each depth, for the last tokens of {text!r}.")
