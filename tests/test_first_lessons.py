@@ -4,6 +4,7 @@ checks of exercises that fail an answer that misses the point."""
 import base64
 import importlib
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -130,6 +131,16 @@ def test_a_text_of_the_readers_own_is_drawn_for_other_models_too(monkeypatch):
 
 
 # --- lessons 1 to 3 -------------------------------------------------------------------------------
+
+
+def test_the_debugger_stops_at_the_breakpoints_of_the_readme_with_these_shapes():
+    row = r"^\| `b (\S+)` \| `(p .+?)` \| `(.+?)` \| `(.+?)` \|"
+    stops = re.findall(row, (FOLDER.parent / "README.md").read_text(encoding="utf-8"), re.M)
+    notebook = nbformat.read(FOLDER / "01_forward_pass.ipynb", as_version=4)
+    [cell] = [cell for cell in notebook.cells if cell.id == "stops"]
+    expected = [f"b {place}, {look}\n    first pass:  {first}\n    second pass: {second}\n"
+                for place, look, first, second in stops]  # fmt: skip
+    assert len(stops) == 6 and cell.outputs[0].text == "".join(expected)
 
 
 def test_a_share_of_the_whole_is_not_what_a_head_writes(capsys):
