@@ -4,7 +4,9 @@ helpers.
 A notebook imports this first: it makes the project's own files importable.
 """
 
+import ast
 import importlib
+import inspect
 import io
 import statistics
 import sys
@@ -85,6 +87,33 @@ def medians(actions, rounds=5):
 def paragraph(text):
     """Prints a text as one indented paragraph, of at most 76 columns."""
     print(textwrap.indent(textwrap.fill(" ".join(text.split()), width=72), "    "))
+
+
+def listing(function):
+    """Prints a function as its file has it, without its docstring; lines end before column 80."""
+    lines = textwrap.dedent(inspect.getsource(function)).splitlines()
+    [tree] = ast.parse("\n".join(lines)).body
+    if ast.get_docstring(tree) is not None:
+        after = tree.body[1].lineno - 1
+        del lines[tree.body[0].lineno - 1 : after]
+    for line in lines:
+        code, _, comment = line.partition("  # ")
+        if len(line) > 79 and comment:
+            print(" " * (len(line) - len(line.lstrip())) + f"# {comment}")
+            line = code
+        print("\n".join(broken(line)))
+
+
+def broken(line, width=79):
+    """A line of code -> lines; a break comes after a space or parenthesis, if it can, not in a
+    string."""
+    indent = len(line) - len(line.lstrip()) + 4
+    while len(line) > width:
+        ends = [i for i in range(indent + 1, width + 1) if line[i - 1] in " ("]
+        end = max(ends, key=lambda i: (line[:i].count('"') % 2 == 0, i))
+        yield line[:end].rstrip()
+        line = " " * indent + line[end:]
+    yield line
 
 
 def continuations(model, prompt, sampler, n_texts, n):

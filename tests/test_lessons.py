@@ -1,5 +1,6 @@
 """The notebooks' own small module."""
 
+import inspect
 import sys
 from pathlib import Path
 
@@ -61,6 +62,19 @@ def test_a_paragraph_is_wrapped_and_indented(capsys):
     assert lines[0].startswith("    One day, a cat a cat")
     assert len(lines) == 3 and all(len(line) <= 76 for line in lines)
     assert all(line.startswith("    ") for line in lines)
+
+
+def test_a_listing_is_the_code_without_its_docstring_in_short_lines(capsys):
+    import samplers
+
+    lessons.listing(samplers.draw)
+    lessons.listing(samplers.Sampler.__call__)
+    printed = capsys.readouterr().out
+    assert printed.startswith("def draw(probs: np.ndarray, rng: np.random.Generator) -> int:\n    if")
+    assert "\n    if" in printed[:70] and "inverse transform" not in printed and "\ndef __call__(self" in printed
+    assert max(map(len, printed.splitlines())) <= 79
+    written = inspect.getsource(samplers.draw).split('"""')[2]
+    assert "".join(written.split()) in "".join(printed.split())
 
 
 def test_continuations_are_the_texts_of_their_seeds_and_all_have_n_tokens():
