@@ -10,7 +10,8 @@ from beam import beam_search
 def tree(axis, trace, name, best=()):
     """The trace of a beam search as a tree; `best` is a text whose beginnings get a red frame."""
     places = [(0, 0)]  # of the beams that the previous step kept
-    axis.text(0, 0, "prompt", ha="center", va="center", fontsize=10)
+    axis.text(0, 0, "prompt", ha="center", va="center", fontsize=10,
+              bbox={"fc": "white", "ec": "white"})  # fmt: skip
     for step, candidates in enumerate(trace, start=1):
         kept = []
         for rank, c in enumerate(candidates):
@@ -26,7 +27,7 @@ def tree(axis, trace, name, best=()):
 
 def draw_candidate(axis, candidate, step, rank, parent, dropped, name, best):
     color, line = ("0.6", ":") if dropped else (lessons.BLUE, "-")
-    axis.plot([parent[0] + 0.25, step - 0.25], [parent[1], -rank], line, color=color, zorder=0)
+    axis.plot([parent[0], step], [parent[1], -rank], line, color=color, zorder=0)
     on_the_way = candidate.ids == tuple(best[:step])
     edge, width = (lessons.RED, 2.5) if on_the_way else (color, 1)
     label = f"{name(candidate.ids)} {candidate.log_probability:.2f}"

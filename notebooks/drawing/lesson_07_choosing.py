@@ -11,27 +11,37 @@ DEAD = 0  # the state from which no match can be reached
 
 def states(automaton):
     """A finite automaton without loops as a row of states and arrows, with the bytes of each."""
-    n = len(automaton.table)
-    figure, axis = plt.subplots(figsize=(8, 2.2))
-    for state in range(1, n):
+    order = by_distance(automaton.table)
+    figure, axis = plt.subplots(figsize=(8, 1.8))
+    for place, state in enumerate(order, start=1):
+        nexts = automaton.table[state]
+        for target in sorted({*nexts.tolist()} - {DEAD}):
+            arrow(axis, place, order.index(target) + 1, label(np.flatnonzero(nexts == target)))
         end = automaton.ends[state]
-        for target in sorted({*automaton.table[state].tolist()} - {DEAD}):
-            arrow(axis, state, target, label(np.flatnonzero(automaton.table[state] == target)))
-        axis.plot(state, 0, "o", markersize=34 if end else 28, color="white",
+        axis.plot(place, 0, "o", markersize=34 if end else 28, color="white",
                   markeredgecolor=lessons.BLACK, markeredgewidth=3 if end else 1)  # fmt: skip
-        axis.text(state, 0, "end" if end else str(state), ha="center", va="center", fontsize=11)
-    axis.set(xlim=(0.5, n - 0.5), ylim=(-0.5, 1.3))
+        axis.text(place, 0, "end" if end else str(place), ha="center", va="center", fontsize=11)
+    axis.set(xlim=(0.5, len(order) + 0.5), ylim=(-0.4, 0.9))
     axis.axis("off")
     return figure
 
 
-def arrow(axis, state, target, text):
-    reach = target - state - 1  # states that it skips
+def by_distance(table):  # [n_states, 256] -> the living states, by their longest way from state 1
+    longest = dict.fromkeys(range(1, len(table)), 0)
+    for _ in longest:
+        for state in longest:
+            for target in {*table[state].tolist()} - {DEAD}:
+                longest[target] = max(longest[target], longest[state] + 1)
+    return sorted(longest, key=longest.get)
+
+
+def arrow(axis, place, target, text):
+    skipped = target - place - 1  # states
     style = {"arrowstyle": "-|>", "shrinkA": 16, "shrinkB": 18, "color": lessons.BLUE,
-             "connectionstyle": f"arc3,rad={-0.45 * bool(reach)}"}  # fmt: skip
-    axis.annotate("", (target, 0), (state, 0), arrowprops=style)
-    middle = (state + target) / 2
-    axis.text(middle, 0.15 + 0.62 * reach, text, ha="center", va="bottom", fontsize=11)
+             "connectionstyle": f"arc3,rad={-0.35 * bool(skipped)}"}  # fmt: skip
+    axis.annotate("", (target, 0), (place, 0), arrowprops=style)
+    height = 0.15 + 0.4 * skipped
+    axis.text((place + target) / 2, height, text, ha="center", va="bottom", fontsize=11)
 
 
 def label(bytes_):  # ascending bytes -> such as "0-9", or "space"
@@ -45,7 +55,7 @@ def two_ways(beginning, choices, condition, mask):
     """Bars: the probability of each ending by the model's condition, and by the filter."""
     figure, axis = plt.subplots(figsize=(8, 1.3 + 0.7 * len(choices)))
     place = np.arange(len(choices))[::-1]
-    axis.barh(place + 0.2, condition, 0.38, color=lessons.BLUE, label="the model, given the three")
+    axis.barh(place + 0.2, condition, 0.38, color=lessons.BLUE, label="the model, given one of these")
     axis.barh(place - 0.2, mask, 0.38, color=lessons.ORANGE, hatch="//", edgecolor="white",
               label="the filter, token by token")  # fmt: skip
     for y, values in zip(place, zip(condition, mask)):
@@ -53,7 +63,7 @@ def two_ways(beginning, choices, condition, mask):
             axis.text(value + 0.01, y + shift, f"{value:.2g}", va="center", fontsize=10)
     axis.set_yticks(place, [textwrap.fill(choice.strip(), 18) for choice in choices])
     axis.set(title=f"{beginning} ...", xlabel="probability", xlim=(0, 1.1))
-    axis.legend(frameon=False, loc="lower right")
+    figure.legend(frameon=False, loc="outside lower center", ncols=2)
     return figure
 
 
