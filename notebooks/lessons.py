@@ -89,18 +89,18 @@ def paragraph(text):
     print(textwrap.indent(textwrap.fill(" ".join(text.split()), width=72), "    "))
 
 
-def listing(function):
-    """Prints a function as its file has it, without its docstring; lines end before column 80."""
+def source(function):
+    """Prints a function without its docstring, in at most 79 columns: a comment that does not fit
+    beside its line stands above it."""
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()
-    [tree] = ast.parse("\n".join(lines)).body
-    if ast.get_docstring(tree) is not None:
-        after = tree.body[1].lineno - 1
-        del lines[tree.body[0].lineno - 1 : after]
+    body = ast.parse("\n".join(lines)).body[0].body
+    if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        del lines[body[0].lineno - 1 : body[1].lineno - 1]
     for line in lines:
-        code, _, comment = line.partition("  # ")
-        if len(line) > 79 and comment:
-            print(" " * (len(line) - len(line.lstrip())) + f"# {comment}")
-            line = code
+        if len(line) > 79 and "  # " in line:
+            line, comment = line.split("  # ", 1)
+            indent = line[: len(line) - len(line.lstrip())]
+            print(f"{indent}# {comment}")
         print("\n".join(broken(line)))
 
 

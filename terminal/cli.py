@@ -39,6 +39,10 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ModuleNotFoundError as error:
+        print(f"generate.py: {error.name} is not installed: pip install -r requirements.txt",
+              file=sys.stderr)  # fmt: skip
+        return 1
     except (UserError, ValueError, OSError, MemoryError) as error:
         print(f"generate.py: {show.one_line(error)}", file=sys.stderr)
         return 1

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
 
 import beam
 import few_rows
@@ -32,7 +31,12 @@ from terminal.chat import Conversation, KeptCache
 from terminal.plugin import Plug
 from terminal.row import Row, until_stop
 
-CORES = max((pool["num_threads"] for pool in threadpool_info()), default=1)
+try:
+    import threadpoolctl
+
+    CORES = max((pool["num_threads"] for pool in threadpoolctl.threadpool_info()), default=1)
+except ModuleNotFoundError:  # NumPy's own number of threads stands then
+    threadpoolctl = None
 # Below so many parameters a second thread hardly helps, and slows the products several times where
 # another process wants its core.
 SMALL = 2**24
@@ -56,7 +60,7 @@ class Session:
             self.tokenizer, self.model = utils.load(name, args.models_dir)
         if args.source_lang or args.target_lang:
             self.model = self.for_languages(args.source_lang, args.target_lang)
-        limit_threads(args.threads or (1 if n_parameters(self.model) < SMALL else CORES))
+        limit_threads(args.threads, n_parameters(self.model))
         self.chat: Conversation | None = None
         if args.chat:
             if self.model.has_source:
@@ -284,9 +288,14 @@ class Session:
         return score.score(self.tokenizer, model, target)
 
 
-def limit_threads(n: int) -> None:
-    """Compute with n threads from now on."""
-    threadpool_limits(n)
+def limit_threads(wanted: int | None, n_parameters: int) -> None:
+    """Compute from now on with the threads that are wanted, or as many as suit the model."""
+    if threadpoolctl is None:
+        if wanted:
+            raise UserError("--threads needs threadpoolctl: pip install threadpoolctl")
+        return
+    n = wanted or (1 if n_parameters < SMALL else CORES)
+    threadpoolctl.threadpool_limits(n)
     if n != few_rows.n_threads:
         few_rows.n_threads = n
         few_rows.pool.cache_clear()

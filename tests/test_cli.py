@@ -648,6 +648,46 @@ def test_threads_are_as_many_as_asked_for_and_one_for_a_small_model(
     console.refused(2, "a", "--threads", 0)
 
 
+ONLY = """
+import importlib.abc, sys
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if path is None and name in {missing}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+sys.path.insert(0, "")
+from terminal.cli import main
+sys.exit(main({words}))
+"""
+
+
+def with_numpy_and_regex_alone(*words):
+    missing = {"requests", "urllib3", "tqdm", "sentencepiece", "threadpoolctl", "tensorflow"}
+    code = ONLY.format(missing=missing, words=[*words, "--tokens", "3"])
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, cwd=HOUSE)
+
+
+def test_the_first_command_needs_numpy_and_regex_alone():
+    done = with_numpy_and_regex_alone("Once upon a time")
+    assert done.returncode == 0 and done.stdout.startswith("Once upon a time")
+
+
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        (["Hello", "--model", "en-de"], "sentencepiece is not installed: pip install -r req"),
+        (["Hello", "--threads", "2"], "--threads needs threadpoolctl: pip install threadpoolctl"),
+    ],
+)
+def test_a_library_that_is_missing_is_one_line(words, says):
+    done = with_numpy_and_regex_alone(*words)
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr.startswith(f"generate.py: {says}") and done.stderr.count("\n") == 1
+
+
 # --- mistakes -------------------------------------------------------------------------------------
 
 NONSENSE = """

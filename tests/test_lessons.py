@@ -64,17 +64,29 @@ def test_a_paragraph_is_wrapped_and_indented(capsys):
     assert all(line.startswith("    ") for line in lines)
 
 
-def test_a_listing_is_the_code_without_its_docstring_in_short_lines(capsys):
+def test_a_source_fits_a_slide(capsys):
+    import gpt2
+    import llama
+
+    for function in (llama.rotate, llama.attention, gpt2.layer_norm, gpt2.Cache.append):
+        lessons.source(function)
+        out = capsys.readouterr().out
+        assert max(map(len, out.splitlines())) <= 79 and '"""' not in out
+        assert out.count("def ") == 1
+    lessons.source(gpt2.layer_norm)
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert first.startswith("# [..., n_embd] -> same") and second.startswith("def layer_norm(x")
+
+
+def test_a_source_without_a_place_to_break_is_still_whole(capsys):
     import samplers
 
-    lessons.listing(samplers.draw)
-    lessons.listing(samplers.Sampler.__call__)
-    printed = capsys.readouterr().out
-    assert printed.startswith("def draw(probs: np.ndarray, rng: np.random.Generator) -> int:\n    if")
-    assert "\n    if" in printed[:70] and "inverse transform" not in printed and "\ndef __call__(self" in printed
-    assert max(map(len, printed.splitlines())) <= 79
+    lessons.source(samplers.draw)
+    out = capsys.readouterr().out
+    assert out.startswith("def draw(probs: np.ndarray, rng: np.random.Generator) -> int:\n    if ")
+    assert max(map(len, out.splitlines())) <= 79
     written = inspect.getsource(samplers.draw).split('"""')[2]
-    assert "".join(written.split()) in "".join(printed.split())
+    assert "".join(written.split()) in "".join(out.split())
 
 
 def test_continuations_are_the_texts_of_their_seeds_and_all_have_n_tokens():
