@@ -30,7 +30,8 @@ def exercise_1(typical):
         mass = softmax(row)[kept].sum()
         assert mass >= 0.9, f"{prompt!r}: the mass of 0.9 is not reached"
         assert mass < 0.98, f"{prompt!r}: fewer tokens would reach the mass of 0.9"
-        assert np.array_equal(typical(0.9)(row, [])[kept], row[kept]), "kept logits stay as they are"
+        same = np.array_equal(typical(0.9)(row, [])[kept], row[kept])
+        assert same, "the logits of the kept tokens stay as they are"
 
 
 class Random:

@@ -22,10 +22,9 @@ def of_all(model, n):  # -> {ids: log P} of all texts of n tokens
 def exercise_1(sure_width):
     assert sure_width(N_VOCAB, 2) is not None, "write sure_width"
     for n in (1, 2, 3):
-        width = sure_width(N_VOCAB, n)
-        assert width >= N_VOCAB ** (n - 1), f"texts of {n} tokens: {width} can miss the best one"
-        assert width <= N_VOCAB ** (n - 1), f"texts of {n} tokens: {width} is sure, but more than"\
-            " is needed"  # fmt: skip
+        width, needed, texts = sure_width(N_VOCAB, n), N_VOCAB ** (n - 1), f"texts of {n} tokens"
+        assert width >= needed, f"{texts}: {width} can miss the best one"
+        assert width <= needed, f"{texts}: {width} is sure, but more than is needed"
     for model in (lessons.tiny_model(N_VOCAB, seed) for seed in range(10)):
         best = beam_search(model, PROMPT, 3, width=sure_width(N_VOCAB, 3))[0]
         assert abs(best.log_probability - max(of_all(model, 3).values())) < 1e-4, "not wide enough"
@@ -42,15 +41,13 @@ def exercise_2(best_first):
         answer = best_first(next_log_probs, 4)
         assert answer is not None, "write best_first"
         ids, continued = answer
-        texts = of_all(model, 4)
+        texts, n_beginnings = of_all(model, 4), sum(N_VOCAB**i for i in range(4))
         assert len(ids) == 4, "the text that is returned is not complete"
-        distance = max(texts.values()) - texts[tuple(int(id) for id in ids)]
-        assert distance < 1e-4, f"{distance:.3f} nats below the optimum: a complete text counts"\
-            " when it is taken from the heap"  # fmt: skip
+        missed = max(texts.values()) - texts[tuple(map(int, ids))]
+        assert missed < 1e-4, f"{missed:.3f} nats below the optimum: is it the first that is taken?"
         assert continued == len(asked), f"{len(asked)} beginnings were continued, not {continued}"
-        all_beginnings = sum(N_VOCAB**i for i in range(4))
-        assert continued < all_beginnings / 2, f"{continued} of {all_beginnings} beginnings were"\
-            " continued: nearly everything was tried"  # fmt: skip
+        most = f"{continued} of {n_beginnings} beginnings were continued"
+        assert continued < n_beginnings / 2, f"{most}: nearly everything was tried"
 
 
 def exercise_3(consensus):

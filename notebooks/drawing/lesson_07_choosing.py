@@ -55,7 +55,7 @@ def two_ways(beginning, choices, condition, mask):
     """Bars: the probability of each ending by the model's condition, and by the filter."""
     figure, axis = plt.subplots(figsize=(8, 1.3 + 0.7 * len(choices)))
     place = np.arange(len(choices))[::-1]
-    axis.barh(place + 0.2, condition, 0.38, color=lessons.BLUE, label="the model, given one of these")
+    axis.barh(place + 0.2, condition, 0.38, color=lessons.BLUE, label="the model, if one of these")
     axis.barh(place - 0.2, mask, 0.38, color=lessons.ORANGE, hatch="//", edgecolor="white",
               label="the filter, token by token")  # fmt: skip
     for y, values in zip(place, zip(condition, mask)):
