@@ -1,0 +1,66 @@
+"""The pictures of lesson 11."""
+
+import lessons
+import matplotlib.pyplot as plt
+import numpy as np
+
+
+def exchange(points):
+    """{rows: (ms from token to token, tokens per second of all)}."""
+    _, axis = plt.subplots(figsize=(8, 3.6))
+    axis.plot(*zip(*points.values()), "o-")
+    for n_rows, point in points.items():
+        name = "1 row" if n_rows == 1 else f"{n_rows} rows"
+        axis.annotate(name, point, (6, -14), textcoords="offset points")
+    axis.set(xlabel="one reader: from token to token (ms)", ylabel="all readers: tokens / s",
+             xlim=(0, None), ylim=(0, None), title="What all gain, and what each pays")  # fmt: skip
+
+
+COLORS = (lessons.SKY, lessons.ORANGE, lessons.GREEN, lessons.YELLOW, lessons.PURPLE)
+
+
+def seats(panels, n_rows=4):
+    """Who sits in which row at each pass. panels: {title: (passes, {text: [its passes]})}."""
+    longest = max(len(passes) for passes, _ in panels.values())
+    figure, axes = plt.subplots(len(panels), 1, figsize=(9.5, 0.4 + 2 * len(panels)),
+                                sharex=True, squeeze=False)  # fmt: skip
+    for axis, (title, (passes, made)) in zip(axes[:, 0], panels.items()):
+        axis.barh(range(n_rows), len(passes), 1, color="0.93", edgecolor="white")
+        free_from = [0] * n_rows  # the pass from which on each row is free
+        for number, places in enumerate(sorted(made.values(), key=lambda places: places[0])):
+            row = next(i for i in range(n_rows) if free_from[i] <= places[0])
+            free_from[row] = places[-1] + 1
+            color = COLORS[number % len(COLORS)]
+            axis.broken_barh([(place, 1) for place in places], (row - 0.42, 0.84), linewidth=0.4,
+                             facecolor=color, edgecolor="white")  # fmt: skip
+            axis.broken_barh([(places[0], 1)], (row - 0.42, 0.84), facecolor=color, hatch="////",
+                             edgecolor="black", linewidth=0.4)  # fmt: skip
+            axis.text((places[0] + places[-1] + 1) / 2, row, number + 1, ha="center", va="center",
+                      fontsize=11, weight="bold")  # fmt: skip
+        axis.set(title=f"{title}: {len(passes)} passes", ylabel="row", xlim=(0, longest),
+                 ylim=(n_rows - 0.5, -0.5))  # fmt: skip
+        axis.set_yticks(range(n_rows), range(1, n_rows + 1))
+    axes[-1, 0].set_xlabel("pass (hatched: the text's prompt; grey: an empty place)")
+
+
+def waits(served):
+    """{rows: (seconds to the first token, from token to token, ...)}."""
+    _, axes = plt.subplots(1, 2, figsize=(9, 3.2))
+    titles = "The wait for the first token (ms)", "From token to token (ms)"
+    looks = (lessons.BLUE, ""), (lessons.ORANGE, "//")
+    for i, (axis, title, (color, hatch)) in enumerate(zip(axes, titles, looks)):
+        heights = [1e3 * found[i] for found in served.values()]
+        names = [str(n_rows) for n_rows in served]
+        bars = axis.bar(names, heights, color=color, hatch=hatch, edgecolor="white")
+        axis.bar_label(bars, fmt="%.1f")
+        axis.set(title=title, xlabel="rows", ylim=(0, 1.15 * max(heights)))
+
+
+def gaps(found):
+    """{chunk: seconds between the tokens of a running text}."""
+    _, axes = plt.subplots(1, len(found), figsize=(9.5, 3.2), sharey=True)
+    for axis, (chunk, seconds), color in zip(axes, found.items(), (lessons.RED, lessons.ORANGE,
+                                                                   lessons.BLUE)):  # fmt: skip
+        axis.bar(np.arange(15, len(seconds)), 1e3 * seconds[15:], 0.9, color=color)
+        axis.set(title=f"chunks of {chunk}", xlabel="token of the running text")
+    axes[0].set_ylabel("gap before it (ms)")
