@@ -113,17 +113,17 @@ def attention(q, k, v, mask, scale):  # [..., n_new, d], [..., n_all, d] x 2 -> 
     return weights @ v
 
 
-def causal_attention(q, k, v, mask, scale, n=128):  # as attention
+def causal_attention(q, k, v, mask, *settings, attention=attention, n=128):  # as attention
     """attention for n queries at a time, each time without the keys that come after all of
     them, which saves up to half of a long prompt's work."""
     n_new, n_all = q.shape[-2], k.shape[-2]
     if n_new <= n or mask is None:
-        return attention(q, k, v, mask, scale)
+        return attention(q, k, v, mask, *settings)
     blocks = []
     for begin in range(0, n_new, n):
         queries, keys = slice(begin, begin + n), slice(max(n_all - n_new + begin + n, 1))
         blocks.append(attention(q[..., queries, :], k[..., keys, :], v[..., keys, :],
-                                mask[..., queries, keys], scale))  # fmt: skip
+                                mask[..., queries, keys], *settings))  # fmt: skip
     return np.concatenate(blocks, axis=-2)
 
 

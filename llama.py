@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpt2 import Cache, check_ids, linear, merge_heads, softmax, split_heads
+from gpt2 import Cache, causal_attention, check_ids, linear, merge_heads, softmax, split_heads
 from layers import ACTIVATIONS, feed_forward, rms_norm
 
 
@@ -91,7 +91,8 @@ class Llama:
         q, k = (rotate(heads, positions, self.frequencies[layer]) for heads in (q, k))
         k, v = cache.append(layer, k, v)  # [..., n_kv_head, n_all, d_head]
         mask = window_mask(mask, self.windows[layer], positions, k.shape[-2])
-        return linear(merge_heads(attention(q, k, v, mask, self.scale, self.score_cap)), **o)
+        mixed = causal_attention(q, k, v, mask, self.scale, self.score_cap, attention=attention)
+        return linear(merge_heads(mixed), **o)
 
     def norm(self, x, norm):  # [..., n] -> same
         """The RMS norm of each len(g) numbers, such as each head's, or x if there is no norm."""

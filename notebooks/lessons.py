@@ -4,7 +4,9 @@ helpers.
 A notebook imports this first: it makes the project's own files importable.
 """
 
+import ast
 import importlib
+import inspect
 import io
 import statistics
 import sys
@@ -85,6 +87,21 @@ def medians(actions, rounds=5):
 def paragraph(text):
     """Prints a text as one indented paragraph, of at most 76 columns."""
     print(textwrap.indent(textwrap.fill(" ".join(text.split()), width=72), "    "))
+
+
+def source(function):
+    """Prints a function without its docstring, in at most 79 columns: a comment that does not fit
+    beside its line stands above it."""
+    lines = textwrap.dedent(inspect.getsource(function)).splitlines()
+    first = ast.parse("\n".join(lines)).body[0].body[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        del lines[first.lineno - 1 : first.end_lineno]
+    for line in lines:
+        if len(line) > 79 and "  # " in line:
+            line, comment = line.split("  # ", 1)
+            indent = line[: len(line) - len(line.lstrip())]
+            print(f"{indent}# {comment}")
+        print(line)
 
 
 def continuations(model, prompt, sampler, n_texts, n):

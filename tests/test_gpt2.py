@@ -618,7 +618,7 @@ def test_queries_in_blocks_attend_as_all_at_once(rows, n_pad, n):
     q, k, v = (rng.normal(size=(len(rows), 2, length, 3)).astype(np.float32)
                for length in (n_new, n_all, n_all))  # fmt: skip
     mask = causal_mask(positions, n_all)
-    found = causal_attention(q, k, v, mask, 0.5, n)
+    found = causal_attention(q, k, v, mask, 0.5, n=n)
     expected = attention(q, k, v, mask, 0.5)
     assert np.isfinite(found).all() and found.shape == expected.shape
     for row, (_, new) in enumerate(rows):

@@ -63,6 +63,20 @@ def test_a_paragraph_is_wrapped_and_indented(capsys):
     assert all(line.startswith("    ") for line in lines)
 
 
+def test_a_source_fits_a_slide(capsys):
+    import gpt2
+    import llama
+
+    for function in (llama.rotate, llama.attention, gpt2.layer_norm, gpt2.Cache.append):
+        lessons.source(function)
+        out = capsys.readouterr().out
+        assert max(map(len, out.splitlines())) <= 79 and '"""' not in out
+        assert out.count("def ") == 1
+    lessons.source(gpt2.layer_norm)
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert first.startswith("# [..., n_embd] -> same") and second.startswith("def layer_norm(x")
+
+
 def test_continuations_are_the_texts_of_their_seeds_and_all_have_n_tokens():
     from generate import generate
     from samplers import Sampler

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpt2
+import llama
 from beam import beam_search
 from drafters import PromptLookup
 from generate import Sequence, cached, generate, left_pad
@@ -167,6 +168,22 @@ def test_a_batch_of_sequences_is_each_alone():
     for sequence in sequences:
         prompt = sequence.ids[: -len(sequence.new_ids)]
         same_greedy(model, prompt, sequence.new_ids, list(generate(model, prompt, 10)))
+
+
+@pytest.mark.parametrize("name", ["mistral", "gemma2"])
+def test_a_long_prompt_has_the_same_logits_in_blocks_of_queries(name, monkeypatch):
+    """Groups of heads, a window and a soft cap; blocks of 5 queries in the place of 128."""
+    model, ids = load(name), np.random.default_rng(0).integers(0, 64, (2, 40))
+    whole = model(ids)
+    calls = []
+
+    def few(*args, attention):
+        calls.append(args)
+        return gpt2.causal_attention(*args, attention=attention, n=5)
+
+    monkeypatch.setattr(llama, "causal_attention", few)
+    close(model(ids), whole)
+    assert calls
 
 
 def test_past_the_context_is_an_error():

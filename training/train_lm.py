@@ -160,6 +160,8 @@ def main():
     documents = [encoding.ids for encoding in tokenizer.encode_batch(documents)]
     model = ARCHITECTURES[args.architecture](tokenizer.get_vocab_size(), args)
     initialize(model, args.n_layer)
+    if args.architecture == "llama":  # whose tokenizers differ: vocab.json would not tell which
+        tokenizer.save(f"{args.folder}/tokenizer.json", pretty=False)
     config = {
         **model.config(), "bos_token_id": separator, "eos_token_id": separator,
         "tie_word_embeddings": True, "torch_dtype": args.dtype,

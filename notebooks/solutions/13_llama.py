@@ -1,0 +1,20 @@
+# exercise 1
+def cache_size(config, n_tokens, n_bytes):
+    n_head = config["num_attention_heads"]
+    n_kv_head = config.get("num_key_value_heads", n_head)
+    d_head = config.get("head_dim", config["hidden_size"] // n_head)
+    return 2 * config["num_hidden_layers"] * n_kv_head * d_head * n_bytes * n_tokens
+
+
+# exercise 2
+def rotate_complex(x, positions, frequencies):
+    half = x.shape[-1] // 2
+    z = x[:, :half] + 1j * x[:, half:]
+    z = z * np.exp(1j * positions[:, None] * frequencies)
+    return np.concatenate([z.real, z.imag], axis=-1)
+
+
+# exercise 3
+def shared(w, n_head, n_kv_head):
+    heads = w.reshape(n_kv_head, n_head // n_kv_head, len(w) // n_head, -1)
+    return heads.mean(axis=1).reshape(-1, w.shape[1])
