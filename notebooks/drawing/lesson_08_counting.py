@@ -1,6 +1,5 @@
 """The pictures of lesson 8."""
 
-import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 

@@ -77,6 +77,7 @@ def saving(places, count, ratios):
 def roof_of(model, ids, bandwidth, peak):
     """Prefill and cached steps of a text's beginnings on the roof -> the picture's alternative."""
     found = {"prefill of n tokens": {}, "a cached step at position n": {}}
+    longest = 2 ** (len(ids).bit_length() - 1)
     for n in (2**i for i in range(len(ids).bit_length())):
         cache = model.new_cache(1)
         if n > 1:
@@ -88,11 +89,11 @@ def roof_of(model, ids, bandwidth, peak):
             return logits
 
         whole = functools.partial(model, np.array([ids[:n]]), last=1)
-        for points, action in zip(found.values(), (whole, step)):
+        actions = (whole, step) if n == longest else (whole,)
+        for points, action in zip(found.values(), actions):
             _, work, read = counted(model, action)
             points[n] = work / read, work / lessons.medians({0: action}, rounds=3)[0]
     roof(found, bandwidth, peak)
-    last, rates = max(found["prefill of n tokens"]), [points for points in found.values()]
-    return (f"The roofline with your text: a prompt of {last} tokens runs at"
-            f" {rates[0][last][1] / 1e9:.0f} GFLOP/s, a cached step after them at"
-            f" {rates[1][last][1] / 1e9:.1f}.")  # fmt: skip
+    prefill, cached = (points[longest][1] / 1e9 for points in found.values())
+    return (f"The roofline with your text: a prompt of {longest} tokens runs at {prefill:.0f}"
+            f" GFLOP/s, a cached step at {cached:.1f}.")  # fmt: skip

@@ -16,9 +16,10 @@ def rounds(tokenizer, found, first=0, gamma=4):
         boxes += [(i, id, "× ", "0.93", "0.35") for i, id in enumerate(drafts) if i >= accepted]
         boxes += [(gamma + 0.2, id, "", lessons.YELLOW, "black") for id in tokens[accepted:]]
         for x, id, mark, face, color in boxes:
-            text = mark + tokenizer.decode([id]).replace("\n", "\\n").replace("$", r"\$")
-            axis.text(x, y, text, ha="center", va="center", color=color, fontsize=10,
-                      bbox={"boxstyle": "round", "facecolor": face, "edgecolor": "0.6"})  # fmt: skip
+            token = tokenizer.decode([id]).replace("\n", "\\n").replace("$", r"\$")
+            text = mark + (token.strip() or token)
+            box = {"boxstyle": "round", "facecolor": face, "edgecolor": "0.6"}
+            axis.text(x, y, text, ha="center", va="center", color=color, fontsize=10, bbox=box)
         if not drafts:
             axis.text(0, y, "(no drafts)", ha="center", va="center", color="0.35", fontsize=10)
     axis.set(xlim=(-0.6, gamma + 0.8), ylim=(len(found) - 0.4, -0.6), ylabel="round")
@@ -77,8 +78,8 @@ def hill(scatter, values):
     axis.set(xscale="log", title=r"$\chi^2$ of each rule, and of honest counts (grey)",
              xlabel=r"$\chi^2$ (log scale)", ylabel="honest repetitions")  # fmt: skip
     axis.set_ylim(0, 1.5 * axis.get_ylim()[1])
-    styles = (lessons.BLUE, "-", "left"), (lessons.RED, "--", "left"), (lessons.PURPLE, ":", "right")
-    for (name, value), (color, style, side) in zip(values.items(), styles):
+    colors, sides = (lessons.BLUE, lessons.RED, lessons.PURPLE), ("left", "left", "right")
+    for (name, value), color, style, side in zip(values.items(), colors, ("-", "--", ":"), sides):
         axis.axvline(value, color=color, linestyle=style, linewidth=2)
         axis.text(value * (1.1 if side == "left" else 0.9), axis.get_ylim()[1], name, color=color,
                   va="top", ha=side)  # fmt: skip

@@ -44,16 +44,25 @@ def seats(panels, n_rows=4):
 
 
 def waits(served):
-    """{rows: (seconds to the first token, from token to token, ...)}."""
-    _, axes = plt.subplots(1, 2, figsize=(9, 3.2))
-    titles = "The wait for the first token (ms)", "From token to token (ms)"
-    looks = (lessons.BLUE, ""), (lessons.ORANGE, "//")
-    for i, (axis, title, (color, hatch)) in enumerate(zip(axes, titles, looks)):
-        heights = [1e3 * found[i] for found in served.values()]
-        names = [str(n_rows) for n_rows in served]
-        bars = axis.bar(names, heights, color=color, hatch=hatch, edgecolor="white")
-        axis.bar_label(bars, fmt="%.1f")
-        axis.set(title=title, xlabel="rows", ylim=(0, 1.15 * max(heights)))
+    """{rows: (seconds to the first token of each reader, from token to token, ...)}."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6))
+    looks = (
+        (lessons.RED, "o-"),
+        (lessons.ORANGE, "s--"),
+        (lessons.GREEN, "^:"),
+        (lessons.BLUE, "x-"),
+    )
+    for (n_rows, (first, *_)), (color, style) in zip(served.items(), looks):
+        readers = range(1, len(first) + 1)
+        name = "1 row" if n_rows == 1 else f"{n_rows} rows"
+        left.plot(readers, 1e3 * np.array(first), style, color=color, markersize=4, label=name)
+    left.set(title="The wait for the first token (ms)", xlabel="reader, in order of arrival",
+             ylim=(0, None))  # fmt: skip
+    left.legend(frameon=False)
+    heights = [1e3 * between for _, between, _ in served.values()]
+    bars = right.bar([str(n_rows) for n_rows in served], heights, color=lessons.SKY)
+    right.bar_label(bars, fmt="%.1f")
+    right.set(title="From token to token (ms)", xlabel="rows", ylim=(0, 1.15 * max(heights)))
 
 
 def gaps(found):
