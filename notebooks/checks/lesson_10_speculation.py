@@ -5,7 +5,7 @@ import numpy as np
 
 import utils
 from benchmarks.replay import Replay
-from drafters import NGramStore, PromptLookup
+from drafters import PromptLookup
 from generate import Sequence, generate
 from speculative import speculative
 
@@ -48,22 +48,35 @@ def exercise_2(best_gamma):
                 )
 
 
+class Listener:
+    """A drafter without drafts, which keeps what it is to learn from."""
+
+    def __init__(self):
+        self.heard = []
+
+    def propose(self, ids, n):
+        return [], []
+
+    def learn(self, ids, drafts, logits, tokens):
+        self.heard.append((ids, tokens))
+
+
 def exercise_3(first_of):
     ids, n_vocab = tokenizer.encode("The cat and the dog. The cat and"), model.n_vocab
-    nothing, lookup, store = Replay(n_vocab, ids, 1.0, None), PromptLookup(n_vocab), NGramStore(
-        n_vocab)  # fmt: skip
-    first = first_of([nothing, lookup, store])
+    before, after, lookup = Listener(), Listener(), PromptLookup(n_vocab)
+    other = Replay(n_vocab, ids + [5] * 9, 1.0, np.random.default_rng(0))
+    first = first_of([before, lookup, other, after])
     assert first.propose(ids, 4) is not None, "write propose"
     drafts, qs = first.propose(ids, 4)
-    assert len(drafts) > 0, "the first drafter of the three has no drafts here: ask the next one"
+    assert len(drafts) > 0, "the first of these drafters has no drafts here: ask the next one"
     assert drafts == lookup.propose(ids, 4)[0], "the drafts of the first that has any"
     assert len(qs) == len(drafts), "a distribution for each draft"
     sequence = Sequence(model, ids, 40)
     for _ in speculative(model, [sequence], lambda sequence: first):
         pass
     assert sequence.new_ids == list(generate(model, ids, 40)), "another text than without drafts"
-    alone = NGramStore(n_vocab)
-    alone.read(ids)
-    assert sum(map(len, store.counts.values())) > sum(map(len, alone.counts.values())), (
-        "the n-grams have learnt nothing: all drafters are to learn, whoever has drafted"
-    )
+    for listener in before, after:
+        assert listener.heard, "a drafter has heard nothing: all of them are to learn"
+        assert sum([list(tokens) for _, tokens in listener.heard], []) == sequence.new_ids, (
+            "every drafter learns from each pass, once"
+        )

@@ -9,7 +9,7 @@ from drafters import common_prefix
 
 def exercise_1(passes_needed):
     assert passes_needed([3], 2) is not None, "write passes_needed"
-    assert tuple(passes_needed([3], 2)) == (3, 3), "one text of three tokens takes three passes"
+    assert len(passes_needed([3], 2)) == 2, "two numbers: static, continuous"
     for lengths, n_rows in ([5, 1, 1, 5], 2), ([2, 9, 2, 2, 2, 2], 2), ([4, 1, 6, 2, 5], 3):
         static, continuous = passes_needed(lengths, n_rows)
         groups = [lengths[i : i + n_rows] for i in range(0, len(lengths), n_rows)]

@@ -28,17 +28,23 @@ def limits(sizes, prefill, batch, reading, computing):
         axis.legend(frameon=False, loc="upper left")
 
 
-def few_rows(counts, relative):
-    """Cost of each way and number of rows, {(name, rows): cost}, of which one row is 1."""
+def few_rows(found):
+    """Seconds of each way, {rows: {name: seconds}}, in units of one plain row."""
     figure, axis = plt.subplots(figsize=(9, 3.8))
-    ways = ("plain", "plain: rows @ w.T", "o-"), ("in_blocks", "in blocks of 32", "s-"), (
-        "row_by_row", "row by row", "^:")  # fmt: skip
-    for name, label, style in ways:
-        axis.plot(counts, [relative[name, n] for n in counts], style, markersize=5, label=label)
-    top = 1.3 * max(relative[name, n] for name in ("plain", "in_blocks") for n in counts)
+    one, top = found[1]["plain"], 0
+    labels = {
+        "plain": "plain: rows @ w.T",
+        "in_blocks": "in blocks of 32",
+        "row_by_row": "row by row",
+    }
+    for (name, label), style in zip(labels.items(), ("o-", "s-", "^:")):
+        counts = [n for n in found if name in found[n]]
+        costs = [found[n][name] / one for n in counts]
+        axis.plot(counts, costs, style, markersize=5, label=label)
+        top = max([top, *costs]) if name != "row_by_row" else top
     axis.set(title="Cost of a product, in products of one row", xlabel="rows",
-             ylabel="times one row", ylim=(0, top), xscale="log")  # fmt: skip
-    axis.set_xticks(counts, counts)
+             ylabel="times one row", ylim=(0, 1.2 * top), xscale="log")  # fmt: skip
+    axis.set_xticks(list(found), list(found))
     axis.minorticks_off()
     axis.legend(frameon=False, loc="upper left")
 

@@ -19,23 +19,30 @@ def exchange(points):
 COLORS = (lessons.SKY, lessons.ORANGE, lessons.GREEN, lessons.YELLOW, lessons.PURPLE)
 
 
+def places(made, n_rows):
+    """{text: the passes of its tokens} -> (text, row, passes) of each, by their first pass."""
+    free_from = [0] * n_rows  # the pass from which on each row is free
+    for text, passes in sorted(made.items(), key=lambda item: item[1][0]):
+        row = next(i for i in range(n_rows) if free_from[i] <= passes[0])
+        free_from[row] = passes[-1] + 1
+        yield text, row, passes
+
+
 def seats(panels, n_rows=4):
-    """Who sits in which row at each pass. panels: {title: (passes, {text: [its passes]})}."""
+    """Who sits in which row at each pass. panels: {title: (passes, {text: the passes of its
+    tokens})}."""
     longest = max(len(passes) for passes, _ in panels.values())
     figure, axes = plt.subplots(len(panels), 1, figsize=(9.5, 0.4 + 2 * len(panels)),
                                 sharex=True, squeeze=False)  # fmt: skip
     for axis, (title, (passes, made)) in zip(axes[:, 0], panels.items()):
         axis.barh(range(n_rows), len(passes), 1, color="0.93", edgecolor="white")
-        free_from = [0] * n_rows  # the pass from which on each row is free
-        for number, places in enumerate(sorted(made.values(), key=lambda places: places[0])):
-            row = next(i for i in range(n_rows) if free_from[i] <= places[0])
-            free_from[row] = places[-1] + 1
-            color = COLORS[number % len(COLORS)]
-            axis.broken_barh([(place, 1) for place in places], (row - 0.42, 0.84), linewidth=0.4,
-                             facecolor=color, edgecolor="white")  # fmt: skip
-            axis.broken_barh([(places[0], 1)], (row - 0.42, 0.84), facecolor=color, hatch="////",
+        for number, (_, row, own) in enumerate(places(made, n_rows)):
+            box, color = (row - 0.42, 0.84), COLORS[number % len(COLORS)]
+            axis.broken_barh([(p, 1) for p in own], box, linewidth=0.4, facecolor=color,
+                             edgecolor="white")  # fmt: skip
+            axis.broken_barh([(own[0], 1)], box, facecolor=color, hatch="////",
                              edgecolor="black", linewidth=0.4)  # fmt: skip
-            axis.text((places[0] + places[-1] + 1) / 2, row, number + 1, ha="center", va="center",
+            axis.text((own[0] + own[-1] + 1) / 2, row, number + 1, ha="center", va="center",
                       fontsize=11, weight="bold")  # fmt: skip
         axis.set(title=f"{title}: {len(passes)} passes", ylabel="row", xlim=(0, longest),
                  ylim=(n_rows - 0.5, -0.5))  # fmt: skip
