@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from llama import rotate, rotary_frequencies
+from llama import rotary_frequencies, rotate
 
 
 def exercise_1(cache_size):
