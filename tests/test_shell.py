@@ -538,12 +538,13 @@ def test_tab_completes_values_and_paths(ask, tmp_path, monkeypatch):
     complete = ask.shell.complete
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models").mkdir()
+    (tmp_path / "stuff").mkdir()
     (tmp_path / "mine.py").touch()
     (tmp_path / "models" / "[odd]").mkdir()
     assert complete("/method ") == [f"{method} " for method in METHODS]
     assert complete("/method s") == ["speculative "] and complete("/method naive x") == []
     assert complete("/seed o") == ["off "] and complete("/length ") == []
-    assert complete("/model st") == ["stories ", "stories-draft "]
+    assert complete("/model st") == ["stories ", "stories-draft ", "stuff/"]
     assert complete("/model m") == ["mine.py", "models/"]
     assert complete("/model models/[") == ["models/[odd]/"]
     assert complete("/sampler --top") == ["--top-k ", "--top-p "]
