@@ -205,7 +205,7 @@ class Shell:
         "/help: the commands"
         for name in self.commands():
             print(getattr(self, f"do_{name}").__doc__)
-        print("An empty line continues the last text; /compare, /explain, /score alone take it.")
+        print("An empty line continues the last text, and /compare, /explain, /score take it.")
         print(f"What you type is kept in {HISTORY}")
 
     def do_quit(self, text):
