@@ -22,9 +22,9 @@ COLOURS |= {"surprise 1": "30;48;5;229", "surprise 2": "30;48;5;221", "surprise 
 CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def visible(text: str) -> str:
+def visible(text: str, stream: Any = None) -> str:
     """Text that is safe to print: on a terminal, control characters appear as \\x1b or so."""
-    if not sys.stdout.isatty():
+    if not (stream or sys.stdout).isatty():
         return text
     return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
@@ -79,7 +79,7 @@ def n_columns(text: str) -> int:
 
 def wrapped(text: str, stream: Any = None) -> str:
     """A text, broken at words on a terminal."""
-    return Wrapped(stream).feed(visible(text))
+    return Wrapped(stream).feed(visible(text, stream))
 
 
 def stream(session: Session, rows: list[Row]) -> None:
