@@ -41,7 +41,7 @@ def test_the_draft_shares_the_vocabulary_and_is_a_tenth():
 def test_the_llama_has_the_tokens_of_stories_in_a_file_of_16_bits():
     tokenizer, model = utils.load("stories")
     llama_tokenizer, llama = utils.load("stories-llama")
-    text = "Lily's 3 cats said: \"Où?\"  <|endoftext|>\n"
+    text = 'Lily\'s 3 cats said: "Où?"  <|endoftext|>\n'
     assert llama_tokenizer.vocab == tokenizer.vocab
     assert llama_tokenizer.encode(text) == tokenizer.encode(text)
     assert abs(n_parameters(llama.params) / n_parameters(model.params) - 1) < 0.001
