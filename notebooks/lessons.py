@@ -89,13 +89,15 @@ def paragraph(text):
     print(textwrap.indent(textwrap.fill(" ".join(text.split()), width=72), "    "))
 
 
-def source(function):
-    """Prints a function without its docstring, in at most 79 columns: a comment that does not fit
-    beside its line stands above it."""
+def source(function, signature=True):
+    """Prints a function without its docstring, or its body alone, in at most 79 columns: a comment
+    that does not fit beside its line stands above it."""
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()
     body = ast.parse("\n".join(lines)).body[0].body
     if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
         del lines[body[0].lineno - 1 : body[1].lineno - 1]
+    if not signature:
+        lines = textwrap.dedent("\n".join(lines[body[0].lineno - 1 :])).splitlines()
     for line in lines:
         if len(line) > 79 and "  # " in line:
             line, comment = line.split("  # ", 1)
@@ -106,13 +108,17 @@ def source(function):
 
 def broken(line, width=79):
     """A line of code -> lines; a break comes after a space or parenthesis, if it can, not in a
-    string."""
+    string. If it must, the string is closed, and opened again in the next line."""
     indent = len(line) - len(line.lstrip()) + 4
     while len(line) > width:
-        ends = [i for i in range(indent + 1, width + 1) if line[i - 1] in " ("]
+        ends = [i for i in range(indent + 1, width) if line[i - 1] in " ("]
         end = max(ends, key=lambda i: (line[:i].count('"') % 2 == 0, i))
-        yield line[:end].rstrip()
-        line = " " * indent + line[end:]
+        begin, rest = line[:end].rstrip(), line[end:]
+        if line[:end].count('"') % 2:
+            is_f = line[line.rindex('"', 0, end) - 1] == "f"
+            begin, rest = line[:end] + '"', "f" * is_f + '"' + rest
+        yield begin
+        line = " " * indent + rest
     yield line
 
 

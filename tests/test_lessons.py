@@ -1,8 +1,10 @@
 """The notebooks' own small module."""
 
+import ast
 import inspect
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 
@@ -76,6 +78,20 @@ def test_a_source_fits_a_slide(capsys):
     lessons.source(gpt2.layer_norm)
     first, second = capsys.readouterr().out.splitlines()[:2]
     assert first.startswith("# [..., n_embd] -> same") and second.startswith("def layer_norm(x")
+
+
+def test_the_body_of_a_source_has_no_signature_and_is_python(capsys):
+    import generate
+    import samplers
+
+    for loop in generate.naive, generate.cached:  # the signatures are longer than a line
+        lessons.source(loop, signature=False)
+        first = ast.parse(capsys.readouterr().out).body[0]
+        assert isinstance(first, ast.While if loop is generate.naive else ast.Assign)
+    lessons.source(samplers.Sampler.filter)  # its string is longer than a line
+    printed = ast.parse(capsys.readouterr().out)
+    written = dedent(inspect.getsource(samplers.Sampler.filter))
+    assert ast.dump(printed) == ast.dump(ast.parse(written))
 
 
 def test_a_source_without_a_place_to_break_is_still_whole(capsys):

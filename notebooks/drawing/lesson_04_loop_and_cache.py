@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import textwrap
 
 import lessons
 import matplotlib.pyplot as plt
@@ -15,10 +14,10 @@ LAYER, HEAD = 0, 1  # whose keys are drawn
 
 
 def body(function):
-    """The code of a function, without its docstring and its first line."""
+    """The code of a function, without its docstring and its signature."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        lessons.source(function)
-    return textwrap.dedent(printed.getvalue().partition("\n")[2])
+        lessons.source(function, signature=False)
+    return printed.getvalue()
 
 
 def triangle(n_prompt, n_new):
