@@ -71,7 +71,8 @@ def likeness(matrix, texts):
     """chrF of each pair of texts."""
     figure, axis = plt.subplots(figsize=(9, 4.2))
     image = axis.imshow(matrix, cmap="cividis", vmin=0, vmax=100, aspect="auto")
-    axis.set_yticks(range(len(texts)), [textwrap.shorten(text, 46) for text in texts])
+    numbered = [f"{textwrap.shorten(text, 46)}  {i}" for i, text in enumerate(texts, start=1)]
+    axis.set_yticks(range(len(texts)), numbered)
     axis.set_xticks(range(len(texts)), range(1, len(texts) + 1))
     axis.set(title="Which texts are alike (sorted by the sum)", xlabel="the other text")
     figure.colorbar(image, label="likeness (chrF)")
