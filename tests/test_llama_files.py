@@ -185,6 +185,8 @@ def test_layers_without_positions_are_those_listed(folder):
         ("llama", {"rope_scaling": {"type": "dynamic", "factor": 4.0}}, "rope_type is dynamic"),
         ("llama", {"rope_scaling": {"type": "linear", "factor": 0}}, "factor = 0"),
         ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8}}, "low_freq_factor = None"),
+        ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4,
+                                    "high_freq_factor": 4}}, "high_freq_factor = 4"),
         ("llama", {"rope_scaling": "linear"}, "rope_scaling = 'linear'"),
         ("gemma3", {"rope_scaling": {"full_attention": 3}}, "rope_scaling = 3"),
         ("llama", {"rope_scaling": {"type": "linear", "factor": 10**400}}, "factor = 1000"),
