@@ -365,6 +365,20 @@ def test_added_tokens_whose_ids_are_not_the_vocabulary_s_or_not_in_turn(tmp_path
         read_tokenizer(write(tmp_path, file))
 
 
+def test_an_added_token_that_occurs_twice(tmp_path):
+    file = copy.deepcopy(FOUND[BYTES]["tokenizer"])
+    file["added_tokens"].append(file["added_tokens"][0] | {"lstrip": True})
+    with pytest.raises(UserError, match="an added token occurs twice"):
+        read_tokenizer(write(tmp_path, file))
+
+
+def test_use_regex_is_true_where_it_is_absent(tmp_path, read):
+    file = copy.deepcopy(FOUND["gpt2"]["tokenizer"])
+    assert file["pre_tokenizer"].pop("use_regex") is True
+    vectors = FOUND["gpt2"]["texts"]
+    check_ids(read_tokenizer(write(tmp_path, file)), vectors)
+
+
 def test_white_space_that_a_token_takes_is_unicode_s(read):
     """Python's strip takes the separators \x1c to \x1f too, the library does not."""
     tokenizer = read("bart")
