@@ -174,9 +174,11 @@ def read_pattern(part: dict) -> str:
         return r"\p{N}|\P{N}+"
     if part["type"] == "Split" and (part["behavior"], part["invert"]) in SPLITS:
         [(kind, pattern)] = part["pattern"].items()
-        pattern = regex.escape(pattern) if kind == "String" else f"(?:{pattern})"
+        odd = kind == "Regex" and regex.search(r"&&|\\[hH]", pattern)  # not the library's meaning
+        # m: for the library, ^ and $ are the ends of lines. Groups are what findall would give.
+        pattern = regex.escape(pattern) if kind == "String" else f"(?m:{pattern})"
         with contextlib.suppress(regex.error):
-            if not regex.compile(pattern).groups:  # findall would give these, not the words
+            if not odd and not regex.compile(pattern).groups:
                 return SPLITS[part["behavior"], part["invert"]].format(pattern)
     shown = ", ".join(f"{key!r}: {value!r:.80}" for key, value in part.items())
     raise UserError(f"tokenizer.json: its pre_tokenizer is {shown}, which is not known here")

@@ -269,6 +269,8 @@ UNKNOWN = [  # (the place in the file, what it is changed to, what the message n
     (["pre_tokenizer", "pretokenizers", 0, "invert"], True, "'invert': True"),
     (["pre_tokenizer", "pretokenizers", 0, "pattern"], {"Regex": "("}, "'Regex': '('"),
     (["pre_tokenizer", "pretokenizers", 0, "pattern"], {"Regex": "(a)|b"}, "'Regex': '(a)|b'"),
+    (["pre_tokenizer", "pretokenizers", 0, "pattern"], {"Regex": r"\h"}, r"{'Regex': '\\h'}"),
+    (["pre_tokenizer", "pretokenizers", 0, "pattern"], {"Regex": "[a-z&&[^t]]"}, "&&[^t]]'"),
     (["pre_tokenizer", "pretokenizers", 0, "behavior"], "long " * 999, "'long long"),
     (["post_processor", "processors", 1, "single"], [], "makes [] of a text"),
     (["post_processor", "processors", 1, "single"], [{"Sequence": {"id": "A"}}] * 2, "makes [{"),
@@ -377,6 +379,14 @@ def test_use_regex_is_true_where_it_is_absent(tmp_path, read):
     assert file["pre_tokenizer"].pop("use_regex") is True
     vectors = FOUND["gpt2"]["texts"]
     check_ids(read_tokenizer(write(tmp_path, file)), vectors)
+
+
+def test_anchors_are_those_of_lines(tmp_path):
+    """As for the library: a pattern that starts a word at each line's a, and ends one after it."""
+    file = changed(FOUND["gaps"]["tokenizer"], ["pre_tokenizer", "pretokenizers", 0, "pattern"],
+                   {"Regex": "^a|a$"})  # fmt: skip
+    tokenizer = read_tokenizer(write(tmp_path, file))
+    assert tokenizer.words("aat\nat\ntaa\nb", True) == ["a", "at\n", "a", "t\nta", "a", "\nb"]
 
 
 def test_white_space_that_a_token_takes_is_unicode_s(read):
