@@ -81,6 +81,8 @@ class Prefill:
 
     def step(self, chunk: int) -> np.ndarray | None:
         """Pass at most `chunk` tokens. After the last one -> its logits [1, n_vocab]."""
-        begin = self.cache.lengths[0]
-        logits = self.model(np.array([self.ids[begin : begin + chunk]]), self.cache, last=1)[:, -1]
-        return logits if begin + chunk >= len(self.ids) else None
+        begin, ids = self.cache.lengths[0], self.ids
+        self.ids = ids[:begin]  # only these are kept, should the pass be interrupted
+        logits = self.model(np.array([ids[begin : begin + chunk]]), self.cache, last=1)[:, -1]
+        self.ids = ids
+        return logits if begin + chunk >= len(ids) else None

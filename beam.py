@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from generate import left_pad
+from generate import not_cached
 from gpt2 import log_softmax
 from interface import Filter, Ids, Model
 
@@ -73,8 +73,7 @@ def run_together(model: Model, searches: "list[Search]") -> None:
         cache.select(rows)
         searches = [search for search in searches if search.beams]
         texts = [[*search.prompt, *beam.ids] for search in searches for beam in search.beams]
-        new = [text[n_cached:] for text, n_cached in zip(texts, cache.lengths)]
-        logits = model(left_pad(new), cache, last=1)[:, -1]  # [n_rows, n_vocab]
+        logits = model(not_cached(texts, cache), cache, last=1)[:, -1]  # [n_rows, n_vocab]
         rows, first = [], 0
         for search in searches:
             n_beams = len(search.beams)

@@ -21,10 +21,10 @@ class DraftModel(Drafter):
 
     def __init__(self, model: Model, sampler: Sampler, rng: Generator):
         self.model, self.sampler, self.rng = model, sampler, rng
-        self.cache, self.seen = model.new_cache(1), []
+        self.cache, self.seen = model.new_cache(1), Ids()
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
-        drafts, qs = [], []
+        drafts, qs = Ids(), []
         n = min(n, self.model.n_ctx - len(ids))
         kept = common_prefix(self.seen, ids[:-1])
         self.cache.cut(kept)
@@ -49,7 +49,8 @@ class NGramStore(Drafter):
 
     def __init__(self, n_vocab: int, n: int = 3, filler_top_k: int = 1, before: Iterable[int] = ()):
         self.n_vocab, self.n, self.filler_top_k = n_vocab, n, filler_top_k
-        self.counts, self.seen = defaultdict(Counter), []
+        self.counts: dict[tuple, Counter] = defaultdict(Counter)
+        self.seen = Ids()
         self.read(list(before))
 
     def count(self, ids, token):
@@ -64,7 +65,7 @@ class NGramStore(Drafter):
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         self.read(ids)
-        drafts = []
+        drafts = Ids()
         while len(drafts) < n and (token := self.next(ids + drafts)) is not None:
             drafts.append(token)
         return drafts, one_hots(drafts, self.n_vocab)
@@ -108,8 +109,8 @@ class Measured(Drafter):
     def __init__(self, drafter: Drafter):
         self.drafter = drafter
         self.drafted = self.accepted = self.rejected = self.tokens = 0
-        self.lengths = Counter()  # accepted drafts in a pass -> how many passes
-        self.sizes = Counter()  # drafts in a pass -> how many passes
+        self.lengths: Counter = Counter()  # accepted drafts in a pass -> how many passes
+        self.sizes: Counter = Counter()  # drafts in a pass -> how many passes
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         return self.drafter.propose(ids, n)

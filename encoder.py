@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import add
 from typing import NamedTuple
 
-import regex  # unlike re it knows \p{L} (a letter) and \p{N} (a number) of every script
+# Unlike re it knows \p{L} (a letter) and \p{N} (a number) of every script.
+import regex  # type: ignore[import-untyped]
 
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # GPT-2's
 MAX_CACHED_WORDS, MAX_CACHED_LENGTH = 2**16, 64  # limits the cache to some tens of megabytes
@@ -91,13 +92,11 @@ class Tokenizer:
         self._check()
         self.special = {token.text: token.id for token in added if token.special}
         self.end_of_text = self.special.get("<|endoftext|>")
-        self._tokens = {id: token for token, id in self.vocab.items()}
+        self._tokens = dict(zip(self.vocab.values(), self.vocab))
         self._verbatim = {token.id for token in added}
         # A word is merged as a str of one character per symbol, chr(its id).
         self._first = self._alphabet(vocab)
-        self._ranks = {
-            chr(vocab[left]) + chr(vocab[right]): rank for rank, (left, right) in enumerate(merges)
-        }
+        self._ranks = {chr(vocab[a]) + chr(vocab[b]): rank for rank, (a, b) in enumerate(merges)}
         self._whole = vocab if ignore_merges else {}
         self._cache: dict[str, list[int]] = {}  # word -> ids
 
@@ -158,7 +157,7 @@ class Tokenizer:
 
     def _alphabet(self, vocab):
         """{character of a spelling: id, or None for a byte without a token, which is left out}"""
-        spelled = "".join(token for token, id in vocab.items() if id not in self._verbatim)
+        spelled = "".join(vocab.keys() - {self._tokens[id] for id in self._verbatim})
         if unknown := {*map(ord, {*spelled})} - CHAR_TO_BYTE.keys():
             raise ValueError(f"{chr(min(unknown))!r} in a token represents no byte")
         return {char: vocab.get(chr(char)) for char in CHAR_TO_BYTE}

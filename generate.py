@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from interface import Ids, Model
+from interface import Cache, Ids, Model
 from samplers import Sampler, draw, greedy
 
 
@@ -57,6 +57,11 @@ def left_pad(rows: list[Ids]) -> np.ndarray:
     """Lists of ids -> [n_rows, n_longest] ints, -1 before the shorter ones."""
     longest = max(map(len, rows), default=0)
     return np.array([[-1] * (longest - len(ids)) + list(ids) for ids in rows])
+
+
+def not_cached(rows: list[Ids], cache: Cache) -> np.ndarray:
+    """The ids of each row that follow those in the cache -> [n_rows, n_longest], padded."""
+    return left_pad([ids[n_cached:] for ids, n_cached in zip(rows, cache.lengths)])
 
 
 class Sequence:

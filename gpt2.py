@@ -72,6 +72,9 @@ class GPT2:
         """The model that continues these prompts, and the first ids of each sequence."""
         return self, prompts
 
+    def __repr__(self):
+        return info(self)
+
 
 def gpt2_shapes(
     n_vocab: int, n_ctx: int, n_embd: int, n_layer: int, n_inner: int, tied: bool = True
@@ -199,6 +202,23 @@ def check_ids(ids: ArrayLike, n_vocab: int) -> np.ndarray:  # [..., n] -> same, 
     if ids.size and not -1 <= ids.min() <= ids.max() < n_vocab:
         raise ValueError(f"token ids are 0 to {n_vocab - 1}, not {ids.min()} to {ids.max()}")
     return ids.astype(int)
+
+
+def info(model: Any) -> str:
+    """GPT2(n_vocab=50257, n_ctx=1024, n_embd=768, n_layer=12, n_head=12, 124,439,808 parameters)"""
+    params, n_layer = model.params, len(model.params.get("decoder", model.params)["blocks"])
+    return (
+        f"{type(model).__name__}(n_vocab={model.n_vocab}, n_ctx={model.n_ctx},"
+        f" n_embd={params['wte'].shape[1]}, n_layer={n_layer}, n_head={model.n_head},"
+        f" {n_parameters(params):,} parameters)"
+    )
+
+
+def n_parameters(tree: Any) -> int:
+    """How many numbers the arrays of a tree of parameters hold."""
+    if isinstance(tree, np.ndarray):
+        return tree.size
+    return sum(map(n_parameters, tree.values() if isinstance(tree, dict) else tree))
 
 
 # --- the cache ------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ drafter, and a tokenizer. (A sequence and its loops are in generate.py.)
 A model, a filter or a drafter of your own is any object with these methods. On the command line it
 is --filter, --model, --drafter or --loop FILE.py:NAME: what NAME is, a Filter, a tuple (tokenizer,
 model) as utils.load returns it, a Drafter for all texts, or a Loop (generate.py). Or it is
-FILE.py:NAME(VALUES): what NAME returns for these values, literals such as 3 and '[0-9]+'. After
+FILE.py:NAME(VALUES): what NAME returns for these values, literals such as 3, '[0-9]+', n=3. After
 them NAME may have more parameters, which are filled in by name: `tokenizer` and `model`; for a
 filter `n_prompt`, how many ids are the prompt's; for a drafter `sequence`. For a filter or a
 drafter, NAME is called once for each text.

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpt2 import Cache, causal_attention, check_ids, linear, merge_heads, softmax, split_heads
+from gpt2 import Cache, causal_attention, check_ids, info, linear, merge_heads, softmax, split_heads
 from layers import ACTIVATIONS, feed_forward, rms_norm
 
 
@@ -109,6 +109,9 @@ class Llama:
     def begin(self, prompts: list[list[int]]) -> "tuple[Llama, list[list[int]]]":
         """The model that continues these prompts, and the first ids of each sequence."""
         return self, prompts
+
+    def __repr__(self):
+        return info(self)
 
 
 def llama_shapes(

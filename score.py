@@ -22,7 +22,7 @@ def log_probabilities(model: Model, ids: Ids, chunk: int = 128) -> np.ndarray:
     """
     if model.n_ctx < 2:
         raise ValueError("a context of one token cannot hold both a token and the one before it")
-    scores = []
+    scores: list[float] = []
     while len(scores) + 1 < len(ids):
         known = len(scores) + 1  # the first token without a score
         begin = max(0, known - model.n_ctx // 2) if known > model.n_ctx else 0

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpt2 import Cache, attention, check_ids, layer_norm, linear, merge_heads, split_heads
+from gpt2 import Cache, attention, check_ids, info, layer_norm, linear, merge_heads, split_heads
 from interface import Filter, Ids
 from layers import feed_forward, gelu_erf, rms_norm
 from samplers import forced_id
@@ -113,6 +113,9 @@ class EncoderDecoder:
         blocks = self.params["decoder"]["blocks"]
         d_head = len(blocks[0]["attn"]["k"]["w"]) // self.n_head
         return SourceCache(self.source, len(blocks), batch, self.n_head, self.n_ctx, d_head)
+
+    def __repr__(self):
+        return info(self)
 
     def encoder_block(self, x, attn, attn_norm, mlp, mlp_norm, mask):  # [..., n, d_model] -> same
         h = self.before(x, attn_norm)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.random import Generator
 
-from generate import Sequence, left_pad, lengthen
+from generate import Sequence, lengthen, not_cached
 from interface import Drafter, Ids, Model
 from samplers import Sampler, draw
 
@@ -35,8 +35,8 @@ def speculative(
         cache.select(rows)
 
         # Draft. The pass itself adds one more token.
-        drafts, qs, new = [], [], []
-        for sequence, n_cached in zip(sequences, cache.lengths):
+        drafts, qs = [], []
+        for sequence in sequences:
             n = min(gamma, sequence.n_left - 1)
             row_drafts, row_qs = drafters[sequence].propose(list(sequence.ids), n)
             if not len(row_drafts) == len(row_qs) <= n:
@@ -44,11 +44,11 @@ def speculative(
                                  f" distributions, not at most {n} of each")  # fmt: skip
             drafts.append(list(row_drafts))
             qs.append(row_qs)
-            new.append(sequence.ids[n_cached:] + drafts[-1])
 
         # Verify.
         last = 1 + max(map(len, drafts))
-        logits = model(left_pad(new), cache, last=last)  # [n_rows, last, n_vocab]
+        texts = [sequence.ids + row_drafts for sequence, row_drafts in zip(sequences, drafts)]
+        logits = model(not_cached(texts, cache), cache, last=last)  # [n_rows, last, n_vocab]
         for row, sequence in enumerate(sequences):
             if not sequence.running:  # the reader of another row has ended it
                 continue

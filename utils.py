@@ -54,19 +54,18 @@ def load(
 def find(name: str, models_dir: str | Path | None = None, fetch: bool = True) -> Path:
     """The folder of a model; an official size, or a repository of the hub, that is not here yet is
     downloaded first. UserError for an unknown name, and instead of a download unless `fetch`."""
-    models_dir = Path(models_dir or os.environ.get("TOKENWISE_MODELS") or HERE / "models")
-    places = models_dir, HERE / "models"
-    known = {path.name: path for place in places for path in place.glob("*") if has_model(path)}
+    where = places(models_dir)
+    known = in_folders(where)
     path = hub.snapshot(Path(name))
     if name in openai.SIZES:
         source: ModuleType = openai
     elif name in known or has_model(path):
         return known.get(name, path)
-    elif name in hub.NAMES or (is_repository(name, places) and not path.exists()):
+    elif name in hub.NAMES or (is_repository(name, where) and not path.exists()):
         source = hub
     else:
         raise UserError(unknown(name, [*sorted(known.keys() - openai.SIZES), *openai.SIZES]))
-    folder = models_dir / name
+    folder = where[0] / name
     if found := source.local(name, folder):
         return found
     if not fetch:
@@ -78,6 +77,29 @@ def find(name: str, models_dir: str | Path | None = None, fetch: bool = True) ->
         if not source.local(name, folder):  # another process may have made it while we waited
             source.fetch(name, folder)
     return folder
+
+
+def places(models_dir: str | Path | None) -> tuple[Path, Path]:
+    """The folder of the downloads, and that of the models in the repository."""
+    chosen = models_dir or os.environ.get("TOKENWISE_MODELS") or HERE / "models"
+    return Path(chosen), HERE / "models"
+
+
+def in_folders(places: Iterable[Path]) -> dict[str, Path]:
+    """{NAME or OWNER/NAME: folder} of the models in these folders."""
+    paths = [(place, path) for place in places for n in ("*", "*/*") for path in place.glob(n)]
+    return {path.relative_to(place).as_posix(): path for place, path in paths if has_model(path)}
+
+
+def names(models_dir: str | Path | None = None) -> dict[str, str]:
+    """{name: is it here?} of the models that `load` finds by a name of their own."""
+    where = places(models_dir)
+    found = dict.fromkeys(sorted(in_folders(where).keys() - openai.SIZES), "here")
+    known: list[tuple[ModuleType, Iterable[str]]] = [(openai, openai.SIZES), (hub, hub.NAMES)]
+    for source, name in ((source, name) for source, names in known for name in names):
+        is_here = name in found or source.local(name, where[0] / name)
+        found[name] = "here" if is_here else "downloaded when first used"
+    return found
 
 
 def has_model(folder: Path) -> bool:

@@ -34,7 +34,8 @@ class Again(Drafter):
 class Bigram:
     """A model: how often each token has followed the last one, in `ids`."""
 
-    n_ctx, stop_ids, generation_config, has_source = 1000, (), {}, False
+    n_ctx, stop_ids, has_source = 1000, (), False
+    generation_config: dict = {}
 
     def __init__(self, ids, n_vocab):
         self.n_vocab, counts = n_vocab, np.full((n_vocab, n_vocab), 1e-4, np.float32)

@@ -10,7 +10,6 @@ In a notebook: show(tokenizer, model, "Once upon a time", top_k=40).
 import base64
 import copy
 import json
-import re
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
@@ -21,11 +20,12 @@ import numpy as np
 from drafters import best as top
 from generate import Loop, Sequence, cached
 from gpt2 import log_softmax, softmax
+from inside.labels import label
 from inside.recorder import Call, passes, recording
 from interface import Ids, Model
 from samplers import make_sampler
 
-FOLDER = Path(__file__).parent / "page"
+FOLDER = Path(__file__).parent / "browser"
 SCRIPTS = ("tools", "sampling", "text", "candidates", "attention", "lens", "cache", "drafts",
            "beams", "main")  # fmt: skip
 SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # where they change nothing
@@ -182,15 +182,6 @@ def pieces(tokenizer: Any, ids: Ids) -> list[str]:
     """The text that each token adds: a character comes with its last byte."""
     stream = tokenizer.stream()
     return [stream.feed(id) for id in ids]
-
-
-def label(tokenizer: Any, id: int) -> str:
-    """A token by itself; the bytes of a part of a character as <E4>."""
-    if hasattr(tokenizer, "tokens"):
-        return tokenizer.tokens[id].replace("\u2581", " ")  # SentencePiece's mark of a space
-    text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
-    text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
-    return text or next(token.text for token in tokenizer.added if token.id == id)
 
 
 def packed(array: np.ndarray, dtype: str) -> str:

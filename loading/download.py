@@ -120,7 +120,7 @@ def ask(url: str) -> Remote:
 
 def fetch(url: str, part: Path, remote: Remote, limit: float) -> bool:
     """GET what `part` does not hold yet. -> whether earlier bytes were kept. Raises Broken."""
-    from tqdm import tqdm
+    from tqdm import tqdm  # type: ignore[import-untyped]
 
     have = part.stat().st_size if part.is_file() else 0
     if remote.size is None or have > remote.size:
@@ -174,7 +174,7 @@ def chunks(response: Any) -> Iterator[bytes]:
 
 def request(method: str, url: str, headers: Mapping[str, str] | None = None) -> Any:
     """-> a response that streams, of status 200 or 206. Raises UserError and Broken."""
-    import requests  # late: only a download needs it
+    import requests  # type: ignore[import-untyped]  # late: only a download needs it
 
     headers = {"Accept-Encoding": "identity", **(headers or {})}  # bytes as stored, countable
     token = os.environ.get("HF_TOKEN", "").strip()

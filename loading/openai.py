@@ -79,7 +79,7 @@ def convert(folder: Path, shapes: Shapes) -> None:
     """TensorFlow checkpoint -> CONVERTED, one array in memory at a time. Raises UserError."""
     need_tensorflow()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # silence TensorFlow's start-up log
-    import tensorflow as tf
+    import tensorflow as tf  # type: ignore
 
     print(f"converting {folder} (only this once)", file=sys.stderr)
     shapes = flatten(shapes)  # blocks.0.mlp.c_fc.w, which is theirs as model/h0/mlp/c_fc/w

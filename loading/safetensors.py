@@ -88,7 +88,7 @@ def read_checkpoint(folder: Path) -> dict[str, np.ndarray]:
         return read_safetensors(folder / "model.safetensors")[0]
     if not index.is_file():
         raise FileNotFoundError(f"it has no model.safetensors; {CONVERT}")
-    tensors, places = {}, read_index(index)
+    tensors, places = dict[str, Any](), read_index(index)
     for shard in sorted(set(places.values())):
         found = read_safetensors(folder / shard)[0]
         check_names([name for name in places if places[name] == shard], found)

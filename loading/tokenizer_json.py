@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import regex
+import regex  # type: ignore[import-untyped]
 
 from encoder import BYTE_TO_CHAR, PATTERN, Added, Tokenizer, by_patterns
 from loading.config import read_json

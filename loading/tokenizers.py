@@ -6,6 +6,7 @@ probable sequence of pieces (Kudo & Richardson 2018, https://arxiv.org/abs/1808.
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,16 +59,16 @@ def read_pair(vocab_path: Path, merges_path: Path) -> Tokenizer:
     byte, nor made by a merge, is special. Raises ValueError."""
     vocab = read_vocab(vocab_path) | read_added_tokens(vocab_path.parent)
     merges = read_merges(merges_path)
-    made = {*BYTE_TO_CHAR.values(), *(left + right for left, right in merges)}
+    made = {*BYTE_TO_CHAR.values(), *map("".join, merges)}
     if missing := made - vocab.keys():
         raise ValueError(f"{len(missing)} symbols have no id, such as {min(missing)!r}")
+    others = sorted(vocab.keys() - made)
     # Special tokens are stored verbatim: a token with a byte's character comes from a merge.
-    wanted = {token for token in vocab if BYTE_TO_CHAR[ord(" ")] in token}
+    wanted = {token for token in others if BYTE_TO_CHAR[ord(" ")] in token}
     if unmade := wanted.union(*merges) - made:
         raise ValueError(f"{len(unmade)} symbols come from no merge, such as {min(unmade)!r}")
     # BART's <mask> takes the place of a word, and of the space before it.
-    special = [Added(token, id, lstrip=token == "<mask>") for token, id in vocab.items()
-               if token not in made]  # fmt: skip
+    special = [Added(token, vocab[token], lstrip=token == "<mask>") for token in others]
     return Tokenizer(vocab, merges, special)
 
 
@@ -101,10 +102,12 @@ def read_added_tokens(folder: str | Path) -> dict[str, int]:
 def read_merges(path: Path) -> list[tuple[str, str]]:
     """Lines "left right", best first; the first line may be the format's version."""
     lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-    merges = [line.split(" ") for line in lines[lines[0].startswith("#version") :]]
-    if wrong := [pair for pair in merges if len(pair) != 2]:
-        raise ValueError(f"{' '.join(wrong[0])!r} is not a pair of symbols")
-    return [(left, right) for left, right in merges]
+    lines = lines[lines[0].startswith("#version") :]
+    merges = re.findall("^([^ \n]*) ([^ \n]*)$", "\n".join(lines), re.MULTILINE)
+    if len(merges) < len(lines):  # not checked line by line, which is slow in a debugger
+        wrong = next(line for line in lines if line.count(" ") != 1)
+        raise ValueError(f"{wrong!r} is not a pair of symbols")
+    return merges
 
 
 class SentencePieceTokenizer:
@@ -130,7 +133,7 @@ class SentencePieceTokenizer:
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         """str -> list of ids. The text of a special token is plain text, unless `special`."""
-        ids = []
+        ids = list[int]()
         for part in split(text, self._added if special else []):
             ids += self._encode_text(part) if isinstance(part, str) else [part]
         return ids
@@ -156,7 +159,7 @@ class SentencePieceStream:
     """Decodes ids one by one; the returned pieces concatenate to decode(all ids)."""
 
     def __init__(self, tokenizer: SentencePieceTokenizer):
-        self._tokenizer, self._ids, self._shown = tokenizer, [], 0
+        self._tokenizer, self._ids, self._shown = tokenizer, list[int](), 0
 
     def feed(self, id: int) -> str:
         """The text that is certain after this id: a character appears with its last byte."""

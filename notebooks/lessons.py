@@ -93,15 +93,27 @@ def source(function):
     """Prints a function without its docstring, in at most 79 columns: a comment that does not fit
     beside its line stands above it."""
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()
-    first = ast.parse("\n".join(lines)).body[0].body[0]
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-        del lines[first.lineno - 1 : first.end_lineno]
+    body = ast.parse("\n".join(lines)).body[0].body
+    if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        del lines[body[0].lineno - 1 : body[1].lineno - 1]
     for line in lines:
         if len(line) > 79 and "  # " in line:
             line, comment = line.split("  # ", 1)
             indent = line[: len(line) - len(line.lstrip())]
             print(f"{indent}# {comment}")
-        print(line)
+        print("\n".join(broken(line)))
+
+
+def broken(line, width=79):
+    """A line of code -> lines; a break comes after a space or parenthesis, if it can, not in a
+    string."""
+    indent = len(line) - len(line.lstrip()) + 4
+    while len(line) > width:
+        ends = [i for i in range(indent + 1, width + 1) if line[i - 1] in " ("]
+        end = max(ends, key=lambda i: (line[:i].count('"') % 2 == 0, i))
+        yield line[:end].rstrip()
+        line = " " * indent + line[end:]
+    yield line
 
 
 def continuations(model, prompt, sampler, n_texts, n):

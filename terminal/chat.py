@@ -6,9 +6,7 @@ The format is recognised by its tokens. Its special tokens are never read out of
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from drafters import common_prefix
+from batching import Prefill
 from encoder import split
 from generate import Sequence, draw_next
 from interface import Ids, Model
@@ -62,7 +60,7 @@ class Conversation:
         if not found:
             raise UserError("this model was not trained for a conversation that is known here: its"
                             " vocabulary has no <|im_start|>, [INST], ...")  # fmt: skip
-        self.tokenizer, self.format, self.ids = tokenizer, found[0], []
+        self.tokenizer, self.format, self.ids = tokenizer, found[0], Ids()
         self.system = self.format.default if system is None else system
         self.end = vocab[self.format.end]
         self.added = [token for token in tokenizer.added if token.special]
@@ -97,7 +95,7 @@ class Conversation:
                         parts[-1] += part  # a word may begin in the format and end in the text
                     else:
                         parts.append(part)
-        ids = []
+        ids = Ids()
         for i, part in enumerate(parts):
             if isinstance(part, str):
                 ids += self.tokenizer.encode(part, first=first and i == 0)
@@ -106,21 +104,13 @@ class Conversation:
         return ids
 
 
-class KeptCache:
+def kept(
+    prefill: Prefill, model: Model, sequences: list[Sequence]
+) -> Iterator[tuple[Sequence, int]]:
     """A loop like `cached` for one text after the other. Where a text begins as the one before it,
     the keys and values of that beginning are not computed again."""
-
-    def __init__(self, model: Model):
-        self.cache, self.ids = model.new_cache(1), []  # the ids whose keys and values it has
-
-    def __call__(self, model: Model, sequences: list[Sequence]) -> Iterator[tuple[Sequence, int]]:
-        """One sequence only."""
-        [sequence] = sequences
-        kept = min(common_prefix(self.ids, sequence.ids), len(sequence.ids) - 1)
-        self.ids = self.ids[:kept]  # only these, should the next pass be interrupted
-        self.cache.cut(kept)
-        while sequence.running:
-            new = np.array([sequence.ids[self.cache.lengths[0] :]])
-            logits = model(new, self.cache, last=1)[:, -1]
-            self.ids = list(sequence.ids)
-            yield from draw_next(sequences, logits)
+    [sequence] = sequences
+    while sequence.running:
+        prefill.begin(sequence)
+        logits: Any = prefill.step(len(sequence.ids))
+        yield from draw_next(sequences, logits)

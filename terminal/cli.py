@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+import utils
 from loading.errors import UserError
 from terminal import look, options, shell, show
 from terminal.compare import compare
@@ -25,6 +26,9 @@ def main(argv: list[str] | None = None) -> int:
     end = words.index("--") if "--" in words else len(words)
     args = p.parse_intermixed_args(words[:end])
     args.prompts = [*args.prompts, *words[end + 1 :]]  # after -- nothing is an option
+    piped = sys.stdin is not None and not sys.stdin.isatty()
+    if piped and not (args.prompts or args.prompts_file is not None or args.interactive):
+        args.prompts = ["-"]  # echo TEXT | python generate.py
     options.check(p, args)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # Characters that the terminal cannot show become '?'. A stream may be closed, or read.
@@ -44,7 +48,8 @@ def main(argv: list[str] | None = None) -> int:
               file=sys.stderr)  # fmt: skip
         return 1
     except (UserError, ValueError, OSError, MemoryError) as error:
-        print(f"generate.py: {show.one_line(error)}", file=sys.stderr)
+        message = f"generate.py: {show.one_line(error)}"
+        print(show.wrapped(message, sys.stderr), file=sys.stderr)
         return 1
     except bdb.BdbQuit:  # the end of a debugger; `python -m pdb` waits for it
         sys.excepthook = lambda *_: None
@@ -54,6 +59,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def run(p: ArgumentParser, args: Namespace) -> None:
     """Load, generate, print."""
+    if args.list_models:
+        names = utils.names(args.models_dir) | {"OWNER/NAME": "any of the Hugging Face hub"}
+        return print(*(f"{name:<16}{where}" for name, where in names.items()), sep="\n")
     reads = args.interactive or "-" in args.prompts
     for name, stream in [("output", sys.stdout)] + [("input", sys.stdin)] * bool(reads):
         if stream is None:
@@ -66,8 +74,11 @@ def run(p: ArgumentParser, args: Namespace) -> None:
         return inspect(session, args)
     prompts = [prompt for prompt in read_prompts(args) for _ in range(session.settings["samples"])]
     rows = [session.row(prompt, number) for number, prompt in enumerate(prompts)]
+    if len(args.prompts) > 1 and not args.json and not any(" " in p for p in args.prompts):
+        n = len(args.prompts)
+        show.print_figures(f'({n} prompts; one of several words is quoted: "Once upon a time")')
     if args.model is None and not args.json:
-        print("(stories, a very small model; --model 124M downloads GPT-2 itself)", file=sys.stderr)
+        show.print_figures("(stories, a very small model; --model 124M downloads GPT-2 itself)")
     if args.html is not None:
         return look.write_page(session, rows[0], args.html)
     show.stream(session, rows)
@@ -111,4 +122,6 @@ def read_standard_input() -> str:
     """All of stdin, as UTF-8."""
     with contextlib.suppress(io.UnsupportedOperation):  # already read, for instance by a debugger
         sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
-    return sys.stdin.read().removesuffix("\n")  # the newline that echo adds
+    if not (text := sys.stdin.read()):
+        raise UserError('a PROMPT is missing, such as "Once upon a time": standard input is empty')
+    return text.removesuffix("\n")  # the newline that echo adds

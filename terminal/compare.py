@@ -8,6 +8,7 @@ from terminal.explain import bar
 from terminal.options import DRAFTING, METHODS, resolve
 from terminal.row import Row
 from terminal.session import Session
+from terminal.show import print_figures
 
 N_ROUNDS = 3
 
@@ -38,11 +39,13 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
         print(compare_line(session, method, rows, speeds))
     if all(map(all, speeds.values())):
         print(verdict(speeds))
+    if session.sampled:
+        print_figures(f"(seed {session.seed + number})")
 
 
 def verdict(speeds: dict[str, list[float]]) -> str:
     """Do drafts pay? If all rounds of the best drafting method are faster than all of cached."""
-    best = max(speeds.keys() & {*DRAFTING}, key=lambda method: median(speeds[method]))
+    best = max((m for m in DRAFTING if m in speeds), key=lambda method: median(speeds[method]))
     ratio = f"{best} has {median(speeds[best]) / median(speeds['cached']):.2f} times cached's speed"
     if min(speeds[best]) > max(speeds["cached"]):
         return f"(drafts pay here: {ratio}, {N_ROUNDS} rounds)"

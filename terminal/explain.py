@@ -3,26 +3,24 @@
 import copy
 import functools
 import math
-import os
 import shutil
-import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from drafters import Measured, common_prefix
 from gpt2 import softmax
-from inside.page import label
+from inside.labels import label
 from interface import Drafter, Ids, Tokenizer
 from samplers import Sampler
+from terminal import show
 from terminal.options import DRAFTING
 from terminal.row import Row
 from terminal.session import Session
-from terminal.show import n_tokens, visible
+from terminal.show import visible, wrapped
 from terminal.tree import format_tree
 
-COLOURS = {"accepted": "32", "rejected": "31;9", "corrected": "33;1"}
-COLOURS |= {"surprise 1": "30;48;5;229", "surprise 2": "30;48;5;221", "surprise 3": "30;48;5;208"}
 LEGENDS = {
     "naive": "  model  drawn  bits of entropy  token           other candidates of the model",
     "beam": "runs of tokens and their log P; └─ a branch, the longest of them goes on below",
@@ -38,34 +36,70 @@ def print_score(tokenizer: Tokenizer, result: dict) -> None:
     bits = [-logprob / math.log(2) for logprob in result["logprobs"]]
     for name, logprob, surprise in zip(names, result["logprobs"], bits):
         print(f"{logprob:9.4f}  {bar(surprise / 10, 10):<10}  {name!r}")
-    text = (colour(visible(name), f"surprise {min(3, int(surprise / 3))}")
+    text = (show.colour(visible(name), f"surprise {min(3, int(surprise / 3))}")
             for name, surprise in zip(names, bits))  # fmt: skip
-    if is_coloured():
+    if show.is_coloured():
         print("".join(text))
     print(
-        f"{result['total']:9.4f}  log P of {n_tokens(result['ids'])};"
+        f"{result['total']:9.4f}  log P of {show.n_tokens(result['ids'])};"
         f" {result['bits_per_byte']:.4f} bits per byte, perplexity {result['perplexity']:.2f}"
     )
 
 
 def explain(session: Session, row: Row) -> None:
-    """Generate one row and print each step: the choice, its alternatives, and how sure it was."""
-    session, method = copy.copy(session), session.settings["method"]
-    decode = session.tokenizer.decode
+    """Generate one row and print each step: the choice, its alternatives, and how sure it was. Then
+    the text, which on a terminal grows below the steps."""
+    session, method, live = copy.copy(session), session.settings["method"], Live()
     if method == "speculative":
         session.draft_model()  # refused before anything is printed
     print(LEGENDS[method])
     sampler = RememberingSampler(row.sequence.sampler)
     row.sequence.sampler = sampler
-    session.measure = functools.partial(PrintedPasses, decode=decode)
-    session.trace = trace = []
+    decode = session.tokenizer.decode
+    session.measure = functools.partial(PrintedPasses, decode=decode, live=live)
+    session.trace = tree = LiveTree(decode, live)
     for _ in session.generate([row]):
         if method in ("naive", "cached"):
-            print(step_line(sampler, row.sequence.ids[-1], session.tokenizer), flush=True)
-    if trace:
-        width = shutil.get_terminal_size().columns
-        print(format_tree(trace, decode, row.sequence.new_ids, width))
-        print(visible(session.opening(row) + row.text))
+            live.print(step_line(sampler, row.sequence.ids[-1], session.tokenizer))
+        live.show(wrapped(row.opening + row.text), 3)
+    if tree:
+        live.print(tree.lines(row.sequence.new_ids))
+    live.print(wrapped(row.opening + row.text))
+    show.print_figures(show.statistics_line(session, row))
+
+
+class Live:
+    """The end of what a terminal shows, which the next lines replace; elsewhere there is none."""
+
+    n_lines = 0
+
+    def show(self, text: str, most: int) -> None:
+        """Show the last lines of a text, at most so many, in the place of those before."""
+        if show.is_coloured():
+            lines = [line.rstrip() for line in text.split("\n")[-most:]]
+            up = f"\x1b[{self.n_lines}A" if self.n_lines else ""
+            print(f"{up}\r\x1b[J" + "\n".join(lines), end="", flush=True)
+            self.n_lines = len(lines) - 1
+
+    def print(self, *parts: str) -> None:
+        """Print a line for good."""
+        self.show("", 1)
+        print(*parts, flush=True)
+
+
+class LiveTree(list):
+    """The trace of a beam search, shown after each step."""
+
+    def __init__(self, decode: Callable[[Ids], str], live: Live):
+        super().__init__()
+        self.decode, self.live = decode, live
+
+    def append(self, step: Any) -> None:
+        super().append(step)
+        self.live.show(self.lines([]), shutil.get_terminal_size().lines - 1)
+
+    def lines(self, winner: Ids) -> str:
+        return format_tree(self, self.decode, winner, shutil.get_terminal_size().columns)
 
 
 class RememberingSampler(Sampler):
@@ -108,26 +142,16 @@ def entropy(probs):  # [n_vocab] -> bits
 class PrintedPasses(Measured):
     """Prints each pass: accepted drafts, rejected drafts, and the model's own token, if any."""
 
-    def __init__(self, drafter: Drafter, decode: Callable[[Ids], str]):
+    def __init__(self, drafter: Drafter, decode: Callable[[Ids], str], live: Live):
         super().__init__(drafter)
-        self.decode = decode
+        self.decode, self.live = decode, live
 
     def record(self, drafts: Ids, tokens: Ids) -> None:
         super().record(drafts, tokens)
         accepted = common_prefix(drafts, tokens)
-        parts = [colour(repr(self.decode([token])), "accepted") for token in drafts[:accepted]]
+        parts = [show.colour(repr(self.decode([token])), "accepted") for token in drafts[:accepted]]
         if accepted < len(tokens):
             if accepted < len(drafts):
-                parts.append(colour(f"-{self.decode(drafts[accepted:])!r}", "rejected"))
-            parts.append(colour(f"+{self.decode(tokens[accepted:])!r}", "corrected"))
-        print(f"{accepted}/{len(drafts)}", *parts, flush=True)
-
-
-def colour(text: str, kind: str) -> str:
-    """Colour a text, where colours are wanted, and the kind has one."""
-    return f"\x1b[{COLOURS[kind]}m{text}\x1b[0m" if is_coloured() and kind in COLOURS else text
-
-
-def is_coloured() -> bool:
-    """Not if stdout is piped, or NO_COLOR is set (no-color.org)."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+                parts.append(show.colour(f"-{self.decode(drafts[accepted:])!r}", "rejected"))
+            parts.append(show.colour(f"+{self.decode(tokens[accepted:])!r}", "corrected"))
+        self.live.print(f"{accepted}/{len(drafts)}", *parts)

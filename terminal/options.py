@@ -4,13 +4,17 @@ checkpoint's own settings are made from that."""
 import argparse
 import contextlib
 import difflib
+import platform
 import re
 from argparse import Namespace
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from loading.errors import UserError
 
+VERSION = f"tokenwise 2.0 (NumPy {np.__version__}, Python {platform.python_version()})"
 METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
 DRAFTING = ("speculative", "ngram", "lookup")
 DRAWING = ("naive", "cached", *DRAFTING)  # the methods that draw tokens
@@ -65,7 +69,8 @@ GROUPS = {
     "general": [
         Option("prompts_file", "FILE", str, "one prompt per line"),
         Option("model", "NAME|FOLDER", str, "default stories; or en-de, 124M, 355M, 774M, 1558M,"
-               " a folder, a name of the Hugging Face hub such as t5-small, FILE.py:NAME",
+               " a folder, a name of the Hugging Face hub such as t5-small, or your own:"
+               " FILE.py:NAME(VALUES) that returns (tokenizer, model)",
                "stories"),
         Option("models_dir", "DIR", str, "where downloaded models are kept"),
         Option("source_lang", "CODE", str, "for mBART, such as en_XX"),
@@ -84,8 +89,8 @@ GROUPS = {
         Option("min_length", "N", Number(int), "no end of text before N new tokens", 0,
                config="min_new_tokens"),
         Option("stop", "TEXT", decoded, "end before TEXT; may be given more than once", []),
-        Option("loop", "FILE.py:NAME", str, "your own loop, in the place of the cached one", None,
-               ("cached",)),
+        Option("loop", "FILE.py:NAME", str, "your own loop(model, sequences), or NAME(VALUES) that"
+               " makes one, in the place of the cached one", None, ("cached",)),
         Option("seed", "S", Number(int, 0, 2**63), "default: the checkpoint's, or a new one each"
                " time; prompt i uses S + i", None, DRAWING, "seed"),
         Option("samples", "N", Number(int, 1, 10**4), "N texts of each prompt, with the seeds S,"
@@ -107,8 +112,9 @@ GROUPS = {
                config="repetition_penalty"),
         Option("no_repeat_ngram", "N", Number(int), "no N tokens in a row twice",
                config="no_repeat_ngram_size"),
-        Option("filter", "FILE.py:NAME", str, "your own f(logits, ids) -> logits, after all others;"
-               " may be given more than once; tokens are drawn, unless --temperature 0", []),
+        Option("filter", "FILE.py:NAME", str, "your own f(logits, ids) -> logits, or NAME(VALUES)"
+               " that makes one, after all others; may be given more than once; tokens are drawn,"
+               " unless --temperature 0", []),
     ],
     "--method beam": [
         Option("beams", "B", Number(int, 1, 64), "width; default 4", 4, ("beam",), "num_beams"),
@@ -121,8 +127,8 @@ GROUPS = {
     "--method speculative, ngram, lookup": [
         Option("draft", "MODEL", str, "the model that proposes (for stories: stories-draft)", None,
                ("speculative",), "draft"),
-        Option("drafter", "FILE.py:NAME", str, "your own, in the place of a draft model", None,
-               ("speculative",)),
+        Option("drafter", "FILE.py:NAME", str, "your own, NAME(VALUES) that makes one for each"
+               " text, in the place of a draft model", None, ("speculative",)),
         Option("gamma", "G", Number(int, 1, 16), "at most G drafts per pass; default 4", 4,
                DRAFTING),
         Option("ngram", "N", Number(int, 2, 16), "longest n-gram; default 3", 3,
@@ -133,11 +139,12 @@ GROUPS = {
     "instead of plain text": [
         Option("score", None, bool, "log P of each token of the text; bits per byte"),
         Option("target", "TEXT", decoded, "with --score: an answer of an encoder-decoder"),
-        Option("explain", None, bool, "each step: the choice, the top five, the entropy"),
+        Option("explain", None, bool, "each step: the choice, its alternatives, the entropy"),
         Option("compare", None, bool, "every method that applies, in one table"),
         Option("trace", None, bool, "two passes of the model, call by call, with their shapes"),
         Option("html", "FILE", str, "beside the text, a page that shows where it came from"),
         Option("interactive", None, bool, "a prompt with /help"),
+        Option("list_models", None, bool, "the names that --model knows"),
     ],
 }  # fmt: skip
 OPTIONS = {option.name: option for options in GROUPS.values() for option in options}
@@ -167,13 +174,14 @@ class Parser(argparse.ArgumentParser):
         return super()._get_values(action, words)
 
 
-def parser(names: Collection[str] = ("prompts", *OPTIONS)) -> Parser:
+def parser(names: Collection[str] = ("prompts", *OPTIONS), kind: type[Parser] = Parser) -> Parser:
     """The argparse parser of these options: one that is not given is None, except --stop: []."""
-    p = Parser("generate.py", usage="%(prog)s [options] [PROMPT ...]",
+    p = kind("generate.py", usage="%(prog)s [options] [PROMPT ...]",
                description="Generate text with GPT-2, one token at a time.")  # fmt: skip
     if "prompts" in names:
         p.add_argument("prompts", nargs="*", metavar="PROMPT",
                        help="'-' reads standard input, less one newline at its end")  # fmt: skip
+        p.add_argument("--version", action="version", version=VERSION)
     for title, options in GROUPS.items():
         group = p.add_argument_group(title)
         for option in (option for option in options if option.name in names):
@@ -215,8 +223,8 @@ def check(p: argparse.ArgumentParser, args: Namespace) -> None:
          "--interactive takes no prompt, no --json and no view such as --score"),
         ("" in args.stop, "--stop takes a text that is not empty"),
         (args.prompts.count("-") > 1, "standard input can be read once"),
-        (not prompts and not args.interactive,
-         "a PROMPT is missing ('' starts from nothing, - reads standard input)"),
+        (not prompts and not args.interactive and not args.list_models,
+         'a PROMPT is missing, such as "Once upon a time"; or --interactive'),
     ]:  # fmt: skip
         if nonsense:
             p.error(message)

@@ -6,68 +6,157 @@ import contextlib
 import inspect
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from interface import Filter, Model, Tokenizer
+from generate import Loop
+from interface import Drafter, Filter, Model, Tokenizer
 from loading.errors import UserError
+
+PARTS = {
+    "filter": "a function (logits, ids) -> logits",
+    "loop": "a function (model, sequences) that yields (sequence, token)",
+    "drafter": "an object with propose and learn",
+    "model": "a tuple (tokenizer, model)",
+}
 
 
 class Plug:
     """`where` is FILE.py:NAME, or FILE.py:NAME(VALUES), see interface.py. UserError if the file has
-    no such name, and for an error in the file."""
+    no such name, and for an error in the file. emptied: has a filter ever left no token?"""
 
     def __init__(self, option: str, where: str):
-        self.where = f"--{option} {where}"
-        parts = re.fullmatch(r"(.*?\.py):(\w+)(?:\((.*)\))?", where, re.DOTALL)
+        self.option, self.where, self.emptied = option, f"--{option} {where}", False
+        parts = re.fullmatch(r"(.*?\.py):(\w+)(\(.*\))?", where, re.DOTALL)
         if not parts:
-            raise UserError(f"{self.where}: the form is FILE.py:NAME or FILE.py:NAME(VALUES)")
-        self.file, name, values = parts.groups()
-        try:
-            self.values = None if values is None else ast.literal_eval(f"[{values}]")
-        except (ValueError, SyntaxError):
-            raise UserError(f"{self.where}: VALUES are literals, as 3 and '[0-9]+'") from None
+            raise self.wrong("the form is FILE.py:NAME or FILE.py:NAME(VALUES)")
+        self.file, self.name, values = parts.groups()
+        self.called, (self.values, self.named) = bool(values), self.read_values(values or "()")
         if not Path(self.file).is_file():
-            raise UserError(f"{self.where}: no file {self.file}")
+            raise self.wrong(f"no file {self.file}")
         names: dict[str, Any] = {"__name__": "plug", "__file__": self.file}
         with self.errors():
             exec(compile(Path(self.file).read_bytes(), self.file, "exec"), names)
-        if name not in names:
-            raise UserError(f"{self.where}: {self.file} has no {name!r}")
-        self.part = names[name]
+        if self.name not in names:
+            raise self.wrong(f"{self.file} has no {self.name!r}")
+        self.part = names[self.name]
+
+    def wrong(self, message: str) -> UserError:
+        return UserError(f"{self.where}: {message}")
+
+    def read_values(self, values: str) -> tuple[list, dict[str, Any]]:
+        """(1, 'a', n=3) -> the values, and those with a name. UserError unless all are literals."""
+        with contextlib.suppress(ValueError, SyntaxError, AttributeError):
+            call: Any = ast.parse(f"f{values}", mode="eval").body
+            named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+            if isinstance(call.func, ast.Name) and None not in named:
+                return [ast.literal_eval(value) for value in call.args], named
+        raise self.wrong("VALUES are literals, as 3, '[0-9]+' and n=3")
 
     def make(self, **offered: Any) -> Any:
-        """What NAME is; or what it returns for VALUES, and for the offered ones that it names."""
-        if self.values is None:
-            return self.part
-        with self.errors():
-            named = offered.keys() & inspect.signature(self.part).parameters.keys()
-            return self.part(*self.values, **{name: offered[name] for name in named})
+        """What NAME is; or what it returns for VALUES, and for the offered ones that it names.
+        UserError if that is not a part as the option needs it."""
+        part = self.part
+        if self.called:
+            with self.errors():
+                signature = inspect.signature(part)
+            names = offered.keys() & signature.parameters.keys()
+            named = {name: offered[name] for name in names} | self.named
+            try:
+                signature.bind(*self.values, **named)
+            except TypeError as error:
+                filled = f"; filled in by name: {', '.join(offered)}" if offered else ""
+                raise self.wrong(f"{error}, for {self.name}{signature}{filled}") from None
+            with self.errors():
+                part = part(*self.values, **named)
+        if not self.fits(part, offered):
+            verb = "returned" if self.called else "is"
+            hint = f"; if it makes one, write {self.name}()" * (callable(part) and not self.called)
+            raise self.wrong(f"{self.name} {verb} {kind(part)}, not {PARTS[self.option]}{hint}")
+        return part
+
+    def fits(self, part: Any, offered: dict) -> bool:
+        """Is it a part as the option needs it, as far as can be seen before it is used?"""
+        if self.option == "model":
+            return isinstance(part, tuple) and len(part) == 2
+        if isinstance(part, type):
+            return False
+        if self.option == "drafter":
+            return hasattr(part, "propose") and hasattr(part, "learn")
+        try:
+            names = inspect.signature(part).bind(None, None).arguments.keys()
+        except TypeError:
+            return False
+        return self.option == "loop" or not names & offered.keys()
 
     def make_model(self) -> tuple[Tokenizer, Model]:
-        """The tokenizer and the model. UserError if they are not there, or lack what they need."""
+        """The tokenizer and the model. UserError if the model or its cache lacks what it needs."""
+        tokenizer, model = self.make()
         with self.errors():
-            tokenizer, model = self.make()
-        if missing := [name for name in Model.__annotations__ if not hasattr(model, name)]:
-            raise UserError(f"{self.where}: the model has no {', no '.join(missing)}")
+            self.need("model", model, *Model.__annotations__, "__call__", "new_cache", "begin")
+            conditioned, [start] = model.begin([[0]])
+            cache = conditioned.new_cache(1)
+            self.need("cache", cache, "lengths", "cut", "select", "join")
+            shape = np.shape(conditioned(np.array([start]), cache, last=1))
+        if shape != (1, 1, model.n_vocab):
+            expected = f"logits [1, 1, {model.n_vocab}] with last=1"
+            raise self.wrong(f"the model must return {expected}, not {list(shape)}")
         return tokenizer, model
+
+    def need(self, what: str, owner: Any, *names: str) -> None:
+        """UserError if the owner lacks one of these attributes."""
+        if missing := [name for name in names if not hasattr(owner, name)]:
+            raise self.wrong(f"the {what} has no {', no '.join(missing)}")
 
     def make_filter(self, **offered: Any) -> Filter:
         """The filter, whose results are checked."""
-        function: Callable = self.make(**offered)
+        function = self.make(**offered)
 
         def own(logits, ids):  # [n_vocab] -> [n_vocab]
             with self.errors():
                 result = np.asarray(function(logits.copy(), list(ids)), np.float32)
             if result.shape != logits.shape:
-                shapes = f"{list(logits.shape)}, not {list(result.shape)}"
-                raise UserError(f"{self.where} must return logits {shapes}")
+                found = list(result.shape) or "a single number or None: is a return forgotten?"
+                raise self.wrong(f"it must return logits {list(logits.shape)}, not {found}")
             if not (result < np.inf).all():
-                raise UserError(f"{self.where} must return numbers or -inf, not +inf or NaN")
+                raise self.wrong("it must return numbers or -inf, not +inf or NaN")
+            self.emptied |= not (result > -np.inf).any()
             return result
+
+        return own
+
+    def make_drafter(self, **offered: Any) -> Drafter:
+        """The drafter, whose proposals are checked."""
+        drafter = self.make(**offered)
+
+        def propose(ids, n):
+            result = drafter.propose(ids, n)
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise self.wrong(f"it must propose (ids, distributions), not {kind(result)}")
+            return result
+
+        made: Any = SimpleNamespace(propose=propose, learn=drafter.learn)
+        return made
+
+    def make_loop(self, **offered: Any) -> Loop:
+        """The loop, whose steps are checked."""
+        loop = self.make(**offered)
+
+        def own(model, sequences):
+            n_tokens: Counter = Counter()
+            for step in loop(model, sequences):
+                if not (isinstance(step, tuple) and len(step) == 2 and step[0] in sequences):
+                    raise self.wrong(f"it must yield (sequence, token), not {kind(step)}")
+                sequence, _ = step
+                n_tokens[sequence] += 1
+                if n_tokens[sequence] > len(sequence.ids) - sequence.n_prompt:
+                    raise self.wrong("it must append a token first: sequence.append(token)")
+                yield step
 
         return own
 
@@ -85,5 +174,13 @@ class Plug:
             if not lines and isinstance(error, (ValueError, OSError, MemoryError)):
                 raise
             place = f"{Path(self.file).name}:{lines[-1]}: " if lines else ""
-            kind = f"{place}{type(error).__name__}"
-            raise UserError(f"{self.where}: {kind}: {error}") from error
+            raise self.wrong(f"{place}{type(error).__name__}: {error}") from error
+
+
+def kind(x: Any) -> str:
+    """What it is, in a message."""
+    if isinstance(x, type):
+        return "a class"
+    if inspect.isfunction(x):
+        return f"a function {inspect.signature(x)}"
+    return f"{x!r:.50}" if isinstance(x, int | str | None) else f"a {type(x).__name__}"

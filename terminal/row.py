@@ -11,15 +11,17 @@ from interface import Ids, TextStream
 class Row:
     """A prompt, its sequence, the new text so far, and when each token came.
 
-    prompt_ids: the prompt's, or an encoder-decoder's source. beams: the results of beam search;
-    speculation: the counts of a drafting method.
+    prompt_ids: the prompt's, or an encoder-decoder's source. opening: what is printed before the
+    new text, such as the prompt that it continues. beams: the results of beam search; speculation:
+    the counts of a drafting method.
     """
 
     def __init__(self, prompt: str, prompt_ids: Ids, sequence: Sequence, seed: int,
-                 stream: TextStream, stops: list[str]):  # fmt: skip
+                 stream: TextStream, stops: list[str], opening: str = ""):  # fmt: skip
         self.prompt, self.prompt_ids, self.sequence, self.seed = prompt, prompt_ids, sequence, seed
-        self.stream, self.stops, self.decoded, self.text = stream, stops, "", ""
-        self.started, self.times = time.perf_counter(), []
+        self.stream, self.stops, self.opening = stream, stops, opening
+        self.decoded = self.text = ""
+        self.started, self.times = time.perf_counter(), list[float]()
         self.beams: list[Hypothesis] | None = None
         self.speculation: Measured | None = None
 

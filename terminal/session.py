@@ -20,19 +20,20 @@ import few_rows
 import samplers
 import score
 import utils
-from batching import continuous
+from batching import Prefill, continuous
 from drafters import DraftModel, Measured, NGramStore, PromptLookup
 from generate import Loop, Sequence, cached, lengthen, naive
+from gpt2 import n_parameters
 from interface import Drafter, Ids, Model
 from loading.errors import UserError
 from speculative import speculative
 from terminal import options
-from terminal.chat import Conversation, KeptCache
+from terminal.chat import Conversation, kept
 from terminal.plugin import Plug
 from terminal.row import Row, until_stop
 
 try:
-    import threadpoolctl
+    import threadpoolctl  # type: ignore[import-untyped]
 
     CORES = max((pool["num_threads"] for pool in threadpoolctl.threadpool_info()), default=1)
 except ModuleNotFoundError:  # NumPy's own number of threads stands then
@@ -60,14 +61,15 @@ class Session:
             self.tokenizer, self.model = utils.load(name, args.models_dir)
         if args.source_lang or args.target_lang:
             self.model = self.for_languages(args.source_lang, args.target_lang)
-        limit_threads(args.threads, n_parameters(self.model))
+        limit_threads(args.threads, n_parameters(getattr(self.model, "params", [])))
         self.chat: Conversation | None = None
         if args.chat:
             if self.model.has_source:
                 raise UserError("--chat needs a decoder, an encoder-decoder answers one source")
             self.chat, self.model = Conversation(self.tokenizer), copy.copy(self.model)
             self.model.stop_ids = (*self.model.stop_ids, self.chat.end)
-        self.kept = KeptCache(self.model) if args.chat and args.interactive else None
+        chats = args.chat and args.interactive
+        self.kept: Loop | None = functools.partial(kept, Prefill()) if chats else None
         self.drafts: dict[str, Model] = {}  # name -> a draft model, once it is loaded
         self.keeps_store = args.interactive  # is the n-gram store kept between prompts?
         self.store: NGramStore | None = None
@@ -101,6 +103,10 @@ class Session:
         self.args, self.own_filters = args, filters  # only now, as a file may be faulty
         self.own |= own
         self.settings = options.resolve(args, self.model.generation_config)
+        self.new_seed()
+
+    def new_seed(self) -> None:
+        """The seed of the settings, or where they have none, another one each time."""
         seed = self.settings["seed"]
         self.seed = secrets.randbits(32) if seed is None else seed
 
@@ -121,7 +127,8 @@ class Session:
         seed = self.seed + number
         sequence = Sequence(self.model, start, n, seed=seed)
         sequence.sampler = self.sampler(sequence, least)
-        return Row(prompt, ids, sequence, seed, self.tokenizer.stream(), self.args.stop)
+        opening = "" if self.model.has_source or self.chat else prompt
+        return Row(prompt, ids, sequence, seed, self.tokenizer.stream(), self.args.stop, opening)
 
     def encode(self, prompt: str) -> Ids:
         """The ids of a prompt: in a source, <mask>, <extra_id_0> and </s> are tokens. UserError if
@@ -145,6 +152,13 @@ class Session:
             raise UserError(f"the {what} has {len(ids)} tokens, the model takes {n_most}{remedy}")
         return ids
 
+    def unknown_characters(self, row: Row) -> str:
+        """Those of a prompt that its ids have <unk> for."""
+        unknown = getattr(self.tokenizer, "special", {}).get("<unk>")
+        if unknown not in row.prompt_ids:
+            return ""
+        return "".join(c for c in dict.fromkeys(row.prompt) if unknown in self.tokenizer.encode(c))
+
     def sampler(self, sequence: Sequence, least: int) -> samplers.Sampler:
         """The filters of the settings: no stop id before `least` new tokens, those of the sampling
         options, the user's own, and what an encoder-decoder's checkpoint forces."""
@@ -161,10 +175,6 @@ class Session:
         text = self.tokenizer.decode([token for token in ids if token not in self.model.stop_ids])
         return until_stop(text, self.args.stop, more=False)[0]
 
-    def opening(self, row: Row) -> str:
-        """The text that is printed before the new one: the prompt, where it is continued."""
-        return "" if self.model.has_source or self.chat else row.prompt
-
     # --- generation -------------------------------------------------------------------------------
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
@@ -172,7 +182,12 @@ class Session:
         with contextlib.ExitStack() as stack:
             for plug in filter(None, self.own.values()):
                 stack.enter_context(plug.errors())
-            yield from self._generate(rows)
+            try:
+                yield from self._generate(rows)
+            except ValueError as error:
+                if guilty := [plug.where for plug in self.own_filters if plug.emptied]:
+                    raise UserError(f"{guilty[0]} has left no token: {error}") from None
+                raise
 
     def _generate(self, rows):
         method, n = self.settings["method"], self.settings["max_rows"]
@@ -219,7 +234,7 @@ class Session:
         search = functools.partial(self.search, row_of)
         loops: dict[str, Loop] = {"naive": naive, "cached": self.kept or cached, "beam": search}
         if own := self.own["loop"]:
-            loops["cached"] = own.make(tokenizer=self.tokenizer, model=self.model)
+            loops["cached"] = own.make_loop(tokenizer=self.tokenizer, model=self.model)
         drafting = functools.partial(speculative, new_drafter=new_drafter,
                                      gamma=self.settings["gamma"])  # fmt: skip
         return loops.get(self.settings["method"], drafting)
@@ -252,7 +267,8 @@ class Session:
         if method == "lookup":
             return PromptLookup(n_vocab, n, source)
         if own := self.own["drafter"]:
-            return own.make(tokenizer=self.tokenizer, model=self.model, sequence=row.sequence)
+            offered = {"tokenizer": self.tokenizer, "model": self.model}
+            return own.make_drafter(**offered, sequence=row.sequence)
         draft: Any = self.draft_model()
         if draft.has_source:  # it drafts by as much of the source as it can read
             draft = draft.condition([source[: draft.n_source]])
@@ -300,16 +316,3 @@ def limit_threads(wanted: int | None, n_parameters: int) -> None:
         few_rows.n_threads = n
         few_rows.pool.cache_clear()
         few_rows.blocks_pay.cache_clear()  # measured with another number of threads
-
-
-def n_parameters(model: Any) -> int:
-    """How many numbers the model's params hold; 0 for a model without."""
-
-    def count(tree):
-        if isinstance(tree, dict):
-            tree = list(tree.values())
-        if isinstance(tree, list):
-            return sum(map(count, tree))
-        return tree.size if isinstance(tree, np.ndarray) else 0
-
-    return count(getattr(model, "params", {}))

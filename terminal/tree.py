@@ -11,7 +11,7 @@ def format_tree(trace: list, decode: Callable[[Ids], str], winner: Ids, width: i
     is cut. A line that is not followed by a longer one, nor marked finished, was dropped. At a fork
     the shorter branches come first, each after a corner; the longest continues below."""
     seen = {c.ids: c for step in trace for c in step if c.status != "dropped"}
-    children, depth = defaultdict(list), {}
+    children, depth = defaultdict(list), dict[tuple, int]()
     for ids in seen:
         children[ids[:-1]].append(ids)
     for ids in reversed(seen):  # the last step first: the children are known before their parent

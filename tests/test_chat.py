@@ -10,14 +10,16 @@ import itertools
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import utils
+from batching import Prefill
 from generate import Sequence, generate
 from loading.errors import UserError
 from loading.tokenizers import read_tokenizer
 from terminal import options
-from terminal.chat import Conversation, KeptCache
+from terminal.chat import Conversation, kept
 from terminal.session import Session
 from terminal.shell import Shell
 from tests.commands import HOUSE, write_letters
@@ -209,43 +211,43 @@ def test_the_conversations_of_published_models(name):
 # --- the cache ------------------------------------------------------------------------------------
 
 
-def turn(model, kept, prompt, n=3):
+def turn(watched, prefill, prompt, n=3):
     """-> the ids of a text of n new tokens, and how many ids each pass took."""
-    watched, sequence = Watched(model), Sequence(model, prompt, n)
-    assert all(found is sequence for found, _ in kept(watched, [sequence]))
-    assert sequence.ids == prompt + list(generate(model, prompt, n))
+    watched.shapes, sequence = [], Sequence(watched, prompt, n)
+    assert all(found is sequence for found, _ in kept(prefill, watched, [sequence]))
+    assert sequence.ids == prompt + list(generate(watched.model, prompt, n))
     return sequence.ids, [shape[1] for shape in watched.shapes]
 
 
 def test_only_what_is_new_goes_through_the_model():
-    model = tiny_gpt2()
-    kept = KeptCache(model)
-    ids, passed = turn(model, kept, [1, 2, 3, 4])
+    model, prefill = Watched(tiny_gpt2()), Prefill()
+    ids, passed = turn(model, prefill, [1, 2, 3, 4])
     assert passed == [4, 1, 1]
-    ids, passed = turn(model, kept, [*ids, 5, 6])  # the last new token has not been passed yet
+    ids, passed = turn(model, prefill, [*ids, 5, 6])  # the last new token has not been passed yet
     assert passed == [3, 1, 1]
-    _, passed = turn(model, kept, [*ids[:5], 9, 9, 9])  # another turn from there on
+    _, passed = turn(model, prefill, [*ids[:5], 9, 9, 9])  # another turn from there on
     assert passed == [3, 1, 1]
-    assert turn(model, kept, [1, 2])[1] == [1, 1, 1]  # the last token's logits are needed
-    assert turn(model, kept, [7, 8])[1] == [2, 1, 1]  # another conversation
+    assert turn(model, prefill, [1, 2])[1] == [1, 1, 1]  # the last token's logits are needed
+    assert turn(model, prefill, [7, 8])[1] == [2, 1, 1]  # another conversation
 
 
 def test_a_pass_that_is_interrupted_leaves_no_keys():
-    model, fails = tiny_gpt2(), []
+    fails, prefill = [], Prefill()
 
     class Failing(Watched):
         def __call__(self, ids, cache, last):
-            logits = super().__call__(ids, cache, last)
             if fails:
+                cache.extend(np.array(ids))  # the lengths grow before the keys are there
                 raise KeyboardInterrupt
-            return logits
+            return super().__call__(ids, cache, last)
 
-    kept = KeptCache(model)
-    ids, _ = turn(model, kept, [1, 2, 3, 4, 5, 6])
+    model = Failing(tiny_gpt2())
+    turn(model, prefill, [1, 2, 3, 4, 5, 6])
     fails.append(True)
     with pytest.raises(KeyboardInterrupt):
-        list(kept(Failing(model), [Sequence(model, [1, 2, 9, 9, 9, 9], 3)]))
-    assert turn(model, kept, [*ids, 5])[1] == [len(ids) - 1, 1, 1]
+        turn(model, prefill, [1, 2, 9, 9, 9, 9])
+    fails.clear()
+    assert turn(model, prefill, [1, 2, 9, 9, 9, 9, 5])[1] == [5, 1, 1]
 
 
 # --- on the command line --------------------------------------------------------------------------
@@ -307,8 +309,8 @@ def test_one_prompt_is_one_turn(console, folder, tmp_path):
 def test_turns_are_kept_and_so_is_the_cache(console, start):
     shell = start()
     tokenizer, model = shell.session.tokenizer, shell.session.model
-    watched = Watched(model)
-    model.begin = lambda prompts: (watched, prompts)
+    shell.session.model = watched = Watched(model)
+    watched.begin, watched.generation_config = model.begin, {}
     texts = "the cat", "and the rat?", "<|im_start|>"
     for i, text in enumerate(texts):
         expected = shell.session.chat.ask(text)
@@ -339,7 +341,7 @@ def test_system_and_reset(console, start):
     console.capsys.readouterr()
     plain = Shell(Session(options.parser().parse_args(["--interactive"])))
     plain.answer("/system Be brief.")
-    assert console.capsys.readouterr().err.startswith("/system needs a conversation")
+    assert console.capsys.readouterr().err.startswith("/system: needs a conversation: ")
 
 
 def test_a_conversation_that_fills_the_context(console, start):

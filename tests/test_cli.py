@@ -57,7 +57,8 @@ def test_a_row_of_a_batch_is_the_same_as_one_by_one(console, draft, method, how)
         same = JSON_KEYS - {*TIMES}
         assert {key: row[key] for key in same} == {key: single[key] for key in same}
     out = console.text(*words, *how, "--", *PROMPTS)
-    assert out == "".join(row["prompt"] + row["text"] + "\n" for row in rows)
+    texts = (row["prompt"] + row["text"] + "\n" for row in rows)
+    assert out == "".join(f"[{i}/5]\n{text}" for i, text in enumerate(texts, 1))
 
 
 @pytest.fixture
@@ -276,7 +277,11 @@ def test_a_filter_of_your_own(console, tmp_path):
             words = "--filter", f"{path}:{name}", "-n", 4, "--method", method
             status, out, err = console("the cat", *words)
             assert status == 1 and err.count("\n") == 1 and "inf" not in out, (name, method, err)
-    for name, error in ("number", "'int'"), ("absent", "has no 'absent'"), ("", "the form is"):
+    for name, error in (
+        ("number", "number is 3"),
+        ("absent", "has no 'absent'"),
+        ("", "the form is"),
+    ):
         assert error in console.refused(1, "a", "--filter", f"{path}:{name}")
 
 
@@ -748,9 +753,11 @@ def test_the_option_that_was_meant_is_suggested(console):
     assert "\x1b" not in console.refused(2, "a", "--xyzzy=\x1b]0;title\x07\n")
 
 
-def test_other_mistakes_are_one_line(console, tmp_path):
-    for words in [], ["-n", 3], ["--stop", "text"], ["--json"]:
-        assert "PROMPT" in console.refused(2, *words)
+def test_other_mistakes_are_one_line(console, tmp_path, monkeypatch):
+    with monkeypatch.context() as at_a_terminal:
+        at_a_terminal.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        for words in [], ["-n", 3], ["--stop", "text"], ["--json"]:
+            assert "a PROMPT is missing" in console.refused(2, *words)
     assert "empty" in console.refused(2, "a", "--stop", "")
     console.refused(2, "--interactive", "--json")
     console.refused(2, "--interactive", "--score")
@@ -795,6 +802,24 @@ def test_options_may_be_anywhere_and_a_prompt_may_begin_with_a_dash(console):
     assert [row["prompt"] for row in rows] == ["-5 degrees", "--json"]
 
 
+def test_unquoted_words_get_a_note(console):
+    note = '(3 prompts; one of several words is quoted: "Once upon a time")\n'
+    assert note in console("once", "upon", "a", "-n", 1)[2]
+    for words in ["once"], ["once upon", "a"], ["once", "upon", "--json"]:
+        assert "quoted" not in console(*words, "-n", 1)[2]
+
+
+def test_the_version_and_the_names_of_models(console, tmp_path, letters):
+    assert console.text("--version").startswith("tokenwise ")
+    shutil.copytree(letters, tmp_path / "owner" / "small")
+    lines = dict(line.split(maxsplit=1) for line in console.text(
+        "--list-models", "--models-dir", tmp_path).splitlines())  # fmt: skip
+    here = {name for name, where in lines.items() if where == "here"}
+    assert here == {"stories", "stories-draft", "en-de", "owner/small"}
+    assert lines["gpt2"] == lines["124M"] == "downloaded when first used"
+    assert console.text("a", "-n", 1, "--models-dir", tmp_path, model="owner/small")
+
+
 def test_help_lists_the_options(console):
     status, out, err = console("-h")
     assert (status, err) == (0, "")
@@ -813,6 +838,15 @@ def test_a_prompt_may_come_from_standard_input(console, letters):
     assert (status, out.decode()) == (0, console.text(text + "\n", "-n", 4))
     status, out, err = finished("--json", "x", "-", "-n", 2, "--model", letters, stdin=b"y\n")
     assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["x", "y"]
+
+
+def test_a_prompt_may_be_piped(console, letters):
+    status, out, err = finished("-n", 4, "--model", letters, stdin=b"the cat\n")
+    assert (status, out.decode()) == (0, console.text("the cat", "-n", 4))
+    status, out, err = finished("a", "-n", 4, "--model", letters, stdin=b"the cat\n")
+    assert out.decode() == console.text("a", "-n", 4)  # one that is named is the only one
+    status, out, err = finished("-n", 4, "--model", letters, stdin=b"")
+    assert (status, out) == (1, b"") and b"a PROMPT is missing" in err
 
 
 def test_standard_input_that_cannot_be_read_is_one_line(letters, tmp_path):
@@ -872,7 +906,7 @@ def test_the_debugger_may_read_from_a_pipe(prompt):
     command = [sys.executable, "-m", "pdb", "generate.py", prompt]  # Python 3.13.0 takes no options
     given = "c\n" + "the cat" * (prompt == "-")
     done = subprocess.run(command, cwd=HOUSE, input=given, capture_output=True, text=True)
-    assert "the cat" in done.stdout and "ended by end of text" in done.stderr
+    assert "the cat" in done.stdout and "; ended by " in done.stderr
     assert "Exit status: 0" in done.stdout and "Traceback" not in done.stdout + done.stderr
     if prompt == "-":
         return  # it would read the commands

@@ -112,6 +112,13 @@ def test_drafts_pay_or_do_not_only_where_all_rounds_agree(console, timed, cached
     assert console.text("the cat", "--compare", "-n", 4).splitlines()[-1] == line
 
 
+def test_of_equally_fast_drafts_the_first_is_named(console, timed):
+    _, set_speeds = timed
+    set_speeds(dict.fromkeys(METHODS, [9.0] * 4))
+    last = console.text("the cat", "--compare", "-n", 4).splitlines()[-1]
+    assert last == EQUAL.replace("lookup", "ngram")
+
+
 def test_compare_starts_each_prompt_with_its_own_seed(console, monkeypatch):
     seeds = []
 
@@ -154,4 +161,5 @@ def test_a_mistake_is_refused_before_the_table(console, wrong):
 def test_a_checkpoint_that_samples_can_be_compared(console, tmp_path):
     config = {"do_sample": True, "temperature": 0.9, "seed": 4, "max_new_tokens": 5}
     folder = write_letters(tmp_path / "m", generation_config=config)
-    assert "  sampled\n" in console.text("a", "--compare", model=folder)
+    status, out, err = console("a", "--compare", model=folder)
+    assert (status, err) == (0, "(seed 4)\n") and "  sampled\n" in out

@@ -11,9 +11,10 @@ from safetensors.numpy import load_file, save_file
 import utils
 from gpt2 import log_softmax
 from samplers import make_sampler
-from terminal.explain import bar, colour
+from terminal.explain import Live, bar
 from terminal.options import METHODS
-from tests.commands import END, N_CTX, finished, write_letters
+from terminal.show import colour
+from tests.commands import END, N_CTX, finished, screen, write_letters
 
 LONG = "the cat sat on the mat and the dog ate the hat of a man " * 4
 ESCAPE = "\x1b["
@@ -82,7 +83,7 @@ def test_a_bar_is_as_long_as_its_share():
 
 
 def test_on_a_terminal_the_scored_text_is_coloured_below(console, monkeypatch):
-    monkeypatch.setattr("terminal.explain.is_coloured", lambda: True)
+    monkeypatch.setattr("terminal.show.is_coloured", lambda *_: True)
     *_, text, last = console.text("--score", "the cat").splitlines()
     assert re.sub("\x1b\\[.*?m", "", text) == "the cat" != text
     assert "log P" in last
@@ -137,8 +138,9 @@ def test_explain_shows_each_step(console, letters, method):
     how = ["--temperature", 0.7, "--top-k", 4, "--seed", 3]
     ids = console.json("the cat", "-n", 6, *how)[0]["ids"]
     out = console.text("the cat", "-n", 6, *how, "--explain", "--method", method)
-    heading, *lines = out.splitlines()
+    heading, *lines, printed = out.splitlines()
     assert heading.startswith("  model  drawn") and len(lines) == 6
+    assert printed == tokenizer.decode(tokenizer.encode("the cat") + ids)
     assert max(map(len, [heading, *lines])) <= 80
     text = tokenizer.encode("the cat")
     for i, (token, line) in enumerate(zip(ids, lines)):
@@ -159,8 +161,9 @@ def test_explain_shows_the_row_that_is_printed_without_it(console):
     rows = console.json(*how)
     blocks = console.text(*how, "--explain").split("'the cat':\n")[1:]
     for row, block in zip(rows, blocks, strict=True):
-        names = [eval(STEP.fullmatch(line)[4]) for line in block.splitlines()[1:]]
-        assert "".join(names) == row["text"]
+        _, *lines, printed = block.splitlines()
+        assert "".join(eval(STEP.fullmatch(line)[4]) for line in lines) == row["text"]
+        assert printed == "the cat" + row["text"]
     assert rows[0]["text"] != rows[1]["text"]
 
 
@@ -174,8 +177,8 @@ def test_explain_shows_accepted_rejected_and_corrected(console, draft, method, h
     words += ["--draft", draft] if method == "speculative" else []
     [row] = console.json(*words)
     text, accepted, drafted = "", 0, 0
-    legend, *lines = console.text(*words, "--explain").splitlines()
-    assert legend.startswith("accepted/drafted")
+    legend, *lines, printed = console.text(*words, "--explain").splitlines()
+    assert legend.startswith("accepted/drafted") and printed == "the cat" + row["text"]
     for line in lines:
         n_accepted, n_drafts, names = PASS.fullmatch(line).groups()
         kept = re.findall(r"(?:^| )[+]?('[^']*')", names)
@@ -201,11 +204,44 @@ def test_explain_of_beams_is_a_tree(console):
     assert out.endswith(f"\nthe cat{row['text']}\n")
 
 
+@pytest.mark.parametrize("method", ["cached", "lookup", "beam"])
+def test_on_a_terminal_the_text_and_the_tree_grow_and_nothing_of_them_stays(
+    console, monkeypatch, method
+):
+    words = "the cat", "-n", 9, "--method", method, "--explain"
+    for name in "COLUMNS", "LINES":
+        monkeypatch.setenv(name, "80")
+    plain = console.text(*words)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("terminal.show.COLOURS", {})
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    printed = console.text(*words)
+    assert screen(printed, 80) == plain.split("\n")
+    seen = [screen(printed[: found.start()], 80)
+            for found in re.finditer(r"(\x1b\[\d+A)?\r\x1b\[J", printed)]  # fmt: skip
+    if method == "cached":
+        text = plain.splitlines()[-1]
+        assert {text[: len("the cat") + n] for n in range(1, 10)} <= {lines[-1] for lines in seen}
+    if method == "beam":
+        trees = ["\n".join(lines[1:]) for lines in seen if len(lines) > 3]
+        assert len({*trees}) >= 9 and not any("finished" in tree for tree in trees[:5])
+
+
+def test_only_the_last_lines_of_a_long_text_are_live(monkeypatch, capsys):
+    monkeypatch.setattr("terminal.show.is_coloured", lambda *_: True)
+    live = Live()
+    live.show("a\nb\nc\nd", 3)
+    assert screen(capsys.readouterr().out, 9) == ["b", "c", "d"]
+    monkeypatch.setattr("terminal.show.is_coloured", lambda *_: False)
+    live.show("a", 3)
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_explain_of_a_full_context_and_of_a_stop_at_once(console, letters, draft, method):
     words = ["--explain", "--method", method]
     words += ["--draft", draft] if method == "speculative" else []
-    assert console.text("a" * N_CTX, *words).strip().count("\n") == 0  # only the legend
+    assert console.text("a" * N_CTX, *words).splitlines()[1:] == ["a" * N_CTX]
     first = console.json("the cat", "-n", 1)[0]["text"]
     assert console.text("the cat", *words, "--stop", first)
 
@@ -232,4 +268,5 @@ def test_colour_is_for_terminals_without_no_color(monkeypatch, terminal, no_colo
 def test_a_checkpoint_that_samples_can_be_explained(console, tmp_path):
     config = {"do_sample": True, "temperature": 0.9, "seed": 4, "max_new_tokens": 5}
     folder = write_letters(tmp_path / "m", generation_config=config)
-    assert console.text("a", "--explain", model=folder).count("\n") == 6
+    status, out, err = console("a", "--explain", model=folder)
+    assert (status, out.count("\n")) == (0, 7) and "seed 4;" in err

@@ -1,5 +1,6 @@
 """The notebooks' own small module."""
 
+import inspect
 import sys
 from pathlib import Path
 
@@ -75,6 +76,17 @@ def test_a_source_fits_a_slide(capsys):
     lessons.source(gpt2.layer_norm)
     first, second = capsys.readouterr().out.splitlines()[:2]
     assert first.startswith("# [..., n_embd] -> same") and second.startswith("def layer_norm(x")
+
+
+def test_a_source_without_a_place_to_break_is_still_whole(capsys):
+    import samplers
+
+    lessons.source(samplers.draw)
+    out = capsys.readouterr().out
+    assert out.startswith("def draw(probs: np.ndarray, rng: np.random.Generator) -> int:\n    if ")
+    assert max(map(len, out.splitlines())) <= 79
+    written = inspect.getsource(samplers.draw).split('"""')[2]
+    assert "".join(written.split()) in "".join(out.split())
 
 
 def test_continuations_are_the_texts_of_their_seeds_and_all_have_n_tokens():

@@ -38,7 +38,8 @@ def test_a_page_for_an_encoder_decoder_has_its_source(console, tmp_path):
 
 
 @pytest.mark.parametrize("words", [["a", "b"], [], ["a", "--score"], ["a", "--prompts-file", "x"]])
-def test_a_page_is_about_one_text(console, tmp_path, words):
+def test_a_page_is_about_one_text(console, tmp_path, words, monkeypatch):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     console.refused(2, *words, "--html", tmp_path / "page.html")
 
 

@@ -11,7 +11,9 @@ from beam import beam_search
 from generate import generate
 
 MODELS = Path(__file__).parent.parent / "models"
-SIZES = {"stories": 4_000_000, "stories-draft": 388_595}  # at most so many parameters
+SIZES = {  # at most so many parameters
+    "stories": 4_000_000, "stories-llama": 4_000_000, "stories-draft": 388_595,
+}  # fmt: skip
 
 
 def n_parameters(params):
@@ -36,7 +38,19 @@ def test_the_draft_shares_the_vocabulary_and_is_a_tenth():
     assert n_parameters(draft.params) <= n_parameters(model.params) / 10
 
 
-@pytest.mark.parametrize("name, bound", [("stories", 1.0), ("stories-draft", 1.3)])
+def test_the_llama_has_the_tokens_of_stories_in_a_file_of_16_bits():
+    tokenizer, model = utils.load("stories")
+    llama_tokenizer, llama = utils.load("stories-llama")
+    text = 'Lily\'s 3 cats said: "Où?"  <|endoftext|>\n'
+    assert llama_tokenizer.vocab == tokenizer.vocab
+    assert llama_tokenizer.encode(text) == tokenizer.encode(text)
+    assert abs(n_parameters(llama.params) / n_parameters(model.params) - 1) < 0.001
+    assert (MODELS / "stories-llama" / "model.safetensors").stat().st_size <= 8e6
+
+
+@pytest.mark.parametrize(
+    "name, bound", [("stories", 1.0), ("stories-llama", 1.0), ("stories-draft", 1.3)]
+)
 def test_an_unseen_sentence_costs_few_bits(name, bound):
     text = (
         "One day, a girl named Mia went to the park with her mom. She saw a big red kite in the"

@@ -84,6 +84,8 @@ class NoCache:
     def select(self, rows):
         self.lengths = [0] * len(rows)
     def cut(self, lengths): pass
+    def join(self, other):
+        self.lengths = [0] * (len(self.lengths) + len(other.lengths))
 
 def flat(best=70, folder=None):
     import utils
@@ -94,6 +96,51 @@ def half(folder):
     return utils.load(folder)[0], NoLearn(Flat())
 
 number = 3
+
+def nothing(tokenizer): pass
+def five(sequences=0): return 5
+def forgets(logits, ids): logits[70] = 9
+def none_left(logits, ids): return logits - np.inf
+def misspelt(tokeniser): return forgets
+def three(a, b, c): return forgets
+
+def lettered(tokenizer, model, *, letter):
+    return only(letter, tokenizer=tokenizer, model=model, n_prompt=1)
+
+class OnlyIds(Drafter):
+    def propose(self, ids, n):
+        return [70] * n
+
+def only_sequences(model, sequences):
+    for sequence, _ in naive(model, sequences):
+        yield sequence
+
+def not_appended(model, sequences):
+    while True:
+        yield sequences[0], 70
+
+def no_steps(model, sequences): pass
+
+def alone(folder=None): return Flat()
+
+def lacking(name, folder):
+    class Less(Flat):
+        pass
+    tokenizer, model = flat(70, folder)
+    if name in ("new_cache", "begin"):
+        setattr(Less, name, property())  # an AttributeError
+        return tokenizer, Less()
+    Cache = type("Cache", (), {"lengths": [0], "cut": 0, "select": 0, "join": 0})
+    delattr(Cache, name)
+    Less.new_cache = lambda *_: Cache()
+    return tokenizer, Less()
+
+def wide(folder):
+    tokenizer, model = flat(70, folder)
+    class Wide(Flat):
+        def __call__(self, ids, cache=None, last=None):
+            return super().__call__(ids, cache, last)[0]
+    return tokenizer, Wide()
 """
 
 
@@ -166,18 +213,43 @@ def test_a_model_of_your_own(console, mine, letters, method):
     ("filter", "{mine}:only(a.b)", "VALUES are literals"),
     ("filter", "{mine}:only('a')('b')", "VALUES are literals"),
     ("filter", "{mine}:only(*[1])", "VALUES are literals"),
-    ("filter", "{mine}:only()", "TypeError: only() missing 1 required"),
-    ("filter", "{mine}:only(1, 2, 3, 4, 5, 6)", "TypeError"),
+    ("filter", "{mine}:only()", "missing a required argument: 'token', for only(token, more=()"),
+    ("filter", "{mine}:three(1, 2, 3, 4)", "too many positional arguments, for three(a, b, c)"),
+    ("filter", "{mine}:misspelt()", "'tokeniser', for misspelt(tokeniser); filled in by"),
+    ("filter", "{mine}:but('a', leter=3)", "'leter', for but(token, tokenizer)"),
+    ("filter", "{mine}:but('a', **{{}})", "VALUES are literals"),
+    ("filter", "{mine}:but('a') + (1)", "VALUES are literals"),
+    ("filter", "{mine}:but", "but is a function (token, tokenizer), not a function (logits, ids)"),
+    ("filter", "{mine}:but", "; if it makes one, write but()"),
+    ("filter", "{mine}:nothing()", "nothing returned None, not a function (logits, ids) -> logits"),
+    ("filter", "{mine}:five()", "five returned 5, not a function (logits, ids) -> logits"),
+    ("filter", "{mine}:Again", "Again is a class, not a function (logits, ids) -> logits; if it"),
+    ("filter", "{mine}:forgets", "it must return logits [259], not a single number or None: is"),
+    ("filter", "{mine}:none_left", "none_left has left no token: no token can be drawn"),
+    ("drafter", "{mine}:Again", "Again is a class, not an object with propose and learn; if it"),
+    ("drafter", "{mine}:five()", "five returned 5, not an object with propose and learn"),
+    ("drafter", "{mine}:OnlyIds()", "it must propose (ids, distributions), not a list"),
+    ("loop", "{mine}:first_only", "first_only is a function (n, tokenizer, model), not a function"),
+    ("loop", "{mine}:nothing()", "nothing returned None, not a function (model, sequences)"),
+    ("loop", "{mine}:only_sequences", "must yield (sequence, token), not a Sequence"),
+    ("loop", "{mine}:not_appended", "it must append a token first: sequence.append(token)"),
+    ("loop", "{mine}:no_steps", "'NoneType' object is not iterable"),
+    ("model", "{mine}:flat", "flat is a function (best=70, folder=None), not a tuple (tokenizer"),
+    ("model", "{mine}:alone()", "alone returned a Flat, not a tuple (tokenizer, model)"),
+    ("model", "{mine}:lacking('new_cache', {letters!r})", "the model has no new_cache"),
+    ("model", "{mine}:lacking('begin', {letters!r})", "the model has no begin"),
+    ("model", "{mine}:lacking('select', {letters!r})", "the cache has no select"),
+    ("model", "{mine}:wide({letters!r})", "logits [1, 1, 259] with last=1, not [1, 259]"),
     ("filter", "{mine}:only(7)", f"mine.py:{line('kept[[')}: AttributeError"),
     ("filter", "{mine}:number(1)", "number"),
-    ("filter", "{mine}:number", "TypeError: 'int' object is not callable"),
+    ("filter", "{mine}:number", "number is 3, not a function (logits, ids) -> logits\n"),
     ("loop", "{mine}:fails", f"mine.py:{line('oops')}: IndexError: oops"),
-    ("loop", "{mine}:number", "TypeError: 'int' object is not callable"),
+    ("loop", "{mine}:number", "number is 3, not a function (model, sequences) that yields"),
     ("drafter", "{mine}:Again(9)", f"mine.py:{line('too often')}: RuntimeError: too often"),
-    ("drafter", "{mine}:NoLearn()", "no attribute 'learn'"),
+    ("drafter", "{mine}:NoLearn()", "NoLearn returned a NoLearn, not an object with propose and"),
     ("model", "{mine}:flat(-1, {letters!r})", f"mine.py:{line('no best')}: ArithmeticError"),
     ("model", "{mine}:half({letters!r})", "the model has no n_ctx, no stop_ids"),
-    ("model", "{mine}:number", "TypeError: cannot unpack"),
+    ("model", "{mine}:number", "number is 3, not a tuple (tokenizer, model)\n"),
     ("model", "{mine}:flat(7, 'nowhere')", "no model 'nowhere'"),
 ])  # fmt: skip
 def test_what_is_wrong_with_it_is_one_line(console, mine, letters, option, where, error):
@@ -201,7 +273,28 @@ def test_a_plug_that_does_not_belong_is_refused(console, mine, words, error):
     assert error in console.refused(2, "a", *words)
 
 
+def test_values_may_be_named(console, mine):
+    [row] = console.json("a", "-n", 3, "--filter", f"{mine}:lettered(letter='s')")
+    assert row["text"] == "sss"
+    [row] = console.json("a", "-n", 3, "--filter", f"{mine}:only('z', more=[88], n_prompt=0)")
+    assert {*row["text"]} <= {"z", "y"}
+
+
+def test_a_filter_may_end_one_beam_of_several(console, mine):
+    """Only where no beam is left, the filter is named."""
+    code = "def f(logits, ids):\n    return logits - float('inf') if {} else logits\n"
+    how = "the cat", "--method", "beam", "-n", 4
+    [free] = console.json(*how)
+    mine.write_text(code.format(f"ids[5:] == [{free['ids'][0]}]"))
+    [row] = console.json(*how, "--filter", f"{mine}:f")
+    assert row["ids"][0] != free["ids"][0]
+    mine.write_text(code.format("len(ids) > 6"))
+    line = console.refused(1, *how, "--filter", f"{mine}:f")
+    assert f"--filter {mine}:f has left no token: no sequence is left" in line
+
+
 def test_parentheses_and_colons_in_a_value(mine):
-    assert Plug("filter", f"{mine}:only('a.py:b (c)', 1)").values == ["a.py:b (c)", 1]
+    plug = Plug("filter", f"{mine}:only('a.py:b (c)', 1, n={{'a': [2]}})")
+    assert (plug.values, plug.named) == (["a.py:b (c)", 1], {"n": {"a": [2]}})
     with pytest.raises(UserError, match="VALUES"):
         Plug("filter", f"{mine}:only(1 + x)")

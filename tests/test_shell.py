@@ -1,5 +1,6 @@
 """The interactive prompt, through a pseudo-terminal, and command by command in this process."""
 
+import codecs
 import contextlib
 import io
 import os
@@ -19,7 +20,7 @@ from terminal.session import Session
 from tests.commands import HOUSE, N_CTX, finished, process
 
 pty = pytest.importorskip("pty", reason="pseudo-terminals are Unix's")
-PROMPT = "> "
+PROMPT = " › "
 PATIENCE = 60  # seconds, until a test gives up on a busy machine
 WAITING = """
 def for_signal(logits, ids):
@@ -34,7 +35,9 @@ class Terminal:
 
     def __init__(self, *words, **environment):
         self.ours, theirs = pty.openpty()
-        plain = {"TERM": "dumb", "PYTHONUTF8": "1", "XDG_STATE_HOME": os.devnull}  # no history
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
+        plain = {"TERM": "dumb", "NO_COLOR": "1", "PYTHONUTF8": "1",
+                 "XDG_STATE_HOME": os.devnull}  # no history  # fmt: skip
         environment = plain | environment
         self.process = process(*words, stdin=theirs, stdout=theirs, stderr=theirs,
                                env=environment, start_new_session=True)  # fmt: skip
@@ -45,7 +48,8 @@ class Terminal:
         ready, _, _ = select.select([self.ours], [], [], PATIENCE)
         assert ready, "the program is silent"
         with contextlib.suppress(OSError):  # Linux's end of a terminal
-            return os.read(self.ours, 4096).decode()
+            if read := os.read(self.ours, 4096):
+                return self.decoder.decode(read) or self.read()
         return ""
 
     def until(self, awaited):
@@ -60,7 +64,7 @@ class Terminal:
     def ask(self, line):
         """Type a line; what is answered, up to the next prompt."""
         os.write(self.ours, line.encode() + b"\n")
-        return self.until("\n" + PROMPT).removesuffix(PROMPT)
+        return self.until(PROMPT).rpartition("\n")[0] + "\n"
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
@@ -90,7 +94,7 @@ def test_a_session_in_a_terminal(console, letters, tmp_path):
         os.write(terminal.ours, b"a\n")
         terminal.until("\na")  # after the echo: the text has begun
         terminal.interrupt()
-        assert "(stopped)" in terminal.until("\n" + PROMPT)
+        assert "(stopped)" in terminal.until(PROMPT)
         terminal.ask("/reset")
         assert text in terminal.ask("the cat")
         terminal.interrupt()  # at the prompt: a new line, not the end
@@ -104,16 +108,33 @@ def test_a_session_in_a_terminal(console, letters, tmp_path):
 
 
 def test_quit_and_colour_in_a_terminal(letters):
-    with Terminal("--interactive", "--model", letters, "--method", "lookup") as terminal:
-        terminal.until(PROMPT)
-        assert "\x1b[" in terminal.ask("/explain abcabcabc")
+    interactive = "--interactive", "--model", letters, "--method", "lookup"
+    with Terminal(*interactive, NO_COLOR="") as terminal:
+        assert f"\x1b[2m{letters.name} · lookup · greedy ›\x1b[0m" in coloured_until(terminal)
+        os.write(terminal.ours, b"/explain abcabcabc\n")
+        assert "\x1b[" in coloured_until(terminal)
         os.write(terminal.ours, b"/quit\n")
         assert terminal.end()[1] == 0
     words = "--explain", "abcabcabc", "--model", letters, "--method", "lookup", "-n", 9
-    for environment, coloured in [({}, True), ({"NO_COLOR": "1"}, False)]:
+    for environment, coloured in [({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)]:
         with Terminal(*words, **environment) as terminal:
             found, status = terminal.end()
         assert (status, "\x1b[" in found) == (0, coloured)
+
+
+def coloured_until(terminal):
+    """Up to the next prompt, without the marks of what takes no column."""
+    return re.sub("[\1\2]", "", terminal.until("›\x1b[0m"))
+
+
+def test_the_prompt_the_new_text_and_the_figures_look_different(console, letters):
+    text = console.text("the cat", "-n", 9)[len("the cat") : -1]
+    with Terminal("the cat", "--model", letters, "-n", 9, NO_COLOR="") as terminal:
+        found, status = terminal.end()
+    opening, *pieces, figures = re.split("\x1b\\[0m", found.strip())[:-1]
+    assert opening.startswith("the cat\x1b[1m")
+    assert "".join(piece.partition("\x1b[1m")[2] for piece in [opening, *pieces]) == text
+    assert figures.lstrip().startswith("\x1b[2m(9 tokens, ") and status == 0
 
 
 def test_an_interrupt_outside_the_prompt_ends_the_program(letters, tmp_path):
@@ -193,8 +214,64 @@ def test_a_text_is_continued_without_the_texts_before_it(console, ask):
     assert ask("the cat").startswith(first + "\n(9 tokens")
     assert ask("the cat").startswith(first)
     assert ask("  the cat").startswith("  the cat")
-    assert ask("", "   ") == ""
-    assert ask("help").startswith("help")  # a text, as it has no /
+
+
+def test_an_empty_line_goes_on_with_the_last_text(console, ask):
+    assert ask("", "   ") == ""  # there is none
+    twice = text_of(console, "the cat", "-n", 18)
+    once = ask("the cat").partition("\n(")[0]
+    assert once + ask("").partition("\n(")[0] == twice
+    assert twice + ask("  ").partition("\n(")[0] == text_of(console, "the cat", "-n", 27)
+    ask.start("--model", HOUSE / "tests/fixtures/seq2seq/bart")
+    assert ask("the cat") and ask("") == ""  # an answer is no text to go on with
+
+
+def test_a_command_without_a_text_takes_the_last_one(console, ask):
+    for command in "score", "explain", "compare":
+        assert ask(f"/{command}") == f"/{command}: needs a text\n"
+    ask("/seed 3", "/temperature 0.9")
+    text = ask("the cat").partition("\n(")[0]
+    assert ask("/score") == console.text("--score", text)
+    assert f"\n{text}\n(9 tokens" in ask("/explain")  # by the same seed
+    assert "\ncached " in ask("/compare")
+    folder = HOUSE / "tests/fixtures/seq2seq/bart"
+    ask(f"/model {folder}")
+    assert "needs a text" in ask("/score")
+    answer = ask("the cat").partition("\n(")[0]
+    assert ask("/score") == console.text("--score", "the cat", "--target", answer, model=folder)
+
+
+def test_each_text_has_a_seed_of_its_own_unless_one_is_set(ask):
+    def seeds(*lines):
+        return [re.search(r"seed (\d+);", ask(line))[1] for line in lines]
+
+    assert ask("/seed") == ask("/seed off") == "seed = a new one for each text\n"
+    ask("/temperature 2")
+    one, two = seeds("the cat", "the cat")
+    assert one != two
+    again = ask(f"/seed {one}", "the cat").partition("\n")[2].partition("\n(")[0]
+    assert seeds("the cat", "a") == [one, one] and again in ask("the cat")
+    ask("/seed off")
+    assert seeds("the cat", "")[1] not in (one, two)
+
+
+def test_words_that_end_other_programs_are_commands(ask):
+    assert ask("help") == ask("/help") == ask("/h")
+    for word in "exit", "quit", "/quit", "/q", "  exit ":
+        assert ask(word) == "" and ask.ended is True
+    assert "no such command" in ask("/s 3") and not ask.ended  # seed, sampler, ...
+    assert ask("/te 0.5") == "temperature = 0.5\n"
+
+
+def test_the_prompt_has_the_state(ask, letters):
+    def prompt(*lines):
+        ask(*lines)
+        return ask.shell.prompt()
+
+    assert prompt() == f"{letters.name} · cached · greedy › "
+    assert prompt("/sampler --temperature 0.8 --top-k 5") == f"{letters.name} · cached · T 0.8 › "
+    assert prompt("/sampler --top-k 5") == f"{letters.name} · cached · T 1 › "
+    assert prompt("/method beam") == f"{letters.name} · beam › "
 
 
 @pytest.mark.parametrize(
@@ -216,7 +293,8 @@ def test_a_command_shows_and_sets_an_option(ask, command, value, option, shown, 
     assert getattr(ask.shell.session.args, name) == option[1]
     for wrong in bad, f"{value} 5", f"{value} --models-dir x":
         answer = ask(f"/{command} {wrong}")
-        assert answer.startswith("generate.py: ") and answer.count("\n") == 1
+        assert answer.startswith(f"/{command}: ") and answer.count("\n") == 1
+        assert "generate.py" not in answer and f"argument --{command}" not in answer
     assert ask(f"/{command}") == shown + "\n"
     ask("/reset")
     assert ask(f"/{command}") == before
@@ -305,7 +383,7 @@ def test_another_model_is_loaded_or_the_old_one_stays(ask, letters, draft):
 
 def test_score_explain_and_compare_print_the_same_as_the_options(console, ask, letters):
     assert ask("/score the cat") == console.text("--score", "the cat")
-    assert ask("/explain the cat") == console.text("--explain", "the cat", "-n", 9)
+    assert console.text("--explain", "the cat", "-n", 9) in ask("/explain the cat")
     out = ask("/compare the cat")
     assert out.count("as naive") == 4
     assert ask("/method") == "method = cached\n"
@@ -366,14 +444,15 @@ def test_the_ngram_store_is_kept_between_prompts_until_reset(ask):
 
 def test_help_and_unknown_commands(ask):
     helped = ask("/help")
-    commands = """model method length gamma draft seed sampler stop system compare explain score
-        reset quit"""
-    assert re.findall(r"^/(\w+)", helped, re.MULTILINE)[:-2] == commands.split()[:-1]
-    assert helped.count("\n") == 15
+    commands = """model method length gamma draft seed temperature sampler stop system compare
+        explain score reset help quit"""
+    assert re.findall(r"^/(\w+)", helped, re.MULTILINE) == commands.split()
+    assert helped.count("\n") == 18 and max(map(len, helped.splitlines()[:-1])) <= 80
+    assert helped.endswith(f"What you type is kept in {shell.HISTORY}\n")
     for wrong in "/no-such", "/Model", "/!ls", "/EOF":
-        assert "no command" in ask(wrong) and not ask.ended
-    assert ask("/no-such thing") == "no command /no-such: /help lists them\n"
-    assert "no command /:" in ask("/")
+        assert "no such command" in ask(wrong) and not ask.ended
+    assert ask("/no-such thing") == "/no-such: no such command, /help lists them\n"
+    assert "/: no such command" in ask("/")
     assert "unrecognized arguments: temperature 0.5 (/help" in ask("/sampler temperature 0.5")
     assert "/help" in ask("/seed x") and "--help" not in ask("/seed x")
 
@@ -444,16 +523,33 @@ def test_lines_may_come_from_a_pipe(letters, console):
         out, err = running.communicate(lines, timeout=PATIENCE)
     assert running.returncode == 0
     assert console.text("the cat", "-n", 3).encode() in out
-    assert b"tokens = 3" in out and b"\nno command /nonsense" in err
+    assert b"tokens = 3" in out and b"\n/nonsense: no such command" in err
     assert err.count(b"\n") == 3  # twice the statistics
-    assert out.count(b"> ") == 5
+    assert out.count(PROMPT.encode()) == 5
 
 
 def test_tab_completes_commands(ask):
     complete = ask.shell.complete
-    found = [complete("/s", state) for state in range(6)]
-    assert found == ["/seed ", "/sampler ", "/stop ", "/system ", "/score ", None]
-    assert complete("s", 0) is complete("", 0) is None  # a text
+    assert complete("/s") == ["/seed ", "/sampler ", "/stop ", "/system ", "/score "]
+    assert complete("s") == complete("") == complete("the /s") == []  # a text
+
+
+def test_tab_completes_values_and_paths(ask, tmp_path, monkeypatch):
+    complete = ask.shell.complete
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "stuff").mkdir()
+    (tmp_path / "mine.py").touch()
+    (tmp_path / "models" / "[odd]").mkdir()
+    assert complete("/method ") == [f"{method} " for method in METHODS]
+    assert complete("/method s") == ["speculative "] and complete("/method naive x") == []
+    assert complete("/seed o") == ["off "] and complete("/length ") == []
+    assert complete("/model st") == ["stories ", "stories-draft ", "stuff/"]
+    assert complete("/model m") == ["mine.py", "models/"]
+    assert complete("/model models/[") == ["models/[odd]/"]
+    assert complete("/sampler --top") == ["--top-k ", "--top-p "]
+    assert complete("/sampler --top-k 5 --filter mi") == ["mine.py"]
+    assert complete("/explain m") == []
 
 
 def test_tab_and_history_in_a_terminal(console, letters, tmp_path):
@@ -464,6 +560,7 @@ def test_tab_and_history_in_a_terminal(console, letters, tmp_path):
         with Terminal(*words, XDG_STATE_HOME=str(tmp_path)) as terminal:
             terminal.until(PROMPT)
             assert "tokens = 4" in terminal.ask("/len\t4")
+            assert "method = naive" in terminal.ask("/met\tna\t")
             assert console.text("EOF", "-n", 4) in terminal.ask("EOF")  # a text as any other
             os.write(terminal.ours, b"/quit\n")
             assert terminal.end()[1] == 0
@@ -480,6 +577,20 @@ def test_the_shell_needs_no_readline(letters, tmp_path):
             os.write(terminal.ours, b"\x04")
             found, status = terminal.end()
             assert (status, found.strip()) == (0, "")
+
+
+def test_pasted_lines_are_one_text(console, letters):
+    """The terminal marks what is pasted, once it is asked to."""
+    pytest.importorskip("readline", reason="the system has none")
+    import readline
+
+    if "libedit" in (readline.__doc__ or ""):
+        pytest.skip("libedit knows no marks")
+    expected = console.text("a\nb", "-n", 3)
+    with Terminal("--interactive", "--model", letters, "-n", 3, TERM="xterm") as terminal:
+        assert "\x1b[?2004h" in terminal.until(PROMPT)
+        answer = terminal.ask("\x1b[200~a\nb\x1b[201~")
+        assert expected in answer and answer.count("tokens, ") == 1
 
 
 def test_the_old_name_of_filter_is_the_same(ask, tmp_path):

@@ -5,15 +5,19 @@ import itertools
 import json
 import re
 import sys
+import textwrap
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import utils
 from terminal import cli, options
 from terminal.options import METHODS
 from terminal.row import until_stop
 from terminal.session import Session
-from tests.commands import END, JSON_KEYS, N_CTX, THE, words_for, write_letters
+from terminal.show import Wrapped
+from tests.commands import END, JSON_KEYS, N_CTX, THE, screen, words_for, write_letters
 
 # --- text and JSON --------------------------------------------------------------------------------
 
@@ -50,6 +54,77 @@ def test_text_is_the_prompt_and_the_new_text(console, prompt):
     assert re.fullmatch(shape + "\n", err)
 
 
+def test_a_batch_has_numbers_and_one_line_about_its_speed(console):
+    words = "the cat", "a", "-n", 4, "--temperature", 2, "--seed", 7
+    rows = console.json(*words)
+    status, out, err = console(*words)
+    texts = [row["prompt"] + row["text"] for row in rows]
+    assert out == f"[1/2]\n{texts[0]}\n[2/2]\n{texts[1]}\n"
+    *each, total = err.splitlines()
+    ends = "; ended by the length asked for)"
+    assert each == [f"(4 tokens, seed 7{ends}", f"(4 tokens, seed 8{ends}"]
+    assert re.fullmatch(r"\(2 texts, 8 tokens in \d+\.\d{3} s: \d+ tokens/s\)", total)
+    assert console("a" * N_CTX, "a" * N_CTX)[2].endswith("(2 texts without a token)\n")
+
+
+def test_a_text_that_is_drawn_shows_the_seed_that_brings_it_back(console):
+    status, out, err = console("the cat", "--temperature", 2, "-n", 9)
+    [seed] = re.findall(r", seed (\d+);", err)
+    assert console.text("the cat", "--temperature", 2, "-n", 9, "--seed", seed) == out
+    assert "seed" not in console("the cat", "-n", 9)[2]
+
+
+def test_characters_that_the_model_does_not_know_are_named(console, capsys):
+    note = "(unknown to the model, which reads <unk>: \u5929\u6c14\u5f88)\n"
+    status, out, err = console("\u5929\u6c14\u5f88 \u5929 nice", model="en-de")
+    assert (status, note in err) == (0, True)
+    assert "unknown" not in console("nice", model="en-de")[2]
+    assert "unknown" not in console("\u5929", "-n", 1)[2]  # a byte-level tokenizer knows all
+
+
+# --- lines of a terminal --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wrapped(monkeypatch):
+    """A function: pieces of text -> what a terminal of 20 columns shows."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "20")
+
+    def show(*pieces):
+        lines = Wrapped()
+        return screen("".join(map(lines.feed, pieces)), 20)
+
+    return show
+
+
+@given(text=st.text(alphabet="abcd \n", max_size=90), cuts=st.sets(st.integers(1, 90)))
+def test_lines_break_at_words_however_the_text_comes(text, cuts):
+    text = re.sub(r" +", " ", text)
+    text = re.sub(r"\S{19,}", lambda word: word[0][:18], text)  # a word fits a line
+    cuts = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+        patch.setenv("COLUMNS", "20")
+        lines = Wrapped()
+        shown = screen("".join(lines.feed(text[a:b]) for a, b in zip(cuts, cuts[1:])), 20)
+    expected = []
+    for line in text.split("\n"):
+        expected += textwrap.wrap(line, 19, drop_whitespace=True) or [""]
+    assert [line.strip() for line in shown] == [line.strip() for line in expected]
+
+
+def test_a_word_longer_than_a_line_stays_and_wide_characters_take_two_columns(wrapped):
+    assert wrapped("the ", "c" * 30, " x") == ["the " + "c" * 16, "c" * 14 + " x"]
+    assert wrapped("12345 \u5929\u6c14\u5f88\u5929\u6c14\u5f88", "\u5929") == [
+        "12345", "\u5929\u6c14\u5f88\u5929\u6c14\u5f88\u5929",
+    ]  # fmt: skip
+
+
+def test_elsewhere_no_line_is_broken(console):
+    assert Wrapped().feed("word " * 99) == "word " * 99
+
+
 def test_seconds_and_tokens_per_second(letters):
     row = Session(options.parser().parse_args(["--model", str(letters)])).row("the cat")
     assert (row.seconds_to_first_token, row.tokens_per_second) == (None, None)
@@ -77,8 +152,8 @@ def test_each_token_is_flushed_as_it_comes(console, letters, monkeypatch):
     tokenizer, _ = utils.load(str(letters))
     pieces = [tokenizer.decode([token]) for token in console.greedy("the cat", 4)]
     written = [call for call in calls if call != "flush"]
-    assert written == ["the cat" + pieces[0], *pieces[1:], "\n"]
-    assert calls == [call for text in written for call in (text, "flush")]
+    assert written == ["the cat", *pieces, "\n"]
+    assert calls == ["the cat", *(call for text in written[1:] for call in (text, "flush"))]
 
 
 def test_a_hint_names_gpt2_when_no_model_is_named(monkeypatch, letters, capsys):

@@ -41,6 +41,27 @@ def test_between_the_file_and_the_model_is_only_the_loop():
     ]  # fmt: skip
 
 
+def test_few_lines_run_before_the_first_pass():
+    """Those of a vocabulary of 3,329 tokens, of which most are no loop of ours."""
+    counting = (
+        "import sys\n"
+        "class Begun(Exception): pass\n"
+        "def trace(frame, event, arg):\n"
+        "    code, name = frame.f_code, frame.f_code.co_name\n"
+        "    if code.co_filename.startswith('<') or 'lib' in code.co_filename: return None\n"
+        "    if (event, name) == ('call', 'self_attention'): raise Begun\n"
+        "    trace.n += event == 'line'\n"
+        "    return trace\n"
+        "trace.n = 0\n"
+        "sys.settrace(trace)\n"
+        "try: import step\n"
+        "except Begun: print(trace.n)\n"
+    )
+    command = [sys.executable, "-c", counting]
+    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=True)
+    assert 1000 < int(done.stdout) < 14_000
+
+
 def test_the_editor_starts_it_too():
     launch = json.loads((HOUSE / ".vscode" / "launch.json").read_text(encoding="utf-8"))
     [configuration] = launch["configurations"]

@@ -170,7 +170,7 @@ def test_an_added_token_of_gpt2_can_be_drawn_and_ends_a_text(console, tmp_path):
     row = console.json("a", model=copy)[0]
     assert (row["ids"], row["stop_reason"]) == ([], "eos")
     out = console.text("a", "--explain", model=copy)
-    assert out.endswith("100.0%          0.00            '<|pad|>'\n")
+    assert out.endswith("100.0%          0.00            '<|pad|>'\na\n")
 
 
 def test_the_end_of_a_text_must_have_a_token(tmp_path):

@@ -10,12 +10,10 @@ def n_parameters(n_vocab, n_ctx, n_embd, n_layer):  # four ints -> int
 
 
 # exercise 2
-def without_head(block, h):  # -> a block of the same shapes
-    c_proj = block["attn"]["c_proj"]
-    d_head = c_proj["w"].shape[1] // n_head
-    w = c_proj["w"].copy()
-    w[:, h * d_head : (h + 1) * d_head] = 0  # the columns that read head h
-    return {**block, "attn": {**block["attn"], "c_proj": {"w": w, "b": c_proj["b"]}}}
+def written_by_heads(mixed, w, b):  # -> [n_head, n, n_embd]
+    d_head = mixed.shape[-1]
+    columns = [w[:, h * d_head : (h + 1) * d_head] for h in range(len(mixed))]  # that read head h
+    return np.array([head @ part.T for head, part in zip(mixed, columns)])
 
 
 # exercise 3

@@ -1,3 +1,6 @@
+# Each part replaces its exercise's cell, where all other names are defined.
+
+
 # exercise 1
 def wasted(lengths):  # a list of ints -> 0 to 1, for the shape STORIES
     longest = max(lengths)
@@ -6,7 +9,7 @@ def wasted(lengths):  # a list of ints -> 0 to 1, for the shape STORIES
 
 
 # exercise 2
-def chunked(model, ids, size):  # ids [n_seq], the tokens of a chunk -> logits [n_vocab] of the last
+def chunked(model, ids, size):  # ids [n_seq] -> the last logits [n_vocab]
     cache = model.new_cache()
     for start in range(0, len(ids), size):
         logits = model(ids[start : start + size], cache, last=1)
@@ -14,9 +17,7 @@ def chunked(model, ids, size):  # ids [n_seq], the tokens of a chunk -> logits [
 
 
 # exercise 3
-def step_seconds(shape, n_rows, n, bandwidth, peak):  # FLOP/s, bytes/s -> seconds
-    # Some 30 rows at 16 tokens. At 1024 none: each row brings 8 b d n bytes of its own for its
-    # 24 b d^2 + 4 b d n + 2 d V FLOPs; no number of rows exceeds that quotient, about 5 here, and
-    # the GPU's roof bends at 14.
-    work = n_rows * pass_flops(shape, 1, n)
-    return max(pass_bytes(shape, n, n_rows) / bandwidth, work / peak)
+def window_saves(shape, n, w):  # -> 0 to 1
+    full = sum(pass_flops(shape, 1, i) for i in range(1, n + 1))
+    kept = sum(pass_flops(shape, 1, min(i, w)) for i in range(1, n + 1))
+    return 1 - kept / full

@@ -1,5 +1,4 @@
 # Each part replaces its exercise's cell, where all other names are defined.
-# ruff: noqa: F821
 
 # exercise 1
 def acceptance(p, q):

@@ -1,0 +1,64 @@
+"""The exercises of lesson 3: bits per byte, Bayes' rule, two ways to sharpen."""
+
+import itertools
+import math
+
+import numpy as np
+
+import utils
+from gpt2 import GPT2, log_softmax
+from score import score
+
+tokenizer, model = utils.load("stories")
+WORDS = "She", "They", " was", " were", " happy", ".", "<|endoftext|>"
+ROWS = [tokenizer.encode(word, special=True)[0] for word in WORDS]
+TABLES = {"wte": model.params["wte"][ROWS], "wpe": model.params["wpe"][:8]}
+WORLD, START = GPT2({**model.params, **TABLES}, model.n_head), len(WORDS) - 1
+
+
+def table(t=1.0):  # -> [n_words] * 4: all texts of four tokens, at a temperature
+    texts = np.array(list(itertools.product(range(len(WORDS)), repeat=4)))
+    before = np.hstack([np.full((len(texts), 1), START), texts[:, :-1]])
+    log_p = np.take_along_axis(log_softmax(WORLD(before) / t), texts[..., None], -1)
+    return np.exp(log_p.sum(axis=(1, 2), dtype=np.float64)).reshape((len(WORDS),) * 4)
+
+
+def exercise_1(bits_per_byte):
+    for text in ("Once upon a time there was a frog.", "Das schöne Mädchen aß süße Äpfel."):
+        result = score(tokenizer, model, text)
+        answer = bits_per_byte(result["perplexity"], len(result["ids"]), text)
+        assert answer is not None, "write bits_per_byte"
+        right = result["bits_per_byte"]
+        assert not np.isclose(answer, right * math.log(2), rtol=1e-3), "these are nats, not bits"
+        characters = right * len(text.encode()) / len(text)
+        if len(text.encode()) != len(text):
+            assert not np.isclose(answer, characters, rtol=1e-3), "these are bits per character"
+        assert np.isclose(answer, right, rtol=1e-3), f"wrong for {text!r}"
+
+
+def exercise_2(first_given_second):
+    joint = table()
+    answer = first_given_second(joint, 3)
+    assert answer is not None, "write first_given_second"
+    assert np.shape(answer) == (len(WORDS),), "one probability for each word"
+    assert np.isclose(np.sum(answer), 1), "the probabilities should sum to 1"
+    for second in range(len(WORDS)):
+        found, seen = first_given_second(joint, second), joint[:, second].sum(axis=(1, 2))
+        for first in range(len(WORDS)):  # P(x1 | x2) P(x2) = P(x1, x2)
+            fits = np.isclose(found[first] * seen.sum(), seen[first], rtol=1e-4, atol=1e-12)
+            assert fits, f"wrong for {WORDS[first]!r} before {WORDS[second]!r}"
+
+
+def exercise_3(sharpened_texts, sharpened_tokens):
+    joint = table()
+    whole, stepwise = sharpened_texts(joint, 0.5), sharpened_tokens(joint, 0.5)
+    assert whole is not None and stepwise is not None, "write both functions"
+    assert np.shape(whole) == np.shape(stepwise) == joint.shape, "both are tables like joint"
+    assert np.isclose(np.sum(whole), 1) and np.isclose(np.sum(stepwise), 1), "a sum is not 1"
+    assert np.allclose(sharpened_texts(joint, 1), joint), "texts: at t = 1 nothing should change"
+    assert np.allclose(sharpened_tokens(joint, 1), joint), "tokens: at t = 1 nothing should change"
+    ratio = (joint[0, 2, 4, 5] / joint[1, 3, 4, 5]) ** 2
+    odds = whole[0, 2, 4, 5] / whole[1, 3, 4, 5]
+    assert np.isclose(odds, ratio), "texts: look at the odds of two texts"
+    right = table(0.5)
+    assert np.allclose(stepwise, right, atol=1e-5), "tokens: which sum is each factor divided by?"

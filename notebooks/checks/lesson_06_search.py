@@ -1,0 +1,60 @@
+"""The checks of lesson 6's exercises."""
+
+import itertools
+
+import lessons
+import numpy as np
+
+from beam import beam_search
+from gpt2 import log_softmax
+
+N_VOCAB, PROMPT = 6, [0]
+
+
+def of_all(model, n):  # -> {ids: log P} of all texts of n tokens
+    texts = list(itertools.product(range(N_VOCAB), repeat=n))
+    ids = np.hstack([np.tile(PROMPT, (len(texts), 1)), np.array(texts)])
+    log_p = log_softmax(model(ids[:, :-1]))
+    sums = np.take_along_axis(log_p, ids[:, 1:, None], axis=-1).sum(axis=(1, 2))
+    return dict(zip(texts, sums))
+
+
+def exercise_1(sure_width):
+    assert sure_width(N_VOCAB, 2) is not None, "write sure_width"
+    for n in (1, 2, 3):
+        width, needed, texts = sure_width(N_VOCAB, n), N_VOCAB ** (n - 1), f"texts of {n} tokens"
+        assert width >= needed, f"{texts}: {width} can miss the best one"
+        assert width <= needed, f"{texts}: {width} is sure, but more than is needed"
+    for model in (lessons.tiny_model(N_VOCAB, seed) for seed in range(10)):
+        best = beam_search(model, PROMPT, 3, width=sure_width(N_VOCAB, 3))[0]
+        assert abs(best.log_probability - max(of_all(model, 3).values())) < 1e-4, "not wide enough"
+
+
+def exercise_2(best_first):
+    for seed in (66, 3):
+        model, asked = lessons.tiny_model(N_VOCAB, seed), set()
+
+        def next_log_probs(ids, model=model, asked=asked):
+            asked.add(tuple(ids))
+            return log_softmax(model(np.array([*PROMPT, *ids]), last=1)[-1])
+
+        answer = best_first(next_log_probs, 4)
+        assert answer is not None, "write best_first"
+        ids, continued = answer
+        texts, n_beginnings = of_all(model, 4), sum(N_VOCAB**i for i in range(4))
+        assert len(ids) == 4, "the text that is returned is not complete"
+        missed = max(texts.values()) - texts[tuple(map(int, ids))]
+        assert missed < 1e-4, f"{missed:.3f} nats below the optimum: is it the first that is taken?"
+        assert continued == len(asked), f"{len(asked)} beginnings were continued, not {continued}"
+        most = f"{continued} of {n_beginnings} beginnings were continued"
+        assert continued < n_beginnings / 2, f"{most}: nearly everything was tried"
+
+
+def exercise_3(consensus):
+    texts = [[7, 8, 9], [1, 2, 4], [1, 2, 3], [1, 2, 3, 4]]
+    assert consensus(texts) is not None, "write consensus"
+    assert consensus(texts) == 2, f"of {texts} another one is most like the others"
+    repeated = [[1, 2, 1, 2, 1, 2], [1, 2, 3], [1, 2, 3, 4]]
+    assert consensus(repeated) == 1, f"of {repeated} another one: is a bigram counted twice?"
+    groups = [[1, 2]] * 2 + [[3, 4]] * 3
+    assert consensus(groups) >= 2, f"of {groups} one of the three is most like the others"

@@ -1,0 +1,65 @@
+"""The checks of lesson 8's exercises."""
+
+import math
+
+import lessons  # noqa: F401, it makes the project's files importable
+import numpy as np
+from counting import counted, pass_flops, shape_of
+
+import utils
+
+_, model = utils.load("stories")
+STORIES = shape_of(model)
+
+
+def exercise_1(wasted):
+    assert wasted([9, 9]) is not None, "write wasted"
+    assert wasted([9, 9]) == 0, "rows of one length are not padded: nothing is wasted"
+    prompts = [[-1] * 30 + [5] * 10, [5] * 40, [-1] * 15 + [5] * 25]
+    padded = counted(model, lambda: model(np.array(prompts), last=1))[1]
+    apart = sum(counted(model, lambda n=n: model(np.arange(n), last=1))[1] for n in (10, 40, 25))
+    share = wasted([10, 40, 25])
+    assert 0 < share < 1, f"a share is a number from 0 to 1, not {share}"
+    assert math.isclose(share, 1 - apart / padded), (
+        "passes of [3, 40] tokens, padding included, and of 10, 40 and 25 tokens were counted, and"
+        " your share for [10, 40, 25] is not theirs"
+    )
+
+
+def exercise_2(chunked):
+    ids = np.arange(200)
+    assert chunked(model, ids, 64) is not None, "write chunked"
+    for size in (1, 64, 200, 999):
+        logits = chunked(model, ids, size)
+        assert np.shape(logits) == (model.n_vocab,), (
+            f"logits of the shape {np.shape(logits)}, not of one position"
+        )
+        assert np.allclose(logits, model(ids)[-1], atol=1e-3), f"other logits in chunks of {size}"
+    b, d, n_vocab = STORIES
+    _, done, _ = counted(model, chunked, model, ids, 50)
+    least = sum(pass_flops(STORIES, 50, n) for n in (50, 100, 150, 200)) - 3 * 2 * d * n_vocab
+    assert done >= least, "fewer FLOPs than 200 tokens need: do all of them pass?"
+    assert done <= least + 3 * 2 * d * n_vocab, (
+        "more FLOPs than four chunks need: each token should pass once, and no chunk needs the"
+        " logits of more than one position"
+    )
+
+
+def exercise_3(window_saves):
+    assert window_saves(STORIES, 10, 5) is not None, "write window_saves"
+    assert window_saves(STORIES, 10, 10) == 0, "a window as long as the text saves nothing"
+    for shape, n, w in (STORIES, 300, 64), ((12, 768, 50257), 2000, 1), ((2, 8, 5), 9, 4):
+        full = sum(pass_flops(shape, 1, i) for i in range(1, n + 1))
+        attention = sum(4 * shape[0] * shape[1] * i for i in range(1, n + 1))
+        first_too = 4 * shape[0] * shape[1] * w * n
+        kept = sum(pass_flops(shape, 1, min(i, w)) for i in range(1, n + 1))
+        share = window_saves(shape, n, w)
+        assert not math.isclose(share, (full - kept) / attention), (
+            "the share of all FLOPs, not of attention's"
+        )
+        assert w == 1 or not math.isclose(share, (attention - first_too) / full), (
+            "the first tokens of the text see fewer tokens than the window holds"
+        )
+        assert math.isclose(share, 1 - kept / full), (
+            f"{n} steps were counted, with and without a window of {w}: their share is another"
+        )

@@ -1,0 +1,79 @@
+"""The checks of lesson 9's exercises."""
+
+import math
+
+import lessons  # noqa: F401, it makes the project's files importable
+import numpy as np
+from counting import pass_bytes, pass_flops
+
+GPT2_124M, BIG = (12, 768, 50257), (8, 768, 8192)
+
+
+def exercise_1(step_seconds):
+    one = step_seconds(GPT2_124M, 1, 1, 10e9, 1e15)
+    assert one is not None, "write step_seconds"
+    assert math.isclose(one, pass_bytes(GPT2_124M, 1) / 10e9), (
+        "where arithmetic costs nothing, one row is a reading of the weights and of its cache"
+    )
+    many = step_seconds(GPT2_124M, 1000, 1, 1e15, 50e9)
+    assert math.isclose(many, 1000 * pass_flops(GPT2_124M, 1, 1) / 50e9), (
+        "where reading costs nothing, 1000 rows are 1000 times the arithmetic of one"
+    )
+    long = step_seconds(GPT2_124M, 1000, 1024, 10e9, 1e15)
+    assert math.isclose(long, pass_bytes(GPT2_124M, 1024, 1000) / 10e9), (
+        "the weights are read once for all rows, but each row has a cache of its own"
+    )
+
+
+def exercise_2(prefill_seconds):
+    assert prefill_seconds(BIG, 8, 4, 10e9, 1e11) is not None, "write prefill_seconds"
+    slow_memory = prefill_seconds(BIG, 12, 4, 10e9, 1e15)
+    read = sum(pass_bytes(BIG, n) for n in (4, 8, 12)) / 10e9
+    assert math.isclose(slow_memory, read), (
+        "each chunk reads the weights, and the keys and values of all tokens so far"
+    )
+    slow_processor = prefill_seconds(BIG, 10, 4, 1e15, 1e9)
+    work = sum(pass_flops(BIG, *pair) for pair in ((4, 4), (4, 8), (2, 10))) / 1e9
+    assert math.isclose(slow_processor, work), (
+        "a chunk's tokens attend to those of the chunks before; the last chunk may be shorter"
+    )
+    bandwidth, peak = 3e10, 2e11
+    mixed = max(pass_bytes(BIG, 64) / bandwidth, pass_flops(BIG, 64, 64) / peak)
+    mixed += max(pass_bytes(BIG, 65) / bandwidth, pass_flops(BIG, 1, 65) / peak)
+    assert math.isclose(prefill_seconds(BIG, 65, 64, bandwidth, peak), mixed), (
+        "take the longer time of each chunk, then add: a chunk does not wait for another's reading"
+    )
+
+
+class Sides(np.ndarray):
+    """An array that records the shapes of its products, by @ and by np.matmul."""
+
+    found: list = []
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **settings):
+        inputs = [np.asarray(x) for x in inputs]
+        if ufunc is np.matmul:
+            self.found.append([x.shape for x in inputs])
+        if settings.get("out"):
+            settings["out"] = tuple(np.asarray(x) for x in settings["out"])
+        return getattr(ufunc, method)(*inputs, **settings)
+
+
+def exercise_3(blocked):
+    rng = np.random.default_rng(0)
+    for n_rows, n_out, size in (3, 96, 32), (5, 101, 32), (2, 7, 8), (1, 65, 64):
+        rows = rng.standard_normal((n_rows, 16)).astype(np.float32)
+        w = rng.standard_normal((n_out, 16)).astype(np.float32)
+        Sides.found.clear()
+        y = blocked(rows, w.view(Sides), size)
+        assert y is not None, "write blocked"
+        assert np.shape(y) == (n_rows, n_out), (
+            f"{n_rows} rows and a weight of {n_out} rows gave the shape {np.shape(y)}"
+        )
+        assert np.allclose(np.asarray(y), rows @ w.T, atol=1e-4), (
+            f"other numbers than rows @ w.T, for a weight of {n_out} rows in blocks of {size}"
+        )
+        assert Sides.found, "there was no product with w itself, or with a view of it"
+        for left, right in Sides.found:
+            most = max(left[-2], right[-1])
+            assert most <= max(size, n_rows), f"a product of {left} and {right} is not in blocks"

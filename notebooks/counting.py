@@ -1,0 +1,37 @@
+"""What lessons 8 and 9 build, for the lessons after them and for the checks: the arithmetic and the
+bytes of a pass. A shape is (blocks, n_embd, n_vocab)."""
+
+import math
+
+import lessons  # noqa: F401, it makes the project's files importable
+
+from inside.recorder import recording
+
+
+def shape_of(model):
+    return len(model.params["blocks"]), model.n_embd, model.n_vocab
+
+
+def pass_flops(shape, n_new, n_all):
+    """Of a pass over n_new tokens, the last of n_all, which makes one row of logits."""
+    b, d, n_vocab = shape
+    return b * (24 * d**2 * n_new + 4 * d * n_new * n_all) + 2 * d * n_vocab
+
+
+def pass_bytes(shape, n_all, n_rows=1):
+    """That a pass reads: the weights, and the keys and values of n_all tokens in each row."""
+    b, d, n_vocab = shape
+    return 4 * (12 * b * d**2 + d * n_vocab) + n_rows * 4 * 2 * b * d * n_all
+
+
+def counted(model, f, *args, **settings):
+    """-> what f(*args) returns, and the FLOPs and the bytes of the model's passes in it, by the
+    shapes of the running code. It works for every model."""
+    with recording(model) as calls:
+        result = f(*args, **settings)
+    inside = [call for outer in calls for call in outer.walk()]
+    read = sum(math.prod(call.inputs["w"]) for call in inside if call.name == "linear")
+    for call in inside:
+        if call.name == "attention":
+            read += math.prod(call.inputs["k"]) + math.prod(call.inputs["v"])
+    return result, 2 * sum(call.multiply_adds for call in calls), 4 * read

@@ -1,0 +1,60 @@
+"""The longer pictures of lesson 5."""
+
+import lessons
+import matplotlib.pyplot as plt
+import numpy as np
+
+N_SHOWN = 400  # tokens; from there on a bar is too narrow to see
+
+
+def what_filters_keep(probs, logits, filters):
+    """{name: [n_vocab]} x 2, {label: filter} -> a figure: for each name a row, for each filter a
+    panel of probabilities by rank, the kept ones dark."""
+    size = (9.5, 2.6 + 2 * (len(probs) - 1))
+    figure, axes = plt.subplots(
+        len(probs), len(filters), figsize=size, sharex=True, sharey="row", squeeze=False
+    )
+    for row, (name, p) in zip(axes, probs.items()):
+        order = np.argsort(-p)[:N_SHOWN]
+        for axis, (label, f) in zip(row, filters.items()):
+            kept = np.isfinite(f(logits[name], []))
+            bars(axis, p[order], kept[order])
+            axis.axvline(kept.sum() + 0.5, color=lessons.BLACK, linestyle="--", linewidth=1)
+            axis.set_title(f"{label}: {kept.sum()} tokens,\nmass {p[kept].sum():.2f}")
+        row[0].set_ylabel(f"{name[-24:]}\nprobability")
+    for axis in axes[-1]:
+        axis.set_xlabel("rank (1 = best)")
+    axes[0, 0].plot([], [], "s", color=lessons.BLUE, label="kept")
+    axes[0, 0].plot([], [], "s", color=lessons.ORANGE, label="removed")
+    axes[0, 0].legend(frameon=False, loc="upper right", handletextpad=0)
+    return figure
+
+
+def bars(axis, p, kept):  # [n], [n] bools: a bar for each rank, on a logarithmic axis
+    rank = np.arange(1, len(p) + 1)
+    for which, color, hatch in (kept, lessons.BLUE, None), (~kept, lessons.ORANGE, "////"):
+        axis.bar(rank[which] - 0.5, p[which], 1, align="edge", color=color, hatch=hatch,
+                 edgecolor="white", linewidth=0)  # fmt: skip
+    axis.set(xscale="log", xlim=(0.5, len(p)))
+    axis.set_xticks([1, 10, 100], ["1", "10", "100"])
+
+
+def likelihood_and_diversity(found):
+    """{sampler: (likelihood, diversity)} -> a picture of all, a line for each family."""
+    figure, axis = plt.subplots(figsize=(8, 4.4))
+    families = {"t = ": ("o-", "temperature"), "top_k": ("s--", "top-k"),
+                "top_p": ("^--", "top-p"), "min_p": ("D--", "min-p"),
+                "greedy": ("*", "greedy")}  # fmt: skip
+    for start, (style, label) in families.items():
+        points = [point for name, point in found.items() if name.startswith(start)]
+        axis.plot(*zip(*points), style, label=label, markersize=11 if start == "greedy" else 6)
+    for name in ("t = 0.4", "t = 0.8", "t = 1.0", "t = 1.3"):
+        axis.annotate(name, found[name], xytext=(7, 4), textcoords="offset points", fontsize=10)
+    unfiltered = found["t = 1.0"][0]
+    axis.axvline(unfiltered, color="0.5", linestyle=":")
+    axis.text(unfiltered - 0.05, 0.1, "drawn from p itself", ha="right", color="0.35")
+    axis.set(title="Likely texts resemble each other (the model's own measure of likely)",
+             xlabel="log-probability of a token, mean (nats)",
+             ylabel="distinct 3-grams (share)")  # fmt: skip
+    axis.legend(frameon=False, loc="center left", bbox_to_anchor=(0.02, 0.45))
+    return figure

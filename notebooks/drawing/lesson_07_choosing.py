@@ -1,0 +1,78 @@
+"""The longer pictures of lesson 7."""
+
+import textwrap
+
+import lessons
+import matplotlib.pyplot as plt
+import numpy as np
+
+DEAD = 0  # the state from which no match can be reached
+
+
+def states(automaton):
+    """A finite automaton without loops as a row of states and arrows, with the bytes of each."""
+    order = by_distance(automaton.table)
+    figure, axis = plt.subplots(figsize=(8, 1.8))
+    for place, state in enumerate(order, start=1):
+        nexts = automaton.table[state]
+        for target in sorted({*nexts.tolist()} - {DEAD}):
+            arrow(axis, place, order.index(target) + 1, label(np.flatnonzero(nexts == target)))
+        end = automaton.ends[state]
+        axis.plot(place, 0, "o", markersize=34 if end else 28, color="white",
+                  markeredgecolor=lessons.BLACK, markeredgewidth=3 if end else 1)  # fmt: skip
+        axis.text(place, 0, "end" if end else str(place), ha="center", va="center", fontsize=11)
+    axis.set(xlim=(0.5, len(order) + 0.5), ylim=(-0.4, 0.9))
+    axis.axis("off")
+    return figure
+
+
+def by_distance(table):  # [n_states, 256] -> the living states, by their longest way from state 1
+    longest = dict.fromkeys(range(1, len(table)), 0)
+    for _ in longest:
+        for state in longest:
+            for target in {*table[state].tolist()} - {DEAD}:
+                longest[target] = max(longest[target], longest[state] + 1)
+    return sorted(longest, key=longest.get)
+
+
+def arrow(axis, place, target, text):
+    skipped = target - place - 1  # states
+    style = {"arrowstyle": "-|>", "shrinkA": 16, "shrinkB": 18, "color": lessons.BLUE,
+             "connectionstyle": f"arc3,rad={-0.35 * bool(skipped)}"}  # fmt: skip
+    axis.annotate("", (target, 0), (place, 0), arrowprops=style)
+    height = 0.15 + 0.4 * skipped
+    axis.text((place + target) / 2, height, text, ha="center", va="bottom", fontsize=11)
+
+
+def label(bytes_):  # ascending bytes -> such as "0-9", or "space"
+    first, last = chr(bytes_[0]), chr(bytes_[-1])
+    if first == last:
+        return {" ": "space"}.get(first, f"“{first}”")
+    return f"{first}-{last}"
+
+
+def two_ways(beginning, choices, condition, mask):
+    """Bars: the probability of each ending by the model's condition, and by the filter."""
+    figure, axis = plt.subplots(figsize=(8, 1.3 + 0.7 * len(choices)))
+    place = np.arange(len(choices))[::-1]
+    axis.barh(place + 0.2, condition, 0.38, color=lessons.BLUE, label="the model, if one of these")
+    axis.barh(place - 0.2, mask, 0.38, color=lessons.ORANGE, hatch="//", edgecolor="white",
+              label="the filter, token by token")  # fmt: skip
+    for y, values in zip(place, zip(condition, mask)):
+        for value, shift in zip(values, (0.2, -0.2)):
+            axis.text(value + 0.01, y + shift, f"{value:.2g}", va="center", fontsize=10)
+    axis.set_yticks(place, [textwrap.fill(choice.strip(), 18) for choice in choices])
+    axis.set(title=f"{beginning} ...", xlabel="probability", xlim=(0, 1.1))
+    figure.legend(frameon=False, loc="outside lower center", ncols=2)
+    return figure
+
+
+def likeness(matrix, texts):
+    """chrF of each pair of texts."""
+    figure, axis = plt.subplots(figsize=(9, 4.2))
+    image = axis.imshow(matrix, cmap="cividis", vmin=0, vmax=100, aspect="auto")
+    axis.set_yticks(range(len(texts)), [textwrap.shorten(text, 46) for text in texts])
+    axis.set_xticks(range(len(texts)), range(1, len(texts) + 1))
+    axis.set(title="Which texts are alike (sorted by the sum)", xlabel="the other text")
+    figure.colorbar(image, label="likeness (chrF)")
+    return figure

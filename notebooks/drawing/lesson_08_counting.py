@@ -1,0 +1,71 @@
+"""The pictures of lesson 8."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+
+def terms(shape, n_ctx):
+    """FLOPs per token at each position, term by term."""
+    blocks, d, n_vocab = shape
+    n = np.geomspace(1, 100_000, 200)
+    figure, axes = plt.subplots(1, 2, sharey=True, figsize=(9, 3.8))
+    titles = "naive: a pass over all n", "cached: a pass over one"
+    for axis, title, n_new in zip(axes, titles, (n, np.ones_like(n))):
+        axis.loglog(n, 24 * blocks * d**2 * n_new, label="weight matrices")
+        axis.loglog(n, 4 * blocks * d * n * n_new, "--", label="attention")
+        axis.loglog(n, np.full_like(n, 2 * d * n_vocab), ":", label="logits")
+        axis.axvspan(n_ctx, n[-1], color="0.92", zorder=0)
+        axis.axvline(6 * d, color="0.5", linewidth=1)
+        axis.text(6 * d, 2e5, " n = 6d", color="0.3")
+        axis.set(title=title, xlabel="position n (tokens)")
+    axes[0].set_ylabel("FLOPs for one token")
+    axes[0].legend(frameon=False, loc="upper left")
+    figure.suptitle("Attention is the larger term only past the context (grey)")
+
+
+def clocks(positions, naive, cached):
+    """Times of each token, and of all so far, in seconds [n]."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6))
+    for name, times, marker in ("naive", naive, "o"), ("cached", cached, "s"):
+        axes[0].plot(positions, 1e3 * times, marker, markersize=3, label=name)
+        axes[1].loglog(positions, np.cumsum(times), marker, markersize=3, label=name)
+    axes[0].set(title="One token", ylabel="time (ms)", ylim=(0, None))
+    axes[1].set(title="All tokens so far (logarithmic)", ylabel="time (s)")
+    ticks = [5, 10, 20, 50, 100]
+    axes[1].set_xticks(ticks, ticks)
+    axes[1].minorticks_off()
+    for axis in axes:
+        axis.set_xlabel("position (tokens)")
+        axis.legend(frameon=False, loc="upper left")
+
+
+def saving(positions, counted, measured):
+    """How many times the work, and the time, of a cached step the naive pass takes."""
+    _, axis = plt.subplots(figsize=(8, 3.6))
+    axis.loglog(positions, counted, "--", color="0.4", label="FLOPs, counted")
+    axis.loglog(positions, measured, "o", markersize=4, label="time, measured")
+    axis.set(title="What the cache saves for one token", xlabel="position (tokens)",
+             ylabel="naive / cached (times)")  # fmt: skip
+    axis.legend(frameon=False, loc="upper left")
+
+
+def saving_of(model, ids, recorded_flops, medians, every=8):
+    """The same for passes over the first tokens of a text -> the picture's alternative."""
+    lengths = [*range(every, len(ids) + 1, every)]
+    counted, measured = [], []
+    for n in lengths:
+        cache = model.new_cache(1)
+        model(ids[None, : n - 1], cache)
+
+        def step(cache=cache, n=n):
+            model(ids[None, n - 1 : n], cache, last=1)
+            cache.cut([n - 1])
+
+        times = medians({"naive": lambda n=n: model(ids[:n], last=1), "cached": step}, rounds=3)
+        measured.append(times["naive"] / times["cached"])
+        works = [recorded_flops(model, ids[:n], last=1)]
+        works.append(recorded_flops(model, ids[None, n - 1 : n], cache, last=1))
+        counted.append(works[0] / works[1])
+    saving(lengths, counted, measured)
+    return (f"Token {lengths[-1]} of your text: the cache saves {counted[-1]:.0f} times the FLOPs"
+            f" and {measured[-1]:.1f} times the time.")  # fmt: skip

@@ -1,0 +1,105 @@
+"""The pictures of lesson 9."""
+
+import functools
+
+import lessons
+import matplotlib.pyplot as plt
+import numpy as np
+from counting import counted
+
+
+def limits(sizes, prefill, batch, reading, computing):
+    """Times of passes over n tokens, {n: seconds}, against the least times [n]."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.8))
+    n = np.array(sizes)
+    axes[0].plot(n, 1e3 * reading, "--", color="0.5", label="reading, at least")
+    axes[0].plot(n, 1e3 * computing, ":", color="0.3", label="computing, at least")
+    axes[1].plot(n, n / np.maximum(reading, computing), "--", color="0.5", label="at most")
+    for name, times, marker in ("prefill", prefill, "o"), ("batch", batch, "s"):
+        m, seconds = np.array(list(times)), np.array([*times.values()])
+        axes[0].plot(m, 1e3 * seconds, f"{marker}-", markersize=5, label=name)
+        axes[1].plot(m, m / seconds, f"{marker}-", markersize=5, label=name)
+    axes[0].set(title="Time of a pass (ms)", yscale="log")
+    axes[1].set(title="Tokens per second", ylim=(0, None))
+    for axis in axes:
+        axis.set(xlabel="tokens in the pass", xscale="log")
+        axis.set_xticks(n, n)
+        axis.minorticks_off()
+        axis.legend(frameon=False, loc="upper left")
+
+
+def few_rows(found):
+    """Seconds of each way, {rows: {name: seconds}}, in units of one plain row."""
+    figure, axis = plt.subplots(figsize=(9, 3.8))
+    one, top = found[1]["plain"], 0
+    labels = {
+        "plain": "plain: rows @ w.T",
+        "in_blocks": "in blocks of 32",
+        "row_by_row": "row by row",
+    }
+    for (name, label), style in zip(labels.items(), ("o-", "s-", "^:")):
+        counts = [n for n in found if name in found[n]]
+        costs = [found[n][name] / one for n in counts]
+        axis.plot(counts, costs, style, markersize=5, label=label)
+        top = max([top, *costs]) if name != "row_by_row" else top
+    axis.set(title="Cost of a product, in products of one row", xlabel="rows",
+             ylabel="times one row", ylim=(0, 1.2 * top), xscale="log")  # fmt: skip
+    axis.set_xticks(list(found), list(found))
+    axis.minorticks_off()
+    axis.legend(frameon=False, loc="upper left")
+
+
+def roof(found, bandwidth, peak):
+    """found: {name: {n: (intensity, rate)}}, each name a panel."""
+    figure, axes = plt.subplots(1, len(found), figsize=(9.5, 4.2), sharey=True, squeeze=False)
+    intensity, ridge = np.geomspace(0.2, 300, 100), peak / bandwidth
+    styles = ("o", lessons.BLUE), ("s", lessons.RED)
+    for axis, (name, points), (marker, color) in zip(axes[0], found.items(), styles):
+        axis.loglog(intensity, np.minimum(bandwidth * intensity, peak) / 1e9, color="0.3")
+        axis.text(300, 1.15 * peak / 1e9, "limit: arithmetic", color="0.3", ha="right")
+        axis.text(ridge / 3, peak / 2.6e9, "limit: memory", color="0.3", ha="right")
+        for n, (x, rate) in points.items():
+            axis.plot(x, rate / 1e9, marker, color=color)
+            axis.annotate(n, (x, rate / 1e9), (0, -16), textcoords="offset points", ha="center",
+                          color=color)  # fmt: skip
+        axis.set(title=name, xlabel="intensity (FLOPs per byte read)")
+    low = min(rate for points in found.values() for _, rate in points.values())
+    axes[0, 0].set(ylabel="rate (GFLOP/s)", ylim=(low / 2.5e9, peak / 1e9 * 1.8))
+
+
+def saving(places, count, ratios):
+    """Naive over cached at each place: by the count, and by the clock, {name: [times]}."""
+    figure, axis = plt.subplots(figsize=(8, 3.8))
+    axis.loglog(places, count, "--", color="0.4", label="FLOPs, counted")
+    for (name, values), style in zip(ratios.items(), ("o-", "s-")):
+        axis.loglog(places, values, style, markersize=5, label=f"{name}, measured")
+    axis.set(title="What the cache saves for one token", xlabel="position n (tokens)",
+             ylabel="naive / cached (times)")  # fmt: skip
+    axis.set_xticks(places, places)
+    axis.minorticks_off()
+    axis.legend(frameon=False, loc="upper left")
+
+
+def roof_of(model, ids, bandwidth, peak):
+    """Prefill and cached steps of a text's beginnings on the roof -> the picture's alternative."""
+    found = {"prefill of n tokens": {}, "a cached step at position n": {}}
+    longest = 2 ** (len(ids).bit_length() - 1)
+    for n in (2**i for i in range(len(ids).bit_length())):
+        cache = model.new_cache(1)
+        if n > 1:
+            model(np.array([ids[: n - 1]]), cache, last=1)
+
+        def step(cache=cache, n=n):
+            logits = model(np.array([ids[n - 1 : n]]), cache, last=1)
+            cache.cut([n - 1])
+            return logits
+
+        whole = functools.partial(model, np.array([ids[:n]]), last=1)
+        actions = (whole, step) if n == longest else (whole,)
+        for points, action in zip(found.values(), actions):
+            _, work, read = counted(model, action)
+            points[n] = work / read, work / lessons.medians({0: action}, rounds=3)[0]
+    roof(found, bandwidth, peak)
+    prefill, cached = (points[longest][1] / 1e9 for points in found.values())
+    return (f"The roofline with your text: a prompt of {longest} tokens runs at {prefill:.0f}"
+            f" GFLOP/s, a cached step at {cached:.1f}.")  # fmt: skip

@@ -1,0 +1,132 @@
+"""The pictures of lesson 10."""
+
+import lessons
+import matplotlib.pyplot as plt
+import numpy as np
+
+from drafters import common_prefix
+
+
+def rounds(tokenizer, found, first=0, gamma=4):
+    """A row per round (drafts, tokens); first: the number of the first one."""
+    _, axis = plt.subplots(figsize=(9, 0.9 + 0.36 * len(found)))
+    for y, (drafts, tokens) in enumerate(found):
+        accepted = common_prefix(drafts, tokens)
+        boxes = [(i, id, "✓ ", lessons.BLUE, "white") for i, id in enumerate(drafts[:accepted])]
+        boxes += [(i, id, "× ", "0.93", "0.35") for i, id in enumerate(drafts) if i >= accepted]
+        boxes += [(gamma + 0.2, id, "", lessons.YELLOW, "black") for id in tokens[accepted:]]
+        for x, id, mark, face, color in boxes:
+            token = tokenizer.decode([id]).replace("\n", "\\n").replace("$", r"\$")
+            text = mark + (token.strip() or token)
+            box = {"boxstyle": "round", "facecolor": face, "edgecolor": "0.6"}
+            axis.text(x, y, text, ha="center", va="center", color=color, fontsize=10, bbox=box)
+        if not drafts:
+            axis.text(0, y, "(no drafts)", ha="center", va="center", color="0.35", fontsize=10)
+    axis.set(xlim=(-0.6, gamma + 0.8), ylim=(len(found) - 0.4, -0.6), ylabel="round")
+    axis.set_yticks(range(len(found)), range(first, first + len(found)))
+    labels = [f"draft {i + 1}" for i in range(gamma)] + ["the model's own"]
+    axis.set_xticks([*range(gamma), gamma + 0.2], labels)
+    axis.xaxis.tick_top()
+    axis.spines[:].set_visible(False)
+    axis.tick_params(length=0)
+    axis.set_title("✓ accepted (blue), × rejected (grey), the model's own token (yellow)", pad=12)
+
+
+def timeline(large, small, alone, found, n_rounds=4):
+    """Passes as (start, end) of both models, those of the loop without drafts, and the rounds. The
+    prompt's passes are left out."""
+    _, axis = plt.subplots(figsize=(9, 3))
+    tokens = [len(round_tokens) for _, round_tokens in found]
+    begin, end = large[0][1], large[n_rounds][1]
+    lanes = (2, [p for p in small if begin <= p[0] < end], lessons.ORANGE, "//"), (
+        1, large[1 : n_rounds + 1], lessons.BLUE, "")  # fmt: skip
+    plain = [p for p in alone[1:] if p[1] - alone[0][1] <= end - begin]
+    for y, passes, color, hatch in (*lanes, (0, plain, lessons.BLUE, "")):
+        since = alone[0][1] if y == 0 else begin
+        bars = [(1e3 * (a - since), 1e3 * (b - a)) for a, b in passes]
+        axis.broken_barh(bars, (y - 0.3, 0.6), facecolor=color, hatch=hatch, edgecolor="white")
+        counts = tokens[1 : n_rounds + 1] if y == 1 else [1] * len(bars)
+        for (x, width), n in zip(bars, counts if y < 2 else []):
+            axis.text(x + width / 2, y + 0.33, n, ha="center", va="bottom", fontsize=10)
+    axis.set_yticks([2, 1, 0], ["small model", "large model", "large model,\nno drafts"])
+    axis.set(xlabel="time (ms)", ylim=(-0.5, 2.7))
+    total = sum(tokens[1 : n_rounds + 1])
+    axis.set_title(f"{n_rounds} rounds make {total} tokens; in this time the plain loop makes"
+                   f" {len(plain)}")  # fmt: skip
+
+
+def account(names, p, q):
+    """What is proposed and what results, token by token."""
+    accepted, owed = np.minimum(p, q), np.maximum(p - q, 0)
+    _, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True)
+    axes[0].bar(names, q - accepted, bottom=accepted, color="0.85", hatch="//", edgecolor="0.5",
+                label="rejected")  # fmt: skip
+    axes[0].set(title="Proposed: q", ylabel="probability")
+    axes[1].bar(names, owed, bottom=accepted, color=lessons.ORANGE, hatch="..", edgecolor="white",
+                label="residual: max(0, p - q)")  # fmt: skip
+    axes[1].set_title("Resulting: p")
+    for axis in axes:
+        axis.bar(names, accepted, color=lessons.BLUE, label="accepted: min(p, q)")
+        axis.set_xticks(range(len(names)), names, rotation=60, ha="right")
+        axis.legend(frameon=False)
+
+
+def hill(scatter, values):
+    """The chi-square of honest counts, and of each rule."""
+    _, axis = plt.subplots(figsize=(9, 3.2))
+    axis.hist(scatter, np.geomspace(0.1, 1e5, 150), color="0.7")
+    axis.set(xscale="log", title=r"$\chi^2$ of each rule, and of honest counts (grey)",
+             xlabel=r"$\chi^2$ (log scale)", ylabel="honest repetitions")  # fmt: skip
+    axis.set_ylim(0, 1.5 * axis.get_ylim()[1])
+    colors, sides = (lessons.BLUE, lessons.RED, lessons.PURPLE), ("left", "left", "right")
+    for (name, value), color, style, side in zip(values.items(), colors, ("-", "--", ":"), sides):
+        axis.axvline(value, color=color, linestyle=style, linewidth=2)
+        axis.text(value * (1.1 if side == "left" else 0.9), axis.get_ylim()[1], name, color=color,
+                  va="top", ha=side)  # fmt: skip
+
+
+def gains(rates, gammas, per_pass, faster, b):
+    """Tokens per pass {(rate, gamma): [of each text]} and speed-ups, beside the formula."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8))
+    curve = np.arange(0, 9)
+    for rate, color, marker in zip(rates, (lessons.BLUE, lessons.RED), "os"):
+        E = np.cumsum(rate**curve)  # 1 + a + ... + a ** gamma
+        left.plot(curve, E, "--", color=color, linewidth=1)
+        found = [per_pass[rate, g] for g in gammas]
+        errors = [2 * np.std(runs, ddof=1) / len(runs) ** 0.5 for runs in found]
+        left.errorbar(gammas, np.mean(found, axis=1), errors, fmt=marker, color=color, capsize=4,
+                      label=f"a = {rate}")  # fmt: skip
+        right.plot(gammas, [E[g] / b[g] for g in gammas], "--", color=color, linewidth=1)
+        right.plot(gammas, [faster[rate, g] for g in gammas], marker, color=color)
+    left.set(title="Tokens per pass", ylabel="tokens")
+    left.legend(frameon=False)
+    right.set(title="Speed-up over the cached loop", ylabel="times", ylim=(0, None))
+    right.axhline(1, color="0.6", linewidth=0.8)
+    for axis in (left, right):
+        axis.set(xlabel=r"$\gamma$ (drafts per pass)", xticks=curve)
+    figure.suptitle("Expected (dashed) and measured (points)")
+
+
+def histogram(rates):
+    """The acceptance rates of a story's positions."""
+    _, axis = plt.subplots(figsize=(8, 3))
+    axis.hist(rates, np.linspace(0, 1, 21), color=lessons.SKY, edgecolor="white")
+    axis.axvline(rates.mean(), color="black", linestyle="--", label=f"mean {rates.mean():.2f}")
+    axis.set(title="Acceptance rate of the small model's draft (temperature 0.8)", xlabel="a",
+             ylabel="positions")  # fmt: skip
+    axis.legend(frameon=False, loc="upper center")
+
+
+def free(penalties, found):
+    """Tokens per pass of each drafter, {(penalty, name): what it did}."""
+    _, axis = plt.subplots(figsize=(9.5, 3.8))
+    names = list(dict.fromkeys(name for _, name in found))
+    colors = (lessons.BLUE, lessons.ORANGE, lessons.GREEN, lessons.PURPLE)
+    for i, (name, color, hatch) in enumerate(zip(names, colors, ("", "//", "..", "xx"))):
+        heights = [found[penalty, name].tokens_per_pass for penalty in penalties]
+        bars = axis.bar(np.arange(len(penalties)) + 0.2 * i - 0.3, heights, 0.19, color=color,
+                        hatch=hatch, edgecolor="white", label=name)  # fmt: skip
+        axis.bar_label(bars, fmt="%.1f", fontsize=10)
+    axis.set_xticks(range(len(penalties)), [f"repetition penalty {p}" for p in penalties])
+    axis.set(title="Tokens per pass, with at most 4 drafts", ylabel="tokens", ylim=(0, 4.4))
+    axis.legend(frameon=False, ncols=2, loc="upper left")

@@ -1,0 +1,82 @@
+"""The pictures of lesson 11."""
+
+import lessons
+import matplotlib.pyplot as plt
+import numpy as np
+
+
+def exchange(points):
+    """{rows: (ms from token to token, tokens per second of all)}."""
+    _, axis = plt.subplots(figsize=(8, 3.6))
+    axis.plot(*zip(*points.values()), "o-")
+    for n_rows, point in points.items():
+        name = "1 row" if n_rows == 1 else f"{n_rows} rows"
+        axis.annotate(name, point, (6, -14), textcoords="offset points")
+    axis.set(xlabel="one reader: from token to token (ms)", ylabel="all readers: tokens / s",
+             xlim=(0, None), ylim=(0, None), title="What all gain, and what each pays")  # fmt: skip
+
+
+COLORS = (lessons.SKY, lessons.ORANGE, lessons.GREEN, lessons.YELLOW, lessons.PURPLE)
+
+
+def places(made, n_rows):
+    """{text: the passes of its tokens} -> (text, row, passes) of each, by their first pass."""
+    free_from = [0] * n_rows  # the pass from which on each row is free
+    for text, passes in sorted(made.items(), key=lambda item: item[1][0]):
+        row = next(i for i in range(n_rows) if free_from[i] <= passes[0])
+        free_from[row] = passes[-1] + 1
+        yield text, row, passes
+
+
+def seats(panels, n_rows=4):
+    """Who sits in which row at each pass. panels: {title: (passes, {text: the passes of its
+    tokens})}."""
+    longest = max(len(passes) for passes, _ in panels.values())
+    figure, axes = plt.subplots(len(panels), 1, figsize=(9.5, 0.4 + 2 * len(panels)),
+                                sharex=True, squeeze=False)  # fmt: skip
+    for axis, (title, (passes, made)) in zip(axes[:, 0], panels.items()):
+        axis.barh(range(n_rows), len(passes), 1, color="0.93", edgecolor="white")
+        for number, (_, row, own) in enumerate(places(made, n_rows)):
+            box, color = (row - 0.42, 0.84), COLORS[number % len(COLORS)]
+            axis.broken_barh([(p, 1) for p in own], box, linewidth=0.4, facecolor=color,
+                             edgecolor="white")  # fmt: skip
+            axis.broken_barh([(own[0], 1)], box, facecolor=color, hatch="////",
+                             edgecolor="black", linewidth=0.4)  # fmt: skip
+            axis.text((own[0] + own[-1] + 1) / 2, row, number + 1, ha="center", va="center",
+                      fontsize=11, weight="bold")  # fmt: skip
+        axis.set(title=f"{title}: {len(passes)} passes", ylabel="row", xlim=(0, longest),
+                 ylim=(n_rows - 0.5, -0.5))  # fmt: skip
+        axis.set_yticks(range(n_rows), range(1, n_rows + 1))
+    axes[-1, 0].set_xlabel("pass (hatched: the text's prompt; grey: an empty place)")
+
+
+def waits(served):
+    """{rows: (seconds to the first token of each reader, from token to token, ...)}."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6))
+    looks = (
+        (lessons.RED, "o-"),
+        (lessons.ORANGE, "s--"),
+        (lessons.GREEN, "^:"),
+        (lessons.BLUE, "x-"),
+    )
+    for (n_rows, (first, *_)), (color, style) in zip(served.items(), looks):
+        readers = range(1, len(first) + 1)
+        name = "1 row" if n_rows == 1 else f"{n_rows} rows"
+        left.plot(readers, 1e3 * np.array(first), style, color=color, markersize=4, label=name)
+    left.set(title="The wait for the first token (ms)", xlabel="reader, in order of arrival",
+             ylim=(0, None))  # fmt: skip
+    left.legend(frameon=False)
+    heights = [1e3 * between for _, between, _ in served.values()]
+    bars = right.bar([str(n_rows) for n_rows in served], heights, color=lessons.SKY)
+    right.bar_label(bars, fmt="%.1f")
+    right.set(title="From token to token (ms)", xlabel="rows", ylim=(0, 1.15 * max(heights)))
+
+
+def gaps(found):
+    """{chunk: seconds between the tokens of a running text}."""
+    _, axes = plt.subplots(1, len(found), figsize=(9.5, 3.2), sharey=True)
+    for axis, (chunk, seconds), color in zip(axes, found.items(), (lessons.RED, lessons.ORANGE,
+                                                                   lessons.BLUE)):  # fmt: skip
+        axis.bar(np.arange(15, len(seconds)), 1e3 * seconds[15:], 0.9, color=color)
+        axis.set(title=f"chunks of {chunk}", xlabel="token of the running text")
+    axes[0].set_ylabel("gap before it (ms)")

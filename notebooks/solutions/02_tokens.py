@@ -1,0 +1,31 @@
+# Each part replaces its exercise's cell, where all other names are defined.
+# ruff: noqa: F821
+
+
+# exercise 1
+char_to_byte = {char: byte for byte, char in BYTE_TO_CHAR.items()}
+spelled = {id: token for token, id in tokenizer.vocab.items()}
+
+
+def decode(ids, spelled):  # -> str
+    spelling = "".join(spelled[id] for id in ids)
+    return bytes(char_to_byte[char] for char in spelling).decode("utf-8", errors="replace")
+
+
+# exercise 2
+def digit_words(text, first):  # -> list of words
+    parts = re.split(r"(\d)", text)  # every other one is a digit
+    cut = [[part] if i % 2 else gpt2_words(part, first) for i, part in enumerate(parts)]
+    return [word for words in cut for word in words]
+
+
+# exercise 3
+pieces = {tokenizer.token_bytes(id) for id in range(tokenizer.n_vocab)}
+
+
+def n_cuts(data, pieces):  # bytes, set of bytes -> int
+    ways, longest = [1], max(map(len, pieces))
+    for end in range(1, len(data) + 1):
+        begins = range(max(0, end - longest), end)
+        ways.append(sum(ways[begin] for begin in begins if data[begin:end] in pieces))
+    return ways[-1]

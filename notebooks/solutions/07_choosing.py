@@ -1,0 +1,30 @@
+# Each part replaces its exercise's cell, where all other names are defined.
+# ruff: noqa: F821
+
+# exercise 1
+def never(phrase):  # str -> a filter
+    pieces = [tokenizer.decode([id]) for id in range(model.n_vocab)]
+
+    def forbid(logits, ids):  # [n_vocab], the sequence so far -> [n_vocab]
+        text = text_of(ids)
+        end = text[max(0, len(text) - len(phrase) + 1) :]  # one character short of the phrase
+        completes = np.array([phrase in end + piece for piece in pieces])
+        return np.where(completes, np.float32(-np.inf), logits)
+
+    return forbid
+
+
+# exercise 2
+def writer(ids, keys):  # list of ids, of whole numbers -> a key, or None
+    z = {key: watermark.detect(ids, key, model.n_vocab) for key in keys}
+    best = max(z, key=z.get)
+    return best if z[best] >= 4 else None
+
+
+# exercise 3
+def corrected(drawn):  # list of (str, list of float) -> {str: float}
+    weights = Counter()
+    for text, masses in drawn:
+        weights[text] += float(np.prod(masses))  # p(x) / q(x)
+    total = sum(weights.values())
+    return {text: weight / total for text, weight in weights.items()}
