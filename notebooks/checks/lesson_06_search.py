@@ -22,9 +22,9 @@ def of_all(model, n):  # -> {ids: log P} of all texts of n tokens
 def exercise_1(sure_width):
     assert sure_width(N_VOCAB, 2) is not None, "write sure_width"
     for n in (1, 2, 3):
-        width, needed, texts = sure_width(N_VOCAB, n), N_VOCAB ** (n - 1), f"for n = {n}"
-        assert width >= needed, f"{texts}: {width} can miss the best one"
-        assert width <= needed, f"{texts}: {width} is sure, but more than is needed"
+        width, needed, case = sure_width(N_VOCAB, n), N_VOCAB ** (n - 1), f"for n = {n}"
+        assert width >= needed, f"{case}: {width} can miss the best one"
+        assert width <= needed, f"{case}: {width} is sure, but more than is needed"
     for model in (lessons.tiny_model(N_VOCAB, seed) for seed in range(10)):
         best = beam_search(model, PROMPT, 3, width=sure_width(N_VOCAB, 3))[0]
         assert abs(best.log_probability - max(of_all(model, 3).values())) < 1e-4, "not wide enough"
