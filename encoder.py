@@ -19,6 +19,8 @@ import regex  # type: ignore[import-untyped]
 
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # GPT-2's
 MAX_CACHED_WORDS, MAX_CACHED_LENGTH = 2**16, 64  # limits the cache to some tens of megabytes
+# What Unicode calls white space; Python's strip() has the separators \x1c to \x1f too.
+WHITE = "".join(c for c in map(chr, range(0x3001)) if c.isspace() and not "\x1c" <= c <= "\x1f")
 MARKS = "<s>", "<pad>", "</s>"  # special tokens around a text, never part of it
 
 
@@ -200,8 +202,8 @@ def split(text: str, added: Sequence[Added]) -> list[str | int]:
     for token in added:
         if token.lstrip or token.rstrip:  # white space that a token takes has no ids
             parts = text.split(token.text)
-            parts[:-1] = map(str.rstrip, parts[:-1]) if token.lstrip else parts[:-1]
-            parts[1:] = map(str.lstrip, parts[1:]) if token.rstrip else parts[1:]
+            parts[:-1] = [p.rstrip(WHITE) if token.lstrip else p for p in parts[:-1]]
+            parts[1:] = [p.lstrip(WHITE) if token.rstrip else p for p in parts[1:]]
             text = token.text.join(parts)
     ids = {token.text: token.id for token in added}
     longest_first = sorted(ids, key=len, reverse=True)

@@ -10,4 +10,4 @@ def label(tokenizer: Any, id: int) -> str:
         return tokenizer.tokens[id].replace("\u2581", " ")  # SentencePiece's mark of a space
     text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
     text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
-    return text or next(name for name, special in tokenizer.special.items() if special == id)
+    return text or next(token.text for token in tokenizer.added if token.id == id)

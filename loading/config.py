@@ -1,7 +1,6 @@
 """JSON files: config.json and its like, whose counts and names are checked before they are used."""
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,15 +74,16 @@ def read_count(config: dict, key: str, default: int | None = None) -> int:
     ValueError."""
     value = config.get(key)
     value = default if value is None else value
-    if type(value) is not int or not 1 <= value <= (1000 if "layer" in key else 10**9):
+    most = 1000 if "layer" in key else 10**5 if key == "head_dim" else 10**9
+    if type(value) is not int or not 1 <= value <= most:
         raise ValueError(f"{key} = {value!r}")
     return value
 
 
 def read_number(config: dict, key: str) -> float:
-    """A positive number. Raises ValueError."""
+    """A positive number that float32 can hold. Raises ValueError."""
     value: Any = config.get(key)
-    if type(value) not in (int, float) or not 0 < value < math.inf:
+    if type(value) not in (int, float) or not 1e-38 < value < 1e38:
         raise ValueError(f"{key} = {value!r}")
     return value
 

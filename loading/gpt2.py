@@ -9,8 +9,8 @@ from encoder import Tokenizer
 from gpt2 import GPT2, gpt2_shapes
 from loading.config import read_activation, read_count, read_eps, read_generation_config
 from loading.params import Params, build_params, rename, tree_map, without_padding
-from loading.safetensors import read_checkpoint
 from loading.tokenizers import read_gpt2_tokenizer
+from loading.weights import read_weights
 
 NAMES = {  # blocks.0.ln_1.g -> h.0.ln_1.weight
     "blocks": "h", "g": "weight", "w": "weight", "b": "bias", "wte": "wte.weight",
@@ -26,7 +26,7 @@ def load_gpt2(folder: Path, config: dict) -> tuple[Tokenizer, GPT2]:
     tied = config.get("tie_word_embeddings", True)
     tensors = {
         name.removeprefix("transformer."): array
-        for name, array in read_checkpoint(folder).items()
+        for name, array in read_weights(folder).items()
         if not name.endswith((".attn.bias", ".attn.masked_bias"))  # the causal mask
     }
     if tied:

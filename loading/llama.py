@@ -5,6 +5,7 @@ Sources: the names, defaults and rules of configuration_*.py and modeling_*.py o
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -175,7 +176,9 @@ def slides(config: dict, layer: int) -> bool:
 def read_windows(config: dict, types: list[str]) -> list[int | None]:
     """For each layer its window in tokens, or None. Raises ValueError."""
     window = None
-    if config.get("use_sliding_window", True) and config.get("sliding_window") is not None:
+    is_used = "use_sliding_window" not in FAMILIES[config["model_type"]]  # these ignore the key
+    is_used = is_used or config["use_sliding_window"]
+    if is_used and config.get("sliding_window") is not None:
         window = read_count(config, "sliding_window")
     return [window if kind == "sliding_attention" else None for kind in types]
 
@@ -203,15 +206,20 @@ def read_rope(config: dict, kind: str) -> dict:
     rope_theta and rope_scaling say of layers of one type. Raises ValueError."""
     is_local = kind == "sliding_attention" and "rope_local_base_freq" in config  # in Gemma 3
     theta = config["rope_local_base_freq" if is_local else "rope_theta"]
-    rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    if not isinstance(rope, dict):
-        raise ValueError(f"rope_scaling = {rope!r:.200}")
+    rope = read_object(config.get("rope_scaling") or config.get("rope_parameters"))
     if is_local or kind in rope:
-        rope = rope.get(kind) or {}
-    factors = {rope.get("partial_rotary_factor"), config.get("partial_rotary_factor")}
-    if factors - {None, 1.0}:
+        rope = read_object(rope.get(kind))
+    factors = rope.get("partial_rotary_factor"), config.get("partial_rotary_factor")
+    if any(factor not in (None, 1.0) for factor in factors):
         raise ValueError("partial_rotary_factor is not supported")
     return {"rope_theta": theta, "rope_type": rope.get("type", "default")} | rope
+
+
+def read_object(rope: Any) -> dict:
+    """{} for none. ValueError for what is not an object."""
+    if rope and not isinstance(rope, dict):
+        raise ValueError(f"rope_scaling = {rope!r:.200}")
+    return rope or {}
 
 
 def type_frequencies(config: dict, d_head: int, kind: str) -> np.ndarray:
@@ -226,7 +234,9 @@ def type_frequencies(config: dict, d_head: int, kind: str) -> np.ndarray:
         raise ValueError(f"rope_type is {name}, known are default, linear, llama3")
     keys = "factor", "low_freq_factor", "high_freq_factor"
     factor, low, high = (read_number(rope, key) for key in keys)
-    n_old = read_count(rope, "original_max_position_embeddings", config["max_position_embeddings"])
+    n_old = read_count(
+        rope, "original_max_position_embeddings", config.get("max_position_embeddings")
+    )
     if low >= high:
         raise ValueError(f"low_freq_factor = {low}, high_freq_factor = {high}")
     return llama3_frequencies(rotary_frequencies(d_head, theta), factor, low, high, n_old)

@@ -10,13 +10,13 @@ from encoder import Tokenizer
 from layers import ACTIVATIONS
 from loading.config import read_activation, read_count, read_eps, read_generation_config
 from loading.params import Shapes, build_params, rename, without_padding
-from loading.safetensors import read_checkpoint
 from loading.tokenizers import (
     SentencePieceTokenizer,
     mbart_tokenizer,
     read_gpt2_tokenizer,
     t5_tokenizer,
 )
+from loading.weights import read_weights
 from seq2seq import T5, Bart
 
 
@@ -86,7 +86,7 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
     """The folder's weights -> {name: array}, one name for each array. Raises ValueError."""
     tensors = {
         name.removeprefix("model."): array
-        for name, array in read_checkpoint(folder).items()
+        for name, array in read_weights(folder).items()
         if not name.endswith(UNUSED)
     }
     for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):

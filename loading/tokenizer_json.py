@@ -71,6 +71,7 @@ def build(file: dict, bos: bool) -> Tokenizer:
     """The parsed file -> tokenizer. Errors of several kinds where it is malformed."""
     [model] = parts(file["model"], "model")
     added = [read_added(token) for token in file.get("added_tokens") or []]
+    check_added(added, model["vocab"])
     cutters = list(parts(file.get("pre_tokenizer"), "pre_tokenizer"))
     decoders = {part["type"] for part in parts(file.get("decoder"), "decoder")}
     start = read_start(file) if bos else []
@@ -117,8 +118,22 @@ def read_added(token: dict) -> Added:
     """An entry of added_tokens. UserError for one that must be a whole word."""
     if token.get("single_word"):
         raise UserError(f"tokenizer.json: {token['content']!r:.50} is single_word, not known here")
-    flags = {name: token.get(name) is True for name in Added._fields[2:]}
+    flags = {name: token.get(name, False) for name in Added._fields[2:]}
+    if {*map(type, flags.values())} != {bool}:
+        raise ValueError(f"the flags of the token {token['content']!r:.50} are {flags!r:.200}")
     return Added(token["content"], token["id"], **flags)
+
+
+def check_added(added: list[Added], vocab: dict) -> None:
+    """ValueError unless the ids are those that the library gives: the vocabulary's, or else the
+    next ones, in turn. It passes over the file's own."""
+    ids = dict(vocab)
+    for token in added:
+        if token.id != ids.setdefault(token.text, len(ids)):
+            right = ids[token.text]
+            raise ValueError(f"the token {token.text!r:.50} is {token.id!r:.20}, not {right!r:.20}")
+    if len({token.text for token in added}) < len(added):
+        raise ValueError("an added token occurs twice")
 
 
 def read_merges(merges: list) -> list[tuple[str, str]]:
@@ -159,11 +174,14 @@ def read_pattern(part: dict) -> str:
         return r"\p{N}|\P{N}+"
     if part["type"] == "Split" and (part["behavior"], part["invert"]) in SPLITS:
         [(kind, pattern)] = part["pattern"].items()
-        pattern = regex.escape(pattern) if kind == "String" else f"(?:{pattern})"
+        odd = kind == "Regex" and regex.search(r"&&|\\[hH]", pattern)  # not the library's meaning
+        # m: for the library, ^ and $ are the ends of lines. Groups are what findall would give.
+        pattern = regex.escape(pattern) if kind == "String" else f"(?m:{pattern})"
         with contextlib.suppress(regex.error):
-            regex.compile(pattern)
-            return SPLITS[part["behavior"], part["invert"]].format(pattern)
-    raise UserError(f"tokenizer.json: its pre_tokenizer is {part}, which is not known here")
+            if not odd and not regex.compile(pattern).groups:
+                return SPLITS[part["behavior"], part["invert"]].format(pattern)
+    shown = ", ".join(f"{key!r}: {value!r:.80}" for key, value in part.items())
+    raise UserError(f"tokenizer.json: its pre_tokenizer is {shown}, which is not known here")
 
 
 def piece_words(cutters: list[dict], vocab: dict) -> Callable[[str, bool], list[str]]:
@@ -177,6 +195,8 @@ def piece_words(cutters: list[dict], vocab: dict) -> Callable[[str, bool], list[
     if [part["type"] for part in cutters] != ["Metaspace"]:
         return by_patterns(*map(read_pattern, cutters), any_piece)
     find, scheme = by_patterns(any_piece), cutters[0]["prepend_scheme"]
+    if "split" not in cutters[0]:
+        raise UserError("tokenizer.json: its Metaspace has split = True by default")
 
     def words(text, first):
         text = text.replace(" ", SPACE)
@@ -192,7 +212,12 @@ def read_start(file: dict) -> list[int]:
     """The ids that the post-processor puts before a text. UserError if it puts any after it."""
     start, text_seen = [], False
     for part in parts(file.get("post_processor"), "post_processor"):
-        for item in part.get("single", []):
+        if part["type"] == "ByteLevel":  # it changes offsets only
+            continue
+        single = part["single"]
+        if sum("Sequence" in item for item in single) != 1:
+            raise UserError(f"tokenizer.json: its post_processor makes {single!r:.200} of a text")
+        for item in single:
             text_seen = text_seen or "Sequence" in item
             if "SpecialToken" in item:
                 name = item["SpecialToken"]["id"]

@@ -1,11 +1,14 @@
 """--trace and --html: what the model does inside, written out, and as a page."""
 
+import contextlib
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 from inside import page
 from inside.recorder import passes, recording
 from inside.trace import as_json, format_trace
-from loading.errors import UserError
+from loading.errors import UserError, explained
 from terminal import show
 from terminal.row import Row
 from terminal.session import Session
@@ -40,9 +43,23 @@ def write_page(session: Session, row: Row, file: str) -> None:
     settings = session.settings | {"seed": row.seed if session.sampled else None}
     if settings["method"] == "beam":  # nothing is drawn: the sliders begin at the model's own
         settings |= dict.fromkeys(page.SLIDERS)
-    with open(file, "w", encoding="utf-8") as out:  # fails now, not after the text
+    with kept(file):
         with recording(session.model, page.KEEP) as calls:
             show.stream(session, [row])
         recorded = page.record(session.tokenizer, session.model, row.sequence, calls,
                                row.prompt_ids, session.trace, settings)  # fmt: skip
-        out.write(page.html(recorded))
+        Path(file).write_text(page.html(recorded), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def kept(file: str) -> Iterator[None]:
+    """UserError at once for a file that cannot be written; after an error no new one is left."""
+    is_new = not Path(file).exists()
+    with explained(f"cannot write {file}", "name another file", (OSError,)):
+        open(file, "a").close()
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            Path(file).unlink()
+        raise

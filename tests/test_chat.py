@@ -160,6 +160,16 @@ def test_thoughts_are_left_out_of_the_turns_that_follow(with_tokens):
     ids = chat.ask("a")
     chat.answered(ids, tokenizer.encode("<think>\nab\n</think>\n\nthe cat", special=True))
     assert shown(tokenizer, chat.ids) == shown(tokenizer, ids) + "the cat<|im_end|>"
+    thoughts = "<think>\nab, a rat and a bat</think>\nab</think>\n\nthe cat"
+    chat.answered(ids, tokenizer.encode(thoughts, special=True))  # after the last mark
+    assert shown(tokenizer, chat.ids) == shown(tokenizer, ids) + "the cat<|im_end|>"
+
+
+def test_no_white_space_around_a_system_text_where_the_format_has_none(with_tokens):
+    for name in ("Llama 3", "Gemma"):
+        tokenizer = with_tokens(*RENDERED[name][:2])
+        plain, spaced = (Conversation(tokenizer, text).ask("a") for text in ("Hi.", " Hi.\n"))
+        assert plain == spaced
 
 
 @pytest.mark.parametrize("name", ["gpt2", "qwen", "llama3"])

@@ -815,7 +815,7 @@ def test_the_version_and_the_names_of_models(console, tmp_path, letters):
     lines = dict(line.split(maxsplit=1) for line in console.text(
         "--list-models", "--models-dir", tmp_path).splitlines())  # fmt: skip
     here = {name for name, where in lines.items() if where == "here"}
-    assert here == {"stories", "stories-draft", "en-de", "owner/small"}
+    assert here == {"stories", "stories-draft", "stories-llama", "en-de", "owner/small"}
     assert lines["gpt2"] == lines["124M"] == "downloaded when first used"
     assert console.text("a", "-n", 1, "--models-dir", tmp_path, model="owner/small")
 

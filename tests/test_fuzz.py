@@ -26,6 +26,7 @@ from samplers import Sampler, draw, make_sampler, one_hot
 from terminal import cli, options
 from tests.checkpoints import write_converted
 from tests.commands import write_letters
+from tests.test_llama_files import write_qwen
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SEQ2SEQ = FIXTURES / "seq2seq"
@@ -121,7 +122,7 @@ def test_numbers_always_allow_a_draw(values, settings):
 
 # -------------------------------------------------------------------------------------- the folders
 
-NAMES = ["gpt2", "shards", "converted", "t5", "bart", "mbart"]
+NAMES = ["gpt2", "shards", "converted", "t5", "bart", "mbart", "llama"]
 each_folder = pytest.mark.parametrize("name", NAMES)
 
 
@@ -146,6 +147,8 @@ def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("good")
     good = {name: SEQ2SEQ / name for name in ("t5", "bart", "mbart")}
     good |= {"gpt2": FIXTURES / "gpt2" / "by_layer", "shards": FIXTURES / "gpt2" / "plain"}
+    (folder / "llama").mkdir()
+    good["llama"] = write_qwen(folder / "llama", rope_parameters={"rope_theta": 1e4})
     return good | {"converted": write_converted(folder / "converted")}
 
 
@@ -240,11 +243,42 @@ def test_configurations_of_any_values(folders, name, data):
         config = json.loads(path.read_text()) if path.is_file() else {}
         names = [*config, "n_inner", "n_ctx", "eos_token_id", "bos_token_id", "max_length", "top_k",
                  "forced_bos_token_id", "temperature", "num_beams"]  # fmt: skip
+        if name == "llama":
+            names += ["head_dim", "rope_theta", "rope_scaling", "layer_types", "sliding_window",
+                      "partial_rotary_factor", "rms_norm_eps", "use_sliding_window"]  # fmt: skip
         for key in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2)):
             config[key] = data.draw(weird)
             if data.draw(st.integers(0, 4)) == 0:
                 del config[key]
         path.write_text(json.dumps(config))
+        check_loads_or_says_why(folder)
+
+
+def places(part, at=()):
+    """The places of all values in JSON."""
+    part = dict(enumerate(part)) if isinstance(part, list) else part
+    for key, value in part.items() if isinstance(part, dict) else ():
+        yield (*at, key)
+        yield from places(value, (*at, key))
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_tokenizer_json_of_any_values(folders, data):
+    with copy(folders["llama"]) as folder:
+        path = folder / "tokenizer.json"
+        file = json.loads(path.read_text())
+        vocab = [("model", "vocab", token) for token in ("a", "the", "Ġ")]
+        known = [place for place in places(file) if place[:2] != ("model", "vocab")]
+        for place in data.draw(st.lists(st.sampled_from(known + vocab), min_size=1, max_size=2)):
+            part = file
+            with contextlib.suppress(KeyError, IndexError, TypeError):  # an earlier one is gone
+                for key in place[:-1]:
+                    part = part[key]
+                part[place[-1]] = data.draw(weird)
+                if data.draw(st.integers(0, 4)) == 0:
+                    del part[place[-1]]
+        path.write_text(json.dumps(file))
         check_loads_or_says_why(folder)
 
 

@@ -658,3 +658,15 @@ def test_the_causal_mask():
     assert mask.dtype == np.float32
     assert causal_mask(np.full((4, 1), 8), 9) is None
     assert causal_mask(np.array([[8], [7]]), 9) is not None
+
+
+def test_rows_that_are_selected_or_joined_keep_their_room():
+    """Else the next token copies the whole cache once more."""
+    model = tiny_gpt2()
+    cache, longer = model.new_cache(2), model.new_cache(1)
+    model([[1, 2, 3], [4, 5, 6]], cache)
+    model([[1, 2, 3, 4, 5]], longer)
+    cache.select([1, 0])
+    assert cache.kv.shape[-2] == 6
+    cache.join(longer)
+    assert cache.kv.shape[-2] == 10

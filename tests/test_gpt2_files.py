@@ -7,6 +7,7 @@ import struct
 import numpy as np
 import pytest
 
+from loading import weights
 from tests.checkpoints import (
     CONFIG,
     IDS,
@@ -52,6 +53,16 @@ def test_half_and_double_precision_become_float32(tmp_path):
     for model in models:
         assert model.params["wte"].dtype == np.float32
         assert np.array_equal(model(IDS), models[1](IDS))
+
+
+def test_a_large_file_of_16_bits_is_converted_once(tmp_path, monkeypatch, capsys):
+    arrays = {name: array.astype(np.float16) for name, array in random_arrays(CONFIG).items()}
+    write_folder(tmp_path, arrays=arrays)
+    expected = load(tmp_path)[1](IDS)
+    monkeypatch.setattr(weights, "SMALL", 0)
+    for _ in range(2):
+        np.testing.assert_array_equal(load(tmp_path)[1](IDS), expected)
+    assert capsys.readouterr().err.count("only this once") == 1
 
 
 def test_shards_are_one_model(tmp_path):

@@ -139,6 +139,21 @@ def test_qwen_s_window_does_not_count_unless_it_is_used(folder, name):
     assert model(copy).windows == [None, 8]
 
 
+@pytest.mark.parametrize("name", ["gemma2", "gemma3", "mistral"])
+def test_families_without_use_sliding_window_ignore_it(folder, name):
+    copy = folder(name)
+    expected = model(copy).windows
+    change(copy, use_sliding_window=False)
+    assert model(copy).windows == expected != [None, None]
+
+
+def test_llama_3_s_first_context_and_its_own_may_both_be_absent(folder):
+    """KeyError is no message."""
+    copy = folder("llama-llama3")
+    change(copy, "max_position_embeddings")
+    refused(copy, "max_position_embeddings = None")
+
+
 def test_gemma2_has_its_caps_where_none_are_given(folder):
     copy = folder("gemma2")
     change(copy, "attn_logit_softcapping", "final_logit_softcapping")
@@ -170,7 +185,15 @@ def test_layers_without_positions_are_those_listed(folder):
         ("llama", {"rope_scaling": {"type": "dynamic", "factor": 4.0}}, "rope_type is dynamic"),
         ("llama", {"rope_scaling": {"type": "linear", "factor": 0}}, "factor = 0"),
         ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8}}, "low_freq_factor = None"),
+        ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4,
+                                    "high_freq_factor": 4}}, "high_freq_factor = 4"),
         ("llama", {"rope_scaling": "linear"}, "rope_scaling = 'linear'"),
+        ("gemma3", {"rope_scaling": {"full_attention": 3}}, "rope_scaling = 3"),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": 10**400}}, "factor = 1000"),
+        ("llama", {"rope_theta": 10**400, "rope_parameters": None}, "rope_theta = 1000"),
+        ("llama", {"partial_rotary_factor": {}}, "partial_rotary_factor is not supported"),
+        ("llama-llama3", {"max_position_embeddings": None}, "max_position_embeddings = None"),
+        ("llama", {"head_dim": 10**9}, "head_dim = 1000000000"),
         ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor is not supported"),
         ("llama", {"rms_norm_eps": "small"}, "rms_norm_eps = 'small'"),
         ("llama", {"num_attention_heads": 3}, "3 heads of 8 numbers cannot share 2"),

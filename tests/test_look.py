@@ -44,8 +44,19 @@ def test_a_page_is_about_one_text(console, tmp_path, words, monkeypatch):
 
 
 def test_a_file_that_cannot_be_written_is_one_line(console, tmp_path):
-    err = console.refused(1, "a", "--html", tmp_path / "no" / "page.html")
-    assert "page.html" in err
+    file = tmp_path / "no" / "page.html"
+    err = console.refused(1, "a", "--html", file)
+    assert err.startswith(f"generate.py: cannot write {file}: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("before", [None, "an older page"])
+def test_an_error_leaves_no_page_and_keeps_an_older_one(console, tmp_path, before):
+    file, own = tmp_path / "page.html", tmp_path / "own.py"
+    own.write_text("def forgets(logits, ids):\n    logits * 2\n")
+    if before:
+        file.write_text(before)
+    console.refused(1, "a", "--html", file, "--filter", f"{own}:forgets")
+    assert file.read_text() == before if before else not file.exists()
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import utils
+from encoder import Added, Tokenizer
 from gpt2 import softmax
 from inside import page
 from inside.recorder import recording
@@ -199,6 +200,12 @@ def test_labels_of_parts_of_characters_and_of_special_tokens(stories):
     data = recorded(tokenizer, model, "The cat.", 5)
     assert data["labels"][data["source"][-1]] == "</s>"
     assert data["source_pieces"][-1] == ""
+
+
+def test_the_label_of_a_mark_that_is_not_special():
+    """A file may say so of <pad>, which has no text."""
+    tokenizer = Tokenizer({"a": 0}, [], [Added("<pad>", 1, special=False)])
+    assert page.label(tokenizer, 1) == "<pad>"
 
 
 class Words:

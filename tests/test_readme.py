@@ -17,7 +17,7 @@ COMMANDS = [line for line in LINES if line.startswith("python generate.py")]
 def test_every_command_of_the_readme_is_run_here_or_by_ci():
     others = {line for line in LINES if line and line not in COMMANDS}
     run_elsewhere = {"PYTHONPATH=~/tokenwise python mine/story.py"}  # see test_library.py
-    by_ci = {"pip install -r requirements.txt", "python -m pytest"}
+    by_ci = {"pip install numpy regex", "pip install -r requirements.txt", "python -m pytest"}
     assert others == by_ci | run_elsewhere
     assert len(COMMANDS) > 10
 
@@ -27,7 +27,8 @@ def test_a_command_of_the_readme_runs(command, capsys, monkeypatch, tmp_path):
     words = shlex.split(command)[2:]
     (tmp_path / "examples").symlink_to(HOUSE / "examples")
     monkeypatch.chdir(tmp_path)  # a file that it writes
-    big = {"124M", "t5-small", "HuggingFaceTB/SmolLM2-135M-Instruct"}
+    hub = "HuggingFaceTB/SmolLM2-135M"
+    big = {"gpt2", "t5-small", hub, f"{hub}-Instruct"}
     if big & set(words):  # other tests fetch such from a local server
         options.check(options.parser(), options.parser().parse_args(words))
         return

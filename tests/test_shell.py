@@ -544,7 +544,7 @@ def test_tab_completes_values_and_paths(ask, tmp_path, monkeypatch):
     assert complete("/method ") == [f"{method} " for method in METHODS]
     assert complete("/method s") == ["speculative "] and complete("/method naive x") == []
     assert complete("/seed o") == ["off "] and complete("/length ") == []
-    assert complete("/model st") == ["stories ", "stories-draft ", "stuff/"]
+    assert complete("/model st") == ["stories ", "stories-draft ", "stories-llama ", "stuff/"]
     assert complete("/model m") == ["mine.py", "models/"]
     assert complete("/model models/[") == ["models/[odd]/"]
     assert complete("/sampler --top") == ["--top-k ", "--top-p "]

@@ -268,6 +268,12 @@ UNKNOWN = [  # (the place in the file, what it is changed to, what the message n
     (["pre_tokenizer", "pretokenizers", 0, "behavior"], "Contiguous", "Contiguous"),
     (["pre_tokenizer", "pretokenizers", 0, "invert"], True, "'invert': True"),
     (["pre_tokenizer", "pretokenizers", 0, "pattern"], {"Regex": "("}, "'Regex': '('"),
+    (["pre_tokenizer", "pretokenizers", 0, "pattern"], {"Regex": "(a)|b"}, "'Regex': '(a)|b'"),
+    (["pre_tokenizer", "pretokenizers", 0, "pattern"], {"Regex": r"\h"}, r"{'Regex': '\\h'}"),
+    (["pre_tokenizer", "pretokenizers", 0, "pattern"], {"Regex": "[a-z&&[^t]]"}, "&&[^t]]'"),
+    (["pre_tokenizer", "pretokenizers", 0, "behavior"], "long " * 999, "'long long"),
+    (["post_processor", "processors", 1, "single"], [], "makes [] of a text"),
+    (["post_processor", "processors", 1, "single"], [{"Sequence": {"id": "A"}}] * 2, "makes [{"),
     (["post_processor"], {"type": "RobertaProcessing", "sep": ["<|end|>", 1]}, "RobertaProcessing"),
     (["decoder"], {"type": "WordPiece"}, "decoder is 'WordPiece'"),
     (["decoder"], None, "neither bytes as symbols nor byte_fallback"),
@@ -291,11 +297,13 @@ def test_what_is_not_known_is_refused_by_name(tmp_path, place, value, words, nam
     with pytest.raises(UserError, match=re.escape(words)) as caught:
         read_tokenizer(folder)
     assert "\n" not in str(caught.value) and "tokenizer.json" in str(caught.value)
+    assert len(str(caught.value)) < 500
 
 
 UNKNOWN_PIECES = [
     (["pre_tokenizer"], {"type": "Metaspace", "replacement": "_"}, "replacement = '_'"),
     (["pre_tokenizer"], {"type": "Metaspace", "split": True}, "split = True"),
+    (["pre_tokenizer"], {"type": "Metaspace", "prepend_scheme": "first"}, "True by default"),
     (["pre_tokenizer"], {"type": "ByteLevel"}, "ByteLevel"),
     (["model", "byte_fallback"], False, "neither bytes as symbols nor byte_fallback"),
     (["decoder", "decoders", 3, "start"], 2, "Strip has start = 2"),
@@ -323,6 +331,7 @@ DAMAGED = [
     (["added_tokens"], {}), (["added_tokens"], [1]), (["added_tokens", 0, "id"], "1"),
     (["added_tokens", 0, "id"], None), (["added_tokens", 0, "id"], 999),
     (["added_tokens", 0, "id"], 7), (["added_tokens", 0, "content"], ""),
+    (["added_tokens", 0, "lstrip"], 1), (["added_tokens", 1, "content"], "<|end|>"),
     (["added_tokens", 0, "content"], "a"), (["added_tokens", 0, "content"], 1),
     (["added_tokens", 0, "content"], "\udfff"), (["normalizer"], 5), (["pre_tokenizer"], "NFC"),
     (["pre_tokenizer", "pretokenizers"], None), (["pre_tokenizer", "type"], ["Sequence"]),
@@ -339,6 +348,56 @@ def test_damaged_files(tmp_path, place, value):
     with pytest.raises(UserError, match="tokenizer.json") as caught:
         read_tokenizer(folder)
     assert "\n" not in str(caught.value)
+
+
+def test_added_tokens_whose_ids_are_not_the_vocabulary_s_or_not_in_turn(tmp_path):
+    """The library passes over the ids of the file."""
+    file = copy.deepcopy(FOUND[PIECES]["tokenizer"])
+    for token, other in ("<s>", "</s>"), ("</s>", "<s>"):
+        assert file["model"]["vocab"][token] == (id := 1 + (token == "</s>"))
+        file["added_tokens"][id] |= {"content": token, "id": file["model"]["vocab"][other]}
+    with pytest.raises(UserError, match="the token '<s>' is 2, not 1"):
+        read_tokenizer(write(tmp_path, file))
+    file["model"]["vocab"]["<s>"] = 2**70  # no character has this number
+    with pytest.raises(UserError, match="the token '<s>' is 2, not 1180591620717411303"):
+        read_tokenizer(write(tmp_path, file))
+    file = copy.deepcopy(FOUND[BYTES]["tokenizer"])
+    file["added_tokens"].reverse()
+    with pytest.raises(UserError, match=r"the token '<\|begin\|>' is 302, not 301"):
+        read_tokenizer(write(tmp_path, file))
+
+
+def test_an_added_token_that_occurs_twice(tmp_path):
+    file = copy.deepcopy(FOUND[BYTES]["tokenizer"])
+    file["added_tokens"].append(file["added_tokens"][0] | {"lstrip": True})
+    with pytest.raises(UserError, match="an added token occurs twice"):
+        read_tokenizer(write(tmp_path, file))
+
+
+def test_use_regex_is_true_where_it_is_absent(tmp_path, read):
+    file = copy.deepcopy(FOUND["gpt2"]["tokenizer"])
+    assert file["pre_tokenizer"].pop("use_regex") is True
+    vectors = FOUND["gpt2"]["texts"]
+    check_ids(read_tokenizer(write(tmp_path, file)), vectors)
+
+
+def test_anchors_are_those_of_lines(tmp_path):
+    """As for the library: a pattern that starts a word at each line's a, and ends one after it."""
+    file = changed(FOUND["gaps"]["tokenizer"], ["pre_tokenizer", "pretokenizers", 0, "pattern"],
+                   {"Regex": "^a|a$"})  # fmt: skip
+    tokenizer = read_tokenizer(write(tmp_path, file))
+    assert tokenizer.words("aat\nat\ntaa\nb", True) == ["a", "at\n", "a", "t\nta", "a", "\nb"]
+
+
+def test_white_space_that_a_token_takes_is_unicode_s(read):
+    """Python's strip takes the separators \x1c to \x1f too, the library does not."""
+    tokenizer = read("bart")
+    mask = tokenizer.special["<mask>"]
+    for white in " \n\t\x0b\x85\xa0\u2003\u2028\u3000":
+        assert tokenizer.encode(f"a{white * 2}<mask>", special=True)[1:] == [mask]
+    for other in "\x1c\x1d\x1e\x1f\u180e\u200b\ufeff":
+        ids = tokenizer.encode(f"a{other} <mask>", special=True)
+        assert ids == [*tokenizer.encode(f"a{other}"), mask]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"model": 1, "model": 2}', "[" * 100000,

@@ -46,6 +46,34 @@ def test_the_calls_are_a_tree_with_places_and_shapes():
     ]  # fmt: skip
 
 
+def test_of_several_results_the_first_is_noted():
+    model = tiny_gpt2()
+    [first, second] = passes(recorded(model, [1, 2, 3]), model)
+    assert [inner(call, "extend").output for call in (first, second)] == [(1, 3), (1, 1)]
+
+
+def test_a_value_that_is_kept_is_a_copy():
+    model = tiny_gpt2()
+    with recording(model, keep=["linear"]) as calls:
+        logits = model([1, 2, 3])
+    expected = logits.copy()
+    logits[:] = 0
+    np.testing.assert_array_equal(calls[0].calls[-1].value, expected)
+
+
+def test_the_profile_function_from_before_is_there_again():
+    def before(frame, event, result):
+        pass
+
+    sys.setprofile(before)
+    try:
+        with recording(tiny_gpt2()):
+            pass
+        assert sys.getprofile() is before
+    finally:
+        sys.setprofile(None)
+
+
 def test_a_block_adds_to_the_stream_what_its_parts_return():
     model = tiny_gpt2()
     with recording(model, keep=["block", "self_attention", "feed_forward"]) as calls:
