@@ -166,6 +166,8 @@ def alone(found):
     for rate in ("0.8", "0.95"):
         ratio = methods["cached"] / methods[f"replay {rate}"]
         yield f"replay of a text, gamma 4, {rate} of the drafts right: {ratio:.2f} times cached"
+    ratio = methods["cached"] / methods["lookup"]
+    yield f"drafts looked up in a text that repeats itself: {ratio:.2f} times cached"
     ratio = serving["one by one"] / serving["continuous"]
     yield f"64 prompts, 8 rows: {ratio:.2f} times the throughput of one by one"
     overhead = found["overhead"]

@@ -18,6 +18,7 @@ import utils
 from batching import continuous
 from benchmarks.contender import Tokenwise, seconds
 from benchmarks.replay import Replay
+from drafters import PromptLookup
 from encoder import PATTERN
 from generate import Sequence, cached, generate, naive
 from samplers import Sampler, temperature, top_k, top_p
@@ -117,8 +118,12 @@ def methods(folder, repeats, n_prompt=64, n=32):
         sequence = Sequence(model, prompt, n)
         list(speculative(model, [sequence], lambda sequence: drafter, gamma=4))
 
+    def lookup():  # drafts are copied from the text, which repeats its last 8 tokens
+        sequence = Sequence(model, 4 * text[-8:], n)
+        list(speculative(model, [sequence], lambda _: PromptLookup(model.n_vocab), gamma=4))
+
     found = interleaved(
-        min(3, repeats), batch=batch,
+        min(3, repeats), batch=batch, lookup=lookup,
         **{f"replay {rate}": functools.partial(replay, rate) for rate in (0.8, 0.95)},
         naive=lambda: list(generate(model, prompt, n, loop=naive)),
         cached=lambda: list(generate(model, prompt, n, loop=cached)),
