@@ -85,8 +85,8 @@ def hill(scatter, values):
                   va="top", ha=side)  # fmt: skip
 
 
-def gains(rates, gammas, per_pass, faster, expected):
-    """Tokens per pass {(rate, gamma): [of each text]} and speed-ups, beside the formulas."""
+def gains(rates, gammas, per_pass, faster, b):
+    """Tokens per pass {(rate, gamma): [of each text]} and speed-ups, beside the formula."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8))
     curve = np.arange(0, 9)
     for rate, color, marker in zip(rates, (lessons.BLUE, lessons.RED), "os"):
@@ -96,7 +96,7 @@ def gains(rates, gammas, per_pass, faster, expected):
         errors = [2 * np.std(runs, ddof=1) / len(runs) ** 0.5 for runs in found]
         left.errorbar(gammas, np.mean(found, axis=1), errors, fmt=marker, color=color, capsize=4,
                       label=f"a = {rate}")  # fmt: skip
-        right.plot(gammas, [expected[rate, g] for g in gammas], "--", color=color, linewidth=1)
+        right.plot(gammas, [E[g] / b[g] for g in gammas], "--", color=color, linewidth=1)
         right.plot(gammas, [faster[rate, g] for g in gammas], marker, color=color)
     left.set(title="Tokens per pass", ylabel="tokens")
     left.legend(frameon=False)
