@@ -21,8 +21,8 @@ def exercise_1(wasted):
     share = wasted([10, 40, 25])
     assert 0 < share < 1, f"a share is a number from 0 to 1, not {share}"
     assert math.isclose(share, 1 - apart / padded), (
-        "passes of [3, 40] tokens, padding included, and of 10, 40 and 25 tokens were counted, and"
-        " your share for [10, 40, 25] is not theirs"
+        "for [10, 40, 25] the FLOPs were counted: of one pass over 3 rows of 40 tokens, padding"
+        " included, and of three passes over 10, 40 and 25; your share is another"
     )
 
 
