@@ -20,7 +20,10 @@ import regex  # type: ignore[import-untyped]
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # GPT-2's
 MAX_CACHED_WORDS, MAX_CACHED_LENGTH = 2**16, 64  # limits the cache to some tens of megabytes
 # What Unicode calls white space; Python's strip() has the separators \x1c to \x1f too.
-WHITE = "".join(c for c in map(chr, range(0x3001)) if c.isspace() and not "\x1c" <= c <= "\x1f")
+WHITE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
 MARKS = "<s>", "<pad>", "</s>"  # special tokens around a text, never part of it
 
 
