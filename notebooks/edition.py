@@ -3,8 +3,8 @@
     python notebooks/edition.py                       # into notebooks/class
     python notebooks/edition.py FOLDER --repository https://github.com/OWNER/NAME
 
-With a repository, each begins with a badge that opens it on Colab, where its first cell clones
-that repository; the folder must then be in the repository, at the place that FOLDER says.
+With a repository, each begins with badges that open it on Colab, where its first cell clones that
+repository, and on Binder; the folder must then be in the repository, at the place that FOLDER says.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 
 HERE = Path(__file__).resolve().parent
-BADGE = "https://colab.research.google.com/assets/colab-badge.svg"
+COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
 
 
 def for_class(notebook):
@@ -28,9 +28,13 @@ def for_class(notebook):
 
 
 def from_repository(notebook, address, path):
-    """A badge that opens `path` of the repository on Colab, and a first cell that clones it."""
-    colab = address.replace("https://github.com/", "https://colab.research.google.com/github/")
-    badge = f"[![Open in Colab]({BADGE})]({colab}/blob/main/{path})"
+    """Badges that open `path` of the repository, and a first cell that clones it."""
+    name = address.removeprefix("https://github.com/")
+    badges = {
+        f"{COLAB}/assets/colab-badge.svg": f"{COLAB}/github/{name}/blob/main/{path}",
+        f"{BINDER}/badge_logo.svg": f"{BINDER}/v2/gh/{name}/main?labpath={path}",
+    }
+    badge = " ".join(f"[![Open it]({image})]({link})" for image, link in badges.items())
     title, setup = notebook.cells[:2]
     title.source = f"{badge}\n\n{title.source}"
     setup.source = setup.source.replace('os.environ["TOKENWISE_REPOSITORY"]', f'"{address}"')

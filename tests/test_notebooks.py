@@ -185,12 +185,15 @@ def test_is_in_the_index(path):
     assert f"({path.name})" in (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_repository_gives_a_badge_and_an_address_to_clone(class_edition):
+def test_a_repository_gives_badges_and_an_address_to_clone(class_edition):
     sys.path.insert(0, str(FOLDER))
     import edition
 
     notebook = nbformat.read(NOTEBOOKS[0], as_version=4)
     address, path = "https://github.com/someone/tokenwise", "notebooks/class/a.ipynb"
     title, setup = edition.from_repository(notebook, address, path).cells[:2]
-    assert "(https://colab.research.google.com/github/someone/tokenwise/blob/main/" in title.source
+    assert f"(https://colab.research.google.com/github/someone/tokenwise/blob/main/{path})" in (
+        title.source
+    )
+    assert f"(https://mybinder.org/v2/gh/someone/tokenwise/main?labpath={path})" in title.source
     assert f'address = "{address}"\n' in setup.source
