@@ -61,7 +61,8 @@ def run(p: ArgumentParser, args: Namespace) -> None:
     """Load, generate, print."""
     if args.list_models:
         names = utils.names(args.models_dir) | {"OWNER/NAME": "any of the Hugging Face hub"}
-        return print(*(f"{name:<16}{where}" for name, where in names.items()), sep="\n")
+        width = max(map(len, names)) + 2
+        return print(*(f"{name:<{width}}{where}" for name, where in names.items()), sep="\n")
     reads = args.interactive or "-" in args.prompts
     for name, stream in [("output", sys.stdout)] + [("input", sys.stdin)] * bool(reads):
         if stream is None:
