@@ -3,7 +3,6 @@
 The command line, the interactive prompt and the views of generation all work through this.
 """
 
-import contextlib
 import copy
 import functools
 import itertools
@@ -29,7 +28,7 @@ from loading.errors import UserError
 from speculative import speculative
 from terminal import options
 from terminal.chat import Conversation, kept
-from terminal.plugin import Plug
+from terminal.plugin import Plug, errors
 from terminal.row import Row, until_stop
 
 try:
@@ -179,9 +178,7 @@ class Session:
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
         """Run rows by the chosen method, max_rows at once; yield a row for each new token."""
-        with contextlib.ExitStack() as stack:
-            for plug in filter(None, self.own.values()):
-                stack.enter_context(plug.errors())
+        with errors(*filter(None, self.own.values())):
             try:
                 yield from self._generate(rows)
             except ValueError as error:

@@ -135,6 +135,20 @@ def lacking(name, folder):
     Less.new_cache = lambda *_: Cache()
     return tokenizer, Less()
 
+class Numbers(Flat):
+    params = {"best": 70, "names": ["a"]}  # not arrays
+
+def numbers(folder):
+    return flat(70, folder)[0], Numbers()
+
+def breaks(folder):
+    class Breaks(Flat):
+        def __call__(self, ids, cache=None, last=None):
+            if np.shape(ids)[-1] > 1:
+                raise LookupError("too many")
+            return super().__call__(ids, cache, last)
+    return flat(70, folder)[0], Breaks()
+
 def wide(folder):
     tokenizer, model = flat(70, folder)
     class Wide(Flat):
@@ -200,6 +214,23 @@ def test_a_model_of_your_own(console, mine, letters, method):
     model = f"{mine}:flat(71, {str(letters)!r})"
     [row] = console.json("the", "--method", method, "-n", 3, model=model)
     assert row["text"] == "hhh" and row["model"] == model
+
+
+def test_a_model_of_your_own_may_have_parameters_of_any_kind(console, mine, letters):
+    [row] = console.json("the", "-n", 2, model=f"{mine}:numbers({str(letters)!r})")
+    assert row["text"] == "gg"
+
+
+def test_of_two_parts_of_your_own_the_one_with_the_error_is_named(console, mine, letters):
+    drafter = mine.with_name("drafter.py")
+    drafter.write_text(MINE)
+    model = f"{mine}:breaks({str(letters)!r})"
+    how = "--method", "speculative", "--drafter"
+    found = console.refused(1, "the cat", *how, f"{drafter}:Again()", model=model)
+    assert f"--model {model}: mine.py:{line('too many')}: LookupError: too many\n" in found
+    model = f"{mine}:flat(70, {str(letters)!r})"
+    found = console.refused(1, "the cat", *how, f"{drafter}:Again(9)", model=model)
+    assert f"--drafter {drafter}:Again(9): drafter.py:{line('too often')}: Runtime" in found
 
 
 @pytest.mark.parametrize(("option", "where", "error"), [
