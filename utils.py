@@ -95,8 +95,8 @@ def names(models_dir: str | Path | None = None) -> dict[str, str]:
     """{name: is it here?} of the models that `load` finds by a name of their own."""
     where = places(models_dir)
     found = dict.fromkeys(sorted(in_folders(where).keys() - openai.SIZES), "here")
-    known: list[tuple[ModuleType, Iterable[str]]] = [(openai, openai.SIZES), (hub, hub.NAMES)]
-    for source, name in ((source, name) for source, names in known for name in names):
+    sources = dict.fromkeys(openai.SIZES, openai) | dict.fromkeys(hub.NAMES, hub)
+    for name, source in sources.items():
         is_here = name in found or source.local(name, where[0] / name)
         found[name] = "here" if is_here else "downloaded when first used"
     return found
