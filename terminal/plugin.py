@@ -5,11 +5,12 @@ import bdb
 import contextlib
 import inspect
 import re
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -39,12 +40,13 @@ class Plug:
         self.called, (self.values, self.named) = bool(values), self.read_values(values or "()")
         if not Path(self.file).is_file():
             raise self.wrong(f"no file {self.file}")
-        names: dict[str, Any] = {"__name__": "plug", "__file__": self.file}
+        module = sys.modules[self.file] = ModuleType(self.file)  # where its classes look it up
+        module.__file__ = self.file
         with errors(self):
-            exec(compile(Path(self.file).read_bytes(), self.file, "exec"), names)
-        if self.name not in names:
+            exec(compile(Path(self.file).read_bytes(), self.file, "exec"), vars(module))
+        if self.name not in vars(module):
             raise self.wrong(f"{self.file} has no {self.name!r}")
-        self.part = names[self.name]
+        self.part = getattr(module, self.name)
 
     def wrong(self, message: str) -> UserError:
         return UserError(f"{self.where}: {message}")
