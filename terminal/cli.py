@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(p: ArgumentParser, args: Namespace) -> None:
-    """Load, generate, print."""
+    """Load, and do what the options ask for."""
     if args.list_models:
         names = utils.names(args.models_dir) | {"OWNER/NAME": "any of the Hugging Face hub"}
         width = max(map(len, names)) + 2
@@ -71,8 +71,15 @@ def run(p: ArgumentParser, args: Namespace) -> None:
     options.check_resolved(p, args, session.settings)
     if args.interactive:
         return shell.interact(session)
-    if args.score or args.explain or args.compare or args.trace:
-        return inspect(session, args)
+    with session.errors():
+        if args.score or args.explain or args.compare or args.trace:
+            inspect(session, args)
+        else:
+            complete(session, args)
+
+
+def complete(session: Session, args: Namespace) -> None:
+    """Generate, and print the texts; with --html write a page, too."""
     prompts = [prompt for prompt in read_prompts(args) for _ in range(session.settings["samples"])]
     rows = [session.row(prompt, number) for number, prompt in enumerate(prompts)]
     if len(args.prompts) > 1 and not args.json and not any(" " in p for p in args.prompts):

@@ -10,6 +10,7 @@ import secrets
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,10 @@ class Session:
         seed = self.settings["seed"]
         self.seed = secrets.randbits(32) if seed is None else seed
 
+    def errors(self) -> AbstractContextManager:
+        """An error in the user's own model, drafter or loop becomes a UserError."""
+        return errors(*filter(None, self.own.values()))
+
     @property
     def sampled(self) -> bool:
         return self.settings["temperature"] != 0
@@ -178,13 +183,12 @@ class Session:
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
         """Run rows by the chosen method, max_rows at once; yield a row for each new token."""
-        with errors(*filter(None, self.own.values())):
-            try:
-                yield from self._generate(rows)
-            except ValueError as error:
-                if guilty := [plug.where for plug in self.own_filters if plug.emptied]:
-                    raise UserError(f"{guilty[0]} has left no token: {error}") from None
-                raise
+        try:
+            yield from self._generate(rows)
+        except ValueError as error:
+            if guilty := [plug.where for plug in self.own_filters if plug.emptied]:
+                raise UserError(f"{guilty[0]} has left no token: {error}") from None
+            raise
 
     def _generate(self, rows):
         method, n = self.settings["method"], self.settings["max_rows"]

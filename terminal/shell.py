@@ -63,9 +63,10 @@ class Shell:
         line = PLAIN.get(line.strip(), line)
         command, _, text = line.partition(" ") if line.startswith("/") else ("", "", "")
         try:
-            if command:
-                return bool(self.command(command)(text.strip()))
-            self.generate(line)
+            with self.session.errors():
+                if command:
+                    return bool(self.command(command)(text.strip()))
+                self.generate(line)
         except KeyboardInterrupt:
             print("\n(stopped)")
         except (UserError, ValueError, OSError, MemoryError) as error:
