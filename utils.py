@@ -85,9 +85,9 @@ def places(models_dir: str | Path | None) -> tuple[Path, Path]:
     return Path(chosen), HERE / "models"
 
 
-def in_folders(places: Iterable[Path]) -> dict[str, Path]:
+def in_folders(folders: Iterable[Path]) -> dict[str, Path]:
     """{NAME or OWNER/NAME: folder} of the models in these folders."""
-    paths = [(place, path) for place in places for n in ("*", "*/*") for path in place.glob(n)]
+    paths = [(place, path) for place in folders for n in ("*", "*/*") for path in place.glob(n)]
     return {path.relative_to(place).as_posix(): path for place, path in paths if has_model(path)}
 
 

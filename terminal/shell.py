@@ -99,7 +99,8 @@ class Shell:
             raise UserError("no such command, /help lists them")
         return getattr(self, f"do_{(name if name in found else found[0])[1:]}")
 
-    def commands(self):
+    def commands(self) -> list[str]:
+        """The names, in the order of /help."""
         return [name[3:] for name in vars(Shell) if name.startswith("do_")]
 
     def last(self, text: str, whole: bool = False) -> str:
