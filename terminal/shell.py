@@ -70,7 +70,9 @@ class Shell:
         except KeyboardInterrupt:
             print("\n(stopped)")
         except (UserError, ValueError, OSError, MemoryError) as error:
-            message = show.one_line(error).removeprefix(f"argument --{command[1:]}: ")
+            message = show.one_line(error)
+            if not command.startswith("/sa"):  # /sampler has more than one argument
+                message = re.sub("^argument [^ ]+: ", "", message)
             message = f"{command}: {message}" if command else message
             print(show.wrapped(message, sys.stderr), file=sys.stderr)
         return False
