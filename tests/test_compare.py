@@ -39,7 +39,7 @@ def test_compare_shows_every_method_and_that_the_ids_are_identical(console, draf
 
 def test_the_heading_names_the_columns(console):
     heading, *lines = console.text("the cat", "--compare", "-n", 4).splitlines()
-    columns = r"tokens/s|x naive|first, s|per pass|accepted"
+    columns = r"tokens/s|x naive|first \(s\)|per pass|accepted"
     ends = [found.end() for found in re.finditer(columns, heading)]
     assert len(ends) == 5 and heading.startswith("method ") and heading.endswith("  ids")
     assert max(map(len, [heading, *lines])) <= 80
