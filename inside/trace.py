@@ -18,7 +18,7 @@ def format_trace(passes: list[Call], source: Call | None = None) -> str:
     lines = [line for part in parts for line in part]
     widths = [max(len(line[column]) for line in lines) + 1 for column in (0, 1)]
     trees = ["\n".join(aligned(line, widths) for line in part) for part in parts]
-    key = "3|1: 3 in the first pass, 1 in the second. x5: five calls alike.\n"
+    key = "a|b: a in the first pass, b in the second. xN: N calls alike.\n"
     return "\n\n".join([key + trees[0], *trees[1:], residual_table(passes[:2])])
 
 

@@ -58,8 +58,9 @@ class Conversation:
         vocab = tokenizer.vocab
         found = [form for form in FORMATS if vocab.keys() >= {*form.tokens.split()}]
         if not found:
-            raise UserError("this model was not trained for a conversation that is known here: its"
-                            " vocabulary has no <|im_start|>, [INST], ...")  # fmt: skip
+            raise UserError("--chat needs a model trained on conversations, such as"
+                            " HuggingFaceTB/SmolLM2-135M-Instruct: this one's vocabulary has no"
+                            " <|im_start|>, [INST], ...")  # fmt: skip
         self.tokenizer, self.format, self.ids = tokenizer, found[0], Ids()
         self.system = self.format.default if system is None else system
         self.end = vocab[self.format.end]

@@ -19,10 +19,17 @@ from terminal.explain import explain, print_score
 from terminal.session import Session
 
 
+class Parser(options.Parser):
+    """Breaks its messages at words, on a terminal."""
+
+    def exit(self, status=0, message=None):
+        super().exit(status, message and show.wrapped(message, sys.stderr))
+
+
 def main(argv: list[str] | None = None) -> int:
     """-> exit status: 0, 1 a failure, 2 wrong usage (by SystemExit), 130 interrupted."""
     sys.stderr = sys.stderr or open(os.devnull, "w")  # if closed, print would write to stdout
-    p, words = options.parser(), sys.argv[1:] if argv is None else argv
+    p, words = options.parser(kind=Parser), sys.argv[1:] if argv is None else argv
     end = words.index("--") if "--" in words else len(words)
     args = p.parse_intermixed_args(words[:end])
     args.prompts = [*args.prompts, *words[end + 1 :]]  # after -- nothing is an option
@@ -86,7 +93,7 @@ def complete(session: Session, args: Namespace) -> None:
         n = len(args.prompts)
         show.print_figures(f'({n} prompts; one of several words is quoted: "Once upon a time")')
     if args.model is None and not args.json:
-        show.print_figures("(stories, a very small model; --model 124M downloads GPT-2 itself)")
+        show.print_figures("(stories, a very small model; --model gpt2 downloads GPT-2 itself)")
     if args.html is not None:
         return look.write_page(session, rows[0], args.html)
     show.stream(session, rows)

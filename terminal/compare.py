@@ -30,7 +30,7 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
             for _ in session.generate([row]):
                 pass
             rows[method].append(row)
-    print(f"{'method':<12}{'tokens/s':>8} {'x naive':>8}{'':<11}{'first, s':>9}{'per pass':>9}"
+    print(f"{'method':<12}{'tokens/s':>8} {'x naive':>8}{'':<11}{'first (s)':>9}{'per pass':>9}"
           f"{'accepted':>9}  ids")  # fmt: skip
     speeds = {method: [row.tokens_per_second or 0.0 for row in rows[method][1:]] for method in rows}
     for method in rows:

@@ -3,7 +3,6 @@
 import copy
 import functools
 import math
-import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ from terminal import show
 from terminal.options import DRAFTING
 from terminal.row import Row
 from terminal.session import Session
-from terminal.show import visible, wrapped
+from terminal.show import terminal_size, visible, wrapped
 from terminal.tree import format_tree
 
 LEGENDS = {
@@ -96,10 +95,10 @@ class LiveTree(list):
 
     def append(self, step: Any) -> None:
         super().append(step)
-        self.live.show(self.lines([]), shutil.get_terminal_size().lines - 1)
+        self.live.show(self.lines([]), terminal_size().lines - 1)
 
     def lines(self, winner: Ids) -> str:
-        return format_tree(self, self.decode, winner, shutil.get_terminal_size().columns)
+        return format_tree(self, self.decode, winner, terminal_size().columns)
 
 
 class RememberingSampler(Sampler):
@@ -127,7 +126,7 @@ def step_line(sampler: RememberingSampler, ids: Ids, tokenizer: Tokenizer) -> st
     p, q = sampler.model_probs, sampler.probs  # [n_vocab]
     drawn, bits = f"{q[token]:.1%}" if abs(q[token] - p[token]) >= 0.0005 else "", entropy(p)
     line = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits / 10, 10):<10} {name}"
-    width = shutil.get_terminal_size().columns
+    width = terminal_size().columns
     for other in np.argsort(-p, kind="stable")[: int((p > 0.005).sum())].tolist():
         name = f" {label(tokenizer, other)!r} {p[other]:.0%}"
         if other != token and len(line) + len(name) <= width:

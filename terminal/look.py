@@ -51,6 +51,8 @@ def write_page(session: Session, row: Row, file: str) -> None:
         recorded = page.record(session.tokenizer, session.model, row.sequence, calls,
                                row.prompt_ids, session.trace, settings)  # fmt: skip
         Path(file).write_text(page.html(recorded), encoding="utf-8")
+    if not session.args.json:
+        show.print_figures(f"({file} is written: open it in a browser)")
 
 
 @contextlib.contextmanager

@@ -72,7 +72,7 @@ class Plug:
             try:
                 signature.bind(*self.values, **named)
             except TypeError as error:
-                filled = f"; filled in by name: {', '.join(offered)}" if offered else ""
+                filled = "; filled in after the values: " + ", ".join(offered) if offered else ""
                 raise self.wrong(f"{error}, for {self.name}{signature}{filled}") from None
             with errors(self):
                 part = part(*self.values, **named)

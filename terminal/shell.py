@@ -21,7 +21,7 @@ from terminal.row import Row
 from terminal.session import Session
 
 SAMPLER_OPTIONS = options.SAMPLING + options.FILTERS
-INTRO = "Type {}, or /help. Ctrl-C stops a text, /quit or Ctrl-D ends."
+INTRO = "Type {}, or /help. Ctrl-C stops a text, Ctrl-D ends."
 PLAIN = {"exit": "/quit", "quit": "/quit", "help": "/help"}
 UNSET = {"tokens": "as the checkpoint's max_length", "seed": "a new one for each text"}
 STATE = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
@@ -137,7 +137,8 @@ class Shell:
         found = [f"{value} " for value in known.get(before[0], []) if value.startswith(word)]
         if before[0] in ("/model", "/draft") or before[-1] in ("--filter", "--sampler"):
             paths = glob.glob(glob.escape(word) + "*")
-            found += [path + "/" * os.path.isdir(path) for path in sorted(paths)]
+            found += [path + "/" * os.path.isdir(path) for path in sorted(paths)
+                      if os.path.isdir(path) or path.endswith(".py")]  # fmt: skip
         return found
 
     def apply(self, words: list[str], names: Collection[str]) -> None:

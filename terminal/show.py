@@ -52,7 +52,7 @@ class Wrapped:
 
     def __init__(self, stream: Any = None):
         is_terminal = (stream or sys.stdout).isatty()
-        self.width = shutil.get_terminal_size().columns - 1 if is_terminal else 10**9
+        self.width = terminal_size().columns - 1 if is_terminal else 10**9
         self.column, self.word = 0, ""
 
     def feed(self, text: str) -> str:
@@ -69,6 +69,12 @@ class Wrapped:
                 n_line = self.width + 1  # a longer word is broken by the terminal
                 self.column = 0 if part == "\n" else (self.column + n - 1) % n_line + 1
         return printed
+
+
+def terminal_size() -> os.terminal_size:
+    """(columns, lines), the usual ones where the terminal has none: Python 3.10 returns 0 then."""
+    columns, lines = shutil.get_terminal_size()
+    return os.terminal_size((columns or 80, lines or 24))
 
 
 def n_columns(text: str) -> int:

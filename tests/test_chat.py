@@ -373,7 +373,8 @@ def test_an_answer_that_is_stopped_is_a_turn(console, start, tmp_path):
 
 
 def test_what_cannot_chat(console, letters):
-    assert "no <|im_start|>" in console.refused(1, "a", "--chat")
+    err = console.refused(1, "a", "--chat")
+    assert "such as HuggingFaceTB/SmolLM2-135M-Instruct" in err and "no <|im_start|>" in err
     bart = HOUSE / "tests" / "fixtures" / "seq2seq" / "bart"
     assert "--chat needs a decoder" in console.refused(1, "a", "--chat", model=bart)
     assert "no --chat" in console.refused(2, "a", "--chat", "--score")

@@ -30,6 +30,7 @@ from tests.commands import (
     N_CTX,
     finished,
     process,
+    screen,
     words_for,
     write_letters,
 )
@@ -691,6 +692,14 @@ def test_a_library_that_is_missing_is_one_line(words, says):
     done = with_numpy_and_regex_alone(*words)
     assert done.returncode == 1 and not done.stdout
     assert done.stderr.startswith(f"generate.py: {says}") and done.stderr.count("\n") == 1
+
+
+def test_a_wrong_usage_is_broken_at_words_on_a_terminal(console, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "30")
+    _, _, err = console("a", "--xyzzy")
+    shown = "\n".join(line.strip() for line in screen(err, 30))
+    assert shown == "generate.py: unrecognized\narguments: --xyzzy (--help\nlists the options)\n"
 
 
 # --- mistakes -------------------------------------------------------------------------------------

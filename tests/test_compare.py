@@ -47,7 +47,7 @@ def test_a_drafter_of_your_own_needs_no_draft_model(console, tmp_path):
 
 def test_the_heading_names_the_columns(console):
     heading, *lines = console.text("the cat", "--compare", "-n", 4).splitlines()
-    columns = r"tokens/s|x naive|first, s|per pass|accepted"
+    columns = r"tokens/s|x naive|first \(s\)|per pass|accepted"
     ends = [found.end() for found in re.finditer(columns, heading)]
     assert len(ends) == 5 and heading.startswith("method ") and heading.endswith("  ids")
     assert max(map(len, [heading, *lines])) <= 80

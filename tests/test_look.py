@@ -43,6 +43,13 @@ def test_a_page_is_about_one_text(console, tmp_path, words, monkeypatch):
     console.refused(2, *words, "--html", tmp_path / "page.html")
 
 
+def test_the_page_is_named_where_there_are_figures(console, tmp_path):
+    file = tmp_path / "page.html"
+    _, _, err = console("the cat", "-n", 2, "--html", file)
+    assert err.splitlines()[-1] == f"({file} is written: open it in a browser)"
+    console.json("the cat", "-n", 2, "--html", file)  # prints nothing on stderr
+
+
 def test_a_file_that_cannot_be_written_is_one_line(console, tmp_path):
     file = tmp_path / "no" / "page.html"
     err = console.refused(1, "a", "--html", file)

@@ -300,7 +300,7 @@ def own(folder):
     ("filter", "{mine}:only(*[1])", "VALUES are literals"),
     ("filter", "{mine}:only()", "missing a required argument: 'token', for only(token, more=()"),
     ("filter", "{mine}:three(1, 2, 3, 4)", "too many positional arguments, for three(a, b, c)"),
-    ("filter", "{mine}:misspelt()", "'tokeniser', for misspelt(tokeniser); filled in by"),
+    ("filter", "{mine}:misspelt()", "'tokeniser', for misspelt(tokeniser); filled in after"),
     ("filter", "{mine}:but('a', leter=3)", "'leter', for but(token, tokenizer)"),
     ("filter", "{mine}:but('a', **{{}})", "VALUES are literals"),
     ("filter", "{mine}:but('a') + (1)", "VALUES are literals"),

@@ -534,6 +534,10 @@ def test_lines_may_come_from_a_pipe(letters, console):
     assert out.count(PROMPT.encode()) == 5
 
 
+def test_the_first_line_fits_a_terminal():
+    assert len(shell.INTRO.format("the beginning of a text")) < 80
+
+
 def test_tab_completes_commands(ask):
     complete = ask.shell.complete
     assert complete("/s") == ["/seed ", "/sampler ", "/stop ", "/system ", "/score "]
@@ -546,6 +550,7 @@ def test_tab_completes_values_and_paths(ask, tmp_path, monkeypatch):
     (tmp_path / "models").mkdir()
     (tmp_path / "stuff").mkdir()
     (tmp_path / "mine.py").touch()
+    (tmp_path / "music.txt").touch()  # neither a model nor a file of parts
     (tmp_path / "models" / "[odd]").mkdir()
     assert complete("/method ") == [f"{method} " for method in METHODS]
     assert complete("/method s") == ["speculative "] and complete("/method naive x") == []

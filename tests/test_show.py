@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import os
 import re
 import sys
 import textwrap
@@ -16,7 +17,7 @@ from terminal import cli, options
 from terminal.options import METHODS
 from terminal.row import until_stop
 from terminal.session import Session
-from terminal.show import Wrapped
+from terminal.show import Wrapped, terminal_size
 from tests.commands import END, JSON_KEYS, N_CTX, THE, screen, words_for, write_letters
 
 # --- text and JSON --------------------------------------------------------------------------------
@@ -114,6 +115,12 @@ def test_lines_break_at_words_however_the_text_comes(text, cuts):
     assert [line.strip() for line in shown] == [line.strip() for line in expected]
 
 
+def test_a_terminal_without_a_size_has_80_columns(wrapped, monkeypatch):
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((0, 0)))
+    assert terminal_size() == (80, 24)
+    assert wrapped("a cat") == ["a cat"]
+
+
 def test_a_word_longer_than_a_line_stays_and_wide_characters_take_two_columns(wrapped):
     assert wrapped("the ", "c" * 30, " x") == ["the " + "c" * 16, "c" * 14 + " x"]
     assert wrapped("12345 \u5929\u6c14\u5f88\u5929\u6c14\u5f88", "\u5929") == [
@@ -162,7 +169,7 @@ def test_a_hint_names_gpt2_when_no_model_is_named(monkeypatch, letters, capsys):
     monkeypatch.setattr(utils, "load", lambda *name: asked.append(name) or encoder_and_model)
     assert cli.main(["a", "-n", "2"]) == 0
     assert asked == [("stories", None)]
-    assert "--model 124M downloads GPT-2 itself" in capsys.readouterr().err
+    assert "--model gpt2 downloads GPT-2 itself" in capsys.readouterr().err
     assert cli.main(["a", "-n", "2", "--json", "--models-dir", "x"]) == 0
     assert asked[1:] == [("stories", "x")]
     out, err = capsys.readouterr()
