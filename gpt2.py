@@ -215,10 +215,10 @@ def info(model: Any) -> str:
 
 
 def n_parameters(tree: Any) -> int:
-    """How many numbers the arrays of a tree of parameters hold."""
-    if isinstance(tree, np.ndarray):
-        return tree.size
-    return sum(map(n_parameters, tree.values() if isinstance(tree, dict) else tree))
+    """How many numbers a tree of parameters holds."""
+    if isinstance(tree, dict | list | tuple):
+        return sum(map(n_parameters, tree.values() if isinstance(tree, dict) else tree))
+    return np.size(tree)
 
 
 # --- the cache ------------------------------------------------------------------------------------

@@ -85,9 +85,9 @@ def places(models_dir: str | Path | None) -> tuple[Path, Path]:
     return Path(chosen), HERE / "models"
 
 
-def in_folders(places: Iterable[Path]) -> dict[str, Path]:
+def in_folders(folders: Iterable[Path]) -> dict[str, Path]:
     """{NAME or OWNER/NAME: folder} of the models in these folders."""
-    paths = [(place, path) for place in places for n in ("*", "*/*") for path in place.glob(n)]
+    paths = [(place, path) for place in folders for n in ("*", "*/*") for path in place.glob(n)]
     return {path.relative_to(place).as_posix(): path for place, path in paths if has_model(path)}
 
 
@@ -95,8 +95,8 @@ def names(models_dir: str | Path | None = None) -> dict[str, str]:
     """{name: is it here?} of the models that `load` finds by a name of their own."""
     where = places(models_dir)
     found = dict.fromkeys(sorted(in_folders(where).keys() - openai.SIZES), "here")
-    known: list[tuple[ModuleType, Iterable[str]]] = [(openai, openai.SIZES), (hub, hub.NAMES)]
-    for source, name in ((source, name) for source, names in known for name in names):
+    sources = dict.fromkeys(openai.SIZES, openai) | dict.fromkeys(hub.NAMES, hub)
+    for name, source in sources.items():
         is_here = name in found or source.local(name, where[0] / name)
         found[name] = "here" if is_here else "downloaded when first used"
     return found

@@ -62,8 +62,9 @@ class Call:
 def recording(model: Model, keep: Collection[str] = ()) -> Iterator[list[Call]]:
     """While it lasts, the list gets the calls into the files of this kind of model and its layers.
     keep: the names of functions whose results are copied."""
-    parts: list[Any] = [*type(model).__mro__[:-1], gpt2, layers]
-    files = {inspect.getfile(part) for part in parts}
+    methods = (f for kind in type(model).__mro__ for f in vars(kind).values())
+    files = {f.__code__.co_filename for f in methods if inspect.isfunction(f)}
+    files |= {inspect.getfile(gpt2), inspect.getfile(layers)}
     outermost: list[Call] = []
     stack: list[Call] = []
 

@@ -8,7 +8,7 @@ import lessons  # noqa: F401, it makes the project's files importable
 from inside.recorder import recording
 
 
-def shape_of(model):
+def shape_of(model):  # a GPT-2 -> (blocks, n_embd, n_vocab)
     return len(model.params["blocks"]), model.n_embd, model.n_vocab
 
 

@@ -46,11 +46,14 @@ def main():
     parser.add_argument("folder", type=Path, nargs="?", default=HERE / "class")
     parser.add_argument("--repository", help="its address on GitHub")
     args = parser.parse_args()
+    place = args.folder.resolve()
+    if args.repository and not place.is_relative_to(HERE.parent):
+        parser.error(f"{place} is not in the repository")
     args.folder.mkdir(parents=True, exist_ok=True)
     for source in sorted(HERE.glob("*.ipynb")):
         notebook, target = for_class(nbformat.read(source, as_version=4)), args.folder / source.name
         if args.repository:
-            path = target.resolve().relative_to(HERE.parent).as_posix()
+            path = (place / source.name).relative_to(HERE.parent).as_posix()
             notebook = from_repository(notebook, args.repository, path)
         nbformat.write(notebook, target)
     print(f"{len(list(args.folder.glob('*.ipynb')))} notebooks in {args.folder}")

@@ -65,10 +65,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(p: ArgumentParser, args: Namespace) -> None:
-    """Load, generate, print."""
+    """Load, and do what the options ask for."""
     if args.list_models:
         names = utils.names(args.models_dir) | {"OWNER/NAME": "any of the Hugging Face hub"}
-        return print(*(f"{name:<16}{where}" for name, where in names.items()), sep="\n")
+        width = max(map(len, names)) + 2
+        return print(*(f"{name:<{width}}{where}" for name, where in names.items()), sep="\n")
     reads = args.interactive or "-" in args.prompts
     for name, stream in [("output", sys.stdout)] + [("input", sys.stdin)] * bool(reads):
         if stream is None:
@@ -77,8 +78,15 @@ def run(p: ArgumentParser, args: Namespace) -> None:
     options.check_resolved(p, args, session.settings)
     if args.interactive:
         return shell.interact(session)
-    if args.score or args.explain or args.compare or args.trace:
-        return inspect(session, args)
+    with session.errors():
+        if args.score or args.explain or args.compare or args.trace:
+            inspect(session, args)
+        else:
+            complete(session, args)
+
+
+def complete(session: Session, args: Namespace) -> None:
+    """Generate, and print the texts; with --html write a page, too."""
     prompts = [prompt for prompt in read_prompts(args) for _ in range(session.settings["samples"])]
     rows = [session.row(prompt, number) for number, prompt in enumerate(prompts)]
     if len(args.prompts) > 1 and not args.json and not any(" " in p for p in args.prompts):

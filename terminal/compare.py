@@ -17,12 +17,10 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
     """Print the table, with the session's sampler and one seed for all methods."""
     session = copy.copy(session)  # the caller's session stays as it was
     session.row(prompt, number)  # a bad prompt fails here, before the table
-    draft = session.settings["draft"]
-    if draft:
-        session.draft_model()
+    drafts = session.own["drafter"] or session.settings["draft"] and session.draft_model()
     session.keeps_store, session.store = False, None  # each method begins with an empty store
     session.kept = None  # and with an empty cache
-    rows: dict[str, list[Row]] = {m: [] for m in METHODS if m != "speculative" or draft}
+    rows: dict[str, list[Row]] = {m: [] for m in METHODS if m != "speculative" or drafts}
     for _ in range(1 + N_ROUNDS):  # in turn, so that a slow minute of the machine slows them all
         for method in rows:
             session.settings = resolve(session.args, session.model.generation_config, method)

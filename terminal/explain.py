@@ -49,7 +49,7 @@ def explain(session: Session, row: Row) -> None:
     """Generate one row and print each step: the choice, its alternatives, and how sure it was. Then
     the text, which on a terminal grows below the steps."""
     session, method, live = copy.copy(session), session.settings["method"], Live()
-    if method == "speculative":
+    if method == "speculative" and not session.own["drafter"]:
         session.draft_model()  # refused before anything is printed
     print(LEGENDS[method])
     sampler = RememberingSampler(row.sequence.sampler)
@@ -59,7 +59,7 @@ def explain(session: Session, row: Row) -> None:
     session.trace = tree = LiveTree(decode, live)
     for _ in session.generate([row]):
         if method in ("naive", "cached"):
-            live.print(step_line(sampler, row.sequence.ids[-1], session.tokenizer))
+            live.print(step_line(sampler, row.sequence.ids, session.tokenizer))
         live.show(wrapped(row.opening + row.text), 3)
     if tree:
         live.print(tree.lines(row.sequence.new_ids))
@@ -102,23 +102,30 @@ class LiveTree(list):
 
 
 class RememberingSampler(Sampler):
-    """The same sampler; it remembers its last probabilities [n_vocab], and the model's."""
+    """The same sampler; it remembers its last probabilities [n_vocab], the model's, and the ids."""
+
+    ids: Ids | None = None
 
     def __init__(self, sampler: Sampler):
         super().__init__(*sampler.filters, to_probs=sampler.to_probs)
 
     def __call__(self, logits, ids):  # [n_vocab] -> [n_vocab]
         self.model_probs, self.probs = softmax(logits), super().__call__(logits, ids)
+        self.ids = list(ids)
         return self.probs
 
 
-def step_line(sampler: RememberingSampler, token: int, tokenizer: Tokenizer) -> str:
-    """P of a token by the model and, if it differs, by the sampler; the model's entropy; the token;
-    and its other candidates above half a percent, as many as fit the terminal."""
+def step_line(sampler: RememberingSampler, ids: Ids, tokenizer: Tokenizer) -> str:
+    """P of the last token by the model and, if it differs, by the sampler; the model's entropy; the
+    token; and its other candidates above half a percent, as many as fit the terminal. The token
+    alone, if a loop of the user's own chose it without the sampler."""
+    *before, token = ids
+    name = f"{label(tokenizer, token)!r:<15}"
+    if sampler.ids != before:
+        return f"{'':33}{name}".rstrip()
     p, q = sampler.model_probs, sampler.probs  # [n_vocab]
     drawn, bits = f"{q[token]:.1%}" if abs(q[token] - p[token]) >= 0.0005 else "", entropy(p)
-    line = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits / 10, 10):<10} "
-    line += f"{label(tokenizer, token)!r:<15}"
+    line = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits / 10, 10):<10} {name}"
     width = terminal_size().columns
     for other in np.argsort(-p, kind="stable")[: int((p > 0.005).sum())].tolist():
         name = f" {label(tokenizer, other)!r} {p[other]:.0%}"

@@ -22,6 +22,8 @@ def trace(session: Session, row: Row) -> None:
             if len(passes(calls, session.model)) > 1:
                 break
     found = passes(calls, session.model)[:2]
+    if not found:
+        raise UserError("no token was computed: there is no pass to show")
     begin = next(call for call in calls if call.name == "begin")
     if session.args.json:
         source = as_json(begin) if session.model.has_source else None

@@ -5,11 +5,12 @@ import bdb
 import contextlib
 import inspect
 import re
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -39,12 +40,13 @@ class Plug:
         self.called, (self.values, self.named) = bool(values), self.read_values(values or "()")
         if not Path(self.file).is_file():
             raise self.wrong(f"no file {self.file}")
-        names: dict[str, Any] = {"__name__": "plug", "__file__": self.file}
-        with self.errors():
-            exec(compile(Path(self.file).read_bytes(), self.file, "exec"), names)
-        if self.name not in names:
+        module = sys.modules[self.file] = ModuleType(self.file)  # where its classes look it up
+        module.__file__ = self.file
+        with errors(self):
+            exec(compile(Path(self.file).read_bytes(), self.file, "exec"), vars(module))
+        if self.name not in vars(module):
             raise self.wrong(f"{self.file} has no {self.name!r}")
-        self.part = names[self.name]
+        self.part = getattr(module, self.name)
 
     def wrong(self, message: str) -> UserError:
         return UserError(f"{self.where}: {message}")
@@ -63,7 +65,7 @@ class Plug:
         UserError if that is not a part as the option needs it."""
         part = self.part
         if self.called:
-            with self.errors():
+            with errors(self):
                 signature = inspect.signature(part)
             names = offered.keys() & signature.parameters.keys()
             named = {name: offered[name] for name in names} | self.named
@@ -72,7 +74,7 @@ class Plug:
             except TypeError as error:
                 filled = "; filled in after the values: " + ", ".join(offered) if offered else ""
                 raise self.wrong(f"{error}, for {self.name}{signature}{filled}") from None
-            with self.errors():
+            with errors(self):
                 part = part(*self.values, **named)
         if not self.fits(part, offered):
             verb = "returned" if self.called else "is"
@@ -97,7 +99,7 @@ class Plug:
     def make_model(self) -> tuple[Tokenizer, Model]:
         """The tokenizer and the model. UserError if the model or its cache lacks what it needs."""
         tokenizer, model = self.make()
-        with self.errors():
+        with errors(self):
             self.need("model", model, *Model.__annotations__, "__call__", "new_cache", "begin")
             conditioned, [start] = model.begin([[0]])
             cache = conditioned.new_cache(1)
@@ -118,7 +120,7 @@ class Plug:
         function = self.make(**offered)
 
         def own(logits, ids):  # [n_vocab] -> [n_vocab]
-            with self.errors():
+            with errors(self):
                 result = np.asarray(function(logits.copy(), list(ids)), np.float32)
             if result.shape != logits.shape:
                 found = list(result.shape) or "a single number or None: is a return forgotten?"
@@ -160,21 +162,25 @@ class Plug:
 
         return own
 
-    @contextlib.contextmanager
-    def errors(self) -> Iterator[None]:
-        """An error becomes a UserError, with its place in the user's file. An interrupt passes, and
-        so does the end of a debugger, or a ValueError of the rest of the program."""
-        try:
-            yield
-        except (KeyboardInterrupt, GeneratorExit, bdb.BdbQuit, UserError):
+
+@contextlib.contextmanager
+def errors(*plugs: Plug) -> Iterator[None]:
+    """An error becomes a UserError that names one of these plugs: the one in whose file it is, with
+    the line; else the first. An interrupt passes, and so does the end of a debugger, or a
+    ValueError of the rest of the program."""
+    try:
+        yield
+    except (KeyboardInterrupt, GeneratorExit, bdb.BdbQuit, UserError):
+        raise
+    except BaseException as error:  # SystemExit too
+        plug_of = {plug.file: plug for plug in plugs[::-1]}
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if frame.filename in plug_of]
+        if not own and (not plugs or isinstance(error, (ValueError, OSError, MemoryError))):
             raise
-        except BaseException as error:  # SystemExit too
-            frames = traceback.extract_tb(error.__traceback__)
-            lines = [frame.lineno for frame in frames if frame.filename == self.file]
-            if not lines and isinstance(error, (ValueError, OSError, MemoryError)):
-                raise
-            place = f"{Path(self.file).name}:{lines[-1]}: " if lines else ""
-            raise self.wrong(f"{place}{type(error).__name__}: {error}") from error
+        plug = plug_of[own[-1].filename] if own else plugs[0]
+        place = f"{Path(plug.file).name}:{own[-1].lineno}: " if own else ""
+        raise plug.wrong(f"{place}{type(error).__name__}: {error}") from error
 
 
 def kind(x: Any) -> str:

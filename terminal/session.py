@@ -3,7 +3,6 @@
 The command line, the interactive prompt and the views of generation all work through this.
 """
 
-import contextlib
 import copy
 import functools
 import itertools
@@ -11,6 +10,7 @@ import secrets
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from loading.errors import UserError
 from speculative import speculative
 from terminal import options
 from terminal.chat import Conversation, kept
-from terminal.plugin import Plug
+from terminal.plugin import Plug, errors
 from terminal.row import Row, until_stop
 
 try:
@@ -110,6 +110,10 @@ class Session:
         seed = self.settings["seed"]
         self.seed = secrets.randbits(32) if seed is None else seed
 
+    def errors(self) -> AbstractContextManager:
+        """An error in the user's own model, drafter or loop becomes a UserError."""
+        return errors(*filter(None, self.own.values()))
+
     @property
     def sampled(self) -> bool:
         return self.settings["temperature"] != 0
@@ -179,15 +183,12 @@ class Session:
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
         """Run rows by the chosen method, max_rows at once; yield a row for each new token."""
-        with contextlib.ExitStack() as stack:
-            for plug in filter(None, self.own.values()):
-                stack.enter_context(plug.errors())
-            try:
-                yield from self._generate(rows)
-            except ValueError as error:
-                if guilty := [plug.where for plug in self.own_filters if plug.emptied]:
-                    raise UserError(f"{guilty[0]} has left no token: {error}") from None
-                raise
+        try:
+            yield from self._generate(rows)
+        except ValueError as error:
+            if guilty := [plug.where for plug in self.own_filters if plug.emptied]:
+                raise UserError(f"{guilty[0]} has left no token: {error}") from None
+            raise
 
     def _generate(self, rows):
         method, n = self.settings["method"], self.settings["max_rows"]

@@ -63,13 +63,16 @@ class Shell:
         line = PLAIN.get(line.strip(), line)
         command, _, text = line.partition(" ") if line.startswith("/") else ("", "", "")
         try:
-            if command:
-                return bool(self.command(command)(text.strip()))
-            self.generate(line)
+            with self.session.errors():
+                if command:
+                    return bool(self.command(command)(text.strip()))
+                self.generate(line)
         except KeyboardInterrupt:
             print("\n(stopped)")
         except (UserError, ValueError, OSError, MemoryError) as error:
-            message = show.one_line(error).removeprefix(f"argument --{command[1:]}: ")
+            message = show.one_line(error)
+            if not command.startswith("/sa"):  # /sampler has more than one argument
+                message = re.sub("^argument [^ ]+: ", "", message)
             message = f"{command}: {message}" if command else message
             print(show.wrapped(message, sys.stderr), file=sys.stderr)
         return False
@@ -98,7 +101,8 @@ class Shell:
             raise UserError("no such command, /help lists them")
         return getattr(self, f"do_{(name if name in found else found[0])[1:]}")
 
-    def commands(self):
+    def commands(self) -> list[str]:
+        """The names, in the order of /help."""
         return [name[3:] for name in vars(Shell) if name.startswith("do_")]
 
     def last(self, text: str, whole: bool = False) -> str:

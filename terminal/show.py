@@ -129,6 +129,7 @@ def show(session: Session, row: Row, steps: Iterator[Row]) -> None:
 
 
 def print_figures(line: str) -> None:
+    """Print a line of statistics, or a note, to stderr."""
     print(colour(wrapped(line, sys.stderr), "figures", sys.stderr), file=sys.stderr)
 
 

@@ -820,13 +820,13 @@ def test_unquoted_words_get_a_note(console):
 
 def test_the_version_and_the_names_of_models(console, tmp_path, letters):
     assert console.text("--version").startswith("tokenwise ")
-    shutil.copytree(letters, tmp_path / "owner" / "small")
+    shutil.copytree(letters, tmp_path / "owner" / "a-longer-name")
     lines = dict(line.split(maxsplit=1) for line in console.text(
         "--list-models", "--models-dir", tmp_path).splitlines())  # fmt: skip
     here = {name for name, where in lines.items() if where == "here"}
-    assert here == {"stories", "stories-draft", "stories-llama", "en-de", "owner/small"}
+    assert here == {"stories", "stories-draft", "stories-llama", "en-de", "owner/a-longer-name"}
     assert lines["gpt2"] == lines["124M"] == "downloaded when first used"
-    assert console.text("a", "-n", 1, "--models-dir", tmp_path, model="owner/small")
+    assert console.text("a", "-n", 1, "--models-dir", tmp_path, model="owner/a-longer-name")
 
 
 def test_help_lists_the_options(console):

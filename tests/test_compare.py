@@ -37,6 +37,14 @@ def test_compare_shows_every_method_and_that_the_ids_are_identical(console, draf
     assert "speculative" not in table(console.text("the cat", "--compare", "-n", 4))
 
 
+def test_a_drafter_of_your_own_needs_no_draft_model(console, tmp_path):
+    own = "from drafters import PromptLookup\ndef own(model): return PromptLookup(model.n_vocab)\n"
+    (tmp_path / "own.py").write_text(own)
+    words = "abcabc", "--compare", "-n", 9, "--drafter", f"{tmp_path / 'own.py'}:own()"
+    rows = table(console.text(*words))
+    assert rows["speculative"]["accepted"] == rows["lookup"]["accepted"] != "-"
+
+
 def test_the_heading_names_the_columns(console):
     heading, *lines = console.text("the cat", "--compare", "-n", 4).splitlines()
     columns = r"tokens/s|x naive|first \(s\)|per pass|accepted"

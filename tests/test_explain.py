@@ -76,6 +76,33 @@ def test_score_prints_a_line_per_token(console, letters):
     assert "'<C3>'\n" in console.text("--score", "Zoë")  # a byte of a half character
 
 
+def test_a_drafter_of_your_own_is_explained(console, tmp_path):
+    own = "from drafters import PromptLookup\ndef own(model): return PromptLookup(model.n_vocab)\n"
+    (tmp_path / "own.py").write_text(own)
+    words = "--method", "speculative", "--drafter", f"{tmp_path / 'own.py'}:own()"
+    looked_up = console.text("--explain", "abcabc", "-n", 9, "--method", "lookup")
+    assert console.text("--explain", "abcabc", "-n", 9, *words) == looked_up
+
+
+OWN_LOOP = """
+def loop(model, sequences):
+    [sequence] = sequences
+    for drawn in False, True, False:
+        logits = model(sequence.ids, last=1)[-1]
+        token = int(sequence.sampler(logits, sequence.ids).argmax()) if drawn else 70
+        sequence.append(token)
+        yield sequence, token
+"""
+
+
+def test_a_token_that_a_loop_chose_without_the_sampler_has_no_figures(console, tmp_path):
+    (tmp_path / "own.py").write_text(OWN_LOOP)
+    out = console.text("--explain", "a", "-n", 3, "--loop", f"{tmp_path / 'own.py'}:loop")
+    first, second, third = out.splitlines()[1:4]
+    assert first == third == " " * 33 + "'g'"
+    assert "%" in second
+
+
 def test_a_bar_is_as_long_as_its_share():
     assert [bar(share, 4) for share in (0, 1 / 32, 0.25, 0.5 + 3 / 32, 1, 7)] == [
         "", "▏", "█", "██▍", "████", "████",

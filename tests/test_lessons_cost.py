@@ -13,7 +13,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "notebooks"))
 
 import counting  # noqa: E402
 import lessons  # noqa: E402
-from drawing import lesson_09_roofline, lesson_11_serving  # noqa: E402
+from drawing import (  # noqa: E402
+    lesson_07_choosing,
+    lesson_08_counting,
+    lesson_09_roofline,
+    lesson_11_serving,
+)
 
 from batching import continuous  # noqa: E402
 from generate import Sequence  # noqa: E402
@@ -52,6 +57,23 @@ def test_no_two_texts_sit_in_one_row_at_once():
         seats = {(row, turn) for turn in range(turns[0], turns[-1] + 1)}
         assert not seats & taken and row in (0, 1)
         taken |= seats
+
+
+@pytest.mark.parametrize("n", [2, 7, 9])
+def test_the_cache_saves_for_a_short_text_too(n):
+    def flops(model, ids, *args, **settings):
+        return counting.counted(model, model, ids, *args, **settings)[1]
+
+    model, ids = tiny_gpt2(), np.arange(n)
+    alt = lesson_08_counting.saving_of(model, ids, flops, lessons.medians)
+    lessons.plt.close()
+    assert alt.startswith(f"Token {min(n, 8)} of your text")
+
+
+def test_the_bytes_of_an_arrow_are_named():
+    names = {"0123": "0-3", " ": "space", "z": "“z”", "bcz": "b-c, “z”"}
+    found = [lesson_07_choosing.label(np.frombuffer(text.encode(), np.uint8)) for text in names]
+    assert found == [*names.values()]
 
 
 def test_a_picture_of_a_text_of_ones_own_says_what_it_shows():

@@ -3,7 +3,7 @@
 import pytest
 
 from terminal.options import METHODS
-from tests.commands import HOUSE, words_for
+from tests.commands import HOUSE, N_CTX, words_for
 from tests.pages import data_of
 
 
@@ -87,6 +87,10 @@ def test_a_text_of_one_token_has_one_pass(console):
     [found] = console.json("the cat", "--trace", "-n", 1)
     assert len(found["passes"]) == 1
     assert "|1" not in console.text("the cat", "--trace", "-n", 1).split("\n", 1)[1]
+
+
+def test_a_full_context_has_no_pass_to_trace(console):
+    assert "there is no pass to show" in console.refused(1, "a" * N_CTX, "--trace")
 
 
 @pytest.mark.parametrize("view", [["--trace"], ["--html", "page.html"]])

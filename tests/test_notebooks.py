@@ -185,6 +185,13 @@ def test_is_in_the_index(path):
     assert f"({path.name})" in (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
+def test_badges_for_a_folder_outside_the_repository_are_refused(tmp_path):
+    command = [sys.executable, FOLDER / "edition.py", tmp_path, "--repository", "https://a.b/c/d"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and not list(tmp_path.iterdir())
+    assert done.stderr.endswith(f"{tmp_path} is not in the repository\n")
+
+
 def test_a_repository_gives_badges_and_an_address_to_clone(class_edition):
     sys.path.insert(0, str(FOLDER))
     import edition

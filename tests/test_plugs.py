@@ -1,9 +1,14 @@
 """FILE.py:NAME and FILE.py:NAME(VALUES): parts of one's own on the command line."""
 
+import re
+
 import pytest
 
 from loading.errors import UserError
+from terminal.options import parser
 from terminal.plugin import Plug
+from terminal.session import Session
+from terminal.shell import Shell
 
 MINE = """
 import numpy as np
@@ -135,6 +140,26 @@ def lacking(name, folder):
     Less.new_cache = lambda *_: Cache()
     return tokenizer, Less()
 
+class Numbers(Flat):
+    params = {"best": 70, "names": ["a"]}  # not arrays
+
+def numbers(folder):
+    return flat(70, folder)[0], Numbers()
+
+def breaks(folder):
+    class Breaks(Flat):
+        def __call__(self, ids, cache=None, last=None):
+            if np.shape(ids)[-1] > 1:
+                raise LookupError("too many")
+            return super().__call__(ids, cache, last)
+    return flat(70, folder)[0], Breaks()
+
+def dumb(folder):
+    class Dumb:
+        def encode(self, text):
+            raise LookupError("no ids")
+    return Dumb(), Flat()
+
 def wide(folder):
     tokenizer, model = flat(70, folder)
     class Wide(Flat):
@@ -200,6 +225,66 @@ def test_a_model_of_your_own(console, mine, letters, method):
     model = f"{mine}:flat(71, {str(letters)!r})"
     [row] = console.json("the", "--method", method, "-n", 3, model=model)
     assert row["text"] == "hhh" and row["model"] == model
+
+
+def test_a_model_of_your_own_may_have_parameters_of_any_kind(console, mine, letters):
+    [row] = console.json("the", "-n", 2, model=f"{mine}:numbers({str(letters)!r})")
+    assert row["text"] == "gg"
+
+
+def test_of_two_parts_of_your_own_the_one_with_the_error_is_named(console, mine, letters):
+    drafter = mine.with_name("drafter.py")
+    drafter.write_text(MINE)
+    model = f"{mine}:breaks({str(letters)!r})"
+    how = "--method", "speculative", "--drafter"
+    found = console.refused(1, "the cat", *how, f"{drafter}:Again()", model=model)
+    assert f"--model {model}: mine.py:{line('too many')}: LookupError: too many\n" in found
+    model = f"{mine}:flat(70, {str(letters)!r})"
+    found = console.refused(1, "the cat", *how, f"{drafter}:Again(9)", model=model)
+    assert f"--drafter {drafter}:Again(9): drafter.py:{line('too often')}: Runtime" in found
+
+
+@pytest.mark.parametrize(("name", "view", "error"), [
+    ("breaks", "--score", "too many"), ("breaks", "--compare", "too many"),
+    ("dumb", "--tokens=3", "no ids"), ("dumb", "--score", "no ids"),
+])  # fmt: skip
+def test_its_error_is_one_line_in_every_view(console, mine, letters, name, view, error):
+    model = f"{mine}:{name}({str(letters)!r})"
+    place = f"--model {model}: mine.py:{line(error)}: LookupError: {error}\n"
+    assert place in console.refused(1, "the cat", view, model=model)
+
+
+def test_its_error_does_not_end_the_interactive_prompt(mine, letters, capsys):
+    args = parser().parse_args(["--interactive", f"--model={mine}:breaks({str(letters)!r})"])
+    shell = Shell(Session(args))
+    assert shell.answer("/score the cat") is False and shell.answer("the cat") is False
+    assert capsys.readouterr().err.count(f"mine.py:{line('too many')}: LookupError") == 2
+
+
+def test_classes_find_their_file(console, mine, letters):
+    """Annotations as text, of a dataclass; and the trace, which looks for the model's functions."""
+    mine.write_text("""
+from __future__ import annotations
+from dataclasses import dataclass
+import utils
+from gpt2 import GPT2
+
+@dataclass
+class Settings:
+    n: int
+
+class Mine(GPT2):
+    def new_name(self, x):
+        return x * 1
+    def block(self, x, **more):
+        return super().block(self.new_name(x), **more)
+
+def own(folder):
+    tokenizer, model = utils.load(folder)
+    return tokenizer, Mine(model.params, model.n_head)
+""")
+    out = console.text("the cat", "--trace", model=f"{mine}:own({str(letters)!r})")
+    assert f"new_name  {mine.name}" in re.sub(" +", "  ", out)
 
 
 @pytest.mark.parametrize(("option", "where", "error"), [

@@ -216,6 +216,12 @@ def test_a_text_is_continued_without_the_texts_before_it(console, ask):
     assert ask("  the cat").startswith("  the cat")
 
 
+def test_a_wrong_value_is_told_by_the_name_of_the_command(ask):
+    for command in "/length", "/le", "/temperature", "/te":
+        assert re.match(rf"{command}: 'x' is not a", ask(f"{command} x"))
+    assert ask("/sa --top-k x").startswith("/sa: argument --top-k: 'x' is not a")
+
+
 def test_an_empty_line_goes_on_with_the_last_text(console, ask):
     assert ask("", "   ") == ""  # there is none
     twice = text_of(console, "the cat", "-n", 18)

@@ -9,6 +9,7 @@ import pytest
 
 import utils
 from generate import generate
+from gpt2 import GPT2
 from inside.recorder import passes, recording
 from inside.trace import as_json, format_trace
 from loading.gpt2 import random_gpt2
@@ -50,6 +51,18 @@ def test_of_several_results_the_first_is_noted():
     model = tiny_gpt2()
     [first, second] = passes(recorded(model, [1, 2, 3]), model)
     assert [inner(call, "extend").output for call in (first, second)] == [(1, 3), (1, 1)]
+
+
+def test_a_model_of_a_notebook_s_cell_is_recorded():
+    """Its class has no file."""
+    code = "class Mine(GPT2):\n    def block(self, x, **more): return super().block(x, **more)\n"
+    names = {"GPT2": GPT2, "__name__": "__main__"}
+    exec(compile(code, "<cell 1>", "exec"), names)
+    model = names["Mine"](tiny_gpt2().params, 2)
+    with recording(model) as calls:
+        model([1, 2, 3])
+    first, *_ = [call for call in calls[0].calls if call.name == "block"]
+    assert first.file == "<cell 1>" and first.calls[0].name == "block"
 
 
 def test_a_value_that_is_kept_is_a_copy():

@@ -160,7 +160,7 @@ def main():
     documents = [encoding.ids for encoding in tokenizer.encode_batch(documents)]
     model = ARCHITECTURES[args.architecture](tokenizer.get_vocab_size(), args)
     initialize(model, args.n_layer)
-    if args.architecture == "llama":  # whose tokenizers differ: vocab.json would not tell which
+    if args.architecture == "llama":  # its loader reads this file, not vocab.json
         tokenizer.save(f"{args.folder}/tokenizer.json", pretty=False)
     config = {
         **model.config(), "bos_token_id": separator, "eos_token_id": separator,

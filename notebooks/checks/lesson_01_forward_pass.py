@@ -4,15 +4,11 @@ import numpy as np
 
 import utils
 from gpt2 import causal_mask, linear, merge_heads
+from gpt2 import n_parameters as count
 
 tokenizer, model = utils.load("stories")
 BLOCKS, N_HEAD = model.params["blocks"], model.n_head
 IDS = np.array(tokenizer.encode("Tom had a big dog named Max. One day, Tom and Max ran to"))
-
-
-def count(node):
-    parts = node.values() if isinstance(node, dict) else node
-    return node.size if isinstance(node, np.ndarray) else sum(map(count, parts))
 
 
 def exercise_1(n_parameters):

@@ -85,7 +85,7 @@ def all_heads(patterns, named):  # [n_layer, n_head, n, n], {(layer, head): name
     figure.suptitle("Attention weights of every head (square roots, so that small ones show)")
 
 
-def two_heads(patterns, tokens, *heads):
+def two_heads(patterns, tokens, *heads):  # [n_layer, n_head, n, n], [n], (layer, head) twice
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 5.6))
     titles = "looks most at the token before", "its last query looks at “ Max”"
     for axis, title, place in zip(axes, titles, heads):
@@ -153,7 +153,8 @@ def travel(masked, unmasked, tokens):  # [depth, position] each
 
 
 def your_text(tokenizer, model, text, n=11):
-    """The logit lens on the last n tokens of a text, for any decoder: models with fewer blocks."""
+    """The logit lens on the last n tokens of a text, for any decoder: a row of the picture is the
+    same model with fewer blocks."""
     ids, found, n_layer = tokenizer.encode(text), [], len(model.params["blocks"])
     depths = np.unique(np.linspace(0, n_layer, 13).astype(int))  # a large model has too many
     for depth in depths:

@@ -49,6 +49,7 @@ def growth(counts, shares):  # numbers of merges, {text: bytes per token with ea
 
 
 def your_text(tokenizer, model, text):
+    """A text in boxes, for any model."""
     tokens(tokenizer, text)
     ids, n_bytes = tokenizer.encode(text), len(text.encode("utf-8"))
     plt.title(f"{len(ids)} tokens for {n_bytes} bytes, of {model.n_ctx} that fit the context")

@@ -45,7 +45,7 @@ def colour_by(values, tokens, label, columns=64):
     figure.colorbar(scale, ax=axis, label=label)
 
 
-def product_and_share(joint, counts, n_draws):
+def product_and_share(joint, counts, n_draws):  # two tables of all texts, and their draws
     _, axis = plt.subplots(figsize=(5.8, 4.2))
     p, often = joint.ravel(), joint.ravel() > 5 / n_draws
     line = np.geomspace(p[often].min(), p.max())
@@ -107,7 +107,7 @@ def bars(difference, tokens, limit=2.5):
     axis.legend(loc="lower right")
 
 
-def two_tables(joint, independent, words):
+def two_tables(joint, independent, words):  # [n_words] * 4 twice, the names of the words
     shown = [[0, 2, 4, 5], [1, 3, 4, 5], [0, 3, 4, 5], [1, 2, 4, 5]]
     _, axis = plt.subplots(figsize=(7.5, 3.2))
     for offset, (name, table, hatch) in enumerate(

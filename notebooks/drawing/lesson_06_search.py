@@ -26,6 +26,7 @@ def tree(axis, trace, name, best=()):
 
 
 def draw_candidate(axis, candidate, step, rank, parent, dropped, name, best):
+    """A box with a candidate's last token, and the line from its parent, which is at (x, y)."""
     color, line = ("0.6", ":") if dropped else (lessons.BLUE, "-")
     axis.plot([parent[0], step], [parent[1], -rank], line, color=color, zorder=0)
     on_the_way = candidate.ids == tuple(best[:step])

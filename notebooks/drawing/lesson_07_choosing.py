@@ -44,11 +44,13 @@ def arrow(axis, place, target, text):
     axis.text((place + target) / 2, height, text, ha="center", va="bottom", fontsize=11)
 
 
-def label(bytes_):  # ascending bytes -> such as "0-9", or "space"
-    first, last = chr(bytes_[0]), chr(bytes_[-1])
-    if first == last:
-        return {" ": "space"}.get(first, f"“{first}”")
-    return f"{first}-{last}"
+def label(bytes_):  # ascending bytes -> such as "0-9", "space", or "“a”, x-z"
+    names = []
+    for run in np.split(bytes_, np.flatnonzero(np.diff(bytes_) > 1) + 1):
+        first, last = chr(run[0]), chr(run[-1])
+        one = "space" if first == " " else f"“{first}”"
+        names.append(f"{first}-{last}" if first < last else one)
+    return ", ".join(names)
 
 
 def two_ways(beginning, choices, condition, mask):

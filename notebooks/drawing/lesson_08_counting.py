@@ -51,7 +51,7 @@ def saving(positions, counted, measured):
 
 def saving_of(model, ids, recorded_flops, medians, every=8):
     """The same for passes over the first tokens of a text -> the picture's alternative."""
-    lengths = [*range(every, len(ids) + 1, every)]
+    lengths = [*range(every, len(ids) + 1, every)] or [len(ids)]
     counted, measured = [], []
     for n in lengths:
         cache = model.new_cache(1)
