@@ -17,7 +17,7 @@ COMMANDS = [line for line in LINES if line.startswith("python generate.py")]
 def test_every_command_of_the_readme_is_run_here_or_by_ci():
     others = {line for line in LINES if line and line not in COMMANDS}
     run_elsewhere = {"PYTHONPATH=~/tokenwise python mine/story.py"}  # see test_library.py
-    first = "pip install numpy regex threadpoolctl"
+    first = "pip install numpy regex"
     by_ci = {first, "pip install -r requirements.txt", "python -m pytest"}
     assert others == by_ci | run_elsewhere
     assert len(COMMANDS) > 10
