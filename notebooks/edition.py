@@ -37,7 +37,7 @@ def from_repository(notebook, address, path):
     badge = " ".join(f"[![Open it]({image})]({link})" for image, link in badges.items())
     title, setup = notebook.cells[:2]
     title.source = f"{badge}\n\n{title.source}"
-    setup.source = setup.source.replace('os.environ["TOKENWISE_REPOSITORY"]', f'"{address}"')
+    setup.source = setup.source.replace('os.environ.get("TOKENWISE_REPOSITORY")', f'"{address}"')
     return notebook
 
 

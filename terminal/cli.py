@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ModuleNotFoundError as error:
-        print(f"generate.py: {error.name} is not installed: pip install -r requirements.txt",
+        print(f"generate.py: {error.name} is not installed: pip install {error.name}",
               file=sys.stderr)  # fmt: skip
         return 1
     except (UserError, ValueError, OSError, MemoryError) as error:

@@ -684,7 +684,10 @@ def test_the_first_command_needs_numpy_and_regex_alone():
 @pytest.mark.parametrize(
     "words, says",
     [
-        (["Hello", "--model", "en-de"], "sentencepiece is not installed: pip install -r req"),
+        (
+            ["Hello", "--model", "en-de"],
+            "sentencepiece is not installed: pip install sentencepiece",
+        ),
         (["Hello", "--threads", "2"], "--threads needs threadpoolctl: pip install threadpoolctl"),
     ],
 )
