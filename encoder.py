@@ -44,7 +44,7 @@ def by_patterns(*patterns: str) -> Callable[[str, bool], list[str]]:
     the second, and so on."""
     compiled = [regex.compile(pattern) for pattern in patterns]
 
-    def words(text, first):
+    def words(text, first):  # str, is it the beginning? -> list of str
         found = [text]
         for pattern in compiled:
             found = [word for part in found for word in pattern.findall(part)]

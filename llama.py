@@ -84,7 +84,8 @@ class Llama:
         return x + self.norm(h, mlp_post_norm)
 
     def self_attention(self, x, q, k, v, o, positions, mask, cache, layer, q_norm=None,
-                       k_norm=None):  # [..., n_new, n_embd] -> same  # fmt: skip
+                       k_norm=None):  # fmt: skip
+        """[..., n_new, n_embd] -> same. A group of heads of q shares each head of k and v."""
         q = split_heads(self.norm(linear(x, **q), q_norm), self.n_head)
         k = split_heads(self.norm(linear(x, **k), k_norm), self.n_kv_head)
         v = split_heads(linear(x, **v), self.n_kv_head)

@@ -52,7 +52,7 @@ def allowed_ids(pattern, tokenizer):
     automaton, (ids, columns) = Automaton(pattern), byte_columns(tokenizer)
 
     @functools.cache
-    def allowed(state, stop_ids):
+    def allowed(state, stop_ids):  # int, tuple of ids -> ids [n_allowed]
         states = np.full(len(ids), state)  # of each token's walk
         for column in columns:
             n = len(column)

@@ -24,7 +24,7 @@ def best_first(passes=1000):
     """A loop. A text that is not found within so many passes of the model ends as its most probable
     beginning, with stop reason "passes"."""
 
-    def loop(model, sequences):
+    def loop(model, sequences):  # yields (sequence, token)
         for row, sequence in enumerate(sequences):
             if not sequence.running:
                 continue

@@ -40,7 +40,7 @@ def mbr(n, tokenizer):
 def choosing(n, scores):
     """A loop: draws n texts as one batch, and takes that of the highest of scores(model, texts)."""
 
-    def loop(model, sequences):
+    def loop(model, sequences):  # yields (sequence, token)
         for row, sequence in enumerate(sequences):
             if not sequence.running:
                 continue
@@ -67,7 +67,7 @@ class Copies:
     def __call__(self, ids, cache, last=None):
         return self.model(ids, cache, last)
 
-    def new_cache(self, n):
+    def new_cache(self, n):  # of n rows, all copies of one
         cache = self.model.new_cache(self.n_rows)
         cache.select([self.row] * n)
         return cache

@@ -47,7 +47,7 @@ def nullable(r):
 # Simplified as they are made: equal states look alike, and one that has no match is NOTHING.
 
 
-def cat(r, s):
+def cat(r, s):  # the expression r, then s
     match r:
         case ("cat", first, rest):
             return cat(first, cat(rest, s))
@@ -58,7 +58,7 @@ def cat(r, s):
     return r if s == EMPTY else ("cat", r, s)
 
 
-def either(*options):
+def either(*options):  # one of these expressions
     flat = set()
     for r in options:
         flat |= r[1] if isinstance(r, tuple) and r[0] == "or" else {r}

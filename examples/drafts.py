@@ -39,7 +39,7 @@ class Recycling(Drafter):
     def __init__(self, model):
         self.n_vocab, self.successor = model.n_vocab, {}
 
-    def propose(self, ids, n):
+    def propose(self, ids, n):  # -> at most n ids, their one-hots [n_vocab]
         drafts, token = [], ids[-1]
         while len(drafts) < n and token in self.successor:
             token = self.successor[token]

@@ -35,7 +35,7 @@ class Guided(Pair):
         without = model if model.has_source else WithoutPrompt(model, [[0]])
         super().__init__(model, without, guide)
 
-    def begin(self, prompts):
+    def begin(self, prompts):  # as Model.begin, of both models
         model, starts = self.one.begin(prompts)
         if self.has_source:  # without it: its special tokens, and nothing between them
             without, _ = self.one.begin([self.one.add_special_tokens([])])
@@ -79,7 +79,7 @@ class HidingCache:
         self.lengths, self.n_hidden = self.lengths[rows], self.n_hidden[rows]
         self.cache.select(rows)
 
-    def join(self, other):
+    def join(self, other):  # as Cache.join
         self.lengths = np.append(self.lengths, other.lengths)
         self.n_hidden = np.append(self.n_hidden, other.n_hidden)
         self.cache.join(other.cache)

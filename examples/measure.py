@@ -65,7 +65,7 @@ def watermarks(n_unmarked=1000, n_marked=200):
     tokenizer, model = utils.load("stories")
     prompt = tokenizer.encode("Once upon a time")
 
-    def print_rows(name, new_filters, n_texts, lengths):
+    def print_rows(name, new_filters, n_texts, lengths):  # new_filters(key) -> filters
         texts, n = [], max(lengths)
         no_end = min_length(len(prompt) + n, model.stop_ids)
         for start in range(0, n_texts, 100):  # as batches

@@ -68,7 +68,7 @@ def recording(model: Model, keep: Collection[str] = ()) -> Iterator[list[Call]]:
     outermost: list[Call] = []
     stack: list[Call] = []
 
-    def profile(frame, event, result):
+    def profile(frame, event, result):  # as sys.setprofile calls it
         name = frame.f_code.co_name
         own = name[0].isalpha() or name == "__call__"  # not <genexpr>, not _helpers
         if not own or frame.f_code.co_filename not in files:

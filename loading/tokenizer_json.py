@@ -151,7 +151,7 @@ def read_normalizer(file: dict) -> Callable[[str], str]:
     }
     chosen = [steps[part["type"]] for part in parts(file.get("normalizer"), "normalizer")]
 
-    def normalize(text):
+    def normalize(text):  # str -> str
         for step in chosen:
             text = step(text)
         return text
@@ -198,7 +198,7 @@ def piece_words(cutters: list[dict], vocab: dict) -> Callable[[str, bool], list[
     if "split" not in cutters[0]:
         raise UserError("tokenizer.json: its Metaspace has split = True by default")
 
-    def words(text, first):
+    def words(text, first):  # str, is it the beginning? -> list of str
         text = text.replace(" ", SPACE)
         prefix = scheme == "always" or (scheme == "first" and first)
         if prefix and text and not text.startswith(SPACE):

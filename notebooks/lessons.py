@@ -45,9 +45,6 @@ def show(alt, figure=None):
     display(Image(file.getvalue(), alt=alt, width=n_pixels * 100 // DPI))
 
 
-CHECKS = Path(__file__).resolve().parent / "checks"
-
-
 def check(lesson, number, *answers):
     """Prints "solved", or what the reader's answers to an exercise still lack. It calls
     checks/lesson_NAME.py's exercise_N(*answers), a function of asserts; the notebook goes on."""

@@ -60,7 +60,7 @@ def explain(session: Session, row: Row) -> None:
     for _ in session.generate([row]):
         if method in ("naive", "cached"):
             live.print(step_line(sampler, row.sequence.ids, session.tokenizer))
-        live.show(wrapped(row.opening + row.text), 3)
+        live.show(lambda: wrapped(row.opening + row.text), 3)
     if tree:
         live.print(tree.lines(row.sequence.new_ids))
     live.print(wrapped(row.opening + row.text))
@@ -72,17 +72,18 @@ class Live:
 
     n_lines = 0
 
-    def show(self, text: str, most: int) -> None:
-        """Show the last lines of a text, at most so many, in the place of those before."""
+    def show(self, text: Callable[[], str], most: int) -> None:
+        """Show the last lines of a text, at most so many, in the place of those before. Elsewhere
+        it is not made."""
         if show.is_coloured():
-            lines = [line.rstrip() for line in text.split("\n")[-most:]]
+            lines = [line.rstrip() for line in text().split("\n")[-most:]]
             up = f"\x1b[{self.n_lines}A" if self.n_lines else ""
             print(f"{up}\r\x1b[J" + "\n".join(lines), end="", flush=True)
             self.n_lines = len(lines) - 1
 
     def print(self, *parts: str) -> None:
         """Print a line for good."""
-        self.show("", 1)
+        self.show(str, 1)  # no text
         print(*parts, flush=True)
 
 
@@ -95,7 +96,7 @@ class LiveTree(list):
 
     def append(self, step: Any) -> None:
         super().append(step)
-        self.live.show(self.lines([]), terminal_size().lines - 1)
+        self.live.show(lambda: self.lines([]), terminal_size().lines - 1)
 
     def lines(self, winner: Ids) -> str:
         return format_tree(self, self.decode, winner, terminal_size().columns)

@@ -257,10 +257,10 @@ def test_on_a_terminal_the_text_and_the_tree_grow_and_nothing_of_them_stays(
 def test_only_the_last_lines_of_a_long_text_are_live(monkeypatch, capsys):
     monkeypatch.setattr("terminal.show.is_coloured", lambda *_: True)
     live = Live()
-    live.show("a\nb\nc\nd", 3)
+    live.show(lambda: "a\nb\nc\nd", 3)
     assert screen(capsys.readouterr().out, 9) == ["b", "c", "d"]
     monkeypatch.setattr("terminal.show.is_coloured", lambda *_: False)
-    live.show("a", 3)
+    live.show(lambda: "a", 3)
     assert capsys.readouterr().out == ""
 
 

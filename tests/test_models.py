@@ -9,17 +9,12 @@ import score
 import utils
 from beam import beam_search
 from generate import generate
+from gpt2 import n_parameters
 
 MODELS = Path(__file__).parent.parent / "models"
 SIZES = {  # at most so many parameters
     "stories": 4_000_000, "stories-llama": 4_000_000, "stories-draft": 388_595,
 }  # fmt: skip
-
-
-def n_parameters(params):
-    if isinstance(params, dict):
-        return sum(map(n_parameters, params.values()))
-    return sum(map(n_parameters, params)) if isinstance(params, list) else params.size
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -12,6 +12,7 @@ IDS = np.array(tokenizer.encode("Tom had a big dog named Max. One day, Tom and M
 
 
 def exercise_1(n_parameters):
+    """The answer: n_parameters(n_vocab, n_ctx, n_embd, n_layer)."""
     answer = n_parameters(model.n_vocab, model.n_ctx, model.n_embd, len(BLOCKS))
     assert answer is not None, "write n_parameters"
     right = count(model.params)
@@ -20,6 +21,7 @@ def exercise_1(n_parameters):
 
 
 def exercise_2(written_by_heads):
+    """The answer: written_by_heads(mixed, w, b) -> [n_head, n, n_embd]."""
     rng, d_head = np.random.default_rng(0), model.n_embd // N_HEAD
     mixed = rng.normal(size=(N_HEAD, 4, d_head)).astype(np.float32)
     c_proj = BLOCKS[1]["attn"]["c_proj"]
@@ -52,6 +54,7 @@ def change(mask, position):  # -> how far the stream moves at each position, aft
 
 
 def exercise_3(window_mask, reach):
+    """The answers: window_mask(n, w) -> float32 [1, n, n]; reach(n_layer, w) -> positions back."""
     n, position = len(IDS), 4
     assert window_mask(n, 2) is not None, "write window_mask"
     assert np.shape(window_mask(n, 2)) == (1, n, n), "the shape is [1, n, n]"

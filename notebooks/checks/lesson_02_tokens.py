@@ -10,6 +10,7 @@ SPELLED = {id: token for token, id in tokenizer.vocab.items()}
 
 
 def exercise_1(decode):
+    """The answer: decode(ids, spelled) -> str."""
     plain = "Lily saw a big red umbrella."
     answer = decode(tokenizer.encode(plain), SPELLED)
     assert answer is not None, "write decode"
@@ -26,6 +27,7 @@ def exercise_1(decode):
 
 
 def exercise_2(words):
+    """The answer: digit_words(text, first) -> list of words."""
     text = "In 1969 2 men, aged 38 and 39, walked 1.5 km.\n\nIt's room 101b!"
     answer = words(text, True)
     assert answer is not None, "write digit_words"
@@ -39,6 +41,7 @@ def exercise_2(words):
 
 
 def exercise_3(n_cuts):
+    """The answer: n_cuts(data, pieces): bytes, set of bytes -> int."""
     few = {b"a", b"b", b"ab", b"ba", b"aba"}
     assert n_cuts(b"ab", few) is not None, "write n_cuts"
     for data, number in ((b"a", 1), (b"ab", 2), (b"aba", 4), (b"abc", 0), (b"", 1)):

@@ -24,6 +24,7 @@ def table(t=1.0):  # -> [n_words] * 4: all texts of four tokens, at a temperatur
 
 
 def exercise_1(bits_per_byte):
+    """The answer: bits_per_byte(perplexity, n_tokens, text)."""
     for text in ("Once upon a time there was a frog.", "Das schöne Mädchen aß süße Äpfel."):
         result = score(tokenizer, model, text)
         answer = bits_per_byte(result["perplexity"], len(result["ids"]), text)
@@ -37,6 +38,7 @@ def exercise_1(bits_per_byte):
 
 
 def exercise_2(first_given_second):
+    """The answer: first_given_second(joint, second): the second token's id -> [n_words]."""
     joint = table()
     answer = first_given_second(joint, 3)
     assert answer is not None, "write first_given_second"
@@ -50,6 +52,8 @@ def exercise_2(first_given_second):
 
 
 def exercise_3(sharpened_texts, sharpened_tokens):
+    """The answers: sharpened_texts(joint, t) -> [n_words, n_words, n_words, n_words];
+    sharpened_tokens(joint, t) -> [n_words, n_words, n_words, n_words]."""
     joint = table()
     whole, stepwise = sharpened_texts(joint, 0.5), sharpened_tokens(joint, 0.5)
     assert whole is not None and stepwise is not None, "write both functions"

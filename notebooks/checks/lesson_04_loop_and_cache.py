@@ -16,6 +16,7 @@ def no_rows():
 
 
 def exercise_1(prefill):
+    """The answer: prefill(ids, keys, values) -> logits [len(ids), n_vocab]."""
     keys, values = no_rows(), no_rows()
     logits = prefill(IDS, keys, values)
     assert logits is not None, "write prefill"
@@ -35,6 +36,7 @@ def exercise_1(prefill):
 
 
 def exercise_2(naive_tokens, cached_tokens):
+    """The answers: naive_tokens(m, n); cached_tokens(m, n)."""
     answers = naive_tokens(4, 8), cached_tokens(4, 8)
     assert None not in answers, "write naive_tokens and cached_tokens"
     assert answers[0] == 60, "the naive loop: count the orange and blue squares of the left picture"
@@ -46,6 +48,7 @@ def exercise_2(naive_tokens, cached_tokens):
 
 
 def exercise_3(log_p_endings):
+    """The answer: log_p_endings(model, beginning, endings): ids, lists of ids -> floats."""
     beginning = tokenizer.encode("Lily wanted to eat the")
     endings = [tokenizer.encode(text) for text in (" cake.", " tree.", " big red apple, too.")]
     with recording(model) as calls:

@@ -16,6 +16,7 @@ def positions():  # -> {prompt: logits [n_vocab]}
 
 
 def exercise_1(typical):
+    """The answer: typical(mass)."""
     row = np.log(np.array([0.5, 0.25, 0.125, 0.125], np.float32))  # H is 1.75 bits
     assert typical(0.2)(row, []) is not None, "write typical"
     few, more = (np.isfinite(typical(mass)(row, [])).tolist() for mass in (0.2, 0.6))
@@ -49,6 +50,7 @@ class Random:
 
 
 def exercise_2(gumbel_draw):
+    """The answer: gumbel_draw(logits, rng): [n_vocab], np.random.default_rng() -> an id."""
     rng = Random(0)
     assert gumbel_draw(np.zeros(5, np.float32), rng) is not None, "write gumbel_draw"
     assert rng.n_given == 5, f"five logits need five numbers from rng.random, not {rng.n_given}"
@@ -65,6 +67,7 @@ def exercise_2(gumbel_draw):
 
 
 def exercise_3(at_entropy):
+    """The answer: at_entropy(bits)."""
     for bits in (0.5, 3, 6):
         for prompt, row in positions().items():
             changed = at_entropy(bits)(row, [])

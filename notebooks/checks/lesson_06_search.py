@@ -20,6 +20,7 @@ def of_all(model, n):  # -> {ids: log P} of all texts of n tokens
 
 
 def exercise_1(sure_width):
+    """The answer: sure_width(n_vocab, n) -> the number of beams."""
     assert sure_width(N_VOCAB, 2) is not None, "write sure_width"
     for n in (1, 2, 3):
         width, needed, case = sure_width(N_VOCAB, n), N_VOCAB ** (n - 1), f"for n = {n}"
@@ -31,6 +32,7 @@ def exercise_1(sure_width):
 
 
 def exercise_2(best_first):
+    """The answer: best_first(next_log_probs, n): next_log_probs(ids) -> [n_vocab]."""
     for seed in (66, 3):
         model, asked = lessons.tiny_model(N_VOCAB, seed), set()
 
@@ -51,6 +53,7 @@ def exercise_2(best_first):
 
 
 def exercise_3(consensus):
+    """The answer: consensus(texts): lists of ids -> index."""
     texts = [[7, 8, 9], [1, 2, 4], [1, 2, 3], [1, 2, 3, 4]]
     assert consensus(texts) is not None, "write consensus"
     assert consensus(texts) == 2, f"of {texts} another one is most like the others"

@@ -17,6 +17,7 @@ def loaded():
 
 
 def exercise_1(never):
+    """The answer: never(phrase): str -> a filter."""
     tokenizer, model = loaded()
     pieces = [tokenizer.decode([id]) for id in range(model.n_vocab)]
     logits = np.random.default_rng(0).normal(size=model.n_vocab).astype(np.float32)
@@ -41,6 +42,7 @@ def exercise_1(never):
 
 
 def exercise_2(writer):
+    """The answer: writer(ids, keys): list of ids, of whole numbers -> a key, or None."""
     tokenizer, model = loaded()
     start, keys = tokenizer.encode("Once upon a time"), list(range(100, 110))
 
@@ -55,6 +57,7 @@ def exercise_2(writer):
 
 
 def exercise_3(corrected):
+    """The answer: corrected(drawn): list of (str, list of float) -> {str: float}."""
     assert corrected([("a", [0.5])]) is not None, "write corrected"
     few = corrected([("a", [0.5, 0.1]), ("b", [0.5, 0.4])])
     assert abs(sum(few.values()) - 1) < 1e-6, "the shares do not sum to 1"

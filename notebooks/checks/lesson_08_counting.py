@@ -13,6 +13,7 @@ STORIES = shape_of(model)
 
 
 def exercise_1(wasted):
+    """The answer: wasted(lengths): a list of ints -> 0 to 1, for the shape STORIES."""
     assert wasted([9, 9]) is not None, "write wasted"
     assert wasted([9, 9]) == 0, "rows of one length are not padded: nothing is wasted"
     prompts = [[-1] * 30 + [5] * 10, [5] * 40, [-1] * 15 + [5] * 25]
@@ -27,6 +28,7 @@ def exercise_1(wasted):
 
 
 def exercise_2(chunked):
+    """The answer: chunked(model, ids, size): ids [n_seq] -> the last logits [n_vocab]."""
     ids = np.arange(200)
     assert chunked(model, ids, 64) is not None, "write chunked"
     for size in (1, 64, 200, 999):
@@ -46,6 +48,7 @@ def exercise_2(chunked):
 
 
 def exercise_3(window_saves):
+    """The answer: window_saves(shape, n, w) -> 0 to 1."""
     assert window_saves(STORIES, 10, 5) is not None, "write window_saves"
     assert window_saves(STORIES, 10, 10) == 0, "a window as long as the text saves nothing"
     for shape, n, w in (STORIES, 300, 64), ((12, 768, 50257), 2000, 1), ((2, 8, 5), 9, 4):

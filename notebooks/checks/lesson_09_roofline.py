@@ -10,6 +10,7 @@ GPT2_124M, BIG = (12, 768, 50257), (8, 768, 8192)
 
 
 def exercise_1(step_seconds):
+    """The answer: step_seconds(shape, n_rows, n, bandwidth, peak): FLOP/s, bytes/s -> s."""
     one = step_seconds(GPT2_124M, 1, 1, 10e9, 1e15)
     assert one is not None, "write step_seconds"
     assert math.isclose(one, pass_bytes(GPT2_124M, 1) / 10e9), (
@@ -26,6 +27,7 @@ def exercise_1(step_seconds):
 
 
 def exercise_2(prefill_seconds):
+    """The answer: prefill_seconds(shape, n, size, bandwidth, peak) -> seconds."""
     assert prefill_seconds(BIG, 8, 4, 10e9, 1e11) is not None, "write prefill_seconds"
     slow_memory = prefill_seconds(BIG, 12, 4, 10e9, 1e15)
     read = sum(pass_bytes(BIG, n) for n in (4, 8, 12)) / 10e9
@@ -60,6 +62,7 @@ class Sides(np.ndarray):
 
 
 def exercise_3(blocked):
+    """The answer: blocked(rows, w, size): [n_rows, n_in], [n_out, n_in] -> [n_rows, n_out]."""
     rng = np.random.default_rng(0)
     for n_rows, n_out, size in (3, 96, 32), (5, 101, 32), (2, 7, 8), (1, 65, 64):
         rows = rng.standard_normal((n_rows, 16)).astype(np.float32)

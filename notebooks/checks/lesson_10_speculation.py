@@ -13,6 +13,7 @@ tokenizer, model = utils.load("stories")
 
 
 def exercise_1(acceptance, best_certain):
+    """The answers: acceptance(p, q): [n], [n] -> 0 to 1; best_certain(p): [n] -> one-hot [n]."""
     p, q = np.array([0.5, 0.3, 0.2, 0]), np.array([0.1, 0.2, 0.3, 0.4])
     assert acceptance(p, q) is not None, "write acceptance"
     assert np.isclose(acceptance(p, p), 1), "a draft from p itself is always accepted"
@@ -31,6 +32,7 @@ def exercise_1(acceptance, best_certain):
 
 
 def exercise_2(best_gamma):
+    """The answer: best_gamma(a, c, b): a rate, a cost, a function gamma -> cost."""
     assert best_gamma(0.8, 0.1, lambda gamma: 1.0) is not None, "write best_gamma"
     costs = {
         "1": lambda gamma: 1.0,
@@ -62,6 +64,7 @@ class Listener:
 
 
 def exercise_3(first_of):
+    """The answer: FirstOf."""
     ids, n_vocab = tokenizer.encode("The cat and the dog. The cat and"), model.n_vocab
     before, after, lookup = Listener(), Listener(), PromptLookup(n_vocab)
     other = Replay(n_vocab, ids + [5] * 9, 1.0, np.random.default_rng(0))

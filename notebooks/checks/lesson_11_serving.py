@@ -8,6 +8,7 @@ from drafters import common_prefix
 
 
 def exercise_1(passes_needed):
+    """The answer: passes_needed(lengths, n_rows) -> (static, continuous)."""
     assert passes_needed([3], 2) is not None, "write passes_needed"
     assert len(passes_needed([3], 2)) == 2, "two numbers: static, continuous"
     for lengths, n_rows in ([5, 1, 1, 5], 2), ([2, 9, 2, 2, 2, 2], 2), ([4, 1, 6, 2, 5], 3):
@@ -27,6 +28,7 @@ def exercise_1(passes_needed):
 
 
 def exercise_2(rows_needed):
+    """The answer: rows_needed(rate, n, step, most=64) -> a number of rows, or None."""
     assert rows_needed(1, 10, lambda rows: 0.01) is not None, "write rows_needed"
     steps = {
         "0.01 s for any number of rows": lambda rows: 0.01,
@@ -44,6 +46,7 @@ def exercise_2(rows_needed):
 
 
 def exercise_3(arrange):
+    """The answer: arrange(prompts): a list of lists of ids -> the same lists, reordered."""
     a, b, c = [1] * 9, [2] * 9, [1] * 4 + [3] * 5
     prompts = [[*a, 5], [*b, 4], [*c, 2], [*b, 7, 7], [*a, 3, 3, 3], [*c, 2]]
     found = arrange([list(prompt) for prompt in prompts])

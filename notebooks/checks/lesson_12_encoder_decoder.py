@@ -24,6 +24,7 @@ def translate(text):  # -> the ids of its translation
 
 
 def exercise_1(best):
+    """The answer: best(text, candidates): str, list of str -> one of the candidates."""
     tokenizer, _ = loaded()
     german = [tokenizer.decode(translate(text)) for text in TEXTS]
     assert best(TEXTS[0], german) is not None, "write best"
@@ -35,6 +36,7 @@ def exercise_1(best):
 
 
 def exercise_2(aligned):
+    """The answer: aligned(text): str -> list of (name of a target token, of a source one)."""
     tokenizer, _ = loaded()
     found = aligned(TEXTS[1])
     assert found is not None, "write aligned"
@@ -46,6 +48,7 @@ def exercise_2(aligned):
 
 
 def exercise_3(switch):
+    """The answer: switch(first, second, n): two English texts -> the ids written, and </s>."""
     first, second = TEXTS[1:3]
     assert switch(first, second, 3) is not None, "write switch"
     assert switch(first, second, 0) == translate(second), "with n = 0 only the second source counts"

@@ -6,6 +6,7 @@ from llama import rotary_frequencies, rotate
 
 
 def exercise_1(cache_size):
+    """The answer: cache_size(config, n_tokens, n_bytes): n_bytes of one number."""
     small = {"num_hidden_layers": 5, "num_attention_heads": 8, "num_key_value_heads": 2,
              "hidden_size": 256}  # fmt: skip
     assert cache_size(small, 1, 4) is not None, "write cache_size"
@@ -18,6 +19,7 @@ def exercise_1(cache_size):
 
 
 def exercise_2(rotate_complex):
+    """The answer: rotate_complex(x, positions, frequencies): [n, d], [n], [d / 2]."""
     rng, frequencies = np.random.default_rng(0), rotary_frequencies(8, 1e4)
     x, positions = rng.standard_normal((5, 8)), np.arange(3, 8)
     found = rotate_complex(x, positions, frequencies)
@@ -33,6 +35,7 @@ def exercise_2(rotate_complex):
 
 
 def exercise_3(shared):
+    """The answer: shared(w, n_head, n_kv_head): [n_head * d, n] -> [n_kv_head * d, n]."""
     w = np.arange(48.0).reshape(8, 6)  # four heads of two rows each
     found = shared(w, 4, 2)
     assert found is not None, "write shared"

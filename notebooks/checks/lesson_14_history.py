@@ -4,6 +4,7 @@ import numpy as np
 
 
 def exercise_1(code_length):
+    """The answer: code_length(probabilities): a list of P(x_i | x_<i) -> bytes, an int."""
     assert code_length([0.5] * 8) is not None, "write code_length"
     assert code_length([0.5] * 8) == 1, "eight symbols of probability 1/2"
     assert code_length([0.5] * 9) == 2, "nine bits do not fit one byte"
@@ -13,6 +14,7 @@ def exercise_1(code_length):
 
 
 def exercise_2(mixed):
+    """The answer: mixed(p, q, w): [n], [n], a weight -> bits per symbol."""
     p, q = np.array([0.9, 0.01, 0.5]), np.array([0.1, 0.6, 0.5])
     assert mixed(p, q, 1) is not None, "write mixed"
     assert np.isclose(mixed(p, q, 1), -np.log2(p).mean()), "with w = 1, the first model alone"
@@ -23,6 +25,7 @@ def exercise_2(mixed):
 
 
 def exercise_3(ranks):
+    """The answer: ranks(logits, ids): [n, n_vocab], [n] -> [n] ints from 1."""
     logits = np.array([[0.1, 3.0, -1.0], [2.0, 1.0, 5.0], [0.5, 0.2, 0.1]])
     found = ranks(logits, [1, 1, 0])
     assert found is not None, "write ranks"
