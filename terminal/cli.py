@@ -5,6 +5,7 @@ Only the standard library is imported at the top: NumPy may be missing, or Pytho
 
 import bdb
 import os
+import platform
 import sys
 
 FIRST = ("numpy", "regex", "safetensors", "threadpoolctl")
@@ -13,8 +14,8 @@ FIRST = ("numpy", "regex", "safetensors", "threadpoolctl")
 def main(argv=None):
     """Return the exit status: 0, 1 a failure, 2 wrong usage, 130 interrupted."""
     sys.stderr = sys.stderr or open(os.devnull, "w")  # if closed, print would write to stdout
-    if sys.version_info < (3, 10):
-        return failed("tokenwise needs Python 3.10 or newer, this is %d.%d" % sys.version_info[:2])
+    if sys.hexversion < 0x30A0000:
+        return failed("tokenwise needs Python 3.10 or newer, this is " + platform.python_version())
     try:
         from terminal import command
 

@@ -15,9 +15,12 @@ from terminal.compare import compare
 from terminal.explain import explain, print_score
 from terminal.session import Session
 
+QUOTED = '({} prompts; one of several words is quoted: "Once upon a time")'
+MISSING = 'a PROMPT is missing, such as "Once upon a time"'
+
 
 def run(words: list[str]) -> None:
-    """Do what these words of a command line ask for."""
+    """Do what the words of a command line ask for."""
     given = options.parse(words)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # Characters that the terminal cannot show become '?'. A stream may be closed, or read.
@@ -27,38 +30,32 @@ def run(words: list[str]) -> None:
         return list_models()
     if not given["prompts"] and not given.keys() & {"prompts_file", "interactive"}:
         if sys.stdin is None or sys.stdin.isatty():
-            raise options.Usage('a PROMPT is missing, such as "Once upon a time"; or --interactive')
+            raise options.Usage(MISSING)
         given["prompts"] = ["-"]  # echo TEXT | python generate.py
     options.check(given)
-    with np.errstate(all="ignore"):  # NaNs are detected when a token is drawn
-        generate(given)
-
-
-def generate(given: dict) -> None:
-    """Load the model, and begin."""
-    reads = "interactive" in given or "-" in given["prompts"]
-    for name, stream in [("output", sys.stdout)] + [("input", sys.stdin)] * reads:
-        if stream is None:
+    for name, stream in ("output", sys.stdout), ("input", sys.stdin or "-" not in given["prompts"]):
+        if stream is None or stream is False:
             raise UserError(f"standard {name} is closed")
-    session = Session(given)
-    message = options.misplaced(given, session.settings["method"])
-    if message and "compare" not in given:
-        raise options.Usage(message)
-    if "interactive" in given:
-        return shell.interact(session)
-    prompts = read_prompts(given)
-    if given.keys() & {"score", "explain", "compare", "trace"}:
-        return inspect(session, prompts)
-    n = session.settings["samples"]
-    rows = [session.row(p, i) for i, p in enumerate(p for p in prompts for _ in range(n))]
-    if (
-        "json" not in given
-        and len(prompts) == len(given["prompts"]) > 1
-        and " " not in "".join(prompts)
-    ):
-        show.print_figures(
-            f'({len(prompts)} prompts; one of several words is quoted: "Once upon a time")'
-        )
+    with np.errstate(all="ignore"):  # NaNs are detected when a token is drawn
+        session = Session(given)
+        message = options.misplaced(given, session.settings["method"])
+        if message and "compare" not in given:
+            raise options.Usage(message)
+        if "interactive" in given:
+            shell.interact(session)
+        elif given.keys() & {"score", "explain", "compare", "trace"}:
+            inspect(session, given)
+        else:
+            complete(session, given)
+
+
+def complete(session: Session, given: dict) -> None:
+    """Generate, and print the texts; with --html write a page, too."""
+    prompts = [p for p in read_prompts(given) for _ in range(session.settings["samples"])]
+    rows = [session.row(prompt, number) for number, prompt in enumerate(prompts)]
+    n_words = len(given["prompts"])
+    if n_words > 1 and "json" not in given and " " not in "".join(given["prompts"]):
+        show.print_figures(QUOTED.format(n_words))
     if given.keys() == {"prompts"}:
         show.print_figures("(stories, a very small model; --model gpt2 downloads GPT-2 itself)")
     if "html" in given:
@@ -66,12 +63,12 @@ def generate(given: dict) -> None:
     show.stream(session, rows)
 
 
-def inspect(session: Session, prompts: list[str]) -> None:
+def inspect(session: Session, given: dict) -> None:
     """--score, --explain, --compare, --trace."""
-    given = session.given
+    prompts = read_prompts(given)
     for number, prompt in enumerate(prompts):
         if len(prompts) > 1 and "json" not in given:
-            print(f"{prompt!r}:")
+            print(show.visible(f"{prompt!r}:"))
         if "explain" in given:
             explain(session, session.row(prompt, number))
         elif "compare" in given:
@@ -85,13 +82,12 @@ def inspect(session: Session, prompts: list[str]) -> None:
 
 
 def list_models() -> None:
-    """Print what --model knows: name, what it is, how large, and whether it is here."""
-    about = "any of the Hugging Face hub, of a family in the README"
-    rows = [*utils.names(), ("OWNER/NAME", about, "", "")]
+    """Print what --model knows: the name, what it is, how large, whether it is here."""
+    rows = [*utils.names(), ("OWNER/NAME", "a model of the Hugging Face hub, see README", "", "")]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     for row in rows:
-        cells = (f"{show.visible(cell):<{width}}" for cell, width in zip(row, widths))
-        print("  ".join(cells).rstrip())
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths))
+        print(show.visible("  ".join(cells).rstrip()))
 
 
 def read_prompts(given: dict) -> list[str]:
@@ -116,5 +112,5 @@ def read_standard_input() -> str:
     with contextlib.suppress(io.UnsupportedOperation):  # already read, for instance by a debugger
         sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
     if not (text := sys.stdin.read()):
-        raise UserError('a PROMPT is missing, such as "Once upon a time": standard input is empty')
+        raise UserError(f"{MISSING}: standard input is empty")
     return text.removesuffix("\n")  # the newline that echo adds

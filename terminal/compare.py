@@ -17,12 +17,12 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
     """Print the table, with the session's sampler and one seed for all methods."""
     session = copy.copy(session)  # the caller's session stays as it was
     session.row(prompt, number)  # a bad prompt fails here, before the table
-    drafts = session.parts["drafter"] or session.settings["draft"] and session.draft_model()
+    drafts = session.own.get("drafter") or session.settings["draft"] and session.draft_model()
     rows: dict[str, list[Row]] = {m: [] for m in METHODS if m != "speculative" or drafts}
     for _ in range(1 + N_ROUNDS):  # in turn, so that a slow minute of the machine slows them all
         for method in rows:
             session.settings = resolve(session.given | {"method": method}, session.config)
-            session.cache = session.last = None
+            session.cache, session.cached_ids = None, []
             rows[method].append(session.row(prompt, number))
             for _ in session.generate(rows[method][-1:]):
                 pass

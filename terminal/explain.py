@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from drafters import Measured, common_prefix
+from decoding.drafters import Measured, common_prefix
 from gpt2 import softmax
 from inside.labels import label
 from samplers import Sampler

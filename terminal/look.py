@@ -4,9 +4,6 @@ import json
 import os
 from pathlib import Path
 
-from inside import page
-from inside.recorder import passes, recording
-from inside.trace import as_json, format_trace
 from loading.errors import UserError
 from terminal import show
 from terminal.row import Row
@@ -15,6 +12,9 @@ from terminal.session import Session
 
 def trace(session: Session, row: Row) -> None:
     """Print the first two passes for a row, and of an encoder-decoder the source's before them."""
+    from inside.recorder import passes, recording
+    from inside.trace import as_json, format_trace
+
     check(session)
     with recording(session.model) as calls:
         for _ in session.generate([row]):
@@ -39,6 +39,9 @@ def check(session: Session) -> None:
 
 def write_page(session: Session, row: Row, file: str) -> None:
     """Print a row as always, and write its page. After an error or Ctrl-C no half page is left."""
+    from inside import page
+    from inside.recorder import recording
+
     check(session)
     if not file.endswith((".html", ".htm")):
         raise UserError(f"--html writes a page, to a name that ends in .html: not {file!r}")
