@@ -79,7 +79,7 @@ def as_function(model):
 
     @functools.cache
     def logits(ids):
-        return model(ids, last=1)[-1]
+        return model(np.array(ids), last=1)[-1]
 
     return FunctionModel(lambda ids: logits(tuple(ids)), model.n_vocab, model.n_ctx, model.stop_ids)
 
