@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from few_rows import product
-
 
 class GPT2:
     """model(ids) -> logits. stop_ids: the tokens that end a text; eps: of the norms."""
@@ -153,7 +151,7 @@ def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> [..., n_embd]
 
 def linear(x, w, b=None):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
     rows = x.reshape(-1, x.shape[-1])  # one matrix product for the whole batch, not one per row
-    y = product(rows, w)
+    y = rows @ w.T
     if b is not None:
         y += b
     return y.reshape(*x.shape[:-1], len(w))

@@ -2,14 +2,16 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from encoder import Tokenizer
-from gpt2 import GPT2, gpt2_shapes
-from loading.config import read_activation, read_count, read_eps, read_generation_config
-from loading.params import Params, build_params, rename, tree_map, without_padding
-from loading.tokenizers import read_gpt2_tokenizer
+from gpt2 import GPT2
+from loading.config import activation, read_generation_config, read_stop_ids
+from loading.parameters import (
+    Params, Shapes, as_weight, build_params, dense, is_tied, rename, tree_map, without_padding,
+)  # fmt: skip
+from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 
 NAMES = {  # blocks.0.ln_1.g -> h.0.ln_1.weight
@@ -18,51 +20,49 @@ NAMES = {  # blocks.0.ln_1.g -> h.0.ln_1.weight
 }  # fmt: skip
 
 
-def load_gpt2(folder: Path, config: dict) -> tuple[Tokenizer, GPT2]:
+def load_gpt2(folder: Path, config: dict) -> tuple[Any, GPT2]:
     """Any GPT-2 (gpt2, distilgpt2, our stories) -> (tokenizer, model). Raises ValueError."""
-    n_head, sizes = read_sizes(config)
-    n_inner = read_count(config, "n_inner", default=4 * sizes["n_embd"])
-    activation, eps = read_activation(config, "gelu_new"), read_eps(config, 1e-5)
-    tied = config.get("tie_word_embeddings", True)
     tensors = {
         name.removeprefix("transformer."): array
         for name, array in read_weights(folder).items()
         if not name.endswith((".attn.bias", ".attn.masked_bias"))  # the causal mask
     }
-    if tied:
-        tensors.pop("lm_head.weight", None)  # a second copy of wte
-    shapes = gpt2_shapes(**sizes, n_inner=n_inner, tied=tied)
+    n_vocab, n_embd, n_head = config["vocab_size"], config["n_embd"], config["n_head"]
+    if n_embd % n_head:
+        raise ValueError(f"n_embd = {n_embd} is not a multiple of n_head = {n_head}")
+    n_inner = config.get("n_inner") or 4 * n_embd
+    tied = is_tied(tensors, config.get("tie_word_embeddings", True), "wte.weight")
+    shapes = gpt2_shapes(n_vocab, config["n_positions"], n_embd, config["n_layer"], n_inner, tied)
     params = build_params(tensors, shapes, lambda name: rename(name, NAMES), transposed=True)
     scale_queries(params, n_head, config)
-    tokenizer = read_gpt2_tokenizer(folder)
-    params = without_padding(params, tokenizer.n_vocab)
+
+    tokenizer = read_tokenizer(folder, config["model_type"])
     generation_config = read_generation_config(folder)
-    stop_ids = read_stop_ids(config | generation_config, tokenizer, sizes["n_vocab"])
-    model = GPT2(params, n_head, stop_ids, activation, eps)
+    model = GPT2(
+        without_padding(params, tokenizer.n_vocab),
+        n_head,
+        read_stop_ids(config | generation_config, tokenizer.end_of_text, n_vocab),
+        activation(config.get("activation_function", "gelu_new")),
+        float(config.get("layer_norm_epsilon", 1e-5)),
+    )
     model.generation_config = generation_config
     return tokenizer, model
 
 
-def read_sizes(config: dict) -> tuple[int, dict]:
-    """config.json or hparams.json -> n_head, {n_vocab, n_ctx, n_embd, n_layer}, or ValueError."""
-    n_head = read_count(config, "n_head")
-    sizes: dict = {name: read_count(config, name) for name in ("n_embd", "n_layer")}
-    for name, theirs in ("n_vocab", "vocab_size"), ("n_ctx", "n_positions"):
-        sizes[name] = read_count(config, theirs if theirs in config else name)
-    if sizes["n_embd"] % n_head:
-        raise ValueError(f"n_embd = {sizes['n_embd']} is not a multiple of n_head = {n_head}")
-    return n_head, sizes
-
-
-def read_stop_ids(config: dict, tokenizer: Tokenizer, n_vocab: int) -> tuple[int, ...]:
-    """eos_token_id, by default <|endoftext|>: an id, a list of ids, or none. n_vocab: the model's;
-    no text can end with an id past it. ValueError for an id without a token."""
-    ids = config.get("eos_token_id", tokenizer.end_of_text)
-    ids = ids if isinstance(ids, list) else [ids]
-    stop_ids = tuple(id for id in ids if type(id) is int and 0 <= id < n_vocab)
-    if max(stop_ids, default=0) >= tokenizer.n_vocab:
-        raise ValueError(f"eos_token_id = {ids} has no token, added_tokens.json may be missing")
-    return stop_ids
+def gpt2_shapes(
+    n_vocab: int, n_ctx: int, n_embd: int, n_layer: int, n_inner: int, tied: bool = True
+) -> Shapes:
+    """GPT-2's parameters as a tree of shapes."""
+    norm = {"g": (n_embd,), "b": (n_embd,)}
+    block = {
+        "ln_1": norm,
+        "attn": {"c_attn": dense(n_embd, 3 * n_embd), "c_proj": dense(n_embd, n_embd)},
+        "ln_2": norm,
+        "mlp": {"c_fc": dense(n_embd, n_inner), "c_proj": dense(n_inner, n_embd)},
+    }
+    head = {} if tied else {"lm_head": (n_vocab, n_embd)}  # tied: the head is wte
+    embeddings = {"wte": (n_vocab, n_embd), "wpe": (n_ctx, n_embd)}
+    return {**embeddings, "blocks": [block] * n_layer, "ln_f": norm, **head}
 
 
 def scale_queries(params: Params, n_head: int, config: dict) -> None:
@@ -88,7 +88,7 @@ def random_gpt2(
     rng = np.random.default_rng(seed)
 
     def tensor(name, shape):
-        mean = 1 if name.endswith(".g") else 0
-        return rng.normal(mean, scale, shape).astype(np.float32)
+        array = rng.normal(1 if name.endswith(".g") else 0, scale, shape).astype(np.float32)
+        return as_weight(array) if len(shape) == 2 else array
 
     return GPT2(tree_map(tensor, shapes), n_head)

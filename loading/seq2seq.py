@@ -6,74 +6,64 @@ from typing import Any
 
 import numpy as np
 
-from encoder import Tokenizer
-from layers import ACTIVATIONS
-from loading.config import read_activation, read_count, read_eps, read_generation_config
-from loading.params import Shapes, build_params, rename, without_padding
-from loading.tokenizers import (
-    SentencePieceTokenizer,
-    mbart_tokenizer,
-    read_gpt2_tokenizer,
-    t5_tokenizer,
-)
+from loading.config import activation, read_generation_config
+from loading.parameters import Shapes, Tensors, build_params, dense, rename, without_padding
+from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 from seq2seq import T5, Bart
 
 
-def load_t5(folder: Path, config: dict) -> tuple[SentencePieceTokenizer, T5]:
+def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
     """T5, v1.1, flan -> (tokenizer, model). Raises ValueError."""
-    names = "vocab_size", "d_model", "d_kv", "d_ff", "num_heads", "num_layers"
-    n_vocab, d_model, d_kv, d_ff, n_head, n_encoder = (read_count(config, name) for name in names)
-    n_layer = n_encoder, read_count(config, "num_decoder_layers", n_encoder)
-    n_ctx = read_count(config, "n_positions", 512)  # T5 itself has no maximum length
-    n_buckets = read_count(config, "relative_attention_num_buckets", 32)
-    max_distance = read_count(config, "relative_attention_max_distance", 128)
-    if n_buckets % 4 or max_distance <= n_buckets // 2:
-        raise ValueError(f"{n_buckets} buckets do not reach a distance of {max_distance}")
-    form, _, name = str(config.get("feed_forward_proj", "relu")).rpartition("-")
+    n_vocab, n_head, n_layer = config["vocab_size"], config["num_heads"], config["num_layers"]
+    n_buckets = config.get("relative_attention_num_buckets", 32)
+    form, _, name = config.get("feed_forward_proj", "relu").rpartition("-")
     gated = form == "gated"
     name = "gelu_new" if gated and name == "gelu" else name  # v1.1's "gelu" is gelu_new
-    if form not in ("", "gated") or name not in ACTIVATIONS:
-        raise ValueError(f"feed_forward_proj = {config['feed_forward_proj']!r}")
-    eps = read_eps(config, 1e-6)
-    scale_head = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
-    tokenizer = t5_tokenizer(folder / "spiece.model", n_vocab)
-    ends = read_ends(folder, config, min(n_vocab, tokenizer.n_vocab))
-
+    tied = config.get("tie_word_embeddings", True)
     tensors = read_tensors(folder)
-    untied = "lm_head.weight" in tensors
-    shapes = t5_shapes(n_vocab, d_model, d_kv, d_ff, n_head, n_layer, n_buckets, gated, untied)
+    shapes = t5_shapes(
+        n_vocab, config["d_model"], config["d_kv"], config["d_ff"], n_head,
+        (n_layer, config.get("num_decoder_layers") or n_layer), n_buckets, gated,
+        untied="lm_head.weight" in tensors,
+    )  # fmt: skip
     params = build_params(tensors, shapes, lambda name: t5_name(name, gated))
+    tokenizer = read_tokenizer(folder, "t5")
     params = without_padding(params, tokenizer.n_vocab)
-    return tokenizer, T5(params, n_head, n_ctx, ACTIVATIONS[name], scale_head is not False,
-                         max_distance, eps, **ends)  # fmt: skip
+    model = T5(
+        params, n_head,
+        config.get("n_positions", 512),  # T5 itself has no maximum length
+        activation(name),
+        scale_head=config.get("scale_decoder_outputs", tied),
+        max_distance=config.get("relative_attention_max_distance", 128),
+        eps=float(config.get("layer_norm_epsilon", 1e-6)),
+        **read_ends(folder, config, len(params["wte"])),
+    )  # fmt: skip
+    return tokenizer, model
 
 
-def load_bart(folder: Path, config: dict) -> tuple[Tokenizer | SentencePieceTokenizer, Bart]:
+def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
     """BART, mBART -> (tokenizer, model). Raises ValueError."""
     is_mbart, sides = config["model_type"] == "mbart", ("encoder", "decoder")
-    n_head = [read_count(config, f"{side}_attention_heads") for side in sides]
-    n_layer = [read_count(config, f"{side}_layers") for side in sides]
-    d_ff = [read_count(config, f"{side}_ffn_dim") for side in sides]
-    n_vocab, d_model = read_count(config, "vocab_size"), read_count(config, "d_model")
-    n_ctx = read_count(config, "max_position_embeddings")
+    n_head = [config[f"{side}_attention_heads"] for side in sides]
+    n_vocab, d_model, n_ctx = (
+        config[key] for key in ("vocab_size", "d_model", "max_position_embeddings")
+    )
     if any(d_model % n for n in n_head):
         raise ValueError(f"d_model = {d_model} is not a multiple of the heads {n_head}")
-    activation = read_activation(config, "gelu")
-    scale_embedding = config.get("scale_embedding", False) is True
-    if is_mbart:
-        tokenizer: Any = mbart_tokenizer(folder / "sentencepiece.bpe.model", n_vocab)
-    else:
-        tokenizer = read_gpt2_tokenizer(folder, bos=False)  # the model adds <s> and </s>
-    ends = read_ends(folder, config, min(n_vocab, tokenizer.n_vocab))
-
     tensors = read_tensors(folder)
     tensors.setdefault("final_logits_bias", np.zeros((1, n_vocab), np.float32))
-    untied = "lm_head.weight" in tensors
-    shapes = bart_shapes(n_vocab, n_ctx, d_model, d_ff, n_layer, is_mbart, untied)
+    shapes = bart_shapes(
+        n_vocab, n_ctx, d_model, [config[f"{side}_ffn_dim"] for side in sides],
+        [config[f"{side}_layers"] for side in sides], final_norm=is_mbart,
+        untied="lm_head.weight" in tensors,
+    )  # fmt: skip
     params = build_params(tensors, shapes, lambda name: rename(name, BART_NAMES))
+    tokenizer = read_tokenizer(folder, config["model_type"])
     params = without_padding(params, tokenizer.n_vocab)
-    model = Bart(params, n_head, n_ctx, activation, is_mbart, scale_embedding, **ends)
+    ends = read_ends(folder, config, len(params["wte"]))
+    model = Bart(params, n_head, n_ctx, activation(config.get("activation_function", "gelu")),
+                 is_mbart, config.get("scale_embedding", False), **ends)  # fmt: skip
     if is_mbart and "en_XX" in tokenizer.special:
         model = model.for_languages(tokenizer.special["en_XX"])
     return tokenizer, model
@@ -82,7 +72,7 @@ def load_bart(folder: Path, config: dict) -> tuple[Tokenizer | SentencePieceToke
 UNUSED = "EncDecAttention.relative_attention_bias.weight", "encoder.version", "decoder.version"
 
 
-def read_tensors(folder: Path) -> dict[str, np.ndarray]:
+def read_tensors(folder: Path) -> Tensors:
     """The folder's weights -> {name: array}, one name for each array. Raises ValueError."""
     tensors = {
         name.removeprefix("model."): array
@@ -97,19 +87,19 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
 
 def read_ends(folder: Path, config: dict, n_vocab: int) -> dict:
     """The tokens that texts begin and end with -> {generation_config, start_ids, stop_ids,
-    special_ids} as seq2seq.py has them. Ids from n_vocab on have no token, or no embedding. Raises
-    ValueError."""
+    special_ids} as seq2seq.py has them. ValueError for ids from n_vocab on, which have no token or
+    no embedding."""
     found = read_generation_config(folder) or config
-    if found.get("force_bos_token_to_be_generated") is True:  # of the first BART summarisers
-        found = {"forced_bos_token_id": found.get("bos_token_id")} | found
+    if found.get("force_bos_token_to_be_generated"):  # of the first BART summarisers
+        found = {"forced_bos_token_id": found["bos_token_id"]} | found
     ends = {f"{name}_token_id" for name in ("decoder_start", "bos", "eos", "pad")}
     settings = {"do_sample": False} | {key: config[key] for key in ends & set(config)} | found
 
     def ids(key):  # an id, a list of ids, or none -> list of ids
         value = settings.get(key)
         some = value if isinstance(value, list) else [] if value is None else [value]
-        if not all(type(id) is int and 0 <= id < n_vocab for id in some):
-            raise ValueError(f"{key} = {value!r}")
+        if wrong := [id for id in some if type(id) is not int or not 0 <= id < n_vocab]:
+            raise ValueError(f"{key} = {wrong[0]!r}, the tokens are 0 to {n_vocab - 1}")
         return some
 
     for key in ("forced_bos_token_id", "forced_eos_token_id"):
@@ -179,16 +169,11 @@ def two_stacks(
 ) -> Shapes:  # fmt: skip
     """An encoder and a decoder: `stack`, and blocks of attention, cross-attention (decoder), MLP.
     d_attn: of all heads."""
-
-    def dense(n_in, n_out):  # x [..., n_in] -> x @ w.T + b [..., n_out]
-        return {"w": (n_out, n_in)} | ({"b": (n_out,)} if bias else {})
-
     norm = {"g": (d_model,)} | ({"b": (d_model,)} if bias else {})
-    qkv = dict.fromkeys("qkv", dense(d_model, d_attn))
-    attn = qkv | {"o": dense(d_attn, d_model)}
+    attn = dict.fromkeys("qkv", dense(d_model, d_attn, bias)) | {"o": dense(d_attn, d_model, bias)}
     shapes: dict = {"wte": (n_vocab, d_model)}
     for i, side in enumerate(("encoder", "decoder")):
-        mlp = {"c_fc": dense(d_model, d_ff[i]), "c_proj": dense(d_ff[i], d_model)}
+        mlp = {"c_fc": dense(d_model, d_ff[i], bias), "c_proj": dense(d_ff[i], d_model, bias)}
         mlp |= {"gate": mlp["c_fc"]} if gated else {}
         block = {"attn": attn, "attn_norm": norm, "mlp": mlp, "mlp_norm": norm}
         block |= {"cross": attn, "cross_norm": norm} if side == "decoder" else {}
