@@ -3,10 +3,11 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from layers import ACTIVATIONS
+from families.layers import ACTIVATIONS
 from loading.errors import explained
 
 
@@ -32,9 +33,9 @@ def activation(name: str) -> Callable[[np.ndarray], np.ndarray]:
     return ACTIVATIONS[name]
 
 
-def read_stop_ids(config: dict, end_of_text: int | None, n_vocab: int) -> tuple[int, ...]:
+def read_stop_ids(config: dict, tokenizer: Any, n_vocab: int) -> tuple[int, ...]:
     """eos_token_id, by default <|endoftext|>: an id, a list of ids, or none. No text can end with
-    an id from n_vocab on, which has no token or no row in the model."""
-    ids = config.get("eos_token_id", end_of_text)
+    an id from n_vocab on, which has no row in the model."""
+    ids = config.get("eos_token_id", tokenizer.end_of_text)
     ids = ids if isinstance(ids, list) else [ids]
     return tuple(id for id in ids if type(id) is int and 0 <= id < n_vocab)

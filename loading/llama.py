@@ -4,56 +4,46 @@ Sources: the names, defaults and rules of configuration_*.py and modeling_*.py o
 """
 
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from llama import Llama, llama3_frequencies, rotary_frequencies
+from families.llama import Llama, llama3_frequencies, rotary_frequencies
 from loading.config import activation, read_generation_config, read_stop_ids
-from loading.parameters import (
-    Shapes, Tensors, build_params, dense, is_tied, rename, without_padding,
-)  # fmt: skip
+from loading.parameters import Params, build_params, drop_padding, list_blocks, settle_head
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 
 DEFAULTS = {"rms_norm_eps": 1e-6, "rope_theta": 1e4, "tie_word_embeddings": False}
-QWEN = {
-    "num_key_value_heads": 32, "use_sliding_window": False, "sliding_window": 4096,
-    "max_window_layers": 28,
-}  # fmt: skip
+QWEN = {"use_sliding_window": False, "sliding_window": 4096, "max_window_layers": 28}
 GEMMA = {
-    "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 4096,
-    "query_pre_attn_scalar": 256, "tie_word_embeddings": True,
-    "hidden_activation": "gelu_pytorch_tanh", "final_logit_softcapping": None,
+    "sliding_window": 4096, "query_pre_attn_scalar": 256, "tie_word_embeddings": True,
+    "hidden_activation": "gelu_pytorch_tanh",
 }  # fmt: skip
-AROUND = {"norms": ("attn_norm", "attn_post_norm", "mlp_norm", "mlp_post_norm")}
-FAMILIES: dict[str, tuple[dict, dict]] = {
-    # model_type -> values of the keys that config.json leaves out, arguments of llama_shapes
-    "llama": ({}, {}),
-    "mistral": ({"num_key_value_heads": 8, "sliding_window": 4096}, {}),
-    "qwen2": (QWEN, {"biases": "qkv"}),
-    "qwen3": (QWEN | {"head_dim": 128}, {"qk_norm": "head"}),
-    "smollm3": ({"num_key_value_heads": 4, "use_sliding_window": False, "rope_theta": 2e6,
-                 "no_rope_layer_interval": 4, "tie_word_embeddings": True}, {}),
-    "olmo2": ({"rms_norm_eps": 1e-5},
-              {"norms": ("attn_post_norm", "mlp_post_norm"), "qk_norm": "all"}),
-    "gemma2": (GEMMA | {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}, AROUND),
-    "gemma3_text": (GEMMA | {"rope_theta": 1e6, "rope_local_base_freq": 1e4,
-                             "sliding_window_pattern": 6}, AROUND | {"qk_norm": "head"}),
+FAMILIES: dict[str, dict] = {  # model_type -> values of the keys that config.json leaves out
+    "llama": {},
+    "mistral": {"sliding_window": 4096},
+    "qwen2": QWEN,
+    "qwen3": QWEN,
+    "smollm3": {"use_sliding_window": False, "no_rope_layer_interval": 4, "rope_theta": 2e6,
+                "tie_word_embeddings": True},
+    "olmo2": {"rms_norm_eps": 1e-5},
+    "gemma2": GEMMA | {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
+    "gemma3_text": GEMMA | {"rope_theta": 1e6, "rope_local_base_freq": 1e4,
+                            "sliding_window_pattern": 6},
 }  # fmt: skip
-NAMES = {  # blocks.0.attn.q.w -> layers.0.self_attn.q_proj.weight
-    "wte": "embed_tokens.weight", "lm_head": "lm_head.weight", "blocks": "layers",
-    "attn": "self_attn", "q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "o_proj",
-    "c_fc": "gate_proj", "gate": "up_proj", "c_proj": "down_proj",  # act(gate_proj x) * up_proj x
-    "attn_norm": "input_layernorm", "mlp_norm": "post_attention_layernorm",
-    "g": "weight", "w": "weight", "b": "bias",
-}  # fmt: skip
-POST_NAMES = {  # where sublayers have norms after them, the same name is that of another norm
-    "attn_post_norm": "post_attention_layernorm", "mlp_norm": "pre_feedforward_layernorm",
-    "mlp_post_norm": "post_feedforward_layernorm",
-}  # fmt: skip
+WORDS = [  # layers.0.self_attn.q_proj.w -> blocks.0.attn.q.w
+    ("embed_tokens", "wte"), ("layers", "blocks"),
+    ("self_attn", "attn"), (r"\b([qkvo])_proj", r"\1"), ("down_proj", "c_proj"),
+    ("gate_proj", "c_fc"), ("up_proj", "gate"),  # activation(gate_proj x) * up_proj x
+    ("input_layernorm", "attn_norm"),
+]  # fmt: skip
+BEFORE = [("post_attention_layernorm", "mlp_norm")]
+AFTER = [  # where sublayers have norms after them, the same name is that of another norm
+    ("post_attention_layernorm", "attn_post_norm"), ("pre_feedforward_layernorm", "mlp_norm"),
+    ("post_feedforward_layernorm", "mlp_post_norm"),
+]  # fmt: skip
 
 
 def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
@@ -61,70 +51,30 @@ def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
     tokenizer = read_tokenizer(folder, config["model_type"])
     model = read_llama(folder, config, tokenizer.n_vocab)
     model.generation_config = read_generation_config(folder)
-    settings, n_vocab = config | model.generation_config, config["vocab_size"]
-    model.stop_ids = read_stop_ids(settings, tokenizer.end_of_text, n_vocab)
+    model.stop_ids = read_stop_ids(config | model.generation_config, tokenizer, model.n_vocab)
     return tokenizer, model
 
 
 def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
     """The model without its tokenizer, which has n_tokens: rows of the embedding past them are left
     out. Raises ValueError."""
-    family = config["model_type"]
-    defaults, parts = FAMILIES[family]
-    config = DEFAULTS | defaults | config
+    config = DEFAULTS | FAMILIES[config["model_type"]] | config
     for key in ("quantization_config", "use_bidirectional_attention", "partial_rotary_factor"):
         if config.get(key) not in (None, False, 1.0):
             raise ValueError(f"{key} is not supported")
-    tensors = read_tensors(folder, is_gemma=family.startswith("gemma"))
-    tied = is_tied(tensors, config["tie_word_embeddings"], "embed_tokens.weight")
-    biases = "qkvo" * bool(config.get("attention_bias")) + "m" * bool(config.get("mlp_bias"))
-    shapes = llama_shapes(**read_sizes(config), tied=tied, **{"biases": biases} | parts)
-    names = NAMES | (POST_NAMES if "attn_post_norm" in shapes["blocks"][0] else {})
-    params = build_params(tensors, shapes, lambda name: rename(name, names))
-    params = without_padding(params, n_tokens)
-    n_head, n_ctx = config["num_attention_heads"], config["max_position_embeddings"]
-    return Llama(params, n_head, n_ctx, **read_settings(config))
+    params = read_params(folder, is_gemma=config["model_type"].startswith("gemma"))
+    list_blocks(params, config["num_hidden_layers"])
+    settle_head(params, config["tie_word_embeddings"])
+    drop_padding(params, n_tokens)
+    n_head, n_q = config["num_attention_heads"], len(params["blocks"][0]["attn"]["q"]["w"])
+    if n_q % (2 * n_head):
+        raise ValueError(f"{n_q} queries are not for {n_head} heads")
+    settings = read_settings(config, d_head=n_q // n_head)
+    return Llama(params, n_head, config["max_position_embeddings"], **settings)
 
 
-def read_sizes(config: dict) -> dict:
-    """The numbers that llama_shapes takes. Raises ValueError."""
-    n_embd, n_head = config["hidden_size"], config["num_attention_heads"]
-    sizes = {
-        "n_vocab": config["vocab_size"], "n_embd": n_embd, "n_layer": config["num_hidden_layers"],
-        "n_inner": config["intermediate_size"], "n_head": n_head,
-        "n_kv_head": config.get("num_key_value_heads") or n_head,
-        "d_head": config.get("head_dim") or n_embd // n_head,
-    }  # fmt: skip
-    if n_head % sizes["n_kv_head"] or sizes["d_head"] % 2:
-        raise ValueError("{n_head} heads of {d_head} cannot share {n_kv_head}".format(**sizes))
-    return sizes
-
-
-def llama_shapes(
-    n_vocab: int, n_embd: int, n_layer: int, n_inner: int, n_head: int, n_kv_head: int, d_head: int,
-    tied: bool = False, biases: str = "", norms: Iterable[str] = ("attn_norm", "mlp_norm"),
-    qk_norm: str = "",
-) -> Shapes:  # fmt: skip
-    """Llama's parameters as a tree of shapes.
-
-    biases: which of the matrices "qkvo" have one, and with "m" those of the MLP; norms: of a block;
-    qk_norm: queries and keys have a norm, "head" for each head, "all" for all heads together.
-    """
-    n_q, n_kv, norm = n_head * d_head, n_kv_head * d_head, {"g": (n_embd,)}
-    attn = {name: dense(n_embd, n_q if name == "q" else n_kv, name in biases) for name in "qkv"}
-    attn |= {"o": dense(n_q, n_embd, "o" in biases)}
-    if qk_norm:
-        q_size, k_size = (n_q, n_kv) if qk_norm == "all" else (d_head, d_head)
-        attn |= {"q_norm": {"g": (q_size,)}, "k_norm": {"g": (k_size,)}}
-    mlp = {name: dense(n_embd, n_inner, "m" in biases) for name in ("c_fc", "gate")}
-    mlp |= {"c_proj": dense(n_inner, n_embd, "m" in biases)}
-    block = {"attn": attn, "mlp": mlp} | dict.fromkeys(norms, norm)
-    head = {} if tied else {"lm_head": (n_vocab, n_embd)}  # tied: the head is wte
-    return {"wte": (n_vocab, n_embd), "blocks": [block] * n_layer, "norm": norm, **head}
-
-
-def read_tensors(folder: Path, is_gemma: bool) -> Tensors:
-    """The folder's weights -> {name: array}, those that are used. Raises ValueError."""
+def read_params(folder: Path, is_gemma: bool) -> Params:
+    """The folder's weights -> the tree of parameters. Raises ValueError."""
     tensors = {
         name.removeprefix("model."): array
         for name, array in read_weights(folder).items()
@@ -133,28 +83,32 @@ def read_tensors(folder: Path, is_gemma: bool) -> Tensors:
     if is_gemma:  # stores g - 1
         norms = {name for name in tensors if name.endswith("norm.weight")}
         tensors |= {name: tensors[name] + np.float32(1) for name in norms}
-    return tensors
+    has_after = any("post_feedforward_layernorm" in name for name in tensors)
+    return build_params(tensors, WORDS + (AFTER if has_after else BEFORE))
 
 
-def read_settings(config: dict) -> dict:
+def read_settings(config: dict, d_head: int) -> dict:
     """The other arguments of Llama. Raises ValueError."""
-    types = read_layer_types(config)
+    types, family = read_layer_types(config), config["model_type"]
+    by_type = {kind: read_frequencies(config, kind, d_head) for kind in set(types)}
+    # Qwen and SmolLM3 have the key use_sliding_window; the others ignore it.
+    is_used = config["use_sliding_window"] if "use_sliding_window" in FAMILIES[family] else True
+    window = config.get("sliding_window") if is_used else None
     settings: dict = {
-        "frequencies": read_frequencies(config, types),
-        "windows": read_windows(config, types),
+        "frequencies": [by_type[t] if rotates(config, i) else None for i, t in enumerate(types)],
+        "windows": [window if kind == "sliding_attention" else None for kind in types],
         "activation": activation(config.get("hidden_act", "silu")),
         "eps": float(config["rms_norm_eps"]),
     }
-    if not config["model_type"].startswith("gemma"):
+    if not family.startswith("gemma"):
         return settings
-    is_2 = config["model_type"] == "gemma2"  # Gemma 3's code ignores the first cap
+    score_cap = config["attn_logit_softcapping"] if family == "gemma2" else None  # 3 ignores it
     return settings | {
         "activation": activation(config["hidden_activation"]),
         "scale": 1 / math.sqrt(config["query_pre_attn_scalar"]),
         "embed_scale": math.sqrt(config["hidden_size"]),
-        "caps": (config["attn_logit_softcapping"] if is_2 else None,
-                 config["final_logit_softcapping"]),
-    }  # fmt: skip
+        "caps": (score_cap, config.get("final_logit_softcapping")),
+    }
 
 
 def read_layer_types(config: dict) -> list[str]:
@@ -184,14 +138,6 @@ def slides(config: dict, layer: int) -> bool:
     return False
 
 
-def read_windows(config: dict, types: list[str]) -> list[int | None]:
-    """For each layer its window in tokens, or None."""
-    # Qwen and SmolLM3 have the key use_sliding_window; the others ignore it.
-    is_used = "use_sliding_window" not in FAMILIES[config["model_type"]][0]
-    window = config.get("sliding_window") if is_used or config["use_sliding_window"] else None
-    return [window if kind == "sliding_attention" else None for kind in types]
-
-
 def rotates(config: dict, layer: int) -> bool:
     """Has this layer rotary positions? In SmolLM3 every fourth has none."""
     if config["model_type"] != "smollm3":
@@ -200,23 +146,17 @@ def rotates(config: dict, layer: int) -> bool:
     return bool(listed[layer] if listed else (layer + 1) % config["no_rope_layer_interval"])
 
 
-def read_frequencies(config: dict, types: list[str]) -> list[np.ndarray | None]:
-    """For each layer the frequencies of its rotary positions, or None. Raises ValueError."""
-    by_type = {kind: type_frequencies(config, kind) for kind in set(types)}
-    return [by_type[kind] if rotates(config, i) else None for i, kind in enumerate(types)]
-
-
-def type_frequencies(config: dict, kind: str) -> np.ndarray:
+def read_frequencies(config: dict, kind: str, d_head: int) -> np.ndarray:
     """The frequencies of layers of one type, from rope_parameters, as transformers 5 writes them
     (for Gemma 3: by type of layer), or rope_theta and rope_scaling. Raises ValueError."""
     is_local = kind == "sliding_attention" and "rope_local_base_freq" in config  # in Gemma 3
+    theta = config["rope_local_base_freq" if is_local else "rope_theta"]
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
     if is_local or kind in rope:
         rope = rope.get(kind) or {}
     if rope.get("partial_rotary_factor") not in (None, 1.0):
         raise ValueError("partial_rotary_factor is not supported")
-    theta = rope.get("rope_theta", config["rope_local_base_freq" if is_local else "rope_theta"])
-    d_head = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    theta = rope.get("rope_theta", theta)
     match rope.get("rope_type", rope.get("type", "default")):
         case "default":
             return rotary_frequencies(d_head, theta)

@@ -78,7 +78,7 @@ def download(url: str, path: Path, n_bytes: int | None, sha256: str | None) -> N
 
 
 def rewrite(released: Path, folder: Path) -> None:
-    """A TensorFlow checkpoint, hparams.json, vocab.json and merges.txt -> a folder in Hugging Face's
+    """A TensorFlow checkpoint, hparams.json and the tokenizer's files -> a folder in Hugging Face's
     layout. UserError for a damaged checkpoint."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # silence TensorFlow's start-up log
     import tensorflow as tf  # type: ignore

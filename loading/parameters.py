@@ -1,35 +1,70 @@
-"""Stored arrays -> a model's tree of parameters.
+"""A checkpoint's arrays -> a model's tree of parameters.
 
-A tree of shapes looks like a model's tree of parameters, with a shape in the place of each array. A
-name is a path in that tree, such as encoder.blocks.0.attn.q.w; checkpoints have another name for
-each part of the path.
+The names in a file are paths in a tree as well, in other words: h.0.ln_1.weight is what gpt2.py
+calls params["blocks"][0]["ln_1"]["g"]. Which parts a model has is what its file has.
 """
 
+import re
 import sys
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from loading.few_rows import Weight
 
-Shapes = Any  # a tree of parameters with a shape, a tuple, in the place of every array
-Params = Any  # the tree itself: dicts, lists of blocks, and float32 arrays
+Params = Any  # dicts, lists of blocks, and float32 arrays
 Tensors = dict[str, np.ndarray]  # arrays by the names of a file
+OURS = re.compile(
+    r"""((en|de)coder\.)? (
+        wte | wpe | lm_head | logits_bias | relative_bias | (ln_f | (embed_)?norm)\.[gb]
+      | blocks\.\d+\. (ln_[12] | (attn | cross | mlp)(_post)?_norm | attn\.[qk]_norm)\.[gb]
+      | blocks\.\d+\. (attn | cross | mlp)\. (c_attn | c_proj | c_fc | gate | [qkvo])\.[wb]
+    )""", re.VERBOSE,
+)  # fmt: skip
 
 
-def dense(n_in: int, n_out: int, bias: bool = True) -> dict:
-    """The shapes of x @ w.T (+ b)."""
-    return {"w": (n_out, n_in)} | ({"b": (n_out,)} if bias else {})
+def build_params(
+    tensors: Tensors, words: list[tuple[str, str]], transposed: bool = False
+) -> Params:
+    """{"h.0.ln_1.weight": array} -> {"blocks": {"0": {"ln_1": {"g": array}}}}.
+
+    words: (a pattern in the file's names, what it is here), one after the other. transposed: the
+    file has matrices as [n_in, n_out]; the tree has views of them, [n_out, n_in]. ValueError for an
+    array without a place in the tree.
+    """
+    tree: dict = {}
+    for theirs, array in tensors.items():
+        name = re.sub(r"\bweight$", "w" if array.ndim == 2 else "g", theirs)
+        for pattern, ours in [*words, (r"\bbias$", "b"), (r"\b(w[tp]e|lm_head)\.w$", r"\1")]:
+            name = re.sub(pattern, ours, name)
+        if not OURS.fullmatch(name):
+            raise ValueError(f"the array {theirs} is not known")
+        *path, last = name.split(".")
+        node = tree
+        for part in path:
+            node = node.setdefault(part, {})
+        array = array.T if transposed and last == "w" else array
+        node[last] = array.view(Weight) if last in ("w", "wte", "lm_head") else array
+    return tree
 
 
-def tree_map(f: Callable[[str, tuple], Any], shapes: Shapes, name: str = "") -> Params:
-    """A tree of shapes -> the same tree with f(name, shape) in the place of each shape."""
-    if isinstance(shapes, tuple):
-        return f(name, shapes)
-    if isinstance(shapes, list):
-        return [tree_map(f, part, f"{name}.{i}") for i, part in enumerate(shapes)]
-    return {key: tree_map(f, part, f"{name}.{key}".lstrip(".")) for key, part in shapes.items()}
+def list_blocks(stack: Params, n_layer: int) -> None:
+    """{"0": block, "1": block} -> [block, block]. ValueError unless n_layer blocks of the same
+    parts and shapes are there."""
+    blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
+    if len(blocks) != n_layer:
+        raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")
+    for i, block in enumerate(blocks):
+        if shapes(block) != shapes(blocks[0]):
+            raise ValueError(f"the arrays of layer {i} are not like those of layer 0")
+    stack["blocks"] = blocks
+
+
+def shapes(tree: Params) -> Any:
+    """The tree with the shape of each array in its place."""
+    if isinstance(tree, dict):
+        return {name: shapes(part) for name, part in tree.items()}
+    return tree.shape
 
 
 def n_parameters(tree: Params) -> int:
@@ -39,68 +74,24 @@ def n_parameters(tree: Params) -> int:
     return np.size(tree)
 
 
-def rename(name: str, parts: dict[str, str]) -> str:
-    """The name with each part replaced as the table says; "" leaves the part out."""
-    return ".".join(filter(None, (parts.get(part, part) for part in name.split("."))))
+def settle_head(params: Params, tied: bool) -> None:
+    """Where the head is the embedding, leave out a copy of it. A head that differs counts for more
+    than config.json, as in transformers, and a note says so. ValueError where it is missing."""
+    head = params.get("lm_head")
+    if head is None and not tied:
+        raise ValueError("the array lm_head.weight is missing")
+    if head is not None and tied:
+        if np.array_equal(head, params["wte"]):
+            del params["lm_head"]
+        else:
+            note = "config.json ties the head to the embedding, but the file's head, which differs,"
+            print(note, "is used", file=sys.stderr)
 
 
-def build_params(
-    tensors: Tensors, shapes: Shapes, their_name: Callable[[str], str], transposed: bool = False
-) -> Params:
-    """Stored arrays -> the tree of parameters. ValueError unless the file has exactly the names and
-    shapes of the tree. their_name(our name) -> the name in the file; transposed: the file has
-    matrices as [n_in, n_out], and the tree has views of them, [n_out, n_in]."""
-    wanted = list[str]()
-    tree_map(lambda name, shape: wanted.append(their_name(name)), shapes)
-    check_names(wanted, tensors)
-
-    def parameter(name, shape):  # our name, our shape -> the array
-        array = tensors[their_name(name)]
-        if transposed and name.endswith(".w"):
-            array = array.T
-        if array.shape != shape:
-            raise ValueError(f"{their_name(name)} has the shape {array.shape}, expected {shape}")
-        return as_weight(array) if name.endswith((".w", "wte", "lm_head")) else array
-
-    return tree_map(parameter, shapes)
-
-
-def as_weight(array: np.ndarray) -> Weight:
-    """The same numbers, fast to multiply with a few rows too."""
-    return array.view(Weight)
-
-
-def check_names(wanted: Iterable[str], found: Iterable[str]) -> None:
-    """ValueError that lists the first names that are missing or not known."""
-    wanted, found = set(wanted), set(found)
-    for names, fault in ((wanted - found, "missing"), (found - wanted, "unknown")):
-        if names:
-            more = ", ..." if len(names) > 3 else ""
-            raise ValueError(
-                f"{len(names)} arrays are {fault}: {', '.join(sorted(names)[:3])}{more}"
-            )
-
-
-def without_padding(params: Params, n_tokens: int) -> Params:
-    """The parameters without rows past the last token: vocabularies are often padded to a round
-    number of rows, and an id without a token could be drawn, but not decoded."""
-    rows = {
-        name: as_weight(params[name][:n_tokens]) for name in ("wte", "lm_head") if name in params
-    }
+def drop_padding(params: Params, n_tokens: int) -> None:
+    """Leave out rows past the last token: vocabularies are often padded to a round number of rows,
+    and an id without a token could be drawn, but not decoded."""
+    for name in {"wte", "lm_head"} & params.keys():
+        params[name] = params[name][:n_tokens].view(Weight)
     if "logits_bias" in params:  # [1, n_vocab]
-        rows["logits_bias"] = params["logits_bias"][:, :n_tokens]
-    return params | rows
-
-
-def is_tied(tensors: Tensors, expected: bool, embedding: str) -> bool:
-    """Is the head the embedding? A stored copy of it is left out. A stored head that differs from
-    it counts for more than config.json, as in transformers, and a note says so."""
-    head = tensors.get("lm_head.weight")
-    if not expected or head is None:
-        return expected
-    if np.array_equal(head, tensors[embedding]):
-        del tensors["lm_head.weight"]
-        return True
-    note = "the file has a head of its own, which is used, though config.json says that it is tied"
-    print(note, file=sys.stderr)
-    return False
+        params["logits_bias"] = params["logits_bias"][:, :n_tokens]

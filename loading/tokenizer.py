@@ -36,7 +36,7 @@ def read_tokenizer(folder: Path, model_type: str) -> Any:
 
 
 def names_gpt2(path: Path) -> bool:
-    """Is the tokenizer GPT-2's? Others have the same two files, but cut words by another pattern."""
+    """Is the tokenizer GPT-2's? Others have these two files, too, but cut words otherwise."""
     return path.is_file() and read_json(path).get("tokenizer_class") == "GPT2Tokenizer"
 
 
