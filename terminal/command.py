@@ -34,9 +34,6 @@ def run(words: list[str]) -> None:
         raise UserError("standard input or output is closed")
     with np.errstate(all="ignore"):  # NaNs are detected when a token is drawn
         session = Session(given)
-        message = options.misplaced(given, session.settings["method"])
-        if message and "compare" not in given:
-            raise options.Usage(message)
         if "interactive" in given:
             shell.interact(session)
         elif found := given.keys() & {"score", "explain", "compare", "trace"}:

@@ -160,6 +160,7 @@ def check(given: dict) -> None:
     for nonsense, message in [
         (len(views) > 1, f"give one of {', '.join(map(flag, views))}"),
         ("score" in given and idle, f"--score takes no {', '.join(map(flag, idle))}"),
+        ("method" in given and "compare" not in given, misplaced(given, given.get("method", ""))),
         ("interactive" in given and (n_prompts or "json" in given), "--interactive is alone"),
         ("html" in given and n_prompts != 1, "--html is a page about one PROMPT"),
         ("target" in given and "score" not in given, "--target belongs to --score"),
@@ -167,7 +168,7 @@ def check(given: dict) -> None:
         ("" in given.get("stop", []), "--stop takes a text that is not empty"),
         (given.get("tokens", least) < least, f"--min-length {least} is more than --tokens"),
     ]:
-        if nonsense:
+        if nonsense and message:
             raise Usage(message)
 
 

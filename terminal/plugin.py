@@ -77,7 +77,7 @@ def fits(part: Any, option: str) -> bool:
     return False
 
 
-def report(error: Exception) -> None:
+def report(error: Exception, before: str = "generate.py: ") -> None:
     """Print an error as one line with the next step. But one of the user's own files is Python's
     traceback from there on, and one that is neither is all of it."""
     foreseen = isinstance(error, UserError)
@@ -90,4 +90,4 @@ def report(error: Exception) -> None:
         message = UserError(f"{error.name} is not installed: pip install {error.name}")
     elif not foreseen and not isinstance(error, ValueError | OSError | MemoryError):
         return traceback.print_exception(error)
-    print(f"generate.py: {message}", file=sys.stderr)
+    print(f"{before}{message}", file=sys.stderr)

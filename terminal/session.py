@@ -22,7 +22,7 @@ from loading.errors import UserError
 from loading.params import n_parameters
 from speculative import speculative
 from terminal.chat import Conversation
-from terminal.options import DRAFTING, resolve
+from terminal.options import DRAFTING, Usage, misplaced, resolve
 from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
@@ -57,6 +57,9 @@ class Session:
     def use(self, given: dict) -> None:
         """Replace the options. Nothing changes if one of their files cannot be used."""
         settings = resolve(given, self.config)
+        message = misplaced(given, settings["method"])
+        if message and "compare" not in given:
+            raise Usage(message)
         self.filters = [Part("filter", where) for where in settings["filter"]]
         self.own = {name: Part(name, given[name]) for name in ("loop", "drafter") if name in given}
         self.given, self.settings = given, settings

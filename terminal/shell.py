@@ -30,7 +30,7 @@ COMMANDS = ["explain", "compare", "trace", "html", "score", "reset", "help", "qu
 *SETTABLE, _ = options.OPTIONS.values()  # all groups but the views
 SETTABLE = {name: how for group in SETTABLE for name, how, _ in group if name != "prompts_file"}
 NAMES = COMMANDS + [options.flag(name)[2:] for name in SETTABLE]
-LOADING = {"model", "source_lang", "target_lang", "threads"}  # these need another Session
+LOADING = {"model", "source_lang", "target_lang", "threads", "chat", "system"}  # another Session
 STATE = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
 HISTORY = Path(STATE, "tokenwise", "history")
 
@@ -55,7 +55,7 @@ class Shell:
         except (BrokenPipeError, bdb.BdbQuit):
             raise
         except Exception as error:
-            report(error)
+            report(error, before="")
         return False
 
     def generate(self, line: str) -> None:
@@ -106,7 +106,7 @@ class Shell:
 
     def option(self, name: str, value: str) -> None:
         """Show an option, set it, or forget it."""
-        session, given = self.session, dict(self.session.given)
+        session, given = self.session, {**self.session.given}
         if value == "off":
             given.pop(name, None)
         elif value or SETTABLE[name] is options.FLAG:
@@ -115,14 +115,10 @@ class Shell:
         if given != session.given:
             options.check(given)
             if name in LOADING:
-                self.session, self.row = session, _ = Session(given), None
-            session.use(given)
-            if name in ("chat", "system"):
-                session.begin_conversation()
-        print(show.visible(f"{name} = {session.settings.get(name)}"))
-        known = given if name in ("model", "method") else {name: None} & given.keys()
-        if message := options.misplaced(known, session.settings["method"]):
-            print(f"({message})")
+                self.session, self.row = Session(given), None
+            else:
+                session.use(given)
+        print(show.visible(f"{name} = {self.session.settings.get(name)}"))
 
     def prompt(self) -> str:
         """Return what stands before a line: the model, the method, how tokens are drawn."""
