@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpt2 import gpt2_shapes
+from loading.gpt2 import gpt2_shapes
 from loading import openai
 from loading.errors import UserError
 from loading.gpt2 import read_sizes
