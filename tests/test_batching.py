@@ -520,14 +520,11 @@ class Texts:
                 ids += more
                 close(found, self.alone(which, tuple(ids))[-n_new:])
 
-    def cut(self, lengths):
-        self.rows.cut(
-            np.array(lengths)
-            if isinstance(lengths, int)
-            else np.array(lengths, int)[: len(self.texts)]
-        )
-        each = itertools.repeat(lengths) if isinstance(lengths, int) else lengths
-        self.texts = [(which, ids[:n]) for (which, ids), n in zip(self.texts, each)]
+    def cut(self, lengths):  # one for each row; further ones are not used
+        n = len(self.texts)
+        self.rows.cut(np.array(lengths[:n], int) if len(lengths) > 1 else lengths[0])
+        each = lengths if len(lengths) > 1 else lengths * n
+        self.texts = [(which, ids[:length]) for (which, ids), length in zip(self.texts, each)]
 
     def select(self, chosen):
         chosen = [row for row in chosen if row < len(self.texts)]
@@ -545,7 +542,7 @@ class Texts:
 operations = st.one_of(
     st.tuples(st.just("join"), st.integers(0, 16), st.integers(0, 5)),
     st.tuples(st.just("step"), st.sampled_from([1, 1, 1, 2, 5])),
-    st.tuples(st.just("cut"), st.integers(0, 12)),  # all to one length
+    st.tuples(st.just("cut"), st.lists(st.integers(0, 12), min_size=1, max_size=1)),  # of all
     st.tuples(st.just("cut"), st.lists(st.integers(0, 12), min_size=12, max_size=12)),
     st.tuples(st.just("select"), st.lists(st.integers(0, 5), max_size=4)),
 )
