@@ -24,9 +24,9 @@ from families.llama import (
     window_mask,
 )
 from generate import generate
-from loading.config import read_config
-from loading.gpt2 import tree_map
-from loading.llama import FAMILIES, llama_shapes, read_llama
+from loading.config import read_json
+from loading.llama import FAMILIES, read_llama
+from tests.shapes import llama_shapes, tree_map
 from tests.tiny import LLAMA_FOLDERS, Traced, arrays, close, drafted_by, same_greedy, traced
 
 NAMES = sorted(folder.name for folder in LLAMA_FOLDERS.iterdir())
@@ -39,7 +39,7 @@ several_models = pytest.mark.parametrize("name", SEVERAL)
 def load(name):
     """A fixture's model, without a tokenizer."""
     folder = LLAMA_FOLDERS / name
-    model = read_llama(folder, read_config(folder / "config.json"), n_tokens=64)
+    model = read_llama(folder, read_json(folder / "config.json"), n_tokens=64)
     model.stop_ids = (2,)
     return model
 

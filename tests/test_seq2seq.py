@@ -22,9 +22,8 @@ from decoding.drafters import DraftModel, NGramStore, PromptLookup
 from families.layers import ACTIVATIONS
 from families.seq2seq import T5, EncoderDecoder, relative_bias
 from generate import Sequence, begin, cached, generate, naive
-from loading.gpt2 import tree_map
-from loading.seq2seq import t5_shapes
 from samplers import Sampler, greedy, min_length, no_repeat_ngram, one_hot, temperature, top_k
+from tests.shapes import t5_shapes, tree_map
 from tests.tiny import Traced, arrays, close, drafted_by, p_value, same_greedy, traced
 
 FOLDERS = Path(__file__).parent / "fixtures" / "seq2seq"
