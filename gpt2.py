@@ -38,7 +38,7 @@ class GPT2:
         n_new = np.shape(ids)[-1]
         positions = np.arange(n_new) if cache is None else cache.extend(n_new)
         mask = causal_mask(positions)
-        x = self.params["wte"][ids] + self.params["wpe"][positions]  # [..., n_new, n_embd]
+        x = self.params["wte"][np.asarray(ids)] + self.params["wpe"][positions]  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
         x = x if last is None else x[..., -last:, :]

@@ -59,7 +59,7 @@ class Llama:
         n_new = np.shape(ids)[-1]
         positions = np.arange(n_new) if cache is None else cache.extend(n_new)
         mask = gpt2.causal_mask(positions)
-        x = self.params["wte"][ids] * self.embed_scale  # [..., n_new, n_embd]
+        x = self.params["wte"][np.asarray(ids)] * self.embed_scale  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, positions=positions, mask=mask, cache=cache, layer=layer)
         x = x if last is None else x[..., -last:, :]
