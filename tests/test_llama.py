@@ -270,7 +270,7 @@ def test_a_model_has_the_parts_that_its_parameters_name(bias, tied, norm_size):
     rng = np.random.default_rng(0)
     params = filled(tree, lambda _, shape: rng.normal(0, 0.4, shape).astype(np.float32))
     model = Llama(params, 6, 8, [rotary_frequencies(4, 1e4)] * 2)
-    assert model([1, 2, 3]).shape == (3, 11)
+    assert model((1, 2, 3)).shape == (3, 11)
     assert model.new_cache(5).kv.shape == (2, 2, 5, 2, 0, 4)
     for array in arrays(params):
         before = model([1, 2, 3])
