@@ -23,29 +23,28 @@ def trace(session: Session, row: Row) -> None:
     found = passes(calls, session.model)[:2]
     if not found:
         raise UserError("no token was computed: there is no pass to show")
-    begin = next(call for call in calls if call.name == "begin")
+    read = next((call for call in calls if call.name == "read"), None)
     if session.settings["json"]:
-        source = as_json(begin) if session.reads else None
+        source = read and as_json(read)
         print(json.dumps({"source": source, "passes": [as_json(call) for call in found]}))
     else:
-        print(format_trace(found, begin))
+        print(format_trace(found, read))
 
 
 def check(session: Session) -> None:
     """UserError for a model that has none of the functions that are recorded."""
-    if not hasattr(session.model, "params"):
+    if "params" not in vars(session.model):
         raise UserError("--trace and --html look into models with layers: this one has none")
 
 
 def write_page(session: Session, row: Row, file: str) -> None:
     """Print a row as always, and write its page. After an error or Ctrl-C no half page is left."""
     from inside import page
-    from inside.recorder import recording
 
     check(session)
     if not file.endswith((".html", ".htm")):
         raise UserError(f"--html writes a page, to a name that ends in .html: not {file!r}")
-    settings = session.settings | {"seed": row.seed if session.sampled else None}
+    settings = session.settings | {"seed": row.seed}
     if settings["method"] == "beam":  # nothing is drawn: the sliders begin at the model's own
         settings |= dict.fromkeys(page.SLIDERS)
     unfinished = Path(f"{file}.unfinished")
@@ -54,10 +53,10 @@ def write_page(session: Session, row: Row, file: str) -> None:
     except OSError as error:
         raise UserError(f"cannot write {file}: {error.strerror}; name another file") from None
     try:
-        with recording(session.model, page.KEEP) as calls:
+        with page.watching(session.start(row)) as run:
             show.stream(session, [row])
-        more = row.prompt_ids, row.steps, settings
-        data = page.record(session.tokenizer, session.model, row.sequence, calls, *more)
+        more = row.prompt_ids if session.reads else (), row.steps, settings
+        data = page.record(session.tokenizer, row.sequence, run, *more)
         unfinished.write_text(page.html(data), encoding="utf-8")
         os.replace(unfinished, file)
     finally:
