@@ -33,5 +33,7 @@ def sizes(bits, low, high):
     axis.set(ylim=(0, 1.6), xlabel="parameters (logarithmic)", ylabel="bits")
     axis.legend(loc="lower left")
     values = ", ".join(f"{y} with {x} million parameters" for x, y in bits.items())
-    return (f"Bits per byte of the four GPT-2 sizes on enwik8: {values}. A hatched band from {low}"
-            f" to {high} bits per letter is marked as measured on another text.")  # fmt: skip
+    return (
+        f"Bits per byte of the four GPT-2 sizes on enwik8: {values}. A hatched band from {low} to "
+        f"{high} bits per letter is marked as measured on another text."
+    )
