@@ -4,7 +4,7 @@ import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-from drafters import common_prefix
+from decoding.drafters import common_prefix
 
 
 def rounds(tokenizer, found, first=0, gamma=4):
@@ -149,21 +149,19 @@ def histogram(rates):
 
 
 def free(penalties, found):
-    """Tokens per pass of each drafter, {(penalty, name): what it did}."""
+    """Tokens per pass, {(penalty, name of a drafter): number}."""
     _, axis = plt.subplots(figsize=(9.5, 3.8))
     names = list(dict.fromkeys(name for _, name in found))
     colors = (lessons.BLUE, lessons.ORANGE, lessons.GREEN, lessons.PURPLE)
     for i, (name, color, hatch) in enumerate(zip(names, colors, ("", "//", "..", "xx"))):
-        heights = [found[penalty, name].tokens_per_pass for penalty in penalties]
+        heights = [found[penalty, name] for penalty in penalties]
         bars = axis.bar(np.arange(len(penalties)) + 0.2 * i - 0.3, heights, 0.19, color=color,
                         hatch=hatch, edgecolor="white", label=name)  # fmt: skip
         axis.bar_label(bars, fmt="%.1f", fontsize=10)
     axis.set_xticks(range(len(penalties)), [f"repetition penalty {p}" for p in penalties])
     axis.set(title="Tokens per pass, with at most 4 drafts", ylabel="tokens", ylim=(0, 4.4))
     axis.legend(frameon=False, ncols=2, loc="upper left")
-
-    def heights(name):
-        return ", ".join(f"{found[penalty, name].tokens_per_pass:.1f}" for penalty in penalties)
-
-    rows = "; ".join(f"{name}: {heights(name)}" for name in names)
+    rows = "; ".join(
+        f"{name}: " + ", ".join(f"{found[p, name]:.1f}" for p in penalties) for name in names
+    )
     return f"Tokens per pass at the penalties {', '.join(map(str, penalties))}. {rows}."
