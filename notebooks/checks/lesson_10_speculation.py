@@ -150,7 +150,9 @@ def exercise_3(first_of):
     assert first_of([before]).propose(ids, 4) is not None, (
         "where no drafter has drafts: two empty lists, not None"
     )
-    assert list(first_of([before]).propose(ids, 4)[0]) == [], "no drafter has drafts: two empty lists"
+    assert list(first_of([before]).propose(ids, 4)[0]) == [], (
+        "no drafter has drafts: two empty lists"
+    )
     sequence = Sequence(model, ids, 40)
     found = list(speculative(model, sequence, first))
     assert found == list(generate(model, ids, 40)), "another text than without drafts"

@@ -75,7 +75,7 @@ def saving_of(model, ids, recorded_flops, medians, every=8):
 
         def step(cache=cache, n=n):
             model(ids[None, n - 1 : n], cache, last=1)
-            cache.cut([n - 1])
+            cache.cut(n - 1)
 
         times = medians({"naive": lambda n=n: model(ids[:n], last=1), "cached": step}, rounds=3)
         measured.append(times["naive"] / times["cached"])

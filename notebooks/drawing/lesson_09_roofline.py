@@ -114,7 +114,7 @@ def roof_of(model, ids, bandwidth, peak):
 
         def step(cache=cache, n=n):
             logits = model(np.array([ids[n - 1 : n]]), cache, last=1)
-            cache.cut([n - 1])
+            cache.cut(n - 1)
             return logits
 
         whole = functools.partial(model, np.array([ids[:n]]), last=1)

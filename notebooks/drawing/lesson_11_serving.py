@@ -3,6 +3,7 @@
 import lessons
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import to_rgb
 
 
 def exchange(points):
@@ -21,7 +22,9 @@ def exchange(points):
     )
 
 
-COLORS = (lessons.SKY, lessons.ORANGE, lessons.GREEN, lessons.YELLOW, lessons.PURPLE)
+BRIGHT = (lessons.SKY, lessons.ORANGE, lessons.GREEN, lessons.YELLOW, lessons.PURPLE, lessons.RED)
+PALE = [tuple((1 + 0.9 * np.array(to_rgb(color))) / 2) for color in BRIGHT]
+COLORS = [*BRIGHT, *PALE]  # of twelve texts, no two the same
 
 
 def places(made, n_rows):
