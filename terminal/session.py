@@ -19,7 +19,7 @@ from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup, co
 from decoding.score import score, score_ids
 from generate import Ids, Sequence, begin, cached, naive
 from loading.errors import UserError
-from loading.params import n_parameters
+from loading.parameters import n_parameters
 from speculative import speculative
 from terminal.chat import Conversation
 from terminal.options import DRAFTING, Usage, misplaced, resolve
