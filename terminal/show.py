@@ -6,6 +6,7 @@ import re
 import sys
 from typing import Any
 
+from encoder import as_unicode
 from terminal.row import Row
 from terminal.session import Session
 
@@ -95,7 +96,7 @@ def n_tokens(ids: list[int]) -> str:
 
 def as_json(session: Session, row: Row) -> dict:
     """Return one row as the object that --json prints."""
-    method, model = session.settings["method"], session.settings["model"]
+    method, model = session.settings["method"], as_unicode(session.settings["model"])
     seconds, speed = row.seconds_to_first_token, row.tokens_per_second
     seed, reason = row.seed if session.sampled else None, row.sequence.stop_reason
     result: dict[str, Any] = dict(prompt=row.prompt, text=row.text, prompt_ids=row.prompt_ids)
