@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from gpt2 import GPT2
-from loading.gpt2 import gpt2_shapes, tree_map
 from speculative import speculative
+from tests.shapes import gpt2_shapes, tree_map
 
 GPT2_FOLDERS = Path(__file__).parent / "fixtures" / "gpt2"
 LLAMA_FOLDERS = Path(__file__).parent / "fixtures" / "llama"
