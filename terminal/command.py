@@ -30,7 +30,8 @@ def run(words: list[str]) -> None:
             raise options.Usage(MISSING)
         given["prompts"] = ["-"]  # echo TEXT | python generate.py
     options.check(given)
-    if sys.stdout is None or sys.stdin is None and {"-"} & {*given["prompts"]}:
+    reads = "-" in given["prompts"] or "interactive" in given
+    if sys.stdout is None or (reads and sys.stdin is None):
         raise UserError("standard input or output is closed")
     with np.errstate(all="ignore"):  # NaNs are detected when a token is drawn
         session = Session(given)

@@ -60,8 +60,8 @@ def stream(session: Session, rows: list[Row]) -> None:
         others = [session.text(beam.ids) for beam in (row.beams or [])[1:]]
         print(*[""] + [visible(row.opening + text) for text in others], sep="\n", flush=True)
         print_figures(statistics_line(session, row, many))
-    if many and not is_json:
-        times = [time for row in rows for time in row.times] or [rows[0].started]
+    times = [time for row in rows for time in row.times]
+    if many and times and not is_json:
         n, seconds = len(times), max(max(times) - min(row.started for row in rows), 1e-9)
         speed = f"{n} tokens in {seconds:.3f} s: {n / seconds:.0f} tokens/s"
         print_figures(f"({len(rows)} texts, {speed})")
