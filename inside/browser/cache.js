@@ -48,30 +48,6 @@ function drawCache() {
   };
 }
 
-// Multiply-adds: those of the recorded passes, and those of the two plain loops for the same text.
-// A pass over n tokens takes c + a n + b n^2 of them, by the counts for 1, 2 and 3 tokens: c for
-// the logits of the last, a for what each passes through, b for the attention of each to each.
-function plainLoops() {
-  const [one, two, three] = data.multiply_adds;
-  const b = (three - 2 * two + one) / 2, a = two - one - 3 * b, c = one - a - b;
-  const pass = (n_new, n_all) => c + a * n_new + b * n_new * n_all;
-  const lengths = range(data.ids.length - data.n_prompt).map((i) => data.n_prompt + i);
-  return {cached: lengths.map((n, i) => pass(i ? 1 : n, n)),
-    naive: lengths.map((n) => pass(n, n))};
-}
-
-function drawOperations() {
-  const {cached, naive} = plainLoops(), drafting = sum(passes.map((pass) => pass.drafting));
-  const own = sum(passes.map((pass) => pass.multiply_adds));
-  const table = [["this run", passes.length, own], ...drafting ? [["its drafter", "–", drafting]]
-    : [], ["one by one, with a cache", cached.length, sum(cached)],
-  ["one by one, without", naive.length, sum(naive)]];
-  const most = Math.max(...table.map(([, , n]) => n));
-  find("#cache tbody").replaceChildren(...table.map(([name, n, operations]) => element("tr", {},
-    element("th", {scope: "row"}, name), element("td", {}, `${n}`),
-    element("td", {}, count(operations)), element("td.share", {}, track(operations / most)))));
-}
-
 const bytes = (n) => (n < 1e6 ? `${(n / 1e3).toFixed(1)} kB` : `${(n / 1e6).toFixed(1)} MB`);
 
 function showCache() {
@@ -95,5 +71,7 @@ function showCache() {
     element("li", {}, "so far ", element("b", {}, `${naive ? all : computed}`),
       " computed", naive ? `, ${all - computed} of them again` : `, instead of ${all}`),
     element("li", {}, "the cache holds ", element("b", {},
-      bytes(held * pass.rows * data.kv_bytes)), ` (${bytes(data.kv_bytes)} for a token)`));
+      bytes(held * pass.rows * data.kv_bytes)), ` (${bytes(data.kv_bytes)} for a token)`),
+    element("li", {}, element("b", {}, count(sum(done.map((pass) => pass.multiply_adds)))),
+      " multiply-adds"));
 }
