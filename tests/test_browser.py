@@ -644,6 +644,7 @@ def test_the_page_works_in_a_frame_of_a_notebook(browser, tmp_path):
     (tmp_path / "notebook.html").write_text(f"<!doctype html>{shown.data}", encoding="utf-8")
     browser.driver.get((tmp_path / "notebook.html").as_uri())
     browser.driver.switch_to.frame(0)
+    browser.wait("return document.documentElement.dataset.ready")
     browser.all("#text .token")[2].click()
     assert browser.value('#text [aria-selected="true"]', "id") == "token-2"
     assert browser.driver.get_log("browser") == []
