@@ -126,7 +126,6 @@ def record(
         "draws": [["beams"]] * len(sequence.new_ids) if steps else
                  read_draws(run, sequence, passes, logits), "passes": passes, "beams": beams,
         "kv_bytes": kv_bytes(looked[-1], n, bool(source)),
-        "multiply_adds": [count_pass(model, k) for k in (1, 2, 3)],
         "arrays": {name: packed(array) for name, array in arrays.items()},
     }  # fmt: skip
 
@@ -163,13 +162,6 @@ def kv_bytes(root: Call, n: int, has_source: bool) -> int:
     """The bytes that a cache keeps of one token: keys and values of all layers."""
     looks = [call for call in root.walk() if call.name == "attention"][:: 1 + has_source]
     return sum(2 * 4 * math.prod(call.inputs["k"]) for call in looks) // n
-
-
-def count_pass(model: Model, n: int) -> int:
-    """The multiply-adds of a pass over n tokens that computes the last one's logits."""
-    with recording(model) as calls:
-        model(np.zeros(n, int), last=1)
-    return calls[0].multiply_adds
 
 
 def pieces(tokenizer: Any, ids: Ids) -> list[str]:

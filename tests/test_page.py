@@ -231,19 +231,6 @@ def test_a_greedy_bet_throws_no_die(stories):
     assert {draw[0] for draw in data["draws"]} <= {"accepted", "best"}
 
 
-@pytest.mark.parametrize("method", ["naive", "cached"])
-def test_three_counted_passes_give_the_multiply_adds_of_all(method):
-    """As cache.js computes them: c + a n + b n^2."""
-    data = by_method(method)
-    one, two, three = data["multiply_adds"]
-    b = (three - 2 * two + one) // 2
-    a = two - one - 3 * b
-    c = one - a - b
-    for call in data["passes"]:
-        n_new, n_all = call["new"], call["begin"] + call["new"]
-        assert call["multiply_adds"] == c + a * n_new + b * n_new * n_all
-
-
 def test_the_bytes_of_a_token_in_the_cache(stories):
     _, model = stories
     cache = model.new_cache()
