@@ -207,4 +207,4 @@ form.onsubmit = (event) => {
   act(() => edit(area.value));
 };
 act(() => open(data.ids));
-globalThis.live = {model, tokenizer, panel, Reader, ranked, draw, uniform, without};
+globalThis.live = {model, tokenizer, panel, Reader, ranked, draw, uniform, without, unpacked};
