@@ -1,13 +1,12 @@
 """--live: the model itself in a page, so that its reader can go on with the text.
 
     model = in_8_bits(model)  # before the run, so that it has the weights that the page gets
-    page = with_model(html(record(tokenizer, model, sequence, calls)), tokenizer, model)
+    page = html(record(tokenizer, sequence, run), parts(tokenizer, model))
 
 A matrix is stored in 8 bits, with a scale for each row: a quarter of its size. The forward pass,
 the tokenizer and the panel are JavaScript, in inside/browser/live.
 """
 
-import base64
 import copy
 import json
 from collections.abc import Callable
@@ -18,10 +17,11 @@ import numpy as np
 
 from encoder import Tokenizer
 from gpt2 import GPT2, gelu, n_parameters
+from inside.page import packed
 
 FOLDER = Path(__file__).parent / "browser" / "live"
-SCRIPTS = ("gpt2", "encoder", "generate", "live")
-MOST_PARAMETERS = 20_000_000  # a page of 27 MB
+FILES = "live.css", "live.html", "gpt2.js", "encoder.js", "generate.js", "live.js"
+MOST_PARAMETERS = 20_000_000  # a page of 25 MB
 
 
 def in_8_bits(model: Any) -> GPT2:
@@ -31,51 +31,51 @@ def in_8_bits(model: Any) -> GPT2:
     if n_parameters(model.params) > MOST_PARAMETERS:
         raise ValueError("this model is too large for a live page: choose another, such as stories")
     rounded = copy.copy(model)
-    rounded.params = mapped(lambda w: np.multiply(*quantized(w)), model.params)
+    rounded.params = mapped(restored, model.params)
     return rounded
 
 
-def with_model(page: str, tokenizer: Tokenizer, model: GPT2) -> str:
-    """Put a model of in_8_bits, its tokenizer and what runs them into a page."""
+def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
+    """Return what a page gets for a model of in_8_bits: its style, and the section that runs it."""
+    stored: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def store(x):
+        stored.append(quantized(x))
+        return x.shape
+
+    shapes = mapped(store, model.params)
+    vocab = sorted(tokenizer.vocab, key=tokenizer.vocab.__getitem__)
+    words = "\n".join([*vocab, *map(" ".join, tokenizer.merges)])
+    numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in zip(*stored))
     data = {
-        "params": mapped(packed_matrix, model.params, packed),
+        "shapes": shapes, "numbers": packed(numbers.view("u1")), "scales": packed(scales),
+        "words": packed(np.frombuffer(words.encode(), "u1")), "n_tokens": len(vocab),
+        "special": tokenizer.special,
         "n_head": model.n_head, "stop_ids": model.stop_ids, "eps": model.eps,
-        "vocab": sorted(tokenizer.vocab, key=tokenizer.vocab.__getitem__),
-        "special": tokenizer.special, "merges": [" ".join(pair) for pair in tokenizer.merges],
     }  # fmt: skip
-    text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")  # it may hold </script>
-    scripts = "".join((FOLDER / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
-    style, section = ((FOLDER / name).read_text("utf-8") for name in ("live.css", "live.html"))
-    before, end, after = page.rpartition("</body>")
-    return (
-        f"{before}<style>\n{style}</style>\n{section}"
-        f'<script id="model" type="application/json">{text}</script>\n'
-        f'<script type="module">\n{scripts}</script>\n{end}{after}'
-    )
+    text = json.dumps(data).replace("<", "\\u003c")  # it may hold </script>
+    style, section, *scripts = ((FOLDER / name).read_text("utf-8") for name in FILES)
+    section += f'<script id="model" type="application/json">{text}</script>\n'
+    section += f'<script type="module">\n{"".join(scripts)}</script>'  # a scope of its own
+    return {"style": style, "section": section}
 
 
-def mapped(change: Callable, tree: Any, change_vector: Callable = np.asarray) -> Any:
-    """Change each matrix of a tree of parameters, and each vector."""
+def mapped(change: Callable, tree: Any) -> Any:
+    """Change each array of a tree of parameters."""
     if isinstance(tree, dict):
-        return {name: mapped(change, part, change_vector) for name, part in tree.items()}
-    if isinstance(tree, list):
-        return [mapped(change, part, change_vector) for part in tree]
-    return change(tree) if tree.ndim == 2 else change_vector(tree)
+        return {name: mapped(change, part) for name, part in tree.items()}
+    return [mapped(change, part) for part in tree] if isinstance(tree, list) else change(tree)
 
 
-def quantized(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return w [n_out, n_in] as whole numbers from -127 to 127, and each row's scale [n_out, 1]."""
-    scale = np.abs(w).max(-1, keepdims=True) / np.float32(127)
+def quantized(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return x [n_out, ...] as whole numbers from -127 to 127, and the scale of each row."""
+    rows = x.reshape(len(x), -1)
+    scale = np.abs(rows).max(-1) / np.float32(127)
     scale[scale == 0] = 1
-    return np.rint(w / scale).astype(np.int8), scale
+    return np.rint(rows / scale[:, None]).astype(np.int8), scale
 
 
-def packed_matrix(w: np.ndarray) -> dict[str, str]:
-    """Return the numbers and the scales of w in base64."""
-    rows, scale = quantized(w)
-    return {"rows": packed(rows), "scale": packed(scale)}
-
-
-def packed(array: np.ndarray) -> str:
-    """Return the bytes of an array in base64."""
-    return base64.b64encode(array.tobytes()).decode()
+def restored(x: np.ndarray) -> np.ndarray:
+    """Return x as 8 bits and a scale hold it."""
+    rows, scale = quantized(x)
+    return (rows * scale[:, None]).reshape(x.shape)

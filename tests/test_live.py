@@ -44,7 +44,7 @@ def opened(request, browser, tmp_path_factory):
 
 def show(browser, folder, tokenizer, model, text="Once upon a time", **settings):
     data = recorded(tokenizer, model, text, 8, **settings)
-    browser.open(folder, live.with_model(page.html(data), tokenizer, model), 1280)
+    browser.open(folder, page.html(data, live.parts(tokenizer, model)), 1280)
     settled(browser)
     return data
 
@@ -52,8 +52,11 @@ def show(browser, folder, tokenizer, model, text="Once upon a time", **settings)
 def settled(browser):
     """Wait until the panel has done what it was asked for."""
     browser.driver.execute_async_script(
-        "const [done] = arguments, wait = (last) => last.then(() =>"
-        " last === live.panel.done ? done() : wait(live.panel.done)); wait(live.panel.done);"
+        "const [done] = arguments, wait = (last) => (last ?? Promise.resolve()).then(() => {"
+        "  const {panel} = globalThis.live ?? {};"
+        "  if (last && last === panel.done) done();"
+        "  else setTimeout(() => wait(panel?.done), last ? 0 : 20);"
+        "}); wait(globalThis.live?.panel.done);"
     )
 
 
@@ -61,7 +64,8 @@ def logits_of(browser, ids, heads=()):
     """The page's logits [n, n_vocab] for a text."""
     text = browser.js(
         "const [ids, heads] = arguments, {model, without} = live;"
-        "const rows = (heads.length ? without(model, new Set(heads)) : model).logits(ids);"
+        "const runs = without(model, new Set(heads)), cache = runs.new_cache();"
+        "const rows = ids.map((id) => runs.logits(id, cache));"
         "let text = ''; for (const row of rows) for (const byte of new Uint8Array(row.buffer))"
         "  text += String.fromCharCode(byte);"
         "return btoa(text)", ids, list(heads),
@@ -143,7 +147,8 @@ def test_sampling_is_that_of_samplers(opened, settings):
     ids = tokenizer.encode("Tom and Lily went to the")
     found = browser.js(
         "const [ids, settings] = arguments;"
-        "return live.ranked(live.model.logits(ids).at(-1), settings)",
+        "const {model, ranked} = live, cache = model.new_cache();"
+        "return ranked(ids.map((id) => model.logits(id, cache)).at(-1), settings)",
         ids, {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0} | settings,
     )  # fmt: skip
     probabilities = np.zeros(model.n_vocab)
@@ -190,11 +195,11 @@ def test_a_fork_of_a_cache_does_not_change_it(opened):
     common, (a, b) = tokenizer.encode("Tom and Lily went"), ([5, 6, 7], [8, 9])
     errors = browser.js(
         "const [common, a, b] = arguments, {model} = live, cache = model.new_cache();"
-        "model.logits(common, cache);"
-        "const fork = cache.fork(3), last = (rows) => Array.from(rows.at(-1));"
-        "const of_a = last(model.logits(a, cache)), of_b = last(model.logits(b, fork));"
+        "const last = (ids, cache) => Array.from(ids.map((id) => model.logits(id, cache)).at(-1));"
+        "last(common, cache);"
+        "const fork = cache.fork(3), of_a = last(a, cache), of_b = last(b, fork);"
         "const apart = (xs, ys) => Math.max(...xs.map((x, i) => Math.abs(x - ys[i])));"
-        "return [apart(of_a, last(model.logits([...common, ...a]))),"
-        "        apart(of_b, last(model.logits([...common.slice(0, 3), ...b])))]", common, a, b,
+        "return [apart(of_a, last([...common, ...a], model.new_cache())),"
+        "        apart(of_b, last([...common.slice(0, 3), ...b], model.new_cache()))]", common, a, b,
     )  # fmt: skip
     assert max(errors) < 1e-4

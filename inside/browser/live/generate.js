@@ -1,19 +1,18 @@
 // What lengthens a text: a model with what it has read, and a draw with a seed.
 
-// ids: the text; rows: after each token, the logits of the next, and log(sum(exp(logits))).
+// ids: the text; rows: after each token the logits of the next, and log(sum(exp(logits))).
 class Reader {
   constructor(model, ids = [], rows = [], cache = model.new_cache()) {
     Object.assign(this, {model, ids, rows, cache});
   }
 
-  // A reader of another text. What both texts begin with is not passed again; the rest is passed in
-  // chunks, between which the browser can do other work.
-  async read(ids, chunk = 8) {
+  // A reader of another text. What both texts begin with does not pass through the model again.
+  async read(ids) {
     const n = common(ids, this.ids), rows = this.rows.slice(0, n), cache = this.cache.fork(n);
     while (rows.length < ids.length) {
-      const part = ids.slice(rows.length, rows.length + chunk);
-      HERE({logits, sum: log_sum(logits)});
-      if (rows.length < ids.length) await new Promise((done) => setTimeout(done));
+      const logits = this.model.logits(ids[rows.length], cache);
+      rows.push({logits, sum: log_sum(logits)});
+      if (rows.length % 8 === 0) await new Promise((done) => setTimeout(done));  // others' turn
     }
     return new Reader(this.model, [...ids], rows, cache);
   }
@@ -24,8 +23,7 @@ class Reader {
   }
 }
 
-// How many tokens two texts have in common at their beginning.
-function common(a, b) {
+function common(a, b) {  // how many tokens both texts begin with
   const n = a.findIndex((id, i) => id !== b[i]);
   return n < 0 ? a.length : n;
 }
@@ -38,14 +36,15 @@ function log_sum(logits) {
 // All tokens, best first, with the sampler's probabilities: [[id, p], ...]
 function ranked(logits, settings) {
   const ids = Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a]);
-  const {probs} = probabilities(ids.map((id) => logits[id]), -Infinity, settings);
+  const falling = ids.map((id) => logits[id]), no_filters = new Float32Array(ids.length);
+  const {probs} = probabilities(falling, -Infinity, no_filters, 1, settings);
   return ids.map((id, i) => [id, probs[i]]);
 }
 
 // The first token whose cumulative probability exceeds u in [0, 1).
 function draw(candidates, u) {
   let mass = 0;
-  return (candidates.find(([, p]) => (mass += p) > u) || candidates[0])[0];
+  return (candidates.find(([, p]) => (mass += p) > u) ?? candidates[0])[0];
 }
 
 // A number in [0, 1) for a seed and a place in the text: the same seed draws the same text again,
@@ -57,31 +56,28 @@ function uniform(seed, place) {
   return ((x ^ (x >>> 16)) >>> 0) / 2 ** 32;
 }
 
-// The model without the output of these heads, as "layer.head": their columns of c_proj are 0.
+// The model without the output of some heads ["layer.head"]: their columns of c_proj are 0.
 function without(model, heads) {
-  const d = model.params.wte[0].length / model.n_head;
-  const blocks = model.params.blocks.map((block, layer) => {
-    const gone = range(model.n_head).filter((head) => heads.has(`${layer}.${head}`));
-    const w = block.attn.c_proj.w.map((row) => row.slice());
-    for (const row of w) for (const head of gone) row.fill(0, head * d, (head + 1) * d);
-    return {...block, attn: {...block.attn, c_proj: {...block.attn.c_proj, w}}};
+  const {params, n_head, stop_ids, eps} = model, d = params.wte[0].length / n_head;
+  const blocks = params.blocks.map((block, layer) => {
+    const {w, b} = block.attn.c_proj, off = range(n_head).map((i) => heads.has(`${layer}.${i}`));
+    const kept = w.map((row) => row.map((value, i) => (off[Math.floor(i / d)] ? 0 : value)));
+    return {...block, attn: {...block.attn, c_proj: {w: kept, b}}};
   });
-  return new GPT2({...model.params, blocks}, model.n_head, model.stop_ids, model.eps);
+  return new GPT2({...params, blocks}, n_head, stop_ids, eps);
 }
 
-// The parameters that live.py has packed: a matrix becomes its rows, a vector stays one.
-function unpacked(tree) {
-  if (typeof tree === "string") return new Float32Array(bytes(tree).buffer);
-  if (Array.isArray(tree)) return tree.map(unpacked);
-  if (!tree.rows) return Object.fromEntries(Object.entries(tree).map(([k, v]) => [k, unpacked(v)]));
-  const numbers = new Int8Array(bytes(tree.rows).buffer);
-  const scale = new Float32Array(bytes(tree.scale).buffer), n = numbers.length / scale.length;
-  const row = (i) => Float32Array.from(numbers.subarray(i * n, (i + 1) * n), (q) => q * scale[i]);
-  return range(scale.length).map(row);
-}
-
-function bytes(text) {
-  const characters = atob(text), array = new Uint8Array(characters.length);
-  for (let i = 0; i < array.length; i++) array[i] = characters.charCodeAt(i);
-  return array;
+// The parameters that live.py has packed. shapes: their tree; numbers: from -127 to 127, of all rows
+// in turn; scales: of each row. A vector has rows of one number.
+function restored(shapes, numbers, scales) {
+  let at = 0, row = 0;
+  const restore = (part) => {
+    if (Array.isArray(part) && typeof part[0] === "object") return part.map(restore);
+    if (!Array.isArray(part)) return Object.fromEntries(Object.entries(part).map(([name, inner]) => [name, restore(inner)]));
+    const [n, d = 1] = part, all = Float32Array.from(numbers.subarray(at, at += n * d));
+    const rows = range(n).map((i) => all.subarray(i * d, (i + 1) * d).map((q) => q * scales[row + i]));
+    row += n;
+    return part.length > 1 ? rows : Float32Array.from(rows, ([x]) => x);
+  };
+  return restore(shapes);
 }
