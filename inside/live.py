@@ -45,12 +45,11 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
 
     shapes = mapped(store, model.params)
     vocab = sorted(tokenizer.vocab, key=tokenizer.vocab.__getitem__)
-    words = "\n".join([*vocab, *map(" ".join, tokenizer.merges)])
+    words = "\n".join([*vocab, "", *map(" ".join, tokenizer.merges)])
     numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in zip(*stored))
     data = {
-        "shapes": shapes, "numbers": packed(numbers.view("u1")), "scales": packed(scales),
-        "words": packed(np.frombuffer(words.encode(), "u1")), "n_tokens": len(vocab),
-        "special": tokenizer.special,
+        "shapes": json.dumps(shapes), "numbers": packed(numbers.view("u1")), "scales": packed(scales),
+        "words": packed(np.frombuffer(words.encode(), "u1")), "special": tokenizer.special,
         "n_head": model.n_head, "stop_ids": model.stop_ids, "eps": model.eps,
     }  # fmt: skip
     text = json.dumps(data).replace("<", "\\u003c")  # it may hold </script>

@@ -11,26 +11,23 @@ class Reader {
     const n = common(ids, this.ids), rows = this.rows.slice(0, n), cache = this.cache.fork(n);
     while (rows.length < ids.length) {
       const logits = this.model.logits(ids[rows.length], cache);
-      rows.push({logits, sum: log_sum(logits)});
+      const best = logits.reduce((a, b) => Math.max(a, b));
+      const total = logits.reduce((sum, logit) => sum + Math.exp(logit - best), 0);
+      rows.push({logits, log_sum: best + Math.log(total)});
       if (rows.length % 8 === 0) await new Promise((done) => setTimeout(done));  // others' turn
     }
-    return new Reader(this.model, [...ids], rows, cache);
+    return new Reader(this.model, ids, rows, cache);
   }
 
   bits(i) {  // the surprise of token i > 0
-    const {logits, sum} = this.rows[i - 1];
-    return (sum - logits[this.ids[i]]) / Math.LN2;
+    const {logits, log_sum} = this.rows[i - 1];
+    return (log_sum - logits[this.ids[i]]) / Math.LN2;
   }
 }
 
 function common(a, b) {  // how many tokens both texts begin with
   const n = a.findIndex((id, i) => id !== b[i]);
   return n < 0 ? a.length : n;
-}
-
-function log_sum(logits) {
-  const best = logits.reduce((a, b) => Math.max(a, b));
-  return best + Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit - best), 0));
 }
 
 // All tokens, best first, with the sampler's probabilities: [[id, p], ...]
@@ -56,28 +53,27 @@ function uniform(seed, place) {
   return ((x ^ (x >>> 16)) >>> 0) / 2 ** 32;
 }
 
-// The model without the output of some heads ["layer.head"]: their columns of c_proj are 0.
+// The model without the output of some heads, "layer.head": their columns of c_proj are 0.
 function without(model, heads) {
   const {params, n_head, stop_ids, eps} = model, d = params.wte[0].length / n_head;
-  const blocks = params.blocks.map((block, layer) => {
-    const {w, b} = block.attn.c_proj, off = range(n_head).map((i) => heads.has(`${layer}.${i}`));
-    const kept = w.map((row) => row.map((value, i) => (off[Math.floor(i / d)] ? 0 : value)));
-    return {...block, attn: {...block.attn, c_proj: {w: kept, b}}};
+  const blocks = params.blocks.map(({attn, ...block}, layer) => {
+    const kept = (x, i) => (heads.has(`${layer}.${Math.floor(i / d)}`) ? 0 : x);
+    const c_proj = {...attn.c_proj, w: attn.c_proj.w.map((row) => row.map(kept))};
+    return {...block, attn: {...attn, c_proj}};
   });
   return new GPT2({...params, blocks}, n_head, stop_ids, eps);
 }
 
-// The parameters that live.py has packed. shapes: their tree; numbers: from -127 to 127, of all rows
-// in turn; scales: of each row. A vector has rows of one number.
+// The parameters that live.py has packed. shapes: JSON of their tree; numbers: from -127 to 127, of
+// all rows in turn; scales: of each row. A vector has rows of one number.
 function restored(shapes, numbers, scales) {
-  let at = 0, row = 0;
-  const restore = (part) => {
-    if (Array.isArray(part) && typeof part[0] === "object") return part.map(restore);
-    if (!Array.isArray(part)) return Object.fromEntries(Object.entries(part).map(([name, inner]) => [name, restore(inner)]));
-    const [n, d = 1] = part, all = Float32Array.from(numbers.subarray(at, at += n * d));
-    const rows = range(n).map((i) => all.subarray(i * d, (i + 1) * d).map((q) => q * scales[row + i]));
-    row += n;
+  let at = 0, n_rows = 0;
+  return JSON.parse(shapes, (_, part) => {
+    if (typeof part[0] !== "number") return part;  // no shape, but what holds parameters
+    const [n, d = 1] = part, rows = range(n).map(() => {
+      const scale = scales[n_rows++];
+      return new Float32Array(numbers.subarray(at, at += d)).map((number) => number * scale);
+    });
     return part.length > 1 ? rows : Float32Array.from(rows, ([x]) => x);
-  };
-  return restore(shapes);
+  });
 }
