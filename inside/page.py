@@ -20,15 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from generate import Loop, Sequence, cached
+from generate import Loop, Model, Sequence, begin, cached
 from gpt2 import log_softmax, softmax
 from inside.candidates import SLIDERS, candidates, filter_names, top
 from inside.labels import label
 from inside.recorder import Call, recording
 from inside.run import Run, read_draws, read_passes, watching
 from inside.why import KEEP, parts
-from interface import Ids, Model
-from samplers import make_sampler
+from samplers import Ids, make_sampler
 
 FOLDER = Path(__file__).parent / "browser"
 SCRIPTS = ["tools", "address", "sampling", "text", "candidates", "why", "attention", "lens",
@@ -47,15 +46,15 @@ def show(
     """Generate n tokens, and show their page in a notebook. settings: of samplers.make_sampler."""
     from IPython.display import HTML  # late: only notebooks have it
 
-    source = tokenizer.encode(prompt)
-    source = model.add_special_tokens(source) if model.has_source else source
-    conditioned, [start] = model.begin([source])
-    sequence = Sequence(conditioned, start, n, make_sampler(**settings), seed)
+    prompt_ids, has_source = tokenizer.encode(prompt), hasattr(model, "read")
+    prompt_ids = model.add_special_tokens(prompt_ids) if has_source else prompt_ids
+    model, start = begin(model, prompt_ids)
+    sequence = Sequence(model, start, n, make_sampler(**settings), seed)
     with watching(sequence) as run:
-        for _ in loop(conditioned, [sequence]):
+        for _ in loop(model, sequence):
             pass
-    given = source if model.has_source else ()
-    page = html(record(tokenizer, sequence, run, given, settings=settings | {"seed": seed}))
+    source = prompt_ids if has_source else ()
+    page = html(record(tokenizer, sequence, run, source, settings=settings | {"seed": seed}))
     frame = f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 900px"></iframe>'
     return HTML(f"<div>{frame}</div>")
 
@@ -124,7 +123,8 @@ def record(
         "filters": filter_names(sequence.sampler), "temperatures": temperatures, "layers": early,
         "n_layer": n_layer, "n_head": model.n_head, "levels": LEVELS,
         "unit": None if added is None else unit,
-        "draws": read_draws(run, sequence, passes, logits), "passes": passes, "beams": beams,
+        "draws": [["beams"]] * len(sequence.new_ids) if steps else
+                 read_draws(run, sequence, passes, logits), "passes": passes, "beams": beams,
         "kv_bytes": kv_bytes(looked[-1], n, bool(source)),
         "multiply_adds": [count_pass(model, k) for k in (1, 2, 3)],
         "arrays": {name: packed(array) for name, array in arrays.items()},

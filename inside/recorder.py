@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 import gpt2
-import layers
-from interface import Model
+from families import layers
+from generate import Model
 
 
 class Call:

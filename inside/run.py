@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from drafters import common_prefix
+from decoding.drafters import common_prefix
 from generate import Sequence
 from inside.recorder import Call, passes, recording
 from samplers import greedy

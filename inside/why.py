@@ -22,13 +22,14 @@ def parts(root: Call, model: Any, came: list[int], rivals: np.ndarray) -> np.nda
     each layer its heads, those to the source, and its MLP, at last the biases. root: a pass over n
     tokens, recorded with KEEP; came [n]; rivals [n, n_rivals]. A cap of the logits is left out.
     None for a model that norms after each sum, as BART does."""
-    if not getattr(model, "pre_norm", True):
+    family = getattr(model, "family", model)  # an encoder-decoder's decoder has one
+    if not getattr(family, "pre_norm", True):
         return None
     stack = model.params.get("decoder", model.params)
     blocks = [call for call in root.walk() if call.name in ("block", "decoder_block")]
     head = np.asarray(model.params.get("lm_head", model.params["wte"]))
     toward = head[came][:, None] - head[rivals]  # [n, n_rivals, n_embd]
-    if getattr(model, "scale_head", False):
+    if getattr(family, "scale_head", False):
         toward /= math.sqrt(toward.shape[-1])
     found, bias = [], 0
     if "logits_bias" in model.params:

@@ -34,7 +34,7 @@ def trace(session: Session, row: Row) -> None:
 
 def check(session: Session) -> None:
     """UserError for a model that has none of the functions that are recorded."""
-    if not hasattr(session.model, "params"):
+    if "params" not in vars(session.model):
         raise UserError("--trace and --html look into models with layers: this one has none")
 
 
@@ -42,14 +42,17 @@ def write_page(session: Session, row: Row, file: str) -> None:
     """Print a row as always, and write its page to a file."""
     check(session)
     session.trace = []
-    settings = session.settings | {"seed": row.seed if session.sampled else None}
+    settings = session.settings | {"model": session.args.model or session.settings["model"],
+                                   "loop": session.args.loop}  # fmt: skip
     if settings["method"] == "beam":  # nothing is drawn: the sliders begin at the model's own
         settings |= dict.fromkeys(page.SLIDERS)
     with kept(file):
-        with recording(session.model, page.KEEP) as calls:
+        with page.watching(row.sequence) as run:
             show.stream(session, [row])
-        recorded = page.record(session.tokenizer, session.model, row.sequence, calls,
-                               row.prompt_ids, session.trace, settings)  # fmt: skip
+        source = row.prompt_ids if hasattr(session.model, "read") else ()
+        recorded = page.record(
+            session.tokenizer, row.sequence, run, source, session.trace, settings
+        )
         Path(file).write_text(page.html(recorded), encoding="utf-8")
     if not session.args.json:
         show.print_figures(f"({file} is written: open it in a browser)")

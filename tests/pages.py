@@ -9,12 +9,12 @@ import zlib
 import numpy as np
 
 import utils
-from beam import beam_search
-from drafters import DraftModel
-from generate import Sequence, cached, naive
+from decoding.beam import beam_search
+from decoding.drafters import DraftModel
+from generate import Sequence, begin, cached, naive
 from inside import page
-from samplers import Sampler, make_sampler
-from tests.tiny import drafted_by
+from samplers import make_sampler
+from speculative import speculative
 
 BEAMS = {"method": "beam", "beams": 3, "length_penalty": 1.0}
 NAMED = {  # what the command line calls them
@@ -29,24 +29,29 @@ METHODS = ("naive", "cached", "speculative", "beam", "en-de")
 
 def recorded(tokenizer, model, text, n=12, loop=cached, seed=1, named=None, **settings):
     """What page.record makes of a text after a prompt."""
-    ids = model.add_special_tokens(tokenizer.encode(text)) if model.has_source else None
-    conditioned, [start] = model.begin([ids or tokenizer.encode(text)])
-    sequence = Sequence(conditioned, start, n, make_sampler(**settings), seed)
-    steps = []
+    ids, has_source = tokenizer.encode(text), hasattr(model, "read")
+    ids = model.add_special_tokens(ids) if has_source else ids
+    model, start = begin(model, ids)
+    sequence, steps = Sequence(model, start, n, make_sampler(**settings), seed), []
     with page.watching(sequence) as run:
-        for _ in loop(conditioned, [sequence], *[steps] * (loop is searched)):
+        for _ in loop(model, sequence, *[steps] * (loop is searched)):
             pass
     settings = settings | {"seed": seed} | (named or {})
-    return page.record(tokenizer, sequence, run, ids or [], steps, settings)
+    return page.record(tokenizer, sequence, run, ids if has_source else (), steps, settings)
 
 
-def searched(model, sequences, steps):
+def searched(model, sequence, steps):
     """Beam search as a loop."""
-    [sequence] = sequences
     [found] = beam_search(model, sequence.ids, sequence.n_left, 3, trace=steps)
     for token in found.ids:
-        sequence.append(token)
-    return []
+        yield sequence.append(token)
+
+
+def drafted(model, sequence):
+    """Speculation with the small model as the drafter."""
+    draft = utils.load("stories-draft")[1]
+    drafter = DraftModel(draft, sequence.sampler, np.random.default_rng(3))
+    return speculative(model, sequence, drafter)
 
 
 @functools.cache
@@ -55,9 +60,7 @@ def by_method(method):
     tokenizer, model = utils.load("en-de" if method == "en-de" else "stories")
     if method == "en-de":
         return recorded(tokenizer, model, "The weather is nice.", 10, searched, named=NAMED[method])
-    draft = utils.load("stories-draft")[1]
-    drafter = DraftModel(draft, Sampler(), np.random.default_rng(3))
-    loops = {"naive": naive, "cached": cached, "beam": searched, "speculative": drafted_by(drafter)}
+    loops = {"naive": naive, "cached": cached, "beam": searched, "speculative": drafted}
     settings = {} if method == "beam" else {"temperature": 0.8}
     return recorded(tokenizer, model, "Once upon a", 16, loops[method], named=NAMED[method], **settings)
 

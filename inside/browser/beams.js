@@ -100,13 +100,16 @@ function nodeText(node) {
 // The candidates of the selected token's step, in words and numbers.
 function showBeams() {
   if (!steps.length) return;
+  const ready = document.documentElement.dataset.ready;  // a page opens at the race's beginning
   const depth = clamp(state.selected - data.n_prompt, 0, steps.length - 1), step = steps[depth];
   for (const made of find("#beams svg").querySelectorAll("[data-depth]")) {
     made.classList.toggle("selected", made.dataset.depth === `${depth}`);
     made.classList.toggle("later", Number(made.dataset.depth) > depth && state.growing);
   }
-  const scroll = find("#beams .scroll");
-  scroll.scrollLeft = step[0].x - scroll.clientWidth / 2;
+  const scroll = find("#beams .scroll"), at = step[0].x - scroll.scrollLeft;
+  if (ready && (at < 60 || at > scroll.clientWidth - 60)) {
+    scroll.scrollLeft = step[0].x - scroll.clientWidth / 2;
+  }
   find("#step h3").textContent = `Step ${depth}: ${plural(step.length, "candidate")}`;
   find("#step tbody").replaceChildren(...step.map((node) => element(`tr.${node.status}`, {},
     element("td", {}, node.status), element("td.words", {}, node.text),

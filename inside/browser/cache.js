@@ -2,9 +2,9 @@
 
 const {passes} = data;
 const most = Math.max(1, ...passes.map((pass) => pass.begin + pass.new));
-const CELL = most <= 60 ? 13 : Math.max(2, 780 / most);
-const LINE = passes.length <= 40 ? 13 : Math.max(4, 520 / passes.length);
-const HEAD = most <= 60 ? 92 : 40;  // above the passes: the tokens, keys and values
+const CELL = most <= 60 ? clamp(600 / most, 13, 24) : Math.max(2, 780 / most);
+const LINE = passes.length <= 40 ? 13 : Math.max(1, 480 / passes.length), GAP = LINE > 4 ? 1 : 0;
+const HELD = most <= 60 ? 60 : 4, HEAD = HELD + 32;  // where keys and values are, and the passes
 
 // The pass that a token came of.
 function passOf(token) {
@@ -16,25 +16,26 @@ function passOf(token) {
 function drawCache() {
   find("#cache").hidden = !passes.length;  // nothing new came: the context was full
   if (!passes.length) return;
+  find(".of-drafts").hidden = !passes.some((pass) => pass.bets.length > pass.accepted);
   const [width, height] = [most * CELL + 60, HEAD + passes.length * LINE + 4];
   const part = (kind, from, to, y, height, more) => svg("rect", {class: kind, x: 60 + from * CELL,
     width: Math.max(0, (to - from) * CELL - 1), y, height, ...more});
   const lines = passes.flatMap((pass, i) => {
     const {begin, bets, accepted} = pass, end = begin + pass.new, y = HEAD + i * LINE;
     const kept = end - (bets.length - accepted), more = {"data-pass": i};
-    return [part("read", 0, begin, y, LINE - 1, more),
-      part("computed", begin, kept, y, LINE - 1, more),
-      part("rejected", kept, end, y, LINE - 1, more)];
+    return [part("read", 0, begin, y, LINE - GAP, more),
+      part("computed", begin, kept, y, LINE - GAP, more),
+      part("rejected", kept, end, y, LINE - GAP, more)];
   });
   const words = most <= 60 ? data.ids.slice(0, most).map((id, i) => svg("text",
-    {class: "word", transform: `translate(${60 + (i + 0.9) * CELL} 56) rotate(-60)`},
+    {class: "word", transform: `translate(${60 + (i + 0.9) * CELL} ${HELD - 4}) rotate(-60)`},
     visible(data.labels[id]).slice(0, 9))) : [];
-  const cells = range(most + 1).map((i) => `M${59.5 + i * CELL} 60V${height}`).join("");
+  const cells = range(most + 1).map((i) => `M${59.5 + i * CELL} ${HELD}V${height}`).join("");
   const name = (text, y) => svg("text", {x: 52, y, class: "name"}, text);
   find("#cache .scroll").append(picture(width, height,
     `${passes.length} passes over ${most} positions, one below the other`, ...words,
-    name("keys", 70), name("values", 82), part("keys held", 0, 0, 61, 11),
-    part("values held", 0, 0, 73, 11), ...lines,
+    name("keys", HELD + 10), name("values", HELD + 22), part("keys held", 0, 0, HELD + 1, 11),
+    part("values held", 0, 0, HELD + 13, 11), ...lines,
     svg("path", {class: "cells", d: most <= 120 ? cells : ""}), name("pass 0", HEAD + 10),
     ...passes.length > 2 ? [name(`${passes.length - 1}`, HEAD + passes.length * LINE)] : []));
   find("#cache svg").onclick = (event) => {

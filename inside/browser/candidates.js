@@ -5,8 +5,8 @@ const hundredths = (from, to) => range(to - from + 1).map((i) => (from + i) / 10
 const SLIDERS = {  // values, and a value in words
   temperature: [[0, ...data.temperatures], (t) => (t === 0 ? "0, best" : t.toFixed(2))],
   top_k: [range(101), (k) => `${k || "all"}`],
-  top_p: [hundredths(1, 100), (p) => (p < 1 ? p.toFixed(2) : "1, all")],
-  min_p: [hundredths(0, 50), (p) => (p ? p.toFixed(2) : "0, all")],
+  top_p: [hundredths(1, 100), (p) => (p < 1 ? `${p}` : "1, all")],
+  min_p: [hundredths(0, 50), (p) => (p ? `${p}` : "0, all")],
 };
 const dashed = (name) => name.replaceAll("_", "-");
 
@@ -91,7 +91,8 @@ function showCandidates() {
   find("#candidates").classList.toggle("thrown", die !== null);
   find("#candidates").style.setProperty("--die", die ?? 0);
   find("#candidates .lead").replaceChildren("What could follow ", chip(data.ids[row]),
-    ": the model's probabilities, and what the sampler made of them.");
+    `: the model's probabilities, and what ${drawOf(row + 1)[0] === "prompt" || steps.length
+      ? "a sampler would make" : "the sampler made"} of them.`);
   find("th.tempered").textContent = state.temperature === 0 ? "temperature 0"
     : `÷ ${state.temperature.toFixed(2)}`;
   const lines = shown.map((token) =>
@@ -99,11 +100,11 @@ function showCandidates() {
   const after = shown.filter((token) => !token.early && token.rank < found.kept).length;
   const place = shown.findIndex((token) => !token.early && token.rank >= found.kept);
   lines.splice(place < 0 ? lines.length : place, 0, cutLine(found, after));
-  lines.push(element("tr.others", {"data-p": found.others},
-    element("th", {scope: "row"},
-      element("i", {}, `${(data.n_vocab - tokens.length).toLocaleString("en")} others`)),
-    cell(found.othersModel), cell(null, ".filters"), cell(found.restTempered, ".tempered"),
-    cell(found.others), element("td.draw", {}, mass(1 - found.others, found.others))));
+  const rest = (stage) => Math.max(0, 1 - sum(shown.map((token) => token[stage])));
+  lines.push(element("tr.others", {"data-p": rest("p")}, element("th", {scope: "row"},
+    element("i", {}, `${(data.n_vocab - shown.length).toLocaleString("en")} others`)),
+  cell(rest("model")), cell(rest("filtered"), ".filters"), cell(rest("tempered"), ".tempered"),
+  cell(rest("p")), element("td.draw")));
   find("#candidates tbody").replaceChildren(...lines);
   showDie(row, die, winner, found);
   find("#candidates .note").textContent = exact ? "" : "Some tokens below the best"

@@ -22,20 +22,22 @@ function drawDrafts() {
     + ` and drew ${of("own")} itself (+); ${of("unread")} drafts after a rejected one count for`
     + " nothing (·). Reading the weights is what takes the time, so fewer passes are faster.");
   const widest = Math.max(...passes.map((pass) => outcomes(pass).length));
+  const rounds = [...passes.entries()].filter(([, pass]) => outcomes(pass).length);
   const mark = ({token, kind}) => element(`span.draft.${kind}`, {title: kind},
     element("span", {"aria-label": kind}, SIGNS[kind]), chip(token));
-  find("#drafts ol").append(...passes.map((pass, i) => element("li", {"--columns": widest},
+  find("#drafts ol").append(...rounds.map(([i, pass]) => element("li", {"--columns": widest},
     element("button", {"data-pass": i, tabindex: -1, onkeydown: movePass,
       onclick: () => select(Math.min(n_rows, pass.known))},
     element("span.at", {}, `${i}`), ...outcomes(pass).map(mark)))));
 }
 
 function movePass(event) {
-  const to = Number(event.currentTarget.dataset.pass) + {ArrowUp: -1, ArrowDown: 1}[event.key];
-  if (!passes[to]) return;
+  const line = event.currentTarget.parentElement, {key} = event;
+  const next = key === "ArrowUp" ? line.previousSibling : key === "ArrowDown" && line.nextSibling;
+  if (!next) return;
   event.preventDefault();
-  select(Math.min(n_rows, passes[to].known));
-  find(`#drafts [data-pass="${to}"]`).focus();
+  next.firstChild.click();
+  next.firstChild.focus();
 }
 
 function showDrafts() {

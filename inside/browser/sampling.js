@@ -44,7 +44,7 @@ function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min
   }
   const total = sum(final) + others;
   return {tempered, probs: final.map((weight) => weight / total), others: others / total,
-    restTempered: Math.exp(rest) / all, cuts, kept, exact};
+    cuts, kept, exact};
 }
 
 // The first token, best first, whose cumulative probability exceeds u in [0, 1); -1: another one.
@@ -82,6 +82,6 @@ function chain(row, settings) {
       tempered: found.tempered[rank], p, below: below - p, early,
       height: early ? raw[i] : first[i], by: by[rank] ? data.filters[by[rank] - 1] : ""};
   });
-  return {...found, tokens, came, othersModel: Math.max(0, 1 - sum(model)),
+  return {...found, tokens, came,
     changed: tokens.some((token) => Math.abs(token.filtered - token.model) > 1e-4)};
 }

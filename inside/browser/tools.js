@@ -69,8 +69,8 @@ const visible = (text) => text.replaceAll("\n", "↵").replaceAll("\t", "⇥")
 const quoted = (id) => `“${visible(data.labels[id])}”`;
 
 function percent(p) {
-  if (p > 0 && p < 0.0001) return "< 0.01 %";
-  return `${(100 * p).toFixed(p >= 0.0995 ? 0 : p >= 0.00095 || !p ? 1 : 2)} %`;
+  if (p > 0 && p < 0.0001) return "<\u00a00.01\u00a0%";
+  return `${(100 * p).toFixed(p >= 0.0995 ? 0 : p >= 0.00095 || !p ? 1 : 2)}\u00a0%`;
 }
 
 function count(n) {  // 12345678 -> "12.3 M"

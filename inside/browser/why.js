@@ -85,8 +85,8 @@ function partLine({name, layer, head, ofSource}, x, most, row) {
   }
   const weights = isStored(row) ? weightsAt(layer, head, row, ofSource) : [];
   const best = weights.indexOf(Math.max(...weights)), ids = ofSource ? data.source : data.ids;
-  const says = weights.length ? element("span", {}, "looks at ", chip(ids[best]),
-    ` ${percent(weights[best])}`) : "";
+  const says = weights.length ? element("span", {}, `${percent(weights[best])} at `,
+    chip(ids[best])) : "";
   const button = element("button.link", {onclick: () => choose([layer, head])}, name);
   return line(button, x, most, says);
 }
