@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from encoder import Tokenizer
-from gpt2 import GPT2, gelu, n_parameters
+from gpt2 import GPT2, gelu
 from inside.page import packed
+from loading.params import n_parameters
 
 FOLDER = Path(__file__).parent / "browser" / "live"
 FILES = "live.css", "live.html", "gpt2.js", "encoder.js", "generate.js", "live.js"
@@ -48,10 +49,15 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
     words = "\n".join([*vocab, "", *map(" ".join, tokenizer.merges)])
     numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in zip(*stored))
     data = {
-        "shapes": json.dumps(shapes), "numbers": packed(numbers.view("u1")), "scales": packed(scales),
-        "words": packed(np.frombuffer(words.encode(), "u1")), "special": tokenizer.special,
-        "n_head": model.n_head, "stop_ids": model.stop_ids, "eps": model.eps,
-    }  # fmt: skip
+        "shapes": json.dumps(shapes),
+        "numbers": packed(numbers.view("u1")),
+        "scales": packed(scales),
+        "words": packed(np.frombuffer(words.encode(), "u1")),
+        "special": tokenizer.special,
+        "n_head": model.n_head,
+        "stop_ids": model.stop_ids,
+        "eps": model.eps,
+    }
     text = json.dumps(data).replace("<", "\\u003c")  # it may hold </script>
     style, section, *scripts = ((FOLDER / name).read_text("utf-8") for name in FILES)
     section += f'<script id="model" type="application/json">{text}</script>\n'
