@@ -113,7 +113,7 @@ def record(
     shown = {*ids, *source, *arrays["best"].flat, *rivals.flat}
     shown |= {token for step in beams for _, token, *_ in step}
     shown |= {token for layer in early for tokens, _ in layer for token, _ in tokens}
-    shown |= {token for one in passes for token, *_ in one["bets"] + one.get("residual", [])}
+    shown |= {token for one in passes for token, *_ in one["bets"] + one["residual"]}
     return {
         "settings": {name: without_folder(settings.get(name)) for name in SHOWN} | sliders,
         "labels": {int(id): label(tokenizer, id) for id in shown},

@@ -62,7 +62,8 @@ def read_passes(run: Run, sequence: Sequence) -> list[dict[str, Any]]:
             rows = int(np.prod(np.shape(call.arguments["ids"])[:-1], dtype=int))
             found.append({"rows": rows, "begin": begin, "new": n_new, "known": call.value,
                           "seconds": round(call.seconds, 5), "multiply_adds": call.multiply_adds,
-                          "drafting": drafting, "accepted": 0, "bets": []})  # fmt: skip
+                          "drafting": drafting, "accepted": 0, "bets": [], "residual": [],
+                          "last": None})  # fmt: skip
             drafting = 0
         else:
             drafting += call.multiply_adds
@@ -105,7 +106,7 @@ def read_draws(run: Run, sequence: Sequence, found: list[dict], logits: np.ndarr
     for one in found:
         first, last = one["known"] - n_prompt, one["known"] - n_prompt + one["accepted"]
         draws[first:last] = [["accepted"]] * (last - first)
-        if one.get("last") and not is_greedy:
+        if one["last"] and not is_greedy:
             draws[last] = ["residual" if one["residual"] else "drawn", *one["last"]]
     return draws
 

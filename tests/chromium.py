@@ -79,5 +79,7 @@ class Browser:
                    input.dispatchEvent(new Event("input"));""", name, value)  # fmt: skip
 
     def bars(self):
-        """The probabilities that the bars show: the best ones, the last is of all others."""
-        return [float(bar.get_attribute("data-p")) for bar in self.all("#candidates .bars li")]
+        """The probabilities of the candidates that are listed, by their ids."""
+        rows = self.js("return [...document.querySelectorAll('#candidates .candidate')]"
+                       ".map((row) => [row.dataset.token, row.dataset.p])")  # fmt: skip
+        return {int(id): float(p) for id, p in rows}

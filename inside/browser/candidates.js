@@ -120,8 +120,8 @@ function remover({by, early, rank, p}, {cuts}) {
 }
 
 function candidate(token, found, came, won) {
-  const by = remover(token, found), early = token.early, kind = [".candidate", came && ".chosen",
-    won && ".drawn", by && token.p === 0 && by !== "not the best" && ".removed"];
+  const by = remover(token, found), early = token.early, kind = [".candidate", early && ".early",
+    came && ".chosen", won && ".drawn", by && token.p === 0 && by !== "not the best" && ".removed"];
   return element("tr" + kind.filter(Boolean).join(""), {
     "data-p": token.p, "data-token": token.id, "data-rank": token.rank,
     onclick: () => compareWith(token.id)},
@@ -163,10 +163,9 @@ function dragCut(event) {
   event.preventDefault();
   const move = ({clientY}) => {
     const rows = [...find("#candidates tbody").querySelectorAll(".candidate")];
-    const above = rows.filter((row) => {
-      const {top, height} = row.getBoundingClientRect();
-      return top + height / 2 < clientY;
-    });
+    const {top, height} = rows[0].getBoundingClientRect();
+    const above = rows.slice(0, Math.max(1, Math.round((clientY - top) / height)))
+      .filter((row) => !row.classList.contains("early"));
     keep(Math.max(1, ...above.map((row) => Number(row.dataset.rank) + 1)));
   };
   const end = () => {
@@ -179,7 +178,10 @@ function dragCut(event) {
 
 // Move the slider that cuts, so that the n best tokens are kept.
 function keep(n) {
-  if (state.top_p === 1 || state.temperature === 0) return change({top_k: clamp(n, 1, 100)});
-  const {tempered} = chain(state.selected - 1, {...state, top_k: 0, top_p: 1, min_p: 0});
-  change({top_p: clamp(Math.floor(100 * sum(tempered.slice(0, n))) / 100, 0.01, 0.99)});
+  const {tokens, cuts} = chain(state.selected - 1, {...state, temperature: state.temperature || 1});
+  const {top_p, top_k, temperature} = state, most = Math.min(cuts.top_k, tokens.length);
+  if (top_p === 1 || temperature === 0 || n > most) return change({top_k: clamp(n, 1, 100)});
+  const mass = (n) => sum(tokens.slice(0, n).map((token) => token.tempered));
+  const share = mass(n) / (top_k ? mass(most) : 1);
+  change({top_p: clamp(Math.floor(100 * share) / 100, 0.01, 0.99)});
 }

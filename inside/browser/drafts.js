@@ -4,10 +4,11 @@ const betting = passes.some((pass) => pass.bets.length);
 const SIGNS = {accepted: "✓", rejected: "✗", unread: "·", own: "+"};
 
 // The outcome of each draft of a pass, and the token that came after them, if one did.
-function outcomes({bets, accepted, known}) {
+function outcomes(pass) {
+  const {bets, accepted, known} = pass;
   const kinds = bets.map(([token], i) => ({token, kind: i < accepted ? "accepted"
     : i === accepted && bets[i][3] !== null ? "rejected" : "unread"}));
-  const last = known + accepted, own = last < data.ids.length && passOf(last) === passOf(known);
+  const last = known + accepted, own = last < data.ids.length && passes[passOf(last)] === pass;
   return own ? [...kinds, {token: data.ids[last], kind: "own"}] : kinds;
 }
 
