@@ -1,9 +1,9 @@
 """--live: the model itself in a page, so that its reader can go on with the text.
 
-    model = in_8_bits(model)  # before the run, so that it has the weights that the page gets
+    model = in_8_bits(tokenizer, model)  # before the run, so that it has the weights that the page gets
     page = html(record(tokenizer, sequence, run), parts(tokenizer, model))
 
-A matrix is stored in 8 bits, with a scale for each row: a quarter of its size. The forward pass,
+Each row of a matrix is stored in 8 bits and a scale: a quarter of its size. The forward pass,
 the tokenizer and the panel are JavaScript, in inside/browser/live.
 """
 
@@ -18,19 +18,22 @@ import numpy as np
 from encoder import Tokenizer
 from gpt2 import GPT2, gelu
 from inside.page import packed
-from loading.params import n_parameters
+from loading.errors import UserError
+from loading.parameters import n_parameters
 
 FOLDER = Path(__file__).parent / "browser" / "live"
 FILES = "live.css", "live.html", "gpt2.js", "encoder.js", "generate.js", "live.js"
 MOST_PARAMETERS = 20_000_000  # a page of 25 MB
 
 
-def in_8_bits(model: Any) -> GPT2:
-    """Return the model with its matrices rounded to 8 bits. ValueError if it is no small GPT-2."""
-    if type(model) is not GPT2 or model.activation is not gelu:
-        raise ValueError("a live page runs GPT-2: choose another model, such as stories")
+def in_8_bits(tokenizer: Any, model: Any) -> GPT2:
+    """Return the model with its parameters rounded to 8 bits. UserError if it is no small GPT-2."""
+    if type(model) is not GPT2 or model.activation is not gelu or type(tokenizer) is not Tokenizer:
+        raise UserError("--live puts a GPT-2 into the page, such as stories: this is another model")
     if n_parameters(model.params) > MOST_PARAMETERS:
-        raise ValueError("this model is too large for a live page: choose another, such as stories")
+        raise UserError(
+            "this model is too large for --live: a page takes stories, not GPT-2 itself"
+        )
     rounded = copy.copy(model)
     rounded.params = mapped(restored, model.params)
     return rounded
@@ -45,8 +48,7 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
         return x.shape
 
     shapes = mapped(store, model.params)
-    vocab = sorted(tokenizer.vocab, key=tokenizer.vocab.__getitem__)
-    words = "\n".join([*vocab, "", *map(" ".join, tokenizer.merges)])
+    words = "\n".join([*tokenizer.tokens, "", *map(" ".join, tokenizer.merges)])
     numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in zip(*stored))
     data = {
         "shapes": json.dumps(shapes),

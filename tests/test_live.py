@@ -10,6 +10,7 @@ import utils
 from generate import generate
 from inside import live, page
 from inside.labels import label
+from loading.errors import UserError
 from samplers import make_sampler
 from tests.chromium import CHROMIUM, DRIVER, Browser
 from tests.pages import recorded
@@ -45,7 +46,7 @@ def browser():
 def opened(request, browser, tmp_path_factory):
     """A live page in the browser -> the browser, and the tokenizer and the model of the page."""
     tokenizer, model = utils.load(request.param)
-    model = live.in_8_bits(model)
+    model = live.in_8_bits(tokenizer, model)
     show(browser, tmp_path_factory.mktemp("live"), tokenizer, model)
     return browser, tokenizer, model
 
@@ -249,10 +250,10 @@ def test_a_fork_of_a_cache_does_not_change_it(opened):
 
 
 def test_8_bits_are_the_model_and_rounding_twice_changes_nothing():
-    _, model = utils.load("stories")
+    tokenizer, model = utils.load("stories")
     ids = np.random.default_rng(0).integers(model.n_vocab, size=40)
-    rounded = live.in_8_bits(model)
-    twice = live.in_8_bits(rounded)
+    rounded = live.in_8_bits(tokenizer, model)
+    twice = live.in_8_bits(tokenizer, rounded)
     assert 0.01 < np.abs(rounded(ids) - model(ids)).max() < 1
     assert np.abs(twice(ids) - rounded(ids)).max() < 1e-4
     assert rounded.params["wte"].dtype == np.float32
@@ -260,13 +261,13 @@ def test_8_bits_are_the_model_and_rounding_twice_changes_nothing():
 
 @pytest.mark.parametrize("name", ["stories-llama", "en-de"])
 def test_another_family_is_refused_in_one_line(name):
-    with pytest.raises(ValueError, match="runs GPT-2.*such as stories$"):
-        live.in_8_bits(utils.load(name)[1])
+    with pytest.raises(UserError, match="a GPT-2 into the page, such as stories"):
+        live.in_8_bits(*utils.load(name))
 
 
 def test_a_page_of_stories_draft_is_small():
     tokenizer, model = utils.load("stories-draft")
-    model = live.in_8_bits(model)
+    model = live.in_8_bits(tokenizer, model)
     parts = live.parts(tokenizer, model)
     assert sum(map(len, parts.values())) < 530_000
     assert len(page.html(recorded(tokenizer, model, "Once", 20), parts)) < 750_000

@@ -13,10 +13,29 @@ const BYTE_TO_CHAR = range(256).map((byte) => {
 });
 const CHAR_TO_BYTE = new Map(BYTE_TO_CHAR.map((char, byte) => [char, byte]));
 
+function merge_all(symbols, ranks) {  // merge the best pair of neighbours, until none has a rank
+  const rank = (pair) => ranks.get(pair) ?? Infinity;
+  while (symbols.length > 1) {
+    const pairs = symbols.slice(1).map((right, i) => `${symbols[i]} ${right}`);
+    const best = pairs.reduce((a, b) => (rank(b) < rank(a) ? b : a));
+    if (!ranks.has(best)) break;
+    symbols = merge(symbols, best);
+  }
+  return symbols;
+}
+
+function merge(symbols, pair) {  // a pair of neighbours, wherever it stands, from left to right
+  const merged = [];
+  for (let i = 0; i < symbols.length; i++) {
+    merged.push(`${symbols[i]} ${symbols[i + 1]}` === pair ? symbols[i] + symbols[++i] : symbols[i]);
+  }
+  return merged;
+}
+
 class Tokenizer {
-  constructor(vocab, merges, special) {  // lists of tokens, and of "left right"; {text: id}
-    this.vocab = vocab;
-    this.ids = new Map(vocab.map((token, id) => [token, id]));
+  constructor(tokens, merges, special) {  // by their ids; "left right", best first; {text: id}
+    this.tokens = tokens;
+    this.ids = new Map(tokens.map((token, id) => [token, id]));
     this.ranks = new Map(merges.map((pair, rank) => [pair, rank]));
     this.special = new Set(Object.values(special));
   }
@@ -24,23 +43,13 @@ class Tokenizer {
   encode(text) {  // the text of a special token is plain text
     return (text.match(PATTERN) ?? []).flatMap((word) => {
       const symbols = Array.from(new TextEncoder().encode(word), (byte) => BYTE_TO_CHAR[byte]);
-      return this.merge(symbols).map((symbol) => this.ids.get(symbol));
+      return merge_all(symbols, this.ranks).map((symbol) => this.ids.get(symbol));
     });
   }
 
-  merge(word) {  // find the best-ranked pair of symbols, merge it wherever it occurs, repeat
-    const rank = (i) => this.ranks.get(`${word[i]} ${word[i + 1]}`) ?? Infinity;
-    for (let best; (best = Math.min(...word.map((_, i) => rank(i)))) < Infinity;) {
-      for (let i = 0; i < word.length; i++) {
-        if (rank(i) === best) word.splice(i, 2, word[i] + word[i + 1]);
-      }
-    }
-    return word;
-  }
-
   token_bytes(id) {
-    if (this.special.has(id)) return new TextEncoder().encode(this.vocab[id]);
-    return Uint8Array.from(this.vocab[id], (char) => CHAR_TO_BYTE.get(char));
+    if (this.special.has(id)) return new TextEncoder().encode(this.tokens[id]);
+    return Uint8Array.from(this.tokens[id], (char) => CHAR_TO_BYTE.get(char));
   }
 
   pieces(ids) {  // the text that each token adds: a character comes with its last byte

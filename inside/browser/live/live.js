@@ -6,8 +6,8 @@ const [numbers, scales, words] =
   await Promise.all([packed.numbers, packed.scales, packed.words].map(unpack));
 const params = restored(packed.shapes, new Int8Array(numbers.buffer), scales);
 const model = new GPT2(params, packed.n_head, packed.stop_ids, packed.eps);
-const [vocab, merges] = new TextDecoder().decode(words).split("\n\n").map((x) => x.split("\n"));
-const tokenizer = new Tokenizer(vocab, merges, packed.special);
+const [tokens, merges] = new TextDecoder().decode(words).split("\n\n").map((x) => x.split("\n"));
+const tokenizer = new Tokenizer(tokens, merges, packed.special);
 for (const id of range(model.n_vocab)) data.labels[id] ??= tokenizer.label(id);
 
 // A branch is a text: `whole` has read it with the model, `part` with the model without some heads.
@@ -164,16 +164,17 @@ find("#edit").onclick = () => {
   form.hidden = false;
   area.focus();
 };
-area.oninput = () => {
-  const n = tokenizer.encode(area.value).length;
-  area.setCustomValidity(n && n <= model.n_ctx ? ""
-    : `${plural(n, "token")}: a text has 1 to ${model.n_ctx} of them`);
-};
+area.oninput = () => area.setCustomValidity("");
 form.onreset = () => { form.hidden = true; };
 form.onsubmit = (event) => {
   event.preventDefault();
+  const ids = tokenizer.encode(area.value);
+  if (ids.length > model.n_ctx) {
+    area.setCustomValidity(`${ids.length} tokens do not fit the context of ${model.n_ctx}`);
+    return area.reportValidity();
+  }
   form.hidden = true;
-  act(() => open(tokenizer.encode(area.value), panel.current));
+  act(() => open(ids, panel.current));
 };
 find("#candidates").addEventListener("input", () => act(() => {}));  // the sliders
 act(() => open(data.ids));
