@@ -60,12 +60,11 @@ def show(
 
 
 def html(recorded: dict, live: dict[str, str] | None = None) -> str:
-    """What `record` returns -> the page: data, style and scripts in one file. live: more of each,
-    {"style", "section", "scripts"}, which runs the model itself in the page."""
+    """What `record` returns -> the page: data, style and scripts in one file. live: what runs
+    the model itself in the page, as live.parts returns it."""
     live = live or {}
     parts = {"style": (FOLDER / "page.css").read_text("utf-8") + live.get("style", "")}
-    scripts = [(FOLDER / f"{name}.js").read_text("utf-8") for name in SCRIPTS]
-    parts["scripts"] = "".join([*scripts[:-1], live.get("scripts", ""), scripts[-1]])
+    parts["scripts"] = "".join((FOLDER / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     parts["live"] = live.get("section", "")
     parts["data"] = json.dumps(recorded).replace("<", "\\u003c")  # a text may hold </script>
     page = (FOLDER / "page.html").read_text("utf-8")
