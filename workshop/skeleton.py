@@ -231,7 +231,7 @@ class Cache:
 def advance(model, ids, cache, chunk=256):  # -> [n_vocab]
     """Pass those of ids that the cache does not hold yet, at most `chunk` tokens in one pass.
 
-    Return the logits of the last one. The cache holds the beginning of ids, but not all of them.
+    Return the logits of the last one. The cache holds the first cache.length of ids, never all.
     """
     ...
 
@@ -245,8 +245,8 @@ def cached(model, sequence, cache=None):
 
 
 # === 13. rows =====================================================================================
-# A batch of texts that differ in length. Slot i of a row holds its token at position i, so a shorter
-# row has unused slots. To your causal mask these look like later keys: it hides them.
+# A batch of texts that differ in length. Slot i of a row holds its token at position i, so that a
+# shorter row has unused slots. To your causal mask these look like later keys: it hides them.
 
 
 class Rows:
@@ -292,7 +292,7 @@ def verify(logits, ids, drafts, qs, sampler, rng):
     drafts[i]. logits [n_drafts + 1, n_vocab]: row i stands before drafts[i], the last one behind
     all of them. p: sampler(a row of the logits, the text before it) -> probabilities [n_vocab].
     Accept draft x with probability min(1, p(x) / q(x)), one after the other. At the first rejection
-    draw a token from max(0, p - q), normalised, and stop. If all are accepted, draw one more from p.
+    draw a token from max(0, p - q), normalised, and stop. If all pass, draw one more from p.
     """
     ...
 
