@@ -1,0 +1,6 @@
+"""The steps, in the order of the course."""
+
+from workshop.engine import Step
+from workshop.steps import layers, transformer
+
+STEPS: list[Step] = [*layers.STEPS, *transformer.STEPS]
