@@ -37,7 +37,7 @@ def read_options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--hint", nargs="?", type=int, const=1, choices=(1, 2, 3), metavar="N",
                         help="hint 1, 2 or 3 for the step, or for the first that is not done")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="a list of step, state, mistake, says")
-    return parser.parse_args(argv)
+    return parser.parse_intermixed_args(argv)
 
 
 def new(path: Path) -> int:

@@ -137,7 +137,7 @@ def mistakes(function: str, table: str) -> tuple:
     lines, found = [line for line in table.splitlines() if line], []
     for head, body in zip(lines[::2], lines[1::2]):
         name, says = head.split(": ", 1)
-        changes = [change.split(" -> ", 1) for change in body[4:].split(" | ")]
+        changes = [c.replace(r"\n", "\n").split(" -> ", 1) for c in body[4:].split(" | ")]
         found.append(Mistake(name, says, function, tuple((o, n.strip(" ")) for o, n in changes)))
     return tuple(found)
 
@@ -192,23 +192,21 @@ class Tape:
             if self.path:
                 timer.start()
             with np.errstate(all="ignore"):
-                return next(self.looks, None)
+                seen = next(self.looks, None)
+            if seen is not None and isinstance(seen.value, Exception):
+                return seen._replace(value=self.raised(seen.value))
+            return seen
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if isinstance(error, KeyboardInterrupt) and not stopped:
                 raise  # Ctrl-C
-            return Seen(
-                "", Raised("it never ends" if stopped else describe(error), self.line(error))
-            )
+            return Seen("", self.raised(error, "it never ends" if stopped else ""))
         finally:
             timer.cancel()
 
-    def line(self, error):
+    def raised(self, error, says=""):
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self.path]
-        return f"line {frames[-1].lineno}: {frames[-1].line}" if frames else ""
-
-
-def describe(error):
-    return f"{type(error).__name__}: {error}"
+        line = f"line {frames[-1].lineno}: {frames[-1].line}" if frames else ""
+        return Raised(says or f"{type(error).__name__}: {error}", line)
 
 
 def agree(mine: Tape, other: Tape, exactly: bool) -> tuple[float, int]:
