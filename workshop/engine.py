@@ -245,7 +245,9 @@ def plain(value):  # arrays, tuples and NumPy's numbers -> lists and Python's nu
 
 def same_shape(a, b):
     is_array = isinstance(a, np.ndarray | np.generic | float) and isinstance(b, np.ndarray)
-    return is_array and np.shape(a) == b.shape and (np.asarray(a).dtype == bool) == (b.dtype == bool)
+    return (
+        is_array and np.shape(a) == b.shape and (np.asarray(a).dtype == bool) == (b.dtype == bool)
+    )
 
 
 def close(a, b):  # -> bools: equal to the rounding of float32

@@ -2,8 +2,11 @@
 
 import numpy as np
 
+from generate import advance, cached  # noqa: F401, the last step runs them all
+from gpt2 import *  # noqa: F403
 from gpt2 import log_softmax
 from samplers import draw
+from utils import load
 
 # --- pairs ----------------------------------------------------------------------------------------
 
@@ -113,3 +116,10 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
         beams, new = kept, np.array([ids[-1:] for ids, _ in kept])
     finished.sort(key=lambda text: -text[2])
     return finished[:width]
+
+
+# --- stories --------------------------------------------------------------------------------------
+
+
+def model(name="stories"):
+    return load(name)

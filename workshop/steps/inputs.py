@@ -79,6 +79,7 @@ class WatchedModel:
     def __init__(self, n_vocab=7, n_ctx=40, stop_ids=(), seed=0, scale=1.5, most=200):
         self.n_vocab, self.n_ctx, self.stop_ids, self.seed = n_vocab, n_ctx, stop_ids, seed
         self.scale, self.most, self.passes, self.known = scale, most, [], {}
+        self.n_passed = []
 
     def new_cache(self, *batch):
         return Texts(self, batch)
@@ -98,13 +99,16 @@ class WatchedModel:
         if ids.size == 0 or cache.length + ids.shape[-1] > self.n_ctx:
             raise ValueError(f"{ids.shape[-1]} tokens after {cache.length} in {self.n_ctx}")
         self.passes.append((cache.length, ids.shape[-1]))
+        self.n_passed.append(ids.size)
         logits = []
         for row, new in zip(cache.rows, ids if ids.ndim == 2 else [ids], strict=True):
             n = len(row)
             row += [int(id) for id in new]
-            logits.append([self.after(tuple(row[: i + 1])) for i in range(n, len(row))][-(last or 0) :])
+            logits.append(
+                [self.after(tuple(row[: i + 1])) for i in range(n, len(row))][-(last or 0) :]
+            )
         return np.array(logits if cache.is_batch else logits[0])
 
     @property
     def n_rows(self):
-        return sum(new for _, new in self.passes)
+        return sum(self.n_passed)

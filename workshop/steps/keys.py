@@ -444,7 +444,13 @@ STEPS = [
         "rows",
         "Lesson 11, A row for each reader.",
         (
-            Part(("Rows",), "workshop/reference.py", see_rows, ROWS, ("Rows.extend", "Rows.append", "Rows.cut")),
+            Part(
+                ("Rows",),
+                "workshop/reference.py",
+                see_rows,
+                ROWS,
+                ("Rows.extend", "Rows.append", "Rows.cut"),
+            ),
             Part(("prefill",), "workshop/reference.py", see_prefill, PREFILL),
         ),
         (
