@@ -1,96 +1,110 @@
-"""Generate text one token at a time: the two loops, and the sequences that they lengthen.
+"""Generate a text one token at a time: `naive`, and `cached`, which computes each token only once.
 
 On the command line: python generate.py "Once upon a time"
+
+    >>> from utils import load
+    >>> tokenizer, model = load("stories")
+    >>> ids = tokenizer.encode("Once upon a time")
+    >>> tokenizer.decode(generate(model, ids, n=10))
+    ', there was a little girl named Lily. She'
 """
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["numpy>=1.26", "regex>=2024.4", "safetensors>=0.4.3", "threadpoolctl>=3.5"]
+# ///
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+if __name__ == "__main__":  # before the imports: the command line says what is missing
+    import sys
+
+    from terminal import cli
+
+    sys.exit(cli.main())
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
 
-from interface import Cache, Ids, Model
-from samplers import Sampler, draw, greedy
+from samplers import Ids, Sampler, draw, greedy
 
 
-def naive(model: Model, sequences: list[Sequence]) -> Iterator[tuple[Sequence, int]]:
-    """The definition: run the model over the whole sequence so far, draw the next token, append it,
-    repeat. Yields (sequence, token)."""
-    while any(sequence.running for sequence in sequences):
-        ids = left_pad([sequence.ids for sequence in sequences])  # [n_rows, n_seq]
-        logits = model(ids, last=1)[:, -1]  # [n_rows, n_vocab]
-        yield from draw_next(sequences, logits)
+def naive(model: Model, sequence: Sequence) -> Iterator[int]:
+    """Yield tokens by the definition: run the model over the whole text, draw the next token,
+    append it, repeat."""
+    while sequence.running:
+        logits = model(np.array(sequence.ids), last=1)[-1]  # [n_vocab]
+        probabilities = sequence.sampler(logits, sequence.ids)
+        yield sequence.append(draw(probabilities, sequence.rng))
 
 
-def cached(model: Model, sequences: list[Sequence]) -> Iterator[tuple[Sequence, int]]:
-    """The same, but each token passes through the model once: its keys and values are kept."""
-    cache = model.new_cache(len(sequences))
-    new = left_pad([sequence.ids for sequence in sequences])  # prefill: the prompts [n_rows, n_seq]
-    while any(sequence.running for sequence in sequences):
-        logits = model(new, cache, last=1)[:, -1]  # [n_rows, n_vocab]
-        yield from draw_next(sequences, logits)
-        rows = [row for row, sequence in enumerate(sequences) if sequence.running]
-        sequences = [sequences[row] for row in rows]
-        cache.select(rows)
-        new = np.array([sequence.ids[-1:] for sequence in sequences])  # decode: [n_rows, 1]
+def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]:
+    """Yield the same tokens, but pass each through the model once: its keys and values are kept.
+
+    cache: holds a beginning of the text already, such as the turns of a chat before this one.
+    """
+    cache = model.new_cache() if cache is None else cache
+    while sequence.running:
+        logits = advance(model, sequence.ids, cache)  # first the prompt, then one token at a time
+        probabilities = sequence.sampler(logits, sequence.ids)  # [n_vocab]
+        yield sequence.append(draw(probabilities, sequence.rng))
 
 
-def draw_next(sequences: list[Sequence], logits: np.ndarray) -> Iterator[tuple[Sequence, int]]:
-    """Lengthen each running sequence by one token: logits -> probabilities -> token."""
-    for sequence, row_logits in zip(sequences, logits):
-        if sequence.running:
-            probabilities = sequence.sampler(row_logits, sequence.ids)  # [n_vocab]
-            token = draw(probabilities, sequence.rng)
-            sequence.append(token)
-            yield sequence, token
+def advance(model: Model, ids: Any, cache: Cache, chunk: int = 256) -> np.ndarray:
+    """Pass the ids [..., n_seq] that the cache does not hold yet; return the logits [..., n_vocab]
+    after the last one. A long prompt passes in chunks, which bounds the memory of the mask."""
+    ids = np.asarray(ids)
+    cache.cut(ids.shape[-1] - 1)  # the last token passes in any case
+    for start in range(cache.length, ids.shape[-1], chunk):
+        logits = model(ids[..., start : start + chunk], cache, last=1)  # [..., 1, n_vocab]
+    return logits[..., -1, :]
 
 
-def lengthen(sequence: Sequence, tokens: Ids) -> Iterator[tuple[Sequence, int]]:
-    """Append tokens, until the text ends by one of them or by its reader."""
-    for token in tokens:
-        if sequence.running:
-            sequence.append(token)
-            yield sequence, token
+def generate(
+    model: Any, prompt: Ids, n: int, sampler: Sampler = greedy, seed: int = 0, loop: Loop = cached
+) -> Iterator[int]:
+    """Yield at most n new ids, a stop id included. One seed gives one text."""
+    model, ids = begin(model, prompt)
+    yield from loop(model, Sequence(model, ids, n, sampler, seed))
 
 
-def left_pad(rows: list[Ids]) -> np.ndarray:
-    """Lists of ids -> [n_rows, n_longest] ints, -1 before the shorter ones."""
-    longest = max(map(len, rows), default=0)
-    return np.array([[-1] * (longest - len(ids)) + list(ids) for ids in rows])
-
-
-def not_cached(rows: list[Ids], cache: Cache) -> np.ndarray:
-    """The ids of each row that follow those in the cache -> [n_rows, n_longest], padded."""
-    return left_pad([ids[n_cached:] for ids, n_cached in zip(rows, cache.lengths)])
+def begin(model: Any, prompt: Ids) -> tuple[Model, Ids]:
+    """Return the model to run and the first ids of its text. An encoder-decoder reads the prompt,
+    its source, and is then a model like any other."""
+    if not hasattr(model, "read"):
+        return model, prompt
+    model = model.read(prompt)
+    return model, model.start_ids
 
 
 class Sequence:
-    """One text on its way: ids, of which the first n_prompt are the prompt's; at most n_left more.
+    """A text on its way: ids, of which the first n_prompt are the prompt's; at most n_left more.
 
-    stop_reason: None while it goes on, then "eos" (a stop id of the model), "length" (n new tokens)
-    or "context" (n_ctx tokens in all), or a reason that its reader gives to `finish`. ValueError
-    for a prompt that is empty, or longer than the context.
+    stop_reason: None while it runs, then "eos" (a stop id), "length" (n new tokens), "context"
+    (n_ctx tokens in all), or the reason that its reader gives to `finish`. ValueError for a prompt
+    that is no list of token ids, empty or too long, and for a filter that is not in a Sampler.
     """
 
-    def __init__(self, model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed=0):
-        if isinstance(prompt, str):
-            raise ValueError("a prompt is a list of token ids: encode the text first")
-        if not 1 <= len(prompt) <= model.n_ctx:
-            raise ValueError(f"a prompt of {len(prompt)} tokens: 1 to {model.n_ctx} are possible")
+    def __init__(self, model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed: Any = 0):
+        check_prompt(prompt, model.n_vocab, model.n_ctx)
+        if not isinstance(sampler, Sampler):
+            raise ValueError(f"{sampler!r} is no sampler: a filter alone is Sampler(filter)")
         if n < 0:
             raise ValueError(f"{n} new tokens are not possible")
-        self.ids, self.n_prompt = list(prompt), len(prompt)
-        self.sampler, self.rng = sampler, np.random.default_rng(seed)
         self.model, self.stop_ids, self.n, self.n_ctx = model, model.stop_ids, n, model.n_ctx
+        self.ids, self.n_prompt = [int(id) for id in prompt], len(prompt)
+        self.sampler, self.rng = sampler, np.random.default_rng(seed)
         self.stop_reason: str | None = None
         self._check_length()
 
-    def append(self, token: int) -> None:
-        """Take the next token, and see whether the text ends with it."""
-        self.ids.append(token)
+    def append(self, token: int) -> int:
+        """Take the next token, see whether the text ends with it, and return it."""
+        self.ids.append(int(token))
         self._check_length()
         if token in self.stop_ids:
             self.finish("eos")
+        return self.ids[-1]
 
     def _check_length(self):
         if self.n_left <= 0:
@@ -115,26 +129,37 @@ class Sequence:
         return self.ids[self.n_prompt :]
 
 
-Loop = Callable[[Model, list[Sequence]], Iterable[tuple[Sequence, int]]]
+def check_prompt(ids: Any, n_vocab: int, n_ctx: int) -> None:
+    """ValueError unless ids are 1 to n_ctx token ids."""
+    if isinstance(ids, str) or np.ndim(ids) != 1 or np.asarray(ids).dtype.kind not in "iuf":
+        raise ValueError("a prompt is a list of token ids: encode the text first")
+    if not 1 <= len(ids) <= n_ctx:
+        raise ValueError(f"a prompt of {len(ids)} tokens: 1 to {n_ctx} are possible")
+    if not 0 <= min(ids) <= max(ids) < n_vocab:
+        raise ValueError(f"token ids are 0 to {n_vocab - 1}, not {min(ids)} to {max(ids)}")
 
 
-def generate(
-    model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed: int = 0, loop: Loop = cached
-) -> Iterator[int]:
-    """Yield at most n new ids after one prompt (a list of ids; an encoder-decoder's is its source),
-    a stop id included."""
-    model, [start] = model.begin([prompt])
-    for _, token in loop(model, [Sequence(model, start, n, sampler, seed)]):
-        yield token
+# --- what the loops need --------------------------------------------------------------------------
 
 
-if __name__ == "__main__":
-    import sys
+class Cache(Protocol):
+    """What a model keeps of the tokens so far. The caller holds it, the model fills it."""
 
-    try:
-        from terminal import cli  # imported late: only the command line reads files
+    length: int  # how many tokens it holds
 
-        sys.exit(cli.main())
-    except KeyboardInterrupt:  # before main was reached
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+    def cut(self, length: int) -> None: ...  # forget the tokens from there on
+
+
+class Model(Protocol):
+    """ids [n_new] -> float32 logits [n_new, n_vocab], or of the last positions only. With a cache
+    from its new_cache, ids continue the tokens in it."""
+
+    n_vocab: int
+    n_ctx: int
+    stop_ids: tuple[int, ...]
+
+    def __call__(self, ids: Any, cache: Any = None, last: int | None = None) -> np.ndarray: ...
+    def new_cache(self) -> Any: ...
+
+
+Loop = Callable[[Any, Sequence], Iterator[int]]

@@ -1,11 +1,16 @@
 """Samplers: logits -> probabilities -> one token.
 
-A *filter* f(logits, ids) -> logits changes the logits [n_vocab] float32 of one position; ids (a
-list) are the sequence so far. It sets removed tokens to -inf, and never changes its argument. A
-*sampler* applies its filters, then softmax. Greedy decoding uses a one-hot distribution instead.
+A *filter* f(logits, ids) -> logits changes the logits [n_vocab] of one position; ids are the text
+so far. It sets removed tokens to -inf, and never changes its argument. A *sampler* applies its
+filters, then softmax. Greedy decoding uses a one-hot distribution instead.
 
-    sampler = Sampler(temperature(0.8), top_k(40), top_p(0.95))
-    next_id = draw(sampler(logits, ids), np.random.default_rng(0))
+    >>> logits = np.log(np.array([0.1, 0.6, 0.3], np.float32))
+    >>> sampler = Sampler(temperature(0.5), top_k(2))
+    >>> probabilities = sampler(logits, ids=[])
+    >>> probabilities.round(3)
+    array([0. , 0.8, 0.2], dtype=float32)
+    >>> draw(probabilities, np.random.default_rng(seed=0))
+    1
 """
 
 from collections.abc import Callable, Iterable
@@ -15,27 +20,31 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from gpt2 import softmax
-from interface import Filter, Ids
+
+Ids = list[int]  # token ids: indices into the vocabulary
+Filter = Callable[[np.ndarray, Ids], np.ndarray]  # logits [n_vocab], ids so far -> logits
 
 
 class Sampler:
-    """sampler(logits [n_vocab], ids) -> probabilities [n_vocab] float32, which sum to 1: those of
-    `to_probs` (softmax, or one_hot) after all filters. ValueError where they leave no token."""
+    """sampler(logits [n_vocab], ids) -> probabilities [n_vocab], which sum to 1.
+
+    to_probs: softmax, or one_hot for the best token alone. ValueError if no token is left.
+    """
 
     def __init__(self, *filters: Filter, to_probs: Callable[[np.ndarray], np.ndarray] = softmax):
         self.filters, self.to_probs = filters, to_probs
 
     def filter(self, logits: np.ndarray, ids: Ids) -> np.ndarray:  # [n_vocab] -> [n_vocab]
+        n_vocab = np.shape(logits)
         for f in self.filters:
-            filtered = f(logits, ids)
-            if np.shape(filtered) != logits.shape:
-                raise ValueError(f"a filter returns logits {list(logits.shape)}, not {filtered!r}")
-            logits = filtered
+            logits = f(logits, ids)
+            if np.shape(logits) != n_vocab:
+                raise ValueError(f"a filter returned {logits!r:.40}, not logits: forgot a return?")
         return logits
 
     def __call__(self, logits: np.ndarray, ids: Ids) -> np.ndarray:
         logits = self.filter(logits, ids)
-        if not np.isfinite(np.max(logits)):
+        if not np.isfinite(logits.max()):
             raise ValueError("no token can be drawn: logits are not numbers, or all are removed")
         return self.to_probs(logits)
 
@@ -50,14 +59,14 @@ greedy = Sampler(to_probs=one_hot)
 
 
 def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
-    """One token id from probabilities [n_vocab], by inverse transform sampling: the first whose
-    cumulative probability exceeds u times the total, u ~ U[0, 1). A token of probability 0 is never
-    drawn. ValueError if all are 0, or not numbers."""
-    if np.ndim(probs) != 1:
-        raise ValueError(f"a sampler returns probabilities [n_vocab], not {probs!r:.50}")
+    """Draw a token from probabilities [n_vocab], by inverse transform sampling.
+
+    It is the first token whose cumulative probability exceeds u ~ U[0, 1), so one of probability 0
+    is never drawn. ValueError if the probabilities do not sum to 1.
+    """
     cumulative = np.cumsum(probs, dtype=np.float64)
-    if not 0 < cumulative[-1] < np.inf:
-        raise ValueError("no token can be drawn: all probabilities are 0, or not numbers")
+    if not abs(cumulative[-1] - 1) < 1e-3:
+        raise ValueError(f"probabilities sum to {cumulative[-1]:.6g}, not to 1")
     return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
 
 
@@ -73,14 +82,14 @@ def top_k(k: int) -> Filter:
     def keep_top_k(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if k >= len(logits):
             return logits
-        return _keep(logits, logits >= np.partition(logits, -k)[-k])
+        return keep(logits, logits >= np.partition(logits, -k)[-k])
 
     return keep_top_k
 
 
 def top_p(p: float) -> Filter:
-    """Keep the nucleus: the fewest most probable tokens that sum to at least p, and ties with the
-    last of them (Holtzman et al. 2020)."""
+    """Keep the nucleus: the fewest most probable tokens that sum to at least p, and ties of the
+    last (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if p >= 1 or not np.isfinite(logits.max()):  # nothing to cut, or Sampler raises
@@ -89,24 +98,23 @@ def top_p(p: float) -> Filter:
         falling = np.sort(probs[probs > 0])[::-1]  # after top-k these are few
         mass = np.cumsum(falling, dtype=np.float64)
         last = min(int(np.searchsorted(mass, p)), len(mass) - 1)
-        return _keep(logits, probs >= falling[last])
+        return keep(logits, probs >= falling[last])
 
     return keep_top_p
 
 
 def min_p(p: float) -> Filter:
     """Keep tokens at least p times as probable as the best one (Nguyen et al. 2024)."""
-    return lambda logits, ids: _keep(logits, logits >= logits.max() + np.log(np.float32(p)))
+    return lambda logits, ids: keep(logits, logits >= logits.max() + np.log(np.float32(p)))
 
 
 def repetition_penalty(r: float) -> Filter:
-    """Divide the positive logits of tokens seen so far by r, multiply the negative ones by r: for
-    r > 1 both make them less likely (CTRL, Keskar et al. 2019)."""
+    """Make the tokens of the text less likely, for r > 1: divide their positive logits by r,
+    multiply the negative ones (CTRL, Keskar et al. 2019)."""
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalised, seen = logits.copy(), logits[ids]
-        # Once per token, however often it occurs.
-        penalised[ids] = np.where(seen > 0, seen / r, seen * r)
+        penalised[ids] = np.where(seen > 0, seen / r, seen * r)  # once, however often they occur
         return penalised
 
     return penalise
@@ -120,28 +128,25 @@ def no_repeat_ngram(n: int) -> Filter:
             return logits
         ngrams = sliding_window_view(np.asarray(ids), n)  # [len(ids) - n + 1, n]
         prefix = ids[len(ids) - n + 1 :]  # the n-1 tokens before the next one
-        return _without(logits, ngrams[(ngrams[:, :-1] == prefix).all(axis=1), -1])
+        return remove(logits, ngrams[(ngrams[:, :-1] == prefix).all(axis=1), -1])
 
     return forbid
 
 
 def min_length(length: int, stop_ids: Iterable[int]) -> Filter:
-    """Remove the stop ids until the sequence, prompt included, has `length` tokens."""
+    """Remove the stop ids until the text, prompt included, has `length` tokens."""
     removed = list(stop_ids)
-    return lambda logits, ids: _without(logits, removed) if len(ids) < length else logits
+    return lambda logits, ids: remove(logits, removed) if len(ids) < length else logits
 
 
-def forced_id(token: int, length: int) -> Filter:
-    """After exactly `length` tokens, `token` must come next."""
+def keep(logits, kept):  # [n_vocab], [n_vocab] bools -> [n_vocab]
+    return np.where(kept, logits, np.float32(-np.inf))
 
-    def force(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        if len(ids) != length:
-            return logits
-        forced = np.full_like(logits, -np.inf)
-        forced[token] = 0
-        return forced
 
-    return force
+def remove(logits, ids):  # [n_vocab], removed ids -> [n_vocab]
+    logits = logits.copy()
+    logits[ids] = -np.inf
+    return logits
 
 
 FILTERS: dict[str, Callable[[Any], Filter]] = {
@@ -157,24 +162,13 @@ FILTERS: dict[str, Callable[[Any], Filter]] = {
 def make_sampler(
     first: Iterable[Filter] = (), last: Iterable[Filter] = (), **settings: float | None
 ) -> Sampler:
-    """Build a sampler from settings, named as in FILTERS and applied in that order.
+    """Return a sampler with these settings, named as in FILTERS and applied in that order.
 
-    temperature=0 is greedy; any other setting of None or 0 omits its filter. Filters `first`
-    run before them, `last` after them: hard constraints such as a minimum length come first,
-    otherwise top-k could keep only tokens that they remove. TypeError for an unknown name.
+    temperature=0 is greedy; any other setting of None or 0 omits its filter. Hard constraints, such
+    as a minimum length, belong to `first`: top-k could keep only tokens that they remove.
     """
     if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")
     chain = [make(settings[name]) for name, make in FILTERS.items() if settings.get(name)]
     to_probs = one_hot if settings.get("temperature") == 0 else softmax
     return Sampler(*first, *chain, *last, to_probs=to_probs)
-
-
-def _keep(logits, kept):  # [n_vocab], [n_vocab] bools -> [n_vocab]
-    return np.where(kept, logits, np.float32(-np.inf))
-
-
-def _without(logits, ids):  # [n_vocab], removed ids -> [n_vocab]
-    logits = logits.copy()
-    logits[ids] = -np.inf
-    return logits

@@ -2,93 +2,109 @@
 
 A pass over gamma + 1 tokens reads every weight once, as a pass over one token does: where reading
 the weights dominates, it costs little more. The acceptance rule keeps the model's own distribution
-exactly, for any drafter and any sampler (greedy is a one-hot distribution, without another rule).
-Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding"; Chen et al.
-2023. The letters are theirs: p is the model's distribution of a token, q the drafter's.
+exactly, for any drafter and any sampler (greedy is a one-hot distribution, without a rule of its
+own). Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding"; Chen et
+al. 2023. The letters are theirs: p is the model's distribution of a token, q the drafter's.
+
+    >>> from decoding.drafters import PromptLookup
+    >>> from utils import load
+    >>> tokenizer, model = load("stories")
+    >>> sequence = Sequence(model, tokenizer.encode("Lily and Ben. Lily and"), n=8)
+    >>> tokenizer.decode(speculative(model, sequence, PromptLookup(model.n_vocab)))
+    ' Ben were playing in the park. They'
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
+from typing import Protocol
 
 import numpy as np
-from numpy.random import Generator
 
-from generate import Sequence, lengthen, not_cached
-from interface import Drafter, Ids, Model
-from samplers import Sampler, draw
+from generate import Model, Sequence, advance
+from samplers import Ids, Sampler, draw
+
+
+class Drafter(Protocol):
+    """Proposes tokens that may come next."""
+
+    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
+        """Return at most n drafts after ids, and the distribution q [n_vocab] of each."""
+        ...
+
+    def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
+        """See what a pass said. logits [len(drafts) + 1, n_vocab]: the model's, after ids and after
+        each draft; tokens: the accepted drafts, and the token that the model added, if any."""
 
 
 def speculative(
-    model: Model, sequences: list[Sequence], new_drafter: Callable[[Sequence], Drafter],
-    gamma: int = 4,
-) -> Iterator[tuple[Sequence, int]]:  # fmt: skip
-    """A loop like `naive` and `cached`: all sequences in one pass, of which each may accept another
-    number of drafts. new_drafter(sequence) gives the drafter of its text, which proposes at most
-    gamma tokens per pass of the model. ValueError if it proposes more, or not a distribution for
-    each."""
-    cache = model.new_cache(len(sequences))
-    drafters = {sequence: new_drafter(sequence) for sequence in sequences if sequence.running}
-    while True:
-        rows = [row for row, sequence in enumerate(sequences) if sequence.running]
-        if not rows:
-            return
-        sequences = [sequences[row] for row in rows]
-        cache.select(rows)
+    model: Model, sequence: Sequence, drafter: Drafter, gamma: int = 4
+) -> Iterator[int]:
+    """Yield tokens like `naive` and `cached`, up to gamma + 1 for each pass of the model."""
+    cache = model.new_cache()
+    if sequence.running and sequence.n_prompt > 1:
+        advance(model, sequence.ids[:-1], cache)  # the last token passes with the drafts
+    while sequence.running:
+        # Draft. The model adds one more token itself.
+        ids, n = list(sequence.ids), min(gamma, sequence.n_left - 1)
+        drafts, qs = drafter.propose(list(ids), n)
+        check_drafts(drafts, qs, n, model.n_vocab)
 
-        # Draft. The pass itself adds one more token.
-        drafts, qs = [], []
-        for sequence in sequences:
-            n = min(gamma, sequence.n_left - 1)
-            row_drafts, row_qs = drafters[sequence].propose(list(sequence.ids), n)
-            if not len(row_drafts) == len(row_qs) <= n:
-                raise ValueError(f"a drafter proposed {len(row_drafts)} drafts and {len(row_qs)}"
-                                 f" distributions, not at most {n} of each")  # fmt: skip
-            drafts.append(list(row_drafts))
-            qs.append(row_qs)
+        # Run the model over all drafts at once: logits [n_drafts + 1, n_vocab].
+        logits = model(np.array([ids[-1], *drafts]), cache)
 
-        # Verify.
-        last = 1 + max(map(len, drafts))
-        texts = [sequence.ids + row_drafts for sequence, row_drafts in zip(sequences, drafts)]
-        logits = model(not_cached(texts, cache), cache, last=last)  # [n_rows, last, n_vocab]
-        for row, sequence in enumerate(sequences):
-            if not sequence.running:  # the reader of another row has ended it
-                continue
-            row_logits = logits[row, last - 1 - len(drafts[row]) :]  # [n_drafts + 1, n_vocab]
-            ids = list(sequence.ids)
-            tokens = verify(row_logits, ids, drafts[row], qs[row], sequence.sampler, sequence.rng,
-                            sequence.stop_ids)  # fmt: skip
-            drafters[sequence].learn(ids, drafts[row], row_logits, tokens)
-            yield from lengthen(sequence, tokens)
-        # The last token of a row has not been through the model yet.
-        cache.cut([len(sequence.ids) - 1 for sequence in sequences])
+        # Accept or replace them, and forget the rejected ones.
+        tokens = verify(logits, ids, drafts, qs, sequence.sampler, sequence.rng, sequence.stop_ids)
+        drafter.learn(ids, drafts, logits, tokens)
+        for token in tokens:
+            if sequence.running:  # until its reader ends it
+                yield sequence.append(token)
+        cache.cut(len(sequence.ids) - 1)
 
 
 def verify(
-    logits: np.ndarray, ids: Ids, drafts: Ids, qs: list[np.ndarray], sampler: Sampler,
-    rng: Generator, stop_ids: Ids | tuple = (),
-) -> Ids:  # fmt: skip
-    """The tokens that replace the drafts, distributed as if drawn from p one by one.
+    logits: np.ndarray,
+    ids: Ids,
+    drafts: Ids,
+    qs: list[np.ndarray],
+    sampler: Sampler,
+    rng: np.random.Generator,
+    stop_ids: Collection[int] = (),
+) -> Ids:
+    """Return the tokens that replace the drafts, distributed as if drawn from p one by one.
 
-    Accept draft x ~ q with probability min(1, p(x) / q(x)); at the first rejection draw from the
-    excess of p over q, norm(max(0, p - q)), and stop; if all pass, draw one more from p. Nothing
-    follows a stop id.
+    Accept a draft x ~ q with probability min(1, p(x) / q(x)). After the first rejection draw from
+    norm(max(0, p - q)), and stop. If all pass, draw one more from p. Nothing follows a stop id.
     """
     tokens: Ids = []
-    try:
-        for draft, q in zip(drafts, qs):
-            p = sampler(logits[len(tokens)], ids + tokens)  # [n_vocab]
-            if rng.random() * q[draft] >= p[draft]:  # reject if u >= p / q (q may be 0)
-                return [*tokens, draw(residual(p, q), rng)]
-            tokens.append(draft)
-            if draft in stop_ids:
-                return tokens
-        p = sampler(logits[-1], ids + tokens)
-        return [*tokens, draw(p, rng)]
-    except Exception:  # of a sampler, at a later token: the next pass raises it again
-        if not tokens:
-            raise
-        return tokens
+    for x, q in zip(drafts, qs):
+        p = sampler(logits[len(tokens)], ids + tokens)  # [n_vocab]
+        if rng.random() * q[x] >= p[x]:  # u >= p(x) / q(x)
+            return [*tokens, draw(residual(p, q), rng)]
+        tokens.append(x)
+        if x in stop_ids:
+            return tokens
+    p = sampler(logits[-1], ids + tokens)
+    return [*tokens, draw(p, rng)]
 
 
-def residual(p, q):  # [n_vocab] x 2 -> [n_vocab], not normalised: `draw` does that
+def residual(p, q):  # [n_vocab] x 2 -> [n_vocab]: norm(max(0, p - q))
     excess = np.maximum(p - q, 0)
-    return excess if excess.any() else p  # p = q, except for rounding
+    return excess / excess.sum() if excess.any() else p  # p = q, except for rounding
+
+
+def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> None:
+    """ValueError unless there are at most n drafts, and each has the q that it was drawn from."""
+    if not len(drafts) == len(qs) <= n:
+        raise ValueError(
+            f"a drafter proposed {len(drafts)} drafts and {len(qs)} distributions, not at most"
+            f" {n} of each"
+        )
+    for x, q in zip(drafts, qs):
+        if not 0 <= x < n_vocab:
+            raise ValueError(f"a drafter proposed token {x}: token ids are 0 to {n_vocab - 1}")
+        if np.shape(q) != (n_vocab,):
+            raise ValueError(f"a drafter's q has the shape {np.shape(q)}, not ({n_vocab},)")
+        if not (q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0):  # not: for NaN, too
+            raise ValueError(
+                f"a drafter's q is not the distribution that its draft {x} was drawn from:"
+                f" least {q.min():.4g}, sum {q.sum():.4g}, at the draft {q[x]:.4g}"
+            )

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
-import interface
 from loading import hub, openai
 from loading.config import read_config
 from loading.download import locked
@@ -23,7 +22,7 @@ from loading.llama import FAMILIES, load_llama
 from loading.seq2seq import load_bart, load_t5
 
 HERE = Path(__file__).resolve().parent
-Loaded = tuple[interface.Tokenizer, interface.Model]
+Loaded = tuple
 LOADERS: dict[str, Callable[[Path, dict], tuple]] = {  # by config.json's model_type
     "gpt2": load_gpt2,
     "t5": load_t5,

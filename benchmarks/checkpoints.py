@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from encoder import BYTE_TO_CHAR
-from gpt2 import gpt2_shapes
 from loading.gpt2 import NAMES
 from loading.openai import CONVERTED
 from loading.params import flatten, rename

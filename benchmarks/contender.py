@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_info
 
-import beam
-import few_rows
 import utils
+from decoding import beam
+from loading import few_rows
 
 PASSES = {  # name -> rows, tokens in the cache, new tokens a pass
     "decode at 64": (1, 64, 1), "decode at 900": (1, 900, 1), "batch of 8 at 64": (8, 64, 1),
@@ -45,7 +45,7 @@ class Tokenwise:
         self.n_vocab, self.n_ctx = self.model.n_vocab, self.model.n_ctx
         if source is not None:
             self.source, self.model.stop_ids = source, ()
-            self.unconditioned, self.model = self.model, self.model.condition([source])
+            self.family, self.model = self.model, self.model.read(source)
 
     def encode(self, text):  # str -> ids
         return self.tokenizer.encode(text)
@@ -63,8 +63,7 @@ class Tokenwise:
         return threadpool_info()[0]["architecture"]
 
     def beam(self, n):  # n tokens, width 4
-        model = self.unconditioned.condition([self.source])
-        beam.beam_search(model, [0], n, width=4)
+        beam.beam_search(self.family.read(self.source), [0], n, width=4)
 
 
 class Transformers:

@@ -15,10 +15,10 @@ from collections import defaultdict
 import numpy as np
 
 import utils
-from batching import continuous
 from benchmarks.contender import Tokenwise, seconds
 from benchmarks.replay import Replay
-from drafters import PromptLookup
+from decoding.batching import continuous
+from decoding.drafters import PromptLookup
 from encoder import PATTERN
 from generate import Sequence, cached, generate, naive
 from samplers import Sampler, temperature, top_k, top_p
@@ -111,16 +111,16 @@ def methods(folder, repeats, n_prompt=64, n=32):
     text = prompt + list(generate(model, prompt, n))
 
     def batch():  # of 8 rows
-        list(cached(model, [Sequence(model, prompt, n) for _ in range(8)]))
+        list(continuous([Sequence(model, prompt, n) for _ in range(8)]))
 
     def replay(rate):  # of one row
         drafter = Replay(model.n_vocab, text, rate, np.random.default_rng(0))
         sequence = Sequence(model, prompt, n)
-        list(speculative(model, [sequence], lambda sequence: drafter, gamma=4))
+        list(speculative(model, sequence, drafter, gamma=4))
 
     def lookup():  # drafts are copied from the text, which repeats its last 8 tokens
         sequence = Sequence(model, 4 * text[-8:], n)
-        list(speculative(model, [sequence], lambda _: PromptLookup(model.n_vocab), gamma=4))
+        list(speculative(model, sequence, PromptLookup(model.n_vocab), gamma=4))
 
     found = interleaved(
         min(3, repeats), batch=batch, lookup=lookup,
@@ -142,11 +142,11 @@ def serving(folder, repeats, n_prompts=64, max_rows=8):
 
     def one_by_one():
         for sequence in sequences():
-            list(cached(model, [sequence]))
+            list(cached(model, sequence))
 
     found = interleaved(
         1, one_by_one=one_by_one,
-        continuous=lambda: list(continuous(model, sequences(), max_rows)),
+        continuous=lambda: list(continuous(sequences(), max_rows)),
     )  # fmt: skip
     return {"one by one": found["one_by_one"], "continuous": found["continuous"]}
 

@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.random import Generator
 
-from drafters import one_hots
-from interface import Drafter, Ids
+from decoding.drafters import one_hots
+from samplers import Ids
+from speculative import Drafter
 
 
 class Replay(Drafter):

@@ -15,8 +15,8 @@ import itertools
 
 import numpy as np
 
-from drafters import common_prefix
-from generate import lengthen
+from decoding.drafters import common_prefix
+from generate import advance
 from gpt2 import log_softmax
 
 
@@ -24,23 +24,22 @@ def best_first(passes=1000):
     """A loop. A text that is not found within so many passes of the model ends as its most probable
     beginning, with stop reason "passes"."""
 
-    def loop(model, sequences):  # yields (sequence, token)
-        for row, sequence in enumerate(sequences):
-            if not sequence.running:
-                continue
-            cache = model.new_cache(len(sequences))
-            cache.select([row])
-            ids, found = search(model, cache, sequence, passes)
-            yield from lengthen(sequence, ids)
-            if sequence.running and not found:
-                sequence.finish("passes")
+    def loop(model, sequence):  # yields tokens
+        if not sequence.running:
+            return
+        ids, found = search(model, sequence, passes)
+        for token in ids:
+            yield sequence.append(token)
+        if not found:
+            sequence.finish("passes")
 
     return loop
 
 
-def search(model, cache, sequence, passes):
-    """-> the new ids of the most probable text, or of its most probable beginning so far; found?"""
-    heap, seen = [], []
+def search(model, sequence, passes):
+    """Return the new ids of the most probable text, or of its most probable beginning so far; and
+    whether it was found."""
+    heap, seen, cache = [], [], model.new_cache()
     number = itertools.count()  # among equals the first comes first
 
     def push(texts):  # the next of equally long texts: the others follow when it is taken
@@ -56,9 +55,8 @@ def search(model, cache, sequence, passes):
             return new, ended
         passes -= 1
         ids = sequence.ids + new
-        kept = min(common_prefix(seen, ids), len(ids) - 1)
-        cache.cut(kept)
-        logits, seen = model(np.array([ids[kept:]]), cache, last=1)[0, -1], ids
+        cache.cut(common_prefix(seen, ids))
+        logits, seen = advance(model, ids, cache), ids
         push(continuations(sequence.sampler.filter(logits, ids), cost, new))
     raise ValueError("no text is left: all tokens are removed")
 

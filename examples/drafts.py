@@ -11,11 +11,11 @@ Luo et al. 2024, "Turning Trash into Treasure" (with a tree of eight successors 
 model's own first layers are not here: they need a forward pass that stops early.
 
     python generate.py "Once upon a time" --temperature 0 --method speculative \
-        --drafter "examples/drafts.py:Recycling()"
+        --drafter "examples/drafts.py:Recycling(model)"
 """
 
-from drafters import one_hots
-from interface import Drafter
+from decoding.drafters import one_hots
+from speculative import Drafter
 
 
 class Jacobi(Drafter):

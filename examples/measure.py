@@ -18,8 +18,9 @@ HOUSE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HOUSE))
 
 import utils  # noqa: E402 (the project's own rooms are one folder up)
-from beam import beam_search  # noqa: E402
-from drafters import Measured  # noqa: E402
+from decoding.batching import continuous  # noqa: E402
+from decoding.beam import beam_search  # noqa: E402
+from decoding.drafters import Measured  # noqa: E402
 from encoder import Tokenizer  # noqa: E402
 from examples import automaton, constrained  # noqa: E402
 from examples.choosing import best_of, mbr  # noqa: E402
@@ -42,10 +43,8 @@ def bleu(n_sentences=1000):
     most = max(len(references) for _, *references in lines)
     streams = [[refs[i] if i < len(refs) else None for _, *refs in lines] for i in range(most)]
 
-    def beam(model, sequences):  # beam search as a loop
-        [sequence] = sequences
-        for token in beam_search(model, sequence.ids, sequence.n_left, 4)[0].ids:
-            yield sequence, token
+    def beam(model, sequence):  # beam search as a loop
+        yield from beam_search(model, sequence.ids, sequence.n_left, 4)[0].ids
 
     ways = {"greedy": (cached, greedy), "beam 4": (beam, greedy)}
     for t in (1.0, 0.5):
@@ -73,7 +72,7 @@ def watermarks(n_unmarked=1000, n_marked=200):
                 key: Sampler(no_end, *new_filters(key)) for key in range(start, start + 100)
             }
             batch = [Sequence(model, prompt, n, sampler, key) for key, sampler in samplers.items()]
-            list(cached(model, batch))
+            list(continuous(batch, max_rows=100))
             texts += [sequence.new_ids for sequence in batch]
         for n in lengths:
             z = np.array([detect(text[:n], key, model.n_vocab) for key, text in enumerate(texts)])
@@ -93,13 +92,10 @@ def drafts(n=200):
     for new in (Jacobi, Recycling):
         measured = []
 
-        def new_drafter(sequence, new=new, measured=measured):
-            measured.append(Measured(new(model)))
-            return measured[-1]
-
         for prompt in ("Once upon a time", "The dragon was", "Tim saw a", "One day"):
             sequence = Sequence(model, tokenizer.encode(prompt), n)
-            list(speculative(model, [sequence], new_drafter))
+            measured.append(Measured(new(model)))
+            list(speculative(model, sequence, measured[-1]))
         accepted = np.mean([one.acceptance for one in measured])
         tokens = np.mean([one.tokens_per_pass for one in measured])
         print(f"{new.__name__}: {100 * accepted:.0f} % accepted, {tokens:.2f} tokens per pass")

@@ -3,9 +3,9 @@
 import numpy as np
 
 import utils
-from drafters import one_hots
-from interface import Drafter
+from decoding.drafters import one_hots
 from samplers import draw
+from speculative import Drafter
 
 
 def no_the(tokenizer):
@@ -34,41 +34,33 @@ class Again(Drafter):
 class Bigram:
     """A model: how often each token has followed the last one, in `ids`."""
 
-    n_ctx, stop_ids, has_source = 1000, (), False
-    generation_config: dict = {}
+    n_ctx, stop_ids = 1000, ()
 
     def __init__(self, ids, n_vocab):
         self.n_vocab, counts = n_vocab, np.full((n_vocab, n_vocab), 1e-4, np.float32)
         np.add.at(counts, (ids[:-1], ids[1:]), 1)
         self.log_counts = np.log(counts)
 
-    def __call__(self, ids, cache=None, last=None):
-        ids = np.asarray(ids)  # [..., n_new], -1 for padding
+    def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
+        ids = np.asarray(ids)
         if cache:
-            cache.lengths = cache.lengths + (ids >= 0).sum(-1)
+            cache.length += ids.shape[-1]
         return self.log_counts[ids[..., -(last or 0) :]]
 
     def new_cache(self, *batch):
-        return OnlyLengths(np.zeros(batch, int))
-
-    def begin(self, prompts):
-        return self, prompts
+        return OnlyLength()
 
 
-class OnlyLengths:
-    """Its cache: a bigram model needs no keys and values, so only the number of tokens per row."""
+class OnlyLength:
+    """Its cache: a bigram model needs no keys and values, so only the number of tokens."""
 
-    def __init__(self, lengths):
-        self.lengths = lengths
+    length = 0
 
-    def cut(self, lengths):
-        self.lengths = np.minimum(self.lengths, lengths)
+    def cut(self, length):
+        self.length = min(self.length, length)
 
-    def select(self, rows):
-        self.lengths = self.lengths[rows]
-
-    def join(self, other):
-        self.lengths = np.append(self.lengths, other.lengths)
+    def select(self, rows):  # beams: all are equally long
+        pass
 
 
 def bigram(text):
@@ -76,11 +68,9 @@ def bigram(text):
     return tokenizer, Bigram(tokenizer.encode(text), tokenizer.n_vocab)
 
 
-def plain(model, sequences):
-    """A loop: one sequence after the other, without a cache."""
-    for sequence in sequences:
-        while sequence.running:
-            logits = model(np.array([sequence.ids]), last=1)[0, -1]  # [n_vocab]
-            token = draw(sequence.sampler(logits, sequence.ids), sequence.rng)
-            sequence.append(token)
-            yield sequence, token
+def plain(model, sequence):
+    """A loop: without a cache."""
+    while sequence.running:
+        logits = model(np.array(sequence.ids), last=1)[-1]  # [n_vocab]
+        probabilities = sequence.sampler(logits, sequence.ids)
+        yield sequence.append(draw(probabilities, sequence.rng))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from layers import ACTIVATIONS
+from families.layers import ACTIVATIONS
 from loading.errors import UserError, explained
 
 TOKENIZERS = {  # config.json's model_type -> the files of its tokenizer, or those in their place

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from encoder import Tokenizer
-from gpt2 import GPT2, gpt2_shapes
+from gpt2 import GPT2
 from loading.config import read_activation, read_count, read_eps, read_generation_config
-from loading.params import Params, build_params, rename, tree_map, without_padding
+from loading.params import Params, gpt2_shapes, build_params, rename, tree_map, without_padding
 from loading.tokenizers import read_gpt2_tokenizer
 from loading.weights import read_weights
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from encoder import Tokenizer
-from llama import Llama, llama3_frequencies, llama_shapes, rotary_frequencies
+from families.llama import Llama, llama3_frequencies, rotary_frequencies
 from loading.config import read_activation, read_count, read_generation_config, read_number
 from loading.gpt2 import read_stop_ids
-from loading.params import build_params, rename, without_padding
+from loading.params import build_params, llama_shapes, rename, without_padding
 from loading.tokenizers import read_tokenizer
 from loading.weights import read_weights
 

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 from encoder import Tokenizer
-from gpt2 import GPT2, gpt2_shapes
+from gpt2 import GPT2
 from loading.config import read_json
 from loading.download import download, locked
 from loading.errors import UserError, clear_errors, explained
 from loading.gpt2 import read_sizes, read_stop_ids
-from loading.params import Shapes, build_params, flatten
+from loading.params import gpt2_shapes, Shapes, build_params, flatten
 from loading.safetensors import check_names, float32, read_safetensors, write_safetensors
 from loading.tokenizers import read_gpt2_tokenizer
 

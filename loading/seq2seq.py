@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from encoder import Tokenizer
-from layers import ACTIVATIONS
+from families.layers import ACTIVATIONS
 from loading.config import read_activation, read_count, read_eps, read_generation_config
 from loading.params import Shapes, build_params, rename, without_padding
 from loading.tokenizers import (
@@ -17,7 +17,7 @@ from loading.tokenizers import (
     t5_tokenizer,
 )
 from loading.weights import read_weights
-from seq2seq import T5, Bart
+from families.seq2seq import T5, Bart
 
 
 def load_t5(folder: Path, config: dict) -> tuple[SentencePieceTokenizer, T5]:

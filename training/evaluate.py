@@ -15,8 +15,8 @@ from corpus import read_documents
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import score  # noqa: E402 (the project's own rooms are one folder up)
-import utils  # noqa: E402
+import utils  # noqa: E402 (the project's own rooms are one folder up)
+from decoding import score  # noqa: E402
 
 
 def bits_per_byte(tokenizer, model, documents):
@@ -41,7 +41,7 @@ if __name__ == "__main__":
         documents = read_documents(args.files)
     except (utils.UserError, OSError, ValueError) as error:
         sys.exit(str(error))
-    if model.has_source or tokenizer.end_of_text is None:
+    if hasattr(model, "read") or tokenizer.end_of_text is None:
         sys.exit(f"{args.model} is not a language model with an end-of-text token")
     if not documents:
         sys.exit("there is no text in these files")

@@ -14,13 +14,13 @@ import sacrebleu
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import utils  # noqa: E402 (the project's own rooms are one folder up)
-from beam import beam_search  # noqa: E402
+from decoding.beam import beam_search  # noqa: E402
 
 
 def translate(tokenizer, model, text, width, n=100):
     """The best of a beam search, as text."""
-    conditioned = model.condition([model.add_special_tokens(tokenizer.encode(text))])
-    best = beam_search(conditioned, model.start_ids, n, width)[0]
+    decoder = model.read(model.add_special_tokens(tokenizer.encode(text)))
+    best = beam_search(decoder, decoder.start_ids, n, width)[0]
     return tokenizer.decode([token for token in best.ids if token not in model.stop_ids])
 
 
@@ -35,7 +35,7 @@ def main():
         lines = [line.split("\t") for line in args.pairs.read_text(encoding="utf-8").splitlines()]
     except (utils.UserError, OSError, ValueError) as error:
         sys.exit(str(error))
-    if not model.has_source:
+    if not hasattr(model, "read"):
         sys.exit(f"{args.model} does not translate: an encoder-decoder is needed")
     if not lines or any(len(line) < 2 for line in lines):
         sys.exit(f"{args.pairs}: not each line is a source, a tab, and its translations")

@@ -1,4 +1,4 @@
-"""Layers of other models in the place of GPT-2's: RMS norm, gated MLPs, other activations.
+"""Layers of other models that take the place of GPT-2's: RMS norm, gated MLPs, other activations.
 
 GPT-2's own layers are in gpt2.py. Shapes are written as there.
 """
@@ -7,34 +7,41 @@ import math
 
 import numpy as np
 
-from gpt2 import gelu, linear
+import gpt2
 
 
 def rms_norm(x, g, eps=1e-6):  # [..., d_model] -> same: mean square 1, then g (Zhang et al. 2019)
-    x = x / np.sqrt((x * x).sum(-1, keepdims=True) / x.shape[-1] + eps)
-    x *= g
-    return x
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * g
 
 
 def feed_forward(x, c_fc, c_proj, activation, gate=None):  # [..., d_model] -> [..., d_model]
-    h = activation(linear(x, **c_fc))
+    h = activation(gpt2.linear(x, **c_fc))
     if gate is not None:  # a gated linear unit (Shazeer 2020, "GLU Variants Improve Transformer")
-        h *= linear(x, **gate)
-    return linear(h, **c_proj)
+        h = h * gpt2.linear(x, **gate)
+    return gpt2.linear(h, **c_proj)
 
 
 def gelu_erf(x):  # [...] -> same: x/2 * (1 + erf(x / sqrt(2))), Hendrycks & Gimpel 2016
     z = np.abs(x) * math.sqrt(0.5)
     t = 1 / (1 + 0.3275911 * z)  # erf by Abramowitz & Stegun 7.1.26, error below 1.5e-7
-    poly = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741
-                + t * (-1.453152027 + t * 1.061405429))))  # fmt: skip
+    poly = t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
+    poly = t * (0.254829592 + poly)
     return 0.5 * x * (1 + np.copysign(1 - poly * np.exp(-z * z), x))
 
 
+def silu(x):  # [...] -> same: x / (1 + exp(-x)), by exp(-|x|), which never overflows
+    e = np.exp(-np.abs(x))
+    return x * np.where(x < 0, e, np.float32(1)) / (1 + e)
+
+
+def relu(x):  # [...] -> same
+    return np.maximum(x, 0)
+
+
 ACTIVATIONS = {  # by the names that config.json uses
-    "gelu_new": gelu,
-    "gelu_pytorch_tanh": gelu,
+    "gelu_new": gpt2.gelu,
+    "gelu_pytorch_tanh": gpt2.gelu,
     "gelu": gelu_erf,
-    "relu": lambda x: np.maximum(x, 0),
-    "silu": lambda x: x * (0.5 + 0.5 * np.tanh(0.5 * x)),  # x / (1 + exp(-x)), no overflow
+    "relu": relu,
+    "silu": silu,
 }

@@ -1,4 +1,4 @@
-"""The path of a text through the project, to walk with a debugger: python -m pdb step.py"""
+"""The path of a text through the project, for a debugger: python -m pdb -m examples.step"""
 
 from generate import Sequence, cached
 from samplers import Sampler, temperature, top_k
@@ -9,7 +9,7 @@ ids = tokenizer.encode("Once upon a")
 sampler = Sampler(temperature(0.8), top_k(40))
 sequence = Sequence(model, ids, n=3, sampler=sampler, seed=0)
 
-for _, token in cached(model, [sequence]):
+for token in cached(model, sequence):
     print(repr(tokenizer.decode([token])))
 
 print(tokenizer.decode(sequence.ids))

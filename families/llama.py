@@ -18,13 +18,12 @@ which of the changes a model has.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from gpt2 import Cache, causal_attention, check_ids, info, linear, merge_heads, softmax, split_heads
-from layers import ACTIVATIONS, feed_forward, rms_norm
+import gpt2
+from families.layers import feed_forward, rms_norm, silu
+from gpt2 import Cache, merge_heads, split_heads
 
 
 class Llama:
@@ -36,19 +35,16 @@ class Llama:
     the scores and of the logits.
     """
 
-    has_source = False  # decoder-only: a prompt is the beginning of the text
-
     def __init__(
         self, params: dict, n_head: int, n_ctx: int, frequencies: Sequence[np.ndarray | None],
         windows: Sequence[int | None] | None = None, stop_ids: Iterable[int] = (),
-        activation: Callable[[np.ndarray], np.ndarray] = ACTIVATIONS["silu"], eps: float = 1e-6,
+        activation: Callable[[np.ndarray], np.ndarray] = silu, eps: float = 1e-6,
         scale: float | None = None, embed_scale: float = 1,
         caps: tuple[float | None, float | None] = (None, None),
     ):  # fmt: skip
         self.params, self.n_head, self.n_ctx, self.stop_ids = params, n_head, n_ctx, tuple(stop_ids)
         self.frequencies, self.windows = frequencies, windows or [None] * len(frequencies)
         self.activation, self.eps = activation, eps
-        self.generation_config: dict = {}  # the checkpoint's own settings for generation
         self.n_vocab, self.n_embd = params["wte"].shape
         attn = params["blocks"][0]["attn"]
         self.d_head = len(attn["q"]["w"]) // n_head
@@ -56,22 +52,19 @@ class Llama:
         self.scale, self.embed_scale = scale or 1 / math.sqrt(self.d_head), embed_scale
         self.score_cap, self.logit_cap = caps
 
-    def __call__(
-        self, ids: ArrayLike, cache: Cache | None = None, last: int | None = None
-    ) -> np.ndarray:
-        """ids [..., n_new], -1 for padding on the left -> float32 logits [..., n_new, n_vocab].
-        cache, last, and the errors: as for GPT2."""
-        ids = check_ids(ids, self.n_vocab)
-        if cache is None:
-            cache = self.new_cache(*ids.shape[:-1])
-        positions, mask = cache.extend(ids)
+    def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
+        """Return float32 logits; cache and last are as for GPT2."""
+        if last is not None and last < 1:
+            raise ValueError(f"last={last}: at least one position has logits")
+        n_new = np.shape(ids)[-1]
+        positions = np.arange(n_new) if cache is None else cache.extend(n_new)
+        mask = gpt2.causal_mask(positions)
         x = self.params["wte"][ids] * self.embed_scale  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, positions=positions, mask=mask, cache=cache, layer=layer)
-        if last is not None:
-            x = x[..., max(0, ids.shape[-1] - last) :, :]
+        x = x if last is None else x[..., -last:, :]
         x = self.norm(x, self.params["norm"])
-        logits = linear(x, self.params.get("lm_head", self.params["wte"]))
+        logits = gpt2.linear(x, self.params.get("lm_head", self.params["wte"]))
         return soft_cap(logits, self.logit_cap)
 
     def block(self, x, attn, mlp, positions, mask, cache, layer, attn_norm=None, mlp_norm=None,
@@ -86,14 +79,15 @@ class Llama:
     def self_attention(self, x, q, k, v, o, positions, mask, cache, layer, q_norm=None,
                        k_norm=None):  # fmt: skip
         """[..., n_new, n_embd] -> same. A group of heads of q shares each head of k and v."""
-        q = split_heads(self.norm(linear(x, **q), q_norm), self.n_head)
-        k = split_heads(self.norm(linear(x, **k), k_norm), self.n_kv_head)
-        v = split_heads(linear(x, **v), self.n_kv_head)
+        q = split_heads(self.norm(gpt2.linear(x, **q), q_norm), self.n_head)
+        k = split_heads(self.norm(gpt2.linear(x, **k), k_norm), self.n_kv_head)
+        v = split_heads(gpt2.linear(x, **v), self.n_kv_head)
         q, k = (rotate(heads, positions, self.frequencies[layer]) for heads in (q, k))
-        k, v = cache.append(layer, k, v)  # [..., n_kv_head, n_all, d_head]
-        mask = window_mask(mask, self.windows[layer], positions, k.shape[-2])
-        mixed = causal_attention(q, k, v, mask, self.scale, self.score_cap, attention=attention)
-        return linear(merge_heads(mixed), **o)
+        if cache is not None:
+            k, v = cache.append(layer, k, v)  # [..., n_kv_head, n_all, d_head]
+        mask = window_mask(mask, self.windows[layer], positions)
+        mixed = attention(q, k, v, mask, self.scale, self.score_cap)
+        return gpt2.linear(merge_heads(mixed), **o)
 
     def norm(self, x, norm):  # [..., n] -> same
         """The RMS norm of each len(g) numbers, such as each head's, or x if there is no norm."""
@@ -107,40 +101,6 @@ class Llama:
         """An empty cache: new_cache() for one sequence [n_seq], new_cache(8) for ids [8, n_seq]."""
         return Cache(len(self.params["blocks"]), batch, self.n_kv_head, self.n_ctx, self.d_head)
 
-    def begin(self, prompts: list[list[int]]) -> "tuple[Llama, list[list[int]]]":
-        """The model that continues these prompts, and the first ids of each sequence."""
-        return self, prompts
-
-    def __repr__(self):
-        return info(self)
-
-
-def llama_shapes(
-    n_vocab: int, n_embd: int, n_layer: int, n_inner: int, n_head: int, n_kv_head: int, d_head: int,
-    tied: bool = False, biases: str = "", norms: Iterable[str] = ("attn_norm", "mlp_norm"),
-    qk_norm: str = "",
-) -> Any:  # fmt: skip
-    """The tree of parameters, with a shape in the place of each array.
-
-    biases: which of the matrices "qkvo" have one, and with "m" those of the MLP; norms: of a block;
-    qk_norm: queries and keys have a norm, "head" for each head, "all" for all heads together.
-    """
-
-    def dense(n_in, n_out, name):  # x [..., n_in] -> x @ w.T (+ b) [..., n_out]
-        return {"w": (n_out, n_in)} | ({"b": (n_out,)} if name in biases else {})
-
-    n_q, n_kv, norm = n_head * d_head, n_kv_head * d_head, {"g": (n_embd,)}
-    attn = {"q": dense(n_embd, n_q, "q"), "k": dense(n_embd, n_kv, "k"),
-            "v": dense(n_embd, n_kv, "v"), "o": dense(n_q, n_embd, "o")}  # fmt: skip
-    if qk_norm:
-        q_size, k_size = (n_q, n_kv) if qk_norm == "all" else (d_head, d_head)
-        attn |= {"q_norm": {"g": (q_size,)}, "k_norm": {"g": (k_size,)}}
-    mlp = {"c_fc": dense(n_embd, n_inner, "m"), "gate": dense(n_embd, n_inner, "m"),
-           "c_proj": dense(n_inner, n_embd, "m")}  # fmt: skip
-    block = {"attn": attn, "mlp": mlp} | dict.fromkeys(norms, norm)
-    head = {} if tied else {"lm_head": (n_vocab, n_embd)}  # tied: the head is wte
-    return {"wte": (n_vocab, n_embd), "blocks": [block] * n_layer, "norm": norm, **head}
-
 
 # --- layers ---------------------------------------------------------------------------------------
 
@@ -150,23 +110,22 @@ def attention(q, k, v, mask, scale, cap):
     n_kv_head, n_all, d]: a group of n_head / n_kv_head heads of q shares each of their heads."""
     n_group = q.shape[-3] // k.shape[-3]
     grouped = q.reshape(*k.shape[:-2], n_group * q.shape[-2], q.shape[-1])
-    scores = soft_cap((grouped * scale) @ k.swapaxes(-1, -2), cap)
-    if mask is not None:
-        scores += np.tile(mask, (n_group, 1))  # [..., n_kv_head, n_group * n_new, n_all]
-    return (softmax(scores) @ v).reshape(q.shape)
+    scores = soft_cap(grouped * scale @ k.swapaxes(-1, -2), cap)
+    scores = scores + np.tile(mask, (n_group, 1))  # [..., n_kv_head, n_group * n_new, n_all]
+    return (gpt2.softmax(scores) @ v).reshape(q.shape)
 
 
 def soft_cap(x, cap):  # [...] -> same, between -cap and cap
     return x if cap is None else cap * np.tanh(x / cap)
 
 
-def window_mask(mask, window, positions, n_all):  # [..., n_new, n_all] or None -> same
+def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
     """The mask, with -1e10 also where the key is `window` or more tokens before the query."""
+    n_all = mask.shape[-1]
     if window is None or n_all <= window:
         return mask
     is_far = np.arange(n_all) <= positions[..., None, :, None] - window
-    far = np.where(is_far, np.float32(-1e10), np.float32(0))
-    return far if mask is None else mask + far
+    return np.where(is_far, np.float32(-1e10), mask)
 
 
 # --- rotary positions -----------------------------------------------------------------------------

@@ -2,7 +2,10 @@
 counts of n-grams, the text itself. `Measured` wraps a drafter and counts the accepted drafts.
 
     propose(ids, n) -> at most n draft ids, and for each the distribution q [n_vocab] it came from
-    learn(ids, drafts, logits, tokens)  what the model accepted, see interface.py
+    learn(ids, drafts, logits, tokens)  what the model accepted, see speculative.Drafter
+
+    >>> PromptLookup(n_vocab=10, n=3).propose([1, 2, 3, 4, 5, 1, 2, 3], n=2)[0]
+    [4, 5]
 """
 
 from collections import Counter, defaultdict
@@ -11,33 +14,32 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.random import Generator
 
-from interface import Drafter, Ids, Model
-from samplers import Sampler, draw
+from generate import Model, advance
+from samplers import Ids, Sampler, draw
+from speculative import Drafter
 
 
 class DraftModel(Drafter):
-    """Drafts by a smaller model with the same vocabulary. Its sampler is best the large one's. Its
-    rng must be independent of the sequence's: one seed for both biases the text."""
+    """Drafts by a smaller model with the same vocabulary. Give it the large model's sampler, and an
+    rng independent of the sequence's: one seed for both biases the text."""
 
     def __init__(self, model: Model, sampler: Sampler, rng: Generator):
         self.model, self.sampler, self.rng = model, sampler, rng
-        self.cache, self.seen = model.new_cache(1), Ids()
+        self.cache, self.seen = model.new_cache(), Ids()
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         drafts, qs = Ids(), []
-        n = min(n, self.model.n_ctx - len(ids))
-        kept = common_prefix(self.seen, ids[:-1])
-        self.cache.cut(kept)
-        new = ids[kept:]
-        for _ in range(n):
-            logits = self.model(np.array([new]), self.cache, last=1)[0, -1]  # [n_vocab]
-            try:
-                qs.append(self.sampler(logits, ids + drafts))
-            except Exception:  # the text ends earlier, or the model's sampler raises it again
-                break
+        self.cache.cut(common_prefix(self.seen, ids))
+        for _ in range(min(n, self.model.n_ctx - len(ids))):
+            logits = advance(self.model, ids + drafts, self.cache)  # [n_vocab]
+            logits = self.sampler.filter(logits, ids + drafts)
+            if not np.isfinite(logits.max()):
+                break  # no token is left, for example because the text has to end earlier
+            qs.append(self.sampler.to_probs(logits))
             drafts.append(draw(qs[-1], self.rng))
-            new = drafts[-1:]
-        self.seen = (ids + drafts)[: self.cache.lengths[0]]
+            if drafts[-1] in self.model.stop_ids:
+                break  # nothing follows it
+        self.seen = ids + drafts
         return drafts, qs
 
 

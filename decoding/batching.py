@@ -1,0 +1,168 @@
+"""Continuous batching: texts join a running batch and leave it, one by one.
+
+A batch that runs until its longest text ends computes less and less: the rows of the texts that
+ended are empty. Here such a row goes to the next text that waits. Its prompt passes through the
+model by itself, in chunks, while the other rows go on; then its cache joins theirs.
+
+    >>> from utils import load
+    >>> tokenizer, model = load("stories")
+    >>> texts = [Sequence(model, tokenizer.encode(text), n=3) for text in ("The cat", "One day,")]
+    >>> steps = list(continuous(texts))
+    >>> [tokenizer.decode(text.ids) for text in texts]
+    ['The cat and Ben are', 'One day, a little boy']
+
+Yu et al. 2022, "Orca: A Distributed Serving System for Transformer-Based Generative Models";
+chunks: Agrawal et al. 2023, "SARATHI".
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from decoding.drafters import common_prefix
+from generate import Sequence, advance, cached
+from gpt2 import Cache
+from samplers import Ids, draw
+
+
+def continuous(
+    sequences: Iterable[Sequence | None], max_rows: int = 8, chunk: int = 256
+) -> Iterator[tuple[Sequence, int]]:
+    """Run many texts, at most max_rows at once; yield (sequence, token).
+
+    sequences: a list, or an iterator that makes them as they arrive. It is asked for the next one
+    when a row is free; None means that none waits now. All are of one model, which may have read a
+    different source for each. At most `chunk` tokens of a prompt pass between two steps.
+    """
+    if min(max_rows, chunk) < 1:
+        raise ValueError("max_rows and chunk must be at least 1")
+    waiting = (sequence for sequence in sequences if sequence is None or sequence.running)
+    prefill, rows = Prefill(), Rows()
+    running: list[Sequence] = []  # one for each row
+    while True:
+        # Admit: the next text, if a row is free.
+        if not prefill.is_busy and len(running) < max_rows:
+            prefill.admit(next(waiting, None))
+        if not prefill.is_busy and not running:
+            return
+
+        # Prefill: a chunk of its prompt. After the last one it becomes a row.
+        if prefill.is_busy and (logits := prefill.step(chunk)) is not None:
+            sequence = prefill.leave()
+            yield sequence, draw_next(sequence, logits)
+            if not isinstance(prefill.cache, Cache):  # a model's own, which joins no rows
+                alone = cached(sequence.model, sequence, prefill.cache)
+                yield from ((sequence, token) for token in alone)
+            elif sequence.running:
+                running.append(sequence)
+                rows.join(prefill.cache)
+
+        # Decode: one token for each row.
+        if running:
+            new = np.array([sequence.ids[-1:] for sequence in running])  # [n_rows, 1]
+            logits = running[0].model(new, rows, last=1)[:, -1]  # [n_rows, n_vocab]
+            for sequence, row_logits in zip(running, logits):
+                if sequence.running:  # its reader may have ended it
+                    yield sequence, draw_next(sequence, row_logits)
+            rows.select([i for i, sequence in enumerate(running) if sequence.running])
+            running = [sequence for sequence in running if sequence.running]
+
+
+def draw_next(sequence: Sequence, logits: np.ndarray) -> int:  # [n_vocab] -> the token
+    """Append one token to a text: logits -> probabilities -> token."""
+    probabilities = sequence.sampler(logits, sequence.ids)
+    return sequence.append(draw(probabilities, sequence.rng))
+
+
+class Prefill:
+    """Passes one prompt after the other. Its cache keeps the last one, so that of the next prompt
+    only what follows their common beginning passes."""
+
+    def __init__(self):
+        self.sequence: Any = None
+        self.model: Any = None
+        self.cache: Any = None
+        self.ids: Ids = []
+
+    @property
+    def is_busy(self) -> bool:
+        return self.sequence is not None and self.sequence.running  # its reader may end it
+
+    def admit(self, sequence: Sequence | None) -> None:
+        """Begin with the prompt of a text, if there is one."""
+        self.sequence = sequence
+        if sequence is None:
+            return
+        if sequence.model is not self.model:  # for example one that has read another source
+            self.model, self.cache, self.ids = sequence.model, sequence.model.new_cache(), []
+        self.cache.cut(common_prefix(self.ids, sequence.ids[:-1]))
+        self.ids = list(sequence.ids)
+
+    def leave(self) -> Sequence:
+        """Return the text whose prompt has passed, and be free for the next."""
+        sequence, self.sequence = self.sequence, None
+        return sequence
+
+    def step(self, chunk: int) -> np.ndarray | None:
+        """Pass at most `chunk` tokens. After the last one return its logits [n_vocab]."""
+        end = self.cache.length + chunk
+        logits = advance(self.model, self.ids[:end], self.cache, chunk)
+        return logits if end >= len(self.ids) else None
+
+
+class Rows(Cache):
+    """The caches of several texts as one batch: row i holds length[i] tokens.
+
+    The unused slots of a shorter row count as later keys, so the causal mask hides them.
+    """
+
+    def __init__(self):
+        self.kv: Any = None  # [2, n_layer, n_rows, n_head, n_slots, d_head]
+        self.length: Any = np.zeros(0, int)
+        self.source: Rows | None = None  # the rows of an encoder-decoder's sources
+
+    def join(self, cache: Any) -> None:
+        """Add a text's cache as a row."""
+        row = cache.kv[:, :, None, :, : cache.length]
+        if self.kv is None:
+            self.kv, self.n_ctx = row[:, :, :0], cache.n_ctx
+            self.source = Rows() if hasattr(cache, "source") else None
+        n_slots = max(row.shape[-2], self.kv.shape[-2])
+        self.kv = np.concatenate([with_slots(self.kv, n_slots), with_slots(row, n_slots)], axis=2)
+        self.length = np.append(self.length, cache.length)
+        if self.source:
+            self.source.join(cache.source)
+
+    def extend(self, n_new):  # -> [n_rows, n_new]
+        n_all = self.length.max() + n_new
+        if n_all > self.n_ctx:
+            raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
+        if n_all > self.kv.shape[-2]:
+            self.kv = with_slots(self.kv, min(2 * n_all, self.n_ctx))
+        return self.length[:, None] + np.arange(n_new)
+
+    def append(self, layer, k, v):  # 2 x [n_rows, n_head, n_new, d_head]
+        n_rows, _, n_new, _ = k.shape
+        n_all, rows = self.length.max() + n_new, np.arange(n_rows)[:, None]
+        positions = self.length[:, None] + np.arange(n_new)  # [n_rows, n_new]
+        self.kv[0, layer][rows, :, positions] = k.swapaxes(1, 2)
+        self.kv[1, layer][rows, :, positions] = v.swapaxes(1, 2)
+        if layer == self.kv.shape[1] - 1:
+            self.length = self.length + n_new
+        return self.kv[:, layer, ..., :n_all, :]
+
+    def cut(self, length):  # of each row, or of all
+        self.length = np.minimum(self.length, length)
+
+    def select(self, rows):
+        if list(rows) != list(range(len(self.length))):
+            super().select(rows)
+            self.length = self.length[rows]
+            if self.source:
+                self.source.select(rows)
+
+
+def with_slots(kv, n_slots):  # [..., n, d_head] -> [..., n_slots, d_head], the new ones zeros
+    new = np.zeros((*kv.shape[:-2], n_slots - kv.shape[-2], kv.shape[-1]), np.float32)
+    return np.concatenate([kv, new], axis=-2)

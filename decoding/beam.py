@@ -1,0 +1,135 @@
+"""Beam search: the likeliest whole text, not the likeliest next token.
+
+Greedy decoding can walk past a good text that begins with an unlikely token. Beam search keeps the
+`width` best beginnings (beams) at once: at each step every beam is continued by every token, and of
+these width x n_vocab candidates the best go on. A beam that ends is set aside, and all that ended
+compete by their score, log P(tokens) / n_tokens ** length_penalty. Lowerre 1976, "The HARPY Speech
+Recognition System"; where implementations differ, this follows transformers 5.
+
+    >>> from utils import load
+    >>> tokenizer, model = load("stories")
+    >>> best, *others = beam_search(model, tokenizer.encode("The cat"), n=5, width=3)
+    >>> tokenizer.decode(best.ids), round(best.log_probability, 2)
+    (' and Ben are friends.', -2.81)
+"""
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from generate import advance, check_prompt
+from gpt2 import log_softmax
+from samplers import Filter, Ids
+
+
+class Hypothesis(NamedTuple):
+    """A text that ended: at a stop id, or as long as allowed."""
+
+    ids: Ids  # the new tokens, the stop id included
+    log_probability: float  # log P(ids), the sum over its tokens after the filters
+    score: float
+
+
+class Candidate(NamedTuple):
+    """A beam and one more token, and its status: kept, finished, or dropped."""
+
+    parent: int  # index of its beam in the previous step
+    ids: tuple  # the new tokens
+    log_probability: float
+    status: str
+
+
+def beam_search(
+    model: Any,
+    prompt: Ids,
+    n: int,
+    width: int = 4,
+    length_penalty: float = 1.0,
+    early_stopping: bool = False,
+    n_return: int = 1,
+    filters: Collection[Filter] = (),
+    trace: list | None = None,
+) -> list[Hypothesis]:
+    """Return the n_return best texts of up to n new ids, best first; fewer if fewer exist.
+
+    filters: change the log-probabilities, which are not normalised again. length_penalty: 0
+    compares sums, 1 means, more favours long texts. early_stopping: True stops with `width`
+    finished texts; False when no running beam scores better, at its current length, than the worst
+    of them. trace: a list that gets the candidates of each step. The model's cache needs `select`.
+    """
+    check_prompt(prompt, model.n_vocab, model.n_ctx - 1)
+    if not 1 <= n_return <= width or n < 1:
+        raise ValueError(
+            f"n={n}, width={width}, n_return={n_return}: 1 <= n_return <= width, n >= 1"
+        )
+    n = min(n, model.n_ctx - len(prompt))
+    beams, finished = [Candidate(0, (), 0.0, "kept")], []
+    cache = model.new_cache(1)
+    for length in range(1, n + 1):
+        texts = [[*prompt, *beam.ids] for beam in beams]
+        logits = advance(model, texts, cache)  # [n_beams, n_vocab]
+        totals = summed_log_probs(logits, beams, texts, filters)
+        # `width` candidates go on, even if every stop id of every beam ranks above them.
+        n_candidates = max(2, 1 + len(model.stop_ids)) * width
+        ends = model.stop_ids if length < n else range(model.n_vocab)  # at last, every token
+        step = rank(totals, beams, n_candidates, width, ends)
+        if trace is not None:
+            trace.append(step)
+
+        beams = [c for c in step if c.status == "kept"]
+        ended = [hypothesis(c, length_penalty) for c in step if c.status == "finished"]
+        finished = sorted(finished + ended, key=lambda h: -h.score)[:width]
+        if not beams or is_decided(beams, finished, width, length_penalty, early_stopping):
+            break
+        cache.select([beam.parent for beam in beams])
+    if not finished:
+        raise ValueError("no text is left: all tokens are removed, or logits are not numbers")
+    return finished[:n_return]
+
+
+def is_decided(beams, finished, width, length_penalty, early_stopping) -> bool:
+    """Can no running beam displace one of the `width` finished texts any more?"""
+    if len(finished) < width or early_stopping:
+        return len(finished) == width
+    return hypothesis(beams[0], length_penalty).score <= finished[-1].score
+
+
+def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> same
+    """Return log P of each beam continued by each token."""
+    totals = log_softmax(logits)
+    for row, (beam, ids) in enumerate(zip(beams, texts)):
+        for f in filters:
+            totals[row] = f(totals[row], ids)
+        totals[row] += beam.log_probability
+    return totals
+
+
+def rank(totals, beams, n_candidates, width, ends):
+    """[n_beams, n_vocab] -> the n_candidates best, best first. One that ends is finished if it is
+    among the first `width`; of those that go on, the first `width` are kept."""
+    step, n_kept = [], 0
+    for place, index in enumerate(top_indices(totals.ravel(), n_candidates).tolist()):
+        row, token = divmod(index, totals.shape[1])
+        if token in ends:
+            status = "finished" if place < width else "dropped"
+        else:
+            status = "kept" if n_kept < width else "dropped"
+            n_kept += status == "kept"
+        ids = (*beams[row].ids, token)
+        step.append(Candidate(row, ids, float(totals[row, token]), status))
+    return step
+
+
+def top_indices(x, k):  # [n] -> the indices of the k largest, largest first, among ties the first
+    indices = np.flatnonzero(x > -np.inf)  # a token that a filter removed is not a candidate
+    if len(indices) > k:  # a partition, because sorting all takes 10 times as long
+        indices = indices[x[indices] >= np.partition(x[indices], -k)[-k]]
+    return indices[np.argsort(-x[indices], kind="stable")][:k]
+
+
+def hypothesis(candidate: Candidate, length_penalty: float) -> Hypothesis:
+    """Score a candidate by its plain length, as transformers does; Wu et al. 2016:
+    ((5 + length) / 6) ** penalty."""
+    _, ids, log_probability, _ = candidate
+    return Hypothesis(list(ids), log_probability, log_probability / len(ids) ** length_penalty)

@@ -1,0 +1,78 @@
+"""The probability of a text: P(x_1 .. x_n) is the product of P(x_i | x_<i), the chain rule.
+
+One pass gives every factor at once (teacher forcing), and logarithms turn the product, which would
+soon be 0 in floating point, into a sum.
+
+    >>> from utils import load
+    >>> tokenizer, model = load("stories")
+    >>> round(score(tokenizer, model, "Once upon a time")["perplexity"], 3)
+    1.093
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gpt2 import log_softmax
+from samplers import Ids
+
+
+def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
+    """Return log P(ids[i] | ids[:i]) in nats for i = 1, 2, ...: [len(ids) - 1] float32.
+
+    `chunk` positions pass at a time, so that the logits stay small. A text longer than the context
+    is scored in overlapping windows: each new token sees at least n_ctx // 2 tokens before it.
+    """
+    if ids and not 0 <= min(ids) <= max(ids) < model.n_vocab:
+        raise ValueError(f"token ids are 0 to {model.n_vocab - 1}, not {min(ids)} to {max(ids)}")
+    if model.n_ctx < 2:
+        raise ValueError("a context of one token cannot hold both a token and the one before it")
+    scores: list[float] = []
+    while len(scores) + 1 < len(ids):
+        known = len(scores) + 1  # the first token without a score
+        begin = max(0, known - model.n_ctx // 2) if known > model.n_ctx else 0
+        end = min(begin + model.n_ctx, len(ids) - 1)  # inputs: ids[begin:end]
+        cache = model.new_cache()
+        for i in range(begin, end, chunk):
+            j = min(i + chunk, end)
+            logits = model(np.array(ids[i:j]), cache)  # [j - i, n_vocab]
+            new = logits[max(0, known - 1 - i) :]  # what follows ids[k] for k < known - 1 is known
+            targets = ids[j - len(new) + 1 : j + 1]  # the input at i predicts the token at i + 1
+            scores += log_softmax(new)[range(len(new)), targets].tolist()
+    return np.array(scores, np.float32)
+
+
+def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> dict:
+    """Score a text from a fresh start; the result is that of `score_ids`.
+
+    prefix: the ids before the text, such as the `prefix` of an encoder-decoder that has read its
+    source; by default the tokenizer's BOS or end of text. If it has neither, the first token has no
+    probability: it and its bytes are left out.
+    """
+    bos = tokenizer.encode("")  # [], where the tokenizer has none
+    ids = tokenizer.encode(text)[len(bos) :]
+    n_bytes = len(text.encode("utf-8", "replace"))  # invalid UTF-8: a byte per character
+    if prefix is None:
+        prefix = bos or [id for id in [tokenizer.end_of_text] if id is not None]
+    if not prefix:
+        prefix, ids = ids[:1], ids[1:]
+        n_bytes -= len(tokenizer.decode(prefix).encode())
+    return score_ids(model, prefix, ids, n_bytes)
+
+
+def score_ids(model: Any, prefix: Ids, ids: Ids, n_bytes: int) -> dict:
+    """Return a dict of ids, logprobs (nats, one per token, given the prefix and the tokens before),
+    total (nats), bits_per_byte and perplexity (per token). ValueError if logits are not numbers."""
+    logprobs = log_probabilities(model, [*prefix, *ids])[max(0, len(prefix) - 1) :]
+    nats = abs(float(logprobs.sum(dtype=np.float64)))  # not the negative sum, which can be -0.0
+    mean = nats / max(1, len(logprobs))
+    if not mean < 700:  # or NaN; the perplexity e^mean would overflow
+        raise ValueError("the text has no probability: logits are not numbers, or far too large")
+    return {
+        "ids": ids,
+        "logprobs": logprobs.tolist(),
+        "total": -nats,
+        "bits_per_byte": nats / math.log(2) / max(1, n_bytes),
+        "perplexity": math.exp(mean),
+    }

@@ -1,0 +1,322 @@
+"""Encoder-decoders, T5, BART and mBART: the encoder reads a source, once; the decoder writes.
+
+    model.read(source): source ids -> encoder -> keys and values for each decoder layer -> Decoder
+    decoder(ids): answer ids -> n_layer x (self-attention, cross-attention, MLP) -> logits
+
+A Decoder is a model like GPT-2, and every loop runs on it. Raffel et al. 2020, "Exploring the
+Limits of Transfer Learning with a Unified Text-to-Text Transformer" (T5); Lewis et al. 2020,
+"BART"; Liu et al. 2020, "Multilingual Denoising Pre-training for Neural Machine Translation".
+Shapes are written as in gpt2.py; every weight is [n_out, n_in].
+"""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import gpt2
+from families.layers import feed_forward, gelu_erf, rms_norm
+from generate import check_prompt
+from gpt2 import Cache, merge_heads, split_heads
+from samplers import Filter, Ids
+
+
+class EncoderDecoder:
+    """The part that T5 and BART share; each of them adds the five functions below.
+
+    params: {"wte": [n_vocab, d_model], "encoder": stack, "decoder": stack}. A stack is {"blocks":
+    [...], "norm": its final norm}. A block is {"attn": {"q", "k", "v", "o"}, "cross": the same, in
+    the decoder, "mlp": {"c_fc", "c_proj", "gate" if gated}}, and the norm of each: "attn_norm",
+    "cross_norm", "mlp_norm".
+    n_head: a pair, for the encoder and the decoder; n_ctx: the most tokens of a source, and of an
+    answer; start_ids: the first ids of each answer; special_ids: the ids before and after a source.
+    """
+
+    embed: Callable  # ids [..., n], positions, stack -> [..., n, d_model]
+    norm: Callable  # [..., n, d_model] -> same
+    position_bias: Callable  # stack, positions, both_ways -> what is added to the mask
+    logits: Callable  # [..., n, d_model] -> [..., n, n_vocab]
+    activation: Callable  # [...] -> same
+    pre_norm = True  # x + f(norm(x)), as in GPT-2; else norm(x + f(x))
+    scaled = True  # are attention scores scaled by 1 / sqrt(d_head)?
+
+    def __init__(
+        self,
+        params,
+        n_head,
+        n_ctx,
+        start_ids,
+        stop_ids=(),
+        special_ids=((), ()),
+        generation_config=None,
+    ):
+        self.params, (self.n_head_encoder, self.n_head) = params, n_head
+        self.n_ctx = self.n_source = n_ctx
+        self.start_ids, self.stop_ids = list(start_ids), tuple(stop_ids)
+        self.special_ids, self.generation_config = special_ids, generation_config or {}
+        self.n_vocab, self.d_model = params["wte"].shape
+
+    def read(self, source: Ids) -> "Decoder":
+        """Run the encoder over a source: return a model of the ids of its answer."""
+        check_prompt(source, self.n_vocab, self.n_source)
+        x = self.encode(np.array(source))  # [n_source, d_model]
+        blocks = self.params["decoder"]["blocks"]
+        d_head = len(blocks[0]["cross"]["k"]["w"]) // self.n_head
+        cache = Cache(len(blocks), (), self.n_head, self.n_source, d_head)
+        cache.extend(len(source))
+        for layer, block in enumerate(blocks):
+            cache.append(layer, *self.keys_and_values(x, block["cross"], self.n_head))
+        return Decoder(self, cache)
+
+    def encode(self, ids):  # [..., n_source] -> [..., n_source, d_model]
+        """Run the encoder. Every token sees every other: there is no causal mask."""
+        stack, positions = self.params["encoder"], np.arange(np.shape(ids)[-1])
+        x = self.embed(ids, positions, stack)
+        mask = self.position_bias(stack, positions, both_ways=True)
+        for block in stack["blocks"]:
+            x = self.encoder_block(x, **block, mask=mask)
+        return self.final_norm(x, stack)
+
+    def encoder_block(self, x, attn, attn_norm, mlp, mlp_norm, mask):  # [..., n, d_model] -> same
+        h = self.before(x, attn_norm)
+        k, v = self.keys_and_values(h, attn, self.n_head_encoder)
+        x = self.after(x + self.attend(h, attn, k, v, mask, self.n_head_encoder), attn_norm)
+        return self.mlp_sublayer(x, mlp, mlp_norm)
+
+    def decoder_block(
+        self,
+        x,
+        attn,
+        attn_norm,
+        cross,
+        cross_norm,
+        mlp,
+        mlp_norm,
+        mask,
+        source_mask,
+        cache,
+        source,
+        layer,
+    ):  # [..., n_new, d_model] -> same
+        h = self.before(x, attn_norm)
+        k, v = self.keys_and_values(h, attn, self.n_head)
+        if cache is not None:
+            k, v = cache.append(layer, k, v)
+        x = self.after(x + self.attend(h, attn, k, v, mask, self.n_head), attn_norm)
+
+        h, n_source = self.before(x, cross_norm), source_mask.shape[-1]
+        k, v = source.kv[:, layer, ..., :n_source, :]
+        x = self.after(x + self.attend(h, cross, k, v, source_mask, self.n_head), cross_norm)
+        return self.mlp_sublayer(x, mlp, mlp_norm)
+
+    def mlp_sublayer(self, x, mlp, mlp_norm):  # [..., n, d_model] -> same
+        h = feed_forward(self.before(x, mlp_norm), **mlp, activation=self.activation)
+        return self.after(x + h, mlp_norm)
+
+    def before(self, x, norm):  # [..., n, d_model] -> same: a sublayer's norm, if it comes before
+        return self.norm(x, **norm) if self.pre_norm else x
+
+    def after(self, x, norm):  # [..., n, d_model] -> same: a sublayer's norm, if it comes after
+        return x if self.pre_norm else self.norm(x, **norm)
+
+    def final_norm(self, x, stack):  # [..., n, d_model] -> same
+        return self.norm(x, **stack["norm"]) if "norm" in stack else x
+
+    def keys_and_values(self, x, attn, n_head):  # [..., n, d_model] -> 2 x [..., n_head, n, d_head]
+        return [split_heads(gpt2.linear(x, **attn[name]), n_head) for name in "kv"]
+
+    def attend(self, x, attn, k, v, mask, n_head):  # [..., n_new, d_model] -> same
+        q = split_heads(gpt2.linear(x, **attn["q"]), n_head)
+        if not self.scaled:  # undo the 1 / sqrt(d_head) of the attention
+            q = q * math.sqrt(q.shape[-1])
+        return gpt2.linear(merge_heads(gpt2.attention(q, k, v, mask)), **attn["o"])
+
+    def add_special_tokens(self, ids: Ids, truncate: bool = False) -> Ids:
+        """Return the source as the model was trained to read it, such as <s> ids </s>. truncate:
+        keep as much of its beginning as the encoder takes."""
+        first, last = self.special_ids
+        if truncate:
+            ids = ids[: self.n_source - len(first) - len(last)]
+        return [*first, *ids, *last]
+
+
+class Decoder:
+    """An encoder-decoder that has read its source: a model like GPT-2, of the answer's ids.
+
+    family: the EncoderDecoder; source: a Cache of the source's keys and values in each layer.
+    """
+
+    def __init__(self, family: EncoderDecoder, source: Cache):
+        self.family, self.source, self.params = family, source, family.params
+        self.n_vocab, self.n_ctx, self.n_head = family.n_vocab, family.n_ctx, family.n_head
+        self.start_ids, self.stop_ids = family.start_ids, family.stop_ids
+        self.generation_config = family.generation_config
+
+    def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
+        """Return float32 logits; cache and last are as for GPT2."""
+        if last is not None and last < 1:
+            raise ValueError(f"last={last}: at least one position has logits")
+        n_new = np.shape(ids)[-1]
+        positions = np.arange(n_new) if cache is None else cache.extend(n_new)
+        source = self.source if cache is None else cache.source
+        ends = np.array(source.length)[..., None] - 1  # every query sees its whole source
+        source_mask = gpt2.causal_mask(ends)  # [..., 1, 1, n_source]
+        stack, family = self.params["decoder"], self.family
+        mask = gpt2.causal_mask(positions) + family.position_bias(stack, positions, both_ways=False)
+        x = family.embed(ids, positions, stack)  # [..., n_new, d_model]
+        for layer, block in enumerate(stack["blocks"]):
+            x = family.decoder_block(
+                x,
+                **block,
+                mask=mask,
+                source_mask=source_mask,
+                cache=cache,
+                source=source,
+                layer=layer,
+            )
+        x = x if last is None else x[..., -last:, :]
+        return family.logits(family.final_norm(x, stack))
+
+    def new_cache(self, *batch: int) -> "DecoderCache":
+        """Return an empty cache: new_cache() for one text [n_new], new_cache(8) for [8, n_new]."""
+        _, n_layer, n_head, _, d_head = self.source.kv.shape
+        return DecoderCache(self.source, n_layer, batch, n_head, self.n_ctx, d_head)
+
+    @property
+    def prefix(self) -> Ids:
+        """start_ids, then the forced first token if there is one."""
+        forced = self.generation_config.get("forced_bos_token_id")
+        return self.start_ids if forced is None else [*self.start_ids, forced]
+
+    def forced_filters(self, n: int) -> list[Filter]:
+        """Return filters that force the checkpoint's first and last of n new tokens; apply them
+        last."""
+        positions = {"forced_bos_token_id": 0, "forced_eos_token_id": n - 1}
+        forced = {name: self.generation_config.get(name) for name in positions}
+        return [
+            forced_id(token, len(self.start_ids) + positions[name])
+            for name, token in forced.items()
+            if token is not None
+        ]
+
+
+class DecoderCache(Cache):
+    """The keys and values of an answer, and of its source, which the rows of a batch share."""
+
+    def __init__(self, source, *shape):
+        super().__init__(*shape)
+        self.source = source
+
+
+def forced_id(token: int, length: int) -> Filter:
+    """After exactly `length` tokens, `token` must come next."""
+
+    def force(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
+        if len(ids) != length:
+            return logits
+        forced = np.full_like(logits, -np.inf)
+        forced[token] = 0
+        return forced
+
+    return force
+
+
+class T5(EncoderDecoder):
+    """T5, v1.1, flan. No biases, unscaled scores, relative position biases: a stack has
+    "relative_bias" [n_buckets, n_head] for all its blocks. params have "lm_head" if it is untied.
+
+    scale_head: multiply by d_model**-0.5 before the head, as T5 does if it is tied.
+    """
+
+    scaled = False
+
+    def __init__(self, params, n_head, n_ctx, activation, scale_head=True, max_distance=128,
+                 eps=1e-6, **ends):  # fmt: skip
+        super().__init__(params, (n_head, n_head), n_ctx, **ends)
+        self.activation, self.scale_head = activation, scale_head
+        self.max_distance, self.eps = max_distance, eps
+
+    def embed(self, ids, positions, stack):  # [..., n], [..., n] or [n] -> [..., n, d_model]
+        return self.params["wte"][ids]
+
+    def norm(self, x, g):  # [..., n, d_model] -> same
+        return rms_norm(x, g, self.eps)
+
+    def position_bias(self, stack, positions, both_ways):  # -> [..., n_head, n_new, n_all]
+        return relative_bias(stack["relative_bias"], positions, both_ways, self.max_distance)
+
+    def logits(self, x):  # [..., n, d_model] -> [..., n, n_vocab]
+        if self.scale_head:
+            x = x * (1 / math.sqrt(self.d_model))
+        return gpt2.linear(x, self.params.get("lm_head", self.params["wte"]))
+
+
+class Bart(EncoderDecoder):
+    """BART (norms after each sublayer), and mBART (norms before it, and a final norm). A stack has
+    "wpe" [2 + n_ctx, d_model] and "embed_norm"; params have "logits_bias" [1, n_vocab], and
+    "lm_head" if it is untied."""
+
+    def __init__(self, params, n_head, n_ctx, activation=gelu_erf, pre_norm=False,
+                 scale_embedding=False, **ends):  # fmt: skip
+        super().__init__(params, n_head, n_ctx, **ends)
+        self.activation, self.pre_norm = activation, pre_norm
+        self.embed_scale = math.sqrt(self.d_model) if scale_embedding else 1
+
+    def embed(self, ids, positions, stack):  # [..., n], [..., n] or [n] -> [..., n, d_model]
+        x = self.params["wte"][ids] * self.embed_scale
+        x = x + stack["wpe"][positions + 2]  # the first two rows are unused, as in fairseq
+        return self.norm(x, **stack["embed_norm"])
+
+    def norm(self, x, g, b):  # [..., n, d_model] -> same
+        return gpt2.layer_norm(x, g, b)
+
+    def position_bias(self, stack, positions, both_ways):
+        return np.float32(0)  # BART adds its positions in `embed`
+
+    def logits(self, x):  # [..., n, d_model] -> [..., n, n_vocab]
+        head = self.params.get("lm_head", self.params["wte"])
+        return gpt2.linear(x, head, self.params["logits_bias"])
+
+    def for_languages(self, source: int, target: int | None = None) -> "Bart":
+        """This mBART for a source in one language and an answer in another, by the ids of their
+        codes. mBART cc25 has them after the source, and first in the answer. mBART-50, whose
+        answers start with </s>, has them before the source, and as the first token, forced."""
+        model: Any = copy.copy(self)
+        end = self.stop_ids[:1]
+        is_50 = self.start_ids == [*end]
+        model.special_ids = ((source,), end) if is_50 else ((), (*end, source))
+        if target is not None and is_50:
+            model.generation_config = self.generation_config | {"forced_bos_token_id": target}
+        elif target is not None:
+            model.start_ids = [target]
+        return model
+
+
+# --- T5's positions -------------------------------------------------------------------------------
+
+
+def relative_bias(table, positions, both_ways, max_distance):
+    """T5's relative position bias: per head, a number added to each score according to the distance
+    key - query. table [n_buckets, n_head], positions of the queries [..., n_new] ->
+    [..., n_head, n_new, n_all]. both_ways: half of the buckets are for keys after the query."""
+    distance = np.arange(positions.max() + 1) - positions[..., None]  # [..., n_new, n_all]
+    n_buckets = len(table) // 2 if both_ways else len(table)
+    if both_ways:
+        buckets = relative_buckets(-np.abs(distance), n_buckets, max_distance)
+        buckets += np.where(distance > 0, n_buckets, 0)
+    else:
+        buckets = relative_buckets(distance, n_buckets, max_distance)
+    return np.moveaxis(table[buckets], -1, -3)
+
+
+def relative_buckets(distance, n_buckets, max_distance):
+    """Bucket of each distance key - query, ints, for keys at or before the query. Short distances
+    have a bucket each, longer ones share ever wider buckets up to max_distance."""
+    distance = np.maximum(-distance, 0)
+    n_exact = n_buckets // 2
+    ratio = np.maximum(distance, 1).astype(np.float32) / n_exact
+    wide = np.log(ratio) / math.log(max_distance / n_exact) * (n_buckets - n_exact)
+    wide = np.minimum(n_exact + wide.astype(int), n_buckets - 1)
+    return np.where(distance < n_exact, distance, wide)
