@@ -49,7 +49,8 @@ def exercise_1(n_parameters):
         "the biases of the linear layers": 9 * d * layers, "the last norm": 2 * d,
         "all norms": (4 * layers + 2) * d, "the norms in the blocks": 4 * d * layers,
         "the b of all norms": (2 * layers + 1) * d, "c_proj of the MLP": (4 * d * d + d) * layers,
-        "c_proj of attention": (d * d + d) * layers, "two thirds of c_attn": 2 * (d * d + d) * layers,
+        "c_proj of attention": (d * d + d) * layers,
+        "two thirds of c_attn": 2 * (d * d + d) * layers,
         "all but one block": (12 * d * d + 13 * d) * (layers - 1),
     }  # fmt: skip
     named = [name for name, size in parts.items() if abs(answer - right) == size]

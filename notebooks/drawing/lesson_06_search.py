@@ -4,7 +4,7 @@ import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-from beam import beam_search
+from decoding.beam import beam_search
 
 ALT = {  # what each picture shows, for those who do not see it
     "tree": (

@@ -3,7 +3,6 @@
 import lessons
 import matplotlib.pyplot as plt
 import numpy as np
-
 from drafters import common_prefix
 
 
