@@ -1,14 +1,10 @@
 """--trace and --html: what the model does inside, written out, and as a page."""
 
-import contextlib
 import json
-from collections.abc import Iterator
+import os
 from pathlib import Path
 
-from inside import page
-from inside.recorder import passes, recording
-from inside.trace import as_json, format_trace
-from loading.errors import UserError, explained
+from loading.errors import UserError
 from terminal import show
 from terminal.row import Row
 from terminal.session import Session
@@ -16,6 +12,9 @@ from terminal.session import Session
 
 def trace(session: Session, row: Row) -> None:
     """Print the first two passes for a row, and of an encoder-decoder the source's before them."""
+    from inside.recorder import passes, recording
+    from inside.trace import as_json, format_trace
+
     check(session)
     with recording(session.model) as calls:
         for _ in session.generate([row]):
@@ -25,8 +24,8 @@ def trace(session: Session, row: Row) -> None:
     if not found:
         raise UserError("no token was computed: there is no pass to show")
     begin = next(call for call in calls if call.name == "begin")
-    if session.args.json:
-        source = as_json(begin) if session.model.has_source else None
+    if session.settings["json"]:
+        source = as_json(begin) if session.reads else None
         print(json.dumps({"source": source, "passes": [as_json(call) for call in found]}))
     else:
         print(format_trace(found, begin))
@@ -39,31 +38,29 @@ def check(session: Session) -> None:
 
 
 def write_page(session: Session, row: Row, file: str) -> None:
-    """Print a row as always, and write its page to a file."""
+    """Print a row as always, and write its page. After an error or Ctrl-C no half page is left."""
+    from inside import page
+    from inside.recorder import recording
+
     check(session)
-    session.trace = []
+    if not file.endswith((".html", ".htm")):
+        raise UserError(f"--html writes a page, to a name that ends in .html: not {file!r}")
     settings = session.settings | {"seed": row.seed if session.sampled else None}
     if settings["method"] == "beam":  # nothing is drawn: the sliders begin at the model's own
         settings |= dict.fromkeys(page.SLIDERS)
-    with kept(file):
+    unfinished = Path(f"{file}.unfinished")
+    try:
+        unfinished.touch()  # an error comes now, not after a long text
+    except OSError as error:
+        raise UserError(f"cannot write {file}: {error.strerror}; name another file") from None
+    try:
         with recording(session.model, page.KEEP) as calls:
             show.stream(session, [row])
-        recorded = page.record(session.tokenizer, session.model, row.sequence, calls,
-                               row.prompt_ids, session.trace, settings)  # fmt: skip
-        Path(file).write_text(page.html(recorded), encoding="utf-8")
-    if not session.args.json:
+        more = row.prompt_ids, row.steps, settings
+        data = page.record(session.tokenizer, session.model, row.sequence, calls, *more)
+        unfinished.write_text(page.html(data), encoding="utf-8")
+        os.replace(unfinished, file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    if not session.settings["json"]:
         show.print_figures(f"({file} is written: open it in a browser)")
-
-
-@contextlib.contextmanager
-def kept(file: str) -> Iterator[None]:
-    """UserError at once for a file that cannot be written; after an error no new one is left."""
-    is_new = not Path(file).exists()
-    with explained(f"cannot write {file}", "name another file", (OSError,)):
-        open(file, "a").close()
-    try:
-        yield
-    except BaseException:
-        if is_new:
-            Path(file).unlink()
-        raise

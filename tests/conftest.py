@@ -6,9 +6,7 @@ import os
 import pytest
 from hypothesis import settings
 
-import few_rows
 from tests.commands import Console, write_letters
-from tests.tiny import traced_product
 
 # The same examples in every run, and no clock: a slow machine is no fault of the code.
 settings.register_profile("tokenwise", deadline=None, derandomize=True, database=None)
@@ -32,10 +30,3 @@ def draft(tmp_path_factory):
 @pytest.fixture
 def console(capsys, letters):
     return Console(capsys, letters)
-
-
-@pytest.fixture(params=[False, True], ids=["one product", "blocks"])
-def either_product(request, monkeypatch):
-    """Both forms of the product with a few rows, on any machine."""
-    monkeypatch.setattr(few_rows, "blocks_pay", lambda: request.param)
-    monkeypatch.setattr(few_rows, "product_in_blocks", traced_product)
