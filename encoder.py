@@ -1,218 +1,137 @@
 """Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
-Text is cut into words, the UTF-8 bytes of a word are its first symbols, and pairs of symbols are
-merged, those first that were most frequent when the vocabulary was trained, until no pair is left
-that the list of merges has. Every byte is a token, so any text can be encoded. Llama 3, Qwen and
-SmolLM do the same with another pattern of a word.
+A ladder of four steps: a text is bytes; pairs of them are merged; merges stay within a word; a few
+special tokens are no text. Every byte is a token, so any text can be encoded.
 
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2.
 """
 
 import codecs
-from collections.abc import Callable, Iterable, Sequence
-from operator import add
-from typing import NamedTuple
+import functools
+import math
+from collections.abc import Callable, Iterable
 
-# Unlike re it knows \p{L} (a letter) and \p{N} (a number) of every script.
 import regex  # type: ignore[import-untyped]
 
-PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # GPT-2's
-MAX_CACHED_WORDS, MAX_CACHED_LENGTH = 2**16, 64  # limits the cache to some tens of megabytes
-# What Unicode calls white space; Python's strip() has the separators \x1c to \x1f too.
-WHITE = (
-    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000"
-)
-MARKS = "<s>", "<pad>", "</s>"  # special tokens around a text, never part of it
+# --- bytes ----------------------------------------------------------------------------------------
 
 
 def bytes_to_unicode() -> dict[int, str]:
     """The character that represents each byte in the files: itself if printable, else chr(256),
-    chr(257), ..."""
+    chr(257), ..., so that the space is "Ġ"."""
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}
 
 
-BYTE_TO_CHAR = bytes_to_unicode()  # for str.translate: latin-1 decodes byte b to chr(b)
-CHAR_TO_BYTE = {ord(char): byte for byte, char in BYTE_TO_CHAR.items()}
+BYTE_TO_CHAR = bytes_to_unicode()
+CHAR_TO_BYTE = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 
 
-def by_patterns(*patterns: str) -> Callable[[str, bool], list[str]]:
-    """The function that cuts a text into words: those that the first pattern finds, these again by
-    the second, and so on."""
-    compiled = [regex.compile(pattern) for pattern in patterns]
-
-    def words(text, first):  # str, is it the beginning? -> list of str
-        found = [text]
-        for pattern in compiled:
-            found = [word for part in found for word in pattern.findall(part)]
-        return found
-
-    return words
+# --- merges ---------------------------------------------------------------------------------------
 
 
-gpt2_words = by_patterns(PATTERN)
+def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:
+    """Merge the best pair of neighbours, wherever it stands, until no pair has a rank.
 
+    The ranks are those of training, which merged the most frequent pair first. If it found
+    ("a", "a"), ("a", "b") and ("aa", "ab"), in this order, "aaabdaaabac" becomes
 
-class Added(NamedTuple):
-    """A token that is looked for in a text before the text is cut into words.
-
-    special: it counts only if `encode` is told so. normalized: it is looked for in the normalised
-    text. lstrip, rstrip: it takes the white space before or after it.
+        a  a  a  b  d  a  a  a  b  a  c
+        aa    a  b  d  aa    a  b  a  c      all pairs of a and a
+        aa    ab    d  aa    ab    a  c      all pairs of a and b
+        aaab        d  aaab        a  c      all pairs of aa and ab
     """
+    while len(symbols) > 1:
+        best = min(zip(symbols, symbols[1:]), key=lambda pair: ranks.get(pair, math.inf))
+        if best not in ranks:
+            break
+        symbols = merge(symbols, best)
+    return symbols
 
-    text: str
-    id: int
-    special: bool = True
-    normalized: bool = False
-    lstrip: bool = False
-    rstrip: bool = False
+
+def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
+    """Merge a pair of neighbours wherever it stands, from left to right."""
+    merged, i = [], 0
+    while i < len(symbols):
+        n = 2 if (*symbols[i : i + 2],) == pair else 1
+        merged.append("".join(symbols[i : i + n]))
+        i += n
+    return merged
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+# No merge crosses the end of a word, else "dog." and "dog!" would become tokens. A word takes the
+# space before it. Unlike re, regex knows the letters \p{L} and numbers \p{N} of every script.
+PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
+
+
+# --- the tokenizer --------------------------------------------------------------------------------
 
 
 class Tokenizer:
     """Byte-level BPE over `vocab` {token: id} and `merges` [(left, right), ...], best first.
 
-    added: tokens that no merge makes, such as <|endoftext|>. words(text, first) -> list of words;
-    first: does the text begin here? normalize: applied to the text between added tokens.
-    ignore_merges: a word that is a token is not merged. start: the ids before each text, such as
-    Llama's BOS. ValueError when vocab and merges do not belong together.
-
-    n_vocab: the number of tokens; their ids are 0 to n_vocab - 1. special: {text: id} of the
-    special ones. end_of_text: the id of <|endoftext|>, or None.
+    words: cuts a text into words. n_vocab: the number of tokens, whose ids are 0 to n_vocab - 1.
+    special: {text: id} of the tokens that no merge makes. end_of_text: the id of <|endoftext|>, or
+    None. ValueError when vocab and merges do not belong together.
     """
 
     def __init__(
-        self, vocab: dict[str, int], merges: list[tuple[str, str]], added: Sequence[Added] = (),
-        words: Callable[[str, bool], list[str]] = gpt2_words,
-        normalize: Callable[[str], str] = str, ignore_merges: bool = False,
-        start: Sequence[int] = (),
+        self, vocab: dict[str, int], merges: list[tuple[str, str]],
+        words: Callable[[str], list[str]] = gpt2_words,
     ):  # fmt: skip
-        self.vocab, self.merges = vocab | {token.text: token.id for token in added}, merges
-        self.added, self.words, self.normalize, self.start = added, words, normalize, start
-        self.n_vocab = len(self.vocab)
-        self._check()
-        self.special = {token.text: token.id for token in added if token.special}
+        self.vocab, self.merges, self.words, self.n_vocab = vocab, merges, words, len(vocab)
+        made = {*BYTE_TO_CHAR.values(), *map("".join, merges)}
+        if missing := made - vocab.keys():
+            raise ValueError(f"{len(missing)} symbols have no id, such as {min(missing)!r}")
+        if sorted(vocab.values()) != list(range(len(vocab))):
+            raise ValueError(f"the {len(vocab)} ids are not 0 to {len(vocab) - 1}")
+        self.special = {token: id for token, id in vocab.items() if token not in made}
         self.end_of_text = self.special.get("<|endoftext|>")
-        self._tokens = dict(zip(self.vocab.values(), self.vocab))
-        self._verbatim = {token.id for token in added}
-        # A word is merged as a str of one character per symbol, chr(its id).
-        self._first = self._alphabet(vocab)
-        self._ranks = {chr(vocab[a]) + chr(vocab[b]): rank for rank, (a, b) in enumerate(merges)}
-        self._whole = vocab if ignore_merges else {}
-        self._cache: dict[str, list[int]] = {}  # word -> ids
+        self.tokens = sorted(vocab, key=vocab.__getitem__)
+        self._ranks = {pair: rank for rank, pair in enumerate(merges)}
+        self._word_ids = functools.lru_cache(2**16)(self._encode_word)  # texts repeat their words
 
-    def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
-        """str -> list of ids, after `start`. The text of a special token is plain text, unless
-        `special`. first=False: for a text that continues another, without `start`."""
-        added = [token for token in self.added if special or not token.special]
-        raw, late = ([t for t in added if t.normalized is late] for late in (False, True))
-        parts: list[str | int] = []
-        for part in split(text, raw):
-            parts += split(self.normalize(part), late) if isinstance(part, str) else [part]
-        ids = list(self.start) if first else []
-        for i, part in enumerate(parts):
-            ids += self._encode_text(part, first and i == 0) if isinstance(part, str) else [part]
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        """str -> list of ids. The text of a special token is plain text, unless `special`."""
+        ids = list[int]()
+        longest_first = sorted(self.special, key=len, reverse=True) if special else []
+        any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
+        for i, part in enumerate(regex.split(f"({any_special})", as_unicode(text))):
+            ids += [self.special[part]] if i % 2 else self._encode_text(part)
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Ids -> str; bytes that are not UTF-8 become U+FFFD, MARKS and `start` become nothing.
-        ValueError for an unknown id."""
-        stream = self.stream()
-        return "".join([*map(stream.feed, ids), stream.finish()])
+        """Ids -> str; bytes that are not UTF-8 become U+FFFD. ValueError for an unknown id."""
+        return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
     def stream(self) -> "Stream":
         """A new Stream, which decodes ids as they come."""
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes of one token, often not UTF-8 by themselves; none for MARKS and `start`.
-        ValueError for an unknown id."""
-        token = self._tokens.get(id)
-        if token is None:
+        """The bytes of one token, often not UTF-8 by themselves. ValueError for an unknown id."""
+        if not 0 <= id < self.n_vocab:
             raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
-        if id in self._verbatim:
-            return b"" if token in MARKS or id in self.start else token.encode("utf-8")
-        return self._unspell(token)
+        token = self.tokens[id]
+        return token.encode() if token in self.special else bytes(map(CHAR_TO_BYTE.get, token))
 
-    def _check(self):
-        """ValueError where vocab and merges do not belong together."""
-        "".join(self.vocab).encode("utf-8")  # a lone surrogate, which JSON may hold, is an error
-        ids = self.vocab.values()
-        if {*map(type, ids)} != {int} or sorted(ids) != list(range(self.n_vocab)):
-            raise ValueError(f"the {self.n_vocab} ids are not 0 to {self.n_vocab - 1}")
-        if "" in self.vocab:
-            raise ValueError("a token is empty")
-        if not {*self.start} <= {*ids}:
-            raise ValueError(f"a text begins with ids {self.start}, which are not all tokens")
-        symbols = set(map("".join, self.merges)).union(*self.merges)
-        if missing := symbols - self.vocab.keys():
-            raise ValueError(f"{len(missing)} symbols have no id, such as {min(missing)!r}")
-
-    # How the vocabulary spells a word: a character for each of its bytes.
-
-    def _spell(self, word):
-        return word.encode("utf-8").decode("latin-1").translate(BYTE_TO_CHAR)
-
-    def _unspell(self, token):
-        return token.translate(CHAR_TO_BYTE).encode("latin-1")
-
-    def _alphabet(self, vocab):
-        """{character of a spelling: id, or None for a byte without a token, which is left out}"""
-        spelled = "".join(vocab.keys() - {self._tokens[id] for id in self._verbatim})
-        if unknown := {*map(ord, {*spelled})} - CHAR_TO_BYTE.keys():
-            raise ValueError(f"{chr(min(unknown))!r} in a token represents no byte")
-        return {char: vocab.get(chr(char)) for char in CHAR_TO_BYTE}
-
-    def _encode_text(self, text, first):
-        ids = []
-        for word in self.words(text, first):
-            ids += self._cache.get(word) or self._encode_word(word)
-        return ids
+    def _encode_text(self, text):
+        return [id for word in self.words(text) for id in self._word_ids(word)]
 
     def _encode_word(self, word):
-        spelling = self._spell(word)
-        if spelling in self._whole:
-            return [self._whole[spelling]]
-        ids = [ord(symbol) for symbol in self._merge(spelling.translate(self._first))]
-        if len(word) <= MAX_CACHED_LENGTH:
-            if len(self._cache) >= MAX_CACHED_WORDS:
-                self._cache.clear()
-            self._cache[word] = ids
-        return ids
-
-    def _merge(self, word):
-        """Find the best-ranked pair of the word, merge it wherever it occurs, repeat. str -> str"""
-        ranks = self._ranks
-        pairs = ranks.keys() & map(add, word, word[1:])  # all that the word has, and perhaps more
-        while pairs:
-            best = min(pairs, key=ranks.__getitem__)
-            parts, merged = word.split(best), chr(self.vocab["".join(self.merges[ranks[best]])])
-            word = merged.join(parts)
-            before = {(part or merged)[-1] + merged for part in parts[:-1]}
-            after = {merged + (part or merged)[0] for part in parts[1:]}
-            pairs = ranks.keys() & (pairs - {best} | before | after)
-        return word
+        symbols = merge_all([BYTE_TO_CHAR[byte] for byte in word.encode()], self._ranks)
+        return [self.vocab[symbol] for symbol in symbols]
 
 
-def split(text: str, added: Sequence[Added]) -> list[str | int]:
-    """The text around the added tokens in it, which may be "", and their ids in turn; where several
-    match, the longest."""
-    # A lone surrogate has no UTF-8 form. It becomes U+FFFD by way of UTF-16, which also turns a
-    # pair of surrogates into their character.
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    for token in added:
-        if token.lstrip or token.rstrip:  # white space that a token takes has no ids
-            parts = text.split(token.text)
-            parts[:-1] = [p.rstrip(WHITE) if token.lstrip else p for p in parts[:-1]]
-            parts[1:] = [p.lstrip(WHITE) if token.rstrip else p for p in parts[1:]]
-            text = token.text.join(parts)
-    ids = {token.text: token.id for token in added}
-    longest_first = sorted(ids, key=len, reverse=True)
-    any_token = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
-    parts = regex.split(f"({any_token})", text)
-    return [ids[part] if i % 2 else part for i, part in enumerate(parts)]
+def as_unicode(text: str) -> str:
+    """The text with U+FFFD in the place of lone surrogates, which have no UTF-8 form: by way of
+    UTF-16, which also turns a pair of surrogates into their character."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Stream:

@@ -6,8 +6,6 @@ from typing import Any
 
 def label(tokenizer: Any, id: int) -> str:
     """The text of a token; the bytes of a part of a character as <E4>."""
-    if hasattr(tokenizer, "tokens"):
-        return tokenizer.tokens[id].replace("\u2581", " ")  # SentencePiece's mark of a space
     text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
     text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
-    return text or next(token.text for token in tokenizer.added if token.id == id)
+    return text or tokenizer.tokens[id]

@@ -3,7 +3,11 @@
 import contextlib
 import re
 from collections.abc import Iterator
-from pathlib import Path
+
+# What reading a file that someone else has written may raise; a damaged one may raise any of them.
+MALFORMED = (
+    ValueError, OSError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError,
+)  # fmt: skip
 
 
 class UserError(Exception):
@@ -27,10 +31,5 @@ def explained(
     try:
         yield
     except kinds as error:
-        raise UserError(f"{what}: {str(error)[:500]}; {remedy}") from None
-
-
-def clear_errors(path: Path) -> contextlib.AbstractContextManager:
-    """Turn the file system's errors (full disk, no permission) into a UserError."""
-    remedy = "make room or choose another folder (--models-dir), then run this again"
-    return explained(f"cannot write {path}", remedy, (OSError,))
+        name = "" if isinstance(error, ValueError | OSError) else f"{type(error).__name__} "
+        raise UserError(f"{what}: {name}{str(error)[:500]}; {remedy}") from None

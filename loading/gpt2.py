@@ -2,67 +2,42 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from encoder import Tokenizer
 from gpt2 import GPT2
-from loading.config import read_activation, read_count, read_eps, read_generation_config
-from loading.params import Params, gpt2_shapes, build_params, rename, tree_map, without_padding
-from loading.tokenizers import read_gpt2_tokenizer
+from loading.config import activation, read_generation_config, read_stop_ids
+from loading.few_rows import Weight
+from loading.parameters import Params, build_params, drop_padding, list_blocks, settle_head
+from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 
-NAMES = {  # blocks.0.ln_1.g -> h.0.ln_1.weight
-    "blocks": "h", "g": "weight", "w": "weight", "b": "bias", "wte": "wte.weight",
-    "wpe": "wpe.weight", "lm_head": "lm_head.weight",
-}  # fmt: skip
 
-
-def load_gpt2(folder: Path, config: dict) -> tuple[Tokenizer, GPT2]:
+def load_gpt2(folder: Path, config: dict) -> tuple[Any, GPT2]:
     """Any GPT-2 (gpt2, distilgpt2, our stories) -> (tokenizer, model). Raises ValueError."""
-    n_head, sizes = read_sizes(config)
-    n_inner = read_count(config, "n_inner", default=4 * sizes["n_embd"])
-    activation, eps = read_activation(config, "gelu_new"), read_eps(config, 1e-5)
-    tied = config.get("tie_word_embeddings", True)
     tensors = {
         name.removeprefix("transformer."): array
         for name, array in read_weights(folder).items()
         if not name.endswith((".attn.bias", ".attn.masked_bias"))  # the causal mask
     }
-    if tied:
-        tensors.pop("lm_head.weight", None)  # a second copy of wte
-    shapes = gpt2_shapes(**sizes, n_inner=n_inner, tied=tied)
-    params = build_params(tensors, shapes, lambda name: rename(name, NAMES), transposed=True)
+    params = build_params(tensors, [(r"^h\b", "blocks")], transposed=True)
+    list_blocks(params, config["n_layer"])
+    settle_head(params, config.get("tie_word_embeddings", True))
+    n_embd, n_head = params["wte"].shape[1], config["n_head"]
+    if n_embd % n_head:
+        raise ValueError(f"n_embd = {n_embd} is not a multiple of n_head = {n_head}")
     scale_queries(params, n_head, config)
-    tokenizer = read_gpt2_tokenizer(folder)
-    params = without_padding(params, tokenizer.n_vocab)
-    generation_config = read_generation_config(folder)
-    stop_ids = read_stop_ids(config | generation_config, tokenizer, sizes["n_vocab"])
-    model = GPT2(params, n_head, stop_ids, activation, eps)
-    model.generation_config = generation_config
+
+    tokenizer = read_tokenizer(folder, "gpt2")
+    drop_padding(params, tokenizer.n_vocab)
+    settings = read_generation_config(folder)
+    stop_ids = read_stop_ids(config | settings, tokenizer, len(params["wte"]))
+    function = activation(config.get("activation_function", "gelu_new"))
+    eps = float(config.get("layer_norm_epsilon", 1e-5))
+    model = GPT2(params, n_head, stop_ids, function, eps)
+    model.generation_config = settings
     return tokenizer, model
-
-
-def read_sizes(config: dict) -> tuple[int, dict]:
-    """config.json or hparams.json -> n_head, {n_vocab, n_ctx, n_embd, n_layer}, or ValueError."""
-    n_head = read_count(config, "n_head")
-    sizes: dict = {name: read_count(config, name) for name in ("n_embd", "n_layer")}
-    for name, theirs in ("n_vocab", "vocab_size"), ("n_ctx", "n_positions"):
-        sizes[name] = read_count(config, theirs if theirs in config else name)
-    if sizes["n_embd"] % n_head:
-        raise ValueError(f"n_embd = {sizes['n_embd']} is not a multiple of n_head = {n_head}")
-    return n_head, sizes
-
-
-def read_stop_ids(config: dict, tokenizer: Tokenizer, n_vocab: int) -> tuple[int, ...]:
-    """eos_token_id, by default <|endoftext|>: an id, a list of ids, or none. n_vocab: the model's;
-    no text can end with an id past it. ValueError for an id without a token."""
-    ids = config.get("eos_token_id", tokenizer.end_of_text)
-    ids = ids if isinstance(ids, list) else [ids]
-    stop_ids = tuple(id for id in ids if type(id) is int and 0 <= id < n_vocab)
-    if max(stop_ids, default=0) >= tokenizer.n_vocab:
-        raise ValueError(f"eos_token_id = {ids} has no token, added_tokens.json may be missing")
-    return stop_ids
 
 
 def scale_queries(params: Params, n_head: int, config: dict) -> None:
@@ -84,11 +59,23 @@ def random_gpt2(
 ) -> GPT2:  # fmt: skip
     """A GPT-2 with random weights, as slow as a trained one: drawn from N(0, scale), the gains of
     norms from N(1, scale)."""
-    shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, 4 * n_embd, tied)
     rng = np.random.default_rng(seed)
 
-    def tensor(name, shape):
-        mean = 1 if name.endswith(".g") else 0
+    def array(*shape, mean=0):
         return rng.normal(mean, scale, shape).astype(np.float32)
 
-    return GPT2(tree_map(tensor, shapes), n_head)
+    def dense(n_in, n_out):
+        return {"w": array(n_out, n_in).view(Weight), "b": array(n_out)}
+
+    def norm():
+        return {"g": array(n_embd, mean=1), "b": array(n_embd)}
+
+    def block():
+        attn = {"c_attn": dense(n_embd, 3 * n_embd), "c_proj": dense(n_embd, n_embd)}
+        mlp = {"c_fc": dense(n_embd, 4 * n_embd), "c_proj": dense(4 * n_embd, n_embd)}
+        return {"ln_1": norm(), "attn": attn, "ln_2": norm(), "mlp": mlp}
+
+    params = {"wte": array(n_vocab, n_embd).view(Weight), "wpe": array(n_ctx, n_embd)}
+    params |= {"blocks": [block() for _ in range(n_layer)], "ln_f": norm()}
+    params |= {} if tied else {"lm_head": array(n_vocab, n_embd).view(Weight)}
+    return GPT2(params, n_head)

@@ -1,53 +1,73 @@
-"""A folder's weights as float32 arrays, mapped into memory where they can be.
+"""A folder's safetensors files -> float32 arrays, mapped into memory rather than read.
 
-NumPy computes in float32, and has no bfloat16. So a checkpoint of 16-bit floats is converted once,
-into a file beside it, which every later start maps.
+A file is a header (JSON) and the bytes of its arrays one after the other. The library `safetensors`
+checks all that the header promises. An array is then a view of the mapped file: opening a model
+costs nothing, and pages come from the disk when they are first used. Only weights of 16 bits are
+converted, at each start: NumPy computes in float32, and has no bfloat16.
 """
 
-import os
-import sys
+import json
 from pathlib import Path
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 
-from loading.download import locked
-from loading.errors import clear_errors, explained
-from loading.safetensors import float32, read_checkpoint, read_safetensors, write_safetensors
+from loading.config import read_json
+from loading.errors import UserError
 
-CONVERTED = "tokenwise.safetensors"
-SMALL = 2**25  # bytes that are converted at each start instead, in a few hundredths of a second
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # others are no weights
+CONVERT = (
+    "other formats are not opened, for they can run code; with transformers,"
+    " AutoModelForCausalLM.from_pretrained(NAME).save_pretrained(FOLDER) writes one (for T5 and"
+    " BART AutoModelForSeq2SeqLM), AutoTokenizer likewise"
+)
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """model.safetensors, or the shards that its index names. UserError for a place elsewhere."""
+    index = folder / "model.safetensors.index.json"
+    if (folder / "model.safetensors").is_file() or not index.is_file():
+        return [folder / "model.safetensors"]
+    names = sorted({*read_json(index)["weight_map"].values()})
+    if outside := [name for name in names if Path(name).name != name]:
+        raise UserError(f"{index}: {outside[0]!r} is not a file of this folder")
+    return [folder / name for name in names]
 
 
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
-    """The folder's weights -> {name: float32 array}. Raises ValueError for a damaged file, and
-    UserError if the converted file cannot be written."""
-    tensors = read_checkpoint(folder)
-    halves = {name: array for name, array in tensors.items() if array.dtype.itemsize == 2}
-
-    def converted(name):
-        return float32(name, halves[name], halves[name].shape)
-
-    path, metadata = folder / CONVERTED, {"format": "tokenwise", "source": fingerprint(folder)}
-    n_bytes = sum(array.nbytes for array in halves.values())
-    if n_bytes < SMALL or not (is_current(path, metadata) or os.access(folder, os.W_OK)):
-        return tensors | {name: converted(name) for name in halves}
-    with locked(folder):  # another process may be writing it
-        if not is_current(path, metadata):
-            print(f"converting {folder} to 32 bits (only this once)", file=sys.stderr)
-            shapes = {name: array.shape for name, array in halves.items()}
-            with clear_errors(path):
-                write_safetensors(path, shapes, converted, metadata)
-    return tensors | read_safetensors(path)[0]
+    """The folder's weights -> {name: float32 array}. UserError where there are none, ValueError for
+    a damaged file."""
+    paths = weight_files(folder)
+    if not paths[0].exists():
+        raise UserError(f"{folder} has no {paths[0].name}; {CONVERT}")
+    return {name: array for path in paths for name, array in read_safetensors(path).items()}
 
 
-def is_current(path: Path, metadata: dict) -> bool:
-    """Is the converted file here, and made of these files? UserError if it is damaged."""
-    with explained(f"{path} is damaged", "delete it, and it is made again"):
-        return path.is_file() and read_safetensors(path)[1] == metadata
+def read_safetensors(path: Path) -> dict[str, np.ndarray]:
+    """One file -> {name: float32 array}, read-only views where it has float32. ValueError for a
+    file that is cut, altered, or something else."""
+    try:
+        with safe_open(path, "np"):
+            pass
+    except SafetensorError as error:
+        with open(path, "rb") as file:
+            is_pointer = file.read(8) == b"version "
+        remedy = "it is a Git LFS pointer: `git lfs pull` fetches the file" if is_pointer else error
+        raise ValueError(f"{path.name}: {remedy}") from None
+    data = np.asarray(np.memmap(path, np.uint8, "r"))
+    start = 8 + int.from_bytes(data[:8].tobytes(), "little")
+    header = json.loads(data[8:start].tobytes())
+    return {
+        name: float32(data[start:][slice(*entry["data_offsets"])], entry["dtype"], entry["shape"])
+        for name, entry in header.items()
+        if entry.get("dtype") in DTYPES
+    }
 
 
-def fingerprint(folder: Path) -> str:
-    """The names, sizes and times of the checkpoint's files: a changed file changes them."""
-    files = sorted(path for path in folder.glob("*.safetensors") if path.name != CONVERTED)
-    stats = ((path.name, path.stat()) for path in files)
-    return " ".join(f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats)
+def float32(data: np.ndarray, dtype: str, shape: list[int]) -> np.ndarray:
+    """The bytes of an array -> float32 array; no copy if they are float32, and aligned."""
+    array = data.view(DTYPES[dtype]).reshape(shape)
+    if dtype == "BF16":  # the upper half of a float32
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    with np.errstate(over="ignore"):  # a float64 past float32's range becomes inf
+        return np.require(array, np.float32, "A")

@@ -4,10 +4,10 @@ The format is recognised by its tokens. Its special tokens are never read out of
 """
 
 from collections.abc import Iterator
+import re
 from typing import Any, NamedTuple
 
 from batching import Prefill
-from encoder import split
 from generate import Sequence, draw_next
 from interface import Ids, Model
 from loading.errors import UserError
@@ -55,7 +55,8 @@ class Conversation:
     format."""
 
     def __init__(self, tokenizer: Any, system: str | None = None):
-        vocab = tokenizer.vocab
+        vocab = {token: id for id, token in enumerate(tokenizer.tokens)}
+        self.vocab = vocab
         found = [form for form in FORMATS if vocab.keys() >= {*form.tokens.split()}]
         if not found:
             raise UserError("--chat needs a model trained on conversations, such as"
@@ -64,7 +65,6 @@ class Conversation:
         self.tokenizer, self.format, self.ids = tokenizer, found[0], Ids()
         self.system = self.format.default if system is None else system
         self.end = vocab[self.format.end]
-        self.added = [token for token in tokenizer.added if token.special]
 
     def ask(self, text: str) -> Ids:
         """The ids that the model answers to: the turns so far, and the user's with this text."""
@@ -79,7 +79,7 @@ class Conversation:
 
     def answered(self, ids: Ids, answer: Ids) -> None:
         """Take in the ids that the model answered to, and its answer without a stop id."""
-        think = self.tokenizer.vocab.get("</think>")
+        think = self.vocab.get("</think>")
         if think in answer:  # Qwen 3: what was thought is left out of the turns that follow
             text = self.tokenizer.decode(answer[len(answer) - answer[::-1].index(think) :])
             answer = self.tokenizer.encode(text.lstrip("\n"), first=False)
@@ -90,7 +90,11 @@ class Conversation:
         parts: list[str | int] = [""]
         for form, text in turns:
             before, after = form.split("{}")
-            for piece, added in (before, self.added), (text, []), (after, self.added):
+            for piece, added in (
+                (before, self.tokenizer.special),
+                (text, {}),
+                (after, self.tokenizer.special),
+            ):
                 for part in split(piece, added):
                     if isinstance(part, str) and isinstance(parts[-1], str):
                         parts[-1] += part  # a word may begin in the format and end in the text
@@ -103,6 +107,12 @@ class Conversation:
             else:
                 ids.append(part)
         return ids
+
+
+def split(text: str, special: dict[str, int]) -> list[str | int]:
+    """The text around the special tokens in it, and their ids in turn."""
+    names = "|".join(map(re.escape, sorted(special, key=len, reverse=True))) or "(?!)"
+    return [special[part] if i % 2 else part for i, part in enumerate(re.split(f"({names})", text))]
 
 
 def kept(

@@ -67,9 +67,11 @@ def main(argv: list[str] | None = None) -> int:
 def run(p: ArgumentParser, args: Namespace) -> None:
     """Load, and do what the options ask for."""
     if args.list_models:
-        names = utils.names(args.models_dir) | {"OWNER/NAME": "any of the Hugging Face hub"}
-        width = max(map(len, names)) + 2
-        return print(*(f"{name:<{width}}{where}" for name, where in names.items()), sep="\n")
+        rows = [*utils.names(), ("OWNER/NAME", "any of the Hugging Face hub", "", "")]
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        for row in rows:
+            print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip())
+        return None
     reads = args.interactive or "-" in args.prompts
     for name, stream in [("output", sys.stdout)] + [("input", sys.stdin)] * bool(reads):
         if stream is None:

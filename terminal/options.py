@@ -72,7 +72,6 @@ GROUPS = {
                " a folder, a name of the Hugging Face hub such as t5-small, or your own:"
                " FILE.py:NAME(VALUES) that returns (tokenizer, model)",
                "stories"),
-        Option("models_dir", "DIR", str, "where downloaded models are kept"),
         Option("source_lang", "CODE", str, "for mBART, such as en_XX"),
         Option("target_lang", "CODE", str, "for mBART, such as ro_RO"),
         Option("truncate", None, bool, "cut a source that is too long for the encoder"),

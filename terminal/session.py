@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 import beam
-import few_rows
 import samplers
 import score
 import utils
@@ -26,6 +25,7 @@ from generate import Loop, Sequence, cached, lengthen, naive
 from gpt2 import n_parameters
 from interface import Drafter, Ids, Model
 from loading.errors import UserError
+from loading.few_rows import blocks_pay
 from speculative import speculative
 from terminal import options
 from terminal.chat import Conversation, kept
@@ -58,7 +58,7 @@ class Session:
         if own := self.own["model"]:
             self.tokenizer, self.model = own.make_model()
         else:
-            self.tokenizer, self.model = utils.load(name, args.models_dir)
+            self.tokenizer, self.model = utils.load(name)
         if args.source_lang or args.target_lang:
             self.model = self.for_languages(args.source_lang, args.target_lang)
         limit_threads(args.threads, n_parameters(getattr(self.model, "params", [])))
@@ -283,7 +283,7 @@ class Session:
         if not name:
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
         if name not in self.drafts:
-            self.drafts[name] = utils.load(name, self.args.models_dir, fetch=not suggested)[1]
+            self.drafts[name] = utils.load(name, fetch=not suggested)[1]
         draft = self.drafts[name]
         if draft.n_vocab != self.model.n_vocab:
             raise UserError(
@@ -313,7 +313,4 @@ def limit_threads(wanted: int | None, n_parameters: int) -> None:
         return
     n = wanted or (1 if n_parameters < SMALL else CORES)
     threadpoolctl.threadpool_limits(n)
-    if n != few_rows.n_threads:
-        few_rows.n_threads = n
-        few_rows.pool.cache_clear()
-        few_rows.blocks_pay.cache_clear()  # measured with another number of threads
+    blocks_pay.cache_clear()  # it may have been measured with another number of threads

@@ -130,7 +130,7 @@ class Shell:
         *before, word = re.split(r"\s", line)
         if not before:
             return [f"/{name} " for name in self.commands() if word and f"/{name}".startswith(word)]
-        models = utils.names(self.session.args.models_dir)
+        models = [name for name, *_ in utils.names()]
         flags = [options.OPTIONS[name].flag for name in SAMPLER_OPTIONS]
         known = {"/model": models, "/draft": models, "/method": options.METHODS, "/sampler": flags,
                  "/seed": ["off"], "/stop": ["off"]}  # fmt: skip

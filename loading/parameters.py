@@ -1,0 +1,97 @@
+"""A checkpoint's arrays -> a model's tree of parameters.
+
+The names in a file are paths in a tree as well, in other words: h.0.ln_1.weight is what gpt2.py
+calls params["blocks"][0]["ln_1"]["g"]. Which parts a model has is what its file has.
+"""
+
+import re
+import sys
+from typing import Any
+
+import numpy as np
+
+from loading.few_rows import Weight
+
+Params = Any  # dicts, lists of blocks, and float32 arrays
+Tensors = dict[str, np.ndarray]  # arrays by the names of a file
+OURS = re.compile(
+    r"""((en|de)coder\.)? (
+        wte | wpe | lm_head | logits_bias | relative_bias | (ln_f | (embed_)?norm)\.[gb]
+      | blocks\.\d+\. (ln_[12] | (attn | cross | mlp)(_post)?_norm | attn\.[qk]_norm)\.[gb]
+      | blocks\.\d+\. (attn | cross | mlp)\. (c_attn | c_proj | c_fc | gate | [qkvo])\.[wb]
+    )""", re.VERBOSE,
+)  # fmt: skip
+
+
+def build_params(
+    tensors: Tensors, words: list[tuple[str, str]], transposed: bool = False
+) -> Params:
+    """{"h.0.ln_1.weight": array} -> {"blocks": {"0": {"ln_1": {"g": array}}}}.
+
+    words: (a pattern in the file's names, what it is here), one after the other. transposed: the
+    file has matrices as [n_in, n_out]; the tree has views of them, [n_out, n_in]. ValueError for an
+    array without a place in the tree.
+    """
+    tree: dict = {}
+    for theirs, array in tensors.items():
+        name = re.sub(r"\bweight$", "w" if array.ndim == 2 else "g", theirs)
+        for pattern, ours in [*words, (r"\bbias$", "b"), (r"\b(w[tp]e|lm_head)\.w$", r"\1")]:
+            name = re.sub(pattern, ours, name)
+        if not OURS.fullmatch(name):
+            raise ValueError(f"the array {theirs} is not known")
+        *path, last = name.split(".")
+        node = tree
+        for part in path:
+            node = node.setdefault(part, {})
+        array = array.T if transposed and last == "w" else array
+        node[last] = array.view(Weight) if last in ("w", "wte", "lm_head") else array
+    return tree
+
+
+def list_blocks(stack: Params, n_layer: int) -> None:
+    """{"0": block, "1": block} -> [block, block]. ValueError unless n_layer blocks of the same
+    parts and shapes are there."""
+    blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
+    if len(blocks) != n_layer:
+        raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")
+    for i, block in enumerate(blocks):
+        if shapes(block) != shapes(blocks[0]):
+            raise ValueError(f"the arrays of layer {i} are not like those of layer 0")
+    stack["blocks"] = blocks
+
+
+def shapes(tree: Params) -> Any:
+    """The tree with the shape of each array in its place."""
+    if isinstance(tree, dict):
+        return {name: shapes(part) for name, part in tree.items()}
+    return tree.shape
+
+
+def n_parameters(tree: Params) -> int:
+    """How many numbers a tree of parameters holds."""
+    if isinstance(tree, dict | list):
+        return sum(map(n_parameters, tree.values() if isinstance(tree, dict) else tree))
+    return np.size(tree)
+
+
+def settle_head(params: Params, tied: bool) -> None:
+    """Where the head is the embedding, leave out a copy of it. A head that differs counts for more
+    than config.json, as in transformers, and a note says so. ValueError where it is missing."""
+    head = params.get("lm_head")
+    if head is None and not tied:
+        raise ValueError("the array lm_head.weight is missing")
+    if head is not None and tied:
+        if np.array_equal(head, params["wte"]):
+            del params["lm_head"]
+        else:
+            note = "config.json ties the head to the embedding, but the file's head, which differs,"
+            print(note, "is used", file=sys.stderr)
+
+
+def drop_padding(params: Params, n_tokens: int) -> None:
+    """Leave out rows past the last token: vocabularies are often padded to a round number of rows,
+    and an id without a token could be drawn, but not decoded."""
+    for name in {"wte", "lm_head"} & params.keys():
+        params[name] = params[name][:n_tokens].view(Weight)
+    if "logits_bias" in params:  # [1, n_vocab]
+        params["logits_bias"] = params["logits_bias"][:, :n_tokens]

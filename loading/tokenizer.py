@@ -1,0 +1,145 @@
+"""A folder's tokenizer: tokenizer.json, by the library `tokenizers`, or GPT-2's two files."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import encoder
+from loading.config import read_json
+from loading.errors import UserError
+
+SPACE = "\u2581"  # how pieces of SentencePiece write a space
+BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # one byte of a character that has no piece
+MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # around a text, never part of it; en_XX
+
+
+def read_tokenizer(folder: Path, model_type: str) -> Any:
+    """The tokenizer of a model of this type. encode begins with BOS, if the file says so; an
+    encoder-decoder adds its own marks. UserError for files that are missing or damaged."""
+    path = folder / "tokenizer.json"
+    if path.is_file():
+        import tokenizers  # late: GPT-2's two files do not need it
+
+        try:
+            library = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises nothing more precise
+            raise UserError(f"{path} is damaged: {error}; fetch or save it again") from None
+        return LibraryTokenizer(library, bos=model_type not in ("t5", "bart", "mbart"))
+    has_pair = (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file()
+    if has_pair and (model_type == "gpt2" or names_gpt2(folder / "tokenizer_config.json")):
+        return read_gpt2_tokenizer(folder)
+    raise UserError(
+        f"{folder} has no tokenizer.json; with transformers and sentencepiece,"
+        " AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes it"
+    )
+
+
+def names_gpt2(path: Path) -> bool:
+    """Is the tokenizer GPT-2's? Others have these two files, too, but cut words otherwise."""
+    return path.is_file() and read_json(path).get("tokenizer_class") == "GPT2Tokenizer"
+
+
+def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
+    """vocab.json, with added_tokens.json if it is there, and merges.txt -> tokenizer."""
+    vocab, added = read_json(folder / "vocab.json"), folder / "added_tokens.json"
+    if added.is_file():
+        vocab |= read_json(added)
+    lines = (folder / "merges.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    merges = [(*line.split(" "),) for line in lines[lines[0].startswith("#version") :]]
+    if wrong := [pair for pair in merges if len(pair) != 2]:
+        raise ValueError(f"merges.txt is damaged: {wrong[0]!r} is not a pair of symbols")
+    return encoder.Tokenizer(vocab, merges)
+
+
+class LibraryTokenizer:
+    """The interface of encoder.Tokenizer, by the library `tokenizers`.
+
+    tokens: each id's token, as the file spells it; start: the ids before each text, such as BOS.
+    MARKS and `start` are no text: decode leaves them out.
+    """
+
+    def __init__(self, library: Any, bos: bool):
+        library.no_truncation()
+        library.no_padding()
+        self.library, vocab = library, library.get_vocab()
+        self.tokens, self.n_vocab = sorted(vocab, key=vocab.__getitem__), len(vocab)
+        if [*map(vocab.__getitem__, self.tokens)] != list(range(self.n_vocab)):
+            raise ValueError(f"the {self.n_vocab} ids are not 0 to {self.n_vocab - 1}")
+        self._added = library.get_added_tokens_decoder()
+        self.special = {token.content: id for id, token in self._added.items() if token.special}
+        self.end_of_text = self.special.get("<|endoftext|>")
+        [first, *_] = library.encode("a", add_special_tokens=False).ids
+        marked = library.encode("a").ids  # a mark after the text would only end it
+        self.start = marked[: marked.index(first)] if bos else []
+        marks = [id for text, id in self.special.items() if MARKS.fullmatch(text)]
+        self.silent = {*marks, *self.start}
+        self._spelled_by_bytes = type(library.decoder).__name__ == "ByteLevel"
+
+    def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
+        """str -> list of ids. The text of a special token is plain text, unless `special`.
+        first=False: without `start`, for a text that already has it."""
+        self.library.encode_special_tokens = not special
+        text = encoder.as_unicode(text)
+        ids = self.library.encode(text, add_special_tokens=False).ids
+        return [*self.start, *ids] if first else ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Ids -> str. The space that encode puts before a text is left out after `start`; without
+        it, ids continue a text. ValueError for an unknown id."""
+        ids = list(ids)
+        begins = not self.start or ids[:1] == self.start[:1]
+        texts = [id for id in ids if self._token(id) and id not in self.silent]
+        if begins:
+            return self.library.decode(texts, skip_special_tokens=False)
+        whole = self.library.decode([*self.start[:1], *texts], skip_special_tokens=False)
+        return whole.removeprefix(self.tokens[self.start[0]])
+
+    def stream(self) -> "Stream":
+        """A new Stream, which decodes ids as they come."""
+        return Stream(self)
+
+    def token_bytes(self, id: int) -> bytes:
+        """The bytes of one token, often not UTF-8 by themselves; none for a mark. ValueError for an
+        unknown id."""
+        token = self._token(id)
+        if id in self.silent:
+            return b""
+        if self._spelled_by_bytes and id not in self._added:
+            return bytes(encoder.CHAR_TO_BYTE[char] for char in token)
+        if byte := BYTE_PIECE.fullmatch(token):
+            return bytes.fromhex(byte[1])
+        return token.replace(SPACE, " ").encode()
+
+    def _token(self, id):
+        if not 0 <= id < self.n_vocab:
+            raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
+        return self.tokens[id]
+
+
+class Stream:
+    """Decodes ids one by one; the returned pieces concatenate to decode(all ids).
+
+    Bytes become text with the token after them: only then it is known whether together they are
+    characters. A token's text is what the decoded text has more with it than without it; the token
+    before it is enough to tell.
+    """
+
+    def __init__(self, tokenizer: LibraryTokenizer):
+        self._tokenizer = tokenizer
+        self._ids, self._shown = list[int](), ""  # the ids from the last shown token on; its text
+
+    def feed(self, id: int) -> str:
+        """The text that is certain after this id: a character appears with its last byte."""
+        self._ids.append(id)
+        whole = self._tokenizer.decode(self._ids)
+        is_byte = BYTE_PIECE.fullmatch(self._tokenizer.tokens[id])
+        if is_byte or id in self._tokenizer.silent or whole.endswith("\ufffd"):
+            return ""
+        new = whole.removeprefix(self._shown)
+        self._ids, self._shown = [id], self._tokenizer.decode([id])
+        return new
+
+    def finish(self) -> str:
+        """The rest: "", or U+FFFD for a character that was never completed."""
+        return self._tokenizer.decode(self._ids).removeprefix(self._shown)
