@@ -659,7 +659,7 @@ WRONG = {  # drafts, their distributions, what the error says
     "a draft of probability 0": ([2], [q_of(0.5, 0.5)], "at the draft 0"),
     "too short": ([1], [q_of(0, 1)[:-1]], r"the shape \(10,\), not \(11,\)"),
     "a number": ([1], [0.5], r"the shape \(\), not \(11,\)"),
-    "only the second": ([1, 2], [q_of(0, 1), q_of(1)], "its draft 2"),
+    "only the second": ([1, 2], [q_of(0, 1), q_of(1)], "of its draft 2"),
 }
 
 
