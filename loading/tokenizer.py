@@ -42,7 +42,10 @@ def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
     merges = [(*line.split(" "),) for line in lines[lines[0].startswith("#version") :]]
     if wrong := [pair for pair in merges if len(pair) != 2]:
         raise ValueError(f"merges.txt is damaged: {wrong[0]!r} is not a pair of symbols")
-    return encoder.Tokenizer(vocab, merges)
+    tokenizer = encoder.Tokenizer(vocab, merges)
+    if unmade := [token for token in tokenizer.special if encoder.BYTE_TO_CHAR[ord(" ")] in token]:
+        raise ValueError(f"merges.txt is damaged: no merge makes {unmade[0]!r}")
+    return tokenizer
 
 
 class LibraryTokenizer:
@@ -70,8 +73,8 @@ class LibraryTokenizer:
         self._spelled_by_bytes = type(library.decoder).__name__ == "ByteLevel"
 
     def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
-        """str -> list of ids. The text of a special token is plain text, unless `special`.
-        first=False: without `start`, for a text that already has it."""
+        """str -> list of ids. The text of a special token is plain text, unless `special` (to T5's
+        library it never is). first=False: without `start`, for a text that already has it."""
         self.library.encode_special_tokens = not special
         ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
         return [*self.start, *ids] if first else ids
