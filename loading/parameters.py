@@ -4,6 +4,7 @@ The names in a file are paths in a tree as well, in other words: h.0.ln_1.weight
 calls params["blocks"][0]["ln_1"]["g"]. Which parts a model has is what its file has.
 """
 
+import math
 import re
 import sys
 from typing import Any
@@ -50,21 +51,27 @@ def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = 
 
 def list_blocks(stack: Params, n_layer: int) -> None:
     """{"0": block, "1": block} -> [block, block]. ValueError unless n_layer of them are there, of
-    the same size."""
+    the same shapes."""
     blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
     if len(blocks) != n_layer:
         raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")
     for i, block in enumerate(blocks):
-        if n_parameters(block) != n_parameters(blocks[0]):
+        if shapes(block) != shapes(blocks[0]):
             raise ValueError(f"the arrays of layer {i} are not like those of layer 0")
     stack["blocks"] = blocks
 
 
+def shapes(tree: Params) -> list[tuple]:
+    """The shapes of a tree's arrays, in order."""
+    if isinstance(tree, dict | list):
+        parts = tree.values() if isinstance(tree, dict) else tree
+        return sorted(shape for part in parts for shape in shapes(part))
+    return [np.shape(tree)]
+
+
 def n_parameters(tree: Params) -> int:
     """How many numbers a tree of parameters holds."""
-    if isinstance(tree, dict | list):
-        return sum(map(n_parameters, tree.values() if isinstance(tree, dict) else tree))
-    return np.size(tree)
+    return sum(map(math.prod, shapes(tree)))
 
 
 def settle_head(params: Params, tied: bool) -> None:
