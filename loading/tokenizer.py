@@ -22,7 +22,7 @@ def read_tokenizer(folder: Path, model_type: str) -> Any:
         try:
             library = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises nothing more precise
-            raise UserError(f"{path} is damaged: {error}; fetch or save it again") from None
+            raise UserError(f"{path} is damaged: {error!s:.300}; fetch or save it again") from None
         return LibraryTokenizer(library, bos=model_type not in ("t5", "bart", "mbart"))
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         settings, is_gpt2 = folder / "tokenizer_config.json", model_type == "gpt2"
