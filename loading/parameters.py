@@ -77,12 +77,11 @@ def n_parameters(tree: Params) -> int:
 def settle_head(params: Params, tied: bool) -> None:
     """Where the head is the embedding, leave out a copy of it. A head that differs counts for more
     than config.json, as in transformers, and a note says so. ValueError where it is missing."""
-    head = params.get("lm_head")
-    if head is None and not tied:
+    if not tied and "lm_head" not in params:
         raise ValueError("the array lm_head.weight is missing")
-    if head is not None and tied and np.array_equal(head, params["wte"]):
+    if tied and np.array_equal(params.get("lm_head"), params["wte"]):
         del params["lm_head"]
-    elif head is not None and tied:
+    elif tied and "lm_head" in params:
         note = "note: the file's head is used, which is not the embedding, as config.json has it"
         print(note, file=sys.stderr)
 
