@@ -74,7 +74,7 @@ class Tokenizer:
     def __init__(self, vocab: dict[str, int], merges: list[tuple[str, str]]):
         self.vocab, self.merges, self.n_vocab = vocab, merges, len(vocab)
         made = {*BYTE_TO_CHAR.values(), *map("".join, merges)}
-        if missing := made - vocab.keys():
+        if missing := made.union(*merges) - vocab.keys():
             raise ValueError(f"{len(missing)} symbols have no id, such as {min(missing)!r}")
         if sorted(vocab.values()) != list(range(len(vocab))):
             raise ValueError(f"the {len(vocab)} ids are not 0 to {len(vocab) - 1}")
