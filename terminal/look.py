@@ -54,21 +54,23 @@ def with_layers(model):
 def write_page(session: Session, row: Row, file: str) -> None:
     """Print a row as always, and write its page. After an error or Ctrl-C no half page is left."""
     from inside import page
-    from inside.recorder import recording
+    from inside.live import parts
 
+    with_layers(session.model)
     if not file.endswith((".html", ".htm")):
         raise UserError(f"--html writes a page, to a name that ends in .html: not {file!r}")
-    settings = session.settings | {"seed": row.seed if session.sampled else None}
+    settings = session.settings | {"seed": row.seed}
     if settings["method"] == "beam":  # nothing is drawn: the sliders begin at the model's own
         settings |= dict.fromkeys(page.SLIDERS)
     unfinished = Path(f"{file}.unfinished")
     unfinished.touch()  # an error comes now, not after a long text
     try:
-        with recording(with_layers(session.model), page.KEEP) as calls:
+        with page.watching(session.start(row)) as run:
             show.stream(session, [row])
-        more = row.prompt_ids, row.steps, settings
-        data = page.record(session.tokenizer, session.model, row.sequence, calls, *more)
-        unfinished.write_text(page.html(data), encoding="utf-8")
+        more = row.prompt_ids if session.reads else (), row.steps, settings
+        data = page.record(session.tokenizer, row.sequence, run, *more)
+        live = parts(session.tokenizer, session.model) if "live" in session.given else None
+        unfinished.write_text(page.html(data, live), encoding="utf-8")
         os.replace(unfinished, file)
     finally:
         unfinished.unlink(missing_ok=True)

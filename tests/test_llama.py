@@ -26,8 +26,17 @@ from families.llama import (
 from generate import generate
 from loading.config import read_json
 from loading.llama import FAMILIES, read_llama
-from tests.shapes import llama_shapes, tree_map
-from tests.tiny import LLAMA_FOLDERS, Traced, arrays, close, drafted_by, same_greedy, traced
+from tests.tiny import (
+    LLAMA_FOLDERS,
+    Traced,
+    arrays,
+    close,
+    dense,
+    drafted_by,
+    filled,
+    same_greedy,
+    traced,
+)
 
 NAMES = sorted(folder.name for folder in LLAMA_FOLDERS.iterdir())
 SEVERAL = ["gemma3", "llama", "mistral", "olmo2", "qwen3", "smollm3"]  # every kind of block
@@ -245,16 +254,23 @@ def test_arguments_are_not_changed(name):
         np.testing.assert_array_equal(array, old)
 
 
-@pytest.mark.parametrize("qk_norm", ["", "head", "all"])
-@pytest.mark.parametrize("biases, tied", [("", True), ("qkv", False), ("qkvom", True)])
-def test_a_model_runs_on_the_parameters_that_llama_shapes_names(biases, tied, qk_norm):
-    tree = llama_shapes(11, 6, 2, n_inner=10, n_head=6, n_kv_head=2, d_head=4, tied=tied,
-                        biases=biases, norms=("attn_post_norm",), qk_norm=qk_norm)  # fmt: skip
+@pytest.mark.parametrize("norm_size", [None, 4, 24])  # no norm of q and k, each head's, all heads'
+@pytest.mark.parametrize("bias, tied", [(False, True), (True, False)])
+def test_a_model_has_the_parts_that_its_parameters_name(bias, tied, norm_size):
+    """6 heads of 4 numbers share 2 of keys and values."""
+    attn = {name: dense(6, n, bias) for name, n in (("q", 24), ("k", 8), ("v", 8))}
+    attn["o"] = dense(24, 6, bias)
+    if norm_size:
+        attn |= {"q_norm": {"g": (norm_size,)}, "k_norm": {"g": (min(norm_size, 8),)}}
+    mlp = {"c_fc": dense(6, 10, bias), "gate": dense(6, 10, bias), "c_proj": dense(10, 6, bias)}
+    block = {"attn": attn, "mlp": mlp, "attn_post_norm": {"g": (6,)}}
+    tree = {"wte": (11, 6), "blocks": [block] * 2, "norm": {"g": (6,)}}
+    if not tied:
+        tree["lm_head"] = (11, 6)
     rng = np.random.default_rng(0)
-    params = tree_map(lambda name, shape: rng.normal(0, 0.4, shape).astype(np.float32), tree)
+    params = filled(tree, lambda _, shape: rng.normal(0, 0.4, shape).astype(np.float32))
     model = Llama(params, 6, 8, [rotary_frequencies(4, 1e4)] * 2)
-    assert model([1, 2, 3]).shape == (3, 11)
-    assert ("lm_head" in params) != tied
+    assert model((1, 2, 3)).shape == (3, 11)
     assert model.new_cache(5).kv.shape == (2, 2, 5, 2, 0, 4)
     for array in arrays(params):
         before = model([1, 2, 3])

@@ -9,16 +9,12 @@ import utils
 from decoding.beam import beam_search
 from decoding.score import score
 from generate import begin, generate
-from tests.tiny import arrays
+from loading.parameters import n_parameters
 
 MODELS = Path(__file__).parent.parent / "models"
 SIZES = {  # at most so many parameters
     "stories": 4_000_000, "stories-llama": 4_000_000, "stories-draft": 388_595,
 }  # fmt: skip
-
-
-def n_parameters(params):
-    return sum(array.size for array in arrays(params))
 
 
 @pytest.mark.parametrize("name", SIZES)
