@@ -239,6 +239,14 @@ def test_running_rows_wait_no_longer_than_a_chunk_and_never_are_more_than_max_ro
     assert sum(log.of("step")) == sum(n_new - 1 for _, n_new in running)
 
 
+def test_8_rows_and_chunks_of_256():
+    log = log_of([[i] for i in range(10)], [12] * 10)
+    assert max(log.of("step")) == 8
+    long = Log(tiny_gpt2(n_ctx=600))
+    run([Sequence(long, [1] * 550, 2)])
+    assert long.of("prompt") == [256, 256, 38]
+
+
 def test_while_a_row_runs_no_two_chunks_follow_each_other():
     log = log_of([[1], BEGINNINGS[0], BEGINNINGS[1], [2, 3, 4]], [20, 2, 2, 2], chunk=3)
     kinds = [kind for kind, _ in log.passes[1:]]
