@@ -158,6 +158,13 @@ def test_what_passes():
     assert model.lasts == {1, None}  # of the prompt, no unused logits are computed
 
 
+def test_gamma_is_4():
+    model, sequence = Watched(TARGET), Sequence(TARGET, PROMPTS[1], 9)
+    text = PROMPTS[1] + greedy_ids(1)
+    list(speculative(model, sequence, Replay(TARGET.n_vocab, text, 1, rng_of())))
+    assert model.shapes == [(4,), (1 + 4,), (1 + 3,)]
+
+
 def test_a_pass_after_wrong_drafts_has_one_new_token():
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     ids = by_speculation(model, PROMPTS[1], 6, Replay(TARGET.n_vocab, text, 0, rng_of()), 2)
