@@ -56,7 +56,7 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
 def html(recorded: dict, live: dict[str, str] | None = None) -> str:
     """Return the page with what `record` has returned: data, style and scripts in one file.
 
-    live: more "style", and a "section", which runs the model itself in the page."""
+    live: what runs the model itself in the page, as live.parts returns it."""
     live = {"style": "", "section": ""} | (live or {})
     parts = {
         "style": (FOLDER / "page.css").read_text("utf-8") + live["style"],

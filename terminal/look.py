@@ -54,6 +54,7 @@ def with_layers(model):
 def write_page(session: Session, row: Row, file: str) -> None:
     """Print a row as always, and write its page. After an error or Ctrl-C no half page is left."""
     from inside import page
+    from inside.live import parts
 
     with_layers(session.model)
     if not file.endswith((".html", ".htm")):
@@ -68,7 +69,8 @@ def write_page(session: Session, row: Row, file: str) -> None:
             show.stream(session, [row])
         more = row.prompt_ids if session.reads else (), row.steps, settings
         data = page.record(session.tokenizer, row.sequence, run, *more)
-        unfinished.write_text(page.html(data), encoding="utf-8")
+        live = parts(session.tokenizer, session.model) if "live" in session.given else None
+        unfinished.write_text(page.html(data, live), encoding="utf-8")
         os.replace(unfinished, file)
     finally:
         unfinished.unlink(missing_ok=True)

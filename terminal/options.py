@@ -124,6 +124,7 @@ OPTIONS = {
         ("compare", FLAG, "every method that applies, in one table"),
         ("trace", FLAG, "two passes of the model, call by call, with their shapes"),
         ("html", FILE, "beside the text, a page (.html) that shows where it came from"),
+        ("live", FLAG, "with --html: the page holds the model, and can go on with the text"),
         ("interactive", FLAG, "a prompt with /help"),
         ("list_models", FLAG, "the names that --model knows"),
     ],
@@ -148,6 +149,8 @@ def parser() -> Parser:
 def parse(words: list[str]) -> dict[str, Any]:
     """Read the words of a command line. Usage if they make no sense."""
     end = words.index("--") if "--" in words else len(words)
+    if any(word.endswith("=--") for word in words[:end]):  # before Python 3.13 they crash argparse
+        raise Usage("-- is no value")
     given = vars(parser().parse_intermixed_args(words[:end]))
     given["prompts"] += words[end + 1 :]  # after -- nothing is an option
     return given
@@ -163,6 +166,7 @@ def check(given: dict) -> None:
         ("method" in given and "compare" not in given, misplaced(given, given.get("method", ""))),
         ("interactive" in given and (n_prompts or "json" in given), "--interactive is alone"),
         ("html" in given and n_prompts != 1, "--html is a page about one PROMPT"),
+        ("live" in given and "html" not in given, "--live belongs to --html"),
         ("target" in given and "score" not in given, "--target belongs to --score"),
         ("system" in given and "chat" not in given, "--system belongs to --chat"),
         ("" in given.get("stop", []), "--stop takes a text that is not empty"),

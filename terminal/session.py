@@ -17,6 +17,7 @@ from decoding.batching import continuous
 from decoding.beam import beam_search
 from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup, common_prefix
 from decoding.score import score, score_ids
+from encoder import as_unicode
 from generate import Ids, Sequence, begin, cached, naive
 from loading.errors import UserError
 from loading.parameters import n_parameters
@@ -37,6 +38,10 @@ class Session:
         name = given.get("model", "stories")
         own = Part("model", name) if ".py:" in name else None
         self.tokenizer, self.model = own.make() if own else utils.load(name)
+        if "live" in given:
+            from inside.live import in_8_bits  # late: few runs need it
+
+            self.model = in_8_bits(self.tokenizer, self.model)
         self.reads = hasattr(self.model, "read")  # an encoder-decoder: a prompt is a source
         if given.keys() & {"source_lang", "target_lang"}:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
@@ -103,6 +108,7 @@ class Session:
 
     def row(self, prompt: str, number: int = 0) -> Row:
         """Make the row of a prompt; its seed is the session's + number."""
+        prompt = as_unicode(prompt)
         ids, stream = self.encode(prompt), self.tokenizer.stream()
         opening = "" if self.reads or self.chat else prompt
         return Row(prompt, ids, opening, self.seed + number, stream)

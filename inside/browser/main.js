@@ -83,7 +83,6 @@ async function start() {
   drawDrafts();
   drawBeams();
   show();
-  if (globalThis.startLive) startLive();  // browser/live: the model itself, in the page
   document.documentElement.dataset.ready = "true";
 }
 

@@ -18,13 +18,16 @@ const range = (n) => Array.from({length: n}, (_, i) => i);
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 const clamp = (x, least, most) => Math.min(most, Math.max(least, x));
 
-// The arrays that Python has packed: [type, deflated bytes in base64].
+// An array that Python has packed: [type, deflated bytes in base64].
+async function unpack([type, text]) {
+  const chars = atob(text), bytes = new Uint8Array(chars.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = chars.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new globalThis[type](await new Response(stream).arrayBuffer());
+}
+
 async function unpackAll() {
-  for (const [name, [type, text]] of Object.entries(data.arrays)) {
-    const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    arrays[name] = new globalThis[type](await new Response(stream).arrayBuffer());
-  }
+  for (const [name, packed] of Object.entries(data.arrays)) arrays[name] = await unpack(packed);
 }
 
 // element("p.note", {title: "..."}, "text", another) makes what it says. Text stays text.
