@@ -107,16 +107,18 @@ def see_cut(m, seed):
 NEW = "self.kv[:, layer, ..., self.length : n_all, :] = k, v"
 KEYS = (
     mistakes(
-        "extend",
+        "gpt2.py extend",
         r"""
 positions from 0: with positions from 0 in each pass: they go on after the tokens in the cache
     return np.arange(self.length, n_all) -> return np.arange(n_new)
 positions + 1: with positions from 1
     return np.arange(self.length, n_all) -> return np.arange(self.length + 1, n_all + 1)
 positions + 1 after others: with positions one too large after tokens that are kept
-    return np.arange(self.length, n_all) -> return np.arange(self.length, n_all) + (self.length > 0)
+    return np.arange(self.length, n_all)
+    -> return np.arange(self.length, n_all) + (self.length > 0)
 positions - 1 after others: with positions one too small after tokens that are kept
-    return np.arange(self.length, n_all) -> return np.arange(self.length, n_all) - (self.length > 0)
+    return np.arange(self.length, n_all)
+    -> return np.arange(self.length, n_all) - (self.length > 0)
 first position for all: with the first new position for all new tokens
     return np.arange(self.length, n_all) -> return np.full(n_new, self.length)
 last position for all: with the last new position for all new tokens
@@ -132,7 +134,7 @@ n_new checked: with n_new compared with n_ctx instead of all tokens
 """,
     )
     + mistakes(
-        "append",
+        "gpt2.py append",
         r"""
 length in each block: with the length growing in each block instead of once in a pass
     if layer == self.kv.shape[1] - 1: -> if True:
@@ -145,7 +147,8 @@ length of the last pass: with the length of the last pass alone
 new ones only: with the new keys and values alone: those of the tokens before are not used
     return self.kv[:, layer, ..., :n_all, :] -> return k, v
 old ones only: with the new keys and values left out: a new token does not see itself
-    return self.kv[:, layer, ..., :n_all, :] -> return self.kv[:, layer, ..., : max(n_all - k.shape[-2], 1), :]
+    return self.kv[:, layer, ..., :n_all, :]
+    -> return self.kv[:, layer, ..., : max(n_all - k.shape[-2], 1), :]
 k and v exchanged: with keys and values exchanged
     = k, v -> = v, k
 keys as values: with the keys as the values, too
@@ -155,44 +158,75 @@ values as keys: with the values as the keys, too
 new values only: with all keys, but the new values alone
     return self.kv[:, layer, ..., :n_all, :] -> return self.kv[0, layer, ..., :n_all, :], v
 one place for all blocks: with one place for the keys and values of all blocks
-    self.kv[:, layer, ..., self.length : n_all, :] = k, v -> self.kv[:, 0, ..., self.length : n_all, :] = k, v | return self.kv[:, layer -> return self.kv[:, 0
-all blocks one after the other: with the keys and values of all blocks in one list, one after the other
-    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; self.one = getattr(self, "one", None); self.one = np.stack([k, v]) if self.one is None else np.concatenate([self.one, [k, v]], -2); self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.one
+    self.kv[:, layer, ..., self.length : n_all, :] = k, v
+    -> self.kv[:, 0, ..., self.length : n_all, :] = k, v
+    return self.kv[:, layer -> return self.kv[:, 0
+all blocks one after the other: with the keys and values of all blocks in one list, one after the
+        other
+    n_all = self.length + k.shape[-2]
+    -> n_all = self.length + k.shape[-2]; self.one = getattr(self, "one", None); self.one =
+        np.stack([k, v]) if self.one is None else np.concatenate([self.one, [k, v]], -2);
+        self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.one
 new ones first: with the new keys and values before the old ones
-    return self.kv[:, layer, ..., :n_all, :] -> new = k.shape[-2]; n_old = n_all - new; both = self.kv[:, layer, ..., :n_all, :].copy(); both[..., :new, :], both[..., new:, :] = (np.array([k, v]), self.kv[:, layer, ..., :n_old, :]); return both
+    return self.kv[:, layer, ..., :n_all, :]
+    -> new = k.shape[-2]; n_old = n_all - new; both = self.kv[:, layer, ..., :n_all, :].copy();
+        both[..., :new, :], both[..., new:, :] = (np.array([k, v]), self.kv[:, layer, ...,
+        :n_old, :]); return both
 block before: with the keys and values of the block before
     return self.kv[:, layer -> return self.kv[:, max(layer - 1, 0)
 last overwritten: with the new keys and values over the last ones
-    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; n_all -= self.length > 0 | self.length : n_all -> n_all - k.shape[-2] : n_all
+    n_all = self.length + k.shape[-2]
+    -> n_all = self.length + k.shape[-2]; n_all -= self.length > 0
+    self.length : n_all -> n_all - k.shape[-2] : n_all
 not kept: with keys and values that are not kept
-    self.kv[:, layer, ..., self.length : n_all, :] = k, v -> self.kv[:, layer, ..., :n_all, :] = 0; both = self.kv[:, layer, ..., :n_all, :].copy(); both[..., self.length :, :] = k, v | return self.kv[:, layer, ..., :n_all, :] -> return both
-joined along the heads: with the new keys and values joined along the heads (the first axis) instead of the tokens
-    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old = self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a, b], -3) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.at[layer]
+    self.kv[:, layer, ..., self.length : n_all, :] = k, v
+    -> self.kv[:, layer, ..., :n_all, :] = 0; both = self.kv[:, layer, ..., :n_all, :].copy();
+        both[..., self.length :, :] = k, v
+    return self.kv[:, layer, ..., :n_all, :] -> return both
+joined along the heads: with the new keys and values joined along the heads (the first axis)
+        instead of the tokens
+    n_all = self.length + k.shape[-2]
+    -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old =
+        self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a,
+        b], -3) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] -
+        1 else self.length; return self.at[layer]
 joined along d_head: with the new keys and values joined along d_head instead of the tokens
-    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old = self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a, b], -1) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.at[layer]
-joined along axis 1: with the new keys and values joined along axis 1: with several texts these are the heads
-    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old = self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a, b], 1) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.at[layer]
+    n_all = self.length + k.shape[-2]
+    -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old =
+        self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a,
+        b], -1) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] -
+        1 else self.length; return self.at[layer]
+joined along axis 1: with the new keys and values joined along axis 1: with several texts these
+        are the heads
+    n_all = self.length + k.shape[-2]
+    -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old =
+        self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a,
+        b], 1) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] -
+        1 else self.length; return self.at[layer]
 no return: of an append that returns nothing
     return self.kv -> self.kv
 """,
     )
     + mistakes(
-        "self_attention",
+        "gpt2.py self_attention",
         r"""
 cache not used: without cache.append: self_attention does not call it, or gets no cache
     if cache is not None: -> if False:
 layer not passed on: with layer 0 for all blocks: they share one place
     cache.append(layer, -> cache.append(0,
 appended before the heads: with keys and values kept before the heads are split
-    q, k, v = (split_heads(part, n_head) for part in qkv) -> q, k, v = qkv; q = split_heads(q, n_head) | # 2 x [..., n_head, n_all, d_head] -> ; k, v = split_heads(k, n_head), split_heads(v, n_head)
+    q, k, v = (split_heads(part, n_head) for part in qkv)
+    -> q, k, v = qkv; q = split_heads(q, n_head)
+    # 2 x [..., n_head, n_all, d_head] -> ; k, v = split_heads(k, n_head), split_heads(v, n_head)
 queries kept: with the queries kept instead of the keys
     append(layer, k, v) -> append(layer, q, v)
 appended twice: with append called twice in a pass
-    k, v = cache.append(layer, k, v) -> old = k, v; cache.append(layer, *old); k, v = cache.append(layer, *old)
+    k, v = cache.append(layer, k, v)
+    -> old = k, v; cache.append(layer, *old); k, v = cache.append(layer, *old)
 """,
     )
     + mistakes(
-        "__call__",
+        "gpt2.py __call__",
         r"""
 wpe from 0: with the embeddings of positions 0, 1, 2, ... but the right mask
     ["wpe"][positions] -> ["wpe"][np.arange(n_new)]
@@ -201,21 +235,24 @@ no wpe with a cache: without wpe after tokens that are kept
 mask from 0: with a mask from position 0: rows of the new tokens alone
     mask = causal_mask(positions) -> mask = causal_mask(np.arange(n_new))
 no mask with a cache: without the mask where there is a cache
-    mask = causal_mask(positions) -> mask = causal_mask(positions) if cache is None else np.float32(0)
+    mask = causal_mask(positions)
+    -> mask = causal_mask(positions) if cache is None else np.float32(0)
 no mask after others: without the mask after tokens that are kept
-    mask = causal_mask(positions) -> mask = causal_mask(positions) if positions.flat[0] == 0 else np.float32(0)
+    mask = causal_mask(positions)
+    -> mask = causal_mask(positions) if positions.flat[0] == 0 else np.float32(0)
 cache for the first block: with the cache in the first block alone
     mask=mask, cache=cache, -> mask=mask, cache=cache if layer == 0 else None,
 """,
     )
     + mistakes(
-        "block",
+        "gpt2.py block",
         r"""
+
 """,
     )
 )
 CUT = mistakes(
-    "cut",
+    "gpt2.py cut",
     r"""
 nothing: of a cut that does nothing
     self.length = min(self.length, length) -> pass
@@ -230,15 +267,21 @@ number of tokens: with `length` tokens removed instead of `length` tokens left
 all: with all tokens forgotten
     min(self.length, length) -> 0
 the first ones: with the first tokens forgotten instead of the last ones
-    self.length = min(self.length, length) -> length = min(length, self.length); self.kv[..., :length, :] = self.kv[..., self.length - length : self.length, :].copy(); self.length = length
+    self.length = min(self.length, length)
+    -> length = min(length, self.length); self.kv[..., :length, :] = self.kv[..., self.length -
+        length : self.length, :].copy(); self.length = length
 keys alone: with the keys alone cut, and the values of the forgotten tokens left
-    self.length = min(self.length, length) -> length = min(self.length, length); self.kv[0, ..., length : self.length, :] = 0; self.length = self.length
+    self.length = min(self.length, length)
+    -> length = min(self.length, length); self.kv[0, ..., length : self.length, :] = 0;
+        self.length = self.length
 length kept: with keys and values cut, but not the length
     self.length = min(self.length, length) -> self.kv[..., length:, :] = 0
 length alone: with the length cut, but not the keys and values, which come before the new ones
-    self.length = min(self.length, length) -> self.length = min(self.length, length); self.append = None
+    self.length = min(self.length, length)
+    -> self.length = min(self.length, length); self.append = None
 first block: with the first block alone cut
-    self.length = min(self.length, length) -> self.length = min(self.length, length); self.kv[:, 1:, ..., 0, :] += 1
+    self.length = min(self.length, length)
+    -> self.length = min(self.length, length); self.kv[:, 1:, ..., 0, :] += 1
 """,
 )
 CACHE = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
@@ -273,12 +316,14 @@ def see_rows(m, seed):
 
 ROWS = (
     mistakes(
-        "extend",
+        "workshop/reference.py extend",
         r"""
 one position for all: with the positions of the longest row for all rows
-    self.lengths[:, None] + np.arange(n_new) -> self.lengths.max() + np.arange(n_new) + 0 * self.lengths[:, None]
+    self.lengths[:, None] + np.arange(n_new)
+    -> self.lengths.max() + np.arange(n_new) + 0 * self.lengths[:, None]
 positions of the shortest: with the positions of the shortest row for all rows
-    self.lengths[:, None] + np.arange(n_new) -> self.lengths.min() + np.arange(n_new) + 0 * self.lengths[:, None]
+    self.lengths[:, None] + np.arange(n_new)
+    -> self.lengths.min() + np.arange(n_new) + 0 * self.lengths[:, None]
 positions from 0: with positions from 0 in each pass
     self.lengths[:, None] + np.arange(n_new) -> 0 * self.lengths[:, None] + np.arange(n_new)
 positions + 1: with positions one too large
@@ -288,7 +333,8 @@ same positions: with the first new position for all new tokens of a row
 one row: of positions [n_new] of the longest row instead of [n_rows, n_new]
     return self.positions -> return self.positions[self.lengths.argmax()]
 lengths first: with the lengths grown before the positions are made
-    self.positions = self.lengths[:, None] + np.arange(n_new) -> self.positions = self.lengths[:, None] + n_new + np.arange(n_new)
+    self.positions = self.lengths[:, None] + np.arange(n_new)
+    -> self.positions = self.lengths[:, None] + n_new + np.arange(n_new)
 lengths not grown: with lengths that do not grow
     self.lengths = self.lengths + n_new -> pass
 lengths + 1: with lengths that grow by 1 whatever n_new is
@@ -300,14 +346,17 @@ not along the rows: without the axis for the new tokens: lengths + arange fails 
 """,
     )
     + mistakes(
-        "append",
+        "workshop/reference.py append",
         r"""
 slots of the longest: with the new keys and values in the slots after the longest row for all rows
-    kept[rows, :, self.positions] -> kept[rows, :, self.positions.max(0, keepdims=True) + 0 * self.positions]
+    kept[rows, :, self.positions]
+    -> kept[rows, :, self.positions.max(0, keepdims=True) + 0 * self.positions]
 slots of row 0: with the new keys and values in the slots after row 0 for all rows
     kept[rows, :, self.positions] -> kept[rows, :, self.positions[:1] + 0 * self.positions]
-slots of the shortest: with the new keys and values in the slots after the shortest row for all rows
-    kept[rows, :, self.positions] -> kept[rows, :, self.positions.min(0, keepdims=True) + 0 * self.positions]
+slots of the shortest: with the new keys and values in the slots after the shortest row for all
+        rows
+    kept[rows, :, self.positions]
+    -> kept[rows, :, self.positions.min(0, keepdims=True) + 0 * self.positions]
 n_all of the shortest: with as many slots returned as the shortest row has
     self.lengths.max() -> self.lengths.min()
 n_all of row 0: with as many slots returned as row 0 has
@@ -323,13 +372,16 @@ k and v exchanged: with keys and values exchanged
 new ones only: with the new keys and values alone: those of the tokens before are not used
     return self.kv[:, layer, :, :, :n_all] -> return k, v
 one place for all blocks: with one place for all blocks
-    self.kv[:, layer], -> self.kv[:, 0], | return self.kv[:, layer -> return self.kv[:, 0
+    self.kv[:, layer], -> self.kv[:, 0],
+    return self.kv[:, layer -> return self.kv[:, 0
 first new only: with the first new token alone stored
-    kept[rows, :, self.positions] = new.swapaxes(1, 2) -> kept[rows, :, self.positions[:, :1]] = new.swapaxes(1, 2)[:, :1]
+    kept[rows, :, self.positions] = new.swapaxes(1, 2)
+    -> kept[rows, :, self.positions[:, :1]] = new.swapaxes(1, 2)[:, :1]
 not kept: with keys and values that are not stored
     kept[rows, :, self.positions] = new.swapaxes(1, 2) -> pass
 row 0 alone: with row 0 alone stored
-    kept[rows, :, self.positions] = new.swapaxes(1, 2) -> kept[0, :, self.positions[0]] = new[0].swapaxes(0, 1)
+    kept[rows, :, self.positions] = new.swapaxes(1, 2)
+    -> kept[0, :, self.positions[0]] = new[0].swapaxes(0, 1)
 lengths as slots: with slot lengths[i], one too far, instead of the new token's position
     kept[rows, :, self.positions] -> kept[rows, :, self.positions + 1]
 no return: of an append that returns nothing
@@ -337,7 +389,7 @@ no return: of an append that returns nothing
 """,
     )
     + mistakes(
-        "cut",
+        "workshop/reference.py cut",
         r"""
 nothing cut: of a cut that does nothing
     self.lengths = np.minimum(self.lengths, lengths) -> pass
@@ -386,7 +438,7 @@ def see_prefill(m, seed):
 
 
 PREFILL = mistakes(
-    "prefill",
+    "workshop/reference.py prefill",
     r"""
 last column: with the logits of the last column: for a shorter row these are those of the filling
     return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
@@ -403,9 +455,12 @@ all logits: of the logits of all columns
 every row with every length: of [n_rows, n_rows] logits: index rows and columns together
     return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, lengths - 1]
 filled at the beginning: with shorter rows filled up at their beginning
-    [*prompt, *[0] * (lengths.max() - len(prompt))] -> [*[0] * (lengths.max() - len(prompt)), *prompt]
+    [*prompt, *[0] * (lengths.max() - len(prompt))]
+    -> [*[0] * (lengths.max() - len(prompt)), *prompt]
 filled at the beginning, last column: with shorter rows filled up at their beginning
-    [*prompt, *[0] * (lengths.max() - len(prompt))] -> [*[0] * (lengths.max() - len(prompt)), *prompt] | return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
+    [*prompt, *[0] * (lengths.max() - len(prompt))]
+    -> [*[0] * (lengths.max() - len(prompt)), *prompt]
+    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
 not cut: with the filling left in the cache
     cache.cut(lengths) -> pass
 cut to the shortest: with the cache cut to the shortest prompt
@@ -415,7 +470,8 @@ cut one too early: with the last token of each prompt forgotten
 no cache: without the cache in the model's pass
     model(ids, cache) -> model(ids)
 cut off: with longer prompts cut off to the shortest
-    (lengths.max() - len(prompt))] -> (lengths.max() - len(prompt))][: lengths.min()] | lengths - 1] -> lengths.min() - 1]
+    (lengths.max() - len(prompt))] -> (lengths.max() - len(prompt))][: lengths.min()]
+    lengths - 1] -> lengths.min() - 1]
 one by one: with a pass for each prompt
     return logits[ -> for _ in prompts[1:]: model(ids); \n    return logits[
 prompts changed: of a prefill that fills up the prompts themselves

@@ -47,7 +47,7 @@ def see_rule(m, seed):
 
 
 RULE = mistakes(
-    "verify",
+    "speculative.py verify",
     r"""
 accept always: with every draft accepted
     rng.random() * q[x] >= p[x] -> False
@@ -86,7 +86,8 @@ not normalised: with max(0, p - q) not normalised
 no token after a rejection: with nothing in the place of a rejected draft
     return [*tokens, draw(residual(p, q), rng)] -> return tokens
 goes on after a rejection: with the later drafts looked at after a rejection
-    return [*tokens, draw(residual(p, q), rng)] -> tokens.append(draw(residual(p, q), rng)); continue
+    return [*tokens, draw(residual(p, q), rng)]
+    -> tokens.append(draw(residual(p, q), rng)); continue
 rejected draft skipped: with a rejected draft left out, and the next one looked at
     return [*tokens, draw(residual(p, q), rng)] -> continue
 rejected draft kept: with the rejected draft, and a token after it
@@ -112,9 +113,11 @@ row 0 for all: with the first row for all drafts
 last row for all: with the last row for all drafts
     logits[len(tokens)] -> logits[-1]
 q of the first: with the first q for all drafts
-    rng.random() * q[x] >= p[x] -> rng.random() * qs[0][x] >= p[x] | residual(p, q) -> residual(p, qs[0])
+    rng.random() * q[x] >= p[x] -> rng.random() * qs[0][x] >= p[x]
+    residual(p, q) -> residual(p, qs[0])
 sampler without the drafts: with ids alone for the sampler: it needs the accepted drafts, too
-    p = sampler(logits[len(tokens)], ids + tokens) -> p = sampler(logits[len(tokens)], ids) | p = sampler(logits[-1], ids + tokens) -> p = sampler(logits[-1], ids)
+    p = sampler(logits[len(tokens)], ids + tokens) -> p = sampler(logits[len(tokens)], ids)
+    p = sampler(logits[-1], ids + tokens) -> p = sampler(logits[-1], ids)
 sampler without the drafts before a draft: with ids alone for the sampler before a draft
     sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids)
 sampler without the drafts at the end: with ids alone for the sampler of the last token
@@ -124,15 +127,23 @@ sampler with all drafts: with all drafts for the sampler, also those that are no
 sampler with the draft: with the draft itself in the text for the sampler
     sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids + tokens + [x])
 sampler with the tokens alone: with the accepted drafts alone for the sampler
-    p = sampler(logits[len(tokens)], ids + tokens) -> p = sampler(logits[len(tokens)], list(tokens)) | p = sampler(logits[-1], ids + tokens) -> p = sampler(logits[-1], list(tokens))
+    p = sampler(logits[len(tokens)], ids + tokens)
+    -> p = sampler(logits[len(tokens)], list(tokens))
+    p = sampler(logits[-1], ids + tokens) -> p = sampler(logits[-1], list(tokens))
 sampler not used: with a softmax of the logits instead of the sampler
-    p = sampler(logits[len(tokens)], ids + tokens) -> p = np.exp(logits[len(tokens)]) / np.exp(logits[len(tokens)]).sum() | p = sampler(logits[-1], ids + tokens) -> p = np.exp(logits[-1]) / np.exp(logits[-1]).sum()
+    p = sampler(logits[len(tokens)], ids + tokens)
+    -> p = np.exp(logits[len(tokens)]) / np.exp(logits[len(tokens)]).sum()
+    p = sampler(logits[-1], ids + tokens) -> p = np.exp(logits[-1]) / np.exp(logits[-1]).sum()
 ids included: of ids and the new tokens: return the new tokens alone
-    return [*tokens, draw(residual(p, q), rng)] -> return [*ids, *tokens, draw(residual(p, q), rng)] | return [*tokens, draw(p, rng)] -> return [*ids, *tokens, draw(p, rng)]
+    return [*tokens, draw(residual(p, q), rng)]
+    -> return [*ids, *tokens, draw(residual(p, q), rng)]
+    return [*tokens, draw(p, rng)] -> return [*ids, *tokens, draw(p, rng)]
 one u for all: with one random number for all drafts
-    tokens: Ids = [] -> tokens: Ids = []; u = rng.random() | rng.random() * q[x] -> u * q[x]
+    tokens: Ids = [] -> tokens: Ids = []; u = rng.random()
+    rng.random() * q[x] -> u * q[x]
 u drawn again: with the residual drawn by the u of the rejection
-    draw(residual(p, q), rng) -> int(np.searchsorted(np.cumsum(residual(p, q)), min(u, 0.99999))) | if rng.random() * q[x] -> u = rng.random()\n        if u * q[x]
+    draw(residual(p, q), rng) -> int(np.searchsorted(np.cumsum(residual(p, q)), min(u, 0.99999)))
+    if rng.random() * q[x] -> u = rng.random()\n        if u * q[x]
 a new rng: with an rng of its own, always with the same seed
     tokens: Ids = [] -> tokens: Ids = []; rng = np.random.default_rng(0)
 first draft only: with the first draft alone looked at
@@ -142,9 +153,11 @@ last draft not looked at: without a look at the last draft
 ids changed: of a verify that lengthens ids
     tokens.append(x) -> tokens.append(x); ids.append(x)
 a count: of the number of accepted drafts instead of tokens
-    return [*tokens, draw(residual(p, q), rng)] -> return len(tokens) | return [*tokens, draw(p, rng)] -> return len(tokens)
+    return [*tokens, draw(residual(p, q), rng)] -> return len(tokens)
+    return [*tokens, draw(p, rng)] -> return len(tokens)
 no return: of a function that returns nothing
-    return [*tokens, draw(residual(p, q), rng)] -> return None | return [*tokens, draw(p, rng)] -> return None
+    return [*tokens, draw(residual(p, q), rng)] -> return None
+    return [*tokens, draw(p, rng)] -> return None
 """,
 )
 
@@ -186,16 +199,18 @@ def see_draft_model(m, seed):
 
 
 DRAFT_MODEL = mistakes(
-    "DraftModel",
+    "workshop/reference.py DraftModel",
     r"""
 one seed: with the text's own seed for the drafts: they depend on what the text draws
     np.random.default_rng([seed, 1]) -> np.random.default_rng(seed)
 a fixed seed: with one seed for the drafts of all texts
     np.random.default_rng([seed, 1]) -> np.random.default_rng(0)
 a new rng in each call: with an rng that begins again in each call of propose
-    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng([self.seed, 1]) | self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
+    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng([self.seed, 1])
+    self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
 one seed, in each call: with the text's own seed, again in each call of propose
-    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng(self.seed) | self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
+    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng(self.seed)
+    self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
 cache not cut: without the cut: the cache holds drafts that were rejected
     self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1)
 cut one too early: with the cache cut one token too early
@@ -203,13 +218,15 @@ cut one too early: with the cache cut one token too early
 cut to nothing: with an empty cache in each call
     self.cache.cut(kept) -> kept = 0; self.cache.cut(0)
 no cache: without a cache: the whole text passes for each draft
-    logits = self.model(np.array(new), self.cache)[-1] -> logits = self.model(np.array(ids + drafts), None)[-1]; self.cache.length
+    logits = self.model(np.array(new), self.cache)[-1]
+    -> logits = self.model(np.array(ids + drafts), None)[-1]; self.cache.length
 last token only: with the last token alone passed
     new = ids[kept:] -> new = ids[-1:]
 best: with the most probable draft instead of a draw from q
     draw(q, self.rng) -> int(np.argmax(q))
 best, q certain: with the most probable draft, and a q that is certain of it
-    drafts.append(draw(q, self.rng)) -> q = np.eye(len(q), dtype=q.dtype)[np.argmax(q)]; drafts.append(int(np.argmax(q)))
+    drafts.append(draw(q, self.rng))
+    -> q = np.eye(len(q), dtype=q.dtype)[np.argmax(q)]; drafts.append(int(np.argmax(q)))
 q certain: with a q that is certain of the draft, although it was drawn
     qs.append(q) -> qs.append(np.eye(len(q), dtype=q.dtype)[drafts[-1]])
 sampler not used: with a softmax of the logits instead of the sampler
@@ -231,9 +248,11 @@ one too few: with one draft too few
 one too many: with one draft too many
     for _ in range(n) -> for _ in range(n + 1)
 one pass too many: with a pass for the last draft, too
-    self.seen = (ids + drafts) -> self.model(np.array(new), self.cache) if drafts else 0; self.seen = (ids + drafts)
+    self.seen = (ids + drafts)
+    -> self.model(np.array(new), self.cache) if drafts else 0; self.seen = (ids + drafts)
 drafts in ids: of a propose that appends the drafts to ids
-    new = drafts[-1:] -> new = drafts[-1:]; ids = ids | return drafts, qs -> ids += drafts; return drafts, qs
+    new = drafts[-1:] -> new = drafts[-1:]; ids = ids
+    return drafts, qs -> ids += drafts; return drafts, qs
 exchanged: of qs and drafts, in this order
     return drafts, qs -> return qs, drafts
 drafts alone: of the drafts without their distributions
@@ -329,28 +348,39 @@ def see_speculative(m, seed):
 
 
 SPECULATIVE = mistakes(
-    "speculative",
+    "speculative.py speculative",
     r"""
 cache not cut: without the cut: the cache holds drafts that were rejected
     cache.cut(len(sequence.ids) - 1) -> pass
 cut one too late: with a rejected draft left in the cache: the last token has not passed yet
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids))
 cut one too early: with a token too many cut, which passes again
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids) - 2) | model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*ids[cache.length :], *drafts]), cache)[-len(drafts) - 1 :]
-cut to the round's beginning: with the cache cut to where the round began: accepted tokens pass again
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) - 1) | model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*ids[cache.length :], *drafts]), cache)[-len(drafts) - 1 :]
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids) - 2)
+    model(np.array([ids[-1], *drafts]), cache)
+    -> model(np.array([*ids[cache.length :], *drafts]), cache)[-len(drafts) - 1 :]
+cut to the round's beginning: with the cache cut to where the round began: accepted tokens pass
+        again
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) - 1)
+    model(np.array([ids[-1], *drafts]), cache)
+    -> model(np.array([*ids[cache.length :], *drafts]), cache)[-len(drafts) - 1 :]
 cut to the round's text: with the cache cut to the text before the round
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids)) | model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*ids[min(cache.length, len(ids) - 1) :], *drafts]), cache)[-len(drafts) - 1 :]
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids))
+    model(np.array([ids[-1], *drafts]), cache)
+    -> model(np.array([*ids[min(cache.length, len(ids) - 1) :], *drafts]), cache)[-len(drafts) -
+        1 :]
 new cache: with a new cache in each round: the whole text passes again
-    model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*ids, *drafts]), model.new_cache())[-len(drafts) - 1 :]
+    model(np.array([ids[-1], *drafts]), cache)
+    -> model(np.array([*ids, *drafts]), model.new_cache())[-len(drafts) - 1 :]
 prompt not passed: without the prompt in the model's cache
     advance(model, sequence.ids[:-1], cache) -> pass
 prompt passed whole: with the prompt's last token passed twice
     advance(model, sequence.ids[:-1], cache) -> advance(model, sequence.ids, cache)
 last token not passed: with the drafts passed without the token before them
-    model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*drafts, 0][: len(drafts) + 1]), cache)
+    model(np.array([ids[-1], *drafts]), cache)
+    -> model(np.array([*drafts, 0][: len(drafts) + 1]), cache)
 a pass for each draft: with a pass of the model for each draft
-    logits = model(np.array([ids[-1], *drafts]), cache) -> logits = np.concatenate([model(np.array([x]), cache) for x in [ids[-1], *drafts]])
+    logits = model(np.array([ids[-1], *drafts]), cache)
+    -> logits = np.concatenate([model(np.array([x]), cache) for x in [ids[-1], *drafts]])
 rows one too late: with the rows of the logits one too late: row i stands before draft i
     verify(logits, -> verify(np.concatenate([logits[1:], logits[-1:]]),
 rows one too early: with the rows of the logits one too early
@@ -382,13 +412,15 @@ not appended: of a loop that does not lengthen the text
 not yielded: of a loop that yields nothing
     yield sequence.append(token) -> sequence.append(token); yield from ()
 lists: of a loop that yields lists
-    for token in tokens: -> for token in [tokens] if sequence.running else []: | yield sequence.append(token) -> yield [sequence.append(t) for t in token]
+    for token in tokens: -> for token in [tokens] if sequence.running else []:
+    yield sequence.append(token) -> yield [sequence.append(t) for t in token]
 ids.append: of a loop that appends to sequence.ids: only sequence.append notices the end
     yield sequence.append(token) -> sequence.ids.append(token); yield token
 learn not called: without drafter.learn
     drafter.learn(ids, drafts, logits, tokens) -> pass
 learn after the tokens: with the text after the round for drafter.learn
-    drafter.learn(ids, drafts, logits, tokens) -> drafter.learn(ids + tokens, drafts, logits, tokens)
+    drafter.learn(ids, drafts, logits, tokens)
+    -> drafter.learn(ids + tokens, drafts, logits, tokens)
 learn with the tokens as drafts: with the tokens in the place of the drafts for drafter.learn
     drafter.learn(ids, drafts, -> drafter.learn(ids, tokens,
 learn with the accepted ones: with the accepted drafts alone as the tokens for drafter.learn
