@@ -97,11 +97,13 @@ class Reader:
         for part in reversed(parts):  # of two parts with one name, the first one has its source
             self.place(part, build(part.source))
 
-    def is_written(self, part: Part) -> bool:
-        return all(
-            name not in self.empty and (name not in self.own or self.own[name] is not None)
+    def absent(self, part: Part) -> list[str]:
+        """Return the functions of a part that are not written yet."""
+        return [
+            name
             for name in part.needs or part.names
-        )
+            if name in self.empty or (name in self.own and self.own[name] is None)
+        ]
 
     def place(self, part: Part, source: types.ModuleType | None = None) -> None:
         """Put a part's functions in their places: those of source, or the reader's own."""
@@ -172,14 +174,17 @@ def build(source: str, wrong: tuple = ()) -> types.ModuleType:
 
 
 def body(text: str, function: str) -> tuple[int, int]:
-    """Return where a function's body begins and ends in a file."""
-    found = re.search(rf"^( *)(def|class) {function}\b.*\n", text, re.MULTILINE)
-    if not found:
-        raise LookupError(f"no function {function}")
-    end = re.compile(rf"^ {{0,{len(found[1])}}}[^ \n)]", re.MULTILINE).search(text, found.end())
-    stop = end.start() if end else len(text)
-    docstring = re.compile(r'\s*""".*?"""\n', re.DOTALL).match(text, found.end(), stop)
-    return docstring.end() if docstring else found.end(), stop
+    """Return where the body of "function" or "Class.method" begins and ends in a file."""
+    begin, stop = 0, len(text)
+    for name in function.split("."):
+        head = re.compile(rf"^( *)(def|class) {name}\b.*\n", re.MULTILINE).search(text, begin, stop)
+        if not head:
+            raise LookupError(f"no {function}")
+        end = re.compile(rf"^ {{0,{len(head[1])}}}[^ \n)]", re.MULTILINE)
+        begin, found = head.end(), end.search(text, head.end(), stop)
+        stop = found.start() if found else stop
+    docstring = re.compile(r'\s*""".*?"""\n', re.DOTALL).match(text, begin, stop)
+    return docstring.end() if docstring else begin, stop
 
 
 # --- look, and compare ----------------------------------------------------------------------------
@@ -299,8 +304,8 @@ def check(reader: Reader, step: Step, seed: int = 0) -> Verdict:
     missing: list[str] = []
     wrong = []
     for part in step.parts:
-        if not reader.is_written(part):
-            missing += part.needs or part.names
+        if absent := reader.absent(part):
+            missing += [name for name in absent if name not in missing]
             continue
         reader.place(part)
         if found := judge(part, reader, seed):

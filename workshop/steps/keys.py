@@ -4,7 +4,7 @@ import numpy as np
 
 from gpt2 import GPT2
 from workshop.engine import Part, Seen, Step, mistakes
-from workshop.steps.inputs import attempt, parameters
+from workshop.steps.inputs import attempt, numbers, parameters
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
@@ -81,14 +81,38 @@ def see_context(m):
         yield Seen(f"cache.length after {name}", cache.length)
 
 
+def see_appended(m, name, *actions):
+    """Call extend and append for each of 3 blocks, or cut: what do the last calls return?"""
+    cache = m.GPT2(parameters(), 3).new_cache()
+    for number, (action, n) in enumerate(actions):
+        if action == "cut":
+            cache.cut(n)
+            continue
+        cache.extend(n)
+        new = [numbers(2, 3, n, 4, seed=10 * number + layer) for layer in range(3)]
+        both = [cache.append(layer, *new[layer]) for layer in range(3)]
+    for label, i in ("keys", 0), ("values", 1):
+        for layer in range(3):
+            axes = "n_head, n_all, d_head"
+            yield Seen(f"the {label} that append returns for block {layer} {name}", both[layer][i], axes)
+
+
 def see_keys(m, seed):
     yield from attempt(see_one(m), "one token at a time")
     yield from attempt(see_several(m), "several tokens at once")
     yield from attempt(see_batch(m), "a batch")
     yield from attempt(see_context(m), "the end of the context")
+    twice = see_appended(m, "in a second pass", ("append", 3), ("append", 2))
+    yield from attempt(twice, "append")
 
 
 def see_cut(m, seed):
+    one = see_appended(m, "after cut(2)", ("append", 4), ("cut", 2), ("append", 1))
+    yield from attempt(one, "append after cut")
+    yield from attempt(see_passes_after_cut(m), "passes after cut")
+
+
+def see_passes_after_cut(m):
     model = m.GPT2(parameters(), 3)
     cache = model.new_cache()
     model(IDS[:6], cache)
@@ -155,23 +179,10 @@ keys as values: with the keys as the values, too
     = k, v -> = k, k
 values as keys: with the values as the keys, too
     = k, v -> = v, v
-new values only: with all keys, but the new values alone
-    return self.kv[:, layer, ..., :n_all, :] -> return self.kv[0, layer, ..., :n_all, :], v
 one place for all blocks: with one place for the keys and values of all blocks
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[:, 0, ..., self.length : n_all, :] = k, v
     return self.kv[:, layer -> return self.kv[:, 0
-all blocks one after the other: with the keys and values of all blocks in one list, one after the
-        other
-    n_all = self.length + k.shape[-2]
-    -> n_all = self.length + k.shape[-2]; self.one = getattr(self, "one", None); self.one =
-        np.stack([k, v]) if self.one is None else np.concatenate([self.one, [k, v]], -2);
-        self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.one
-new ones first: with the new keys and values before the old ones
-    return self.kv[:, layer, ..., :n_all, :]
-    -> new = k.shape[-2]; n_old = n_all - new; both = self.kv[:, layer, ..., :n_all, :].copy();
-        both[..., :new, :], both[..., new:, :] = (np.array([k, v]), self.kv[:, layer, ...,
-        :n_old, :]); return both
 block before: with the keys and values of the block before
     return self.kv[:, layer -> return self.kv[:, max(layer - 1, 0)
 last overwritten: with the new keys and values over the last ones
@@ -183,26 +194,6 @@ not kept: with keys and values that are not kept
     -> self.kv[:, layer, ..., :n_all, :] = 0; both = self.kv[:, layer, ..., :n_all, :].copy();
         both[..., self.length :, :] = k, v
     return self.kv[:, layer, ..., :n_all, :] -> return both
-joined along the heads: with the new keys and values joined along the heads (the first axis)
-        instead of the tokens
-    n_all = self.length + k.shape[-2]
-    -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old =
-        self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a,
-        b], -3) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] -
-        1 else self.length; return self.at[layer]
-joined along d_head: with the new keys and values joined along d_head instead of the tokens
-    n_all = self.length + k.shape[-2]
-    -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old =
-        self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a,
-        b], -1) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] -
-        1 else self.length; return self.at[layer]
-joined along axis 1: with the new keys and values joined along axis 1: with several texts these
-        are the heads
-    n_all = self.length + k.shape[-2]
-    -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old =
-        self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a,
-        b], 1) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] -
-        1 else self.length; return self.at[layer]
 no return: of an append that returns nothing
     return self.kv -> self.kv
 """,
@@ -251,7 +242,104 @@ cache for the first block: with the cache in the first block alone
 """,
     )
 )
+KEYS += (
+    mistakes(
+        "workshop/reference.py Cache.extend",
+        r"""
+length left as it is: with a length that stays 0, so that all positions begin at 0
+    self.length += n_new -> pass
+    np.arange(self.length - n_new, self.length) -> np.arange(self.length, self.length + n_new)
+positions after the growth: with positions made after the length has grown
+    np.arange(self.length - n_new, self.length) -> np.arange(self.length, self.length + n_new)
+length grows by 1: with a length that grows by 1, whatever n_new is
+    self.length += n_new -> old = self.length; self.length += 1
+    np.arange(self.length - n_new, self.length) -> np.arange(old, old + n_new)
+length of this pass alone: with the length of this pass in the place of all
+    self.length += n_new -> old = self.length; self.length = n_new
+    np.arange(self.length - n_new, self.length) -> np.arange(old, old + n_new)
+""",
+    )
+    + mistakes(
+        "workshop/reference.py Cache.append",
+        r"""
+last pass alone kept: with the keys and values of the last pass alone kept
+    self.keys[layer], self.values[layer] = k, v -> pass
+    if self.keys[layer] is not None: -> old = self.keys[layer], self.values[layer]
+        \n        self.keys[layer], self.values[layer] = k, v\n        if old[0] is not None:
+    [self.keys[layer], k] -> [old[0], k]
+    [self.values[layer], v] -> [old[1], v]
+first pass alone kept: with the keys and values of the first pass alone kept
+    self.keys[layer], self.values[layer] = k, v
+    -> self.keys[layer], self.values[layer] = (
+        (k, v) if self.keys[layer] is None else (self.keys[layer], self.values[layer]))
+new before old: with the new keys and values before the old ones
+    [self.keys[layer], k] -> [k, self.keys[layer]]
+    [self.values[layer], v] -> [v, self.values[layer]]
+new values before old: with the new values before the old ones, and the keys after them
+    [self.values[layer], v] -> [v, self.values[layer]]
+joined along -1: with the new ones joined along d_head instead of the tokens
+    k], axis=-2) -> k], axis=-1)
+    v], axis=-2) -> v], axis=-1)
+joined along -3: with the new ones joined along the heads instead of the tokens
+    k], axis=-2) -> k], axis=-3)
+    v], axis=-2) -> v], axis=-3)
+joined along 1: with the new ones joined along axis 1: with several texts these are the heads
+    k], axis=-2) -> k], axis=1)
+    v], axis=-2) -> v], axis=1)
+one list for all blocks: with one list for the keys and values of all blocks
+    self.keys[layer] is not None -> self.keys[0] is not None
+    [self.keys[layer], k] -> [self.keys[0], k]
+    [self.values[layer], v] -> [self.values[0], v]
+    self.keys[layer], self.values[layer] = k, v -> self.keys[0], self.values[0] = k, v
+keys of the values: with the keys joined to the old values, and the values to the old keys
+    [self.keys[layer], k] -> [self.values[layer], k]
+    [self.values[layer], v] -> [self.keys[layer], v]
+values not joined: with the keys joined, but the values of the last pass alone
+    v = np.concatenate([self.values[layer], v], axis=-2) -> pass
+keys not joined: with the values joined, but the keys of the last pass alone
+    k = np.concatenate([self.keys[layer], k], axis=-2) -> pass
+length in append, too: with the length growing in each block's append, too
+    return k, v -> self.length += k.shape[-2]; return k, v
+""",
+    )
+)
 CUT = mistakes(
+    "workshop/reference.py Cache.cut",
+    r"""
+length alone cut: with the length cut, but not the keys and values
+    self.keys = [k[..., :length, :] for k in self.keys] -> pass
+    self.values = [v[..., :length, :] for v in self.values] -> pass
+keys alone cut: with the length and the keys cut, but not the values
+    self.values = [v[..., :length, :] for v in self.values] -> pass
+values alone cut: with the length and the values cut, but not the keys
+    self.keys = [k[..., :length, :] for k in self.keys] -> pass
+arrays alone cut: with the keys and values cut, but not the length
+    self.length = length -> pass
+d_head cut: with d_head cut instead of the tokens
+    k[..., :length, :] -> k[..., :length]
+    v[..., :length, :] -> v[..., :length]
+heads cut: with the heads cut (the first axis) instead of the tokens
+    k[..., :length, :] -> k[:length]
+    v[..., :length, :] -> v[:length]
+last ones kept: with the last `length` tokens kept instead of the first
+    k[..., :length, :] -> k[..., -length:, :]
+    v[..., :length, :] -> v[..., -length:, :]
+one more kept: with one token more kept than length says
+    k[..., :length, :] -> k[..., : length + 1, :]
+    v[..., :length, :] -> v[..., : length + 1, :]
+first block alone: with the keys and values of the first block alone cut
+    for k in self.keys] -> for k in self.keys[:1]] + self.keys[1:]
+    for v in self.values] -> for v in self.values[:1]] + self.values[1:]
+last block alone: with the keys and values of the last block alone cut
+    [k[..., :length, :] for k in self.keys] -> [*self.keys[:-1], self.keys[-1][..., :length, :]]
+    [v[..., :length, :] for v in self.values]
+    -> [*self.values[:-1], self.values[-1][..., :length, :]]
+number of tokens cut: with `length` tokens cut off instead of kept
+    self.length = length -> length = self.length = self.length - length
+longer than before: with a length that a cut can make longer
+    if length < self.length: -> if True:
+""",
+) + mistakes(
     "gpt2.py cut",
     r"""
 nothing: of a cut that does nothing
@@ -316,7 +404,7 @@ def see_rows(m, seed):
 
 ROWS = (
     mistakes(
-        "workshop/reference.py extend",
+        "workshop/reference.py Rows.extend",
         r"""
 one position for all: with the positions of the longest row for all rows
     self.lengths[:, None] + np.arange(n_new)
@@ -346,7 +434,7 @@ not along the rows: without the axis for the new tokens: lengths + arange fails 
 """,
     )
     + mistakes(
-        "workshop/reference.py append",
+        "workshop/reference.py Rows.append",
         r"""
 slots of the longest: with the new keys and values in the slots after the longest row for all rows
     kept[rows, :, self.positions]
@@ -389,7 +477,7 @@ no return: of an append that returns nothing
 """,
     )
     + mistakes(
-        "workshop/reference.py cut",
+        "workshop/reference.py Rows.cut",
         r"""
 nothing cut: of a cut that does nothing
     self.lengths = np.minimum(self.lengths, lengths) -> pass

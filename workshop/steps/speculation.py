@@ -348,45 +348,53 @@ def see_speculative(m, seed):
 
 
 SPECULATIVE = mistakes(
-    "speculative.py speculative",
+    "workshop/reference.py speculative",
     r"""
 cache not cut: without the cut: the cache holds drafts that were rejected
     cache.cut(len(sequence.ids) - 1) -> pass
-cut one too late: with a rejected draft left in the cache: the last token has not passed yet
+cut one too late: with the cache cut one token too late: the newest token has not passed yet
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids))
-cut one too early: with a token too many cut, which passes again
+cut one too early: with the cache cut one token too early, so that a token passes again
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids) - 2)
-    model(np.array([ids[-1], *drafts]), cache)
-    -> model(np.array([*ids[cache.length :], *drafts]), cache)[-len(drafts) - 1 :]
 cut to the round's beginning: with the cache cut to where the round began: accepted tokens pass
         again
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) - 1)
-    model(np.array([ids[-1], *drafts]), cache)
-    -> model(np.array([*ids[cache.length :], *drafts]), cache)[-len(drafts) - 1 :]
-cut to the round's text: with the cache cut to the text before the round
+cut to the round's text: with the cache cut to the text before the round: accepted tokens pass again
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids))
-    model(np.array([ids[-1], *drafts]), cache)
-    -> model(np.array([*ids[min(cache.length, len(ids) - 1) :], *drafts]), cache)[-len(drafts) -
-        1 :]
-new cache: with a new cache in each round: the whole text passes again
-    model(np.array([ids[-1], *drafts]), cache)
-    -> model(np.array([*ids, *drafts]), model.new_cache())[-len(drafts) - 1 :]
-prompt not passed: without the prompt in the model's cache
-    advance(model, sequence.ids[:-1], cache) -> pass
-prompt passed whole: with the prompt's last token passed twice
-    advance(model, sequence.ids[:-1], cache) -> advance(model, sequence.ids, cache)
+cut to nothing: with an empty cache after each round: the whole text passes again
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(0)
+cut by the drafts: with the cache cut by all drafts, also the accepted ones
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(cache.length - len(drafts))
+cut by the rejected drafts: with the cache cut to len(ids) + the number of accepted drafts - 1
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) + len(tokens) - 2)
+cache not used: without the cache in the model's pass
+    new = [*ids[cache.length :], *drafts] -> new = [*ids, *drafts]
+    model(np.array(new), cache) -> model(np.array(new))
+whole text passed: with the whole text passed in each round, into the same cache
+    *ids[cache.length :], -> *ids,
+last token only: with the last token and the drafts alone passed: the prompt is missing
+    *ids[cache.length :], -> ids[-1],
 last token not passed: with the drafts passed without the token before them
-    model(np.array([ids[-1], *drafts]), cache)
-    -> model(np.array([*drafts, 0][: len(drafts) + 1]), cache)
-a pass for each draft: with a pass of the model for each draft
-    logits = model(np.array([ids[-1], *drafts]), cache)
-    -> logits = np.concatenate([model(np.array([x]), cache) for x in [ids[-1], *drafts]])
+    *ids[cache.length :], -> *ids[cache.length : len(ids) - (cache.length > 0)],
+drafts not passed: with the drafts not passed
+    new = [*ids[cache.length :], *drafts] -> new = [*ids[cache.length :]]
+last draft not passed: with the last draft not passed
+    *drafts] -> *drafts[:-1]]
+a pass for each draft: with a pass of the model for each token instead of one for the round
+    model(np.array(new), cache) -> np.concatenate([model(np.array([x]), cache) for x in new])
+passed twice: with the pass of a round done twice
+    logits = model -> model(np.array(new), cache); cache.cut(cache.length - len(new))
+        \n        logits = model
+all rows: with all rows of the pass for verify: in the first round also the prompt's
+    [-len(drafts) - 1 :] -> 
 rows one too late: with the rows of the logits one too late: row i stands before draft i
-    verify(logits, -> verify(np.concatenate([logits[1:], logits[-1:]]),
+    [-len(drafts) - 1 :] -> [[*range(-len(drafts), 0), -1]]
+rows of the drafts alone: with the rows of the drafts alone: one row is missing, and all are too late
+    [-len(drafts) - 1 :] -> [-len(drafts) :]
 rows one too early: with the rows of the logits one too early
-    verify(logits, -> verify(np.concatenate([logits[:1], logits[:-1]]),
+    [-len(drafts) - 1 :] -> [-len(drafts) - 2 :]
 gamma always: with gamma drafts, also at the end, where fewer tokens may come
-    n = list(sequence.ids), min(gamma, sequence.n_left - 1) -> n = list(sequence.ids), gamma
+    min(gamma, sequence.n_left - 1) -> gamma
 one draft too many at the end: with n_left drafts: the pass adds one more token than its drafts
     sequence.n_left - 1) -> sequence.n_left)
 one draft too few at the end: with n_left - 2 drafts at the end
@@ -397,13 +405,13 @@ one draft too many: with gamma + 1 drafts
     min(gamma, -> min(gamma + 1,
 goes on after the end: with the rest of the tokens after the text has ended
     if sequence.running: -> if True:
-first token only: with one token of each round alone
+first token only: with the first token of each round alone
     for token in tokens: -> for token in tokens[:1]:
 accepted ones only: with the accepted drafts alone, without the token that verify adds
-    for token in tokens: -> for token in tokens[:-1] or tokens:
+    for token in tokens: -> for token in tokens[:-1]:
 added one only: with the token alone that verify adds
     for token in tokens: -> for token in tokens[-1:]:
-drafts unchecked: with the drafts themselves, without verify
+drafts unchecked: with the drafts themselves, whatever verify says
     for token in tokens: -> for token in [*drafts, tokens[-1]]:
 appended twice: with each token appended twice
     yield sequence.append(token) -> sequence.append(token); yield sequence.append(token)
@@ -411,38 +419,38 @@ not appended: of a loop that does not lengthen the text
     yield sequence.append(token) -> yield token
 not yielded: of a loop that yields nothing
     yield sequence.append(token) -> sequence.append(token); yield from ()
-lists: of a loop that yields lists
-    for token in tokens: -> for token in [tokens] if sequence.running else []:
-    yield sequence.append(token) -> yield [sequence.append(t) for t in token]
+lists: of a loop that yields a list for each round
+    for token in tokens: -> for round in [tokens]:
+    if sequence.running: -> if True:
+    yield sequence.append(token) -> yield [sequence.append(token) for token in round]
 ids.append: of a loop that appends to sequence.ids: only sequence.append notices the end
     yield sequence.append(token) -> sequence.ids.append(token); yield token
 learn not called: without drafter.learn
     drafter.learn(ids, drafts, logits, tokens) -> pass
 learn after the tokens: with the text after the round for drafter.learn
-    drafter.learn(ids, drafts, logits, tokens)
-    -> drafter.learn(ids + tokens, drafts, logits, tokens)
+    drafter.learn(ids, -> drafter.learn(ids + tokens,
 learn with the tokens as drafts: with the tokens in the place of the drafts for drafter.learn
     drafter.learn(ids, drafts, -> drafter.learn(ids, tokens,
 learn with the accepted ones: with the accepted drafts alone as the tokens for drafter.learn
-    drafter.learn(ids, drafts, logits, tokens) -> drafter.learn(ids, drafts, logits, tokens[:-1])
-learn with all logits: with other rows of the logits for drafter.learn
-    drafter.learn(ids, drafts, logits, tokens) -> drafter.learn(ids, drafts, logits[:-1], tokens)
+    logits, tokens) -> logits, tokens[:-1])
+learn without the last row: without the last row of the logits for drafter.learn
+    drafter.learn(ids, drafts, logits, -> drafter.learn(ids, drafts, logits[:-1],
 propose with the new ids: with the new tokens alone for drafter.propose
-    drafter.propose(list(ids), n) -> drafter.propose(list(sequence.new_ids), n)
-propose without the last token: with the text without its last token for drafter.propose
-    drafter.propose(list(ids), n) -> drafter.propose(list(ids)[:-1], n)
+    drafter.propose(ids, n) -> drafter.propose(list(sequence.new_ids), n)
+propose with the prompt: with the prompt alone for drafter.propose
+    drafter.propose(ids, n) -> drafter.propose(ids[: sequence.n_prompt], n)
 verify with the drafts in ids: with the drafts at the end of ids for verify
     verify(logits, ids, -> verify(logits, ids + drafts,
 verify with the new ids: with the new tokens alone for verify
     verify(logits, ids, -> verify(logits, sequence.new_ids,
 an rng of its own: with an rng of its own for verify, always with the same seed
-    sequence.rng, -> np.random.default_rng(0),
+    sequence.rng) -> np.random.default_rng(0))
 p for q: with the model's own distribution in the place of q
-    drafts, qs, sequence -> drafts, [sequence.sampler(l, ids) for l in logits[:-1]], sequence
+    drafts, qs, sequence -> drafts, [sequence.sampler(row, ids) for row in logits[:-1]], sequence
 no drafts: with the drafts not used: one token for each pass
-    drafter.propose(list(ids), n) -> drafter.propose(list(ids), n); drafts, qs = [], []
+    drafts, qs = drafter.propose(ids, n) -> drafter.propose(ids, n); drafts, qs = [], []
 one round: of one round alone
-    while sequence.running: -> if sequence.running:
+    while sequence -> if sequence
 """,
 )
 
