@@ -215,8 +215,6 @@ cache not cut: without the cut: the cache holds drafts that were rejected
     self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1)
 cut one too early: with the cache cut one token too early
     self.cache.cut(kept) -> kept = max(kept - 1, 0); self.cache.cut(kept)
-cut to nothing: with an empty cache in each call
-    self.cache.cut(kept) -> kept = 0; self.cache.cut(0)
 no cache: without a cache: the whole text passes for each draft
     logits = self.model(np.array(new), self.cache)[-1]
     -> logits = self.model(np.array(ids + drafts), None)[-1]; self.cache.length
@@ -363,11 +361,7 @@ cut to the round's text: with the cache cut to the text before the round: accept
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids))
 cut to nothing: with an empty cache after each round: the whole text passes again
     cache.cut(len(sequence.ids) - 1) -> cache.cut(0)
-cut by the drafts: with the cache cut by all drafts, also the accepted ones
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(cache.length - len(drafts))
-cut by the rejected drafts: with the cache cut to len(ids) + the number of accepted drafts - 1
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) + len(tokens) - 2)
-cache not used: without the cache in the model's pass
+cache not used: with the whole text passed in each round: the cache is not used, or is emptied
     new = [*ids[cache.length :], *drafts] -> new = [*ids, *drafts]
     model(np.array(new), cache) -> model(np.array(new))
 whole text passed: with the whole text passed in each round, into the same cache
