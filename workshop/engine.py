@@ -58,8 +58,8 @@ class Step(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a call gave. kind: the axes of an array, such as "n_new, d"; "=": a value; "<=": a count
-    that may be smaller; "~": a list of outcomes of chance; "stages": [(label, array, axes)] on the
+    """What a call gave. kind: the axes of an array, such as "n_new, d"; "=": a value; "<=2": a
+    count that may be smaller, or larger by 2; "~": a list of outcomes of chance; "stages": [(label, array, axes)] on the
     way to the result, which only tell the place of a difference."""
 
     label: str
@@ -242,8 +242,8 @@ def agree(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tupl
 
 def is_right(a: Seen, b: Seen) -> float:
     """Is a as good as b, which is right? A smaller count is."""
-    if b.kind == "<=" and isinstance(a.value, int):
-        return a.value <= b.value
+    if b.kind.startswith("<=") and isinstance(a.value, int):
+        return a.value <= b.value + int(b.kind[2:] or 0)
     return is_same(a, b)
 
 
@@ -257,7 +257,7 @@ def is_same(a: Seen, b: Seen) -> float:
         return 1.0
     if b.kind == "~":
         return chance(a.value, b.value)
-    if b.kind == "<=":
+    if b.kind.startswith("<="):
         return abs(a.value - b.value) <= 1
     if b.kind == "=":
         return plain(a.value) == plain(b.value)
@@ -339,7 +339,9 @@ def judge(part: Part, reader: Reader, seed: int) -> tuple[str | None, str] | Non
         )
         what = f"{these} {' and '.join(mistake.says for mistake in found)}"
         return " + ".join(mistake.name for mistake in found), f"{part.names[0]}: {what}. ({says})"
-    slow = right[i] and right[i].kind == "<=" and mine[i] and isinstance(mine[i].value, int)
+    slow = (
+        right[i] and right[i].kind.startswith("<=") and mine[i] and isinstance(mine[i].value, int)
+    )
     return "slow" if slow else None, says
 
 

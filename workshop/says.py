@@ -16,7 +16,7 @@ def tell(mine, right, i: int) -> str:
         return f"after {right[i - 1].label}: another number of results"
     if b.kind == "~":
         return f"{b.label}: {odd_one(a.value, b.value)}"
-    if b.kind == "<=":
+    if b.kind.startswith("<="):
         return f"slow: {b.label}: {a.value} where {b.value} are enough"
     if b.kind == "=":
         return (

@@ -1,5 +1,7 @@
 """Step 16: beam search."""
 
+import numpy as np
+
 from workshop.engine import Part, Seen, Step, mistakes
 from workshop.steps.inputs import WatchedModel, attempt
 
@@ -18,7 +20,8 @@ def see_texts(m, name, n, width, stop_ids=(), most=60, **more):
     yield Seen(f"what comes back {name}", form(found))
     yield Seen(f"the texts {name}", [[int(id) for id in ids] for ids, _, _ in found])
     for label, i in ("log P", 1), ("scores", 2):
-        yield Seen(f"their {label} {name}", [round(float(text[i]), 3) for text in found])
+        scores = np.array([float(text[i]) for text in found], np.float32)
+        yield Seen(f"their {label} {name}", scores, "text")
     yield Seen("the prompt, afterwards", prompt)
     yield Seen(f"tokens that passed {name}", model.n_rows, "<=")
     yield Seen(f"passes {name}", len(model.passes), "<=")

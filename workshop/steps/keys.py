@@ -67,7 +67,7 @@ def see_batch(m):
 
 def see_context(m):
     model = m.GPT2(parameters(n_ctx=5), 3)
-    yield Seen("positions of 5 tokens, n_ctx = 5", model.new_cache().extend(5), "n_new")
+    yield Seen("positions of 5 tokens, n_ctx = 5", list(model.new_cache().extend(5)))
     for before, new in ((3, 3), (0, 6)):
         cache, raised = model.new_cache(), False
         if before:
@@ -94,7 +94,9 @@ def see_appended(m, name, *actions):
     for label, i in ("keys", 0), ("values", 1):
         for layer in range(3):
             axes = "n_head, n_all, d_head"
-            yield Seen(f"the {label} that append returns for block {layer} {name}", both[layer][i], axes)
+            yield Seen(
+                f"the {label} that append returns for block {layer} {name}", both[layer][i], axes
+            )
 
 
 def see_keys(m, seed):
@@ -242,10 +244,9 @@ cache for the first block: with the cache in the first block alone
 """,
     )
 )
-KEYS += (
-    mistakes(
-        "workshop/reference.py Cache.extend",
-        r"""
+KEYS += mistakes(
+    "workshop/reference.py Cache.extend",
+    r"""
 length left as it is: with a length that stays 0, so that all positions begin at 0
     self.length += n_new -> pass
     np.arange(self.length - n_new, self.length) -> np.arange(self.length, self.length + n_new)
@@ -258,10 +259,9 @@ length of this pass alone: with the length of this pass in the place of all
     self.length += n_new -> old = self.length; self.length = n_new
     np.arange(self.length - n_new, self.length) -> np.arange(old, old + n_new)
 """,
-    )
-    + mistakes(
-        "workshop/reference.py Cache.append",
-        r"""
+) + mistakes(
+    "workshop/reference.py Cache.append",
+    r"""
 last pass alone kept: with the keys and values of the last pass alone kept
     self.keys[layer], self.values[layer] = k, v -> pass
     if self.keys[layer] is not None: -> old = self.keys[layer], self.values[layer]
@@ -301,7 +301,6 @@ keys not joined: with the values joined, but the keys of the last pass alone
 length in append, too: with the length growing in each block's append, too
     return k, v -> self.length += k.shape[-2]; return k, v
 """,
-    )
 )
 CUT = mistakes(
     "workshop/reference.py Cache.cut",
@@ -379,7 +378,7 @@ KEPT = *CACHE[1:], "Cache.extend", "Cache.append"
 def see_rows(m, seed):
     model = GPT2(parameters(), 3)
     cache = m.Rows(3, 3, 3, 16, 4)
-    yield Seen("the positions of extend(3)", cache.extend(3), "n_rows, n_new")
+    yield Seen("the positions of extend(3)", np.array(cache.extend(3)), "n_rows, n_new")
     cache = m.Rows(3, 3, 3, 16, 4)
     prompts = np.array([IDS[:5], IDS[2:7], IDS[3:8]])
     seen, _ = kept_by(cache)

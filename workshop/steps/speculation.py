@@ -173,17 +173,17 @@ def see_draft_model(m, seed):
     drafts, qs = propose(PROMPT, 3)
     yield Seen("three drafts", drafts)
     yield Seen("their distributions", qs, "n, n_vocab")
-    yield Seen("tokens that passed through the small model: 5, then 2 drafts", model.n_rows, "<=")
+    yield Seen("tokens that passed through the small model: 5, then 2 drafts", model.n_rows, "<=1")
     ids = [*PROMPT, *drafts[:2], 0]
     yield Seen("three drafts after two that were accepted", propose(ids, 3)[0])
-    yield Seen("tokens that passed, when the beginning is in the cache", model.n_rows, "<=")
+    yield Seen("tokens that passed, when the beginning is in the cache", model.n_rows, "<=2")
     ids = [*PROMPT, 6]
     yield Seen("two drafts after none that was accepted", propose(ids, 2)[0])
     yield Seen("no drafts", propose(ids, 0)[0])
     ids = [*PROMPT, 6, *propose(ids, 2)[0], 4]
     yield Seen("two drafts after all were accepted", propose(ids, 2)[0])
-    yield Seen("tokens that passed in all", model.n_rows, "<=")
-    yield Seen("passes in all", len(model.passes), "<=")
+    yield Seen("tokens that passed in all", model.n_rows, "<=5")
+    yield Seen("passes in all", len(model.passes), "<=5")
     given = list(PROMPT)
     m.DraftModel(WatchedModel(), CHOICE, 3).propose(given, 2)
     yield Seen("ids, afterwards", given)
@@ -245,9 +245,6 @@ one too few: with one draft too few
     for _ in range(n) -> for _ in range(n - 1)
 one too many: with one draft too many
     for _ in range(n) -> for _ in range(n + 1)
-one pass too many: with a pass for the last draft, too
-    self.seen = (ids + drafts)
-    -> self.model(np.array(new), self.cache) if drafts else 0; self.seen = (ids + drafts)
 drafts in ids: of a propose that appends the drafts to ids
     new = drafts[-1:] -> new = drafts[-1:]; ids = ids
     return drafts, qs -> ids += drafts; return drafts, qs

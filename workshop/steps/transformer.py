@@ -546,10 +546,12 @@ def see_model(m, seed):
     ids, model = [3, 1, 4, 1, 5, 9, 2], m.GPT2(parameters(), 3, activation=np.tanh, eps=0.1)
     stream, block = [], m.GPT2.block
 
-    def watched(self, x, *args, **more):
-        stream.append(("the sum of the embeddings", x.copy(), "row, number")) if not stream else 0
-        result = block(self, x, *args, **more)
-        stream.append((f"the stream after block {len(stream) - 1}", result.copy(), "row, number"))
+    def watched(self, *args, **more):
+        if not stream:
+            x = np.array(args[0] if args else more["x"])
+            stream.append(("the sum of the embeddings", x, "row, number"))
+        result = block(self, *args, **more)
+        stream.append((f"x after block {len(stream) - 1}", np.array(result), "row, number"))
         return result
 
     m.GPT2.block = watched
