@@ -218,6 +218,8 @@ cut one too early: with the cache cut one token too early
 no cache: without a cache: the whole text passes for each draft
     logits = self.model(np.array(new), self.cache)[-1]
     -> logits = self.model(np.array(ids + drafts), None)[-1]; self.cache.length
+cut to nothing: with an empty cache in each call
+    self.cache.cut(kept) -> kept = 0; self.cache.cut(0)
 last token only: with the last token alone passed
     new = ids[kept:] -> new = ids[-1:]
 best: with the most probable draft instead of a draw from q
@@ -356,8 +358,6 @@ cut to the round's beginning: with the cache cut to where the round began: accep
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) - 1)
 cut to the round's text: with the cache cut to the text before the round: accepted tokens pass again
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids))
-cut to nothing: with an empty cache after each round: the whole text passes again
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(0)
 cache not used: with the whole text passed in each round: the cache is not used, or is emptied
     new = [*ids[cache.length :], *drafts] -> new = [*ids, *drafts]
     model(np.array(new), cache) -> model(np.array(new))
