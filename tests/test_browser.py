@@ -79,7 +79,7 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     says = {
         "naive": "stories wrote this, drawing one token at a time at temperature 0.8.",
         "cached": "stories wrote this, drawing one token at a time at temperature 0.8.",
-        "speculative": "stories wrote this, drawing from drafts of stories-draft, up to 4 at a"
+        "speculative": "stories wrote this, drawing from drafts by stories-draft, up to 4 at a"
         " time, at temperature 0.8.",
         "beam": "stories wrote this, following the 3 likeliest beginnings at once.",
         "en-de": "en-de wrote this from its source, following the 3 likeliest beginnings at once.",
@@ -93,6 +93,7 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     data = recorded(tokenizer, model, "Once", 2, named=own | {"loop": "/home/me/mine.py:plain"})
     browser.open(tmp_path, page.html(data))
     assert browser.text("h1") == "stories wrote this, in a loop of its user's, mine.py:plain."
+    assert "method" not in browser.text("#facts")
 
 
 def test_a_click_selects_and_arrows_go_on(browser, tmp_path):
