@@ -26,9 +26,10 @@ function show() {
 // One sentence: who wrote the text, and how each token was chosen.
 function heading() {
   const {model, method, loop, gamma, beams, temperature, top_k, top_p, min_p} = data.settings;
-  const drafts = {ngram: "drafts by counts of n-grams", lookup: "drafts copied from the text"}[method]
-    ?? `drafts by ${data.settings.drafter ?? data.settings.draft ?? "a drafter"}`;
-  const cuts = [top_k && `top-k ${top_k}`, top_p < 1 && `top-p ${top_p}`, min_p && `min-p ${min_p}`];
+  const drafts = {ngram: "drafts by counts of n-grams",
+    lookup: "drafts copied from the text"}[method] ?? `drafts by ${data.settings.drafter ?? data.settings.draft ?? "a drafter"}`;
+  const cuts = [top_k && `top-k ${top_k}`, top_p < 1 && `top-p ${top_p}`,
+    min_p && `min-p ${min_p}`];
   const settings = [temperature !== 1 && `temperature ${temperature}`, ...cuts].filter(Boolean);
   const drawing = temperature === 0 ? "taking the best token each time"
     : `drawing one token at a time${settings.length ? ` at ${settings.join(", ")}` : ""}`;
