@@ -6,6 +6,8 @@ reader's file, the project's own source, and this source with a mistake in it. W
 numbers equal those of a mistake, the mistake has a name.
 """
 
+import __future__
+
 import ast
 import functools
 import itertools
@@ -169,8 +171,15 @@ def build(source: str, wrong: tuple = ()) -> types.ModuleType:
             code = code.replace(old, new)
         text = text[:begin] + code + text[end:]
     module = types.ModuleType("ours")
-    exec(compile(text, f"<{source}>", "exec"), vars(module))
+    for chunk in text.split("\n\n\n"):  # two empty lines: between functions or classes
+        exec(compiled(chunk), vars(module))
     return module
+
+
+@functools.cache
+def compiled(chunk: str) -> types.CodeType:
+    """Compile a part of a file, once for all mistakes in other parts."""
+    return compile(chunk, "<ours>", "exec", __future__.annotations.compiler_flag)
 
 
 def body(text: str, function: str) -> tuple[int, int]:
@@ -352,7 +361,7 @@ def named(part: Part, mine: Tape, seconds: float) -> tuple:
         try:
             module = build(wrong[0].source, wrong)
         except (LookupError, SyntaxError):  # the first has changed what the second would change
-            return 0.0
+            return None
         return agree(mine, Tape(part, module, mine.seed), is_same)[0]
 
     scores = {mistake: score(mistake) for mistake in part.mistakes}
@@ -362,8 +371,10 @@ def named(part: Part, mine: Tape, seconds: float) -> tuple:
     end = time.perf_counter() + seconds
     pairs = itertools.combinations(part.mistakes, 2)
     for a, b in itertools.takewhile(lambda _: time.perf_counter() < end, pairs):
-        if a.source == b.source and (score(a, b) or score(b, a)):
-            return a, b
+        if a.source == b.source:
+            found = score(a, b)
+            if found or found is None and score(b, a):
+                return a, b
     return ()
 
 

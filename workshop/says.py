@@ -70,7 +70,7 @@ def first_number(mine, right, axes):
 def relation(mine, right, axes):  # -> a simple relation of all numbers, or None
     names = axes.split(", ")
     with np.errstate(all="ignore"):
-        ratio = np.nanmedian(np.where(right == 0, np.nan, mine / right)) if mine.size else 0
+        ratio = np.nanmedian(np.where(right == 0, np.nan, mine / right)) if right.any() else 0
         if np.isfinite(ratio) and ratio != 0 and engine.close(mine, ratio * right).all():
             return f"every number is {ratio:.5g} times the right one"
         more = (mine - right).mean()

@@ -66,6 +66,8 @@ the same beam each time: with `width` beams that begin alike: the first step kee
     new = np.array([prompt]) -> new = np.array([prompt] * width)
 cache.select left out: without cache.select: a beam's keys and values are those of another one
     cache.select(parents) -> cache.rows = (cache.rows * width)[: len(parents)]
+no cache.select: without cache.select: the cache has other rows than the beams
+    cache.select(parents) -> pass
 rows in order: with cache.select of rows 0, 1, 2, ... instead of the parents
     cache.select(parents)
     -> cache.select([min(i, len(cache.rows) - 1) for i in range(len(parents))])

@@ -78,7 +78,8 @@ def see_context(m):
             raised = True
         name = f"{new} tokens after {before}, n_ctx = 5"
         yield Seen(f"a ValueError for {name}", raised)
-        yield Seen(f"cache.length after {name}", cache.length)
+        if raised:
+            yield Seen(f"cache.length after {name}", cache.length)
 
 
 def see_appended(m, name, *actions):
@@ -275,6 +276,8 @@ first pass alone kept: with the keys and values of the first pass alone kept
 new before old: with the new keys and values before the old ones
     [self.keys[layer], k] -> [k, self.keys[layer]]
     [self.values[layer], v] -> [v, self.values[layer]]
+new keys before old: with the new keys before the old ones, and the values after them
+    [self.keys[layer], k] -> [k, self.keys[layer]]
 new values before old: with the new values before the old ones, and the keys after them
     [self.values[layer], v] -> [v, self.values[layer]]
 joined along -1: with the new ones joined along d_head instead of the tokens
@@ -417,6 +420,10 @@ positions + 1: with positions one too large
     self.lengths[:, None] + np.arange(n_new) -> self.lengths[:, None] + np.arange(n_new) + 1
 same positions: with the first new position for all new tokens of a row
     self.lengths[:, None] + np.arange(n_new) -> self.lengths[:, None] + 0 * np.arange(n_new)
+longest row's positions returned: with the longest row's positions returned for all rows
+    return self.positions -> return 0 * self.positions + self.positions.max(0)
+positions from 0 returned: with positions from 0 returned in each pass
+    return self.positions -> return 0 * self.positions + np.arange(n_new)
 one row: of positions [n_new] of the longest row instead of [n_rows, n_new]
     return self.positions -> return self.positions[self.lengths.argmax()]
 lengths first: with the lengths grown before the positions are made

@@ -449,6 +449,9 @@ ADVANCE = mistakes(
     r"""
 all ids passed: with all ids passed, also those in the cache
     range(cache.length, -> range(0,
+all ids in one pass: with all ids passed at once, also those in the cache
+    start : start + chunk] -> :]
+    ids.shape[-1], chunk) -> cache.length + 1)
 last id only: with the last id alone passed
     range(cache.length, -> range(ids.shape[-1] - 1,
 chunk not used: with all tokens in one pass, whatever chunk is

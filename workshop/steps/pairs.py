@@ -93,7 +93,7 @@ MERGES = [
 VOCAB = {bytes([byte]): 300 + byte for byte in range(256)}
 VOCAB |= {left + right: 7 * rank % 23 for rank, (left, right) in enumerate(MERGES)}
 VOCAB |= {b"inn": 901, b"ther": 902, b"xyz": 903}  # no merge makes inn and xyz
-WORDS = "the t ther there tata heat heating inn xinnn xyz eee eeeee caf\u00e9 \u20ac hell tatathering thehe hetahe".split()
+WORDS = "the t ther there tata heat heating inn xinnn xyz eee eeeee caf\u00e9 \u20ac hell tatathering thehe hetahe eehell inginate".split()
 WORDS += [""]
 
 
@@ -151,7 +151,7 @@ symbols: of the symbols instead of their ids
     vocab[symbol] for -> symbol for
 ranks: of ranks in merges instead of ids
     vocab[symbol] for -> ranks.get(symbol, 0) for
-one round: of one round over the pairs of the word
+one round: of one round over the pairs, or over merges from the last to the first
     while True: -> for _ in range(1):
     symbols = merge(symbols, min(pairs, key=ranks.get))
     -> for pair in pairs: symbols = merge(symbols, pair)

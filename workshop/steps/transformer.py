@@ -146,6 +146,9 @@ square, from 0: of a triangle [n_new, n_new]: positions are not used
     positions.max() + 1 -> positions.shape[-1]
     > positions[..., None, :, None]
     -> > (0 * positions + np.arange(positions.shape[-1]))[..., None, :, None]
+square, len(positions): of a triangle of len(positions) rows and keys: positions are not used
+    later = -> n = len(positions); return np.triu(np.full((n, n), -1e10, np.float32), 1)[None]
+        \n    later =
 len(positions): with len(positions) keys
     positions.max() + 1 -> len(positions)
 n_all - 1: with a key too few: n_all is the largest position + 1
@@ -656,6 +659,10 @@ without the last: without the last positions
     x[..., -last:, :] -> x[..., :-last, :]
 first axis: with the last texts instead of the last positions
     x[..., -last:, :] -> x[-last:]
+last position alone: with the last position alone for any `last`, and its axis lost
+    x[..., -last:, :] -> x[..., -1, :]
+last position alone, axis kept: with the last position alone for any `last`
+    x[..., -last:, :] -> x[..., -1:, :]
 last position always: of the last position alone, whatever last is
     x = x if last is None else x[..., -last:, :] -> x = x[..., -1:, :]
 len(ids): with len(ids) as the number of tokens: with several texts it is the number of texts
