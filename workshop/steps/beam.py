@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from workshop.engine import Part, Seen, Step, mistakes
+from workshop.compare import Seen
+from workshop.engine import Part, Step
+from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel, attempt
 
 
@@ -165,11 +167,5 @@ STEPS = [
         "beam",
         "Lesson 6, Try them all.",
         (Part(("beam_search",), "workshop/reference.py", see_beam, BEAM),),
-        (
-            "totals[row, token] = log P of the beam + log_softmax(logits)[row, token]. Sort all of them.",
-            "divmod(index, n_vocab) gives the row, which is the beam, and the token.",
-            "First sort a candidate: does it end? Then it is finished or dropped; else it is a beam,"
-            " as long as there are fewer than `width`. parents: the rows for cache.select.",
-        ),
     )
 ]

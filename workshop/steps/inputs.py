@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from workshop.engine import Seen
+from workshop.compare import Seen
 
 
 def numbers(*shape, scale=1.0, seed=0):

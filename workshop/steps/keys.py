@@ -3,7 +3,9 @@
 import numpy as np
 
 from gpt2 import GPT2
-from workshop.engine import Part, Seen, Step, mistakes
+from workshop.compare import Seen
+from workshop.engine import Part, Step
+from workshop.mistakes import mistakes
 from workshop.steps.inputs import attempt, numbers, parameters
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -583,12 +585,6 @@ STEPS = [
             Part(CACHE, "gpt2.py", see_keys, KEYS, KEPT),
             Part(CACHE, "gpt2.py", see_cut, CUT, (*KEPT, "Cache.cut")),
         ),
-        (
-            "A block's keys: np.concatenate([old, new], axis=-2). The axis of the tokens is -2.",
-            "The positions of new tokens go on where the cache ends. extend and append both need the"
-            " old length: let it grow only when the last block has appended.",
-            "Cutting: keep the first `length` tokens of every block's keys and values, and the length.",
-        ),
     ),
     Step(
         "rows",
@@ -602,11 +598,6 @@ STEPS = [
                 ("Rows.extend", "Rows.append", "Rows.cut"),
             ),
             Part(("prefill",), "workshop/reference.py", see_prefill, PREFILL),
-        ),
-        (
-            "positions = self.lengths[:, None] + np.arange(n_new): each row goes on where it ends.",
-            "Slots: kept[row, :, position]. A loop over rows is fine; n_all is the longest row.",
-            "prefill: logits[np.arange(n_rows), lengths - 1], then cache.cut(lengths).",
         ),
     ),
 ]
