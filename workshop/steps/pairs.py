@@ -1,6 +1,8 @@
 """Step 10: byte pairs."""
 
-from workshop.engine import Part, Seen, Step, mistakes
+from workshop.compare import Seen
+from workshop.engine import Part, Step
+from workshop.mistakes import mistakes
 
 
 def see_merge(m, seed):
@@ -93,7 +95,10 @@ MERGES = [
 VOCAB = {bytes([byte]): 300 + byte for byte in range(256)}
 VOCAB |= {left + right: 7 * rank % 23 for rank, (left, right) in enumerate(MERGES)}
 VOCAB |= {b"inn": 901, b"ther": 902, b"xyz": 903}  # no merge makes inn and xyz
-WORDS = "the t ther there tata heat heating inn xinnn xyz eee eeeee caf\u00e9 \u20ac hell tatathering thehe hetahe".split()
+WORDS = (
+    "the t ther there tata heat heating inn xinnn xyz eee eeeee caf\u00e9 \u20ac hell tatathering"
+    " thehe hetahe eehell inginate"
+).split()
 WORDS += [""]
 
 
@@ -151,7 +156,7 @@ symbols: of the symbols instead of their ids
     vocab[symbol] for -> symbol for
 ranks: of ranks in merges instead of ids
     vocab[symbol] for -> ranks.get(symbol, 0) for
-one round: of one round over the pairs of the word
+one round: of one round over the pairs, or over merges from the last to the first
     while True: -> for _ in range(1):
     symbols = merge(symbols, min(pairs, key=ranks.get))
     -> for pair in pairs: symbols = merge(symbols, pair)
@@ -175,11 +180,6 @@ STEPS = [
         (
             Part(("merge",), "workshop/reference.py", see_merge, MERGE),
             Part(("encode",), "workshop/reference.py", see_encode, ENCODE),
-        ),
-        (
-            "merge: walk with an index i; take a step of 2 after a pair, of 1 otherwise.",
-            "The pairs of a word are zip(symbols, symbols[1:]). A dict {pair: rank} finds the best.",
-            "while there is a pair in ranks: symbols = merge(symbols, min(pairs, key=ranks.get)).",
         ),
     )
 ]

@@ -4,7 +4,9 @@ import numpy as np
 
 from generate import Sequence
 from samplers import Sampler, draw
-from workshop.engine import Part, Seen, Step, mistakes
+from workshop.compare import Seen
+from workshop.engine import Part, Step
+from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel, attempt
 from workshop.steps.loops import CHOICE, PROMPT
 
@@ -380,7 +382,7 @@ all rows: with all rows of the pass for verify: in the first round also the prom
     [-len(drafts) - 1 :] -> 
 rows one too late: with the rows of the logits one too late: row i stands before draft i
     [-len(drafts) - 1 :] -> [[*range(-len(drafts), 0), -1]]
-rows of the drafts alone: with the rows of the drafts alone: one row is missing, and all are too late
+rows of the drafts alone: with the rows of the drafts alone: one is missing, and all are too late
     [-len(drafts) - 1 :] -> [-len(drafts) :]
 rows one too early: with the rows of the logits one too early
     [-len(drafts) - 1 :] -> [-len(drafts) - 2 :]
@@ -450,11 +452,6 @@ STEPS = [
         "rule",
         "Lesson 10, The rule for samples.",
         (Part(("verify",), "speculative.py", see_rule, RULE),),
-        (
-            "Walk through zip(drafts, qs); p = sampler(logits[i], ids + tokens), tokens: the accepted.",
-            "rng.random() < p[x] / q[x] accepts draft x; if p[x] is larger, it always does.",
-            "At a rejection: excess = np.maximum(p - q, 0), over its sum; draw; return at once.",
-        ),
     ),
     Step(
         "speculation",
@@ -468,14 +465,6 @@ STEPS = [
                 ("DraftModel.__init__", "DraftModel.propose"),
             ),
             Part(("speculative",), "speculative.py", see_speculative, SPECULATIVE),
-        ),
-        (
-            "A cache must hold a beginning of the text. Keep the ids that passed, and cut to what both"
-            " have in common; the last token of ids always passes, because its logits are needed.",
-            "Round: drafts; one pass of ids[cache.length:] + drafts; its last len(drafts) + 1 rows go"
-            " to verify.",
-            "After a round cut to len(sequence.ids) - 1: the newest token has not passed yet. The"
-            " drafter's rng: np.random.default_rng([seed, 1]), so that it is not the text's.",
         ),
     ),
 ]
