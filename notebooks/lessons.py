@@ -139,15 +139,21 @@ def broken(line, width=79):
 
 
 def continuations(model, prompt, sampler, n_texts, n):
-    """n_texts continuations of one prompt, in one batch -> ids [n_texts, n]. Their seeds: 0, 1, ...
-    A stop id does not end a text here, so that all have n tokens."""
+    """n_texts continuations of one prompt -> ids [n_texts, n]. Their seeds: 0, 1, ..."""
+    return continued(model, [prompt] * n_texts, sampler, range(n_texts), n)
+
+
+def continued(model, prompts, sampler, seeds, n):
+    """A continuation of each prompt, in one batch -> ids [n_prompts, n]. A stop id does not end a
+    text here, so that all have n tokens."""
     from decoding.batching import continuous
     from generate import Sequence
 
-    sequences = [Sequence(model, prompt, n, sampler, seed) for seed in range(n_texts)]
+    sequences = [Sequence(model, prompt, n, sampler, seed)
+                 for prompt, seed in zip(prompts, seeds)]  # fmt: skip
     for sequence in sequences:
         sequence.stop_ids = ()
-    list(continuous(sequences, max_rows=16))
+    list(continuous(sequences, max_rows=40))
     return np.array([sequence.new_ids for sequence in sequences])
 
 
