@@ -113,11 +113,12 @@ def source(function, signature=True):
     if not signature:
         lines = textwrap.dedent("\n".join(lines[body[0].lineno - 1 :])).splitlines()
     for line in lines:
-        if len(line) > 79 and "  # " in line:
-            line, comment = line.split("  # ", 1)
-            indent = line[: len(line) - len(line.lstrip())]
-            print(f"{indent}# {comment}")
-        print("\n".join(broken(line)))
+        indent = line[: len(line) - len(line.lstrip())]
+        if len(line) > 79 and "# " in line:
+            line, comment = line.split("# ", 1)
+            print("\n".join(textwrap.wrap(f"{indent}# {comment}", 79, subsequent_indent=f"{indent}# ")))
+        if line.strip() or not indent:
+            print("\n".join(broken(line.rstrip())))
 
 
 def broken(line, width=79):
