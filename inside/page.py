@@ -1,8 +1,8 @@
 """A page about one text, which any browser opens: what came, and what the model did for it.
 
-    with recording(model, keep=KEEP) as calls:
-        ...  # any loop lengthens `sequence`
-    Path("page.html").write_text(html(record(tokenizer, model, sequence, calls)), "utf-8")
+    with watching(sequence) as run:
+        ...  # any loop lengthens the sequence
+    Path("page.html").write_text(html(record(tokenizer, sequence, run)), "utf-8")
 
 In a notebook: show(tokenizer, model, "Once upon a time", top_k=40).
 """
@@ -10,6 +10,9 @@ In a notebook: show(tokenizer, model, "Once upon a time", top_k=40).
 import base64
 import copy
 import json
+import math
+import re
+import zlib
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
@@ -17,21 +20,23 @@ from typing import Any
 
 import numpy as np
 
-from drafters import best as top
-from generate import Loop, Sequence, cached
+from generate import Loop, Model, Sequence, begin, cached
 from gpt2 import log_softmax, softmax
+from inside.candidates import SLIDERS, candidates, filter_names, top
 from inside.labels import label
-from inside.recorder import Call, passes, recording
-from interface import Ids, Model
-from samplers import make_sampler
+from inside.recorder import Call, recording
+from inside.run import Run, read_draws, read_passes, watching
+from inside.why import KEEP, parts
+from samplers import Ids, make_sampler
 
 FOLDER = Path(__file__).parent / "browser"
-SCRIPTS = ("tools", "sampling", "text", "candidates", "attention", "lens", "cache", "drafts",
-           "beams", "main")  # fmt: skip
-SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # where they change nothing
-N_BEST = 256  # logits that are stored of each position
-MOST_WEIGHTS = 4_000_000  # a text that has more attention weights is shown without them
-KEEP = ["check_ids"]  # in the recorded run: the ids of each pass, drafts among them
+SCRIPTS = ["tools", "address", "sampling", "text", "candidates", "why", "attention", "lens",
+           "cache", "drafts", "beams", "play", "main"]  # fmt: skip
+MOST_WEIGHTS = 8_000_000  # of a text with more attention weights only the last rows are stored
+LEVELS = 63  # sqrt(weight) is rounded to so many steps, which keeps the small ones
+SHOWN = ["model", "method", "seed", "loop", "draft", "gamma", "beams", "length_penalty"]
+DTYPES = {"u1": "Uint8Array", "u2": "Uint16Array", "i2": "Int16Array", "u4": "Uint32Array",
+          "f4": "Float32Array"}  # fmt: skip
 
 
 def show(
@@ -41,22 +46,26 @@ def show(
     """Generate n tokens, and show their page in a notebook. settings: of samplers.make_sampler."""
     from IPython.display import HTML  # late: only notebooks have it
 
-    source = tokenizer.encode(prompt)
-    source = model.add_special_tokens(source) if model.has_source else source
-    conditioned, [start] = model.begin([source])
-    sequence = Sequence(conditioned, start, n, make_sampler(**settings), seed)
-    with recording(model, KEEP) as calls:
-        for _ in loop(conditioned, [sequence]):
+    prompt_ids, has_source = tokenizer.encode(prompt), hasattr(model, "read")
+    prompt_ids = model.add_special_tokens(prompt_ids) if has_source else prompt_ids
+    model, start = begin(model, prompt_ids)
+    sequence = Sequence(model, start, n, make_sampler(**settings), seed)
+    with watching(sequence) as run:
+        for _ in loop(model, sequence):
             pass
-    page = html(record(tokenizer, model, sequence, calls, source, settings=settings))
+    source = prompt_ids if has_source else ()
+    page = html(record(tokenizer, sequence, run, source, settings=settings | {"seed": seed}))
     frame = f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 900px"></iframe>'
     return HTML(f"<div>{frame}</div>")
 
 
-def html(recorded: dict) -> str:
-    """What `record` returns -> the page: data, style and scripts in one file."""
-    parts = {"style": (FOLDER / "page.css").read_text("utf-8")}
+def html(recorded: dict, live: dict[str, str] | None = None) -> str:
+    """What `record` returns -> the page: data, style and scripts in one file. live: what runs
+    the model itself in the page, as live.parts returns it."""
+    live = live or {}
+    parts = {"style": (FOLDER / "page.css").read_text("utf-8") + live.get("style", "")}
     parts["scripts"] = "".join((FOLDER / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
+    parts["live"] = live.get("section", "")
     parts["data"] = json.dumps(recorded).replace("<", "\\u003c")  # a text may hold </script>
     page = (FOLDER / "page.html").read_text("utf-8")
     for name, text in parts.items():
@@ -65,77 +74,59 @@ def html(recorded: dict) -> str:
 
 
 def record(
-    tokenizer: Any, model: Any, sequence: Sequence, calls: list[Call],
-    source: Ids | tuple[()] = (), steps: Iterable = (), settings: dict[str, Any] = SLIDERS,
+    tokenizer: Any, sequence: Sequence, run: Run, source: Ids | tuple[()] = (),
+    steps: Iterable = (), settings: dict[str, Any] = SLIDERS,
 ) -> dict[str, Any]:  # fmt: skip
-    """The data of a page. sequence: a finished one; calls: recorded with KEEP while it grew;
-    source: the prompt's ids; steps: the trace of beam search; settings: those of the sampler, and
-    for the heading "model", "method" and "seed".
+    """The data of a page. sequence: a finished one; run: what was noted while it grew; source: of
+    an encoder-decoder; steps: the trace of beam search; settings: those of the sampler, and for the
+    heading "model", "method", "seed", "loop", "draft", "gamma", "beams", "length_penalty",
+    "filters".
 
     One more pass over the whole text, recorded too, shows the model at each token: with or without
     a cache its numbers are the same.
     """
-    model, _ = model.begin([source])
-    ids, inputs = sequence.ids, np.array(sequence.ids[:-1])  # input i predicts token i + 1
-    with recording(model, keep=["softmax"]) as looked:
-        logits = model(inputs)  # [n, n_vocab]
-    logprobs = log_softmax(logits)[range(len(inputs)), ids[1:]]
-    filter_others(logits, sequence)
-    sliders = dict(SLIDERS)
-    sliders |= {name: x for name, x in settings.items() if name in SLIDERS and x is not None}
-    temperatures = sorted({*(np.arange(1, 41) / 20), sliders["temperature"] or 1.0})
-    best, rest = candidates(logits, ids[1:], temperatures, 1 + int(sliders["top_k"]))
+    model, ids = sequence.model, [int(id) for id in sequence.ids]
+    inputs = np.array(ids[:-1])
+    n, steps, passes = len(inputs), [*steps], read_passes(run, sequence)
+    with recording(model, dict.fromkeys(KEEP, np.copy) | {"softmax": rounded}) as looked:
+        logits = model(inputs)  # [n, n_vocab]: row i predicts token i + 1
+    logprobs = log_softmax(logits)
+    if steps:  # beam search filters these
+        logits = logprobs
+    sliders = {name: settings.get(name) for name in SLIDERS}
+    sliders = {name: SLIDERS[name] if x is None else x for name, x in sliders.items()}
+    temperatures = sorted({*(np.arange(1, 21) / 10), sliders["temperature"] or 1.0})
+    n_best = max(64, min(256, 40_000 // n), 16 + int(sliders["top_k"]))
+    arrays = candidates(logits, sequence, temperatures, n_best)
+    n_rivals = max(3, min(10, 1600 // n, model.n_vocab - 1))
+    best = [[id for id in top(row, n_rivals + 1) if id != came] for row, came in zip(logits, ids[1:])]
+    rivals = np.array([row[:n_rivals] for row in best])
+    added = parts(looked[-1], model, ids[1:], rivals)
+    arrays |= {"rivals": rivals, **attention_weights(looked[-1], n, bool(source))}
+    if added is not None:
+        unit = max(float(np.abs(added).max()), 1e-9) / 32767
+        arrays["added"] = np.rint(added / unit).astype("i2")
     n_layer = len(model.params.get("decoder", model.params)["blocks"])
-    early = [read_early(model, n, inputs, ids[1:]) for n in range(1, 1 + n_layer)]
-    run = read_run(passes(calls, model))
+    early = [read_early(model, k, inputs, ids[1:]) for k in range(1, 1 + n_layer)]
     beams = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in step] for step in steps]
-    shown = {*ids, *source, *best.flat, *(token for step in beams for _, token, *_ in step)}
+    shown = {*ids, *source, *arrays["best"].flat, *rivals.flat}
+    shown |= {token for step in beams for _, token, *_ in step}
     shown |= {token for layer in early for tokens, _ in layer for token, _ in tokens}
-    shown |= {token for call in run for row in call["ids"] for token in row}
-    source = list(source) if model.has_source else []
+    shown |= {token for one in passes for token, *_ in one["bets"] + one["residual"]}
     return {
-        "settings": sliders | {name: settings.get(name) for name in ("model", "method", "seed")},
+        "settings": {name: without_folder(settings.get(name)) for name in SHOWN} | sliders,
         "labels": {int(id): label(tokenizer, id) for id in shown},
-        "source": source, "source_pieces": pieces(tokenizer, source),
+        "source": [*source], "source_pieces": pieces(tokenizer, source),
         "ids": ids, "pieces": pieces(tokenizer, ids), "n_prompt": sequence.n_prompt,
-        "logprobs": logprobs.tolist(), "n_vocab": model.n_vocab, "n_best": best.shape[1],
-        "best": packed(best, "<u4"), "rest": packed(rest, "<f4"), "temperatures": temperatures,
-        "logits": packed(np.take_along_axis(logits, best, -1), "<f4"), "layers": early,
-        "attention": attention_weights(looked, len(inputs), model.has_source),
-        "run": run, "beams": beams, "multiply_adds": [count_pass(model, n) for n in (1, 2, 3)],
+        "logprobs": logprobs[range(n), ids[1:]].tolist(), "n_vocab": model.n_vocab,
+        "filters": filter_names(sequence.sampler), "temperatures": temperatures, "layers": early,
+        "n_layer": n_layer, "n_head": model.n_head, "levels": LEVELS,
+        "unit": None if added is None else unit,
+        "draws": [["beams"]] * len(sequence.new_ids) if steps else
+                 read_draws(run, sequence, passes, logits), "passes": passes, "beams": beams,
+        "kv_bytes": kv_bytes(looked[-1], n, bool(source)),
+        "arrays": {name: packed(array) for name, array in arrays.items()},
     }  # fmt: skip
-
-
-def filter_others(logits: np.ndarray, sequence: Sequence) -> None:
-    """Apply, where a new token was drawn, the filters that have no slider: the page has theirs."""
-    others = [f for f in sequence.sampler.filters if f.__qualname__.split(".")[0] not in SLIDERS]
-    for i in range(sequence.n_prompt, len(sequence.ids)):
-        for f in others:
-            logits[i - 1] = f(logits[i - 1], sequence.ids[:i])
-
-
-def candidates(logits, ids, temperatures, n_least):  # [n, n_vocab], the n tokens that came
-    """-> the best ids [n, n_best], best first, the one that came instead of the last if it is not
-    among them; and log sum exp((logit - best) / T) of all others [n, n_temperatures]."""
-    best = np.argsort(-logits, kind="stable")[:, : max(N_BEST, n_least)]
-    missing = ~(best == np.array(ids)[:, None]).any(-1)
-    best[missing, -1] = np.array(ids)[missing]
-    others = logits - logits.max(-1, keepdims=True)
-    np.put_along_axis(others, best, -np.inf, -1)
-    with np.errstate(divide="ignore"):  # log 0: a small vocabulary has no others
-        sums = [np.log(np.exp(others / np.float32(t)).sum(-1)) for t in temperatures]
-    return best, np.stack(sums, -1)
-
-
-def read_run(run: list[Call]) -> list[dict[str, Any]]:
-    """Each pass: the ids [n_rows, n_new], the length of the cache after it, its multiply-adds."""
-    found = []
-    for call in run:
-        inside = {c.name: c for c in call.walk()}
-        found.append({"ids": inside["check_ids"].value.tolist(),
-                      "length": inside["append"].output[-2],
-                      "multiply_adds": call.multiply_adds})  # fmt: skip
-    return found
 
 
 def read_early(model, n, inputs, ids):
@@ -150,32 +141,26 @@ def read_early(model, n, inputs, ids):
             for row, came in zip(probs, ids)]  # fmt: skip
 
 
-def attention_weights(looked: list[Call], n: int, has_source: bool) -> dict[str, Any]:
-    """All weights in bytes, as 255 sqrt(w), which keeps the small ones. own: those of the n tokens,
-    the lower triangle [n_layer, n_head, n (n + 1) / 2]; cross: of the source [..., n, n_source]."""
-    layers = [joined([c.value for c in call.walk() if c.name == "softmax"], n) for root in looked
-              for call in root.walk() if call.name in ("self_attention", "attend")]  # fmt: skip
-    own, cross = np.array(layers[:: 1 + has_source]), np.array(layers[1::2] if has_source else [])
-    result = {"n_layer": len(own), "n_head": own.shape[1]}
-    if own.size + cross.size <= 2 * MOST_WEIGHTS:
-        triangle = own[(slice(None), slice(None), *np.tril_indices(n))]
-        result["own"] = packed(255 * np.sqrt(triangle) + 0.5, "u1")
-        result["cross"] = packed(255 * np.sqrt(cross) + 0.5, "u1")
-    return result
+def rounded(weights):  # [..., n, n_keys] -> the same in bytes
+    return (LEVELS * np.sqrt(weights) + 0.5).astype("u1")
 
 
-def joined(blocks, n):  # [..., n_queries, n_keys] of each block of queries -> [n_head, n, n_keys]
-    """A long text's attention comes in blocks of queries, the earlier ones with fewer keys."""
-    n_keys = blocks[-1].shape[-1]
-    blocks = [np.pad(b, [(0, 0)] * (b.ndim - 1) + [(0, n_keys - b.shape[-1])]) for b in blocks]
-    return np.concatenate(blocks, axis=-2).reshape(-1, n, n_keys)
+def attention_weights(root: Call, n: int, has_source: bool) -> dict[str, np.ndarray]:
+    """The rounded weights, own: of the tokens up to each of the last rows, [n_layer, n_head, their
+    number]; cross: of the source [n_layer, n_head, rows, n_source]; skipped: the rows before."""
+    weights = [c.value.reshape(-1, n, c.value.shape[-1]) for c in root.walk() if c.name == "softmax"]
+    own, cross = np.array(weights[:: 1 + has_source]), np.array(weights[1::2] if has_source else [])
+    n_rows = MOST_WEIGHTS // (len(own) * own.shape[1] * n)
+    rows, keys = np.tril_indices(n)
+    stored = rows >= n - n_rows
+    found = {"own": own[:, :, rows[stored], keys[stored]], "skipped": np.array([max(0, n - n_rows)])}
+    return found | ({"cross": cross[:, :, -n_rows:]} if has_source else {})
 
 
-def count_pass(model: Model, n: int) -> int:
-    """The multiply-adds of a pass over n tokens that computes the last one's logits."""
-    with recording(model) as calls:
-        model(np.zeros(n, int), last=1)
-    return calls[0].multiply_adds
+def kv_bytes(root: Call, n: int, has_source: bool) -> int:
+    """The bytes that a cache keeps of one token: keys and values of all layers."""
+    looks = [call for call in root.walk() if call.name == "attention"][:: 1 + has_source]
+    return sum(2 * 4 * math.prod(call.inputs["k"]) for call in looks) // n
 
 
 def pieces(tokenizer: Any, ids: Ids) -> list[str]:
@@ -184,6 +169,15 @@ def pieces(tokenizer: Any, ids: Ids) -> list[str]:
     return [stream.feed(id) for id in ids]
 
 
-def packed(array: np.ndarray, dtype: str) -> str:
-    """The bytes of an array in base64."""
-    return base64.b64encode(array.astype(dtype).tobytes()).decode()
+def without_folder(x: Any) -> Any:
+    """/home/me/plug.py:mine(2) -> plug.py:mine(2): a page is made to be sent."""
+    return re.sub(r"^([A-Za-z]:)?[\\/.~][^:]*[\\/]", "", x) if isinstance(x, str) else x
+
+
+def packed(array: np.ndarray) -> list[str]:
+    """JavaScript's type of an array, and its bytes, deflated, in base64."""
+    kind = "f4" if array.dtype.kind == "f" else array.dtype.str[1:]
+    if array.dtype.kind == "i" and array.dtype != "i2":
+        kind = next(u for u in ("u1", "u2", "u4") if array.max(initial=0) <= np.iinfo(u).max)
+    data = zlib.compress(array.astype("<" + kind).tobytes(), 9)
+    return [DTYPES[kind], base64.b64encode(data).decode()]

@@ -1,43 +1,39 @@
-"""A row: one prompt and its sequence, as text."""
+"""A row: one prompt, the sequence that it becomes, and its text."""
 
 import time
-
-from beam import Hypothesis
-from drafters import Measured
-from generate import Sequence
-from interface import Ids, TextStream
+from typing import Any
 
 
 class Row:
     """A prompt, its sequence, the new text so far, and when each token came.
 
-    prompt_ids: the prompt's, or an encoder-decoder's source. opening: what is printed before the
-    new text, such as the prompt that it continues. beams: the results of beam search; speculation:
-    the counts of a drafting method.
+    prompt_ids: an encoder-decoder's source, else the prompt; opening: what is printed before the
+    new text; sequence: None until the row's turn comes. beams, steps: what beam search has found,
+    and its trace; drafter: the counts of a drafting method.
     """
 
-    def __init__(self, prompt: str, prompt_ids: Ids, sequence: Sequence, seed: int,
-                 stream: TextStream, stops: list[str], opening: str = ""):  # fmt: skip
-        self.prompt, self.prompt_ids, self.sequence, self.seed = prompt, prompt_ids, sequence, seed
-        self.stream, self.stops, self.opening = stream, stops, opening
-        self.decoded = self.text = ""
+    def __init__(self, prompt: str, prompt_ids: list[int], opening: str, seed: int, stream: Any):
+        self.prompt, self.prompt_ids, self.opening, self.seed = prompt, prompt_ids, opening, seed
+        self.stream, self.decoded, self.text = stream, "", ""
         self.started, self.times = time.perf_counter(), list[float]()
-        self.beams: list[Hypothesis] | None = None
-        self.speculation: Measured | None = None
+        self.sequence: Any = None
+        self.drafter: Any = None
+        self.beams: list | None = None
+        self.steps: list = []
 
-    def feed(self, token: int) -> None:
+    def feed(self, token: int, stops: list[str]) -> None:
         """Add the sequence's newest token to the text; a stop text ends the sequence."""
         self.times.append(time.perf_counter())
         if token not in self.sequence.stop_ids:
             self.decoded += self.stream.feed(token)
         if not self.sequence.running:
             self.decoded += self.stream.finish()
-        self.text, stopped = until_stop(self.decoded, self.stops, self.sequence.running)
+        self.text, stopped = until_stop(self.decoded, stops, self.sequence.running)
         if stopped:
             self.sequence.finish("stop")
 
     @property
-    def ids(self) -> Ids:
+    def ids(self) -> list[int]:
         """The new tokens, without the stop id."""
         ids = self.sequence.new_ids
         return ids[:-1] if self.sequence.stop_reason == "eos" else ids
@@ -48,13 +44,13 @@ class Row:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Over the whole time, prefill included: one pass may yield many tokens."""
+        """The speed over the whole time, prefill included: one pass may yield many tokens."""
         return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
 
 
 def until_stop(text: str, stops: list[str], more: bool) -> tuple[str, bool]:
-    """The text before the first stop text, and whether there is one. If `more` may follow, an end
-    that may become a stop text is held back."""
+    """Return the text before the first stop text, and whether there is one. If `more` may follow,
+    an end that may become a stop text is held back."""
     if found := [text.index(stop) for stop in stops if stop in text]:
         return text[: min(found)], True
     held = (n for stop in stops for n in range(len(stop)) if more and text.endswith(stop[:n]))

@@ -1,316 +1,257 @@
 """A session: a loaded model, the settings to generate with, and the rows that are generated.
 
-The command line, the interactive prompt and the views of generation all work through this.
+The command line, the interactive prompt and all views work through this.
 """
 
 import copy
-import functools
-import itertools
 import secrets
 import time
-from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-import beam
 import samplers
-import score
 import utils
-from batching import Prefill, continuous
-from drafters import DraftModel, Measured, NGramStore, PromptLookup
-from generate import Loop, Sequence, cached, lengthen, naive
-from gpt2 import n_parameters
-from interface import Drafter, Ids, Model
+from decoding.batching import continuous
+from decoding.beam import beam_search
+from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup, common_prefix
+from decoding.score import score, score_ids
+from encoder import as_unicode
+from generate import Ids, Sequence, begin, cached, naive
 from loading.errors import UserError
-from loading.few_rows import blocks_pay
+from loading.parameters import n_parameters
 from speculative import speculative
-from terminal import options
-from terminal.chat import Conversation, kept
-from terminal.plugin import Plug, errors
+from terminal.chat import Conversation
+from terminal.options import DRAFTING, Usage, misplaced, resolve
+from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
-try:
-    import threadpoolctl  # type: ignore[import-untyped]
-
-    CORES = max((pool["num_threads"] for pool in threadpoolctl.threadpool_info()), default=1)
-except ModuleNotFoundError:  # NumPy's own number of threads stands then
-    threadpoolctl = None
-# Below so many parameters a second thread hardly helps, and slows the products several times where
-# another process wants its core.
-SMALL = 2**24
+SMALL = 2**24  # parameters; in a smaller model a second thread costs more than it brings
+N_CORES: list[int] = []  # the first number counts: later ones are what was asked for
 
 
 class Session:
-    """A loaded model and the settings that generate with it. `args` is an argparse.Namespace, as
-    options.parser() makes it, where None means not given.
+    """A loaded model and the settings that generate with it. given: as options.parse returns it."""
 
-    measure: wraps each row's drafter; trace: None, or a list that gets the steps of beam search.
-    """
+    def __init__(self, given: dict):
+        name = given.get("model", "stories")
+        own = Part("model", name) if ".py:" in name else None
+        self.tokenizer, self.model = own.make() if own else utils.load(name)
+        if "live" in given:
+            from inside.live import in_8_bits  # late: few runs need it
 
-    def __init__(self, args: Namespace):
-        name = options.OPTIONS["model"].default if args.model is None else args.model
-        self.model: Any  # a Model; an encoder-decoder has more methods, see seq2seq.py
-        self.own: dict[str, Plug | None]  # the user's own model, drafter and loop
-        self.own = {"model": Plug("model", name) if ".py:" in name else None}
-        if own := self.own["model"]:
-            self.tokenizer, self.model = own.make_model()
-        else:
-            self.tokenizer, self.model = utils.load(name)
-        if args.source_lang or args.target_lang:
-            self.model = self.for_languages(args.source_lang, args.target_lang)
-        limit_threads(args.threads, n_parameters(getattr(self.model, "params", [])))
-        self.chat: Conversation | None = None
-        if args.chat:
-            if self.model.has_source:
-                raise UserError("--chat needs a decoder, an encoder-decoder answers one source")
-            self.chat, self.model = Conversation(self.tokenizer), copy.copy(self.model)
-            self.model.stop_ids = (*self.model.stop_ids, self.chat.end)
-        chats = args.chat and args.interactive
-        self.kept: Loop | None = functools.partial(kept, Prefill()) if chats else None
-        self.drafts: dict[str, Model] = {}  # name -> a draft model, once it is loaded
-        self.keeps_store = args.interactive  # is the n-gram store kept between prompts?
-        self.store: NGramStore | None = None
-        self.measure: Callable[[Drafter], Measured] = Measured
-        self.trace: list | None = None
-        self.use(args)
+            self.model = in_8_bits(self.tokenizer, self.model)
+        self.reads = hasattr(self.model, "read")  # an encoder-decoder: a prompt is a source
+        if given.keys() & {"source_lang", "target_lang"}:
+            self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
+        self.config = getattr(self.model, "generation_config", {})
+        limit_threads(given.get("threads"), n_parameters(getattr(self.model, "params", [])))
+        self.drafts: dict[str, Any] = {}  # name -> a draft model, once it is loaded
+        self.use(given)
+        self.begin_conversation()
+        self.offered = {"tokenizer": self.tokenizer, "model": self.model}  # to the user's parts
 
-    def for_languages(self, source: str | None, target: str | None) -> Model:
-        """The model for a source in one language and an answer in another, by their codes."""
-        codes = getattr(self.tokenizer, "languages", {})
-        if not codes:
-            raise UserError("--source-lang and --target-lang are for mBART, not this model")
-        source = source or "en_XX"
-        for code in (source, target or source):
-            if code not in codes:
-                raise UserError(f"no language {code!r}, the model has {', '.join(sorted(codes))}")
-        return self.model.for_languages(codes[source], codes[target] if target else None)
+    def choose_languages(self, *codes: str | None) -> None:
+        """Take the model for a source in one language and an answer in another."""
+        ids = [code and self.tokenizer.special.get(code) for code in codes]
+        if not hasattr(self.model, "for_languages") or any(c and not i for c, i in zip(codes, ids)):
+            raise UserError(f"this model has no languages {' and '.join(filter(None, codes))}")
+        self.model = self.model.for_languages(*ids)
 
-    def answered(self, row: Row) -> None:
-        """In a conversation, keep a row as a turn, if the model has begun to answer."""
-        if self.chat and row.sequence.new_ids:
-            self.chat.answered(row.prompt_ids, row.ids)
-
-    def use(self, args: Namespace) -> None:
-        """Replace the options and compute the settings."""
-        if args.truncate and not self.model.has_source:
-            raise UserError("--truncate is for the source of an encoder-decoder")
-        filters = [Plug("filter", where) for where in args.filter]
-        own = {name: where and Plug(name, where) for name, where in
-               [("drafter", args.drafter), ("loop", args.loop)]}  # fmt: skip
-        self.args, self.own_filters = args, filters  # only now, as a file may be faulty
-        self.own |= own
-        self.settings = options.resolve(args, self.model.generation_config)
+    def use(self, given: dict) -> None:
+        """Replace the options. Nothing changes if one of their files cannot be used."""
+        settings = resolve(given, self.config)
+        message = misplaced(given, settings["method"])
+        if message and "compare" not in given:
+            raise Usage(message)
+        self.filters = [Part("filter", where) for where in settings["filter"]]
+        self.own = {name: Part(name, given[name]) for name in ("loop", "drafter") if name in given}
+        self.given, self.settings = given, settings
         self.new_seed()
 
     def new_seed(self) -> None:
-        """The seed of the settings, or where they have none, another one each time."""
+        """Take the seed of the settings; where they have none, another one each time."""
         seed = self.settings["seed"]
         self.seed = secrets.randbits(32) if seed is None else seed
-
-    def errors(self) -> AbstractContextManager:
-        """An error in the user's own model, drafter or loop becomes a UserError."""
-        return errors(*filter(None, self.own.values()))
 
     @property
     def sampled(self) -> bool:
         return self.settings["temperature"] != 0
 
-    # --- rows -------------------------------------------------------------------------------------
+    def begin_conversation(self) -> None:
+        """Forget the turns so far. With --chat, each prompt is a turn from now on."""
+        self.chat: Any = None
+        self.cache: Any = None
+        self.cached_ids: Ids = []
+        if self.settings["chat"]:
+            if self.reads or ".py:" in self.settings["model"]:
+                raise UserError("--chat needs a decoder with a chat template")
+            folder = utils.find(self.settings["model"])
+            self.chat = Conversation(self.tokenizer, folder, self.settings["system"])
+            self.model = copy.copy(self.model)
+            self.model.stop_ids = tuple({*self.model.stop_ids, *self.chat.stop_ids})
+
+    def kept_cache(self, sequence: Sequence) -> Any:
+        """Return the cache of a conversation, cut to what the turns before have in common."""
+        if self.chat:
+            self.cache = self.cache or self.model.new_cache()
+            self.cache.cut(common_prefix(self.cached_ids, sequence.ids))
+            self.cached_ids = sequence.ids
+        return self.cache
+
+    def answered(self, row: Row) -> None:
+        """Keep a row as two turns, if the model has begun to answer."""
+        if self.chat and row.sequence.new_ids:
+            self.chat.add("user", row.prompt)
+            self.chat.add("assistant", row.text)
 
     def row(self, prompt: str, number: int = 0) -> Row:
-        """The row of a prompt; its seed is the session's + number. UserError if it does not fit."""
-        ids = self.encode(prompt)
-        start = self.model.start_ids if self.model.has_source else ids
-        config, n_start = self.model.generation_config, len(start)
-        n, least = self.settings["tokens"], self.settings["min_length"]
-        n = max(1, config["max_length"] - n_start) if n is None else n
-        least = max(0, config["min_length"] - n_start) if least is None else least
-        seed = self.seed + number
-        sequence = Sequence(self.model, start, n, seed=seed)
-        sequence.sampler = self.sampler(sequence, least)
-        opening = "" if self.model.has_source or self.chat else prompt
-        return Row(prompt, ids, sequence, seed, self.tokenizer.stream(), self.args.stop, opening)
+        """Make the row of a prompt; its seed is the session's + number."""
+        prompt = as_unicode(prompt)
+        ids, stream = self.encode(prompt), self.tokenizer.stream()
+        opening = "" if self.reads or self.chat else prompt
+        return Row(prompt, ids, opening, self.seed + number, stream)
 
     def encode(self, prompt: str) -> Ids:
-        """The ids of a prompt: in a source, <mask>, <extra_id_0> and </s> are tokens. UserError if
-        it is too long, or has a token without an embedding."""
-        if self.model.has_source:
-            ids, n_most = self.tokenizer.encode(prompt, special=True), self.model.n_source
-            if missing := [id for id in ids if id >= self.model.n_vocab]:
-                token = self.tokenizer.decode(missing[:1])
-                raise UserError(f"the model has no embedding for {token}: leave it out")
-            ids = self.model.add_special_tokens(ids, self.args.truncate)
+        """Return the ids of a prompt. In a source, <mask>, <extra_id_0> and </s> are tokens."""
+        model, n_most, remedy = self.model, self.model.n_ctx, "shorten it"
+        if self.reads:
+            ids, n_most = self.tokenizer.encode(prompt, special=True), model.n_source
+            ids, remedy = model.add_special_tokens(ids, self.settings["truncate"]), "or --truncate"
+        elif self.chat:
+            ids, remedy = self.chat.ask(prompt), "/reset begins another conversation"
         else:
-            ids = self.chat.ask(prompt) if self.chat else self.tokenizer.encode(prompt)
-            n_most = self.model.n_ctx
-            if not ids and self.tokenizer.end_of_text is None:
-                raise UserError("an empty prompt: this model has no end-of-text to start from")
-            ids = ids or [self.tokenizer.end_of_text]  # type: ignore[list-item]  # not None
+            end = self.tokenizer.end_of_text
+            ids = self.tokenizer.encode(prompt) or [end] * (end is not None)
         if len(ids) > n_most:
-            what, remedy = "prompt", "; --truncate cuts it" if self.model.has_source else ""
-            if self.chat and self.chat.ids:
-                what, remedy = "conversation", ": /reset begins another"
-            raise UserError(f"the {what} has {len(ids)} tokens, the model takes {n_most}{remedy}")
+            raise UserError(f"{len(ids)} tokens, the model takes {n_most}: {remedy}")
         return ids
 
-    def unknown_characters(self, row: Row) -> str:
-        """Those of a prompt that its ids have <unk> for."""
-        unknown = getattr(self.tokenizer, "special", {}).get("<unk>")
-        if unknown not in row.prompt_ids:
-            return ""
-        return "".join(c for c in dict.fromkeys(row.prompt) if unknown in self.tokenizer.encode(c))
-
-    def sampler(self, sequence: Sequence, least: int) -> samplers.Sampler:
-        """The filters of the settings: no stop id before `least` new tokens, those of the sampling
-        options, the user's own, and what an encoder-decoder's checkpoint forces."""
-        first = [samplers.min_length(sequence.n_prompt + least, sequence.stop_ids)]
-        offered = {"tokenizer": self.tokenizer, "model": self.model, "n_prompt": sequence.n_prompt}
-        last = [plug.make_filter(**offered) for plug in self.own_filters]
-        if self.model.has_source:
-            last += self.model.forced_filters(sequence.n_left)
+    def start(self, row: Row, before: Row | None = None) -> Sequence:
+        """Begin the sequence of a row. What the row before it has read is not read again."""
+        row.started = time.perf_counter()
+        if before and before.prompt_ids == row.prompt_ids:
+            model, ids = before.sequence.model, before.sequence.ids[: before.sequence.n_prompt]
+        else:
+            model, ids = begin(self.model, row.prompt_ids)
+        n, least, n_ids = self.settings["tokens"], self.settings["min_length"], len(ids)
+        n = max(1, self.config["max_length"] - n_ids) if n is None else n
+        least = max(0, self.config["min_length"] - n_ids) if least is None else least
+        row.sequence = Sequence(model, ids, n, seed=row.seed)
+        first = [samplers.min_length(n_ids + least, model.stop_ids)]
+        last = [own.make(**self.offered, n_prompt=n_ids) for own in self.filters]
+        if self.reads:  # what the checkpoint forces comes after all others
+            last += model.forced_filters(row.sequence.n_left)
         chosen = {name: self.settings[name] for name in samplers.FILTERS}
-        return samplers.make_sampler(first, last, **chosen)
+        row.sequence.sampler = samplers.make_sampler(first, last, **chosen)
+        return row.sequence
 
     def text(self, ids: Ids) -> str:
-        """New ids -> their text, without a stop id, up to a stop text."""
+        """Decode new ids without a stop id, up to a stop text."""
         text = self.tokenizer.decode([token for token in ids if token not in self.model.stop_ids])
-        return until_stop(text, self.args.stop, more=False)[0]
-
-    # --- generation -------------------------------------------------------------------------------
+        return until_stop(text, self.settings["stop"], more=False)[0]
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
-        """Run rows by the chosen method, max_rows at once; yield a row for each new token."""
-        try:
-            yield from self._generate(rows)
-        except ValueError as error:
-            if guilty := [plug.where for plug in self.own_filters if plug.emptied]:
-                raise UserError(f"{guilty[0]} has left no token: {error}") from None
-            raise
-
-    def _generate(self, rows):
-        method, n = self.settings["method"], self.settings["max_rows"]
-        if method == "speculative" and not self.own["drafter"]:
+        """Run rows by the chosen method; yield a row for each new token."""
+        method, pairs = self.settings["method"], zip(rows, [None, *rows])
+        if method == "speculative" and "drafter" not in self.own:
             self.draft_model()  # loaded before the first row's clock starts
-        many = len(rows) > n or self.settings["samples"] > 1
-        if method == "cached" and many and not self.own["loop"]:
-            steps = continuous(self.model, self.arrivals(rows), n)
-        else:
-            batches = (rows[i : i + n] for i in range(0, len(rows), n))
-            steps = itertools.chain.from_iterable(map(self.run, batches))
-        row_of = {row.sequence: row for row in rows}
-        for sequence, token in steps:
-            row_of[sequence].feed(token)
-            yield row_of[sequence]
+        if method == "cached" and len(rows) > 1 and "loop" not in self.own:
+            arriving = (self.start(row, before) for row, before in pairs)
+            for sequence, token in continuous(arriving, self.settings["max_rows"]):
+                row = next(row for row in rows if row.sequence is sequence)
+                row.feed(token, self.settings["stop"])
+                yield row
+            return
+        for row, before in pairs:
+            sequence = row.sequence or self.start(row, before)
+            for token in self.loop(row):
+                if len(sequence.new_ids) <= len(row.times):
+                    raise UserError("--loop: append a token first: yield sequence.append(token)")
+                row.feed(token, self.settings["stop"])
+                yield row
 
-    def run(self, rows: list[Row]) -> Iterable[tuple[Sequence, int]]:
-        """One batch by the loop of the chosen method."""
-        for row in rows:
-            row.started = time.perf_counter()
-        model, _ = self.model.begin([row.prompt_ids for row in rows])
-        return self.loop(rows)(model, [row.sequence for row in rows])
+    def loop(self, row: Row) -> Iterator[int]:
+        """Lengthen a row by the chosen method; yield its tokens."""
+        method, sequence, model = self.settings["method"], row.sequence, row.sequence.model
+        if method == "naive":
+            return naive(model, sequence)
+        if method == "beam":
+            return self.search(row)
+        if method in DRAFTING:
+            row.drafter = row.drafter or Measured(self.new_drafter(row))
+            return speculative(model, sequence, row.drafter, self.settings["gamma"])
+        if "loop" in self.own:
+            return self.own["loop"].make(**self.offered, sequence=sequence)(model, sequence)
+        return cached(model, sequence, self.kept_cache(sequence))
 
-    def arrivals(self, rows: list[Row]) -> Iterator[Sequence]:
-        """The rows' sequences as they are asked for. Equal prompts that follow each other share
-        the model that has read them."""
-        for _, group in itertools.groupby(rows, lambda row: row.prompt_ids):
-            model = None
-            for row in group:
-                row.started = time.perf_counter()
-                model = model or self.model.begin([row.prompt_ids])[0]
-                row.sequence.model = model
-                yield row.sequence
+    def search(self, row: Row) -> Iterator[int]:
+        """Search beams; the best hypothesis becomes the text, row.beams holds all."""
+        s, sequence = self.settings, row.sequence
+        if sequence.running:
+            how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]
+            more = sequence.sampler.filters, row.steps
+            row.beams = beam_search(sequence.model, sequence.ids, sequence.n_left, *how, *more)
+            for token in row.beams[0].ids:
+                if sequence.running:
+                    yield sequence.append(token)
 
-    def loop(self, rows: list[Row]) -> Loop:
-        """The loop of the chosen method, for these rows."""
-        row_of = {row.sequence: row for row in rows}
-
-        def new_drafter(sequence):  # Sequence -> Measured
-            row = row_of[sequence]
-            row.speculation = self.measure(self.drafter(row))
-            return row.speculation
-
-        search = functools.partial(self.search, row_of)
-        loops: dict[str, Loop] = {"naive": naive, "cached": self.kept or cached, "beam": search}
-        if own := self.own["loop"]:
-            loops["cached"] = own.make_loop(tokenizer=self.tokenizer, model=self.model)
-        drafting = functools.partial(speculative, new_drafter=new_drafter,
-                                     gamma=self.settings["gamma"])  # fmt: skip
-        return loops.get(self.settings["method"], drafting)
-
-    def search(
-        self, row_of: dict[Sequence, Row], model: Model, sequences: list[Sequence]
-    ) -> Iterator[tuple[Sequence, int]]:
-        """Beam search as a loop: the best hypothesis becomes the text, row.beams holds all."""
-        s = self.settings
-        searches = [
-            beam.Search(model, list(sequence.ids), sequence.n_left, s["beams"], s["length_penalty"],
-                        s["early_stopping"], sequence.sampler.filters, self.trace)
-            for sequence in sequences
-        ]  # fmt: skip
-        beam.run_together(model, searches)
-        for sequence, search in zip(sequences, searches):
-            if sequence.running:
-                row_of[sequence].beams = found = search.hypotheses(s["return"])
-                yield from lengthen(sequence, found[0].ids)
-
-    def drafter(self, row: Row) -> Drafter:
-        """The drafter of one row's tokens; n-grams and lookup copy from a source too."""
+    def new_drafter(self, row: Row) -> Any:
+        """Make the drafter of one row's tokens; n-grams and lookup copy from a source, too."""
         method, n_vocab, n = self.settings["method"], self.model.n_vocab, self.settings["ngram"]
-        source = row.prompt_ids if self.model.has_source else []
+        source = row.prompt_ids if self.reads else []
         if method == "ngram":
-            store = self.store or NGramStore(n_vocab, n, self.settings["filler_top_k"])
-            store.read(source)
-            self.store = store if self.keeps_store else None
-            return store
+            return NGramStore(n_vocab, n, self.settings["filler_top_k"], source)
         if method == "lookup":
             return PromptLookup(n_vocab, n, source)
-        if own := self.own["drafter"]:
-            offered = {"tokenizer": self.tokenizer, "model": self.model}
-            return own.make_drafter(**offered, sequence=row.sequence)
-        draft: Any = self.draft_model()
-        if draft.has_source:  # it drafts by as much of the source as it can read
-            draft = draft.condition([source[: draft.n_source]])
+        if "drafter" in self.own:
+            return self.own["drafter"].make(**self.offered, sequence=row.sequence)
+        draft = self.draft_model()
+        if hasattr(draft, "read"):  # it drafts by as much of the source as it can read
+            draft = draft.read(source[: draft.n_source])
         return DraftModel(draft, row.sequence.sampler, np.random.default_rng([row.seed, 1]))
 
-    def draft_model(self, name: str | None = None) -> Model:
-        """A model that drafts for this one, by default the settings'. One that only the checkpoint
-        names is not fetched. UserError if it can't."""
-        suggested = name is None and self.args.draft is None
-        name = name or self.settings["draft"]
+    def draft_model(self) -> Any:
+        """Return the model that drafts for this one. One that only the checkpoint names is not
+        downloaded."""
+        name = self.settings["draft"]
         if not name:
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
         if name not in self.drafts:
-            self.drafts[name] = utils.load(name, fetch=not suggested)[1]
-        draft = self.drafts[name]
-        if draft.n_vocab != self.model.n_vocab:
-            raise UserError(
-                f"the draft model has {draft.n_vocab} tokens, the model {self.model.n_vocab}:"
-                " they must share one vocabulary"
-            )
+            self.drafts[name] = utils.load(name, fetch="draft" in self.given)[1]
+        draft, n_vocab = self.drafts[name], self.model.n_vocab
+        if draft.n_vocab != n_vocab:
+            sizes = f"the draft model has {draft.n_vocab} tokens, the model {n_vocab}"
+            raise UserError(f"{sizes}: they must share one vocabulary")
         return draft
 
-    def score(self, prompt: str, target: str | None = None) -> dict:
-        """score.score of a prompt, or of target, an encoder-decoder's answer to it."""
-        if not self.model.has_source:
-            if target is not None:
-                raise UserError("--target is for an encoder-decoder, as its answer")
-            return score.score(self.tokenizer, self.model, prompt)
+    def score(self, text: str, target: str | None = None) -> dict:
+        """Score a text, or target, an encoder-decoder's answer to it: see score.score."""
+        if (target is not None) != self.reads:
+            raise UserError("an encoder-decoder, and nothing else, needs --target, its answer")
         if target is None:
-            raise UserError("an encoder-decoder scores an answer: --target TEXT, and at the"
-                            " interactive prompt /score SOURCE => TARGET")  # fmt: skip
-        model, _ = self.model.begin([self.encode(prompt)])
-        return score.score(self.tokenizer, model, target)
+            return score(self.tokenizer, self.model, text)
+        model, _ = begin(self.model, self.encode(text))
+        return score(self.tokenizer, model, target, model.prefix)
+
+    def score_row(self, row: Row) -> dict:
+        """Score the very ids of a text; of an answer, given what it answers."""
+        ids, end = row.sequence.ids, self.tokenizer.end_of_text
+        n = row.sequence.n_prompt if self.reads or self.chat else len(self.tokenizer.encode(""))
+        n = n or int(end is None or ids[0] == end)
+        n_bytes = len(self.tokenizer.decode(ids[n:]).encode())
+        return score_ids(row.sequence.model, ids[:n] or [end], ids[n:], n_bytes)
 
 
 def limit_threads(wanted: int | None, n_parameters: int) -> None:
-    """Compute from now on with the threads that are wanted, or as many as suit the model."""
-    if threadpoolctl is None:
+    """Compute with the threads that are wanted, or as many as suit the model."""
+    try:
+        import threadpoolctl
+    except ModuleNotFoundError:  # NumPy's own number of threads stands then
         if wanted:
-            raise UserError("--threads needs threadpoolctl: pip install threadpoolctl")
+            raise
         return
-    n = wanted or (1 if n_parameters < SMALL else CORES)
-    threadpoolctl.threadpool_limits(n)
-    blocks_pay.cache_clear()  # it may have been measured with another number of threads
+    pools = threadpoolctl.threadpool_info()
+    N_CORES.append(max((pool["num_threads"] for pool in pools), default=1))
+    threadpoolctl.threadpool_limits(wanted or (1 if n_parameters < SMALL else N_CORES[0]))

@@ -39,12 +39,20 @@ class Browser:
                      deviceScaleFactor=1, mobile=False)  # fmt: skip
         self.driver.get_log("performance")
         self.driver.get(path.as_uri())
+        if "data-ready" in text or "dataset.ready" in text:
+            self.wait("return document.documentElement.dataset.ready")
         assert self.driver.get_log("browser") == []
         events = [json.loads(entry["message"])["message"]
                   for entry in self.driver.get_log("performance")]  # fmt: skip
         urls = [event["params"]["request"]["url"] for event in events
                 if event["method"] == "Network.requestWillBeSent"]  # fmt: skip
         assert urls == [path.as_uri()]
+
+    def wait(self, script):
+        """Until the script returns something; an error that the page notes ends it too."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.driver, 10, 0.02).until(lambda driver: driver.execute_script(script))
 
     def picture(self):
         """The whole page -> the bytes of a PNG."""
@@ -71,5 +79,7 @@ class Browser:
                    input.dispatchEvent(new Event("input"));""", name, value)  # fmt: skip
 
     def bars(self):
-        """The probabilities that the bars show: the best ones, the last is of all others."""
-        return [float(bar.get_attribute("data-p")) for bar in self.all("#candidates .bars li")]
+        """The probabilities of the candidates that are listed, by their ids."""
+        rows = self.js("return [...document.querySelectorAll('#candidates .candidate')]"
+                       ".map((row) => [row.dataset.token, row.dataset.p])")  # fmt: skip
+        return {int(id): float(p) for id, p in rows}

@@ -1,4 +1,4 @@
-"""generate.py: when a sequence ends; naive, cached and batched make one text; the chain rule."""
+"""generate.py: when a sequence ends; naive and cached make one text; wrong use; the chain rule."""
 
 import copy
 import itertools
@@ -9,10 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generate import Sequence, cached, generate, left_pad, naive
-from samplers import Sampler, draw, greedy, min_length, no_repeat_ngram, temperature, top_k
+from generate import Sequence, advance, begin, cached, generate, naive
+from samplers import (
+    Sampler,
+    draw,
+    greedy,
+    min_length,
+    no_repeat_ngram,
+    one_hot,
+    temperature,
+    top_k,
+)
 from tests.tiny import (
-    ModelPerRow,
+    FunctionModel,
     Watched,
     arrays,
     close,
@@ -25,27 +34,20 @@ from tests.tiny import (
 LOOPS = [naive, cached]
 either_loop = pytest.mark.parametrize("loop", LOOPS)
 MODEL = tiny_gpt2()
-N_CTX = MODEL.n_ctx
-PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [3], [9, 9], [0, 10, 4, 3, 2], [3]]
-NS = [3, 23, 0, 6, 8]  # new tokens; the third sequence ends before it starts
+N_CTX, N_VOCAB = MODEL.n_ctx, MODEL.n_vocab
+PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [3], [0, 10, 4, 3, 2]]
 WARM = Sampler(temperature(1.2), top_k(6))
 
 
-def batch_of(prompts=PROMPTS, ns=NS, sampler=greedy, seeds=range(5), model=MODEL):
-    """A sequence for each prompt."""
-    return [Sequence(model, ids, n, sampler, seed) for ids, n, seed in zip(prompts, ns, seeds)]
-
-
-def run(loop, *args, model=MODEL, **more):
-    """-> the new ids of each sequence, which are the tokens that the loop yields with it."""
-    sequences = batch_of(*args, model=model, **more)
-    tokens = {id(sequence): [] for sequence in sequences}
-    for sequence, token in loop(model, sequences):
+def run(loop, prompt, n, sampler=greedy, seed=0, model=MODEL):
+    """-> the new ids of a text, which are the tokens that the loop yields."""
+    sequence, tokens = Sequence(model, prompt, n, sampler, seed), []
+    for token in loop(model, sequence):
         assert type(token) is int and sequence.ids[-1] == token
-        tokens[id(sequence)].append(token)
-    assert not any(sequence.running for sequence in sequences)
-    assert [sequence.new_ids for sequence in sequences] == list(tokens.values())
-    return list(tokens.values())
+        tokens.append(token)
+    assert not sequence.running
+    assert sequence.new_ids == tokens
+    return tokens
 
 
 # --- a sequence -----------------------------------------------------------------------------------
@@ -56,9 +58,10 @@ def test_a_sequence_takes_tokens_until_it_has_n_new_ones():
     sequence = Sequence(MODEL, prompt, 2)
     assert (sequence.ids, sequence.n_prompt, sequence.new_ids) == ([5, 6], 2, [])
     assert (sequence.n_left, sequence.stop_reason, sequence.running) == (2, None, True)
-    sequence.append(5)
+    assert sequence.append(5) == 5
     assert (sequence.new_ids, sequence.n_left, sequence.running) == ([5], 1, True)
-    sequence.append(9)
+    token = sequence.append(np.int64(9))  # of a loop of one's own, by NumPy
+    assert type(token) is int and type(sequence.ids[-1]) is int
     assert (sequence.ids, sequence.new_ids) == ([5, 6, 5, 9], [5, 9])
     assert (sequence.n_left, sequence.stop_reason, sequence.running) == (0, "length", False)
     assert prompt == [5, 6]
@@ -111,13 +114,44 @@ def test_fewer_than_0_new_tokens_are_refused():
     ([1] * (N_CTX + 1), f"a prompt of {N_CTX + 1} tokens: 1 to {N_CTX} are possible"),
     ("Once", "encode the text first"),
     ("", "encode the text first"),
+    (["a"], "encode the text first"),
+    ([1.0, 2.5], "encode the text first"),
+    ([[1, 2]], "encode the text first"),
+    (7, "encode the text first"),
+    ([5, -3, 7], "token ids are 0 to 10, not -3 to 7"),
+    ([3, N_VOCAB, 0], "token ids are 0 to 10, not 0 to 11"),
 ])  # fmt: skip
-def test_a_prompt_that_does_not_fit_is_refused(prompt, message):
+def test_a_prompt_that_is_no_list_of_tokens_or_does_not_fit_is_refused(prompt, message):
     with pytest.raises(ValueError, match=message):
         Sequence(MODEL, prompt, 5)
     with pytest.raises(ValueError, match=message):
         next(generate(MODEL, prompt, 5))
-    Sequence(MODEL, [1] * N_CTX, 5)
+
+
+@pytest.mark.parametrize("prompt", [[0], [N_VOCAB - 1, 0], [1] * N_CTX, (3, 4), np.array([3, 4])])
+def test_any_sequence_of_token_ids_is_a_prompt(prompt):
+    ids = Sequence(MODEL, prompt, 5).ids
+    assert ids == list(prompt) and {type(id) for id in ids} == {int}
+
+
+def test_a_filter_is_no_sampler():
+    """Its sampler would be forgotten, and logits taken for probabilities."""
+    for wrong in (top_k(3), softmax_of_mine, None):
+        with pytest.raises(ValueError, match=r"no sampler: a filter alone is Sampler\(filter\)"):
+            Sequence(MODEL, [1], 2, wrong)
+        with pytest.raises(ValueError, match="no sampler"):
+            next(generate(MODEL, [1], 2, wrong))
+
+
+def softmax_of_mine(logits, ids):
+    return np.exp(logits) / np.exp(logits).sum()
+
+
+@either_loop
+@pytest.mark.parametrize("to_probs", [lambda logits: logits, lambda logits: 2 * one_hot(logits)])
+def test_a_sampler_whose_result_does_not_sum_to_1_is_refused_at_the_first_token(loop, to_probs):
+    with pytest.raises(ValueError, match="probabilities sum to .*, not to 1"):
+        next(generate(MODEL, [1], 2, Sampler(to_probs=to_probs), loop=loop))
 
 
 def test_a_seed_is_a_number_or_a_generator():
@@ -127,52 +161,45 @@ def test_a_seed_is_a_number_or_a_generator():
     assert Sequence(MODEL, [1], 2).rng.random() == np.random.default_rng(0).random()
 
 
-# --- naive == cached == one by one ----------------------------------------------------------------
+# --- naive == cached ------------------------------------------------------------------------------
+
+prompts = st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=N_CTX)
 
 
-def batches():
-    """(prompts, numbers of new tokens) of up to four rows."""
-    prompt = st.lists(st.integers(0, MODEL.n_vocab - 1), min_size=1, max_size=12)
-    row = prompt.flatmap(lambda ids: st.tuples(st.just(ids), st.integers(0, N_CTX - len(ids))))
-    return st.lists(row, max_size=4).map(lambda rows: tuple(map(list, zip(*rows))) or ([], []))
+@given(prompts, st.integers(0, N_CTX))
+@settings(max_examples=25)
+def test_greedy_text_is_the_same_by_either_loop(prompt, n):
+    ids = run(cached, prompt, n)
+    assert len(ids) == min(n, N_CTX - len(prompt))
+    same_greedy(MODEL, prompt, ids, run(naive, prompt, n))
 
 
-@given(batches())
-@settings(max_examples=12)
-def test_greedy_text_is_the_same_by_either_loop_and_in_a_batch(batch):
-    prompts, ns = batch
-    together = run(cached, prompts, ns)
-    assert list(map(len, together)) == ns
-    for ids, prompt, n in zip(together, prompts, ns):
-        same_greedy(MODEL, prompt, ids, run(naive, [prompt], [n])[0])
-        same_greedy(MODEL, prompt, ids, run(cached, [prompt], [n])[0])
-    for ids, prompt, others in zip(together, prompts, run(naive, prompts, ns)):
-        same_greedy(MODEL, prompt, ids, others)
-
-
-@pytest.mark.parametrize("sampler", [WARM, Sampler(), Sampler(no_repeat_ngram(2))])
-def test_sampled_text_is_the_same_by_either_loop_and_in_a_batch(sampler):
-    seeds = [5, 6, 7, 8, 9]
-    together = run(cached, sampler=sampler, seeds=seeds)
-    assert run(naive, sampler=sampler, seeds=seeds) == together
-    for loop in LOOPS:
-        for ids, prompt, n, seed in zip(together, PROMPTS, NS, seeds):
-            assert run(loop, [prompt], [n], sampler, [seed]) == [ids]
+@given(prompts, st.integers(0, 2**32), st.sampled_from([WARM, Sampler(no_repeat_ngram(2))]))
+@settings(max_examples=25)
+def test_sampled_text_is_the_same_by_either_loop(prompt, seed, sampler):
+    assert run(naive, prompt, 12, sampler, seed) == run(cached, prompt, 12, sampler, seed)
 
 
 @either_loop
 def test_a_seed_reproduces_and_another_does_not(loop):
-    text = run(loop, sampler=WARM, seeds=[1, 2, 3, 4, 2])
-    assert run(loop, sampler=WARM, seeds=[1, 2, 3, 4, 2]) == text
-    assert text[1][:8] == text[4] != run(loop, sampler=WARM, seeds=[1, 2, 3, 4, 5])[4]
+    text = run(loop, [3], 12, WARM, 4)
+    assert run(loop, [3], 12, WARM, 4) == text != run(loop, [3], 12, WARM, 5)
 
 
 @either_loop
-def test_a_row_may_fill_the_context(loop):
-    sequences = batch_of([[1] * (N_CTX - 1), [4], [2] * N_CTX], [99, 99, 99])
-    assert len(list(loop(MODEL, sequences))) == 1 + N_CTX - 1
-    assert all(len(sequence.ids) == N_CTX for sequence in sequences)
-    assert all(sequence.stop_reason == "context" for sequence in sequences)
+@pytest.mark.parametrize("n_prompt", [1, N_CTX - 1, N_CTX])
+def test_a_text_may_fill_the_context(loop, n_prompt):
+    sequence = Sequence(MODEL, [1] * n_prompt, 99)
+    assert len(list(loop(MODEL, sequence))) == N_CTX - n_prompt
+    assert len(sequence.ids) == N_CTX and sequence.stop_reason == "context"
+
+
+@either_loop
+def test_a_model_may_have_a_cache_of_its_own(loop):
+    """Such as a bigram's: it counts its tokens and can be cut, no more is asked of it."""
+    after = np.roll(np.eye(9, dtype=np.float32), 2, axis=1)  # t + 2 comes after t
+    counting = FunctionModel(lambda ids: after[ids[-1]], n_vocab=9)
+    assert run(loop, [5, 1], 6, model=counting) == [3, 5, 7, 0, 2, 4]
 
 
 def test_the_comparison_allows_only_near_ties_and_prints_them(capsys):
@@ -185,81 +212,111 @@ def test_the_comparison_allows_only_near_ties_and_prints_them(capsys):
         same_greedy(two_logits, [1, 0], [0, 1], [1, 1])
 
 
+# --- advance --------------------------------------------------------------------------------------
+
+FULL = np.random.default_rng(1).integers(N_VOCAB, size=N_CTX)
+
+
+@given(st.lists(st.tuples(st.integers(1, N_CTX), st.integers(1, 9)), min_size=1, max_size=5))
+@settings(max_examples=40)
+def test_advance_gives_the_logits_after_the_last_token_however_much_is_held(steps):
+    """The text may have become longer, shorter, or the same again."""
+    cache = MODEL.new_cache()
+    for length, chunk in steps:
+        found = advance(MODEL, FULL[:length].tolist(), cache, chunk)
+        close(found, MODEL(FULL[:length])[-1])
+        assert cache.length == length
+
+
+def test_advance_passes_what_is_new_in_chunks_and_at_least_the_last_token():
+    watched, cache = Watched(MODEL), MODEL.new_cache()
+    for length in (11, 11, 17, 3):
+        advance(watched, FULL[:length], cache, chunk=4)
+    assert watched.shapes == [(4,), (4,), (3,), (1,), (4,), (2,), (1,)]
+    assert watched.lasts == {1}  # no unused logits are computed
+
+
+def test_advance_takes_a_batch():
+    ids, cache = FULL[:20].reshape(2, 10), MODEL.new_cache(2)
+    found = advance(MODEL, ids.tolist(), cache, chunk=3)
+    close(found, MODEL(ids)[:, -1])
+
+
+def test_a_long_prompt_passes_in_chunks_of_256():
+    model, watched = tiny_gpt2(n_ctx=600), []
+    watched = Watched(model)
+    next(generate(watched, [1] * 550, 3))
+    assert watched.shapes == [(256,), (256,), (38,)]
+
+
+def test_cached_goes_on_with_the_tokens_that_its_cache_holds():
+    """Such as the turns of a chat: they do not pass again; a changed end does."""
+    watched, cache = Watched(MODEL), MODEL.new_cache()
+    sequence = Sequence(watched, [1, 2, 3], 4)
+    first = list(cached(watched, sequence, cache))
+    assert first == run(naive, [1, 2, 3], 4) and cache.length == 6
+    watched.shapes.clear()
+    longer = [*sequence.ids, 5, 6]
+    assert list(cached(watched, Sequence(watched, longer, 2), cache)) == run(naive, longer, 2)
+    assert watched.shapes == [(3,), (1,)]
+    cache.cut(5)
+    other = [*longer[:5], 9]
+    assert list(cached(watched, Sequence(watched, other, 3), cache)) == run(naive, other, 3)
+
+
 # --- what a loop does -----------------------------------------------------------------------------
 
 
 @either_loop
-def test_a_sampler_sees_its_whole_sequence_without_padding(loop):
-    sampled = [[] for _ in PROMPTS]
+def test_a_sampler_sees_its_whole_sequence(loop):
+    seen = []
 
-    def sampler_of(row):
-        def note(logits, ids):
-            assert logits.shape == (MODEL.n_vocab,) and logits.dtype == np.float32
-            close(logits, MODEL(ids)[-1])
-            sampled[row].append(list(ids))
-            return logits
+    def note(logits, ids):
+        assert logits.shape == (N_VOCAB,) and logits.dtype == np.float32
+        close(logits, MODEL(ids)[-1])
+        seen.append(list(ids))
+        return logits
 
-        return Sampler(note, temperature(1.5))
-
-    sequences = [Sequence(MODEL, PROMPTS[row], NS[row], sampler_of(row), row) for row in range(5)]
-    assert len(list(loop(MODEL, sequences))) == sum(NS)
-    for sequence, seen in zip(sequences, sampled):
-        assert seen == [sequence.ids[:n] for n in range(sequence.n_prompt, len(sequence.ids))]
+    sequence = Sequence(MODEL, PROMPTS[0], 9, Sampler(note, temperature(1.5)))
+    list(loop(MODEL, sequence))
+    assert seen == [sequence.ids[:n] for n in range(7, 16)]
 
 
 @either_loop
-def test_a_row_draws_once_per_token_from_its_own_generator(loop):
-    sequences = batch_of(sampler=WARM)
-    list(loop(MODEL, sequences))
-    for sequence, n, seed in zip(sequences, NS, range(5)):
-        expected = np.random.default_rng(seed)
-        expected.random(n)
-        assert sequence.rng.random() == expected.random()
+def test_a_loop_draws_once_per_token_from_its_sequence_s_generator(loop):
+    sequence, expected = Sequence(MODEL, [3], 9, WARM, seed=6), np.random.default_rng(6)
+    list(loop(MODEL, sequence))
+    expected.random(9)
+    assert sequence.rng.random() == expected.random()
 
 
-@either_loop
-def test_rows_take_turns(loop):
-    sequences = batch_of()
-    order = [sequences.index(sequence) for sequence, _ in loop(MODEL, sequences)]
-    assert order == [0, 1, 3, 4] * 3 + [1, 3, 4] * 3 + [1, 4] * 2 + [1] * 15
-
-
-def test_the_cached_loop_runs_each_token_once_and_rows_leave_when_they_end():
+def test_the_cached_loop_runs_each_token_once():
     watched = Watched(MODEL)
-    run(cached, [[1, 2, 3], [4], [5, 6]], [3, 2, 6], model=watched)
-    assert watched.shapes == [(3, 3), (3, 1), (2, 1), (1, 1), (1, 1), (1, 1)]
+    run(cached, [1, 2, 3], 4, model=watched)
+    assert watched.shapes == [(3,), (1,), (1,), (1,)]
     assert watched.lasts == {1}  # no unused logits are computed
 
 
-def test_the_naive_loop_runs_over_the_whole_batch_so_far():
+def test_the_naive_loop_runs_over_the_whole_text_so_far():
     watched = Watched(MODEL)
-    run(naive, [[1, 2, 3], [4], [5, 6]], [3, 2, 6], model=watched)
-    assert watched.shapes == [(3, 3), (3, 4), (3, 5), (3, 6), (3, 6), (3, 7)]
+    run(naive, [1, 2, 3], 4, model=watched)
+    assert watched.shapes == [(3,), (4,), (5,), (6,)]
     assert watched.lasts == {1}
-
-
-@either_loop
-def test_a_source_stays_with_its_row(loop):
-    models, prompts, ns = [MODEL, opposite(MODEL), MODEL], [[1], [1, 2], [1]], [2, 9, 6]
-    texts = run(loop, prompts, ns, model=ModelPerRow(models))
-    for model, prompt, n, text in zip(models, prompts, ns, texts):
-        assert [text] == run(loop, [prompt], [n], model=model)
-    assert texts[0] != run(loop, [[1]], [2], model=opposite(MODEL))[0]
 
 
 @either_loop
 def test_nothing_to_do(loop):
     watched = Watched(MODEL)
-    assert run(loop, [], [], model=watched) == []
-    assert run(loop, [[1], [2, 3], [4] * N_CTX], [0, 0, 5], model=watched) == [[], [], []]
+    for prompt, n in (([1], 0), ([4] * N_CTX, 5)):
+        assert run(loop, prompt, n, model=watched) == []
     assert watched.shapes == []
 
 
 @either_loop
 def test_no_model_sampler_or_prompt_is_changed(loop):
-    prompts, params = copy.deepcopy(PROMPTS), copy.deepcopy(arrays(MODEL.params))
-    list(loop(MODEL, batch_of(prompts, sampler=WARM)))
-    assert prompts == PROMPTS
+    prompt, params = list(PROMPTS[0]), copy.deepcopy(arrays(MODEL.params))
+    run(loop, prompt, 9, WARM)
+    assert prompt == PROMPTS[0] and len(WARM.filters) == 2
     for array, old in zip(arrays(MODEL.params), params, strict=True):
         np.testing.assert_array_equal(array, old)
 
@@ -267,7 +324,7 @@ def test_no_model_sampler_or_prompt_is_changed(loop):
 @either_loop
 def test_a_loop_computes_no_token_before_it_is_asked(loop):
     watched = Watched(MODEL)
-    tokens = loop(watched, batch_of([[1]], [9]))
+    tokens = loop(watched, Sequence(watched, [1], 9))
     assert watched.shapes == []
     next(tokens)
     assert len(watched.shapes) == 1
@@ -277,64 +334,31 @@ def test_a_loop_computes_no_token_before_it_is_asked(loop):
 
 
 @either_loop
-@pytest.mark.parametrize("n_taken", [0, 1, 5, 7, 13, 17])
+@pytest.mark.parametrize("n_taken", [0, 1, 5, 12])
 def test_another_loop_goes_on_where_one_was_left(loop, n_taken):
-    """In the middle of a turn too: the sequences have just the tokens that were yielded."""
-    whole = run(loop, sampler=WARM)
-    sequences = batch_of(sampler=WARM)
-    tokens = loop(MODEL, sequences)
+    whole = run(loop, [3, 4], 12, WARM)
+    sequence = Sequence(MODEL, [3, 4], 12, WARM)
+    tokens = loop(MODEL, sequence)
     taken = list(itertools.islice(tokens, n_taken))
     tokens.close()
-    for sequence, prompt, n in zip(sequences, PROMPTS, NS):
-        assert sequence.new_ids == [token for owner, token in taken if owner is sequence]
-        assert sequence.ids == prompt + sequence.new_ids
-        assert sequence.n_left == n - len(sequence.new_ids)
-        assert sequence.running == (sequence.n_left > 0)
+    assert sequence.new_ids == taken == whole[:n_taken]
+    assert sequence.n_left == 12 - n_taken and sequence.running == (n_taken < 12)
     for other in LOOPS:
-        resumed = copy.deepcopy(sequences)
+        resumed = copy.deepcopy(sequence)
         list(other(MODEL, resumed))
-        assert [sequence.new_ids for sequence in resumed] == whole
+        assert resumed.new_ids == whole
 
 
 @either_loop
-@pytest.mark.parametrize("row, n_taken", [(0, 2), (1, 1), (1, 8), (4, 3), (4, 8)])
-def test_a_reader_ends_a_row_between_two_tokens_and_the_others_go_on(loop, row, n_taken):
-    whole, sequences = run(loop, sampler=WARM), batch_of(sampler=WARM)
-    for sequence, _ in loop(MODEL, sequences):
-        if sequence is sequences[row] and len(sequence.new_ids) == n_taken:
-            sequence.finish("stop")
-    assert sequences[row].new_ids == whole[row][:n_taken]
-    assert sequences[row].stop_reason == "stop"
-    for other in set(range(5)) - {row}:
-        assert sequences[other].new_ids == whole[other]
-        assert sequences[other].stop_reason == "length"
-
-
-@either_loop
-def test_a_reader_may_end_a_row_whose_turn_is_yet_to_come(loop):
-    whole, sequences = run(loop), batch_of()
-    for sequence, _ in loop(MODEL, sequences):
-        if sequence is sequences[1] and len(sequence.new_ids) == 2:
-            sequences[3].finish("stop")  # row 3 comes after row 1
-    assert [sequence.new_ids for sequence in sequences] == [*whole[:3], whole[3][:1], whole[4]]
-    assert sequences[3].stop_reason == "stop"
-
-
-@either_loop
-def test_a_loop_ends_when_its_reader_has_ended_all_rows(loop):
+@pytest.mark.parametrize("n_taken", [1, 4])
+def test_a_reader_ends_a_text(loop, n_taken):
     watched = Watched(MODEL)
-    sequences = batch_of()
-    for _, _ in loop(watched, sequences):
-        for sequence in sequences:
+    sequence = Sequence(watched, [3], 9, WARM)
+    for _ in loop(watched, sequence):
+        if len(sequence.new_ids) == n_taken:
             sequence.finish("stop")
-    assert [len(sequence.new_ids) for sequence in sequences] == [1, 0, 0, 0, 0]
-    assert len(watched.shapes) == 1
-
-
-def test_left_pad():
-    padded = left_pad([[1, 2, 3], [4]])
-    assert padded.tolist() == [[1, 2, 3], [-1, -1, 4]]
-    assert padded.dtype == int
+    assert sequence.new_ids == run(loop, [3], 9, WARM)[:n_taken]
+    assert sequence.stop_reason == "stop" and len(watched.shapes) == n_taken
 
 
 # --- one prompt -----------------------------------------------------------------------------------
@@ -376,16 +400,25 @@ def test_generate_is_reproducible_and_greedy_by_default(loop):
     assert prompt == [5, 5]
 
 
+class Reader:
+    """As an encoder-decoder: a prompt is its source, and the text begins with other ids."""
+
+    def read(self, source):
+        assert source == [5, 5, 5]
+        model = opposite(MODEL)
+        model.start_ids = [2]
+        return model
+
+
 def test_generate_runs_the_model_that_has_read_the_prompt():
-    """As for an encoder-decoder: a prompt is a source, and the text begins with other ids."""
-
-    class Reader:
-        def begin(self, prompts):
-            assert prompts == [[5, 5, 5]]
-            return opposite(MODEL), [[2]]
-
     expected = list(generate(opposite(MODEL), [2], 6))
     assert list(generate(Reader(), [5, 5, 5], 6)) == expected
+
+
+def test_only_a_model_with_a_source_reads_the_prompt():
+    assert begin(MODEL, [1, 2]) == (MODEL, [1, 2])
+    model, ids = begin(Reader(), [5, 5, 5])
+    assert ids == [2] and model.n_vocab == N_VOCAB
 
 
 # --- the chain rule -------------------------------------------------------------------------------
@@ -422,9 +455,9 @@ def test_texts_occur_as_often_as_the_product_of_their_conditionals(loop):
     probabilities = sequence_probabilities(SAMPLER)
     assert sum(p > 0 for p in probabilities.values()) == 13  # two repeat a 3-gram of the prompt
     assert min(p for p in probabilities.values() if p > 0) > 5 / 2000
-    texts = [Sequence(TINY, PROMPT, N_NEW, SAMPLER, seed=[7, row]) for row in range(2000)]
-    list(loop(TINY, texts))
-    counts = Counter(tuple(text.new_ids) for text in texts)
+    counts = Counter(
+        tuple(run(loop, PROMPT, N_NEW, SAMPLER, [7, row], TINY)) for row in range(2000)
+    )
     assert p_value(counts, probabilities) > 1e-3
     colder = Sampler(no_repeat_ngram(3), temperature(1.1))
     assert p_value(counts, sequence_probabilities(colder)) < 1e-6

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from families.seq2seq import forced_id
 from gpt2 import softmax
 from samplers import (
     Sampler,
     draw,
-    forced_id,
     greedy,
     make_sampler,
     min_length,
@@ -363,12 +363,16 @@ def test_a_token_of_probability_0_is_never_drawn(probs, u):
     probs = f32(*probs)
     if not probs.any():
         probs[-1] = 1
+    probs /= probs.sum()
     assert probs[draw(probs, Fixed(u))] > 0
 
 
-@pytest.mark.parametrize("probs", [np.zeros(5), np.full(5, np.nan), np.full(5, np.inf)])
-def test_nothing_is_drawn_from_nothing(probs):
-    with pytest.raises(ValueError, match="no token can be drawn"):
+@pytest.mark.parametrize(
+    "probs",
+    [np.zeros(5), np.full(5, np.nan), np.full(5, np.inf), np.ones(5), np.full(5, 0.1), f32(0.998)],
+)
+def test_what_does_not_sum_to_1_is_no_distribution(probs):
+    with pytest.raises(ValueError, match="probabilities sum to .*, not to 1"):
         draw(probs, np.random.default_rng(0))
 
 
@@ -381,16 +385,15 @@ def test_the_ends_of_the_draw():
     assert type(draw(probs, Fixed(0.5))) is int
 
 
-@pytest.mark.parametrize("total", [0.1, 1, 1 + 2.0**-23, 1.5, 7])
-def test_the_largest_number_draws_the_last_token_for_any_sum(total):
+@pytest.mark.parametrize("total", [1 - 1e-4, 1, 1 + 2.0**-23, 1 + 1e-4])
+def test_the_largest_number_draws_the_last_token_for_a_sum_that_is_rounded(total):
     probs = np.array([total / 2, total / 2, 0], np.float32)
     assert draw(probs, Fixed(LARGEST)) == 1
 
 
-@pytest.mark.parametrize("scale", [1, 3])
-def test_tokens_are_drawn_as_often_as_is_probable(scale):
+def test_tokens_are_drawn_as_often_as_is_probable():
     probs, rng = f32(0.4, 0, 0.3, 0.2, 0.1), np.random.default_rng(5)
-    counts = Counter(draw(probs * np.float32(scale), rng) for _ in range(5000))
+    counts = Counter(draw(probs, rng) for _ in range(5000))
     assert p_value(counts, {0: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}) > 1e-3
     assert p_value(counts, {0: 0.35, 2: 0.35, 3: 0.2, 4: 0.1}) < 1e-3
 
@@ -403,12 +406,7 @@ def test_a_draw_takes_one_number_from_the_generator():
     assert rng.random() == other.random()
 
 
-def test_a_sampler_that_returns_an_id_is_refused():
-    with pytest.raises(ValueError, match=r"returns probabilities \[n_vocab\], not 7"):
-        draw(7, np.random.default_rng(0))
-
-
 @pytest.mark.parametrize("returned", [None, 3, [1.0, 2.0]])
 def test_a_filter_that_returns_no_logits_is_refused(returned):
-    with pytest.raises(ValueError, match=r"a filter returns logits \[3\], not"):
+    with pytest.raises(ValueError, match="a filter returned .*, not logits: forgot a return"):
         Sampler(lambda logits, ids: returned)(f32(1, 2, 3), [])

@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 
 import speculative as speculative_module
 from benchmarks.replay import Replay
-from drafters import DraftModel, NGramStore, PromptLookup, one_hots
+from decoding.drafters import DraftModel, NGramStore, PromptLookup, one_hots
 from generate import Sequence, cached, generate, naive
 from gpt2 import GPT2
-from interface import Drafter
 from samplers import (
     Sampler,
     greedy,
@@ -33,9 +32,8 @@ from samplers import (
     top_k,
     top_p,
 )
-from speculative import residual, speculative, verify
+from speculative import Drafter, check_drafts, residual, speculative, verify
 from tests.tiny import (
-    ModelPerRow,
     Noted,
     Watched,
     as_function,
@@ -138,122 +136,63 @@ def test_gamma_0_is_the_cached_loop():
 
 
 @pytest.mark.parametrize("name", ["smaller model", "4-grams, top 3", "lookup of 2"])
-def test_one_drafter_for_all_rows_changes_no_row(name):
-    """Each row has its own sampler and generator; the drafter sees their texts by turns."""
+def test_one_drafter_may_serve_many_texts_by_turns(name):
+    """Each text has its own sampler and generator; the drafter sees them in any order."""
     samplers = [greedy, Sampler(temperature(0.7), top_k(3)), greedy, Sampler(temperature(2.0))]
     drafter = make_drafter(name, TARGET, sampler=samplers[1])
-    rows = [Sequence(TARGET, PROMPTS[i], 8 - i, samplers[i], seed=i) for i in range(4)]
-    order = [rows.index(sequence) for sequence, _ in drafted_by(drafter, gamma=5)(TARGET, rows)]
-    assert Counter(order) == {0: 8, 1: 7, 2: 6, 3: 5}
-    assert rows[0].new_ids == greedy_ids(0)[:8] and rows[2].new_ids == greedy_ids(2)[:6]
+    texts = [Sequence(TARGET, PROMPTS[i], 8 - i, samplers[i], seed=i) for i in range(4)]
+    running = [speculative(TARGET, text, drafter, gamma=5) for text in texts]
+    for _ in range(8):
+        for tokens in running:
+            next(tokens, None)
+    assert [len(text.new_ids) for text in texts] == [8, 7, 6, 5]
+    assert texts[0].new_ids == greedy_ids(0)[:8] and texts[2].new_ids == greedy_ids(2)[:6]
 
 
-def test_each_row_has_a_drafter_of_its_own_and_all_share_a_pass():
-    rows, asked = [Sequence(TARGET, prompt, 9) for prompt in PROMPTS], []
+def test_what_passes():
+    """The prompt but its last token; then the last token and the drafts. All of them are right."""
+    model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
+    ids = by_speculation(model, PROMPTS[1], 9, Replay(TARGET.n_vocab, text, 1, rng_of()), 4)
+    assert ids == greedy_ids(1)[:9]
+    assert model.shapes == [(4,), (1 + 4,), (1 + 3,)]
+    assert model.lasts == {1, None}  # of the prompt, no unused logits are computed
 
-    def new_drafter(sequence):
-        asked.append(rows.index(sequence))
-        text = sequence.ids + greedy_ids(asked[-1])
-        return Replay(TARGET.n_vocab, text, 1, rng_of())
 
+def test_a_pass_after_wrong_drafts_has_one_new_token():
+    model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
+    ids = by_speculation(model, PROMPTS[1], 6, Replay(TARGET.n_vocab, text, 0, rng_of()), 2)
+    assert ids == greedy_ids(1)[:6]
+    assert model.shapes == [(4,), (3,), (3,), (3,), (3,), (2,), (1,)]  # left: 6, 5, ... 1 tokens
+
+
+def test_a_prompt_of_one_token_passes_with_the_first_drafts():
     model = Watched(TARGET)
-    order = [rows.index(row) for row, _ in speculative(model, rows, new_drafter, gamma=4)]
-    assert [row.new_ids for row in rows] == [greedy_ids(i)[:9] for i in range(4)]
-    assert asked == [0, 1, 2, 3]
-    assert order == [row for row in range(4) for _ in range(5)] + [0] * 4 + [1] * 4 + [2] * 4 + (
-        [3] * 4
-    )
-    # All drafts are right: the prompts and 4 drafts, then the last token and 3 drafts.
-    assert model.shapes == [(4, 14 + 4), (4, 1 + 3)]
-    assert model.n_tokens == [sum(map(len, PROMPTS)) + 4 * 4, 4 * 4]
-
-
-def test_a_pass_has_only_the_rows_that_run_and_only_what_they_have_not_passed():
-    """One row's drafts are all right, the other's all wrong; logits only where they are needed."""
-    rates = {1: 1, 3: 0}
-    rows = [Sequence(TARGET, PROMPTS[i], 6) for i in rates]
-    made = [Replay(TARGET.n_vocab, PROMPTS[i] + greedy_ids(i), rate, rng_of())
-            for i, rate in rates.items()]  # fmt: skip
-    model = Watched(TARGET)
-    list(speculative(model, rows, dict(zip(rows, made)).get, gamma=2))
-    assert [row.new_ids for row in rows] == [greedy_ids(i)[:6] for i in rates]
-    # Left of the first row: 6, 3, 0 tokens; of the other: 6, 5, 4, 3, 2, 1, 0.
-    assert model.shapes == [(2, 14 + 2), (2, 1 + 2), (1, 3), (1, 3), (1, 2), (1, 1)]
-    assert model.n_tokens == [5 + 2 + 14 + 2, 3 + 3, 3, 3, 2, 1]
-    assert model.lasts == {1, 2, 3}
-
-
-SAMPLERS_OF_ROWS = [greedy, Sampler(temperature(0.7), top_k(3)), Sampler(temperature(1.5)),
-                    Sampler(repetition_penalty(1.4), top_p(0.9))]  # fmt: skip
-STOPPED = GPT2(TARGET.params, TARGET.n_head, stop_ids=[5])
-row_settings = st.tuples(
-    st.lists(st.integers(0, TARGET.n_vocab - 1), min_size=1, max_size=TARGET.n_ctx),
-    st.integers(0, 16),  # new tokens
-    st.sampled_from(NAMES),
-    st.sampled_from(SAMPLERS_OF_ROWS),
-    st.one_of(st.none(), st.integers(1, 6)),  # the reader ends it after so many tokens
-)
-
-
-def run_rows(loop, model, settings_of_rows):
-    """A row of each, with its number as its seed -> the sequences."""
-    rows = [Sequence(model, prompt, n, sampler, seed)
-            for seed, (prompt, n, _, sampler, _) in settings_of_rows]  # fmt: skip
-    of = dict(zip(rows, settings_of_rows))
-    for row, token in loop(model, rows, of):
-        assert row.running or row.stop_reason != "stop"
-        assert row.ids[-1] == token
-        if len(row.new_ids) == of[row][1][4]:
-            row.finish("stop")
-    return rows
-
-
-def speculated(gamma):
-    """A loop for run_rows, in which each row has a drafter of its own."""
-
-    def loop(model, rows, of):
-        def new_drafter(row):
-            seed, (prompt, _, name, sampler, _) = of[row]
-            likely = (prompt + greedy_ids(seed % 4))[: model.n_ctx]
-            return make_drafter(name, TARGET, likely, sampler)
-
-        return speculative(model, rows, new_drafter, gamma)
-
-    return loop
+    by_speculation(model, [3], 4, Replay(TARGET.n_vocab, [3, *greedy_ids(0)], 1, rng_of()), 3)
+    assert model.shapes == [(4,)]
 
 
 @settings(max_examples=60)
-@given(st.lists(row_settings, min_size=1, max_size=5), st.integers(1, 8), st.booleans())
-def test_every_row_of_a_batch_is_what_it_is_alone(texts, gamma, exact_logits):
-    """Whatever the lengths, drafters, samplers and acceptance of its neighbours, and whenever they
-    end; greedy rows are those of the cached loop. With as many passes as the slowest row alone."""
-    model = Watched(as_function(STOPPED) if exact_logits else STOPPED)
-    numbered = list(enumerate(texts))
-    together, n_passes = run_rows(speculated(gamma), model, numbered), len(model.shapes)
-    passes_alone = [0]
-    for row, each in zip(together, numbered):
-        model.shapes.clear()
-        (alone,) = run_rows(speculated(gamma), model, [each])
-        passes_alone.append(len(model.shapes))
-        assert (row.ids, row.stop_reason) == (alone.ids, alone.stop_reason)
-        assert row.rng.random() == alone.rng.random()
-        if row.sampler is greedy:
-            plain = lambda model, rows, of: cached(model, rows)  # noqa: E731
-            (expected,) = run_rows(plain, model, [each])
-            assert (row.ids, row.stop_reason) == (expected.ids, expected.stop_reason)
-    assert n_passes == max(passes_alone)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_greedy_batch_is_the_cached_loop_s_for_every_drafter(name):
-    """To the end of the context, which the rows reach after different numbers of passes."""
-    for gamma in (1, 3, 16):
-        rows = [Sequence(TARGET, prompt, 100) for prompt in PROMPTS]
-        made = [make_drafter(name, TARGET, prompt + greedy_ids(i))
-                for i, prompt in enumerate(PROMPTS)]  # fmt: skip
-        list(speculative(TARGET, rows, dict(zip(rows, made)).get, gamma))
-        assert [row.new_ids for row in rows] == [greedy_ids(i) for i in range(4)]
-        assert {row.stop_reason for row in rows} == {"context"}
+@given(
+    st.lists(st.integers(0, TARGET.n_vocab - 1), min_size=1, max_size=TARGET.n_ctx),
+    st.integers(0, 16),  # new tokens
+    st.sampled_from(NAMES),
+    st.integers(1, 8),  # gamma
+    st.one_of(st.none(), st.integers(1, 6)),  # the reader ends it after so many tokens
+)
+def test_a_greedy_text_is_the_cached_loop_s_and_ends_for_the_same_reason(
+    prompt, n, name, gamma, finish_at
+):
+    model = GPT2(TARGET.params, TARGET.n_head, stop_ids=[5])
+    drafter = make_drafter(name, TARGET, (prompt + greedy_ids(1))[: model.n_ctx])
+    texts = []
+    for loop in (cached, drafted_by(drafter, gamma)):
+        texts.append(Sequence(model, prompt, n))
+        for token in loop(model, texts[-1]):
+            assert token == texts[-1].ids[-1]
+            if len(texts[-1].new_ids) == finish_at:
+                texts[-1].finish("stop")
+    assert texts[0].ids == texts[1].ids
+    assert texts[0].stop_reason == texts[1].stop_reason
 
 
 def test_no_draft_is_asked_for_that_could_not_be_used():
@@ -265,71 +204,38 @@ def test_no_draft_is_asked_for_that_could_not_be_used():
         assert [n for n, _, _ in noted.passes] == asked
 
 
-def test_each_row_has_its_own_source():
-    """As an encoder-decoder has: the cache of a row holds its source."""
-    models = [TARGET, opposite(TARGET)]
-    rows = [Sequence(TARGET, PROMPTS[1], 15) for _ in models]
-    new_drafter = lambda sequence: NGramStore(TARGET.n_vocab, before=[1, 2, 3])  # noqa: E731
-    list(speculative(ModelPerRow(models), rows, new_drafter))
-    for model, row in zip(models, rows):
-        assert row.new_ids == list(generate(model, PROMPTS[1], 15))
-    assert rows[0].ids != rows[1].ids
-
-
 # --- a loop that is left, a sequence that its reader ends -----------------------------------------
 
 
-@pytest.mark.parametrize("n_taken", [0, 1, 3, 5, 8, 9, 14, 26])
+@pytest.mark.parametrize("n_taken", [0, 1, 3, 5, 8, 9])
 def test_another_loop_goes_on_where_one_was_left(n_taken):
-    """In the middle of a block too: the sequences have just the tokens that were yielded."""
+    """In the middle of a block too: the sequence has just the tokens that were yielded."""
     drafter = Replay(TARGET.n_vocab, PROMPTS[1] + greedy_ids(1), 1, rng_of())
-    sequences = [Sequence(TARGET, PROMPTS[1], 9) for _ in range(3)]
-    tokens = drafted_by(drafter)(TARGET, sequences)
+    sequence = Sequence(TARGET, PROMPTS[1], 9)
+    tokens = speculative(TARGET, sequence, drafter)
     taken = list(itertools.islice(tokens, n_taken))
     tokens.close()
-    for sequence in sequences:
-        assert sequence.new_ids == [token for owner, token in taken if owner is sequence]
-        assert sequence.ids == PROMPTS[1] + sequence.new_ids
-        assert sequence.n_left == 9 - len(sequence.new_ids)
-        assert sequence.running == (sequence.n_left > 0)
+    assert sequence.new_ids == taken == greedy_ids(1)[:n_taken]
+    assert sequence.n_left == 9 - n_taken and sequence.running == (n_taken < 9)
     for loop in (naive, cached, drafted_by(drafter)):
-        resumed = copy.deepcopy(sequences)
+        resumed = copy.deepcopy(sequence)
         list(loop(TARGET, resumed))
-        assert [sequence.new_ids for sequence in resumed] == [greedy_ids(1)[:9]] * 3
+        assert resumed.new_ids == greedy_ids(1)[:9]
 
 
 @pytest.mark.parametrize("rate", [0, 0.5, 1])
 @pytest.mark.parametrize("n_taken", [1, 2, 3, 5, 6, 7])
-def test_a_reader_ends_a_row_inside_a_block_and_the_others_go_on(rate, n_taken):
-    rows = [Sequence(TARGET, PROMPTS[1], n) for n in (9, 9, 17)]
-    inspector = Inspector(TARGET, rows)
-    text = PROMPTS[1] + greedy_ids(1)
-    new_drafter = inspector.around(lambda: Replay(TARGET.n_vocab, text, rate, rng_of(3)))
-    for row, token in speculative(inspector, rows, new_drafter):
-        assert row.ids[-1] == token
-        if row is rows[1] and len(row.new_ids) == n_taken:
-            row.finish("stop")
-    assert [row.new_ids for row in rows] == [greedy_ids(1)[:n] for n in (9, n_taken, 17)]
-    assert [row.stop_reason for row in rows] == ["length", "stop", "length"]
-    assert inspector.n_passes[1] < inspector.n_passes[2]
-    assert_row_is_that_of_a_fresh_pass(TARGET, inspector.cache, 0, rows[2].ids[:-1])
-
-
-def test_a_reader_may_end_rows_whose_turn_is_yet_to_come():
-    """Nothing is drawn for them, and their samplers are not asked."""
-    drafter = Replay(TARGET.n_vocab, PROMPTS[1] + greedy_ids(1), 1, rng_of())
-    samplers = [greedy, never_asked, greedy, never_asked]
-    rows = [Sequence(TARGET, PROMPTS[1], 9, sampler, seed=3) for sampler in samplers]
-    for row, _ in drafted_by(drafter)(TARGET, rows):
-        if row is rows[0] and len(row.new_ids) == 3:
-            for each in (rows[0], rows[1], rows[3]):
-                each.finish("stop")
-    assert [row.new_ids for row in rows] == [greedy_ids(1)[:n] for n in (3, 0, 9, 0)]
-    assert rows[1].rng.random() == rows[3].rng.random() == rng_of(3).random()
-
-
-def never_asked(logits, ids):
-    raise AssertionError("the sampler of a row that has ended")
+def test_a_reader_ends_a_text_inside_a_block(rate, n_taken):
+    """What remains of the block is not yielded, and there is no further pass."""
+    model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
+    sequence = Sequence(TARGET, PROMPTS[1], 9)
+    for token in speculative(model, sequence, Replay(TARGET.n_vocab, text, rate, rng_of(3))):
+        assert sequence.ids[-1] == token
+        if len(sequence.new_ids) == n_taken:
+            sequence.finish("stop")
+            model.shapes.clear()
+    assert sequence.new_ids == greedy_ids(1)[:n_taken]
+    assert sequence.stop_reason == "stop" and model.shapes == []
 
 
 def fails_at_11(logits, ids):
@@ -339,20 +245,17 @@ def fails_at_11(logits, ids):
 @pytest.mark.parametrize(
     "last, error", [(lambda logits, ids: logits, ValueError), (fails_at_11, IndexError)]
 )
-def test_an_error_after_accepted_drafts_is_raised_where_the_cached_loop_raises_it(last, error):
-    """Where the filters leave no token, or fail: not if its reader ends the text before."""
+def test_a_sampler_s_error_is_raised(last, error):
+    """Where the filters leave no token, or fail. The text is the beginning of the cached loop's."""
     sampler, prompt = Sampler(no_repeat_ngram(1), last, to_probs=one_hot), [1, 2]
     expected = []
     with contextlib.suppress(error):
         expected.extend(generate(TARGET, prompt, 20, sampler))
-    for n_taken in (5, 99):
-        sequence = Sequence(TARGET, prompt, 20, sampler)
-        tokens = drafted_by(DraftModel(TARGET, sampler, rng_of()), 16)(TARGET, [sequence])
-        with contextlib.nullcontext() if n_taken == 5 else pytest.raises(error):
-            for _ in tokens:
-                if len(sequence.new_ids) == n_taken:
-                    sequence.finish("stop")
-        assert sequence.new_ids == expected[:n_taken]
+    sequence = Sequence(TARGET, prompt, 20, sampler)
+    drafter = PromptLookup(TARGET.n_vocab, before=prompt + expected + [0])
+    with pytest.raises(error):
+        list(speculative(TARGET, sequence, drafter, 16))
+    assert sequence.new_ids == expected[: len(sequence.new_ids)]
 
 
 # --- sampled: the chi-square test -----------------------------------------------------------------
@@ -367,17 +270,18 @@ def test_the_chi_square_tail_is_that_of_the_tables(x, dof, p):
     assert chi_square_tail(x, dof) == pytest.approx(p, rel=1e-3)
 
 
-def remembered(sampler):
-    """The same sampler; its result for the same logits after the same ids is computed once."""
-    known = {}
+class Remembered(Sampler):
+    """A sampler whose result for the same logits after the same ids is computed once."""
 
-    def look_up(logits, ids):
+    def __init__(self, *filters):
+        super().__init__(*filters)
+        self.known = {}
+
+    def __call__(self, logits, ids):
         key = (logits.tobytes(), *ids)
-        if key not in known:
-            known[key] = sampler(logits, ids)
-        return known[key]
-
-    return look_up
+        if key not in self.known:
+            self.known[key] = super().__call__(logits, ids)
+        return self.known[key]
 
 
 STOP, PROMPT, N_TOKENS, N_TEXTS = 3, [0, 1, 2, 0], 4, 1500
@@ -385,14 +289,13 @@ smallest = functools.partial(tiny_gpt2, n_vocab=4, n_embd=4, n_layer=1)
 TINY = as_function(smallest(seed=14, stop_ids=[STOP]))
 TINY_SMALL, TINY_OPPOSITE = as_function(smallest(seed=9)), as_function(opposite(smallest(seed=14)))
 SAMPLERS = {
-    "softmax": Sampler(),
-    "temperature": Sampler(temperature(1.7)),
-    "top-k": Sampler(temperature(1.4), top_k(2)),
-    "top-p": Sampler(temperature(1.6), top_p(0.8)),
-    "repetition penalty": Sampler(repetition_penalty(1.8), temperature(1.3)),
-    "no repeated bigram": Sampler(no_repeat_ngram(2), temperature(1.5)),
+    "softmax": Remembered(),
+    "temperature": Remembered(temperature(1.7)),
+    "top-k": Remembered(temperature(1.4), top_k(2)),
+    "top-p": Remembered(temperature(1.6), top_p(0.8)),
+    "repetition penalty": Remembered(repetition_penalty(1.8), temperature(1.3)),
+    "no repeated bigram": Remembered(no_repeat_ngram(2), temperature(1.5)),
 }
-SAMPLERS = {kind: remembered(sampler) for kind, sampler in SAMPLERS.items()}
 
 
 def tiny_drafters(sampler, seed=11):
@@ -423,25 +326,20 @@ def exact(sampler, ids=(), p=1.0):
     return functools.reduce(dict.__or__, branches)
 
 
-rows_in_a_batch = pytest.mark.parametrize("n_rows", [1, 7], ids=["alone", "batch"])
+def sampled(sampler, drafter, gamma, rng):
+    """N_TEXTS texts that follow PROMPT, by one drafter that sees them all -> how often each came"""
+    return Counter(
+        tuple(by_speculation(TINY, PROMPT, N_TOKENS, drafter, gamma, sampler, rng))
+        for _ in range(N_TEXTS)
+    )
 
 
-def sampled(sampler, drafter, gamma, rng, n_rows):
-    """N_TEXTS texts that follow PROMPT, n_rows in a batch, by one drafter that sees them all -> how
-    often each came"""
-    texts = [Sequence(TINY, PROMPT, N_TOKENS, sampler, rng) for _ in range(N_TEXTS)]
-    for first in range(0, N_TEXTS, n_rows):
-        list(drafted_by(drafter, gamma)(TINY, texts[first : first + n_rows]))
-    return Counter(tuple(text.new_ids) for text in texts)
-
-
-@rows_in_a_batch
 @pytest.mark.parametrize("kind", SAMPLERS)
 @pytest.mark.parametrize("name", TINY_NAMES)
-def test_sampled_texts_have_exactly_the_models_distribution(name, kind, n_rows):
+def test_sampled_texts_have_exactly_the_models_distribution(name, kind):
     sampler = SAMPLERS[kind]
     gamma = 1 + (TINY_NAMES.index(name) + list(SAMPLERS).index(kind)) % 3
-    counts = sampled(sampler, tiny_drafters(sampler)[name], gamma, rng_of(12), n_rows)
+    counts = sampled(sampler, tiny_drafters(sampler)[name], gamma, rng_of(12))
     assert p_value(counts, exact(sampler)) > 1e-3
 
 
@@ -466,20 +364,18 @@ class BestTokenAsIfDrawn(DraftModel):
         return drafts, [honest(self.model.logits(prefix), prefix) for prefix in prefixes]
 
 
-@rows_in_a_batch
 @pytest.mark.parametrize("kind", ["softmax", "temperature", "repetition penalty"])
-def test_control_the_best_token_with_softmax_acceptance_is_found_wrong(kind, n_rows):
+def test_control_the_best_token_with_softmax_acceptance_is_found_wrong(kind):
     sampler = SAMPLERS[kind]
     wrong = BestTokenAsIfDrawn(TINY_SMALL, sampler, rng_of(11))
-    assert p_value(sampled(sampler, wrong, 3, rng_of(12), n_rows), exact(sampler)) < 1e-6
+    assert p_value(sampled(sampler, wrong, 3, rng_of(12)), exact(sampler)) < 1e-6
 
 
-@rows_in_a_batch
 @pytest.mark.parametrize("name", ["smaller model", "bigrams, top 1", "lookup"])
-def test_control_a_second_draw_from_p_is_found_wrong(name, n_rows, monkeypatch):
+def test_control_a_second_draw_from_p_is_found_wrong(name, monkeypatch):
     monkeypatch.setattr(speculative_module, "residual", lambda p, q: p)
     sampler = SAMPLERS["softmax"]
-    counts = sampled(sampler, tiny_drafters(sampler)[name], 3, rng_of(12), n_rows)
+    counts = sampled(sampler, tiny_drafters(sampler)[name], 3, rng_of(12))
     assert p_value(counts, exact(sampler)) < 1e-6
 
 
@@ -563,7 +459,7 @@ def test_one_hot_p_and_q_are_compared_as_greedy_does():
 
 def test_the_residual_is_the_excess_of_p_and_p_itself_where_they_are_equal():
     p, q = frozen([1, 3, 4, 0]), frozen([2, 2, 1, 3])
-    assert residual(p, q).tolist() == [0, 1 / 8, 3 / 8, 0]
+    assert residual(p, q).tolist() == [0, 1 / 4, 3 / 4, 0]
     assert residual(p, p).tolist() == p.tolist()
 
 
@@ -628,58 +524,41 @@ def test_verification_changes_nothing_that_it_is_given():
 # --- caches ---------------------------------------------------------------------------------------
 
 
-def assert_row_is_that_of_a_fresh_pass(model, cache, row, ids):
-    fresh = model.new_cache(1)
+def assert_cache_is_that_of_a_fresh_pass(model, cache, ids):
+    fresh, n = model.new_cache(), len(ids)
     if ids:
-        model(np.array([ids]), fresh)
-    assert cache.lengths[row] == len(ids)
-    kept, new = cache.kv[:, :, row, :, : len(ids)], fresh.kv[:, :, 0, :, : len(ids)]
-    np.testing.assert_allclose(kept, new, rtol=1e-3, atol=1e-4)
+        model(np.array(ids), fresh)
+    assert cache.length == n
+    np.testing.assert_allclose(cache.kv[..., :n, :], fresh.kv[..., :n, :], rtol=1e-3, atol=1e-4)
 
 
 class Inspector:
-    """A model around another, for which rows are speculated. It has the cache that the loop has
-    made, and compares each row of it when a pass begins, as `propose` is called."""
+    """A model and a drafter around others. At each pass, as `propose` is called, it compares the
+    loop's cache with that of a fresh pass."""
 
-    def __init__(self, model, rows):
-        self.model, self.rows, self.n_ctx, self.stop_ids = model, rows, model.n_ctx, ()
-        self.n_passes = [0] * len(rows)
+    def __init__(self, model, drafter):
+        self.model, self.drafter, self.n_passes = model, drafter, 0
 
-    def new_cache(self, *batch):
-        self.cache = self.model.new_cache(*batch)
-        return self.cache
+    def __getattr__(self, name):
+        return getattr(self.model, name)
 
-    def __call__(self, ids, cache, last):
+    def __call__(self, ids, cache, last=None):
         assert cache is self.cache
         return self.model(ids, cache, last)
 
-    def around(self, make):
-        """-> new_drafter, for which make() is the drafter of each row."""
-        return lambda sequence: Inspected(self, sequence, make())
-
-
-class Inspected:
-    """The drafter of one row, around another."""
-
-    def __init__(self, inspector, sequence, drafter):
-        self.inspector, self.sequence, self.drafter = inspector, sequence, drafter
-        self.text = sequence.ids
+    def new_cache(self):
+        self.cache, self.text = self.model.new_cache(), None
+        return self.cache
 
     def propose(self, ids, n):
-        inspector, number = self.inspector, self.inspector.rows.index(self.sequence)
-        assert ids == self.text == self.sequence.ids
-        known = ids[:-1] if inspector.n_passes[number] else []  # the first pass brings the prompt
-        in_cache = [sequence for sequence in inspector.rows if sequence.running]
-        row = in_cache.index(self.sequence)
-        assert_row_is_that_of_a_fresh_pass(inspector.model, inspector.cache, row, known)
-        drafts, qs = self.drafter.propose(ids, n)
-        assert len(drafts) == len(qs) <= n
+        assert self.text in (None, ids)
+        assert_cache_is_that_of_a_fresh_pass(self.model, self.cache, ids[:-1])
+        drafts, qs = self.drafter.propose(list(ids), n)
         if isinstance(self.drafter, DraftModel):
-            passed = (ids + drafts[:-1]) if drafts else ids[: self.drafter.cache.length]
-            model, cache = self.drafter.model, self.drafter.cache
-            assert_row_is_that_of_a_fresh_pass(model, cache, 0, passed)
-            assert self.drafter.seen == passed
-        inspector.n_passes[number] += 1
+            passed = (ids + drafts)[: self.drafter.cache.length]
+            assert len(passed) >= len(ids) + len(drafts) - 1 or not drafts
+            assert_cache_is_that_of_a_fresh_pass(self.drafter.model, self.drafter.cache, passed)
+        self.n_passes += 1
         return drafts, qs
 
     def learn(self, ids, drafts, logits, tokens):
@@ -698,23 +577,20 @@ prompts = st.lists(st.integers(0, TARGET.n_vocab - 1), min_size=1, max_size=12)
 @given(
     st.sampled_from(["smaller model", "same model", "opposite model", "3-grams, top 3"]
                     + ["model with a shorter context", "lookup of 2", "replay at 0.5"]),
-    st.lists(st.tuples(prompts, st.integers(1, 20)), min_size=1, max_size=4),
+    st.lists(st.tuples(prompts, st.integers(1, 20)), min_size=1, max_size=3),
     st.integers(1, 16),
     st.sampled_from([greedy, Sampler(temperature(0.5)), Sampler(top_k(3))]),
-    st.booleans(),
 )  # fmt: skip
-def test_at_every_pass_the_caches_are_those_of_a_fresh_pass(name, texts, gamma, sampler, shared):
-    """Unrelated prompts, in one batch; with `shared`, by one drafter that serves them by turns."""
-    make = functools.partial(make_drafter, name, TARGET, texts[0][0] + list(range(10)) * 3, sampler)
-    one = make()
-    rows = [Sequence(TARGET, text, n, sampler, seed) for seed, (text, n) in enumerate(texts)]
-    inspector = Inspector(TARGET, rows)
-    list(speculative(inspector, rows, inspector.around(lambda: one if shared else make()), gamma))
-    assert [len(row.ids) for row in rows] == [min(len(t) + n, TARGET.n_ctx) for t, n in texts]
-    assert all(inspector.n_passes)
-    in_cache = [i for i, n in enumerate(inspector.n_passes) if n == max(inspector.n_passes)]
-    for row, number in enumerate(in_cache):
-        assert_row_is_that_of_a_fresh_pass(TARGET, inspector.cache, row, rows[number].ids[:-1])
+def test_at_every_pass_the_caches_are_those_of_a_fresh_pass(name, texts, gamma, sampler):
+    """Unrelated prompts, by one drafter that serves them one after the other."""
+    drafter = make_drafter(name, TARGET, texts[0][0] + list(range(10)) * 3, sampler)
+    for seed, (text, n) in enumerate(texts):
+        inspector = Inspector(TARGET, drafter)
+        sequence = Sequence(TARGET, text, n, sampler, seed)
+        list(speculative(inspector, sequence, inspector, gamma))
+        assert len(sequence.ids) == min(len(text) + n, TARGET.n_ctx)
+        assert inspector.n_passes
+        assert_cache_is_that_of_a_fresh_pass(TARGET, inspector.cache, sequence.ids[:-1])
 
 
 # --- nothing is changed ---------------------------------------------------------------------------
@@ -723,37 +599,99 @@ def test_at_every_pass_the_caches_are_those_of_a_fresh_pass(name, texts, gamma, 
 @pytest.mark.parametrize("name", ["smaller model", "4-grams, top 3", "lookup of 2", "replay at 1"])
 def test_no_argument_is_changed_and_a_seed_gives_the_same_text_again(name):
     sampler, text = Sampler(temperature(0.8), repetition_penalty(1.3)), list(range(11)) * 3
-    prompts, texts = copy.deepcopy(PROMPTS), []
+    prompt, texts = list(PROMPTS[1]), []
     for _ in range(2):
-        given_rows = [Sequence(TARGET, prompts[i], 7, sampler, seed=i) for i in range(4)]
-        rows = list(given_rows)
-        list(speculative(TARGET, rows, lambda _: make_drafter(name, TARGET, text, sampler), 3))
-        assert prompts == PROMPTS and text == list(range(11)) * 3
-        assert all(a is b for a, b in zip(rows, given_rows, strict=True))
-        assert all(row.sampler is sampler for row in rows)
-        texts.append([row.new_ids for row in rows])
+        sequence = Sequence(TARGET, prompt, 7, sampler, seed=3)
+        list(speculative(TARGET, sequence, make_drafter(name, TARGET, text, sampler), 3))
+        assert prompt == PROMPTS[1] and text == list(range(11)) * 3
+        assert sequence.sampler is sampler
+        texts.append(sequence.new_ids)
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize(("n_drafts", "n_qs"), [(3, 3), (2, 1), (1, 2)])
-def test_a_drafter_that_proposes_too_much_or_too_few_distributions_is_refused(n_drafts, n_qs):
-    class Wrong(Drafter):
-        def propose(self, ids, n):
-            return [1] * n_drafts, one_hots([1] * n_qs, TARGET.n_vocab)
+def test_a_drafter_cannot_change_the_text():
+    """It gets lists of its own, and its drafts and tokens are seen by nobody after it."""
 
-    with pytest.raises(ValueError, match=f"{n_drafts} drafts and {n_qs} distributions"):
-        list(speculative(TARGET, [Sequence(TARGET, [1, 2], 9)], lambda _: Wrong(), gamma=2))
+    class Rude(PromptLookup):
+        def propose(self, ids, n):
+            drafts, qs = super().propose(ids, n)
+            ids.clear()
+            return drafts, qs
+
+    found = by_speculation(TARGET, PROMPTS[1], 15, Rude(TARGET.n_vocab), 3)
+    assert found == greedy_ids(1)[:15]
+
+
+# --- what a drafter proposes ----------------------------------------------------------------------
+
+
+class Proposes(Drafter):
+    """The same drafts and distributions, always."""
+
+    def __init__(self, drafts, qs):
+        self.proposed = drafts, qs
+
+    def propose(self, ids, n):
+        return self.proposed
+
+
+def q_of(*numbers):  # the rest of the vocabulary has 0
+    q = np.zeros(TARGET.n_vocab, np.float32)
+    q[: len(numbers)] = numbers
+    return q
+
+
+WRONG = {  # drafts, their distributions, what the error says
+    "too many": ([1, 1, 1], [q_of(0, 1)] * 3, "3 drafts and 3 distributions, not at most 2"),
+    "too few distributions": ([1, 1], [q_of(0, 1)], "2 drafts and 1 distributions"),
+    "too many distributions": ([1], [q_of(0, 1)] * 2, "1 drafts and 2 distributions"),
+    "an id past the vocabulary": ([10**6], [q_of(1)], "token 1000000: token ids are 0 to 10"),
+    "the first id past it": ([TARGET.n_vocab], [q_of(1)], "token 11: token ids are 0 to 10"),
+    "an id before it": ([-1], [q_of(1)], "token -1: token ids are 0 to 10"),
+    "not a number": ([1], [q_of(np.nan, 1)], "not the distribution"),
+    "nothing but": ([1], [np.full(TARGET.n_vocab, np.nan)], "not the distribution"),
+    "negative": ([1], [q_of(-0.5, 1.5)], "least -0.5"),
+    "does not sum to 1": ([1], [q_of(1, 1)], "sum 2"),
+    "sums to less": ([1], [q_of(0, 0.9)], "sum 0.9"),
+    "counts": ([1], [q_of(3, 5, 1)], "sum 9"),
+    "logits": ([1], [q_of(0.5, 2, -1.5)], "not the distribution"),
+    "log-probabilities": ([1], [np.log(np.full(11, 1 / 11, np.float32))], "not the distribution"),
+    "a draft of probability 0": ([2], [q_of(0.5, 0.5)], "at the draft 0"),
+    "too short": ([1], [q_of(0, 1)[:-1]], r"the shape \(10,\), not \(11,\)"),
+    "a number": ([1], [0.5], r"the shape \(\), not \(11,\)"),
+    "only the second": ([1, 2], [q_of(0, 1), q_of(1)], "its draft 2"),
+}
+
+
+@pytest.mark.parametrize("drafts, qs, message", WRONG.values(), ids=WRONG)
+def test_a_drafter_that_does_not_propose_what_it_drew_is_refused(drafts, qs, message):
+    """Else the text would not have the model's distribution, and nobody would see it."""
+    sequence = Sequence(TARGET, [1, 2], 9)
+    with pytest.raises(ValueError, match=f"a drafter.*{message}"):
+        list(speculative(TARGET, sequence, Proposes(drafts, qs), gamma=2))
+    assert sequence.new_ids == []
+
+
+@pytest.mark.parametrize("drafts, qs", [
+    ([], []),
+    ([0, 10], [q_of(1), q_of(*[0] * 10, 1)]),
+    ([1], [q_of(0, 0.9995, 0.0001)]),  # rounded
+    ([1], [q_of(0, 1.0005)]),
+    ([1], [q_of(0.5, 0.5).astype(float)]),
+    (np.array([1, 0]), np.stack([q_of(0, 1), q_of(1)])),
+])  # fmt: skip
+def test_what_a_drafter_may_propose(drafts, qs):
+    assert check_drafts(drafts, qs, 2, TARGET.n_vocab) is None
+    with pytest.raises(ValueError) if len(drafts) == 2 else contextlib.nullcontext():
+        check_drafts(drafts, qs, 1, TARGET.n_vocab)
 
 
 def test_drafts_may_be_an_array():
     class Array(PromptLookup):
         def propose(self, ids, n):
             drafts, qs = super().propose(ids, n)
-            return np.array(drafts, int), qs
+            return np.array(drafts, int), np.array(qs)
 
-    texts = []
-    for drafter in (Array, PromptLookup):
-        row = Sequence(TARGET, [1, 2, 1, 2, 1], 9)
-        list(speculative(TARGET, [row], lambda _, kind=drafter: kind(TARGET.n_vocab), gamma=1))
-        texts.append(row.ids)
+    texts = [by_speculation(TARGET, [1, 2, 1, 2, 1], 9, drafter(TARGET.n_vocab), 2)
+             for drafter in (Array, PromptLookup)]  # fmt: skip
     assert texts[0] == texts[1]

@@ -1,15 +1,12 @@
 """Small models with random weights, and comparisons, for the tests of the core."""
 
-import copy
 import functools
 import math
 from pathlib import Path
 
 import numpy as np
 
-from few_rows import product_in_blocks
-from gpt2 import GPT2, gpt2_shapes
-from loading.params import tree_map
+from gpt2 import GPT2
 from speculative import speculative
 
 GPT2_FOLDERS = Path(__file__).parent / "fixtures" / "gpt2"
@@ -22,14 +19,40 @@ NEAR_TIE = 1e-4  # BLAS sums one row and many rows in different order
 def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, **more):
     """A GPT-2 of two heads. Its weights are large, its norms are nearly plain, and its lm_head is
     not wte, so that its text does not settle on one token."""
-    shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, 4 * n_embd, tied=False)
     rng = np.random.default_rng(seed)
 
     def random(name, shape):
         mean, deviation = float(name.endswith(".g")), 0.25 if "ln_" in name else 1
         return rng.normal(mean, deviation, shape).astype(np.float32)
 
-    return GPT2(tree_map(random, shapes), n_head=2, **more)
+    shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer)
+    return GPT2(filled(shapes, random), n_head=2, **more)
+
+
+def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer):
+    """GPT-2's parameters with an lm_head, as a tree of shapes."""
+    norm, n_inner = {"g": (n_embd,), "b": (n_embd,)}, 4 * n_embd
+    block = {
+        "ln_1": norm,
+        "attn": {"c_attn": dense(n_embd, 3 * n_embd), "c_proj": dense(n_embd, n_embd)},
+        "ln_2": norm,
+        "mlp": {"c_fc": dense(n_embd, n_inner), "c_proj": dense(n_inner, n_embd)},
+    }
+    wte, wpe = (n_vocab, n_embd), (n_ctx, n_embd)
+    return {"wte": wte, "wpe": wpe, "blocks": [block] * n_layer, "ln_f": norm, "lm_head": wte}
+
+
+def dense(n_in, n_out, bias=True):
+    return {"w": (n_out, n_in)} | ({"b": (n_out,)} if bias else {})
+
+
+def filled(shapes, make, name=""):
+    """A tree of shapes -> the tree of make(name, shape)."""
+    if isinstance(shapes, tuple):
+        return make(name, shapes)
+    if isinstance(shapes, list):
+        return [filled(part, make, name) for part in shapes]
+    return {key: filled(part, make, f"{name}.{key}") for key, part in shapes.items()}
 
 
 def opposite(model):
@@ -38,8 +61,8 @@ def opposite(model):
 
 
 class FunctionModel:
-    """A model that is a function: ids [n_seq] -> logits [n_vocab] of the next token. Its cache has
-    the ids. The logits of padding are not numbers, so that whoever reads them is found out."""
+    """A model that is a function: ids [n_seq] -> logits [n_vocab] of the next token. Its cache is
+    one of its own, and has the ids."""
 
     def __init__(self, logits, n_vocab, n_ctx=20, stop_ids=()):
         self.logits, self.n_vocab, self.n_ctx, self.stop_ids = logits, n_vocab, n_ctx, stop_ids
@@ -47,43 +70,33 @@ class FunctionModel:
     def new_cache(self, *batch):
         return IdsCache(*batch)
 
-    def begin(self, prompts):
-        return self, prompts
-
-    def __call__(self, ids, cache=None, last=None):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
-        cache = cache or self.new_cache(len(ids))
-        old = cache.lengths
-        cache.rows = [row + [int(id) for id in new if id >= 0] for row, new in zip(cache.rows, ids)]
-        assert cache.length <= self.n_ctx and len(cache.rows) == len(ids)
-        logits = np.full((*np.shape(ids), self.n_vocab), np.nan, np.float32)
-        last = np.shape(ids)[1] if last is None else last
-        for row_logits, row, n_cached in zip(logits, cache.rows, old):
-            for back in range(1, 1 + min(last, len(row) - n_cached)):
-                row_logits[-back] = self.logits(row[: len(row) + 1 - back])
-        return logits[:, logits.shape[1] - last :]
+    def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., last, n_vocab]
+        ids = np.asarray(ids)
+        cache = cache or self.new_cache(*ids.shape[:-1])
+        new = ids.reshape(len(cache.rows), -1).tolist()  # [n_rows, n_new]
+        cache.rows = [row + more for row, more in zip(cache.rows, new, strict=True)]
+        assert cache.length <= self.n_ctx
+        last = min(last or ids.shape[-1], ids.shape[-1])
+        ends = range(cache.length + 1 - last, cache.length + 1)
+        logits = [[self.logits(row[:end]) for end in ends] for row in cache.rows]
+        return np.array(logits, np.float32).reshape(*ids.shape[:-1], last, self.n_vocab)
 
 
 class IdsCache:
-    def __init__(self, n_rows):
+    """IdsCache() for one text, IdsCache(8) for a batch of 8."""
+
+    def __init__(self, n_rows=1):
         self.rows = [[] for _ in range(n_rows)]
 
     @property
-    def lengths(self):
-        return np.array([len(row) for row in self.rows], int)
-
-    @property
     def length(self):
-        return max(map(len, self.rows), default=0)
+        return len(self.rows[0])
 
-    def cut(self, lengths):
-        lengths = np.broadcast_to(lengths, len(self.rows))
-        self.rows = [row[:length] for row, length in zip(self.rows, lengths)]
+    def cut(self, length):
+        self.rows = [row[:length] for row in self.rows]
 
     def select(self, rows):
         self.rows = [self.rows[row] for row in rows]
-
-    def join(self, other):
-        self.rows = self.rows + other.rows
 
 
 def as_function(model):
@@ -91,71 +104,29 @@ def as_function(model):
 
     @functools.cache
     def logits(ids):
-        return model(ids, last=1)[-1]
+        return model(np.array(ids), last=1)[-1]
 
     return FunctionModel(lambda ids: logits(tuple(ids)), model.n_vocab, model.n_ctx, model.stop_ids)
 
 
-class ModelPerRow:
-    """In the place of an encoder-decoder, whose rows have sources of their own: each row of the
-    batch has a model of its own, and its cache holds it."""
-
-    def __init__(self, models):
-        self.models = models
-        self.n_vocab, self.n_ctx, self.stop_ids = models[0].n_vocab, models[0].n_ctx, ()
-
-    def new_cache(self, n_rows):
-        assert n_rows == len(self.models)
-        return CachePerRow([(model, model.new_cache(1)) for model in self.models])
-
-    def __call__(self, ids, cache=None, last=None):
-        rows = (cache or self.new_cache(len(ids))).rows
-        parts = [model(ids[i : i + 1], cache, last) for i, (model, cache) in enumerate(rows)]
-        assert len(parts) == len(ids)
-        return np.concatenate(parts)
-
-
-class CachePerRow:
-    def __init__(self, rows):
-        self.rows = rows  # [(model, its cache of one row)]
-
-    @property
-    def lengths(self):
-        return np.array([cache.length for _, cache in self.rows], int)
-
-    @property
-    def length(self):
-        return int(self.lengths.max(initial=0))
-
-    def cut(self, lengths):
-        for (_, cache), length in zip(self.rows, np.broadcast_to(lengths, len(self.rows))):
-            cache.cut(length)
-
-    def select(self, rows):
-        chosen = [self.rows[row] for row in rows]
-        self.rows = [(model, copy.deepcopy(cache)) for model, cache in chosen]
-
-
 class Watched:
-    """A model that notes, for each call, the shape of the ids, how many of them are tokens, and how
-    many logits are wanted."""
+    """A model that notes, for each call, the shape of the ids, and how many logits are wanted."""
 
     def __init__(self, model):
-        self.model, self.shapes, self.n_tokens, self.lasts = model, [], [], set()
+        self.model, self.shapes, self.lasts = model, [], set()
 
     def __getattr__(self, name):
         return getattr(self.model, name)
 
     def __call__(self, ids, cache=None, last=None):
         self.shapes.append(np.shape(ids))
-        self.n_tokens.append(int((np.asarray(ids) >= 0).sum()))
         self.lasts.add(last)
         return self.model(ids, cache, last)
 
 
 def drafted_by(drafter, gamma=4):
-    """The speculative loop with one drafter for all sequences."""
-    return functools.partial(speculative, new_drafter=lambda sequence: drafter, gamma=gamma)
+    """The speculative loop with this drafter."""
+    return functools.partial(speculative, drafter=drafter, gamma=gamma)
 
 
 class Noted:
@@ -191,12 +162,6 @@ class Traced(np.ndarray):
 
     def __array_finalize__(self, parent):
         self.seen.add(self.dtype)
-
-
-def traced_product(rows, w):
-    """few_rows.product_in_blocks, which writes into a plain array: the trace goes on after it."""
-    y = product_in_blocks(rows, w)
-    return y.view(Traced) if isinstance(rows, Traced) else y
 
 
 def traced(params):

@@ -1,0 +1,87 @@
+"""What one command line asks for: prompts in; text, a view of it, or a conversation out."""
+
+import contextlib
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import utils
+from loading.errors import UserError
+from terminal import look, options, shell, show
+from terminal.session import Session
+
+QUOTED = '({} prompts; one of several words is quoted: "Once upon a time")'
+MISSING = 'a PROMPT is missing, such as "Once upon a time"'
+
+
+def run(words: list[str]) -> None:
+    """Do what the words of a command line ask for."""
+    given = options.parse(words)
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        # Characters that the terminal cannot show become '?'. A stream may be closed, or read.
+        with contextlib.suppress(AttributeError, io.UnsupportedOperation):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    if "list_models" in given:
+        return list_models()
+    if not given["prompts"] and not given.keys() & {"prompts_file", "interactive"}:
+        if sys.stdin is None or sys.stdin.isatty():
+            raise options.Usage(MISSING)
+        given["prompts"] = ["-"]  # echo TEXT | python generate.py
+    options.check(given)
+    reads = "-" in given["prompts"] or "interactive" in given
+    if sys.stdout is None or (reads and sys.stdin is None):
+        raise UserError("standard input or output is closed")
+    with np.errstate(all="ignore"):  # NaNs are detected when a token is drawn
+        session = Session(given)
+        if "interactive" in given:
+            shell.interact(session)
+        elif found := given.keys() & {"score", "explain", "compare", "trace"}:
+            for number, prompt in enumerate(prompts := read_prompts(given)):
+                if len(prompts) > 1 and "json" not in given:
+                    print(show.visible(f"{prompt!r}:"))
+                look.view(session, *found, prompt, number)
+        else:
+            complete(session, given)
+
+
+def complete(session: Session, given: dict) -> None:
+    """Generate, and print the texts; with --html write a page, too."""
+    prompts = [p for p in read_prompts(given) for _ in range(session.settings["samples"])]
+    rows = [session.row(prompt, number) for number, prompt in enumerate(prompts)]
+    n_words = len(given["prompts"])
+    if n_words > 1 and "json" not in given and " " not in "".join(given["prompts"]):
+        show.print_figures(QUOTED.format(n_words))
+    if given.keys() == {"prompts"}:
+        show.print_figures("(stories, a very small model; --model gpt2 downloads GPT-2 itself)")
+    if "html" in given:
+        return look.write_page(session, rows[0], given["html"])
+    show.stream(session, rows)
+
+
+def list_models() -> None:
+    """Print what --model knows: the name, what it is, how large, whether it is here."""
+    for name, about, size, where in utils.names():
+        print(show.visible(f"{name:<15}{size:>6}  {where.split()[0]:<10}  {about}"))
+    print(f"{'OWNER/NAME':<35}any other of the Hugging Face hub")
+
+
+def read_prompts(given: dict) -> list[str]:
+    """Return the prompts of the command line, of standard input (-) and of --prompts-file."""
+    prompts = [read_standard_input() if p == "-" else p for p in given["prompts"]]
+    if "prompts_file" in given:
+        text = Path(given["prompts_file"]).read_text(encoding="utf-8-sig")
+        prompts += [line for line in text.split("\n") if line.strip()]
+    if not prompts:
+        raise UserError(f"{given['prompts_file']} has no prompt in it")
+    return prompts
+
+
+def read_standard_input() -> str:
+    """Return all of stdin, as UTF-8."""
+    with contextlib.suppress(io.UnsupportedOperation):  # already read, for instance by a debugger
+        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
+    if not (text := sys.stdin.read()):
+        raise UserError(f"{MISSING}: standard input is empty")
+    return text.removesuffix("\n")  # the newline that echo adds
