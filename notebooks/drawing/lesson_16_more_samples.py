@@ -24,7 +24,8 @@ def curves(sizes, found):
     """The share of right answers against the draws; a number alone is a line."""
     _, axis = plt.subplots(figsize=(9, 4))
     looks = {"verifier": (lessons.GREEN, "o-"), "vote": (lessons.BLUE, "s-"),
-             "likeliest": (lessons.ORANGE, "^--"), "most alike": (lessons.PURPLE, "x:")}  # fmt: skip
+             "likeliest": (lessons.ORANGE, "^--"),
+             "most alike": (lessons.PURPLE, "x:")}  # fmt: skip
     for name, shares in found.items():
         if name in looks:
             color, style = looks[name]
