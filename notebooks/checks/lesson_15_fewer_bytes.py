@@ -20,7 +20,8 @@ def exercise_1(restored):
         low, high = parts.min(1, keepdims=True), parts.max(1, keepdims=True)
         step = (high - low) / (2**bits - 1)
         worst = (np.abs(groups - parts) / step).max()
-        assert not 0.51 < worst <= 1.01, f"{case}: to the nearest value, not to the one below"
+        below = (groups <= parts + 1e-5).all() and worst > 0.51
+        assert not below, f"{case}: to the nearest value, not to the one below"
         assert worst <= 0.51, (
             f"{case}: a number is off by {worst:.2f} steps of its group's own grid, which has"
             f" {2**bits - 1} steps between its {2**bits} values"
@@ -33,7 +34,7 @@ def exercise_2(largest):
     """The answer: largest(memory, bits, size, n_rows, cache) -> a number of weights."""
     found = largest(1000, 8, 32, 0, 0)
     assert found is not None, "write largest"
-    assert found != 125, "memory is counted in bytes, weights in bits"
+    assert found not in (117, 125), "memory is counted in bytes, weights in bits"
     assert found != 1000, "the scales take memory, too"
     assert found == int(found), "a whole number of weights"
     assert found == 941, f"1000 bytes, 8.5 bits a weight: 941 weights, not {found}"

@@ -11,7 +11,7 @@ def exercise_1(voted):
     found = voted(["a", "b", "b"], [1, 1, 1])
     assert found is not None, "write voted"
     assert found in ("a", "b"), f"one of the answers, not {found!r}"
-    assert found == "b", "two votes against one"
+    assert found == "b", "two votes against one: the sum of an answer's weights decides"
     assert voted(["a", "b", "b", "c"], [9, 3, 3, 1]) == "a", "weights count, not answers"
     assert voted(["a", "b", "a", "b"], [2, 5, 4, 0.5]) == "a", (
         "the sum of an answer's weights, not its largest weight"
