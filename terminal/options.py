@@ -33,8 +33,8 @@ CONFIG = {name: name for name in SAME} | dict(tokens="max_new_tokens", beams="nu
 CONFIG |= dict(min_length="min_new_tokens", no_repeat_ngram="no_repeat_ngram_size")
 
 # The methods of an option that is not for all of them.
-ONLY_FOR = dict.fromkeys((*SAMPLING, "seed", "samples"), DRAWING)
-ONLY_FOR |= dict.fromkeys(("beams", "length_penalty", "early_stopping", "return"), ("beam",))
+ONLY_FOR: dict[str, tuple] = {name: DRAWING for name in (*SAMPLING, "seed", "samples")}
+ONLY_FOR |= {name: ("beam",) for name in ("beams", "length_penalty", "early_stopping", "return")}
 ONLY_FOR |= dict(loop=("cached",), max_rows=("cached",), gamma=DRAFTING, ngram=DRAFTING[1:])
 ONLY_FOR |= dict(draft=("speculative",), drafter=("speculative",), filler_top_k=("ngram",))
 

@@ -77,7 +77,10 @@ def test_an_error_or_an_interrupt_leaves_no_half_page(console, tmp_path, before,
         file.write_text(before)
     status, *_ = console("a", "-n", 9, "--html", file, "--filter", f"{tmp_path}/own.py:f")
     assert status == (130 if error == "KeyboardInterrupt" else 1)
-    assert {path.name for path in tmp_path.iterdir()} == {"own.py", "page.html" if before else "own.py"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "own.py",
+        "page.html" if before else "own.py",
+    }
     assert not before or file.read_text() == before
 
 
