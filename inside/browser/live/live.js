@@ -135,7 +135,7 @@ function show_candidates() {
     common([...ids.slice(0, place), id], whole.ids) > place).map(({name}) => name);
   here(".columns h3").replaceChildren("What could follow ", chip(ids[place - 1]));
   here(".bars").replaceChildren(...found.filter(([id]) => best.has(id) || id === ids[place])
-    .map(([id, p], i) => element(id === ids[place] ? "li.chosen" : "li", {"data-p": p},
+    .map(([id, p], i) => element(id === ids[place] ? "li.chosen" : "li", {"data-p": p, "data-token": id},
       element("button.name", {"data-key": `candidate ${i}`, onclick: () => act(() => go_on(id))},
         chip(id)),
       track(p, before.get(id)), element("span.number", {}, percent(p)),
@@ -176,6 +176,6 @@ form.onsubmit = (event) => {
   form.hidden = true;
   act(() => open(ids, panel.current));
 };
-find("#candidates").addEventListener("input", () => act(() => {}));  // the sliders
+addEventListener("settings", () => act(() => {}));  // of the sampler, which the sliders change
 act(() => open(data.ids));
 globalThis.live = {model, tokenizer, panel, Reader, ranked, draw, uniform, without};
