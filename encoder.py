@@ -1,7 +1,8 @@
 """Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
-A ladder of four steps: a text is bytes; pairs of them are merged; merges stay within a word; a few
-special tokens are no text. Every byte is a token, so any text can be encoded.
+A ladder of five steps: a text is bytes; pairs of them are merged; merges stay within a word; a few
+special tokens are no text; a stream decodes tokens as they come. Every byte is a token, so any text
+can be encoded.
 
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2.
@@ -9,12 +10,9 @@ Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; R
 
 import codecs
 import functools
-import math
 from collections.abc import Callable, Iterable
 
 import regex  # type: ignore[import-untyped]
-
-# --- bytes ----------------------------------------------------------------------------------------
 
 
 def bytes_to_unicode() -> dict[int, str]:
@@ -29,9 +27,6 @@ BYTE_TO_CHAR = bytes_to_unicode()
 CHAR_TO_BYTE = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 
 
-# --- merges ---------------------------------------------------------------------------------------
-
-
 def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:
     """Merge the best pair of neighbours, wherever it stands, until no pair has a rank.
 
@@ -43,33 +38,26 @@ def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str
         aa    ab    d  aa    ab    a  c      all pairs of a and b
         aaab        d  aaab        a  c      all pairs of aa and ab
     """
-    while len(symbols) > 1:
-        best = min(zip(symbols, symbols[1:]), key=lambda pair: ranks.get(pair, math.inf))
-        if best not in ranks:
-            break
-        symbols = merge(symbols, best)
+    while pairs := ranks.keys() & zip(symbols, symbols[1:]):
+        symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
     return symbols
 
 
 def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     """Merge a pair of neighbours wherever it stands, from left to right."""
-    merged, i = [], 0
-    while i < len(symbols):
-        n = 2 if (*symbols[i : i + 2],) == pair else 1
-        merged.append("".join(symbols[i : i + n]))
-        i += n
+    merged = symbols[:1]
+    for symbol in symbols[1:]:
+        if (merged[-1], symbol) == pair:
+            merged[-1] += symbol
+        else:
+            merged.append(symbol)
     return merged
 
-
-# --- words ----------------------------------------------------------------------------------------
 
 # No merge crosses the end of a word, else "dog." and "dog!" would become tokens. A word takes the
 # space before it. Unlike re, regex knows the letters \p{L} and numbers \p{N} of every script.
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
-
-
-# --- the tokenizer --------------------------------------------------------------------------------
 
 
 class Tokenizer:
@@ -81,9 +69,11 @@ class Tokenizer:
     """
 
     def __init__(
-        self, vocab: dict[str, int], merges: list[tuple[str, str]],
+        self,
+        vocab: dict[str, int],
+        merges: list[tuple[str, str]],
         words: Callable[[str], list[str]] = gpt2_words,
-    ):  # fmt: skip
+    ):
         self.vocab, self.merges, self.words, self.n_vocab = vocab, merges, words, len(vocab)
         made = {*BYTE_TO_CHAR.values(), *map("".join, merges)}
         if missing := made - vocab.keys():

@@ -131,7 +131,7 @@ class Sequence:
 
 def check_prompt(ids: Any, n_vocab: int, n_ctx: int) -> None:
     """ValueError unless ids are 1 to n_ctx token ids."""
-    if isinstance(ids, str) or np.ndim(ids) != 1 or np.asarray(ids).dtype.kind not in "iuf":
+    if np.ndim(ids) != 1 or (len(ids) > 0 and np.asarray(ids).dtype.kind not in "iu"):
         raise ValueError("a prompt is a list of token ids: encode the text first")
     if not 1 <= len(ids) <= n_ctx:
         raise ValueError(f"a prompt of {len(ids)} tokens: 1 to {n_ctx} are possible")

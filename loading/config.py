@@ -1,11 +1,8 @@
-"""config.json and its like. What they say of sizes is proven by the names and shapes of arrays."""
+"""config.json and its like."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from families.layers import ACTIVATIONS
 from loading.errors import explained
@@ -26,16 +23,16 @@ def read_generation_config(folder: Path) -> dict:
     return read_json(path) if path.is_file() else {}
 
 
-def activation(name: str) -> Callable[[np.ndarray], np.ndarray]:
+def activation(name: str) -> Callable:
     """An activation by its name -> function. ValueError for an unknown one."""
     if name not in ACTIVATIONS:
         raise ValueError(f"the activation {name!r} is not known, {', '.join(ACTIVATIONS)} are")
     return ACTIVATIONS[name]
 
 
-def read_stop_ids(config: dict, tokenizer: Any, n_vocab: int) -> tuple[int, ...]:
-    """eos_token_id, by default <|endoftext|>: an id, a list of ids, or none. No text can end with
-    an id from n_vocab on, which has no row in the model."""
-    ids = config.get("eos_token_id", tokenizer.end_of_text)
+def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -> list[int]:
+    """An id, a list of ids, or none -> those that have a row in the model: no text can have others.
+    default: where the key is absent."""
+    ids = config.get(key, default)
     ids = ids if isinstance(ids, list) else [ids]
-    return tuple(id for id in ids if type(id) is int and 0 <= id < n_vocab)
+    return [id for id in ids if type(id) is int and 0 <= id < n_vocab]

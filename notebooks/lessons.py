@@ -8,6 +8,7 @@ import ast
 import importlib
 import inspect
 import io
+import json
 import statistics
 import sys
 import textwrap
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from IPython import get_ipython
 from IPython.display import Image, display
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -67,6 +69,14 @@ def explanation(error):
     return f"{type(error).__name__}: {error}{place}"
 
 
+def ours(lesson, cell):
+    """Shows and runs a cell that the class edition leaves empty, for a reader who gives up."""
+    notebook = json.loads((PROJECT / f"notebooks/{lesson}.ipynb").read_text(encoding="utf-8"))
+    [source] = ["".join(c["source"]) for c in notebook["cells"] if c["id"] == cell]
+    print(source)
+    get_ipython().run_cell(source)
+
+
 def medians(actions, rounds=5):
     """{name: function without arguments} -> {name: its median seconds}. They take turns, so that
     other load on the machine affects all of them; a first round, not timed, warms up."""
@@ -96,11 +106,12 @@ def source(function, signature=True):
     if not signature:
         lines = textwrap.dedent("\n".join(lines[body[0].lineno - 1 :])).splitlines()
     for line in lines:
-        if len(line) > 79 and "  # " in line:
-            line, comment = line.split("  # ", 1)
-            indent = line[: len(line) - len(line.lstrip())]
-            print(f"{indent}# {comment}")
-        print("\n".join(broken(line)))
+        indent = line[: len(line) - len(line.lstrip())]
+        if len(line) > 79 and "# " in line:
+            line, comment = line.split("# ", 1)
+            print("\n".join(textwrap.wrap(f"{indent}# {comment}", 79, subsequent_indent=f"{indent}# ")))
+        if line.strip() or not indent:
+            print("\n".join(broken(line.rstrip())))
 
 
 def broken(line, width=79):

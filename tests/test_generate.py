@@ -115,6 +115,7 @@ def test_fewer_than_0_new_tokens_are_refused():
     ("Once", "encode the text first"),
     ("", "encode the text first"),
     (["a"], "encode the text first"),
+    ([1.0, 2.5], "encode the text first"),
     ([[1, 2]], "encode the text first"),
     (7, "encode the text first"),
     ([5, -3, 7], "token ids are 0 to 10, not -3 to 7"),

@@ -378,7 +378,7 @@ def test_the_cache_is_float32():
 
 def test_arguments_are_not_changed():
     before = copy.deepcopy(MODEL.params)
-    for ids in ([1, 2, 3], BATCH, np.array([5], np.int32), np.array([5], np.uint16)):
+    for ids in ([1, 2, 3], (1, 2, 3), BATCH, np.array([5], np.int32), np.array([5], np.uint16)):
         copied = copy.deepcopy(ids)
         close(MODEL(ids), MODEL(np.array(ids, int)))
         MODEL(ids, MODEL.new_cache(*np.shape(ids)[:-1]))

@@ -1,4 +1,4 @@
-"""step.py in a debugger: the breakpoints of the README stop where it says, with those shapes."""
+"""step.py in a debugger: the README's breakpoints stop where it says, with those shapes."""
 
 import json
 import re
@@ -8,15 +8,16 @@ from pathlib import Path
 
 HOUSE = Path(__file__).parent.parent
 README = (HOUSE / "README.md").read_text(encoding="utf-8")
-# | `b gpt2.attention` | `p q.shape` | `(1, 7, 3, 32)` | `(1, 7, 1, 32)` | what it is |
+# | `b gpt2.attention` | `p q.shape` | `(7, 3, 32)` | `(7, 1, 32)` | what it is |
 STOPS = re.findall(r"^\| `b (\S+)` \| `(p .+?)` \| `(.+?)` \| `(.+?)` \|", README, re.M)
 
 
 def pdb(*commands):
     """What pdb prints for each command, after the prompt."""
     process = subprocess.run(
-        [sys.executable, "-m", "pdb", "step.py"], cwd=HOUSE, input="\n".join([*commands, "q\n"]),
-        capture_output=True, text=True, check=True, timeout=120,
+        [sys.executable, "-m", "pdb", "-m", "examples.step"], cwd=HOUSE,
+        input="\n".join([*commands, "q\n"]), capture_output=True, text=True, check=True,
+        timeout=120,
     )  # fmt: skip
     assert process.stderr == ""
     return process.stdout.split("(Pdb) ")[1:]
@@ -36,8 +37,8 @@ def test_between_the_file_and_the_model_is_only_the_loop():
     frames = re.findall(r"^[> ] /.*/(\w+\.py)\(\d+\)(\S+)\(\)", stack, re.M)
     names = [frame for frame in frames if frame[0] != "bdb.py"]
     assert names == [
-        ("step.py", "<module>"), ("generate.py", "cached"), ("gpt2.py", "__call__"),
-        ("gpt2.py", "block"), ("gpt2.py", "self_attention"),
+        ("step.py", "<module>"), ("generate.py", "cached"), ("generate.py", "advance"),
+        ("gpt2.py", "__call__"), ("gpt2.py", "block"), ("gpt2.py", "self_attention"),
     ]  # fmt: skip
 
 
@@ -54,7 +55,7 @@ def test_few_lines_run_before_the_first_pass():
         "    return trace\n"
         "trace.n = 0\n"
         "sys.settrace(trace)\n"
-        "try: import step\n"
+        "try: import examples.step\n"
         "except Begun: print(trace.n)\n"
     )
     command = [sys.executable, "-c", counting]
@@ -65,6 +66,7 @@ def test_few_lines_run_before_the_first_pass():
 def test_the_editor_starts_it_too():
     launch = json.loads((HOUSE / ".vscode" / "launch.json").read_text(encoding="utf-8"))
     [configuration] = launch["configurations"]
-    assert configuration["program"] == "${workspaceFolder}/step.py"
-    assert (HOUSE / "step.py").is_file()
+    assert configuration["module"] == "examples.step"
+    assert configuration["cwd"] == "${workspaceFolder}"
+    assert (HOUSE / "examples" / "step.py").is_file()
     assert configuration["stopOnEntry"]

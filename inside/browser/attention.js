@@ -86,7 +86,7 @@ function thumbnail(layer, head, size = 24) {
   const canvas = element("canvas", {width: size, height: size, "aria-hidden": "true"});
   const context = canvas.getContext("2d"), step = Math.max(1, n_rows / size);
   const rows = range(Math.min(size, n_rows)).map((i) => Math.floor(i * step));
-  context.fillStyle = "#0072b2";
+  context.fillStyle = "#2b8cc9";  // on a light ground and on a dark one
   for (const [y, row] of rows.entries()) {
     if (!isStored(row)) continue;
     const points = new Float32Array(size);

@@ -1,6 +1,6 @@
 // Beams as a race: a column for each step, and from the top down how far behind the best it is.
 
-const TOP = 26, STEP = 62, LOW = 300;  // in pixels
+const TOP = 26, LOW = 300;  // in pixels
 
 // Every candidate of every step: `parent` is a node, or undefined at the prompt.
 function readBeams() {
@@ -28,11 +28,13 @@ function drawBeams() {
   find("#beams").hidden = false;
   const nodes = steps.flat(), shown = nodes.filter((node) => node.status !== "dropped");
   const deepest = Math.max(1, ...shown.map((node) => node.behind)) * 1.15;
+  const room = find("#beams .scroll").clientWidth - 40;
+  const step = clamp(room / (steps.length + 0.5), 54, 110);
   for (const node of nodes) {
-    node.x = 40 + (node.depth + 0.6) * STEP;
+    node.x = 40 + (node.depth + 0.5) * step;
     node.y = TOP + LOW * Math.min(1, Math.sqrt(node.behind / deepest));  // near the best, more room
   }
-  const width = 40 + (steps.length + 1) * STEP, height = TOP + LOW + 40;
+  const width = 40 + (steps.length + 0.5) * step, height = TOP + LOW + 40;
   const ends = shown.filter((node) => node.status === "finished")
     .sort((a, b) => scoreOf(b) - scoreOf(a));
   const dropped = steps.flatMap((step) => step.filter((node) => node.status === "dropped"

@@ -21,7 +21,9 @@ function drawDrafts() {
     + ` for ${n} tokens.`), ` A cheap drafter guesses ahead; one pass of the model tests all`
     + ` guesses. It accepted ${of("accepted")} (✓), rejected ${of("rejected")} (✗)`
     + ` and drew ${of("own")} itself (+); ${of("unread")} drafts after a rejected one count for`
-    + " nothing (·). Reading the weights is what takes the time, so fewer passes are faster.");
+    + " nothing (·). Reading the weights is what takes the time, so fewer readings are faster,"
+    + ` though they compute more: ${count(sum(passes.map((pass) => pass.multiply_adds)))}`
+    + ` multiply-adds, and ${count(sum(passes.map((pass) => pass.drafting)))} of the drafter's.`);
   const widest = Math.max(...passes.map((pass) => outcomes(pass).length));
   const rounds = [...passes.entries()].filter(([, pass]) => outcomes(pass).length);
   const mark = ({token, kind}) => element(`span.draft.${kind}`, {title: kind},

@@ -79,7 +79,6 @@ async function start() {
   drawSliders();
   drawHeads();
   drawCache();
-  drawOperations();
   drawDrafts();
   drawBeams();
   show();

@@ -68,8 +68,8 @@ function showWhy() {
 
 const factor = (x) => {
   const times = Math.exp(Math.abs(x));
-  return `${times < 10 ? times.toFixed(1) : count(Math.round(times))} times as `
-    + (x < 0 ? "unlikely" : "likely");
+  return `${times < 10 ? times.toFixed(1) : count(Math.round(times))} times ${x < 0 ? "less likely"
+    : "likelier"}`;
 };
 
 function line(name, x, most, says, kind = "") {

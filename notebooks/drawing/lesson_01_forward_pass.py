@@ -9,6 +9,44 @@ from matplotlib.patches import FancyBboxPatch
 
 from gpt2 import softmax
 
+ALT = {  # what each picture shows, for those who do not see it
+    "diagram": (
+        "The flow of data: ids, embeddings, then blocks, each of which adds twice to the line "
+        "in the middle, once through attention and once through an MLP; then a norm, the table "
+        "wte again, and logits."
+    ),
+    "scores": (
+        "Three squares of queries and keys for one head: scores of every pair, the same without "
+        "later keys (a lower triangle), and the weights, of which a few in each row are large."
+    ),
+    "all-heads": (
+        "The attention weights of all 35 heads, five rows of seven squares. Most show a "
+        "diagonal or vertical lines. Two have a thick frame and a name: before, and names."
+    ),
+    "two-heads": (
+        "Two heads, with the tokens at both axes. On the left each query's weight is on a few "
+        "tokens just before it; on the right the last query's weight is on the two Max."
+    ),
+    "without": (
+        "A table of blocks and heads: the probability of Max without each head. It is near its "
+        "full value almost everywhere; without the head called before, in block 0, it is almost "
+        "0."
+    ),
+    "lens": (
+        "The best next token, read at each depth, for the last eleven positions. At depth 0 "
+        "each token repeats itself; in the last column the name Max appears only after the last "
+        "block."
+    ),
+    "parts": (
+        "Bars: what the embedding, and each block's attention and MLP, add to the logit of Max. "
+        "The attention of the last two blocks adds most by far."
+    ),
+    "travel": (
+        "How far the stream moves at each depth and position. With the mask nothing left of the "
+        "changed token moves; without it, everything does after the first block."
+    ),
+}
+
 
 def diagram(n_layer):
     """ids -> embeddings -> blocks, which add to the stream -> norm -> logits."""
