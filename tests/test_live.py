@@ -419,7 +419,7 @@ def test_two_branches_are_compared(panel):
 
     def bits(text):
         logprobs = log_softmax(model(text))[range(len(text) - 1), text[1:]]
-        return f"{len(text) - 6} tokens of {-logprobs[5:].mean() / np.log(2):.1f} bits"
+        return f"{len(text) - 6} tokens, {-logprobs[5:].mean() / np.log(2):.1f} bits each"
 
     note = browser.text("#live .branch:not(.current) .note")
     assert note == f"6 tokens as in Branch 2, then {bits(first)}; there {bits(second)}"
