@@ -28,10 +28,10 @@ CHAR_TO_BYTE = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 
 
 def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:
-    """Merge the best pair of neighbours, wherever it stands, until no pair has a rank.
+    """Merge the best pair of neighbours, which training merged first, until no pair has a rank.
 
-    The ranks are those of training, which merged the most frequent pair first. If it found
-    ("a", "a"), ("a", "b") and ("aa", "ab"), in this order, "aaabdaaabac" becomes
+    >>> merge_all(list("aaabdaaabac"), {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
+    ['aaab', 'd', 'aaab', 'a', 'c']
 
         a  a  a  b  d  a  a  a  b  a  c
         aa    a  b  d  aa    a  b  a  c      all pairs of a and a

@@ -30,7 +30,7 @@ from samplers import make_sampler
 
 FOLDER = Path(__file__).parent / "browser"
 SCRIPTS = "tools address sampling text candidates why attention lens cache drafts beams play main"
-SHOWN = ["model", "method", "seed", "loop", "draft", "gamma", "beams", "length_penalty"]
+SHOWN = "model method seed loop draft drafter gamma beams length_penalty".split()
 TYPES = {"u1": "Uint8", "u2": "Uint16", "u4": "Uint32", "i2": "Int16", "f4": "Float32"}
 LEVELS = 63  # sqrt(weight) is rounded to so many steps, which keeps the small ones
 MOST_WEIGHTS = 8_000_000  # of a text with more attention weights only the last rows are stored
@@ -56,7 +56,7 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
 def html(recorded: dict, live: dict[str, str] | None = None) -> str:
     """Return the page with what `record` has returned: data, style and scripts in one file.
 
-    live: more "style", and a "section", which runs the model itself in the page."""
+    live: what runs the model itself in the page, as live.parts returns it."""
     live = {"style": "", "section": ""} | (live or {})
     parts = {
         "style": (FOLDER / "page.css").read_text("utf-8") + live["style"],

@@ -85,7 +85,7 @@ def read_draws(run: Run, sequence: Sequence, found: list[dict], logits: np.ndarr
     """Return how each new token came: [how], and where a number u was thrown for it, u and the
     token's share of the cumulative distribution. logits [n, n_vocab]: what the sampler saw."""
     is_greedy, n_prompt = sequence.sampler.to_probs is greedy.to_probs, sequence.n_prompt
-    draws = [["best" if is_greedy else "unknown"] for _ in sequence.new_ids]
+    draws: list[list[Any]] = [["best" if is_greedy else "unknown"] for _ in sequence.new_ids]
     for i, us in run[1].items():
         if not is_greedy and len(us) == 1 and i < len(sequence.ids):
             p = sequence.sampler(logits[i - 1], sequence.ids[:i])

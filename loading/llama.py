@@ -52,8 +52,8 @@ def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
     """The model without its tokenizer, which has n_tokens: rows of the embedding past them are left
     out. Raises ValueError."""
     config = DEFAULTS | FAMILIES[config["model_type"]] | config
-    for key in ("quantization_config", "use_bidirectional_attention", "partial_rotary_factor"):
-        if config.get(key) not in (None, False, 1.0):
+    for key in ("quantization_config", "use_bidirectional_attention"):
+        if config.get(key):
             raise ValueError(f"{key} is not supported")
     tensors = read_weights(folder, prefix="model.", unused=("rotary_emb.inv_freq",))
     if config["model_type"].startswith("gemma"):  # stores g - 1
@@ -124,7 +124,7 @@ def read_frequencies(config: dict, kind: str, d_head: int) -> np.ndarray:
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
     if is_local or kind in rope:
         rope = rope.get(kind) or {}
-    if rope.get("partial_rotary_factor") not in (None, 1.0):
+    if any(part.get("partial_rotary_factor") not in (None, 1.0) for part in (config, rope)):
         raise ValueError("partial_rotary_factor is not supported")
     theta = rope.get("rope_theta", theta)
     match rope.get("rope_type", rope.get("type", "default")):

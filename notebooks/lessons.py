@@ -5,6 +5,7 @@ A notebook imports this first: it makes the project's own files importable.
 """
 
 import ast
+import contextlib
 import importlib
 import inspect
 import io
@@ -15,6 +16,7 @@ import textwrap
 import time
 import traceback
 from pathlib import Path
+from unittest import mock
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -45,6 +47,11 @@ def show(alt, figure=None):
     plt.close(figure)
     n_pixels = int.from_bytes(file.getvalue()[16:20], "big")  # a PNG's width
     display(Image(file.getvalue(), alt=alt, width=n_pixels * 100 // DPI))
+
+
+def replaced(module, **functions):
+    """While it lasts (`with replaced(gpt2, attention=mine):`), the module calls these functions."""
+    return mock.patch.multiple(module, **functions) if functions else contextlib.nullcontext()
 
 
 def check(lesson, number, *answers):
@@ -120,6 +127,8 @@ def broken(line, width=79):
     indent = len(line) - len(line.lstrip()) + 4
     while len(line) > width:
         ends = [i for i in range(indent + 1, width) if line[i - 1] in " ("]
+        if line.lstrip().startswith("def "):  # between parameters
+            ends = [i for i in ends if line[i - 2] == ","] or ends
         end = max(ends, key=lambda i: (line[:i].count('"') % 2 == 0, i))
         begin, rest = line[:end].rstrip(), line[end:]
         if line[:end].count('"') % 2:
@@ -133,13 +142,13 @@ def broken(line, width=79):
 def continuations(model, prompt, sampler, n_texts, n):
     """n_texts continuations of one prompt, in one batch -> ids [n_texts, n]. Their seeds: 0, 1, ...
     A stop id does not end a text here, so that all have n tokens."""
-    from generate import Sequence, cached
+    from decoding.batching import continuous
+    from generate import Sequence
 
     sequences = [Sequence(model, prompt, n, sampler, seed) for seed in range(n_texts)]
     for sequence in sequences:
         sequence.stop_ids = ()
-    for _ in cached(model, sequences):
-        pass
+    list(continuous(sequences, max_rows=16))
     return np.array([sequence.new_ids for sequence in sequences])
 
 

@@ -30,7 +30,8 @@ def run(words: list[str]) -> None:
             raise options.Usage(MISSING)
         given["prompts"] = ["-"]  # echo TEXT | python generate.py
     options.check(given)
-    if sys.stdout is None or sys.stdin is None and {"-"} & {*given["prompts"]}:
+    reads = "-" in given["prompts"] or "interactive" in given
+    if sys.stdout is None or (reads and sys.stdin is None):
         raise UserError("standard input or output is closed")
     with np.errstate(all="ignore"):  # NaNs are detected when a token is drawn
         session = Session(given)
@@ -61,11 +62,9 @@ def complete(session: Session, given: dict) -> None:
 
 def list_models() -> None:
     """Print what --model knows: the name, what it is, how large, whether it is here."""
-    rows = [*utils.names(), ("OWNER/NAME", "a model of the Hugging Face hub, see README", "", "")]
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    for row in rows:
-        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths))
-        print(show.visible("  ".join(cells).rstrip()))
+    for name, about, size, where in utils.names():
+        print(show.visible(f"{name:<15}{size:>6}  {where.split()[0]:<10}  {about}"))
+    print(f"{'OWNER/NAME':<35}any other of the Hugging Face hub")
 
 
 def read_prompts(given: dict) -> list[str]:

@@ -149,6 +149,8 @@ def parser() -> Parser:
 def parse(words: list[str]) -> dict[str, Any]:
     """Read the words of a command line. Usage if they make no sense."""
     end = words.index("--") if "--" in words else len(words)
+    if any(word.endswith("=--") for word in words[:end]):  # before Python 3.13 they crash argparse
+        raise Usage("-- is no value")
     given = vars(parser().parse_intermixed_args(words[:end]))
     given["prompts"] += words[end + 1 :]  # after -- nothing is an option
     return given

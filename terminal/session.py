@@ -17,6 +17,7 @@ from decoding.batching import continuous
 from decoding.beam import beam_search
 from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup, common_prefix
 from decoding.score import score, score_ids
+from encoder import as_unicode
 from generate import Ids, Sequence, begin, cached, naive
 from loading.errors import UserError
 from loading.parameters import n_parameters
@@ -103,6 +104,7 @@ class Session:
 
     def row(self, prompt: str, number: int = 0) -> Row:
         """Make the row of a prompt; its seed is the session's + number."""
+        prompt = as_unicode(prompt)
         ids, stream = self.encode(prompt), self.tokenizer.stream()
         opening = "" if self.reads or self.chat else prompt
         return Row(prompt, ids, opening, self.seed + number, stream)

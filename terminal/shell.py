@@ -99,7 +99,8 @@ class Shell:
         elif name == "reset":
             self.session, self.row = Session(self.first), None
         elif name == "help":
-            print(HELP.format(textwrap.fill(", ".join(NAMES[len(COMMANDS) :]), 79), HISTORY))
+            names = textwrap.fill(", ".join(NAMES[8:]), 79, break_on_hyphens=False)
+            print(HELP.format(names, HISTORY))
         elif name != "quit":
             self.option(name.replace("-", "_"), value)
         return name == "quit"

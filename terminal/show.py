@@ -6,6 +6,7 @@ import re
 import sys
 from typing import Any
 
+from encoder import as_unicode
 from terminal.row import Row
 from terminal.session import Session
 
@@ -59,8 +60,8 @@ def stream(session: Session, rows: list[Row]) -> None:
         others = [session.text(beam.ids) for beam in (row.beams or [])[1:]]
         print(*[""] + [visible(row.opening + text) for text in others], sep="\n", flush=True)
         print_figures(statistics_line(session, row, many))
-    if many and not is_json:
-        times = [time for row in rows for time in row.times] or [rows[0].started]
+    times = [time for row in rows for time in row.times]
+    if many and times and not is_json:
         n, seconds = len(times), max(max(times) - min(row.started for row in rows), 1e-9)
         speed = f"{n} tokens in {seconds:.3f} s: {n / seconds:.0f} tokens/s"
         print_figures(f"({len(rows)} texts, {speed})")
@@ -95,7 +96,7 @@ def n_tokens(ids: list[int]) -> str:
 
 def as_json(session: Session, row: Row) -> dict:
     """Return one row as the object that --json prints."""
-    method, model = session.settings["method"], session.settings["model"]
+    method, model = session.settings["method"], as_unicode(session.settings["model"])
     seconds, speed = row.seconds_to_first_token, row.tokens_per_second
     seed, reason = row.seed if session.sampled else None, row.sequence.stop_reason
     result: dict[str, Any] = dict(prompt=row.prompt, text=row.text, prompt_ids=row.prompt_ids)

@@ -18,4 +18,3 @@ def test_the_examples_of_a_module_give_what_they_show(name):
     module = importlib.import_module(name)
     result = doctest.testmod(module)
     assert result.attempted > 0 and result.failed == 0
-    assert ">>> " in module.__doc__  # one is in front, where a reader begins

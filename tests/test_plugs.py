@@ -132,9 +132,7 @@ def test_more_filters_run_in_their_order(console, mine):
 
 
 def test_a_filter_may_end_one_beam_of_several(console, mine):
-    mine.write_text(
-        "def f(logits, ids):\n    return logits - (float('inf') if CONDITION else 0)\n"
-    )
+    mine.write_text("def f(logits, ids):\n    return logits - (float('inf') if CONDITION else 0)\n")
     [free] = console.json("a", "-n", 4, "--method", "beam")
     for condition, ends in [(f"ids[1:2] == [{free['ids'][0]}]", False), ("len(ids) > 2", True)]:
         text = mine.read_text().replace("CONDITION", condition)

@@ -43,7 +43,7 @@ def test_between_the_file_and_the_model_is_only_the_loop():
 
 
 def test_few_lines_run_before_the_first_pass():
-    """Those of a vocabulary of 3,329 tokens, of which most are no loop of ours."""
+    """Most of them read the vocabulary: four or so for each of its 3,329 tokens."""
     counting = (
         "import sys\n"
         "class Begun(Exception): pass\n"
@@ -60,7 +60,7 @@ def test_few_lines_run_before_the_first_pass():
     )
     command = [sys.executable, "-c", counting]
     done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=True)
-    assert 1000 < int(done.stdout) < 14_000
+    assert 1000 < int(done.stdout) < 20_000
 
 
 def test_the_editor_starts_it_too():

@@ -48,8 +48,8 @@ function drawBeams() {
   ...spread(shown).map(nodeText)));
   const best = ends[0] ?? shown.at(-1);
   find("#beams .lead").textContent = "Each step continues every beginning by every token and keeps"
-    + ` the ${data.settings.beams ?? "best"} likeliest. Higher is likelier; solid lines go on, dotted`
-    + " ones (×) were dropped below the cut, ■ ended. The heavy line won: it has the best score,"
+    + ` the ${data.settings.beams ?? "best"} likeliest. Higher is likelier; solid lines go on,`
+    + " dotted ones (×) were dropped below the cut, ■ ended. The heavy line won: it has the best score,"
     + ` log P / length^${penalty}` + (best ? ` = ${scoreOf(best).toFixed(3)}.` : ".");
   find("#finals tbody").replaceChildren(...ends.map((node, i) => element(node.won ? "tr.won" : "tr",
     {}, element("td", {}, `${i + 1}`), element("td.words", {}, node.text),

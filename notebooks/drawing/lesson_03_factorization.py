@@ -6,7 +6,7 @@ import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-from score import score
+from decoding.score import score
 
 STYLES = "-", "--", "-.", ":"
 

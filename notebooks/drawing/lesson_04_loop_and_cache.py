@@ -1,6 +1,5 @@
 """Pictures of lesson 4: passes, the cache's growth, the film of both loops."""
 
-import contextlib
 import io
 
 import lessons
@@ -26,13 +25,6 @@ ALT = {  # what each picture shows, for those who do not see it
         "way; the cached loop's stays low and nearly flat."
     ),
 }
-
-
-def body(function):
-    """The code of a function, without its docstring and its signature."""
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        lessons.source(function, signature=False)
-    return printed.getvalue()
 
 
 def triangle(n_prompt, n_new):

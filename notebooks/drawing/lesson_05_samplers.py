@@ -9,7 +9,8 @@ N_SHOWN = 400  # tokens; from there on a bar is too narrow to see
 ALT = {  # what each picture shows, for those who do not see it
     "positions": (
         "Left: at both positions the probability falls over seven powers of ten. Right: at the "
-        "sure position ten tokens have most of the mass, at the unsure one hundreds are needed."
+        "sure position ten tokens have nine tenths of the mass; at the unsure one fifty have "
+        "six tenths, and nine tenths take hundreds."
     ),
     "temperature": (
         "Left: a low temperature raises the best tokens and lowers the tail, a high one does "
@@ -24,6 +25,10 @@ ALT = {  # what each picture shows, for those who do not see it
         "Tokens kept against the entropy of the position: top-k is a flat line at 20, top-p and "
         "min-p rise with the entropy, top-p about as fast as two to the power of H and min-p "
         "more slowly."
+    ),
+    "draw": (
+        "Six tokens side by side from 0 to 1, as wide as their probabilities; an arrow at u "
+        "points at one of them."
     ),
     "curve": (
         "Twelve samplers by likelihood (right is more likely) and diversity: all lie near one "
@@ -64,7 +69,7 @@ def bars(axis, p, kept):  # [n], [n] bools: a bar for each rank, on a logarithmi
     for which, color, hatch in (kept, lessons.BLUE, None), (~kept, lessons.ORANGE, "////"):
         axis.bar(rank[which] - 0.5, p[which], 1, align="edge", color=color, hatch=hatch,
                  edgecolor="white", linewidth=0)  # fmt: skip
-    axis.set(xscale="log", xlim=(0.5, len(p)))
+    axis.set(xscale="log", yscale="log", xlim=(0.5, len(p)))
     axis.set_xticks([1, 10, 100], ["1", "10", "100"])
 
 

@@ -9,6 +9,10 @@ import numpy as np
 DEAD = 0  # the state from which no match can be reached
 
 ALT = {  # what each picture shows, for those who do not see it
+    "states": (
+        "The automaton of numbers of one or two digits: a space leads from state 1 to 2, a "
+        "digit to 3, a second digit to 4, and a full stop from 3 or 4 to the end."
+    ),
     "endings": (
         "Three endings: by the model the one with the crocodile has hardly any probability, by "
         "the filter the largest share."

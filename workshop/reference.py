@@ -1,0 +1,125 @@
+"""What a step asks for and the project has in another form: the same in the step's own form."""
+
+import numpy as np
+
+from generate import advance, cached  # noqa: F401, the last step runs them all
+from gpt2 import *  # noqa: F403
+from gpt2 import log_softmax
+from samplers import draw
+from utils import load
+
+# --- pairs ----------------------------------------------------------------------------------------
+
+
+def merge(symbols, pair):
+    merged, i = [], 0
+    while i < len(symbols):
+        both = tuple(symbols[i : i + 2]) == tuple(pair)
+        merged.append(pair[0] + pair[1] if both else symbols[i])
+        i += 2 if both else 1
+    return merged
+
+
+def encode(word, merges, vocab):
+    symbols = [bytes([byte]) for byte in word.encode("utf-8")]
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    while True:
+        pairs = [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]
+        if not pairs:
+            break
+        symbols = merge(symbols, min(pairs, key=ranks.get))
+    return [vocab[symbol] for symbol in symbols]
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+class Rows:
+    def __init__(self, n_layer, n_rows, n_head, n_ctx, d_head):
+        self.n_ctx, self.lengths = n_ctx, np.zeros(n_rows, int)
+        self.kv = np.zeros((2, n_layer, n_rows, n_head, n_ctx, d_head), np.float32)
+
+    def extend(self, n_new):
+        self.positions = self.lengths[:, None] + np.arange(n_new)
+        self.lengths = self.lengths + n_new
+        return self.positions
+
+    def append(self, layer, k, v):
+        n_all, rows = self.lengths.max(), np.arange(len(self.lengths))[:, None]
+        for kept, new in zip(self.kv[:, layer], (k, v)):
+            kept[rows, :, self.positions] = new.swapaxes(1, 2)
+        return self.kv[:, layer, :, :, :n_all]
+
+    def cut(self, lengths):
+        self.lengths = np.minimum(self.lengths, lengths)
+
+
+def prefill(model, prompts, cache):
+    lengths = np.array([len(prompt) for prompt in prompts])
+    ids = np.array([[*prompt, *[0] * (lengths.max() - len(prompt))] for prompt in prompts])
+    logits = model(ids, cache)
+    cache.cut(lengths)
+    return logits[np.arange(len(prompts)), lengths - 1]
+
+
+# --- speculation ----------------------------------------------------------------------------------
+
+
+class DraftModel:
+    def __init__(self, model, sampler, seed):
+        self.model, self.sampler, self.cache = model, sampler, model.new_cache()
+        self.rng, self.seen = np.random.default_rng([seed, 1]), []
+
+    def propose(self, ids, n):
+        drafts, qs = [], []
+        kept = 0
+        while kept < min(len(self.seen), len(ids) - 1) and self.seen[kept] == ids[kept]:
+            kept += 1
+        self.cache.cut(kept)
+        new = ids[kept:]
+        for _ in range(n):
+            logits = self.model(np.array(new), self.cache)[-1]
+            q = self.sampler(logits, ids + drafts)
+            drafts.append(draw(q, self.rng))
+            qs.append(q)
+            new = drafts[-1:]
+        self.seen = (ids + drafts)[: self.cache.length]
+        return drafts, qs
+
+    def learn(self, ids, drafts, logits, tokens):
+        pass
+
+
+# --- beam -----------------------------------------------------------------------------------------
+
+
+def beam_search(model, prompt, n, width=4, length_penalty=1.0):
+    cache, beams, finished = model.new_cache(1), [([], 0.0)], []
+    new = np.array([prompt])
+    for step in range(n):
+        logits = model(new, cache)[:, -1]
+        totals = log_softmax(logits) + np.array([[log_p] for _, log_p in beams])
+        best = np.argsort(-totals, axis=None, kind="stable")
+        kept, parents = [], []
+        for place, index in enumerate(best):
+            row, token = divmod(int(index), model.n_vocab)
+            ids, log_p = [*beams[row][0], token], float(totals[row, token])
+            if token in model.stop_ids or step == n - 1:
+                if place < width:
+                    finished.append((ids, log_p, log_p / len(ids) ** length_penalty))
+            elif len(kept) < width:
+                kept.append((ids, log_p))
+                parents.append(row)
+        if not kept:
+            break
+        cache.select(parents)
+        beams, new = kept, np.array([ids[-1:] for ids, _ in kept])
+    finished.sort(key=lambda text: -text[2])
+    return finished[:width]
+
+
+# --- stories --------------------------------------------------------------------------------------
+
+
+def model(name="stories"):
+    return load(name)

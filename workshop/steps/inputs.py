@@ -1,0 +1,114 @@
+"""Random arrays and tiny models that hide no mistake."""
+
+import numpy as np
+
+from workshop.engine import Seen
+
+
+def numbers(*shape, scale=1.0, seed=0):
+    """Return random float32 numbers [*shape]."""
+    return np.random.default_rng([seed, *shape]).normal(0, scale, shape).astype(np.float32)
+
+
+def attempt(looks, name):
+    """Pass on what a part of an observer yields, and the error that ends it."""
+    try:
+        yield from looks
+    except Exception as error:
+        yield Seen(name, error)
+
+
+def dense(n_in, n_out, seed, scale=1.0):
+    w = numbers(n_out, n_in, scale=scale / n_in**0.5, seed=seed)
+    return {"w": w, "b": numbers(n_out, scale=0.5, seed=seed)}
+
+
+def norm(n_embd, seed):
+    return {"g": 1 + numbers(n_embd, scale=0.4, seed=seed), "b": numbers(n_embd, seed=seed + 1)}
+
+
+def block(n_embd, seed):
+    """The parameters of a block. The queries and keys are large, so that attention chooses."""
+    return {
+        "ln_1": norm(n_embd, seed),
+        "attn": {
+            "c_attn": dense(n_embd, 3 * n_embd, seed + 2, scale=2),
+            "c_proj": dense(n_embd, n_embd, seed + 3),
+        },
+        "ln_2": norm(n_embd, seed + 4),
+        "mlp": {
+            "c_fc": dense(n_embd, 4 * n_embd, seed + 5),
+            "c_proj": dense(4 * n_embd, n_embd, seed + 6),
+        },
+    }
+
+
+def parameters(n_vocab=11, n_ctx=16, n_embd=12, n_layer=3, tied=False, seed=0):
+    """A tiny GPT-2 without two equal parts. tied: without an lm_head."""
+    head = {} if tied else {"lm_head": numbers(n_vocab, n_embd, seed=seed + 3)}
+    return {
+        "wte": numbers(n_vocab, n_embd, seed=seed),
+        "wpe": numbers(n_ctx, n_embd, seed=seed + 1),
+        "blocks": [block(n_embd, seed + 10 * layer + 10) for layer in range(n_layer)],
+        "ln_f": norm(n_embd, seed + 2),
+        **head,
+    }
+
+
+class Texts:
+    """The cache of a WatchedModel: the ids themselves."""
+
+    def __init__(self, model, batch):
+        self.model, self.rows, self.is_batch = model, [[] for _ in range(*(batch or (1,)))], batch
+
+    @property
+    def length(self):
+        return max(map(len, self.rows), default=0)
+
+    def cut(self, length):
+        self.rows = [row[:length] for row in self.rows]
+
+    def select(self, rows):
+        self.rows = [list(self.rows[row]) for row in rows]
+
+
+class WatchedModel:
+    """A model without weights: its logits are random numbers, others after each text. It notes the
+    lengths (held before, new) of each pass, in `passes`, and ends a loop that does not end."""
+
+    def __init__(self, n_vocab=7, n_ctx=40, stop_ids=(), seed=0, scale=1.5, most=200):
+        self.n_vocab, self.n_ctx, self.stop_ids, self.seed = n_vocab, n_ctx, stop_ids, seed
+        self.scale, self.most, self.passes, self.known = scale, most, [], {}
+        self.n_passed = []
+
+    def new_cache(self, *batch):
+        return Texts(self, batch)
+
+    def after(self, text):
+        if text not in self.known:
+            rng = np.random.default_rng([self.seed, *text])
+            self.known[text] = rng.normal(0, self.scale, self.n_vocab).astype(np.float32)
+        return self.known[text]
+
+    def __call__(self, ids, cache=None, last=None):
+        ids, cache = np.asarray(ids), cache or self.new_cache(*np.shape(ids)[:-1])
+        if len(self.passes) >= self.most:
+            raise RuntimeError(f"{self.most} passes of the model, and the text has not ended")
+        if ids.ndim != 1 + bool(cache.is_batch) or ids.dtype.kind not in "iu":
+            raise ValueError(f"ids of the shape {list(ids.shape)} and the type {ids.dtype}")
+        if ids.size == 0 or cache.length + ids.shape[-1] > self.n_ctx:
+            raise ValueError(f"{ids.shape[-1]} tokens after {cache.length} in {self.n_ctx}")
+        self.passes.append((cache.length, ids.shape[-1]))
+        self.n_passed.append(ids.size)
+        logits = []
+        for row, new in zip(cache.rows, ids if ids.ndim == 2 else [ids], strict=True):
+            n = len(row)
+            row += [int(id) for id in new]
+            logits.append(
+                [self.after(tuple(row[: i + 1])) for i in range(n, len(row))][-(last or 0) :]
+            )
+        return np.array(logits if cache.is_batch else logits[0])
+
+    @property
+    def n_rows(self):
+        return sum(self.n_passed)

@@ -1,0 +1,462 @@
+"""Steps 11 and 13: keys and values, and a batch whose rows differ in length."""
+
+import numpy as np
+
+from gpt2 import GPT2
+from workshop.engine import Part, Seen, Step, mistakes
+from workshop.steps.inputs import attempt, parameters
+
+IDS = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+def kept_by(cache):
+    """Watch append -> what it returns [(label, array, axes)], and the layers it is called for."""
+    seen, layers, append = [], [], cache.append
+
+    def watched(layer, k, v):
+        layers.append(layer)
+        both = append(layer, k, v)
+        for name, all_of_them in zip(("keys", "values"), both):
+            if isinstance(all_of_them, np.ndarray):
+                label = f"what append returns for block {layer}, {name},"
+                seen.append((label, all_of_them.copy(), "n_head, row, number"))
+        return both
+
+    cache.append = watched
+    return seen, layers
+
+
+def see_pass(model, cache, ids, name):
+    """One pass: the logits, and what the cache returned on the way."""
+    seen, layers = kept_by(cache)
+    logits = model(ids, cache)
+    del cache.append
+    yield Seen("on the way", seen, "stages")
+    yield Seen(f"the logits of {name}", logits, "n_new, n_vocab")
+    yield Seen(f"the layers for which {name} called cache.append", layers)
+    yield Seen(f"cache.length after {name}", cache.length)
+
+
+def see_one(m):
+    model = m.GPT2(parameters(), 3)
+    yield Seen("the model without a cache (see the steps before)", model(IDS), "n_new, n_vocab")
+    cache = model.new_cache()
+    yield Seen("the length of an empty cache", cache.length)
+    for i in range(4):
+        yield from see_pass(model, cache, IDS[i : i + 1], f"token {i}, one at a time,")
+    yield from see_pass(model, model.new_cache(), IDS[5:6], "a first token in another cache")
+
+
+def see_several(m):
+    model = m.GPT2(parameters(), 3)
+    cache = model.new_cache()
+    yield from see_pass(model, cache, IDS[:3], "three tokens at once")
+    yield from see_pass(model, cache, IDS[3:5], "two tokens after three")
+    yield from see_pass(model, cache, IDS[5:6], "one token after five")
+    found = model(IDS[:4], model.new_cache(), last=2)
+    yield Seen("the logits with last=2", found, "n_new, n_vocab")
+
+
+def see_batch(m):
+    model = m.GPT2(parameters(), 3)
+    cache, two = model.new_cache(2), np.array([IDS[:3], IDS[2:5]])
+    yield Seen("the logits of two texts", model(two, cache), "batch, n_new, n_vocab")
+    more = model(two[:, :2], cache)
+    yield Seen("the logits of two texts, continued", more, "batch, n_new, n_vocab")
+
+
+def see_context(m):
+    model = m.GPT2(parameters(n_ctx=5), 3)
+    yield Seen("positions of 5 tokens, n_ctx = 5", model.new_cache().extend(5), "n_new")
+    for before, new in ((3, 3), (0, 6)):
+        cache, raised = model.new_cache(), False
+        if before:
+            model(IDS[:before], cache)
+        try:
+            cache.extend(new)
+        except ValueError:
+            raised = True
+        name = f"{new} tokens after {before}, n_ctx = 5"
+        yield Seen(f"a ValueError for {name}", raised)
+        yield Seen(f"cache.length after {name}", cache.length)
+
+
+def see_keys(m, seed):
+    yield from attempt(see_one(m), "one token at a time")
+    yield from attempt(see_several(m), "several tokens at once")
+    yield from attempt(see_batch(m), "a batch")
+    yield from attempt(see_context(m), "the end of the context")
+
+
+def see_cut(m, seed):
+    model = m.GPT2(parameters(), 3)
+    cache = model.new_cache()
+    model(IDS[:6], cache)
+    cache.cut(3)
+    yield Seen("cache.length after cut(3) of 6", cache.length)
+    yield from see_pass(model, cache, IDS[6:8], "two other tokens after cut(3)")
+    yield from see_pass(model, cache, IDS[:1], "one more token")
+    cache.cut(20)
+    yield Seen("cache.length after cut(20) of 6", cache.length)
+    yield from see_pass(model, cache, IDS[1:2], "a token after cut(20)")
+    cache.cut(0)
+    yield Seen("cache.length after cut(0)", cache.length)
+    yield from see_pass(model, cache, IDS[:2], "two tokens after cut(0)")
+
+
+NEW = "self.kv[:, layer, ..., self.length : n_all, :] = k, v"
+KEYS = (
+    mistakes(
+        "extend",
+        r"""
+positions from 0: with positions from 0 in each pass: they go on after the tokens in the cache
+    return np.arange(self.length, n_all) -> return np.arange(n_new)
+positions + 1: with positions from 1
+    return np.arange(self.length, n_all) -> return np.arange(self.length + 1, n_all + 1)
+positions + 1 after others: with positions one too large after tokens that are kept
+    return np.arange(self.length, n_all) -> return np.arange(self.length, n_all) + (self.length > 0)
+positions - 1 after others: with positions one too small after tokens that are kept
+    return np.arange(self.length, n_all) -> return np.arange(self.length, n_all) - (self.length > 0)
+first position for all: with the first new position for all new tokens
+    return np.arange(self.length, n_all) -> return np.full(n_new, self.length)
+last position for all: with the last new position for all new tokens
+    return np.arange(self.length, n_all) -> return np.full(n_new, n_all - 1)
+all positions: of the positions of all tokens, not of the new ones alone
+    return np.arange(self.length, n_all) -> return np.arange(n_all)
+n_ctx not checked: without the ValueError past n_ctx
+    if n_all > self.n_ctx: -> if False:
+n_ctx one too early: with the ValueError already at n_ctx tokens
+    n_all > self.n_ctx: -> n_all >= self.n_ctx:
+n_new checked: with n_new compared with n_ctx instead of all tokens
+    if n_all > self.n_ctx: -> if n_new > self.n_ctx:
+""",
+    )
+    + mistakes(
+        "append",
+        r"""
+length in each block: with the length growing in each block instead of once in a pass
+    if layer == self.kv.shape[1] - 1: -> if True:
+length never: with a length that stays 0
+    self.length = n_all -> pass
+length + 1: with the length growing by 1 for each pass
+    self.length = n_all -> self.length += 1
+length of the last pass: with the length of the last pass alone
+    self.length = n_all -> self.length = k.shape[-2]
+new ones only: with the new keys and values alone: those of the tokens before are not used
+    return self.kv[:, layer, ..., :n_all, :] -> return k, v
+old ones only: with the new keys and values left out: a new token does not see itself
+    return self.kv[:, layer, ..., :n_all, :] -> return self.kv[:, layer, ..., : max(n_all - k.shape[-2], 1), :]
+k and v exchanged: with keys and values exchanged
+    = k, v -> = v, k
+keys as values: with the keys as the values, too
+    = k, v -> = k, k
+values as keys: with the values as the keys, too
+    = k, v -> = v, v
+new values only: with all keys, but the new values alone
+    return self.kv[:, layer, ..., :n_all, :] -> return self.kv[0, layer, ..., :n_all, :], v
+one place for all blocks: with one place for the keys and values of all blocks
+    self.kv[:, layer, ..., self.length : n_all, :] = k, v -> self.kv[:, 0, ..., self.length : n_all, :] = k, v | return self.kv[:, layer -> return self.kv[:, 0
+all blocks one after the other: with the keys and values of all blocks in one list, one after the other
+    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; self.one = getattr(self, "one", None); self.one = np.stack([k, v]) if self.one is None else np.concatenate([self.one, [k, v]], -2); self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.one
+new ones first: with the new keys and values before the old ones
+    return self.kv[:, layer, ..., :n_all, :] -> new = k.shape[-2]; n_old = n_all - new; both = self.kv[:, layer, ..., :n_all, :].copy(); both[..., :new, :], both[..., new:, :] = (np.array([k, v]), self.kv[:, layer, ..., :n_old, :]); return both
+block before: with the keys and values of the block before
+    return self.kv[:, layer -> return self.kv[:, max(layer - 1, 0)
+last overwritten: with the new keys and values over the last ones
+    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; n_all -= self.length > 0 | self.length : n_all -> n_all - k.shape[-2] : n_all
+not kept: with keys and values that are not kept
+    self.kv[:, layer, ..., self.length : n_all, :] = k, v -> self.kv[:, layer, ..., :n_all, :] = 0; both = self.kv[:, layer, ..., :n_all, :].copy(); both[..., self.length :, :] = k, v | return self.kv[:, layer, ..., :n_all, :] -> return both
+joined along the heads: with the new keys and values joined along the heads (the first axis) instead of the tokens
+    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old = self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a, b], -3) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.at[layer]
+joined along d_head: with the new keys and values joined along d_head instead of the tokens
+    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old = self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a, b], -1) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.at[layer]
+joined along axis 1: with the new keys and values joined along axis 1: with several texts these are the heads
+    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old = self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a, b], 1) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.at[layer]
+no return: of an append that returns nothing
+    return self.kv -> self.kv
+""",
+    )
+    + mistakes(
+        "self_attention",
+        r"""
+cache not used: without cache.append: self_attention does not call it, or gets no cache
+    if cache is not None: -> if False:
+layer not passed on: with layer 0 for all blocks: they share one place
+    cache.append(layer, -> cache.append(0,
+appended before the heads: with keys and values kept before the heads are split
+    q, k, v = (split_heads(part, n_head) for part in qkv) -> q, k, v = qkv; q = split_heads(q, n_head) | # 2 x [..., n_head, n_all, d_head] -> ; k, v = split_heads(k, n_head), split_heads(v, n_head)
+queries kept: with the queries kept instead of the keys
+    append(layer, k, v) -> append(layer, q, v)
+appended twice: with append called twice in a pass
+    k, v = cache.append(layer, k, v) -> old = k, v; cache.append(layer, *old); k, v = cache.append(layer, *old)
+""",
+    )
+    + mistakes(
+        "__call__",
+        r"""
+wpe from 0: with the embeddings of positions 0, 1, 2, ... but the right mask
+    ["wpe"][positions] -> ["wpe"][np.arange(n_new)]
+no wpe with a cache: without wpe after tokens that are kept
+    ["wpe"][positions] -> ["wpe"][positions] * np.float32(positions.flat[0] == 0)
+mask from 0: with a mask from position 0: rows of the new tokens alone
+    mask = causal_mask(positions) -> mask = causal_mask(np.arange(n_new))
+no mask with a cache: without the mask where there is a cache
+    mask = causal_mask(positions) -> mask = causal_mask(positions) if cache is None else np.float32(0)
+no mask after others: without the mask after tokens that are kept
+    mask = causal_mask(positions) -> mask = causal_mask(positions) if positions.flat[0] == 0 else np.float32(0)
+cache for the first block: with the cache in the first block alone
+    mask=mask, cache=cache, -> mask=mask, cache=cache if layer == 0 else None,
+""",
+    )
+    + mistakes(
+        "block",
+        r"""
+""",
+    )
+)
+CUT = mistakes(
+    "cut",
+    r"""
+nothing: of a cut that does nothing
+    self.length = min(self.length, length) -> pass
+one too many: with one token too many left
+    min(self.length, length) -> min(self.length, length + 1)
+one too few: with one token too few left
+    min(self.length, length) -> min(self.length, max(length - 1, 0))
+longer: with a length that can grow by a cut
+    min(self.length, length) -> length
+number of tokens: with `length` tokens removed instead of `length` tokens left
+    min(self.length, length) -> max(self.length - length, 0)
+all: with all tokens forgotten
+    min(self.length, length) -> 0
+the first ones: with the first tokens forgotten instead of the last ones
+    self.length = min(self.length, length) -> length = min(length, self.length); self.kv[..., :length, :] = self.kv[..., self.length - length : self.length, :].copy(); self.length = length
+keys alone: with the keys alone cut, and the values of the forgotten tokens left
+    self.length = min(self.length, length) -> length = min(self.length, length); self.kv[0, ..., length : self.length, :] = 0; self.length = self.length
+length kept: with keys and values cut, but not the length
+    self.length = min(self.length, length) -> self.kv[..., length:, :] = 0
+length alone: with the length cut, but not the keys and values, which come before the new ones
+    self.length = min(self.length, length) -> self.length = min(self.length, length); self.append = None
+first block: with the first block alone cut
+    self.length = min(self.length, length) -> self.length = min(self.length, length); self.kv[:, 1:, ..., 0, :] += 1
+""",
+)
+CACHE = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
+KEPT = *CACHE[1:], "Cache.extend", "Cache.append"
+
+
+def see_rows(m, seed):
+    model = GPT2(parameters(), 3)
+    cache = m.Rows(3, 3, 3, 16, 4)
+    yield Seen("the positions of extend(3)", cache.extend(3), "n_rows, n_new")
+    cache = m.Rows(3, 3, 3, 16, 4)
+    prompts = np.array([IDS[:5], IDS[2:7], IDS[3:8]])
+    seen, _ = kept_by(cache)
+    logits = model(prompts, cache)
+    yield Seen("on the way", seen, "stages")
+    yield Seen("the logits of three texts of 5 tokens", logits, "n_rows, n_new, n_vocab")
+    yield Seen("the lengths, then", np.array(cache.lengths), "n_rows")
+    cache.cut([3, 4, 2])
+    yield Seen("the lengths after cut([3 4 2])", np.array(cache.lengths), "n_rows")
+    for new in ([[7], [8], [9]], [[1], [2], [3]], [[4, 4], [5, 6], [6, 0]]):
+        seen.clear()
+        logits = model(np.array(new), cache)
+        yield Seen("on the way", seen, "stages")
+        name = f"the logits of {len(new[0])} more token for each of 3, 4 and 2"
+        yield Seen(name, logits, "n_rows, n_new, n_vocab")
+    yield Seen("the lengths, then", np.array(cache.lengths), "n_rows")
+    cache.cut(np.array([1, 9, 3]))
+    yield Seen("the lengths after cut([1 9 3])", np.array(cache.lengths), "n_rows")
+    logits = model(np.array([[7], [8], [9]]), cache)
+    yield Seen("the logits after cut([1 9 3])", logits, "n_rows, n_new, n_vocab")
+
+
+ROWS = (
+    mistakes(
+        "extend",
+        r"""
+one position for all: with the positions of the longest row for all rows
+    self.lengths[:, None] + np.arange(n_new) -> self.lengths.max() + np.arange(n_new) + 0 * self.lengths[:, None]
+positions of the shortest: with the positions of the shortest row for all rows
+    self.lengths[:, None] + np.arange(n_new) -> self.lengths.min() + np.arange(n_new) + 0 * self.lengths[:, None]
+positions from 0: with positions from 0 in each pass
+    self.lengths[:, None] + np.arange(n_new) -> 0 * self.lengths[:, None] + np.arange(n_new)
+positions + 1: with positions one too large
+    self.lengths[:, None] + np.arange(n_new) -> self.lengths[:, None] + np.arange(n_new) + 1
+same positions: with the first new position for all new tokens of a row
+    self.lengths[:, None] + np.arange(n_new) -> self.lengths[:, None] + 0 * np.arange(n_new)
+one row: of positions [n_new] of the longest row instead of [n_rows, n_new]
+    return self.positions -> return self.positions[self.lengths.argmax()]
+lengths first: with the lengths grown before the positions are made
+    self.positions = self.lengths[:, None] + np.arange(n_new) -> self.positions = self.lengths[:, None] + n_new + np.arange(n_new)
+lengths not grown: with lengths that do not grow
+    self.lengths = self.lengths + n_new -> pass
+lengths + 1: with lengths that grow by 1 whatever n_new is
+    self.lengths = self.lengths + n_new -> self.lengths = self.lengths + 1
+transposed: with positions [n_new, n_rows]
+    return self.positions -> return self.positions.T
+not along the rows: without the axis for the new tokens: lengths + arange fails or is laid wrongly
+    self.lengths[:, None] + np.arange -> self.lengths + np.arange
+""",
+    )
+    + mistakes(
+        "append",
+        r"""
+slots of the longest: with the new keys and values in the slots after the longest row for all rows
+    kept[rows, :, self.positions] -> kept[rows, :, self.positions.max(0, keepdims=True) + 0 * self.positions]
+slots of row 0: with the new keys and values in the slots after row 0 for all rows
+    kept[rows, :, self.positions] -> kept[rows, :, self.positions[:1] + 0 * self.positions]
+slots of the shortest: with the new keys and values in the slots after the shortest row for all rows
+    kept[rows, :, self.positions] -> kept[rows, :, self.positions.min(0, keepdims=True) + 0 * self.positions]
+n_all of the shortest: with as many slots returned as the shortest row has
+    self.lengths.max() -> self.lengths.min()
+n_all of row 0: with as many slots returned as row 0 has
+    self.lengths.max() -> self.lengths[0]
+all slots: with all n_ctx slots returned
+    :n_all] -> :]
+one slot too few: with a slot too few returned: the newest token of the longest row is missing
+    self.lengths.max() -> self.lengths.max() - 1
+one slot more: with one slot too many returned
+    self.lengths.max() -> self.lengths.max() + 1
+k and v exchanged: with keys and values exchanged
+    (k, v) -> (v, k)
+new ones only: with the new keys and values alone: those of the tokens before are not used
+    return self.kv[:, layer, :, :, :n_all] -> return k, v
+one place for all blocks: with one place for all blocks
+    self.kv[:, layer], -> self.kv[:, 0], | return self.kv[:, layer -> return self.kv[:, 0
+first new only: with the first new token alone stored
+    kept[rows, :, self.positions] = new.swapaxes(1, 2) -> kept[rows, :, self.positions[:, :1]] = new.swapaxes(1, 2)[:, :1]
+not kept: with keys and values that are not stored
+    kept[rows, :, self.positions] = new.swapaxes(1, 2) -> pass
+row 0 alone: with row 0 alone stored
+    kept[rows, :, self.positions] = new.swapaxes(1, 2) -> kept[0, :, self.positions[0]] = new[0].swapaxes(0, 1)
+lengths as slots: with slot lengths[i], one too far, instead of the new token's position
+    kept[rows, :, self.positions] -> kept[rows, :, self.positions + 1]
+no return: of an append that returns nothing
+    return self.kv -> self.kv
+""",
+    )
+    + mistakes(
+        "cut",
+        r"""
+nothing cut: of a cut that does nothing
+    self.lengths = np.minimum(self.lengths, lengths) -> pass
+cut to the longest: with all rows cut to the largest of the lengths
+    np.minimum(self.lengths, lengths) -> np.minimum(self.lengths, max(lengths))
+cut to the shortest: with all rows cut to the smallest of the lengths
+    np.minimum(self.lengths, lengths) -> np.minimum(self.lengths, min(lengths))
+can grow: with a length that can grow by a cut
+    np.minimum(self.lengths, lengths) -> np.array(lengths)
+cut one too late: with one token too many left
+    np.minimum(self.lengths, lengths) -> np.minimum(self.lengths, np.array(lengths) + 1)
+cut one too early: with one token too few left
+    np.minimum(self.lengths, lengths) -> np.minimum(self.lengths, np.array(lengths) - 1)
+number removed: with lengths[i] tokens removed instead of left
+    np.minimum(self.lengths, lengths) -> np.maximum(self.lengths - lengths, 0)
+list kept: of lengths that become a list
+    np.minimum(self.lengths, lengths) -> lengths
+""",
+    )
+)
+
+
+class BatchModel:
+    """A model that notes its passes, and whose cache is a Rows."""
+
+    def __init__(self):
+        self.model, self.shapes, self.n_vocab = GPT2(parameters(), 3), [], 11
+
+    def __call__(self, ids, cache=None, last=None):
+        self.shapes.append(list(np.shape(ids)))
+        if len(self.shapes) > 50:
+            raise RuntimeError("50 passes of the model, and prefill has not ended")
+        return self.model(ids, cache, last)
+
+
+def see_prefill(m, seed):
+    model, cache = BatchModel(), m.Rows(3, 3, 3, 16, 4)
+    prompts = [IDS[:2], IDS[2:7], IDS[4:7]]
+    found = m.prefill(model, prompts, cache)
+    yield Seen("prefill of prompts of 2, 5 and 3 tokens", found, "n_rows, n_vocab")
+    yield Seen("the lengths, then", np.array(cache.lengths), "n_rows")
+    yield Seen("the passes of the model", model.shapes)
+    yield Seen("the prompts, afterwards", prompts)
+    more = model(np.array([[7], [8], [9]]), cache)
+    yield Seen("the logits of one more token", more, "n_rows, n_new, n_vocab")
+
+
+PREFILL = mistakes(
+    "prefill",
+    r"""
+last column: with the logits of the last column: for a shorter row these are those of the filling
+    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
+first column: with the logits of the first column
+    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, 0]
+one too far: with the logits one token too far
+    lengths - 1] -> np.minimum(lengths, lengths.max() - 1)]
+one too early: with the logits one token too early
+    lengths - 1] -> lengths - 2]
+index out of bounds: with the logits of row lengths[i], one too far
+    lengths - 1] -> lengths]
+all logits: of the logits of all columns
+    return logits[np.arange(len(prompts)), lengths - 1] -> return logits
+every row with every length: of [n_rows, n_rows] logits: index rows and columns together
+    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, lengths - 1]
+filled at the beginning: with shorter rows filled up at their beginning
+    [*prompt, *[0] * (lengths.max() - len(prompt))] -> [*[0] * (lengths.max() - len(prompt)), *prompt]
+filled at the beginning, last column: with shorter rows filled up at their beginning
+    [*prompt, *[0] * (lengths.max() - len(prompt))] -> [*[0] * (lengths.max() - len(prompt)), *prompt] | return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
+not cut: with the filling left in the cache
+    cache.cut(lengths) -> pass
+cut to the shortest: with the cache cut to the shortest prompt
+    cache.cut(lengths) -> cache.cut(0 * lengths + lengths.min())
+cut one too early: with the last token of each prompt forgotten
+    cache.cut(lengths) -> cache.cut(lengths - 1)
+no cache: without the cache in the model's pass
+    model(ids, cache) -> model(ids)
+cut off: with longer prompts cut off to the shortest
+    (lengths.max() - len(prompt))] -> (lengths.max() - len(prompt))][: lengths.min()] | lengths - 1] -> lengths.min() - 1]
+one by one: with a pass for each prompt
+    return logits[ -> for _ in prompts[1:]: model(ids); \n    return logits[
+prompts changed: of a prefill that fills up the prompts themselves
+    return logits -> prompts[:] = ids.tolist(); return logits
+no return: of a function that returns nothing
+    return logits -> logits
+""",
+)
+
+STEPS = [
+    Step(
+        "keys",
+        "Lesson 4, A step of our own.",
+        (
+            Part(CACHE, "gpt2.py", see_keys, KEYS, KEPT),
+            Part(CACHE, "gpt2.py", see_cut, CUT, (*KEPT, "Cache.cut")),
+        ),
+        (
+            "A block's keys: np.concatenate([old, new], axis=-2). The axis of the tokens is -2.",
+            "The positions of new tokens go on where the cache ends. extend and append both need the"
+            " old length: let it grow only when the last block has appended.",
+            "Cutting: keep the first `length` tokens of every block's keys and values, and the length.",
+        ),
+    ),
+    Step(
+        "rows",
+        "Lesson 11, A row for each reader.",
+        (
+            Part(
+                ("Rows",),
+                "workshop/reference.py",
+                see_rows,
+                ROWS,
+                ("Rows.extend", "Rows.append", "Rows.cut"),
+            ),
+            Part(("prefill",), "workshop/reference.py", see_prefill, PREFILL),
+        ),
+        (
+            "positions = self.lengths[:, None] + np.arange(n_new): each row goes on where it ends.",
+            "Slots: kept[row, :, position]. A loop over rows is fine; n_all is the longest row.",
+            "prefill: logits[np.arange(n_rows), lengths - 1], then cache.cut(lengths).",
+        ),
+    ),
+]

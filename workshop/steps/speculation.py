@@ -1,0 +1,450 @@
+"""Steps 14 and 15: the rule of speculation, and its loop with two caches."""
+
+import numpy as np
+
+from generate import Sequence
+from samplers import Sampler, draw
+from workshop.engine import Part, Seen, Step, mistakes
+from workshop.steps.inputs import WatchedModel, attempt
+from workshop.steps.loops import CHOICE, PROMPT
+
+P = np.array([[0.45, 0.1, 0.15, 0.3], [0.1, 0.4, 0.2, 0.3], [0.15, 0.25, 0.5, 0.1]], np.float32)
+Q = np.array([[0.05, 0.7, 0.13, 0.12], [0.5, 0.05, 0.4, 0.05]], np.float32)
+IDS = [2, 1]
+
+
+def by_text(logits, ids):
+    """A sampler that needs the whole text: it turns p round once for each 2 in ids."""
+    p = np.exp(logits) / np.exp(logits).sum()
+    return np.roll(p, list(ids).count(2)).astype(np.float32)
+
+
+def see_rule(m, seed):
+    rng = np.random.default_rng([seed, 7])
+
+    def verify(p, drafts, qs):
+        """p: what the sampler is to give before each draft, if the drafts before it pass."""
+        texts = [[*IDS, *drafts[:i]] for i in range(len(p))]
+        rows = np.array([np.roll(row, -text.count(2)) for row, text in zip(p, texts)])
+        tokens = m.verify(np.log(rows + 1e-9), list(IDS), list(drafts), list(qs), by_text, rng)
+        return tuple(map(int, tokens))
+
+    def sure(p, drafts):
+        return verify(np.eye(4, dtype=np.float32)[p], drafts, np.eye(4, dtype=np.float32)[drafts])
+
+    yield Seen("no drafts, p certain of 1", sure([1], []))
+    yield Seen("drafts 1 0 3, p certain of 1 0 3, then of 2", sure([1, 0, 3, 2], [1, 0, 3]))
+    yield Seen("drafts 1 0 3, p certain of 2", sure([2, 0, 3, 1], [1, 0, 3]))
+    yield Seen("drafts 1 0 3, p certain of 1, then of 1", sure([1, 1, 3, 1], [1, 0, 3]))
+    yield Seen("drafts 2 2 0, p certain of 2, then of 1", sure([2, 1, 3, 1], [2, 2, 0]))
+    yield Seen("drafts 1 2 0, p certain of 1 2 0, then of 3", sure([1, 2, 0, 3], [1, 2, 0]))
+    ids, drafts = [2, 1], [1, 0]
+    m.verify(np.log(P), ids, drafts, list(Q), by_text, rng)
+    yield Seen("ids and drafts, afterwards", [ids, drafts])
+    for drafts in ([1, 0], [3, 0], [0, 2]):
+        found = [verify(P, drafts, Q) for _ in range(700)]
+        yield Seen(f"what 700 calls with the drafts {drafts} give", found, "~")
+
+
+RULE = mistakes(
+    "verify",
+    r"""
+accept always: with every draft accepted
+    rng.random() * q[x] >= p[x] -> False
+accept never: with every draft rejected
+    rng.random() * q[x] >= p[x] -> True
+p and q exchanged: with q / p instead of p / q
+    rng.random() * q[x] >= p[x] -> rng.random() * p[x] >= q[x]
+accepted with p: with a draft accepted with probability p(x) instead of p(x) / q(x)
+    rng.random() * q[x] >= p[x] -> rng.random() >= p[x]
+accepted with q: with a draft accepted with probability q(x)
+    rng.random() * q[x] >= p[x] -> rng.random() >= q[x]
+accepted with p q: with a draft accepted with probability p(x) q(x)
+    rng.random() * q[x] >= p[x] -> rng.random() >= p[x] * q[x]
+accepted with 1 - p / q: with drafts accepted where they should be rejected
+    rng.random() * q[x] >= p[x] -> rng.random() * q[x] < p[x]
+accepted if p >= q: with a draft accepted if p(x) >= q(x), without chance
+    rng.random() * q[x] >= p[x] -> q[x] > p[x]
+accepted if the best: with a draft accepted if it is the most probable token of p
+    rng.random() * q[x] >= p[x] -> x != int(np.argmax(p))
+accepted with 1/2: with a draft accepted with probability 1/2
+    rng.random() * q[x] >= p[x] -> rng.random() >= 0.5
+residual is p: with a draw from p after a rejection instead of max(0, p - q)
+    draw(residual(p, q), rng) -> draw(p, rng)
+residual is q: with a draw from q after a rejection
+    draw(residual(p, q), rng) -> draw(q, rng)
+residual turned round: with max(0, q - p) after a rejection
+    residual(p, q) -> residual(q, p)
+|p - q|: with |p - q| after a rejection instead of max(0, p - q)
+    residual(p, q) -> abs(p - q) / abs(p - q).sum()
+p without the draft: with p without the rejected draft after a rejection
+    residual(p, q) -> np.where(np.arange(len(p)) == x, 0, p) / (1 - p[x] + 1e-9)
+residual of the best: with the best token of max(0, p - q) instead of a draw
+    draw(residual(p, q), rng) -> int(np.argmax(residual(p, q)))
+not normalised: with max(0, p - q) not normalised
+    residual(p, q) -> np.maximum(p - q, 0)
+no token after a rejection: with nothing in the place of a rejected draft
+    return [*tokens, draw(residual(p, q), rng)] -> return tokens
+goes on after a rejection: with the later drafts looked at after a rejection
+    return [*tokens, draw(residual(p, q), rng)] -> tokens.append(draw(residual(p, q), rng)); continue
+rejected draft skipped: with a rejected draft left out, and the next one looked at
+    return [*tokens, draw(residual(p, q), rng)] -> continue
+rejected draft kept: with the rejected draft, and a token after it
+    return [*tokens, draw(residual(p, q), rng)] -> return [*tokens, x, draw(residual(p, q), rng)]
+one more after a rejection: with one more token after the one in the place of a rejected draft
+    return [*tokens, draw(residual(p, q), rng)] -> tokens.append(draw(residual(p, q), rng)); break
+drawn from p at the end: with a draw from the last p at the end, also after a rejection
+    return [*tokens, draw(residual(p, q), rng)] -> break
+no bonus token: without the token after all accepted drafts
+    return [*tokens, draw(p, rng)] -> return tokens
+bonus from row 0: with the token after all drafts drawn from the first row
+    logits[-1] -> logits[0]
+bonus from the last draft's row: with the token after all drafts drawn from the last draft's row
+    logits[-1] -> logits[max(len(tokens) - 1, 0)]
+bonus from q: with the token after all drafts drawn from the last q
+    return [*tokens, draw(p, rng)] -> return [*tokens, draw(qs[-1] if qs else p, rng)]
+bonus is the best: with the most probable token after all drafts instead of a draw
+    return [*tokens, draw(p, rng)] -> return [*tokens, int(np.argmax(p))]
+row after the draft: with the row behind a draft instead of the row before it
+    logits[len(tokens)] -> logits[len(tokens) + 1]
+row 0 for all: with the first row for all drafts
+    logits[len(tokens)] -> logits[0]
+last row for all: with the last row for all drafts
+    logits[len(tokens)] -> logits[-1]
+q of the first: with the first q for all drafts
+    rng.random() * q[x] >= p[x] -> rng.random() * qs[0][x] >= p[x] | residual(p, q) -> residual(p, qs[0])
+sampler without the drafts: with ids alone for the sampler: it needs the accepted drafts, too
+    p = sampler(logits[len(tokens)], ids + tokens) -> p = sampler(logits[len(tokens)], ids) | p = sampler(logits[-1], ids + tokens) -> p = sampler(logits[-1], ids)
+sampler without the drafts before a draft: with ids alone for the sampler before a draft
+    sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids)
+sampler without the drafts at the end: with ids alone for the sampler of the last token
+    sampler(logits[-1], ids + tokens) -> sampler(logits[-1], ids)
+sampler with all drafts: with all drafts for the sampler, also those that are not accepted yet
+    sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids + list(drafts))
+sampler with the draft: with the draft itself in the text for the sampler
+    sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids + tokens + [x])
+sampler with the tokens alone: with the accepted drafts alone for the sampler
+    p = sampler(logits[len(tokens)], ids + tokens) -> p = sampler(logits[len(tokens)], list(tokens)) | p = sampler(logits[-1], ids + tokens) -> p = sampler(logits[-1], list(tokens))
+sampler not used: with a softmax of the logits instead of the sampler
+    p = sampler(logits[len(tokens)], ids + tokens) -> p = np.exp(logits[len(tokens)]) / np.exp(logits[len(tokens)]).sum() | p = sampler(logits[-1], ids + tokens) -> p = np.exp(logits[-1]) / np.exp(logits[-1]).sum()
+ids included: of ids and the new tokens: return the new tokens alone
+    return [*tokens, draw(residual(p, q), rng)] -> return [*ids, *tokens, draw(residual(p, q), rng)] | return [*tokens, draw(p, rng)] -> return [*ids, *tokens, draw(p, rng)]
+one u for all: with one random number for all drafts
+    tokens: Ids = [] -> tokens: Ids = []; u = rng.random() | rng.random() * q[x] -> u * q[x]
+u drawn again: with the residual drawn by the u of the rejection
+    draw(residual(p, q), rng) -> int(np.searchsorted(np.cumsum(residual(p, q)), min(u, 0.99999))) | if rng.random() * q[x] -> u = rng.random()\n        if u * q[x]
+a new rng: with an rng of its own, always with the same seed
+    tokens: Ids = [] -> tokens: Ids = []; rng = np.random.default_rng(0)
+first draft only: with the first draft alone looked at
+    zip(drafts, qs) -> [*zip(drafts, qs)][:1]
+last draft not looked at: without a look at the last draft
+    zip(drafts, qs) -> [*zip(drafts, qs)][:-1]
+ids changed: of a verify that lengthens ids
+    tokens.append(x) -> tokens.append(x); ids.append(x)
+a count: of the number of accepted drafts instead of tokens
+    return [*tokens, draw(residual(p, q), rng)] -> return len(tokens) | return [*tokens, draw(p, rng)] -> return len(tokens)
+no return: of a function that returns nothing
+    return [*tokens, draw(residual(p, q), rng)] -> return None | return [*tokens, draw(p, rng)] -> return None
+""",
+)
+
+
+def see_draft_model(m, seed):
+    model = WatchedModel()
+    drafter = m.DraftModel(model, CHOICE, 3)
+
+    def propose(ids, n):
+        drafts, qs = drafter.propose(list(ids), n)
+        return [int(x) for x in drafts], np.array([np.array(q) for q in qs])
+
+    drafts, qs = propose(PROMPT, 3)
+    yield Seen("three drafts", drafts)
+    yield Seen("their distributions", qs, "n, n_vocab")
+    yield Seen("tokens that passed through the small model: 5, then 2 drafts", model.n_rows, "<=")
+    ids = [*PROMPT, *drafts[:2], 0]
+    yield Seen("three drafts after two that were accepted", propose(ids, 3)[0])
+    yield Seen("tokens that passed, when the beginning is in the cache", model.n_rows, "<=")
+    ids = [*PROMPT, 6]
+    yield Seen("two drafts after none that was accepted", propose(ids, 2)[0])
+    yield Seen("no drafts", propose(ids, 0)[0])
+    ids = [*PROMPT, 6, *propose(ids, 2)[0], 4]
+    yield Seen("two drafts after all were accepted", propose(ids, 2)[0])
+    yield Seen("tokens that passed in all", model.n_rows, "<=")
+    yield Seen("passes in all", len(model.passes), "<=")
+    given = list(PROMPT)
+    m.DraftModel(WatchedModel(), CHOICE, 3).propose(given, 2)
+    yield Seen("ids, afterwards", given)
+    first, equal, model = [], [], WatchedModel(n_vocab=3, most=10**6)
+    for i in range(300):
+        drafter = m.DraftModel(model, Sampler(), [seed, i])
+        drafts, qs = propose([0, 1], 2)
+        first.append((*drafts, *propose([0, 1], 1)[0]))
+        equal.append(drafts[0] == draw(qs[0], np.random.default_rng([seed, i])))
+    yield Seen("drafts of 300 seeds: two, and one more in a second call", first, "~")
+    yield Seen("distributions of the last drafts", qs[:1], "n, n_vocab")
+    yield Seen("is the first draft what the text's own rng would draw?", equal, "~")
+
+
+DRAFT_MODEL = mistakes(
+    "DraftModel",
+    r"""
+one seed: with the text's own seed for the drafts: they depend on what the text draws
+    np.random.default_rng([seed, 1]) -> np.random.default_rng(seed)
+a fixed seed: with one seed for the drafts of all texts
+    np.random.default_rng([seed, 1]) -> np.random.default_rng(0)
+a new rng in each call: with an rng that begins again in each call of propose
+    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng([self.seed, 1]) | self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
+one seed, in each call: with the text's own seed, again in each call of propose
+    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng(self.seed) | self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
+cache not cut: without the cut: the cache holds drafts that were rejected
+    self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1)
+cut one too early: with the cache cut one token too early
+    self.cache.cut(kept) -> kept = max(kept - 1, 0); self.cache.cut(kept)
+cut to nothing: with an empty cache in each call
+    self.cache.cut(kept) -> kept = 0; self.cache.cut(0)
+no cache: without a cache: the whole text passes for each draft
+    logits = self.model(np.array(new), self.cache)[-1] -> logits = self.model(np.array(ids + drafts), None)[-1]; self.cache.length
+last token only: with the last token alone passed
+    new = ids[kept:] -> new = ids[-1:]
+best: with the most probable draft instead of a draw from q
+    draw(q, self.rng) -> int(np.argmax(q))
+best, q certain: with the most probable draft, and a q that is certain of it
+    drafts.append(draw(q, self.rng)) -> q = np.eye(len(q), dtype=q.dtype)[np.argmax(q)]; drafts.append(int(np.argmax(q)))
+q certain: with a q that is certain of the draft, although it was drawn
+    qs.append(q) -> qs.append(np.eye(len(q), dtype=q.dtype)[drafts[-1]])
+sampler not used: with a softmax of the logits instead of the sampler
+    self.sampler(logits, ids + drafts) -> np.exp(logits) / np.exp(logits).sum()
+logits as q: with logits instead of a distribution as q
+    qs.append(q) -> qs.append(logits)
+q before the sampler: with a draw from the sampler's distribution, but a q without the sampler
+    qs.append(q) -> qs.append(np.exp(logits) / np.exp(logits).sum())
+sampler without the drafts: with ids alone for the sampler: it needs the drafts, too
+    self.sampler(logits, ids + drafts) -> self.sampler(logits, ids)
+sampler with the drafts alone: with the drafts alone for the sampler
+    self.sampler(logits, ids + drafts) -> self.sampler(logits, drafts)
+drafts not passed: with drafts that do not pass: each follows ids alone
+    new = drafts[-1:] -> new = ids[-1:]; self.cache.cut(len(ids) - 1)
+first logits: with the logits of the first new token instead of the last
+    self.cache)[-1] -> self.cache)[0]
+one too few: with one draft too few
+    for _ in range(n) -> for _ in range(n - 1)
+one too many: with one draft too many
+    for _ in range(n) -> for _ in range(n + 1)
+one pass too many: with a pass for the last draft, too
+    self.seen = (ids + drafts) -> self.model(np.array(new), self.cache) if drafts else 0; self.seen = (ids + drafts)
+drafts in ids: of a propose that appends the drafts to ids
+    new = drafts[-1:] -> new = drafts[-1:]; ids = ids | return drafts, qs -> ids += drafts; return drafts, qs
+exchanged: of qs and drafts, in this order
+    return drafts, qs -> return qs, drafts
+drafts alone: of the drafts without their distributions
+    return drafts, qs -> return drafts
+one q: of one q instead of one for each draft
+    return drafts, qs -> return drafts, qs[-1]
+no return: of a function that returns nothing
+    return drafts, qs -> pass
+""",
+)
+
+
+class Script:
+    """A drafter that knows what comes next, and is wrong at some places. It notes its calls."""
+
+    def __init__(self, model, good=(True, True, False, True, True, True, True, False)):
+        self.model, self.good, self.asked, self.heard = model, good, [], []
+
+    def propose(self, ids, n):
+        if n:
+            self.asked.append((len(ids), n))
+        drafts, qs = [], []
+        for i in range(n):
+            q = CHOICE(self.model.after((*ids, *drafts)), [*ids, *drafts])
+            if not self.good[(len(ids) + i) % len(self.good)]:
+                q = np.roll(q, 1)
+            qs.append(q)
+            drafts.append(int(np.argmax(q)))
+        return drafts, qs
+
+    def learn(self, ids, drafts, logits, tokens):
+        if len(drafts):
+            heard = (
+                list(ids),
+                list(map(int, drafts)),
+                list(np.shape(logits)),
+                list(map(int, tokens)),
+            )
+            self.heard.append(heard)
+
+
+class Small:
+    """A drafter that draws from a small model of its own."""
+
+    def __init__(self, model, seed):
+        self.model, self.rng = model, np.random.default_rng([seed, 9])
+
+    def propose(self, ids, n):
+        drafts, qs = [], []
+        for _ in range(n):
+            qs.append(Sampler()(self.model.after((*ids, *drafts)), ids))
+            drafts.append(draw(qs[-1], self.rng))
+        return drafts, qs
+
+    def learn(self, *heard):
+        pass
+
+
+def see_loop(m, n, name, gamma=3, stop_ids=(), end=None, good=Script.__init__.__defaults__[0]):
+    model, tokens = WatchedModel(stop_ids=stop_ids, n_ctx=60), []
+    sequence, script = Sequence(model, PROMPT, n, CHOICE), Script(model, good)
+    for token in m.speculative(model, sequence, script, gamma):
+        tokens.append(int(token))
+        if len(tokens) == end:
+            sequence.finish("reader")
+        if len(tokens) > n + 9:
+            break
+    yield Seen("passes (tokens before, new tokens)", model.passes, "stages")
+    yield Seen(f"the tokens {name}", tokens)
+    if end is None:
+        yield Seen(f"the text, afterwards, {name}", sequence.ids)
+        yield Seen(f"(tokens so far, n) of each call of propose {name}", script.asked)
+        yield Seen(f"tokens that passed through the model {name}", model.n_rows, "<=")
+        yield Seen(f"passes of the model {name}", len(model.passes), "<=")
+    if end is None and not stop_ids:
+        yield Seen(f"what the drafter has learned {name}", script.heard)
+
+
+def see_speculative(m, seed):
+    yield from attempt(see_loop(m, 17, "with gamma = 3"), "gamma = 3")
+    yield from attempt(see_loop(m, 6, "of a short text, gamma = 5", 5), "gamma = 5")
+    yield from attempt(see_loop(m, 9, "if all drafts are right", 3, good=(True,)), "right drafts")
+    yield from attempt(see_loop(m, 9, "if all drafts are wrong", 3, good=(False,)), "wrong drafts")
+    yield from attempt(see_loop(m, 17, "when a stop id comes", stop_ids=(3,)), "a stop id")
+    yield from attempt(see_loop(m, 17, "when the reader ends the text after 5", end=5), "an end")
+    yield from attempt(see_loop(m, 0, "when none are wanted"), "no tokens")
+    found, model = [], WatchedModel(n_vocab=3, seed=5, scale=1.2, most=10**6)
+    small = WatchedModel(n_vocab=3, seed=6, scale=1.2, most=10**6)
+    for i in range(700):
+        sequence = Sequence(model, [0, 1], 3, Sampler(), [seed, i])
+        found.append(tuple(map(int, m.speculative(model, sequence, Small(small, seed + i), 2))))
+    yield Seen("700 texts of three tokens", found, "~")
+
+
+SPECULATIVE = mistakes(
+    "speculative",
+    r"""
+cache not cut: without the cut: the cache holds drafts that were rejected
+    cache.cut(len(sequence.ids) - 1) -> pass
+cut one too late: with a rejected draft left in the cache: the last token has not passed yet
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids))
+cut one too early: with a token too many cut, which passes again
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids) - 2) | model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*ids[cache.length :], *drafts]), cache)[-len(drafts) - 1 :]
+cut to the round's beginning: with the cache cut to where the round began: accepted tokens pass again
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) - 1) | model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*ids[cache.length :], *drafts]), cache)[-len(drafts) - 1 :]
+cut to the round's text: with the cache cut to the text before the round
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids)) | model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*ids[min(cache.length, len(ids) - 1) :], *drafts]), cache)[-len(drafts) - 1 :]
+new cache: with a new cache in each round: the whole text passes again
+    model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*ids, *drafts]), model.new_cache())[-len(drafts) - 1 :]
+prompt not passed: without the prompt in the model's cache
+    advance(model, sequence.ids[:-1], cache) -> pass
+prompt passed whole: with the prompt's last token passed twice
+    advance(model, sequence.ids[:-1], cache) -> advance(model, sequence.ids, cache)
+last token not passed: with the drafts passed without the token before them
+    model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*drafts, 0][: len(drafts) + 1]), cache)
+a pass for each draft: with a pass of the model for each draft
+    logits = model(np.array([ids[-1], *drafts]), cache) -> logits = np.concatenate([model(np.array([x]), cache) for x in [ids[-1], *drafts]])
+rows one too late: with the rows of the logits one too late: row i stands before draft i
+    verify(logits, -> verify(np.concatenate([logits[1:], logits[-1:]]),
+rows one too early: with the rows of the logits one too early
+    verify(logits, -> verify(np.concatenate([logits[:1], logits[:-1]]),
+gamma always: with gamma drafts, also at the end, where fewer tokens may come
+    n = list(sequence.ids), min(gamma, sequence.n_left - 1) -> n = list(sequence.ids), gamma
+one draft too many at the end: with n_left drafts: the pass adds one more token than its drafts
+    sequence.n_left - 1) -> sequence.n_left)
+one draft too few at the end: with n_left - 2 drafts at the end
+    sequence.n_left - 1) -> max(sequence.n_left - 2, 0))
+one draft too few: with gamma - 1 drafts
+    min(gamma, -> min(gamma - 1,
+one draft too many: with gamma + 1 drafts
+    min(gamma, -> min(gamma + 1,
+goes on after the end: with the rest of the tokens after the text has ended
+    if sequence.running: -> if True:
+first token only: with one token of each round alone
+    for token in tokens: -> for token in tokens[:1]:
+accepted ones only: with the accepted drafts alone, without the token that verify adds
+    for token in tokens: -> for token in tokens[:-1] or tokens:
+added one only: with the token alone that verify adds
+    for token in tokens: -> for token in tokens[-1:]:
+drafts unchecked: with the drafts themselves, without verify
+    for token in tokens: -> for token in [*drafts, tokens[-1]]:
+appended twice: with each token appended twice
+    yield sequence.append(token) -> sequence.append(token); yield sequence.append(token)
+not appended: of a loop that does not lengthen the text
+    yield sequence.append(token) -> yield token
+not yielded: of a loop that yields nothing
+    yield sequence.append(token) -> sequence.append(token); yield from ()
+lists: of a loop that yields lists
+    for token in tokens: -> for token in [tokens] if sequence.running else []: | yield sequence.append(token) -> yield [sequence.append(t) for t in token]
+ids.append: of a loop that appends to sequence.ids: only sequence.append notices the end
+    yield sequence.append(token) -> sequence.ids.append(token); yield token
+learn not called: without drafter.learn
+    drafter.learn(ids, drafts, logits, tokens) -> pass
+learn after the tokens: with the text after the round for drafter.learn
+    drafter.learn(ids, drafts, logits, tokens) -> drafter.learn(ids + tokens, drafts, logits, tokens)
+learn with the tokens as drafts: with the tokens in the place of the drafts for drafter.learn
+    drafter.learn(ids, drafts, -> drafter.learn(ids, tokens,
+learn with the accepted ones: with the accepted drafts alone as the tokens for drafter.learn
+    drafter.learn(ids, drafts, logits, tokens) -> drafter.learn(ids, drafts, logits, tokens[:-1])
+learn with all logits: with other rows of the logits for drafter.learn
+    drafter.learn(ids, drafts, logits, tokens) -> drafter.learn(ids, drafts, logits[:-1], tokens)
+propose with the new ids: with the new tokens alone for drafter.propose
+    drafter.propose(list(ids), n) -> drafter.propose(list(sequence.new_ids), n)
+propose without the last token: with the text without its last token for drafter.propose
+    drafter.propose(list(ids), n) -> drafter.propose(list(ids)[:-1], n)
+verify with the drafts in ids: with the drafts at the end of ids for verify
+    verify(logits, ids, -> verify(logits, ids + drafts,
+verify with the new ids: with the new tokens alone for verify
+    verify(logits, ids, -> verify(logits, sequence.new_ids,
+an rng of its own: with an rng of its own for verify, always with the same seed
+    sequence.rng, -> np.random.default_rng(0),
+p for q: with the model's own distribution in the place of q
+    drafts, qs, sequence -> drafts, [sequence.sampler(l, ids) for l in logits[:-1]], sequence
+no drafts: with the drafts not used: one token for each pass
+    drafter.propose(list(ids), n) -> drafter.propose(list(ids), n); drafts, qs = [], []
+one round: of one round alone
+    while sequence.running: -> if sequence.running:
+""",
+)
+
+STEPS = [
+    Step(
+        "rule",
+        "Lesson 10, The rule for samples.",
+        (Part(("verify",), "speculative.py", see_rule, RULE),),
+        (
+            "Walk through zip(drafts, qs); p = sampler(logits[i], ids + tokens), tokens: the accepted.",
+            "rng.random() < p[x] / q[x] accepts draft x; if p[x] is larger, it always does.",
+            "At a rejection: excess = np.maximum(p - q, 0), over its sum; draw; return at once.",
+        ),
+    ),
+    Step(
+        "speculation",
+        "Lesson 10, Draft and verify.",
+        (
+            Part(
+                ("DraftModel",),
+                "workshop/reference.py",
+                see_draft_model,
+                DRAFT_MODEL,
+                ("DraftModel.__init__", "DraftModel.propose"),
+            ),
+            Part(("speculative",), "speculative.py", see_speculative, SPECULATIVE),
+        ),
+        (
+            "A cache must hold a beginning of the text. Keep the ids that passed, and cut to what both"
+            " have in common; the last token of ids always passes, because its logits are needed.",
+            "Round: drafts; one pass of ids[cache.length:] + drafts; its last len(drafts) + 1 rows go"
+            " to verify.",
+            "After a round cut to len(sequence.ids) - 1: the newest token has not passed yet. The"
+            " drafter's rng: np.random.default_rng([seed, 1]), so that it is not the text's.",
+        ),
+    ),
+]

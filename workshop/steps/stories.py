@@ -1,0 +1,35 @@
+"""Step 17: the embedded stories, on nothing but the reader's own file."""
+
+from generate import Sequence
+from samplers import greedy
+from workshop.engine import Part, Seen, Step
+
+TEXT = "The dragon was hungry. He"
+
+OWN = (
+    "softmax layer_norm gelu linear attention causal_mask split_heads merge_heads self_attention"
+    " feed_forward GPT2.block GPT2.__call__ draw Cache advance cached model"
+).split()
+NEEDS = [name for name in OWN if name != "Cache"] + ["Cache.extend", "Cache.append"]
+
+
+def see_stories(m, seed):
+    tokenizer, model = m.model()
+    ids = tokenizer.encode(TEXT)
+    yield Seen("the logits of the stories", model(ids), "n_new, n_vocab")
+    tokens = list(m.cached(model, Sequence(model, ids, 24, greedy)))
+    yield Seen(f"24 tokens after {TEXT!r}", tokenizer.decode(tokens))
+
+
+STEPS = [
+    Step(
+        "stories",
+        "Lesson 4, The same in generate.py.",
+        (Part(tuple(OWN), "workshop/reference.py", see_stories, needs=tuple(NEEDS)),),
+        (
+            "`model` is written already: the weights of stories go into your GPT2.",
+            "If all other steps are done, this one is: run them again.",
+            "Compare logits: `logits` of your model and those of utils.load('stories')[1].",
+        ),
+    )
+]
