@@ -38,10 +38,6 @@ class Session:
         name = given.get("model", "stories")
         own = Part("model", name) if ".py:" in name else None
         self.tokenizer, self.model = own.make() if own else utils.load(name)
-        if "live" in given:
-            from inside.live import in_8_bits  # late: few runs need it
-
-            self.model = in_8_bits(self.tokenizer, self.model)
         self.reads = hasattr(self.model, "read")  # an encoder-decoder: a prompt is a source
         if given.keys() & {"source_lang", "target_lang"}:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
