@@ -117,14 +117,19 @@ class Tape:
     def __init__(self, part: Part, module: types.ModuleType, seed: int, path: str | None = None):
         self.looks, self.seed, self.path, self.seen = part.observe(module, seed), seed, path, []
 
-    def __getitem__(self, i: int) -> Seen | None:
+    def __getitem__(self, i: int) -> Any:  # Seen, or None after the last one
         while len(self.seen) <= i and (not self.seen or self.seen[-1] is not None):
             self.seen.append(self.look())
         return self.seen[i] if i < len(self.seen) else None
 
     def look(self):
         stopped = []
-        timer = threading.Timer(SECONDS_PER_LOOK, lambda: (stopped.append(1), interrupt_main()))
+
+        def stop():
+            stopped.append(True)
+            interrupt_main()
+
+        timer = threading.Timer(SECONDS_PER_LOOK, stop)
         try:
             if self.path:
                 timer.start()
