@@ -1,7 +1,8 @@
 """Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
-A ladder of four steps: a text is bytes; pairs of them are merged; merges stay within a word; a few
-special tokens are no text. Every byte is a token, so any text can be encoded.
+A ladder of five steps: a text is bytes; pairs of them are merged; merges stay within a word; a few
+special tokens are no text; a stream decodes tokens as they come. Every byte is a token, so any text
+can be encoded.
 
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2.
@@ -9,12 +10,9 @@ Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; R
 
 import codecs
 import functools
-import math
 from collections.abc import Callable, Iterable
 
 import regex  # type: ignore[import-untyped]
-
-# --- bytes ----------------------------------------------------------------------------------------
 
 
 def bytes_to_unicode() -> dict[int, str]:
@@ -29,39 +27,35 @@ BYTE_TO_CHAR = bytes_to_unicode()
 CHAR_TO_BYTE = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 
 
-# --- merges ---------------------------------------------------------------------------------------
-
-
 def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:
-    """Merge the best pair of neighbours, wherever it stands, until no pair has a rank.
+    """Merge the best pair of neighbours, which training merged first, until no pair has a rank.
 
-    The ranks are those of training, which merged the most frequent pair first. If it found
-    ("a", "a"), ("a", "b") and ("aa", "ab"), in this order, "aaabdaaabac" becomes
+    >>> merge_all(list("aaabdaaabac"), {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
+    ['aaab', 'd', 'aaab', 'a', 'c']
 
         a  a  a  b  d  a  a  a  b  a  c
         aa    a  b  d  aa    a  b  a  c      all pairs of a and a
         aa    ab    d  aa    ab    a  c      all pairs of a and b
         aaab        d  aaab        a  c      all pairs of aa and ab
+
+    >>> merge_all([*"aaabdaaabac"], {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
+    ['aaab', 'd', 'aaab', 'a', 'c']
     """
-    while len(symbols) > 1:
-        best = min(zip(symbols, symbols[1:]), key=lambda pair: ranks.get(pair, math.inf))
-        if best not in ranks:
-            break
-        symbols = merge(symbols, best)
+    while pairs := ranks.keys() & zip(symbols, symbols[1:]):
+        symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
     return symbols
 
 
 def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     """Merge a pair of neighbours wherever it stands, from left to right."""
-    merged, i = [], 0
-    while i < len(symbols):
-        n = 2 if (*symbols[i : i + 2],) == pair else 1
-        merged.append("".join(symbols[i : i + n]))
-        i += n
+    merged = symbols[:1]
+    for symbol in symbols[1:]:
+        if (merged[-1], symbol) == pair:
+            merged[-1] += symbol
+        else:
+            merged.append(symbol)
     return merged
 
-
-# --- words ----------------------------------------------------------------------------------------
 
 # No merge crosses the end of a word, else "dog." and "dog!" would become tokens. A word takes the
 # space before it. Unlike re, regex knows the letters \p{L} and numbers \p{N} of every script.
@@ -69,24 +63,18 @@ PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\
 gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 
 
-# --- the tokenizer --------------------------------------------------------------------------------
-
-
 class Tokenizer:
     """Byte-level BPE over `vocab` {token: id} and `merges` [(left, right), ...], best first.
 
-    words: cuts a text into words. n_vocab: the number of tokens, whose ids are 0 to n_vocab - 1.
-    special: {text: id} of the tokens that no merge makes. end_of_text: the id of <|endoftext|>, or
-    None. ValueError when vocab and merges do not belong together.
+    n_vocab: the number of tokens, whose ids are 0 to n_vocab - 1. special: {text: id} of the tokens
+    that no merge makes. end_of_text: the id of <|endoftext|>, or None. ValueError when vocab and
+    merges do not belong together.
     """
 
-    def __init__(
-        self, vocab: dict[str, int], merges: list[tuple[str, str]],
-        words: Callable[[str], list[str]] = gpt2_words,
-    ):  # fmt: skip
-        self.vocab, self.merges, self.words, self.n_vocab = vocab, merges, words, len(vocab)
+    def __init__(self, vocab: dict[str, int], merges: list[tuple[str, str]]):
+        self.vocab, self.merges, self.n_vocab = vocab, merges, len(vocab)
         made = {*BYTE_TO_CHAR.values(), *map("".join, merges)}
-        if missing := made - vocab.keys():
+        if missing := made.union(*merges) - vocab.keys():
             raise ValueError(f"{len(missing)} symbols have no id, such as {min(missing)!r}")
         if sorted(vocab.values()) != list(range(len(vocab))):
             raise ValueError(f"the {len(vocab)} ids are not 0 to {len(vocab) - 1}")
@@ -121,7 +109,7 @@ class Tokenizer:
         return token.encode() if token in self.special else bytes(map(CHAR_TO_BYTE.get, token))
 
     def _encode_text(self, text):
-        return [id for word in self.words(text) for id in self._word_ids(word)]
+        return [id for word in gpt2_words(text) for id in self._word_ids(word)]
 
     def _encode_word(self, word):
         symbols = merge_all([BYTE_TO_CHAR[byte] for byte in word.encode()], self._ranks)

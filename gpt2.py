@@ -35,8 +35,8 @@ class GPT2:
         """
         if last is not None and last < 1:
             raise ValueError(f"last={last}: at least one position has logits")
-        n_new = np.shape(ids)[-1]
-        positions = np.arange(n_new) if cache is None else cache.extend(n_new)
+        ids = np.asarray(ids)
+        positions = np.arange(ids.shape[-1]) if cache is None else cache.extend(ids.shape[-1])
         mask = causal_mask(positions)
         x = self.params["wte"][ids] + self.params["wpe"][positions]  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):

@@ -1,6 +1,8 @@
 """A model's name -> its folder -> the model and its tokenizer.
 
-    load(name or folder) -> (tokenizer, model)
+    >>> tokenizer, model = load("stories")
+    >>> tokenizer.encode("Once upon a time")
+    [422, 434, 258, 395]
 
 A folder has Hugging Face's layout: config.json, model.safetensors, and the tokenizer's files.
 """
@@ -18,58 +20,37 @@ from loading.llama import FAMILIES, load_llama
 from loading.seq2seq import load_bart, load_t5
 
 MODELS = Path(__file__).resolve().parent / "models"
-LOADERS = {  # by config.json's model_type
-    "gpt2": load_gpt2, "t5": load_t5, "bart": load_bart, "mbart": load_bart,
-    **dict.fromkeys(FAMILIES, load_llama),
-}  # fmt: skip
-KNOWN = {  # name -> what it is, the size of its files
-    "stories": ("GPT-2 with 3.9 million parameters, writes children's stories", "16 MB"),
-    "stories-llama": ("the same as a Llama, in bfloat16", "8 MB"),
-    "stories-draft": ("a GPT-2 of a tenth of the size, drafts for stories", "1.5 MB"),
-    "en-de": ("T5 with 4.3 million parameters, translates English to German", "18 MB"),
-    "124M": ("GPT-2 as OpenAI released it (needs TensorFlow, once)", "0.5 GB"),
-    "355M": ("the next larger one", "1.4 GB"),
-    "774M": ("the next larger one", "3.1 GB"),
-    "1558M": ("the largest GPT-2", "6.2 GB"),
-    "gpt2": ("124M from the Hugging Face hub", "0.5 GB"),
-    "gpt2-medium": ("355M from the hub", "1.5 GB"),
-    "gpt2-large": ("774M from the hub", "3.2 GB"),
-    "gpt2-xl": ("1558M from the hub", "6.4 GB"),
-    "distilgpt2": ("GPT-2 distilled to 6 layers, 82 million parameters", "0.4 GB"),
-    "t5-small": ("T5 with 61 million parameters, for tasks such as translation", "0.2 GB"),
-    "t5-base": ("the next larger one", "0.9 GB"),
-    "t5-large": ("the next larger one", "3.0 GB"),
-}
+TABLE = (MODELS / "README.md").read_text("utf-8")
+ROWS = re.findall(r"^\| ([\w-]+) \| (.+) \| (.+) \|$", TABLE, re.M)
+KNOWN = {name: about for name, *about in ROWS[1:]}  # name -> what it is, the size of its files
+LOADERS: dict[str, Any] = {"gpt2": load_gpt2, "t5": load_t5, "bart": load_bart, "mbart": load_bart}
+LOADERS |= dict.fromkeys(FAMILIES, load_llama)  # by config.json's model_type
 
 
 def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
-    """Find a model, download it if it is not here yet, and load it -> (tokenizer, model).
+    """Find a model, download it if it is not here yet and `fetch`, load it: (tokenizer, model).
 
-    name_or_folder: a name of KNOWN or of a folder in models/, the path of a folder, or OWNER/NAME,
-    a repository of the Hugging Face hub. fetch=False downloads nothing. Raises UserError, with a
-    next step.
+    name_or_folder: a name of models/README.md, a folder, or OWNER/NAME of the Hugging Face hub.
+    UserError, with a next step, if that fails.
     """
-    with explained(f"cannot load {str(name_or_folder):.100}", "check its name and permissions"):
+    with explained(f"cannot load {name_or_folder!s:.100}", "check its name and permissions"):
         folder = find(str(name_or_folder), fetch)
     remedy = "if a file is damaged, fetch or save it again"
     with explained(f"the model in {folder} cannot be used", remedy, MALFORMED):
         config = read_json(folder / "config.json")
-        if (model_type := str(config["model_type"])) not in LOADERS:
-            known = ", ".join(LOADERS)
-            raise ValueError(f"model_type is {model_type:.50}, only {known} can be loaded")
-        tokenizer, model = LOADERS[model_type](folder, config)
-        surplus = set(range(model.n_vocab, tokenizer.n_vocab))  # tokens without an embedding
-        if surplus - {*tokenizer.special.values()}:
+        if (kind := str(config["model_type"])) not in LOADERS:
+            raise ValueError(f"model_type is {kind:.50}, known are {', '.join(LOADERS)}")
+        tokenizer, model = LOADERS[kind](folder, config)
+        if model.n_vocab < tokenizer.n_vocab - len(tokenizer.special):
             sizes = f"the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}"
             raise ValueError(f"{sizes}: one of them belongs to another model")
-        if tokenizer.end_of_text in surplus:
+        if (tokenizer.end_of_text or 0) >= model.n_vocab:  # a token without an embedding
             tokenizer.end_of_text = None
         return tokenizer, model
 
 
 def find(name: str, fetch: bool = True) -> Path:
-    """The folder of a model; one that is not here yet is downloaded first. UserError for an unknown
-    name, and instead of a download unless `fetch`."""
+    """Return the folder of a model, which is downloaded if that is necessary and allowed."""
     for folder in (MODELS / name, Path(name)):
         if (folder / "config.json").is_file():
             return folder
@@ -77,15 +58,15 @@ def find(name: str, fetch: bool = True) -> Path:
     is_path = not is_pair or Path(name).exists() or Path(name).parent.resolve() == MODELS
     if (name not in KNOWN and is_path) or (MODELS / name).exists():
         raise UserError(unknown(name))
-    if name not in openai.SIZES and (folder := hub.cached(name)):
-        return folder
+    if name not in openai.SIZES and (found := hub.cached(name)):
+        return found
     if not fetch:
         raise UserError(f"{name} is not here: it is fetched by --model {name}")
     return openai.fetch(name, MODELS / name) if name in openai.SIZES else hub.fetch(name)
 
 
 def unknown(name: str) -> str:
-    """The message for a name that is not a model's."""
+    """Return the message for a name that is not a model's."""
     if (path := Path(name)).is_file():
         return f"{name} is a file: name its folder, {path.parent}"
     if path.is_dir() or (MODELS / name).is_dir():
@@ -98,10 +79,9 @@ def unknown(name: str) -> str:
 
 
 def names() -> list[tuple[str, str, str, str]]:
-    """(name, what it is, size of its files, whether it is here) of the models with a name."""
+    """Return (name, what it is, size of its files, where it is) of the models with a name."""
     found = {path.parent.name for path in MODELS.glob("*/config.json")}
     known = KNOWN | {name: ("a folder in models/", "") for name in sorted(found - KNOWN.keys())}
-    hubs = KNOWN.keys() - openai.SIZES.keys() - found
-    here = found | {name for name in hubs if hub.cached(name)}
-    return [(name, *about, "here" if name in here else "downloaded when first used")
-            for name, about in known.items()]  # fmt: skip
+    found |= {name for name in KNOWN.keys() - {*openai.SIZES} - found if hub.cached(name)}
+    where = {True: "here", False: "downloaded when first used"}
+    return [(name, *about, where[name in found]) for name, about in known.items()]

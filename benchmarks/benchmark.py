@@ -73,7 +73,7 @@ def make_gpt2(folder, sizes, names):
     """One set of weights, in every layout that these contenders read."""
     once(folder, checkpoints.gpt2, sizes)
     layouts = {contender.CONTENDERS[name][0].layout for name in names}
-    for layout in layouts - {"tokenwise", "huggingface"}:
+    for layout in layouts - {"huggingface"}:
         once(folder / layout, getattr(checkpoints, layout), folder / "huggingface")
 
 
@@ -89,7 +89,7 @@ def schedule(args, names, models):
                 words = [name, args.folder / model, measure, args.repeats]
                 yield model, name, "contender", words, args.threads
     for measure in ("machine", "products", "loops", "methods", "serving", "overhead"):
-        words = [args.folder / "gpt2" / "tokenwise", measure, args.repeats]
+        words = [args.folder / "gpt2" / "huggingface", measure, args.repeats]
         yield measure, "tokenwise", "inside", words, args.threads
     for measure in ("small", "encode"):
         yield measure, "tokenwise", "inside", ["stories", measure, args.repeats], 1

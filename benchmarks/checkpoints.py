@@ -1,7 +1,6 @@
 """Random checkpoints of released shapes: speed does not depend on what the weights say.
 
-Needs no download. Each is made once, in the layout that its contenders read; `tokenwise` reads
-GPT-2 from the file that it makes of OpenAI's release at the first start.
+Needs no download. Each is made once, in the layout that its contenders read.
 """
 
 import json
@@ -9,12 +8,9 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import load_file, save_file
 
 from encoder import BYTE_TO_CHAR
-from loading.gpt2 import NAMES
-from loading.openai import CONVERTED
-from loading.params import flatten, rename
-from loading.safetensors import read_safetensors, write_safetensors
 
 PROJECT = Path(__file__).resolve().parent.parent
 GPT2 = {"n_vocab": 50257, "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12}  # 124M
@@ -22,35 +18,41 @@ TINY = {"n_vocab": 300, "n_ctx": 128, "n_embd": 32, "n_head": 4, "n_layer": 2}
 
 
 def gpt2(folder, sizes):
-    """One set of weights in two layouts: folder/tokenwise and folder/huggingface."""
-    ours, theirs = folder / "tokenwise", folder / "huggingface"
-    for path in (ours, theirs):
-        path.mkdir(parents=True)
-    write_tokenizer(ours, sizes["n_vocab"], "encoder.json", "vocab.bpe")
-    write_tokenizer(theirs, sizes["n_vocab"], "vocab.json", "merges.txt")
-    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "torch_dtype": "float32",
-              "vocab_size": sizes["n_vocab"], "n_positions": sizes["n_ctx"],
-              "bos_token_id": None, "eos_token_id": None}  # fmt: skip
+    """GPT-2 with random weights, in Hugging Face's layout: folder/huggingface."""
+    folder = folder / "huggingface"
+    folder.mkdir(parents=True)
+    write_tokenizer(folder, sizes["n_vocab"], "vocab.json", "merges.txt")
+    config = {
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "torch_dtype": "float32",
+        "vocab_size": sizes["n_vocab"],
+        "n_positions": sizes["n_ctx"],
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
     config |= {key: sizes[key] for key in ("n_embd", "n_head", "n_layer")}
-    (theirs / "config.json").write_text(json.dumps(config))
-    (ours / "hparams.json").write_text(json.dumps(sizes))
-    shapes = gpt2_shapes(**{k: v for k, v in sizes.items() if k != "n_head"},
-                         n_inner=4 * sizes["n_embd"])  # fmt: skip
-    tree = flatten(shapes)
-    names = {rename(name, NAMES): name for name in tree}
-    write_safetensors(ours / CONVERTED, tree, lambda name: weights(name, tree[name]), {})
-    layout = {theirs: tree[name][::-1] if name.endswith(".w") else tree[name]
-              for theirs, name in names.items()}  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    arrays = {name: weights(name, shape) for name, shape in shapes(sizes).items()}
+    save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
 
-    def transposed(theirs):  # Hugging Face keeps GPT-2's matrices as [n_in, n_out]
-        array = weights(names[theirs], tree[names[theirs]])
-        return array.T if names[theirs].endswith(".w") else array
 
-    write_safetensors(theirs / "model.safetensors", layout, transposed, {"format": "pt"})
+def shapes(sizes):
+    """{name: shape} of GPT-2's arrays; matrices are [n_in, n_out]."""
+    n, norms = sizes["n_embd"], ("ln_1", "ln_2")
+    found = {"wte.weight": (sizes["n_vocab"], n), "wpe.weight": (sizes["n_ctx"], n)}
+    found |= {"ln_f.weight": (n,), "ln_f.bias": (n,)}
+    dense = {"attn.c_attn": (n, 3 * n), "attn.c_proj": (n, n)}
+    dense |= {"mlp.c_fc": (n, 4 * n), "mlp.c_proj": (4 * n, n)}
+    for i in range(sizes["n_layer"]):
+        found |= {f"h.{i}.{norm}.{part}": (n,) for norm in norms for part in ("weight", "bias")}
+        for name, shape in dense.items():
+            found |= {f"h.{i}.{name}.weight": shape, f"h.{i}.{name}.bias": shape[1:]}
+    return found
 
 
 def weights(name, shape):  # -> float32, the same for the same name
-    if name.endswith(".g"):
+    if "ln_" in name and name.endswith(".weight"):
         return np.ones(shape, np.float32)
     rng = np.random.default_rng(list(name.encode()))
     return rng.standard_normal(shape, np.float32) * np.float32(0.02)
@@ -112,7 +114,7 @@ def onnx(folder, theirs):
 
     sizes = json.loads((theirs / "config.json").read_text())
     n_head, n_layer = sizes["n_head"], sizes["n_layer"]
-    arrays = read_safetensors(theirs / "model.safetensors")[0]  # matrices are [n_in, n_out]
+    arrays = load_file(theirs / "model.safetensors")  # matrices are [n_in, n_out]
     arrays |= {"axis": np.array([1]), "end": np.array([2**31])}  # of the slice from `first` on
 
     def values(start, **others):  # the graph's inputs or outputs: name=(type, shape)
@@ -155,7 +157,7 @@ def gguf(folder, theirs):
     }.items():  # fmt: skip
         getattr(file, f"add_{key}")(value)
     names = get_tensor_name_map(MODEL_ARCH.GPT2, sizes["n_layer"])
-    for name, array in read_safetensors(theirs / "model.safetensors")[0].items():
+    for name, array in load_file(theirs / "model.safetensors").items():
         array = array.T if name.startswith("h.") else array  # -> [n_out, n_in]
         name = names.get_name(name, try_suffixes=(".weight", ".bias"))
         file.add_tensor(name, np.ascontiguousarray(array))
@@ -171,7 +173,7 @@ def t5_small(folder):
 
     config = transformers.T5Config()  # whose defaults are t5-small's
     save(transformers.T5ForConditionalGeneration(config), folder)
-    shutil.copy(PROJECT / "models" / "en-de" / "spiece.model", folder)  # any will do
+    shutil.copy(PROJECT / "models" / "en-de" / "tokenizer.json", folder)  # any will do
 
 
 def bart_base(folder):

@@ -22,7 +22,6 @@ from threadpoolctl import threadpool_info
 
 import utils
 from decoding import beam
-from loading import few_rows
 
 PASSES = {  # name -> rows, tokens in the cache, new tokens a pass
     "decode at 64": (1, 64, 1), "decode at 900": (1, 900, 1), "batch of 8 at 64": (8, 64, 1),
@@ -31,14 +30,13 @@ PASSES = {  # name -> rows, tokens in the cache, new tokens a pass
     "prefill 1000": (1, 0, 1000),
 }  # fmt: skip
 THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # for those that do not read this themselves
-few_rows.n_threads = THREADS
 
 
 class Tokenwise:
     """What each contender does: encode a text to ids; begin with a fresh cache of n_rows rows; take
     a step, which appends ids to it; cut it back to a length. `layout` is its folder's name."""
 
-    layout, packages = "tokenwise", ()
+    layout, packages = "huggingface", ()
 
     def __init__(self, folder, source=None):
         self.tokenizer, self.model = utils.load(folder)

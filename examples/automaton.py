@@ -1,11 +1,12 @@
-"""The filter of constrained.py as a finite automaton: the same texts, hundreds of times faster.
+r"""The filter of constrained.py as a finite automaton: the same texts, hundreds of times faster.
 
 The regex library reads the whole text again for each token that might follow. An automaton has read
 it: all that matters of a text is its state, one of a few. The tokens that a state allows are found
 when it is first met, by a walk over the bytes of all tokens at once, and then remembered. (Willard
 & Louf 2023, "Efficient Guided Generation for Large Language Models", algorithm 4.)
 
-    python generate.py "He was" --filter "examples/automaton.py:matching(' [0-9] years old[.]')"
+    python generate.py "He was" \
+        --filter "examples/automaton.py:matching(' [0-9] years old', tokenizer, model, n_prompt)"
 """
 
 import functools

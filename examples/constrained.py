@@ -1,4 +1,4 @@
-"""Constrained decoding: the new text matches a pattern, at every step as far as it goes.
+r"""Constrained decoding: the new text matches a pattern, at every step as far as it goes.
 
 A token may come next if the text with it begins some match, which the `regex` library can tell
 (partial=True); all others are removed. A stop id may come only where the match is complete. A token
@@ -7,8 +7,8 @@ can end inside a character: its bytes may come if a character that begins with t
 This is the definition; automaton.py does the same hundreds of times faster. (Willard & Louf 2023,
 "Efficient Guided Generation for Large Language Models".)
 
-    python generate.py "He was" --filter "examples/constrained.py:matching(' [0-9] years old[.]')"
-    python generate.py "Tim was very" --filter "examples/constrained.py:one_of(' sad.', ' happy.')"
+    python generate.py "He was" \
+        --filter "examples/constrained.py:matching(' [0-9] years old', tokenizer, model, n_prompt)"
 """
 
 import codecs
@@ -45,7 +45,7 @@ def matching(pattern, tokenizer, model, n_prompt):
     return constrain
 
 
-def one_of(*choices, tokenizer, model, n_prompt):
+def one_of(choices, tokenizer, model, n_prompt):
     """The filter: the new text is one of these texts."""
     return matching("|".join(map(regex.escape, choices)), tokenizer, model, n_prompt)
 

@@ -29,17 +29,19 @@ def contrastive(large="stories", small="stories-draft", alpha=0.1, small_tempera
 
 
 class Pair:
-    """Two models with one vocabulary as a Model: both read the same ids, and its logits are
-    combine(those of one, those of two). All else is as `one` has it."""
+    """Two models with one vocabulary as one: both read the same ids, and its logits are
+    combine(logits of one, logits of two)."""
 
     def __init__(self, one, two, combine):
         if one.n_vocab != two.n_vocab:
             raise ValueError("the two models must share one vocabulary")
         self.one, self.two, self.combine = one, two, combine
-        self.n_ctx = min(one.n_ctx, two.n_ctx)
-
-    def __getattr__(self, name):  # n_vocab, stop_ids, ...
-        return getattr(self.one, name)
+        self.n_vocab, self.stop_ids, self.n_ctx = (
+            one.n_vocab,
+            one.stop_ids,
+            min(one.n_ctx, two.n_ctx),
+        )
+        self.generation_config = getattr(one, "generation_config", {})
 
     def __call__(self, ids, cache=None, last=None):
         first, second = (cache.one, cache.two) if cache else (None, None)
@@ -47,10 +49,6 @@ class Pair:
 
     def new_cache(self, *batch):
         return PairCache(self.one.new_cache(*batch), self.two.new_cache(*batch))
-
-    def begin(self, prompts):
-        (one, starts), (two, _) = self.one.begin(prompts), self.two.begin(prompts)
-        return Pair(one, two, self.combine), starts
 
 
 class PairCache:
@@ -60,17 +58,13 @@ class PairCache:
         self.one, self.two = one, two
 
     @property
-    def lengths(self):
-        return self.one.lengths
+    def length(self):
+        return self.one.length
 
-    def cut(self, lengths):
-        self.one.cut(lengths)
-        self.two.cut(lengths)
+    def cut(self, length):
+        self.one.cut(length)
+        self.two.cut(length)
 
     def select(self, rows):
         self.one.select(rows)
         self.two.select(rows)
-
-    def join(self, other):
-        self.one.join(other.one)
-        self.two.join(other.two)

@@ -22,64 +22,65 @@ def guided(name="stories", gamma=1.5):
     return tokenizer, Guided(model, gamma)
 
 
-class Guided(Pair):
-    """A model and itself without the prompt, once `begin` has been given the prompts."""
+class Guided:
+    """A model that reads its prompt: from then on it runs with and without it, as a Pair."""
 
     def __init__(self, model, gamma):
-        gamma = np.float32(gamma)
+        self.model, self.gamma = model, np.float32(gamma)
+        self.has_source = hasattr(model, "read")
+        self.n_vocab, self.n_ctx, self.stop_ids = model.n_vocab, model.n_ctx, model.stop_ids
+        self.n_source = getattr(model, "n_source", model.n_ctx)
+        self.generation_config = getattr(model, "generation_config", {})
 
-        def guide(with_prompt, without):  # 2 x [..., n_vocab] -> the same
-            log_p, plain = log_softmax(with_prompt), log_softmax(without)
-            return plain + gamma * (log_p - plain)
+    def add_special_tokens(self, ids, truncate=False):
+        return self.model.add_special_tokens(ids, truncate) if self.has_source else ids
 
-        without = model if model.has_source else WithoutPrompt(model, [[0]])
-        super().__init__(model, without, guide)
-
-    def begin(self, prompts):  # as Model.begin, of both models
-        model, starts = self.one.begin(prompts)
+    def read(self, prompt):
+        """Return the pair, which begins with start_ids."""
         if self.has_source:  # without it: its special tokens, and nothing between them
-            without, _ = self.one.begin([self.one.add_special_tokens([])])
+            model, empty = self.model.read(prompt), self.add_special_tokens([])
+            pair = Pair(model, self.model.read(empty), self.guide)
+            pair.start_ids, pair.forced_filters = model.start_ids, model.forced_filters
         else:
-            without = WithoutPrompt(model, starts)
-        return Pair(model, without, self.combine), starts
+            pair = Pair(self.model, WithoutPrompt(self.model, len(prompt) - 1), self.guide)
+            pair.start_ids, pair.forced_filters = prompt, lambda n: []
+        return pair
+
+    def guide(self, with_prompt, without):  # 2 x [..., n_vocab] -> same
+        log_p, plain = log_softmax(with_prompt), log_softmax(without)
+        return plain + self.gamma * (log_p - plain)
 
 
 class WithoutPrompt:
-    """A model that sees of each prompt only the last token: the others are padding for it."""
+    """A model that does not see the first n_hidden tokens of a text."""
 
-    def __init__(self, model, prompts):
-        self.model, self.n_hidden = model, np.array([len(prompt) - 1 for prompt in prompts])
+    def __init__(self, model, n_hidden):
+        self.model, self.n_hidden = model, n_hidden
+        self.n_vocab, self.n_ctx, self.stop_ids = model.n_vocab, model.n_ctx, model.stop_ids
 
-    def __getattr__(self, name):
-        return getattr(self.model, name)
-
-    def __call__(self, ids, cache=None, last=None):  # [n_rows, n_new]
+    def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         ids = np.asarray(ids)
-        cache = cache or self.new_cache(len(ids))
-        place = cache.lengths[:, None] + np.cumsum(ids >= 0, axis=1) - 1  # of a token in its text
-        cache.lengths = place[:, -1] + 1
-        ids = np.where(place < cache.n_hidden[:, None], -1, ids)
-        return self.model(ids, cache.cache, last)
+        cache = cache or self.new_cache(*ids.shape[:-1])
+        n_skipped = min(max(self.n_hidden - cache.length, 0), ids.shape[-1])
+        cache.length += ids.shape[-1]
+        logits = np.zeros((*ids.shape, self.n_vocab), np.float32)  # what is hidden predicts nothing
+        if n_skipped < ids.shape[-1]:
+            logits[..., n_skipped:, :] = self.model(ids[..., n_skipped:], cache.cache)
+        return logits if last is None else logits[..., -last:, :]
 
-    def new_cache(self, n_rows):
-        return HidingCache(self.model.new_cache(n_rows), np.broadcast_to(self.n_hidden, n_rows))
+    def new_cache(self, *batch):
+        return HidingCache(self.model.new_cache(*batch), self.n_hidden)
 
 
 class HidingCache:
-    """A cache without the first n_hidden [n_rows] tokens of each row; `lengths` counts them too."""
+    """A cache without the first n_hidden tokens; its length counts them too."""
 
     def __init__(self, cache, n_hidden):
-        self.cache, self.n_hidden, self.lengths = cache, n_hidden, np.zeros(len(n_hidden), int)
+        self.cache, self.n_hidden, self.length = cache, n_hidden, 0
 
-    def cut(self, lengths):
-        self.lengths = np.minimum(self.lengths, lengths)
-        self.cache.cut(np.maximum(self.lengths - self.n_hidden, 0))
+    def cut(self, length):
+        self.length = min(self.length, length)
+        self.cache.cut(max(self.length - self.n_hidden, 0))
 
     def select(self, rows):
-        self.lengths, self.n_hidden = self.lengths[rows], self.n_hidden[rows]
         self.cache.select(rows)
-
-    def join(self, other):  # as Cache.join
-        self.lengths = np.append(self.lengths, other.lengths)
-        self.n_hidden = np.append(self.n_hidden, other.n_hidden)
-        self.cache.join(other.cache)

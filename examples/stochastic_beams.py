@@ -11,12 +11,11 @@ algorithm 1.)
 """
 
 import heapq
-import itertools
 from typing import NamedTuple
 
 import numpy as np
 
-from generate import lengthen
+from generate import advance
 
 
 class Beam(NamedTuple):
@@ -28,37 +27,40 @@ class Beam(NamedTuple):
     parent: int  # its row in the previous step, -1 once it has ended
 
 
-def distinct(model, sequences):
-    """A loop: rows with the same prompt get different texts, the first of them a plain draw. Rows
-    for which no other text exists end with stop reason "no other"."""
-    if model.has_source:
-        raise ValueError("equal prompts are one text's beginning here, not a source")
-    groups = {}
-    for sequence in sequences:
+class Distinct:
+    """A loop: texts of one prompt differ, and the first is a plain draw. k of them are drawn at
+    once; each call takes the next. A text for which no other is left ends with "no other"."""
+
+    def __init__(self, k):
+        self.k, self.waiting = k, {}  # (model, prompt) -> the beams that nobody has taken yet
+
+    def __call__(self, model, sequence):  # yields tokens
+        prompt = id(model), *sequence.ids
+        if prompt not in self.waiting:
+            self.waiting[prompt] = stochastic_beams(model, sequence, self.k)
+        for token in self.waiting[prompt].pop(0).ids if self.waiting[prompt] else []:
+            yield sequence.append(token)
         if sequence.running:
-            groups.setdefault(tuple(sequence.ids), []).append(sequence)
-    for group in groups.values():
-        beams = stochastic_beams(model, group[0], len(group))
-        for sequence, beam in itertools.zip_longest(group, beams):
-            yield from lengthen(sequence, beam.ids if beam else [])
-            if sequence.running:
-                sequence.finish("no other")
+            sequence.finish("no other")
+
+
+distinct = Distinct(16)
 
 
 def stochastic_beams(model, sequence, k):
-    """At most k different continuations of a sequence -> a list of Beam, the largest sum first."""
+    """Return at most k different continuations of a text, a list of Beam, the largest sum first."""
     cache, ended = model.new_cache(1), []
-    beams, new = [Beam(0.0, 0.0, [], 0)], [sequence.ids]
+    beams = [Beam(0.0, 0.0, [], 0)]
     while beams:
-        logits = model(np.array(new), cache, last=1)[:, -1]  # [n_beams, n_vocab]
+        logits = advance(model, [sequence.ids + beam.ids for beam in beams], cache)
         found = list(ended)
         for parent, (beam, row) in enumerate(zip(beams, logits)):
             found += continuations(beam, row, sequence, k, parent)
         best = heapq.nlargest(k, found)
         ended = [beam for beam in best if beam.parent < 0]
         beams = [beam for beam in best if beam.parent >= 0]
-        cache.select([beam.parent for beam in beams])
-        new = [beam.ids[-1:] for beam in beams]
+        if beams:
+            cache.select([beam.parent for beam in beams])
     return best
 
 

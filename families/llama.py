@@ -56,8 +56,8 @@ class Llama:
         """Return float32 logits; cache and last are as for GPT2."""
         if last is not None and last < 1:
             raise ValueError(f"last={last}: at least one position has logits")
-        n_new = np.shape(ids)[-1]
-        positions = np.arange(n_new) if cache is None else cache.extend(n_new)
+        ids = np.asarray(ids)
+        positions = np.arange(ids.shape[-1]) if cache is None else cache.extend(ids.shape[-1])
         mask = gpt2.causal_mask(positions)
         x = self.params["wte"][ids] * self.embed_scale  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):

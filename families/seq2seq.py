@@ -239,7 +239,7 @@ class T5(EncoderDecoder):
         self.max_distance, self.eps = max_distance, eps
 
     def embed(self, ids, positions, stack):  # [..., n], [..., n] or [n] -> [..., n, d_model]
-        return self.params["wte"][ids]
+        return self.params["wte"][np.asarray(ids)]
 
     def norm(self, x, g):  # [..., n, d_model] -> same
         return rms_norm(x, g, self.eps)
@@ -265,7 +265,7 @@ class Bart(EncoderDecoder):
         self.embed_scale = math.sqrt(self.d_model) if scale_embedding else 1
 
     def embed(self, ids, positions, stack):  # [..., n], [..., n] or [n] -> [..., n, d_model]
-        x = self.params["wte"][ids] * self.embed_scale
+        x = self.params["wte"][np.asarray(ids)] * self.embed_scale
         x = x + stack["wpe"][positions + 2]  # the first two rows are unused, as in fairseq
         return self.norm(x, **stack["embed_norm"])
 

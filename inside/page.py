@@ -1,8 +1,8 @@
 """A page about one text, which any browser opens: what came, and what the model did for it.
 
-    with recording(model, keep=KEEP) as calls:
-        ...  # any loop lengthens `sequence`
-    Path("page.html").write_text(html(record(tokenizer, model, sequence, calls)), "utf-8")
+    with watching(sequence) as run:
+        ...  # any loop lengthens the sequence
+    Path("page.html").write_text(html(record(tokenizer, sequence, run)), "utf-8")
 
 In a notebook: show(tokenizer, model, "Once upon a time", top_k=40).
 """
@@ -10,180 +10,163 @@ In a notebook: show(tokenizer, model, "Once upon a time", top_k=40).
 import base64
 import copy
 import json
-from collections.abc import Iterable
+import math
+import re
+import zlib
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drafters import best as top
-from generate import Loop, Sequence, cached
+from generate import Sequence, begin, cached
 from gpt2 import log_softmax, softmax
+from inside.candidates import SLIDERS, candidates, filter_names, top
 from inside.labels import label
-from inside.recorder import Call, passes, recording
-from interface import Ids, Model
+from inside.recorder import Call, recording
+from inside.run import read_draws, read_passes, watching
+from inside.why import KEEP, parts
 from samplers import make_sampler
 
 FOLDER = Path(__file__).parent / "browser"
-SCRIPTS = ("tools", "sampling", "text", "candidates", "attention", "lens", "cache", "drafts",
-           "beams", "main")  # fmt: skip
-SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # where they change nothing
-N_BEST = 256  # logits that are stored of each position
-MOST_WEIGHTS = 4_000_000  # a text that has more attention weights is shown without them
-KEEP = ["check_ids"]  # in the recorded run: the ids of each pass, drafts among them
+SCRIPTS = "tools address sampling text candidates why attention lens cache drafts beams play main"
+SHOWN = ["model", "method", "seed", "loop", "draft", "gamma", "beams", "length_penalty"]
+TYPES = {"u1": "Uint8", "u2": "Uint16", "u4": "Uint32", "i2": "Int16", "f4": "Float32"}
+LEVELS = 63  # sqrt(weight) is rounded to so many steps, which keeps the small ones
+MOST_WEIGHTS = 8_000_000  # of a text with more attention weights only the last rows are stored
 
 
-def show(
-    tokenizer: Any, model: Any, prompt: str, n: int = 40, seed: int = 0, loop: Loop = cached,
-    **settings: Any,
-) -> Any:  # fmt: skip
+def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached, **settings):
     """Generate n tokens, and show their page in a notebook. settings: of samplers.make_sampler."""
     from IPython.display import HTML  # late: only notebooks have it
 
-    source = tokenizer.encode(prompt)
-    source = model.add_special_tokens(source) if model.has_source else source
-    conditioned, [start] = model.begin([source])
-    sequence = Sequence(conditioned, start, n, make_sampler(**settings), seed)
-    with recording(model, KEEP) as calls:
-        for _ in loop(conditioned, [sequence]):
+    prompt_ids, source = tokenizer.encode(prompt), ()
+    if hasattr(model, "read"):
+        prompt_ids = source = model.add_special_tokens(prompt_ids)
+    model, start = begin(model, prompt_ids)
+    sequence = Sequence(model, start, n, make_sampler(**settings), seed)
+    with watching(sequence) as run:
+        for _ in loop(model, sequence):
             pass
-    page = html(record(tokenizer, model, sequence, calls, source, settings=settings))
+    page = html(record(tokenizer, sequence, run, source, (), settings | {"seed": seed}))
     frame = f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 900px"></iframe>'
     return HTML(f"<div>{frame}</div>")
 
 
-def html(recorded: dict) -> str:
-    """What `record` returns -> the page: data, style and scripts in one file."""
-    parts = {"style": (FOLDER / "page.css").read_text("utf-8")}
-    parts["scripts"] = "".join((FOLDER / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
-    parts["data"] = json.dumps(recorded).replace("<", "\\u003c")  # a text may hold </script>
+def html(recorded: dict, live: dict[str, str] | None = None) -> str:
+    """Return the page with what `record` has returned: data, style and scripts in one file.
+
+    live: what runs the model itself in the page, as live.parts returns it."""
+    live = {"style": "", "section": ""} | (live or {})
+    parts = {
+        "style": (FOLDER / "page.css").read_text("utf-8") + live["style"],
+        "scripts": "".join((FOLDER / f"{name}.js").read_text("utf-8") for name in SCRIPTS.split()),
+        "live": live["section"],
+        "data": json.dumps(recorded).replace("<", "\\u003c"),  # a text may hold </script>
+    }
     page = (FOLDER / "page.html").read_text("utf-8")
-    for name, text in parts.items():
-        page = page.replace(f"<!-- {name} -->", text)
-    return page
+    return re.sub("<!-- (.*) -->", lambda found: parts[found[1]], page)
 
 
-def record(
-    tokenizer: Any, model: Any, sequence: Sequence, calls: list[Call],
-    source: Ids | tuple[()] = (), steps: Iterable = (), settings: dict[str, Any] = SLIDERS,
-) -> dict[str, Any]:  # fmt: skip
-    """The data of a page. sequence: a finished one; calls: recorded with KEEP while it grew;
-    source: the prompt's ids; steps: the trace of beam search; settings: those of the sampler, and
-    for the heading "model", "method" and "seed".
+def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLIDERS) -> dict:
+    """Return the data of a page about a finished sequence.
 
-    One more pass over the whole text, recorded too, shows the model at each token: with or without
-    a cache its numbers are the same.
+    run: what was noted while it grew; source: the ids that an encoder-decoder read; steps: the
+    trace of beam search; settings: those of the sampler, and what SHOWN names, for the heading.
     """
-    model, _ = model.begin([source])
-    ids, inputs = sequence.ids, np.array(sequence.ids[:-1])  # input i predicts token i + 1
-    with recording(model, keep=["softmax"]) as looked:
-        logits = model(inputs)  # [n, n_vocab]
-    logprobs = log_softmax(logits)[range(len(inputs)), ids[1:]]
-    filter_others(logits, sequence)
-    sliders = dict(SLIDERS)
-    sliders |= {name: x for name, x in settings.items() if name in SLIDERS and x is not None}
-    temperatures = sorted({*(np.arange(1, 41) / 20), sliders["temperature"] or 1.0})
-    best, rest = candidates(logits, ids[1:], temperatures, 1 + int(sliders["top_k"]))
-    n_layer = len(model.params.get("decoder", model.params)["blocks"])
-    early = [read_early(model, n, inputs, ids[1:]) for n in range(1, 1 + n_layer)]
-    run = read_run(passes(calls, model))
-    beams = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in step] for step in steps]
-    shown = {*ids, *source, *best.flat, *(token for step in beams for _, token, *_ in step)}
-    shown |= {token for layer in early for tokens, _ in layer for token, _ in tokens}
-    shown |= {token for call in run for row in call["ids"] for token in row}
-    source = list(source) if model.has_source else []
-    return {
-        "settings": sliders | {name: settings.get(name) for name in ("model", "method", "seed")},
-        "labels": {int(id): label(tokenizer, id) for id in shown},
-        "source": source, "source_pieces": pieces(tokenizer, source),
+    n, ids, source = len(sequence.ids) - 1, sequence.ids, [*source]
+    sliders = SLIDERS | {k: x for k, x in settings.items() if k in SLIDERS and x is not None}
+    data = {
+        "settings": {name: without_folder(settings.get(name)) for name in SHOWN} | sliders,
         "ids": ids, "pieces": pieces(tokenizer, ids), "n_prompt": sequence.n_prompt,
-        "logprobs": logprobs.tolist(), "n_vocab": model.n_vocab, "n_best": best.shape[1],
-        "best": packed(best, "<u4"), "rest": packed(rest, "<f4"), "temperatures": temperatures,
-        "logits": packed(np.take_along_axis(logits, best, -1), "<f4"), "layers": early,
-        "attention": attention_weights(looked, len(inputs), model.has_source),
-        "run": run, "beams": beams, "multiply_adds": [count_pass(model, n) for n in (1, 2, 3)],
+        "source": source, "source_pieces": pieces(tokenizer, source),
+        "beams": [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in s] for s in steps],
+        "passes": read_passes(run, sequence), "filters": filter_names(sequence.sampler),
+        "temperatures": sorted({*(np.arange(1, 21) / 10), sliders["temperature"] or 1.0}),
     }  # fmt: skip
+    arrays = look_inside(sequence, run, data, n)
+    shown = {*ids, *source, *arrays["best"].flat, *arrays["rivals"].flat}
+    shown |= {token for step in data["beams"] for _, token, *_ in step}
+    shown |= {token for layer in data["layers"] for tokens, _ in layer for token, _ in tokens}
+    shown |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}
+    data["labels"] = {int(id): label(tokenizer, id) for id in shown}
+    return data | {"arrays": {name: packed(array) for name, array in arrays.items()}}
 
 
-def filter_others(logits: np.ndarray, sequence: Sequence) -> None:
-    """Apply, where a new token was drawn, the filters that have no slider: the page has theirs."""
-    others = [f for f in sequence.sampler.filters if f.__qualname__.split(".")[0] not in SLIDERS]
-    for i in range(sequence.n_prompt, len(sequence.ids)):
-        for f in others:
-            logits[i - 1] = f(logits[i - 1], sequence.ids[:i])
+def look_inside(sequence, run, data: dict, n: int) -> dict[str, np.ndarray]:
+    """Add to data what the model computes, and return the large arrays. One more pass over the
+    whole text shows it at each token: with or without a cache its numbers are the same."""
+    model, ids, has_source = sequence.model, sequence.ids, bool(data["source"])
+    with recording(model, dict.fromkeys(KEEP, np.copy) | {"softmax": rounded}) as calls:
+        logits = model(np.array(ids[:-1]))  # [n, n_vocab]: row i predicts token i + 1
+    logprobs = log_softmax(logits)
+    seen = logprobs if data["beams"] else logits  # beam search filters log-probabilities
+    n_best = max(64, min(256, 40_000 // n), 16 + int(data["settings"]["top_k"]))
+    arrays = candidates(seen, sequence, data["temperatures"], n_best)
+    n_rivals = max(3, min(10, 1600 // n, model.n_vocab - 1))
+    best = ([id for id in top(row, n_rivals + 1) if id != came] for row, came in zip(seen, ids[1:]))
+    arrays["rivals"] = np.array([row[:n_rivals] for row in best])
+    added = parts(calls[-1], model, ids[1:], arrays["rivals"])
+    data["unit"] = None if added is None else max(float(np.abs(added).max()), 1e-9) / 32767
+    if added is not None:
+        arrays["added"] = np.rint(added / data["unit"]).astype("i2")
+    looks = [call for call in calls[-1].walk() if call.name == "attention"][:: 1 + has_source]
+    data["kv_bytes"] = sum(2 * 4 * math.prod(look.inputs["k"]) for look in looks) // n
+    data |= {"n_layer": len(looks), "n_head": model.n_head, "n_vocab": model.n_vocab}
+    data |= {"logprobs": logprobs[range(n), ids[1:]].tolist(), "levels": LEVELS}
+    data["layers"] = [read_early(model, k, ids) for k in range(1, 1 + len(looks))]
+    data["draws"] = read_draws(run, sequence, data["passes"], logits)
+    if data["beams"]:
+        data["draws"] = [["beams"]] * len(sequence.new_ids)
+    return arrays | attention_weights(calls[-1], n, has_source)
 
 
-def candidates(logits, ids, temperatures, n_least):  # [n, n_vocab], the n tokens that came
-    """-> the best ids [n, n_best], best first, the one that came instead of the last if it is not
-    among them; and log sum exp((logit - best) / T) of all others [n, n_temperatures]."""
-    best = np.argsort(-logits, kind="stable")[:, : max(N_BEST, n_least)]
-    missing = ~(best == np.array(ids)[:, None]).any(-1)
-    best[missing, -1] = np.array(ids)[missing]
-    others = logits - logits.max(-1, keepdims=True)
-    np.put_along_axis(others, best, -np.inf, -1)
-    with np.errstate(divide="ignore"):  # log 0: a small vocabulary has no others
-        sums = [np.log(np.exp(others / np.float32(t)).sum(-1)) for t in temperatures]
-    return best, np.stack(sums, -1)
-
-
-def read_run(run: list[Call]) -> list[dict[str, Any]]:
-    """Each pass: the ids [n_rows, n_new], the length of the cache after it, its multiply-adds."""
-    found = []
-    for call in run:
-        inside = {c.name: c for c in call.walk()}
-        found.append({"ids": inside["check_ids"].value.tolist(),
-                      "length": inside["append"].output[-2],
-                      "multiply_adds": call.multiply_adds})  # fmt: skip
-    return found
-
-
-def read_early(model, n, inputs, ids):
-    """The logit lens (nostalgebraist 2020): the model without the layers after its first n. -> for
-    each input its three best tokens [[token, P], ...], and P of the one that came."""
+def read_early(model, n: int, ids: list[int]) -> list[tuple]:
+    """Run the model without the layers after its first n (the logit lens, nostalgebraist 2020).
+    Return for each token its three best next ones [[token, P], ...], and P of the one that came."""
     early, params = copy.copy(model), model.params
     stack = params.get("decoder", params)
     short = stack | {"blocks": stack["blocks"][:n]}
     early.params = params | {"decoder": short} if "decoder" in params else short
-    probs = softmax(early(inputs))
-    return [([(id, round(float(row[id]), 4)) for id in top(row, 3)], round(float(row[came]), 4))
-            for row, came in zip(probs, ids)]  # fmt: skip
+    rows = zip(softmax(early(np.array(ids[:-1]))), ids[1:])
+    return [
+        ([(id, round(float(row[id]), 4)) for id in top(row, 3)], round(float(row[came]), 4))
+        for row, came in rows
+    ]
 
 
-def attention_weights(looked: list[Call], n: int, has_source: bool) -> dict[str, Any]:
-    """All weights in bytes, as 255 sqrt(w), which keeps the small ones. own: those of the n tokens,
-    the lower triangle [n_layer, n_head, n (n + 1) / 2]; cross: of the source [..., n, n_source]."""
-    layers = [joined([c.value for c in call.walk() if c.name == "softmax"], n) for root in looked
-              for call in root.walk() if call.name in ("self_attention", "attend")]  # fmt: skip
-    own, cross = np.array(layers[:: 1 + has_source]), np.array(layers[1::2] if has_source else [])
-    result = {"n_layer": len(own), "n_head": own.shape[1]}
-    if own.size + cross.size <= 2 * MOST_WEIGHTS:
-        triangle = own[(slice(None), slice(None), *np.tril_indices(n))]
-        result["own"] = packed(255 * np.sqrt(triangle) + 0.5, "u1")
-        result["cross"] = packed(255 * np.sqrt(cross) + 0.5, "u1")
-    return result
+def attention_weights(root: Call, n: int, has_source: bool) -> dict[str, np.ndarray]:
+    """Return the rounded weights. own: of the tokens up to each of the last rows, [n_layer, n_head,
+    their number]; cross: of the source [n_layer, n_head, rows, n_source]; skipped: rows before."""
+    kept = [call.value for call in root.walk() if call.name == "softmax"]
+    weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]
+    own, cross = np.array(weights[:: 1 + has_source]), np.array(weights[1 :: 1 + has_source])
+    skipped = max(0, n - MOST_WEIGHTS // (len(own) * own.shape[1] * n))
+    rows, keys = np.tril_indices(n)
+    own = own[:, :, rows[rows >= skipped], keys[rows >= skipped]]
+    found = {"own": own, "skipped": np.array([skipped])}
+    return found | ({"cross": cross[:, :, skipped:]} if has_source else {})
 
 
-def joined(blocks, n):  # [..., n_queries, n_keys] of each block of queries -> [n_head, n, n_keys]
-    """A long text's attention comes in blocks of queries, the earlier ones with fewer keys."""
-    n_keys = blocks[-1].shape[-1]
-    blocks = [np.pad(b, [(0, 0)] * (b.ndim - 1) + [(0, n_keys - b.shape[-1])]) for b in blocks]
-    return np.concatenate(blocks, axis=-2).reshape(-1, n, n_keys)
+def rounded(weights):  # [..., n, n_keys] -> the same in bytes
+    return (LEVELS * np.sqrt(weights) + 0.5).astype("u1")
 
 
-def count_pass(model: Model, n: int) -> int:
-    """The multiply-adds of a pass over n tokens that computes the last one's logits."""
-    with recording(model) as calls:
-        model(np.zeros(n, int), last=1)
-    return calls[0].multiply_adds
-
-
-def pieces(tokenizer: Any, ids: Ids) -> list[str]:
-    """The text that each token adds: a character comes with its last byte."""
+def pieces(tokenizer: Any, ids: list[int]) -> list[str]:
+    """Return the text that each token adds: a character comes with its last byte."""
     stream = tokenizer.stream()
     return [stream.feed(id) for id in ids]
 
 
-def packed(array: np.ndarray, dtype: str) -> str:
-    """The bytes of an array in base64."""
-    return base64.b64encode(array.astype(dtype).tobytes()).decode()
+def without_folder(x: Any) -> Any:
+    """Turn /home/me/plug.py:mine(2) into plug.py:mine(2): a page is made to be sent."""
+    return re.sub(r"^([A-Za-z]:)?[\\/.~][^:]*[\\/]", "", x) if isinstance(x, str) else x
+
+
+def packed(array: np.ndarray) -> list[str]:
+    """Return JavaScript's type of an array, and its bytes, deflated, in base64."""
+    kind = "f4" if array.dtype.kind == "f" else array.dtype.str[1:]
+    if kind not in TYPES:  # whole numbers: the smallest type that holds them
+        kind = next(u for u in ("u1", "u2", "u4") if array.max(initial=0) <= np.iinfo(u).max)
+    data = zlib.compress(array.astype("<" + kind).tobytes(), 9)
+    return [TYPES[kind] + "Array", base64.b64encode(data).decode()]

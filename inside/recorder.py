@@ -2,44 +2,54 @@
 
 Python reports every call and return to a profile function. The recorder is one, so what it records
 is the code that runs, and nothing in the model's files is there for it.
+
+What it needs from a model: `params` with its "blocks" (a decoder's under "decoder"), and functions
+that keep the names and arguments of gpt2.py: block, self_attention (or attend), attention with q
+and k, softmax, merge_heads, feed_forward, and linear with x and w. A function of another name runs
+as well, but is not shown.
 """
 
 import contextlib
 import inspect
 import math
 import sys
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import gpt2
-import layers
-from interface import Model
+from families import layers
+from generate import Model
 
 
 class Call:
     """A call: the function's name, file and line; owner: the object of a method; inputs: {name:
     shape} of its arrays; output: the shape of its result, or of the first of several; norms: of the
-    last row of its first array, and of its result; calls: those inside it."""
+    last row of its first array, and of its result; seconds it took; calls: those inside it. If
+    `recording` keeps it: its arguments, and what is kept of its result."""
 
-    def __init__(self, frame: Any):
+    def __init__(self, frame: Any, keep: bool):
         code, owner = frame.f_code, frame.f_locals.get("self")
         self.name, self.line, self.owner = code.co_name, code.co_firstlineno, owner
+        self.arguments = dict(frame.f_locals) if keep else {}
+        self.seconds = -time.perf_counter()
         self.file = Path(code.co_filename).name
         arrays = {name: x for name, x in frame.f_locals.items() if isinstance(x, np.ndarray)}
         self.inputs = {name: x.shape for name, x in arrays.items()}
         self.norms = [norm(x) for x in [*arrays.values()][:1]]
         self.output: Any = None
-        self.value: Any = None  # a copy of the result, if `recording` keeps it
+        self.value: Any = None
         self.calls: list[Call] = []
 
-    def finish(self, result: Any, keep: bool) -> None:
+    def finish(self, result: Any, keep: Callable | None) -> None:
         """Note what the function returned."""
+        self.seconds += time.perf_counter()
         first = result[0] if isinstance(result, tuple) and result else result
         if isinstance(first, np.ndarray):
-            self.output, self.value = first.shape, first.copy() if keep else None
+            self.output, self.value = first.shape, keep(first) if keep else None
             self.norms.append(norm(first))
 
     def walk(self) -> Iterator["Call"]:
@@ -59,9 +69,14 @@ class Call:
 
 
 @contextlib.contextmanager
-def recording(model: Model, keep: Collection[str] = ()) -> Iterator[list[Call]]:
-    """While it lasts, the list gets the calls into the files of this kind of model and its layers.
-    keep: the names of functions whose results are copied."""
+def recording(
+    model: Model, keep: Collection[str] | dict[str, Callable] = (), also: Collection[Callable] = ()
+) -> Iterator[list[Call]]:
+    """While it lasts, the list gets the calls into the files of this kind of model and its layers,
+    and of the functions in `also`. keep: the names of functions whose arguments and results are
+    kept, the results as copies or as what {name: function} makes of them."""
+    keeps = keep if isinstance(keep, dict) else dict.fromkeys(keep, np.copy)
+    codes = {function.__code__ for function in also}
     methods = (f for kind in type(model).__mro__ for f in vars(kind).values())
     files = {f.__code__.co_filename for f in methods if inspect.isfunction(f)}
     files |= {inspect.getfile(gpt2), inspect.getfile(layers)}
@@ -71,14 +86,14 @@ def recording(model: Model, keep: Collection[str] = ()) -> Iterator[list[Call]]:
     def profile(frame, event, result):  # as sys.setprofile calls it
         name = frame.f_code.co_name
         own = name[0].isalpha() or name == "__call__"  # not <genexpr>, not _helpers
-        if not own or frame.f_code.co_filename not in files:
+        if frame.f_code not in codes and not (own and frame.f_code.co_filename in files):
             return
         if event == "call":
             calls = stack[-1].calls if stack else outermost
-            calls.append(Call(frame))
+            calls.append(Call(frame, name in keeps))
             stack.append(calls[-1])
         elif event == "return":
-            stack.pop().finish(result, name in keep)
+            stack.pop().finish(result, keeps.get(name))
 
     previous = sys.getprofile()
     sys.setprofile(profile)

@@ -12,7 +12,7 @@ ADDED = {"self_attention": "attn", "attend": "attn", "feed_forward": "MLP"}
 
 def format_trace(passes: list[Call], source: Call | None = None) -> str:
     """The tree of calls of one or two passes, then what each block did to the residual stream.
-    source: `begin` of an encoder-decoder, which comes first."""
+    source: an encoder-decoder's call of `read`, which comes first."""
     parts = [tree([source])] if source and source.calls else []
     parts.append(tree(passes[:2]))
     lines = [line for part in parts for line in part]

@@ -1,10 +1,9 @@
 """The product of a few rows with a weight, x @ w.T, made fast: batches, beams, drafts to verify.
 
-For one row, BLAS reads the weight once, at the speed of the memory. For two rows or more OpenBLAS
-first copies ("packs") the whole weight into another layout, which pays for hundreds of rows: 2 rows
-take as long as 16. Its AVX-512 kernels do small products without that copy. So a product with a few
-rows is made of small ones, each with a block of the weight. Elsewhere this gains nothing, so it is
-measured once.
+For two rows or more OpenBLAS first copies ("packs") the whole weight into another layout, which
+pays for hundreds of rows: 2 rows take as long as 16. Its AVX-512 kernels do small products without
+that copy. So a product with a few rows is made of small ones, each with a block of the weight.
+Elsewhere this gains nothing, so it is measured once.
 """
 
 import functools
@@ -18,8 +17,8 @@ SMALL = 10**6  # the most multiplications of a product that OpenBLAS takes as sm
 
 
 class Weight(np.ndarray):
-    """A matrix [n_out, n_in] for which `x @ w.T` is `product`: as it is the right operand's class,
-    Python asks it first. In all else it is NumPy's array, and its rows are plain arrays."""
+    """A matrix [n_out, n_in] for which `x @ w.T` is `product`: Python asks the right operand first,
+    as its class is a subclass of the left one's. Its rows are plain arrays."""
 
     def __rmatmul__(self, x):  # self is w.T; x [..., n_in] -> [..., n_out]
         rows = x.reshape(-1, x.shape[-1])  # one product for the whole batch, not one per row
@@ -41,8 +40,8 @@ def product(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_rows, n_ou
 def blocks_of_outputs(rows, w):  # [n_rows, n_in], [n_out, n_in] -> rows @ w.T [n_rows, n_out]
     size = max(8, min(BLOCK, SMALL // rows.size // 8 * 8))
     n_full = len(w) // size * size
-    y = np.empty((len(w), len(rows)), np.float32)
     blocks = w[:n_full].reshape(-1, size, w.shape[1])  # [n_blocks, size, n_in], a view
+    y = np.empty((len(w), len(rows)), np.float32)
     np.matmul(blocks, rows.T, out=y[:n_full].reshape(-1, size, len(rows)))
     np.matmul(w[n_full:], rows.T, out=y[n_full:])
     return y.T
@@ -58,5 +57,5 @@ def blocks_of_inputs(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_r
 def blocks_pay():
     """Measured once, in some milliseconds: do blocks take less than 3/4 of the plain one's time?"""
     rows, w = np.ones((4, 768), np.float32), np.ones((1536, 768), np.float32)
-    plain = timeit.repeat(lambda: rows @ w.T, number=1)
-    return min(timeit.repeat(lambda: blocks_of_outputs(rows, w), number=1)) < 0.75 * min(plain)
+    plain = min(timeit.repeat(lambda: rows @ w.T, number=1))
+    return min(timeit.repeat(lambda: blocks_of_outputs(rows, w), number=1)) < 0.75 * plain

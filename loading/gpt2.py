@@ -7,21 +7,19 @@ from typing import Any
 import numpy as np
 
 from gpt2 import GPT2
-from loading.config import activation, read_generation_config, read_stop_ids
-from loading.few_rows import Weight
+from loading.config import activation, read_ids, read_json
 from loading.parameters import Params, build_params, drop_padding, list_blocks, settle_head
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 
+WORDS = r"^h\b=blocks"  # h.0.ln_1.g -> blocks.0.ln_1.g
+
 
 def load_gpt2(folder: Path, config: dict) -> tuple[Any, GPT2]:
     """Any GPT-2 (gpt2, distilgpt2, our stories) -> (tokenizer, model). Raises ValueError."""
-    tensors = {
-        name.removeprefix("transformer."): array
-        for name, array in read_weights(folder).items()
-        if not name.endswith((".attn.bias", ".attn.masked_bias"))  # the causal mask
-    }
-    params = build_params(tensors, [(r"^h\b", "blocks")], transposed=True)
+    mask = ".attn.bias", ".attn.masked_bias"  # the causal one
+    tensors = read_weights(folder, prefix="transformer.", unused=mask)
+    params = build_params(tensors, WORDS, transposed=True)
     list_blocks(params, config["n_layer"])
     settle_head(params, config.get("tie_word_embeddings", True))
     n_embd, n_head = params["wte"].shape[1], config["n_head"]
@@ -31,13 +29,17 @@ def load_gpt2(folder: Path, config: dict) -> tuple[Any, GPT2]:
 
     tokenizer = read_tokenizer(folder, "gpt2")
     drop_padding(params, tokenizer.n_vocab)
-    settings = read_generation_config(folder)
-    stop_ids = read_stop_ids(config | settings, tokenizer, len(params["wte"]))
     function = activation(config.get("activation_function", "gelu_new"))
-    eps = float(config.get("layer_norm_epsilon", 1e-5))
-    model = GPT2(params, n_head, stop_ids, function, eps)
-    model.generation_config = settings
+    model = GPT2(params, n_head, (), function, float(config.get("layer_norm_epsilon", 1e-5)))
+    read_stop_ids(model, folder, config, tokenizer)
     return tokenizer, model
+
+
+def read_stop_ids(model: Any, folder: Path, config: dict, tokenizer: Any) -> None:
+    """Give the model its generation_config and stop_ids: eos_token_id, or else <|endoftext|>."""
+    settings = read_json(folder / "generation_config.json", optional=True)
+    ids = read_ids(config | settings, "eos_token_id", model.n_vocab, tokenizer.end_of_text)
+    model.generation_config, model.stop_ids = settings, tuple(ids)
 
 
 def scale_queries(params: Params, n_head: int, config: dict) -> None:
@@ -45,8 +47,7 @@ def scale_queries(params: Params, n_head: int, config: dict) -> None:
     n_embd = params["wte"].shape[1]
     for layer, block in enumerate(params["blocks"]):
         scale = 1 if config.get("scale_attn_weights", True) else math.sqrt(n_embd / n_head)
-        if config.get("scale_attn_by_inverse_layer_idx", False):
-            scale /= layer + 1
+        scale /= layer + 1 if config.get("scale_attn_by_inverse_layer_idx") else 1
         if scale != 1:
             rows = np.repeat(np.array([scale, 1, 1], np.float32), n_embd)  # queries, keys, values
             c_attn = block["attn"]["c_attn"]
@@ -59,23 +60,17 @@ def random_gpt2(
 ) -> GPT2:  # fmt: skip
     """A GPT-2 with random weights, as slow as a trained one: drawn from N(0, scale), the gains of
     norms from N(1, scale)."""
-    rng = np.random.default_rng(seed)
-
-    def array(*shape, mean=0):
-        return rng.normal(mean, scale, shape).astype(np.float32)
-
-    def dense(n_in, n_out):
-        return {"w": array(n_out, n_in).view(Weight), "b": array(n_out)}
-
-    def norm():
-        return {"g": array(n_embd, mean=1), "b": array(n_embd)}
-
-    def block():
-        attn = {"c_attn": dense(n_embd, 3 * n_embd), "c_proj": dense(n_embd, n_embd)}
-        mlp = {"c_fc": dense(n_embd, 4 * n_embd), "c_proj": dense(4 * n_embd, n_embd)}
-        return {"ln_1": norm(), "attn": attn, "ln_2": norm(), "mlp": mlp}
-
-    params = {"wte": array(n_vocab, n_embd).view(Weight), "wpe": array(n_ctx, n_embd)}
-    params |= {"blocks": [block() for _ in range(n_layer)], "ln_f": norm()}
-    params |= {} if tied else {"lm_head": array(n_vocab, n_embd).view(Weight)}
+    rng, d = np.random.default_rng(seed), n_embd
+    block = {"ln_1": (d,), "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d)}
+    block |= {"ln_2": (d,), "mlp.c_fc": (d, 4 * d), "mlp.c_proj": (4 * d, d)}
+    shapes = {f"h.{i}.{name}": shape for i in range(n_layer) for name, shape in block.items()}
+    shapes |= {"wte": (n_vocab, d), "wpe": (n_ctx, d), "ln_f": (d,)}
+    shapes |= {} if tied else {"lm_head": (n_vocab, d)}
+    tensors = {}
+    for name, shape in shapes.items():
+        tensors[f"{name}.weight"] = rng.normal(len(shape) == 1, scale, shape).astype(np.float32)
+        if name not in ("wte", "wpe", "lm_head"):
+            tensors[f"{name}.bias"] = rng.normal(0, scale, shape[-1]).astype(np.float32)
+    params = build_params(tensors, WORDS, transposed=True)
+    list_blocks(params, n_layer)
     return GPT2(params, n_head)

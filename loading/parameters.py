@@ -4,6 +4,7 @@ The names in a file are paths in a tree as well, in other words: h.0.ln_1.weight
 calls params["blocks"][0]["ln_1"]["g"]. Which parts a model has is what its file has.
 """
 
+import math
 import re
 import sys
 from typing import Any
@@ -13,29 +14,29 @@ import numpy as np
 from loading.few_rows import Weight
 
 Params = Any  # dicts, lists of blocks, and float32 arrays
-Tensors = dict[str, np.ndarray]  # arrays by the names of a file
 OURS = re.compile(
     r"""((en|de)coder\.)? (
         wte | wpe | lm_head | logits_bias | relative_bias | (ln_f | (embed_)?norm)\.[gb]
       | blocks\.\d+\. (ln_[12] | (attn | cross | mlp)(_post)?_norm | attn\.[qk]_norm)\.[gb]
       | blocks\.\d+\. (attn | cross | mlp)\. (c_attn | c_proj | c_fc | gate | [qkvo])\.[wb]
-    )""", re.VERBOSE,
-)  # fmt: skip
+    )""",
+    re.VERBOSE,
+)
+LEAVES = r"\bbias$=b \b(w[tp]e|lm_head)\.w$=\1"  # for each family
 
 
-def build_params(
-    tensors: Tensors, words: list[tuple[str, str]], transposed: bool = False
-) -> Params:
+def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = False) -> Params:
     """{"h.0.ln_1.weight": array} -> {"blocks": {"0": {"ln_1": {"g": array}}}}.
 
-    words: (a pattern in the file's names, what it is here), one after the other. transposed: the
-    file has matrices as [n_in, n_out]; the tree has views of them, [n_out, n_in]. ValueError for an
-    array without a place in the tree.
+    words: "THEIRS=OURS ...", patterns in the file's names and what they are here, in turn; `weight`
+    is w, or a norm's g, before. transposed: the file has matrices as [n_in, n_out], and the tree
+    views of them, [n_out, n_in]. ValueError for an array without a place in the tree.
     """
     tree: dict = {}
+    pairs = [word.split("=") for word in f"{words} {LEAVES}".split()]
     for theirs, array in tensors.items():
         name = re.sub(r"\bweight$", "w" if array.ndim == 2 else "g", theirs)
-        for pattern, ours in [*words, (r"\bbias$", "b"), (r"\b(w[tp]e|lm_head)\.w$", r"\1")]:
+        for pattern, ours in pairs:
             name = re.sub(pattern, ours, name)
         if not OURS.fullmatch(name):
             raise ValueError(f"the array {theirs} is not known")
@@ -49,8 +50,8 @@ def build_params(
 
 
 def list_blocks(stack: Params, n_layer: int) -> None:
-    """{"0": block, "1": block} -> [block, block]. ValueError unless n_layer blocks of the same
-    parts and shapes are there."""
+    """{"0": block, "1": block} -> [block, block]. ValueError unless n_layer of them are there, of
+    the same shapes."""
     blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
     if len(blocks) != n_layer:
         raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")
@@ -60,32 +61,29 @@ def list_blocks(stack: Params, n_layer: int) -> None:
     stack["blocks"] = blocks
 
 
-def shapes(tree: Params) -> Any:
-    """The tree with the shape of each array in its place."""
-    if isinstance(tree, dict):
-        return {name: shapes(part) for name, part in tree.items()}
-    return tree.shape
+def shapes(tree: Params) -> list[tuple]:
+    """The shapes of a tree's arrays, in order."""
+    if isinstance(tree, dict | list):
+        parts = tree.values() if isinstance(tree, dict) else tree
+        return sorted(shape for part in parts for shape in shapes(part))
+    return [np.shape(tree)]
 
 
 def n_parameters(tree: Params) -> int:
     """How many numbers a tree of parameters holds."""
-    if isinstance(tree, dict | list):
-        return sum(map(n_parameters, tree.values() if isinstance(tree, dict) else tree))
-    return np.size(tree)
+    return sum(map(math.prod, shapes(tree)))
 
 
 def settle_head(params: Params, tied: bool) -> None:
     """Where the head is the embedding, leave out a copy of it. A head that differs counts for more
     than config.json, as in transformers, and a note says so. ValueError where it is missing."""
-    head = params.get("lm_head")
-    if head is None and not tied:
+    if not tied and "lm_head" not in params:
         raise ValueError("the array lm_head.weight is missing")
-    if head is not None and tied:
-        if np.array_equal(head, params["wte"]):
-            del params["lm_head"]
-        else:
-            note = "config.json ties the head to the embedding, but the file's head, which differs,"
-            print(note, "is used", file=sys.stderr)
+    if tied and np.array_equal(params.get("lm_head"), params["wte"]):
+        del params["lm_head"]
+    elif tied and "lm_head" in params:
+        note = "note: the file's head is used, which is not the embedding, as config.json has it"
+        print(note, file=sys.stderr)
 
 
 def drop_padding(params: Params, n_tokens: int) -> None:

@@ -9,7 +9,6 @@ import encoder
 from loading.config import read_json
 from loading.errors import UserError
 
-SPACE = "\u2581"  # how pieces of SentencePiece write a space
 BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # one byte of a character that has no piece
 MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # around a text, never part of it; en_XX
 
@@ -17,39 +16,35 @@ MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # around a text, never p
 def read_tokenizer(folder: Path, model_type: str) -> Any:
     """The tokenizer of a model of this type. encode begins with BOS, if the file says so; an
     encoder-decoder adds its own marks. UserError for files that are missing or damaged."""
-    path = folder / "tokenizer.json"
-    if path.is_file():
+    if (path := folder / "tokenizer.json").is_file():
         import tokenizers  # late: GPT-2's two files do not need it
 
         try:
             library = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises nothing more precise
-            raise UserError(f"{path} is damaged: {error}; fetch or save it again") from None
+            raise UserError(f"{path} is damaged: {error!s:.300}; fetch or save it again") from None
         return LibraryTokenizer(library, bos=model_type not in ("t5", "bart", "mbart"))
-    has_pair = (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file()
-    if has_pair and (model_type == "gpt2" or names_gpt2(folder / "tokenizer_config.json")):
-        return read_gpt2_tokenizer(folder)
-    raise UserError(
-        f"{folder} has no tokenizer.json; with transformers and sentencepiece,"
-        " AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes it"
-    )
-
-
-def names_gpt2(path: Path) -> bool:
-    """Is the tokenizer GPT-2's? Others have these two files, too, but cut words otherwise."""
-    return path.is_file() and read_json(path).get("tokenizer_class") == "GPT2Tokenizer"
+    settings = read_json(folder / "tokenizer_config.json", optional=True)
+    # Others have the same two files, too, but cut words by another pattern.
+    if model_type == "gpt2" or settings.get("tokenizer_class") == "GPT2Tokenizer":
+        if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+            return read_gpt2_tokenizer(folder)
+    way = "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+    raise UserError(f"{folder} has no tokenizer.json; transformers writes it: {way}")
 
 
 def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
     """vocab.json, with added_tokens.json if it is there, and merges.txt -> tokenizer."""
-    vocab, added = read_json(folder / "vocab.json"), folder / "added_tokens.json"
-    if added.is_file():
-        vocab |= read_json(added)
+    vocab = read_json(folder / "vocab.json")
+    vocab |= read_json(folder / "added_tokens.json", optional=True)
     lines = (folder / "merges.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     merges = [(*line.split(" "),) for line in lines[lines[0].startswith("#version") :]]
     if wrong := [pair for pair in merges if len(pair) != 2]:
         raise ValueError(f"merges.txt is damaged: {wrong[0]!r} is not a pair of symbols")
-    return encoder.Tokenizer(vocab, merges)
+    tokenizer = encoder.Tokenizer(vocab, merges)
+    if unmade := [token for token in tokenizer.special if encoder.BYTE_TO_CHAR[ord(" ")] in token]:
+        raise ValueError(f"merges.txt is damaged: no merge makes {unmade[0]!r}")
+    return tokenizer
 
 
 class LibraryTokenizer:
@@ -64,33 +59,31 @@ class LibraryTokenizer:
         library.no_padding()
         self.library, vocab = library, library.get_vocab()
         self.tokens, self.n_vocab = sorted(vocab, key=vocab.__getitem__), len(vocab)
-        if [*map(vocab.__getitem__, self.tokens)] != list(range(self.n_vocab)):
+        if max(vocab.values()) >= self.n_vocab:
             raise ValueError(f"the {self.n_vocab} ids are not 0 to {self.n_vocab - 1}")
         self._added = library.get_added_tokens_decoder()
         self.special = {token.content: id for id, token in self._added.items() if token.special}
         self.end_of_text = self.special.get("<|endoftext|>")
         [first, *_] = library.encode("a", add_special_tokens=False).ids
-        marked = library.encode("a").ids  # a mark after the text would only end it
+        marked = library.encode("a").ids  # what comes after the text would end it
         self.start = marked[: marked.index(first)] if bos else []
         marks = [id for text, id in self.special.items() if MARKS.fullmatch(text)]
         self.silent = {*marks, *self.start}
         self._spelled_by_bytes = type(library.decoder).__name__ == "ByteLevel"
 
     def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
-        """str -> list of ids. The text of a special token is plain text, unless `special`.
-        first=False: without `start`, for a text that already has it."""
+        """str -> list of ids. The text of a special token is plain text, unless `special` (to T5's
+        library it never is). first=False: without `start`, for a text that already has it."""
         self.library.encode_special_tokens = not special
-        text = encoder.as_unicode(text)
-        ids = self.library.encode(text, add_special_tokens=False).ids
+        ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
         return [*self.start, *ids] if first else ids
 
     def decode(self, ids: Iterable[int]) -> str:
         """Ids -> str. The space that encode puts before a text is left out after `start`; without
         it, ids continue a text. ValueError for an unknown id."""
         ids = list(ids)
-        begins = not self.start or ids[:1] == self.start[:1]
         texts = [id for id in ids if self._token(id) and id not in self.silent]
-        if begins:
+        if not self.start or ids[:1] == self.start[:1]:
             return self.library.decode(texts, skip_special_tokens=False)
         whole = self.library.decode([*self.start[:1], *texts], skip_special_tokens=False)
         return whole.removeprefix(self.tokens[self.start[0]])
@@ -107,9 +100,8 @@ class LibraryTokenizer:
             return b""
         if self._spelled_by_bytes and id not in self._added:
             return bytes(encoder.CHAR_TO_BYTE[char] for char in token)
-        if byte := BYTE_PIECE.fullmatch(token):
-            return bytes.fromhex(byte[1])
-        return token.replace(SPACE, " ").encode()
+        byte = BYTE_PIECE.fullmatch(token)  # pieces write a space as U+2581
+        return bytes.fromhex(byte[1]) if byte else token.replace("\u2581", " ").encode()
 
     def _token(self, id):
         if not 0 <= id < self.n_vocab:
@@ -120,25 +112,22 @@ class LibraryTokenizer:
 class Stream:
     """Decodes ids one by one; the returned pieces concatenate to decode(all ids).
 
-    Bytes become text with the token after them: only then it is known whether together they are
-    characters. A token's text is what the decoded text has more with it than without it; the token
-    before it is enough to tell.
+    The text of new tokens is what decode gives with them less what it gives without them. It is
+    enough to decode the last shown token again. Byte pieces become text with the token after them:
+    only then it is known whether together they are characters.
     """
 
     def __init__(self, tokenizer: LibraryTokenizer):
-        self._tokenizer = tokenizer
-        self._ids, self._shown = list[int](), ""  # the ids from the last shown token on; its text
+        self._tokenizer, self._ids, self._shown = tokenizer, list[int](), ""
 
     def feed(self, id: int) -> str:
         """The text that is certain after this id: a character appears with its last byte."""
         self._ids.append(id)
-        whole = self._tokenizer.decode(self._ids)
-        is_byte = BYTE_PIECE.fullmatch(self._tokenizer.tokens[id])
+        whole, is_byte = self.finish(), BYTE_PIECE.fullmatch(self._tokenizer.tokens[id])
         if is_byte or id in self._tokenizer.silent or whole.endswith("\ufffd"):
             return ""
-        new = whole.removeprefix(self._shown)
         self._ids, self._shown = [id], self._tokenizer.decode([id])
-        return new
+        return whole
 
     def finish(self) -> str:
         """The rest: "", or U+FFFD for a character that was never completed."""

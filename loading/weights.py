@@ -1,9 +1,8 @@
 """A folder's safetensors files -> float32 arrays, mapped into memory rather than read.
 
 A file is a header (JSON) and the bytes of its arrays one after the other. The library `safetensors`
-checks all that the header promises. An array is then a view of the mapped file: opening a model
-costs nothing, and pages come from the disk when they are first used. Only weights of 16 bits are
-converted, at each start: NumPy computes in float32, and has no bfloat16.
+checks what the header promises. An array is then a view of the mapped file: opening a model costs
+nothing. Weights of 16 bits are converted, at each start: NumPy has no bfloat16.
 """
 
 import json
@@ -16,15 +15,10 @@ from loading.config import read_json
 from loading.errors import UserError
 
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # others are no weights
-CONVERT = (
-    "other formats are not opened, for they can run code; with transformers,"
-    " AutoModelForCausalLM.from_pretrained(NAME).save_pretrained(FOLDER) writes one (for T5 and"
-    " BART AutoModelForSeq2SeqLM), AutoTokenizer likewise"
-)
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """model.safetensors, or the shards that its index names. UserError for a place elsewhere."""
+    """model.safetensors, or the shards that its index names. UserError for a file elsewhere."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file() or not index.is_file():
         return [folder / "model.safetensors"]
@@ -34,13 +28,15 @@ def weight_files(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-def read_weights(folder: Path) -> dict[str, np.ndarray]:
-    """The folder's weights -> {name: float32 array}. UserError where there are none, ValueError for
-    a damaged file."""
+def read_weights(folder: Path, prefix: str, unused: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The folder's weights -> {name without prefix: float32 array}, but those whose name ends with
+    one of `unused`. UserError where there are none, ValueError for a damaged file."""
     paths = weight_files(folder)
-    if not paths[0].exists():
-        raise UserError(f"{folder} has no {paths[0].name}; {CONVERT}")
-    return {name: array for path in paths for name, array in read_safetensors(path).items()}
+    if missing := [path.name for path in paths if not path.is_file()]:
+        remedy = "other formats can run code; transformers' save_pretrained(FOLDER) writes this one"
+        raise UserError(f"{folder} has no {missing[0]}; {remedy}")
+    found = [pair for path in paths for pair in read_safetensors(path).items()]
+    return {name.removeprefix(prefix): a for name, a in found if not name.endswith(unused)}
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
@@ -50,10 +46,8 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
         with safe_open(path, "np"):
             pass
     except SafetensorError as error:
-        with open(path, "rb") as file:
-            is_pointer = file.read(8) == b"version "
-        remedy = "it is a Git LFS pointer: `git lfs pull` fetches the file" if is_pointer else error
-        raise ValueError(f"{path.name}: {remedy}") from None
+        remedy = "a pointer of Git LFS becomes the file by `git lfs pull`"
+        raise ValueError(f"{path.name} is damaged: {error}; {remedy}") from None
     data = np.asarray(np.memmap(path, np.uint8, "r"))
     start = 8 + int.from_bytes(data[:8].tobytes(), "little")
     header = json.loads(data[8:start].tobytes())

@@ -1,30 +1,177 @@
-"""The notebooks for class: without outputs, so that a prediction is one.
+"""Other editions of the lessons, made from the notebooks as they are saved.
 
-    python notebooks/edition.py                       # into notebooks/class
+    python notebooks/edition.py                       # for class: into notebooks/class
     python notebooks/edition.py FOLDER --repository https://github.com/OWNER/NAME
+    python notebooks/edition.py --html [FOLDER]       # pages to read or project: notebooks/html
+    python notebooks/edition.py --titles              # minutes and links at the top of each lesson
 
-With a repository, each begins with badges that open it on Colab, where its first cell clones that
-repository, and on Binder; the folder must then be in the repository, at the place that FOLDER says.
+The edition for class has no outputs, and answers no prediction before its cell has run: what
+follows is folded, and there is a cell for the guess. A cell tagged `yours` has only the first lines
+of its functions. With a repository, each notebook begins with badges that open it on Colab and on
+Binder; commit the folder, because the badges point to it.
+
+A section whose heading begins with "Deeper:" is not of the core. The order is that of README.md.
 """
 
 import argparse
+import ast
+import os
+import re
 from pathlib import Path
 
 import nbformat
 
 HERE = Path(__file__).resolve().parent
 COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
+LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")  # [text](this#...), not out of the project
+FOLDED = "<details><summary>After you have run the cell</summary>\n\n{}\n\n</details>"
+BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)
 
 
-def for_class(notebook):
-    """The same cells, without outputs and counts, and without links to the solutions."""
-    for cell in notebook.cells:
+def order() -> list[str]:
+    """The lessons, in the order of the index in README.md: names of files, without .ipynb."""
+    index = (HERE / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| \[.+?\]\((\w+)\.ipynb\)", index, flags=re.MULTILINE)
+
+
+def read(name):
+    return nbformat.read(HERE / f"{name}.ipynb", as_version=4)
+
+
+def tagged(cell, tag):
+    return tag in cell.metadata.get("tags", [])
+
+
+# --- the top of a lesson --------------------------------------------------------------------------
+
+
+def sections(notebook):
+    """Yields (cell, its source or a part of it, whether it is of the core), up to the exercises."""
+    core = True
+    for cell in notebook.cells[2:]:  # after the title, and the cell that finds the project
         if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
+            yield cell, cell.source, core
+            continue
+        for part in re.split(r"^(?=##+ )", cell.source, flags=re.MULTILINE):
+            if part.startswith(("## Exercises", "## Your own text")):
+                return
+            if part.startswith("## "):
+                core = not part.startswith("## Deeper:")
+            yield cell, part, core
+
+
+def minutes(notebook) -> tuple[int, int]:
+    """Of the whole lesson and of its core, rounded to five: 200 words, 12 lines of code or 20 of
+    output a minute, one minute for a picture, two for a prediction or a question."""
+    total = {True: 0.0, False: 0.0}
+    for cell, text, core in sections(notebook):
+        if cell.cell_type == "markdown":
+            asked = len(re.findall(r"\*\*(?:Predict|Question)", text))
+            total[core] += len(text.split()) / 200 + 2 * asked
+            continue
+        if not tagged(cell, "drawing"):
+            total[core] += sum(bool(line.strip()) for line in text.splitlines()) / 12
+        for output in cell.outputs:
+            total[core] += len(output.get("text", "").splitlines()) / 20
+            total[core] += any(kind.startswith("image/") for kind in output.get("data", {}))
+    return 5 * round(sum(total.values()) / 5), 5 * round(total[True] / 5)
+
+
+def titled(name) -> str:
+    """The first cell of a lesson, with its minutes, its neighbours and its answers as they are."""
+    notebook, number = read(name), int(name[:2])
+    paragraphs = notebook.cells[0].source.split("\n\n")
+    while re.match(r"Previous|Next|\[", paragraphs[-1]):
+        paragraphs.pop()
+    whole, core = minutes(notebook)
+    paragraphs[1] = f"*About {whole} minutes, {core} of them the core; exercises apart.*"
+    if core == whole:
+        paragraphs[1] = f"*About {whole} minutes; exercises apart.*"
+    names, links = order(), []
+    place = names.index(name)
+    for step, text in (-1, "← {}"), (1, "{} →"):
+        if 0 <= place + step < len(names):
+            neighbour = names[place + step]
+            heading = read(neighbour).cells[0].source.partition("\n")[0].removeprefix("# ")
+            links.append(f"[{text.format(heading.partition(':')[0])}]({neighbour}.ipynb)")
+    answers = (
+        f"[Solutions](solutions/{name}.py) | [answers to the questions]"
+        f"(solutions/questions.md#{number})"
+    )
+    return "\n\n".join([*paragraphs, " | ".join(links), answers])
+
+
+# --- for class ------------------------------------------------------------------------------------
+
+
+def for_class(notebook, name):
+    """Without outputs, solutions and answers; with a place for each guess."""
+    cells, predicted = [], False
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = without_solutions(cell.source)
+            if predicted:
+                cell.source = folded(cell.source)
+            predicted = "**Predict" in cell.source
         else:
-            lines = cell.source.splitlines()
-            cell.source = "\n".join(line for line in lines if "(solutions/" not in line)
+            cell.outputs, cell.execution_count = [], None
+        cells.append(cell)
+        if cell.cell_type == "markdown" and predicted:
+            cells.append(new_cell(cell, "guess", "# My guess: "))
+        elif tagged(cell, "yours"):
+            cell.source = stubs(cell.source)
+            give_up = f'# If you give up: lessons.ours("{name}", "{cell.id}")'
+            cells.append(new_cell(cell, "ours", give_up))
+    notebook.cells = cells
     return notebook
+
+
+def new_cell(cell, tag, source):
+    metadata = {"tags": [tag]}
+    return nbformat.v4.new_code_cell(source, id=f"{cell.id}-{tag}", metadata=metadata)
+
+
+def without_solutions(text):
+    return "\n\n".join(part for part in text.split("\n\n") if "](solutions/" not in part)
+
+
+def folded(text):
+    """The text, folded up to its first heading, question or prediction."""
+    border = BORDER.search(text)
+    end = border.start() if border else len(text)
+    answer = text[:end].strip()
+    return FOLDED.format(answer) + "\n\n" + text[end:] if answer else text
+
+
+def stubs(source):
+    """The first lines of the functions that a reader is to write."""
+    lines, found = source.splitlines(), []
+    for node in ast.parse(source).body:
+        signature = lines[node.lineno - 1 : node.body[0].lineno - 1]
+        found.append("\n".join([*signature, "    ..."]))
+    return "\n\n\n".join(found)
+
+
+def relinked(notebook, folder, address=None):
+    """Its links to files of the project, from another folder, or at the project's address. Links
+    between lessons stay as they are: the lessons move together."""
+
+    def moved(match):
+        target = match.group(1)
+        if not address:
+            return target if is_lesson(target) else os.path.relpath(HERE / target, folder)
+        place = folder if is_lesson(target) else HERE
+        path = (place / target).resolve().relative_to(HERE.parent).as_posix()
+        return f"{address}/blob/main/{path}"
+
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = LINK.sub(moved, cell.source)
+    return notebook
+
+
+def is_lesson(target):
+    return target.endswith(".ipynb") and "/" not in target
 
 
 def from_repository(notebook, address, path):
@@ -41,22 +188,44 @@ def from_repository(notebook, address, path):
     return notebook
 
 
+# --- the command ----------------------------------------------------------------------------------
+
+
+def write_class(folder, address):
+    for name in order():
+        notebook = relinked(for_class(read(name), name), folder, address)
+        if address:
+            path = (folder / f"{name}.ipynb").relative_to(HERE.parent).as_posix()
+            notebook = from_repository(notebook, address, path)
+        nbformat.write(notebook, folder / f"{name}.ipynb")
+    print(f"{len(order())} notebooks in {folder}")
+
+
+def write_titles():
+    for name in order():
+        notebook = read(name)
+        notebook.cells[0].source = titled(name)
+        nbformat.write(notebook, HERE / f"{name}.ipynb")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, nargs="?", default=HERE / "class")
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--repository", help="its address on GitHub")
+    parser.add_argument("--html", action="store_true", help="pages, with the saved outputs")
+    parser.add_argument("--titles", action="store_true", help="bring the lessons' tops up to date")
     args = parser.parse_args()
-    place = args.folder.resolve()
-    if args.repository and not place.is_relative_to(HERE.parent):
-        parser.error(f"{place} is not in the repository")
-    args.folder.mkdir(parents=True, exist_ok=True)
-    for source in sorted(HERE.glob("*.ipynb")):
-        notebook, target = for_class(nbformat.read(source, as_version=4)), args.folder / source.name
-        if args.repository:
-            path = (place / source.name).relative_to(HERE.parent).as_posix()
-            notebook = from_repository(notebook, args.repository, path)
-        nbformat.write(notebook, target)
-    print(f"{len(list(args.folder.glob('*.ipynb')))} notebooks in {args.folder}")
+    if args.titles:
+        return write_titles()
+    folder = (args.folder or HERE / ("html" if args.html else "class")).resolve()
+    if args.repository and not folder.is_relative_to(HERE.parent):
+        parser.error(f"{folder} is not in the repository")
+    folder.mkdir(parents=True, exist_ok=True)
+    if args.html:
+        from pages import write_pages  # late: only this edition needs what it imports
+
+        return write_pages(folder)
+    return write_class(folder, args.repository)
 
 
 if __name__ == "__main__":

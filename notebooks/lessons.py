@@ -5,18 +5,22 @@ A notebook imports this first: it makes the project's own files importable.
 """
 
 import ast
+import contextlib
 import importlib
 import inspect
 import io
+import json
 import statistics
 import sys
 import textwrap
 import time
 import traceback
 from pathlib import Path
+from unittest import mock
 
 import matplotlib.pyplot as plt
 import numpy as np
+from IPython import get_ipython
 from IPython.display import Image, display
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -45,6 +49,11 @@ def show(alt, figure=None):
     display(Image(file.getvalue(), alt=alt, width=n_pixels * 100 // DPI))
 
 
+def replaced(module, **functions):
+    """While it lasts (`with replaced(gpt2, attention=mine):`), the module calls these functions."""
+    return mock.patch.multiple(module, **functions) if functions else contextlib.nullcontext()
+
+
 def check(lesson, number, *answers):
     """Prints "solved", or what the reader's answers to an exercise still lack. It calls
     checks/lesson_NAME.py's exercise_N(*answers), a function of asserts; the notebook goes on."""
@@ -65,6 +74,14 @@ def explanation(error):
     own = [line for line in lines if "ipykernel" in line.filename or line.filename[0] == "<"]
     place = f" (line {own[-1].lineno}: {own[-1].line})" if own else ""
     return f"{type(error).__name__}: {error}{place}"
+
+
+def ours(lesson, cell):
+    """Shows and runs a cell that the class edition leaves empty, for a reader who gives up."""
+    notebook = json.loads((PROJECT / f"notebooks/{lesson}.ipynb").read_text(encoding="utf-8"))
+    [source] = ["".join(c["source"]) for c in notebook["cells"] if c["id"] == cell]
+    print(source)
+    get_ipython().run_cell(source)
 
 
 def medians(actions, rounds=5):
@@ -96,11 +113,12 @@ def source(function, signature=True):
     if not signature:
         lines = textwrap.dedent("\n".join(lines[body[0].lineno - 1 :])).splitlines()
     for line in lines:
-        if len(line) > 79 and "  # " in line:
-            line, comment = line.split("  # ", 1)
-            indent = line[: len(line) - len(line.lstrip())]
-            print(f"{indent}# {comment}")
-        print("\n".join(broken(line)))
+        indent = line[: len(line) - len(line.lstrip())]
+        if len(line) > 79 and "# " in line:
+            line, comment = line.split("# ", 1)
+            print("\n".join(textwrap.wrap(f"{indent}# {comment}", 79, subsequent_indent=f"{indent}# ")))
+        if line.strip() or not indent:
+            print("\n".join(broken(line.rstrip())))
 
 
 def broken(line, width=79):
@@ -109,6 +127,8 @@ def broken(line, width=79):
     indent = len(line) - len(line.lstrip()) + 4
     while len(line) > width:
         ends = [i for i in range(indent + 1, width) if line[i - 1] in " ("]
+        if line.lstrip().startswith("def "):  # between parameters
+            ends = [i for i in ends if line[i - 2] == ","] or ends
         end = max(ends, key=lambda i: (line[:i].count('"') % 2 == 0, i))
         begin, rest = line[:end].rstrip(), line[end:]
         if line[:end].count('"') % 2:
@@ -122,13 +142,13 @@ def broken(line, width=79):
 def continuations(model, prompt, sampler, n_texts, n):
     """n_texts continuations of one prompt, in one batch -> ids [n_texts, n]. Their seeds: 0, 1, ...
     A stop id does not end a text here, so that all have n tokens."""
-    from generate import Sequence, cached
+    from decoding.batching import continuous
+    from generate import Sequence
 
     sequences = [Sequence(model, prompt, n, sampler, seed) for seed in range(n_texts)]
     for sequence in sequences:
         sequence.stop_ids = ()
-    for _ in cached(model, sequences):
-        pass
+    list(continuous(sequences, max_rows=16))
     return np.array([sequence.new_ids for sequence in sequences])
 
 

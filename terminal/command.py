@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import sys
 from pathlib import Path
 
@@ -11,8 +10,6 @@ import numpy as np
 import utils
 from loading.errors import UserError
 from terminal import look, options, shell, show
-from terminal.compare import compare
-from terminal.explain import explain, print_score
 from terminal.session import Session
 
 QUOTED = '({} prompts; one of several words is quoted: "Once upon a time")'
@@ -33,18 +30,18 @@ def run(words: list[str]) -> None:
             raise options.Usage(MISSING)
         given["prompts"] = ["-"]  # echo TEXT | python generate.py
     options.check(given)
-    for name, stream in ("output", sys.stdout), ("input", sys.stdin or "-" not in given["prompts"]):
-        if stream is None or stream is False:
-            raise UserError(f"standard {name} is closed")
+    reads = "-" in given["prompts"] or "interactive" in given
+    if sys.stdout is None or (reads and sys.stdin is None):
+        raise UserError("standard input or output is closed")
     with np.errstate(all="ignore"):  # NaNs are detected when a token is drawn
         session = Session(given)
-        message = options.misplaced(given, session.settings["method"])
-        if message and "compare" not in given:
-            raise options.Usage(message)
         if "interactive" in given:
             shell.interact(session)
-        elif given.keys() & {"score", "explain", "compare", "trace"}:
-            inspect(session, given)
+        elif found := given.keys() & {"score", "explain", "compare", "trace"}:
+            for number, prompt in enumerate(prompts := read_prompts(given)):
+                if len(prompts) > 1 and "json" not in given:
+                    print(show.visible(f"{prompt!r}:"))
+                look.view(session, *found, prompt, number)
         else:
             complete(session, given)
 
@@ -63,47 +60,21 @@ def complete(session: Session, given: dict) -> None:
     show.stream(session, rows)
 
 
-def inspect(session: Session, given: dict) -> None:
-    """--score, --explain, --compare, --trace."""
-    prompts = read_prompts(given)
-    for number, prompt in enumerate(prompts):
-        if len(prompts) > 1 and "json" not in given:
-            print(show.visible(f"{prompt!r}:"))
-        if "explain" in given:
-            explain(session, session.row(prompt, number))
-        elif "compare" in given:
-            compare(session, prompt, number)
-        elif "trace" in given:
-            look.trace(session, session.row(prompt, number))
-        elif "json" in given:
-            print(json.dumps(session.score(prompt, given.get("target"))))
-        else:
-            print_score(session.tokenizer, session.score(prompt, given.get("target")))
-
-
 def list_models() -> None:
     """Print what --model knows: the name, what it is, how large, whether it is here."""
-    rows = [*utils.names(), ("OWNER/NAME", "a model of the Hugging Face hub, see README", "", "")]
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    for row in rows:
-        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths))
-        print(show.visible("  ".join(cells).rstrip()))
+    for name, about, size, where in utils.names():
+        print(show.visible(f"{name:<15}{size:>6}  {where.split()[0]:<10}  {about}"))
+    print(f"{'OWNER/NAME':<35}any other of the Hugging Face hub")
 
 
 def read_prompts(given: dict) -> list[str]:
     """Return the prompts of the command line, of standard input (-) and of --prompts-file."""
-    file = given.get("prompts_file")
-    try:
-        prompts = [read_standard_input() if p == "-" else p for p in given["prompts"]]
-        if file is not None:
-            text = Path(file).read_text(encoding="utf-8-sig")
-            prompts += [line for line in text.split("\n") if line.strip()]
-    except UnicodeError as error:
-        raise UserError(f"the prompts are not UTF-8 text: {error}") from None
-    except OSError as error:
-        raise UserError(f"cannot read {error.filename or '-'}: {error.strerror}") from None
+    prompts = [read_standard_input() if p == "-" else p for p in given["prompts"]]
+    if "prompts_file" in given:
+        text = Path(given["prompts_file"]).read_text(encoding="utf-8-sig")
+        prompts += [line for line in text.split("\n") if line.strip()]
     if not prompts:
-        raise UserError(f"{file} has no prompt in it")
+        raise UserError(f"{given['prompts_file']} has no prompt in it")
     return prompts
 
 

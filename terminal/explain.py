@@ -1,6 +1,7 @@
 """--explain and --score: each step as it is taken, each token with its surprise."""
 
 import functools
+import json
 import math
 import shutil
 from typing import Any
@@ -22,6 +23,7 @@ bits: how unsure the model was (its entropy); others: what else it thought of
   model  drawn   bits            token           others"""
 DRAFTS = "accepted/drafted: the accepted drafts, -the rejected ones, +the model's own token"
 BEAMS = "runs of tokens, with the log P (nats) at their end; x: dropped"
+WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 returns 0 where it has none
 LEGENDS = {"naive": STEPS, "cached": STEPS, "beam": BEAMS} | dict.fromkeys(DRAFTING, DRAFTS)
 
 
@@ -29,51 +31,49 @@ def explain(session: Session, row: Row) -> None:
     """Generate a row and print each step, then the text. The beams are a tree, at the end."""
     method, tokenizer = session.settings["method"], session.tokenizer
     session.start(row)
-    row.sequence.sampler = sampler = RememberingSampler(row.sequence.sampler)
+    seen: list = []
+    if method in ("naive", "cached"):
+        row.sequence.sampler = remembering(row.sequence.sampler, seen)
     if method in DRAFTING:
         row.drafter = PrintedPasses(session.new_drafter(row), tokenizer)
     print(LEGENDS[method])
     for _ in session.generate([row]):
         if method in ("naive", "cached"):
-            print(step_line(sampler, row.sequence.ids, tokenizer), flush=True)
+            print(step_line(seen, row.sequence.ids, tokenizer), flush=True)
     if row.steps:
         name, root = functools.partial(label, tokenizer), row.prompt.rpartition("\n")[2]
         print(
             show.visible(root),
-            format_tree(row.steps, name, row.sequence.new_ids, width()),
+            format_tree(row.steps, name, row.sequence.new_ids, WIDTH),
             sep="\n",
         )
     print(show.visible(row.opening + row.text))
     show.print_figures(show.statistics_line(session, row))
 
 
-class RememberingSampler(Sampler):
-    """The same sampler; it remembers its last probabilities [n_vocab], the model's, and the ids."""
+def remembering(sampler: Sampler, seen: list) -> Any:
+    """Return the same sampler; `seen` gets (ids, the model's probabilities [n_vocab], its own)."""
 
-    ids: Any = None
+    def sample(logits, ids):  # [n_vocab] -> [n_vocab]
+        seen.append((list(ids), softmax(logits), sampler(logits, ids)))
+        return seen[-1][-1]
 
-    def __init__(self, sampler: Sampler):
-        super().__init__(*sampler.filters, to_probs=sampler.to_probs)
-
-    def __call__(self, logits, ids):  # [n_vocab] -> [n_vocab]
-        self.model_probs, self.probs = softmax(logits), super().__call__(logits, ids)
-        self.ids = list(ids)
-        return self.probs
+    return sample
 
 
-def step_line(sampler: RememberingSampler, ids: list[int], tokenizer: Any) -> str:
+def step_line(seen: list, ids: list[int], tokenizer: Any) -> str:
     """Describe the last token: P by the model and, if it differs, by the sampler; the entropy; the
-    token; and its other candidates above half a percent, as many as fit the terminal. The token
-    alone, if a loop of the user's own chose it without the sampler."""
+    token; its other candidates above half a percent, as many as fit. The token alone, if a loop of
+    the user's own chose it without the sampler."""
     *before, token = ids
     name = repr(label(tokenizer, token))
-    if sampler.ids != before:
+    if not seen or seen[-1][0] != before:
         return f"{'':33}{name}"
-    p, q = sampler.model_probs, sampler.probs  # [n_vocab]
+    _, p, q = seen[-1]  # [n_vocab]
     drawn = f"{q[token]:.1%}" if abs(q[token] - p[token]) >= 0.0005 else ""
     bits = -float((p * np.log2(p, where=p > 0, out=np.zeros_like(p))).sum())
     line, others = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits / 10, 10):<10} ", ""
-    room = width() - len(line) - max(15, len(name))
+    room = WIDTH - len(line) - max(15, len(name))
     for other in np.argsort(-p, kind="stable")[: int((p > 0.005).sum())].tolist():
         text = f" {label(tokenizer, other)!r} {p[other]:.0%}"
         others += text if other != token and len(others + text) <= room else ""
@@ -99,8 +99,10 @@ class PrintedPasses(Measured):
         print(f"{n}/{len(drafts)}", *parts, flush=True)
 
 
-def print_score(tokenizer: Any, result: dict) -> None:
+def print_score(tokenizer: Any, result: dict, as_json: bool = False) -> None:
     """Print the result of score.score: the text, tinted by surprise; then each token."""
+    if as_json:
+        return print(json.dumps(result))
     names = [label(tokenizer, token) for token in result["ids"]]
     surprises = [-logprob / math.log(2) for logprob in result["logprobs"]]
     print("".join(show.tint(show.visible(name), bits) for name, bits in zip(names, surprises)))
@@ -115,8 +117,3 @@ def bar(share: float, width: int) -> str:
     """A bar of share * width characters, to an eighth of one."""
     full, eighths = divmod(round(min(share, 1) * width * 8), 8)
     return "█" * full + "▏▎▍▌▋▊▉"[eighths - 1 : eighths]
-
-
-def width() -> int:
-    """The columns of the terminal, 80 where it has none: Python 3.10 returns 0 then."""
-    return shutil.get_terminal_size().columns or 80

@@ -1,4 +1,4 @@
-"""--trace and --html: what the model does inside, written out, and as a page."""
+"""The views that look at one prompt: --score, --explain, --compare, --trace, and the page."""
 
 import json
 import os
@@ -6,8 +6,22 @@ from pathlib import Path
 
 from loading.errors import UserError
 from terminal import show
+from terminal.compare import compare
+from terminal.explain import explain, print_score
 from terminal.row import Row
 from terminal.session import Session
+
+
+def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
+    """Print one of them, for the prompt with this number."""
+    if name == "score":
+        scored = session.score(prompt, session.given.get("target"))
+        print_score(session.tokenizer, scored, session.settings["json"])
+    elif name == "compare":
+        compare(session, prompt, number)
+    else:
+        show_steps = explain if name == "explain" else trace
+        show_steps(session, session.row(prompt, number))
 
 
 def trace(session: Session, row: Row) -> None:
@@ -15,50 +29,48 @@ def trace(session: Session, row: Row) -> None:
     from inside.recorder import passes, recording
     from inside.trace import as_json, format_trace
 
-    check(session)
-    with recording(session.model) as calls:
+    with recording(with_layers(session.model)) as calls:
         for _ in session.generate([row]):
             if len(passes(calls, session.model)) > 1:
                 break
     found = passes(calls, session.model)[:2]
     if not found:
         raise UserError("no token was computed: there is no pass to show")
-    begin = next(call for call in calls if call.name == "begin")
+    source = next((call for call in calls if call.name == "read"), None)
     if session.settings["json"]:
-        source = as_json(begin) if session.reads else None
-        print(json.dumps({"source": source, "passes": [as_json(call) for call in found]}))
+        source, found = source and as_json(source), [as_json(call) for call in found]
+        print(json.dumps({"source": source, "passes": found}))
     else:
-        print(format_trace(found, begin))
+        print(format_trace(found, source))
 
 
-def check(session: Session) -> None:
-    """UserError for a model that has none of the functions that are recorded."""
-    if not hasattr(session.model, "params"):
+def with_layers(model):
+    """Return the model. UserError for one that has none of the functions that are recorded."""
+    if not hasattr(model, "params"):
         raise UserError("--trace and --html look into models with layers: this one has none")
+    return model
 
 
 def write_page(session: Session, row: Row, file: str) -> None:
     """Print a row as always, and write its page. After an error or Ctrl-C no half page is left."""
     from inside import page
-    from inside.recorder import recording
+    from inside.live import parts
 
-    check(session)
+    with_layers(session.model)
     if not file.endswith((".html", ".htm")):
         raise UserError(f"--html writes a page, to a name that ends in .html: not {file!r}")
-    settings = session.settings | {"seed": row.seed if session.sampled else None}
+    settings = session.settings | {"seed": row.seed}
     if settings["method"] == "beam":  # nothing is drawn: the sliders begin at the model's own
         settings |= dict.fromkeys(page.SLIDERS)
     unfinished = Path(f"{file}.unfinished")
+    unfinished.touch()  # an error comes now, not after a long text
     try:
-        unfinished.touch()  # an error comes now, not after a long text
-    except OSError as error:
-        raise UserError(f"cannot write {file}: {error.strerror}; name another file") from None
-    try:
-        with recording(session.model, page.KEEP) as calls:
+        with page.watching(session.start(row)) as run:
             show.stream(session, [row])
-        more = row.prompt_ids, row.steps, settings
-        data = page.record(session.tokenizer, session.model, row.sequence, calls, *more)
-        unfinished.write_text(page.html(data), encoding="utf-8")
+        more = row.prompt_ids if session.reads else (), row.steps, settings
+        data = page.record(session.tokenizer, row.sequence, run, *more)
+        live = parts(session.tokenizer, session.model) if "live" in session.given else None
+        unfinished.write_text(page.html(data, live), encoding="utf-8")
         os.replace(unfinished, file)
     finally:
         unfinished.unlink(missing_ok=True)

@@ -4,22 +4,19 @@
 """
 
 import argparse
+import contextlib
 import difflib
 import math
-import platform
 import re
 from typing import Any
 
-import numpy as np
-
 from loading.errors import UserError
 
-VERSION = f"tokenwise 3.0 (NumPy {np.__version__}, Python {platform.python_version()})"
 METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
 DRAFTING = METHODS[3:]
 DRAWING = ("naive", "cached", *DRAFTING)
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
-OWN = "FILE.py:EXPRESSION"
+VIEWS = ("score", "explain", "compare", "trace", "html", "interactive")
 
 # Every option that generates text, and what it is where neither the user nor the checkpoint says.
 DEFAULTS: dict[str, Any] = dict(method="cached", tokens=100, min_length=0, stop=[], loop=None)
@@ -31,20 +28,15 @@ GENERATING = tuple(DEFAULTS)
 DEFAULTS |= dict(model="stories", truncate=False, chat=False, system=None, json=False)
 
 # Their names in a checkpoint's generation_config.json.
-CONFIG = {name: name for name in (*SAMPLING, "repetition_penalty", "length_penalty", "seed")}
-CONFIG |= dict(tokens="max_new_tokens", min_length="min_new_tokens", beams="num_beams")
-CONFIG |= dict(no_repeat_ngram="no_repeat_ngram_size")
+SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "early_stopping", "draft", "seed")
+CONFIG = {name: name for name in SAME} | dict(tokens="max_new_tokens", beams="num_beams")
+CONFIG |= dict(min_length="min_new_tokens", no_repeat_ngram="no_repeat_ngram_size")
 
 # The methods of an option that is not for all of them.
 ONLY_FOR = dict.fromkeys((*SAMPLING, "seed", "samples"), DRAWING)
 ONLY_FOR |= dict.fromkeys(("beams", "length_penalty", "early_stopping", "return"), ("beam",))
 ONLY_FOR |= dict(loop=("cached",), max_rows=("cached",), gamma=DRAFTING, ngram=DRAFTING[1:])
 ONLY_FOR |= dict(draft=("speculative",), drafter=("speculative",), filler_top_k=("ngram",))
-
-# What makes no sense beside one of the views.
-WITHOUT = dict(score=(*GENERATING, "chat"), explain=("json", "samples", "return"))
-WITHOUT |= dict(compare=("json", "samples", "return", "method"), html=("samples", "prompts_file"))
-WITHOUT |= dict(interactive=("json", "prompts_file"))
 
 
 class Usage(UserError):
@@ -53,9 +45,9 @@ class Usage(UserError):
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
+        flags, hint = re.findall(r"--[a-z-]+", self.format_help()), "; --help lists the options"
         words = re.findall(r"^unrecognized arguments: (--[\w-]+)", message)
-        flags = re.findall(r"--[a-z-]+", self.format_help())
-        raise Usage(message + "".join(did_you_mean(word, flags) for word in words))
+        raise Usage(message + "".join(did_you_mean(word, flags) or hint for word in words))
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
@@ -64,129 +56,115 @@ def did_you_mean(word: str, known: list[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def number(kind, least=0, most=math.inf):
-    """Return the argparse type of a number in a range."""
+def number(metavar, kind, least=0, most=math.inf):
+    """Return how argparse reads a number in a range."""
+    limit = f" to {most:g}" if most < math.inf else ""
+    name = f"a {'whole ' * (kind is int)}number from {least:g}{limit}"
 
     def parse(text):
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan
-        if least <= value <= most and value != math.inf:
-            return value
-        name = "a whole number" if kind is int else "a number"
-        limit = "" if most == math.inf else f" to {most:g}"
-        raise argparse.ArgumentTypeError(f"{text!r} is not {name} from {least:g}{limit}")
+        with contextlib.suppress(ValueError):
+            if least <= (value := kind(text)) <= most and value < math.inf:
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} is not {name}")
 
-    return parse
+    return dict(type=parse, metavar=metavar)
 
 
-def decoded(word: str) -> str:
-    """A word of the command line: bytes that the locale could not read are read as UTF-8, and those
-    that are not UTF-8 become U+FFFD."""
-    return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-whole, positive, share = number(int), number(int, 1), number(float, 0, 1)
+FLAG, TEXT, FILE = dict(action="store_true"), dict(metavar="TEXT"), dict(metavar="FILE")
+OWN, MORE = dict(metavar="FILE.py:EXPRESSION"), dict(action="append")
 OPTIONS = {
-    "general": [  # (name, type, metavar, help); [type]: it may be given more than once
-        ("model", str, "NAME", "a name, a folder, OWNER/NAME of the hub, or your own " + OWN),
-        ("prompts_file", str, "FILE", "one prompt per line"),
-        ("source_lang", str, "CODE", "for mBART, such as en_XX"),
-        ("target_lang", str, "CODE", "for mBART, such as ro_RO"),
-        ("truncate", bool, None, "cut a source that is too long for the encoder"),
-        ("chat", bool, None, "a prompt is a turn of a conversation, in the model's own format"),
-        ("system", decoded, "TEXT", "with --chat: what the conversation begins with"),
-        ("json", bool, None, "one JSON object per text"),
-        ("threads", number(int, 1, 1024), "T", "default: one per core, or one for a small model"),
+    "general": [
+        ("model", dict(metavar="NAME"), "a name, a folder, OWNER/NAME of the hub, or FILE.py:..."),
+        ("prompts_file", FILE, "one prompt per line"),
+        ("source_lang", dict(metavar="CODE"), "for mBART, such as en_XX"),
+        ("target_lang", dict(metavar="CODE"), "for mBART, such as ro_RO"),
+        ("truncate", FLAG, "cut a source that is too long for the encoder"),
+        ("chat", FLAG, "a prompt is a turn of a conversation, in the model's own format"),
+        ("system", TEXT, "with --chat: what the conversation begins with"),
+        ("threads", number("T", int, 1, 1024), "default: one per core, or one for a small model"),
+        ("json", FLAG, "one JSON object per text"),
     ],
     "generation (what you leave out is the checkpoint's, then the default)": [
-        ("method", METHODS, None, "default cached, or beam if the checkpoint sets num_beams"),
-        ("tokens", positive, "N", "at most N new ones; default 100"),
-        ("min_length", whole, "N", "no end of text before N new tokens"),
-        ("stop", [decoded], "TEXT", "end before TEXT; may be given more than once"),
-        ("seed", whole, "S", "default: a new one each time; prompt i uses S + i"),
-        ("samples", positive, "N", "N texts of each prompt, with the seeds S, S + 1, ..."),
-        ("temperature", number(float, 0, 100000), "T", "below 1 sharper; 0, the default: greedy"),
-        ("top_k", whole, "K", "draw of the K most probable tokens"),
-        ("top_p", number(float, 0.0001, 1), "P", "draw of a nucleus of mass P"),
-        ("min_p", share, "P", "draw of those at least P times as probable as the best"),
-        ("repetition_penalty", number(float, 0.001, 1000), "R", "of tokens that occur; 1 is none"),
-        ("no_repeat_ngram", whole, "N", "no N tokens in a row twice"),
-        ("filter", [str], OWN, "(logits, ids) -> logits, after the others; more than once"),
+        ("method", dict(choices=METHODS), "default cached, or beam if the checkpoint says so"),
+        ("tokens", number("N", int, 1), "at most N new ones; default 100"),
+        ("min_length", number("N", int), "no end of text before N new tokens"),
+        ("stop", TEXT | MORE, "end before TEXT; may be given more than once"),
+        ("seed", number("S", int), "default: a new one each time; prompt i uses S + i"),
+        ("samples", number("N", int, 1), "N texts of each prompt, with the seeds S, S + 1, ..."),
+        ("temperature", number("T", float, 0, 100000), "below 1 sharper; 0, the default: greedy"),
+        ("top_k", number("K", int), "draw one of the K most probable tokens"),
+        ("top_p", number("P", float, 0.0001, 1), "draw from a nucleus of mass P"),
+        ("min_p", number("P", float, 0, 1), "draw from those at least P times the best"),
+        ("repetition_penalty", number("R", float, 0.001, 1000), "of tokens that occur; 1 is none"),
+        ("no_repeat_ngram", number("N", int), "no N tokens in a row twice"),
+        ("filter", OWN | MORE, "(logits, ids) -> logits, after the others; more than once"),
     ],
     "for one method": [
-        ("loop", str, OWN, "cached: (model, sequence) that yields tokens, instead of ours"),
-        ("max_rows", positive, "R", "cached: at most R texts at once; default 16"),
-        ("beams", number(int, 1, 64), "B", "beam: the width; default 4"),
-        ("length_penalty", number(float, -20, 20), "A", "beam: 0: sums; 1, the default: means"),
-        ("early_stopping", bool, None, "beam: end with B finished beams"),
-        ("return", number(int, 1, 64), "K", "beam: the K best; default 1"),
-        ("draft", str, "MODEL", "speculative: the model that proposes tokens"),
-        ("drafter", str, OWN, "speculative: what proposes tokens, instead of a model"),
-        ("gamma", number(int, 1, 16), "G", "drafting: at most G drafts per pass; default 4"),
-        ("ngram", number(int, 2, 16), "N", "ngram, lookup: the longest n-gram; default 3"),
-        ("filler_top_k", positive, "K", "ngram: learn the model's K best tokens; default 1"),
+        ("loop", OWN, "cached: (model, sequence) that yields tokens, instead of ours"),
+        ("max_rows", number("R", int, 1), "cached: at most R texts at once; default 16"),
+        ("beams", number("B", int, 1, 64), "beam: the width; default 4"),
+        ("length_penalty", number("A", float, -20, 20), "beam: 0: sums; 1, the default: means"),
+        ("early_stopping", FLAG, "beam: end with B finished beams"),
+        ("return", number("K", int, 1, 64), "beam: the K best; default 1"),
+        ("draft", dict(metavar="MODEL"), "speculative: the model that proposes tokens"),
+        ("drafter", OWN, "speculative: what proposes tokens, instead of a model"),
+        ("gamma", number("G", int, 1, 16), "drafting: at most G drafts per pass; default 4"),
+        ("ngram", number("N", int, 2, 16), "ngram, lookup: the longest n-gram; default 3"),
+        ("filler_top_k", number("K", int, 1), "ngram: learn the model's K best; default 1"),
     ],
     "instead of plain text": [
-        ("score", bool, None, "how much each token of the text surprises the model"),
-        ("target", decoded, "TEXT", "with --score: an encoder-decoder's answer"),
-        ("explain", bool, None, "each step: the token, its alternatives, the entropy"),
-        ("compare", bool, None, "every method that applies, in one table"),
-        ("trace", bool, None, "two passes of the model, call by call, with their shapes"),
-        ("html", str, "FILE.html", "beside the text, a page that shows where it came from"),
-        ("interactive", bool, None, "a prompt with /help"),
-        ("list_models", bool, None, "the names that --model knows"),
+        ("score", FLAG, "how much each token of the text surprises the model"),
+        ("target", TEXT, "with --score: an encoder-decoder's answer"),
+        ("explain", FLAG, "each step: the token, its alternatives, the entropy"),
+        ("compare", FLAG, "every method that applies, in one table"),
+        ("trace", FLAG, "two passes of the model, call by call, with their shapes"),
+        ("html", FILE, "beside the text, a page (.html) that shows where it came from"),
+        ("live", FLAG, "with --html: the page holds the model, and can go on with the text"),
+        ("interactive", FLAG, "a prompt with /help"),
+        ("list_models", FLAG, "the names that --model knows"),
     ],
 }
 
 
 def parser() -> Parser:
     """Make the parser of all options. What is not given is not in its result."""
-    text = "Generate text with GPT-2 and its relatives, one token at a time."
-    p = Parser("generate.py", description=text, argument_default=argparse.SUPPRESS)
-    about = "'-' reads standard input, less one newline at its end"
-    p.add_argument("prompts", nargs="*", type=decoded, metavar="PROMPT", help=about, default=[])
-    p.add_argument("--version", action="version", version=VERSION)
+    p = Parser("generate.py", argument_default=argparse.SUPPRESS)
+    p.add_argument("prompts", nargs="*", metavar="PROMPT", help="- is standard input", default=[])
+    p.add_argument("--version", action="version", version="tokenwise 3.0")
     for title, options in OPTIONS.items():
-        add = p.add_argument_group(title).add_argument
-        for name, kind, metavar, about in options:
+        group = p.add_argument_group(title)
+        for name, how, about in options:
             names = ["-n"] * (name == "tokens") + [flag(name)]
-            if kind is bool:
-                add(*names, action="store_true", help=about)
-            elif kind is METHODS:
-                add(*names, choices=METHODS, help=about)
-            elif isinstance(kind, list):
-                add(*names, action="append", type=kind[0], metavar=metavar, help=about)
-            else:
-                add(*names, type=kind, metavar=metavar, help=about)
+            group.add_argument(*names, help=about, **how)
     return p
 
 
 def parse(words: list[str]) -> dict[str, Any]:
     """Read the words of a command line. Usage if they make no sense."""
     end = words.index("--") if "--" in words else len(words)
+    if any(word.endswith("=--") for word in words[:end]):  # before Python 3.13 they crash argparse
+        raise Usage("-- is no value")
     given = vars(parser().parse_intermixed_args(words[:end]))
-    given["prompts"] += map(decoded, words[end + 1 :])  # after -- nothing is an option
-    return given
+    return given | {"prompts": given["prompts"] + words[end + 1 :]}  # after -- there is no option
 
 
 def check(given: dict) -> None:
     """Refuse options that contradict each other."""
-    views = [view for view in ("trace", *WITHOUT) if view in given]
-    wrong = {name for view in views for name in WITHOUT.get(view, ()) if name in given}
-    least = given.get("min_length", 0)
+    n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
+    views, idle = [view for view in VIEWS if view in given], [x for x in GENERATING if x in given]
     for nonsense, message in [
         (len(views) > 1, f"give one of {', '.join(map(flag, views))}"),
-        (wrong, f"{flag(''.join(views))} takes no {', '.join(map(flag, sorted(wrong)))}"),
-        ("interactive" in given and given["prompts"], "--interactive takes no prompt"),
-        ("html" in given and len(given["prompts"]) != 1, "--html is a page about one prompt"),
+        ("score" in given and idle, f"--score takes no {', '.join(map(flag, idle))}"),
+        ("method" in given and "compare" not in given, misplaced(given, given.get("method", ""))),
+        ("interactive" in given and (n_prompts or "json" in given), "--interactive is alone"),
+        ("html" in given and n_prompts != 1, "--html is a page about one PROMPT"),
+        ("live" in given and "html" not in given, "--live belongs to --html"),
         ("target" in given and "score" not in given, "--target belongs to --score"),
         ("system" in given and "chat" not in given, "--system belongs to --chat"),
         ("" in given.get("stop", []), "--stop takes a text that is not empty"),
         (given.get("tokens", least) < least, f"--min-length {least} is more than --tokens"),
     ]:
-        if nonsense:
+        if nonsense and message:
             raise Usage(message)
 
 
@@ -222,18 +200,13 @@ def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
 def read_config(generation_config: dict) -> dict[str, Any]:
     """Read a checkpoint's generation_config.json as if its values were typed. Its sampling options
     count if it has do_sample."""
-    samples = generation_config.get("do_sample") is True
-    found = {name: generation_config.get(theirs) for name, theirs in CONFIG.items()}
-    words = [
-        f"{flag(name)}={value}"
-        for name, value in found.items()
-        if value is not None and (samples or name not in SAMPLING)
-    ]
+    samples, words = generation_config.get("do_sample") is True, []
+    for name, theirs in CONFIG.items():
+        value = generation_config.get(theirs)
+        is_given = value is not None and value is not False and value != "never"
+        if is_given and (samples or name not in SAMPLING):
+            words.append(flag(name) + f"={value}" * (value is not True))
     try:
-        config = dict(temperature=1.0) if samples else {}
-        config |= parse(words)
+        return (dict(temperature=1.0) if samples else {}) | parse(words)
     except Usage as error:
         raise UserError(f"the model's generation_config.json: {error}") from None
-    del config["prompts"]
-    kept = {name: generation_config.get(name) for name in ("early_stopping", "draft")}
-    return config | {name: value for name, value in kept.items() if value is not None}

@@ -5,18 +5,18 @@ The expression is Python. It knows the names of the file, `tokenizer` and `model
 is evaluated again for each text.
 """
 
+import contextlib
 import inspect
 import runpy
 import sys
 import traceback
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from loading.errors import UserError
-from terminal.options import OWN, did_you_mean
+from terminal.options import did_you_mean
 
-KINDS = {
+KINDS = {  # what the expression of each option must be
     "filter": "a function (logits, ids) -> logits",
     "loop": "a function (model, sequence) that yields tokens",
     "drafter": "an object with propose and learn",
@@ -33,7 +33,7 @@ class Part:
         name, _, self.expression = where.partition(".py:")
         self.file = name + ".py"
         if not self.expression:
-            raise UserError(f"{self.where}: the form is {OWN}")
+            raise UserError(f"{self.where}: the form is FILE.py:EXPRESSION")
         if not Path(self.file).is_file():
             raise UserError(f"{self.where}: no file {self.file}")
         PARTS.append(self)
@@ -45,7 +45,7 @@ class Part:
         try:
             part = eval(self.expression, names)
         except Exception as error:
-            if isinstance(error, UserError) or self.traceback(error):
+            if isinstance(error, UserError) or self.holds(error):
                 raise
             meant = did_you_mean(error.name, [*names]) if isinstance(error, NameError) else ""
             raise UserError(f"{self.where}: {type(error).__name__}: {error}{meant}") from None
@@ -53,8 +53,13 @@ class Part:
             raise UserError(f"{self.where}: it is {part!r:.60}, not {KINDS[self.option]}")
         return part
 
-    def traceback(self, error: BaseException) -> TracebackType | None:
-        """Return the error's traceback from this file on, if it came by way of it."""
+    def holds(self, error: BaseException) -> bool:
+        """Did the error come by way of this file?"""
+        wrong_syntax = isinstance(error, SyntaxError) and error.filename == self.file
+        return wrong_syntax or self.place(error) is not None
+
+    def place(self, error: BaseException) -> Any:
+        """Return the error's traceback from this file on, or None."""
         place = error.__traceback__
         while place and place.tb_frame.f_code.co_filename != self.file:
             place = place.tb_next
@@ -67,27 +72,22 @@ def fits(part: Any, option: str) -> bool:
         return isinstance(part, tuple) and len(part) == 2 and hasattr(part[1], "n_vocab")
     if option == "drafter":
         return hasattr(part, "propose") and hasattr(part, "learn") and not isinstance(part, type)
-    try:
+    with contextlib.suppress(TypeError, ValueError):
         return bool(inspect.signature(part).bind(None, None)) and not isinstance(part, type)
-    except (TypeError, ValueError):
-        return False
+    return False
 
 
-def report(error: Exception) -> None:
-    """Print an error as one line with the next step; but one that comes from a file of the user's
-    as Python's traceback from there on, and one that is none of these in full."""
-    mine = isinstance(error, UserError)
-    parts = [part for part in PARTS if not mine and part.traceback(error)]
-    if isinstance(error, SyntaxError):
-        parts = [part for part in PARTS if part.file == error.filename]
+def report(error: Exception, before: str = "generate.py: ") -> None:
+    """Print an error as one line with the next step. But one of the user's own files is Python's
+    traceback from there on, and one that is neither is all of it."""
+    foreseen = isinstance(error, UserError)
+    parts = [part for part in PARTS if not foreseen and part.holds(error)]
+    message = UserError(str(error) or type(error).__name__)
     if parts:
-        traceback.print_exception(type(error), error, parts[-1].traceback(error))
-        print(f"generate.py: this error is in {parts[-1].where}", file=sys.stderr)
+        traceback.print_exception(type(error), error, parts[-1].place(error))
+        message = UserError(f"this error is in {parts[-1].where}")
     elif isinstance(error, ModuleNotFoundError):
-        print(
-            f"generate.py: {error.name} is not installed: pip install {error.name}", file=sys.stderr
-        )
-    elif mine or isinstance(error, ValueError | OSError | MemoryError):
-        print(f"generate.py: {UserError(str(error) or type(error).__name__)}", file=sys.stderr)
-    else:
-        traceback.print_exception(error)
+        message = UserError(f"{error.name} is not installed: pip install {error.name}")
+    elif not foreseen and not isinstance(error, ValueError | OSError | MemoryError):
+        return traceback.print_exception(error)
+    print(f"{before}{message}", file=sys.stderr)

@@ -7,43 +7,30 @@ from typing import Any
 class Row:
     """A prompt, its sequence, the new text so far, and when each token came.
 
-    prompt_ids: the prompt's, or an encoder-decoder's source. opening: what is printed before the
-    new text, such as the prompt that it continues. sequence: None until the row's turn comes.
-    beams, steps: the results of beam search, and its trace; drafter: with what it counted.
+    prompt_ids: an encoder-decoder's source, else the prompt; opening: what is printed before the
+    new text; sequence: None until the row's turn comes. beams, steps: what beam search has found,
+    and its trace; drafter: the counts of a drafting method.
     """
 
-    def __init__(
-        self,
-        prompt: str,
-        prompt_ids: list[int],
-        opening: str,
-        seed: int,
-        stream: Any,
-        stops: list[str],
-    ):
+    def __init__(self, prompt: str, prompt_ids: list[int], opening: str, seed: int, stream: Any):
         self.prompt, self.prompt_ids, self.opening, self.seed = prompt, prompt_ids, opening, seed
-        self.stream, self.stops = stream, stops
-        self.decoded = self.text = ""
+        self.stream, self.decoded, self.text = stream, "", ""
         self.started, self.times = time.perf_counter(), list[float]()
         self.sequence: Any = None
         self.drafter: Any = None
         self.beams: list | None = None
         self.steps: list = []
 
-    def feed(self, token: int) -> None:
+    def feed(self, token: int, stops: list[str]) -> None:
         """Add the sequence's newest token to the text; a stop text ends the sequence."""
         self.times.append(time.perf_counter())
         if token not in self.sequence.stop_ids:
             self.decoded += self.stream.feed(token)
         if not self.sequence.running:
             self.decoded += self.stream.finish()
-        self.text, stopped = until_stop(self.decoded, self.stops, self.sequence.running)
+        self.text, stopped = until_stop(self.decoded, stops, self.sequence.running)
         if stopped:
             self.sequence.finish("stop")
-
-    @property
-    def running(self) -> bool:
-        return self.sequence is None or self.sequence.running
 
     @property
     def ids(self) -> list[int]:

@@ -1,6 +1,6 @@
 """A session: a loaded model, the settings to generate with, and the rows that are generated.
 
-The command line, the interactive prompt and all views of generation work through this.
+The command line, the interactive prompt and all views work through this.
 """
 
 import copy
@@ -17,12 +17,13 @@ from decoding.batching import continuous
 from decoding.beam import beam_search
 from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup, common_prefix
 from decoding.score import score, score_ids
+from encoder import as_unicode
 from generate import Ids, Sequence, begin, cached, naive
 from loading.errors import UserError
 from loading.parameters import n_parameters
 from speculative import speculative
 from terminal.chat import Conversation
-from terminal.options import DRAFTING, resolve
+from terminal.options import DRAFTING, Usage, misplaced, resolve
 from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
@@ -35,9 +36,12 @@ class Session:
 
     def __init__(self, given: dict):
         name = given.get("model", "stories")
-        self.tokenizer, self.model = (
-            Part("model", name).make() if ".py:" in name else utils.load(name)
-        )
+        own = Part("model", name) if ".py:" in name else None
+        self.tokenizer, self.model = own.make() if own else utils.load(name)
+        if "live" in given:
+            from inside.live import in_8_bits  # late: few runs need it
+
+            self.model = in_8_bits(self.tokenizer, self.model)
         self.reads = hasattr(self.model, "read")  # an encoder-decoder: a prompt is a source
         if given.keys() & {"source_lang", "target_lang"}:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
@@ -46,6 +50,7 @@ class Session:
         self.drafts: dict[str, Any] = {}  # name -> a draft model, once it is loaded
         self.use(given)
         self.begin_conversation()
+        self.offered = {"tokenizer": self.tokenizer, "model": self.model}  # to the user's parts
 
     def choose_languages(self, *codes: str | None) -> None:
         """Take the model for a source in one language and an answer in another."""
@@ -56,12 +61,13 @@ class Session:
 
     def use(self, given: dict) -> None:
         """Replace the options. Nothing changes if one of their files cannot be used."""
-        if "truncate" in given and not self.reads:
-            raise UserError("--truncate is for the source of an encoder-decoder")
         settings = resolve(given, self.config)
-        self.filters = [Part("filter", where) for where in settings["filter"]]
+        message = misplaced(given, settings["method"])
+        if message and "compare" not in given:
+            raise Usage(message)
+        filters = [Part("filter", where) for where in settings["filter"]]
         self.own = {name: Part(name, given[name]) for name in ("loop", "drafter") if name in given}
-        self.given, self.settings = given, settings
+        self.filters, self.given, self.settings = filters, given, settings
         self.new_seed()
 
     def new_seed(self) -> None:
@@ -72,8 +78,6 @@ class Session:
     @property
     def sampled(self) -> bool:
         return self.settings["temperature"] != 0
-
-    # --- conversations ----------------------------------------------------------------------------
 
     def begin_conversation(self) -> None:
         """Forget the turns so far. With --chat, each prompt is a turn from now on."""
@@ -102,32 +106,26 @@ class Session:
             self.chat.add("user", row.prompt)
             self.chat.add("assistant", row.text)
 
-    # --- rows -------------------------------------------------------------------------------------
-
     def row(self, prompt: str, number: int = 0) -> Row:
         """Make the row of a prompt; its seed is the session's + number."""
+        prompt = as_unicode(prompt)
         ids, stream = self.encode(prompt), self.tokenizer.stream()
         opening = "" if self.reads or self.chat else prompt
-        return Row(prompt, ids, opening, self.seed + number, stream, self.settings["stop"])
+        return Row(prompt, ids, opening, self.seed + number, stream)
 
     def encode(self, prompt: str) -> Ids:
         """Return the ids of a prompt. In a source, <mask>, <extra_id_0> and </s> are tokens."""
-        model, what, remedy = self.model, "prompt", ""
+        model, n_most, remedy = self.model, self.model.n_ctx, "shorten it"
         if self.reads:
-            ids = self.tokenizer.encode(prompt, special=True)
-            if missing := [id for id in ids if id >= model.n_vocab]:
-                token = self.tokenizer.decode(missing[:1])
-                raise UserError(f"the model has no embedding for {token}: leave it out")
-            ids, remedy = model.add_special_tokens(ids, self.settings["truncate"]), "; --truncate"
+            ids, n_most = self.tokenizer.encode(prompt, special=True), model.n_source
+            ids, remedy = model.add_special_tokens(ids, self.settings["truncate"]), "or --truncate"
         elif self.chat:
-            ids, what, remedy = self.chat.ask(prompt), "conversation", "; /reset begins another"
+            ids, remedy = self.chat.ask(prompt), "/reset begins another conversation"
         else:
-            ids = self.tokenizer.encode(prompt) or [self.tokenizer.end_of_text]
-            if ids == [None]:
-                raise UserError("an empty prompt: this model has no end-of-text to start from")
-        n_most = model.n_source if self.reads else model.n_ctx
+            end = self.tokenizer.end_of_text
+            ids = self.tokenizer.encode(prompt) or [end] * (end is not None)
         if len(ids) > n_most:
-            raise UserError(f"the {what} has {len(ids)} tokens, the model takes {n_most}{remedy}")
+            raise UserError(f"{len(ids)} tokens, the model takes {n_most}: {remedy}")
         return ids
 
     def start(self, row: Row, before: Row | None = None) -> Sequence:
@@ -137,34 +135,22 @@ class Session:
             model, ids = before.sequence.model, before.sequence.ids[: before.sequence.n_prompt]
         else:
             model, ids = begin(self.model, row.prompt_ids)
-        n, least = self.settings["tokens"], self.settings["min_length"]
-        n = max(1, self.config["max_length"] - len(ids)) if n is None else n
-        least = max(0, self.config["min_length"] - len(ids)) if least is None else least
+        n, least, n_ids = self.settings["tokens"], self.settings["min_length"], len(ids)
+        n = max(1, self.config["max_length"] - n_ids) if n is None else n
+        least = max(0, self.config["min_length"] - n_ids) if least is None else least
         row.sequence = Sequence(model, ids, n, seed=row.seed)
-        row.sequence.sampler = self.sampler(row.sequence, least)
-        return row.sequence
-
-    def sampler(self, sequence: Sequence, least: int) -> samplers.Sampler:
-        """Make the sampler: no stop id before `least` new tokens, the filters of the settings, the
-        user's own, and what an encoder-decoder's checkpoint forces."""
-        names = self.names(n_prompt=sequence.n_prompt)
-        first = [samplers.min_length(sequence.n_prompt + least, sequence.stop_ids)]
-        last = [part.make(**names) for part in self.filters]
-        if self.reads:
-            last += sequence.model.forced_filters(sequence.n_left)
+        first = [samplers.min_length(n_ids + least, model.stop_ids)]
+        last = [own.make(**self.offered, n_prompt=n_ids) for own in self.filters]
+        if self.reads:  # what the checkpoint forces comes after all others
+            last += model.forced_filters(row.sequence.n_left)
         chosen = {name: self.settings[name] for name in samplers.FILTERS}
-        return samplers.make_sampler(first, last, **chosen)
-
-    def names(self, **more: Any) -> dict[str, Any]:
-        """Return what a part of the user's own knows by name."""
-        return {"tokenizer": self.tokenizer, "model": self.model, **more}
+        row.sequence.sampler = samplers.make_sampler(first, last, **chosen)
+        return row.sequence
 
     def text(self, ids: Ids) -> str:
         """Decode new ids without a stop id, up to a stop text."""
         text = self.tokenizer.decode([token for token in ids if token not in self.model.stop_ids])
         return until_stop(text, self.settings["stop"], more=False)[0]
-
-    # --- generation -------------------------------------------------------------------------------
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
         """Run rows by the chosen method; yield a row for each new token."""
@@ -175,7 +161,7 @@ class Session:
             arriving = (self.start(row, before) for row, before in pairs)
             for sequence, token in continuous(arriving, self.settings["max_rows"]):
                 row = next(row for row in rows if row.sequence is sequence)
-                row.feed(token)
+                row.feed(token, self.settings["stop"])
                 yield row
             return
         for row, before in pairs:
@@ -183,7 +169,7 @@ class Session:
             for token in self.loop(row):
                 if len(sequence.new_ids) <= len(row.times):
                     raise UserError("--loop: append a token first: yield sequence.append(token)")
-                row.feed(token)
+                row.feed(token, self.settings["stop"])
                 yield row
 
     def loop(self, row: Row) -> Iterator[int]:
@@ -197,7 +183,7 @@ class Session:
             row.drafter = row.drafter or Measured(self.new_drafter(row))
             return speculative(model, sequence, row.drafter, self.settings["gamma"])
         if "loop" in self.own:
-            return self.own["loop"].make(**self.names(sequence=sequence))(model, sequence)
+            return self.own["loop"].make(**self.offered, sequence=sequence)(model, sequence)
         return cached(model, sequence, self.kept_cache(sequence))
 
     def search(self, row: Row) -> Iterator[int]:
@@ -220,7 +206,7 @@ class Session:
         if method == "lookup":
             return PromptLookup(n_vocab, n, source)
         if "drafter" in self.own:
-            return self.own["drafter"].make(**self.names(sequence=row.sequence))
+            return self.own["drafter"].make(**self.offered, sequence=row.sequence)
         draft = self.draft_model()
         if hasattr(draft, "read"):  # it drafts by as much of the source as it can read
             draft = draft.read(source[: draft.n_source])
@@ -239,8 +225,6 @@ class Session:
             sizes = f"the draft model has {draft.n_vocab} tokens, the model {n_vocab}"
             raise UserError(f"{sizes}: they must share one vocabulary")
         return draft
-
-    # --- scores -----------------------------------------------------------------------------------
 
     def score(self, text: str, target: str | None = None) -> dict:
         """Score a text, or target, an encoder-decoder's answer to it: see score.score."""

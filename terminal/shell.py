@@ -4,7 +4,6 @@ import atexit
 import bdb
 import contextlib
 import os
-import re
 import sys
 import textwrap
 from pathlib import Path
@@ -12,13 +11,11 @@ from typing import Any
 
 from loading.errors import UserError
 from terminal import look, options, show
-from terminal.compare import compare
-from terminal.explain import explain, print_score
+from terminal.explain import print_score
 from terminal.plugin import report
 from terminal.row import Row
 from terminal.session import Session
 
-INTRO = "Type {}, or /help. Ctrl-C stops a text, Ctrl-D ends."
 HELP = """\
 /explain, /compare, /trace [PROMPT]: as --explain, ...; without a PROMPT of the last one
 /score [TEXT]: without a TEXT of the last one; for an encoder-decoder SOURCE => TARGET
@@ -29,9 +26,9 @@ HELP = """\
 An empty line continues the last text. What you type is kept in {}"""
 COMMANDS = ["explain", "compare", "trace", "html", "score", "reset", "help", "quit"]
 *SETTABLE, _ = options.OPTIONS.values()  # all groups but the views
-KINDS = {name: kind for group in SETTABLE for name, kind, *_ in group if name != "prompts_file"}
-NAMES = COMMANDS + [options.flag(name)[2:] for name in KINDS]
-LOADING = {"model", "source_lang", "target_lang", "threads"}  # these need another Session
+SETTABLE = {name: how for group in SETTABLE for name, how, _ in group if name != "prompts_file"}
+NAMES = COMMANDS + [options.flag(name)[2:] for name in SETTABLE]
+LOADING = {"model", "source_lang", "target_lang", "threads", "chat", "system"}  # another Session
 STATE = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
 HISTORY = Path(STATE, "tokenwise", "history")
 
@@ -56,7 +53,7 @@ class Shell:
         except (BrokenPipeError, bdb.BdbQuit):
             raise
         except Exception as error:
-            report(error)
+            report(error, before="")
         return False
 
     def generate(self, line: str) -> None:
@@ -86,67 +83,56 @@ class Shell:
             meant = options.did_you_mean("/" + name, [f"/{known}" for known in NAMES])
             raise UserError(f"no command /{name}{meant}; /help lists them")
         [name], session = found, self.session
-        if name in ("explain", "compare", "trace", "html", "score") and not (value or self.row):
+        if name in COMMANDS[:5] and not (value or self.row):
             raise UserError(f"/{name}: there is no text yet")
-        if name == "score":
-            print_score(session.tokenizer, self.scored(value))
-        elif name == "compare":
-            compare(session, value or self.row.prompt)
-        elif name in ("explain", "trace"):
-            view = explain if name == "explain" else look.trace
-            view(session, session.row(value or self.row.prompt))
+        if name == "score" and not value:
+            print_score(session.tokenizer, session.score_row(self.row))
+        elif name == "score" and session.reads:
+            text, _, target = value.partition(" => ")
+            print_score(session.tokenizer, session.score(text, target or None))
+        elif name in ("explain", "compare", "trace", "score"):
+            look.view(session, name, value or self.row.prompt)
         elif name == "html":
             look.write_page(session, session.row(self.row.prompt), value)
         elif name == "reset":
             self.session, self.row = Session(self.first), None
         elif name == "help":
-            print(HELP.format(textwrap.fill(", ".join(NAMES[len(COMMANDS) :]), 79), HISTORY))
+            names = textwrap.fill(", ".join(NAMES[8:]), 79, break_on_hyphens=False)
+            print(HELP.format(names, HISTORY))
         elif name != "quit":
             self.option(name.replace("-", "_"), value)
         return name == "quit"
 
-    def scored(self, text: str) -> dict:
-        """Score a text, or the ids of the last one."""
-        if not text:
-            return self.session.score_row(self.row)
-        return self.session.score(*(text.split(" => ", 1) if self.session.reads else [text]))
-
     def option(self, name: str, value: str) -> None:
         """Show an option, set it, or forget it."""
-        session, given = self.session, dict(self.session.given)
+        session, given = self.session, {**self.session.given}
         if value == "off":
             given.pop(name, None)
-        elif value or KINDS[name] is bool:
+        elif value or SETTABLE[name] is options.FLAG:
             value = value[1:-1] if value[:1] == value[-1:] == '"' else value
             given[name] = options.parse([options.flag(name) + f"={value}" * bool(value)])[name]
         if given != session.given:
             options.check(given)
             if name in LOADING:
-                self.session, self.row = session, _ = Session(given), None
-            session.use(given)
-            if name in ("chat", "system"):
-                session.begin_conversation()
-        print(show.visible(f"{name} = {session.settings.get(name)}"))
-        known = given if name in ("model", "method") else {name: None} & given.keys()
-        if message := options.misplaced(known, session.settings["method"]):
-            print(f"({message})")
+                self.session, self.row = Session(given), None
+            else:
+                session.use(given)
+        print(show.visible(f"{name} = {self.session.settings.get(name)}"))
 
     def prompt(self) -> str:
         """Return what stands before a line: the model, the method, how tokens are drawn."""
         s = self.session.settings
-        state = [f"{Path(options.decoded(s['model'])).name:.30}", s["method"]]
+        state = [Path(s["model"]).name[:30], s["method"]]
         if s["method"] in options.DRAWING:
             state.append(f"T {s['temperature'] or 1:g}" if self.session.sampled else "greedy")
-        prompt = show.colour(show.visible(" · ".join(state) + " ›"), "figures")
-        if "readline" in sys.modules and sys.stdin.isatty():  # colours take no column of the line
-            prompt = re.sub("(\x1b.*?m)", "\1\\1\2", prompt)
-        return prompt + " "
+        return show.visible(" · ".join(state) + " › ")
 
 
 def interact(session: Session) -> None:
     """Run until /quit or the end of the input."""
     shell = Shell(session)
-    print(INTRO.format("a message" if session.chat else "the beginning of a text"))
+    what = "a message" if session.chat else "the beginning of a text"
+    print(f"Type {what}, or /help. Ctrl-C stops a text, Ctrl-D ends.")
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):  # not every system has readline
             edit_lines()
@@ -170,9 +156,8 @@ def edit_lines() -> None:
 
     readline.set_completer(complete)
     readline.set_completer_delims("")  # the whole line is one word
-    is_libedit = "libedit" in (readline.__doc__ or "")
-    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-    if not is_libedit and os.environ.get("TERM") != "dumb":  # pasted lines are one text
+    readline.parse_and_bind("tab: complete")
+    if os.environ.get("TERM") != "dumb":  # pasted lines are one text
         readline.parse_and_bind("set enable-bracketed-paste on")
     with contextlib.suppress(OSError):
         HISTORY.parent.mkdir(parents=True, exist_ok=True)

@@ -1,14 +1,12 @@
 """Prints generated rows: text as it comes, or JSON objects."""
 
-import itertools
 import json
 import os
 import re
 import sys
-from collections.abc import Iterator
 from typing import Any
 
-from terminal.options import decoded
+from encoder import as_unicode
 from terminal.row import Row
 from terminal.session import Session
 
@@ -43,33 +41,30 @@ def tint(text: str, bits: float) -> str:
 
 def stream(session: Session, rows: list[Row]) -> None:
     """Print rows in their order, no matter which ends first: text as it comes, or a JSON object."""
-    steps, many = session.generate(rows), len(rows) > 1
+    steps, many, is_json = session.generate(rows), len(rows) > 1, session.settings["json"]
     next(steps, None)  # where the first step fails, nothing has been printed
     for number, row in enumerate(rows, 1):
-        if session.settings["json"]:
-            for _ in growing(row, steps):
-                pass
+        shown = 0
+        if not is_json:
+            print(f"[{number}/{len(rows)}]\n" * many + visible(row.opening), end="")
+        while True:
+            if not is_json:
+                print(colour(visible(row.text[shown:]), "new"), end="", flush=True)
+                shown = len(row.text)
+            is_over = row.sequence is not None and not row.sequence.running
+            if is_over or next(steps, None) is None:
+                break
+        if is_json:
             print(json.dumps(as_json(session, row)), flush=True)
             continue
-        print(f"[{number}/{len(rows)}]\n" * many + visible(row.opening), end="")
-        shown = 0
-        for _ in growing(row, steps):
-            print(colour(visible(row.text[shown:]), "new"), end="", flush=True)
-            shown = len(row.text)
-        print(flush=True)
-        for hypothesis in (row.beams or [])[1:]:
-            print(visible(row.opening + session.text(hypothesis.ids)), flush=True)
+        others = [session.text(beam.ids) for beam in (row.beams or [])[1:]]
+        print(*[""] + [visible(row.opening + text) for text in others], sep="\n", flush=True)
         print_figures(statistics_line(session, row, many))
-    if many and not session.settings["json"]:
-        print_figures(total_line(rows))
-
-
-def growing(row: Row, steps: Iterator[Row]) -> Iterator[None]:
-    """Yield where a row may have new text, until it has ended."""
-    for _ in itertools.chain([None], steps):
-        yield
-        if not row.running:
-            return
+    times = [time for row in rows for time in row.times]
+    if many and times and not is_json:
+        n, seconds = len(times), max(max(times) - min(row.started for row in rows), 1e-9)
+        speed = f"{n} tokens in {seconds:.3f} s: {n / seconds:.0f} tokens/s"
+        print_figures(f"({len(rows)} texts, {speed})")
 
 
 def print_figures(line: str) -> None:
@@ -95,22 +90,13 @@ def statistics_line(session: Session, row: Row, batch: bool = False) -> str:
     return f"({', '.join(parts)}; ended by {ends.get(reason, reason)})"
 
 
-def total_line(rows: list[Row]) -> str:
-    """Describe a batch in one line."""
-    times = [time for row in rows for time in row.times]
-    if not times:
-        return f"({len(rows)} texts without a token)"
-    n, seconds = len(times), max(max(times) - min(row.started for row in rows), 1e-9)
-    return f"({len(rows)} texts, {n} tokens in {seconds:.3f} s: {n / seconds:.0f} tokens/s)"
-
-
 def n_tokens(ids: list[int]) -> str:
     return f"{len(ids)} token{'s' * (len(ids) != 1)}"
 
 
 def as_json(session: Session, row: Row) -> dict:
     """Return one row as the object that --json prints."""
-    method, model = session.settings["method"], decoded(session.settings["model"])
+    method, model = session.settings["method"], as_unicode(session.settings["model"])
     seconds, speed = row.seconds_to_first_token, row.tokens_per_second
     seed, reason = row.seed if session.sampled else None, row.sequence.stop_reason
     result: dict[str, Any] = dict(prompt=row.prompt, text=row.text, prompt_ids=row.prompt_ids)

@@ -1,18 +1,12 @@
 """Small random checkpoints, in the layouts of Hugging Face and of OpenAI, for the tests."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gpt2 import gpt2_shapes
-from loading import openai
 from loading.errors import UserError
-from loading.gpt2 import read_sizes
-from loading.params import flatten
-from loading.safetensors import write_safetensors
 from utils import load
 
 CONFIG = {
@@ -140,9 +134,9 @@ def check_logits(model, expected):
     np.testing.assert_allclose(logits[:, :12], expected, rtol=1e-5, atol=3e-5)
 
 
-def check_refused(folder, match, models_dir=None):
+def check_refused(folder, match):
     with pytest.raises(UserError, match=match) as error:
-        load(folder, models_dir)
+        load(folder)
     assert "\n" not in str(error.value)
 
 
@@ -163,39 +157,6 @@ def write_shards(folder, config=CONFIG):
 
 def write_index(folder, places):
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
-
-
-def write_cached(place, files, commit="c0ffee"):
-    """A repository as Hugging Face's libraries keep it: the files are links to blobs."""
-    blobs, snapshot = place / "blobs", place / "snapshots" / commit
-    for folder in (blobs, snapshot, place / "refs"):
-        folder.mkdir(parents=True, exist_ok=True)
-    for path in files.iterdir():
-        shutil.copy(path, blobs / f"{commit}-{path.name}")
-        (snapshot / path.name).symlink_to(Path("..", "..", "blobs", f"{commit}-{path.name}"))
-    return place
-
-
-def write_converted(folder, config=CONFIG, change=lambda shapes: shapes):
-    """What a conversion leaves, made by hand out of the arrays that load() has read."""
-    source = write_folder(folder.parent / "source", config)
-    params = load(source)[1].params
-    arrays = {}
-    _, sizes = read_sizes(config)
-    shapes = gpt2_shapes(**sizes, n_inner=4 * config["n_embd"])
-    for name in flatten(shapes):
-        array = params
-        for part in name.split("."):
-            array = array[int(part)] if part.isdigit() else array[part]
-        arrays[name] = array
-    arrays = change(arrays)
-    folder.mkdir(exist_ok=True)
-    write_tokenizer(folder, ("encoder.json", "vocab.bpe"))
-    hparams = {"n_vocab": 259} | {k: config[k] for k in ("n_ctx", "n_embd", "n_head", "n_layer")}
-    (folder / "hparams.json").write_text(json.dumps(hparams))
-    shapes = {name: array.shape for name, array in arrays.items()}
-    write_safetensors(folder / openai.CONVERTED, shapes, arrays.get, {})
-    return folder
 
 
 def make_reference_logits():

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 
 import utils
 from terminal import cli
-from terminal.show import n_columns
 from tests.checkpoints import CONFIG, random_arrays, write_folder
 
 HOUSE = Path(__file__).parent.parent
@@ -79,7 +77,7 @@ class Console:
         tokenizer, gpt2 = utils.load(str(model or self.folder))
         ids = tokenizer.encode(prompt) or [tokenizer.end_of_text]
         for _ in range(n):
-            ids.append(int(gpt2(ids)[-1].argmax()))
+            ids.append(int(gpt2(np.array(ids))[-1].argmax()))
         return ids[-n:]
 
 
@@ -106,27 +104,3 @@ def words_for(method, draft):
         "ngram": ["--method", "ngram", "--ngram", 2, "--gamma", 5, "--filler-top-k", 2],
         "lookup": ["--method", "lookup", "--ngram", 2],
     }.get(method, ["--method", method])
-
-
-def screen(printed, width):
-    """What a terminal shows in the end: its lines. It knows \\b, \\r, and the escapes for colours,
-    for some lines up, and to clear what follows."""
-    lines, row, column = [""], 0, 0
-    for sign in re.findall(r"\x1b\[[\d;]*[a-zA-Z]|.", printed, re.DOTALL):
-        if sign == "\b":
-            column -= 1
-        elif sign == "\r":
-            column = 0
-        elif sign.endswith("A") and sign[0] == "\x1b":
-            row -= int(sign[2:-1])
-        elif sign == "\x1b[J":
-            lines = [*lines[:row], lines[row][:column]]
-        elif sign[0] != "\x1b":
-            if sign == "\n" or column == width:
-                row, column = row + 1, 0
-                lines += [""] * (row == len(lines))
-            if sign != "\n":
-                cells = sign + "\0" * (n_columns(sign) - 1)
-                lines[row] = lines[row][:column] + cells + lines[row][column + len(cells) :]
-                column += len(cells)
-    return [line.replace("\0", "").rstrip() for line in lines]

@@ -2,6 +2,7 @@
 installation."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -13,6 +14,8 @@ settings.register_profile("tokenwise", deadline=None, derandomize=True, database
 settings.load_profile("tokenwise")
 os.environ["HF_HUB_CACHE"] = os.path.join(os.path.dirname(__file__), "nowhere")  # not the user's
 os.environ.pop("HF_TOKEN", None)
+# A job in the background inherits an ignored Ctrl-C, and so would the programs that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -1,53 +1,40 @@
 """One prompt through every loop: greedy, each of them finds the same text."""
 
-import functools
-
 import numpy as np
 
-from batching import continuous
-from beam import beam_search
-from drafters import DraftModel, PromptLookup
-from generate import Sequence, cached, naive
+from decoding.batching import continuous
+from decoding.beam import beam_search
+from decoding.drafters import DraftModel, PromptLookup
+from generate import Sequence, begin, cached, naive
 from samplers import Sampler, one_hot
-from speculative import speculative
+from tests.tiny import drafted_by
 
 
 def every_loop(model, prompt, others, n, new_filters):
     """{loop: new ids}. others: prompts that run in the same batch; new_filters(n_prompt): the list
     of filters of a sequence."""
-    prompts, found = [*others, prompt], {}
-    alone = [model.begin([prompt])[0] for prompt in prompts]  # each drafts for its own row
-
-    def drafts_of(sequence):
-        row = next(row for row, other in enumerate(sequences) if other is sequence)
-        return DraftModel(alone[row], sequence.sampler, np.random.default_rng(0))
-
-    for name, loop in {
+    own, start = begin(model, prompt)
+    sampler = Sampler(*new_filters(len(start)), to_probs=one_hot)
+    drafter = DraftModel(own, sampler, np.random.default_rng(0))
+    loops = {
         "naive": naive,
         "cached": cached,
-        "lookup": functools.partial(speculative, new_drafter=lambda s: PromptLookup(model.n_vocab)),
-        "model drafts": functools.partial(speculative, new_drafter=drafts_of),
-    }.items():
-        ready, starts = model.begin(prompts)
-        sequences = [greedy_sequence(ready, start, n, new_filters) for start in starts]
-        for _ in loop(ready, sequences):
-            pass
-        found[name] = sequences[-1].new_ids
-    starts = [model.begin([prompt])[1][0] for prompt in prompts]
-    sequences = [greedy_sequence(own, start, n, new_filters) for own, start in zip(alone, starts)]
-    for _ in continuous(model, sequences, max_rows=2):
+        "lookup": drafted_by(PromptLookup(own.n_vocab)),
+        "model drafts": drafted_by(drafter),
+    }
+    found = {
+        name: list(loop(own, Sequence(own, start, n, sampler))) for name, loop in loops.items()
+    }
+    begun = [begin(model, other) for other in others] + [(own, start)]
+    sequences = [
+        Sequence(each, ids, n, Sampler(*new_filters(len(ids)), to_probs=one_hot))
+        for each, ids in begun
+    ]
+    for _ in continuous(sequences, max_rows=2):
         pass
     found["continuous"] = sequences[-1].new_ids
-    ready, [start] = model.begin([prompt])
-    sequence = greedy_sequence(ready, start, n, new_filters)
-    found["alone"] = [token for _, token in cached(ready, [sequence])]
-    found["beam"] = beam_search(ready, start, n, width=1, filters=new_filters(len(start)))[0].ids
+    found["beam"] = beam_search(own, start, n, width=1, filters=new_filters(len(start)))[0].ids
     return found
-
-
-def greedy_sequence(model, start, n, new_filters):
-    sampler = Sampler(*new_filters(len(start)), to_probs=one_hot)
-    return Sequence(model, start, n, sampler)
 
 
 def one_text(found):

@@ -4,40 +4,59 @@ import base64
 import functools
 import json
 import re
+import zlib
 
 import numpy as np
 
 import utils
-from beam import beam_search
-from drafters import DraftModel
-from generate import Sequence, cached, naive
+from decoding.beam import beam_search
+from decoding.drafters import DraftModel
+from generate import Sequence, begin, cached, naive
 from inside import page
-from inside.recorder import recording
-from samplers import Sampler, make_sampler
-from tests.tiny import drafted_by
+from samplers import make_sampler
+from speculative import speculative
 
+BEAMS = {"method": "beam", "beams": 3, "length_penalty": 1.0}
+NAMED = {  # what the command line calls them
+    "naive": {"model": "stories", "method": "naive"},
+    "cached": {"model": "stories", "method": "cached"},
+    "speculative": {
+        "model": "stories",
+        "method": "speculative",
+        "draft": "stories-draft",
+        "gamma": 4,
+    },
+    "beam": {"model": "stories"} | BEAMS,
+    "en-de": {"model": "en-de"} | BEAMS,
+}
 METHODS = ("naive", "cached", "speculative", "beam", "en-de")
 
 
-def recorded(tokenizer, model, text, n=12, loop=cached, source=(), **settings):
+def recorded(tokenizer, model, text, n=12, loop=cached, seed=1, named=None, **settings):
     """What page.record makes of a text after a prompt."""
-    ids = model.add_special_tokens(tokenizer.encode(text)) if model.has_source else None
-    conditioned, [start] = model.begin([ids or tokenizer.encode(text)])
-    sequence = Sequence(conditioned, start, n, make_sampler(**settings), seed=1)
-    steps = []
-    with recording(model, page.KEEP) as calls:
-        for _ in loop(conditioned, [sequence], *[steps] * (loop is searched)):
+    ids, has_source = tokenizer.encode(text), hasattr(model, "read")
+    ids = model.add_special_tokens(ids) if has_source else ids
+    model, start = begin(model, ids)
+    sequence, steps = Sequence(model, start, n, make_sampler(**settings), seed), []
+    with page.watching(sequence) as run:
+        for _ in loop(model, sequence, *[steps] * (loop is searched)):
             pass
-    return page.record(tokenizer, model, sequence, calls, ids or [], steps, settings)
+    settings = settings | {"seed": seed} | (named or {})
+    return page.record(tokenizer, sequence, run, ids if has_source else (), steps, settings)
 
 
-def searched(model, sequences, steps):
+def searched(model, sequence, steps):
     """Beam search as a loop."""
-    [sequence] = sequences
     [found] = beam_search(model, sequence.ids, sequence.n_left, 3, trace=steps)
     for token in found.ids:
-        sequence.append(token)
-    return []
+        yield sequence.append(token)
+
+
+def drafted(model, sequence):
+    """Speculation with the small model as the drafter."""
+    draft = utils.load("stories-draft")[1]
+    drafter = DraftModel(draft, sequence.sampler, np.random.default_rng(3))
+    return speculative(model, sequence, drafter)
 
 
 @functools.cache
@@ -45,16 +64,21 @@ def by_method(method):
     """The data of a page for each kind of run, of the models in the repository."""
     tokenizer, model = utils.load("en-de" if method == "en-de" else "stories")
     if method == "en-de":
-        return recorded(tokenizer, model, "The weather is nice.", 10, loop=searched)
-    draft = utils.load("stories-draft")[1]
-    drafter = DraftModel(draft, Sampler(), np.random.default_rng(3))
-    loops = {"naive": naive, "cached": cached, "beam": searched, "speculative": drafted_by(drafter)}
+        return recorded(tokenizer, model, "The weather is nice.", 10, searched, named=NAMED[method])
+    loops = {"naive": naive, "cached": cached, "beam": searched, "speculative": drafted}
     settings = {} if method == "beam" else {"temperature": 0.8}
-    return recorded(tokenizer, model, "Once upon a", 16, loops[method], **settings)
+    return recorded(
+        tokenizer, model, "Once upon a", 16, loops[method], named=NAMED[method], **settings
+    )
 
 
-def unpacked(text, dtype, *shape):
-    return np.frombuffer(base64.b64decode(text), dtype).reshape(shape)
+TYPES = {f"{name}Array": dtype for dtype, name in page.TYPES.items()}
+
+
+def array(data, name, *shape):
+    """A packed array of a page's data."""
+    kind, text = data["arrays"][name]
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<" + TYPES[kind]).reshape(shape)
 
 
 def data_of(html):

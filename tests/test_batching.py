@@ -1,6 +1,7 @@
 """batching.py: every sequence is what it is alone, whenever it arrives; what passes, and when."""
 
 import copy
+import functools
 import itertools
 from pathlib import Path
 
@@ -9,14 +10,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import gpt2
 import utils
-from batching import Prefill, continuous
+from decoding.batching import Prefill, Rows, continuous
+from families.seq2seq import Decoder
 from generate import Sequence, cached, generate, naive
 from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_k
-from tests.tiny import Watched, arrays, as_function, close, same_greedy, tiny_gpt2
+from tests.test_llama import load as load_llama
+from tests.tiny import FunctionModel, arrays, as_function, close, same_greedy, tiny_gpt2
 
 MODEL = tiny_gpt2(stop_ids=[5])
-EXACT = as_function(MODEL)  # its logits do not depend on the batch
 N_CTX, N_VOCAB = MODEL.n_ctx, MODEL.n_vocab
 WARM = Sampler(temperature(1.2), top_k(6))
 SAMPLERS = [greedy, WARM, Sampler(repetition_penalty(1.5), temperature(0.7)),
@@ -33,13 +36,13 @@ def arrivals(sequences, gaps):
         yield sequence
 
 
-def run(model, sequences, gaps=None, finish_at=(), **settings):
+def run(sequences, gaps=None, finish_at=(), **settings):
     """Run all, also those that arrive after no sequence ran; the reader ends some after so many
     tokens. -> (sequence, token) pairs"""
     waiting, pairs = arrivals(sequences, gaps or [0] * len(sequences)), []
     finish_at = dict(zip(sequences, finish_at))
     for _ in range(100):
-        for sequence, token in continuous(model, waiting, **settings):
+        for sequence, token in continuous(waiting, **settings):
             assert sequence.ids[-1] == token
             pairs.append((sequence, token))
             if len(sequence.new_ids) == finish_at.get(sequence):
@@ -71,7 +74,7 @@ def make(model, seed, text):
     st.lists(st.tuples(texts, st.integers(0, 3)), max_size=8),
     st.integers(1, 5),
     st.integers(1, 26),
-    st.sampled_from([MODEL, EXACT]),
+    st.sampled_from([MODEL, as_function(MODEL)]),  # the second has a cache of its own
 )
 @example([((0, 9, [1], 5, WARM, None), 0)] * 4, 2, 4, MODEL)  # n samples of one prompt
 @example([((0, 12, [1] * 12, 9, WARM, None), 0), ((0, 9, [1], 0, WARM, None), 0)] * 2, 1, 9, MODEL)
@@ -80,10 +83,10 @@ def test_every_sequence_is_what_it_is_alone(arriving, max_rows, chunk, model):
     chosen, gaps = [text for text, _ in arriving], [gap for _, gap in arriving]
     sequences = [make(model, seed, text) for seed, text in enumerate(chosen)]
     finish_at = [text[-1] for text in chosen]
-    pairs = run(model, sequences, gaps, finish_at, max_rows=max_rows, chunk=chunk)
+    pairs = run(sequences, gaps, finish_at, max_rows=max_rows, chunk=chunk)
     for seed, (sequence, text) in enumerate(zip(sequences, chosen)):
         alone = make(model, seed, text)
-        for _ in cached(model, [alone]):
+        for _ in cached(model, alone):
             if len(alone.new_ids) == text[-1]:
                 alone.finish("stop")
         assert (sequence.ids, sequence.stop_reason) == (alone.ids, alone.stop_reason)
@@ -96,7 +99,7 @@ def test_the_examples_end_for_every_reason():
     reasons = set()
     for seed, n in itertools.product(range(6), (3, 100)):
         sequence = Sequence(MODEL, BEGINNINGS[seed % 3][:9], n, WARM, seed)
-        list(cached(MODEL, [sequence]))
+        list(cached(MODEL, sequence))
         reasons.add(sequence.stop_reason)
     assert reasons == {"eos", "length", "context"}
 
@@ -108,23 +111,23 @@ def test_answers_to_sources_of_any_length_are_what_each_is_alone(name, data):
     """Each sequence has the model that has read its source; some share one."""
     model, rng = SEQ2SEQ[name], np.random.default_rng(0)
     sources = [rng.integers(4, model.n_vocab, n).tolist() for n in (1, 7, 19, 4)]
-    read = [model.condition([source]) for source in sources]
+    read = [model.read(source) for source in sources]
     chosen = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=7))
     ns = data.draw(st.lists(st.integers(0, 15), min_size=7, max_size=7))
     warm = data.draw(st.lists(st.booleans(), min_size=7, max_size=7))
     gaps = data.draw(st.lists(st.integers(0, 2), min_size=7, max_size=7))
     max_rows, chunk = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
 
-    def sequence_of(i, which, reader):
+    def sequence_of(i, reader):
         sampler = Sampler(temperature(0.9), top_k(20)) if warm[i] else greedy
         return Sequence(reader, [*model.start_ids, 7][: 1 + i % 2], ns[i], sampler, seed=i)
 
-    sequences = [sequence_of(i, which, read[which]) for i, which in enumerate(chosen)]
-    before = copy.deepcopy([(*reader.source,) for reader in read])
-    run(model, sequences, gaps, max_rows=max_rows, chunk=chunk)
+    sequences = [sequence_of(i, read[which]) for i, which in enumerate(chosen)]
+    before = copy.deepcopy([reader.source.kv for reader in read])
+    run(sequences, gaps, max_rows=max_rows, chunk=chunk)
     for i, (which, sequence) in enumerate(zip(chosen, sequences)):
-        alone = sequence_of(i, which, model.condition([sources[which]]))
-        list(cached(alone.model, [alone]))
+        alone = sequence_of(i, model.read(sources[which]))
+        list(cached(alone.model, alone))
         start = sequence.ids[: sequence.n_prompt]
         if warm[i]:
             assert sequence.ids == alone.ids
@@ -132,14 +135,24 @@ def test_answers_to_sources_of_any_length_are_what_each_is_alone(name, data):
             same_greedy(read[which], start, sequence.new_ids, alone.new_ids)
         assert sequence.stop_reason == alone.stop_reason
     for reader, old in zip(read, before):
-        for array, kept in zip(reader.source, old, strict=True):
-            np.testing.assert_array_equal(array, kept)
+        np.testing.assert_array_equal(reader.source.kv, old)
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "gemma2"])
+def test_texts_of_other_families_are_what_each_is_alone(name):
+    model = load_llama(name)
+    prompts = np.random.default_rng(0).integers(64, size=(3, 20)).tolist()
+    sequences = [Sequence(model, ids[:n], 10) for ids, n in zip(prompts, (3, 19, 11))]
+    run(sequences, chunk=4)
+    for sequence in sequences:
+        prompt = sequence.ids[: sequence.n_prompt]
+        same_greedy(model, prompt, sequence.new_ids, list(generate(model, prompt, 10)))
 
 
 def test_n_samples_of_a_prompt_are_those_of_n_seeds():
     prompt = BEGINNINGS[0]
     samples = [Sequence(MODEL, prompt, 9, WARM, seed) for seed in range(6)]
-    list(continuous(MODEL, samples))
+    list(continuous(samples))
     expected = [list(generate(MODEL, prompt, 9, WARM, seed)) for seed in range(6)]
     assert [sample.new_ids for sample in samples] == expected
     assert len({tuple(ids) for ids in expected}) > 3
@@ -149,28 +162,24 @@ def test_n_samples_of_a_prompt_are_those_of_n_seeds():
 
 
 class Log:
-    """Two names of one model: sequences are made with `prompts`, the loop runs on `steps`. `passes`
-    has ("prompt", n tokens) and ("step", n rows) in their order."""
+    """A model around another. `passes` has ("prompt", n tokens) and ("step", n rows) in their
+    order."""
 
     def __init__(self, model):
-        self.passes = []
-        self.prompts, self.steps = (Named(model, name, self.passes) for name in ("prompt", "step"))
+        self.model, self.passes = model, []
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def __call__(self, ids, cache, last):
+        assert last == 1  # no unused logits are computed
+        *is_step, n_new = np.shape(ids)
+        assert not is_step or n_new == 1
+        self.passes.append(("step", *is_step) if is_step else ("prompt", n_new))
+        return self.model(ids, cache, last)
 
     def of(self, name):
         return [n for kind, n in self.passes if kind == name]
-
-
-class Named(Watched):
-    def __init__(self, model, name, passes):
-        super().__init__(model)
-        self.name, self.passes = name, passes
-
-    def __call__(self, ids, cache=None, last=None):
-        assert last == 1  # no unused logits are computed
-        assert (np.asarray(ids) >= 0).all()  # nor is padding
-        assert np.shape(ids)[0 if self.name == "prompt" else 1] == 1
-        self.passes.append((self.name, np.size(ids)))
-        return super().__call__(ids, cache, last)
 
 
 ENDLESS = tiny_gpt2()
@@ -178,8 +187,7 @@ ENDLESS = tiny_gpt2()
 
 def log_of(prompts, ns, **settings):
     log = Log(ENDLESS)
-    sequences = [Sequence(log.prompts, prompt, n) for prompt, n in zip(prompts, ns)]
-    run(log.steps, sequences, **settings)
+    run([Sequence(log, prompt, n) for prompt, n in zip(prompts, ns)], **settings)
     return log
 
 
@@ -221,14 +229,22 @@ def test_running_rows_wait_no_longer_than_a_chunk_and_never_are_more_than_max_ro
     """Each token of a prompt passes once, in as few chunks as there can be, and each new token but
     the last once."""
     log = Log(ENDLESS)
-    sequences = [Sequence(log.prompts, [i] * n, n_new) for i, (n, n_new, _) in enumerate(texts)]
-    run(log.steps, sequences, [gap for *_, gap in texts], max_rows=max_rows, chunk=chunk)
+    sequences = [Sequence(log, [i] * n, n_new) for i, (n, n_new, _) in enumerate(texts)]
+    run(sequences, [gap for *_, gap in texts], max_rows=max_rows, chunk=chunk)
     assert all(0 < n <= chunk for n in log.of("prompt"))
     assert all(0 < n <= max_rows for n in log.of("step"))
     running = [(n, n_new) for n, n_new, _ in texts if n_new]
     assert sum(log.of("prompt")) == sum(n for n, _ in running)
     assert len(log.of("prompt")) == sum(-(-n // chunk) for n, _ in running)
     assert sum(log.of("step")) == sum(n_new - 1 for _, n_new in running)
+
+
+def test_8_rows_and_chunks_of_256():
+    log = log_of([[i] for i in range(10)], [12] * 10)
+    assert max(log.of("step")) == 8
+    long = Log(tiny_gpt2(n_ctx=600))
+    run([Sequence(long, [1] * 550, 2)])
+    assert long.of("prompt") == [256, 256, 38]
 
 
 def test_while_a_row_runs_no_two_chunks_follow_each_other():
@@ -241,8 +257,8 @@ def test_while_a_row_runs_no_two_chunks_follow_each_other():
 def test_a_free_row_goes_to_the_next_that_waits():
     """The batch stays full, and the sequences begin in the order of their arrival."""
     log = Log(ENDLESS)
-    sequences = [Sequence(log.prompts, [i + 1], n) for i, n in enumerate([3, 6, 2, 5, 1, 4, 2])]
-    pairs = run(log.steps, sequences, max_rows=3)
+    sequences = [Sequence(log, [i + 1], n) for i, n in enumerate([3, 6, 2, 5, 1, 4, 2])]
+    pairs = run(sequences, max_rows=3)
     began = list(dict.fromkeys(sequences.index(sequence) for sequence, _ in pairs))
     assert began == list(range(7))
     assert log.passes == [
@@ -261,7 +277,7 @@ def test_the_next_sequence_is_asked_for_when_a_row_is_free():
             made.append(i)
             yield Sequence(ENDLESS, [i], n)
 
-    seen = [(len(made), sequence.ids[0]) for sequence, _ in continuous(ENDLESS, arriving(), 2)]
+    seen = [(len(made), sequence.ids[0]) for sequence, _ in continuous(arriving(), 2)]
     assert seen[0] == (1, 0)
     first_of = {}
     for n_made, which in seen:
@@ -272,26 +288,26 @@ def test_the_next_sequence_is_asked_for_when_a_row_is_free():
 
 def test_it_ends_when_none_runs_and_none_waits():
     log = Log(ENDLESS)
-    assert list(continuous(log.steps, [])) == []
-    waiting = iter([None, Sequence(log.prompts, [1], 2), None, None, None])
-    assert list(continuous(log.steps, waiting)) == []  # none waits now
-    assert len(list(continuous(log.steps, waiting))) == 2
+    assert list(continuous([])) == []
+    waiting = iter([None, Sequence(log, [1], 2), None, None, None])
+    assert list(continuous(waiting)) == []  # none waits now
+    assert len(list(continuous(waiting))) == 2
     assert len(list(waiting)) == 2
 
 
 @pytest.mark.parametrize("prompt, n", [([1, 2], 0), ([3] * N_CTX, 5)])
 def test_a_sequence_that_has_ended_passes_nothing_and_takes_no_row(prompt, n):
     log = Log(ENDLESS)
-    over = [Sequence(log.prompts, prompt, n) for _ in range(3)]
-    running = [Sequence(log.prompts, [i], 2) for i in range(2)]
-    list(continuous(log.steps, [over[0], running[0], over[1], running[1], over[2]], max_rows=1))
+    over = [Sequence(log, prompt, n) for _ in range(3)]
+    running = [Sequence(log, [i], 2) for i in range(2)]
+    list(continuous([over[0], running[0], over[1], running[1], over[2]], max_rows=1))
     assert [sequence.new_ids for sequence in over] == [[], [], []]
     assert log.passes == [("prompt", 1), ("step", 1)] * 2
 
 
 def test_no_token_is_computed_before_it_is_asked_for():
     log = Log(ENDLESS)
-    tokens = continuous(log.steps, [Sequence(log.prompts, [1, 2], 9)])
+    tokens = continuous([Sequence(log, [1, 2], 9)])
     assert log.passes == []
     next(tokens)
     assert log.passes == [("prompt", 2)]
@@ -309,7 +325,7 @@ def batch():
 
 def alone(sequence):
     """-> the new ids of the same sequence by the cached loop."""
-    list(cached(ENDLESS, [sequence]))
+    list(cached(ENDLESS, sequence))
     return sequence.new_ids
 
 
@@ -320,7 +336,7 @@ WHOLE = [alone(sequence) for sequence in batch()]
 def test_another_loop_goes_on_where_one_was_left(n_taken):
     """In the middle of a turn, or of a prompt's chunks: sequences have just what was yielded."""
     sequences = batch()
-    tokens = continuous(ENDLESS, sequences, max_rows=3, chunk=2)
+    tokens = continuous(sequences, max_rows=3, chunk=2)
     taken = list(itertools.islice(tokens, n_taken))
     tokens.close()
     for sequence, prompt, n in zip(sequences, PROMPTS, NS):
@@ -330,7 +346,11 @@ def test_another_loop_goes_on_where_one_was_left(n_taken):
         assert sequence.running == (sequence.n_left > 0)
     for other in (naive, cached, continuous):
         resumed = copy.deepcopy(sequences)
-        list(other(ENDLESS, resumed))
+        if other is continuous:
+            list(continuous(resumed))
+        else:
+            for sequence in resumed:
+                list(other(ENDLESS, sequence))
         assert [sequence.new_ids for sequence in resumed] == WHOLE
 
 
@@ -344,7 +364,7 @@ def test_another_loop_goes_on_where_one_was_left(n_taken):
 @pytest.mark.parametrize("chunk", [1, 4, 100])
 def test_a_reader_ends_any_sequence_and_the_others_go_on(ender, n_taken, ended, chunk):
     sequences = batch()
-    for sequence, _ in continuous(ENDLESS, sequences, max_rows=3, chunk=chunk):
+    for sequence, _ in continuous(sequences, max_rows=3, chunk=chunk):
         if sequence is sequences[ender] and len(sequence.new_ids) == n_taken:
             sequences[ended].finish("stop")
             kept = list(sequences[ended].new_ids)
@@ -355,8 +375,8 @@ def test_a_reader_ends_any_sequence_and_the_others_go_on(ender, n_taken, ended, 
 
 def test_a_reader_that_ends_all_ends_the_loop():
     log = Log(ENDLESS)
-    sequences = [Sequence(log.prompts, [i], 9) for i in range(4)]
-    for _ in continuous(log.steps, sequences, max_rows=2):
+    sequences = [Sequence(log, [i], 9) for i in range(4)]
+    for _ in continuous(sequences, max_rows=2):
         if log.of("step"):
             for sequence in sequences:
                 sequence.finish("stop")
@@ -370,11 +390,11 @@ def test_an_error_of_a_sampler_is_raised_and_leaves_the_others_as_they_were():
 
     sequences = [Sequence(ENDLESS, [1], 9), Sequence(ENDLESS, [2], 9, Sampler(fails))]
     with pytest.raises(IndexError):
-        list(continuous(ENDLESS, sequences))
+        list(continuous(sequences))
     assert [sequence.running for sequence in sequences] == [True, True]
     assert len(sequences[1].new_ids) == 2
     expected = list(generate(ENDLESS, [1], 9))
-    list(continuous(ENDLESS, sequences[:1]))
+    list(continuous(sequences[:1]))
     assert sequences[0].new_ids == expected
 
 
@@ -382,7 +402,7 @@ def test_nothing_that_is_given_is_changed():
     params, prompts = copy.deepcopy(arrays(ENDLESS.params)), copy.deepcopy(PROMPTS)
     sequences = batch()
     given_list = list(sequences)
-    list(continuous(ENDLESS, sequences, max_rows=2, chunk=3))
+    list(continuous(sequences, max_rows=2, chunk=3))
     assert all(a is b for a, b in zip(sequences, given_list, strict=True))
     assert prompts == PROMPTS
     for array, old in zip(arrays(ENDLESS.params), params, strict=True):
@@ -401,13 +421,15 @@ def test_a_prefill_has_the_logits_and_the_cache_of_a_whole_pass(prompts, chunk):
     """Of two ids, so that prompts often begin alike."""
     prefill = Prefill()
     for prompt in prompts:
-        prefill.begin(Sequence(ENDLESS, prompt, 3))
+        sequence = Sequence(ENDLESS, prompt, 3)
+        assert not prefill.is_busy
+        prefill.admit(sequence)
         while (logits := prefill.step(chunk)) is None:
-            pass
-        fresh = ENDLESS.new_cache(1)
-        close(logits, ENDLESS([prompt], fresh, last=1)[:, -1])
-        assert prefill.cache.lengths.tolist() == [len(prompt)]
-        n = len(prompt)
+            assert prefill.is_busy
+        assert prefill.leave() is sequence
+        fresh, n = ENDLESS.new_cache(), len(prompt)
+        close(logits, ENDLESS(prompt, fresh)[-1])
+        assert prefill.cache.length == n
         close(prefill.cache.kv[..., :n, :], fresh.kv[..., :n, :])
 
 
@@ -415,22 +437,32 @@ def test_a_sequence_that_is_resumed_passes_all_of_its_text():
     sequence = Sequence(ENDLESS, [1, 2], 5)
     sequence.append(7)
     prefill = Prefill()
-    prefill.begin(sequence)
-    close(prefill.step(100), ENDLESS([[1, 2, 7]], last=1)[:, -1])
+    prefill.admit(sequence)
+    close(prefill.step(100), ENDLESS([1, 2, 7])[-1])
 
 
 def test_another_source_begins_with_an_empty_cache():
     model = SEQ2SEQ["bart"]
-    one, other = (Watched(model.condition([source])) for source in ([5, 6, 7], [8, 9]))
+    one, other = (Log(model.read(source)) for source in ([5, 6, 7], [8, 9]))
     prefill = Prefill()
     for reader, n_passed in ((one, 3), (one, 1), (other, 3), (one, 3)):
-        prefill.begin(Sequence(reader, [2, 5, 9], 4))
-        close(prefill.step(9), reader.model([[2, 5, 9]], last=1)[:, -1])
-        assert reader.n_tokens.pop() == n_passed
+        prefill.admit(Sequence(reader, [2, 5, 9], 4))
+        close(prefill.step(9), reader.model([2, 5, 9])[-1])
+        assert reader.passes.pop() == ("prompt", n_passed)
+
+
+def test_a_model_with_a_cache_of_its_own_runs_one_text_after_the_other():
+    after = np.roll(np.eye(9, dtype=np.float32), 1, axis=1)  # t + 1 comes after t
+    log = Log(FunctionModel(lambda ids: after[ids[-1]], n_vocab=9))
+    sequences = [Sequence(log, [i, 3 * i], 3) for i in range(1, 3)]
+    pairs = run(sequences)
+    assert [token for _, token in pairs] == [4, 5, 6, 7, 8, 0]
+    assert [sequence for sequence, _ in pairs] == [sequences[0]] * 3 + [sequences[1]] * 3
+    assert log.of("prompt") == [2, 1, 1, 2, 1, 1]
 
 
 def test_a_prompt_that_its_reader_ends_passes_no_further():
-    first, second = Sequence(MODEL, [1, 2], 9), Sequence(MODEL, list(range(1, 13)), 5)
+    first, second = Sequence(MODEL, [1, 2], 9), Sequence(MODEL, list(range(11)), 5)
     passed = []
     begun = Prefill.step
 
@@ -440,7 +472,7 @@ def test_a_prompt_that_its_reader_ends_passes_no_further():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Prefill, "step", step)
-        for _ in continuous(MODEL, [first, second], 2, chunk=2):
+        for _ in continuous([first, second], 2, chunk=2):
             if passed.count(second.ids) == 1:
                 second.finish("stop")
     assert passed.count(second.ids) == 1 and len(first.new_ids) == 9 and second.new_ids == []
@@ -449,4 +481,156 @@ def test_a_prompt_that_its_reader_ends_passes_no_further():
 @pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (-1, 9)])
 def test_at_least_one_row_and_one_token(numbers):
     with pytest.raises(ValueError, match="at least 1"):
-        list(continuous(MODEL, [Sequence(MODEL, [1], 2)], *numbers))
+        list(continuous([Sequence(MODEL, [1], 2)], *numbers))
+
+
+# --- rows of different lengths --------------------------------------------------------------------
+
+SOURCES = [[5, 6, 7], [9], [8, 4, 11, 12, 9, 10, 5]]
+FAMILIES = {
+    "gpt2": lambda: [ENDLESS],
+    "llama": lambda: [load_llama("llama")],  # heads of queries share one of keys
+    "mistral": lambda: [load_llama("mistral")],  # windows
+    "gemma2": lambda: [load_llama("gemma2")],  # windows, soft caps
+    "smollm3": lambda: [load_llama("smollm3")],  # a layer without positions
+    **{name: lambda name=name: [SEQ2SEQ[name].read(source) for source in SOURCES]
+       for name in NAMES},  # models that have read sources of different lengths
+}  # fmt: skip
+
+
+class Texts:
+    """Rows, and the ids that each of them should hold; `models`: those of one family."""
+
+    def __init__(self, models):
+        self.models, self.rows, self.texts = models, Rows(), []  # (which model, its ids)
+        self.n_ctx = models[0].n_ctx
+        self.alone = functools.cache(lambda which, ids: models[which](np.array(ids)))
+
+    def join(self, n, which):
+        ids = [(which + 3 * i) % 11 for i in range(n)]
+        model = self.models[which % len(self.models)]
+        cache = model.new_cache()
+        if n:
+            model(ids, cache)
+        before = copy.deepcopy(cache.kv)
+        self.rows.join(cache)
+        np.testing.assert_array_equal(cache.kv, before)
+        self.texts.append((which % len(self.models), ids))
+
+    def step(self, n_new):
+        """Pass n_new tokens of each row: the logits are those of the row alone."""
+        longest = max((len(ids) for _, ids in self.texts), default=self.n_ctx)
+        if n_new := min(n_new, self.n_ctx - longest):
+            new = [[(len(ids) + 2 * row + k) % 11 for k in range(n_new)]
+                   for row, (_, ids) in enumerate(self.texts)]  # fmt: skip
+            logits = self.models[0](np.array(new), self.rows)  # any that has read a source
+            for (which, ids), more, found in zip(self.texts, new, logits, strict=True):
+                ids += more
+                close(found, self.alone(which, tuple(ids))[-n_new:])
+
+    def cut(self, lengths):  # one for each row; further ones are not used
+        n = len(self.texts)
+        self.rows.cut(np.array(lengths[:n], int) if len(lengths) > 1 else lengths[0])
+        each = lengths if len(lengths) > 1 else lengths * n
+        self.texts = [(which, ids[:length]) for (which, ids), length in zip(self.texts, each)]
+
+    def select(self, chosen):
+        chosen = [row for row in chosen if row < len(self.texts)]
+        self.rows.select(chosen)
+        self.texts = [(self.texts[row][0], list(self.texts[row][1])) for row in chosen]
+
+    def check(self):
+        assert self.rows.length.tolist() == [len(ids) for _, ids in self.texts]
+        if self.rows.kv is not None:
+            assert self.rows.kv.dtype == np.float32
+            assert self.rows.kv.shape[2] == len(self.texts)
+            assert self.rows.length.max(initial=0) <= self.rows.kv.shape[-2] <= self.n_ctx
+
+
+operations = st.one_of(
+    st.tuples(st.just("join"), st.integers(0, 16), st.integers(0, 5)),
+    st.tuples(st.just("step"), st.sampled_from([1, 1, 1, 2, 5])),
+    st.tuples(st.just("cut"), st.lists(st.integers(0, 12), min_size=1, max_size=1)),  # of all
+    st.tuples(st.just("cut"), st.lists(st.integers(0, 12), min_size=12, max_size=12)),
+    st.tuples(st.just("select"), st.lists(st.integers(0, 5), max_size=4)),
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=25)
+@given(
+    st.lists(operations, max_size=12).filter(lambda some: sum(o[0] == "join" for o in some) <= 8)
+)
+@example([("join", 3, 1), ("join", 9, 0), ("select", [1]), ("join", 1, 2), ("step", 5)])
+@example([("join", 9, 1), ("select", []), ("join", 2, 2), ("join", 0, 1), ("step", 2)])
+@example([("join", 2, 0), ("join", 16, 2)] + [("step", 1)] * 30)  # to the end of the context
+@example([("join", 8, 0), ("join", 8, 1), ("cut", [3] * 12), ("step", 1), ("select", [1, 0, 1])])
+def test_rows_join_leave_and_are_cut_in_any_order_and_each_keeps_its_own_text(family, operations):
+    texts = Texts(models_of(family))
+    for name, *arguments in operations:
+        getattr(texts, name)(*arguments)
+        texts.check()
+    if texts.texts:
+        texts.step(1)
+
+
+@functools.cache
+def models_of(family):
+    return FAMILIES[family]()
+
+
+def test_an_answer_s_row_has_its_source():
+    rows = Rows()
+    for model in models_of("bart")[:2]:
+        assert isinstance(model, Decoder)
+        rows.join(model.new_cache())
+    assert rows.source.length.tolist() == [3, 1]
+    rows.select([1])
+    assert rows.source.length.tolist() == [1]
+
+
+def test_past_the_context_of_the_longest_row_is_an_error_and_changes_nothing():
+    texts = Texts([ENDLESS])
+    texts.join(3, 0)
+    texts.join(N_CTX - 1, 1)
+    with pytest.raises(ValueError, match=f"{N_CTX + 1} tokens do not fit the context of {N_CTX}"):
+        ENDLESS(np.ones((2, 2), int), texts.rows)
+    texts.check()
+    texts.step(1)
+
+
+def test_after_an_error_in_the_middle_of_a_step_the_rows_go_on(monkeypatch):
+    texts = Texts([ENDLESS])
+    for n in (3, 7, 1):
+        texts.join(n, 1)
+    texts.step(1)
+
+    def fails(x, **mlp):
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(gpt2, "feed_forward", fails)  # the first layer has its keys already
+        ENDLESS(np.ones((3, 2), int), texts.rows)
+    texts.check()
+    texts.step(2)
+
+
+def test_rows_that_are_all_kept_are_not_copied():
+    texts = Texts([ENDLESS])
+    texts.join(3, 0)
+    texts.join(5, 1)
+    before = texts.rows.kv
+    texts.rows.select([0, 1])
+    assert texts.rows.kv is before
+
+
+def test_the_slots_of_rows_grow_to_twice_the_tokens_and_never_past_the_context():
+    texts, slots = Texts([ENDLESS]), [0]
+    texts.join(1, 0)
+    texts.join(0, 1)
+    for n in range(2, N_CTX + 1):
+        texts.step(1)
+        slots.append(texts.rows.kv.shape[-2])
+        assert n <= slots[-1] <= 2 * n
+        assert slots[-1] == slots[-2] or n > slots[-2]
+    assert slots[-1] == N_CTX and len(set(slots)) <= 2 + np.log2(N_CTX)

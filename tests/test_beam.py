@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam import Candidate, Hypothesis, Search, beam_search, run_together, top_indices
+from decoding.beam import Candidate, Hypothesis, beam_search, top_indices
+from families.seq2seq import forced_id
 from generate import generate
 from gpt2 import GPT2, log_softmax
-from samplers import Sampler, forced_id, min_length, no_repeat_ngram, one_hot, repetition_penalty
+from samplers import Sampler, min_length, no_repeat_ngram, one_hot, repetition_penalty
 from tests.fixtures.make_beam import (
     EOS,
     N_CTX,
@@ -89,7 +90,6 @@ def test_the_reference_has_what_is_hard():
         return changed
 
     assert matters("early_stopping", [True]) > 5
-    assert matters("early_stopping", ["never"]) > 5
     assert matters("length_penalty", [0.0]) > 5
     assert matters("width", [2]) > 5
 
@@ -136,7 +136,7 @@ def test_a_width_of_all_sequences_is_brute_force(stop_ids):
     params = random_params(seed=4)
     params["wte"], params["lm_head"] = params["wte"][:4], params["lm_head"][:4]
     model, n = GPT2(params, N_HEAD, stop_ids), 4
-    for penalty, early_stopping in [(0.0, False), (0.6, "never"), (1.0, True), (2.0, False)]:
+    for penalty, early_stopping in [(0.0, False), (0.6, False), (1.0, True), (2.0, False)]:
         every = brute_force(model, [2, 0], n, penalty)
         wanted = sorted(every, key=lambda ids: -every[ids][1])
         found = beam_search(model, [2, 0], n, 4**n, penalty, early_stopping, n_return=4**n)
@@ -166,91 +166,40 @@ def test_a_stop_counts_only_among_the_best_candidates():
     assert [c.status for c in trace[0]] == ["kept", "kept", "dropped"]
 
 
-# --- several prompts ------------------------------------------------------------------------------
+# --- the cache, the inputs ------------------------------------------------------------------------
+
 
 FILTERS = {
     "none": [],
     "penalty": [repetition_penalty(1.7)],
     "no bigram twice": [no_repeat_ngram(2)],
     "at least 9": [min_length(9, [EOS])],
-    "nothing left": [lambda logits, ids: logits if len(ids) < 8 else np.full_like(logits, -np.inf)],
 }
-search_settings = st.tuples(
-    st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=N_CTX),
-    st.integers(0, 10),  # new tokens
-    st.integers(1, 5),  # beams
-    st.sampled_from([0.0, 0.7, 1.0, 2.0]),
-    st.sampled_from([True, False, "never"]),
-    st.sampled_from(sorted(FILTERS)),
-)
-
-
-def searched(model, all_settings):
-    """-> the searches, in one batch, and their traces."""
-    searches = []
-    for *setting, filters in all_settings:
-        searches.append(Search(model, *setting, filters=FILTERS[filters], trace=[]))
-    run_together(model, searches)
-    return searches
 
 
 @settings(max_examples=60)
 @given(
-    st.lists(search_settings, min_size=1, max_size=5),
     st.sampled_from(sorted(STOPS)),
+    st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=N_CTX - 1),
+    st.integers(1, 10),  # new tokens
+    st.integers(1, 5),  # beams
+    st.sampled_from([0.0, 0.7, 1.0, 2.0]),
     st.booleans(),
+    st.sampled_from(sorted(FILTERS)),
 )
-def test_searches_of_a_batch_are_those_of_each_alone(texts, stops, exact_logits):
-    """Every step, whatever the lengths, widths and filters of the others, whenever they end."""
-    model = random_model(stops)
-    model = Watched(as_function(model) if exact_logits else model)
-    together, n_passes = searched(model, texts), len(model.shapes)
-    alone = [searched(model, [text])[0] for text in texts]
-    assert n_passes == max(len(search.trace) for search in alone)
-    assert model.lasts <= {1}
-    for search, other in zip(together, alone):
-        assert not search.beams
-        for step, other_step in zip(search.trace, other.trace, strict=True):
-            assert [c[:2] + c[3:] for c in step] == [c[:2] + c[3:] for c in other_step]
-        assert [h.ids for h in search.finished] == [h.ids for h in other.finished]
-        scores = [h.score for h in other.finished]
-        assert [h.score for h in search.finished] == pytest.approx(scores, rel=1e-5)
-
-
-def test_all_beams_share_a_pass_and_a_search_that_is_over_leaves():
-    """Each prompt passes once, then one token per beam."""
-    model = Watched(random_model())
-    searches = [
-        Search(model, [3, 1, 4, 1, 5], 4, 2, 1.0, False),
-        Search(model, [9], 0, 3, 1.0, False),  # nothing to do
-        Search(model, [2, 6], 2, 3, 1.0, False),
-        Search(model, [5, 3, 5], 6, 1, 1.0, False),
-    ]
-    run_together(model, searches)
-    assert model.shapes == [(3, 5), (6, 1), (3, 1), (3, 1), (1, 1), (1, 1)]
-    assert model.n_tokens == [5 + 2 + 3, 6, 3, 3, 1, 1]
-    assert [len(search.finished) for search in searches] == [2, 0, 3, 1]
-
-
-def test_no_search_needs_no_pass():
-    model = Watched(random_model())
-    run_together(model, [])
-    run_together(model, [Search(model, PROMPT, 0, 2, 1.0, False)])
-    run_together(model, [Search(model, [1] * N_CTX, 5, 2, 1.0, False)])
-    assert model.shapes == []
-
-
-def test_a_search_that_has_been_run_is_not_run_again():
-    model = Watched(random_model())
-    first, second = (Search(model, PROMPT, 3, 2, 1.0, False) for _ in range(2))
-    run_together(model, [first])
-    found, n_passes = list(first.finished), len(model.shapes)
-    run_together(model, [first, second])
-    assert first.finished == second.finished == found
-    assert len(model.shapes) == 2 * n_passes
-
-
-# --- the cache, the inputs ------------------------------------------------------------------------
+def test_every_step_is_that_of_a_search_without_a_cache(
+    stops, prompt, n, width, penalty, early_stopping, filters
+):
+    model, results = random_model(stops), []
+    for each in (model, as_function(model)):
+        found = beam_search(each, prompt, n, width, penalty, early_stopping, width,
+                            FILTERS[filters], trace := [])  # fmt: skip
+        results.append((found, trace))
+    (found, trace), (slow, slow_trace) = results
+    for step, slow_step in zip(trace, slow_trace, strict=True):
+        assert [c[:2] + c[3:] for c in step] == [c[:2] + c[3:] for c in slow_step]
+    assert [h.ids for h in found] == [h.ids for h in slow]
+    assert [h.score for h in found] == pytest.approx([h.score for h in slow], rel=1e-5)
 
 
 @pytest.mark.parametrize("stops", STOPS)
@@ -258,15 +207,16 @@ def test_the_cache_follows_its_beams(stops):
     """The same as without a cache, each sum that of its ids, and one pass over the prompt."""
     model = random_model(stops, seed=1)
     watched, slow = Watched(model), as_function(model)
-    settings = dict(width=5, n_return=5, early_stopping="never", length_penalty=2.0)
+    setting = dict(width=5, n_return=5, length_penalty=2.0)
     trace = []
-    found = beam_search(watched, PROMPT, 16, **settings, trace=trace)
-    wanted = beam_search(slow, PROMPT, 16, **settings)
+    found = beam_search(watched, PROMPT, 16, **setting, trace=trace)
+    wanted = beam_search(slow, PROMPT, 16, **setting)
     assert [h.ids for h in found] == [h.ids for h in wanted]
     assert [h.score for h in found] == pytest.approx([h.score for h in wanted], rel=1e-5, abs=1e-6)
     sums = [log_probability(model, PROMPT, h.ids) for h in found]
     assert [h.log_probability for h in found] == pytest.approx(sums, rel=1e-5, abs=1e-6)
-    assert watched.shapes == [(1, len(PROMPT))] + [(5, 1)] * (len(trace) - 1)
+    assert watched.shapes[0] == (1, len(PROMPT))
+    assert watched.shapes[1:] == [(sum(c.status == "kept" for c in step), 1) for step in trace[:-1]]
     assert watched.lasts == {1}  # no unused logits are computed
     assert any(
         [c.parent for c in step if c.status == "kept"] != list(range(5)) for step in trace[1:]
@@ -321,15 +271,16 @@ def test_it_ends_with_the_context():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"width": 0}, "at least 1"),
-        ({"n": 0}, "at least 1"),
-        ({"n_return": 0}, "at least 1"),
-        ({"n_return": 5}, "4 beams cannot return 5"),
-        ({"early_stopping": "always"}, "not 'always'"),
+        ({"width": 0}, "n=5, width=0, n_return=1: 1 <= n_return <= width, n >= 1"),
+        ({"n": 0}, "n=0"),
+        ({"n_return": 0}, "n_return=0"),
+        ({"n_return": 5}, "width=4, n_return=5"),
+        ({"prompt": "The cat"}, "encode the text first"),
+        ({"prompt": [1, N_VOCAB]}, "token ids are 0 to 39, not 1 to 40"),
         ({"prompt": []}, "a prompt of 0 tokens: 1 to 31"),
         ({"prompt": [1] * N_CTX}, "a prompt of 32 tokens: 1 to 31"),
-        ({"filters": [lambda logits, ids: np.full_like(logits, -np.inf)]}, "no sequence is left"),
-        ({"filters": [lambda logits, ids: np.full_like(logits, np.nan)]}, "no sequence is left"),
+        ({"filters": [lambda logits, ids: np.full_like(logits, -np.inf)]}, "no text is left"),
+        ({"filters": [lambda logits, ids: np.full_like(logits, np.nan)]}, "no text is left"),
     ],
 )
 def test_nonsense_is_refused(change, message):

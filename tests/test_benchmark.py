@@ -33,17 +33,6 @@ def test_measures_writes_and_draws(tmp_path):
         assert told in done.stdout
 
 
-def test_both_layouts_hold_one_model(tmp_path):
-    checkpoints.gpt2(tmp_path / "made", checkpoints.TINY)
-    ids = [[1, 2, 3]]
-    logits = []
-    for layout in ("tokenwise", "huggingface"):
-        one = contender.Tokenwise(tmp_path / "made" / layout)
-        one.fresh(1)
-        logits.append(one.step(ids, last=3))
-    assert (logits[0] == logits[1]).all()
-
-
 @pytest.mark.parametrize("name", ["onnxruntime", "llama.cpp"])  # their checkpoints are ours
 def test_others_make_our_logits(name, tmp_path):
     if name not in contender.installed():

@@ -1,13 +1,15 @@
 """The page in a headless Chromium: it loads alone, a click selects, sliders follow samplers.py."""
 
+import functools
+
 import numpy as np
 import pytest
 
 import utils
 from inside import page
-from samplers import make_sampler
+from samplers import make_sampler, min_length
 from tests.chromium import CHROMIUM, DRIVER, Browser
-from tests.pages import METHODS, by_method, recorded
+from tests.pages import METHODS, by_method, drafted, recorded
 
 pytest.importorskip("selenium", reason="the page's tests need selenium")
 pytestmark = pytest.mark.skipif(
@@ -32,7 +34,35 @@ def method(request):
     return request.param
 
 
-@pytest.mark.parametrize("width", [360, 900, 1600])
+@functools.cache
+def run(name):
+    """The data of more pages about stories."""
+    tokenizer, model = utils.load("stories")
+    named = {"model": "stories", "method": "cached"}
+    if name == "filtered":  # it bans the token that the model likes best, before and after the cut
+        [the], [a] = tokenizer.encode(" the"), tokenizer.encode(" a")
+
+        def without(token):
+            def ban(logits, ids):
+                return np.where(np.arange(len(logits)) == token, -np.inf, logits)
+
+            return ban
+
+        first, last = [min_length(40, model.stop_ids), without(the)], [without(a)]
+        return recorded(tokenizer, model, "The cat sat on", 8, temperature=0.8, top_k=20,
+                        first=first, last=last, named=named)  # fmt: skip
+    if name == "greedy":
+        return recorded(tokenizer, model, "Once upon a time", 30, temperature=0, named=named)
+    if name == "long":
+        first = [min_length(400, model.stop_ids)]
+        return recorded(tokenizer, model, "Once upon a", 260, first=first, temperature=0.8,
+                        named=named)  # fmt: skip
+    assert name == "drafts"
+    named |= {"method": "speculative", "draft": "stories-draft", "gamma": 4}
+    return recorded(tokenizer, model, "Once upon a time", 40, drafted, temperature=0.9, named=named)
+
+
+@pytest.mark.parametrize("width", [360, 800, 1280, 1600])
 def test_a_page_loads_without_an_error_or_a_request_and_fits(browser, tmp_path, method, width):
     data = by_method(method)
     browser.open(tmp_path, page.html(data), width)
@@ -40,7 +70,29 @@ def test_a_page_loads_without_an_error_or_a_request_and_fits(browser, tmp_path, 
     assert len(browser.all("#text .token")) == len(data["ids"])
     shown = {section.get_attribute("id") for section in browser.all("section:not([hidden])")}
     more = {"beam": {"beams"}, "en-de": {"beams", "alignment"}, "speculative": {"drafts"}}
-    assert shown == {"candidates", "attention", "lens", "cache"} | more.get(method, set())
+    expected = {"candidates", "why", "attention", "lens", "cache"} | more.get(method, set())
+    assert shown == expected
+
+
+def test_the_heading_says_what_happened(browser, tmp_path, method):
+    browser.open(tmp_path, page.html(by_method(method)))
+    says = {
+        "naive": "stories wrote this, drawing one token at a time at temperature 0.8.",
+        "cached": "stories wrote this, drawing one token at a time at temperature 0.8.",
+        "speculative": "stories wrote this, drawing from drafts of stories-draft, up to 4 at a"
+        " time, at temperature 0.8.",
+        "beam": "stories wrote this, following the 3 likeliest beginnings at once.",
+        "en-de": "en-de wrote this from its source, following the 3 likeliest beginnings at once.",
+    }
+    assert browser.text("h1") == says[method]
+    own = {"model": "stories", "loop": "mine.py:plain", "method": "cached"}
+    tokenizer, model = utils.load("stories")
+    browser.open(tmp_path, page.html(recorded(tokenizer, model, "Once", 1, temperature=0)))
+    assert browser.text("h1").endswith("taking the best token each time.")
+    assert "1 token given, 1 new" in browser.text("#facts")
+    data = recorded(tokenizer, model, "Once", 2, named=own | {"loop": "/home/me/mine.py:plain"})
+    browser.open(tmp_path, page.html(data))
+    assert browser.text("h1") == "stories wrote this, in a loop of its user's, mine.py:plain."
 
 
 def test_a_click_selects_and_arrows_go_on(browser, tmp_path):
@@ -61,6 +113,73 @@ def test_a_click_selects_and_arrows_go_on(browser, tmp_path):
     assert browser.value(selected, "id") == "token-5"
 
 
+# --- the address, and play ------------------------------------------------------------------------
+
+
+def test_the_address_has_what_is_shown(browser, tmp_path):
+    browser.open(tmp_path, page.html(by_method("cached")))
+    browser.js("select(9)")
+    browser.all('[data-head="4.6"]')[0].click()
+    browser.slide("top_p", 0.9)
+    browser.wait("return location.hash === '#token=9&head=4.6&top_p=0.9'")
+    url = browser.js("return location.href")
+    browser.driver.get("about:blank")
+    browser.driver.get(url)
+    browser.wait("return document.documentElement.dataset.ready")
+    assert browser.value('#text [aria-selected="true"]', "id") == "token-9"
+    assert browser.value(".heads [aria-pressed=true]", "data-head") == "4.6"
+    assert browser.text("#top_p-says") == "0.9"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "token=999&head=9.9&top_p=7",
+        "token=1.5",
+        "token=-1&head=a.b",
+        "top_k=0.5&temperature=x",
+        "&&&=%",
+        "head=constructor.length",
+    ],
+)
+def test_any_address_is_harmless(browser, tmp_path, address):
+    browser.open(tmp_path, page.html(by_method("cached")))
+    browser.driver.get("about:blank")
+    browser.driver.get((tmp_path / "page.html").as_uri() + "#" + address)
+    browser.wait("return document.documentElement.dataset.ready")
+    assert browser.driver.get_log("browser") == []
+    assert len(browser.all('#text [aria-selected="true"]')) == 1
+
+
+def test_play_lets_the_text_grow_to_its_end(browser, tmp_path):
+    data = by_method("speculative") | {"passes": [
+        one | {"seconds": 0.0} for one in by_method("speculative")["passes"]]}  # fmt: skip
+    browser.open(tmp_path, page.html(data))
+    browser.all("#play")[0].click()
+    hidden = "return document.querySelectorAll('#text .later').length"
+    assert browser.js(hidden) > 5
+    assert browser.value("#play", "aria-pressed") == "true"
+    browser.wait(f"return state.selected === n_rows && !({hidden.removeprefix('return ')})")
+    assert browser.value("#play", "aria-pressed") == "false"
+    browser.js("select(n_rows); play()")
+    browser.all("#previous")[0].click()  # a hand stops it
+    assert not browser.js("return state.growing")
+
+
+def test_tokens_come_with_the_passes_that_made_them(browser, tmp_path, method):
+    data = by_method(method)
+    browser.open(tmp_path, page.html(data))
+    new = range(data["n_prompt"], len(data["ids"]))
+    made = [browser.js("return passOf(arguments[0])", token) for token in new]
+    assert made == sorted(made) and made[-1] <= len(data["passes"]) - 1
+    seconds = sum(browser.js("return secondsBefore(arguments[0])", token) for token in new)
+    steps = data["passes"][: len(new)] if data["beams"] else data["passes"]
+    assert seconds == pytest.approx(sum(one["seconds"] for one in steps), abs=1e-3)
+
+
+# --- the sampler ----------------------------------------------------------------------------------
+
+
 def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 8, temperature=0.8)
@@ -73,9 +192,14 @@ def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
             plain = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
             for name, value in (plain | settings).items():
                 browser.slide(name, value)
-            expected = make_sampler(**settings)(logits[token - 1], [])[best]
-            np.testing.assert_allclose(browser.bars()[:10], expected, atol=1e-5)
+            expected = make_sampler(**settings)(logits[token - 1], [])
+            bars = browser.bars()
+            assert [*bars][:10] == best.tolist()
+            np.testing.assert_allclose([bars[id] for id in best], expected[best], atol=1e-5)
+            kept = (expected > 0).sum()
             assert browser.text("#candidates .note") == ""
+            if settings.get("temperature") != 0 and 0 < kept < 200:
+                assert browser.value(".handle", "aria-valuenow") == f"{kept}"
 
 
 def test_sampling_in_the_page_is_that_of_samplers_everywhere(browser, tmp_path):
@@ -86,66 +210,424 @@ def test_sampling_in_the_page_is_that_of_samplers_everywhere(browser, tmp_path):
     exact = 0
     for row, logits in enumerate(model(data["ids"][:-1])):
         for settings in SETTINGS:
-            found = browser.js(
-                "const [row, settings] = arguments;"
-                "return [probabilitiesAt(row, settings), Array.from(storedIds(row))]", row,
-                {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0} | settings,
-            )  # fmt: skip
-            expected = make_sampler(**settings)(logits, [])[found[1]]
-            error = np.abs(np.array(found[0]["probs"]) - expected).max()
-            assert found[0]["others"] == pytest.approx(1 - expected.sum(), abs=1e-4)
-            assert error < (1e-5 if found[0]["exact"] else 1e-3), (row, settings)
-            exact += found[0]["exact"]
+            found = chain(browser, row, settings)
+            ids = [token["id"] for token in found["tokens"]]
+            expected = make_sampler(**settings)(logits, [])[ids]
+            error = np.abs(np.array([token["p"] for token in found["tokens"]]) - expected).max()
+            assert found["others"] == pytest.approx(1 - expected.sum(), abs=1e-4)
+            assert error < (1e-5 if found["exact"] else 1e-3), (row, settings)
+            exact += found["exact"]
     assert exact > 0.9 * len(SETTINGS) * (len(data["ids"]) - 1)
 
 
-def test_the_die_falls_on_the_token_that_came_and_moves_with_the_sliders(browser, tmp_path):
+def chain(browser, row, settings):
+    plain = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+    return browser.js("return chain(arguments[0], arguments[1])", row, plain | settings)
+
+
+def test_with_filters_of_the_user_s_own_the_page_has_the_sampler_s_probabilities(browser, tmp_path):
+    """The model's column is the model's, the last is the whole sampler's; who removed what."""
+    data, (tokenizer, model) = run("filtered"), utils.load("stories")
+    browser.open(tmp_path, page.html(data))
+    [the], [a] = tokenizer.encode(" the"), tokenizer.encode(" a")
+    seen = set()
+    for i in range(data["n_prompt"], len(data["ids"])):
+        found = chain(browser, i - 1, {"temperature": 0.8, "top_k": 20})
+        logits = model(data["ids"][:i])[-1]
+        plain = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+        banned = np.where(np.arange(len(logits)) == the, -np.inf, logits)
+        p = make_sampler(temperature=0.8, top_k=20)(banned, [])
+        p[a] = 0
+        for token in found["tokens"]:
+            assert token["model"] == pytest.approx(plain[token["id"]], abs=1e-4)
+            assert token["p"] == pytest.approx(p[token["id"]] / p.sum(), abs=1e-4)
+        browser.js("select(arguments[0])", i)
+        for token, early in ((the, True), (a, False)):
+            for row in browser.all(f'#candidates tr.removed[data-token="{token}"]'):
+                assert "line-through" in browser.js(
+                    "return getComputedStyle(arguments[0].querySelector('.chip')).textDecoration",
+                    row,
+                )
+                assert "✕ run" in row.text and row.get_attribute("data-p") == "0"
+                seen.add(early)
+    assert seen == {True, False}
+
+
+def test_the_die_is_the_run_s_and_falls_on_the_token_that_came(browser, tmp_path):
     data = by_method("cached")
     browser.open(tmp_path, page.html(data))
-    for token in range(data["n_prompt"], len(data["ids"])):
+    for token, (_, u, low, high) in enumerate(data["draws"], data["n_prompt"]):
         browser.js("select(arguments[0])", token)
-        label = data["labels"][data["ids"][token]].replace("\n", "↵")
-        assert browser.text(".die label").partition(" falls on ")[2].strip() == label.strip()
+        assert browser.value("#candidates tr.drawn", "data-token") == f"{data['ids'][token]}"
+        says = browser.text("#dice")
+        assert f"{u:.4f}" in says and f"from {low:.4f} to {high:.4f}" in says
     browser.slide("temperature", 0)
-    best = browser.text("#candidates .bars li:first-child .name")
-    assert browser.text(".die label").endswith(best)
+    best = browser.value("#candidates .candidate:first-child", "data-token")
+    assert browser.value("#candidates tr.drawn", "data-token") == best
+    browser.all("#roll")[0].click()
+    assert browser.text("#dice").startswith("Your own die")
     browser.all("#restore")[0].click()
-    assert browser.text("output[for=temperature]") == "0.80"
+    assert browser.text("#temperature-says") == "0.80"
+    assert browser.text("#dice").startswith("The run threw")
+
+
+@pytest.mark.parametrize("name, says", [("greedy", "Greedy"), ("beam", "Beam search threw no die"),
+                                        ("drafts", "see Speculation")])  # fmt: skip
+def test_no_die_is_shown_where_none_was_thrown(browser, tmp_path, name, says):
+    data = by_method("beam") if name == "beam" else run(name)
+    browser.open(tmp_path, page.html(data))
+    for token, draw in enumerate(data["draws"], data["n_prompt"]):
+        browser.js("select(arguments[0])", token)
+        if draw[0] != "drawn":
+            assert browser.all("#die[hidden]") and says in browser.text("#dice")
+            assert not browser.js("return document.querySelector('th.draw').offsetWidth")
+    browser.js("select(1)")
+    assert browser.all("#die[hidden]") and "A token of the prompt" in browser.text("#dice")
+
+
+def test_the_cut_line_moves_the_slider(browser, tmp_path):
+    browser.open(tmp_path, page.html(by_method("cached")))
+    for _ in range(3):
+        browser.all(".handle")[0].send_keys("\ue013")  # up: it begins below the last token
+    n = int(browser.value(".handle", "aria-valuenow"))
+    assert browser.text("#top_k-says") == f"{n}"
+    from selenium.webdriver import ActionChains
+
+    handle, row = browser.all(".handle")[0], browser.all("#candidates .candidate")[3]
+    browser.js("arguments[0].scrollIntoView({block: 'center'})", handle)
+    handle = browser.all(".handle")[0]
+    ActionChains(browser.driver).click_and_hold(handle).move_to_element(row).move_by_offset(
+        0, 10).release().perform()  # fmt: skip
+    assert browser.value(".handle", "aria-valuenow") == "4"
+    rows = browser.js("return [...document.querySelectorAll('#candidates tbody tr')]"
+                      ".map((row) => row.className)")  # fmt: skip
+    assert rows.index("cut") == 4 and all("removed" in name for name in rows[5:11])
+    browser.slide("top_k", 0)
+    browser.slide("top_p", 0.5)
+    browser.all(".handle")[0].send_keys("\ue015")  # down: with top-p, that slider moves
+    assert float(browser.text("#top_p-says")) > 0.5
+
+
+# --- why, and attention ---------------------------------------------------------------------------
+
+
+def test_the_parts_in_the_page_add_up(browser, tmp_path, method):
+    data = by_method(method)
+    browser.open(tmp_path, page.html(data))
+    for token in range(1, len(data["ids"])):
+        browser.js("select(arguments[0])", token)
+        shown = browser.js("""return [...document.querySelectorAll('#why td.number')]
+            .map((cell) => Number(cell.textContent.replace('−', '-')))""")
+        assert sum(shown[:-1]) == pytest.approx(shown[-1], abs=0.06)
+        difference = browser.js("""const {tokens, came} = chain(state.selected - 1, given);
+            const rival = rivalsAt(state.selected - 1)[0];
+            return Math.log(tokens[came].model)
+                 - Math.log(tokens.find((token) => token.id === rival).model);""")  # fmt: skip
+        assert shown[-1] == pytest.approx(difference, abs=0.02)
+
+
+def test_a_candidate_that_is_clicked_is_compared_with(browser, tmp_path):
+    browser.open(tmp_path, page.html(by_method("cached")))
+    row = browser.all("#candidates .candidate:not(.chosen)")[2]
+    rival = row.get_attribute("data-token")
+    row.click()
+    assert browser.value("#why select", "value") == rival
+    browser.js("select(5)")  # another token: its own runner-up again
+    assert browser.js("return state.rival") is None
+
+
+def test_the_head_that_contributed_most_is_shown_first(browser, tmp_path):
+    browser.open(tmp_path, page.html(by_method("cached")))
+    added = np.array(browser.js("return addedAt(state.selected - 1)"))
+    heads = [(abs(added[1 + layer * 8 + head]), f"{layer}.{head}")
+             for layer in range(5) for head in range(7)]  # fmt: skip
+    most = max(heads)[1]
+    assert browser.value(".heads [aria-pressed=true]", "data-head") == most
+    assert f"head {most}, which contributed most" in browser.text("#attention .lead")
+    weights = browser.js("return chosenWeights(state.selected - 1, false)")
+    assert sum(weights) == pytest.approx(1)
+    best = int(np.argmax(weights))
+    listed = browser.js("return document.querySelector('.looks li .name small').textContent")
+    assert listed.strip() == f"{best}"
 
 
 def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
-    data = by_method("cached")
-    browser.open(tmp_path, page.html(data))
-    browser.all('[data-head="1,2"]')[0].click()
-    assert "layer 2, head 3" in browser.text("#attention .lead")
-    browser.all('[data-head="1,2"]')[0].send_keys("\ue015")  # down
-    assert browser.value("#attention [aria-pressed=true]", "data-head") == "2,2"
+    browser.open(tmp_path, page.html(by_method("cached")))
+    assert browser.value("[name=tint]:checked", "value") == "surprise"
+    browser.all('[data-head="1.2"]')[0].click()
+    assert "head 1.2" in browser.text("#attention .lead")
+    assert browser.value("[name=tint]:checked", "value") == "attention"  # in the text itself
+    assert browser.all("#text.looking")
+    browser.all('[data-head="1.2"]')[0].send_keys("\ue015")  # down
+    assert browser.value(".heads [aria-pressed=true]", "data-head") == "2.2"
     browser.all("#mean")[0].click()
     assert "all heads" in browser.text("#attention .lead")
+    labels = [head.get_attribute("data-head") for head in browser.all(".heads button")]
+    assert labels[0] == "0.0" and labels[-1] == "4.6"
+    assert browser.js("return document.querySelector('#lens tbody th').textContent") == "0"
+
+
+def test_a_plain_pattern_has_its_word(browser, tmp_path):
+    """Of each head, given weights of our own."""
+    browser.open(tmp_path, page.html(by_method("cached")))
+    browser.js("""data.ids.splice(0, data.ids.length, ...range(n_rows + 1).map((i) => i % 5));
+        globalThis.looksAt = (key) => { weightsAt = (layer, head, row) =>
+            range(row + 1).map((i) => Number(i === Math.max(0, key(row)))); };""")
+    expected = {"row => row": "itself", "row => row - 1": "the previous token",
+                "row => 0": "the first token", "row => row - 5": "the same token before",
+                "row => row - 4": "what followed the same token (induction)",
+                "row => row - 2": None}  # fmt: skip
+    for key, word in expected.items():
+        assert browser.js(f"looksAt({key}); return patternOf(0, 0)") == word, key
+
+
+# --- drafts, beams, the cache ---------------------------------------------------------------------
+
+
+def test_a_bet_shows_p_q_and_the_die(browser, tmp_path):
+    data = run("drafts")
+    browser.open(tmp_path, page.html(data))
+    readings = len(data["passes"])
+    assert browser.text("#drafts .lead").startswith(f"{readings} readings of the weights for 40")
+    rejections = 0
+    for i, one in enumerate(data["passes"]):
+        if not one["bets"]:
+            continue
+        browser.all(f'#drafts [data-pass="{i}"]')[0].click()
+        rows = [row.text for row in browser.all("#bets tbody tr")]
+        assert len(rows) == len(one["bets"])
+        for row, (_, q, p, u) in zip(rows, one["bets"]):
+            if u is None:
+                assert "not tested" in row
+            else:
+                assert f"min(1, p/q) {min(1, p / q):.2f}, u {u:.2f}" in row
+        bars = browser.all("#residual .bars li")
+        assert len(bars) == len(one["residual"])
+        rejections += bool(bars)
+    assert rejections > 1
+    assert "of the drafter's" in browser.text("#drafts .lead")
+
+
+def test_drafts_stand_in_columns_and_a_pass_takes_one_line(browser, tmp_path):
+    for width in (360, 800, 1280):
+        browser.open(tmp_path, page.html(run("drafts")), width)
+        heights = browser.js("return [...document.querySelectorAll('#drafts li')]"
+                             ".map((line) => line.offsetHeight)")  # fmt: skip
+        assert max(heights) < 40
+        places = browser.js("""return [...document.querySelectorAll('#drafts li button')].map(
+            (line) => [...line.querySelectorAll('.draft')].map((draft) => draft.offsetLeft))""")
+        for column in range(1, 5):
+            assert len({line[column] for line in places if len(line) > column}) == 1
 
 
 def test_drafts_and_beams_are_those_of_the_run(browser, tmp_path):
     data = by_method("speculative")
     browser.open(tmp_path, page.html(data))
-    passes = browser.js("return passes")
-    text = [*data["ids"]]
-    for found in passes:
-        assert text[found["known"] :][: found["accepted"]] == found["drafts"][: found["accepted"]]
-        rejected = found["drafts"][found["accepted"] :][:1]
-        assert rejected != text[found["known"] + found["accepted"] :][:1] or not rejected
-    known = [found["known"] for found in passes]
-    assert known == sorted({*known}) and known[0] == data["n_prompt"]
-    assert len(browser.all("#drafts li")) == len(passes)
+    kinds = browser.js("return passes.map((pass) => outcomes(pass).map(({kind}) => kind))")
+    own = [[token for token in line if token in ("accepted", "own")] for line in kinds]
+    assert sum(map(len, own)) == len(data["ids"]) - data["n_prompt"]
+    assert len(browser.all("#drafts li")) == sum(map(bool, kinds))
 
     data = by_method("beam")
     browser.open(tmp_path, page.html(data))
-    won = browser.js("return readBeams().filter((node) => node.won).map((node) => node.token)")
+    won = browser.js("return steps.flat().filter((node) => node.won).map((node) => node.token)")
     assert won == data["ids"][data["n_prompt"] :]
-    nodes = browser.js("const nodes = readBeams(); placeLines(nodes);"
-                       "return nodes.map(({depth, line}) => `${depth} ${line}`)")  # fmt: skip
-    assert len(nodes) == len({*nodes})  # no two in one place
     kept = sum(c[3] != "dropped" for step in data["beams"] for c in step)
-    assert len(nodes) == kept == len(browser.all("#beams svg text"))
+    assert len(browser.all("#beams svg g[data-depth]")) == kept
+    assert browser.all("#beams .edge.dropped") and browser.all("#beams .cut")
+    ended = [c for step in data["beams"] for c in step if c[3] == "finished"]
+    scores = [float(row.text.split()[-1]) for row in browser.all("#finals tbody tr")]
+    assert len(scores) == len(ended) and scores == sorted(scores, reverse=True)
+    browser.js("select(arguments[0])", data["n_prompt"] + 2)
+    rows = [row.text for row in browser.all("#step tbody tr")]
+    assert len(rows) == len(data["beams"][2])
+    for row, (_, _, logprob, status) in zip(rows, data["beams"][2]):
+        assert row.startswith(status) and f"{logprob:.2f}" in row
+
+
+def test_beams_open_at_their_beginning(browser, tmp_path):
+    for method in ("beam", "en-de"):
+        browser.open(tmp_path, page.html(by_method(method)), 800)
+        assert browser.js("return document.querySelector('#beams .scroll').scrollLeft") == 0
+    browser.js("select(n_rows)")
+    node = browser.all("#beams g.selected")[-1]
+    inside = "const {left, right} = arguments[0].getBoundingClientRect();" \
+             "return left > 0 && right < innerWidth"  # fmt: skip
+    assert browser.js(inside, node)
+
+
+def test_the_cache_counts_and_without_it_all_is_computed(browser, tmp_path):
+    data = by_method("cached")
+    browser.open(tmp_path, page.html(data))
+    browser.js("select(n_rows)")
+    totals = browser.text("#totals")
+    n_prompt, n = data["n_prompt"], len(data["ids"])
+    assert f"so far {n - 1} computed, instead of {sum(range(n_prompt, n))}" in totals
+    assert f"{(n - 1) * data['kv_bytes'] / 1000:.1f} kB" in totals
+    colour = "return getComputedStyle(document.querySelectorAll('#cache svg .read')[3]).fill"
+    before = browser.js(colour)
+    browser.all("#naive")[0].click()
+    assert browser.js(colour) != before
+    assert f"so far {sum(range(n_prompt, n))} computed" in browser.text("#totals")
+    assert "holds 0.0 kB" in browser.text("#totals")
+    browser.js("document.querySelectorAll('#cache svg .computed')[4]"
+               ".dispatchEvent(new MouseEvent('click', {bubbles: true}))")  # fmt: skip
+    assert browser.js("return passOf(state.selected)") == 4
+    assert len(browser.all("#cache .word")) == n - 1
+
+
+# --- layout ---------------------------------------------------------------------------------------
+
+IN_SIGHT = """const box = document.querySelector('#text [aria-selected=true]')
+    .getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight;"""
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_selected_token_is_in_sight(browser, tmp_path, width):
+    browser.open(tmp_path, page.html(run("long")), width)
+    assert browser.js(IN_SIGHT)
+    for token in (250, 3, 140):
+        browser.js("select(arguments[0])", token)
+        assert browser.js(IN_SIGHT), token
+    browser.all("#next")[0].click()
+    assert browser.js(IN_SIGHT)
+    gap = browser.js("return document.querySelector('#panels').getBoundingClientRect().top"
+                     " - document.querySelector('nav').getBoundingClientRect().bottom")  # fmt: skip
+    assert width > 1000 or 0 <= gap < 60  # under the text come the panels, not more text
+
+
+def test_a_long_text_s_cache_is_not_taller_than_a_screen(browser, tmp_path):
+    browser.open(tmp_path, page.html(run("long")), 1280, 900)
+    assert browser.js("return document.querySelector('#cache svg').clientHeight") < 600
+
+
+@pytest.mark.parametrize("width", [1280, 1300, 1600])
+def test_the_panels_have_two_columns(browser, tmp_path, width):
+    browser.open(tmp_path, page.html(by_method("cached")), width)
+    left = [browser.js("return document.querySelector(arguments[0]).offsetLeft", name)
+            for name in ("#why", "#attention")]  # fmt: skip
+    assert left[0] < left[1]
+
+
+def test_tokens_without_letters_can_be_seen_and_chosen(browser, tmp_path):
+    data = by_method("cached")
+    pieces = ["a", "\n", "\n\n", " ", "", "\t", *data["pieces"][6:]]
+    browser.open(tmp_path, page.html(data | {"pieces": pieces}))
+    for token in browser.all("#text .token")[1:6]:
+        assert token.rect["width"] > 2, token.text
+    browser.all("#text .token")[1].click()
+    assert browser.value('#text [aria-selected="true"]', "id") == "token-1"
+
+
+def test_signs_that_turn_a_line_around_stay_among_themselves(browser, tmp_path):
+    data = by_method("cached")
+    turning = "\u202eabc"
+    labels = data["labels"] | {data["ids"][6]: turning}
+    pieces = [*data["pieces"][:6], turning, *data["pieces"][7:]]
+    browser.open(tmp_path, page.html(data | {"pieces": pieces, "labels": labels}))
+    browser.js("select(6)")
+    assert "<202E>abc" in browser.text("#selected")
+    first, second = (browser.all(f"#token-{i} .word")[0].rect for i in (5, 7))
+    assert first["y"] < second["y"] or first["x"] < second["x"]
+    assert browser.js("return getComputedStyle(document.querySelector('#token-6 .word'))"
+                      ".unicodeBidi") == "isolate"  # fmt: skip
+
+
+def test_a_page_can_be_printed(browser, tmp_path):
+    browser.scheme("dark")
+    browser.open(tmp_path, page.html(run("drafts")))
+    browser.command("Emulation.setEmulatedMedia", media="print",
+                    features=[{"name": "prefers-color-scheme", "value": "dark"}])  # fmt: skip
+    style = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+    assert browser.js(style, "#text", "color") == "rgb(28, 28, 26)"
+    assert browser.js(style, ".heads", "maxHeight") == "none"
+    for part in (".track", "#candidates td", "canvas", ".token .word", "#alignment"):
+        assert browser.js(style, part, "printColorAdjust") == "exact"
+    browser.command("Emulation.setEmulatedMedia", media="", features=[])
+
+
+def test_forced_colours_leave_the_drawings(browser, tmp_path):
+    browser.open(tmp_path, page.html(by_method("cached")))
+    features = [{"name": "forced-colors", "value": "active"}]
+    browser.command("Emulation.setEmulatedMedia", features=features)
+    style = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+    for part in (".track", ".signed", "#candidates td", "svg", ".token .word"):
+        assert browser.js(style, part, "forcedColorAdjust") == "none", part
+    bar = browser.js("return getComputedStyle(document.querySelector('.looks .track'), '::before')"
+                     ".backgroundColor")  # fmt: skip
+    assert bar not in ("rgba(0, 0, 0, 0)", browser.js(style, "section", "backgroundColor"))
+    browser.command("Emulation.setEmulatedMedia", features=[])
+
+
+# --- keyboard, screen reader, touch ---------------------------------------------------------------
+
+
+def test_keys_belong_to_the_text_only_where_it_has_the_focus(browser, tmp_path):
+    browser.open(tmp_path, page.html(run("long")), 800)
+    at = browser.js("return state.selected")
+    browser.js("document.querySelector('#cache .scroll').focus()")
+    for key in ("\ue014", "\ue011", "\ue010", " "):  # right, Home, End, space
+        browser.driver.switch_to.active_element.send_keys(key)
+        assert browser.js("return state.selected") == at
+    browser.js("document.activeElement.blur()")
+    prevented = "return !dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]," \
+                "bubbles: true, cancelable: true})) || !document.body.dispatchEvent(" \
+                "new KeyboardEvent('keydown', {key: arguments[0], bubbles: true," \
+                "cancelable: true}))"  # fmt: skip
+    assert not browser.js(prevented, "Home") and not browser.js(prevented, " ")
+    assert browser.js(prevented, "ArrowRight")
+    browser.js("document.querySelector('#text [tabindex=\"0\"]').focus()")
+    browser.driver.switch_to.active_element.send_keys("\ue011")
+    assert browser.js("return state.selected") == 1
+
+
+def test_few_tab_stops_and_all_is_reached(browser, tmp_path, method):
+    browser.open(tmp_path, page.html(run("drafts") if method == "speculative" else
+                                     by_method(method)))  # fmt: skip
+    stops = browser.js("""return [...document.querySelectorAll(
+        'a, button, input, select, [tabindex]')].filter((element) => element.tabIndex >= 0
+        && !element.disabled && element.checkVisibility()).length""")
+    assert 10 < stops < 40
+    if method == "speculative":
+        first = browser.all("#drafts [tabindex='0']")[0]
+        before = browser.js("return passOf(state.selected)")
+        first.send_keys("\ue013" if before > 1 else "\ue015")
+        assert browser.js("return document.activeElement.dataset.pass") != f"{before}"
+
+
+def test_a_screen_reader_hears_names(browser, tmp_path, method):
+    browser.open(tmp_path, page.html(by_method(method)))
+    assert len(browser.all("h1")) == 1
+    unnamed = browser.js("""return [...document.querySelectorAll(
+        'section, nav, article, svg, input, select, button, [role]')]
+        .filter((element) => element.checkVisibility() && !element.closest('[aria-hidden]')
+        && !(element.ariaLabel || element.textContent.trim() || element.labels?.length
+             || element.getAttribute('aria-labelledby'))).map((element) => element.outerHTML)""")
+    assert unnamed == []
+    for section in browser.all("section:not([hidden])"):
+        heading = browser.js("return document.getElementById(arguments[0].getAttribute("
+                             "'aria-labelledby')).textContent", section)  # fmt: skip
+        assert heading
+    tables = browser.js("""return [...document.querySelectorAll('table')].filter((table) =>
+        !table.querySelector('thead th') && table.checkVisibility()).length""")
+    assert tables == 0
+    hidden = browser.js("""return [...document.querySelectorAll('canvas, .track, .signed')]
+        .filter((drawing) => !drawing.closest('[aria-hidden]')).length""")
+    assert hidden == 0
+
+
+def test_a_finger_meets_24_pixels(browser, tmp_path, method):
+    browser.open(tmp_path, page.html(by_method(method)), 360)
+    small = browser.js("""return [...document.querySelectorAll('button, select, [role=slider],'
+        + 'input:not([type=radio], [type=checkbox]), label:has(input)')]
+        .filter((element) => element.checkVisibility()).map((element) => {
+            const {width, height} = element.getBoundingClientRect();
+            return [element.id || element.className || element.textContent, width, height];
+        }).filter(([, width, height]) => width < 24 || height < 24)""")
+    assert small == []
+
+
+# --- text is text ---------------------------------------------------------------------------------
 
 
 def test_a_prompt_to_which_nothing_came_has_a_page(browser, tmp_path):
@@ -171,6 +653,7 @@ def test_the_page_works_in_a_frame_of_a_notebook(browser, tmp_path):
     (tmp_path / "notebook.html").write_text(f"<!doctype html>{shown.data}", encoding="utf-8")
     browser.driver.get((tmp_path / "notebook.html").as_uri())
     browser.driver.switch_to.frame(0)
+    browser.wait("return document.documentElement.dataset.ready")
     browser.all("#text .token")[2].click()
     assert browser.value('#text [aria-selected="true"]', "id") == "token-2"
     assert browser.driver.get_log("browser") == []
@@ -178,26 +661,61 @@ def test_the_page_works_in_a_frame_of_a_notebook(browser, tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_letters_stand_out_from_what_is_behind_them(browser, tmp_path, scheme):
-    """WCAG's contrast of at least 4.5, at the most surprising token too."""
-    data = by_method("cached")
+@pytest.mark.parametrize("name", ["drafts", "filtered", "beam", "en-de"])
+def test_letters_stand_out_from_what_is_behind_them(browser, tmp_path, scheme, name):
+    """WCAG's contrast of at least 4.5: of every letter on the page to all that lies below it."""
+    data = run(name) if name in ("drafts", "filtered") else by_method(name)
+    pieces = [
+        data["pieces"][0],
+        "",
+        *data["pieces"][2:],
+    ]  # a token without a text, in small letters
+    logprobs = [-20.0] * len(data["logprobs"])  # all of them as surprising as can be
     browser.scheme(scheme)
-    browser.open(tmp_path, page.html(data))
-    read = "return getComputedStyle(document.documentElement).getPropertyValue(arguments[0])"
-    colour = {name: rgb(browser.js(read, f"--{name}"))
-              for name in ("paper", "card", "ink", "soft", "amber", "blue", "red")}  # fmt: skip
-    amber = 0.62 * colour["amber"] + 0.38 * colour["paper"]
-    blue = 0.45 * colour["blue"] + 0.55 * colour["card"]
-    for above, below in [("ink", colour["paper"]), ("ink", amber), ("ink", blue),
-                         ("soft", colour["paper"]), ("soft", colour["card"]),
-                         ("blue", colour["card"]), ("red", colour["card"])]:  # fmt: skip
-        assert contrast(colour[above], below) >= 4.5, (above, below)
+    browser.open(tmp_path, page.html(data | {"pieces": pieces, "logprobs": logprobs}))
+    found = browser.js(LETTERS)
+    assert len(found) > 100
+    browser.all("input[value=attention]")[0].click()
+    found += browser.js(LETTERS)
+    for text, letters, below in found:
+        paper = np.zeros(3)
+        for *rgb, alpha in reversed(below):  # from the page's ground up
+            paper = alpha * np.array(rgb) + (1 - alpha) * paper
+        *rgb, alpha = letters
+        ink = alpha * np.array(rgb) + (1 - alpha) * paper
+        assert contrast(ink, paper) >= 4.5, (text, letters, below)
+    browser.scheme("light")
 
 
-def rgb(text):  # "#fff" or "#ffffff" -> [3] in [0, 1]
-    digits = text.strip().lstrip("#")
-    digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
-    return np.array([int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)])
+# Of each piece of text that can be seen: the text, its colour, the colours of what is below it,
+# drawn on a canvas to read them as numbers; opacity counts as the letters' alpha.
+LETTERS = """
+const context = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
+const read = (colour) => {
+    context.clearRect(0, 0, 1, 1);
+    context.fillStyle = colour;
+    context.fillRect(0, 0, 1, 1);
+    return [...context.getImageData(0, 0, 1, 1).data].map((x) => x / 255);
+};
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+while (walker.nextNode()) {
+    const text = walker.currentNode.textContent.trim(), element = walker.currentNode.parentElement;
+    if (!text || !element.checkVisibility() || element.closest('.unseen, script, style')) continue;
+    const letters = read(getComputedStyle(element)[element.closest('svg') ? 'fill' : 'color']);
+    const below = [];
+    let disabled = false;
+    for (let up = element; up; up = up.parentElement) {
+        const style = getComputedStyle(up);
+        letters[3] *= style.opacity;
+        disabled ||= up.disabled;
+        const image = style.backgroundImage.match(/^linear-gradient\\((color\\(.*?\\))/);
+        if (image && up.closest('#candidates')) below.push(read(image[1]));
+        below.push(read(style.backgroundColor));
+    }
+    if (!disabled) found.push([text.slice(0, 30), letters, below]);
+}
+return found;
+"""
 
 
 def contrast(a, b):

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from generate import naive
-from seq2seq import EncoderDecoder
+from families.seq2seq import EncoderDecoder
 from terminal import options
 from terminal.compare import compare
 from terminal.options import DRAFTING, METHODS
@@ -38,9 +38,9 @@ def test_compare_shows_every_method_and_that_the_ids_are_identical(console, draf
 
 
 def test_a_drafter_of_your_own_needs_no_draft_model(console, tmp_path):
-    own = "from drafters import PromptLookup\ndef own(model): return PromptLookup(model.n_vocab)\n"
-    (tmp_path / "own.py").write_text(own)
-    words = "abcabc", "--compare", "-n", 9, "--drafter", f"{tmp_path / 'own.py'}:own()"
+    (tmp_path / "own.py").write_text("from decoding.drafters import PromptLookup\n")
+    own = f"{tmp_path / 'own.py'}:PromptLookup(model.n_vocab)"
+    words = "abcabc", "--compare", "-n", 9, "--drafter", own
     rows = table(console.text(*words))
     assert rows["speculative"]["accepted"] == rows["lookup"]["accepted"] != "-"
 
@@ -56,10 +56,10 @@ def test_the_heading_names_the_columns(console):
 
 
 def test_compare_shows_a_difference(console, monkeypatch):
-    def wrong(model, sequences):
-        for sequence, token in naive(model, sequences):
+    def wrong(model, sequence, cache):
+        for token in naive(model, sequence):
             sequence.ids[-1] = 66 + token % 2
-            yield sequence, sequence.ids[-1]
+            yield sequence.ids[-1]
 
     monkeypatch.setattr("terminal.session.cached", wrong)
     rows = table(console.text("the cat", "--compare", "-n", 6))
@@ -103,35 +103,11 @@ def test_the_methods_take_turns_and_the_table_has_medians_without_the_first_roun
     }  # fmt: skip
 
 
-EQUAL = "(cached and lookup are about equal here: their 3 rounds overlap)"
-
-
-@pytest.mark.parametrize("cached, lookup, line", [
-    ([2, 1, 1.5], [3, 9, 2.1], "(drafts pay here: lookup has 2.00 times cached's speed, 3 rounds)"),
-    ([2, 1, 1.5], [0.9, 0.1, 0.75],
-     "(drafts do not pay here: lookup has 0.50 times cached's speed, 3 rounds)"),
-    ([2, 1, 1.5], [3, 9, 2], EQUAL),
-    ([2, 1, 1.5], [1, 0.1, 0.5], EQUAL),
-])  # fmt: skip
-def test_drafts_pay_or_do_not_only_where_all_rounds_agree(console, timed, cached, lookup, line):
-    _, set_speeds = timed
-    others = {method: [1.0, 0.05, 0.05, 0.05] for method in METHODS}
-    set_speeds(others | {"cached": [99.0, *cached], "lookup": [99.0, *lookup]})
-    assert console.text("the cat", "--compare", "-n", 4).splitlines()[-1] == line
-
-
-def test_of_equally_fast_drafts_the_first_is_named(console, timed):
-    _, set_speeds = timed
-    set_speeds(dict.fromkeys(METHODS, [9.0] * 4))
-    last = console.text("the cat", "--compare", "-n", 4).splitlines()[-1]
-    assert last == EQUAL.replace("lookup", "ngram")
-
-
 def test_compare_starts_each_prompt_with_its_own_seed(console, monkeypatch):
     seeds = []
 
-    def note(session, method, rows, speeds):
-        seeds.append([row.seed for row in rows[method]])
+    def note(method, rows, naive, sampled):
+        seeds.append([row.seed for row in rows])
         return ""
 
     monkeypatch.setattr("terminal.compare.compare_line", note)
@@ -156,7 +132,7 @@ def test_the_encoder_runs_once_for_each_method_and_round(monkeypatch):
     folder, runs = "tests/fixtures/seq2seq/bart", []
     encode = EncoderDecoder.encode
     monkeypatch.setattr(EncoderDecoder, "encode", lambda *a: runs.append(1) or encode(*a))
-    session = Session(options.parser().parse_args(["a", "--model", str(HOUSE / folder), "-n", "3"]))
+    session = Session(options.parse(["a", "--model", str(HOUSE / folder), "-n", "3"]))
     compare(session, "the cat")
     assert len(runs) == 4 * (len(METHODS) - 1)  # all but speculative: there is no draft
 

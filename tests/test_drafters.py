@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.replay import Replay
-from drafters import (
+from decoding.drafters import (
     DraftModel,
     Measured,
     NGramStore,

@@ -11,12 +11,12 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder import BYTE_TO_CHAR, Added, Tokenizer
+from encoder import BYTE_TO_CHAR, Tokenizer
 from examples import automaton, constrained
 from examples.derivatives import NOTHING, derivative, nullable
 from examples.patterns import parse
 from generate import generate
-from loading.tokenizers import read_gpt2_tokenizer
+from loading.tokenizer import read_gpt2_tokenizer
 from samplers import Sampler, top_k
 from tests.every_loop import every_loop, one_text
 from tests.tiny import tiny_gpt2
@@ -25,7 +25,7 @@ MERGES = [("a", "b"), ("ab", "ab"), ("1", "2"), *itertools.pairwise("Ã©")]  # 
 MERGES += [(BYTE_TO_CHAR[0xE4], BYTE_TO_CHAR[0xB8]), ("b", BYTE_TO_CHAR[0xC3])]
 BYTES = [*BYTE_TO_CHAR.values()]
 VOCAB = {token: id for id, token in enumerate([*BYTES, *map("".join, MERGES), "<|endoftext|>"])}
-TOKENIZER = Tokenizer(VOCAB, MERGES, [Added("<|endoftext|>", len(VOCAB) - 1)])
+TOKENIZER = Tokenizer(VOCAB, MERGES)
 END = TOKENIZER.end_of_text
 MODEL = tiny_gpt2(n_vocab=len(VOCAB), n_ctx=40, stop_ids=[END])
 MAKERS = {"regex": constrained.matching, "automaton": automaton.matching}
@@ -112,7 +112,7 @@ def test_drawn_texts_match_to_the_end(maker):
 def test_one_of_a_few_choices():
     found = set()
     for seed in range(30):
-        own = constrained.one_of("ab", "a.b", tokenizer=TOKENIZER, model=MODEL, n_prompt=1)
+        own = constrained.one_of(["ab", "a.b"], TOKENIZER, MODEL, n_prompt=1)
         found.add(TOKENIZER.decode(generate(MODEL, [3], 9, Sampler(own), seed)))
     assert found == {"ab<|endoftext|>", "a.b<|endoftext|>"}
 

@@ -10,8 +10,8 @@ from examples import shelf
 from examples.watermark import detect, green, watermark
 from generate import cached, generate
 from gpt2 import softmax
-from interface import Drafter
 from samplers import Sampler
+from speculative import Drafter
 from tests.every_loop import every_loop, one_text
 from tests.tiny import FunctionModel, drafted_by, p_value, tiny_gpt2
 

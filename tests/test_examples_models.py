@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import utils
-from drafters import PromptLookup
+from decoding.drafters import PromptLookup
 from examples.contrastive import Pair, contrastive
 from examples.guidance import Guided, guided
 from generate import Sequence, cached, generate
@@ -65,7 +65,7 @@ def test_models_of_different_vocabularies_are_refused():
 
 def test_the_pair_ends_with_the_shorter_context():
     sequence = Sequence(PAIR, PROMPT, 50)
-    assert len(list(cached(PAIR, [sequence]))) == 16
+    assert len(list(cached(PAIR, sequence))) == 16
     assert sequence.stop_reason == "context"
 
 
@@ -80,38 +80,34 @@ def by_definition(model, prompt, new, gamma):  # -> the next token's logits [n_v
 
 @pytest.mark.parametrize("gamma", [0.5, 1, 3])
 def test_guided_logits_are_those_of_the_definition(gamma):
-    model, _ = Guided(LARGE, gamma).begin([PROMPT])
+    model = Guided(LARGE, gamma).read(PROMPT)
     new = [5, 6, 7]
-    logits = model(np.array([PROMPT + new]), last=4)[0]
+    logits = model(np.array(PROMPT + new), last=4)
     for n, row in enumerate(logits):
         close(row, by_definition(LARGE, PROMPT, new[:n], gamma))
 
 
-def test_rows_join_leave_and_are_cut():
-    """Three rows with different prompts in one cache, and each as if it were alone."""
-    prompts = [PROMPT, *OTHERS]
-    model, _ = Guided(LARGE, 2.0).begin(prompts[:2])
-    cache = model.new_cache(2)
-    model(np.array([PROMPT, [-1, -1, -1, *OTHERS[0]]]), cache, last=1)
-    late, _ = Guided(LARGE, 2.0).begin(prompts[2:])
-    other = late.new_cache(1)
-    late(np.array([OTHERS[1][:2]]), other)  # its prompt in two parts
-    late(np.array([OTHERS[1][2:]]), other)
-    cache.join(other)
-    cache.select([2, 0])
-    model(np.array([[1, 9], [2, 9]]), cache, last=1)
-    cache.cut(cache.lengths - 1)
+def test_beams_are_selected_and_cut():
+    model = Guided(LARGE, 2.0).read(PROMPT)
+    cache = model.new_cache(1)
+    model(np.array([PROMPT[:2]]), cache)  # the prompt in two parts
+    model(np.array([PROMPT[2:]]), cache)
+    cache.select([0, 0])
+    model(np.array([[1], [2]]), cache)
+    cache.select([1, 0])
+    model(np.array([[9], [9]]), cache)
+    cache.cut(len(PROMPT) + 1)
     logits = model(np.array([[3], [4]]), cache, last=1)[:, -1]
-    close(logits[0], by_definition(LARGE, OTHERS[1], [1, 3], 2.0))
-    close(logits[1], by_definition(LARGE, PROMPT, [2, 4], 2.0))
+    close(logits[0], by_definition(LARGE, PROMPT, [2, 3], 2.0))
+    close(logits[1], by_definition(LARGE, PROMPT, [1, 4], 2.0))
 
 
 def test_a_cut_may_reach_into_the_prompt():
-    model, _ = Guided(LARGE, 2.0).begin([PROMPT])
-    cache = model.new_cache(1)
-    model(np.array([[*PROMPT, 7]]), cache)
+    model = Guided(LARGE, 2.0).read(PROMPT)
+    cache = model.new_cache()
+    model(np.array([*PROMPT, 7]), cache)
     cache.cut(2)
-    logits = model(np.array([[*PROMPT[2:], 8]]), cache, last=1)[0, -1]
+    logits = model(np.array([*PROMPT[2:], 8]), cache, last=1)[-1]
     close(logits, by_definition(LARGE, PROMPT, [8], 2.0))
 
 
@@ -123,17 +119,15 @@ def test_guided_text_is_that_of_transformers(case):
 
 
 def test_guidance_of_a_translation_leaves_its_source_out():
-    tokenizer, model = guided("en-de", 2.0)
-    plain = model.one
-    sources = [model.add_special_tokens(tokenizer.encode(text)) for text in ("I am.", "Go home!")]
-    ready, _ = model.begin(sources)
-    empty = plain.condition([plain.add_special_tokens([])])
-    for source, logits in zip(sources, ready(np.array([[0, 7], [0, 7]]))):
-        with_source, without = plain.condition([source])([0, 7]), empty([0, 7])
-        expected = 2 * log_softmax(with_source) - log_softmax(without)
-        np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-3)
-    found = every_loop(model, sources[1], sources[:1], 12, lambda n: [])
-    assert one_text(found)[-1] in model.stop_ids
+    tokenizer, guide = guided("en-de", 2.0)
+    plain = guide.model
+    source = guide.add_special_tokens(tokenizer.encode("Go home!"))
+    logits = guide.read(source)(np.array([0, 7]))
+    with_source, without = (plain.read(s)([0, 7]) for s in (source, plain.add_special_tokens([])))
+    expected = 2 * log_softmax(with_source) - log_softmax(without)
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-3)
+    other = guide.add_special_tokens(tokenizer.encode("I am."))
+    assert one_text(every_loop(guide, source, [other], 12, lambda n: []))[-1] in guide.stop_ids
 
 
 def test_drawn_texts_have_the_distribution_of_the_combined_logits():

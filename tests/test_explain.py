@@ -11,10 +11,10 @@ from safetensors.numpy import load_file, save_file
 import utils
 from gpt2 import log_softmax
 from samplers import make_sampler
-from terminal.explain import Live, bar
+from terminal.explain import bar
 from terminal.options import METHODS
-from terminal.show import colour
-from tests.commands import END, N_CTX, finished, screen, write_letters
+from terminal.show import colour, tint
+from tests.commands import END, N_CTX, finished, write_letters
 
 LONG = "the cat sat on the mat and the dog ate the hat of a man " * 4
 ESCAPE = "\x1b["
@@ -26,7 +26,7 @@ def direct(folder, text):
     """log P of each token of a text that fits the context: one pass, from <|endoftext|>."""
     tokenizer, model = utils.load(str(folder))
     ids = tokenizer.encode(text)
-    return ids, log_softmax(model([END, *ids])[:-1])[range(len(ids)), ids]
+    return ids, log_softmax(model(np.array([END, *ids]))[:-1])[range(len(ids)), ids]
 
 
 @pytest.mark.parametrize("text", ["the cat sat", "a", "Zoë 🙂", "x" * (N_CTX - 1)])
@@ -49,56 +49,56 @@ def test_a_text_longer_than_the_context_is_scored_in_strides(console, letters):
     assert result["ids"] == ids and len(ids) > 3 * N_CTX
     text = [END, *ids]
     found = np.array(result["logprobs"])
-    first = log_softmax(model(text[:N_CTX]))[range(N_CTX), text[1 : N_CTX + 1]]
+    first = log_softmax(model(np.array(text[:N_CTX])))[range(N_CTX), text[1 : N_CTX + 1]]
     np.testing.assert_allclose(found[:N_CTX], first, atol=1e-4)
     for i in (N_CTX, N_CTX + 20, len(ids) - 1):  # log P(text[i + 1]) given the tokens of a window
         candidates = [
-            log_softmax(model(text[begin : i + 1])[-1])[text[i + 1]]
+            log_softmax(model(np.array(text[begin : i + 1]))[-1])[text[i + 1]]
             for begin in range(i + 1 - N_CTX, i + 2 - N_CTX // 2)
         ]
         assert np.abs(np.array(candidates) - found[i]).min() < 1e-4
 
 
-def test_score_prints_a_line_per_token(console, letters):
+def test_score_prints_the_text_and_a_line_per_token(console, letters):
+    """In bits, as the heading says."""
     ids, logprobs = direct(letters, "the cat")
-    lines = console.text("--score", "the cat").splitlines()
+    text, empty, heading, *lines = console.text("--score", "the cat").splitlines()
+    assert (text, empty) == ("the cat", "") and "in bits" in heading
     tokenizer, _ = utils.load(str(letters))
-    for line, token, logprob in zip(lines, ids, logprobs, strict=False):
-        assert line[:9] == f"{logprob:9.4f}"
-        assert line[23:] == repr(tokenizer.decode([token]))
-        assert line[11:21].rstrip() == bar(-logprob / math.log(2) / 10, 10)
+    for line, token, bits in zip(lines, ids, -logprobs / math.log(2), strict=False):
+        assert line[:8] == f"{bits:8.2f}"
+        assert line[22:] == repr(tokenizer.decode([token]))
+        assert line[10:20].rstrip() == bar(bits / 10, 10)
     assert len(lines) == len(ids) + 1
-    assert lines[-1].startswith(f"{logprobs.sum():9.4f}  log P of 5 tokens; ")
-    assert "bits per byte, perplexity" in lines[-1]
-    expected = "0.0000 log P of 0 tokens; 0.0000 bits per byte, perplexity 1.00"
-    assert console.text("--score", "").split() == expected.split()
-    assert "log P of 1 token; " in console.text("--score", "a")
+    total = -logprobs.sum() / math.log(2)
+    assert lines[-1].startswith(f"{total:8.2f}  in 5 tokens; {total / 7:.4f} per byte; perplexity ")
+    assert console.text("--score", "").split()[-5:] == "0.0000 per byte; perplexity 1.00".split()
+    assert " in 1 token; " in console.text("--score", "a")
     assert "'<C3>'\n" in console.text("--score", "Zoë")  # a byte of a half character
 
 
 def test_a_drafter_of_your_own_is_explained(console, tmp_path):
-    own = "from drafters import PromptLookup\ndef own(model): return PromptLookup(model.n_vocab)\n"
-    (tmp_path / "own.py").write_text(own)
-    words = "--method", "speculative", "--drafter", f"{tmp_path / 'own.py'}:own()"
+    (tmp_path / "own.py").write_text("from decoding.drafters import PromptLookup\n")
+    own = f"{tmp_path / 'own.py'}:PromptLookup(model.n_vocab)"
     looked_up = console.text("--explain", "abcabc", "-n", 9, "--method", "lookup")
-    assert console.text("--explain", "abcabc", "-n", 9, *words) == looked_up
+    words = "--explain", "abcabc", "-n", 9, "--method", "speculative", "--drafter", own
+    assert console.text(*words) == looked_up
 
 
 OWN_LOOP = """
-def loop(model, sequences):
-    [sequence] = sequences
+import numpy as np
+def loop(model, sequence):
     for drawn in False, True, False:
-        logits = model(sequence.ids, last=1)[-1]
+        logits = model(np.array(sequence.ids), last=1)[-1]
         token = int(sequence.sampler(logits, sequence.ids).argmax()) if drawn else 70
-        sequence.append(token)
-        yield sequence, token
+        yield sequence.append(token)
 """
 
 
 def test_a_token_that_a_loop_chose_without_the_sampler_has_no_figures(console, tmp_path):
     (tmp_path / "own.py").write_text(OWN_LOOP)
     out = console.text("--explain", "a", "-n", 3, "--loop", f"{tmp_path / 'own.py'}:loop")
-    first, second, third = out.splitlines()[1:4]
+    first, second, third = out.splitlines()[3:6]
     assert first == third == " " * 33 + "'g'"
     assert "%" in second
 
@@ -109,11 +109,27 @@ def test_a_bar_is_as_long_as_its_share():
     ]  # fmt: skip
 
 
-def test_on_a_terminal_the_scored_text_is_coloured_below(console, monkeypatch):
-    monkeypatch.setattr("terminal.show.is_coloured", lambda *_: True)
-    *_, text, last = console.text("--score", "the cat").splitlines()
-    assert re.sub("\x1b\\[.*?m", "", text) == "the cat" != text
-    assert "log P" in last
+def make_terminal(monkeypatch):
+    """Make stdout a terminal with colours."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def test_on_a_terminal_tokens_are_tinted_by_their_surprise(console, letters, monkeypatch):
+    make_terminal(monkeypatch)
+    text, *_ = console.text("--score", "the cat").splitlines()
+    ids, logprobs = direct(letters, "the cat")
+    names = ["the", " ", "c", "a", "t"]
+    surprises = -logprobs / math.log(2)
+    assert text == "".join(tint(name, bits) for name, bits in zip(names, surprises))
+    assert ESCAPE in text
+    plain, *tints = (tint(" a", bits) for bits in (2.4, 2.5, 5, 7.5, 10))
+    assert plain == " a" and len({*tints}) == 4 and tint(" a", 99) == tints[-1]
+    assert all(text.startswith(" \x1b[30;48;5;") for text in tints)
+    *_, step, _ = console.text("the cat", "--explain", "-n", 1).splitlines()
+    p = float(re.match(r" *([\d.]+)%", step)[1]) / 100
+    assert (ESCAPE in step) == (p < 2**-2.5)
 
 
 @pytest.mark.parametrize("scale", [np.nan, np.inf, 1e6])
@@ -126,10 +142,9 @@ def test_a_model_without_numbers_has_no_score(console, tmp_path, scale):
 
 
 def test_bits_per_byte_are_of_the_bytes_that_are_scored(console, tmp_path):
-    [result] = console.json("--score", "a\udcff\udce2b")  # two bytes that are read as U+FFFD
+    [result] = console.json("--score", "a\udcff\udce2b")  # two bytes that are no UTF-8
     bits = -result["total"] / math.log(2)
-    assert result["bits_per_byte"] == pytest.approx(bits / 8)
-    assert result == console.json("--score", "a\ufffd\ufffdb")[0]
+    assert result["bits_per_byte"] == pytest.approx(bits / 4)
     folder = write_letters(tmp_path / "m")
     vocab = json.loads((folder / "vocab.json").read_text())
     vocab["unused"] = vocab.pop("<|endoftext|>")  # no token to start from
@@ -165,14 +180,16 @@ def test_explain_shows_each_step(console, letters, method):
     how = ["--temperature", 0.7, "--top-k", 4, "--seed", 3]
     ids = console.json("the cat", "-n", 6, *how)[0]["ids"]
     out = console.text("the cat", "-n", 6, *how, "--explain", "--method", method)
-    heading, *lines, printed = out.splitlines()
+    *legend, heading = out.splitlines()[:3]
+    *lines, printed = out.splitlines()[3:]
+    assert "drawn: P after temperature and filters" in legend[0]
     assert heading.startswith("  model  drawn") and len(lines) == 6
     assert printed == tokenizer.decode(tokenizer.encode("the cat") + ids)
-    assert max(map(len, [heading, *lines])) <= 80
+    assert max(map(len, [*legend, heading, *lines])) <= 80
     text = tokenizer.encode("the cat")
     for i, (token, line) in enumerate(zip(ids, lines)):
         by_model, by_sampler, bits, name, others = STEP.fullmatch(line).groups()
-        logits = model(text + ids[:i])[-1]
+        logits = model(np.array(text + ids[:i]))[-1]
         p = np.exp(log_softmax(logits)).astype(np.float64)
         q = make_sampler(temperature=0.7, top_k=4)(logits, text + ids[:i])
         assert name == repr(tokenizer.decode([token]))
@@ -188,7 +205,7 @@ def test_explain_shows_the_row_that_is_printed_without_it(console):
     rows = console.json(*how)
     blocks = console.text(*how, "--explain").split("'the cat':\n")[1:]
     for row, block in zip(rows, blocks, strict=True):
-        _, *lines, printed = block.splitlines()
+        lines, printed = block.splitlines()[3:-1], block.splitlines()[-1]
         assert "".join(eval(STEP.fullmatch(line)[4]) for line in lines) == row["text"]
         assert printed == "the cat" + row["text"]
     assert rows[0]["text"] != rows[1]["text"]
@@ -220,55 +237,28 @@ def test_explain_shows_accepted_rejected_and_corrected(console, draft, method, h
 
 def test_explain_of_beams_is_a_tree(console):
     words = ["the cat", "-n", 6, "--method", "beam", "--beams", 3]
-    out = console.text(*words, "--explain")
+    legend, root, *tree, printed = console.text(*words, "--explain").splitlines()
     [row] = console.json(*words, "--return", 3)
-    ends = [line for line in out.splitlines() if " finished" in line]
-    assert len(ends) == 3
-    for beam in row["beams"]:
-        assert any(f" {beam['log_probability']:.2f} finished" in line for line in ends)
-    best = f" {row['beams'][0]['log_probability']:.2f} finished, the best"
-    assert out.count(best) == out.count("the best") == 1
-    assert out.endswith(f"\nthe cat{row['text']}\n")
+    assert "nats" in legend and root == "the cat" and printed == "the cat" + row["text"]
+    ends = [line for line in tree if "finished" in line or "<- the best" in line]
+    best, *others = row["beams"]
+    assert len(ends) == 3 and sum("<- the best" in line for line in tree) == 1
+    assert any(f" {best['log_probability']:.2f}  <- the best" in line for line in ends)
+    for beam in others:
+        assert any(f" {beam['log_probability']:.2f}  finished" in line for line in ends)
 
 
-@pytest.mark.parametrize("method", ["cached", "lookup", "beam"])
-def test_on_a_terminal_the_text_and_the_tree_grow_and_nothing_of_them_stays(
-    console, monkeypatch, method
-):
-    words = "the cat", "-n", 9, "--method", method, "--explain"
-    for name in "COLUMNS", "LINES":
-        monkeypatch.setenv(name, "80")
-    plain = console.text(*words)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr("terminal.show.COLOURS", {})
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    printed = console.text(*words)
-    assert screen(printed, 80) == plain.split("\n")
-    seen = [screen(printed[: found.start()], 80)
-            for found in re.finditer(r"(\x1b\[\d+A)?\r\x1b\[J", printed)]  # fmt: skip
-    if method == "cached":
-        text = plain.splitlines()[-1]
-        assert {text[: len("the cat") + n] for n in range(1, 10)} <= {lines[-1] for lines in seen}
-    if method == "beam":
-        trees = ["\n".join(lines[1:]) for lines in seen if len(lines) > 3]
-        assert len({*trees}) >= 9 and not any("finished" in tree for tree in trees[:5])
-
-
-def test_only_the_last_lines_of_a_long_text_are_live(monkeypatch, capsys):
-    monkeypatch.setattr("terminal.show.is_coloured", lambda *_: True)
-    live = Live()
-    live.show(lambda: "a\nb\nc\nd", 3)
-    assert screen(capsys.readouterr().out, 9) == ["b", "c", "d"]
-    monkeypatch.setattr("terminal.show.is_coloured", lambda *_: False)
-    live.show(lambda: "a", 3)
-    assert capsys.readouterr().out == ""
+def test_the_tree_names_special_tokens(console):
+    """And shows the space before a word, as the steps do."""
+    out = console.text("The weather is nice.", "--explain", model="en-de")
+    assert "</s>'" in out and "' Wetter" in out and "''" not in out
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_explain_of_a_full_context_and_of_a_stop_at_once(console, letters, draft, method):
     words = ["--explain", "--method", method]
     words += ["--draft", draft] if method == "speculative" else []
-    assert console.text("a" * N_CTX, *words).splitlines()[1:] == ["a" * N_CTX]
+    assert console.text("a" * N_CTX, *words).splitlines()[-1] == "a" * N_CTX
     first = console.json("the cat", "-n", 1)[0]["text"]
     assert console.text("the cat", *words, "--stop", first)
 
@@ -279,14 +269,20 @@ def test_a_mistake_is_refused_before_the_legend(console, wrong):
 
 
 @pytest.mark.parametrize(
-    ("terminal", "no_color", "coloured"),
-    [(True, None, True), (True, "", True), (True, "1", False), (False, None, False)],
+    ("is_terminal", "environment", "coloured"),
+    [
+        (True, {}, True),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+        (False, {}, False),
+    ],
 )
-def test_colour_is_for_terminals_without_no_color(monkeypatch, terminal, no_color, coloured):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+def test_colour_is_for_terminals_that_want_it(monkeypatch, is_terminal, environment, coloured):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    if no_color is not None:
-        monkeypatch.setenv("NO_COLOR", no_color)
+    for name, value in ({"TERM": "xterm"} | environment).items():
+        monkeypatch.setenv(name, value)
     for kind in "accepted", "rejected", "corrected":
         assert (ESCAPE in colour("text", kind)) == coloured
         assert "text" in colour("text", kind)
@@ -296,4 +292,4 @@ def test_a_checkpoint_that_samples_can_be_explained(console, tmp_path):
     config = {"do_sample": True, "temperature": 0.9, "seed": 4, "max_new_tokens": 5}
     folder = write_letters(tmp_path / "m", generation_config=config)
     status, out, err = console("a", "--explain", model=folder)
-    assert (status, out.count("\n")) == (0, 7) and "seed 4;" in err
+    assert (status, out.count("\n")) == (0, 9) and "seed 4;" in err

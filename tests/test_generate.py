@@ -115,6 +115,7 @@ def test_fewer_than_0_new_tokens_are_refused():
     ("Once", "encode the text first"),
     ("", "encode the text first"),
     (["a"], "encode the text first"),
+    ([1.0, 2.5], "encode the text first"),
     ([[1, 2]], "encode the text first"),
     (7, "encode the text first"),
     ([5, -3, 7], "token ids are 0 to 10, not -3 to 7"),
@@ -396,6 +397,7 @@ def test_generate_is_reproducible_and_greedy_by_default(loop):
     assert plain == list(generate(MODEL, prompt, 9, greedy, seed=3, loop=loop))
     warm = [list(generate(MODEL, prompt, 9, WARM, seed=s, loop=loop)) for s in (0, 0, 1)]
     assert warm[0] == warm[1] != warm[2]
+    assert warm[0] == list(generate(MODEL, prompt, 9, WARM, loop=loop))  # the seed is 0
     assert prompt == [5, 5]
 
 

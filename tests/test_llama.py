@@ -11,25 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpt2
-import llama
-from beam import beam_search
-from drafters import PromptLookup
-from generate import Sequence, cached, generate, left_pad
-from llama import (
+from decoding.batching import Rows
+from decoding.beam import beam_search
+from decoding.drafters import PromptLookup
+from families.llama import (
     Llama,
     attention,
     llama3_frequencies,
-    llama_shapes,
     rotary_frequencies,
     rotate,
     soft_cap,
     window_mask,
 )
-from loading.config import read_config
+from generate import generate
+from loading.config import read_json
 from loading.llama import FAMILIES, read_llama
-from loading.params import flatten, tree_map
-from speculative import speculative
-from tests.tiny import LLAMA_FOLDERS, Traced, arrays, close, same_greedy, traced
+from tests.tiny import (
+    LLAMA_FOLDERS,
+    Traced,
+    arrays,
+    close,
+    dense,
+    drafted_by,
+    filled,
+    same_greedy,
+    traced,
+)
 
 NAMES = sorted(folder.name for folder in LLAMA_FOLDERS.iterdir())
 SEVERAL = ["gemma3", "llama", "mistral", "olmo2", "qwen3", "smollm3"]  # every kind of block
@@ -41,7 +48,7 @@ several_models = pytest.mark.parametrize("name", SEVERAL)
 def load(name):
     """A fixture's model, without a tokenizer."""
     folder = LLAMA_FOLDERS / name
-    model = read_llama(folder, read_config(folder / "config.json"), n_tokens=64)
+    model = read_llama(folder, read_json(folder / "config.json"), n_tokens=64)
     model.stop_ids = (2,)
     return model
 
@@ -61,15 +68,15 @@ def test_there_is_a_fixture_of_every_family_and_of_every_kind_of_block():
     configs = [json.loads((LLAMA_FOLDERS / name / "config.json").read_text()) for name in NAMES]
     assert {config["model_type"] for config in configs} == FAMILIES.keys()
     blocks = [load(name).params["blocks"][0] for name in NAMES]
-    assert len({tuple(sorted(flatten(shapes(block)))) for block in blocks}) == 7
+    assert len({tuple(sorted(names(block))) for block in blocks}) == 7
     assert {load(name).n_head // load(name).n_kv_head for name in NAMES} == {1, 2, 4}
     assert {"lm_head" in load(name).params for name in NAMES} == {True, False}
 
 
-def shapes(params):  # a tree of arrays -> the same of their shapes
-    if isinstance(params, dict):
-        return {key: shapes(part) for key, part in params.items()}
-    return [*map(shapes, params)] if isinstance(params, list) else params.shape
+def names(params, path=""):  # of all arrays of a block
+    if not isinstance(params, dict):
+        return [path]
+    return [name for key, part in params.items() for name in names(part, f"{path}.{key}")]
 
 
 @every_model
@@ -78,10 +85,15 @@ def test_logits_are_the_reference_s(name):
 
 
 @every_model
-def test_logits_of_a_left_padded_batch_are_the_reference_s(name):
-    batch = reference(name)["batch"]
+def test_logits_of_rows_of_different_lengths_are_the_reference_s(name):
+    """The reference pads them on the left; here each joins the batch, and takes one step."""
+    model, batch, rows = load(name), reference(name)["batch"], Rows()
     assert (batch < 0).sum() == 5
-    close(load(name)(batch, last=1)[:, 0], reference(name)["batch_logits"])
+    for ids in (row[row >= 0] for row in batch):
+        cache = model.new_cache()
+        model(ids[:-1], cache)
+        rows.join(cache)
+    close(model(batch[:, -1:], rows)[:, 0], reference(name)["batch_logits"])
 
 
 @every_model
@@ -118,29 +130,22 @@ def test_one_token_at_a_time_gives_the_same_logits(name):
 
 @several_models
 @settings(max_examples=10)
-@given(st.sets(st.integers(1, 39)), st.lists(st.integers(1, 40), min_size=1, max_size=3))
-def test_chunks_of_a_padded_batch_give_each_row_its_own_logits(name, cuts, lengths):
+@given(st.sets(st.integers(1, 39)))
+def test_chunks_give_the_same_logits(name, cuts):
     model, ids = load(name), reference(name)["ids"]
-    rows = left_pad([ids[:length] for length in lengths])
-    cuts = sorted(cut for cut in cuts if cut < rows.shape[1])
-    for logits in (model(rows), in_chunks(model, rows, cuts, model.new_cache(len(rows)))):
-        assert np.isfinite(logits).all()  # those of padding mean nothing, yet are numbers
-        for row, length in zip(logits, lengths):
-            close(row[-length:], reference(name)["logits"][:length])
+    close(in_chunks(model, ids, sorted(cuts), model.new_cache()), reference(name)["logits"])
 
 
 @several_models
-def test_rows_are_cut_selected_and_joined(name):
+def test_a_cache_is_cut_and_selected(name):
     model, ids = load(name), reference(name)["ids"]
-    cache, other = model.new_cache(2), model.new_cache(1)
+    cache = model.new_cache(2)
     model(np.stack([ids[:20], ids[5:25]]), cache)
-    model(ids[None, :9], other)
     cache.cut(18)
-    cache.join(other)
-    cache.select([2, 0, 1, 0])  # rows are ids[:9], ids[:18], ids[5:23], ids[:18]
-    logits = model(np.stack([ids[9:14], ids[18:23], ids[23:28], ids[:5]]), cache)
-    texts = ids[:14], ids[:23], ids[5:28], np.concatenate([ids[:18], ids[:5]])
-    for row, text in zip(logits, texts):
+    cache.select([1, 0, 1])
+    logits = model(np.stack([ids[23:28], ids[18:23], ids[:5]]), cache)
+    texts = ids[5:28], ids[:23], np.concatenate([ids[5:23], ids[:5]])
+    for row, text in zip(logits, texts, strict=True):
         close(row, model(text)[-5:])
 
 
@@ -156,39 +161,27 @@ def test_any_batch_dimensions_may_precede_the_sequence(name, shape):
 @every_model
 def test_speculation_is_greedy(name):
     model, prompt = load(name), reference(name)["ids"][:20].tolist() * 2
-    sequence = Sequence(model, prompt, 12)
-    list(speculative(model, [sequence], lambda sequence: PromptLookup(64), gamma=4))
-    same_greedy(model, prompt, sequence.new_ids, list(generate(model, prompt, 12)))
-
-
-def test_a_batch_of_sequences_is_each_alone():
-    model, ids = load("gemma3"), reference("gemma3")["ids"].tolist()
-    sequences = [Sequence(model, ids[:n], 10) for n in (3, 19, 11)]
-    list(cached(model, sequences))
-    for sequence in sequences:
-        prompt = sequence.ids[: -len(sequence.new_ids)]
-        same_greedy(model, prompt, sequence.new_ids, list(generate(model, prompt, 10)))
-
-
-@pytest.mark.parametrize("name", ["mistral", "gemma2"])
-def test_a_long_prompt_has_the_same_logits_in_blocks_of_queries(name, monkeypatch):
-    """Groups of heads, a window and a soft cap; blocks of 5 queries in the place of 128."""
-    model, ids = load(name), np.random.default_rng(0).integers(0, 64, (2, 40))
-    whole = model(ids)
-    calls = []
-
-    def few(*args, attention):
-        calls.append(args)
-        return gpt2.causal_attention(*args, attention=attention, n=5)
-
-    monkeypatch.setattr(llama, "causal_attention", few)
-    close(model(ids), whole)
-    assert calls
+    ids = list(generate(model, prompt, 12, loop=drafted_by(PromptLookup(64))))
+    same_greedy(model, prompt, ids, list(generate(model, prompt, 12)))
 
 
 def test_past_the_context_is_an_error():
+    model = load("llama")
     with pytest.raises(ValueError, match="65 tokens do not fit the context of 64"):
-        load("llama")([1] * 65)
+        model([1] * 65, model.new_cache())
+
+
+@several_models
+@pytest.mark.parametrize("last", [1, 3, 40, 50])
+def test_only_the_last_positions(name, last):
+    ids = reference(name)["ids"]
+    close(load(name)(ids, last=last), reference(name)["logits"][-last:])
+
+
+def test_the_last_0_positions_are_refused():
+    for last in (0, -1):
+        with pytest.raises(ValueError, match=f"last={last}: at least one position"):
+            load("llama")([1, 2], last=last)
 
 
 # --- what a position sees -------------------------------------------------------------------------
@@ -232,10 +225,10 @@ def test_a_layer_without_positions_does_not_see_the_order():
 
 
 @every_model
-def test_every_step_is_float32(name, either_product):
+def test_every_step_is_float32(name):
     model = copy.copy(load(name))
     model.params = traced(model.params)
-    for ids in ([3], list(range(12)), [[-1, 2], [3, 4]]):
+    for ids in ([3], list(range(12)), [[1, 2], [3, 4]]):
         for cache in (None, model.new_cache(*np.shape(ids)[:-1])):
             Traced.seen.clear()
             assert isinstance(model(ids, cache), Traced)  # the trace went all the way
@@ -253,7 +246,7 @@ def test_the_trace_finds_a_float64_inside():
 
 @several_models
 def test_arguments_are_not_changed(name):
-    model, ids = load(name), left_pad([reference(name)["ids"][:9], [4, 5]])
+    model, ids = load(name), reference(name)["ids"].reshape(2, 20)
     before, copied = copy.deepcopy(model.params), ids.copy()
     model(ids, model.new_cache(2))
     np.testing.assert_array_equal(ids, copied)
@@ -261,16 +254,23 @@ def test_arguments_are_not_changed(name):
         np.testing.assert_array_equal(array, old)
 
 
-@pytest.mark.parametrize("qk_norm", ["", "head", "all"])
-@pytest.mark.parametrize("biases, tied", [("", True), ("qkv", False), ("qkvom", True)])
-def test_a_model_runs_on_the_parameters_that_llama_shapes_names(biases, tied, qk_norm):
-    tree = llama_shapes(11, 6, 2, n_inner=10, n_head=6, n_kv_head=2, d_head=4, tied=tied,
-                        biases=biases, norms=("attn_post_norm",), qk_norm=qk_norm)  # fmt: skip
+@pytest.mark.parametrize("norm_size", [None, 4, 24])  # no norm of q and k, each head's, all heads'
+@pytest.mark.parametrize("bias, tied", [(False, True), (True, False)])
+def test_a_model_has_the_parts_that_its_parameters_name(bias, tied, norm_size):
+    """6 heads of 4 numbers share 2 of keys and values."""
+    attn = {name: dense(6, n, bias) for name, n in (("q", 24), ("k", 8), ("v", 8))}
+    attn["o"] = dense(24, 6, bias)
+    if norm_size:
+        attn |= {"q_norm": {"g": (norm_size,)}, "k_norm": {"g": (min(norm_size, 8),)}}
+    mlp = {"c_fc": dense(6, 10, bias), "gate": dense(6, 10, bias), "c_proj": dense(10, 6, bias)}
+    block = {"attn": attn, "mlp": mlp, "attn_post_norm": {"g": (6,)}}
+    tree = {"wte": (11, 6), "blocks": [block] * 2, "norm": {"g": (6,)}}
+    if not tied:
+        tree["lm_head"] = (11, 6)
     rng = np.random.default_rng(0)
-    params = tree_map(lambda name, shape: rng.normal(0, 0.4, shape).astype(np.float32), tree)
+    params = filled(tree, lambda _, shape: rng.normal(0, 0.4, shape).astype(np.float32))
     model = Llama(params, 6, 8, [rotary_frequencies(4, 1e4)] * 2)
-    assert model([1, 2, 3]).shape == (3, 11)
-    assert ("lm_head" in params) != tied
+    assert model((1, 2, 3)).shape == (3, 11)
     assert model.new_cache(5).kv.shape == (2, 2, 5, 2, 0, 4)
     for array in arrays(params):
         before = model([1, 2, 3])
@@ -285,10 +285,12 @@ def test_grouped_attention_is_attention_with_repeated_keys():
     rng = np.random.default_rng(0)
     q, k, v = (rng.normal(size=(3, n, t, 8)).astype(np.float32)
                for n, t in ((6, 4), (2, 9), (2, 9)))  # fmt: skip
-    causal = gpt2.causal_mask(np.arange(4) + [[5], [3], [0]], 9)  # rows of different lengths
+    mask = gpt2.causal_mask(np.arange(4) + [[5], [3], [0]])  # rows of different lengths
     repeated = [np.repeat(x, 3, axis=1) for x in (k, v)]  # head h of q has head h // 3 of k
-    for mask in (causal, None):
-        close(attention(q, k, v, mask, 0.3, None), gpt2.attention(q, *repeated, mask, 0.3))
+    expected = gpt2.attention(q, *repeated, mask)
+    close(attention(q, k, v, mask, 1 / math.sqrt(8), None), expected)
+    close(attention(q * 2, k, v, mask, 0.5 / math.sqrt(8), None), expected)
+    assert np.abs(attention(q, k, v, mask, 1 / math.sqrt(8), 0.5) - expected).max() > 0.01
 
 
 def test_a_rotation_turns_pairs_and_keeps_lengths():
@@ -344,17 +346,18 @@ def test_llama3_scaling_has_three_bands():
 
 
 def test_a_window_hides_older_keys():
-    _ = -1e10
-    one, two = np.array([4]), np.array([2, 3])  # positions of the queries
-    assert window_mask(None, 5, one, 5) is None and window_mask(None, None, one, 5) is None
-    np.testing.assert_array_equal(window_mask(None, 3, one, 5), [[[_, _, 0, 0, 0]]])
-    rows = window_mask(None, 2, np.array([[3], [1]]), 4)  # a longer row and a shorter one
-    np.testing.assert_array_equal(rows == 0, [[[[False, False, True, True]]],
-                                              [[[True, True, True, True]]]])  # fmt: skip
-    found = window_mask(gpt2.causal_mask(two, 4), 2, two, 4)  # [1, 2, 4]
-    np.testing.assert_array_equal(found == 0, [[[False, True, True, False],
-                                                [False, False, True, True]]])  # fmt: skip
-    assert found.dtype == np.float32
+    _ = False
+    one = np.array([4])  # the query's position
+    mask = gpt2.causal_mask(one)
+    assert window_mask(mask, 5, one) is mask and window_mask(mask, None, one) is mask
+    assert (window_mask(mask, 3, one) == 0).tolist() == [[[_, _, True, True, True]]]
+    rows = np.array([[3], [1]])  # a longer row and a shorter one, whose last keys are later
+    found = window_mask(gpt2.causal_mask(rows), 2, rows)
+    assert (found == 0).tolist() == [[[[_, _, True, True]]], [[[True, True, _, _]]]]
+    two = np.array([2, 3])
+    found = window_mask(gpt2.causal_mask(two), 2, two)  # [1, 2, 4]
+    assert (found == 0).tolist() == [[[_, True, True, _], [_, _, True, True]]]
+    assert found.dtype == np.float32 and found.min() == np.float32(-1e10)
 
 
 def test_a_soft_cap_bounds_and_hardly_changes_small_numbers():

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from drafters import NGramStore
+from decoding.drafters import NGramStore
 from generate import cached, generate, naive
 from samplers import Sampler, temperature, top_k, top_p
 from tests.tiny import drafted_by, tiny_gpt2
@@ -60,12 +60,20 @@ def test_a_batch_holds_no_more_than_twice_its_keys_and_values(traced):
     model = tiny_gpt2(n_ctx=1000)
     before, cache = tracemalloc.get_traced_memory()[0], model.new_cache(8)
     model(np.zeros((8, 50), int), cache)
-    assert tracemalloc.get_traced_memory()[0] - before < 2 * cache.nbytes + 10_000
+    keys_and_values = 2 * 2 * 8 * 50 * 8 * 4  # k and v, n_layer, rows, tokens, n_embd, float32
+    assert tracemalloc.get_traced_memory()[0] - before < 2 * keys_and_values + 10_000
+
+
+def test_a_long_prompt_needs_memory_for_its_chunks_not_for_its_square(traced):
+    model, prompt = tiny_gpt2(n_ctx=4000), [1] * 3999
+    whole = 2 * 4000 * 4000 * 4  # the scores of two heads
+    assert peak(lambda: model(prompt)) > whole
+    assert peak(lambda: list(generate(model, prompt, 1))) < whole / 4
 
 
 def test_a_step_copies_no_weights(traced):
     model = tiny_gpt2(n_vocab=N_VOCAB, n_embd=64)
-    cache = model.new_cache(1)
-    model([[1]], cache)
+    cache = model.new_cache()
+    model([1], cache)
     block = model.params["blocks"][0]
-    assert peak(lambda: model([[2]], cache)) < block["mlp"]["c_fc"]["w"].nbytes
+    assert peak(lambda: model([2], cache)) < block["mlp"]["c_fc"]["w"].nbytes

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import score
 import utils
-from beam import beam_search
-from generate import generate
-from gpt2 import n_parameters
+from decoding.beam import beam_search
+from decoding.score import score
+from generate import begin, generate
+from loading.parameters import n_parameters
 
 MODELS = Path(__file__).parent.parent / "models"
 SIZES = {  # at most so many parameters
@@ -52,7 +52,7 @@ def test_an_unseen_sentence_costs_few_bits(name, bound):
         ' sky. "Look, mom! I want to fly a kite too," she said. Her mom smiled and said, "Okay,'
         " let's go home and make one.\" Mia was very happy."
     )
-    assert score.score(*utils.load(name), text)["bits_per_byte"] < bound
+    assert score(*utils.load(name), text)["bits_per_byte"] < bound
 
 
 def test_a_story_is_made_of_words_and_ends():
@@ -81,6 +81,6 @@ def test_en_de_is_small_and_lists_what_it_was_not_trained_on():
 ])  # fmt: skip
 def test_en_de_translates(english, german):
     tokenizer, model = utils.load("en-de")
-    model, [start] = model.begin([model.add_special_tokens(tokenizer.encode(english))])
+    model, start = begin(model, model.add_special_tokens(tokenizer.encode(english)))
     best = beam_search(model, start, 100, width=4)[0]
     assert tokenizer.decode([token for token in best.ids if token not in model.stop_ids]) == german

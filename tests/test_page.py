@@ -1,20 +1,30 @@
 """The data of a page are the numbers of the running code."""
 
+import copy
+import functools
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import utils
-from encoder import Added, Tokenizer
+from decoding.score import log_probabilities
+from generate import Sequence, begin
 from gpt2 import softmax
 from inside import page
+from inside.candidates import candidates, filter_names
 from inside.recorder import recording
+from inside.run import Die
+from inside.why import KEEP, parts
+from loading.config import read_json
 from loading.gpt2 import random_gpt2
-from score import log_probabilities
-from tests.pages import METHODS, by_method, data_of, recorded, unpacked
-from tests.test_llama import load as load_llama
+from loading.llama import read_llama
+from samplers import Sampler, greedy, make_sampler, min_length, temperature
+from tests.pages import METHODS, array, by_method, data_of, drafted, recorded
+
+FIXTURES = Path(__file__).parent / "fixtures"
 
 
 @pytest.fixture(scope="module")
@@ -48,100 +58,301 @@ def test_the_pieces_are_the_text(data):
     assert {*data["ids"], *data["source"]} <= data["labels"].keys()
 
 
+# --- the candidates, before and after the filters -------------------------------------------------
+
+
+def stored(data, name):
+    return array(data, name, len(data["ids"]) - 1, -1)
+
+
 def test_the_stored_logits_give_every_temperature_its_sum(stories):
     tokenizer, model = stories
     data = recorded(tokenizer, model, "The cat sat", 8, temperature=0.83)
-    n, n_best = len(data["ids"]) - 1, data["n_best"]
     temperatures = data["temperatures"]
     assert 0.83 in temperatures and 2.0 in temperatures
-    ids = unpacked(data["best"], "<u4", n, n_best)
-    logits = unpacked(data["logits"], "<f4", n, n_best)
-    rest = unpacked(data["rest"], "<f4", n, len(temperatures))
+    ids, logits, rest = (stored(data, name) for name in ("best", "logits", "rest"))
     for row, expected in enumerate(model(data["ids"][:-1])):
         np.testing.assert_allclose(logits[row], expected[ids[row]], atol=1e-4)
         for column, t in enumerate(temperatures):
             scaled = (expected.astype(float) - expected.max()) / t
-            listed = np.exp(scaled[ids[row]]).sum()
-            total = listed + np.exp(float(rest[row, column]))
+            total = np.exp(scaled[ids[row]]).sum() + np.exp(float(rest[row, column]))
             assert total == pytest.approx(np.exp(scaled).sum(), rel=1e-4)
         assert data["ids"][row + 1] in ids[row]
 
 
+def of_one_row(logits, came, n, sampler=greedy, n_prompt=5):
+    """candidates of a text whose last token came after one row of logits."""
+    sequence = Sequence(random_gpt2(len(logits), 8, 4, 1, 1), [0, came], 0, sampler)
+    sequence.n_prompt = n_prompt
+    return candidates(logits[None], sequence, [1.0], n)
+
+
 def test_a_token_below_the_best_is_stored_too():
-    logits = np.arange(600, 0, -1, dtype=np.float32)[None]
-    best, _ = page.candidates(logits, [500], [1.0], 1)
-    assert best[0].tolist() == [*range(255), 500]
-    best, _ = page.candidates(logits, [3], [1.0], 300)  # top-k needs so many
-    assert best[0].tolist() == [*range(300)]
+    logits = np.arange(600, 0, -1, dtype=np.float32)
+    best = of_one_row(logits, 500, 256)["best"][0].tolist()
+    assert best[:244] == [*range(244)] and best[244] == 500
+    assert sorted(best) == [*range(255), 500]
+    assert of_one_row(logits, 3, 300)["best"][0].tolist() == [*range(300)]
+    assert sorted(of_one_row(logits, 3, 999)["best"][0]) == [*range(600)]  # a small vocabulary
 
 
-def test_other_filters_than_the_sliders_are_in_the_logits(stories):
+def test_what_the_filters_did_is_recorded_apart_from_the_logits():
+    """The one before the sliders' removes the best token, the one after them another."""
+    logits = np.array([5, 4, 3, 2, 1], np.float32)
+    removed = {}
+
+    def without(token):
+        def remove(logits, ids):
+            removed[token] = True
+            return np.where(np.arange(5) == token, -np.inf, logits)
+
+        return remove
+
+    sampler = make_sampler([without(0)], [without(2)], temperature=0.5, top_k=3)
+    found = {name: column[0] for name, column in of_one_row(logits, 1, 5, sampler, 1).items()}
+    order = np.argsort(found["best"])
+    assert found["logits"][order].tolist() == [5, 4, 3, 2, 1]
+    assert found["first"][order].tolist() == [-np.inf, 0, 0, 0, 0]
+    assert found["last"][order].tolist() == [0, 0, -np.inf, 0, 0]
+    names = filter_names(sampler)
+    by = [names[number - 1] if number else "" for number in found["by"][order]]
+    here = "test_what_the_filters_did_is_recorded_apart_from_the_logits"
+    assert by == [here, "", here, "", ""] and names[1:3] == ["temperature", "top_k"]
+    before_the_text = of_one_row(logits, 1, 5, sampler, 5)  # a token of the prompt
+    assert not before_the_text["first"].any() and not before_the_text["by"].any()
+
+
+def test_the_model_s_best_tokens_are_stored_though_a_filter_removes_them(stories):
     tokenizer, model = stories
-    plain = recorded(tokenizer, model, "The cat", 6)
-    free = recorded(tokenizer, model, "The cat", 6, top_k=5, temperature=1.5)
-    penalised = recorded(tokenizer, model, "The cat", 6, repetition_penalty=2.0)
-    assert plain["n_best"] == free["n_best"] == penalised["n_best"]
-    n, n_best = len(plain["ids"]) - 1, plain["n_best"]
-    new = plain["n_prompt"] - 1  # the first that predicts a new token
+    banned = np.argsort(-model(tokenizer.encode("The cat sat"))[-1])[:5].tolist()
 
-    def logits(data):
-        return unpacked(data["logits"], "<f4", n, n_best)
+    def ban(logits, ids):
+        logits = logits.copy()
+        logits[banned] = -np.inf
+        return logits
 
-    np.testing.assert_allclose(logits(free)[: new + 1], logits(plain)[: new + 1], atol=1e-5)
-    assert not np.allclose(logits(penalised)[new], logits(plain)[new])
-    np.testing.assert_allclose(logits(penalised)[:new], logits(plain)[:new], atol=1e-5)
+    data = recorded(tokenizer, model, "The cat sat", 4, first=[ban], temperature=1.0)
+    row = data["n_prompt"] - 1
+    ids, by = stored(data, "best")[row].tolist(), stored(data, "by")[row]
+    assert [data["filters"][by[ids.index(token)] - 1] for token in banned] == filter_names(
+        Sampler(ban)
+    ) * 5
+    plain = recorded(tokenizer, model, "The cat sat", 0)
+    np.testing.assert_allclose(data["logprobs"][:row], plain["logprobs"], atol=1e-5)
+
+
+def test_filters_that_are_objects_have_a_name():
+    class Ban:
+        def __call__(self, logits, ids):
+            return logits
+
+    def ban(token, logits, ids):
+        return logits
+
+    sampler = Sampler(Ban(), functools.partial(ban, 7), temperature(0.8), min_length(3, [0]))
+    names = filter_names(sampler)
+    assert names[0].endswith("Ban") or names[0] == "Ban"
+    assert names[2:] == ["temperature", "min_length"]
+    assert len(of_one_row(np.arange(9, dtype=np.float32), 1, 9, sampler, 1)["best"][0]) == 9
+
+
+# --- the run --------------------------------------------------------------------------------------
+
+
+def test_the_die_is_the_sequence_s_own_and_its_throws_are_noted(stories):
+    tokenizer, model = stories
+    data = recorded(tokenizer, model, "The cat sat", 12, seed=7, temperature=0.9)
+    expected = np.random.default_rng(7).random(12)
+    assert [draw[0] for draw in data["draws"]] == ["drawn"] * 12
+    for (_, u, low, high), number in zip(data["draws"], expected):
+        assert u == number
+        assert low - 1e-6 <= u <= high + 1e-6
+    sequence = Sequence(model, [1], 3)
+    copied = copy.deepcopy(Die(sequence))  # a loop may copy it
+    assert isinstance(copied, np.random.Generator)
+
+
+def test_the_share_of_a_token_is_that_of_the_sampler(stories):
+    tokenizer, model = stories
+    settings = {"temperature": 0.7, "top_p": 0.8, "repetition_penalty": 1.3}
+    data = recorded(tokenizer, model, "The cat sat", 12, **settings)
+    sampler, new = make_sampler(**settings), data["n_prompt"]
+    for i, (*_, low, high) in enumerate(data["draws"], new):
+        p = sampler(model(data["ids"][:i])[-1], data["ids"][:i])
+        assert high - low == pytest.approx(p[data["ids"][i]], abs=1e-4)
+
+
+@pytest.mark.parametrize("method, how", [("beam", "beams"), ("en-de", "beams")])
+def test_no_die_where_none_was_thrown(method, how, stories):
+    assert {draw[0] for draw in by_method(method)["draws"]} == {how}
+    assert {draw[0] for draw in recorded(*stories, "Once", 4, temperature=0)["draws"]} == {"best"}
+
+    def own(model, sequence):  # a loop that throws no die
+        while sequence.running:
+            yield sequence.append(np.int64(5))
+
+    data = recorded(*stories, "Once", 4, own, temperature=0.8)
+    assert data["draws"] == [["unknown"]] * 4
+    assert json.loads(json.dumps(data))["ids"][1:] == [5] * 4
+
+
+def test_the_passes_of_a_run():
+    passes = by_method("cached")["passes"]
+    assert [one["new"] for one in passes] == [3] + [1] * 15
+    assert [one["begin"] for one in passes] == [0, *range(3, 18)]
+    assert [one["known"] for one in passes] == [*range(3, 19)]
+    naive = by_method("naive")["passes"]
+    assert [(one["begin"], one["new"]) for one in naive] == [(0, n) for n in range(3, 19)]
+    assert all(one["seconds"] > 0 for one in naive)
+    assert by_method("beam")["passes"][-1]["rows"] == 3
+
+
+def test_the_bets_of_speculation_are_those_of_the_rule():
+    data = by_method("speculative")
+    assert len(data["passes"]) < 16
+    for one in data["passes"]:
+        tested = [bet for bet in one["bets"] if bet[3] is not None]
+        won = [u * q < p for _, q, p, u in tested]
+        assert won == [True] * one["accepted"] + [False] * (len(tested) - one["accepted"])
+        text = data["ids"][one["known"] :]
+        assert [bet[0] for bet in one["bets"][: one["accepted"]]] == text[: one["accepted"]]
+        if one["bets"] and one["last"]:
+            u, low, high = one["last"]
+            assert low - 1e-6 <= u <= high + 1e-6
+        if one["residual"]:
+            assert len(tested) == one["accepted"] + 1
+            assert tested[-1][0] not in dict(one["residual"])  # p < q there: nothing is left of it
+            assert 0 < sum(p for _, p in one["residual"]) <= 1.00001
+    hows = {draw[0] for draw in data["draws"]}
+    assert {"accepted", "residual"} <= hows <= {"accepted", "residual", "drawn"}
+    assert sum(one["drafting"] for one in data["passes"]) > 0  # the drafter's own work
+
+
+def test_a_greedy_bet_throws_no_die(stories):
+    data = recorded(*stories, "Once upon a", 12, drafted, temperature=0)
+    assert {draw[0] for draw in data["draws"]} <= {"accepted", "best"}
+
+
+def test_the_bytes_of_a_token_in_the_cache(stories):
+    _, model = stories
+    cache = model.new_cache()
+    model([1, 2, 3], cache)
+    filled = cache.kv[..., :3, :]
+    assert by_method("cached")["kv_bytes"] == filled.nbytes / 3
+
+
+# --- inside the model -----------------------------------------------------------------------------
+
+
+def load_llama(folder):
+    return read_llama(folder, read_json(folder / "config.json"), n_tokens=64)
+
+
+def family(name):
+    """A model, and the first ids of a text."""
+    is_llama = getattr(name, "parent", None) == FIXTURES / "llama"  # without a tokenizer
+    model = load_llama(name) if is_llama else utils.load(name)[1]
+    return begin(model, [5, 6, 7, 8, 9])
+
+
+FAMILIES = ["stories", "stories-llama", "en-de", FIXTURES / "gpt2/deep"]
+FAMILIES += [FIXTURES / "llama" / name for name in ("llama", "qwen3", "mistral", "gemma3", "olmo2")]
+FAMILIES += [FIXTURES / "seq2seq" / name for name in ("t5", "bart", "mbart")]
+
+
+@pytest.mark.parametrize("name", FAMILIES, ids=lambda name: getattr(name, "name", name))
+def test_the_weights_of_a_query_sum_to_1(name, monkeypatch):
+    """In a text of more tokens than one chunk of 128 or 256 has, where the context allows it."""
+    monkeypatch.setattr(page, "LEVELS", 255)
+    model, start = family(name)
+    n = min(model.n_ctx, 300)
+    ids = np.random.default_rng(0).integers(0, model.n_vocab, n - len(start)).tolist()
+    with recording(model, {"softmax": page.rounded}) as calls:
+        model(np.array(start + ids))
+    has_source = hasattr(model, "source")
+    found = page.attention_weights(calls[-1], n, has_source)
+    own = (found["own"].reshape(-1, n * (n + 1) // 2) / 255.0) ** 2
+    sums = np.add.reduceat(own, [row * (row + 1) // 2 for row in range(n)], axis=-1)
+    np.testing.assert_allclose(sums, 1, atol=0.05)
+    if has_source:
+        np.testing.assert_allclose(((found["cross"] / 255.0) ** 2).sum(-1), 1, atol=0.05)
 
 
 def test_attention_weights_are_those_of_the_model(stories):
     tokenizer, model = stories
     data = recorded(tokenizer, model, "The cat sat", 5)
     with recording(model, keep=["softmax"]) as calls:
-        model(data["ids"][:-1])
+        model(np.array(data["ids"][:-1]))
     expected = np.stack([c.value for c in calls[0].walk() if c.name == "softmax"])
-    n, attention = len(data["ids"]) - 1, data["attention"]
-    shape = attention["n_layer"], attention["n_head"]
+    n, shape = len(data["ids"]) - 1, (data["n_layer"], data["n_head"])
     assert shape == expected.shape[:2] == (5, 7)
     rows, keys = np.tril_indices(n)
-    found = (unpacked(attention["own"], "u1", *shape, n * (n + 1) // 2) / 255.0) ** 2
-    np.testing.assert_allclose(found, expected[:, :, rows, keys], atol=0.005)
+    found = (array(data, "own", *shape, n * (n + 1) // 2) / page.LEVELS) ** 2
+    np.testing.assert_allclose(found, expected[:, :, rows, keys], atol=0.02)
 
 
-def test_a_long_text_has_the_weights_of_all_its_parts(stories):
-    """Attention to more than 128 tokens runs in parts."""
-    tokenizer, model = stories
-    data = recorded(tokenizer, model, "The cat sat. " * 40, 3)
+def test_of_a_long_text_the_last_rows_are_stored(stories, monkeypatch):
+    monkeypatch.setattr(page, "MOST_WEIGHTS", 35 * 9 * 4)
+    data = recorded(*stories, "The cat sat", 6)
     n = len(data["ids"]) - 1
-    assert n > 140
-    found = unpacked(data["attention"]["own"], "u1", 5, 7, n * (n + 1) // 2) / 255.0
-    for row in (0, 127, 128, n - 1):
-        start = row * (row + 1) // 2
-        sums = (found[:, :, start : start + row + 1] ** 2).sum(-1)
-        np.testing.assert_allclose(sums, 1, atol=0.1)
+    skipped = int(array(data, "skipped", -1)[0])
+    assert skipped == n - 35 * 9 * 4 // (35 * n) > 0
+    stored = n * (n + 1) // 2 - skipped * (skipped + 1) // 2
+    assert array(data, "own", -1).size == 35 * stored
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma2", "olmo2"])
-def test_a_page_about_a_llama(name):
-    model = load_llama(name)
-    data = recorded(Words(), model, "", 6)
-    n, attention = len(data["ids"]) - 1, data["attention"]
-    shape = attention["n_layer"], attention["n_head"]
-    assert shape == (len(model.params["blocks"]), model.n_head)
-    found = (unpacked(attention["own"], "u1", *shape, n * (n + 1) // 2) / 255.0) ** 2
-    np.testing.assert_allclose(found[:, :, -n:].sum(-1), 1, atol=0.05)
-    last = [p for _, p in data["layers"][-1]]
-    np.testing.assert_allclose(last, np.exp(data["logprobs"]), atol=1e-3)
+@pytest.mark.parametrize("name", FAMILIES, ids=lambda name: getattr(name, "name", name))
+def test_the_parts_add_up_to_the_difference_of_two_logits(name):
+    model, start = family(name)
+    rng, ids = np.random.default_rng(1), np.array([*start, 3, 4, 5, 6, 7, 8])
+    came = rng.integers(0, model.n_vocab, len(ids)).tolist()
+    rivals = rng.integers(0, model.n_vocab, (len(ids), 3))
+    with recording(model, keep=KEEP) as calls:
+        logits = model(ids)
+    found = parts(calls[-1], model, came, rivals)
+    if getattr(name, "name", "") == "bart":  # it norms after each sum
+        assert found is None
+        return
+    expected = logits[range(len(ids)), came][:, None] - np.take_along_axis(logits, rivals, -1)
+    np.testing.assert_allclose(found.sum(-1), expected, atol=1e-4)
+    n_layer = len(model.params.get("decoder", model.params)["blocks"])
+    n_looks = 2 if hasattr(model, "source") else 1
+    assert found.shape[-1] == 2 + n_layer * (n_looks * model.n_head + 1)
+    assert np.abs(found).max(axis=(0, 1)).min() >= 0
 
 
-def test_attention_to_a_source_is_stored_too():
-    data = by_method("en-de")
-    n, n_source = len(data["ids"]) - 1, len(data["source"])
-    cross = (unpacked(data["attention"]["cross"], "u1", 3, 6, n, n_source) / 255.0) ** 2
-    np.testing.assert_allclose(cross.sum(-1), 1, atol=0.05)
+def test_a_head_that_is_silenced_takes_its_part_away_in_the_last_layer(stories):
+    """The last layer's heads write into the sum alone: without one the difference changes by it,
+    but for the MLP after it, and for the last norm's scale."""
+    _, model = stories
+    ids = np.array([5, 6, 7, 8, 9])
+    with recording(model, keep=KEEP) as calls:
+        model(ids)
+    x = [c for c in calls[-1].walk() if c.name == "block"][-1]
+    merged = [c for c in x.walk() if c.name == "merge_heads"][0].value
+    w = np.asarray(model.params["blocks"][-1]["attn"]["c_proj"]["w"])
+    wrote = merged[:, 2 * 32 : 3 * 32] @ w[:, 2 * 32 : 3 * 32].T  # head 2 of the last layer
+    end = model.params["ln_f"]
+    stream = x.value[-1] - x.value[-1].mean()
+    scale = 1 / np.sqrt((stream**2).mean() + model.eps)
+    centred = (wrote[-1] - wrote[-1].mean()) * scale * end["g"]
+    expected = centred @ (model.params["wte"][3] - model.params["wte"][4])
+    found = parts(calls[-1], model, [3] * 5, np.full((5, 1), 4))
+    assert found[-1, 0, 1 + 4 * 8 + 2] == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_long_text_has_no_weights(stories, monkeypatch):
-    monkeypatch.setattr(page, "MOST_WEIGHTS", 100)
-    assert recorded(*stories, "The cat sat", 5)["attention"] == {"n_layer": 5, "n_head": 7}
+def test_the_stored_parts_are_those_of_the_candidates(stories):
+    tokenizer, model = stories
+    data = recorded(tokenizer, model, "The cat sat", 5)
+    rivals, n = stored(data, "rivals"), len(data["ids"]) - 1
+    added = array(data, "added", n, rivals.shape[1], -1) * data["unit"]
+    logits = model(np.array(data["ids"][:-1]))
+    for row, came in enumerate(data["ids"][1:]):
+        assert came not in rivals[row]
+        best = [id for id in np.argsort(-logits[row]) if id != came]
+        assert rivals[row, 0] == best[0]
+        expected = logits[row, came] - logits[row, rivals[row]]
+        np.testing.assert_allclose(added[row].sum(-1), expected, atol=0.02)
 
 
 def test_the_last_layer_read_early_is_the_model(stories):
@@ -156,29 +367,22 @@ def test_the_last_layer_read_early_is_the_model(stories):
     assert len(model.params["blocks"]) == 5  # the model is as it was
 
 
-def test_the_passes_of_a_run():
-    run = by_method("cached")["run"]
-    assert [np.shape(call["ids"]) for call in run] == [(1, 3)] + [(1, 1)] * 15
-    assert [call["length"] for call in run] == [*range(3, 19)]
-    naive = by_method("naive")["run"]
-    assert [np.shape(call["ids"]) for call in naive] == [(1, n) for n in range(3, 19)]
-    beams = by_method("beam")["run"]
-    assert np.shape(beams[-1]["ids"]) == (3, 1)
-    drafted = by_method("speculative")["run"]
-    assert len(drafted) < 16 and max(len(call["ids"][0]) for call in drafted) > 2
+# --- the page -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["naive", "cached"])
-def test_three_counted_passes_give_the_multiply_adds_of_all(method):
-    """As cache.js computes them: c + a n + b n^2."""
-    data = by_method(method)
-    one, two, three = data["multiply_adds"]
-    b = (three - 2 * two + one) // 2
-    a = two - one - 3 * b
-    c = one - a - b
-    for call in data["run"]:
-        n_new, n_all = len(call["ids"][0]), call["length"]
-        assert call["multiply_adds"] == c + a * n_new + b * n_new * n_all
+@pytest.mark.parametrize("given, shown", [
+    ("/home/me/plug.py:mine()", "plug.py:mine()"), ("~/models/mine", "mine"),
+    ("../plug.py:mine('a/b')", "plug.py:mine('a/b')"), ("C:\\me\\plug.py:f", "plug.py:f"),
+    ("openai-community/gpt2", "openai-community/gpt2"), ("stories", "stories"), (0.7, 0.7),
+])  # fmt: skip
+def test_no_path_of_a_folder_is_in_a_page(given, shown):
+    assert page.without_folder(given) == shown
+
+
+def test_the_settings_that_name_things_are_in_the_page_without_folders(stories):
+    data = recorded(*stories, "Once", 2, named={"model": "/tmp/secret/mine", "prompt": "x"})
+    assert data["settings"]["model"] == "mine" and "prompt" not in data["settings"]
+    assert "secret" not in page.html(data)
 
 
 def test_markup_in_a_text_is_text():
@@ -200,12 +404,6 @@ def test_labels_of_parts_of_characters_and_of_special_tokens(stories):
     data = recorded(tokenizer, model, "The cat.", 5)
     assert data["labels"][data["source"][-1]] == "</s>"
     assert data["source_pieces"][-1] == ""
-
-
-def test_the_label_of_a_mark_that_is_not_special():
-    """A file may say so of <pad>, which has no text."""
-    tokenizer = Tokenizer({"a": 0}, [], [Added("<pad>", 1, special=False)])
-    assert page.label(tokenizer, 1) == "<pad>"
 
 
 class Words:
@@ -230,8 +428,16 @@ def test_a_hundred_tokens_of_gpt2s_shape_stay_under_2_mb():
     model = random_gpt2(50257, 128, 48, 12, 12, scale=0.5)
     html = page.html(recorded(Words(), model, "", 97, temperature=1.0))
     data = data_of(html)
-    assert len(data["ids"]) == 100 and "own" in data["attention"]
-    assert 1_000_000 < len(html.encode()) < 2_000_000
+    assert len(data["ids"]) == 100 and "own" in data["arrays"]
+    assert 500_000 < len(html.encode()) < 2_000_000
+
+
+def test_four_hundred_tokens_of_stories_stay_under_2_mb(stories):
+    tokenizer, model = stories
+    go_on = min_length(404, model.stop_ids)
+    data = recorded(tokenizer, model, "Once upon a time", 400, first=[go_on], temperature=0.8)
+    assert len(data["ids"]) == 404 and array(data, "skipped", -1)[0] == 0
+    assert 1_000_000 < len(page.html(data).encode()) < 2_000_000
 
 
 def test_show_is_a_frame_of_the_page(stories):

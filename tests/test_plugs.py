@@ -1,34 +1,30 @@
-"""FILE.py:NAME and FILE.py:NAME(VALUES): parts of one's own on the command line."""
+"""FILE.py:EXPRESSION: parts of one's own on the command line."""
 
 import re
 
 import pytest
 
-from loading.errors import UserError
-from terminal.options import parser
-from terminal.plugin import Plug
+from terminal import options
 from terminal.session import Session
 from terminal.shell import Shell
 
-MINE = """
+MINE = '''
+import dataclasses
 import numpy as np
-from generate import naive
-from interface import Drafter
-from drafters import one_hots
+import utils
+from decoding.drafters import PromptLookup, one_hots
+from generate import cached, naive
+from samplers import draw
 
-def only(token, more=(), *, tokenizer, model, n_prompt):
-    assert model.n_vocab == tokenizer.n_vocab == 259
+def only(token, tokenizer):
     def f(logits, ids):
         kept = np.full_like(logits, -np.inf)
-        kept[[tokenizer.encode(token)[0], *more]] = 0
+        kept[tokenizer.encode(token)[0]] = 0
         return kept
     return f
 
 def first(token, other, tokenizer, n_prompt):
-    def f(logits, ids):
-        kept = tokenizer.encode(token if len(ids) == n_prompt else other)
-        return np.where(np.arange(len(logits)) == kept[0], 0, -np.inf)
-    return f
+    return lambda logits, ids: only(token if len(ids) == n_prompt else other, tokenizer)(logits, ids)
 
 def but(token, tokenizer):
     def f(logits, ids):
@@ -36,350 +32,251 @@ def but(token, tokenizer):
         return logits
     return f
 
-class Again(Drafter):
-    made = []
-    def __init__(self, times=1, *, model, sequence):
-        self.n_vocab, self.times = model.n_vocab, times
-        self.made.append(list(sequence.ids))
+@dataclasses.dataclass  # it looks its module up
+class Again:
+    n_vocab: int
+    n: int = 1
     def propose(self, ids, n):
-        if self.times > 7:
-            raise RuntimeError("too often")
-        drafts = ids[-1:] * min(n, self.times)
+        drafts = ids[-1:] * min(n, self.n)
         return drafts, one_hots(drafts, self.n_vocab)
-
-class NoLearn:
-    def __init__(self, model):
-        self.n_vocab = model.n_vocab
-    def propose(self, ids, n):
-        return [], []
-
-def backwards(model, sequences):
-    yield from naive(model, sequences[::-1])
-
-def first_only(n, tokenizer, model):
-    def loop(model, sequences):
-        for sequence, token in naive(model, sequences):
-            yield sequence, token
-            if len(sequence.new_ids) == n:
-                sequence.finish("enough")
-    return loop
-
-def fails(model, sequences):
-    yield from naive(model, sequences[:0])
-    raise IndexError("oops")
+    def learn(self, *_): pass
 
 class Flat:
-    n_vocab, n_ctx, stop_ids, generation_config, has_source = 259, 50, (), {}, False
+    """It writes one token, for ever."""
+    n_ctx, stop_ids, n_vocab = 50, (), 259
     def __init__(self, best=70):
         self.best = best
     def __call__(self, ids, cache=None, last=None):
         if self.best < 0:
             raise ArithmeticError("no best")
+        if cache:
+            cache.length += np.shape(ids)[-1]
         logits = np.zeros((*np.shape(ids)[:-1], last or np.shape(ids)[-1], 259), np.float32)
         logits[..., self.best] = 9
         return logits
     def new_cache(self, *batch):
-        return NoCache(*batch)
-    def begin(self, prompts):
-        return self, prompts
+        return Length()
 
-class NoCache:
-    def __init__(self, n_rows):
-        self.lengths = [0] * n_rows  # the whole text passes each time
-    def select(self, rows):
-        self.lengths = [0] * len(rows)
-    def cut(self, lengths): pass
-    def join(self, other):
-        self.lengths = [0] * (len(self.lengths) + len(other.lengths))
+class Length:
+    length = 0
+    def cut(self, length):
+        self.length = min(self.length, length)
+    def select(self, rows): pass
 
-def flat(best=70, folder=None):
-    import utils
-    return utils.load(folder)[0], Flat(best)
+def backwards(model, sequence):
+    while sequence.running:
+        yield sequence.append(70 + len(sequence.new_ids))
 
-def half(folder):
-    import utils
-    return utils.load(folder)[0], NoLearn(Flat())
+def enough(model, sequence, n):
+    for token in naive(model, sequence):
+        yield token
+        if len(sequence.new_ids) == n:
+            sequence.finish("enough")
 
-number = 3
-
-def nothing(tokenizer): pass
-def five(sequences=0): return 5
-def forgets(logits, ids): logits[70] = 9
-def none_left(logits, ids): return logits - np.inf
-def misspelt(tokeniser): return forgets
-def three(a, b, c): return forgets
-
-def lettered(tokenizer, model, *, letter):
-    return only(letter, tokenizer=tokenizer, model=model, n_prompt=1)
-
-class OnlyIds(Drafter):
-    def propose(self, ids, n):
-        return [70] * n
-
-def only_sequences(model, sequences):
-    for sequence, _ in naive(model, sequences):
-        yield sequence
-
-def not_appended(model, sequences):
+def not_appended(model, sequence):
     while True:
-        yield sequences[0], 70
+        yield 70
 
-def no_steps(model, sequences): pass
+def numpy_tokens(model, sequence):
+    while sequence.running:
+        token = model(np.array(sequence.ids), last=1)[-1].argmax()
+        sequence.append(token)
+        yield token
 
-def alone(folder=None): return Flat()
-
-def lacking(name, folder):
-    class Less(Flat):
-        pass
-    tokenizer, model = flat(70, folder)
-    if name in ("new_cache", "begin"):
-        setattr(Less, name, property())  # an AttributeError
-        return tokenizer, Less()
-    Cache = type("Cache", (), {"lengths": [0], "cut": 0, "select": 0, "join": 0})
-    delattr(Cache, name)
-    Less.new_cache = lambda *_: Cache()
-    return tokenizer, Less()
-
-class Numbers(Flat):
-    params = {"best": 70, "names": ["a"]}  # not arrays
-
-def numbers(folder):
-    return flat(70, folder)[0], Numbers()
-
-def breaks(folder):
-    class Breaks(Flat):
-        def __call__(self, ids, cache=None, last=None):
-            if np.shape(ids)[-1] > 1:
-                raise LookupError("too many")
-            return super().__call__(ids, cache, last)
-    return flat(70, folder)[0], Breaks()
-
-def dumb(folder):
-    class Dumb:
-        def encode(self, text):
-            raise LookupError("no ids")
-    return Dumb(), Flat()
-
-def wide(folder):
-    tokenizer, model = flat(70, folder)
-    class Wide(Flat):
-        def __call__(self, ids, cache=None, last=None):
-            return super().__call__(ids, cache, last)[0]
-    return tokenizer, Wide()
-"""
-
-
-def line(code):
-    """Where this stands in MINE."""
-    return 1 + next(i for i, text in enumerate(MINE.split("\n")) if code in text)
+def forgets(logits, ids): logits * 2
+def short(logits, ids): return logits[1:]
+def none_left(logits, ids): return logits - np.inf
+def nan(logits, ids): return logits * np.nan
+def fails(logits, ids): raise KeyError("oops")
+def fails_later(logits, ids):
+    if len(ids) > 3:
+        raise RuntimeError("later")
+    return logits
+def failing_loop(model, sequence):
+    yield sequence.append(70)
+    raise IndexError("loop")
+def opens(): return open("/no/such/file")
+number = 3
+'''
 
 
 @pytest.fixture
 def mine(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text(MINE)
-    return path
+    (tmp_path / "mine.py").write_text(MINE)
+    return tmp_path / "mine.py"
 
 
-def test_a_maker_gets_its_values_and_what_it_names(console, mine):
-    [row] = console.json("the cat", "--filter", f"{mine}:only('z')", "-n", 3)
-    assert row["text"] == "zzz"
-    words = "--filter", f"{mine}:only('z', [88])", "-n", 9, "--seed", 1
-    [row] = console.json("the cat", *words)
-    assert {*row["text"]} == {"z", "y"}
+def test_an_expression_knows_the_file_and_the_model(console, mine):
+    for expression, letter in [
+        ("only('z', tokenizer)", "z"),
+        ("first('z', 'z', tokenizer, n_prompt)", "z"),
+        ("(lambda logits, ids: only('q', tokenizer)(logits, ids))", "q"),
+        ("only(tokenizer.decode([model.n_vocab - 172]), tokenizer)", "x"),
+        ("only('a.py:b'[0], tokenizer)", "a"),
+    ]:
+        [row] = console.json("the cat", "-n", 3, "--filter", f"{mine}:{expression}")
+        assert row["text"] == 3 * letter, expression
 
 
-def test_a_filter_gets_the_length_of_its_prompt(console, mine):
-    rows = console.json("the cat", "a", "--filter", f"{mine}:first('x', 'y')", "-n", 3)
-    assert [row["text"] for row in rows] == ["xyy", "xyy"]
+@pytest.mark.parametrize("method", ["naive", "cached", "beam", "lookup", "ngram"])
+def test_a_filter_gets_the_length_of_each_prompt(console, mine, method):
+    words = "--filter", f"{mine}:first('q', 'z', tokenizer, n_prompt)", "-n", 3
+    rows = console.json("a", "the cat", *words, "--method", method)
+    assert [row["text"] for row in rows] == ["qzz", "qzz"]
 
 
 def test_more_filters_run_in_their_order(console, mine):
-    words = "a", "-n", 3, "--filter", f"{mine}:only('z', [88])", "--filter", f"{mine}:but('z')"
-    assert console.json(*words)[0]["text"] == "yyy"
-    words = "a", "-n", 3, "--filter", f"{mine}:but('z')", "--filter", f"{mine}:only('z')"
-    assert console.json(*words)[0]["text"] == "zzz"
+    z, not_z = f"{mine}:only('z', tokenizer)", f"{mine}:but('z', tokenizer)"
+    assert console.json("a", "-n", 2, "--filter", not_z, "--filter", z)[0]["text"] == "zz"
+    assert "removed" in console.refused(1, "a", "--filter", z, "--filter", not_z)
 
 
-@pytest.mark.parametrize("values", ["()", "(2)", "(3)"])
-def test_a_drafter_of_your_own_changes_no_greedy_text(console, mine, values):
-    words = "the cat", "the", "-n", 6, "--temperature", 0
-    plain = [row["ids"] for row in console.json(*words)]
-    own = "--method", "speculative", "--drafter", f"{mine}:Again{values}"
-    rows = console.json(*words, *own)
-    assert [row["ids"] for row in rows] == plain
-    assert all(row["speculation"]["drafted"] for row in rows)
+def test_a_filter_may_end_one_beam_of_several(console, mine):
+    mine.write_text("def f(logits, ids):\n    return logits - (float('inf') if CONDITION else 0)\n")
+    [free] = console.json("a", "-n", 4, "--method", "beam")
+    for condition, ends in [(f"ids[1:2] == [{free['ids'][0]}]", False), ("len(ids) > 2", True)]:
+        text = mine.read_text().replace("CONDITION", condition)
+        (mine.parent / "it.py").write_text(text)
+        words = "a", "-n", 4, "--method", "beam", "--filter", f"{mine.parent}/it.py:f"
+        if ends:
+            assert "no text is left" in console.refused(1, *words)
+        else:
+            assert console.json(*words)[0]["ids"][0] != free["ids"][0]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_drafter_of_your_own_changes_no_greedy_text(console, mine, n):
+    plain = console.json("the cat", "-n", 20)[0]["ids"]
+    how = "--method", "speculative", "--drafter", f"{mine}:Again(model.n_vocab, {n})"
+    [row] = console.json("the cat", "-n", 20, *how)
+    assert row["ids"] == plain and row["speculation"]["drafted"] > 0
+    how = "--method", "speculative", "--drafter", f"{mine}:PromptLookup(259, 3, sequence.ids)"
+    assert console.json("the cat", "-n", 20, *how)[0]["ids"] == plain
 
 
 def test_a_loop_of_your_own_replaces_the_cached_one(console, mine):
-    words = "the cat", "the", "-n", 6, "--temperature", 0
-    plain = [row["ids"] for row in console.json(*words)]
-    assert [row["ids"] for row in console.json(*words, "--loop", f"{mine}:backwards")] == plain
-    rows = console.json(*words, "--loop", f"{mine}:first_only(2)")
-    assert [row["ids"] for row in rows] == [ids[:2] for ids in plain]
-    assert {row["stop_reason"] for row in rows} == {"enough"}
+    rows = console.json("a", "b", "-n", 3, "--loop", f"{mine}:backwards")
+    assert [row["ids"] for row in rows] == [[70, 71, 72]] * 2
+    words = "--loop", f"{mine}:(lambda model, sequence: enough(model, sequence, 2))"
+    [row] = console.json("the cat", *words)
+    assert (row["ids"], row["stop_reason"]) == (console.greedy("the cat", 2), "enough")
+    assert "ended by enough)" in console("the cat", *words)[2]
+    [row] = console.json("the cat", "-n", 4, "--loop", f"{mine}:numpy_tokens")
+    assert row["ids"] == console.greedy("the cat", 4)
+    assert "append" in console.refused(1, "a", "--loop", f"{mine}:not_appended")
 
 
 @pytest.mark.parametrize("method", ["naive", "cached", "beam", "lookup", "ngram"])
 def test_a_model_of_your_own(console, mine, letters, method):
-    model = f"{mine}:flat(71, {str(letters)!r})"
-    [row] = console.json("the", "--method", method, "-n", 3, model=model)
-    assert row["text"] == "hhh" and row["model"] == model
+    own = f"{mine}:(utils.load({str(letters)!r})[0], Flat(73))"
+    rows = console.json("a", "b", "-n", 3, "--method", method, model=own)
+    assert [row["text"] for row in rows] == ["jjj", "jjj"]
+    assert console.text("a", "-n", 2, "--explain", "--method", method, model=own)
+    assert "as naive" in console.text("a", "-n", 2, "--compare", model=own)
+    assert console.text("a", "--score", model=own)
 
 
-def test_a_model_of_your_own_may_have_parameters_of_any_kind(console, mine, letters):
-    [row] = console.json("the", "-n", 2, model=f"{mine}:numbers({str(letters)!r})")
-    assert row["text"] == "gg"
+# --- mistakes -------------------------------------------------------------------------------------
 
 
-def test_of_two_parts_of_your_own_the_one_with_the_error_is_named(console, mine, letters):
-    drafter = mine.with_name("drafter.py")
-    drafter.write_text(MINE)
-    model = f"{mine}:breaks({str(letters)!r})"
-    how = "--method", "speculative", "--drafter"
-    found = console.refused(1, "the cat", *how, f"{drafter}:Again()", model=model)
-    assert f"--model {model}: mine.py:{line('too many')}: LookupError: too many\n" in found
-    model = f"{mine}:flat(70, {str(letters)!r})"
-    found = console.refused(1, "the cat", *how, f"{drafter}:Again(9)", model=model)
-    assert f"--drafter {drafter}:Again(9): drafter.py:{line('too often')}: Runtime" in found
+@pytest.mark.parametrize(
+    ("option", "expression", "error"),
+    [
+        ("filter", "onli('z', tokenizer)", "'onli' is not defined; did you mean only?"),
+        ("filter", "only('z')", "TypeError: only() missing 1 required"),
+        ("filter", "only('z', tokenizer", "SyntaxError"),
+        ("filter", "only('z', sequence)", "'sequence' is not defined"),
+        ("filter", "first", "not a function (logits, ids)"),
+        ("filter", "number", "it is 3, not a function (logits, ids) -> logits"),
+        ("filter", "dict", "not a function (logits, ids)"),
+        ("filter", "forgets", "forgot a return"),
+        ("filter", "short", "not logits"),
+        ("filter", "none_left", "removed"),
+        ("filter", "nan", "not numbers"),
+        ("loop", "number", "it is 3, not a function (model, sequence) that yields tokens"),
+        ("loop", "enough", "not a function (model, sequence)"),
+        ("drafter", "Again", "not an object with propose and learn"),
+        ("drafter", "number", "not an object with propose and learn"),
+        ("model", "Flat()", "not a tuple (tokenizer, model)"),
+        ("model", "(Flat(), number)", "not a tuple (tokenizer, model)"),
+        ("model", "tokenizer", "'tokenizer' is not defined"),
+    ],
+)
+def test_a_wrong_expression_is_one_line(console, mine, option, expression, error):
+    how = ["--method", "speculative"] if option == "drafter" else []
+    line = console.refused(1, "a", *how, f"--{option}", f"{mine}:{expression}")
+    assert error in line, line
 
 
-@pytest.mark.parametrize(("name", "view", "error"), [
-    ("breaks", "--score", "too many"), ("breaks", "--compare", "too many"),
-    ("dumb", "--tokens=3", "no ids"), ("dumb", "--score", "no ids"),
-])  # fmt: skip
-def test_its_error_is_one_line_in_every_view(console, mine, letters, name, view, error):
-    model = f"{mine}:{name}({str(letters)!r})"
-    place = f"--model {model}: mine.py:{line(error)}: LookupError: {error}\n"
-    assert place in console.refused(1, "the cat", view, model=model)
+@pytest.mark.parametrize("where", ["none.py:f", "tests:f", "f", "", "mine.txt:f", "none.py:"])
+def test_a_file_that_is_missing_is_one_line(console, where):
+    line = console.refused(1, "a", "--filter", where)
+    assert ("no file none.py" in line) == where.startswith("none.py:f")
+    assert f"--filter {where}: " in line
 
 
-def test_its_error_does_not_end_the_interactive_prompt(mine, letters, capsys):
-    args = parser().parse_args(["--interactive", f"--model={mine}:breaks({str(letters)!r})"])
-    shell = Shell(Session(args))
-    assert shell.answer("/score the cat") is False and shell.answer("the cat") is False
-    assert capsys.readouterr().err.count(f"mine.py:{line('too many')}: LookupError") == 2
+@pytest.mark.parametrize("view", [[], ["--json"], ["--explain"], ["--compare"]], ids=str)
+@pytest.mark.parametrize(
+    ("option", "expression", "function", "error"),
+    [
+        ("filter", "fails", "fails", "KeyError: 'oops'"),
+        ("loop", "failing_loop", "failing_loop", "IndexError: loop"),
+        ("filter", "opens()", "opens", "FileNotFoundError"),
+    ],
+)
+def test_a_mistake_in_the_code_is_pythons_traceback(
+    console, mine, view, option, expression, function, error
+):
+    """From the user's file on; then one line that names the option."""
+    status, out, err = console("a", f"--{option}", f"{mine}:{expression}", *view)
+    first, place, *_, last = err.splitlines()
+    assert (status, first) == (1, "Traceback (most recent call last):")
+    number = MINE[: MINE.index(f"def {function}(")].count("\n") + 1
+    found = int(re.search(rf'File "{mine}", line (\d+), in {function}', err)[1])
+    assert place.startswith(f'  File "{mine}"') or "<string>" in place
+    assert number <= found <= number + 2 and error in err
+    assert last == f"generate.py: this error is in --{option} {mine}:{expression}"
 
 
-def test_classes_find_their_file(console, mine, letters):
-    """Annotations as text, of a dataclass; and the trace, which looks for the model's functions."""
-    mine.write_text("""
-from __future__ import annotations
-from dataclasses import dataclass
-import utils
-from gpt2 import GPT2
-
-@dataclass
-class Settings:
-    n: int
-
-class Mine(GPT2):
-    def new_name(self, x):
-        return x * 1
-    def block(self, x, **more):
-        return super().block(self.new_name(x), **more)
-
-def own(folder):
-    tokenizer, model = utils.load(folder)
-    return tokenizer, Mine(model.params, model.n_head)
-""")
-    out = console.text("the cat", "--trace", model=f"{mine}:own({str(letters)!r})")
-    assert f"new_name  {mine.name}" in re.sub(" +", "  ", out)
+def test_an_error_of_a_model_is_a_traceback(console, mine, letters):
+    own = f"{mine}:(utils.load({str(letters)!r})[0], Flat(-1))"
+    for view in [], ["--score"], ["--method", "beam"]:
+        status, out, err = console("a", *view, model=own)
+        assert (status, out) == (1, "") and "ArithmeticError: no best\n" in err
+        assert err.endswith(f"\ngenerate.py: this error is in --model {own}\n")
 
 
-@pytest.mark.parametrize(("option", "where", "error"), [
-    ("filter", "only", "the form is FILE.py:NAME or FILE.py:NAME(VALUES)"),
-    ("filter", "mine.py", "the form is"),
-    ("filter", "none.py:f", "no file none.py"),
-    ("filter", "{mine}:absent", "has no 'absent'"),
-    ("filter", "{mine}:absent('a')", "has no 'absent'"),
-    ("filter", "{mine}:only('a'", "the form is"),
-    ("filter", "{mine}:only(open('x'))", "VALUES are literals"),
-    ("filter", "{mine}:only(a.b)", "VALUES are literals"),
-    ("filter", "{mine}:only('a')('b')", "VALUES are literals"),
-    ("filter", "{mine}:only(*[1])", "VALUES are literals"),
-    ("filter", "{mine}:only()", "missing a required argument: 'token', for only(token, more=()"),
-    ("filter", "{mine}:three(1, 2, 3, 4)", "too many positional arguments, for three(a, b, c)"),
-    ("filter", "{mine}:misspelt()", "'tokeniser', for misspelt(tokeniser); filled in after"),
-    ("filter", "{mine}:but('a', leter=3)", "'leter', for but(token, tokenizer)"),
-    ("filter", "{mine}:but('a', **{{}})", "VALUES are literals"),
-    ("filter", "{mine}:but('a') + (1)", "VALUES are literals"),
-    ("filter", "{mine}:but", "but is a function (token, tokenizer), not a function (logits, ids)"),
-    ("filter", "{mine}:but", "; if it makes one, write but()"),
-    ("filter", "{mine}:nothing()", "nothing returned None, not a function (logits, ids) -> logits"),
-    ("filter", "{mine}:five()", "five returned 5, not a function (logits, ids) -> logits"),
-    ("filter", "{mine}:Again", "Again is a class, not a function (logits, ids) -> logits; if it"),
-    ("filter", "{mine}:forgets", "it must return logits [259], not a single number or None: is"),
-    ("filter", "{mine}:none_left", "none_left has left no token: no token can be drawn"),
-    ("drafter", "{mine}:Again", "Again is a class, not an object with propose and learn; if it"),
-    ("drafter", "{mine}:five()", "five returned 5, not an object with propose and learn"),
-    ("drafter", "{mine}:OnlyIds()", "it must propose (ids, distributions), not a list"),
-    ("loop", "{mine}:first_only", "first_only is a function (n, tokenizer, model), not a function"),
-    ("loop", "{mine}:nothing()", "nothing returned None, not a function (model, sequences)"),
-    ("loop", "{mine}:only_sequences", "must yield (sequence, token), not a Sequence"),
-    ("loop", "{mine}:not_appended", "it must append a token first: sequence.append(token)"),
-    ("loop", "{mine}:no_steps", "'NoneType' object is not iterable"),
-    ("model", "{mine}:flat", "flat is a function (best=70, folder=None), not a tuple (tokenizer"),
-    ("model", "{mine}:alone()", "alone returned a Flat, not a tuple (tokenizer, model)"),
-    ("model", "{mine}:lacking('new_cache', {letters!r})", "the model has no new_cache"),
-    ("model", "{mine}:lacking('begin', {letters!r})", "the model has no begin"),
-    ("model", "{mine}:lacking('select', {letters!r})", "the cache has no select"),
-    ("model", "{mine}:wide({letters!r})", "logits [1, 1, 259] with last=1, not [1, 259]"),
-    ("filter", "{mine}:only(7)", f"mine.py:{line('kept[[')}: AttributeError"),
-    ("filter", "{mine}:number(1)", "number"),
-    ("filter", "{mine}:number", "number is 3, not a function (logits, ids) -> logits\n"),
-    ("loop", "{mine}:fails", f"mine.py:{line('oops')}: IndexError: oops"),
-    ("loop", "{mine}:number", "number is 3, not a function (model, sequences) that yields"),
-    ("drafter", "{mine}:Again(9)", f"mine.py:{line('too often')}: RuntimeError: too often"),
-    ("drafter", "{mine}:NoLearn()", "NoLearn returned a NoLearn, not an object with propose and"),
-    ("model", "{mine}:flat(-1, {letters!r})", f"mine.py:{line('no best')}: ArithmeticError"),
-    ("model", "{mine}:half({letters!r})", "the model has no n_ctx, no stop_ids"),
-    ("model", "{mine}:number", "number is 3, not a tuple (tokenizer, model)\n"),
-    ("model", "{mine}:flat(7, 'nowhere')", "no model 'nowhere'"),
-])  # fmt: skip
-def test_what_is_wrong_with_it_is_one_line(console, mine, letters, option, where, error):
-    where = where.format(mine=mine, letters=str(letters))
-    more = ["--method", "speculative"] if option == "drafter" else []
-    given = {"model": where} if option == "model" else {}
-    words = [] if option == "model" else [f"--{option}", where]
-    found = console.refused(1, "a", "-n", 4, *words, *more, **given)
-    assert error in found and "Traceback" not in found
-    if "nowhere" not in where:
-        assert f"--{option} {where}".split("(")[0] in found
+@pytest.mark.parametrize("code", ["def f(:", "1 / 0", "import no_such_module", "raise OSError(1)"])
+def test_a_file_with_a_mistake_is_a_traceback(console, tmp_path, code):
+    (tmp_path / "wrong.py").write_text("\n" + code)
+    status, out, err = console("a", "--filter", f"{tmp_path}/wrong.py:f")
+    assert (status, out) == (1, "") and f'File "{tmp_path}/wrong.py", line 2' in err
+    assert err.endswith(f"\ngenerate.py: this error is in --filter {tmp_path}/wrong.py:f\n")
 
 
-@pytest.mark.parametrize(("words", "error"), [
-    (["--loop", "x.py:f", "--method", "beam"], "--loop is for --method cached, not beam"),
-    (["--drafter", "x.py:f"], "--drafter is for --method speculative, not cached"),
-    (["--drafter", "x.py:f", "--draft", "y", "--method", "speculative"], "not both"),
-])  # fmt: skip
-def test_a_plug_that_does_not_belong_is_refused(console, mine, words, error):
-    words = [word.replace("x.py:f", f"{mine}:backwards") for word in words]
-    assert error in console.refused(2, "a", *words)
+def test_of_two_parts_the_one_with_the_mistake_is_named(console, mine, tmp_path):
+    (tmp_path / "other.py").write_text("def f(logits, ids):\n    return logits\n")
+    words = "--filter", f"{tmp_path}/other.py:f", "--loop", f"{mine}:failing_loop"
+    assert console("a", *words)[2].endswith(f"this error is in --loop {mine}:failing_loop\n")
 
 
-def test_values_may_be_named(console, mine):
-    [row] = console.json("a", "-n", 3, "--filter", f"{mine}:lettered(letter='s')")
-    assert row["text"] == "sss"
-    [row] = console.json("a", "-n", 3, "--filter", f"{mine}:only('z', more=[88], n_prompt=0)")
-    assert {*row["text"]} <= {"z", "y"}
+def test_a_mistake_does_not_end_the_interactive_prompt(console, mine, letters):
+    given = options.parse(["--interactive", "--model", str(letters), "-n", "9"])
+    shell = Shell(Session(given))
+    shell.answer(f"/filter {mine}:fails_later")
+    assert shell.answer("the cat") is False
+    out, err = console.capsys.readouterr()
+    assert f"filter = ['{mine}:fails_later']" in out and "RuntimeError: later" in err
+    assert err.endswith(f"this error is in --filter {mine}:fails_later\n")
+    for line in "/filter none.py:f", f"/filter {mine}:nope", "/filter nonsense":
+        assert shell.answer(line) is shell.answer("the cat") is False
+        shell.answer("/filter off")
+    console.capsys.readouterr()
+    shell.answer("the cat")
+    assert console.capsys.readouterr().out == console.text("the cat", "-n", 9)
 
 
-def test_a_filter_may_end_one_beam_of_several(console, mine):
-    """Only where no beam is left, the filter is named."""
-    code = "def f(logits, ids):\n    return logits - float('inf') if {} else logits\n"
-    how = "the cat", "--method", "beam", "-n", 4
-    [free] = console.json(*how)
-    mine.write_text(code.format(f"ids[5:] == [{free['ids'][0]}]"))
-    [row] = console.json(*how, "--filter", f"{mine}:f")
-    assert row["ids"][0] != free["ids"][0]
-    mine.write_text(code.format("len(ids) > 6"))
-    line = console.refused(1, *how, "--filter", f"{mine}:f")
-    assert f"--filter {mine}:f has left no token: no sequence is left" in line
-
-
-def test_parentheses_and_colons_in_a_value(mine):
-    plug = Plug("filter", f"{mine}:only('a.py:b (c)', 1, n={{'a': [2]}})")
-    assert (plug.values, plug.named) == (["a.py:b (c)", 1], {"n": {"a": [2]}})
-    with pytest.raises(UserError, match="VALUES"):
-        Plug("filter", f"{mine}:only(1 + x)")
+@pytest.mark.parametrize("words", [["--method", "lookup", "--drafter", "mine.py:x"],
+                                   ["--method", "naive", "--loop", "mine.py:x"]])  # fmt: skip
+def test_a_part_that_does_not_belong_is_refused(console, words):
+    assert "is not for --method" in console.refused(2, "a", *words)

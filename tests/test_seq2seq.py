@@ -14,17 +14,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gpt2
 import utils
-from beam import Search, beam_search, run_together
-from drafters import DraftModel, NGramStore, PromptLookup
-from generate import Sequence, cached, generate, left_pad, naive
-from layers import ACTIVATIONS
-from loading.params import tree_map
-from loading.seq2seq import t5_shapes
+from decoding.batching import Rows, continuous
+from decoding.beam import beam_search
+from decoding.drafters import DraftModel, NGramStore, PromptLookup
+from families.layers import ACTIVATIONS
+from families.seq2seq import T5, EncoderDecoder, relative_bias
+from generate import Sequence, begin, cached, generate, naive
 from samplers import Sampler, greedy, min_length, no_repeat_ngram, one_hot, temperature, top_k
-from seq2seq import T5, EncoderDecoder, relative_bias
-from speculative import speculative
-from tests.tiny import Traced, arrays, close, drafted_by, p_value, same_greedy, traced
+from tests.tiny import (
+    Traced,
+    arrays,
+    close,
+    dense,
+    drafted_by,
+    filled,
+    p_value,
+    same_greedy,
+    traced,
+)
 
 FOLDERS = Path(__file__).parent / "fixtures" / "seq2seq"
 NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "mbart", "mbart-50",
@@ -36,10 +45,9 @@ every_model = pytest.mark.parametrize("name", NAMES)
 one_of_each = pytest.mark.parametrize("name", ["t5-gated-untied", "bart", "mbart"])
 
 
-def conditioned(name, row=None):
-    """The model, conditioned on one of the reference's sources, or on all three."""
-    sources = EXPECTED[name]["sources"]
-    return MODELS[name].condition(sources if row is None else [sources[row]])
+def reader(name, row):
+    """The model that has read one of the reference's sources."""
+    return MODELS[name].read(EXPECTED[name]["sources"][row])
 
 
 def filters(model, n):
@@ -53,21 +61,29 @@ def filters(model, n):
 
 def greedy_ids(name, row, n, loop=cached):
     """n greedy ids after one of the reference's sources."""
-    sampler = Sampler(*filters(MODELS[name], n), to_probs=one_hot)
+    sampler = Sampler(*filters(reader(name, row), n), to_probs=one_hot)
     return list(generate(MODELS[name], EXPECTED[name]["sources"][row], n, sampler, loop=loop))
 
 
 def tiny_t5(n_vocab=5, n_ctx=16, seed=0, stop_ids=()):
-    """A T5 over a vocabulary small enough to write down all its texts."""
-    rng = np.random.default_rng(seed)
-
-    def random(shape):
-        return rng.normal(0, 0.6, shape).astype(np.float32)
-
-    shapes = t5_shapes(n_vocab, 8, 3, 10, 2, (2, 1), 8, gated=True, untied=True)
-    params = tree_map(lambda name, shape: random(shape), shapes)
-    ends = {"start_ids": [0], "stop_ids": stop_ids}
-    return T5(params, 2, n_ctx, ACTIVATIONS["gelu_new"], False, max_distance=20, **ends)
+    """A T5 over a vocabulary small enough to write down all its texts: d_model 8, two heads of 3
+    numbers, a gated MLP of 10."""
+    rng, norm = np.random.default_rng(seed), {"g": (8,)}
+    attn = {name: dense(8, 6, bias=False) for name in "qkv"} | {"o": dense(6, 8, bias=False)}
+    mlp = {name: dense(8, 10, bias=False) for name in ("c_fc", "gate")}
+    block = {"attn": attn, "attn_norm": norm, "mlp": mlp | {"c_proj": dense(10, 8, bias=False)}}
+    block["mlp_norm"] = norm
+    stack = {"relative_bias": (8, 2), "norm": norm}
+    crossed = block | {"cross": attn, "cross_norm": norm}
+    shapes = {
+        "wte": (n_vocab, 8),
+        "encoder": stack | {"blocks": [block] * 2},
+        "decoder": stack | {"blocks": [crossed]},
+        "lm_head": (n_vocab, 8),
+    }
+    params = filled(shapes, lambda _, shape: rng.normal(0, 0.6, shape).astype(np.float32))
+    settings = {"scale_head": False, "max_distance": 20, "start_ids": [0], "stop_ids": stop_ids}
+    return T5(params, 2, n_ctx, ACTIVATIONS["gelu_new"], **settings)
 
 
 # ------------------------------------------------------------------------------- the reference
@@ -82,17 +98,21 @@ def test_the_encoder_is_the_reference_s(name):
 @every_model
 def test_logits_are_the_reference_s(name):
     for row in range(3):
-        close(conditioned(name, row)(EXPECTED[name]["decoder"]), ARRAYS[name][f"logits{row}"])
+        model, ids = reader(name, row), EXPECTED[name]["decoder"]
+        close(model(ids), ARRAYS[name][f"logits{row}"])
+        close(model(tuple(ids)), ARRAYS[name][f"logits{row}"])
 
 
 @every_model
-def test_a_batch_of_sources_of_different_lengths_is_the_reference_s_and_the_same_as_one_by_one(
-    name,
-):
-    logits = conditioned(name)([EXPECTED[name]["decoder"]] * 3)  # [3, n_seq, n_vocab]
-    close(logits[:, -1], ARRAYS[name]["padded"])
+def test_a_batch_of_sources_of_different_lengths_is_the_reference_s(name):
+    """The reference pads its sources."""
+    ids, rows = EXPECTED[name]["decoder"], Rows()
     for row in range(3):
-        close(logits[row], ARRAYS[name][f"logits{row}"])
+        model = reader(name, row)
+        cache = model.new_cache()
+        model(ids[:-1], cache)
+        rows.join(cache)
+    close(model([ids[-1:]] * 3, rows)[:, 0], ARRAYS[name]["padded"])
 
 
 @every_model
@@ -105,7 +125,7 @@ def test_greedy_ids_are_the_reference_s(name):
 def test_beams_are_the_reference_s(name):
     n, config = EXPECTED[name]["n_new"], MODELS[name].generation_config
     for row, expected in enumerate(EXPECTED[name]["rows"]):
-        model = conditioned(name, row)
+        model = reader(name, row)
         found = beam_search(
             model, model.start_ids, n, 3, config.get("length_penalty", 1.0),
             config.get("early_stopping", False), 3, filters(model, n),
@@ -131,15 +151,15 @@ def test_the_fixtures_have_texts_that_stop_early_and_texts_that_do_not():
 def test_buckets_of_relative_positions(key):
     n_buckets, max_distance, both_ways = map(int, key.split("_")[1:])
     table = np.arange(n_buckets)[:, None]  # each bucket's "bias" is its number
-    bias = relative_bias(table, np.arange(601), 601, bool(both_ways), max_distance)
+    bias = relative_bias(table, np.arange(601), bool(both_ways), max_distance)
     np.testing.assert_array_equal(bias[0, 300], np.load(FOLDERS / "buckets.npz")[key])
 
 
 def test_the_bias_of_a_query_depends_only_on_its_position():
     table = np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)
-    whole = relative_bias(table, np.arange(200), 200, False, 128)  # [n_head, 200, 200]
+    whole = relative_bias(table, np.arange(200), False, 128)  # [n_head, 200, 200]
     positions = np.array([[199, 5, 30], [0, 130, 7]])  # of the rows of a batch
-    bias = relative_bias(table, positions, 200, False, 128)
+    bias = relative_bias(table, positions, False, 128)
     assert bias.dtype == np.float32
     np.testing.assert_array_equal(bias, np.moveaxis(whole[:, positions], 0, 1))
 
@@ -153,7 +173,7 @@ def test_the_bias_of_a_query_depends_only_on_its_position():
 def test_any_split_into_chunks_gives_the_same_logits(name, data):
     ids = EXPECTED[name]["decoder"]
     cuts = sorted(data.draw(st.sets(st.integers(1, len(ids) - 1))))
-    model = conditioned(name, 0)
+    model = reader(name, 0)
     cache = model.new_cache()
     parts = [model(ids[a:b], cache) for a, b in zip([0, *cuts], [*cuts, len(ids)])]
     close(np.concatenate(parts), ARRAYS[name]["logits0"])
@@ -161,36 +181,36 @@ def test_any_split_into_chunks_gives_the_same_logits(name, data):
 
 @one_of_each
 def test_one_token_at_a_time_up_to_the_context_and_one_past_it(name):
-    model, rng = conditioned(name, 2), np.random.default_rng(0)
+    model, rng = reader(name, 2), np.random.default_rng(0)
     ids = rng.integers(4, model.n_vocab, model.n_ctx).tolist()
-    cache = model.new_cache(1)
-    steps = [model([[token]], cache)[0, 0] for token in ids]
+    cache = model.new_cache()
+    steps = [model([token], cache)[0] for token in ids]
     close(np.array(steps), model(ids))
-    for with_cache in (cache, None):
-        with pytest.raises(ValueError, match=f"{model.n_ctx + 1} .* {model.n_ctx}"):
-            model([[5]] if with_cache else [[*ids, 5]], with_cache)
+    with pytest.raises(ValueError, match=f"{model.n_ctx + 1} .* {model.n_ctx}"):
+        model([5], cache)
 
 
 @one_of_each
 def test_only_the_last_positions(name):
-    model = conditioned(name, 1)
+    model = reader(name, 1)
     ids = EXPECTED[name]["decoder"]
     close(model(ids, last=2), ARRAYS[name]["logits1"][-2:])
     close(model(ids, last=100), ARRAYS[name]["logits1"])
+    for last in (0, -1):
+        with pytest.raises(ValueError, match=f"last={last}: at least one position"):
+            model(ids, last=last)
 
 
 @one_of_each
-def test_cutting_the_cache_keeps_the_sources(name):
-    model, ids = conditioned(name), EXPECTED[name]["decoder"]
-    cache = model.new_cache(3)
-    model([[7] * 9] * 3, cache)
+def test_cutting_the_cache_keeps_the_source(name):
+    model, ids = reader(name, 1), EXPECTED[name]["decoder"]
+    cache = model.new_cache()
+    model([7] * 9, cache)
     cache.cut(0)
-    model([ids[:5] + [9, 9]] * 3, cache)
+    model(ids[:5] + [9, 9], cache)
     cache.cut(5)
     assert cache.length == 5
-    logits = model([ids[5:]] * 3, cache)
-    for row in range(3):
-        close(logits[row], ARRAYS[name][f"logits{row}"][5:])
+    close(model(ids[5:], cache), ARRAYS[name]["logits1"][5:])
 
 
 @every_model
@@ -203,38 +223,17 @@ def test_the_naive_loop_gives_the_same_ids(name):
 
 
 @every_model
-@pytest.mark.parametrize("loop", [naive, cached])
-def test_a_batch_whose_rows_end_at_different_times_is_the_same_as_one_by_one(name, loop):
-    model, starts = MODELS[name].begin(EXPECTED[name]["sources"])
-    sequences = [
-        Sequence(model, start, n, Sampler(*filters(model, n), to_probs=one_hot))
-        for start, n in zip(starts, [9, 3, 12])
-    ]
-    for sequence, token in loop(model, sequences):
+def test_answers_that_end_at_different_times_are_those_of_each_alone(name):
+    sequences = []
+    for row, n in enumerate([9, 3, 12]):
+        model, ids = begin(MODELS[name], EXPECTED[name]["sources"][row])
+        sampler = Sampler(*filters(model, n), to_probs=one_hot)
+        sequences.append(Sequence(model, ids, n, sampler))
+    for sequence, token in continuous(sequences):
         assert sequence.ids[-1] == token
     for row, sequence in enumerate(sequences):
-        single, expected = conditioned(name, row), greedy_ids(name, row, sequence.n)
-        same_greedy(single, single.start_ids, sequence.new_ids, expected)
-
-
-@one_of_each
-@settings(max_examples=15)
-@given(data=st.data())
-def test_rows_of_the_decoder_may_differ_in_the_tokens_of_each_pass(name, data):
-    """Padding on the left changes no logits; a cut row goes on as if nothing had been."""
-    model, ids = conditioned(name), EXPECTED[name]["decoder"]
-    cache, lengths = model.new_cache(3), [0, 0, 0]
-    for _ in range(4):
-        most = len(ids) - max(lengths)
-        ns = [data.draw(st.integers(0, min(6, most))) for _ in range(3)]
-        new = left_pad([ids[length : length + n] for length, n in zip(lengths, ns)])
-        logits = model(new, cache)
-        for row, (length, n) in enumerate(zip(lengths, ns)):
-            found = logits[row, new.shape[1] - n :]
-            close(found, ARRAYS[name][f"logits{row}"][length : length + n])
-        lengths = [data.draw(st.integers(length, length + n)) for length, n in zip(lengths, ns)]
-        cache.cut(lengths)
-        assert cache.lengths.tolist() == lengths
+        start, expected = sequence.model.start_ids, greedy_ids(name, row, sequence.n)
+        same_greedy(sequence.model, start, sequence.new_ids, expected)
 
 
 @one_of_each
@@ -242,61 +241,34 @@ def test_rows_of_the_decoder_may_differ_in_the_tokens_of_each_pass(name, data):
     "rows", [[2, 0, 1], [1], [2, 2], [0, 2, 2, 1, 0], [1, 2], [0, 1, 2]], ids=str
 )
 def test_selected_rows_keep_their_sources(name, rows):
-    model, ids = conditioned(name), EXPECTED[name]["decoder"]
-    cache = model.new_cache(3)
-    model([ids[:6]] * 3, cache)
+    """The rows of a batch, whose texts and sources have different lengths."""
+    ids, cache = EXPECTED[name]["decoder"], Rows()
+    for row in range(3):
+        model = reader(name, row)
+        own = model.new_cache()
+        model(ids[: 4 + row], own)
+        cache.join(own)
     cache.select(rows)
-    logits = model([ids[6:]] * len(rows), cache)
-    for i, row in enumerate(rows):
-        close(logits[i], ARRAYS[name][f"logits{row}"][6:])
-    assert model([ids] * 3).shape[0] == 3  # the model itself is as it was
+    logits = model([ids[4 + row : 9 + row] for row in rows], cache)
+    for found, row in zip(logits, rows, strict=True):
+        close(found, ARRAYS[name][f"logits{row}"][4 + row : 9 + row])
+    model = reader(name, 0)
+    close(model(ids), ARRAYS[name]["logits0"])
 
 
 @one_of_each
 def test_one_source_serves_any_batch_shape(name):
-    model, ids = conditioned(name, 0), EXPECTED[name]["decoder"]
+    model, ids = reader(name, 0), EXPECTED[name]["decoder"]
     for shape in ((), (1,), (4,), (2, 3)):
         logits = model(np.broadcast_to(ids, (*shape, len(ids))))
-        close(logits, np.broadcast_to(ARRAYS[name]["logits0"], logits.shape))
+        expected = np.broadcast_to(ARRAYS[name]["logits0"], logits.shape)
+        close(logits, expected)
+        cache = model.new_cache(*shape)
+        parts = np.split(np.broadcast_to(ids, (*shape, len(ids))), [4, 5], axis=-1)
+        close(np.concatenate([model(part, cache) for part in parts], axis=-2), expected)
     cache = model.new_cache(1)
     cache.select([0, 0, 0])
     assert cache.source is model.source  # it is not copied for beams
-
-
-SOURCES = [[0], [1], [2], [0, 1, 2], [2, 1], [0, 0]]  # rows of the reference's, of any length
-
-
-@one_of_each
-@settings(max_examples=30)
-@given(parts=st.lists(st.tuples(st.sampled_from(SOURCES), st.integers(0, 3), st.integers(1, 6)),
-                      min_size=2, max_size=3), data=st.data())  # fmt: skip
-def test_joined_rows_go_on_with_their_own_sources(name, parts, data):
-    """Caches of one source (without an axis of rows) and of several, of other lengths; texts of
-    other lengths, with padding."""
-    ids, caches, rows = EXPECTED[name]["decoder"], [], []
-    for sources, n_pad, n in parts:
-        model = MODELS[name].condition([EXPECTED[name]["sources"][row] for row in sources])
-        caches.append(model.new_cache(len(sources)))
-        model([[-1] * n_pad + ids[:n]] * len(sources), caches[-1])
-        rows += [(row, n) for row in sources]
-    cache = caches[0]
-    for other in caches[1:]:
-        before = copy.deepcopy((*other.source, other.kv, other.lengths))
-        cache.join(other)
-        for old, new in zip(before, (*other.source, other.kv, other.lengths), strict=True):
-            np.testing.assert_array_equal(old, new)
-    assert cache.lengths.tolist() == [n for _, n in rows]
-    assert {a.dtype for a in (cache.kv, *cache.source)} == {np.dtype(np.float32)}
-    for n_new in (1, 3):
-        logits = model([ids[n : n + n_new] for _, n in rows], cache)  # any model of these weights
-        for i, (row, n) in enumerate(rows):
-            close(logits[i], ARRAYS[name][f"logits{row}"][n : n + n_new])
-        rows = [(row, n + n_new) for row, n in rows]
-    kept = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1))
-    cache.select(kept)
-    logits = model([ids[n : n + 2] for _, n in (rows[i] for i in kept)], cache)
-    for (row, n), found in zip((rows[i] for i in kept), logits):
-        close(found, ARRAYS[name][f"logits{row}"][n : n + 2])
 
 
 # ---------------------------------------------------------------------------- speculation, beam
@@ -304,7 +276,7 @@ def test_joined_rows_go_on_with_their_own_sources(name, parts, data):
 
 def drafters(name, model, source, sampler):
     """One of each kind; the n-gram drafters see the source as well."""
-    draft = tiny_t5(model.n_vocab, n_ctx=20).condition([source])  # a smaller context
+    draft = tiny_t5(model.n_vocab, n_ctx=20).read(source)  # a smaller context
     yield NGramStore(model.n_vocab, 3, before=source)
     yield PromptLookup(model.n_vocab, 2, before=source)
     yield DraftModel(model, sampler, np.random.default_rng(5))
@@ -315,47 +287,11 @@ def drafters(name, model, source, sampler):
 @pytest.mark.parametrize("gamma", [1, 5])
 def test_greedy_speculation_gives_the_greedy_ids(name, gamma):
     for row, source in enumerate(EXPECTED[name]["sources"]):
-        model, n = conditioned(name, row), MODELS[name].n_ctx - 1
+        model, n = reader(name, row), MODELS[name].n_ctx - 1
         expected = list(generate(MODELS[name], source, n))
         for drafter in drafters(name, model, source, greedy):
             found = list(generate(MODELS[name], source, n, loop=drafted_by(drafter, gamma)))
             same_greedy(model, model.start_ids, found, expected)
-
-
-@every_model
-@settings(max_examples=10)
-@given(data=st.data())
-def test_speculation_of_a_batch_gives_each_source_what_it_gets_alone(name, data):
-    """By other drafters, each with its own acceptance, samplers, seeds and lengths."""
-    sources = data.draw(
-        st.lists(st.sampled_from(EXPECTED[name]["sources"]), min_size=1, max_size=4)
-    )
-    kinds = data.draw(st.lists(st.integers(0, 3), min_size=4, max_size=4))
-    warm = data.draw(st.lists(st.booleans(), min_size=4, max_size=4))
-    ns = data.draw(st.lists(st.integers(1, 14), min_size=4, max_size=4))
-    gamma = data.draw(st.integers(1, 6))
-    samplers = [Sampler(temperature(0.8), top_k(9)) if w else greedy for w in warm]
-
-    def run(model, rows):
-        texts = [Sequence(model, model.start_ids, ns[i], samplers[i], seed=i) for i in rows]
-        row_of = dict(zip(texts, rows))
-
-        def new_drafter(sequence):
-            i = row_of[sequence]
-            single = MODELS[name].condition([sources[i]])
-            return list(drafters(name, single, sources[i], samplers[i]))[kinds[i]]
-
-        list(speculative(model, texts, new_drafter, gamma))
-        return texts
-
-    together = run(MODELS[name].condition(sources), range(len(sources)))
-    for i, text in enumerate(together):
-        single = MODELS[name].condition([sources[i]])
-        (alone,) = run(single, [i])
-        assert (text.ids, text.stop_reason) == (alone.ids, alone.stop_reason)
-        if not warm[i]:
-            expected = list(generate(MODELS[name], sources[i], ns[i]))
-            same_greedy(single, single.start_ids, text.new_ids, expected)
 
 
 def conditionals(model, n, sampler):
@@ -375,7 +311,8 @@ SOURCE, OTHER = [1, 3, 2, 2, 0], [3, 3, 1]
 
 @pytest.mark.parametrize("kind", [1, 3], ids=["lookup", "smaller"])
 def test_sampled_speculation_has_the_distribution_of_the_model(kind):
-    model, sampler = tiny_t5(4, n_ctx=8, seed=2).condition([SOURCE]), Sampler(temperature(1.5))
+    family, sampler = tiny_t5(4, n_ctx=8, seed=2), Sampler(temperature(1.5))
+    model = family.read(SOURCE)
     table = conditionals(model, 2, sampler)
     assert abs(sum(table.values()) - 1) < 1e-5  # the chain rule
     drafter = list(drafters("t5", model, SOURCE, sampler))[kind]
@@ -384,21 +321,17 @@ def test_sampled_speculation_has_the_distribution_of_the_model(kind):
         ids = tuple(generate(model, model.start_ids, 2, sampler, rng, loop))
         counts[ids] = counts.get(ids, 0) + 1
     assert p_value(counts, table) > 0.001
-    other = conditionals(model.condition([OTHER]), 2, sampler)
+    other = conditionals(family.read(OTHER), 2, sampler)
     assert p_value(counts, other) < 1e-9  # the test sees another source
 
 
-@pytest.mark.parametrize("kind", [1, 3], ids=["lookup", "smaller"])
-def test_each_source_of_a_batch_has_its_own_distribution(kind):
-    model, sampler = tiny_t5(4, n_ctx=8, seed=2), Sampler(temperature(1.5))
-    singles = [model.condition([source]) for source in (SOURCE, OTHER)]
-    rng = np.random.default_rng(kind)
-    texts = [Sequence(model, model.start_ids, 2, sampler, rng) for _ in range(800)]
-    made = [list(drafters("t5", single, source, sampler))[kind]
-            for single, source in zip(singles, (SOURCE, OTHER))]  # fmt: skip
-    drafter_of = {text: made[row % 2] for row, text in enumerate(texts)}
-    list(speculative(model.condition([SOURCE, OTHER] * 400), texts, drafter_of.get, gamma=2))
-    tables = [conditionals(single, 2, sampler) for single in singles]
+def test_each_text_of_a_batch_has_the_distribution_of_its_own_source():
+    family, sampler = tiny_t5(4, n_ctx=8, seed=2), Sampler(temperature(1.5))
+    readers, rng = [family.read(SOURCE), family.read(OTHER)], np.random.default_rng(1)
+    texts = [Sequence(readers[i % 2], [0], 2, sampler, rng) for i in range(1200)]
+    for _ in continuous(texts):
+        pass
+    tables = [conditionals(reader, 2, sampler) for reader in readers]
     for which in (0, 1):
         counts = Counter(tuple(text.new_ids) for text in texts[which::2])
         assert p_value(counts, tables[which]) > 0.001
@@ -406,30 +339,9 @@ def test_each_source_of_a_batch_has_its_own_distribution(kind):
 
 
 @every_model
-@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0], [1, 1, 0, 2, 1]], ids=str)
-def test_beams_of_several_sources_are_those_of_each_alone(name, order):
-    """Searches of different lengths and numbers of beams; one ends before it starts."""
-    sources = [EXPECTED[name]["sources"][row] for row in order]
-    model, searches, alone = MODELS[name].condition(sources), [], []
-    for i, row in enumerate(order):
-        n, width = (12, 5, 0, 9, 3)[i], (3, 1, 2, 4, 2)[i]
-        setting = width, 1.0, (False, True, "never")[row], filters(model, n)
-        searches.append(Search(model, model.start_ids, n, *setting))
-        single = conditioned(name, row)
-        alone.append(Search(single, single.start_ids, n, *setting))
-        run_together(single, alone[-1:])
-    run_together(model, searches)
-    for search, other in zip(searches, alone):
-        assert [h.ids for h in search.finished] == [h.ids for h in other.finished]
-        scores = [h.score for h in search.finished], [h.score for h in other.finished]
-        np.testing.assert_allclose(*scores, rtol=1e-5)
-        assert bool(search.finished) == (search.n > 0)
-
-
-@every_model
 def test_one_beam_is_greedy(name):
     for row in range(3):
-        model = conditioned(name, row)
+        model = reader(name, row)
         found = beam_search(model, model.start_ids, 9, 1, filters=filters(model, 9))
         same_greedy(model, model.start_ids, found[0].ids, greedy_ids(name, row, 9))
 
@@ -437,7 +349,7 @@ def test_one_beam_is_greedy(name):
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 2.0])
 @pytest.mark.parametrize("stop_ids", [(), (3,)], ids=["endless", "with stop"])
 def test_wide_beams_find_the_best_of_all_sequences(penalty, stop_ids):
-    model = tiny_t5(seed=2, stop_ids=stop_ids).condition([SOURCE])
+    model = tiny_t5(seed=2, stop_ids=stop_ids).read(SOURCE)
     found = beam_search(model, model.start_ids, 3, 5**3, penalty)[0]
     scores = {}
     for ids in itertools.product(range(5), repeat=3):
@@ -456,7 +368,7 @@ def test_wide_beams_find_the_best_of_all_sequences(penalty, stop_ids):
 
 
 @one_of_each
-def test_the_encoder_runs_once_for_each_batch_of_sources(name, monkeypatch):
+def test_the_encoder_runs_once_for_each_source(name, monkeypatch):
     calls, encode = [], EncoderDecoder.encode
 
     def counted(self, ids):
@@ -464,19 +376,15 @@ def test_the_encoder_runs_once_for_each_batch_of_sources(name, monkeypatch):
         return encode(self, ids)
 
     monkeypatch.setattr(EncoderDecoder, "encode", counted)
-    model, starts = MODELS[name].begin(EXPECTED[name]["sources"])
-    assert starts == [model.start_ids] * 3
-    assert calls == [(3, 19)]
-    for loop in (naive, cached, drafted_by(NGramStore(model.n_vocab))):
-        sequences = [Sequence(model, start, 4 + row) for row, start in enumerate(starts)]
-        for sequence in sequences:
-            sequence.stop_ids = ()  # each has all of its tokens
-        assert len(list(loop(model, sequences))) == 4 + 5 + 6
+    source = EXPECTED[name]["sources"][1]
+    for loop in (naive, cached, drafted_by(NGramStore(MODELS[name].n_vocab))):
+        assert len(list(generate(MODELS[name], source, 4, loop=loop))) > 0
+        assert calls.pop() == (len(source),) and not calls
+    model, ids = begin(MODELS[name], source)
+    assert ids == MODELS[name].start_ids and len(calls) == 1
+    beam_search(model, ids, 5, 3)
+    list(continuous([Sequence(model, ids, n) for n in (2, 5)]))
     assert len(calls) == 1
-    single = conditioned(name, 1)
-    assert calls[1:] == [(len(EXPECTED[name]["sources"][1]),)]
-    beam_search(single, single.start_ids, 5, 3)
-    assert len(calls) == 2
 
 
 # --------------------------------------------------------------- causality, float32, inputs, seed
@@ -484,7 +392,7 @@ def test_the_encoder_runs_once_for_each_batch_of_sources(name, monkeypatch):
 
 @one_of_each
 def test_a_later_token_changes_no_earlier_logits(name):
-    model, ids = conditioned(name, 0), list(EXPECTED[name]["decoder"])
+    model, ids = reader(name, 0), list(EXPECTED[name]["decoder"])
     for position in (1, 7, len(ids) - 1):
         changed = [*ids[:position], (ids[position] + 1) % model.n_vocab, *ids[position + 1 :]]
         logits = model(changed)
@@ -499,51 +407,88 @@ def test_every_source_token_changes_the_logits(name):
     for position in range(len(source)):
         changed = list(source)
         changed[position] = (source[position] + 1) % model.n_vocab
-        assert np.abs(model.condition([changed])(ids) - logits).max() > 1e-3
+        assert np.abs(model.read(changed)(ids) - logits).max() > 1e-3
 
 
 @every_model
-@pytest.mark.parametrize("one", [True, False], ids=["one source", "batch"])
-def test_every_step_is_float32(name, one, either_product):
-    model = copy.copy(MODELS[name])
+def test_every_step_is_float32(name):
+    model, ids = copy.copy(MODELS[name]), EXPECTED[name]["decoder"]
     model.params = traced(model.params)
-    sources = EXPECTED[name]["sources"]
     Traced.seen.clear()
-    model = model.condition(sources[:1] if one else sources)
-    rows = 1 if one else 3
-    cache = model.new_cache(rows)
-    model([EXPECTED[name]["decoder"]] * rows, cache)
-    assert isinstance(model([[5]] * rows, cache), Traced)  # the trace went all the way
-    assert Traced.seen == {np.dtype(np.float32)}
-    assert {a.dtype for a in (cache.kv, *model.source)} == {np.dtype(np.float32)}
+    model = model.read(EXPECTED[name]["sources"][0])
+    cache = model.new_cache()
+    assert isinstance(model(ids), Traced)  # the trace went all the way
+    model(ids[:-1], cache)
+    rows = Rows()
+    rows.join(cache)
+    assert isinstance(model([ids[-1:]], rows), Traced)
+    assert Traced.seen - {np.dtype(bool)} == {np.dtype(np.float32)}
+    kept = cache.kv, model.source.kv, rows.kv, rows.source.kv
+    assert {kv.dtype for kv in kept} == {np.dtype(np.float32)}
 
 
 @one_of_each
 def test_arguments_are_not_changed(name):
-    model, sources = MODELS[name], copy.deepcopy(EXPECTED[name]["sources"])
+    model, source = MODELS[name], list(EXPECTED[name]["sources"][0])
     before = copy.deepcopy(model.params)
-    run, single = model.condition(sources), model.condition(sources[:1])
-    ids = np.array([[-1, *EXPECTED[name]["decoder"]]] * 3)
-    kept, held = ids.copy(), copy.deepcopy((*run.source, *single.source))
-    cache = run.new_cache(3)
-    run(ids, cache)
+    single = model.read(source)
+    ids = np.array([EXPECTED[name]["decoder"]] * 3)
+    kept, held = ids.copy(), single.source.kv.copy()
+    cache = single.new_cache(3)
+    single(ids, cache)
     cache.select([2, 0])
     beam_search(single, single.start_ids, 4, 3)
-    assert sources == EXPECTED[name]["sources"]
+    assert source == EXPECTED[name]["sources"][0]
     np.testing.assert_array_equal(ids, kept)
     for array, old in zip(arrays(model.params), arrays(before), strict=True):
         np.testing.assert_array_equal(array, old)
-    for array, old in zip((*run.source, *single.source), held):
-        np.testing.assert_array_equal(array, old)
+    np.testing.assert_array_equal(single.source.kv, held)
 
 
 @one_of_each
-def test_conditioning_again_forgets_the_first_source(name):
-    first = conditioned(name, 0)
-    again = first.condition([EXPECTED[name]["sources"][2]])
-    close(again(EXPECTED[name]["decoder"]), ARRAYS[name]["logits2"])
+def test_a_second_reading_leaves_the_first_as_it_is(name):
+    first, second = reader(name, 0), reader(name, 2)
+    close(second(EXPECTED[name]["decoder"]), ARRAYS[name]["logits2"])
     close(first(EXPECTED[name]["decoder"]), ARRAYS[name]["logits0"])
-    assert MODELS[name].source is None
+
+
+@one_of_each
+def test_after_an_error_in_the_middle_of_a_pass_the_cache_goes_on(name, monkeypatch):
+    model, ids = reader(name, 0), EXPECTED[name]["decoder"]
+    cache, attention, calls = model.new_cache(), gpt2.attention, []
+    model(ids[:4], cache)
+
+    def fails(*args):
+        calls.append(args)
+        if len(calls) == 2:  # the first cross-attention: the first layer has its keys already
+            raise ZeroDivisionError
+        return attention(*args)
+
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(gpt2, "attention", fails)
+        model([5, 6, 7], cache)
+    assert cache.length == 4
+    close(model(ids[4:], cache), ARRAYS[name]["logits0"][4:])
+
+
+@every_model
+def test_a_replaced_attention_runs_in_the_encoder_and_in_both_of_the_decoder(name, monkeypatch):
+    """gpt2.attention is the only one: a wrong one is seen everywhere."""
+    attention, shapes = gpt2.attention, []
+
+    def mine(q, k, v, mask):
+        shapes.append((q.shape[-2], k.shape[-2]))
+        return attention(q, k, v, mask)
+
+    monkeypatch.setattr(gpt2, "attention", mine)
+    model, ids = reader(name, 0), EXPECTED[name]["decoder"]
+    n_source, n, params = len(EXPECTED[name]["sources"][0]), len(ids), MODELS[name].params
+    assert shapes == [(n_source, n_source)] * len(params["encoder"]["blocks"])
+    shapes.clear()
+    close(model(ids), ARRAYS[name]["logits0"])
+    assert shapes == [(n, n), (n, n_source)] * len(params["decoder"]["blocks"])
+    monkeypatch.setattr(gpt2, "attention", lambda q, k, v, mask: 0 * q)
+    assert np.abs(model(ids) - ARRAYS[name]["logits0"]).max() > 0.1
 
 
 def test_a_seed_reproduces_and_another_one_does_not():
@@ -558,19 +503,19 @@ def test_a_seed_reproduces_and_another_one_does_not():
 # ------------------------------------------------------------ sources, languages, configuration
 
 
-def test_what_cannot_be_conditioned_is_refused():
+def test_what_cannot_be_read_is_refused():
     model = MODELS["bart"]
-    with pytest.raises(ValueError, match="reads its sources first"):
-        model([2])
-    with pytest.raises(ValueError, match="41 .* 40"):
-        model.condition([[5] * 41])
-    model.condition([[5] * 40])
-    with pytest.raises(ValueError, match="at least one"):
-        model.condition([[5], []])
-    for ids in ([5, model.n_vocab], [5, -2], [5.5, 6]):
-        for call in (lambda ids: model.condition([ids]), model.condition([[5]])):
-            with pytest.raises(ValueError, match="token ids are"):
-                call(ids)
+    for source, message in (
+        ([5] * 41, "41 tokens: 1 to 40"),
+        ([], "a prompt of 0 tokens"),
+        ([5, model.n_vocab], "token ids are"),
+        ([5, -2], "token ids are"),
+        ([5.5, 6.0], "encode the text first"),
+        ("Hello", "encode the text first"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.read(source)
+    model.read([5] * 40)
 
 
 def test_sources_get_the_special_tokens_of_their_family_and_are_cut():
@@ -592,13 +537,13 @@ def test_languages_are_where_mbart_and_mbart_50_have_them():
     assert fifty.generation_config["forced_bos_token_id"] == en
     assert MODELS["mbart-50"].generation_config["forced_bos_token_id"] == ro  # as it was
     assert one.for_languages(de).start_ids == [ro]
-    assert fifty.condition([[7]])([2]).shape == (1, fifty.n_vocab)
+    assert fifty.read([7])([2]).shape == (1, fifty.n_vocab)
 
 
 def test_forced_tokens_are_first_and_last():
     short, long = (greedy_ids("bart-forced", 0, n) for n in (3, 9))
     assert (short[0], long[0], short[2]) == (0, 0, 2)
-    assert MODELS["t5"].forced_filters(3) == []
+    assert reader("t5", 0).forced_filters(3) == []
 
 
 def test_generation_config_is_the_checkpoint_s():
@@ -610,11 +555,16 @@ def test_generation_config_is_the_checkpoint_s():
     assert MODELS["bart"].stop_ids == (2,) and MODELS["t5"].stop_ids == (1,)
 
 
-def test_a_conditioned_model_continues_the_ids_of_its_answer():
-    model = MODELS["t5"]
+def test_a_model_that_has_read_continues_the_ids_of_its_answer():
     source = EXPECTED["t5"]["sources"][0]
-    conditioned, [start] = model.begin([source])
-    assert start == model.start_ids
-    assert conditioned.begin([[0, 5]]) == (conditioned, [[0, 5]])
-    whole = list(generate(model, source, 6))
-    assert list(generate(conditioned, [*start, *whole[:2]], 4)) == whole[2:]
+    model, start = begin(MODELS["t5"], source)
+    assert start == model.start_ids == MODELS["t5"].start_ids
+    assert begin(model, [0, 5]) == (model, [0, 5])
+    whole = list(generate(MODELS["t5"], source, 6))
+    assert list(generate(model, [*start, *whole[:2]], 4)) == whole[2:]
+
+
+def test_the_prefix_of_an_answer_has_the_forced_first_token():
+    assert reader("t5", 0).prefix == [0]
+    bart = reader("bart-forced", 0)
+    assert bart.prefix == [*bart.start_ids, 0]

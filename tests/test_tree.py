@@ -2,39 +2,51 @@
 
 import numpy as np
 
-from beam import Candidate, beam_search
+from decoding.beam import Candidate, beam_search
 from terminal.tree import format_tree
 from tests.tiny import FunctionModel
 
 
+def candidate(letters, log_probability, status="kept"):
+    return Candidate(0, tuple(map(ord, letters)), log_probability, status)
+
+
+TRACE = [
+    [candidate("a", -1.0), candidate("b", -2.0), candidate("c", -3.0, "dropped")],
+    [candidate("ax", -1.5), candidate("a.", -2.0, "finished"), candidate("bx", -3.5)],
+    [candidate("axy", -2.5), candidate("axz", -2.75)],
+    [
+        candidate("axy.", -3.0, "finished"),
+        candidate("axyy", -3.25, "finished"),
+        candidate("axz.", -4.0, "dropped"),
+    ],
+]
+
+
 def test_the_tree_of_beams():
-    def c(letters, log_probability, status="kept"):
-        return Candidate(0, tuple(map(ord, letters)), log_probability, status)
-
-    trace = [
-        [c("a", -1.0), c("b", -2.0), c("c", -3.0, "dropped")],
-        [c("ax", -1.5), c("a.", -2.0, "finished"), c("bx", -3.5, "dropped")],
-        [c("axy", -2.5), c("axz", -2.75)],
-        [c("axy.", -3.0, "finished"), c("axyy", -3.25, "finished"), c("axz.", -4.0, "dropped")],
-    ]
-    winner = [*map(ord, "axy.")]
-    lines = format_tree(trace, lambda ids: "".join(map(chr, ids)), winner).split("\n")
+    """A run is one line, its branches stand below it, and a dropped beam is marked."""
+    lines = format_tree(TRACE, chr, [*map(ord, "axy.")]).split("\n")
     assert lines == [
-        "└─ 'b' -2.00",
-        "'a' -1.00",
-        "└─ '.' -2.00 finished",
-        "'x' -1.50",
-        "└─ 'z' -2.75",
-        "'y' -2.50",
-        "└─ '.' -3.00 finished, the best",
-        "'y' -3.25 finished",
+        "├─ 'a' -1.00",
+        "│  ├─ 'x' -1.50",
+        "│  │  ├─ 'y' -2.50",
+        "│  │  │  ├─ '.' -3.00  <- the best",
+        "│  │  │  └─ 'y' -3.25  finished",
+        "│  │  └─ 'z' -2.75  x",
+        "│  └─ '.' -2.00  finished",
+        "└─ 'bx' -3.50  x",
     ]
 
 
-def test_a_long_tree_needs_no_deep_recursion():
+def test_one_beam_is_one_line():
+    steps = [[candidate("a", -1.0)], [candidate("ab", -2.0, "finished")]]
+    assert format_tree(steps, chr, [*map(ord, "ab")]) == "└─ 'ab' -2.00  <- the best"
+
+
+def test_a_long_tree_needs_no_deep_recursion_and_fits():
     logits, trace = np.log(np.array([0.6, 0.4], np.float32)), []
     model = FunctionModel(lambda ids: logits, n_vocab=2, n_ctx=1500)
     (found,) = beam_search(model, [0], 1400, 2, trace=trace)
     lines = format_tree(trace, str, found.ids).split("\n")
-    assert len(found.ids) == 1400 and max(map(len, lines)) == 80
-    assert sum("finished, the best" in line for line in lines) == 1
+    assert len(found.ids) == 1400 and max(map(len, lines)) <= 80
+    assert sum("<- the best" in line for line in lines) == 1

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from gpt2 import GPT2
-from loading.gpt2 import gpt2_shapes, tree_map
 from speculative import speculative
 
 GPT2_FOLDERS = Path(__file__).parent / "fixtures" / "gpt2"
@@ -20,14 +19,40 @@ NEAR_TIE = 1e-4  # BLAS sums one row and many rows in different order
 def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, **more):
     """A GPT-2 of two heads. Its weights are large, its norms are nearly plain, and its lm_head is
     not wte, so that its text does not settle on one token."""
-    shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer, 4 * n_embd, tied=False)
     rng = np.random.default_rng(seed)
 
     def random(name, shape):
         mean, deviation = float(name.endswith(".g")), 0.25 if "ln_" in name else 1
         return rng.normal(mean, deviation, shape).astype(np.float32)
 
-    return GPT2(tree_map(random, shapes), n_head=2, **more)
+    shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer)
+    return GPT2(filled(shapes, random), n_head=2, **more)
+
+
+def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer):
+    """GPT-2's parameters with an lm_head, as a tree of shapes."""
+    norm, n_inner = {"g": (n_embd,), "b": (n_embd,)}, 4 * n_embd
+    block = {
+        "ln_1": norm,
+        "attn": {"c_attn": dense(n_embd, 3 * n_embd), "c_proj": dense(n_embd, n_embd)},
+        "ln_2": norm,
+        "mlp": {"c_fc": dense(n_embd, n_inner), "c_proj": dense(n_inner, n_embd)},
+    }
+    wte, wpe = (n_vocab, n_embd), (n_ctx, n_embd)
+    return {"wte": wte, "wpe": wpe, "blocks": [block] * n_layer, "ln_f": norm, "lm_head": wte}
+
+
+def dense(n_in, n_out, bias=True):
+    return {"w": (n_out, n_in)} | ({"b": (n_out,)} if bias else {})
+
+
+def filled(shapes, make, name=""):
+    """A tree of shapes -> the tree of make(name, shape)."""
+    if isinstance(shapes, tuple):
+        return make(name, shapes)
+    if isinstance(shapes, list):
+        return [filled(part, make, name) for part in shapes]
+    return {key: filled(part, make, f"{name}.{key}") for key, part in shapes.items()}
 
 
 def opposite(model):

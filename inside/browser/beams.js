@@ -1,90 +1,119 @@
-// The tree of beams: a column for each step; the path that won is heavy, the others are thin.
+// Beams as a race: a column for each step, and from the top down how far behind the best it is.
 
-const LINE = 26, LETTER = 7.8;  // in pixels
+const TOP = 26, LOW = 300;  // in pixels
 
-// The candidates that were kept or ended, as nodes: `parent` is a node, or undefined at the prompt.
+// Every candidate of every step: `parent` is a node, or undefined at the prompt.
 function readBeams() {
-  const nodes = [], text = data.ids.slice(data.n_prompt);
+  const text = data.ids.slice(data.n_prompt), steps = [];
   let kept = [];  // the nodes of the step before
-  for (const step of data.beams) {
-    const next = [];
-    for (const [row, token, logprob, status] of step.filter((c) => c[3] !== "dropped")) {
-      const parent = kept[row], depth = parent ? parent.depth + 1 : 0;
-      const won = (!parent || parent.won) && text[depth] === token;
-      const node = {parent, depth, token, logprob, won, finished: status === "finished",
-        text: visible(data.labels[token]), children: [], reach: depth};
-      parent?.children.push(node);
-      nodes.push(node);
-      if (status === "kept") next.push(node);
-    }
-    kept = next;
+  for (const [depth, step] of data.beams.entries()) {
+    const leader = Math.max(...step.map(([, , logprob]) => logprob));
+    const nodes = step.map(([row, token, logprob, status]) => {
+      const parent = kept[row], won = (!parent || parent.won) && text[depth] === token;
+      return {parent, depth, token, logprob, status, won, behind: leader - logprob,
+        text: (parent ? parent.text : "") + visible(data.labels[token])};
+    });
+    steps.push(nodes);
+    kept = nodes.filter((node) => node.status === "kept");
   }
-  for (const node of [...nodes].reverse()) {  // children come after their parents
-    node.reach = Math.max(node.depth, ...node.children.map((child) => child.reach));
-  }
-  return nodes;
+  return steps;
 }
 
-// A line for each branch, the winner's first: the first below its parent's that is free there.
-function placeLines(nodes) {
-  const taken = [];  // of each line: [first depth, last depth], ...
-  const better = (a, b) => b.won - a.won || b.reach - a.reach;
-  const place = (node, line) => {
-    node.line = line;
-    const [longest, ...others] = node.children.sort(better);
-    if (longest) place(longest, line);
-    for (const child of others) branch(child, line + 1);
-  };
-  const branch = (node, least) => {
-    let line = least;
-    const [from, to] = [node.depth - 1, node.reach];
-    while (taken[line]?.some(([first, last]) => first <= to && from <= last)) line++;
-    (taken[line] ??= []).push([from, to]);
-    place(node, line);
-  };
-  for (const root of nodes.filter((node) => !node.parent).sort(better)) branch(root, 0);
-}
+const steps = readBeams();
+const penalty = data.settings.length_penalty ?? 1;
+const scoreOf = ({logprob, depth}) => logprob / (depth + 1) ** penalty;
 
 function drawBeams() {
-  const nodes = readBeams();
-  if (!nodes.length) return;
+  if (!steps.length) return;
   find("#beams").hidden = false;
-  placeLines(nodes);
-  const widths = [];
-  for (const {depth, text, finished} of nodes) {
-    widths[depth] = Math.max(widths[depth] ?? 0, 24 + LETTER * (text.length + 2 * finished));
-  }
+  const nodes = steps.flat(), shown = nodes.filter((node) => node.status !== "dropped");
+  const deepest = Math.max(1, ...shown.map((node) => node.behind)) * 1.15;
+  const room = find("#beams .scroll").clientWidth - 40;
+  const step = clamp(room / (steps.length + 0.5), 54, 110);
   for (const node of nodes) {
-    node.x = 8 + sum(widths.slice(0, node.depth));
-    node.y = LINE * (node.line + 0.6);
+    node.x = 40 + (node.depth + 0.5) * step;
+    node.y = TOP + LOW * Math.min(1, Math.sqrt(node.behind / deepest));  // near the best, more room
   }
-  const width = 8 + sum(widths), height = LINE * (1 + Math.max(...nodes.map((node) => node.line)));
-  const won = nodes.filter((node) => node.won), winner = won.at(-1);
-  const text = won.map((node) => node.text).join("");
-  find("#beams .scroll").append(picture(width, height, `A tree of beams; the winner: ${text}`,
-    ...nodes.filter((node) => node.parent).map(edge), ...nodes.map(nodeText)));
-  find("#beams .lead").textContent = "The beginnings that were kept at each step; ■: a text that"
-    + " ended."
-    + (winner ? ` The winner, log P ${winner.logprob.toFixed(2)}, is the heavy line.` : "");
+  const width = 40 + (steps.length + 0.5) * step, height = TOP + LOW + 40;
+  const ends = shown.filter((node) => node.status === "finished")
+    .sort((a, b) => scoreOf(b) - scoreOf(a));
+  const dropped = steps.flatMap((step) => step.filter((node) => node.status === "dropped"
+    && node.behind <= deepest).slice(0, 3));
+  find("#beams .scroll").append(picture(width, height, `${steps.length} steps of beam search; the`
+    + ` winner: ${data.pieces.slice(data.n_prompt).join("")}`, ...axes(width, deepest),
+  ...dropped.map((node) => edge(node, "dropped")), ...steps.map(cutMark),
+  ...shown.filter((node) => !node.won).map((node) => edge(node, "")),
+  ...shown.filter((node) => node.won).map((node) => edge(node, "won")),
+  ...dropped.map((node) => svg("text", {class: "cross", x: node.x, y: node.y + 4}, "×")),
+  ...spread(shown).map(nodeText)));
+  const best = ends[0] ?? shown.at(-1);
+  find("#beams .lead").textContent = "Each step continues every beginning by every token and keeps"
+    + ` the ${data.settings.beams ?? "best"} likeliest. Higher is likelier; solid lines go on, dotted`
+    + " ones (×) were dropped below the cut, ■ ended. The heavy line won: it has the best score,"
+    + ` log P / length^${penalty}` + (best ? ` = ${scoreOf(best).toFixed(3)}.` : ".");
+  find("#finals tbody").replaceChildren(...ends.map((node, i) => element(node.won ? "tr.won" : "tr",
+    {}, element("td", {}, `${i + 1}`), element("td.words", {}, node.text),
+    element("td", {}, node.logprob.toFixed(2)), element("td", {}, `${node.depth + 1}`),
+    element("td", {}, scoreOf(node).toFixed(3)))));
 }
 
-function edge({parent, x, y, won}) {
-  const from = parent.x + LETTER * parent.text.length + 4, to = x - 4, above = parent.y - 5;
-  const d = `M${from} ${above}C${to - 8} ${above} ${to - 12} ${y - 5} ${to} ${y - 5}`;
-  return svg("path", {class: won ? "won" : "", d});
+function axes(width, deepest) {
+  const marks = [0, 0.1, 0.5, 1, 2, 5, 10, 20].filter((behind) => behind <= deepest);
+  return marks.flatMap((behind) => {
+    const y = TOP + LOW * Math.sqrt(behind / deepest);
+    return [svg("path", {class: "mark", d: `M36 ${y}H${width}`}),
+      svg("text", {class: "axis", x: 32, y: y + 4}, behind ? `−${behind}` : "best")];
+  });
 }
 
-function nodeText({x, y, text, won, finished, logprob, depth}) {
-  const place = won ? data.n_prompt + depth : "";
-  return svg("text", {x, y, class: won ? "won" : "", "data-place": place,
-    onclick: () => won && select(place)},
-  svg("title", {}, `log P ${logprob.toFixed(2)}`), text + (finished ? " ■" : ""));
+function edge({parent, x, y, depth}, kind) {
+  const from = parent ?? {x: 40, y: TOP}, middle = (from.x + x) / 2;
+  return svg("path", {class: `edge ${kind}`, "data-depth": depth,
+    d: `M${from.x} ${from.y}C${middle} ${from.y} ${middle} ${y} ${x} ${y}`});
 }
 
+// Between the last that is kept and the best that is dropped.
+function cutMark(step) {
+  const low = step.filter((node) => node.status === "kept").at(-1);
+  const high = step.find((node) => node.status === "dropped" && low && node.y >= low.y);
+  if (!high) return svg("g");
+  const y = (low.y + high.y) / 2;
+  return svg("path", {class: "cut", d: `M${low.x - 22} ${y}H${low.x + 22}`});
+}
+
+// Each label at its node, or below the one above it, where the two would cover each other.
+function spread(nodes) {
+  const lowest = [];
+  return nodes.sort((a, b) => a.y - b.y).map((node) => {
+    node.at = Math.max(node.y - 5, (lowest[node.depth] ?? -99) + 13);
+    lowest[node.depth] = node.at;
+    return node;
+  });
+}
+
+function nodeText(node) {
+  const {x, at, y, won, status, depth} = node;
+  return svg("g", {class: won ? "won" : "", "data-depth": depth, onclick: () => select(
+    Math.min(n_rows, data.n_prompt + depth))}, svg("title", {}, `log P ${node.logprob.toFixed(2)}`),
+  svg("circle", {cx: x, cy: y, r: won ? 4 : 3}), svg("text", {x, y: at, "text-anchor": "middle"},
+    visible(data.labels[node.token]).slice(0, 10) + (status === "finished" ? " ■" : "")));
+}
+
+// The candidates of the selected token's step, in words and numbers.
 function showBeams() {
-  for (const text of find("#beams").querySelectorAll("text")) {
-    const selected = text.dataset.place === `${state.selected}`;
-    text.classList.toggle("selected", selected);
-    if (selected) find("#beams .scroll").scrollLeft = text.getAttribute("x") - 200;
+  if (!steps.length) return;
+  const ready = document.documentElement.dataset.ready;  // a page opens at the race's beginning
+  const depth = clamp(state.selected - data.n_prompt, 0, steps.length - 1), step = steps[depth];
+  for (const made of find("#beams svg").querySelectorAll("[data-depth]")) {
+    made.classList.toggle("selected", made.dataset.depth === `${depth}`);
+    made.classList.toggle("later", Number(made.dataset.depth) > depth && state.growing);
   }
+  const scroll = find("#beams .scroll"), at = step[0].x - scroll.scrollLeft;
+  if (ready && (at < 60 || at > scroll.clientWidth - 60)) {
+    scroll.scrollLeft = step[0].x - scroll.clientWidth / 2;
+  }
+  find("#step h3").textContent = `Step ${depth}: ${plural(step.length, "candidate")}`;
+  find("#step tbody").replaceChildren(...step.map((node) => element(`tr.${node.status}`, {},
+    element("td", {}, node.status), element("td.words", {}, node.text),
+    element("td", {}, node.logprob.toFixed(2)), element("td", {}, node.behind.toFixed(2)))));
 }

@@ -6,9 +6,9 @@ function showLens() {
     " without its later layers; at the right, what it would give ", chip(came), ".");
   const best = ([id, p]) =>
     [chip(id, id === came ? ".came" : ""), element("small", {}, percent(p))];
-  find("#lens table").replaceChildren(...data.layers.map((layer, i) => {
+  find("#lens tbody").replaceChildren(...data.layers.map((layer, i) => {
     const [tokens, p] = layer[row];
-    return element("tr", {}, element("th", {scope: "row"}, `${i + 1}`),
+    return element("tr", {}, element("th", {scope: "row"}, `${i}`),
       element("td.best", {}, ...tokens.flatMap(best)),
       element("td.share", {}, track(p), element("small", {}, percent(p))));
   }));

@@ -1,37 +1,50 @@
 // samplers.py in the page: the same filters in the same order, over the logits that are stored.
 
-// logits: the best ones, falling; only the last, the token that came, may be far below. rest: log
-// of the sum of exp((logit - best) / temperature) of all others, which are not stored.
-// -> the probability of each stored token, and of all others together. exact: false where a filter
-// cuts among the others, of which only the sum is known.
-function probabilities(logits, rest, {temperature, top_k, top_p, min_p}) {
-  if (temperature === 0) {
-    return {probs: Array.from(logits, (_, i) => (i === 0 ? 1 : 0)), others: 0, exact: true};
-  }
-  const weights = Array.from(logits, (logit) => Math.exp((logit - logits[0]) / temperature));
+const N_EXTRA = 12;  // so many of the stored tokens may be far below the best
+
+// logits: the stored ones after the first filters, falling (-Infinity: removed). rest: log of the
+// sum of exp((logit - best) / temperature) of all others, which are not stored. last: what the
+// filters after the sliders add; left: the share of the others that these leave.
+// -> the probability of each stored token before and after the cut, that of all others together,
+// and how many tokens each of the cuts keeps. exact: false where a filter cuts among the others,
+// of which only the sum is known.
+function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min_p}) {
+  const t = temperature || 1;
+  const weights = Array.from(logits, (logit) => Math.exp((logit - logits[0]) / t));
   const atLeast = (least) => weights.filter((weight) => weight >= least).length;
-  const n_sure = weights.length - 1;  // none of the others is above one of these
+  const n_sure = Math.exp(rest) > 0 ? weights.length - N_EXTRA : weights.length;
+  const all = sum(weights) + Math.exp(rest);
+  const tempered = weights.map((weight) => weight / all);
   let others = Math.exp(rest), kept = weights.length, exact = true;
+  const cuts = {top_k: Infinity, top_p: Infinity, min_p: Infinity};
   if (top_k && top_k <= n_sure) {
-    kept = atLeast(weights[top_k - 1]);
+    cuts.top_k = kept = atLeast(weights[top_k - 1]);
     others = 0;
   }
   if (top_p < 1) {
     const goal = top_p * (sum(weights.slice(0, kept)) + others);
-    let mass = 0, last = 0;
-    while (last < kept - 1 && (mass += weights[last]) < goal) last++;
-    exact = last < n_sure || others === 0;
-    if (exact) kept = Math.min(kept, atLeast(weights[last]));
+    let mass = 0, place = 0;
+    while (place < kept - 1 && (mass += weights[place]) < goal) place++;
+    exact = place < n_sure || others === 0;
+    if (exact) cuts.top_p = kept = Math.min(kept, atLeast(weights[place]));
     others = exact ? 0 : Math.max(0, goal - mass);
   }
   if (min_p) {
-    kept = Math.min(kept, atLeast(min_p));  // the best weight is 1
+    cuts.min_p = kept = Math.min(kept, atLeast(min_p));  // the best weight is 1
     if (others && weights[n_sure - 1] >= min_p) exact = false;
     else others = 0;
   }
-  const total = sum(weights.slice(0, kept)) + others;
-  const probs = weights.map((weight, i) => (i < kept ? weight / total : 0));
-  return {probs, others: others / total, exact};
+  let final = weights.map((weight, i) => (i < kept ? weight * Math.exp(last[i]) : 0));
+  if (others && left > 0 && left < 1) exact = false;
+  others *= left;
+  if (temperature === 0) {  // the best is taken
+    const best = final.indexOf(Math.max(...final));
+    final = final.map((_, i) => Number(i === best));
+    others = 0;
+  }
+  const total = sum(final) + others;
+  return {tempered, probs: final.map((weight) => weight / total), others: others / total,
+    cuts, kept, exact};
 }
 
 // The first token, best first, whose cumulative probability exceeds u in [0, 1); -1: another one.
@@ -40,15 +53,35 @@ function drawn(probs, u) {
   return probs.findIndex((p) => (mass += p) > u);
 }
 
-const best = unpack(data.best, Uint32Array);
-const logits = unpack(data.logits, Float32Array);
-const rest = unpack(data.rest, Float32Array);
+const stored = (name, row) => {  // what is stored of a row, in the order of the file
+  const n = arrays.best.length / n_rows;
+  return arrays[name].subarray(row * n, (row + 1) * n);
+};
 
-// What is stored of a row, best first.
-const storedIds = (row) => best.subarray(row * data.n_best, (row + 1) * data.n_best);
-const storedLogits = (row) => logits.subarray(row * data.n_best, (row + 1) * data.n_best);
-
-function probabilitiesAt(row, settings) {
-  const {temperatures} = data, t = temperatures.indexOf(settings.temperature);  // -1 for 0, greedy
-  return probabilities(storedLogits(row), rest[row * temperatures.length + t], settings);
+// A row with what happens to each token on its way through the sampler, best first after the first
+// filters; a removed token stands where the model had it.
+function chain(row, settings) {
+  const {temperatures} = data, raw = stored("logits", row), ids = stored("best", row);
+  const first = raw.map((logit, i) => logit + stored("first", row)[i]);
+  const order = range(ids.length).sort((a, b) => first[b] - first[a] || raw[b] - raw[a]);
+  const at = (array) => order.map((i) => array[i]);
+  const t = temperatures.indexOf(settings.temperature || 1);
+  const rest = (t) => arrays.rest[row * temperatures.length + t];
+  const last = at(stored("last", row)), left = arrays.left[row];
+  const found = probabilities(at(first), rest(t), last, left, settings);
+  const {tempered} = probabilities(at(first), rest(temperatures.indexOf(1)), last, left,
+    {temperature: 1, top_k: 0, top_p: 1, min_p: 0});
+  const came = order.findIndex((i) => ids[i] === data.ids[row + 1]);
+  const base = raw[order[came]] - data.logprobs[row];  // log of the model's whole sum
+  const by = at(stored("by", row)), model = at(raw).map((logit) => Math.exp(logit - base));
+  let below = 0;
+  const tokens = order.map((i, rank) => {
+    const early = first[i] === -Infinity, p = found.probs[rank];
+    below += p;
+    return {id: ids[i], rank, model: model[rank], filtered: tempered[rank],
+      tempered: found.tempered[rank], p, below: below - p, early,
+      height: early ? raw[i] : first[i], by: by[rank] ? data.filters[by[rank] - 1] : ""};
+  });
+  return {...found, tokens, came,
+    changed: tokens.some((token) => Math.abs(token.filtered - token.model) > 1e-4)};
 }

@@ -1,23 +1,68 @@
-"""The exercises of lesson 1: parameters, what each head writes, a window."""
+"""The exercises of lesson 1: attention, parameters, what each head writes, a window."""
+
+import math
 
 import numpy as np
 
 import utils
-from gpt2 import causal_mask, linear, merge_heads
-from gpt2 import n_parameters as count
+from gpt2 import attention, causal_mask, linear, merge_heads, softmax
 
 tokenizer, model = utils.load("stories")
 BLOCKS, N_HEAD = model.params["blocks"], model.n_head
 IDS = np.array(tokenizer.encode("Tom had a big dog named Max. One day, Tom and Max ran to"))
 
 
+def exercise_attention(my_attention):
+    """The answer: my_attention(q, k, v, mask) -> [n_head, n_new, d_head]."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(2, n, 8)).astype(np.float32) for n in (3, 5, 5))
+    mask = causal_mask(np.arange(2, 5))  # three new tokens after two
+    answer = my_attention(q, k, v, mask)
+    assert answer is not None, "write my_attention"
+    assert np.shape(answer) == q.shape, (
+        f"a row for each query: {list(q.shape)}, not {np.shape(answer)}"
+    )
+    scores = q @ k.swapaxes(-1, -2)
+    scaled = scores / math.sqrt(8)
+    known = {
+        "this is what you get without the mask": softmax(scaled) @ v,
+        "this is what you get without the scale": softmax(scores + mask) @ v,
+        "the scale is 1 / sqrt(d_head), not 1 / d_head": softmax(scores / 8 + mask) @ v,
+        "the scale divides: scores become smaller": softmax(scores * math.sqrt(8) + mask) @ v,
+        "the mask comes before the softmax, which then sums to 1": (softmax(scaled) + mask) @ v,
+        "this softmax goes over the queries: its rows, over the keys, should sum to 1":
+            softmax((scaled + mask).swapaxes(-1, -2)).swapaxes(-1, -2) @ v,
+    }  # fmt: skip
+    for mistake, result in known.items():
+        assert not np.allclose(answer, result, atol=1e-5), mistake
+    assert np.allclose(answer, attention(q, k, v, mask), atol=1e-5), "other numbers than ours"
+
+
 def exercise_1(n_parameters):
     """The answer: n_parameters(n_vocab, n_ctx, n_embd, n_layer)."""
-    answer = n_parameters(model.n_vocab, model.n_ctx, model.n_embd, len(BLOCKS))
+    v, c, d, layers = model.n_vocab, model.n_ctx, model.n_embd, len(BLOCKS)
+    answer = n_parameters(v, c, d, layers)
     assert answer is not None, "write n_parameters"
     right = count(model.params)
-    assert answer == right, f"here are {right:,} parameters, your formula says {answer:,}"
+    parts = {  # what is easily forgotten, or counted twice
+        "the table wte": v * d, "the table wpe": c * d, "both tables": (v + c) * d,
+        "the biases of the linear layers": 9 * d * layers, "the last norm": 2 * d,
+        "all norms": (4 * layers + 2) * d, "the norms in the blocks": 4 * d * layers,
+        "the b of all norms": (2 * layers + 1) * d, "c_proj of the MLP": (4 * d * d + d) * layers,
+        "c_proj of attention": (d * d + d) * layers,
+        "two thirds of c_attn": 2 * (d * d + d) * layers,
+        "all but one block": (12 * d * d + 13 * d) * (layers - 1),
+    }  # fmt: skip
+    named = [name for name, size in parts.items() if abs(answer - right) == size]
+    hint = f": look at {named[0]}" if named else ""
+    assert answer == right, f"here are {right:,} parameters, your formula says {answer:,}{hint}"
     assert n_parameters(50257, 1024, 768, 12) == 124_439_808, "the small GPT-2 has 124,439,808"
+
+
+def count(tree):  # -> how many numbers a tree of parameters holds
+    if isinstance(tree, dict | list):
+        return sum(map(count, tree.values() if isinstance(tree, dict) else tree))
+    return np.size(tree)
 
 
 def exercise_2(written_by_heads):
@@ -25,18 +70,31 @@ def exercise_2(written_by_heads):
     rng, d_head = np.random.default_rng(0), model.n_embd // N_HEAD
     mixed = rng.normal(size=(N_HEAD, 4, d_head)).astype(np.float32)
     c_proj = BLOCKS[1]["attn"]["c_proj"]
+    w, b = c_proj["w"], c_proj["b"]
     answer = written_by_heads(mixed, **c_proj)
     assert answer is not None, "write written_by_heads"
     assert np.shape(answer) == (N_HEAD, 4, model.n_embd), "[n_head, n, n_embd]: one part per head"
-    whole = linear(merge_heads(mixed), **c_proj)
-    assert np.allclose(np.sum(answer, axis=0) + c_proj["b"], whole, atol=1e-3), (
+    alone = [zeros_but(mixed, head) for head in range(N_HEAD)]
+    right = np.array([linear(merge_heads(one), w) for one in alone])
+    rows = [mixed[h] @ w[h * d_head : (h + 1) * d_head] for h in range(N_HEAD)]
+    assert not np.allclose(answer, rows, atol=1e-3), (
+        "these are rows of w: w is [n_out, n_in], and a head's numbers go in"
+    )
+    assert not np.allclose(answer, right + b, atol=1e-3), (
+        "each part has the bias: all parts together have it once, so no part does"
+    )
+    assert np.allclose(np.sum(answer, axis=0) + b, linear(merge_heads(mixed), w, b), atol=1e-3), (
         "the parts and one bias should sum to what attention adds"
     )
     for head in range(N_HEAD):
-        alone = np.zeros_like(mixed)
-        alone[head] = mixed[head]
-        part = linear(merge_heads(alone), **c_proj) - c_proj["b"]
-        assert np.allclose(answer[head], part, atol=1e-3), f"part {head} has something of others"
+        close = np.allclose(answer[head], right[head], atol=1e-3)
+        assert close, f"part {head} has something of others"
+
+
+def zeros_but(mixed, head):
+    alone = np.zeros_like(mixed)
+    alone[head] = mixed[head]
+    return alone
 
 
 def change(mask, position):  # -> how far the stream moves at each position, after the last block
@@ -44,11 +102,9 @@ def change(mask, position):  # -> how far the stream moves at each position, aft
     for token in (" Max", " Lily"):
         ids = IDS.copy()
         [ids[position]] = tokenizer.encode(token)
-        cache = model.new_cache()
-        cache.extend(ids)
         x = model.params["wte"][ids] + model.params["wpe"][np.arange(len(ids))]
         for layer, block in enumerate(BLOCKS):
-            x = model.block(x, **block, mask=mask, cache=cache, layer=layer)
+            x = model.block(x, **block, mask=mask, cache=None, layer=layer)
         ends.append(x)
     return np.linalg.norm(ends[0] - ends[1], axis=-1)
 
@@ -58,7 +114,8 @@ def exercise_3(window_mask, reach):
     n, position = len(IDS), 4
     assert window_mask(n, 2) is not None, "write window_mask"
     assert np.shape(window_mask(n, 2)) == (1, n, n), "the shape is [1, n, n]"
-    causal = causal_mask(np.arange(n), n)
+    assert not window_mask(n, n)[0].diagonal().any(), "a query sees itself, too"
+    causal = causal_mask(np.arange(n))
     assert np.array_equal(window_mask(n, n), causal), "a window of n tokens is the causal mask"
     assert (window_mask(n, 1)[0] == 0).sum() == n, "with w = 1 a query sees only itself"
     assert (window_mask(n, 3)[0] == 0).sum() == 3 * n - 3, "with w = 3 a query sees three keys"
@@ -67,5 +124,6 @@ def exercise_3(window_mask, reach):
     assert reach(len(BLOCKS), 2) is not None, "now write reach"
     for w in (2, 3):
         seen = np.flatnonzero(change(window_mask(n, w), position))[-1] - position
-        assert reach(len(BLOCKS), w) == seen, f"w = {w}: the change reached {seen} positions on"
-    assert reach(2, 4) == 6, "two blocks with w = 4: count once more"
+        mine = reach(len(BLOCKS), w)
+        assert mine == seen, f"{len(BLOCKS)} blocks, w = {w}: the change came {seen} on, not {mine}"
+    assert reach(2, 4) == 6, f"two blocks with w = 4: not {reach(2, 4)}, count once more"

@@ -6,8 +6,8 @@ import math
 import numpy as np
 
 import utils
+from decoding.score import score
 from gpt2 import GPT2, log_softmax
-from score import score
 
 tokenizer, model = utils.load("stories")
 WORDS = "She", "They", " was", " were", " happy", ".", "<|endoftext|>"
@@ -34,7 +34,10 @@ def exercise_1(bits_per_byte):
         characters = right * len(text.encode()) / len(text)
         if len(text.encode()) != len(text):
             assert not np.isclose(answer, characters, rtol=1e-3), "these are bits per character"
-        assert np.isclose(answer, right, rtol=1e-3), f"wrong for {text!r}"
+        per_token = right * len(text.encode()) / len(result["ids"])
+        assert not np.isclose(answer, per_token, rtol=1e-3), "these are bits per token"
+        assert answer > 0, "bits per byte are a cost: positive"
+        assert np.isclose(answer, right, rtol=1e-3), f"{answer:.3f}, not {right:.3f}, for {text!r}"
 
 
 def exercise_2(first_given_second):
@@ -43,7 +46,12 @@ def exercise_2(first_given_second):
     answer = first_given_second(joint, 3)
     assert answer is not None, "write first_given_second"
     assert np.shape(answer) == (len(WORDS),), "one probability for each word"
-    assert np.isclose(np.sum(answer), 1), "the probabilities should sum to 1"
+    both = joint.sum(axis=(2, 3))  # P(x1, x2)
+    forward = both[3] / both[3].sum()
+    assert not np.allclose(answer, forward), "this is the second token, given the first"
+    assert not np.allclose(answer, both.sum(axis=1)), "this is P(x1), without the second token"
+    assert not np.allclose(answer, both[:, 3]), "this is P(x1, x2): divide by P(x2)"
+    assert np.isclose(np.sum(answer), 1), f"the probabilities sum to {np.sum(answer):.3f}, not to 1"
     for second in range(len(WORDS)):
         found, seen = first_given_second(joint, second), joint[:, second].sum(axis=(1, 2))
         for first in range(len(WORDS)):  # P(x1 | x2) P(x2) = P(x1, x2)
@@ -58,11 +66,13 @@ def exercise_3(sharpened_texts, sharpened_tokens):
     whole, stepwise = sharpened_texts(joint, 0.5), sharpened_tokens(joint, 0.5)
     assert whole is not None and stepwise is not None, "write both functions"
     assert np.shape(whole) == np.shape(stepwise) == joint.shape, "both are tables like joint"
-    assert np.isclose(np.sum(whole), 1) and np.isclose(np.sum(stepwise), 1), "a sum is not 1"
+    for name, found_ in (("texts", whole), ("tokens", stepwise)):
+        assert np.isclose(np.sum(found_), 1), f"{name}: the sum is {np.sum(found_):.3f}, not 1"
     assert np.allclose(sharpened_texts(joint, 1), joint), "texts: at t = 1 nothing should change"
     assert np.allclose(sharpened_tokens(joint, 1), joint), "tokens: at t = 1 nothing should change"
     ratio = (joint[0, 2, 4, 5] / joint[1, 3, 4, 5]) ** 2
     odds = whole[0, 2, 4, 5] / whole[1, 3, 4, 5]
+    assert not np.isclose(odds, ratio**0.25), "texts: the power is 1 / t, not t"
     assert np.isclose(odds, ratio), "texts: look at the odds of two texts"
     right = table(0.5)
     assert np.allclose(stepwise, right, atol=1e-5), "tokens: which sum is each factor divided by?"

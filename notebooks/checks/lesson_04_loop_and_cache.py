@@ -1,13 +1,41 @@
-"""The exercises of lesson 4: prefill, the triangle, many endings of one beginning."""
+"""The exercises of lesson 4: the loop, prefill, the triangle, many endings of one beginning."""
 
 import numpy as np
 
 import utils
-from gpt2 import log_softmax
+from gpt2 import (
+    attention,
+    causal_mask,
+    feed_forward,
+    gelu,
+    layer_norm,
+    linear,
+    log_softmax,
+    merge_heads,
+    split_heads,
+)
 from inside.recorder import passes, recording
 
 tokenizer, model = utils.load("stories")
 IDS = tokenizer.encode("One day, a little bird saw a big red ball.")
+N_OLD = 4  # of them are kept in the second half of exercise 1
+
+
+def exercise_loop(continue_greedily):
+    """The answer: continue_greedily(ids, n) -> ids and n more."""
+    given, right = IDS[:6], IDS[:6]
+    for _ in range(5):
+        right = [*right, int(model(np.array(right))[-1].argmax())]
+    answer = continue_greedily(given, 5)
+    assert answer is not None, "write continue_greedily, and return the ids"
+    assert np.ndim(answer) == 1, "return one list of ids"
+    assert len(answer) == len(right), f"{len(IDS[:6])} ids and 5 more: not {len(answer)} in all"
+    assert list(answer[:6]) == IDS[:6], "the text begins with the ids that were given"
+    flat = [*IDS[:6], int(model(np.array(IDS[:6])).argmax())]
+    whole = list(map(int, answer[:7])) == flat
+    assert not whole, "argmax over all rows of the logits: which row is about the future?"
+    assert list(map(int, answer)) == right, "other tokens: is it the best one of the last row?"
+    assert given == IDS[:6], "the list that was given has changed: work on a copy"
 
 
 def no_rows():
@@ -15,32 +43,71 @@ def no_rows():
     return [np.zeros(shape, np.float32) for _ in model.params["blocks"]]
 
 
+def passed(ids, positions, mask, keys, values):  # -> logits, by these positions and this mask
+    params = model.params
+    x = params["wte"][ids] + params["wpe"][positions]
+    for i, block in enumerate(params["blocks"]):
+        qkv = linear(layer_norm(x, **block["ln_1"]), **block["attn"]["c_attn"])
+        q, k, v = (split_heads(part, model.n_head) for part in np.split(qkv, 3, axis=-1))
+        keys[i] = np.concatenate([keys[i], k], axis=1)
+        values[i] = np.concatenate([values[i], v], axis=1)
+        mixed = attention(q, keys[i], values[i], mask)
+        x = x + linear(merge_heads(mixed), **block["attn"]["c_proj"])
+        x = x + feed_forward(layer_norm(x, **block["ln_2"]), **block["mlp"], activation=gelu)
+    return linear(layer_norm(x, **params["ln_f"]), params["wte"])
+
+
+def mistakes(ids, n_old, keys, values):  # -> {what is said of a mistake: the logits that it gives}
+    n, right = len(ids), np.arange(n_old, n_old + len(ids))
+    hidden = causal_mask(np.arange(n))  # [1, n, n]
+    cases = {
+        "the positions begin at 0 again, as if nothing were kept":
+            (np.arange(n), causal_mask(right)),
+        "each position is one too large: the first token of a text is at 0":
+            (right + 1, causal_mask(right)),
+        "there is no mask: earlier tokens see those that come after them": (right, 0),
+        "the kept tokens are hidden: they come before all new ones":
+            (right, np.concatenate([np.full((1, n, n_old), np.float32(-1e10)), hidden], axis=-1)),
+        "the mask shifts: it hides kept tokens, and shows later ones":
+            (right, np.concatenate([hidden, np.zeros((1, n, n_old), np.float32)], axis=-1)),
+    }  # fmt: skip
+    return {said: passed(ids, *case, list(keys), list(values)) for said, case in cases.items()}
+
+
 def exercise_1(prefill):
     """The answer: prefill(ids, keys, values) -> logits [len(ids), n_vocab]."""
-    keys, values = no_rows(), no_rows()
+    keys, values, expected = no_rows(), no_rows(), model(np.array(IDS))
     logits = prefill(IDS, keys, values)
     assert logits is not None, "write prefill"
     assert np.shape(logits) == (len(IDS), model.n_vocab), "a row of logits for each new token"
-    cache, expected = model.new_cache(), model(IDS)
-    model(IDS, cache)
-    short = prefill(IDS[:4], no_rows(), no_rows())
-    assert np.allclose(short, logits[:4], atol=1e-3), "earlier rows see tokens that come after them"
+    for said, wrong in mistakes(IDS, 0, no_rows(), no_rows()).items():
+        same = np.allclose(logits, wrong, atol=1e-3) and not np.allclose(wrong, expected, atol=1e-3)
+        assert not same, said
     assert np.allclose(logits, expected, atol=1e-3), "these are not the logits of model(ids)"
-    kept = [np.shape(matrix) == cache.kv[0, 0, :, : len(IDS)].shape for matrix in keys + values]
-    assert all(kept), "keys and values should hold a row for each token"
-    for ours, mine in ((cache.kv[0], keys), (cache.kv[1], values)):
-        assert np.allclose(ours[:, :, : len(IDS)], mine, atol=1e-3), "other keys or values"
+    right_keys, right_values = no_rows(), no_rows()
+    passed(IDS, np.arange(len(IDS)), causal_mask(np.arange(len(IDS))), right_keys, right_values)
+    kept = [np.shape(matrix)[1] for matrix in keys + values]
+    assert set(kept) == {len(IDS)}, f"keys and values should have {len(IDS)} rows, not {kept[0]}"
+    swapped = np.allclose(keys, right_values, atol=1e-3)
+    assert not swapped, "keys and values have changed places"
+    for mine, ours in ((keys, right_keys), (values, right_values)):
+        assert np.allclose(mine, ours, atol=1e-3), "other keys or values than model(ids, cache) has"
     keys, values = no_rows(), no_rows()
-    parts = [prefill(IDS[:4], keys, values), prefill(IDS[4:], keys, values)]
-    assert np.allclose(np.vstack(parts), expected, atol=1e-3), "it fails after tokens that are kept"
+    prefill(IDS[:N_OLD], keys, values)
+    before = list(keys), list(values)
+    rest = prefill(IDS[N_OLD:], keys, values)
+    for said, wrong in mistakes(IDS[N_OLD:], N_OLD, *before).items():
+        assert not np.allclose(rest, wrong, atol=1e-3), f"after tokens that are kept: {said}"
+    assert np.allclose(rest, expected[N_OLD:], atol=1e-3), "it fails after tokens that are kept"
 
 
 def exercise_2(naive_tokens, cached_tokens):
     """The answers: naive_tokens(m, n); cached_tokens(m, n)."""
-    answers = naive_tokens(4, 8), cached_tokens(4, 8)
+    answers = naive_tokens(6, 8), cached_tokens(6, 8)
     assert None not in answers, "write naive_tokens and cached_tokens"
-    assert answers[0] == 60, "the naive loop: count the orange and blue squares of the left picture"
-    assert answers[1] == 11, "the cached loop: count the squares of the right picture"
+    assert answers[0] == 76, "the naive loop: count the orange and blue squares of the left picture"
+    assert answers[1] != 14, "the cached loop: does the last new token pass?"
+    assert answers[1] == 13, "the cached loop: count the squares of the right picture"
     for m, n in ((1, 1), (1, 7), (9, 1), (24, 1000)):
         rows = range(m, m + n)  # the tokens of each pass
         assert naive_tokens(m, n) == sum(rows), f"naive_tokens is wrong for m = {m}, n = {n}"
@@ -55,13 +122,29 @@ def exercise_3(log_p_endings):
         found = log_p_endings(model, beginning, endings)
     assert found is not None, "write log_p_endings"
     assert len(found) == len(endings), "a number for each ending"
-    for number, ending in zip(found, endings):
-        rows = log_softmax(model([*beginning, *ending]))[len(beginning) - 1 : -1]
-        expected = rows[range(len(ending)), ending]
-        tail = expected[1:].sum()
-        assert not np.isclose(number, tail, atol=1e-3), "the first token of an ending is missing"
-        assert np.isclose(number, expected.sum(), atol=1e-3), "a sum of log P is wrong"
+    for number, before, ending in zip(found, [[], *endings], endings):
+        rows = log_softmax(model(np.array([*beginning, *ending])))
+        right, n = range(len(beginning) - 1, len(beginning) - 1 + len(ending)), len(ending)
+        expected = rows[right, ending]
+        late = [*rows[[i + 1 for i in right], ending]]
+        uncut = log_softmax(model(np.array([*beginning, *before[:-1], *ending])))[-n - 1 : -1]
+        known = {
+            "the first token of an ending is missing": expected[1:].sum(),
+            "the last token of an ending is missing": expected[:-1].sum(),
+            "the rows are one too late: the row of a token scores the one after it": sum(late),
+            "this is the mean: return the sum": expected.mean(),
+        }
+        for said, wrong in known.items():
+            assert not np.isclose(number, wrong, atol=1e-3), said
+        if before:
+            forgotten = uncut[1:][range(n - 1), ending[1:]].sum() + expected[0]
+            assert not np.isclose(number, forgotten, atol=1e-3), (
+                "the ending before is still in the cache"
+            )
+        assert np.isclose(number, expected.sum(), atol=1e-3), (
+            f"a sum of log P is {number:.3f}, not {expected.sum():.3f}"
+        )
     most = len(beginning) + sum(map(len, endings))
-    passed = sum(next(c for c in one.walk() if c.name == "block").inputs["x"][-2]
-                 for one in passes(calls, model))  # fmt: skip
-    assert passed <= most, f"{passed} tokens have passed through the model: {most} are enough"
+    used = sum(next(c for c in one.walk() if c.name == "block").inputs["x"][-2]
+               for one in passes(calls, model))  # fmt: skip
+    assert used <= most, f"{used} tokens have passed through the model: {most} are enough"

@@ -22,10 +22,12 @@ def exercise_1(never):
     pieces = [tokenizer.decode([id]) for id in range(model.n_vocab)]
     logits = np.random.default_rng(0).normal(size=model.n_vocab).astype(np.float32)
     ids = tokenizer.encode("Tim was very")
-    assert never("happy")(logits, ids) is not None, "write never"
     given = logits.copy()
+    assert never("happy")(logits, ids) is not None, "write never"
+    assert np.array_equal(logits, given), "a filter does not change its argument"
     for text, phrase in (("Tim was very", "happy"), ("Tim was hap", "happy"), ("The pup", "happy"),
-                         ("Tim", " was very"), ("Tim was", " was very")):  # fmt: skip
+                         ("Tim", " was very"), ("Tim was", " was very"),
+                         ("The", " cat")):  # fmt: skip
         ids = tokenizer.encode(text)
         kept = np.isfinite(never(phrase)(logits, ids))
         must_go = np.array([phrase in (text + piece)[-len(phrase) - 20 :] for piece in pieces])
@@ -35,7 +37,6 @@ def exercise_1(never):
         assert not gone.any(), f"{what}: {pieces[np.argmax(gone)]!r} does not complete it"
         same = np.array_equal(never(phrase)(logits, ids)[kept], logits[kept])
         assert same, "the logits of the other tokens stay as they are"
-    assert np.array_equal(logits, given), "a filter does not change its argument"
     start = tokenizer.encode("Once upon a time")
     text = tokenizer.decode(list(generate(model, start, 60, Sampler(never("was")), 1)))
     assert "was" not in text, f"without 'was' there came {text!r}"
@@ -50,17 +51,22 @@ def exercise_2(writer):
         return lessons.continuations(model, start, Sampler(*filters), 1, 200)[0].tolist()
 
     marked, plain = text(watermark(104)), text()
-    assert writer(marked, keys) is not None or writer(plain, keys) is not None, "write writer"
+    first = writer(marked, keys)
+    assert first is not None or writer(plain, keys) is not None, "write writer"
+    assert first is None or first in keys, f"the answer is one of the keys or None, not {first!r}"
     assert writer(marked, keys) == 104, "a marked text: another key has a larger z"
     assert writer(plain, keys) is None, "a text without a mark: somebody is accused"
     assert writer(marked, keys[5:]) is None, "the writer is not among them: another one is accused"
+    near = writer(plain, [443])  # z is 2.9: of 300 keys this one comes nearest
+    assert near is None, "a text without a mark: somebody is accused with z below 4"
 
 
 def exercise_3(corrected):
     """The answer: corrected(drawn): list of (str, list of float) -> {str: float}."""
     assert corrected([("a", [0.5])]) is not None, "write corrected"
     few = corrected([("a", [0.5, 0.1]), ("b", [0.5, 0.4])])
-    assert abs(sum(few.values()) - 1) < 1e-6, "the shares do not sum to 1"
+    assert set(few) == {"a", "b"}, "each text has a share"
+    assert abs(sum(few.values()) - 1) < 1e-6, f"the shares sum to {sum(few.values()):.3f}, not to 1"
     assert few["a"] < few["b"], "the text whose steps left less mass got the larger share"
     # The model: a first step with 0.6 for x, 0.2 for y; then an end with 0.01 after x, 0.5 after y.
     rng = np.random.default_rng(0)

@@ -16,14 +16,19 @@ def exercise_1(wasted):
     """The answer: wasted(lengths): a list of ints -> 0 to 1, for the shape STORIES."""
     assert wasted([9, 9]) is not None, "write wasted"
     assert wasted([9, 9]) == 0, "rows of one length are not padded: nothing is wasted"
-    prompts = [[-1] * 30 + [5] * 10, [5] * 40, [-1] * 15 + [5] * 25]
-    padded = counted(model, lambda: model(np.array(prompts), last=1))[1]
-    apart = sum(counted(model, lambda n=n: model(np.arange(n), last=1))[1] for n in (10, 40, 25))
-    share = wasted([10, 40, 25])
+    lengths = [10, 40, 25]
+    padded = counted(model, model, np.zeros((3, 40), int), last=1)[1]
+    apart = sum(counted(model, model, np.arange(n), last=1)[1] for n in lengths)
+    share = wasted(lengths)
     assert 0 < share < 1, f"a share is a number from 0 to 1, not {share}"
+    assert not math.isclose(share, apart / padded), "this is the share that is not wasted"
+    assert not math.isclose(share, 1 - sum(lengths) / 120), (
+        "a share of FLOPs, not of tokens: attention's grow with the square of the length"
+    )
     assert math.isclose(share, 1 - apart / padded), (
         "for [10, 40, 25] the FLOPs were counted: of one pass over 3 rows of 40 tokens, padding"
-        " included, and of three passes over 10, 40 and 25; your share is another"
+        " included, and of three passes over 10, 40 and 25, with one row of logits for each prompt;"
+        " your share is another"
     )
 
 
@@ -36,7 +41,9 @@ def exercise_2(chunked):
         assert np.shape(logits) == (model.n_vocab,), (
             f"logits of the shape {np.shape(logits)}, not of one position"
         )
-        assert np.allclose(logits, model(ids)[-1], atol=1e-3), f"other logits in chunks of {size}"
+        assert np.allclose(logits, model(ids)[-1], atol=1e-3), (
+            f"other logits in chunks of {size}: does a chunk see those before it?"
+        )
     b, d, n_vocab = STORIES
     _, done, _ = counted(model, chunked, model, ids, 50)
     least = sum(pass_flops(STORIES, 50, n) for n in (50, 100, 150, 200)) - 3 * 2 * d * n_vocab
@@ -50,13 +57,13 @@ def exercise_2(chunked):
 def exercise_3(window_saves):
     """The answer: window_saves(shape, n, w) -> 0 to 1."""
     assert window_saves(STORIES, 10, 5) is not None, "write window_saves"
-    assert window_saves(STORIES, 10, 10) == 0, "a window as long as the text saves nothing"
     for shape, n, w in (STORIES, 300, 64), ((12, 768, 50257), 2000, 1), ((2, 8, 5), 9, 4):
         full = sum(pass_flops(shape, 1, i) for i in range(1, n + 1))
         attention = sum(4 * shape[0] * shape[1] * i for i in range(1, n + 1))
         first_too = 4 * shape[0] * shape[1] * w * n
         kept = sum(pass_flops(shape, 1, min(i, w)) for i in range(1, n + 1))
         share = window_saves(shape, n, w)
+        assert not math.isclose(share, kept / full), "this is the share that is left, not saved"
         assert not math.isclose(share, (full - kept) / attention), (
             "the share of all FLOPs, not of attention's"
         )
@@ -64,5 +71,8 @@ def exercise_3(window_saves):
             "the first tokens of the text see fewer tokens than the window holds"
         )
         assert math.isclose(share, 1 - kept / full), (
-            f"{n} steps were counted, with and without a window of {w}: their share is another"
+            f"{n} steps were counted, with and without a window of {w}, itself included: their"
+            " share is another"
         )
+    assert window_saves(STORIES, 10, 10) == 0, "a window as long as the text saves nothing"
+    assert window_saves(STORIES, 10, 99) == 0, "a window longer than the text saves nothing"

@@ -10,19 +10,44 @@ GPT2_124M, BIG = (12, 768, 50257), (8, 768, 8192)
 
 
 def exercise_1(step_seconds):
-    """The answer: step_seconds(shape, n_rows, n, bandwidth, peak): FLOP/s, bytes/s -> s."""
-    one = step_seconds(GPT2_124M, 1, 1, 10e9, 1e15)
-    assert one is not None, "write step_seconds"
-    assert math.isclose(one, pass_bytes(GPT2_124M, 1) / 10e9), (
-        "where arithmetic costs nothing, one row is a reading of the weights and of its cache"
-    )
-    many = step_seconds(GPT2_124M, 1000, 1, 1e15, 50e9)
-    assert math.isclose(many, 1000 * pass_flops(GPT2_124M, 1, 1) / 50e9), (
-        "where reading costs nothing, 1000 rows are 1000 times the arithmetic of one"
-    )
+    """The answer: step_seconds(shape, n_rows, n, bandwidth, peak, n_bytes=4) -> seconds."""
+    bandwidth, peak = 10e9, 100e9
+
+    def times(n_rows, n):  # of reading and of computing
+        read = pass_bytes(GPT2_124M, n, n_rows) / bandwidth
+        return read, n_rows * pass_flops(GPT2_124M, 1, n) / peak
+
+    for n_rows, n in (1, 100), (50, 100):
+        found, (read, work) = step_seconds(GPT2_124M, n_rows, n, bandwidth, peak), times(n_rows, n)
+        texts = f"for {n_rows} texts of {n} tokens"
+        assert found is not None, "write step_seconds"
+        assert not math.isclose(found, read + work), (
+            f"the two go on at once: a step takes the longer time, not the sum of both ({texts})"
+        )
+        assert not math.isclose(found, min(read, work)), (
+            f"the longer time, not the shorter ({texts})"
+        )
+        whole = n_rows * pass_flops(GPT2_124M, n, n) / peak
+        assert not math.isclose(found, whole), (
+            "in a step of decoding one token of each text passes, not all of them"
+        )
+        shared = pass_bytes(GPT2_124M, n) / bandwidth
+        assert n_rows == 1 or not math.isclose(found, max(shared, work / n_rows)), (
+            "that is the time of one text"
+        )
+        assert math.isclose(found, max(read, work)), (
+            f"{texts}, reading takes {read:.4g} s and computing {work:.4g} s, not {found:.4g}"
+        )
     long = step_seconds(GPT2_124M, 1000, 1024, 10e9, 1e15)
     assert math.isclose(long, pass_bytes(GPT2_124M, 1024, 1000) / 10e9), (
         "the weights are read once for all rows, but each row has a cache of its own"
+    )
+    halves = [step_seconds(GPT2_124M, 2, 500, 10e9, peak, n_bytes=2) for peak in (1e15, 1e9)]
+    assert math.isclose(halves[0], pass_bytes(GPT2_124M, 500, 2) / 2 / 10e9), (
+        "numbers of 2 bytes are half the bytes of numbers of 4, the cache's, too"
+    )
+    assert math.isclose(halves[1], 2 * pass_flops(GPT2_124M, 1, 500) / 1e9), (
+        "with fewer bytes there are as many FLOPs as before"
     )
 
 
@@ -30,14 +55,21 @@ def exercise_2(prefill_seconds):
     """The answer: prefill_seconds(shape, n, size, bandwidth, peak) -> seconds."""
     assert prefill_seconds(BIG, 8, 4, 10e9, 1e11) is not None, "write prefill_seconds"
     slow_memory = prefill_seconds(BIG, 12, 4, 10e9, 1e15)
+    weights = pass_bytes(BIG, 0)
     read = sum(pass_bytes(BIG, n) for n in (4, 8, 12)) / 10e9
+    assert not math.isclose(slow_memory, (read * 10e9 - 2 * weights) / 10e9), (
+        "each chunk is a pass of its own, and reads all weights again"
+    )
     assert math.isclose(slow_memory, read), (
-        "each chunk reads the weights, and the keys and values of all tokens so far"
+        "where reading takes longer: each chunk reads the weights, and the keys and values of all"
+        " tokens so far"
     )
     slow_processor = prefill_seconds(BIG, 10, 4, 1e15, 1e9)
     work = sum(pass_flops(BIG, *pair) for pair in ((4, 4), (4, 8), (2, 10))) / 1e9
+    full = sum(pass_flops(BIG, *pair) for pair in ((4, 4), (4, 8), (4, 12))) / 1e9
+    assert not math.isclose(slow_processor, full), "the last chunk has 2 tokens here, not 4"
     assert math.isclose(slow_processor, work), (
-        "a chunk's tokens attend to those of the chunks before; the last chunk may be shorter"
+        "where computing takes longer: a chunk's tokens attend to those of the chunks before, too"
     )
     bandwidth, peak = 3e10, 2e11
     mixed = max(pass_bytes(BIG, 64) / bandwidth, pass_flops(BIG, 64, 64) / peak)

@@ -1,34 +1,101 @@
-"""The checks of lesson 10's exercises."""
+"""The checks of lesson 10's exercises, and of its loop."""
 
-import lessons  # noqa: F401, it makes the project's files importable
+import lessons
 import numpy as np
 
 import utils
 from benchmarks.replay import Replay
-from drafters import PromptLookup
+from decoding.drafters import PromptLookup, common_prefix, one_hots
 from generate import Sequence, generate
 from speculative import speculative
 
 tokenizer, model = utils.load("stories")
 
 
+class Watched:
+    """A model that notes its passes: (tokens in the cache before it, ids)."""
+
+    def __init__(self, model):
+        self.model, self.passes = model, []
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def __call__(self, ids, cache=None, last=None):
+        self.passes.append((0 if cache is None else cache.length, list(map(int, ids))))
+        return self.model(ids, cache, last)
+
+
+class Planned:
+    """Drafts a known text, with a wrong token at some places of it."""
+
+    def __init__(self, n_vocab, text, wrong):
+        self.n_vocab, self.text, self.wrong = n_vocab, text, wrong
+
+    def propose(self, ids, n):
+        places = range(len(ids), min(len(ids) + n, len(self.text)))
+        drafts = [(self.text[i] + (i in self.wrong)) % self.n_vocab for i in places]
+        return drafts, one_hots(drafts, self.n_vocab)
+
+    def learn(self, ids, drafts, logits, tokens):
+        pass
+
+
+def exercise_loop(greedy_speculation):
+    """The answer: greedy_speculation(model, drafter, ids, n, gamma=4) -> n new ids."""
+    tiny, prompt, n = lessons.tiny_model(8, seed=4), [1, 2, 3, 4, 5], 10
+    text = prompt + list(generate(tiny, prompt, n))
+    for wrong in (), (6, 7, 12), range(15):
+        ours, theirs, drafter = Watched(tiny), Watched(tiny), Planned(8, text, wrong)
+        list(speculative(ours, Sequence(ours, prompt, n), drafter))
+        found = greedy_speculation(theirs, drafter, list(prompt), n)
+        assert found is not None, "write greedy_speculation"
+        held = []
+        for number, (start, ids) in enumerate(theirs.passes):
+            known = common_prefix(held[:start], text)
+            assert known == start, (
+                f"before pass {number} the cache holds another token than the text, at position"
+                f" {known}: what has to be cut after a round?"
+            )
+            held = held[:start] + ids
+        same = common_prefix(list(found), text[len(prompt) :])
+        assert same == min(n, len(found)), f"token {same} is another than the greedy loop's"
+        assert len(found) == n, f"{len(found)} tokens, not the {n} that were asked for"
+        done, needed = len(theirs.passes), len(ours.passes)
+        assert done <= needed, (
+            f"the right text, but {done} passes for {needed}: each pass also gives a token of the"
+            " model's own"
+        )
+        done, needed = (sum(len(ids) for _, ids in m.passes) for m in (theirs, ours))
+        assert done <= needed, (
+            f"the right text, but {done} tokens passed, not {needed}: some of them twice"
+        )
+
+
 def exercise_1(acceptance, best_certain):
     """The answers: acceptance(p, q): [n], [n] -> 0 to 1; best_certain(p): [n] -> one-hot [n]."""
     p, q = np.array([0.5, 0.3, 0.2, 0]), np.array([0.1, 0.2, 0.3, 0.4])
     assert acceptance(p, q) is not None, "write acceptance"
-    assert np.isclose(acceptance(p, p), 1), "a draft from p itself is always accepted"
-    for first, second in (p, q), (q, p):
+    with np.errstate(all="ignore"):
+        rates = [acceptance(*pair) for pair in ((p, q), (q, p), (p, p))]
+    assert np.shape(rates) == (3,), "one number: the probability that a draft is accepted"
+    assert not np.isnan(rates).any(), "nan: p / q where q is 0. Can it be said without a division?"
+    assert np.isclose(rates[2], 1), "a draft from p itself is always accepted"
+    for first, second, rate in (p, q, rates[0]), (q, p, rates[1]):
         rng = np.random.default_rng(0)
         drafts = rng.choice(4, 100_000, p=second)
         passed = rng.random(100_000) * second[drafts] < first[drafts]
-        assert abs(acceptance(first, second) - passed.mean()) < 0.01, (
+        assert abs(rate - passed.mean()) < 0.01, (
             f"of 100,000 drafts from {second} the rule accepts another share for p = {first}"
         )
     chosen = best_certain(p[::-1])
     assert chosen is not None, "write best_certain"
+    assert np.shape(chosen) == (4,), "a distribution [n], not a token"
+    assert np.asarray(chosen).dtype != bool, "a distribution has numbers, not True and False"
     assert sorted(chosen) == [0, 0, 0, 1], "a one-hot distribution: one 1, all others 0"
-    rates = [np.minimum(p[::-1], one) @ np.ones(4) for one in np.eye(4)]
-    assert rates[int(np.argmax(chosen))] == max(rates), "another token is accepted more often"
+    assert chosen[3] == 1, "another token is accepted more often"
+    tie = best_certain(np.array([0.4, 0.4, 0.2]))
+    assert sorted(tie) == [0, 0, 1], "of two equally good tokens one is chosen"
 
 
 def exercise_2(best_gamma):
@@ -44,9 +111,12 @@ def exercise_2(best_gamma):
         for c in (0.0, 0.1, 0.6):
             for name, b in costs.items():
                 gains = [sum(a**i for i in range(g + 1)) / (b(g) + c * g) for g in range(17)]
-                assert 0 <= best_gamma(a, c, b) <= 16, "a number of drafts from 0 to 16"
-                assert np.isclose(gains[best_gamma(a, c, b)], max(gains)), (
-                    f"another number of drafts is faster at a = {a}, c = {c}, b = {name}"
+                found = best_gamma(a, c, b)
+                assert found in range(17), f"a number of drafts from 0 to 16, not {found}"
+                place = f"a = {a}, c = {c}, b = {name}"
+                assert gains[found] >= 1 - 1e-9, f"no drafts at all are faster at {place}"
+                assert np.isclose(gains[found], max(gains)), (
+                    f"another number of drafts is faster at {place}: not {found}"
                 )
 
 
@@ -70,16 +140,24 @@ def exercise_3(first_of):
     other = Replay(n_vocab, ids + [5] * 9, 1.0, np.random.default_rng(0))
     first = first_of([before, lookup, other, after])
     assert first.propose(ids, 4) is not None, "write propose"
+    assert len(first.propose(ids, 4)) == 2, "two lists: drafts, distributions"
     drafts, qs = first.propose(ids, 4)
     assert len(drafts) > 0, "the first of these drafters has no drafts here: ask the next one"
     assert drafts == lookup.propose(ids, 4)[0], "the drafts of the first that has any"
     assert len(qs) == len(drafts), "a distribution for each draft"
+    short = Planned(n_vocab, ids + [7], ())
+    assert first_of([short, other]).propose(ids, 4)[0] == [7], "the first, even if it has only one"
+    assert first_of([before]).propose(ids, 4) is not None, (
+        "where no drafter has drafts: two empty lists, not None"
+    )
+    assert list(first_of([before]).propose(ids, 4)[0]) == [], (
+        "no drafter has drafts: two empty lists"
+    )
     sequence = Sequence(model, ids, 40)
-    for _ in speculative(model, [sequence], lambda sequence: first):
-        pass
-    assert sequence.new_ids == list(generate(model, ids, 40)), "another text than without drafts"
+    found = list(speculative(model, sequence, first))
+    assert found == list(generate(model, ids, 40)), "another text than without drafts"
     for listener in before, after:
         assert listener.heard, "a drafter has heard nothing: all of them are to learn"
-        assert sum([list(tokens) for _, tokens in listener.heard], []) == sequence.new_ids, (
+        assert sum([list(tokens) for _, tokens in listener.heard], []) == found, (
             "every drafter learns from each pass, once"
         )

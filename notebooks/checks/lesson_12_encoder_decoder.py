@@ -2,6 +2,8 @@
 
 import functools
 
+import numpy as np
+
 import utils
 from generate import generate
 
@@ -28,11 +30,18 @@ def exercise_1(best):
     tokenizer, _ = loaded()
     german = [tokenizer.decode(translate(text)) for text in TEXTS]
     assert best(TEXTS[0], german) is not None, "write best"
+    assert isinstance(best(TEXTS[0], german), str), "one of the candidates, not its place or score"
     for text, right in zip(TEXTS, german):
         chosen = best(text, german)
         assert chosen == right, f"{text!r} is not {chosen!r}"
     chosen = best(TEXTS[1], [german[1], "Tom", "Tom hat"])
     assert chosen == german[1], f"{chosen!r} is probable as a beginning, but not as a whole text"
+    text = "I'll go to Boston to be with family."  # its mean log P is higher, its sum lower
+    long, short = "Ich fahre mit der Familie nach Boston.", "Ich werde nach Boston gehen."
+    assert best(text, [long, short]) == short, (
+        f"{text!r}: {long!r} has the higher mean of log P per token, but as a whole the other text"
+        " is the more probable one"
+    )
 
 
 def exercise_2(aligned):
@@ -41,10 +50,19 @@ def exercise_2(aligned):
     found = aligned(TEXTS[1])
     assert found is not None, "write aligned"
     names = [tokenizer.tokens[id].replace("▁", "") for id in translate(TEXTS[1])][:-1]
+    assert len(found) != len(names) + 1, "</s> is not to be in it: all tokens but the last"
     assert [name for name, _ in found] == names, "one pair for each token of the translation"
-    assert dict(found)["neues"] == "new", "neues means new, which it looks at most: is a row moved?"
+    assert all(isinstance(looked_at, str) for _, looked_at in found), "the source token's name"
+    pairs = dict(found)
+    assert "car" not in (pairs["gekauft"], pairs["neues"]), (
+        "Auto means car; a token beside it is said to look at car most: is a row moved?"
+    )
+    assert pairs["neues"] == "new", (
+        "neues means new, and looks at it most, in the last layer: which layer is this?"
+    )
     pairs = {(name.lower(), looked_at) for name, looked_at in aligned(TEXTS[2])}
     assert ("ich", "I") in pairs, f"{TEXTS[2]!r}: a token looks at another one most"
+    assert ("kaffee", "coffee") in pairs, f"{TEXTS[2]!r}: a token looks at another one most"
 
 
 def exercise_3(switch):
@@ -53,8 +71,21 @@ def exercise_3(switch):
     assert switch(first, second, 3) is not None, "write switch"
     assert switch(first, second, 0) == translate(second), "with n = 0 only the second source counts"
     assert switch(first, first, 3) == translate(first), "the same source twice changes nothing"
-    ids = switch(first, second, 3)
-    assert ids[:3] == translate(first)[:3], "the first n tokens depend on the first source only"
-    assert ids != translate(first), "the second source changed nothing"
-    ended = ids[-1] in loaded()[1].stop_ids
-    assert len(ids) <= 40 and (ended or len(ids) == 40), "a text ends with </s> or 40 tokens"
+    tokenizer, model = loaded()
+    sources = [model.add_special_tokens(tokenizer.encode(text)) for text in (first, second)]
+    for n in (1, 3, 5):
+        ids = switch(first, second, n)
+        assert ids[:n] == translate(first)[:n], f"the first {n} tokens depend on the first source"
+        assert ids != translate(first), "the second source changed nothing"
+        ended = ids[-1] in model.stop_ids
+        assert len(ids) <= 40 and (ended or len(ids) == 40), "a text ends with </s> or 40 tokens"
+        one, other = (model.read(source) for source in sources)
+        cache = one.new_cache()
+        for i in range(n):
+            one(np.array([[*model.start_ids, *ids][i]]), cache)
+        cache.source, last = other.source, [*model.start_ids, *ids][n]
+        right = int(other(np.array([last]), cache)[-1].argmax())
+        assert ids[n] == right, (
+            f"after {n} tokens, the next is another one: the first {n} keep the keys and values"
+            " that they had, and only the source changes"
+        )

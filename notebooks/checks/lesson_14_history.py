@@ -5,23 +5,34 @@ import numpy as np
 
 def exercise_1(code_length):
     """The answer: code_length(probabilities): a list of P(x_i | x_<i) -> bytes, an int."""
-    assert code_length([0.5] * 8) is not None, "write code_length"
-    assert code_length([0.5] * 8) == 1, "eight symbols of probability 1/2"
+    found = code_length([0.5] * 8)
+    assert found is not None, "write code_length"
+    assert found == int(found), f"whole bytes: {found} is not a whole number"
+    assert found != 8, "eight symbols of probability 1/2 are eight bits: how many bytes is that?"
+    assert found != 6, "these are nats: a bit is a logarithm to the base 2"
+    assert found == 1, "eight symbols of probability 1/2 fit one byte"
     assert code_length([0.5] * 9) == 2, "nine bits do not fit one byte"
     assert code_length([0.9] * 100) == 2, "a symbol may cost less than a bit: round at the end"
-    assert code_length([1.0] * 50) == 0, "what is certain"
+    assert code_length([1.0] * 50) == 0, "what is certain costs nothing"
     assert code_length([1e-3] * 5000) == 6229, "a long text"
 
 
 def exercise_2(mixed):
     """The answer: mixed(p, q, w): [n], [n], a weight -> bits per symbol."""
     p, q = np.array([0.9, 0.01, 0.5]), np.array([0.1, 0.6, 0.5])
-    assert mixed(p, q, 1) is not None, "write mixed"
-    assert np.isclose(mixed(p, q, 1), -np.log2(p).mean()), "with w = 1, the first model alone"
-    assert np.isclose(mixed(p, q, 0), -np.log2(q).mean()), "with w = 0, the second"
+    found = mixed(p, q, 1)
+    assert found is not None, "write mixed"
+    assert np.shape(found) == (), "one number: the mean over the symbols"
+    of_p, of_q = -np.log2(p).mean(), -np.log2(q).mean()
+    assert not np.isclose(found, of_q), "w is the weight of p, the first model"
+    assert not np.isclose(found, 3 * of_p), "bits per symbol: the mean, not the sum"
+    assert not np.isclose(found, of_p * np.log(2)), "these are nats, not bits"
+    assert np.isclose(found, of_p), "with w = 1, the first model alone"
+    assert np.isclose(mixed(p, q, 0), of_q), "with w = 0, the second"
     both = mixed(p, q, 0.5)
-    assert both < min(mixed(p, q, 0), mixed(p, q, 1)), "these two know different things"
-    assert np.isclose(both, 1.2377, atol=1e-3), "mix the probabilities, not their logarithms"
+    assert not np.isclose(both, (of_p + of_q) / 2), "mix the probabilities, not their logarithms"
+    assert np.isclose(both, -np.log2(p / 2 + q / 2).mean()), "the mixture is w p + (1 - w) q"
+    assert np.isclose(mixed(p, q, 0.2), -np.log2(0.2 * p + 0.8 * q).mean()), "any weight, not 1/2"
 
 
 def exercise_3(ranks):
@@ -29,8 +40,14 @@ def exercise_3(ranks):
     logits = np.array([[0.1, 3.0, -1.0], [2.0, 1.0, 5.0], [0.5, 0.2, 0.1]])
     found = ranks(logits, [1, 1, 0])
     assert found is not None, "write ranks"
-    assert list(found) == [1, 3, 1], "the likeliest token has rank 1"
+    assert np.shape(found) == (3,), "a rank for each id"
+    found = list(found)
+    assert found != [0, 2, 0], "the first guess has rank 1, not 0"
+    assert found != [3, 1, 3], "upside down: the likeliest token is the first guess"
+    assert found == [1, 3, 1], "the likeliest token of its row has rank 1"
     assert list(ranks(logits, [2, 0, 2])) == [3, 2, 3], "the last of three"
     wide = np.random.default_rng(0).standard_normal((4, 50))
-    order = (-wide).argsort(-1)
-    assert list(ranks(wide, order[:, 7])) == [8] * 4, "fifty tokens"
+    order = (-wide).argsort(-1)  # in each row the tokens, likeliest first
+    assert list(ranks(wide, order[:, 7])) == [8] * 4, (
+        "fifty tokens: the rank of a token is its place in the sorted row, not the token at a place"
+    )

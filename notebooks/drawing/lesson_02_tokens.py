@@ -5,6 +5,18 @@ import matplotlib.pyplot as plt
 
 TINTS = "#cfe6f5", "#fbe3b5", "#c9ecdf", "#f3d7e6"
 
+ALT = {  # what each picture shows, for those who do not see it
+    "tokens": (
+        "A text in boxes, one for each token, with its id below. Frequent words are one box "
+        "with their space; the strawberry emoji is four boxes of one byte, and a rare word is "
+        "several."
+    ),
+    "lengths": (
+        "Bytes per token against the number of merges. For the stories it rises to about four; "
+        "for the licence and the German text it stays below two."
+    ),
+}
+
 
 def label(tokenizer, id):
     """A token as it is shown: dots for spaces, the hexadecimal bytes of half a character."""

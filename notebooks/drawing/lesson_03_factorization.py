@@ -6,9 +6,44 @@ import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-from score import score
+from decoding.score import score
 
 STYLES = "-", "--", "-.", ":"
+
+ALT = {  # what each picture shows, for those who do not see it
+    "range": (
+        "The logarithm of both products against the number of tokens. The licence falls below "
+        "the smallest float32 within a few tokens and below the smallest float64 before token "
+        "100; the story falls slowly."
+    ),
+    "surprise": (
+        "The story, each token on a ground the darker the more bits it costs. Dark are bath, "
+        "laughed and the first letters of crocodile, lend and umbrella; crocodile is dark only "
+        "the first time."
+    ),
+    "draw": (
+        "Each text of four tokens as a point: the share of samples against the product of its "
+        "factors, both on log axes. The points lie on the diagonal, within a band of two "
+        "standard deviations."
+    ),
+    "clean": (
+        "Left: the student's risk at each position, after the world's texts and after its own; "
+        "both rise from the first tokens on. Right: the share of texts without a blunder, which "
+        "the product of the risks follows, and a single mean risk does not."
+    ),
+    "forced": (
+        "The logarithm of the probability of each continuation, token by token. All four curves "
+        "only fall; the one after tree is lowest."
+    ),
+    "reach": (
+        "For each token, how many bits likelier it is after girl than after boy. The first she "
+        "stands out, cut off at the edge of the picture with its value; most others are near 0."
+    ),
+    "marginals": (
+        "Bars for four texts, token by token and all at once. They were happy loses probability "
+        "when drawn all at once; She were happy, almost impossible token by token, gains."
+    ),
+}
 
 
 def out_of_range(factors):  # {name: log P of each token}

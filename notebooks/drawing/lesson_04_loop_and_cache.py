@@ -1,6 +1,5 @@
 """Pictures of lesson 4: passes, the cache's growth, the film of both loops."""
 
-import contextlib
 import io
 
 import lessons
@@ -12,12 +11,20 @@ from PIL import Image as Picture
 
 LAYER, HEAD = 0, 1  # whose keys are drawn
 
-
-def body(function):
-    """The code of a function, without its docstring and its signature."""
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        lessons.source(function, signature=False)
-    return printed.getvalue()
+ALT = {  # what each picture shows, for those who do not see it
+    "triangle": (
+        "Two grids with a row for each pass and a column for each token. Without a cache every "
+        "pass computes all tokens so far, a triangle; with one, each token is computed once."
+    ),
+    "growing": (
+        "Four matrices of keys, for 7, 8, 9 and 10 tokens. Each is the one before it, with the "
+        "same colours, and one new row at the bottom, which is framed."
+    ),
+    "times": (
+        "Time of the next pass against the length of the text. The naive loop's rises all the "
+        "way; the cached loop's stays low and nearly flat."
+    ),
+}
 
 
 def triangle(n_prompt, n_new):

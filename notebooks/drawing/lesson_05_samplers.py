@@ -6,6 +6,40 @@ import numpy as np
 
 N_SHOWN = 400  # tokens; from there on a bar is too narrow to see
 
+ALT = {  # what each picture shows, for those who do not see it
+    "positions": (
+        "Left: at both positions the probability falls over seven powers of ten. Right: at the "
+        "sure position ten tokens have nine tenths of the mass; at the unsure one fifty have "
+        "six tenths, and nine tenths take hundreds."
+    ),
+    "temperature": (
+        "Left: a low temperature raises the best tokens and lowers the tail, a high one does "
+        "the reverse; the order stays. Right: the entropy rises with the temperature at both "
+        "positions, and below about a third the sure position has more of it."
+    ),
+    "filters": (
+        "Probability against rank at both positions, the kept tokens dark. Top-k cuts at the "
+        "same rank in both; top-p cuts far later at the unsure position, min-p a little later."
+    ),
+    "kept": (
+        "Tokens kept against the entropy of the position: top-k is a flat line at 20, top-p and "
+        "min-p rise with the entropy, top-p about as fast as two to the power of H and min-p "
+        "more slowly."
+    ),
+    "draw": (
+        "Six tokens side by side from 0 to 1, as wide as their probabilities; an arrow at u "
+        "points at one of them."
+    ),
+    "curve": (
+        "Twelve samplers by likelihood (right is more likely) and diversity: all lie near one "
+        "falling curve, from t = 1.3 at the upper left to greedy at the lower right."
+    ),
+    "repetition": (
+        "Three dot plots. Greedy: many lines beside the diagonal, passages that occur again. "
+        "With either cure hardly anything but the diagonal is left."
+    ),
+}
+
 
 def what_filters_keep(probs, logits, filters):
     """{name: [n_vocab]} x 2, {label: filter} -> a figure: for each name a row, for each filter a
@@ -35,7 +69,7 @@ def bars(axis, p, kept):  # [n], [n] bools: a bar for each rank, on a logarithmi
     for which, color, hatch in (kept, lessons.BLUE, None), (~kept, lessons.ORANGE, "////"):
         axis.bar(rank[which] - 0.5, p[which], 1, align="edge", color=color, hatch=hatch,
                  edgecolor="white", linewidth=0)  # fmt: skip
-    axis.set(xscale="log", xlim=(0.5, len(p)))
+    axis.set(xscale="log", yscale="log", xlim=(0.5, len(p)))
     axis.set_xticks([1, 10, 100], ["1", "10", "100"])
 
 

@@ -8,6 +8,29 @@ import numpy as np
 
 DEAD = 0  # the state from which no match can be reached
 
+ALT = {  # what each picture shows, for those who do not see it
+    "states": (
+        "The automaton of numbers of one or two digits: a space leads from state 1 to 2, a "
+        "digit to 3, a second digit to 4, and a full stop from 3 or 4 to the end."
+    ),
+    "endings": (
+        "Three endings: by the model the one with the crocodile has hardly any probability, by "
+        "the filter the largest share."
+    ),
+    "gamma": (
+        "Left: the larger gamma is, the more texts mention the dragon. Right: log P per token "
+        "is highest at gamma 1, the model itself, and falls on both sides."
+    ),
+    "likeness": (
+        "Likeness of twelve drawn translations, sorted. Two groups: eight with the words keinen "
+        "Kaffee, at the top, and four with Kaffee nicht, which are less like the others."
+    ),
+    "mark": (
+        "The detector's z by length: texts without the mark stay around 0, marked ones rise "
+        "with the length past 4."
+    ),
+}
+
 
 def states(automaton):
     """A finite automaton without loops as a row of states and arrows, with the bytes of each."""

@@ -1,4 +1,4 @@
-"""The pictures of lesson 9."""
+"""The pictures of lesson 9. Each function returns its picture's alternative text."""
 
 import functools
 
@@ -26,6 +26,12 @@ def limits(sizes, prefill, batch, reading, computing):
         axis.set_xticks(n, n)
         axis.minorticks_off()
         axis.legend(frameon=False, loc="upper left")
+    most = [max(m / t for m, t in times.items()) for times in (prefill, batch)]
+    return (
+        "Left: time of a pass against its number of tokens, with the two least times: reading is "
+        "flat, computing rises, and the measured points lie on or above the higher of them. Right: "
+        f"tokens per second, up to {most[0]:.0f} in a prefill and {most[1]:.0f} in a batch."
+    )
 
 
 def few_rows(found):
@@ -47,6 +53,11 @@ def few_rows(found):
     axis.set_xticks(list(found), list(found))
     axis.minorticks_off()
     axis.legend(frameon=False, loc="upper left")
+    two = ", ".join(f"{name} {found[2][name] / one:.1f}" for name in labels)
+    return (
+        "Cost of a product against its rows, in products of one row. Row by row rises in "
+        f"proportion. At two rows: {two} times one row."
+    )
 
 
 def roof(found, bandwidth, peak):
@@ -65,6 +76,13 @@ def roof(found, bandwidth, peak):
         axis.set(title=name, xlabel="intensity (FLOPs per byte read)")
     low = min(rate for points in found.values() for _, rate in points.values())
     axes[0, 0].set(ylabel="rate (GFLOP/s)", ylim=(low / 2.5e9, peak / 1e9 * 1.8))
+    ends = "; ".join(f"{name}: from {min(points)} to {max(points)}, up to"
+                     f" {max(rate for _, rate in points.values()) / 1e9:.0f} GFLOP/s"
+                     for name, points in found.items())  # fmt: skip
+    return (
+        "A roofline, a slope that ends in a flat roof, in each panel, with points along and below "
+        f"it. {ends}; the flat roof is at {peak / 1e9:.0f}."
+    )
 
 
 def saving(places, count, ratios):
@@ -78,6 +96,11 @@ def saving(places, count, ratios):
     axis.set_xticks(places, places)
     axis.minorticks_off()
     axis.legend(frameon=False, loc="upper left")
+    times = ", ".join(f"{values[-1]:.1f} times for {name}" for name, values in ratios.items())
+    return (
+        f"Naive over cached, against the position, on logarithmic axes. At position {places[-1]} "
+        f"the cache saves {count[-1]:.0f} times the FLOPs by the count; by the clock: {times}."
+    )
 
 
 def roof_of(model, ids, bandwidth, peak):
@@ -91,7 +114,7 @@ def roof_of(model, ids, bandwidth, peak):
 
         def step(cache=cache, n=n):
             logits = model(np.array([ids[n - 1 : n]]), cache, last=1)
-            cache.cut([n - 1])
+            cache.cut(n - 1)
             return logits
 
         whole = functools.partial(model, np.array([ids[:n]]), last=1)
@@ -101,5 +124,7 @@ def roof_of(model, ids, bandwidth, peak):
             points[n] = work / read, work / lessons.medians({0: action}, rounds=3)[0]
     roof(found, bandwidth, peak)
     prefill, cached = (points[longest][1] / 1e9 for points in found.values())
-    return (f"The roofline with your text: a prompt of {longest} tokens runs at {prefill:.0f}"
-            f" GFLOP/s, a cached step at {cached:.1f}.")  # fmt: skip
+    return (
+        f"The roofline with your text: a prompt of {longest} tokens runs at {prefill:.0f} GFLOP/s, "
+        f"a cached step at {cached:.1f}."
+    )

@@ -1,10 +1,10 @@
-"""The pictures of lesson 10."""
+"""The pictures of lesson 10. Each function returns its picture's alternative text."""
 
 import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-from drafters import common_prefix
+from decoding.drafters import common_prefix
 
 
 def rounds(tokenizer, found, first=0, gamma=4):
@@ -30,6 +30,12 @@ def rounds(tokenizer, found, first=0, gamma=4):
     axis.spines[:].set_visible(False)
     axis.tick_params(length=0)
     axis.set_title("✓ accepted (blue), × rejected (grey), the model's own token (yellow)", pad=12)
+    n_accepted = sum(common_prefix(*pair) for pair in found)
+    return (
+        f"{len(found)} rounds, a row for each: accepted drafts in blue with a check mark, rejected "
+        f"ones in grey with a cross, the model's own token in yellow at the right. {n_accepted} of "
+        f"{sum(len(drafts) for drafts, _ in found)} drafts are accepted."
+    )
 
 
 def timeline(large, small, alone, found, n_rounds=4):
@@ -53,6 +59,11 @@ def timeline(large, small, alone, found, n_rounds=4):
     total = sum(tokens[1 : n_rounds + 1])
     axis.set_title(f"{n_rounds} rounds make {total} tokens; in this time the plain loop makes"
                    f" {len(plain)}")  # fmt: skip
+    return (
+        "Time runs to the right. With drafts: in each round the small model makes a few short "
+        f"passes, then the large model one. {n_rounds} rounds make {total} tokens; in the same "
+        f"time the large model alone makes {len(plain)}."
+    )
 
 
 def account(names, p, q):
@@ -69,6 +80,10 @@ def account(names, p, q):
         axis.bar(names, accepted, color=lessons.BLUE, label="accepted: min(p, q)")
         axis.set_xticks(range(len(names)), names, rotation=60, ha="right")
         axis.legend(frameon=False)
+    return (
+        "Two bar charts over the same tokens. Left, proposed: the part of q over p is rejected. "
+        "Right, resulting: the same accepted part, with the residual on top of it, makes up p."
+    )
 
 
 def hill(scatter, values):
@@ -83,6 +98,8 @@ def hill(scatter, values):
         axis.axvline(value, color=color, linestyle=style, linewidth=2)
         axis.text(value * (1.1 if side == "left" else 0.9), axis.get_ylim()[1], name, color=color,
                   va="top", ha=side)  # fmt: skip
+    places = ", ".join(f"{name} at {value:.0f}" for name, value in values.items())
+    return f"The chi-square of honest counts as a grey hill, and a line for each rule: {places}."
 
 
 def gains(rates, gammas, per_pass, faster, b):
@@ -105,6 +122,14 @@ def gains(rates, gammas, per_pass, faster, b):
     for axis in (left, right):
         axis.set(xlabel=r"$\gamma$ (drafts per pass)", xticks=curve)
     figure.suptitle("Expected (dashed) and measured (points)")
+    best = {rate: max(gammas, key=lambda g, rate=rate: faster[rate, g]) for rate in rates}
+    text = "; ".join(
+        f"a = {rate}: {faster[rate, g]:.2f} times at gamma = {g}" for rate, g in best.items()
+    )
+    return (
+        "Left: tokens per pass against gamma, points with error bars beside the curves of the "
+        f"formula. Right: the speed-up, expected curves and measured points. Fastest, {text}."
+    )
 
 
 def histogram(rates):
@@ -115,18 +140,28 @@ def histogram(rates):
     axis.set(title="Acceptance rate of the small model's draft (temperature 0.8)", xlabel="a",
              ylabel="positions")  # fmt: skip
     axis.legend(frameon=False, loc="upper center")
+    counts, _ = np.histogram(rates, 20, (0, 1))
+    return (
+        f"Histogram of the acceptance rate over the positions of a story, mean {rates.mean():.2f}: "
+        f"the bar next to 1 holds {counts[-1]} of {len(rates)} positions, no other more than "
+        f"{counts[:-1].max()}."
+    )
 
 
 def free(penalties, found):
-    """Tokens per pass of each drafter, {(penalty, name): what it did}."""
+    """Tokens per pass, {(penalty, name of a drafter): number}."""
     _, axis = plt.subplots(figsize=(9.5, 3.8))
     names = list(dict.fromkeys(name for _, name in found))
     colors = (lessons.BLUE, lessons.ORANGE, lessons.GREEN, lessons.PURPLE)
     for i, (name, color, hatch) in enumerate(zip(names, colors, ("", "//", "..", "xx"))):
-        heights = [found[penalty, name].tokens_per_pass for penalty in penalties]
+        heights = [found[penalty, name] for penalty in penalties]
         bars = axis.bar(np.arange(len(penalties)) + 0.2 * i - 0.3, heights, 0.19, color=color,
                         hatch=hatch, edgecolor="white", label=name)  # fmt: skip
         axis.bar_label(bars, fmt="%.1f", fontsize=10)
     axis.set_xticks(range(len(penalties)), [f"repetition penalty {p}" for p in penalties])
     axis.set(title="Tokens per pass, with at most 4 drafts", ylabel="tokens", ylim=(0, 4.4))
     axis.legend(frameon=False, ncols=2, loc="upper left")
+    rows = "; ".join(
+        f"{name}: " + ", ".join(f"{found[p, name]:.1f}" for p in penalties) for name in names
+    )
+    return f"Tokens per pass at the penalties {', '.join(map(str, penalties))}. {rows}."

@@ -1,8 +1,9 @@
-"""The pictures of lesson 11."""
+"""The pictures of lesson 11. Each function returns its picture's alternative text."""
 
 import lessons
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import to_rgb
 
 
 def exchange(points):
@@ -14,9 +15,16 @@ def exchange(points):
         axis.annotate(name, point, (6, -14), textcoords="offset points")
     axis.set(xlabel="one reader: from token to token (ms)", ylabel="all readers: tokens / s",
              xlim=(0, None), ylim=(0, None), title="What all gain, and what each pays")  # fmt: skip
+    text = "; ".join(f"{n}: {rate:.0f} at {ms:.2f} ms" for n, (ms, rate) in points.items())
+    return (
+        "Tokens per second of all readers against one reader's time from token to token. Rows, "
+        f"{text}."
+    )
 
 
-COLORS = (lessons.SKY, lessons.ORANGE, lessons.GREEN, lessons.YELLOW, lessons.PURPLE)
+BRIGHT = (lessons.SKY, lessons.ORANGE, lessons.GREEN, lessons.YELLOW, lessons.PURPLE, lessons.RED)
+PALE = [tuple((1 + 0.9 * np.array(to_rgb(color))) / 2) for color in BRIGHT]
+COLORS = [*BRIGHT, *PALE]  # of twelve texts, no two the same
 
 
 def places(made, n_rows):
@@ -48,6 +56,11 @@ def seats(panels, n_rows=4):
                  ylim=(n_rows - 0.5, -0.5))  # fmt: skip
         axis.set_yticks(range(n_rows), range(1, n_rows + 1))
     axes[-1, 0].set_xlabel("pass (hatched: the text's prompt; grey: an empty place)")
+    texts = "; ".join(f"{title}: {len(passes)} passes for {len(made)} texts"
+                      for title, (passes, made) in panels.items())  # fmt: skip
+    return (
+        f"{n_rows} rows, a column for each pass, a box in a text's colour for each token. {texts}."
+    )
 
 
 def waits(served):
@@ -70,6 +83,12 @@ def waits(served):
     bars = right.bar([str(n_rows) for n_rows in served], heights, color=lessons.SKY)
     right.bar_label(bars, fmt="%.1f")
     right.set(title="From token to token (ms)", xlabel="rows", ylim=(0, 1.15 * max(heights)))
+    text = "; ".join(f"{n}: at most {1e3 * max(first):.0f} ms, then {1e3 * between:.1f} ms"
+                     for n, (first, between, _) in served.items())  # fmt: skip
+    return (
+        "Left: each reader's wait for the first token. Right: the time from one token to the next. "
+        f"Rows, {text}."
+    )
 
 
 def gaps(found):
@@ -80,3 +99,6 @@ def gaps(found):
         axis.bar(np.arange(15, len(seconds)), 1e3 * seconds[15:], 0.9, color=color)
         axis.set(title=f"chunks of {chunk}", xlabel="token of the running text")
     axes[0].set_ylabel("gap before it (ms)")
+    text = "; ".join(f"{chunk}: the longest is {1e3 * max(seconds[15:]):.0f} ms"
+                     for chunk, seconds in found.items())  # fmt: skip
+    return f"Gaps between the tokens of a running text, a panel for each size of chunk. {text}."

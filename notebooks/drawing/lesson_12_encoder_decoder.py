@@ -1,14 +1,19 @@
-"""The longer pictures of lesson 12, and its word-by-word glosses."""
+"""The pictures of lesson 12, each of which returns its alternative text, and the word-by-word
+glosses."""
 
 import re
+import textwrap
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 GLOSSES = """Tom Tom|hat has|gestern yesterday|ein a|eine a|neues new|Auto car|gekauft bought
 Ich I|ich I|weiß know|dass that|er he|keinen no|Kaffee coffee|trinken drink|trinkt drinks|kann can
 Gestern yesterday|habe have|deine your|Schwester sister|am at-the|Bahnhof station|gesehen seen
 Kannst can|du you|mir me|helfen help|Es it|es it|regnet rains|trinke drink|Tasse cup|Wo where
 ist is|der the|Meine my|zwei two|Katzen cats|Mein my|Bruder brother|möchte would-like|will wants
+Mann man|Frau woman|hilft helps|Hund dog|Hunde dogs|Katze cat|einen a|und and
+Schwestern sisters|Die the|Der the|dem the|Meine my
 Tee tea|Heute today|heute today|kalt cold|ziemlich rather|sehr very|schon already|so so"""
 GLOSS = dict(pair.split() for pair in GLOSSES.replace("\n", "|").split("|"))
 
@@ -43,4 +48,74 @@ def three_kinds(encoder, decoder, cross, read, written):
         axis.set_title(title)
     axes[0].set_ylabel("the token that looks")
     figure.colorbar(image, ax=axes, label="weight, mean of the heads", shrink=0.6)
-    return figure
+    return (
+        "Three matrices of attention weights, rows the tokens that look. The encoder's and the "
+        "cross-attention's are full, the decoder's is a lower triangle."
+    )
+
+
+def strongest(weights, queries, keys):  # -> where each query looks most, as words
+    places = weights.argmax(-1)
+    return ", ".join(f"{query} at {keys[i]} {row[i]:.2f}" for query, row, i in
+                     zip(queries, weights, places))  # fmt: skip
+
+
+def alignments(pairs):
+    """Cross-attention of one sentence or two: (translation, weights, queries, keys) of each."""
+    wide = len(pairs) > 1
+    figure, axes = plt.subplots(1, len(pairs), figsize=(10 if wide else 8, 4.9), squeeze=False)
+    for axis, (title, *weighed) in zip(axes[0], pairs):
+        image = heat(axis, *weighed)
+        axis.set_title(title)
+    axes[0, 0].set_ylabel("about to be written")
+    figure.colorbar(image, ax=axes, label="weight, mean of the heads", shrink=0.6)
+    looks = ". ".join(strongest(*weighed) for _, *weighed in pairs)
+    return f"Alignments: each token that is written, and where it looks most. {looks}."
+
+
+def by_layer(layers, queries, keys):
+    """Cross-attention of one sentence in each layer of the decoder, [query, key]."""
+    figure, axes = plt.subplots(1, len(layers), figsize=(10, 4), sharey=True)
+    for number, (axis, weights) in enumerate(zip(axes, layers), start=1):
+        image = heat(axis, weights, queries, keys)
+        axis.set_title(f"Layer {number} of {len(layers)}")
+    axes[0].set_ylabel("about to be written")
+    figure.colorbar(image, ax=axes, label="weight", shrink=0.6)
+    means = ", ".join(f"{weights.max(-1).mean():.2f}" for weights in layers)
+    return (
+        "Cross-attention by layer, one sentence. The strongest weight of a row, mean by layer: "
+        f"{means}."
+    )
+
+
+def sources(bits, english, german):
+    """Bits per token of each translation (columns) under each source (rows)."""
+    _, axis = plt.subplots(figsize=(9.5, 4.2))
+    image = axis.imshow(bits, cmap="cividis_r", aspect="auto")
+    for i, j in np.ndindex(*bits.shape):
+        color = "black" if bits[i, j] < bits.max() / 2 else "white"
+        axis.text(j, i, f"{bits[i, j]:.1f}", ha="center", va="center", color=color)
+    axis.set_yticks(range(len(english)), [textwrap.fill(text, 16) for text in english])
+    axis.set_xticks(range(len(german)), [textwrap.fill(text, 14) for text in german])
+    axis.set(title="A translation under each source", ylabel="source", xlabel="translation")
+    plt.colorbar(image, label="bits per token")
+    own, other = np.diag(bits), bits[~np.eye(len(bits), dtype=bool)]
+    return (
+        f"Sources by translations, bits per token: {own.min():.1f} to {own.max():.1f} on the "
+        f"diagonal, {other.min():.1f} to {other.max():.1f} elsewhere."
+    )
+
+
+def per_token(lengths, curves, n_source):
+    """Milliseconds per token written, {loop: [of each length]}."""
+    _, axis = plt.subplots(figsize=(8, 4))
+    for (label, ms), marker in zip(curves.items(), "^os"):
+        axis.plot(lengths, ms, f"{marker}-", label=label)
+    axis.set(title=f"A source of {n_source} tokens", xlabel="tokens written",
+             ylabel="time per token (ms)", ylim=(0, None))  # fmt: skip
+    axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.55, 0.75))
+    ends = "; ".join(
+        f"{label}: {ms[0]:.1f} ms at {lengths[0]}, {ms[-1]:.1f} ms at {lengths[-1]}"
+        for label, ms in curves.items()
+    )
+    return f"Time per token written, against the tokens written. {ends}."

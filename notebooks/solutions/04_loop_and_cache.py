@@ -8,14 +8,14 @@ def prefill(ids, keys, values):  # -> logits [len(ids), n_vocab]
 
     n_old = keys[0].shape[1]
     positions = np.arange(n_old, n_old + len(ids))
-    mask = causal_mask(positions, n_old + len(ids))  # [1, len(ids), all]
+    mask = causal_mask(positions)  # [1, len(ids), all]
     x = wte[ids] + wpe[positions]
     for i, block in enumerate(params["blocks"]):
         qkv = linear(layer_norm(x, **block["ln_1"]), **block["attn"]["c_attn"])
-        q, k, v = np.split(split_heads(qkv, 3 * n_head), 3)
+        q, k, v = (split_heads(part, n_head) for part in np.split(qkv, 3, axis=-1))
         keys[i] = np.concatenate([keys[i], k], axis=1)
         values[i] = np.concatenate([values[i], v], axis=1)
-        mixed = attention(q, keys[i], values[i], mask, d_head**-0.5)
+        mixed = attention(q, keys[i], values[i], mask)
         x = x + linear(merge_heads(mixed), **block["attn"]["c_proj"])
         x = x + feed_forward(layer_norm(x, **block["ln_2"]), **block["mlp"], activation=gelu)
     return linear(layer_norm(x, **params["ln_f"]), wte)

@@ -2,12 +2,13 @@
 
 
 # exercise 1
-def step_seconds(shape, n_rows, n, bandwidth, peak):  # FLOP/s, bytes/s -> s
-    # Some 30 rows at 16 tokens. At 1024 none: each row brings 8 b d n bytes of its own for its
-    # 24 b d^2 + 4 b d n + 2 d V FLOPs; no number of rows exceeds that quotient, about 5 here, and
-    # the GPU's ridge point is at 14.
+def step_seconds(shape, n_rows, n, bandwidth, peak, n_bytes=4):  # -> seconds
+    # With 16 bits some 300 rows at 16 tokens, with 32 bits some 30. At 1024 none: each row brings
+    # 2 b d n numbers of its own for its 24 b d^2 + 4 b d n + 2 d V FLOPs, and no number of rows
+    # exceeds that quotient.
     work = n_rows * pass_flops(shape, 1, n)
-    return max(pass_bytes(shape, n, n_rows) / bandwidth, work / peak)
+    read = pass_bytes(shape, n, n_rows) * n_bytes / 4
+    return max(read / bandwidth, work / peak)
 
 
 # exercise 2

@@ -1,10 +1,10 @@
 # exercise 1
 def best(text, candidates):  # str, list of str -> one of the candidates
-    conditioned, [start] = model.begin([model.add_special_tokens(tokenizer.encode(text))])
+    decoder = model.read(model.add_special_tokens(tokenizer.encode(text)))
 
     def log_probability(candidate):  # </s> belongs to it: the text ends there
-        ids = [*start, *tokenizer.encode(candidate), *model.stop_ids]
-        return log_probabilities(conditioned, ids).sum()
+        ids = [*model.start_ids, *tokenizer.encode(candidate), *model.stop_ids]
+        return log_probabilities(decoder, ids).sum()
 
     return max(candidates, key=log_probability)
 
@@ -20,7 +20,7 @@ def aligned(text):  # str -> list of (name of a target token, name of a source t
 # exercise 3
 def switch(first, second, n):  # two English texts -> the ids that were written, </s> included
     sources = (model.add_special_tokens(tokenizer.encode(text)) for text in (first, second))
-    one, other = (model.condition([source]) for source in sources)
+    one, other = (model.read(source) for source in sources)
     cache, new, ids = one.new_cache(), model.start_ids, []
     while len(ids) < 40 and not (ids and ids[-1] in model.stop_ids):
         if len(ids) == n:

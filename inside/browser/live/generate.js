@@ -1,0 +1,79 @@
+// What lengthens a text: a model with what it has read, and a draw with a seed.
+
+// ids: the text; rows: after each token the logits of the next, and log(sum(exp(logits))).
+class Reader {
+  constructor(model, ids = [], rows = [], cache = model.new_cache()) {
+    Object.assign(this, {model, ids, rows, cache});
+  }
+
+  // A reader of another text. What both texts begin with does not pass through the model again.
+  async read(ids) {
+    const n = common(ids, this.ids), rows = this.rows.slice(0, n), cache = this.cache.fork(n);
+    while (rows.length < ids.length) {
+      const logits = this.model.logits(ids[rows.length], cache);
+      const best = logits.reduce((a, b) => Math.max(a, b));
+      const total = logits.reduce((sum, logit) => sum + Math.exp(logit - best), 0);
+      rows.push({logits, log_sum: best + Math.log(total)});
+      if (rows.length % 8 === 0) await new Promise((done) => setTimeout(done));  // others' turn
+    }
+    return new Reader(this.model, ids, rows, cache);
+  }
+
+  bits(i) {  // the surprise of token i > 0
+    const {logits, log_sum} = this.rows[i - 1];
+    return (log_sum - logits[this.ids[i]]) / Math.LN2;
+  }
+}
+
+function common(a, b) {  // how many tokens both texts begin with
+  const n = a.findIndex((id, i) => id !== b[i]);
+  return n < 0 ? a.length : n;
+}
+
+// All tokens, best first, with the sampler's probabilities: [[id, p], ...]
+function ranked(logits, settings) {
+  const ids = Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a]);
+  const falling = ids.map((id) => logits[id]), no_filters = new Float32Array(ids.length);
+  const {probs} = probabilities(falling, -Infinity, no_filters, 1, settings);
+  return ids.map((id, i) => [id, probs[i]]);
+}
+
+// The first token whose cumulative probability exceeds u in [0, 1).
+function draw(candidates, u) {
+  let mass = 0;
+  return (candidates.find(([, p]) => (mass += p) > u) ?? candidates[0])[0];
+}
+
+// A number in [0, 1) for a seed and a place in the text: the same seed draws the same text again,
+// from wherever it begins. The mixing is that of MurmurHash3 (Appleby 2011).
+function uniform(seed, place) {
+  let x = Math.imul(seed, 0x9e3779b9) + place;
+  x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
+  x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
+  return ((x ^ (x >>> 16)) >>> 0) / 2 ** 32;
+}
+
+// The model without the output of some heads, "layer.head": their columns of c_proj are 0.
+function without(model, heads) {
+  const {params, n_head, stop_ids, eps} = model, d = params.wte[0].length / n_head;
+  const blocks = params.blocks.map(({attn, ...block}, layer) => {
+    const kept = (x, i) => (heads.has(`${layer}.${Math.floor(i / d)}`) ? 0 : x);
+    const c_proj = {...attn.c_proj, w: attn.c_proj.w.map((row) => row.map(kept))};
+    return {...block, attn: {...attn, c_proj}};
+  });
+  return new GPT2({...params, blocks}, n_head, stop_ids, eps);
+}
+
+// The parameters that live.py has packed. shapes: JSON of their tree; numbers: from -127 to 127, of
+// all rows in turn; scales: of each row. A vector has rows of one number.
+function restored(shapes, numbers, scales) {
+  let at = 0, n_rows = 0;
+  return JSON.parse(shapes, (_, part) => {
+    if (typeof part[0] !== "number") return part;  // no shape, but what holds parameters
+    const [n, d = 1] = part, rows = range(n).map(() => {
+      const scale = scales[n_rows++];
+      return new Float32Array(numbers.subarray(at, at += d)).map((number) => number * scale);
+    });
+    return part.length > 1 ? rows : Float32Array.from(rows, ([x]) => x);
+  });
+}

@@ -1,0 +1,88 @@
+"""--live: the model itself in a page, so that its reader can go on with the text.
+
+    model = in_8_bits(tokenizer, model)  # before the run, so that it has the weights that the page gets
+    page = html(record(tokenizer, sequence, run), parts(tokenizer, model))
+
+Each row of a matrix is stored in 8 bits and a scale: a quarter of its size. The forward pass,
+the tokenizer and the panel are JavaScript, in inside/browser/live.
+"""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from encoder import Tokenizer
+from gpt2 import GPT2, gelu
+from inside.page import packed
+from loading.errors import UserError
+from loading.parameters import n_parameters
+
+FOLDER = Path(__file__).parent / "browser" / "live"
+FILES = "live.css", "live.html", "gpt2.js", "encoder.js", "generate.js", "live.js"
+MOST_PARAMETERS = 20_000_000  # a page of 25 MB
+
+
+def in_8_bits(tokenizer: Any, model: Any) -> GPT2:
+    """Return the model with its parameters rounded to 8 bits. UserError if it is no small GPT-2."""
+    if type(model) is not GPT2 or model.activation is not gelu or type(tokenizer) is not Tokenizer:
+        raise UserError("--live puts a GPT-2 into the page, such as stories: this is another model")
+    if n_parameters(model.params) > MOST_PARAMETERS:
+        raise UserError(
+            "this model is too large for --live: a page takes stories, not GPT-2 itself"
+        )
+    rounded = copy.copy(model)
+    rounded.params = mapped(restored, model.params)
+    return rounded
+
+
+def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
+    """Return what a page gets for a model of in_8_bits: its style, and the section that runs it."""
+    stored: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def store(x):
+        stored.append(quantized(x))
+        return x.shape
+
+    shapes = mapped(store, model.params)
+    words = "\n".join([*tokenizer.tokens, "", *map(" ".join, tokenizer.merges)])
+    numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in zip(*stored))
+    data = {
+        "shapes": json.dumps(shapes),
+        "numbers": packed(numbers.view("u1")),
+        "scales": packed(scales),
+        "words": packed(np.frombuffer(words.encode(), "u1")),
+        "special": tokenizer.special,
+        "n_head": model.n_head,
+        "stop_ids": model.stop_ids,
+        "eps": model.eps,
+    }
+    text = json.dumps(data).replace("<", "\\u003c")  # it may hold </script>
+    style, section, *scripts = ((FOLDER / name).read_text("utf-8") for name in FILES)
+    section += f'<script id="model" type="application/json">{text}</script>\n'
+    section += f'<script type="module">\n{"".join(scripts)}</script>'  # a scope of its own
+    return {"style": style, "section": section}
+
+
+def mapped(change: Callable, tree: Any) -> Any:
+    """Change each array of a tree of parameters."""
+    if isinstance(tree, dict):
+        return {name: mapped(change, part) for name, part in tree.items()}
+    return [mapped(change, part) for part in tree] if isinstance(tree, list) else change(tree)
+
+
+def quantized(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return x [n_out, ...] as whole numbers from -127 to 127, and the scale of each row."""
+    rows = x.reshape(len(x), -1)
+    scale = np.abs(rows).max(-1) / np.float32(127)
+    scale[scale == 0] = 1
+    return np.rint(rows / scale[:, None]).astype(np.int8), scale
+
+
+def restored(x: np.ndarray) -> np.ndarray:
+    """Return x as 8 bits and a scale hold it."""
+    rows, scale = quantized(x)
+    return (rows * scale[:, None]).reshape(x.shape)

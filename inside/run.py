@@ -1,0 +1,104 @@
+"""What happened in a run: its passes, the numbers that were thrown, the bets of speculation."""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from decoding.drafters import common_prefix
+from generate import Sequence
+from inside.recorder import Call, passes, recording
+from samplers import greedy
+from speculative import residual, verify
+
+Thrown = dict[int, list[float]]  # the length of the text -> the numbers that were thrown then
+Run = tuple[list[Call], Thrown]
+
+
+class Die(np.random.Generator):
+    """A sequence's random generator that notes what it throws."""
+
+    def __init__(self, sequence: Sequence):
+        super().__init__(sequence.rng.bit_generator)
+        self.ids, self.thrown = sequence.ids, defaultdict[int, list[float]](list)
+
+    def random(self, *shape: Any, **settings: Any) -> Any:
+        u = super().random(*shape, **settings)
+        self.thrown[len(self.ids)].append(u)
+        return u
+
+
+@contextlib.contextmanager
+def watching(sequence: Sequence) -> Iterator[Run]:
+    """While it lasts, note how a loop lengthens the sequence."""
+    die = sequence.rng = Die(sequence)
+    keep = {"__call__": lambda logits: len(sequence.ids), "verify": lambda tokens: None}
+    with recording(sequence.model, keep, also=[verify]) as calls:
+        yield calls, die.thrown
+
+
+def read_passes(run: Run, sequence: Sequence) -> list[dict[str, Any]]:
+    """Return each pass of the model: its rows, the first position it computed and how many, the
+    length of the text before it, its multiply-adds, those of drafting before it, and its bets."""
+    (calls, thrown), found, drafting = run, [], 0
+    own = {id(call) for call in passes(calls, sequence.model)}
+    for call in calls:
+        if call.name == "verify" and found:
+            found[-1] |= read_bets(call.arguments, thrown, sequence.ids)
+        elif id(call) in own:
+            *rows, n_new = np.shape(call.arguments["ids"])
+            stored = [inner.output[-2] for inner in call.walk() if inner.name == "append"]
+            one = {"rows": int(np.prod(rows)), "new": n_new, "known": call.value}
+            one |= {"begin": (stored[0] if stored else n_new) - n_new, "seconds": call.seconds}
+            one |= {"multiply_adds": call.multiply_adds, "drafting": drafting}
+            found.append(one | {"bets": [], "accepted": 0, "residual": [], "last": None})
+            drafting = 0
+        else:
+            drafting += call.multiply_adds
+    return found
+
+
+def read_bets(given: dict[str, Any], thrown: Thrown, text: list[int]) -> dict[str, Any]:
+    """Return how `verify` accepted drafts. bets: of each draft [token, q(x) of the drafter, p(x) of
+    the model, the u that decided]; accepted: how many; residual: the best tokens of what replaced
+    the rejected draft's p; last: [u, from, to] of the token that was drawn after them."""
+    known, drafts, qs, sampler = (given[name] for name in ("ids", "drafts", "qs", "sampler"))
+    n, us = common_prefix(drafts, text[len(known) :]), thrown[len(known)]
+    p_of = [sampler(row, known + drafts[:i]) for i, row in enumerate(given["logits"][: n + 1])]
+    n_tested = min(n + 1, len(drafts))
+    bets = [[int(x), float(q[x]), None, None] for x, q in zip(drafts, qs)]
+    for bet, p, u in zip(bets[:n_tested], p_of, us):
+        bet[2:] = [float(p[bet[0]]), u]
+    found = {"bets": bets, "accepted": n, "residual": [], "last": None}
+    if len(known) + n < len(text) and len(us) > n_tested:
+        p = p_of[n]
+        if n < len(drafts):
+            p = residual(p, qs[n])
+            found["residual"] = [(int(i), float(p[i])) for i in np.argsort(-p)[:5] if p[i] > 0]
+        found["last"] = [us[-1], *share(p, text[len(known) + n])]
+    return found
+
+
+def read_draws(run: Run, sequence: Sequence, found: list[dict], logits: np.ndarray) -> list[list]:
+    """Return how each new token came: [how], and where a number u was thrown for it, u and the
+    token's share of the cumulative distribution. logits [n, n_vocab]: what the sampler saw."""
+    is_greedy, n_prompt = sequence.sampler.to_probs is greedy.to_probs, sequence.n_prompt
+    draws: list[list[Any]] = [["best" if is_greedy else "unknown"] for _ in sequence.new_ids]
+    for i, us in run[1].items():
+        if not is_greedy and len(us) == 1 and i < len(sequence.ids):
+            p = sequence.sampler(logits[i - 1], sequence.ids[:i])
+            draws[i - n_prompt] = ["drawn", *us, *share(p, sequence.ids[i])]
+    for one in found:
+        first, last = one["known"] - n_prompt, one["known"] - n_prompt + one["accepted"]
+        draws[first:last] = [["accepted"]] * (last - first)
+        if one["last"] and not is_greedy:
+            draws[last] = ["residual" if one["residual"] else "drawn", *one["last"]]
+    return draws
+
+
+def share(p: np.ndarray, token: int) -> tuple[float, float]:
+    """Return where a token lies in the cumulative distribution, in the order of the ids."""
+    ends = np.cumsum(p, dtype=float) / np.sum(p, dtype=float)
+    return float(ends[token - 1]) if token else 0.0, float(ends[token])

@@ -1,0 +1,92 @@
+"""The pictures of lesson 13. Each function returns its picture's alternative text."""
+
+import lessons
+import matplotlib.pyplot as plt
+import numpy as np
+
+
+def clock(frequencies, n_positions=128):
+    """The angles of rotary positions: their cosines, and two of the hands."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), width_ratios=(3, 2))
+    angles = frequencies[:, None] * np.arange(n_positions)
+    image = left.imshow(np.cos(angles), cmap="cividis", aspect="auto")
+    left.set(xlabel="position", ylabel="pair", title="cosine of the angle")
+    plt.colorbar(image, ax=left, label="cosine")
+    looks = (0, lessons.BLUE, "o-", 5, 1.0), (4, lessons.ORANGE, "s:", 9, 0.75)
+    for pair, color, style, size, radius in looks:  # two circles, so that none hides the other
+        angle = np.arange(12) * frequencies[pair]
+        right.plot(radius * np.cos(angle), radius * np.sin(angle), style, color=color,
+                   markersize=size, fillstyle="none", label=f"pair {pair}, positions 0 to 11")  # fmt: skip
+    right.set(aspect="equal", title="two hands of the clock", xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
+    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    turns = [2 * np.pi / frequencies[pair] for pair in (0, 4)]
+    return (
+        f"Left: stripes of the cosine over {n_positions} positions, narrow for the first pairs, "
+        f"wide for the last. Right: pair 0 turns around in {turns[0]:.0f} tokens, pair 4 in "
+        f"{turns[1]:.0f}."
+    )
+
+
+def one_query(distance, curves):
+    """Scores against the distance, {position of the query: [of each distance]}."""
+    _, axis = plt.subplots(figsize=(8, 3))
+    looks = {"lw": 5, "color": lessons.YELLOW}, {"lw": 1.5, "color": lessons.BLUE, "ls": "--"}
+    for (at, curve), look in zip(curves.items(), looks):
+        axis.plot(distance, curve, label=f"query at {at}", **look)
+    axis.set(xlabel="distance of the key, in tokens", ylabel="score")
+    axis.legend()
+    gap = np.ptp([*curves.values()], axis=0).max()
+    return (
+        "The score against the distance, for queries at the positions "
+        f"{' and '.join(map(str, curves))}: the two curves differ by at most {gap:.1g}."
+    )
+
+
+def against(bits):
+    """Bits per byte of each story, [n, 2]: by stories, and by stories-llama."""
+    _, axis = plt.subplots(figsize=(5, 4.4))
+    axis.plot(bits[:, 0], bits[:, 1], "o", ms=4, alpha=0.7)
+    limits = [bits.min() * 0.95, bits.max() * 1.03]
+    axis.plot(limits, limits, "--", color=lessons.BLACK, label="as good")
+    axis.set(xlabel="bits per byte by stories", ylabel="by stories-llama", aspect="equal",
+             xlim=limits, ylim=limits)  # fmt: skip
+    axis.legend()
+    below = (bits[:, 1] < bits[:, 0]).sum()
+    return (
+        f"A point for each of {len(bits)} stories, bits per byte by stories and by stories-llama: "
+        f"{below} points lie below the diagonal, {len(bits) - below} on or above it."
+    )
+
+
+def along(runs, afresh, n_trained, window=100):
+    """How many bits each token costs more than in a fresh start, {name: [n]}, along the text."""
+    _, axis = plt.subplots(figsize=(8, 3.6))
+    looks = ("--", lessons.ORANGE), ("-", lessons.BLUE), (":", lessons.GREEN), ("-.", lessons.RED)
+    ends = {}
+    for (name, bits), (style, color) in zip(runs.items(), looks):
+        more = np.convolve(bits - afresh, np.ones(window) / window, "valid")
+        axis.plot(np.arange(len(more)) + window // 2, more, style, color=color, label=name)
+        ends[name] = more[-300:].mean()
+    axis.axhline(0, color=lessons.BLACK, lw=1)
+    axis.axvline(n_trained, color=lessons.BLACK, lw=1, ls=":")
+    axis.annotate("trained up to here", (n_trained, axis.get_ylim()[1]), (5, -12),
+                  textcoords="offset points")  # fmt: skip
+    axis.set(xlabel="position", ylabel=f"bits more, mean of {window}")
+    axis.legend(loc="upper left", bbox_to_anchor=(0, 0.9))
+    text = "; ".join(f"{name} {more:+.2f}" for name, more in ends.items())
+    return (
+        "Bits per token along the text, more than if each story is read afresh. Over the last "
+        f"part: {text}."
+    )
+
+
+def costs(labels, bits, name):
+    """A bar for each token: what it costs, in bits."""
+    _, axis = plt.subplots(figsize=(8, 0.27 * len(bits) + 1))
+    axis.barh(labels, bits)
+    axis.invert_yaxis()
+    axis.set(xlabel="bits", title=f"{name}: {bits.sum():.0f} bits")
+    return (
+        f"A bar for each token of your text, {bits.sum():.0f} bits in all; the dearest is "
+        f"{labels[int(bits.argmax())]}."
+    )

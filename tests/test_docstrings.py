@@ -1,0 +1,20 @@
+"""The examples in the docstrings: each module of the centre and of decoding/ has some, all true."""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parent.parent
+MODULES = [
+    "gpt2", "generate", "samplers", "encoder", "speculative",
+    *(f"decoding.{path.stem}" for path in sorted((HOUSE / "decoding").glob("*.py"))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_give_what_they_show(name):
+    module = importlib.import_module(name)
+    result = doctest.testmod(module)
+    assert result.attempted > 0 and result.failed == 0

@@ -1,0 +1,273 @@
+"""The model in the page: in a headless Chromium, over file://, it agrees with NumPy's."""
+
+import base64
+import copy
+
+import numpy as np
+import pytest
+
+import utils
+from generate import generate
+from inside import live, page
+from inside.labels import label
+from loading.errors import UserError
+from samplers import make_sampler
+from tests.chromium import CHROMIUM, DRIVER, Browser
+from tests.pages import recorded
+
+pytest.importorskip("selenium", reason="the live page's tests need selenium")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="the live page's tests need chromium and its chromedriver"
+)
+PLAIN = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+HOSTILE = [
+    "",
+    " ",
+    "  a  b\n\n\tc ",
+    "don't I'LL we've 's",
+    "a1b22 333,4;;5 -- !",
+    "naïve Zoë ß ŉ Ǆ ａ ½ ² Ⅷ ٣ 𝟛",
+    "日本語 text ไทย हिन्दी العربية",
+    "👩\u200d👩\u200d👧 🇺🇳 e\u0301",
+    "\u200b\u2028\u2029\x85\xa0\ufeff\x1c\x1f x \u202eevil\u202c",
+    "<|endoftext|></script><img src=x onerror=alert(1)>",
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    browser = Browser()
+    browser.driver.set_script_timeout(120)
+    yield browser
+    browser.driver.quit()
+
+
+@pytest.fixture(scope="module", params=["stories", "stories-draft"])
+def opened(request, browser, tmp_path_factory):
+    """A live page in the browser -> the browser, and the tokenizer and the model of the page."""
+    tokenizer, model = utils.load(request.param)
+    model = live.in_8_bits(tokenizer, model)
+    show(browser, tmp_path_factory.mktemp("live"), tokenizer, model)
+    return browser, tokenizer, model
+
+
+def show(browser, folder, tokenizer, model, text="Once upon a time", width=1280, **settings):
+    """Open a live page; return its data."""
+    data = recorded(tokenizer, model, text, 8, **settings)
+    browser.open(folder, page.html(data, live.parts(tokenizer, model)), width)
+    settled(browser)
+    return data
+
+
+def settled(browser):
+    """Wait until the panel has done what it was asked for."""
+    browser.wait("return globalThis.live")
+    browser.driver.execute_async_script("""
+        const [done] = arguments, {panel} = live;
+        const wait = (last) => last.then(() => last === panel.done ? done() : wait(panel.done));
+        wait(panel.done);
+    """)
+
+
+def logits_of(browser, ids, heads=()):
+    """Return the page's logits [n, n_vocab] for a text, with these heads off."""
+    text = browser.js(
+        """
+        const [ids, heads] = arguments, model = live.without(live.model, new Set(heads));
+        const cache = model.new_cache();
+        const bytes = ids.flatMap((id) => [...new Uint8Array(model.logits(id, cache).buffer)]);
+        return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+        """,
+        ids,
+        list(heads),
+    )
+    return np.frombuffer(base64.b64decode(text), np.float32).reshape(len(ids), -1)
+
+
+def written(browser, ids, n, seed=0, **settings):
+    """Return the text after n new tokens, with the page's cache, sampler and generator."""
+    return browser.driver.execute_async_script(
+        """
+        const [ids, n, seed, settings, done] = arguments;
+        const {model, Reader, ranked, draw, uniform} = live;
+        (async () => {
+          let reader = await new Reader(model).read(ids);
+          while (reader.ids.length < ids.length + n) {
+            const candidates = ranked(reader.rows.at(-1).logits, settings);
+            const id = draw(candidates, uniform(seed, reader.ids.length));
+            reader = await reader.read([...reader.ids, id]);
+          }
+          done(reader.ids);
+        })();
+        """,
+        ids,
+        n,
+        seed,
+        PLAIN | settings,
+    )
+
+
+def test_the_logits_are_those_of_numpy_on_50_texts(opened):
+    browser, tokenizer, model = opened
+    rng = np.random.default_rng(0)
+    for n in range(1, 51):
+        ids = rng.integers(model.n_vocab, size=n // 2 + 1).tolist()
+        if n % 2:  # a story
+            ids = written(browser, tokenizer.encode("One day"), n // 2, seed=n)
+        np.testing.assert_allclose(logits_of(browser, ids), model(ids), rtol=0, atol=1e-3)
+
+
+def test_a_greedy_text_of_200_tokens_is_that_of_numpy(opened):
+    browser, tokenizer, model = opened
+    endless, prompt = copy.copy(model), tokenizer.encode("Once upon a time")
+    endless.stop_ids = ()
+    ids = [*generate(endless, prompt, 200)]
+    assert len(ids) == 200
+    assert written(browser, prompt, 200, temperature=0) == prompt + ids
+
+
+def test_a_text_becomes_the_same_ids_and_pieces(opened):
+    browser, tokenizer, _ = opened
+    rng = np.random.default_rng(0)
+    points = rng.integers(1, 0x3000, (40, 30))  # scripts of every kind, unassigned points too
+    words = "".join(map(chr, rng.integers(97, 123, 3000)))
+    for text in [*HOSTILE, *("".join(map(chr, row)) for row in points), words]:
+        ids = tokenizer.encode(text)
+        assert browser.js("return live.tokenizer.encode(arguments[0])", text) == ids, text
+        assert pieces_of(browser, ids) == page.pieces(tokenizer, ids)
+    ids = rng.integers(tokenizer.n_vocab, size=300).tolist()  # bytes that are not UTF-8
+    assert pieces_of(browser, ids) == page.pieces(tokenizer, ids)
+
+
+def pieces_of(browser, ids):
+    return browser.js("return live.tokenizer.pieces(arguments[0])", ids)
+
+
+def test_every_token_has_the_label_of_the_page(opened):
+    browser, tokenizer, _ = opened
+    labels = browser.js("return range(live.model.n_vocab).map((id) => live.tokenizer.label(id))")
+    for id, found in enumerate(labels):
+        expected = label(tokenizer, id)
+        if "�" in tokenizer.decode([id]):  # bytes: the page shows all that are not ASCII
+            assert found.isascii() and "<" in found
+        else:
+            assert found == expected
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"temperature": 1},
+        {"temperature": 0},
+        {"temperature": 0.7, "top_k": 40},
+        {"temperature": 1.3, "top_p": 0.9},
+        {"top_p": 0.3},
+        {"top_k": 5, "top_p": 0.8, "min_p": 0.1},
+    ],
+)
+def test_sampling_is_that_of_samplers(opened, settings):
+    browser, tokenizer, model = opened
+    ids = tokenizer.encode("Tom and Lily went to the")
+    logits = model(ids)[-1]
+    found = browser.js(
+        "return live.ranked(Float32Array.from(arguments[0]), arguments[1])",
+        logits.tolist(),
+        PLAIN | settings,
+    )
+    probabilities = np.zeros(model.n_vocab)
+    for id, p in found:
+        probabilities[id] = p
+    np.testing.assert_allclose(probabilities, make_sampler(**settings)(logits, ids), atol=1e-6)
+    assert (np.diff([p for _, p in found]) <= 0).all()
+
+
+def test_the_draws_have_the_probabilities(opened):
+    """chi-square of 20,000 draws, over seeds and places."""
+    browser, tokenizer, model = opened
+    logits = model(tokenizer.encode("Tom and Lily went to the"))[-1]
+    probabilities = make_sampler(top_k=12)(logits, [])
+    ids = browser.js(
+        """
+        const candidates = live.ranked(Float32Array.from(arguments[0]), arguments[1]);
+        return range(20000).map((i) => live.draw(candidates, live.uniform(i % 100, 7 * i)));
+        """,
+        logits.tolist(),
+        PLAIN | {"top_k": 12},
+    )
+    kept = np.flatnonzero(probabilities)
+    counts, expected = np.bincount(ids, minlength=model.n_vocab), 20_000 * probabilities[kept]
+    assert counts[kept].sum() == 20_000
+    assert ((counts[kept] - expected) ** 2 / expected).sum() < 31.3  # 11 degrees: 0.1 %
+
+
+def test_the_generator_is_uniform_and_its_seed_gives_one_text(opened):
+    browser, tokenizer, _ = opened
+    u = np.array(
+        browser.js("return range(100).map((s) => range(200).map((i) => live.uniform(s, i)))")
+    )
+    assert 0 <= u.min() and u.max() < 1
+    for numbers in u, (u[:, 1:] - u[:, :-1]) % 1, (u[1:] - u[:-1]) % 1:
+        counts, _ = np.histogram(numbers, 20, (0, 1))
+        expected = numbers.size / 20
+        assert ((counts - expected) ** 2 / expected).sum() < 43.8  # 19 degrees: 0.1 %
+    ids = tokenizer.encode("One day")
+    assert written(browser, ids, 12, seed=1) == written(browser, ids, 12, seed=1)
+    assert written(browser, ids, 12, seed=1) != written(browser, ids, 12, seed=2)
+
+
+def test_a_head_switched_off_adds_nothing(opened):
+    browser, tokenizer, model = opened
+    ids = tokenizer.encode("Tom and Lily went to the")
+    changed = copy.deepcopy(model)
+    d_head = model.n_embd // model.n_head
+    for layer, head in [(0, 1), (1, 0)]:
+        w = changed.params["blocks"][layer]["attn"]["c_proj"]["w"]
+        w[:, head * d_head : (head + 1) * d_head] = 0
+    found = logits_of(browser, ids, ["0.1", "1.0"])
+    np.testing.assert_allclose(found, changed(ids), rtol=0, atol=1e-3)
+    assert np.abs(found - model(ids)).max() > 0.1
+    np.testing.assert_allclose(logits_of(browser, ids), model(ids), rtol=0, atol=1e-3)
+
+
+def test_a_fork_of_a_cache_does_not_change_it(opened):
+    """Two branches go on from one cache; each has the logits of its own text."""
+    browser, tokenizer, _ = opened
+    errors = browser.js(
+        """
+        const [common, a, b] = arguments, {model} = live, cache = model.new_cache();
+        const last = (ids, cache) => Array.from(ids.map((id) => model.logits(id, cache)).at(-1));
+        last(common, cache);
+        const fork = cache.fork(3), of_a = last(a, cache), of_b = last(b, fork);
+        const apart = (xs, ys) => Math.max(...xs.map((x, i) => Math.abs(x - ys[i])));
+        return [apart(of_a, last([...common, ...a], model.new_cache())),
+                apart(of_b, last([...common.slice(0, 3), ...b], model.new_cache()))];
+        """,
+        tokenizer.encode("Tom and Lily went"),
+        [5, 6, 7],
+        [8, 9],
+    )
+    assert max(errors) < 1e-4
+
+
+def test_8_bits_are_the_model_and_rounding_twice_changes_nothing():
+    tokenizer, model = utils.load("stories")
+    ids = np.random.default_rng(0).integers(model.n_vocab, size=40)
+    rounded = live.in_8_bits(tokenizer, model)
+    twice = live.in_8_bits(tokenizer, rounded)
+    assert 0.01 < np.abs(rounded(ids) - model(ids)).max() < 1
+    assert np.abs(twice(ids) - rounded(ids)).max() < 1e-4
+    assert rounded.params["wte"].dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["stories-llama", "en-de"])
+def test_another_family_is_refused_in_one_line(name):
+    with pytest.raises(UserError, match="a GPT-2 into the page, such as stories"):
+        live.in_8_bits(*utils.load(name))
+
+
+def test_a_page_of_stories_draft_is_small():
+    tokenizer, model = utils.load("stories-draft")
+    model = live.in_8_bits(tokenizer, model)
+    parts = live.parts(tokenizer, model)
+    assert sum(map(len, parts.values())) < 530_000
+    assert len(page.html(recorded(tokenizer, model, "Once", 20), parts)) < 750_000
