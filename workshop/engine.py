@@ -224,7 +224,7 @@ def named(part: Part, mine: Tape, seconds: float) -> tuple:
             return None
         return agree(mine, Tape(part, module, mine.seed), is_same)[0]
 
-    scores = {mistake: score(mistake) for mistake in part.mistakes}
+    scores = {mistake: score(mistake) or 0.0 for mistake in part.mistakes}
     best = max(scores, key=scores.__getitem__, default=None)
     if best and scores[best]:
         return (best,)
