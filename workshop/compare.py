@@ -73,13 +73,15 @@ def close(a, b):  # -> bools: equal to the rounding of float32
 def chance(mine: list, right: list) -> float:
     """Return the probability that two samples of one distribution differ at least as much as these:
     the chi-square test. Outcomes that are expected fewer than 5 times count as one."""
+    if not mine:
+        return 0.0
     a, b = Counter(map(repr, mine)), Counter(map(repr, right))
-    least = 5 * (len(mine) + len(right)) / max(1, min(len(mine), len(right)))
+    least = 5 * (len(mine) + len(right)) / min(len(mine), len(right))
     cells: dict = {}
     for outcome in a | b:
         cell = cells.setdefault(outcome if a[outcome] + b[outcome] >= least else "rare", [0, 0])
         cell[0], cell[1] = cell[0] + a[outcome], cell[1] + b[outcome]
-    ratio = math.sqrt(len(right) / max(1, len(mine)))
+    ratio = math.sqrt(len(right) / len(mine))
     half = sum((x * ratio - y / ratio) ** 2 / (x + y) for x, y in cells.values()) / 2
     odd, steps = (len(cells) - 1) % 2, range((len(cells) - 1) // 2)
     # Abramowitz & Stegun 26.4.4 and 26.4.5

@@ -117,14 +117,19 @@ class Tape:
     def __init__(self, part: Part, module: types.ModuleType, seed: int, path: str | None = None):
         self.looks, self.seed, self.path, self.seen = part.observe(module, seed), seed, path, []
 
-    def __getitem__(self, i: int) -> Seen | None:
+    def __getitem__(self, i: int) -> Any:  # Seen, or None after the last one
         while len(self.seen) <= i and (not self.seen or self.seen[-1] is not None):
             self.seen.append(self.look())
         return self.seen[i] if i < len(self.seen) else None
 
     def look(self):
         stopped = []
-        timer = threading.Timer(SECONDS_PER_LOOK, lambda: (stopped.append(1), interrupt_main()))
+
+        def stop():
+            stopped.append(True)
+            interrupt_main()
+
+        timer = threading.Timer(SECONDS_PER_LOOK, stop)
         try:
             if self.path:
                 timer.start()
@@ -219,7 +224,7 @@ def named(part: Part, mine: Tape, seconds: float) -> tuple:
             return None
         return agree(mine, Tape(part, module, mine.seed), is_same)[0]
 
-    scores = {mistake: score(mistake) for mistake in part.mistakes}
+    scores = {mistake: score(mistake) or 0.0 for mistake in part.mistakes}
     best = max(scores, key=scores.__getitem__, default=None)
     if best and scores[best]:
         return (best,)

@@ -24,6 +24,7 @@ class Mistake(NamedTuple):
 def mistakes(where: str, table: str) -> tuple:
     """Read a table of mistakes in "FILE FUNCTION": lines "name: what it says", each followed by its
     changes, "    old -> new". "    -> new" may be a line of its own; 8 spaces continue a line."""
+    source, function = where.split()
     entries: list[list[str]] = []
     for line in filter(None, table.splitlines()):
         if line.startswith("        "):
@@ -39,7 +40,7 @@ def mistakes(where: str, table: str) -> tuple:
         name, says = head.split(": ", 1)
         pairs = (change.replace(r"\n", "\n").split(" ->", 1) for change in changes)
         changed = tuple((old, new.strip(" ")) for old, new in pairs)
-        found.append(Mistake(name, says, *where.split(), changed))
+        found.append(Mistake(name, says, source, function, changed))
     return tuple(found)
 
 

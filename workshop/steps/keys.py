@@ -225,11 +225,11 @@ appended twice: with append called twice in a pass
         "gpt2.py __call__",
         r"""
 wpe from 0: with the embeddings of positions 0, 1, 2, ... but the right mask
-    ["wpe"][positions] -> ["wpe"][np.arange(n_new)]
+    ["wpe"][positions] -> ["wpe"][np.arange(ids.shape[-1])]
 no wpe with a cache: without wpe after tokens that are kept
     ["wpe"][positions] -> ["wpe"][positions] * np.float32(positions.flat[0] == 0)
 mask from 0: with a mask from position 0: rows of the new tokens alone
-    mask = causal_mask(positions) -> mask = causal_mask(np.arange(n_new))
+    mask = causal_mask(positions) -> mask = causal_mask(np.arange(ids.shape[-1]))
 no mask with a cache: without the mask where there is a cache
     mask = causal_mask(positions)
     -> mask = causal_mask(positions) if cache is None else np.float32(0)

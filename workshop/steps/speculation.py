@@ -264,10 +264,13 @@ no return: of a function that returns nothing
 )
 
 
+GOOD = True, True, False, True, True, True, True, False
+
+
 class Script:
     """A drafter that knows what comes next, and is wrong at some places. It notes its calls."""
 
-    def __init__(self, model, good=(True, True, False, True, True, True, True, False)):
+    def __init__(self, model, good):
         self.model, self.good, self.asked, self.heard = model, good, [], []
 
     def propose(self, ids, n):
@@ -310,7 +313,7 @@ class Small:
         pass
 
 
-def see_loop(m, n, name, gamma=3, stop_ids=(), end=None, good=Script.__init__.__defaults__[0]):
+def see_loop(m, n, name, gamma=3, stop_ids=(), end=None, good=GOOD):
     model, tokens = WatchedModel(stop_ids=stop_ids, n_ctx=60), []
     sequence, script = Sequence(model, PROMPT, n, CHOICE), Script(model, good)
     for token in m.speculative(model, sequence, script, gamma):

@@ -591,7 +591,7 @@ positions from 1: with positions from 1 instead of 0
 wpe by id: with the rows of wpe for the ids instead of the positions
     ["wpe"][positions] -> ["wpe"][ids]
 wpe of the last position: with the last position for every token
-    ["wpe"][positions] -> ["wpe"][n_new - 1]
+    ["wpe"][positions] -> ["wpe"][ids.shape[-1] - 1]
 wpe of position 0: with position 0 for every token
     ["wpe"][positions] -> ["wpe"][0 * positions]
 embeddings multiplied: with the two embeddings multiplied
@@ -668,9 +668,10 @@ last position alone, axis kept: with the last position alone for any `last`
 last position always: of the last position alone, whatever last is
     x = x if last is None else x[..., -last:, :] -> x = x[..., -1:, :]
 len(ids): with len(ids) as the number of tokens: with several texts it is the number of texts
-    np.shape(ids)[-1] -> len(ids)
+    ids = np.asarray(ids) -> n = len(ids); ids = np.asarray(ids)
+    np.arange(ids.shape[-1]) -> np.arange(n)
 ids.shape: of ids.shape, which a list does not have
-    np.shape(ids)[-1] -> ids.shape[-1]
+    ids = np.asarray(ids) -> pass
 embeddings changed: of a model that adds wpe to wte in place
     x = self.params["wte"][ids] + self.params["wpe"][positions]
     -> w = self.params["wte"]; w[ids] += self.params["wpe"][positions] if w[ids].ndim == 2 else
