@@ -63,9 +63,8 @@ gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 class Tokenizer:
     """Byte-level BPE over `vocab` {token: id} and `merges` [(left, right), ...], best first.
 
-    words: cuts a text into words. n_vocab: the number of tokens, whose ids are 0 to n_vocab - 1.
-    special: {text: id} of the tokens that no merge makes. end_of_text: the id of <|endoftext|>, or
-    None. ValueError when vocab and merges do not belong together.
+    words: cuts a text into words. n_vocab: the ids are 0 to n_vocab - 1. special: {text: id} of the
+    tokens that no merge makes. ValueError when vocab and merges do not belong together.
     """
 
     def __init__(
