@@ -46,8 +46,7 @@ def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = 
 
 
 def list_blocks(stack: Params, n_layer: int) -> None:
-    """{"0": block, "1": block} -> [block, block]. ValueError unless n_layer of them are there, of
-    the same shapes."""
+    """{"0": block, "1": block} -> [block, block]. ValueError unless n_layer alike are there."""
     blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
     if len(blocks) != n_layer:
         raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")

@@ -4,7 +4,6 @@ import atexit
 import bdb
 import contextlib
 import os
-import re
 import sys
 import textwrap
 from pathlib import Path
@@ -14,10 +13,8 @@ from loading.errors import UserError
 from terminal import look, options, show
 from terminal.explain import print_score
 from terminal.plugin import report
-from terminal.row import Row
 from terminal.session import Session
 
-INTRO = "Type {}, or /help. Ctrl-C stops a text, Ctrl-D ends."
 HELP = """\
 /explain, /compare, /trace [PROMPT]: as --explain, ...; without a PROMPT of the last one
 /score [TEXT]: without a TEXT of the last one; for an encoder-decoder SOURCE => TARGET
@@ -27,8 +24,8 @@ HELP = """\
 {}
 An empty line continues the last text. What you type is kept in {}"""
 COMMANDS = ["explain", "compare", "trace", "html", "score", "reset", "help", "quit"]
-*SETTABLE, _ = options.OPTIONS.values()  # all groups but the views
-SETTABLE = {name: how for group in SETTABLE for name, how, _ in group if name != "prompts_file"}
+GROUPS = [*options.OPTIONS.values()][:-1]  # all but the views
+SETTABLE = {name: how for group in GROUPS for name, how, _ in group if name != "prompts_file"}
 NAMES = COMMANDS + [options.flag(name)[2:] for name in SETTABLE]
 LOADING = {"model", "source_lang", "target_lang", "threads", "chat", "system"}  # another Session
 STATE = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
@@ -40,7 +37,7 @@ class Shell:
 
     def __init__(self, session: Session):
         self.session, self.first = session, session.given
-        self.row: Row | None = None
+        self.row: Any = None
 
     def answer(self, line: str) -> bool:
         """Answer one line -> is it the last? No error ends the session."""
@@ -89,9 +86,6 @@ class Shell:
             raise UserError(f"/{name}: there is no text yet")
         if name == "score" and not value:
             print_score(session.tokenizer, session.score_row(self.row))
-        elif name == "score" and session.reads:
-            text, _, target = value.partition(" => ")
-            print_score(session.tokenizer, session.score(text, target or None))
         elif name in ("explain", "compare", "trace", "score"):
             look.view(session, name, value or self.row.prompt)
         elif name == "html":
@@ -127,16 +121,14 @@ class Shell:
         state = [Path(s["model"]).name[:30], s["method"]]
         if s["method"] in options.DRAWING:
             state.append(f"T {s['temperature'] or 1:g}" if self.session.sampled else "greedy")
-        prompt = show.colour(show.visible(" · ".join(state) + " ›"), "figures")
-        if "readline" in sys.modules and sys.stdin.isatty():  # colours take no column of the line
-            prompt = re.sub("(\x1b.*?m)", "\1\\1\2", prompt)
-        return prompt + " "
+        return show.visible(" · ".join(state) + " › ")
 
 
 def interact(session: Session) -> None:
     """Run until /quit or the end of the input."""
     shell = Shell(session)
-    print(INTRO.format("a message" if session.chat else "the beginning of a text"))
+    what = "a message" if session.chat else "the beginning of a text"
+    print(f"Type {what}, or /help. Ctrl-C stops a text, Ctrl-D ends.")
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):  # not every system has readline
             edit_lines()
@@ -160,9 +152,8 @@ def edit_lines() -> None:
 
     readline.set_completer(complete)
     readline.set_completer_delims("")  # the whole line is one word
-    is_libedit = "libedit" in (readline.__doc__ or "")
-    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-    if not is_libedit and os.environ.get("TERM") != "dumb":  # pasted lines are one text
+    readline.parse_and_bind("tab: complete")
+    if os.environ.get("TERM") != "dumb":  # pasted lines are one text
         readline.parse_and_bind("set enable-bracketed-paste on")
     with contextlib.suppress(OSError):
         HISTORY.parent.mkdir(parents=True, exist_ok=True)

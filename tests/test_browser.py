@@ -79,8 +79,8 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     says = {
         "naive": "stories wrote this, drawing one token at a time at temperature 0.8.",
         "cached": "stories wrote this, drawing one token at a time at temperature 0.8.",
-        "speculative": "stories wrote this, drawing from drafts of stories-draft, up to 4 at a time,"
-        " at temperature 0.8.",
+        "speculative": "stories wrote this, drawing from drafts by stories-draft, up to 4 at a"
+        " time, at temperature 0.8.",
         "beam": "stories wrote this, following the 3 likeliest beginnings at once.",
         "en-de": "en-de wrote this from its source, following the 3 likeliest beginnings at once.",
     }
@@ -93,6 +93,7 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     data = recorded(tokenizer, model, "Once", 2, named=own | {"loop": "/home/me/mine.py:plain"})
     browser.open(tmp_path, page.html(data))
     assert browser.text("h1") == "stories wrote this, in a loop of its user's, mine.py:plain."
+    assert "method" not in browser.text("#facts")
 
 
 def test_a_click_selects_and_arrows_go_on(browser, tmp_path):
@@ -131,8 +132,17 @@ def test_the_address_has_what_is_shown(browser, tmp_path):
     assert browser.text("#top_p-says") == "0.9"
 
 
-@pytest.mark.parametrize("address", ["token=999&head=9.9&top_p=7", "token=1.5", "token=-1&head=a.b",
-                                     "top_k=0.5&temperature=x", "&&&=%", "head=constructor.length"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "token=999&head=9.9&top_p=7",
+        "token=1.5",
+        "token=-1&head=a.b",
+        "top_k=0.5&temperature=x",
+        "&&&=%",
+        "head=constructor.length",
+    ],
+)
 def test_any_address_is_harmless(browser, tmp_path, address):
     browser.open(tmp_path, page.html(by_method("cached")))
     browser.driver.get("about:blank")
@@ -307,8 +317,8 @@ def test_the_parts_in_the_page_add_up(browser, tmp_path, method):
     browser.open(tmp_path, page.html(data))
     for token in range(1, len(data["ids"])):
         browser.js("select(arguments[0])", token)
-        shown = browser.js("return [...document.querySelectorAll('#why td.number')]"
-                           ".map((cell) => Number(cell.textContent.replace('−', '-')))")  # fmt: skip
+        shown = browser.js("""return [...document.querySelectorAll('#why td.number')]
+            .map((cell) => Number(cell.textContent.replace('−', '-')))""")
         assert sum(shown[:-1]) == pytest.approx(shown[-1], abs=0.06)
         difference = browser.js("""const {tokens, came} = chain(state.selected - 1, given);
             const rival = rivalsAt(state.selected - 1)[0];
@@ -455,16 +465,21 @@ def test_the_cache_counts_and_without_it_all_is_computed(browser, tmp_path):
     n_prompt, n = data["n_prompt"], len(data["ids"])
     assert f"so far {n - 1} computed, instead of {sum(range(n_prompt, n))}" in totals
     assert f"{(n - 1) * data['kv_bytes'] / 1000:.1f} kB" in totals
-    colour = "return getComputedStyle(document.querySelectorAll('#cache svg .read')[3]).fill"
-    before = browser.js(colour)
+    assert browser.all("#cache svg .read")
     browser.all("#naive")[0].click()
-    assert browser.js(colour) != before
+    assert not browser.all("#cache svg .read")  # all is computed
     assert f"so far {sum(range(n_prompt, n))} computed" in browser.text("#totals")
     assert "holds 0.0 kB" in browser.text("#totals")
+    browser.all("#naive")[0].click()
     browser.js("document.querySelectorAll('#cache svg .computed')[4]"
                ".dispatchEvent(new MouseEvent('click', {bubbles: true}))")  # fmt: skip
     assert browser.js("return passOf(state.selected)") == 4
     assert len(browser.all("#cache .word")) == n - 1
+    browser.open(tmp_path, page.html(by_method("naive")))
+    browser.js("select(n_rows)")
+    assert "This run kept none" in browser.text("#cache .lead")
+    all_of_them, again = sum(range(n_prompt, n)), sum(range(n_prompt, n - 1))
+    assert f"so far {all_of_them} computed, {again} of them again" in browser.text("#totals")
 
 
 # --- layout ---------------------------------------------------------------------------------------
@@ -589,9 +604,9 @@ def test_few_tab_stops_and_all_is_reached(browser, tmp_path, method):
 def test_a_screen_reader_hears_names(browser, tmp_path, method):
     browser.open(tmp_path, page.html(by_method(method)))
     assert len(browser.all("h1")) == 1
-    unnamed = browser.js("""return [...document.querySelectorAll('section, nav, article, svg, input,'
-        + 'select, button, [role]')].filter((element) => element.checkVisibility()
-        && !element.closest('[aria-hidden]')
+    unnamed = browser.js("""return [...document.querySelectorAll(
+        'section, nav, article, svg, input, select, button, [role]')]
+        .filter((element) => element.checkVisibility() && !element.closest('[aria-hidden]')
         && !(element.ariaLabel || element.textContent.trim() || element.labels?.length
              || element.getAttribute('aria-labelledby'))).map((element) => element.outerHTML)""")
     assert unnamed == []
@@ -599,11 +614,11 @@ def test_a_screen_reader_hears_names(browser, tmp_path, method):
         heading = browser.js("return document.getElementById(arguments[0].getAttribute("
                              "'aria-labelledby')).textContent", section)  # fmt: skip
         assert heading
-    tables = browser.js("return [...document.querySelectorAll('table')].filter((table) =>"
-                        "!table.querySelector('thead th') && table.checkVisibility()).length")  # fmt: skip
+    tables = browser.js("""return [...document.querySelectorAll('table')].filter((table) =>
+        !table.querySelector('thead th') && table.checkVisibility()).length""")
     assert tables == 0
-    hidden = browser.js("return [...document.querySelectorAll('canvas, .track, .signed')].filter("
-                        "(drawing) => !drawing.closest('[aria-hidden]')).length")  # fmt: skip
+    hidden = browser.js("""return [...document.querySelectorAll('canvas, .track, .signed')]
+        .filter((drawing) => !drawing.closest('[aria-hidden]')).length""")
     assert hidden == 0
 
 
@@ -656,7 +671,11 @@ def test_the_page_works_in_a_frame_of_a_notebook(browser, tmp_path):
 def test_letters_stand_out_from_what_is_behind_them(browser, tmp_path, scheme, name):
     """WCAG's contrast of at least 4.5: of every letter on the page to all that lies below it."""
     data = run(name) if name in ("drafts", "filtered") else by_method(name)
-    pieces = [data["pieces"][0], "", *data["pieces"][2:]]  # a token without a text, in small letters
+    pieces = [
+        data["pieces"][0],
+        "",
+        *data["pieces"][2:],
+    ]  # a token without a text, in small letters
     logprobs = [-20.0] * len(data["logprobs"])  # all of them as surprising as can be
     browser.scheme(scheme)
     browser.open(tmp_path, page.html(data | {"pieces": pieces, "logprobs": logprobs}))
