@@ -203,11 +203,6 @@ def test_a_long_word(letters):
     assert TINY.decode(TINY.encode(word)) == word
 
 
-def test_words_of_another_pattern():
-    tokenizer = Tokenizer(TINY.vocab, TINY_MERGES, words=regex.compile(r"hel|.").findall)
-    assert tokenizer.encode("hello") == [TINY.vocab[symbol] for symbol in ("he", "l", "l", "o")]
-
-
 def test_the_cache_is_bounded_and_private():
     tokenizer = build(TINY_MERGES)
     ids = tokenizer.encode("hello")
