@@ -38,8 +38,8 @@ def trace(session: Session, row: Row) -> None:
         raise UserError("no token was computed: there is no pass to show")
     source = next((call for call in calls if call.name == "read"), None)
     if session.settings["json"]:
-        source, found = source and as_json(source), [as_json(call) for call in found]
-        print(json.dumps({"source": source, "passes": found}))
+        shown = {"source": source and as_json(source), "passes": [as_json(call) for call in found]}
+        print(json.dumps(shown))
     else:
         print(format_trace(found, source))
 

@@ -223,12 +223,14 @@ class Session:
         return draft
 
     def score(self, text: str, target: str | None = None) -> dict:
-        """Score a text, or target, an encoder-decoder's answer to it: see score.score."""
-        if (target is not None) != self.reads:
-            raise UserError("an encoder-decoder, and nothing else, needs --target, its answer")
-        if target is None:
+        """Score a text, or an encoder-decoder's answer to it, target or what follows " => "."""
+        if not self.reads and target is None:
             return score(self.tokenizer, self.model, text)
-        model, _ = begin(self.model, self.encode(text))
+        if target is None:
+            text, _, target = text.partition(" => ")
+        if not self.reads or not target:
+            raise UserError("an encoder-decoder, and nothing else, needs --target, its answer")
+        model: Any = begin(self.model, self.encode(text))[0]
         return score(self.tokenizer, model, target, model.prefix)
 
     def score_row(self, row: Row) -> dict:

@@ -18,7 +18,8 @@ function drawCache() {
   find(".of-drafts").hidden = !passes.some((pass) => pass.bets.length > pass.accepted);
   find("#naive").parentElement.hidden = !keeps;
   find("#cache .lead").textContent = "Each token's keys and values depend on it and the tokens"
-    + " before it alone. " + (keeps ? "So they are computed once and kept; a pass computes what is new."
+    + " before it alone. "
+    + (keeps ? "So they are computed once and kept; a pass computes what is new."
       : "This run kept none: each pass computed all of them again.");
   find("#naive").onchange = showCache;
 }

@@ -27,7 +27,8 @@ function show() {
 function heading() {
   const {model, method, loop, gamma, beams, temperature, top_k, top_p, min_p} = data.settings;
   const drafts = {ngram: "drafts by counts of n-grams",
-    lookup: "drafts copied from the text"}[method] ?? `drafts by ${data.settings.drafter ?? data.settings.draft ?? "a drafter"}`;
+    lookup: "drafts copied from the text"}[method]
+    ?? `drafts by ${data.settings.drafter ?? data.settings.draft ?? "a drafter"}`;
   const cuts = [top_k && `top-k ${top_k}`, top_p < 1 && `top-p ${top_p}`,
     min_p && `min-p ${min_p}`];
   const settings = [temperature !== 1 && `temperature ${temperature}`, ...cuts].filter(Boolean);
