@@ -24,7 +24,7 @@ import nbformat
 HERE = Path(__file__).resolve().parent
 COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")  # [text](this#...), not out of the project
-FOLDED = "<details><summary>After you have run the cell</summary>\n\n{}\n\n</details>"
+FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
 BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)
 
 
@@ -135,12 +135,12 @@ def without_solutions(text):
     return "\n\n".join(part for part in text.split("\n\n") if "](solutions/" not in part)
 
 
-def folded(text):
+def folded(text, summary="After you have run the cell"):
     """The text, folded up to its first heading, question or prediction."""
     border = BORDER.search(text)
     end = border.start() if border else len(text)
     answer = text[:end].strip()
-    return FOLDED.format(answer) + "\n\n" + text[end:] if answer else text
+    return FOLDED.format(summary, answer) + text[end:] if answer else text
 
 
 def stubs(source):

@@ -43,7 +43,7 @@ def page(name, folder):  # -> HTML
         if cell.cell_type == "code":
             sections[-1] += code(cell) + outputs(cell, predicted)
             continue
-        text = edition.folded(cell.source) if predicted else cell.source
+        text = edition.folded(cell.source, "What to make of it") if predicted else cell.source
         predicted = "**Predict" in cell.source
         first, *others = re.split(r"^(?=## )", text, flags=re.MULTILINE)
         sections[-1] += prose(first)
