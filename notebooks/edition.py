@@ -106,22 +106,23 @@ def titled(name) -> str:
 
 def for_class(notebook, name):
     """Without outputs, solutions and answers; with a place for each guess."""
-    cells, predicted = [], False
+    cells, ran = [], None  # ran: whether the code of a prediction has run; None: there is none
     for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            cell.source = without_solutions(cell.source)
-            if predicted:
-                cell.source = folded(cell.source)
-            predicted = "**Predict" in cell.source
-        else:
-            cell.outputs, cell.execution_count = [], None
         cells.append(cell)
-        if cell.cell_type == "markdown" and predicted:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+            ran = ran if ran is None else True
+            if tagged(cell, "yours"):
+                cell.source = stubs(cell.source)
+                give_up = f'# If you give up: lessons.ours("{name}", "{cell.id}")'
+                cells.append(new_cell(cell, "ours", give_up))
+            continue
+        cell.source = without_solutions(cell.source)
+        if ran:
+            cell.source, ran = folded(cell.source), None
+        if "**Predict" in cell.source:
             cells.append(new_cell(cell, "guess", "# My guess: "))
-        elif tagged(cell, "yours"):
-            cell.source = stubs(cell.source)
-            give_up = f'# If you give up: lessons.ours("{name}", "{cell.id}")'
-            cells.append(new_cell(cell, "ours", give_up))
+            ran = False
     notebook.cells = cells
     return notebook
 
@@ -184,6 +185,9 @@ def from_repository(notebook, address, path):
     badge = " ".join(f"[![Open it]({image})]({link})" for image, link in badges.items())
     title, setup = notebook.cells[:2]
     title.source = f"{badge}\n\n{title.source}"
+    for cell in notebook.cells:
+        if tagged(cell, "drawing"):  # Jupyter's way to hide code is unknown to Colab
+            cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
     setup.source = setup.source.replace('os.environ.get("TOKENWISE_REPOSITORY")', f'"{address}"')
     return notebook
 

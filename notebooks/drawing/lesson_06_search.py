@@ -27,8 +27,8 @@ ALT = {  # what each picture shows, for those who do not see it
         "0.52 to 0.65."
     ),
     "drawn": (
-        "A histogram of the log P of 64 drawn texts; greedy and beam search are far to the "
-        "right of nearly all of them."
+        "A histogram of the log P of 64 drawn texts; greedy and beam search are to the right "
+        "of all of them."
     ),
     "tokens": (
         "Probability of each token in three texts: that of beam search stays near 1, the drawn "
