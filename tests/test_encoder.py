@@ -6,9 +6,7 @@ name it in the environment variable TOKENWISE_GPT2_FILES.
 """
 
 import json
-import os
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -86,21 +84,6 @@ def gpt2():
             return few.decode(official_ids.index(id) for id in ids)
 
     return Official()
-
-
-@pytest.fixture(scope="module")
-def gpt2_files(tmp_path_factory):
-    folder = os.environ.get("TOKENWISE_GPT2_FILES")
-    if not folder:
-        pytest.skip(
-            "NOT RUN: GPT-2's own vocabulary. Put encoder.json and vocab.bpe from "
-            "https://openaipublic.blob.core.windows.net/gpt-2/models/124M/ into a folder and set "
-            "TOKENWISE_GPT2_FILES to it"
-        )
-    place = tmp_path_factory.mktemp("gpt2")
-    shutil.copy(Path(folder, "encoder.json"), place / "vocab.json")
-    shutil.copy(Path(folder, "vocab.bpe"), place / "merges.txt")
-    return read_gpt2_tokenizer(place)
 
 
 @pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
