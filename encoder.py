@@ -37,9 +37,6 @@ def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str
         aa    a  b  d  aa    a  b  a  c      all pairs of a and a
         aa    ab    d  aa    ab    a  c      all pairs of a and b
         aaab        d  aaab        a  c      all pairs of aa and ab
-
-    >>> merge_all([*"aaabdaaabac"], {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
-    ['aaab', 'd', 'aaab', 'a', 'c']
     """
     while pairs := ranks.keys() & zip(symbols, symbols[1:]):
         symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
