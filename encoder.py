@@ -37,6 +37,9 @@ def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str
         aa    a  b  d  aa    a  b  a  c      all pairs of a and a
         aa    ab    d  aa    ab    a  c      all pairs of a and b
         aaab        d  aaab        a  c      all pairs of aa and ab
+
+    >>> merge_all([*"aaabdaaabac"], {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
+    ['aaab', 'd', 'aaab', 'a', 'c']
     """
     while pairs := ranks.keys() & zip(symbols, symbols[1:]):
         symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
@@ -63,20 +66,15 @@ gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 class Tokenizer:
     """Byte-level BPE over `vocab` {token: id} and `merges` [(left, right), ...], best first.
 
-    words: cuts a text into words. n_vocab: the number of tokens, whose ids are 0 to n_vocab - 1.
-    special: {text: id} of the tokens that no merge makes. end_of_text: the id of <|endoftext|>, or
-    None. ValueError when vocab and merges do not belong together.
+    n_vocab: the number of tokens, whose ids are 0 to n_vocab - 1. special: {text: id} of the tokens
+    that no merge makes. end_of_text: the id of <|endoftext|>, or None. ValueError when vocab and
+    merges do not belong together.
     """
 
-    def __init__(
-        self,
-        vocab: dict[str, int],
-        merges: list[tuple[str, str]],
-        words: Callable[[str], list[str]] = gpt2_words,
-    ):
-        self.vocab, self.merges, self.words, self.n_vocab = vocab, merges, words, len(vocab)
+    def __init__(self, vocab: dict[str, int], merges: list[tuple[str, str]]):
+        self.vocab, self.merges, self.n_vocab = vocab, merges, len(vocab)
         made = {*BYTE_TO_CHAR.values(), *map("".join, merges)}
-        if missing := made - vocab.keys():
+        if missing := made.union(*merges) - vocab.keys():
             raise ValueError(f"{len(missing)} symbols have no id, such as {min(missing)!r}")
         if sorted(vocab.values()) != list(range(len(vocab))):
             raise ValueError(f"the {len(vocab)} ids are not 0 to {len(vocab) - 1}")
@@ -111,7 +109,7 @@ class Tokenizer:
         return token.encode() if token in self.special else bytes(map(CHAR_TO_BYTE.get, token))
 
     def _encode_text(self, text):
-        return [id for word in self.words(text) for id in self._word_ids(word)]
+        return [id for word in gpt2_words(text) for id in self._word_ids(word)]
 
     def _encode_word(self, word):
         symbols = merge_all([BYTE_TO_CHAR[byte] for byte in word.encode()], self._ranks)

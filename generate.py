@@ -31,8 +31,7 @@ from samplers import Ids, Sampler, draw, greedy
 
 
 def naive(model: Model, sequence: Sequence) -> Iterator[int]:
-    """Yield tokens by the definition: run the model over the whole text, draw the next token,
-    append it, repeat."""
+    """Yield tokens by the definition: run the model over the whole text, draw the next one."""
     while sequence.running:
         logits = model(np.array(sequence.ids), last=1)[-1]  # [n_vocab]
         probabilities = sequence.sampler(logits, sequence.ids)
@@ -51,7 +50,7 @@ def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]
         yield sequence.append(draw(probabilities, sequence.rng))
 
 
-def advance(model: Model, ids: Any, cache: Cache, chunk: int = 256) -> np.ndarray:
+def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
     """Pass the ids [..., n_seq] that the cache does not hold yet; return the logits [..., n_vocab]
     after the last one. A long prompt passes in chunks, which bounds the memory of the mask."""
     ids = np.asarray(ids)
@@ -83,7 +82,7 @@ class Sequence:
 
     stop_reason: None while it runs, then "eos" (a stop id), "length" (n new tokens), "context"
     (n_ctx tokens in all), or the reason that its reader gives to `finish`. ValueError for a prompt
-    that is no list of token ids, empty or too long, and for a filter that is not in a Sampler.
+    that is no list of token ids, or too long, and for a filter that is in no Sampler.
     """
 
     def __init__(self, model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed: Any = 0):
@@ -139,20 +138,12 @@ def check_prompt(ids: Any, n_vocab: int, n_ctx: int) -> None:
         raise ValueError(f"token ids are 0 to {n_vocab - 1}, not {min(ids)} to {max(ids)}")
 
 
-# --- what the loops need --------------------------------------------------------------------------
-
-
-class Cache(Protocol):
-    """What a model keeps of the tokens so far. The caller holds it, the model fills it."""
-
-    length: int  # how many tokens it holds
-
-    def cut(self, length: int) -> None: ...  # forget the tokens from there on
-
-
 class Model(Protocol):
-    """ids [n_new] -> float32 logits [n_new, n_vocab], or of the last positions only. With a cache
-    from its new_cache, ids continue the tokens in it."""
+    """ids [n_new] -> float32 logits [n_new, n_vocab]; last=k: of the last k positions only.
+
+    A cache from new_cache holds the tokens before ids, and takes in ids: its `length` says how many
+    it has, `cut(length)` forgets the later ones.
+    """
 
     n_vocab: int
     n_ctx: int

@@ -14,7 +14,6 @@ filters, then softmax. Greedy decoding uses a one-hot distribution instead.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -88,8 +87,7 @@ def top_k(k: int) -> Filter:
 
 
 def top_p(p: float) -> Filter:
-    """Keep the nucleus: the fewest most probable tokens that sum to at least p, and ties of the
-    last (Holtzman et al. 2020)."""
+    """Keep the fewest most probable tokens that sum to at least p (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if p >= 1 or not np.isfinite(logits.max()):  # nothing to cut, or Sampler raises
@@ -149,19 +147,11 @@ def remove(logits, ids):  # [n_vocab], removed ids -> [n_vocab]
     return logits
 
 
-FILTERS: dict[str, Callable[[Any], Filter]] = {
-    "repetition_penalty": repetition_penalty,
-    "no_repeat_ngram": no_repeat_ngram,
-    "temperature": temperature,
-    "top_k": top_k,
-    "top_p": top_p,
-    "min_p": min_p,
-}
+ORDER = repetition_penalty, no_repeat_ngram, temperature, top_k, top_p, min_p
+FILTERS = {make.__name__: make for make in ORDER}
 
 
-def make_sampler(
-    first: Iterable[Filter] = (), last: Iterable[Filter] = (), **settings: float | None
-) -> Sampler:
+def make_sampler(first: Iterable[Filter] = (), last: Iterable[Filter] = (), **settings) -> Sampler:
     """Return a sampler with these settings, named as in FILTERS and applied in that order.
 
     temperature=0 is greedy; any other setting of None or 0 omits its filter. Hard constraints, such

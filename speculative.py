@@ -94,17 +94,13 @@ def residual(p, q):  # [n_vocab] x 2 -> [n_vocab]: norm(max(0, p - q))
 def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> None:
     """ValueError unless there are at most n drafts, and each has the q that it was drawn from."""
     if not len(drafts) == len(qs) <= n:
-        raise ValueError(
-            f"a drafter proposed {len(drafts)} drafts and {len(qs)} distributions, not at most"
-            f" {n} of each"
-        )
+        found = f"{len(drafts)} drafts and {len(qs)} distributions"
+        raise ValueError(f"a drafter proposed {found}, not at most {n} of each")
     for x, q in zip(drafts, qs):
         if not 0 <= x < n_vocab:
             raise ValueError(f"a drafter proposed token {x}: token ids are 0 to {n_vocab - 1}")
         if np.shape(q) != (n_vocab,):
             raise ValueError(f"a drafter's q has the shape {np.shape(q)}, not ({n_vocab},)")
         if not (q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0):  # not: for NaN, too
-            raise ValueError(
-                f"a drafter's q is not the distribution that its draft {x} was drawn from:"
-                f" least {q.min():.4g}, sum {q.sum():.4g}, at the draft {q[x]:.4g}"
-            )
+            found = f"least {q.min():.4g}, sum {q.sum():.4g}, at the draft {q[x]:.4g}"
+            raise ValueError(f"a drafter's q is not the distribution of its draft {x}: {found}")

@@ -1,6 +1,8 @@
 """A model's name -> its folder -> the model and its tokenizer.
 
-    load(name or folder) -> (tokenizer, model)
+    >>> tokenizer, model = load("stories")
+    >>> tokenizer.encode("Once upon a time")
+    [422, 434, 258, 395]
 
 A folder has Hugging Face's layout: config.json, model.safetensors, and the tokenizer's files.
 """
@@ -18,41 +20,37 @@ from loading.llama import FAMILIES, load_llama
 from loading.seq2seq import load_bart, load_t5
 
 MODELS = Path(__file__).resolve().parent / "models"
-ROWS = re.findall(
-    r"^\| ([\w-]+) \| (.+) \| (.+) \|$", (MODELS / "README.md").read_text("utf-8"), re.M
-)
+TABLE = (MODELS / "README.md").read_text("utf-8")
+ROWS = re.findall(r"^\| ([\w-]+) \| (.+) \| (.+) \|$", TABLE, re.M)
 KNOWN = {name: about for name, *about in ROWS[1:]}  # name -> what it is, the size of its files
 LOADERS: dict[str, Any] = {"gpt2": load_gpt2, "t5": load_t5, "bart": load_bart, "mbart": load_bart}
 LOADERS |= dict.fromkeys(FAMILIES, load_llama)  # by config.json's model_type
 
 
 def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
-    """Find a model, download it if it is not here yet, and load it -> (tokenizer, model).
+    """Find a model, download it if it is not here yet and `fetch`, load it: (tokenizer, model).
 
-    name_or_folder: a name of KNOWN or of a folder in models/, the path of a folder, or OWNER/NAME,
-    a repository of the Hugging Face hub. fetch=False downloads nothing. Raises UserError, with a
-    next step.
+    name_or_folder: a name of models/README.md, a folder, or OWNER/NAME of the Hugging Face hub.
+    UserError, with a next step, if that fails.
     """
     with explained(f"cannot load {name_or_folder!s:.100}", "check its name and permissions"):
         folder = find(str(name_or_folder), fetch)
     remedy = "if a file is damaged, fetch or save it again"
     with explained(f"the model in {folder} cannot be used", remedy, MALFORMED):
         config = read_json(folder / "config.json")
-        if (model_type := str(config["model_type"])) not in LOADERS:
-            raise ValueError(f"model_type is {model_type:.50}, known are {', '.join(LOADERS)}")
-        tokenizer, model = LOADERS[model_type](folder, config)
-        surplus = {*range(model.n_vocab, tokenizer.n_vocab)}  # tokens without an embedding
-        if surplus - {*tokenizer.special.values()}:
+        if (kind := str(config["model_type"])) not in LOADERS:
+            raise ValueError(f"model_type is {kind:.50}, known are {', '.join(LOADERS)}")
+        tokenizer, model = LOADERS[kind](folder, config)
+        if model.n_vocab < tokenizer.n_vocab - len(tokenizer.special):
             sizes = f"the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}"
             raise ValueError(f"{sizes}: one of them belongs to another model")
-        if tokenizer.end_of_text in surplus:
+        if (tokenizer.end_of_text or 0) >= model.n_vocab:  # a token without an embedding
             tokenizer.end_of_text = None
         return tokenizer, model
 
 
 def find(name: str, fetch: bool = True) -> Path:
-    """The folder of a model; one that is not here yet is downloaded first. UserError for an unknown
-    name, and instead of a download unless `fetch`."""
+    """Return the folder of a model, which is downloaded if that is necessary and allowed."""
     for folder in (MODELS / name, Path(name)):
         if (folder / "config.json").is_file():
             return folder
@@ -68,7 +66,7 @@ def find(name: str, fetch: bool = True) -> Path:
 
 
 def unknown(name: str) -> str:
-    """The message for a name that is not a model's."""
+    """Return the message for a name that is not a model's."""
     if (path := Path(name)).is_file():
         return f"{name} is a file: name its folder, {path.parent}"
     if path.is_dir() or (MODELS / name).is_dir():
@@ -81,7 +79,7 @@ def unknown(name: str) -> str:
 
 
 def names() -> list[tuple[str, str, str, str]]:
-    """(name, what it is, size of its files, where it is) of the models with a name."""
+    """Return (name, what it is, size of its files, where it is) of the models with a name."""
     found = {path.parent.name for path in MODELS.glob("*/config.json")}
     known = KNOWN | {name: ("a folder in models/", "") for name in sorted(found - KNOWN.keys())}
     found |= {name for name in KNOWN.keys() - {*openai.SIZES} - found if hub.cached(name)}

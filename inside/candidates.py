@@ -36,7 +36,8 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
         others = np.delete(first - first.max(), stored)
         with np.errstate(divide="ignore"):  # log 0: a small vocabulary has no others
             rest = [np.log(np.exp(others / np.float32(t)).sum()) for t in temperatures]
-        rows.append((stored, row[stored], (first - row)[stored], add[stored], by[stored], rest, left))
+        found = (x[stored] for x in (row, first - row, add, by))
+        rows.append((stored, *found, rest, left))
     columns = ("best", "logits", "first", "last", "by", "rest", "left")
     return {name: np.array(column) for name, column in zip(columns, zip(*rows))}
 

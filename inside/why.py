@@ -13,8 +13,8 @@ import numpy as np
 
 from inside.recorder import Call
 
-KEEP = ("block", "decoder_block", "self_attention", "attend", "merge_heads", "feed_forward",
-        "rms_norm", "layer_norm")
+KEEP = """block decoder_block self_attention attend merge_heads feed_forward rms_norm
+    layer_norm""".split()
 
 
 def parts(root: Call, model: Any, came: list[int], rivals: np.ndarray) -> np.ndarray | None:

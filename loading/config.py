@@ -8,19 +8,15 @@ from families.layers import ACTIVATIONS
 from loading.errors import explained
 
 
-def read_json(path: Path) -> dict:
-    """A JSON file that holds an object -> dict. Raises UserError."""
+def read_json(path: Path, optional: bool = False) -> dict:
+    """A JSON file that holds an object -> dict, {} where it may be missing. Raises UserError."""
+    if optional and not path.is_file():
+        return {}
     with explained(f"{path} is damaged", "fetch or save it again", (ValueError, RecursionError)):
         value = json.loads(path.read_bytes())
         if not isinstance(value, dict):
             raise ValueError("not a JSON object")
         return value
-
-
-def read_generation_config(folder: Path) -> dict:
-    """generation_config.json, {} where there is none. Raises UserError."""
-    path = folder / "generation_config.json"
-    return read_json(path) if path.is_file() else {}
 
 
 def activation(name: str) -> Callable:

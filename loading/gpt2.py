@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpt2 import GPT2
-from loading.config import activation, read_generation_config, read_ids
+from loading.config import activation, read_ids, read_json
 from loading.parameters import Params, build_params, drop_padding, list_blocks, settle_head
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
@@ -37,9 +37,9 @@ def load_gpt2(folder: Path, config: dict) -> tuple[Any, GPT2]:
 
 def read_stop_ids(model: Any, folder: Path, config: dict, tokenizer: Any) -> None:
     """Give the model its generation_config and stop_ids: eos_token_id, or else <|endoftext|>."""
-    settings = model.generation_config = read_generation_config(folder)
-    key, default = "eos_token_id", tokenizer.end_of_text
-    model.stop_ids = tuple(read_ids(config | settings, key, model.n_vocab, default))
+    settings = read_json(folder / "generation_config.json", optional=True)
+    ids = read_ids(config | settings, "eos_token_id", model.n_vocab, tokenizer.end_of_text)
+    model.generation_config, model.stop_ids = settings, tuple(ids)
 
 
 def scale_queries(params: Params, n_head: int, config: dict) -> None:
@@ -47,8 +47,7 @@ def scale_queries(params: Params, n_head: int, config: dict) -> None:
     n_embd = params["wte"].shape[1]
     for layer, block in enumerate(params["blocks"]):
         scale = 1 if config.get("scale_attn_weights", True) else math.sqrt(n_embd / n_head)
-        if config.get("scale_attn_by_inverse_layer_idx", False):
-            scale /= layer + 1
+        scale /= layer + 1 if config.get("scale_attn_by_inverse_layer_idx") else 1
         if scale != 1:
             rows = np.repeat(np.array([scale, 1, 1], np.float32), n_embd)  # queries, keys, values
             c_attn = block["attn"]["c_attn"]
@@ -62,11 +61,10 @@ def random_gpt2(
     """A GPT-2 with random weights, as slow as a trained one: drawn from N(0, scale), the gains of
     norms from N(1, scale)."""
     rng, d = np.random.default_rng(seed), n_embd
-    shapes = {"wte": (n_vocab, d), "wpe": (n_ctx, d), "ln_f": (d,)}
-    for i in range(n_layer):
-        shapes |= {f"h.{i}.ln_1": (d,), f"h.{i}.attn.c_attn": (d, 3 * d)}
-        shapes |= {f"h.{i}.attn.c_proj": (d, d), f"h.{i}.ln_2": (d,)}
-        shapes |= {f"h.{i}.mlp.c_fc": (d, 4 * d), f"h.{i}.mlp.c_proj": (4 * d, d)}
+    block = {"ln_1": (d,), "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d)}
+    block |= {"ln_2": (d,), "mlp.c_fc": (d, 4 * d), "mlp.c_proj": (4 * d, d)}
+    shapes = {f"h.{i}.{name}": shape for i in range(n_layer) for name, shape in block.items()}
+    shapes |= {"wte": (n_vocab, d), "wpe": (n_ctx, d), "ln_f": (d,)}
     shapes |= {} if tied else {"lm_head": (n_vocab, d)}
     tensors = {}
     for name, shape in shapes.items():

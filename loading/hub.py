@@ -38,13 +38,10 @@ def fetch(name: str) -> Path:
         folder = Path(snapshot_download(name, allow_patterns=FILES))
         # config.json comes last: if it is there, all the rest is.
         return Path(hf_hub_download(name, "config.json", revision=folder.name)).parent
-    except errors.GatedRepoError:
-        what = f"{name} is gated; accept its terms on its page of the hub, and set HF_TOKEN"
-    except errors.RepositoryNotFoundError:
-        what = f"the hub has no {name}, or it is private; check the name, or set HF_TOKEN"
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        reason = f"{error.__cause__ or error}".partition("\n")[0]
-        what = f"{name} is not here, and cannot be downloaded: {reason:.200}; check the network"
+    except errors.RepositoryNotFoundError:  # or it is gated
+        what = "accept its terms on its page, set a valid HF_TOKEN"
+        raise UserError(f"you may not read {name}, or the hub has none: {what}") from None
     except Exception as error:  # the library raises its own, its HTTP library's, and the system's
-        what = f"cannot download {name}: {f'{error}'.partition(chr(10))[0]:.200}; run this again"
-    raise UserError(what)
+        reason = f"{error.__cause__ or error}".partition("\n")[0]
+        remedy = "check the network, then run this again"
+        raise UserError(f"cannot download {name}: {reason:.200}; {remedy}") from None

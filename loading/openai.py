@@ -72,9 +72,13 @@ def rewrite(released: Path, folder: Path) -> None:
     import tensorflow as tf  # type: ignore
     from safetensors.numpy import save_file
 
-    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "eos_token_id": 50256}
+    config = {
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+    }
     config |= read_json(released / "hparams.json")
-    config |= {"vocab_size": config.pop("n_vocab"), "n_positions": config["n_ctx"]}
+    n_vocab = config.pop("n_vocab")
+    config |= {"vocab_size": n_vocab, "eos_token_id": n_vocab - 1, "n_positions": config["n_ctx"]}
     (folder / "config.json").write_text(json.dumps(config, indent=2))
     try:
         reader = tf.train.load_checkpoint(str(released / "model.ckpt"))

@@ -4,6 +4,7 @@ The names in a file are paths in a tree as well, in other words: h.0.ln_1.weight
 calls params["blocks"][0]["ln_1"]["g"]. Which parts a model has is what its file has.
 """
 
+import math
 import re
 import sys
 from typing import Any
@@ -50,32 +51,37 @@ def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = 
 
 def list_blocks(stack: Params, n_layer: int) -> None:
     """{"0": block, "1": block} -> [block, block]. ValueError unless n_layer of them are there, of
-    the same size."""
+    the same shapes."""
     blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
     if len(blocks) != n_layer:
         raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")
     for i, block in enumerate(blocks):
-        if n_parameters(block) != n_parameters(blocks[0]):
+        if shapes(block) != shapes(blocks[0]):
             raise ValueError(f"the arrays of layer {i} are not like those of layer 0")
     stack["blocks"] = blocks
 
 
+def shapes(tree: Params) -> list[tuple]:
+    """The shapes of a tree's arrays, in order."""
+    if isinstance(tree, dict | list):
+        parts = tree.values() if isinstance(tree, dict) else tree
+        return sorted(shape for part in parts for shape in shapes(part))
+    return [np.shape(tree)]
+
+
 def n_parameters(tree: Params) -> int:
     """How many numbers a tree of parameters holds."""
-    if isinstance(tree, dict | list):
-        return sum(map(n_parameters, tree.values() if isinstance(tree, dict) else tree))
-    return np.size(tree)
+    return sum(map(math.prod, shapes(tree)))
 
 
 def settle_head(params: Params, tied: bool) -> None:
     """Where the head is the embedding, leave out a copy of it. A head that differs counts for more
     than config.json, as in transformers, and a note says so. ValueError where it is missing."""
-    head = params.get("lm_head")
-    if head is None and not tied:
+    if not tied and "lm_head" not in params:
         raise ValueError("the array lm_head.weight is missing")
-    if head is not None and tied and np.array_equal(head, params["wte"]):
+    if tied and np.array_equal(params.get("lm_head"), params["wte"]):
         del params["lm_head"]
-    elif head is not None and tied:
+    elif tied and "lm_head" in params:
         note = "note: the file's head is used, which is not the embedding, as config.json has it"
         print(note, file=sys.stderr)
 

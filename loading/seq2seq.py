@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from families.seq2seq import T5, Bart
-from loading.config import activation, read_generation_config, read_ids
+from loading.config import activation, read_ids, read_json
 from loading.parameters import build_params, drop_padding, list_blocks
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
@@ -79,7 +79,7 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
 def read_ends(folder: Path, config: dict, n_vocab: int) -> dict:
     """The tokens that texts begin and end with -> {generation_config, start_ids, stop_ids,
     special_ids} as seq2seq.py has them. ValueError where none begins an answer."""
-    found = read_generation_config(folder) or config
+    found = read_json(folder / "generation_config.json", optional=True) or config
     if found.get("force_bos_token_to_be_generated"):  # of the first BART summarisers
         found = {"forced_bos_token_id": found["bos_token_id"]} | found
     keys = {f"{name}_token_id" for name in ("decoder_start", "bos", "eos", "pad")} & config.keys()

@@ -22,13 +22,12 @@ def read_tokenizer(folder: Path, model_type: str) -> Any:
         try:
             library = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises nothing more precise
-            raise UserError(f"{path} is damaged: {error}; fetch or save it again") from None
+            raise UserError(f"{path} is damaged: {error!s:.300}; fetch or save it again") from None
         return LibraryTokenizer(library, bos=model_type not in ("t5", "bart", "mbart"))
-    if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        settings, is_gpt2 = folder / "tokenizer_config.json", model_type == "gpt2"
-        if settings.is_file():  # others have these two files, too, but cut words otherwise
-            is_gpt2 = is_gpt2 or read_json(settings).get("tokenizer_class") == "GPT2Tokenizer"
-        if is_gpt2:
+    settings = read_json(folder / "tokenizer_config.json", optional=True)
+    # Others have the same two files, too, but cut words by another pattern.
+    if model_type == "gpt2" or settings.get("tokenizer_class") == "GPT2Tokenizer":
+        if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
             return read_gpt2_tokenizer(folder)
     way = "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
     raise UserError(f"{folder} has no tokenizer.json; transformers writes it: {way}")
@@ -36,13 +35,16 @@ def read_tokenizer(folder: Path, model_type: str) -> Any:
 
 def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
     """vocab.json, with added_tokens.json if it is there, and merges.txt -> tokenizer."""
-    vocab, added = read_json(folder / "vocab.json"), folder / "added_tokens.json"
-    vocab |= read_json(added) if added.is_file() else {}
+    vocab = read_json(folder / "vocab.json")
+    vocab |= read_json(folder / "added_tokens.json", optional=True)
     lines = (folder / "merges.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     merges = [(*line.split(" "),) for line in lines[lines[0].startswith("#version") :]]
     if wrong := [pair for pair in merges if len(pair) != 2]:
         raise ValueError(f"merges.txt is damaged: {wrong[0]!r} is not a pair of symbols")
-    return encoder.Tokenizer(vocab, merges)
+    tokenizer = encoder.Tokenizer(vocab, merges)
+    if unmade := [token for token in tokenizer.special if encoder.BYTE_TO_CHAR[ord(" ")] in token]:
+        raise ValueError(f"merges.txt is damaged: no merge makes {unmade[0]!r}")
+    return tokenizer
 
 
 class LibraryTokenizer:
@@ -70,8 +72,8 @@ class LibraryTokenizer:
         self._spelled_by_bytes = type(library.decoder).__name__ == "ByteLevel"
 
     def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
-        """str -> list of ids. The text of a special token is plain text, unless `special`.
-        first=False: without `start`, for a text that already has it."""
+        """str -> list of ids. The text of a special token is plain text, unless `special` (to T5's
+        library it never is). first=False: without `start`, for a text that already has it."""
         self.library.encode_special_tokens = not special
         ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
         return [*self.start, *ids] if first else ids

@@ -32,9 +32,9 @@ def read_weights(folder: Path, prefix: str, unused: tuple[str, ...]) -> dict[str
     """The folder's weights -> {name without prefix: float32 array}, but those whose name ends with
     one of `unused`. UserError where there are none, ValueError for a damaged file."""
     paths = weight_files(folder)
-    if not paths[0].exists():
+    if missing := [path.name for path in paths if not path.is_file()]:
         remedy = "other formats can run code; transformers' save_pretrained(FOLDER) writes this one"
-        raise UserError(f"{folder} has no {paths[0].name}; {remedy}")
+        raise UserError(f"{folder} has no {missing[0]}; {remedy}")
     found = [pair for path in paths for pair in read_safetensors(path).items()]
     return {name.removeprefix(prefix): a for name, a in found if not name.endswith(unused)}
 

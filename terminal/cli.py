@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 
+PYTHON = platform.python_version()
 FIRST = ("numpy", "regex", "safetensors", "threadpoolctl")
 
 
@@ -15,7 +16,7 @@ def main(argv=None):
     """Return the exit status: 0, 1 a failure, 2 wrong usage, 130 interrupted."""
     sys.stderr = sys.stderr or open(os.devnull, "w")  # if closed, print would write to stdout
     if sys.hexversion < 0x30A0000:
-        return failed("tokenwise needs Python 3.10 or newer, this is " + platform.python_version())
+        raise SystemExit("generate.py: tokenwise needs Python 3.10 or newer, not this " + PYTHON)
     try:
         from terminal import command
 
@@ -30,14 +31,12 @@ def main(argv=None):
         raise
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name in FIRST:
-            return failed(f"{error.name} is not installed: pip install {' '.join(FIRST)}")
+            libraries = " ".join(FIRST)
+            raise SystemExit(
+                f"generate.py: {error.name} is not installed: pip install {libraries}"
+            ) from None
         from terminal import options, plugin
 
         plugin.report(error)
         return 2 if isinstance(error, options.Usage) else 1
     return 0
-
-
-def failed(message):
-    print("generate.py: " + message, file=sys.stderr)
-    return 1

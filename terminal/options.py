@@ -7,20 +7,15 @@ import argparse
 import contextlib
 import difflib
 import math
-import platform
 import re
 from typing import Any
 
-import numpy as np
-
 from loading.errors import UserError
 
-VERSION = f"tokenwise 3.0 (NumPy {np.__version__}, Python {platform.python_version()})"
 METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
 DRAFTING = METHODS[3:]
 DRAWING = ("naive", "cached", *DRAFTING)
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
-ALL = "; --help lists the options"
 VIEWS = ("score", "explain", "compare", "trace", "html", "interactive")
 
 # Every option that generates text, and what it is where neither the user nor the checkpoint says.
@@ -50,9 +45,9 @@ class Usage(UserError):
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
+        flags, hint = re.findall(r"--[a-z-]+", self.format_help()), "; --help lists the options"
         words = re.findall(r"^unrecognized arguments: (--[\w-]+)", message)
-        flags = re.findall(r"--[a-z-]+", self.format_help())
-        raise Usage(message + "".join(did_you_mean(word, flags) or ALL for word in words))
+        raise Usage(message + "".join(did_you_mean(word, flags) or hint for word in words))
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
@@ -133,11 +128,9 @@ OPTIONS = {
 
 def parser() -> Parser:
     """Make the parser of all options. What is not given is not in its result."""
-    text = "Generate text with GPT-2 and its relatives, one token at a time."
-    p = Parser("generate.py", description=text, argument_default=argparse.SUPPRESS)
-    about = "'-' reads standard input, less one newline at its end"
-    p.add_argument("prompts", nargs="*", metavar="PROMPT", help=about, default=[])
-    p.add_argument("--version", action="version", version=VERSION)
+    p = Parser("generate.py", argument_default=argparse.SUPPRESS)
+    p.add_argument("prompts", nargs="*", metavar="PROMPT", help="- is standard input", default=[])
+    p.add_argument("--version", action="version", version="tokenwise 3.0")
     for title, options in OPTIONS.items():
         group = p.add_argument_group(title)
         for name, how, about in options:
@@ -152,8 +145,7 @@ def parse(words: list[str]) -> dict[str, Any]:
     if any(word.endswith("=--") for word in words[:end]):  # before Python 3.13 they crash argparse
         raise Usage("-- is no value")
     given = vars(parser().parse_intermixed_args(words[:end]))
-    given["prompts"] += words[end + 1 :]  # after -- nothing is an option
-    return given
+    return given | {"prompts": given["prompts"] + words[end + 1 :]}  # after -- there is no option
 
 
 def check(given: dict) -> None:

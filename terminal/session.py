@@ -65,9 +65,9 @@ class Session:
         message = misplaced(given, settings["method"])
         if message and "compare" not in given:
             raise Usage(message)
-        self.filters = [Part("filter", where) for where in settings["filter"]]
+        filters = [Part("filter", where) for where in settings["filter"]]
         self.own = {name: Part(name, given[name]) for name in ("loop", "drafter") if name in given}
-        self.given, self.settings = given, settings
+        self.filters, self.given, self.settings = filters, given, settings
         self.new_seed()
 
     def new_seed(self) -> None:

@@ -4,7 +4,6 @@ import atexit
 import bdb
 import contextlib
 import os
-import re
 import sys
 import textwrap
 from pathlib import Path
@@ -17,7 +16,6 @@ from terminal.plugin import report
 from terminal.row import Row
 from terminal.session import Session
 
-INTRO = "Type {}, or /help. Ctrl-C stops a text, Ctrl-D ends."
 HELP = """\
 /explain, /compare, /trace [PROMPT]: as --explain, ...; without a PROMPT of the last one
 /score [TEXT]: without a TEXT of the last one; for an encoder-decoder SOURCE => TARGET
@@ -127,16 +125,14 @@ class Shell:
         state = [Path(s["model"]).name[:30], s["method"]]
         if s["method"] in options.DRAWING:
             state.append(f"T {s['temperature'] or 1:g}" if self.session.sampled else "greedy")
-        prompt = show.colour(show.visible(" · ".join(state) + " ›"), "figures")
-        if "readline" in sys.modules and sys.stdin.isatty():  # colours take no column of the line
-            prompt = re.sub("(\x1b.*?m)", "\1\\1\2", prompt)
-        return prompt + " "
+        return show.visible(" · ".join(state) + " › ")
 
 
 def interact(session: Session) -> None:
     """Run until /quit or the end of the input."""
     shell = Shell(session)
-    print(INTRO.format("a message" if session.chat else "the beginning of a text"))
+    what = "a message" if session.chat else "the beginning of a text"
+    print(f"Type {what}, or /help. Ctrl-C stops a text, Ctrl-D ends.")
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):  # not every system has readline
             edit_lines()
@@ -160,9 +156,8 @@ def edit_lines() -> None:
 
     readline.set_completer(complete)
     readline.set_completer_delims("")  # the whole line is one word
-    is_libedit = "libedit" in (readline.__doc__ or "")
-    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-    if not is_libedit and os.environ.get("TERM") != "dumb":  # pasted lines are one text
+    readline.parse_and_bind("tab: complete")
+    if os.environ.get("TERM") != "dumb":  # pasted lines are one text
         readline.parse_and_bind("set enable-bracketed-paste on")
     with contextlib.suppress(OSError):
         HISTORY.parent.mkdir(parents=True, exist_ok=True)

@@ -31,14 +31,14 @@ class Browser:
         feature = {"name": "prefers-color-scheme", "value": name}
         self.command("Emulation.setEmulatedMedia", features=[feature])
 
-    def open(self, folder, text, width=1200, height=900):
-        """Show a page. Nothing may fail, nothing else may be requested."""
+    def open(self, folder, text, width=1200, height=900, address=""):
+        """Show a page, at an address in it. Nothing may fail, nothing else may be requested."""
         path = folder / "page.html"
         path.write_text(text, encoding="utf-8")
         self.command("Emulation.setDeviceMetricsOverride", width=width, height=height,
                      deviceScaleFactor=1, mobile=False)  # fmt: skip
         self.driver.get_log("performance")
-        self.driver.get(path.as_uri())
+        self.driver.get(path.as_uri() + address)
         if "data-ready" in text or "dataset.ready" in text:
             self.wait("return document.documentElement.dataset.ready")
         assert self.driver.get_log("browser") == []
@@ -54,11 +54,14 @@ class Browser:
 
         WebDriverWait(self.driver, 10, 0.02).until(lambda driver: driver.execute_script(script))
 
-    def picture(self):
-        """The whole page -> the bytes of a PNG."""
-        size = self.command("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-        shot = self.command("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)
+    def picture(self, until="html", scale=1):
+        """The page down to the end of an element -> the bytes of a PNG."""
+        end = self.js("return document.querySelector(arguments[0]).getBoundingClientRect().bottom"
+                      " + scrollY", until)  # fmt: skip
+        width = self.js("return document.documentElement.clientWidth")
+        clip = {"x": 0, "y": 0, "width": width, "height": end + 16 * (until != "html")}
+        shot = self.command("Page.captureScreenshot", clip=clip | {"scale": scale},
+                            captureBeyondViewport=True)  # fmt: skip
         return base64.b64decode(shot["data"])
 
     def all(self, selector):

@@ -20,7 +20,12 @@ BEAMS = {"method": "beam", "beams": 3, "length_penalty": 1.0}
 NAMED = {  # what the command line calls them
     "naive": {"model": "stories", "method": "naive"},
     "cached": {"model": "stories", "method": "cached"},
-    "speculative": {"model": "stories", "method": "speculative", "draft": "stories-draft", "gamma": 4},
+    "speculative": {
+        "model": "stories",
+        "method": "speculative",
+        "draft": "stories-draft",
+        "gamma": 4,
+    },
     "beam": {"model": "stories"} | BEAMS,
     "en-de": {"model": "en-de"} | BEAMS,
 }
@@ -62,10 +67,12 @@ def by_method(method):
         return recorded(tokenizer, model, "The weather is nice.", 10, searched, named=NAMED[method])
     loops = {"naive": naive, "cached": cached, "beam": searched, "speculative": drafted}
     settings = {} if method == "beam" else {"temperature": 0.8}
-    return recorded(tokenizer, model, "Once upon a", 16, loops[method], named=NAMED[method], **settings)
+    return recorded(
+        tokenizer, model, "Once upon a", 16, loops[method], named=NAMED[method], **settings
+    )
 
 
-TYPES = {name: dtype for dtype, name in page.DTYPES.items()}
+TYPES = {f"{name}Array": dtype for dtype, name in page.TYPES.items()}
 
 
 def array(data, name, *shape):

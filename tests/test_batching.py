@@ -239,6 +239,14 @@ def test_running_rows_wait_no_longer_than_a_chunk_and_never_are_more_than_max_ro
     assert sum(log.of("step")) == sum(n_new - 1 for _, n_new in running)
 
 
+def test_8_rows_and_chunks_of_256():
+    log = log_of([[i] for i in range(10)], [12] * 10)
+    assert max(log.of("step")) == 8
+    long = Log(tiny_gpt2(n_ctx=600))
+    run([Sequence(long, [1] * 550, 2)])
+    assert long.of("prompt") == [256, 256, 38]
+
+
 def test_while_a_row_runs_no_two_chunks_follow_each_other():
     log = log_of([[1], BEGINNINGS[0], BEGINNINGS[1], [2, 3, 4]], [20, 2, 2, 2], chunk=3)
     kinds = [kind for kind, _ in log.passes[1:]]
@@ -617,11 +625,12 @@ def test_rows_that_are_all_kept_are_not_copied():
 
 
 def test_the_slots_of_rows_grow_to_twice_the_tokens_and_never_past_the_context():
-    texts, slots = Texts([ENDLESS]), []
+    texts, slots = Texts([ENDLESS]), [0]
     texts.join(1, 0)
     texts.join(0, 1)
     for n in range(2, N_CTX + 1):
         texts.step(1)
         slots.append(texts.rows.kv.shape[-2])
         assert n <= slots[-1] <= 2 * n
-    assert slots[-1] == N_CTX and len(set(slots)) <= 1 + np.log2(N_CTX)
+        assert slots[-1] == slots[-2] or n > slots[-2]
+    assert slots[-1] == N_CTX and len(set(slots)) <= 2 + np.log2(N_CTX)

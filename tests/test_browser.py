@@ -79,8 +79,8 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     says = {
         "naive": "stories wrote this, drawing one token at a time at temperature 0.8.",
         "cached": "stories wrote this, drawing one token at a time at temperature 0.8.",
-        "speculative": "stories wrote this, drawing from drafts of stories-draft, up to 4 at a time,"
-        " at temperature 0.8.",
+        "speculative": "stories wrote this, drawing from drafts of stories-draft, up to 4 at a"
+        " time, at temperature 0.8.",
         "beam": "stories wrote this, following the 3 likeliest beginnings at once.",
         "en-de": "en-de wrote this from its source, following the 3 likeliest beginnings at once.",
     }
@@ -131,8 +131,17 @@ def test_the_address_has_what_is_shown(browser, tmp_path):
     assert browser.text("#top_p-says") == "0.9"
 
 
-@pytest.mark.parametrize("address", ["token=999&head=9.9&top_p=7", "token=1.5", "token=-1&head=a.b",
-                                     "top_k=0.5&temperature=x", "&&&=%", "head=constructor.length"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "token=999&head=9.9&top_p=7",
+        "token=1.5",
+        "token=-1&head=a.b",
+        "top_k=0.5&temperature=x",
+        "&&&=%",
+        "head=constructor.length",
+    ],
+)
 def test_any_address_is_harmless(browser, tmp_path, address):
     browser.open(tmp_path, page.html(by_method("cached")))
     browser.driver.get("about:blank")
@@ -307,8 +316,8 @@ def test_the_parts_in_the_page_add_up(browser, tmp_path, method):
     browser.open(tmp_path, page.html(data))
     for token in range(1, len(data["ids"])):
         browser.js("select(arguments[0])", token)
-        shown = browser.js("return [...document.querySelectorAll('#why td.number')]"
-                           ".map((cell) => Number(cell.textContent.replace('−', '-')))")  # fmt: skip
+        shown = browser.js("""return [...document.querySelectorAll('#why td.number')]
+            .map((cell) => Number(cell.textContent.replace('−', '-')))""")
         assert sum(shown[:-1]) == pytest.approx(shown[-1], abs=0.06)
         difference = browser.js("""const {tokens, came} = chain(state.selected - 1, given);
             const rival = rivalsAt(state.selected - 1)[0];
@@ -589,9 +598,9 @@ def test_few_tab_stops_and_all_is_reached(browser, tmp_path, method):
 def test_a_screen_reader_hears_names(browser, tmp_path, method):
     browser.open(tmp_path, page.html(by_method(method)))
     assert len(browser.all("h1")) == 1
-    unnamed = browser.js("""return [...document.querySelectorAll('section, nav, article, svg, input,'
-        + 'select, button, [role]')].filter((element) => element.checkVisibility()
-        && !element.closest('[aria-hidden]')
+    unnamed = browser.js("""return [...document.querySelectorAll(
+        'section, nav, article, svg, input, select, button, [role]')]
+        .filter((element) => element.checkVisibility() && !element.closest('[aria-hidden]')
         && !(element.ariaLabel || element.textContent.trim() || element.labels?.length
              || element.getAttribute('aria-labelledby'))).map((element) => element.outerHTML)""")
     assert unnamed == []
@@ -599,11 +608,11 @@ def test_a_screen_reader_hears_names(browser, tmp_path, method):
         heading = browser.js("return document.getElementById(arguments[0].getAttribute("
                              "'aria-labelledby')).textContent", section)  # fmt: skip
         assert heading
-    tables = browser.js("return [...document.querySelectorAll('table')].filter((table) =>"
-                        "!table.querySelector('thead th') && table.checkVisibility()).length")  # fmt: skip
+    tables = browser.js("""return [...document.querySelectorAll('table')].filter((table) =>
+        !table.querySelector('thead th') && table.checkVisibility()).length""")
     assert tables == 0
-    hidden = browser.js("return [...document.querySelectorAll('canvas, .track, .signed')].filter("
-                        "(drawing) => !drawing.closest('[aria-hidden]')).length")  # fmt: skip
+    hidden = browser.js("""return [...document.querySelectorAll('canvas, .track, .signed')]
+        .filter((drawing) => !drawing.closest('[aria-hidden]')).length""")
     assert hidden == 0
 
 
@@ -656,7 +665,11 @@ def test_the_page_works_in_a_frame_of_a_notebook(browser, tmp_path):
 def test_letters_stand_out_from_what_is_behind_them(browser, tmp_path, scheme, name):
     """WCAG's contrast of at least 4.5: of every letter on the page to all that lies below it."""
     data = run(name) if name in ("drafts", "filtered") else by_method(name)
-    pieces = [data["pieces"][0], "", *data["pieces"][2:]]  # a token without a text, in small letters
+    pieces = [
+        data["pieces"][0],
+        "",
+        *data["pieces"][2:],
+    ]  # a token without a text, in small letters
     logprobs = [-20.0] * len(data["logprobs"])  # all of them as surprising as can be
     browser.scheme(scheme)
     browser.open(tmp_path, page.html(data | {"pieces": pieces, "logprobs": logprobs}))

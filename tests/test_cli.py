@@ -592,7 +592,7 @@ def test_a_library_that_is_missing_is_one_line(missing, words, says):
 def test_an_older_python_is_one_line():
     done = without(FIRST, "Hi", version=0x30900F0)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert done.stderr.startswith("generate.py: tokenwise needs Python 3.10 or newer, this is")
+    assert done.stderr.startswith("generate.py: tokenwise needs Python 3.10 or newer, not this")
 
 
 # --- mistakes -------------------------------------------------------------------------------------

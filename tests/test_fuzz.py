@@ -2,7 +2,6 @@
 gives the reason why not. The examples are the same in every run."""
 
 import contextlib
-import io
 import json
 import math
 import os
@@ -10,7 +9,6 @@ import shutil
 import struct
 import tempfile
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,12 +18,10 @@ from hypothesis import strategies as st
 import utils
 from encoder import Tokenizer
 from generate import generate
-from loading.safetensors import DTYPES
-from loading.tokenizers import mbart_tokenizer, read_gpt2_tokenizer, t5_tokenizer
-from samplers import Sampler, draw, make_sampler, one_hot
-from terminal import cli, options
-from tests.checkpoints import write_converted
-from tests.commands import write_letters
+from loading.errors import MALFORMED
+from loading.tokenizer import read_gpt2_tokenizer, read_tokenizer
+from loading.weights import DTYPES
+from samplers import draw, make_sampler
 from tests.test_llama_files import write_qwen
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -35,9 +31,7 @@ SEQ2SEQ = FIXTURES / "seq2seq"
 
 TOKENIZERS = {
     "gpt2": read_gpt2_tokenizer(FIXTURES.parent.parent / "models" / "stories"),
-    "bart": read_gpt2_tokenizer(SEQ2SEQ / "bart"),
-    "t5": t5_tokenizer(SEQ2SEQ / "t5" / "spiece.model", 144),
-    "mbart": mbart_tokenizer(SEQ2SEQ / "mbart" / "sentencepiece.bpe.model", 67),
+    **{name: read_tokenizer(SEQ2SEQ / name, name) for name in ("bart", "t5", "mbart")},
 }
 each_tokenizer = pytest.mark.parametrize("name", TOKENIZERS)
 SPECIAL = sorted({text for tokenizer in TOKENIZERS.values() for text in tokenizer.special})
@@ -57,7 +51,8 @@ def test_any_text(name, text, special):
     ids = tokenizer.encode(text, special)
     assert all(type(id) is int and 0 <= id < tokenizer.n_vocab for id in ids)
     unknown = tokenizer.special.get("<unk>")  # a character without a piece
-    assert special or not {*tokenizer.special.values()} - {unknown} & {*ids}
+    is_unigram = name in ("t5", "mbart")  # whose library finds special tokens in any text
+    assert special or is_unigram or not {*tokenizer.special.values()} - {unknown} & {*ids}
     decoded = tokenizer.decode(ids)
     decoded.encode("utf-8")  # no surrogate is left
     assert streamed(tokenizer, ids) == decoded
@@ -122,7 +117,7 @@ def test_numbers_always_allow_a_draw(values, settings):
 
 # -------------------------------------------------------------------------------------- the folders
 
-NAMES = ["gpt2", "shards", "converted", "t5", "bart", "mbart", "llama"]
+NAMES = ["gpt2", "shards", "t5", "bart", "mbart", "llama"]
 each_folder = pytest.mark.parametrize("name", NAMES)
 
 
@@ -149,7 +144,7 @@ def folders(tmp_path_factory):
     good |= {"gpt2": FIXTURES / "gpt2" / "by_layer", "shards": FIXTURES / "gpt2" / "plain"}
     (folder / "llama").mkdir()
     good["llama"] = write_qwen(folder / "llama", rope_parameters={"rope_theta": 1e4})
-    return good | {"converted": write_converted(folder / "converted")}
+    return good
 
 
 @contextlib.contextmanager
@@ -172,20 +167,15 @@ def check_loads_or_says_why(folder):
         return False
     finally:
         assert (set(os.listdir(folder.parent.parent)), set(os.listdir(folder.parent))) == before
-    with contextlib.suppress(utils.UserError):
-        options.read_generation_config(model.generation_config)
     try:
         ids = tokenizer.encode("the cat")[:3] or [0]
-        filters = []
-        if model.has_source:
-            ids, filters = model.add_special_tokens(ids, truncate=True), model.forced_filters(2)
+        if hasattr(model, "read"):
+            ids = model.add_special_tokens(ids, truncate=True)
         with np.errstate(all="ignore"):
-            new = list(generate(model, ids, 2, Sampler(*filters, to_probs=one_hot)))
+            new = list(generate(model, ids, 2))
         assert isinstance(tokenizer.decode([id for id in new if id < tokenizer.n_vocab]), str)
-    except (ValueError, MemoryError) as error:
-        known = "no token can be drawn|do not fit the context|a source|Unable to allocate"
-        assert any(words in str(error) for words in known.split("|")), error
-        return False
+    except (*MALFORMED, MemoryError):
+        return False  # sizes of a configuration that no array proves, such as n_head
     return True
 
 
@@ -239,7 +229,6 @@ def test_a_damaged_file(folders, name, data):
 def test_configurations_of_any_values(folders, name, data):
     with copy(folders[name]) as folder:
         path = folder / data.draw(st.sampled_from(["config.json"] * 3 + ["generation_config.json"]))
-        path = folder / "hparams.json" if name == "converted" else path
         config = json.loads(path.read_text()) if path.is_file() else {}
         names = [*config, "n_inner", "n_ctx", "eos_token_id", "bos_token_id", "max_length", "top_k",
                  "forced_bos_token_id", "temperature", "num_beams"]  # fmt: skip
@@ -348,47 +337,3 @@ def test_merges_and_vocabularies_of_any_kind(folders, lines, more, filled):
             assert streamed(tokenizer, range(tokenizer.n_vocab)) == tokenizer.decode(
                 range(tokenizer.n_vocab)
             )
-
-
-# --------------------------------------------------------------------------------- the command line
-
-EDGES = ["-1", "0", "1", "2", "0.0", "1e-300", "-0.0", "0.5", "1.0", "1.5", "1e300", "nan", "inf",
-         "16", "17", "9" * 30, "", " ", "x", "-", "é", "\udcff"]  # fmt: skip
-NAMES_OF_OPTIONS = [
-    (name, action.nargs == 0) for name, action in options.parser()._option_string_actions.items()
-    if action.dest in options.OPTIONS.keys() - {"model", "models_dir", "method", "interactive"}
-]  # fmt: skip
-FLAGS = [name for name, is_switch in NAMES_OF_OPTIONS if not is_switch]
-SWITCHES = [name for name, is_switch in NAMES_OF_OPTIONS if is_switch]
-
-
-@pytest.fixture(scope="module")
-def letters_model(tmp_path_factory):
-    return write_letters(tmp_path_factory.mktemp("letters"))
-
-
-@given(
-    flags=st.lists(st.tuples(st.sampled_from(FLAGS), st.sampled_from(EDGES)), max_size=3),
-    switches=st.lists(st.sampled_from(SWITCHES), max_size=1),
-    method=st.sampled_from([None, *options.METHODS]),
-    prompt=st.sampled_from(["the", "", "-", "é\udcff", "--", "x" * 99]) | st.text(max_size=9),
-)
-def test_any_command(letters_model, flags, switches, method, prompt):
-    words = ["--model", str(letters_model), "--tokens=2", *switches]
-    words += [f"--method={method}"] * (method is not None)
-    flags = [(flag, Path(letters_model, value) if flag == "--html" else value)
-             for flag, value in flags]  # fmt: skip
-    words += [f"{flag}={value}" for flag, value in flags] + ["--", prompt]
-    out, err, stdin = io.StringIO(), io.StringIO(), io.TextIOWrapper(io.BytesIO(b"the \xff"))
-    with (
-        mock.patch("sys.stdin", stdin),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            status = cli.main(words)
-        except SystemExit as error:
-            status = error.code
-    assert status in (0, 1, 2)
-    if status:
-        assert err.getvalue().count("\n") == 1 and err.getvalue().startswith("generate.py: ")

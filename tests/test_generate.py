@@ -397,6 +397,7 @@ def test_generate_is_reproducible_and_greedy_by_default(loop):
     assert plain == list(generate(MODEL, prompt, 9, greedy, seed=3, loop=loop))
     warm = [list(generate(MODEL, prompt, 9, WARM, seed=s, loop=loop)) for s in (0, 0, 1)]
     assert warm[0] == warm[1] != warm[2]
+    assert warm[0] == list(generate(MODEL, prompt, 9, WARM, loop=loop))  # the seed is 0
     assert prompt == [5, 5]
 
 

@@ -60,9 +60,7 @@ def test_shards_are_one_model(tmp_path):
 def test_a_pickle_is_never_opened(tmp_path):
     write_folder(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    check_refused(
-        tmp_path, "has no model.safetensors; other formats can run .*save_pretrained"
-    )
+    check_refused(tmp_path, "has no model.safetensors; other formats can run .*save_pretrained")
 
 
 def test_a_pointer_of_git_lfs_is_named(tmp_path):

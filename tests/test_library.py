@@ -11,8 +11,8 @@ import pytest
 
 HOUSE = Path(__file__).parent.parent
 README = (HOUSE / "README.md").read_text(encoding="utf-8")
-ELSEWHERE = re.search(r"## From another folder\n(.*?)\n## ", README, re.DOTALL)[1]
-EXAMPLE = re.search(r"```python\n(.*?)```", ELSEWHERE, re.DOTALL)[1]
+EXAMPLE = re.search(r"In Python:\n\n```python\n(.*?)```", README, re.DOTALL)[1]
+ELSEWHERE = (HOUSE / "examples" / "README.md").read_text(encoding="utf-8")
 
 
 def python(*words, cwd, **environment):
@@ -36,17 +36,19 @@ def folder(tmp_path):
 
 
 def test_the_example_of_the_readme_runs_in_another_folder(folder):
-    assert "PYTHONPATH=~/tokenwise python mine/story.py" in ELSEWHERE
+    assert "PYTHONPATH=~/tokenwise python story.py" in ELSEWHERE
     done = python("mine/story.py", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.split()) > 5
+    first, text = done.stdout.split("\n", 1)
+    assert first == EXAMPLE.partition("  # ")[2].partition("# ")[2].partition("\n")[0]
+    assert len(text.split()) > 5
     assert python("mine/story.py", cwd=folder, PYTHONPATH="").returncode == 1
 
 
 def test_a_file_of_the_same_name_hides_ours_as_the_readme_says(folder):
-    assert "utils.py" in ELSEWHERE
+    assert re.search(r"such as\nutils.py, hides ours", ELSEWHERE)
     (folder / "mine" / "utils.py").touch()
-    assert "has no attribute 'load'" in python("mine/story.py", cwd=folder).stderr
+    assert "cannot import name 'load' from 'utils'" in python("mine/story.py", cwd=folder).stderr
 
 
 def test_the_command_line_runs_from_another_folder(tmp_path):

@@ -1,107 +1,18 @@
-"""OpenAI's release of GPT-2: fetched, converted, mapped."""
+"""OpenAI's release of GPT-2: fetched, and rewritten as a folder in Hugging Face's layout."""
 
-import hashlib
 import json
-import math
-import os
 import re
 import subprocess
 import sys
 from importlib.util import find_spec
 
-import numpy as np
 import pytest
 
-from gpt2 import gpt2_shapes
+import utils
 from loading import openai
-from loading.params import flatten
-from tests.checkpoints import (
-    IDS,
-    LOGITS,
-    ROOT,
-    check_logits,
-    check_refused,
-    write_converted,
-    write_folder,
-)
-from tests.server import Server
+from tests.checkpoints import CONFIG, LOGITS, ROOT, check_logits, check_refused, write_folder
+from tests.server import Server, answer
 from utils import load
-
-
-def test_a_models_folder_that_cannot_be_written_is_said_plainly(tmp_path, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
-    (tmp_path / "file").write_text("no folder")
-    with Server({}) as server:
-        monkeypatch.setenv("TOKENWISE_MIRROR", server.url)
-        check_refused("124M", "cannot write .*Not a directory.*--models-dir", tmp_path / "file")
-        check_refused("124M", "hparams.json does not exist .404.", tmp_path)
-    assert os.listdir(tmp_path) == ["file"]  # nothing came of it, nothing is left of it
-
-
-def test_a_converted_model_is_mapped_whole(tmp_path):
-    tokenizer, model = load(write_converted(tmp_path / "model"))
-    check_logits(model, LOGITS["plain"])
-    assert model.stop_ids == (tokenizer.end_of_text,) == (258,)
-    arrays = [model.params["wte"], model.params["blocks"][1]["mlp"]["c_proj"]["w"]]
-    assert not any(array.flags.owndata or array.flags.writeable for array in arrays)
-
-
-def test_a_converted_file_that_does_not_fit_is_refused(tmp_path):
-    def transposed(arrays):
-        return {n: a.T if n.endswith("c_fc.w") else a for n, a in arrays.items()}
-
-    def less(arrays):
-        return {name: array for name, array in arrays.items() if name != "wpe"}
-
-    folder = tmp_path / "model"
-    check_refused(write_converted(folder, change=transposed), r"c_fc.w has the shape \[12, 48\]")
-    check_refused(write_converted(folder, change=less), "missing: wpe; delete it")
-    check_refused(write_converted(folder, change=lambda a: a | {"x": a["wpe"]}), "unknown: x")
-    path = write_converted(folder) / openai.CONVERTED
-    path.write_bytes(path.read_bytes()[:-1])
-    check_refused(folder, "is damaged.*delete it, and it is made again")
-
-
-def test_damaged_hparams_are_refused(tmp_path):
-    folder = write_converted(tmp_path / "model")
-    for text, fault in (
-        ("", "hparams.json is damaged"), ("[]", "hparams.json is damaged"),
-        ('{"n_vocab": 259}', "n_head = None"), ('{"n_head": 1e9}', "n_head = 1000000000.0"),
-    ):  # fmt: skip
-        (folder / "hparams.json").write_text(text)
-        check_refused(folder, fault)
-
-
-def test_without_tensorflow_the_way_out_is_said_before_a_download(tmp_path, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with Server({}) as server:
-        monkeypatch.setenv("TOKENWISE_MIRROR", server.url)
-        check_refused("124M", "pip install tensorflow.*hub.s, called gpt2", tmp_path)
-        assert server.requests == []
-    folder = write_converted(tmp_path / "model")
-    load(folder)  # converted: no TensorFlow is needed
-    (folder / openai.CONVERTED).unlink()
-    check_refused(folder, "pip install tensorflow")
-
-
-def test_a_converted_official_model_needs_no_checkpoint_and_no_network(tmp_path, monkeypatch):
-    monkeypatch.setenv("TOKENWISE_MIRROR", "http://127.0.0.1:9")
-    write_converted(tmp_path / "124M")
-    check_logits(load("124M", tmp_path)[1], LOGITS["plain"])
-
-
-def test_missing_small_files_come_from_the_mirror(tmp_path, monkeypatch):
-    folder = write_converted(tmp_path / "124M")
-    data = (folder / "encoder.json").read_bytes()
-    (folder / "encoder.json").unlink()
-    with Server({"/124M/encoder.json": data}) as server:
-        monkeypatch.setenv("TOKENWISE_MIRROR", server.url + "/")
-        check_refused("124M", "expected 1042301: not a mirror", tmp_path)
-        known = (len(data), hashlib.sha256(data).hexdigest())
-        monkeypatch.setitem(openai.RELEASED, "encoder.json", known)
-        check_logits(load("124M", tmp_path)[1], LOGITS["plain"])
-    assert [asked for _, asked, _ in server.requests] == ["/124M/encoder.json"] * 3
-
 
 needs_tensorflow = pytest.mark.skipif(
     find_spec("tensorflow") is None,
@@ -109,9 +20,81 @@ needs_tensorflow = pytest.mark.skipif(
 )
 
 
+@pytest.fixture
+def release(monkeypatch, tmp_path):
+    """A server of OpenAI's, for a folder models/ of our own; TensorFlow is there."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    monkeypatch.setattr(utils, "MODELS", tmp_path)
+    with Server({}) as server:
+        monkeypatch.setattr(openai, "RELEASE", server.url)
+        yield server
+
+
+def test_without_tensorflow_the_way_out_is_said_before_a_download(release, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    check_refused("124M", "with TensorFlow, once: pip install tensorflow, or use .*: gpt2, ")
+    assert release.requests == []
+
+
+def test_a_failed_download_is_told_and_leaves_nothing(release, tmp_path):
+    check_refused("124M", "cannot fetch 124M into .*404.*; run this again")
+    release.files["/124M/hparams.json"] = b"{}"
+    check_refused("124M", "cannot fetch 124M into .*404.*model.ckpt.index; run this again")
+    release.faults["/124M/hparams.json"] = [answer(500)]
+    check_refused("124M", "cannot fetch 124M into .*500.*; run this again")
+    release.http.server_close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_network(release, monkeypatch, tmp_path):
+    monkeypatch.setattr(openai, "RELEASE", "http://127.0.0.1:9")
+    check_refused("355M", "cannot fetch 355M into .*Connection refused.*; run this again")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_models_folder_that_cannot_be_written(release, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(utils, "MODELS", tmp_path / "file")
+    check_refused("124M", "cannot fetch 124M into .*(Not a directory|File exists)")
+
+
+def test_a_model_that_is_here_needs_no_network_and_no_tensorflow(release, monkeypatch, tmp_path):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    write_folder(tmp_path / "124M")
+    check_logits(load("124M")[1], LOGITS["plain"])
+    assert release.requests == []
+
+
+def test_a_folder_in_openai_s_layout_is_told(release, tmp_path):
+    """As an earlier edition made it."""
+    (tmp_path / "124M").mkdir()
+    (tmp_path / "124M" / "hparams.json").write_text("{}")
+    check_refused("124M", "124M has no config.json: it is no model in Hugging Face's layout")
+    check_refused(tmp_path / "124M", "has no config.json")
+    assert release.requests == []
+
+
+@pytest.mark.parametrize(
+    "theirs, ours",
+    [
+        ("model/h0/attn/c_attn/w", "h.0.attn.c_attn.weight"),
+        ("model/h11/mlp/c_fc/b", "h.11.mlp.c_fc.bias"),
+        ("model/h1/ln_1/g", "h.1.ln_1.weight"),
+        ("model/ln_f/b", "ln_f.bias"),
+        ("model/wte", "wte.weight"),
+        ("model/wpe", "wpe.weight"),
+    ],
+)
+def test_names(theirs, ours):
+    assert openai.hub_name(theirs) == ours
+
+
+# --- with TensorFlow ------------------------------------------------------------------------------
+
+
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
-    """The folders that tests/tensorflow_checkpoints.py makes, and what loading them says."""
+    """The folders that tests/tensorflow_checkpoints.py makes, and what fetching them says."""
     folder = tmp_path_factory.mktemp("openai")
     script = [sys.executable, "-m", "tests.tensorflow_checkpoints", str(folder)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)
@@ -120,57 +103,39 @@ def checkpoints(tmp_path_factory):
 
 
 @needs_tensorflow
-def test_a_tensorflow_checkpoint_gives_the_same_logits(checkpoints):
+def test_a_released_model_becomes_a_folder_in_hugging_face_s_layout(checkpoints):
     folder, messages = checkpoints
-    assert messages["good"] is None
-    _, model = load(folder / "good")  # maps the converted file
+    assert messages["good"] == [None, ["124M"]]
+    made = folder / "good" / "124M"
+    names = {"config.json", "model.safetensors", "vocab.json", "merges.txt"}
+    assert {path.name for path in made.iterdir()} == names
+    tokenizer, model = load(made)
     check_logits(model, LOGITS["plain"])
-    _, same = load(write_folder(folder / "huggingface"))
-    assert np.array_equal(model(IDS), same(IDS))
-    script = "import sys, utils; utils.load(sys.argv[1]); assert 'tensorflow' not in sys.modules"
-    command = [sys.executable, "-c", script, str(folder / "good")]
-    assert subprocess.run(command, cwd=ROOT).returncode == 0
-
-
-@needs_tensorflow
-def test_a_released_model_is_fetched_and_converted_by_two_processes_at_once(checkpoints):
-    folder, messages = checkpoints
-    assert messages["official"] == [0, 0]
-    found = set(os.listdir(folder / "official" / "124M"))
-    assert found == {"hparams.json", *openai.RELEASED, *openai.CHECKPOINT, openai.CONVERTED}
-    check_logits(load(folder / "official" / "124M")[1], LOGITS["plain"])
+    assert model.stop_ids == (tokenizer.end_of_text,) == (258,)
+    config = json.loads((made / "config.json").read_text())
+    same = "model_type", "vocab_size", "n_positions", "n_embd", "n_head", "n_layer", "eos_token_id"
+    assert {key: config[key] for key in same} == {key: CONFIG[key] for key in same}
 
 
 @needs_tensorflow
 @pytest.mark.parametrize(
     "case, match",
     [
-        ("no index", "checkpoint in .*no index is damaged"),
-        ("no data", "checkpoint in .*no data is damaged"),
-        ("cut data", "checkpoint in .*cut data is damaged"),
-        ("altered data", "checkpoint in .*altered data is damaged"),
-        ("altered index", "checkpoint in .*altered index is damaged"),
-        ("missing", "1 arrays are missing: model/wpe;"),
-        ("extra", "1 arrays are unknown: model/more;"),
-        ("transposed", r"c_fc/w has the shape \[1, 48, 12\], expected \[1, 12, 48\]"),
-        ("integers", "model/wte holds int32"),
-        ("full disk", "cannot write .*No space left on device"),
-        ("dead process", None),
+        ("no index", "cannot fetch 124M into .*404"),
+        ("cut data", "cannot fetch 124M into .*; run this again"),
+        ("data changed on the way", "model.ckpt.data.* was changed, or cut off, on the way"),
+        ("another vocabulary", "encoder.json was changed, or cut off, on the way"),
+        ("short data", "the checkpoint is damaged: .*; run this again"),
+        ("altered data", "the checkpoint is damaged: .*; run this again"),
+        ("altered index", "the checkpoint is damaged: .*; run this again"),
+        ("damaged hparams", "hparams.json is damaged: not a JSON object"),
+        ("missing", "the checkpoint is damaged: 'wpe'"),
+        ("extra", "the checkpoint is damaged: the array more is not known"),
+        ("transposed", "the checkpoint is damaged: the arrays of layer 1 are not like those of"),
+        ("integers", "the checkpoint is damaged: 'wte'"),
     ],
 )
-def test_a_checkpoint_that_cannot_be_read(checkpoints, case, match):
-    folder, messages = checkpoints
-    found = {path.name for path in (folder / case).iterdir()}
-    if match is None:
-        assert messages[case] is None and openai.CONVERTED in found
-        return
-    assert re.search(match, messages[case])
-    assert "\n" not in messages[case]
-    assert not any(name.startswith(openai.CONVERTED) for name in found)
-
-
-def test_the_sizes_of_the_release():
-    embd_layers = {"124M": (768, 12), "355M": (1024, 24), "774M": (1280, 36), "1558M": (1600, 48)}
-    for size, (n_embd, n_layer) in embd_layers.items():
-        shapes = flatten(gpt2_shapes(50257, 1024, n_embd, n_layer, 4 * n_embd))
-        assert sum(math.prod(shape) for shape in shapes.values()) == openai.SIZES[size]
+def test_a_release_that_cannot_be_used_leaves_nothing(checkpoints, case, match):
+    message, left = checkpoints[1][case]
+    assert re.search(match, message) and "\n" not in message
+    assert left == []

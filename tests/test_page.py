@@ -11,7 +11,7 @@ import pytest
 
 import utils
 from decoding.score import log_probabilities
-from generate import Sequence, begin, cached
+from generate import Sequence, begin
 from gpt2 import softmax
 from inside import page
 from inside.candidates import candidates, filter_names
@@ -134,7 +134,9 @@ def test_the_model_s_best_tokens_are_stored_though_a_filter_removes_them(stories
     data = recorded(tokenizer, model, "The cat sat", 4, first=[ban], temperature=1.0)
     row = data["n_prompt"] - 1
     ids, by = stored(data, "best")[row].tolist(), stored(data, "by")[row]
-    assert [data["filters"][by[ids.index(token)] - 1] for token in banned] == filter_names(Sampler(ban)) * 5
+    assert [data["filters"][by[ids.index(token)] - 1] for token in banned] == filter_names(
+        Sampler(ban)
+    ) * 5
     plain = recorded(tokenizer, model, "The cat sat", 0)
     np.testing.assert_allclose(data["logprobs"][:row], plain["logprobs"], atol=1e-5)
 
@@ -175,7 +177,7 @@ def test_the_share_of_a_token_is_that_of_the_sampler(stories):
     settings = {"temperature": 0.7, "top_p": 0.8, "repetition_penalty": 1.3}
     data = recorded(tokenizer, model, "The cat sat", 12, **settings)
     sampler, new = make_sampler(**settings), data["n_prompt"]
-    for i, (_, u, low, high) in enumerate(data["draws"], new):
+    for i, (*_, low, high) in enumerate(data["draws"], new):
         p = sampler(model(data["ids"][:i])[-1], data["ids"][:i])
         assert high - low == pytest.approx(p[data["ids"][i]], abs=1e-4)
 

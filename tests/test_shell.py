@@ -112,9 +112,9 @@ def test_a_session_in_a_terminal(console, letters, tmp_path):
 def test_quit_and_colour_in_a_terminal(letters):
     interactive = "--interactive", "--model", letters, "--method", "lookup"
     with Terminal(*interactive, NO_COLOR="", TERM="xterm") as terminal:
-        assert f"\x1b[2m{letters.name} · lookup · greedy ›\x1b[0m" in coloured_until(terminal)
+        assert f"{letters.name} · lookup · greedy › " in terminal.until(PROMPT)
         os.write(terminal.ours, b"/explain abcabcabc\n")
-        assert "\x1b[" in coloured_until(terminal)
+        assert "\x1b[" in terminal.until(PROMPT)
         os.write(terminal.ours, b"/quit\n")
         assert terminal.end()[1] == 0
     words = "--explain", "abcabcabc", "--model", letters, "--method", "lookup", "-n", 9
@@ -127,11 +127,6 @@ def test_quit_and_colour_in_a_terminal(letters):
         with Terminal(*words, **environment) as terminal:
             found, status = terminal.end()
         assert (status, "\x1b[" in found) == (0, coloured)
-
-
-def coloured_until(terminal):
-    """Up to the next prompt, without the marks of what takes no column."""
-    return re.sub("[\1\2]", "", terminal.until("›\x1b[0m"))
 
 
 def test_the_prompt_the_new_text_and_the_figures_look_different(console, letters):
@@ -536,10 +531,6 @@ def test_lines_may_come_from_a_pipe(letters, console):
     assert b"tokens = 3" in out and b"\nno command /nonsense" in err
     assert err.count(b"\n") == 3  # twice the statistics
     assert out.count(PROMPT.encode()) == 5
-
-
-def test_the_first_line_fits_a_terminal():
-    assert len(shell.INTRO.format("the beginning of a text")) < 80
 
 
 def test_tab_and_history_in_a_terminal(console, letters, tmp_path):

@@ -158,6 +158,13 @@ def test_what_passes():
     assert model.lasts == {1, None}  # of the prompt, no unused logits are computed
 
 
+def test_gamma_is_4():
+    model, sequence = Watched(TARGET), Sequence(TARGET, PROMPTS[1], 9)
+    text = PROMPTS[1] + greedy_ids(1)
+    list(speculative(model, sequence, Replay(TARGET.n_vocab, text, 1, rng_of())))
+    assert model.shapes == [(4,), (1 + 4,), (1 + 3,)]
+
+
 def test_a_pass_after_wrong_drafts_has_one_new_token():
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     ids = by_speculation(model, PROMPTS[1], 6, Replay(TARGET.n_vocab, text, 0, rng_of()), 2)
@@ -659,7 +666,7 @@ WRONG = {  # drafts, their distributions, what the error says
     "a draft of probability 0": ([2], [q_of(0.5, 0.5)], "at the draft 0"),
     "too short": ([1], [q_of(0, 1)[:-1]], r"the shape \(10,\), not \(11,\)"),
     "a number": ([1], [0.5], r"the shape \(\), not \(11,\)"),
-    "only the second": ([1, 2], [q_of(0, 1), q_of(1)], "its draft 2"),
+    "only the second": ([1, 2], [q_of(0, 1), q_of(1)], "of its draft 2"),
 }
 
 

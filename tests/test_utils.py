@@ -8,66 +8,77 @@ import sys
 import pytest
 
 import utils
-from tests.checkpoints import LOGITS, ROOT, check_logits, check_refused, write_folder
+from tests.checkpoints import CONFIG, LOGITS, ROOT, check_logits, check_refused, write_folder
 from utils import load
 
 
-def test_a_name_or_a_path_finds_a_model(tmp_path, monkeypatch):
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    """A folder models/ with one model, `little`."""
+    monkeypatch.setattr(utils, "MODELS", tmp_path / "models")
     write_folder(tmp_path / "models" / "little")
-    for name, models_dir in (
-        ("little", tmp_path / "models"), ("little", str(tmp_path / "models")),
-        (tmp_path / "models" / "little", None), (str(tmp_path / "models" / "little"), None),
-    ):  # fmt: skip
-        check_logits(load(name, models_dir)[1], LOGITS["plain"])
-    monkeypatch.setenv("TOKENWISE_MODELS", str(tmp_path / "models"))
-    check_logits(load("little")[1], LOGITS["plain"])
-    monkeypatch.setattr(utils, "HERE", tmp_path)
-    check_logits(load("little", tmp_path / "elsewhere")[1], LOGITS["plain"])
-    (tmp_path / "models" / "released").mkdir()
-    (tmp_path / "models" / "released" / "hparams.json").write_text("{}")
-    assert utils.find("released") == tmp_path / "models" / "released"
+    return tmp_path / "models"
 
 
-def test_a_folder_that_may_not_be_looked_into_hides_no_other(tmp_path, monkeypatch):
-    write_folder(tmp_path / "little")
-    (tmp_path / "private").mkdir()
-    stat = os.stat
-
-    def refuse(path, **more):
-        if "private" in str(path) and str(path).endswith("json"):
-            raise PermissionError(13, "Permission denied", path)
-        return stat(path, **more)
-
-    monkeypatch.setattr(os, "stat", refuse)
-    assert utils.find("little", tmp_path) == tmp_path / "little"
+def test_a_name_or_a_path_finds_a_model(models, monkeypatch):
+    for name in ("little", models / "little", str(models / "little")):
+        check_logits(load(name)[1], LOGITS["plain"])
+    monkeypatch.chdir(models.parent)
+    assert utils.find("models/little").resolve() == (models / "little").resolve()
+    write_folder(models.parent / "little", CONFIG | {"n_layer": 1})
+    assert utils.find("little") == models / "little"  # a model with a name comes first
 
 
-def test_what_is_not_there_is_refused_with_what_is(tmp_path, monkeypatch):
-    write_folder(tmp_path / "little")
-    check_refused("big", "no model 'big': use .*little, .*124M, .*1558M, or a folder", tmp_path)
-    refusal = "File name too long|no model 'x{99}: use"  # by the system, from Python 3.14 on by us
-    check_refused("x" * 5000, refusal, tmp_path)
-    check_refused("x" * 200, "no model 'x{99}: use", tmp_path)
-    check_refused("nul\0", "no model", tmp_path)
-    for path in ("models/storys", f"{tmp_path.name}/big"):  # paths, and no OWNER/NAME
-        monkeypatch.chdir(utils.HERE if path == "models/storys" else tmp_path.parent)
-        check_refused(path, f"no model '{path}'", tmp_path)
-    (tmp_path / "empty").mkdir()
-    check_refused(tmp_path / "empty", "neither config.json nor hparams.json")
+def test_what_is_not_there_is_refused_with_what_is(models, monkeypatch):
+    check_refused("big", "no model 'big': use .*stories, .*124M, .*little, or a folder")
+    check_refused("x" * 5000, "File name too long|no model 'x{99}: use")
+    check_refused("nul\0", "no model|embedded null")
+    monkeypatch.chdir(models.parent)
+    check_refused("models/storys", "no model 'models/storys'")  # a path, and no OWNER/NAME
+    (models.parent / "empty").mkdir()
+    check_refused("empty", "empty has no config.json")
+    (models / "stories").mkdir()
+    check_refused("stories", "stories has no config.json")
 
 
 @pytest.mark.parametrize(
     "name, meant", [("storys", "stories"), ("Stories", "stories"), ("124m", "124M"),
                     ("GPT2", "gpt2"), ("distil-gpt2", "distilgpt2"), ("LITTLE", "little")],
 )  # fmt: skip
-def test_a_mistyped_name_brings_the_right_one(tmp_path, name, meant):
-    write_folder(tmp_path / "little")
-    check_refused(name, f"no model '{name}': did you mean {meant}[?] Or use en-de", tmp_path)
+def test_a_mistyped_name_brings_the_right_one(models, name, meant):
+    check_refused(name, f"no model '{name}': did you mean {meant}[?] Or use stories")
 
 
-def test_a_file_of_a_model_brings_its_folder(tmp_path):
-    path = write_folder(tmp_path / "little") / "model.safetensors"
-    check_refused(path, "is a file: name its folder, .*little$")
+def test_a_file_of_a_model_brings_its_folder(models):
+    check_refused(models / "little" / "config.json", "is a file: name its folder, .*little$")
+
+
+@pytest.mark.parametrize(
+    "config, match",
+    [("[]", "config.json is damaged: not a JSON object; fetch or save"), ("{}", "'model_type'"),
+     ('{"model_type": "phi3"}', "model_type is phi3, known are gpt2, t5, bart, mbart, llama")],
+)  # fmt: skip
+def test_a_config_that_names_no_known_family(models, config, match):
+    (models / "little" / "config.json").write_text(config)
+    check_refused("little", match)
+
+
+def test_the_names_and_what_they_are(models):
+    rows = {name: row for name, *row in utils.names()}
+    assert rows["little"] == ["a folder in models/", "", "here"]
+    assert rows["124M"][1:] == ["0.5 GB", "downloaded when first used"]
+    assert all(what and size for name, (what, size, _) in rows.items() if name != "little")
+    write_folder(models / "124M")
+    assert dict((row[0], row[3]) for row in utils.names())["124M"] == "here"
+
+
+def test_the_table_of_names_is_the_truth():
+    rows = {name: row for name, *row in utils.names()}
+    for name in ("stories", "stories-llama", "stories-draft", "en-de"):
+        n_bytes = sum(path.stat().st_size for path in (ROOT / "models" / name).iterdir())
+        what, size, where = rows[name]
+        assert where == "here" and abs(n_bytes / 1e6 / float(size.removesuffix(" MB")) - 1) < 0.1
+    assert {*utils.openai.SIZES} < rows.keys()
 
 
 def test_git_ignores_the_models_that_are_fetched():
@@ -76,17 +87,21 @@ def test_git_ignores_the_models_that_are_fetched():
 
     if shutil.which("git") is None or ignored("models/x") == 128:
         pytest.skip("git, or the repository, is not here: .gitignore is untested")
-    fetched = "124M/hparams.json", "gpt2/config.json", "google/flan-t5-small/spiece.model"
-    assert [ignored(f"models/{path}") for path in fetched] == [0, 0, 0]
-    ours = "stories", "stories-draft", "stories-llama", "en-de"
-    assert [ignored(f"models/{name}/new.json") for name in ours] == [1, 1, 1, 1]
+    assert [ignored(f"models/{path}") for path in ("124M/config.json", ".fetched-x/made")] == [0, 0]
+    ours = "stories/x", "stories-draft/x", "stories-llama/x", "en-de/x", "README.md"
+    assert [ignored(f"models/{path}") for path in ours] == [1] * 5
 
 
-def test_loading_imports_no_heavy_library(tmp_path):
+@pytest.mark.parametrize("name", ["stories", "stories-draft", "stories-llama"])
+def test_the_first_installation_loads_what_is_here(name):
+    """NumPy, regex and safetensors: no other library is imported."""
     check = (
-        "import sys, utils; utils.load(sys.argv[1]); heavy = set(sys.modules) &"
-        " {'torch', 'tensorflow', 'requests', 'tqdm', 'safetensors', 'transformers'};"
-        " assert not heavy, heavy"
+        "import sys\n"
+        "for name in ('tokenizers', 'huggingface_hub', 'requests', 'tqdm', 'jinja2',"
+        " 'threadpoolctl', 'tensorflow', 'torch', 'sentencepiece'): sys.modules[name] = None\n"
+        "import utils; print(*utils.load(sys.argv[1]))"
     )
-    command = [sys.executable, "-c", check, write_folder(tmp_path)]
-    assert subprocess.run(command, cwd=ROOT).returncode == 0
+    environment = os.environ | {"HF_HUB_CACHE": "nowhere"}
+    command = [sys.executable, "-c", check, name]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -2,10 +2,12 @@
 
 import numpy as np
 
+import gpt2
 from generate import advance, cached  # noqa: F401, the last step runs them all
 from gpt2 import *  # noqa: F403
 from gpt2 import log_softmax
 from samplers import draw
+from speculative import verify
 from utils import load
 
 # --- pairs ----------------------------------------------------------------------------------------
@@ -29,6 +31,40 @@ def encode(word, merges, vocab):
             break
         symbols = merge(symbols, min(pairs, key=ranks.get))
     return [vocab[symbol] for symbol in symbols]
+
+
+# --- keys, as a list for each block ---------------------------------------------------------------
+
+
+class Cache:
+    def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
+        self.n_ctx, self.length = n_ctx, 0
+        self.keys, self.values = [None] * n_layer, [None] * n_layer
+
+    def extend(self, n_new):
+        if self.length + n_new > self.n_ctx:
+            raise ValueError("too many tokens")
+        self.length += n_new
+        return np.arange(self.length - n_new, self.length)
+
+    def append(self, layer, k, v):
+        if self.keys[layer] is not None:
+            k = np.concatenate([self.keys[layer], k], axis=-2)
+            v = np.concatenate([self.values[layer], v], axis=-2)
+        self.keys[layer], self.values[layer] = k, v
+        return k, v
+
+    def cut(self, length):
+        if length < self.length:
+            self.length = length
+            self.keys = [k[..., :length, :] for k in self.keys]
+            self.values = [v[..., :length, :] for v in self.values]
+
+
+class GPT2(gpt2.GPT2):
+    def new_cache(self, *batch):
+        d_head = self.n_embd // self.n_head
+        return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -88,6 +124,22 @@ class DraftModel:
 
     def learn(self, ids, drafts, logits, tokens):
         pass
+
+
+def speculative(model, sequence, drafter, gamma=4):
+    cache = model.new_cache()
+    while sequence.running:
+        ids = list(sequence.ids)
+        n = min(gamma, sequence.n_left - 1)
+        drafts, qs = drafter.propose(ids, n)
+        new = [*ids[cache.length :], *drafts]
+        logits = model(np.array(new), cache)[-len(drafts) - 1 :]
+        tokens = verify(logits, ids, drafts, qs, sequence.sampler, sequence.rng)
+        drafter.learn(ids, drafts, logits, tokens)
+        for token in tokens:
+            if sequence.running:
+                yield sequence.append(token)
+        cache.cut(len(sequence.ids) - 1)
 
 
 # --- beam -----------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ function candidate(token, found, came, won) {
   cell(token.model), early ? gone(by, ".filters") : cell(token.filtered, ".filters"),
   cell(early ? null : token.tempered, ".tempered"),
   !early && by && !token.p ? gone(by) : cell(early ? null : token.p),
-  element("td.draw", {}, mass(token.below, token.p)));
+  element("td.draw", {}, token.p ? mass(token.below, token.p) : ""));
 }
 
 const cell = (p, kind = "") => element("td" + kind, {"--p": p ?? 0},

@@ -41,7 +41,8 @@ function heading() {
 function facts() {
   const {method, seed, temperature} = data.settings, n = data.ids.length - data.n_prompt;
   const mean = sum(range(n).map((i) => bits(data.n_prompt + i))) / Math.max(1, n);
-  const own = data.filters.filter((name) => !SAMPLER.includes(name)).map(dashed);
+  const acted = (name, i) => name !== "min_length" || arrays.by.includes(i + 1);
+  const own = data.filters.filter(acted).filter((name) => !SAMPLER.includes(name)).map(dashed);
   return [method && `method ${method}`, own.length && `filters ${own.join(", ")}`,
     seed !== null && temperature !== 0 && !data.beams.length && `seed ${seed}`,
     `${plural(data.n_prompt, "token")} given, ${n} new`,

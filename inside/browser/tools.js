@@ -66,7 +66,6 @@ const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u20
 const visible = (text) => text.replaceAll("\n", "↵").replaceAll("\t", "⇥")
   .replace(UNSEEN, (c) => `<${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`)
   || "(nothing)";
-const quoted = (id) => `“${visible(data.labels[id])}”`;
 
 function percent(p) {
   if (p > 0 && p < 0.0001) return "<\u00a00.01\u00a0%";
@@ -92,5 +91,3 @@ function track(p, plain = 0) {
 // A bar from the middle to the right, or for x < 0 to the left; x in [-1, 1].
 const signedTrack = (x) => element("span.signed" + (x < 0 ? ".minus" : ""),
   {"--x": Math.abs(x), "aria-hidden": "true"});
-
-const scrolls = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");

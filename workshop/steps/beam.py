@@ -1,5 +1,7 @@
 """Step 16: beam search."""
 
+import numpy as np
+
 from workshop.engine import Part, Seen, Step, mistakes
 from workshop.steps.inputs import WatchedModel, attempt
 
@@ -18,7 +20,8 @@ def see_texts(m, name, n, width, stop_ids=(), most=60, **more):
     yield Seen(f"what comes back {name}", form(found))
     yield Seen(f"the texts {name}", [[int(id) for id in ids] for ids, _, _ in found])
     for label, i in ("log P", 1), ("scores", 2):
-        yield Seen(f"their {label} {name}", [round(float(text[i]), 3) for text in found])
+        scores = np.array([float(text[i]) for text in found], np.float32)
+        yield Seen(f"their {label} {name}", scores, "text")
     yield Seen("the prompt, afterwards", prompt)
     yield Seen(f"tokens that passed {name}", model.n_rows, "<=")
     yield Seen(f"passes {name}", len(model.passes), "<=")
@@ -39,7 +42,7 @@ def see_beam(m, seed):
 
 
 BEAM = mistakes(
-    "beam_search",
+    "workshop/reference.py beam_search",
     r"""
 log P not summed: with the log probability of the last token alone
     log_softmax(logits) + np.array([[log_p] for _, log_p in beams]) -> log_softmax(logits)
@@ -50,17 +53,25 @@ logits summed: with logits summed instead of log probabilities
 softmax of all beams: with one softmax over all beams together
     log_softmax(logits) + -> log_softmax(logits.ravel()).reshape(logits.shape) +
 best of each beam: with the best token of each beam alone
-    best = np.argsort(-totals, axis=None, kind="stable") -> best = np.argsort(np.where(totals == totals.max(1, keepdims=True), -totals, 1e9), axis=None, kind="stable")[: max(len(beams), 1)] if step else np.argsort(-totals, axis=None, kind="stable")
+    best = np.argsort(-totals, axis=None, kind="stable")
+    -> best = np.argsort(np.where(totals == totals.max(1, keepdims=True), -totals, 1e9),
+        axis=None, kind="stable")[: max(len(beams), 1)] if step else np.argsort(-totals,
+        axis=None, kind="stable")
 worst: with the least probable candidates
     np.argsort(-totals -> np.argsort(totals
-the same beam each time: with `width` beams that begin alike: the first step keeps one token, again and again
-    cache, beams, finished = model.new_cache(1), [([], 0.0)], [] -> cache, beams, finished = model.new_cache(width), [([], 0.0)] * width, [] | new = np.array([prompt]) -> new = np.array([prompt] * width)
+the same beam each time: with `width` beams that begin alike: the first step keeps one token,
+        again and again
+    cache, beams, finished = model.new_cache(1), [([], 0.0)], []
+    -> cache, beams, finished = model.new_cache(width), [([], 0.0)] * width, []
+    new = np.array([prompt]) -> new = np.array([prompt] * width)
 cache.select left out: without cache.select: a beam's keys and values are those of another one
     cache.select(parents) -> cache.rows = (cache.rows * width)[: len(parents)]
 rows in order: with cache.select of rows 0, 1, 2, ... instead of the parents
-    cache.select(parents) -> cache.select([min(i, len(cache.rows) - 1) for i in range(len(parents))])
+    cache.select(parents)
+    -> cache.select([min(i, len(cache.rows) - 1) for i in range(len(parents))])
 parent by width: with the beam and the token of a candidate found by width instead of n_vocab
-    divmod(int(index), model.n_vocab) -> (int(index) // width % len(beams), int(index) % model.n_vocab)
+    divmod(int(index), model.n_vocab)
+    -> (int(index) // width % len(beams), int(index) % model.n_vocab)
 stop ids ignored: with stop ids like any other token
     token in model.stop_ids or step == n - 1 -> step == n - 1
 stop id left out: without the stop id in the texts
@@ -86,7 +97,7 @@ finished texts go on: with finished texts among the beams, too
 no length penalty: with log P as the score
     log_p / len(ids) ** length_penalty -> log_p
 divided by the length: with log P over the length, whatever length_penalty is
-    ** length_penalty ->  
+    ** length_penalty ->
 length times penalty: with length * length_penalty instead of length ** length_penalty
     ** length_penalty -> * (length_penalty or 1)
 multiplied: with log P times length ** length_penalty
@@ -116,21 +127,28 @@ the best text, no list: of the best text itself instead of a list
 beams: of the beams instead of the finished texts
     return finished[:width] -> return [(*beam, 0.0) for beam in beams]
 score first: of (score, ids, log P)
-    finished.append((ids, log_p, log_p / len(ids) ** length_penalty)) -> finished.append((log_p / len(ids) ** length_penalty, ids, log_p)) | -text[2] -> -text[0]
+    finished.append((ids, log_p, log_p / len(ids) ** length_penalty))
+    -> finished.append((log_p / len(ids) ** length_penalty, ids, log_p))
+    -text[2] -> -text[0]
 scores left out: of (ids, log P) without a score
-    finished.append((ids, log_p, log_p / len(ids) ** length_penalty)) -> finished.append((ids, log_p)) | -text[2] -> -text[1] / len(text[0]) ** length_penalty
+    finished.append((ids, log_p, log_p / len(ids) ** length_penalty))
+    -> finished.append((ids, log_p))
+    -text[2] -> -text[1] / len(text[0]) ** length_penalty
 prompt included: with the prompt in the texts
     finished.append((ids, -> finished.append(([*prompt, *ids],
 n + 1 steps: with one step too many
-    range(n) -> range(n + 1) | step == n - 1 -> step == n
+    range(n) -> range(n + 1)
+    step == n - 1 -> step == n
 n - 1 steps: with one step too few
-    range(n) -> range(n - 1) | step == n - 1 -> step == n - 2
+    range(n) -> range(n - 1)
+    step == n - 1 -> step == n - 2
 wider: with width + 1 beams
     len(kept) < width -> len(kept) < width + 1
 narrower: with width - 1 beams
     len(kept) < width -> len(kept) < max(width - 1, 1)
 whole text passed: with each beam's whole text passed in each step, without the cache
-    logits = model(new, cache)[:, -1] -> logits = model(np.array([[*prompt, *ids] for ids, _ in beams]))[:, -1]
+    logits = model(new, cache)[:, -1]
+    -> logits = model(np.array([[*prompt, *ids] for ids, _ in beams]))[:, -1]
 first logits: with the logits of the prompt's first token
     cache)[:, -1] -> cache)[:, 0]
 one pass too many: with a pass after the last step

@@ -4,7 +4,7 @@ import numpy as np
 
 from gpt2 import GPT2
 from workshop.engine import Part, Seen, Step, mistakes
-from workshop.steps.inputs import attempt, parameters
+from workshop.steps.inputs import attempt, numbers, parameters
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
@@ -67,7 +67,7 @@ def see_batch(m):
 
 def see_context(m):
     model = m.GPT2(parameters(n_ctx=5), 3)
-    yield Seen("positions of 5 tokens, n_ctx = 5", model.new_cache().extend(5), "n_new")
+    yield Seen("positions of 5 tokens, n_ctx = 5", list(model.new_cache().extend(5)))
     for before, new in ((3, 3), (0, 6)):
         cache, raised = model.new_cache(), False
         if before:
@@ -81,14 +81,40 @@ def see_context(m):
         yield Seen(f"cache.length after {name}", cache.length)
 
 
+def see_appended(m, name, *actions):
+    """Call extend and append for each of 3 blocks, or cut: what do the last calls return?"""
+    cache = m.GPT2(parameters(), 3).new_cache()
+    for number, (action, n) in enumerate(actions):
+        if action == "cut":
+            cache.cut(n)
+            continue
+        cache.extend(n)
+        new = [numbers(2, 3, n, 4, seed=10 * number + layer) for layer in range(3)]
+        both = [cache.append(layer, *new[layer]) for layer in range(3)]
+    for label, i in ("keys", 0), ("values", 1):
+        for layer in range(3):
+            axes = "n_head, n_all, d_head"
+            yield Seen(
+                f"the {label} that append returns for block {layer} {name}", both[layer][i], axes
+            )
+
+
 def see_keys(m, seed):
     yield from attempt(see_one(m), "one token at a time")
     yield from attempt(see_several(m), "several tokens at once")
     yield from attempt(see_batch(m), "a batch")
     yield from attempt(see_context(m), "the end of the context")
+    twice = see_appended(m, "in a second pass", ("append", 3), ("append", 2))
+    yield from attempt(twice, "append")
 
 
 def see_cut(m, seed):
+    one = see_appended(m, "after cut(2)", ("append", 4), ("cut", 2), ("append", 1))
+    yield from attempt(one, "append after cut")
+    yield from attempt(see_passes_after_cut(m), "passes after cut")
+
+
+def see_passes_after_cut(m):
     model = m.GPT2(parameters(), 3)
     cache = model.new_cache()
     model(IDS[:6], cache)
@@ -107,16 +133,18 @@ def see_cut(m, seed):
 NEW = "self.kv[:, layer, ..., self.length : n_all, :] = k, v"
 KEYS = (
     mistakes(
-        "extend",
+        "gpt2.py extend",
         r"""
 positions from 0: with positions from 0 in each pass: they go on after the tokens in the cache
     return np.arange(self.length, n_all) -> return np.arange(n_new)
 positions + 1: with positions from 1
     return np.arange(self.length, n_all) -> return np.arange(self.length + 1, n_all + 1)
 positions + 1 after others: with positions one too large after tokens that are kept
-    return np.arange(self.length, n_all) -> return np.arange(self.length, n_all) + (self.length > 0)
+    return np.arange(self.length, n_all)
+    -> return np.arange(self.length, n_all) + (self.length > 0)
 positions - 1 after others: with positions one too small after tokens that are kept
-    return np.arange(self.length, n_all) -> return np.arange(self.length, n_all) - (self.length > 0)
+    return np.arange(self.length, n_all)
+    -> return np.arange(self.length, n_all) - (self.length > 0)
 first position for all: with the first new position for all new tokens
     return np.arange(self.length, n_all) -> return np.full(n_new, self.length)
 last position for all: with the last new position for all new tokens
@@ -132,7 +160,7 @@ n_new checked: with n_new compared with n_ctx instead of all tokens
 """,
     )
     + mistakes(
-        "append",
+        "gpt2.py append",
         r"""
 length in each block: with the length growing in each block instead of once in a pass
     if layer == self.kv.shape[1] - 1: -> if True:
@@ -145,54 +173,53 @@ length of the last pass: with the length of the last pass alone
 new ones only: with the new keys and values alone: those of the tokens before are not used
     return self.kv[:, layer, ..., :n_all, :] -> return k, v
 old ones only: with the new keys and values left out: a new token does not see itself
-    return self.kv[:, layer, ..., :n_all, :] -> return self.kv[:, layer, ..., : max(n_all - k.shape[-2], 1), :]
+    return self.kv[:, layer, ..., :n_all, :]
+    -> return self.kv[:, layer, ..., : max(n_all - k.shape[-2], 1), :]
 k and v exchanged: with keys and values exchanged
     = k, v -> = v, k
 keys as values: with the keys as the values, too
     = k, v -> = k, k
 values as keys: with the values as the keys, too
     = k, v -> = v, v
-new values only: with all keys, but the new values alone
-    return self.kv[:, layer, ..., :n_all, :] -> return self.kv[0, layer, ..., :n_all, :], v
 one place for all blocks: with one place for the keys and values of all blocks
-    self.kv[:, layer, ..., self.length : n_all, :] = k, v -> self.kv[:, 0, ..., self.length : n_all, :] = k, v | return self.kv[:, layer -> return self.kv[:, 0
-all blocks one after the other: with the keys and values of all blocks in one list, one after the other
-    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; self.one = getattr(self, "one", None); self.one = np.stack([k, v]) if self.one is None else np.concatenate([self.one, [k, v]], -2); self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.one
-new ones first: with the new keys and values before the old ones
-    return self.kv[:, layer, ..., :n_all, :] -> new = k.shape[-2]; n_old = n_all - new; both = self.kv[:, layer, ..., :n_all, :].copy(); both[..., :new, :], both[..., new:, :] = (np.array([k, v]), self.kv[:, layer, ..., :n_old, :]); return both
+    self.kv[:, layer, ..., self.length : n_all, :] = k, v
+    -> self.kv[:, 0, ..., self.length : n_all, :] = k, v
+    return self.kv[:, layer -> return self.kv[:, 0
 block before: with the keys and values of the block before
     return self.kv[:, layer -> return self.kv[:, max(layer - 1, 0)
 last overwritten: with the new keys and values over the last ones
-    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; n_all -= self.length > 0 | self.length : n_all -> n_all - k.shape[-2] : n_all
+    n_all = self.length + k.shape[-2]
+    -> n_all = self.length + k.shape[-2]; n_all -= self.length > 0
+    self.length : n_all -> n_all - k.shape[-2] : n_all
 not kept: with keys and values that are not kept
-    self.kv[:, layer, ..., self.length : n_all, :] = k, v -> self.kv[:, layer, ..., :n_all, :] = 0; both = self.kv[:, layer, ..., :n_all, :].copy(); both[..., self.length :, :] = k, v | return self.kv[:, layer, ..., :n_all, :] -> return both
-joined along the heads: with the new keys and values joined along the heads (the first axis) instead of the tokens
-    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old = self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a, b], -3) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.at[layer]
-joined along d_head: with the new keys and values joined along d_head instead of the tokens
-    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old = self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a, b], -1) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.at[layer]
-joined along axis 1: with the new keys and values joined along axis 1: with several texts these are the heads
-    n_all = self.length + k.shape[-2] -> n_all = self.length + k.shape[-2]; self.at = getattr(self, "at", {}); old = self.at.get(layer); self.at[layer] = (k, v) if old is None else tuple(np.concatenate([a, b], 1) for a, b in zip(old, (k, v))); self.length = n_all if layer == self.kv.shape[1] - 1 else self.length; return self.at[layer]
+    self.kv[:, layer, ..., self.length : n_all, :] = k, v
+    -> self.kv[:, layer, ..., :n_all, :] = 0; both = self.kv[:, layer, ..., :n_all, :].copy();
+        both[..., self.length :, :] = k, v
+    return self.kv[:, layer, ..., :n_all, :] -> return both
 no return: of an append that returns nothing
     return self.kv -> self.kv
 """,
     )
     + mistakes(
-        "self_attention",
+        "gpt2.py self_attention",
         r"""
 cache not used: without cache.append: self_attention does not call it, or gets no cache
     if cache is not None: -> if False:
 layer not passed on: with layer 0 for all blocks: they share one place
     cache.append(layer, -> cache.append(0,
 appended before the heads: with keys and values kept before the heads are split
-    q, k, v = (split_heads(part, n_head) for part in qkv) -> q, k, v = qkv; q = split_heads(q, n_head) | # 2 x [..., n_head, n_all, d_head] -> ; k, v = split_heads(k, n_head), split_heads(v, n_head)
+    q, k, v = (split_heads(part, n_head) for part in qkv)
+    -> q, k, v = qkv; q = split_heads(q, n_head)
+    # 2 x [..., n_head, n_all, d_head] -> ; k, v = split_heads(k, n_head), split_heads(v, n_head)
 queries kept: with the queries kept instead of the keys
     append(layer, k, v) -> append(layer, q, v)
 appended twice: with append called twice in a pass
-    k, v = cache.append(layer, k, v) -> old = k, v; cache.append(layer, *old); k, v = cache.append(layer, *old)
+    k, v = cache.append(layer, k, v)
+    -> old = k, v; cache.append(layer, *old); k, v = cache.append(layer, *old)
 """,
     )
     + mistakes(
-        "__call__",
+        "gpt2.py __call__",
         r"""
 wpe from 0: with the embeddings of positions 0, 1, 2, ... but the right mask
     ["wpe"][positions] -> ["wpe"][np.arange(n_new)]
@@ -201,21 +228,118 @@ no wpe with a cache: without wpe after tokens that are kept
 mask from 0: with a mask from position 0: rows of the new tokens alone
     mask = causal_mask(positions) -> mask = causal_mask(np.arange(n_new))
 no mask with a cache: without the mask where there is a cache
-    mask = causal_mask(positions) -> mask = causal_mask(positions) if cache is None else np.float32(0)
+    mask = causal_mask(positions)
+    -> mask = causal_mask(positions) if cache is None else np.float32(0)
 no mask after others: without the mask after tokens that are kept
-    mask = causal_mask(positions) -> mask = causal_mask(positions) if positions.flat[0] == 0 else np.float32(0)
+    mask = causal_mask(positions)
+    -> mask = causal_mask(positions) if positions.flat[0] == 0 else np.float32(0)
 cache for the first block: with the cache in the first block alone
     mask=mask, cache=cache, -> mask=mask, cache=cache if layer == 0 else None,
 """,
     )
     + mistakes(
-        "block",
+        "gpt2.py block",
         r"""
+
 """,
     )
 )
+KEYS += mistakes(
+    "workshop/reference.py Cache.extend",
+    r"""
+length left as it is: with a length that stays 0, so that all positions begin at 0
+    self.length += n_new -> pass
+    np.arange(self.length - n_new, self.length) -> np.arange(self.length, self.length + n_new)
+positions after the growth: with positions made after the length has grown
+    np.arange(self.length - n_new, self.length) -> np.arange(self.length, self.length + n_new)
+length grows by 1: with a length that grows by 1, whatever n_new is
+    self.length += n_new -> old = self.length; self.length += 1
+    np.arange(self.length - n_new, self.length) -> np.arange(old, old + n_new)
+length of this pass alone: with the length of this pass in the place of all
+    self.length += n_new -> old = self.length; self.length = n_new
+    np.arange(self.length - n_new, self.length) -> np.arange(old, old + n_new)
+""",
+) + mistakes(
+    "workshop/reference.py Cache.append",
+    r"""
+last pass alone kept: with the keys and values of the last pass alone kept
+    self.keys[layer], self.values[layer] = k, v -> pass
+    if self.keys[layer] is not None: -> old = self.keys[layer], self.values[layer]
+        \n        self.keys[layer], self.values[layer] = k, v\n        if old[0] is not None:
+    [self.keys[layer], k] -> [old[0], k]
+    [self.values[layer], v] -> [old[1], v]
+first pass alone kept: with the keys and values of the first pass alone kept
+    self.keys[layer], self.values[layer] = k, v
+    -> self.keys[layer], self.values[layer] = (
+        (k, v) if self.keys[layer] is None else (self.keys[layer], self.values[layer]))
+new before old: with the new keys and values before the old ones
+    [self.keys[layer], k] -> [k, self.keys[layer]]
+    [self.values[layer], v] -> [v, self.values[layer]]
+new values before old: with the new values before the old ones, and the keys after them
+    [self.values[layer], v] -> [v, self.values[layer]]
+joined along -1: with the new ones joined along d_head instead of the tokens
+    k], axis=-2) -> k], axis=-1)
+    v], axis=-2) -> v], axis=-1)
+joined along -3: with the new ones joined along the heads instead of the tokens
+    k], axis=-2) -> k], axis=-3)
+    v], axis=-2) -> v], axis=-3)
+joined along 1: with the new ones joined along axis 1: with several texts these are the heads
+    k], axis=-2) -> k], axis=1)
+    v], axis=-2) -> v], axis=1)
+one list for all blocks: with one list for the keys and values of all blocks
+    self.keys[layer] is not None -> self.keys[0] is not None
+    [self.keys[layer], k] -> [self.keys[0], k]
+    [self.values[layer], v] -> [self.values[0], v]
+    self.keys[layer], self.values[layer] = k, v -> self.keys[0], self.values[0] = k, v
+keys of the values: with the keys joined to the old values, and the values to the old keys
+    [self.keys[layer], k] -> [self.values[layer], k]
+    [self.values[layer], v] -> [self.keys[layer], v]
+values not joined: with the keys joined, but the values of the last pass alone
+    v = np.concatenate([self.values[layer], v], axis=-2) -> pass
+keys not joined: with the values joined, but the keys of the last pass alone
+    k = np.concatenate([self.keys[layer], k], axis=-2) -> pass
+length in append, too: with the length growing in each block's append, too
+    return k, v -> self.length += k.shape[-2]; return k, v
+""",
+)
 CUT = mistakes(
-    "cut",
+    "workshop/reference.py Cache.cut",
+    r"""
+length alone cut: with the length cut, but not the keys and values
+    self.keys = [k[..., :length, :] for k in self.keys] -> pass
+    self.values = [v[..., :length, :] for v in self.values] -> pass
+keys alone cut: with the length and the keys cut, but not the values
+    self.values = [v[..., :length, :] for v in self.values] -> pass
+values alone cut: with the length and the values cut, but not the keys
+    self.keys = [k[..., :length, :] for k in self.keys] -> pass
+arrays alone cut: with the keys and values cut, but not the length
+    self.length = length -> pass
+d_head cut: with d_head cut instead of the tokens
+    k[..., :length, :] -> k[..., :length]
+    v[..., :length, :] -> v[..., :length]
+heads cut: with the heads cut (the first axis) instead of the tokens
+    k[..., :length, :] -> k[:length]
+    v[..., :length, :] -> v[:length]
+last ones kept: with the last `length` tokens kept instead of the first
+    k[..., :length, :] -> k[..., -length:, :]
+    v[..., :length, :] -> v[..., -length:, :]
+one more kept: with one token more kept than length says
+    k[..., :length, :] -> k[..., : length + 1, :]
+    v[..., :length, :] -> v[..., : length + 1, :]
+first block alone: with the keys and values of the first block alone cut
+    for k in self.keys] -> for k in self.keys[:1]] + self.keys[1:]
+    for v in self.values] -> for v in self.values[:1]] + self.values[1:]
+last block alone: with the keys and values of the last block alone cut
+    [k[..., :length, :] for k in self.keys] -> [*self.keys[:-1], self.keys[-1][..., :length, :]]
+    [v[..., :length, :] for v in self.values]
+    -> [*self.values[:-1], self.values[-1][..., :length, :]]
+number of tokens cut: with `length` tokens cut off instead of kept
+    self.length = length -> length = self.length = self.length - length
+longer than before: with a length that a cut can make longer
+    if length < self.length: -> if True:
+""",
+) + mistakes(
+    "gpt2.py cut",
     r"""
 nothing: of a cut that does nothing
     self.length = min(self.length, length) -> pass
@@ -230,15 +354,21 @@ number of tokens: with `length` tokens removed instead of `length` tokens left
 all: with all tokens forgotten
     min(self.length, length) -> 0
 the first ones: with the first tokens forgotten instead of the last ones
-    self.length = min(self.length, length) -> length = min(length, self.length); self.kv[..., :length, :] = self.kv[..., self.length - length : self.length, :].copy(); self.length = length
+    self.length = min(self.length, length)
+    -> length = min(length, self.length); self.kv[..., :length, :] = self.kv[..., self.length -
+        length : self.length, :].copy(); self.length = length
 keys alone: with the keys alone cut, and the values of the forgotten tokens left
-    self.length = min(self.length, length) -> length = min(self.length, length); self.kv[0, ..., length : self.length, :] = 0; self.length = self.length
+    self.length = min(self.length, length)
+    -> length = min(self.length, length); self.kv[0, ..., length : self.length, :] = 0;
+        self.length = self.length
 length kept: with keys and values cut, but not the length
     self.length = min(self.length, length) -> self.kv[..., length:, :] = 0
 length alone: with the length cut, but not the keys and values, which come before the new ones
-    self.length = min(self.length, length) -> self.length = min(self.length, length); self.append = None
+    self.length = min(self.length, length)
+    -> self.length = min(self.length, length); self.append = None
 first block: with the first block alone cut
-    self.length = min(self.length, length) -> self.length = min(self.length, length); self.kv[:, 1:, ..., 0, :] += 1
+    self.length = min(self.length, length)
+    -> self.length = min(self.length, length); self.kv[:, 1:, ..., 0, :] += 1
 """,
 )
 CACHE = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
@@ -248,7 +378,7 @@ KEPT = *CACHE[1:], "Cache.extend", "Cache.append"
 def see_rows(m, seed):
     model = GPT2(parameters(), 3)
     cache = m.Rows(3, 3, 3, 16, 4)
-    yield Seen("the positions of extend(3)", cache.extend(3), "n_rows, n_new")
+    yield Seen("the positions of extend(3)", np.array(cache.extend(3)), "n_rows, n_new")
     cache = m.Rows(3, 3, 3, 16, 4)
     prompts = np.array([IDS[:5], IDS[2:7], IDS[3:8]])
     seen, _ = kept_by(cache)
@@ -273,12 +403,14 @@ def see_rows(m, seed):
 
 ROWS = (
     mistakes(
-        "extend",
+        "workshop/reference.py Rows.extend",
         r"""
 one position for all: with the positions of the longest row for all rows
-    self.lengths[:, None] + np.arange(n_new) -> self.lengths.max() + np.arange(n_new) + 0 * self.lengths[:, None]
+    self.lengths[:, None] + np.arange(n_new)
+    -> self.lengths.max() + np.arange(n_new) + 0 * self.lengths[:, None]
 positions of the shortest: with the positions of the shortest row for all rows
-    self.lengths[:, None] + np.arange(n_new) -> self.lengths.min() + np.arange(n_new) + 0 * self.lengths[:, None]
+    self.lengths[:, None] + np.arange(n_new)
+    -> self.lengths.min() + np.arange(n_new) + 0 * self.lengths[:, None]
 positions from 0: with positions from 0 in each pass
     self.lengths[:, None] + np.arange(n_new) -> 0 * self.lengths[:, None] + np.arange(n_new)
 positions + 1: with positions one too large
@@ -288,7 +420,8 @@ same positions: with the first new position for all new tokens of a row
 one row: of positions [n_new] of the longest row instead of [n_rows, n_new]
     return self.positions -> return self.positions[self.lengths.argmax()]
 lengths first: with the lengths grown before the positions are made
-    self.positions = self.lengths[:, None] + np.arange(n_new) -> self.positions = self.lengths[:, None] + n_new + np.arange(n_new)
+    self.positions = self.lengths[:, None] + np.arange(n_new)
+    -> self.positions = self.lengths[:, None] + n_new + np.arange(n_new)
 lengths not grown: with lengths that do not grow
     self.lengths = self.lengths + n_new -> pass
 lengths + 1: with lengths that grow by 1 whatever n_new is
@@ -300,14 +433,17 @@ not along the rows: without the axis for the new tokens: lengths + arange fails 
 """,
     )
     + mistakes(
-        "append",
+        "workshop/reference.py Rows.append",
         r"""
 slots of the longest: with the new keys and values in the slots after the longest row for all rows
-    kept[rows, :, self.positions] -> kept[rows, :, self.positions.max(0, keepdims=True) + 0 * self.positions]
+    kept[rows, :, self.positions]
+    -> kept[rows, :, self.positions.max(0, keepdims=True) + 0 * self.positions]
 slots of row 0: with the new keys and values in the slots after row 0 for all rows
     kept[rows, :, self.positions] -> kept[rows, :, self.positions[:1] + 0 * self.positions]
-slots of the shortest: with the new keys and values in the slots after the shortest row for all rows
-    kept[rows, :, self.positions] -> kept[rows, :, self.positions.min(0, keepdims=True) + 0 * self.positions]
+slots of the shortest: with the new keys and values in the slots after the shortest row for all
+        rows
+    kept[rows, :, self.positions]
+    -> kept[rows, :, self.positions.min(0, keepdims=True) + 0 * self.positions]
 n_all of the shortest: with as many slots returned as the shortest row has
     self.lengths.max() -> self.lengths.min()
 n_all of row 0: with as many slots returned as row 0 has
@@ -323,13 +459,16 @@ k and v exchanged: with keys and values exchanged
 new ones only: with the new keys and values alone: those of the tokens before are not used
     return self.kv[:, layer, :, :, :n_all] -> return k, v
 one place for all blocks: with one place for all blocks
-    self.kv[:, layer], -> self.kv[:, 0], | return self.kv[:, layer -> return self.kv[:, 0
+    self.kv[:, layer], -> self.kv[:, 0],
+    return self.kv[:, layer -> return self.kv[:, 0
 first new only: with the first new token alone stored
-    kept[rows, :, self.positions] = new.swapaxes(1, 2) -> kept[rows, :, self.positions[:, :1]] = new.swapaxes(1, 2)[:, :1]
+    kept[rows, :, self.positions] = new.swapaxes(1, 2)
+    -> kept[rows, :, self.positions[:, :1]] = new.swapaxes(1, 2)[:, :1]
 not kept: with keys and values that are not stored
     kept[rows, :, self.positions] = new.swapaxes(1, 2) -> pass
 row 0 alone: with row 0 alone stored
-    kept[rows, :, self.positions] = new.swapaxes(1, 2) -> kept[0, :, self.positions[0]] = new[0].swapaxes(0, 1)
+    kept[rows, :, self.positions] = new.swapaxes(1, 2)
+    -> kept[0, :, self.positions[0]] = new[0].swapaxes(0, 1)
 lengths as slots: with slot lengths[i], one too far, instead of the new token's position
     kept[rows, :, self.positions] -> kept[rows, :, self.positions + 1]
 no return: of an append that returns nothing
@@ -337,7 +476,7 @@ no return: of an append that returns nothing
 """,
     )
     + mistakes(
-        "cut",
+        "workshop/reference.py Rows.cut",
         r"""
 nothing cut: of a cut that does nothing
     self.lengths = np.minimum(self.lengths, lengths) -> pass
@@ -386,7 +525,7 @@ def see_prefill(m, seed):
 
 
 PREFILL = mistakes(
-    "prefill",
+    "workshop/reference.py prefill",
     r"""
 last column: with the logits of the last column: for a shorter row these are those of the filling
     return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
@@ -403,9 +542,12 @@ all logits: of the logits of all columns
 every row with every length: of [n_rows, n_rows] logits: index rows and columns together
     return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, lengths - 1]
 filled at the beginning: with shorter rows filled up at their beginning
-    [*prompt, *[0] * (lengths.max() - len(prompt))] -> [*[0] * (lengths.max() - len(prompt)), *prompt]
+    [*prompt, *[0] * (lengths.max() - len(prompt))]
+    -> [*[0] * (lengths.max() - len(prompt)), *prompt]
 filled at the beginning, last column: with shorter rows filled up at their beginning
-    [*prompt, *[0] * (lengths.max() - len(prompt))] -> [*[0] * (lengths.max() - len(prompt)), *prompt] | return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
+    [*prompt, *[0] * (lengths.max() - len(prompt))]
+    -> [*[0] * (lengths.max() - len(prompt)), *prompt]
+    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
 not cut: with the filling left in the cache
     cache.cut(lengths) -> pass
 cut to the shortest: with the cache cut to the shortest prompt
@@ -415,7 +557,8 @@ cut one too early: with the last token of each prompt forgotten
 no cache: without the cache in the model's pass
     model(ids, cache) -> model(ids)
 cut off: with longer prompts cut off to the shortest
-    (lengths.max() - len(prompt))] -> (lengths.max() - len(prompt))][: lengths.min()] | lengths - 1] -> lengths.min() - 1]
+    (lengths.max() - len(prompt))] -> (lengths.max() - len(prompt))][: lengths.min()]
+    lengths - 1] -> lengths.min() - 1]
 one by one: with a pass for each prompt
     return logits[ -> for _ in prompts[1:]: model(ids); \n    return logits[
 prompts changed: of a prefill that fills up the prompts themselves

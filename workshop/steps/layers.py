@@ -19,7 +19,7 @@ def see_softmax(m, seed):
 
 
 SOFTMAX = mistakes(
-    "softmax",
+    "gpt2.py softmax",
     r"""
 sum of the whole array: with the sum of the whole array instead of a sum for each row
     e.sum(-1, keepdims=True) -> e.sum()
@@ -51,7 +51,8 @@ length: divided by the length of the row as a vector instead of its sum
     e.sum(-1, keepdims=True) -> np.linalg.norm(e, axis=-1, keepdims=True)
 mean of e^x: divided by the mean of e^x instead of the sum
     e.sum -> e.mean
-keepdims: without keepdims=True: the sums or maxima have lost an axis, so they are laid along the wrong one
+keepdims: without keepdims=True: the sums or maxima have lost an axis, so they are laid along the
+        wrong one
     e.sum(-1, keepdims=True) -> e.sum(-1)
 sum of x: divided by the sum of x instead of the sum of e^x
     e / e.sum -> e / x.sum
@@ -60,7 +61,8 @@ argument changed: of a softmax that takes the maximum away in place: its argumen
 argument overwritten: of a softmax that writes its result over its argument
     return e / e.sum(-1, keepdims=True) -> x[...] = e / e.sum(-1, keepdims=True); return x
 argument e^x: of a softmax that writes e^x over its argument
-    e = np.exp(x - x.max(-1, keepdims=True)) -> e = x; e -= x.max(-1, keepdims=True); np.exp(x, out=x)
+    e = np.exp(x - x.max(-1, keepdims=True))
+    -> e = x; e -= x.max(-1, keepdims=True); np.exp(x, out=x)
 sign: of e^-x
     x - x.max(-1, keepdims=True) -> x.min(-1, keepdims=True) - x
 no exponential: without e^x: x divided by its sum
@@ -99,24 +101,27 @@ def see_layer_norm(m, seed):
 
 
 LAYER_NORM = mistakes(
-    "layer_norm",
+    "gpt2.py layer_norm",
     r"""
 no mean: without the mean taken away (an RMS norm)
     x = x - x.mean(-1, keepdims=True) -> pass
 mean in the variance only: with the mean taken away in the variance, but not from x itself
-    return x / -> return (x + whole) / | x = x - x.mean -> whole = x.mean(-1, keepdims=True); x = x - x.mean
+    return x / -> return (x + whole) /
+    x = x - x.mean -> whole = x.mean(-1, keepdims=True); x = x - x.mean
 mean square: with the mean square of x instead of the variance
-    (x * x) -> (whole * whole) | x = x - x.mean -> whole = x; x = x - x.mean
+    (x * x) -> (whole * whole)
+    x = x - x.mean -> whole = x; x = x - x.mean
 no eps: without eps
      + eps) -> )
 eps outside: with eps added to the deviation instead of the variance
-    keepdims=True) + eps) -> keepdims=True)) + eps) | x / np.sqrt -> x / (np.sqrt
+    keepdims=True) + eps) -> keepdims=True)) + eps)
+    x / np.sqrt -> x / (np.sqrt
 eps squared: with eps^2 instead of eps
     + eps -> + eps**2
 eps fixed: with 1e-5 whatever eps is
     + eps -> + 1e-5
 variance: divided by the variance instead of its root
-    np.sqrt -> 
+    np.sqrt ->
 multiplied: multiplied by the deviation instead of divided by it
     x / np -> x * np
 n - 1: with the sum of squares divided by n - 1 instead of n (ddof=1)
@@ -124,13 +129,17 @@ n - 1: with the sum of squares divided by n - 1 instead of n (ddof=1)
 sum: with the sum of squares instead of their mean
     (x * x).mean -> (x * x).sum
 axis 0: with the mean and variance over the first axis instead of the last
-    x = x - x.mean(-1 -> x = x - x.mean(0 | (x * x).mean(-1 -> (x * x).mean(0
+    x = x - x.mean(-1 -> x = x - x.mean(0
+    (x * x).mean(-1 -> (x * x).mean(0
 axis 1: with the mean and variance over axis 1 instead of the last
-    x = x - x.mean(-1 -> x = x - x.mean(1 | (x * x).mean(-1 -> (x * x).mean(1
+    x = x - x.mean(-1 -> x = x - x.mean(1
+    (x * x).mean(-1 -> (x * x).mean(1
 axis -2: with the mean and variance over the rows (axis -2)
-    x = x - x.mean(-1 -> x = x - x.mean(-2 | (x * x).mean(-1 -> (x * x).mean(-2
+    x = x - x.mean(-1 -> x = x - x.mean(-2
+    (x * x).mean(-1 -> (x * x).mean(-2
 whole array: with one mean and variance for the whole array
-    x = x - x.mean(-1, keepdims=True) -> x = x - x.mean() | (x * x).mean(-1, keepdims=True) -> (x * x).mean()
+    x = x - x.mean(-1, keepdims=True) -> x = x - x.mean()
+    (x * x).mean(-1, keepdims=True) -> (x * x).mean()
 mean of the whole array: with the mean of the whole array
     x = x - x.mean(-1, keepdims=True) -> x = x - x.mean()
 variance of the whole array: with the variance of the whole array
@@ -140,15 +149,16 @@ variance over axis 0: with the variance over the first axis
 mean over axis 0: with the mean over the first axis
     x = x - x.mean(-1 -> x = x - x.mean(0
 no g: without the product with g
-     * g -> 
+     * g ->
 no b: without b
     * g + b -> * g
 neither g nor b: without g and b
-     * g + b -> 
+     * g + b ->
 g and b exchanged: with g and b exchanged
     * g + b -> * b + g
 b before g: with b added before the product with g
-    x / -> (x / | * g + b -> + b) * g
+    x / -> (x /
+    * g + b -> + b) * g
 1 + g: multiplied by 1 + g
     * g -> * (1 + g)
 divided by g: divided by g instead of multiplied
@@ -166,7 +176,9 @@ keepdims: without keepdims=True: the means or variances have lost an axis
 argument changed: of a layer norm that takes the mean away in place: its argument is changed
     x = x - x -> x -= x
 argument overwritten: of a layer norm that writes its result over its argument
-    x = x - x -> whole = x; x = x - x | return x -> whole[...] = x | g + b -> g + b; return whole
+    x = x - x -> whole = x; x = x - x
+    return x -> whole[...] = x
+    g + b -> g + b; return whole
 no return: of a function that returns nothing
     return x -> x
 """,
@@ -181,7 +193,7 @@ def see_gelu(m, seed):
 
 
 GELU = mistakes(
-    "gelu",
+    "gpt2.py gelu",
     r"""
 erf: of the exact gelu, with erf; GPT-2 has the formula with tanh
     return -> return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)).astype(x.dtype)) #
@@ -208,7 +220,7 @@ parentheses after x: of x/2 + x tanh(...): parentheses are missing
 no root: with 2/pi instead of its root
     math.sqrt(2 / math.pi) -> (2 / math.pi)
 no sqrt(2/pi): without the factor sqrt(2/pi)
-    math.sqrt(2 / math.pi) * -> 
+    math.sqrt(2 / math.pi) * ->
 pi/2: with sqrt(pi/2) instead of sqrt(2/pi)
     2 / math.pi -> math.pi / 2
 sqrt(2)/pi: with sqrt(2)/pi instead of sqrt(2/pi)
@@ -228,7 +240,7 @@ square: with x^2 instead of x^3
 no cube: with x instead of x^3
     x * x * x) -> x)
 cube left out: without the term 0.044715 x^3
-     + 0.044715 * x * x * x -> 
+     + 0.044715 * x * x * x ->
 fourth power: with x^4 instead of x^3
     x * x * x) -> x * x * x * x)
 cube taken away: with the cube taken away instead of added
@@ -244,11 +256,11 @@ cube of the product: of (0.044715 x)^3 instead of 0.044715 x^3
 factor for x alone: with sqrt(2/pi) for x, but not for the cube
     (x + 0.044715 * x * x * x) -> x + 0.044715 * x * x * x
 1 inside: with the 1 inside tanh
-    1 + np.tanh( -> np.tanh(1 + 
+    1 + np.tanh( -> np.tanh(1 +
 tanh of x: of tanh(x)
     math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x) -> x
 no 0.044715: without the factor 0.044715
-    0.044715 * -> 
+    0.044715 * ->
 0.44715: with 0.44715 instead of 0.044715
     0.044715 -> 0.44715
 0.0044715: with 0.0044715 instead of 0.044715
@@ -256,9 +268,10 @@ no 0.044715: without the factor 0.044715
 tan: of tan instead of tanh
     tanh -> tan
 argument overwritten: of a gelu that writes its result over its argument
-    return 0.5 -> x[...] = 0.5 | * x))) -> * x))); return x
+    return 0.5 -> x[...] = 0.5
+    * x))) -> * x))); return x
 no return: of a function that returns nothing
-    return -> 
+    return ->
 """,
 )
 
@@ -276,7 +289,7 @@ def see_linear(m, seed):
 
 
 LINEAR = mistakes(
-    "linear",
+    "gpt2.py linear",
     r"""
 not transposed: of x @ w: w has a row for each output, so it is x @ w.T
     w.T -> w
@@ -305,7 +318,7 @@ b before: with b added before the product
 b per row: with b along the rows instead of the outputs
     w.T + b -> w.T + b[:, None]
 no return: of a function that returns nothing
-    return -> 
+    return ->
 """,
 )
 

@@ -65,7 +65,7 @@ def see_naive(m, seed):
 
 
 NAIVE = mistakes(
-    "naive",
+    "generate.py naive",
     r"""
 first position: with the logits of the first position instead of the last
     last=1)[-1] -> last=None)[0]
@@ -104,27 +104,39 @@ new tokens only: with the new tokens alone passed
 not appended: of a loop that does not lengthen the text: call sequence.append(token)
     sequence.append(draw(probabilities, sequence.rng)) -> draw(probabilities, sequence.rng)
 ids.append: of a loop that appends to sequence.ids: only sequence.append notices the end
-    yield sequence.append(draw(probabilities, sequence.rng)) -> token = draw(probabilities, sequence.rng); sequence.ids.append(token); yield token
+    yield sequence.append(draw(probabilities, sequence.rng))
+    -> token = draw(probabilities, sequence.rng); sequence.ids.append(token); yield token
 appended twice: with each token appended twice
-    yield sequence.append(draw(probabilities, sequence.rng)) -> token = draw(probabilities, sequence.rng); sequence.append(token); yield sequence.append(token)
+    yield sequence.append(draw(probabilities, sequence.rng))
+    -> token = draw(probabilities, sequence.rng); sequence.append(token); yield
+        sequence.append(token)
 not yielded: of a loop that yields nothing
-    yield sequence.append(draw(probabilities, sequence.rng)) -> sequence.append(draw(probabilities, sequence.rng))
+    yield sequence.append(draw(probabilities, sequence.rng))
+    -> sequence.append(draw(probabilities, sequence.rng))
 list of one: of a loop that yields lists
-    yield sequence.append(draw(probabilities, sequence.rng)) -> yield [sequence.append(draw(probabilities, sequence.rng))]
+    yield sequence.append(draw(probabilities, sequence.rng))
+    -> yield [sequence.append(draw(probabilities, sequence.rng))]
 the whole text: of a loop that yields the text instead of its new token
-    yield sequence.append(draw(probabilities, sequence.rng)) -> sequence.append(draw(probabilities, sequence.rng)); yield list(sequence.ids)
+    yield sequence.append(draw(probabilities, sequence.rng))
+    -> sequence.append(draw(probabilities, sequence.rng)); yield list(sequence.ids)
 n_left: of a loop that runs while n_left > 0: a stop id or its reader can end the text earlier
     while sequence.running -> while sequence.n_left > 0
 one too many: of a loop that goes on once after the end of the text
-    while sequence.running: -> yield sequence.append(draw(sequence.sampler(model(np.array(sequence.ids), last=1)[-1], sequence.ids), sequence.rng))\n    while sequence.running:
+    while sequence.running:
+    -> yield sequence.append(draw(sequence.sampler(model(np.array(sequence.ids), last=1)[-1],
+        sequence.ids), sequence.rng))\n    while sequence.running:
 a list: of a loop that returns all tokens at the end: its reader cannot end it earlier
-    while sequence.running: -> tokens = []\n    while sequence.running: | yield sequence.append(draw(probabilities, sequence.rng)) -> tokens.append(sequence.append(draw(probabilities, sequence.rng)))\n    return tokens
+    while sequence.running: -> tokens = []\n    while sequence.running:
+    yield sequence.append(draw(probabilities, sequence.rng))
+    -> tokens.append(sequence.append(draw(probabilities, sequence.rng)))\n    return tokens
 one token: of a loop that ends after one token
     while sequence -> if sequence
 one too few: of a loop that leaves the last token out
     while sequence.running -> while sequence.running and sequence.n_left > 1
 stop id left out: of a loop that leaves the stop id out
-    yield sequence.append(draw(probabilities, sequence.rng)) -> token = sequence.append(draw(probabilities, sequence.rng)); yield from [] if token in sequence.stop_ids else [token]
+    yield sequence.append(draw(probabilities, sequence.rng))
+    -> token = sequence.append(draw(probabilities, sequence.rng)); yield from [] if token in
+        sequence.stop_ids else [token]
 a seed of its own: with an rng of its own, without a seed
     sequence.rng -> np.random.default_rng()
 a new rng for each token: with a new rng for each token, always with the same seed
@@ -158,32 +170,41 @@ def see_draw(m, seed):
 
 
 DRAW = mistakes(
-    "draw",
+    "samplers.py draw",
     r"""
 best: of the most probable token each time
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) -> int(np.argmax(probs))
+    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    -> int(np.argmax(probs))
 uniform: of draws in which all tokens are equally probable
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) -> int(rng.integers(len(probs)))
+    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    -> int(rng.integers(len(probs)))
 uniform, where possible: of draws in which all possible tokens are equally probable
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) -> int(rng.choice(np.flatnonzero(probs)))
+    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    -> int(rng.choice(np.flatnonzero(probs)))
 softmax: of a softmax of the probabilities
     np.cumsum(probs -> np.cumsum(np.exp(probs) / np.exp(probs).sum()
 one to the right: of the token after the right one
     side="right")) -> side="right")) + 1
 one to the right, at most the last: of the token after the right one
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) -> min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) + 1, len(probs) - 1)
+    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    -> min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) + 1,
+        len(probs) - 1)
 one to the left: of the token before the right one
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) -> max(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) - 1, 0)
+    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    -> max(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) - 1, 0)
 no rng: of draws that do not use rng: they cannot be repeated
     rng.random() -> np.random.default_rng().random()
 one seed: of a generator that starts again at each draw
     rng.random() -> np.random.default_rng(0).random()
 not accumulated: of u compared with the probabilities themselves instead of their running sum
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) -> int(np.argmax(probs > rng.random()))
+    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    -> int(np.argmax(probs > rng.random()))
 first above its own u: of each token accepted by its own chance, one after the other
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) -> int(np.argmax(np.append(rng.random(len(probs)) < probs, True)))
+    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    -> int(np.argmax(np.append(rng.random(len(probs)) < probs, True)))
 one u for each: of the largest p * u
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) -> int(np.argmax(probs * rng.random(len(probs))))
+    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    -> int(np.argmax(probs * rng.random(len(probs))))
 normal: of a random number that is not uniform
     rng.random() -> min(abs(rng.normal()), 0.999999)
 squared: of the squares of the probabilities
@@ -195,15 +216,20 @@ sorted: of the rank of a token, largest first, instead of the token
 sorted upwards: of the rank of a token, smallest first, instead of the token
     np.cumsum(probs, -> np.cumsum(np.sort(probs),
 the probability: of the probability of the token instead of the token
-    return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) -> return float(probs[np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")])
+    return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    -> return float(probs[np.searchsorted(cumulative, rng.random() * cumulative[-1],
+        side="right")])
 last never: of draws that never give the last token
     rng.random() * -> rng.random() * (1 - probs[-1]) *
 an array: of an array instead of a whole number
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) -> np.searchsorted(cumulative, [rng.random() * cumulative[-1]], side="right")
+    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    -> np.searchsorted(cumulative, [rng.random() * cumulative[-1]], side="right")
 one-hot: of a vector of 0 and one 1 instead of a whole number
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) -> rng.multinomial(1, probs.astype(float) / probs.astype(float).sum())
+    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    -> rng.multinomial(1, probs.astype(float) / probs.astype(float).sum())
 argument overwritten: of a draw that writes the running sum over its argument
-    cumulative = np.cumsum(probs, dtype=np.float64) -> cumulative = np.cumsum(probs, dtype=np.float64); probs[...] = cumulative
+    cumulative = np.cumsum(probs, dtype=np.float64)
+    -> cumulative = np.cumsum(probs, dtype=np.float64); probs[...] = cumulative
 no return: of a function that returns nothing
     return int -> int
 """,
@@ -236,7 +262,7 @@ def see_top_p(m, seed):
 
 
 TEMPERATURE = mistakes(
-    "temperature",
+    "samplers.py temperature",
     r"""
 multiplied: with the logits multiplied by t instead of divided
     logits / scale -> logits * scale
@@ -259,7 +285,8 @@ probabilities divided: of probabilities, divided by t
 exponentials: of e^(logits / t): a filter returns logits
     logits / scale -> np.exp(logits / scale)
 in place: of a filter that changes its argument
-    return lambda logits, ids: logits / scale -> return lambda logits, ids: np.divide(logits, scale, out=logits)
+    return lambda logits, ids: logits / scale
+    -> return lambda logits, ids: np.divide(logits, scale, out=logits)
 logits, not a filter: of a function that is no filter: temperature(t) returns a function
     return lambda logits, ids: logits / scale -> return t
 no ids: of a filter that takes the logits alone: it is called with the logits and ids
@@ -271,7 +298,7 @@ filter without return: of a filter that returns nothing
 """,
 )
 TOP_K = mistakes(
-    "top_k",
+    "samplers.py top_k",
     r"""
 one too few: with one logit too few: the k-th largest is not kept
     logits >= np -> logits > np
@@ -290,29 +317,38 @@ last k: with the last k tokens kept
 best only: with the best token alone
     logits >= np.partition(logits, -k)[-k] -> logits >= logits.max()
 0 instead of -inf: with 0 instead of -inf: e^0 is 1
-    return keep(logits, logits >= np.partition(logits, -k)[-k]) -> return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(0))
+    return keep(logits, logits >= np.partition(logits, -k)[-k])
+    -> return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(0))
 -1e10 instead of -inf: with -1e10 instead of -inf
-    return keep(logits, logits >= np.partition(logits, -k)[-k]) -> return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e10))
+    return keep(logits, logits >= np.partition(logits, -k)[-k])
+    -> return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e10))
 -1e9 instead of -inf: with -1e9 instead of -inf
-    return keep(logits, logits >= np.partition(logits, -k)[-k]) -> return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e9))
+    return keep(logits, logits >= np.partition(logits, -k)[-k])
+    -> return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e9))
 the k logits: of the k logits alone, without the other places
-    return keep(logits, logits >= np.partition(logits, -k)[-k]) -> return np.sort(logits)[::-1][:k]
+    return keep(logits, logits >= np.partition(logits, -k)[-k])
+    -> return np.sort(logits)[::-1][:k]
 the k tokens: of the k tokens instead of logits
-    return keep(logits, logits >= np.partition(logits, -k)[-k]) -> return np.argsort(logits)[::-1][:k]
+    return keep(logits, logits >= np.partition(logits, -k)[-k])
+    -> return np.argsort(logits)[::-1][:k]
 sorted: of logits in another order
-    return keep(logits, logits >= np.partition(logits, -k)[-k]) -> x = np.sort(logits)[::-1]; return keep(x, x >= np.partition(x, -k)[-k])
+    return keep(logits, logits >= np.partition(logits, -k)[-k])
+    -> x = np.sort(logits)[::-1]; return keep(x, x >= np.partition(x, -k)[-k])
 ranks for tokens: with argsort taken for the ranks of the tokens
     logits >= np.partition(logits, -k)[-k] -> np.argsort(-logits) < k
 large k: that fail where k is larger than the vocabulary
     if k >= len(logits): -> if False:
 large k, sorted: that fail where k is larger than the vocabulary, with sort
-    if k >= len(logits): -> if False: | np.partition(logits, -k)[-k] -> np.sort(logits)[-k]
+    if k >= len(logits): -> if False:
+    np.partition(logits, -k)[-k] -> np.sort(logits)[-k]
 probabilities: of probabilities: a filter returns logits
-    return keep(logits, logits >= np.partition(logits, -k)[-k]) -> e = np.where(logits >= np.partition(logits, -k)[-k], np.exp(logits), 0); return e / e.sum()
+    return keep(logits, logits >= np.partition(logits, -k)[-k])
+    -> e = np.where(logits >= np.partition(logits, -k)[-k], np.exp(logits), 0); return e / e.sum()
 not used: with the logits unchanged
     return keep(logits, logits >= np.partition(logits, -k)[-k]) -> return logits
 in place: of a filter that changes its argument
-    return keep(logits, logits >= np.partition(logits, -k)[-k]) -> logits[logits < np.partition(logits, -k)[-k]] = -np.inf; return logits
+    return keep(logits, logits >= np.partition(logits, -k)[-k])
+    -> logits[logits < np.partition(logits, -k)[-k]] = -np.inf; return logits
 no return: of a function that returns nothing
     return keep_top_k -> keep_top_k
 filter without return: of a filter that returns nothing
@@ -320,28 +356,35 @@ filter without return: of a filter that returns nothing
 """,
 )
 TOP_P = mistakes(
-    "top_p",
+    "samplers.py top_p",
     r"""
 one too few: without the token that reaches p: the sum of the kept ones is below p
     probs >= falling[last] -> probs >= falling[max(last - 1, 0)]
 one too many: with one token more than needed
     probs >= falling[last] -> probs >= falling[min(last + 1, len(mass) - 1)]
 least probable first: with the least probable tokens kept until they sum to p
-    last = min(int(np.searchsorted(mass, p)), len(mass) - 1) -> rising = falling[::-1]; last = min(int(np.searchsorted(np.cumsum(rising, dtype=np.float64), p)), len(mass) - 1) | probs >= falling[last] -> probs <= rising[last]
+    last = min(int(np.searchsorted(mass, p)), len(mass) - 1)
+    -> rising = falling[::-1]; last = min(int(np.searchsorted(np.cumsum(rising,
+        dtype=np.float64), p)), len(mass) - 1)
+    probs >= falling[last] -> probs <= rising[last]
 1 - p: with 1 - p instead of p
     np.searchsorted(mass, p) -> np.searchsorted(mass, 1 - p)
 at least p: with the tokens whose own probability is at least p
     probs >= falling[last] -> probs >= p
-at least p of the best: with the tokens at least p times as probable as the best one: that is min_p
+at least p of the best: with the tokens at least p times as probable as the best one: that is
+        min_p
     probs >= falling[last] -> probs >= p * falling[0]
 the rest: with the nucleus removed and the rest kept
     probs >= falling[last] -> probs < falling[last]
 beyond the last: without the last token of the nucleus: > instead of >=
     probs >= falling[last] -> probs > falling[last]
 not sorted: with the tokens in the order of their ids instead of their probabilities
-    last = min(int(np.searchsorted(mass, p)), len(mass) - 1) -> last = 0 | probs >= falling[last] -> np.cumsum(probs) - probs < p
-not sorted, up to p: with the tokens in the order of their ids, those whose running sum is at most p
-    last = min(int(np.searchsorted(mass, p)), len(mass) - 1) -> last = 0 | probs >= falling[last] -> np.cumsum(probs) <= p
+    last = min(int(np.searchsorted(mass, p)), len(mass) - 1) -> last = 0
+    probs >= falling[last] -> np.cumsum(probs) - probs < p
+not sorted, up to p: with the tokens in the order of their ids, those whose running sum is at
+        most p
+    last = min(int(np.searchsorted(mass, p)), len(mass) - 1) -> last = 0
+    probs >= falling[last] -> np.cumsum(probs) <= p
 sorted, not put back: with the sorted order's first places kept: they belong to other tokens
     probs >= falling[last] -> np.arange(len(logits)) <= last
 ranks for tokens: with argsort taken for the ranks of the tokens
@@ -351,21 +394,27 @@ logits summed: with the logits summed instead of the probabilities
 exponentials summed: with e^logits summed instead of the probabilities
     probs = softmax(logits) -> probs = np.exp(logits)
 0 instead of -inf: with 0 instead of -inf: e^0 is 1
-    return keep(logits, probs >= falling[last]) -> return np.where(probs >= falling[last], logits, np.float32(0))
+    return keep(logits, probs >= falling[last])
+    -> return np.where(probs >= falling[last], logits, np.float32(0))
 -1e10 instead of -inf: with -1e10 instead of -inf
-    return keep(logits, probs >= falling[last]) -> return np.where(probs >= falling[last], logits, np.float32(-1e10))
+    return keep(logits, probs >= falling[last])
+    -> return np.where(probs >= falling[last], logits, np.float32(-1e10))
 -1e9 instead of -inf: with -1e9 instead of -inf
-    return keep(logits, probs >= falling[last]) -> return np.where(probs >= falling[last], logits, np.float32(-1e9))
+    return keep(logits, probs >= falling[last])
+    -> return np.where(probs >= falling[last], logits, np.float32(-1e9))
 probabilities: of probabilities: a filter returns logits
-    return keep(logits, probs >= falling[last]) -> return np.where(probs >= falling[last], probs, 0)
+    return keep(logits, probs >= falling[last])
+    -> return np.where(probs >= falling[last], probs, 0)
 probabilities, normalised: of probabilities: a filter returns logits
-    return keep(logits, probs >= falling[last]) -> probs = np.where(probs >= falling[last], probs, 0); return probs / probs.sum()
+    return keep(logits, probs >= falling[last])
+    -> probs = np.where(probs >= falling[last], probs, 0); return probs / probs.sum()
 best only: with the best token alone
     probs >= falling[last] -> probs >= falling[0]
 not used: with the logits unchanged
     return keep(logits, probs -> return (logits, logits)[0]; (logits, probs
 in place: of a filter that changes its argument
-    return keep(logits, probs >= falling[last]) -> logits[probs < falling[last]] = -np.inf; return logits
+    return keep(logits, probs >= falling[last])
+    -> logits[probs < falling[last]] = -np.inf; return logits
 no return: of a function that returns nothing
     return keep_top_p -> keep_top_p
 filter without return: of a filter that returns nothing
@@ -396,24 +445,30 @@ def see_advance(m, seed):
 
 
 ADVANCE = mistakes(
-    "advance",
+    "generate.py advance",
     r"""
 all ids passed: with all ids passed, also those in the cache
     range(cache.length, -> range(0,
 last id only: with the last id alone passed
     range(cache.length, -> range(ids.shape[-1] - 1,
 chunk not used: with all tokens in one pass, whatever chunk is
-    start : start + chunk] -> start:] | ids.shape[-1], chunk) -> start + 1, 1) | for start in range(cache.length, -> start = cache.length\n    for start in range(start,
+    start : start + chunk] -> start:]
+    ids.shape[-1], chunk) -> start + 1, 1)
+    for start in range(cache.length, -> start = cache.length\n    for start in range(start,
 one chunk only: with one chunk alone passed
     ids.shape[-1], chunk) -> min(cache.length + 1, ids.shape[-1]), chunk)
 without the last chunk: without a last chunk that is shorter
-    ids.shape[-1], chunk) -> ids.shape[-1] - chunk + 1, chunk) if ids.shape[-1] - cache.length >= chunk else range(cache.length, ids.shape[-1], chunk)
+    ids.shape[-1], chunk)
+    -> ids.shape[-1] - chunk + 1, chunk) if ids.shape[-1] - cache.length >= chunk else
+        range(cache.length, ids.shape[-1], chunk)
 chunks overlap: with chunks that overlap by one token
     start + chunk] -> start + chunk + 1]
 one token too few: without the last token
-    ids.shape[-1], chunk -> ids.shape[-1] - 1, chunk | start + chunk] -> start + chunk][..., : ids.shape[-1] - 1 - start]
+    ids.shape[-1], chunk -> ids.shape[-1] - 1, chunk
+    start + chunk] -> start + chunk][..., : ids.shape[-1] - 1 - start]
 one at a time: with one token in each pass: slow
-    ids.shape[-1], chunk) -> ids.shape[-1], 1) | start + chunk] -> start + 1]
+    ids.shape[-1], chunk) -> ids.shape[-1], 1)
+    start + chunk] -> start + 1]
 without a cache: without the cache in the model's call
     cache, last=1 -> None, last=1
 whole text without a cache: with the whole text passed without the cache
@@ -421,11 +476,15 @@ whole text without a cache: with the whole text passed without the cache
 a row of one: of logits [1, n_vocab] instead of [n_vocab]
     return logits[..., -1, :] -> return logits
 first logits: of the logits of the first token of the last pass
-    cache, last=1) -> cache) | logits[..., -1, :] -> logits[..., 0, :]
+    cache, last=1) -> cache)
+    logits[..., -1, :] -> logits[..., 0, :]
 all logits: of the logits of all tokens in the last pass
-    cache, last=1) -> cache) | return logits[..., -1, :] -> return logits
+    cache, last=1) -> cache)
+    return logits[..., -1, :] -> return logits
 first pass: of the logits of the first pass
-    for start -> first = None\n    for start | cache, last=1) -> cache, last=1); first = logits if first is None else first | return logits -> return first
+    for start -> first = None\n    for start
+    cache, last=1) -> cache, last=1); first = logits if first is None else first
+    return logits -> return first
 no return: of a function that returns nothing
     return logits -> logits
 """,
@@ -458,28 +517,40 @@ CACHED = tuple(
         for o, n in mistake.changes
     )
 ) + mistakes(
-    "cached",
+    "generate.py cached",
     r"""
 whole text each time: with the whole text passed each time, as in naive: nothing is kept
-    logits = advance(model, sequence.ids, cache) -> logits = advance(model, sequence.ids, model.new_cache())
+    logits = advance(model, sequence.ids, cache)
+    -> logits = advance(model, sequence.ids, model.new_cache())
 given cache ignored: with a new cache although one is given
     cache = model.new_cache() if cache is None else cache -> cache = model.new_cache()
 no new cache: without a new cache where none is given
     cache = model.new_cache() if cache is None else cache -> pass
 prompt not passed: with the last token alone passed, also at the beginning
-    logits = advance(model, sequence.ids, cache) -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
+    logits = advance(model, sequence.ids, cache)
+    -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
 prompt's last token twice: with the last token of the prompt passed twice
-    logits = advance(model, sequence.ids, cache) -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1] | while sequence -> if sequence.running: model(np.array(sequence.ids), cache)\n    while sequence
+    logits = advance(model, sequence.ids, cache)
+    -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
+    while sequence
+    -> if sequence.running: model(np.array(sequence.ids), cache)\n    while sequence
 whole text into the cache: with the whole text passed into the cache each time
-    logits = advance(model, sequence.ids, cache) -> logits = model(np.array(sequence.ids), cache, last=1)[-1]
+    logits = advance(model, sequence.ids, cache)
+    -> logits = model(np.array(sequence.ids), cache, last=1)[-1]
 one pass too many: with a pass for the last token, whose logits nobody needs
-    yield sequence.append(draw(probabilities, sequence.rng)) -> yield sequence.append(draw(probabilities, sequence.rng)); advance(model, sequence.ids, cache); cache.cut(len(sequence.ids) - 1) if sequence.running else 0
+    yield sequence.append(draw(probabilities, sequence.rng))
+    -> yield sequence.append(draw(probabilities, sequence.rng)); advance(model, sequence.ids,
+        cache); cache.cut(len(sequence.ids) - 1) if sequence.running else 0
 one at a time: with the prompt passed one token at a time
-    logits = advance(model, sequence.ids, cache) -> logits = advance(model, sequence.ids, cache, 1)
+    logits = advance(model, sequence.ids, cache)
+    -> logits = advance(model, sequence.ids, cache, 1)
 logits of the first: with the logits of the first new token instead of the last
-    logits = advance(model, sequence.ids, cache) -> logits = model(np.array(sequence.ids[cache.length :]), cache)[0]
+    logits = advance(model, sequence.ids, cache)
+    -> logits = model(np.array(sequence.ids[cache.length :]), cache)[0]
 the prompt each time: with logits that are not computed again: those of the prompt
-    logits = advance(model, sequence.ids, cache) -> logits = advance(model, sequence.ids, cache) if cache.length < sequence.n_prompt else logits
+    logits = advance(model, sequence.ids, cache)
+    -> logits = advance(model, sequence.ids, cache) if cache.length < sequence.n_prompt else
+        logits
 """,
 )
 

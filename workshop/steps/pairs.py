@@ -24,16 +24,22 @@ def see_merge(m, seed):
 
 
 MERGE = mistakes(
-    "merge",
+    "workshop/reference.py merge",
     r"""
 first only: with the first pair alone joined
-    merged, i = [], 0 -> merged, i, done = [], 0, False | tuple(pair) -> tuple(pair) and not done; done = done or both
+    merged, i = [], 0 -> merged, i, done = [], 0, False
+    tuple(pair) -> tuple(pair) and not done; done = done or both
 last only: with the last pair alone joined
-    tuple(pair) -> tuple(pair) and not any(tuple(symbols[j : j + 2]) == tuple(pair) for j in range(i + 1, len(symbols)))
+    tuple(pair)
+    -> tuple(pair) and not any(tuple(symbols[j : j + 2]) == tuple(pair) for j in range(i + 1,
+        len(symbols)))
 overlapping: with a symbol used in two pairs
     i += 2 if both else 1 -> i += 1
 overlapping, rest dropped: with a symbol used in two pairs, and what follows a pair dropped
-    i += 2 if both else 1 -> i += 1 | if both else symbols[i]) -> if both else symbols[i]) if both or tuple(symbols[i - 1 : i + 1]) != tuple(pair) or i == 0 else None
+    i += 2 if both else 1 -> i += 1
+    if both else symbols[i])
+    -> if both else symbols[i]) if both or tuple(symbols[i - 1 : i + 1]) != tuple(pair) or i == 0
+        else None
 last symbol lost: without the last symbol
     while i < len(symbols): -> while i < len(symbols) - 1:
 three at once: that skip the symbol after a pair
@@ -41,7 +47,8 @@ three at once: that skip the symbol after a pair
 others skipped: that skip a symbol after each one that is not joined
     else 1 -> else 2
 text compared: with pairs found by their joined text: a bc is not ab c
-    tuple(symbols[i : i + 2]) == tuple(pair) -> len(symbols[i : i + 2]) == 2 and symbols[i] + symbols[i + 1] == pair[0] + pair[1]
+    tuple(symbols[i : i + 2]) == tuple(pair)
+    -> len(symbols[i : i + 2]) == 2 and symbols[i] + symbols[i + 1] == pair[0] + pair[1]
 either order: with right, left joined too
     == tuple(pair) -> in (tuple(pair), tuple(pair)[::-1])
 either symbol: with only one symbol of the pair compared: the left
@@ -57,11 +64,16 @@ a pair: with the pair itself instead of the joined symbol
 pair inserted: with the joined symbol before the pair, which stays
     i += 2 if both else 1 -> merged += symbols[i : i + 2] if both else []; i += 2 if both else 1
 pairs alone: without the symbols that are not joined
-    merged.append(pair[0] + pair[1] if both else symbols[i]) -> merged += [pair[0] + pair[1]] if both else []
+    merged.append(pair[0] + pair[1] if both else symbols[i])
+    -> merged += [pair[0] + pair[1]] if both else []
 end not tested: that look past the last symbol
     tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
 from the right: with pairs looked for from the right to the left
-    merged, i = [], 0 -> return [s[::-1] for s in merge([s[::-1] for s in symbols][::-1], (pair[1][::-1], pair[0][::-1]))][::-1] if len(symbols) > 2 and symbols[0] == symbols[1] == symbols[2] and len({*symbols}) == 1 and len(symbols) == 3 and False else right_first(symbols, pair) #\n    i = 0
+    merged, i = [], 0
+    -> return [s[::-1] for s in merge([s[::-1] for s in symbols][::-1], (pair[1][::-1],
+        pair[0][::-1]))][::-1] if len(symbols) > 2 and symbols[0] == symbols[1] == symbols[2] and
+        len({*symbols}) == 1 and len(symbols) == 3 and False else right_first(symbols, pair)
+        #\n    i = 0
 in place: of a merge that changes its argument
     return merged -> symbols[:] = merged; return merged
 in place alone: of a merge that changes its argument and returns nothing
@@ -94,7 +106,7 @@ def see_encode(m, seed):
 
 
 ENCODE = mistakes(
-    "encode",
+    "workshop/reference.py encode",
     r"""
 characters: with characters instead of bytes: a letter such as \u00e9 is two bytes
     [bytes([byte]) for byte in word.encode("utf-8")] -> [char.encode() for char in word]
@@ -103,7 +115,8 @@ latin-1: with the bytes of latin-1 instead of UTF-8
 no merges: without merges: every byte is a token
     if not pairs: -> if True:
 one merge: with one merge alone
-    symbols = merge(symbols, min(pairs, key=ranks.get)) -> symbols = merge(symbols, min(pairs, key=ranks.get)); break
+    symbols = merge(symbols, min(pairs, key=ranks.get))
+    -> symbols = merge(symbols, min(pairs, key=ranks.get)); break
 last in merges: with the pair that comes last in merges
     min(pairs -> max(pairs
 leftmost: with the leftmost pair that is in merges, not the one that comes first in merges
@@ -119,19 +132,29 @@ most frequent: with the pair that is most frequent in the word
 longest: with the longest pair
     min(pairs, key=ranks.get) -> max(pairs, key=lambda pair: len(pair[0] + pair[1]))
 longest token: with the longest token of the vocabulary first, from left to right: no merges
-    ranks = {pair: rank for rank, pair in enumerate(merges)} -> ranks, rest, symbols = {}, b"".join(symbols), []\n    while rest: part = next(rest[:i] for i in range(len(rest), 0, -1) if rest[:i] in vocab); symbols.append(part); rest = rest[len(part):]
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    -> ranks, rest, symbols = {}, b"".join(symbols), []\n    while rest: part = next(rest[:i] for
+        i in range(len(rest), 0, -1) if rest[:i] in vocab); symbols.append(part); rest =
+        rest[len(part):]
 whole word: with the whole word where it is a token
-    while True: -> while word.encode() not in vocab or symbols == [word.encode()] or symbols.clear() or symbols.append(word.encode()):
+    while True:
+    -> while word.encode() not in vocab or symbols == [word.encode()] or symbols.clear() or
+        symbols.append(word.encode()):
 any token: with any pair merged whose joined text is a token, also if the pair is not in merges
-    if pair in ranks] -> if pair[0] + pair[1] in vocab] | key=ranks.get -> key=lambda pair: vocab[pair[0] + pair[1]]
+    if pair in ranks] -> if pair[0] + pair[1] in vocab]
+    key=ranks.get -> key=lambda pair: vocab[pair[0] + pair[1]]
 first half of the merges: with the loop over merges ended at the first that the word does not have
-    while True: -> for pair in merges: | for pair in zip(symbols, symbols[1:]) if pair in ranks -> for _ in [0] if pair in [*zip(symbols, symbols[1:])]
+    while True: -> for pair in merges:
+    for pair in zip(symbols, symbols[1:]) if pair in ranks
+    -> for _ in [0] if pair in [*zip(symbols, symbols[1:])]
 symbols: of the symbols instead of their ids
     vocab[symbol] for -> symbol for
 ranks: of ranks in merges instead of ids
     vocab[symbol] for -> ranks.get(symbol, 0) for
 one round: of one round over the pairs of the word
-    while True: -> for _ in range(1): | symbols = merge(symbols, min(pairs, key=ranks.get)) -> for pair in pairs: symbols = merge(symbols, pair)
+    while True: -> for _ in range(1):
+    symbols = merge(symbols, min(pairs, key=ranks.get))
+    -> for pair in pairs: symbols = merge(symbols, pair)
 two at most: of two merges at most
     while True: -> for _ in range(2):
 no return: of a function that returns nothing

@@ -47,7 +47,7 @@ def see_rule(m, seed):
 
 
 RULE = mistakes(
-    "verify",
+    "speculative.py verify",
     r"""
 accept always: with every draft accepted
     rng.random() * q[x] >= p[x] -> False
@@ -86,7 +86,8 @@ not normalised: with max(0, p - q) not normalised
 no token after a rejection: with nothing in the place of a rejected draft
     return [*tokens, draw(residual(p, q), rng)] -> return tokens
 goes on after a rejection: with the later drafts looked at after a rejection
-    return [*tokens, draw(residual(p, q), rng)] -> tokens.append(draw(residual(p, q), rng)); continue
+    return [*tokens, draw(residual(p, q), rng)]
+    -> tokens.append(draw(residual(p, q), rng)); continue
 rejected draft skipped: with a rejected draft left out, and the next one looked at
     return [*tokens, draw(residual(p, q), rng)] -> continue
 rejected draft kept: with the rejected draft, and a token after it
@@ -112,9 +113,11 @@ row 0 for all: with the first row for all drafts
 last row for all: with the last row for all drafts
     logits[len(tokens)] -> logits[-1]
 q of the first: with the first q for all drafts
-    rng.random() * q[x] >= p[x] -> rng.random() * qs[0][x] >= p[x] | residual(p, q) -> residual(p, qs[0])
+    rng.random() * q[x] >= p[x] -> rng.random() * qs[0][x] >= p[x]
+    residual(p, q) -> residual(p, qs[0])
 sampler without the drafts: with ids alone for the sampler: it needs the accepted drafts, too
-    p = sampler(logits[len(tokens)], ids + tokens) -> p = sampler(logits[len(tokens)], ids) | p = sampler(logits[-1], ids + tokens) -> p = sampler(logits[-1], ids)
+    p = sampler(logits[len(tokens)], ids + tokens) -> p = sampler(logits[len(tokens)], ids)
+    p = sampler(logits[-1], ids + tokens) -> p = sampler(logits[-1], ids)
 sampler without the drafts before a draft: with ids alone for the sampler before a draft
     sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids)
 sampler without the drafts at the end: with ids alone for the sampler of the last token
@@ -124,15 +127,23 @@ sampler with all drafts: with all drafts for the sampler, also those that are no
 sampler with the draft: with the draft itself in the text for the sampler
     sampler(logits[len(tokens)], ids + tokens) -> sampler(logits[len(tokens)], ids + tokens + [x])
 sampler with the tokens alone: with the accepted drafts alone for the sampler
-    p = sampler(logits[len(tokens)], ids + tokens) -> p = sampler(logits[len(tokens)], list(tokens)) | p = sampler(logits[-1], ids + tokens) -> p = sampler(logits[-1], list(tokens))
+    p = sampler(logits[len(tokens)], ids + tokens)
+    -> p = sampler(logits[len(tokens)], list(tokens))
+    p = sampler(logits[-1], ids + tokens) -> p = sampler(logits[-1], list(tokens))
 sampler not used: with a softmax of the logits instead of the sampler
-    p = sampler(logits[len(tokens)], ids + tokens) -> p = np.exp(logits[len(tokens)]) / np.exp(logits[len(tokens)]).sum() | p = sampler(logits[-1], ids + tokens) -> p = np.exp(logits[-1]) / np.exp(logits[-1]).sum()
+    p = sampler(logits[len(tokens)], ids + tokens)
+    -> p = np.exp(logits[len(tokens)]) / np.exp(logits[len(tokens)]).sum()
+    p = sampler(logits[-1], ids + tokens) -> p = np.exp(logits[-1]) / np.exp(logits[-1]).sum()
 ids included: of ids and the new tokens: return the new tokens alone
-    return [*tokens, draw(residual(p, q), rng)] -> return [*ids, *tokens, draw(residual(p, q), rng)] | return [*tokens, draw(p, rng)] -> return [*ids, *tokens, draw(p, rng)]
+    return [*tokens, draw(residual(p, q), rng)]
+    -> return [*ids, *tokens, draw(residual(p, q), rng)]
+    return [*tokens, draw(p, rng)] -> return [*ids, *tokens, draw(p, rng)]
 one u for all: with one random number for all drafts
-    tokens: Ids = [] -> tokens: Ids = []; u = rng.random() | rng.random() * q[x] -> u * q[x]
+    tokens: Ids = [] -> tokens: Ids = []; u = rng.random()
+    rng.random() * q[x] -> u * q[x]
 u drawn again: with the residual drawn by the u of the rejection
-    draw(residual(p, q), rng) -> int(np.searchsorted(np.cumsum(residual(p, q)), min(u, 0.99999))) | if rng.random() * q[x] -> u = rng.random()\n        if u * q[x]
+    draw(residual(p, q), rng) -> int(np.searchsorted(np.cumsum(residual(p, q)), min(u, 0.99999)))
+    if rng.random() * q[x] -> u = rng.random()\n        if u * q[x]
 a new rng: with an rng of its own, always with the same seed
     tokens: Ids = [] -> tokens: Ids = []; rng = np.random.default_rng(0)
 first draft only: with the first draft alone looked at
@@ -142,9 +153,11 @@ last draft not looked at: without a look at the last draft
 ids changed: of a verify that lengthens ids
     tokens.append(x) -> tokens.append(x); ids.append(x)
 a count: of the number of accepted drafts instead of tokens
-    return [*tokens, draw(residual(p, q), rng)] -> return len(tokens) | return [*tokens, draw(p, rng)] -> return len(tokens)
+    return [*tokens, draw(residual(p, q), rng)] -> return len(tokens)
+    return [*tokens, draw(p, rng)] -> return len(tokens)
 no return: of a function that returns nothing
-    return [*tokens, draw(residual(p, q), rng)] -> return None | return [*tokens, draw(p, rng)] -> return None
+    return [*tokens, draw(residual(p, q), rng)] -> return None
+    return [*tokens, draw(p, rng)] -> return None
 """,
 )
 
@@ -160,17 +173,17 @@ def see_draft_model(m, seed):
     drafts, qs = propose(PROMPT, 3)
     yield Seen("three drafts", drafts)
     yield Seen("their distributions", qs, "n, n_vocab")
-    yield Seen("tokens that passed through the small model: 5, then 2 drafts", model.n_rows, "<=")
+    yield Seen("tokens that passed through the small model: 5, then 2 drafts", model.n_rows, "<=1")
     ids = [*PROMPT, *drafts[:2], 0]
     yield Seen("three drafts after two that were accepted", propose(ids, 3)[0])
-    yield Seen("tokens that passed, when the beginning is in the cache", model.n_rows, "<=")
+    yield Seen("tokens that passed, when the beginning is in the cache", model.n_rows, "<=2")
     ids = [*PROMPT, 6]
     yield Seen("two drafts after none that was accepted", propose(ids, 2)[0])
     yield Seen("no drafts", propose(ids, 0)[0])
     ids = [*PROMPT, 6, *propose(ids, 2)[0], 4]
     yield Seen("two drafts after all were accepted", propose(ids, 2)[0])
-    yield Seen("tokens that passed in all", model.n_rows, "<=")
-    yield Seen("passes in all", len(model.passes), "<=")
+    yield Seen("tokens that passed in all", model.n_rows, "<=5")
+    yield Seen("passes in all", len(model.passes), "<=5")
     given = list(PROMPT)
     m.DraftModel(WatchedModel(), CHOICE, 3).propose(given, 2)
     yield Seen("ids, afterwards", given)
@@ -186,30 +199,34 @@ def see_draft_model(m, seed):
 
 
 DRAFT_MODEL = mistakes(
-    "DraftModel",
+    "workshop/reference.py DraftModel",
     r"""
 one seed: with the text's own seed for the drafts: they depend on what the text draws
     np.random.default_rng([seed, 1]) -> np.random.default_rng(seed)
 a fixed seed: with one seed for the drafts of all texts
     np.random.default_rng([seed, 1]) -> np.random.default_rng(0)
 a new rng in each call: with an rng that begins again in each call of propose
-    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng([self.seed, 1]) | self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
+    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng([self.seed, 1])
+    self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
 one seed, in each call: with the text's own seed, again in each call of propose
-    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng(self.seed) | self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
+    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng(self.seed)
+    self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
 cache not cut: without the cut: the cache holds drafts that were rejected
     self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1)
 cut one too early: with the cache cut one token too early
     self.cache.cut(kept) -> kept = max(kept - 1, 0); self.cache.cut(kept)
+no cache: without a cache: the whole text passes for each draft
+    logits = self.model(np.array(new), self.cache)[-1]
+    -> logits = self.model(np.array(ids + drafts), None)[-1]; self.cache.length
 cut to nothing: with an empty cache in each call
     self.cache.cut(kept) -> kept = 0; self.cache.cut(0)
-no cache: without a cache: the whole text passes for each draft
-    logits = self.model(np.array(new), self.cache)[-1] -> logits = self.model(np.array(ids + drafts), None)[-1]; self.cache.length
 last token only: with the last token alone passed
     new = ids[kept:] -> new = ids[-1:]
 best: with the most probable draft instead of a draw from q
     draw(q, self.rng) -> int(np.argmax(q))
 best, q certain: with the most probable draft, and a q that is certain of it
-    drafts.append(draw(q, self.rng)) -> q = np.eye(len(q), dtype=q.dtype)[np.argmax(q)]; drafts.append(int(np.argmax(q)))
+    drafts.append(draw(q, self.rng))
+    -> q = np.eye(len(q), dtype=q.dtype)[np.argmax(q)]; drafts.append(int(np.argmax(q)))
 q certain: with a q that is certain of the draft, although it was drawn
     qs.append(q) -> qs.append(np.eye(len(q), dtype=q.dtype)[drafts[-1]])
 sampler not used: with a softmax of the logits instead of the sampler
@@ -230,10 +247,9 @@ one too few: with one draft too few
     for _ in range(n) -> for _ in range(n - 1)
 one too many: with one draft too many
     for _ in range(n) -> for _ in range(n + 1)
-one pass too many: with a pass for the last draft, too
-    self.seen = (ids + drafts) -> self.model(np.array(new), self.cache) if drafts else 0; self.seen = (ids + drafts)
 drafts in ids: of a propose that appends the drafts to ids
-    new = drafts[-1:] -> new = drafts[-1:]; ids = ids | return drafts, qs -> ids += drafts; return drafts, qs
+    new = drafts[-1:] -> new = drafts[-1:]; ids = ids
+    return drafts, qs -> ids += drafts; return drafts, qs
 exchanged: of qs and drafts, in this order
     return drafts, qs -> return qs, drafts
 drafts alone: of the drafts without their distributions
@@ -329,34 +345,47 @@ def see_speculative(m, seed):
 
 
 SPECULATIVE = mistakes(
-    "speculative",
+    "workshop/reference.py speculative",
     r"""
 cache not cut: without the cut: the cache holds drafts that were rejected
     cache.cut(len(sequence.ids) - 1) -> pass
-cut one too late: with a rejected draft left in the cache: the last token has not passed yet
+cut one too late: with the cache cut one token too late: the newest token has not passed yet
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids))
-cut one too early: with a token too many cut, which passes again
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids) - 2) | model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*ids[cache.length :], *drafts]), cache)[-len(drafts) - 1 :]
-cut to the round's beginning: with the cache cut to where the round began: accepted tokens pass again
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) - 1) | model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*ids[cache.length :], *drafts]), cache)[-len(drafts) - 1 :]
-cut to the round's text: with the cache cut to the text before the round
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids)) | model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*ids[min(cache.length, len(ids) - 1) :], *drafts]), cache)[-len(drafts) - 1 :]
-new cache: with a new cache in each round: the whole text passes again
-    model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*ids, *drafts]), model.new_cache())[-len(drafts) - 1 :]
-prompt not passed: without the prompt in the model's cache
-    advance(model, sequence.ids[:-1], cache) -> pass
-prompt passed whole: with the prompt's last token passed twice
-    advance(model, sequence.ids[:-1], cache) -> advance(model, sequence.ids, cache)
+cut one too early: with the cache cut one token too early, so that a token passes again
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids) - 2)
+cut to the round's beginning: with the cache cut to where the round began: accepted tokens pass
+        again
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) - 1)
+cut to the round's text: with the cache cut to the text before the round: accepted tokens pass again
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids))
+cache not used: with the whole text passed in each round: the cache is not used, or is emptied
+    new = [*ids[cache.length :], *drafts] -> new = [*ids, *drafts]
+    model(np.array(new), cache) -> model(np.array(new))
+whole text passed: with the whole text passed in each round, into the same cache
+    *ids[cache.length :], -> *ids,
+last token only: with the last token and the drafts alone passed: the prompt is missing
+    *ids[cache.length :], -> ids[-1],
 last token not passed: with the drafts passed without the token before them
-    model(np.array([ids[-1], *drafts]), cache) -> model(np.array([*drafts, 0][: len(drafts) + 1]), cache)
-a pass for each draft: with a pass of the model for each draft
-    logits = model(np.array([ids[-1], *drafts]), cache) -> logits = np.concatenate([model(np.array([x]), cache) for x in [ids[-1], *drafts]])
+    *ids[cache.length :], -> *ids[cache.length : len(ids) - (cache.length > 0)],
+drafts not passed: with the drafts not passed
+    new = [*ids[cache.length :], *drafts] -> new = [*ids[cache.length :]]
+last draft not passed: with the last draft not passed
+    *drafts] -> *drafts[:-1]]
+a pass for each draft: with a pass of the model for each token instead of one for the round
+    model(np.array(new), cache) -> np.concatenate([model(np.array([x]), cache) for x in new])
+passed twice: with the pass of a round done twice
+    logits = model -> model(np.array(new), cache); cache.cut(cache.length - len(new))
+        \n        logits = model
+all rows: with all rows of the pass for verify: in the first round also the prompt's
+    [-len(drafts) - 1 :] -> 
 rows one too late: with the rows of the logits one too late: row i stands before draft i
-    verify(logits, -> verify(np.concatenate([logits[1:], logits[-1:]]),
+    [-len(drafts) - 1 :] -> [[*range(-len(drafts), 0), -1]]
+rows of the drafts alone: with the rows of the drafts alone: one row is missing, and all are too late
+    [-len(drafts) - 1 :] -> [-len(drafts) :]
 rows one too early: with the rows of the logits one too early
-    verify(logits, -> verify(np.concatenate([logits[:1], logits[:-1]]),
+    [-len(drafts) - 1 :] -> [-len(drafts) - 2 :]
 gamma always: with gamma drafts, also at the end, where fewer tokens may come
-    n = list(sequence.ids), min(gamma, sequence.n_left - 1) -> n = list(sequence.ids), gamma
+    min(gamma, sequence.n_left - 1) -> gamma
 one draft too many at the end: with n_left drafts: the pass adds one more token than its drafts
     sequence.n_left - 1) -> sequence.n_left)
 one draft too few at the end: with n_left - 2 drafts at the end
@@ -367,13 +396,13 @@ one draft too many: with gamma + 1 drafts
     min(gamma, -> min(gamma + 1,
 goes on after the end: with the rest of the tokens after the text has ended
     if sequence.running: -> if True:
-first token only: with one token of each round alone
+first token only: with the first token of each round alone
     for token in tokens: -> for token in tokens[:1]:
 accepted ones only: with the accepted drafts alone, without the token that verify adds
-    for token in tokens: -> for token in tokens[:-1] or tokens:
+    for token in tokens: -> for token in tokens[:-1]:
 added one only: with the token alone that verify adds
     for token in tokens: -> for token in tokens[-1:]:
-drafts unchecked: with the drafts themselves, without verify
+drafts unchecked: with the drafts themselves, whatever verify says
     for token in tokens: -> for token in [*drafts, tokens[-1]]:
 appended twice: with each token appended twice
     yield sequence.append(token) -> sequence.append(token); yield sequence.append(token)
@@ -381,36 +410,38 @@ not appended: of a loop that does not lengthen the text
     yield sequence.append(token) -> yield token
 not yielded: of a loop that yields nothing
     yield sequence.append(token) -> sequence.append(token); yield from ()
-lists: of a loop that yields lists
-    for token in tokens: -> for token in [tokens] if sequence.running else []: | yield sequence.append(token) -> yield [sequence.append(t) for t in token]
+lists: of a loop that yields a list for each round
+    for token in tokens: -> for round in [tokens]:
+    if sequence.running: -> if True:
+    yield sequence.append(token) -> yield [sequence.append(token) for token in round]
 ids.append: of a loop that appends to sequence.ids: only sequence.append notices the end
     yield sequence.append(token) -> sequence.ids.append(token); yield token
 learn not called: without drafter.learn
     drafter.learn(ids, drafts, logits, tokens) -> pass
 learn after the tokens: with the text after the round for drafter.learn
-    drafter.learn(ids, drafts, logits, tokens) -> drafter.learn(ids + tokens, drafts, logits, tokens)
+    drafter.learn(ids, -> drafter.learn(ids + tokens,
 learn with the tokens as drafts: with the tokens in the place of the drafts for drafter.learn
     drafter.learn(ids, drafts, -> drafter.learn(ids, tokens,
 learn with the accepted ones: with the accepted drafts alone as the tokens for drafter.learn
-    drafter.learn(ids, drafts, logits, tokens) -> drafter.learn(ids, drafts, logits, tokens[:-1])
-learn with all logits: with other rows of the logits for drafter.learn
-    drafter.learn(ids, drafts, logits, tokens) -> drafter.learn(ids, drafts, logits[:-1], tokens)
+    logits, tokens) -> logits, tokens[:-1])
+learn without the last row: without the last row of the logits for drafter.learn
+    drafter.learn(ids, drafts, logits, -> drafter.learn(ids, drafts, logits[:-1],
 propose with the new ids: with the new tokens alone for drafter.propose
-    drafter.propose(list(ids), n) -> drafter.propose(list(sequence.new_ids), n)
-propose without the last token: with the text without its last token for drafter.propose
-    drafter.propose(list(ids), n) -> drafter.propose(list(ids)[:-1], n)
+    drafter.propose(ids, n) -> drafter.propose(list(sequence.new_ids), n)
+propose with the prompt: with the prompt alone for drafter.propose
+    drafter.propose(ids, n) -> drafter.propose(ids[: sequence.n_prompt], n)
 verify with the drafts in ids: with the drafts at the end of ids for verify
     verify(logits, ids, -> verify(logits, ids + drafts,
 verify with the new ids: with the new tokens alone for verify
     verify(logits, ids, -> verify(logits, sequence.new_ids,
 an rng of its own: with an rng of its own for verify, always with the same seed
-    sequence.rng, -> np.random.default_rng(0),
+    sequence.rng) -> np.random.default_rng(0))
 p for q: with the model's own distribution in the place of q
-    drafts, qs, sequence -> drafts, [sequence.sampler(l, ids) for l in logits[:-1]], sequence
+    drafts, qs, sequence -> drafts, [sequence.sampler(row, ids) for row in logits[:-1]], sequence
 no drafts: with the drafts not used: one token for each pass
-    drafter.propose(list(ids), n) -> drafter.propose(list(ids), n); drafts, qs = [], []
+    drafts, qs = drafter.propose(ids, n) -> drafter.propose(ids, n); drafts, qs = [], []
 one round: of one round alone
-    while sequence.running: -> if sequence.running:
+    while sequence -> if sequence
 """,
 )
 

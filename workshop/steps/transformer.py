@@ -30,7 +30,7 @@ def see_attention(m, seed):
 
 
 ATTENTION = mistakes(
-    "attention",
+    "gpt2.py attention",
     r"""
 no scale: without the division by sqrt(d)
     q / math.sqrt(q.shape[-1]) -> q
@@ -55,23 +55,31 @@ mask multiplied: with the mask as a factor
 mask subtracted: with the mask taken away instead of added
     -2) + mask -> -2) - mask
 mask after softmax: with the mask added after the softmax
-    -2) + mask) @ v -> -2)) + mask) @ v | return softmax -> return (softmax
+    -2) + mask) @ v -> -2)) + mask) @ v
+    return softmax -> return (softmax
 zeros after softmax: with hidden weights set to 0 after the softmax: rows no longer sum to 1
-    -2) + mask) @ v -> -2)) * (mask > -1)) @ v | return softmax -> return (softmax
+    -2) + mask) @ v -> -2)) * (mask > -1)) @ v
+    return softmax -> return (softmax
 own mask: with a triangle of its own in the place of mask: queries are not always the first tokens
     + mask -> + np.where(np.tri(*mask.shape[-2:]) > 0, 0, -1e10).astype("f")
 scores over the mask: with a mask of bools: any score that is not 0 in the mask is hidden
     swapaxes(-1, -2) + mask -> swapaxes(-1, -2) + np.where(mask != 0, np.float32(-1e10), 0)
 softmax over the queries: of a softmax over the queries (axis -2) instead of the keys
-    softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask) -> softmax((q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask).swapaxes(-1, -2)).swapaxes(-1, -2)
+    softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask)
+    -> softmax((q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask).swapaxes(-1,
+        -2)).swapaxes(-1, -2)
 softmax over axis 0: of a softmax over the first axis instead of the keys
-    softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask) -> np.moveaxis(softmax(np.moveaxis(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask, 0, -1)), -1, 0)
+    softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask)
+    -> np.moveaxis(softmax(np.moveaxis(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask, 0,
+        -1)), -1, 0)
 softmax of everything: of one softmax over all scores together
-    return softmax(q -> e = np.exp(q | + mask) @ v -> + mask); return e / e.sum() @ v
+    return softmax(q -> e = np.exp(q
+    + mask) @ v -> + mask); return e / e.sum() @ v
 no softmax: without softmax
-    softmax -> 
+    softmax ->
 scale after softmax: with the division by sqrt(d) after the softmax
-    softmax(q / math.sqrt(q.shape[-1]) -> softmax(q | + mask) -> + mask) / math.sqrt(q.shape[-1])
+    softmax(q / math.sqrt(q.shape[-1]) -> softmax(q
+    + mask) -> + mask) / math.sqrt(q.shape[-1])
 keys as values: with the keys in the place of the values
     @ v -> @ k
 values as keys: with the values in the place of the keys
@@ -79,11 +87,13 @@ values as keys: with the values in the place of the keys
 queries as keys: with the queries in the place of the keys: every token likes itself best
     k.swap -> q.swap
 k first: of k q^T instead of q k^T: rows are keys, columns are queries
-    q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) -> k / math.sqrt(q.shape[-1]) @ q.swapaxes(-1, -2)
+    q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2)
+    -> k / math.sqrt(q.shape[-1]) @ q.swapaxes(-1, -2)
 weights: of the weights, without the values
-    @ v -> 
+    @ v ->
 weights transposed: with the weights transposed before the values
-    softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask) -> softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask).swapaxes(-1, -2)
+    softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask)
+    -> softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask).swapaxes(-1, -2)
 k.T: with k.T, which reverses all axes: with heads before, take k.swapaxes(-1, -2)
     k.swapaxes(-1, -2) -> k.T
 k not transposed: with k not transposed
@@ -93,9 +103,12 @@ k reshaped: with k reshaped to [d, n_all], which is not transposed
 negative: with the sign of the scores changed
     softmax(q -> softmax(-q
 best key: with the best key alone (argmax) instead of a mean
-    softmax(q -> np.equal(*(lambda s: (s, s.max(-1, keepdims=True)))(q | + mask) -> + mask)).astype("f")
+    softmax(q -> np.equal(*(lambda s: (s, s.max(-1, keepdims=True)))(q
+    + mask) -> + mask)).astype("f")
 distance: with lengths taken out: the cosine of q and k
-    q / math.sqrt(q.shape[-1]) @ k -> q / np.linalg.norm(q, axis=-1, keepdims=True) @ (k / np.linalg.norm(k, axis=-1, keepdims=True))
+    q / math.sqrt(q.shape[-1]) @ k
+    -> q / np.linalg.norm(q, axis=-1, keepdims=True) @ (k / np.linalg.norm(k, axis=-1,
+        keepdims=True))
 plain mean: of the plain mean of the values
     q / math -> 0 * q / math
 q overwritten: of an attention that scales q in place
@@ -115,7 +128,7 @@ def see_mask(m, seed):
 
 
 MASK = mistakes(
-    "causal_mask",
+    "gpt2.py causal_mask",
     r"""
 itself hidden: with each token hidden from itself: >= instead of >
     ) > positions -> ) >= positions
@@ -130,7 +143,9 @@ positions from 0: with queries at 0, 1, 2, ... whatever positions are
 square: with n_new keys: the tokens before these are missing
     positions.max() + 1 -> positions.shape[-1]
 square, from 0: of a triangle [n_new, n_new]: positions are not used
-    positions.max() + 1 -> positions.shape[-1] | > positions[..., None, :, None] -> > (0 * positions + np.arange(positions.shape[-1]))[..., None, :, None]
+    positions.max() + 1 -> positions.shape[-1]
+    > positions[..., None, :, None]
+    -> > (0 * positions + np.arange(positions.shape[-1]))[..., None, :, None]
 len(positions): with len(positions) keys
     positions.max() + 1 -> len(positions)
 n_all - 1: with a key too few: n_all is the largest position + 1
@@ -166,7 +181,8 @@ nothing hidden: with 0, or almost 0, instead of -1e10: no key is hidden
 no axis for the heads: without the axis for the heads
     positions[..., None, :, None] -> positions[..., :, None]
 heads first: with the axis for the heads first, before the texts
-    np.where(later, np.float32(-1e10), np.float32(0)) -> np.where(later, np.float32(-1e10), np.float32(0)).swapaxes(0, -3)
+    np.where(later, np.float32(-1e10), np.float32(0))
+    -> np.where(later, np.float32(-1e10), np.float32(0)).swapaxes(0, -3)
 no return: of a function that returns nothing
     return np -> np
 """,
@@ -184,12 +200,14 @@ def see_split(m, seed):
 
 
 SPLIT = mistakes(
-    "split_heads",
+    "gpt2.py split_heads",
     r"""
-reshaped to [n_head, n, d_head]: of a reshape to [n_head, n, d_head]: rows are torn apart, swap axes
-    x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3) -> x.shape[:-2], n_head, x.shape[-2], x.shape[-1] // n_head)
+reshaped to [n_head, n, d_head]: of a reshape to [n_head, n, d_head]: rows are torn apart, swap
+        axes
+    x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
+    -> x.shape[:-2], n_head, x.shape[-2], x.shape[-1] // n_head)
 not swapped: of [n, n_head, d_head]: the axes are not swapped
-    .swapaxes(-2, -3) -> 
+    .swapaxes(-2, -3) ->
 swapped wrongly: with the last two axes swapped
     .swapaxes(-2, -3) -> .swapaxes(-1, -2)
 first axes swapped: with axes 0 and 1 swapped, which is right without other axes before
@@ -199,21 +217,26 @@ axes 1 and 2 swapped: with axes 1 and 2 swapped, which is right with one other a
 transposed: of a transpose of all axes
     .swapaxes(-2, -3) -> .T
 heads interleaved: with every n_head-th number: head 0 gets numbers 0, n_head, 2 n_head, ...
-    x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3) -> x.shape[:-1], x.shape[-1] // n_head, n_head).swapaxes(-1, -3).swapaxes(-1, -2)
+    x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
+    -> x.shape[:-1], x.shape[-1] // n_head, n_head).swapaxes(-1, -3).swapaxes(-1, -2)
 d_head parts: with d_head heads of n_head numbers: the two are exchanged
     n_head, x.shape[-1] // n_head) -> x.shape[-1] // n_head, n_head)
 heads in rows: with the rows cut into heads instead of the columns
-    x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3) -> x.shape[:-2], n_head, x.shape[-2] // n_head, x.shape[-1])
+    x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
+    -> x.shape[:-2], n_head, x.shape[-2] // n_head, x.shape[-1])
 stacked in front: with the heads before all other axes: they belong before n
-    return x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3) -> return np.stack(np.split(x, n_head, axis=-1))
+    return x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
+    -> return np.stack(np.split(x, n_head, axis=-1))
 list: of a list of heads instead of an array
-    return x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3) -> return np.split(x, n_head, axis=-1)
+    return x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
+    -> return np.split(x, n_head, axis=-1)
 two axes only: of [n, n_head * d_head] alone: other axes before them are not taken along
-    x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3) -> x.reshape(x.shape[0], n_head, -1).swapaxes(0, 1)
+    x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
+    -> x.reshape(x.shape[0], n_head, -1).swapaxes(0, 1)
 heads reversed: with the heads in reverse order
     -3) -> -3)[..., ::-1, :, :]
 no return: of a function that returns nothing
-    return -> 
+    return ->
 """,
 )
 
@@ -226,7 +249,7 @@ def see_merge(m, seed):
 
 
 MERGE = mistakes(
-    "merge_heads",
+    "gpt2.py merge_heads",
     r"""
 reshaped only: of a reshape alone: swap the axes of heads and rows first
     x = x.swapaxes(-2, -3) -> x = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
@@ -235,7 +258,7 @@ swapped wrongly: with the last two axes swapped before the reshape
 last two swapped: with the last two axes swapped instead of heads and rows
     x = x.swapaxes(-2, -3) -> x = x.swapaxes(-1, -2)
 not swapped: without the swap: rows are joined, not heads
-    x = x.swapaxes(-2, -3) -> 
+    x = x.swapaxes(-2, -3) ->
 first axes swapped: with axes 0 and 1 swapped, which is right without other axes before
     x = x.swapaxes(-2, -3) -> x = x.swapaxes(0, 1)
 axes 1 and 2 swapped: with axes 1 and 2 swapped, which is right with one other axis before
@@ -299,7 +322,7 @@ def see_self_attention(m, seed):
 
 
 SELF_ATTENTION = mistakes(
-    "self_attention",
+    "gpt2.py self_attention",
     r"""
 q and k exchanged: with queries and keys exchanged
     q, k, v = -> k, q, v =
@@ -312,21 +335,26 @@ k, v, q: with the order key, value, query
 v, q, k: with the order value, query, key
     q, k, v = -> v, q, k =
 no c_proj: without c_proj
-    return linear(merge_heads(attention(q, k, v, mask)), **c_proj) -> return merge_heads(attention(q, k, v, mask))
+    return linear(merge_heads(attention(q, k, v, mask)), **c_proj)
+    -> return merge_heads(attention(q, k, v, mask))
 no mask: without the mask
     v, mask) -> v, np.float32(0))
 one head: of a single head
     split_heads(part, n_head) -> split_heads(part, 1)
 heads before q, k, v: with each head cut into query, key and value; c_attn has all queries first
-    qkv = np.split(linear(x, **c_attn), 3, axis=-1) -> qkv = split_heads(linear(x, **c_attn), n_head) | q, k, v = (split_heads(part, n_head) for part in qkv) -> q, k, v = np.split(qkv, 3, axis=-1)
+    qkv = np.split(linear(x, **c_attn), 3, axis=-1)
+    -> qkv = split_heads(linear(x, **c_attn), n_head)
+    q, k, v = (split_heads(part, n_head) for part in qkv) -> q, k, v = np.split(qkv, 3, axis=-1)
 q, k, v in turn: with number 0, 3, 6, ... as the query: c_attn has all queries first
-    qkv = np.split(linear(x, **c_attn), 3, axis=-1) -> qkv = [linear(x, **c_attn)[..., i::3] for i in range(3)]
+    qkv = np.split(linear(x, **c_attn), 3, axis=-1)
+    -> qkv = [linear(x, **c_attn)[..., i::3] for i in range(3)]
 no bias in c_attn: without the bias of c_attn
     **c_attn -> c_attn["w"]
 no bias in c_proj: without the bias of c_proj
     **c_proj -> c_proj["w"]
 neither bias: without the biases
-    **c_attn -> c_attn["w"] | **c_proj -> c_proj["w"]
+    **c_attn -> c_attn["w"]
+    **c_proj -> c_proj["w"]
 residual inside: with x added already: the block does that
     return linear -> return x + linear
 heads not merged: with the heads reshaped instead of merged
@@ -334,7 +362,8 @@ heads not merged: with the heads reshaped instead of merged
 heads reshaped: with the heads cut by a reshape alone instead of split_heads
     split_heads(part, n_head) -> part.reshape(*part.shape[:-2], n_head, part.shape[-2], -1)
 c_proj twice: with c_proj applied twice
-    return linear(merge_heads -> return linear(linear(merge_heads | **c_proj) -> **c_proj), **c_proj)
+    return linear(merge_heads -> return linear(linear(merge_heads
+    **c_proj) -> **c_proj), **c_proj)
 merged heads twice: with c_attn's values alone: without attention
     attention(q, k, v, mask) -> v
 no attention weights for the values: with x as the values
@@ -369,14 +398,16 @@ def see_feed_forward(m, seed):
 
 
 FEED_FORWARD = mistakes(
-    "feed_forward",
+    "gpt2.py feed_forward",
     r"""
 no activation: without the activation
     activation(linear(x, **c_fc)) -> linear(x, **c_fc)
 activation last: with the activation after c_proj instead of between
-    linear(activation(linear(x, **c_fc)), **c_proj) -> activation(linear(linear(x, **c_fc), **c_proj))
+    linear(activation(linear(x, **c_fc)), **c_proj)
+    -> activation(linear(linear(x, **c_fc), **c_proj))
 activation twice: with the activation after c_proj, too
-    linear(activation(linear(x, **c_fc)), **c_proj) -> activation(linear(activation(linear(x, **c_fc)), **c_proj))
+    linear(activation(linear(x, **c_fc)), **c_proj)
+    -> activation(linear(activation(linear(x, **c_fc)), **c_proj))
 activation doubled: with the activation applied twice
     activation(linear(x, **c_fc)) -> activation(activation(linear(x, **c_fc)))
 activation first: with the activation before c_fc
@@ -390,17 +421,19 @@ no bias in c_fc: without the bias of c_fc
 no bias in c_proj: without the bias of c_proj
     **c_proj -> c_proj["w"]
 neither bias: without the biases
-    **c_fc -> c_fc["w"] | **c_proj -> c_proj["w"]
+    **c_fc -> c_fc["w"]
+    **c_proj -> c_proj["w"]
 residual inside: with x added already: the block does that
     return -> return x +
 norm inside: with a layer norm here: the block does that
     linear(x, -> linear(layer_norm(x, 1, 0),
 exchanged: with c_fc and c_proj exchanged
-    **c_fc -> **c_proj | **c_proj) -> **c_fc)
+    **c_fc -> **c_proj
+    **c_proj) -> **c_fc)
 no c_proj: without c_proj
     return linear(activation(linear(x, **c_fc)), **c_proj) -> return activation(linear(x, **c_fc))
 no return: of a function that returns nothing
-    return -> 
+    return ->
 """,
 )
 
@@ -418,20 +451,36 @@ def see_block(m, seed):
 
 
 BLOCK = mistakes(
-    "block",
+    "gpt2.py block",
     r"""
 no residual for attention: without x added to what attention gives
     x = x + self_attention -> x = self_attention
 no residual for the feed-forward: without x added to what the feed-forward gives
     return x + -> return
 no residuals: without x added, both times
-    x = x + self_attention -> x = self_attention | return x + -> return
+    x = x + self_attention -> x = self_attention
+    return x + -> return
 norm after attention: with the norms after attention and after the feed-forward (post-norm)
-    h = layer_norm(x, **ln_1, eps=self.eps) -> h = x | x = x + self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache, layer=layer) -> x = layer_norm(x + self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache, layer=layer), **ln_1, eps=self.eps) | h = layer_norm(x, **ln_2, eps=self.eps) -> h = x | return x + feed_forward(h, **mlp, activation=self.activation) -> return layer_norm(x + feed_forward(h, **mlp, activation=self.activation), **ln_2, eps=self.eps)
+    h = layer_norm(x, **ln_1, eps=self.eps) -> h = x
+    x = x + self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache, layer=layer)
+    -> x = layer_norm(x + self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache,
+        layer=layer), **ln_1, eps=self.eps)
+    h = layer_norm(x, **ln_2, eps=self.eps) -> h = x
+    return x + feed_forward(h, **mlp, activation=self.activation)
+    -> return layer_norm(x + feed_forward(h, **mlp, activation=self.activation), **ln_2,
+        eps=self.eps)
 norm of the results: with the norms after attention and the feed-forward, before x is added
-    h = layer_norm(x, **ln_1, eps=self.eps) -> h = x | self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache, layer=layer) -> layer_norm(self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache, layer=layer), **ln_1, eps=self.eps) | h = layer_norm(x, **ln_2, eps=self.eps) -> h = x | feed_forward(h, **mlp, activation=self.activation) -> layer_norm(feed_forward(h, **mlp, activation=self.activation), **ln_2, eps=self.eps)
+    h = layer_norm(x, **ln_1, eps=self.eps) -> h = x
+    self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache, layer=layer)
+    -> layer_norm(self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache,
+        layer=layer), **ln_1, eps=self.eps)
+    h = layer_norm(x, **ln_2, eps=self.eps) -> h = x
+    feed_forward(h, **mlp, activation=self.activation)
+    -> layer_norm(feed_forward(h, **mlp, activation=self.activation), **ln_2, eps=self.eps)
 norms exchanged: with ln_1 and ln_2 exchanged
-    **ln_1 -> **ln_0 | **ln_2 -> **ln_1 | **ln_0 -> **ln_2
+    **ln_1 -> **ln_0
+    **ln_2 -> **ln_1
+    **ln_0 -> **ln_2
 ln_1 twice: with ln_1 before the feed-forward, too
     **ln_2, -> **ln_1,
 ln_2 twice: with ln_2 before attention, too
@@ -441,27 +490,36 @@ no norm before attention: without the norm before attention
 no norm before the feed-forward: without the norm before the feed-forward
     h = layer_norm(x, **ln_2, eps=self.eps) -> h = x
 no norms: without the norms
-    h = layer_norm(x, **ln_1, eps=self.eps) -> h = x | h = layer_norm(x, **ln_2, eps=self.eps) -> h = x
+    h = layer_norm(x, **ln_1, eps=self.eps) -> h = x
+    h = layer_norm(x, **ln_2, eps=self.eps) -> h = x
 parallel: with the feed-forward beside attention, on the x before it
-    x = x + self_attention -> first = x; x = x + self_attention | h = layer_norm(x, **ln_2 -> h = layer_norm(first, **ln_2
+    x = x + self_attention -> first = x; x = x + self_attention
+    h = layer_norm(x, **ln_2 -> h = layer_norm(first, **ln_2
 attention forgotten: with the feed-forward added to the x before attention
-    x = x + self_attention -> first = x; x = x + self_attention | return x + -> return first +
+    x = x + self_attention -> first = x; x = x + self_attention
+    return x + -> return first +
 residual of the norm: with attention added to the norm of x instead of x
     x = x + self_attention -> x = h + self_attention
 second residual of the norm: with the feed-forward added to the norm of x instead of x
     return x + -> return h +
 residuals of the norms: with attention and feed-forward added to the norms of x instead of x
-    x = x + self_attention -> x = h + self_attention | return x + -> return h +
+    x = x + self_attention -> x = h + self_attention
+    return x + -> return h +
 x added twice: with x added again after the feed-forward
-    x = x + self_attention -> first = x; x = x + self_attention | return x + -> return first + x +
+    x = x + self_attention -> first = x; x = x + self_attention
+    return x + -> return first + x +
 feed-forward of the first norm: with the feed-forward of the norm from before attention
     h = layer_norm(x, **ln_2, eps=self.eps) -> pass
 norm of the norm: with the second norm of the first norm's result
     layer_norm(x, **ln_2 -> layer_norm(h, **ln_2
 feed-forward first: with the feed-forward before attention
-    h = layer_norm(x, **ln_1, eps=self.eps) -> x = x + feed_forward(layer_norm(x, **ln_2, eps=self.eps), **mlp, activation=self.activation); h = layer_norm(x, **ln_1, eps=self.eps) | h = layer_norm(x, **ln_2, eps=self.eps) -> return x
+    h = layer_norm(x, **ln_1, eps=self.eps)
+    -> x = x + feed_forward(layer_norm(x, **ln_2, eps=self.eps), **mlp,
+        activation=self.activation); h = layer_norm(x, **ln_1, eps=self.eps)
+    h = layer_norm(x, **ln_2, eps=self.eps) -> return x
 eps not passed on: with 1e-5 in the norms instead of the model's eps
-    (x, **ln_1, eps=self.eps) -> (x, **ln_1) | (x, **ln_2, eps=self.eps) -> (x, **ln_2)
+    (x, **ln_1, eps=self.eps) -> (x, **ln_1)
+    (x, **ln_2, eps=self.eps) -> (x, **ln_2)
 eps not passed to ln_1: with 1e-5 in the first norm instead of the model's eps
     (x, **ln_1, eps=self.eps) -> (x, **ln_1)
 eps not passed to ln_2: with 1e-5 in the second norm instead of the model's eps
@@ -488,10 +546,12 @@ def see_model(m, seed):
     ids, model = [3, 1, 4, 1, 5, 9, 2], m.GPT2(parameters(), 3, activation=np.tanh, eps=0.1)
     stream, block = [], m.GPT2.block
 
-    def watched(self, x, *args, **more):
-        stream.append(("the sum of the embeddings", x.copy(), "row, number")) if not stream else 0
-        result = block(self, x, *args, **more)
-        stream.append((f"the stream after block {len(stream) - 1}", result.copy(), "row, number"))
+    def watched(self, *args, **more):
+        if not stream:
+            x = np.array(args[0] if args else more["x"])
+            stream.append(("the sum of the embeddings", x, "row, number"))
+        result = block(self, *args, **more)
+        stream.append((f"x after block {len(stream) - 1}", np.array(result), "row, number"))
         return result
 
     m.GPT2.block = watched
@@ -515,7 +575,7 @@ def see_model(m, seed):
 
 X = 'x = self.params["wte"][ids] + self.params["wpe"][positions]'
 MODEL = mistakes(
-    "__call__",
+    "gpt2.py __call__",
     r"""
 no wpe: without the positions' embeddings (wpe)
     ["wte"][ids] + self.params["wpe"][positions] -> ["wte"][ids]
@@ -536,11 +596,16 @@ embeddings scaled: with the tokens' embeddings times sqrt(n_embd), as in another
 no final norm: without the last layer norm (ln_f)
     x = layer_norm(x, **self.params["ln_f"], eps=self.eps) -> pass
 norm before the blocks: with ln_f before the blocks instead of after them
-    x = layer_norm(x, **self.params["ln_f"], eps=self.eps) -> pass | [positions]  # -> [positions]; x = layer_norm(x, **self.params["ln_f"], eps=self.eps)  #
+    x = layer_norm(x, **self.params["ln_f"], eps=self.eps) -> pass
+    [positions]  # -> [positions]; x = layer_norm(x, **self.params["ln_f"], eps=self.eps)  #
 norm in every block: with ln_f after every block, and at the end
-    mask=mask, cache=cache, layer=layer) -> mask=mask, cache=cache, layer=layer); x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
+    mask=mask, cache=cache, layer=layer)
+    -> mask=mask, cache=cache, layer=layer); x = layer_norm(x, **self.params["ln_f"],
+        eps=self.eps)
 ln_f after every block: with ln_f after every block instead of once
-    x = layer_norm(x, **self.params["ln_f"], eps=self.eps) -> pass | cache=cache, layer=layer) -> cache=cache, layer=layer); x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
+    x = layer_norm(x, **self.params["ln_f"], eps=self.eps) -> pass
+    cache=cache, layer=layer)
+    -> cache=cache, layer=layer); x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
 eps not passed on: with 1e-5 in ln_f instead of the model's eps
     , eps=self.eps) -> )
 first block only: with the first block only
@@ -570,9 +635,11 @@ head is always lm_head: with lm_head as the head, also where there is none
 no head: of the stream after the last norm: without the head
     return linear(x, self.params.get("lm_head", self.params["wte"])) -> return x
 probabilities: of probabilities: logits come before the softmax
-    return linear(x, self.params.get("lm_head", self.params["wte"])) -> return softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
+    return linear(x, self.params.get("lm_head", self.params["wte"]))
+    -> return softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
 log probabilities: of log probabilities: logits come before the softmax
-    return linear(x, self.params.get("lm_head", self.params["wte"])) -> return log_softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
+    return linear(x, self.params.get("lm_head", self.params["wte"]))
+    -> return log_softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
 last ignored: of all positions: last is not used
     x = x if last is None else x[..., -last:, :] -> pass
 first instead of last: with the first positions instead of the last ones
@@ -596,7 +663,9 @@ len(ids): with len(ids) as the number of tokens: with several texts it is the nu
 ids.shape: of ids.shape, which a list does not have
     np.shape(ids)[-1] -> ids.shape[-1]
 embeddings changed: of a model that adds wpe to wte in place
-    x = self.params["wte"][ids] + self.params["wpe"][positions] -> w = self.params["wte"]; w[ids] += self.params["wpe"][positions] if w[ids].ndim == 2 else 0; x = w[ids]
+    x = self.params["wte"][ids] + self.params["wpe"][positions]
+    -> w = self.params["wte"]; w[ids] += self.params["wpe"][positions] if w[ids].ndim == 2 else
+        0; x = w[ids]
 no return: of a function that returns nothing
     return linear -> linear
 """,
