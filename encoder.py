@@ -37,9 +37,6 @@ def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str
         aa    a  b  d  aa    a  b  a  c      all pairs of a and a
         aa    ab    d  aa    ab    a  c      all pairs of a and b
         aaab        d  aaab        a  c      all pairs of aa and ab
-
-    >>> merge_all([*"aaabdaaabac"], {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
-    ['aaab', 'd', 'aaab', 'a', 'c']
     """
     while pairs := ranks.keys() & zip(symbols, symbols[1:]):
         symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
@@ -105,8 +102,9 @@ class Tokenizer:
         """The bytes of one token, often not UTF-8 by themselves. ValueError for an unknown id."""
         if not 0 <= id < self.n_vocab:
             raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
-        token = self.tokens[id]
-        return token.encode() if token in self.special else bytes(map(CHAR_TO_BYTE.get, token))
+        if (token := self.tokens[id]) in self.special:
+            return token.encode()
+        return bytes(CHAR_TO_BYTE[char] for char in token)
 
     def _encode_text(self, text):
         return [id for word in gpt2_words(text) for id in self._word_ids(word)]

@@ -28,11 +28,11 @@ class Drafter(Protocol):
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         """Return at most n drafts after ids, and the distribution q [n_vocab] of each."""
-        ...
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         """See what a pass said. logits [len(drafts) + 1, n_vocab]: the model's, after ids and after
         each draft; tokens: the accepted drafts, and the token that the model added, if any."""
+        return None
 
 
 def speculative(

@@ -9,6 +9,8 @@ model itself; more follows the prompt more closely. The prompt of an encoder-dec
     python generate.py "The cat sleeps." --model "examples/guidance.py:guided('en-de', 1.5)"
 """
 
+from typing import Any
+
 import numpy as np
 
 import utils
@@ -39,7 +41,7 @@ class Guided:
         """Return the pair, which begins with start_ids."""
         if self.has_source:  # without it: its special tokens, and nothing between them
             model, empty = self.model.read(prompt), self.add_special_tokens([])
-            pair = Pair(model, self.model.read(empty), self.guide)
+            pair: Any = Pair(model, self.model.read(empty), self.guide)
             pair.start_ids, pair.forced_filters = model.start_ids, model.forced_filters
         else:
             pair = Pair(self.model, WithoutPrompt(self.model, len(prompt) - 1), self.guide)

@@ -86,29 +86,16 @@ class EncoderDecoder:
         return self.mlp_sublayer(x, mlp, mlp_norm)
 
     def decoder_block(
-        self,
-        x,
-        attn,
-        attn_norm,
-        cross,
-        cross_norm,
-        mlp,
-        mlp_norm,
-        mask,
-        source_mask,
-        cache,
-        source,
-        layer,
-    ):  # [..., n_new, d_model] -> same
+        self, x, attn, attn_norm, cross, cross_norm, mlp, mlp_norm, mask, source, cache, layer
+    ):  # [..., n_new, d_model] -> same. source: its keys and values, and the mask for them
         h = self.before(x, attn_norm)
         k, v = self.keys_and_values(h, attn, self.n_head)
         if cache is not None:
             k, v = cache.append(layer, k, v)
         x = self.after(x + self.attend(h, attn, k, v, mask, self.n_head), attn_norm)
 
-        h, n_source = self.before(x, cross_norm), source_mask.shape[-1]
-        k, v = source.kv[:, layer, ..., :n_source, :]
-        x = self.after(x + self.attend(h, cross, k, v, source_mask, self.n_head), cross_norm)
+        h, ((k, v), mask) = self.before(x, cross_norm), source
+        x = self.after(x + self.attend(h, cross, k, v, mask, self.n_head), cross_norm)
         return self.mlp_sublayer(x, mlp, mlp_norm)
 
     def mlp_sublayer(self, x, mlp, mlp_norm):  # [..., n, d_model] -> same
@@ -163,19 +150,13 @@ class Decoder:
         source = self.source if cache is None else cache.source
         ends = np.array(source.length)[..., None] - 1  # every query sees its whole source
         source_mask = gpt2.causal_mask(ends)  # [..., 1, 1, n_source]
+        kv = source.kv[..., : source_mask.shape[-1], :]  # [2, n_layer, ..., n_source, d_head]
         stack, family = self.params["decoder"], self.family
         mask = gpt2.causal_mask(positions) + family.position_bias(stack, positions, both_ways=False)
         x = family.embed(ids, positions, stack)  # [..., n_new, d_model]
         for layer, block in enumerate(stack["blocks"]):
-            x = family.decoder_block(
-                x,
-                **block,
-                mask=mask,
-                source_mask=source_mask,
-                cache=cache,
-                source=source,
-                layer=layer,
-            )
+            seen = kv[:, layer], source_mask
+            x = family.decoder_block(x, **block, mask=mask, source=seen, cache=cache, layer=layer)
         x = x if last is None else x[..., -last:, :]
         return family.logits(family.final_norm(x, stack))
 

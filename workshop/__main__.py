@@ -9,6 +9,7 @@ from pathlib import Path
 
 from workshop.engine import Reader, Step, Verdict, check
 from workshop.steps import STEPS
+from workshop.steps.hints import HINTS
 
 SKELETON = Path(__file__).with_name("skeleton.py")
 MARKS = {"done": "done", "missing": "not yet", "wrong": "WRONG"}
@@ -34,8 +35,8 @@ def read_options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m workshop", description=__doc__)
     parser.add_argument("file", help="your file; `new FILE` writes it")
     parser.add_argument("step", nargs="?", help=f"one of {', '.join(s.name for s in STEPS)}")
-    parser.add_argument("--hint", nargs="?", type=int, const=1, choices=(1, 2, 3), metavar="N",
-                        help="hint 1, 2 or 3 for the step, or for the first that is not done")  # fmt: skip
+    hints = "hint 1, 2 or 3 for the step, or for the first that is not done"
+    parser.add_argument("--hint", nargs="?", type=int, const=1, choices=(1, 2, 3), help=hints)
     parser.add_argument("--json", action="store_true", help="a list of step, state, mistake, says")
     return parser.parse_intermixed_args(argv)
 
@@ -91,8 +92,9 @@ def hint(steps: list[Step], verdicts: list[Verdict], number: int) -> None:
     if step is None:
         print("done: no hint is needed")
         return
-    more = f" (The next one: --hint {number + 1}.)" if number < len(step.hints) else ""
-    print(f"{step.name}, hint {number} of {len(step.hints)}: {step.hints[number - 1]}{more}")
+    hints = HINTS[step.name]
+    more = f" (The next one: --hint {number + 1}.)" if number < len(hints) else ""
+    print(f"{step.name}, hint {number} of {len(hints)}: {hints[number - 1]}{more}")
 
 
 if __name__ == "__main__":

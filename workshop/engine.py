@@ -7,36 +7,24 @@ numbers equal those of a mistake, the mistake has a name.
 """
 
 import ast
-import functools
 import itertools
-import math
-import re
 import threading
 import time
 import traceback
 import types
 from _thread import interrupt_main
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
+from workshop.compare import Raised, Seen, is_right, is_same, tell
+from workshop.mistakes import build
+
 SECONDS_PER_LOOK = 2.0  # what takes longer never ends
 SECONDS_FOR_PAIRS = 2.0  # of one run, for all steps together
 RARE = 1e-7  # two samples that differ more than this differ by no accident
-
-
-class Mistake(NamedTuple):
-    """says: continues "these are the numbers ..."; changes: (old, new) in a function of source."""
-
-    name: str
-    says: str
-    source: str
-    function: str
-    changes: tuple
 
 
 class Part(NamedTuple):
@@ -45,7 +33,7 @@ class Part(NamedTuple):
 
     names: tuple
     source: str
-    observe: Callable[[Any, int], Iterator["Seen"]]
+    observe: Callable[[Any, int], Iterator[Seen]]
     mistakes: tuple = ()
     needs: tuple = ()
 
@@ -54,22 +42,6 @@ class Step(NamedTuple):
     name: str
     lesson: str
     parts: tuple
-    hints: tuple
-
-
-class Seen(NamedTuple):
-    """What a call gave. kind: the axes of an array, such as "n_new, d"; "=": a value; "<=2": a
-    count that may be smaller, or larger by 2; "~": a list of outcomes of chance; "stages": [(label, array, axes)] on the
-    way to the result, which only tell the place of a difference."""
-
-    label: str
-    value: Any
-    kind: str = "="
-
-
-class Raised(NamedTuple):
-    error: str
-    line: str  # the reader's own
 
 
 class Verdict(NamedTuple):
@@ -79,7 +51,7 @@ class Verdict(NamedTuple):
     says: str
 
 
-# --- the reader's file, ours, and ours with a mistake ---------------------------------------------
+# --- the reader's file ----------------------------------------------------------------------------
 
 
 class Reader:
@@ -135,59 +107,7 @@ def empty_functions(tree: ast.AST, owner: str = "") -> Iterator[str]:
                 yield owner + node.name
 
 
-def mistakes(where: str, table: str) -> tuple:
-    """Read a table of mistakes in "FILE FUNCTION": lines "name: what it says", each followed by its
-    changes, "    old -> new". "    -> new" may be a line of its own; 8 spaces continue a line."""
-    entries: list[list[str]] = []
-    for line in filter(None, table.splitlines()):
-        if line.startswith("        "):
-            entries[-1][-1] += line[7:]
-        elif line.startswith("    ->"):
-            entries[-1][-1] += line[3:]
-        elif line.startswith("    "):
-            entries[-1].append(line[4:])
-        else:
-            entries.append([line])
-    found = []
-    for head, *changes in entries:
-        pairs = (change.replace(r"\n", "\n").split(" ->", 1) for change in changes)
-        changed = tuple((old, new.strip(" ")) for old, new in pairs)
-        found.append(Mistake(*head.split(": ", 1), *where.split(), changed))
-    return tuple(found)
-
-
-@functools.cache
-def build(source: str, wrong: tuple = ()) -> types.ModuleType:
-    """Return one of the project's files as a module, with these mistakes in it."""
-    text = (ROOT / source).read_text("utf-8")
-    for mistake in wrong:
-        begin, end = body(text, mistake.function)
-        code = text[begin:end]
-        for old, new in mistake.changes:
-            if old not in code:
-                raise LookupError(f"{mistake.function} has no {old!r}")
-            code = code.replace(old, new)
-        text = text[:begin] + code + text[end:]
-    module = types.ModuleType("ours")
-    exec(compile(text, f"<{source}>", "exec"), vars(module))
-    return module
-
-
-def body(text: str, function: str) -> tuple[int, int]:
-    """Return where the body of "function" or "Class.method" begins and ends in a file."""
-    begin, stop = 0, len(text)
-    for name in function.split("."):
-        head = re.compile(rf"^( *)(def|class) {name}\b.*\n", re.MULTILINE).search(text, begin, stop)
-        if not head:
-            raise LookupError(f"no {function}")
-        end = re.compile(rf"^ {{0,{len(head[1])}}}[^ \n)]", re.MULTILINE)
-        begin, found = head.end(), end.search(text, head.end(), stop)
-        stop = found.start() if found else stop
-    docstring = re.compile(r'\s*""".*?"""\n', re.DOTALL).match(text, begin, stop)
-    return docstring.end() if docstring else begin, stop
-
-
-# --- look, and compare ----------------------------------------------------------------------------
+# --- look ----------------------------------------------------------------------------------------
 
 
 class Tape:
@@ -197,14 +117,19 @@ class Tape:
     def __init__(self, part: Part, module: types.ModuleType, seed: int, path: str | None = None):
         self.looks, self.seed, self.path, self.seen = part.observe(module, seed), seed, path, []
 
-    def __getitem__(self, i: int) -> Seen | None:
+    def __getitem__(self, i: int) -> Any:  # Seen, or None after the last one
         while len(self.seen) <= i and (not self.seen or self.seen[-1] is not None):
             self.seen.append(self.look())
         return self.seen[i] if i < len(self.seen) else None
 
     def look(self):
         stopped = []
-        timer = threading.Timer(SECONDS_PER_LOOK, lambda: (stopped.append(1), interrupt_main()))
+
+        def stop():
+            stopped.append(True)
+            interrupt_main()
+
+        timer = threading.Timer(SECONDS_PER_LOOK, stop)
         try:
             if self.path:
                 timer.start()
@@ -238,62 +163,6 @@ def agree(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tupl
             return 0.0, i
         probable = min(probable, same)
     raise AssertionError
-
-
-def is_right(a: Seen, b: Seen) -> float:
-    """Is a as good as b, which is right? A smaller count is."""
-    if b.kind.startswith("<=") and isinstance(a.value, int):
-        return a.value <= b.value + int(b.kind[2:] or 0)
-    return is_same(a, b)
-
-
-def is_same(a: Seen, b: Seen) -> float:
-    """Did the same mistake give a and b? One pass more or less is another style."""
-    if isinstance(a.value, Raised) or isinstance(b.value, Raised):
-        both = isinstance(a.value, Raised) and isinstance(b.value, Raised)
-        # An error without numbers, such as "list index out of range", may have any cause.
-        return both and a.value.error == b.value.error and bool(re.search(r"\d", a.value.error))
-    if b.kind == "stages":
-        return 1.0
-    if b.kind == "~":
-        return chance(a.value, b.value)
-    if b.kind.startswith("<="):
-        return abs(a.value - b.value) <= 1
-    if b.kind == "=":
-        return plain(a.value) == plain(b.value)
-    return same_shape(a.value, b.value) and close(a.value, b.value).all()
-
-
-def plain(value):  # arrays, tuples and NumPy's numbers -> lists and Python's numbers
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def same_shape(a, b):
-    arrays = isinstance(a, np.ndarray | np.generic | float) and isinstance(b, np.ndarray)
-    return arrays and np.shape(a) == b.shape and (np.result_type(a) == bool) == (b.dtype == bool)
-
-
-def close(a, b):  # -> bools: equal to the rounding of float32
-    size = np.abs(b[np.isfinite(b)]).max(initial=1)
-    return np.isclose(a, b, rtol=1e-4, atol=2e-5 * min(size, 100), equal_nan=True)
-
-
-def chance(mine: list, right: list) -> float:
-    """Return the probability that two samples of one distribution differ at least as much as these:
-    the chi-square test. Outcomes that are expected fewer than 5 times count as one."""
-    a, b = Counter(map(repr, mine)), Counter(map(repr, right))
-    least, cells = 5 * (len(mine) + len(right)) / max(1, min(len(mine), len(right))), {}
-    for outcome in a | b:
-        cell = cells.setdefault(outcome if a[outcome] + b[outcome] >= least else "rare", [0, 0])
-        cell[0], cell[1] = cell[0] + a[outcome], cell[1] + b[outcome]
-    ratio = math.sqrt(len(right) / max(1, len(mine)))
-    half = sum((x * ratio - y / ratio) ** 2 / (x + y) for x, y in cells.values()) / 2
-    odd, steps = (len(cells) - 1) % 2, range((len(cells) - 1) // 2)
-    # Abramowitz & Stegun 26.4.4 and 26.4.5
-    terms = (half ** (i + odd / 2) * math.exp(-half) / math.gamma(i + odd / 2 + 1) for i in steps)
-    return 1.0 if len(cells) < 2 else sum(terms) + odd * math.erfc(math.sqrt(half))
 
 
 # --- judge ----------------------------------------------------------------------------------------
@@ -352,18 +221,20 @@ def named(part: Part, mine: Tape, seconds: float) -> tuple:
         try:
             module = build(wrong[0].source, wrong)
         except (LookupError, SyntaxError):  # the first has changed what the second would change
-            return 0.0
+            return None
         return agree(mine, Tape(part, module, mine.seed), is_same)[0]
 
-    scores = {mistake: score(mistake) for mistake in part.mistakes}
+    scores = {mistake: score(mistake) or 0.0 for mistake in part.mistakes}
     best = max(scores, key=scores.__getitem__, default=None)
     if best and scores[best]:
         return (best,)
     end = time.perf_counter() + seconds
     pairs = itertools.combinations(part.mistakes, 2)
     for a, b in itertools.takewhile(lambda _: time.perf_counter() < end, pairs):
-        if a.source == b.source and (score(a, b) or score(b, a)):
-            return a, b
+        if a.source == b.source:
+            found = score(a, b)
+            if found or found is None and score(b, a):
+                return a, b
     return ()
 
 
@@ -378,6 +249,3 @@ def wide(mine: Tape, right: Tape) -> str:
             return (f"{a.label} has the type float64, not float32: np.sqrt of a Python number makes"
                     " one, and np.array or np.zeros of Python numbers.")  # fmt: skip
     return ""
-
-
-from workshop.says import tell  # noqa: E402

@@ -4,8 +4,19 @@ import numpy as np
 
 import gpt2
 from generate import advance, cached  # noqa: F401, the last step runs them all
-from gpt2 import *  # noqa: F403
-from gpt2 import log_softmax
+from gpt2 import (  # noqa: F401
+    attention,
+    causal_mask,
+    feed_forward,
+    gelu,
+    layer_norm,
+    linear,
+    log_softmax,
+    merge_heads,
+    self_attention,
+    softmax,
+    split_heads,
+)
 from samplers import draw
 from speculative import verify
 from utils import load
@@ -29,7 +40,7 @@ def encode(word, merges, vocab):
         pairs = [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]
         if not pairs:
             break
-        symbols = merge(symbols, min(pairs, key=ranks.get))
+        symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
     return [vocab[symbol] for symbol in symbols]
 
 
@@ -39,7 +50,8 @@ def encode(word, merges, vocab):
 class Cache:
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
         self.n_ctx, self.length = n_ctx, 0
-        self.keys, self.values = [None] * n_layer, [None] * n_layer
+        self.keys: list = [None] * n_layer
+        self.values: list = [None] * n_layer
 
     def extend(self, n_new):
         if self.length + n_new > self.n_ctx:

@@ -32,6 +32,7 @@ function change(settings) {
   Object.assign(state, settings);
   showCandidates();
   writeAddress();
+  dispatchEvent(new Event("settings"));
 }
 
 function showSliders() {
@@ -90,22 +91,27 @@ function showCandidates() {
   find("#candidates").classList.toggle("filtered", found.changed);
   find("#candidates").classList.toggle("thrown", die !== null);
   find("#candidates").style.setProperty("--die", die ?? 0);
-  find("#candidates .lead").replaceChildren("What could follow ", chip(data.ids[row]),
-    `: the model's probabilities, and what ${drawOf(row + 1)[0] === "prompt" || steps.length
-      ? "a sampler would make" : "the sampler made"} of them.`);
-  find("th.tempered").textContent = state.temperature === 0 ? "temperature 0"
-    : `÷ ${state.temperature.toFixed(2)}`;
+  const would = drawOf(row + 1)[0] === "prompt" || steps.length;
+  find("#candidates .lead").replaceChildren("What could follow ", chip(data.ids[row]), ": the"
+    + ` model's probabilities, and what ${would ? "a sampler would make" : "the sampler made"} of`
+    + " them. A temperature below 1 sharpens them, above 1 it flattens them; a cut (top-k, top-p,"
+    + " min-p) removes the less likely; a die falls on one of the rest.");
+  find("th.tempered").textContent = `temp. ${state.temperature}`;
   const lines = shown.map((token) =>
     candidate(token, found, token.rank === came, token.rank === winner));
   const after = shown.filter((token) => !token.early && token.rank < found.kept).length;
   const place = shown.findIndex((token) => !token.early && token.rank >= found.kept);
   lines.splice(place < 0 ? lines.length : place, 0, cutLine(found, after));
-  const rest = (stage) => Math.max(0, 1 - sum(shown.map((token) => token[stage])));
+  const rest = (stage) => {
+    const p = 1 - sum(shown.map((token) => token[stage]));
+    return p < 1e-6 ? 0 : p;
+  };
   lines.push(element("tr.others", {"data-p": rest("p")}, element("th", {scope: "row"},
     element("i", {}, `${(data.n_vocab - shown.length).toLocaleString("en")} others`)),
   cell(rest("model")), cell(rest("filtered"), ".filters"), cell(rest("tempered"), ".tempered"),
   cell(rest("p")), element("td.draw")));
   find("#candidates tbody").replaceChildren(...lines);
+  find("tr.cut td").colSpan = 4 + found.changed + (die !== null);  // the columns that are shown
   showDie(row, die, winner, found);
   find("#candidates .note").textContent = exact ? "" : "Some tokens below the best"
     + ` ${tokens.length} are kept too; the page knows only the sum of their probabilities.`;
@@ -156,7 +162,7 @@ function cutLine(found, n_listed) {
       find(".handle").focus();
     },
     onpointerdown: dragCut}, `✂ ${says}`);
-  return element("tr.cut", {}, element("td", {colspan: 6}, handle));
+  return element("tr.cut", {}, element("td", {}, handle));
 }
 
 function dragCut(event) {

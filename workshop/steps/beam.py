@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from workshop.engine import Part, Seen, Step, mistakes
+from workshop.compare import Seen
+from workshop.engine import Part, Step
+from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel, attempt
 
 
@@ -66,6 +68,8 @@ the same beam each time: with `width` beams that begin alike: the first step kee
     new = np.array([prompt]) -> new = np.array([prompt] * width)
 cache.select left out: without cache.select: a beam's keys and values are those of another one
     cache.select(parents) -> cache.rows = (cache.rows * width)[: len(parents)]
+no cache.select: without cache.select: the cache has other rows than the beams
+    cache.select(parents) -> pass
 rows in order: with cache.select of rows 0, 1, 2, ... instead of the parents
     cache.select(parents)
     -> cache.select([min(i, len(cache.rows) - 1) for i in range(len(parents))])
@@ -163,11 +167,5 @@ STEPS = [
         "beam",
         "Lesson 6, Try them all.",
         (Part(("beam_search",), "workshop/reference.py", see_beam, BEAM),),
-        (
-            "totals[row, token] = log P of the beam + log_softmax(logits)[row, token]. Sort all of them.",
-            "divmod(index, n_vocab) gives the row, which is the beam, and the token.",
-            "First sort a candidate: does it end? Then it is finished or dropped; else it is a beam,"
-            " as long as there are fewer than `width`. parents: the rows for cache.select.",
-        ),
     )
 ]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from workshop.engine import Seen
+from workshop.compare import Seen
 
 
 def numbers(*shape, scale=1.0, seed=0):
@@ -98,10 +98,13 @@ class WatchedModel:
             raise ValueError(f"ids of the shape {list(ids.shape)} and the type {ids.dtype}")
         if ids.size == 0 or cache.length + ids.shape[-1] > self.n_ctx:
             raise ValueError(f"{ids.shape[-1]} tokens after {cache.length} in {self.n_ctx}")
+        n_rows = len(ids) if ids.ndim == 2 else 1
+        if n_rows != len(cache.rows):
+            raise ValueError(f"{n_rows} rows of ids, but {len(cache.rows)} in the cache")
         self.passes.append((cache.length, ids.shape[-1]))
         self.n_passed.append(ids.size)
         logits = []
-        for row, new in zip(cache.rows, ids if ids.ndim == 2 else [ids], strict=True):
+        for row, new in zip(cache.rows, ids if ids.ndim == 2 else [ids]):
             n = len(row)
             row += [int(id) for id in new]
             logits.append(

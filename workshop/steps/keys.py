@@ -3,7 +3,9 @@
 import numpy as np
 
 from gpt2 import GPT2
-from workshop.engine import Part, Seen, Step, mistakes
+from workshop.compare import Seen
+from workshop.engine import Part, Step
+from workshop.mistakes import mistakes
 from workshop.steps.inputs import attempt, numbers, parameters
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -78,7 +80,8 @@ def see_context(m):
             raised = True
         name = f"{new} tokens after {before}, n_ctx = 5"
         yield Seen(f"a ValueError for {name}", raised)
-        yield Seen(f"cache.length after {name}", cache.length)
+        if raised:
+            yield Seen(f"cache.length after {name}", cache.length)
 
 
 def see_appended(m, name, *actions):
@@ -222,11 +225,11 @@ appended twice: with append called twice in a pass
         "gpt2.py __call__",
         r"""
 wpe from 0: with the embeddings of positions 0, 1, 2, ... but the right mask
-    ["wpe"][positions] -> ["wpe"][np.arange(n_new)]
+    ["wpe"][positions] -> ["wpe"][np.arange(ids.shape[-1])]
 no wpe with a cache: without wpe after tokens that are kept
     ["wpe"][positions] -> ["wpe"][positions] * np.float32(positions.flat[0] == 0)
 mask from 0: with a mask from position 0: rows of the new tokens alone
-    mask = causal_mask(positions) -> mask = causal_mask(np.arange(n_new))
+    mask = causal_mask(positions) -> mask = causal_mask(np.arange(ids.shape[-1]))
 no mask with a cache: without the mask where there is a cache
     mask = causal_mask(positions)
     -> mask = causal_mask(positions) if cache is None else np.float32(0)
@@ -275,6 +278,8 @@ first pass alone kept: with the keys and values of the first pass alone kept
 new before old: with the new keys and values before the old ones
     [self.keys[layer], k] -> [k, self.keys[layer]]
     [self.values[layer], v] -> [v, self.values[layer]]
+new keys before old: with the new keys before the old ones, and the values after them
+    [self.keys[layer], k] -> [k, self.keys[layer]]
 new values before old: with the new values before the old ones, and the keys after them
     [self.values[layer], v] -> [v, self.values[layer]]
 joined along -1: with the new ones joined along d_head instead of the tokens
@@ -417,6 +422,10 @@ positions + 1: with positions one too large
     self.lengths[:, None] + np.arange(n_new) -> self.lengths[:, None] + np.arange(n_new) + 1
 same positions: with the first new position for all new tokens of a row
     self.lengths[:, None] + np.arange(n_new) -> self.lengths[:, None] + 0 * np.arange(n_new)
+longest row's positions returned: with the longest row's positions returned for all rows
+    return self.positions -> return 0 * self.positions + self.positions.max(0)
+positions from 0 returned: with positions from 0 returned in each pass
+    return self.positions -> return 0 * self.positions + np.arange(n_new)
 one row: of positions [n_new] of the longest row instead of [n_rows, n_new]
     return self.positions -> return self.positions[self.lengths.argmax()]
 lengths first: with the lengths grown before the positions are made
@@ -576,12 +585,6 @@ STEPS = [
             Part(CACHE, "gpt2.py", see_keys, KEYS, KEPT),
             Part(CACHE, "gpt2.py", see_cut, CUT, (*KEPT, "Cache.cut")),
         ),
-        (
-            "A block's keys: np.concatenate([old, new], axis=-2). The axis of the tokens is -2.",
-            "The positions of new tokens go on where the cache ends. extend and append both need the"
-            " old length: let it grow only when the last block has appended.",
-            "Cutting: keep the first `length` tokens of every block's keys and values, and the length.",
-        ),
     ),
     Step(
         "rows",
@@ -595,11 +598,6 @@ STEPS = [
                 ("Rows.extend", "Rows.append", "Rows.cut"),
             ),
             Part(("prefill",), "workshop/reference.py", see_prefill, PREFILL),
-        ),
-        (
-            "positions = self.lengths[:, None] + np.arange(n_new): each row goes on where it ends.",
-            "Slots: kept[row, :, position]. A loop over rows is fine; n_all is the longest row.",
-            "prefill: logits[np.arange(n_rows), lengths - 1], then cache.cut(lengths).",
         ),
     ),
 ]

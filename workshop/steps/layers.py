@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from workshop.engine import Part, Seen, Step, mistakes
+from workshop.compare import Seen
+from workshop.engine import Part, Step
+from workshop.mistakes import mistakes
 from workshop.steps.inputs import numbers
 
 
@@ -327,11 +329,6 @@ STEPS = [
         "softmax",
         "Lesson 1, One block, line by line.",
         (Part(("softmax",), "gpt2.py", see_softmax, SOFTMAX),),
-        (
-            "np.exp works on each number; x.sum(-1, keepdims=True) is [..., 1], a sum for each row.",
-            "e^(x - c) / sum(e^(x - c)) is the same for every c. Which c avoids e^1000?",
-            "Take x.max(-1, keepdims=True) away first. Then e = np.exp(...), then e over its sum.",
-        ),
     ),
     Step(
         "layers",
@@ -340,11 +337,6 @@ STEPS = [
             Part(("layer_norm",), "gpt2.py", see_layer_norm, LAYER_NORM),
             Part(("gelu",), "gpt2.py", see_gelu, GELU),
             Part(("linear",), "gpt2.py", see_linear, LINEAR),
-        ),
-        (
-            "A row's mean is x.mean(-1, keepdims=True): [..., 1], so that it fits x.",
-            "The variance is the mean of (x - mean)^2. x - mean is divided by sqrt(variance + eps).",
-            "linear is one product: w.T is [n_in, n_out]. math.sqrt of a number keeps float32.",
         ),
     ),
 ]

@@ -4,8 +4,10 @@ import numpy as np
 
 from generate import Sequence
 from samplers import Sampler
-from workshop.engine import Part, Seen, Step, mistakes
-from workshop.steps.inputs import WatchedModel, numbers
+from workshop.compare import Seen
+from workshop.engine import Part, Step
+from workshop.mistakes import mistakes
+from workshop.steps.inputs import WatchedModel
 
 
 def second(logits):
@@ -449,6 +451,9 @@ ADVANCE = mistakes(
     r"""
 all ids passed: with all ids passed, also those in the cache
     range(cache.length, -> range(0,
+all ids in one pass: with all ids passed at once, also those in the cache
+    start : start + chunk] -> :]
+    ids.shape[-1], chunk) -> cache.length + 1)
 last id only: with the last id alone passed
     range(cache.length, -> range(ids.shape[-1] - 1,
 chunk not used: with all tokens in one pass, whatever chunk is
@@ -559,11 +564,6 @@ STEPS = [
         "naive",
         "Lesson 4, Predict, append, repeat.",
         (Part(("naive",), "generate.py", see_naive, NAIVE),),
-        (
-            "A function with `yield` is a generator: the loop goes on where the yield stands.",
-            "while sequence.running: a pass of the whole text; the last row; sampler; draw; append.",
-            "logits = model(np.array(sequence.ids), last=1)[-1]; probs = sequence.sampler(logits, ids).",
-        ),
     ),
     Step(
         "draw",
@@ -574,11 +574,6 @@ STEPS = [
             Part(("top_k",), "samplers.py", see_top_k, TOP_K),
             Part(("top_p",), "samplers.py", see_top_p, TOP_P),
         ),
-        (
-            "rng.random() is uniform in [0, 1). Lay the probabilities side by side: where does it fall?",
-            "def temperature(t): return lambda logits, ids: ... A filter is a function, and makes a new array.",
-            "top_p: sort the probabilities downwards; np.cumsum; np.searchsorted finds the one that reaches p.",
-        ),
     ),
     Step(
         "cached",
@@ -586,11 +581,6 @@ STEPS = [
         (
             Part(("advance",), "generate.py", see_advance, ADVANCE),
             Part(("cached",), "generate.py", see_cached, CACHED),
-        ),
-        (
-            "What the cache does not hold is ids[cache.length:]: first the prompt, later one token.",
-            "for start in range(cache.length, len(ids), chunk): a pass of ids[start : start + chunk].",
-            "cached is naive with advance(model, sequence.ids, cache) in the place of the model's pass.",
         ),
     ),
 ]

@@ -1,6 +1,8 @@
 """Step 10: byte pairs."""
 
-from workshop.engine import Part, Seen, Step, mistakes
+from workshop.compare import Seen
+from workshop.engine import Part, Step
+from workshop.mistakes import mistakes
 
 
 def see_merge(m, seed):
@@ -93,7 +95,10 @@ MERGES = [
 VOCAB = {bytes([byte]): 300 + byte for byte in range(256)}
 VOCAB |= {left + right: 7 * rank % 23 for rank, (left, right) in enumerate(MERGES)}
 VOCAB |= {b"inn": 901, b"ther": 902, b"xyz": 903}  # no merge makes inn and xyz
-WORDS = "the t ther there tata heat heating inn xinnn xyz eee eeeee caf\u00e9 \u20ac hell tatathering thehe hetahe".split()
+WORDS = (
+    "the t ther there tata heat heating inn xinnn xyz eee eeeee caf\u00e9 \u20ac hell tatathering"
+    " thehe hetahe eehell inginate"
+).split()
 WORDS += [""]
 
 
@@ -115,22 +120,22 @@ latin-1: with the bytes of latin-1 instead of UTF-8
 no merges: without merges: every byte is a token
     if not pairs: -> if True:
 one merge: with one merge alone
-    symbols = merge(symbols, min(pairs, key=ranks.get))
-    -> symbols = merge(symbols, min(pairs, key=ranks.get)); break
+    symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
+    -> symbols = merge(symbols, min(pairs, key=ranks.__getitem__)); break
 last in merges: with the pair that comes last in merges
     min(pairs -> max(pairs
 leftmost: with the leftmost pair that is in merges, not the one that comes first in merges
-    min(pairs, key=ranks.get) -> pairs[0]
+    min(pairs, key=ranks.__getitem__) -> pairs[0]
 rightmost: with the rightmost pair that is in merges, not the one that comes first in merges
-    min(pairs, key=ranks.get) -> pairs[-1]
+    min(pairs, key=ranks.__getitem__) -> pairs[-1]
 alphabetical: with the pair that comes first in the alphabet
-    min(pairs, key=ranks.get) -> min(pairs)
+    min(pairs, key=ranks.__getitem__) -> min(pairs)
 by id: with the pair whose id is the largest
-    min(pairs, key=ranks.get) -> max(pairs, key=lambda pair: vocab[pair[0] + pair[1]])
+    min(pairs, key=ranks.__getitem__) -> max(pairs, key=lambda pair: vocab[pair[0] + pair[1]])
 most frequent: with the pair that is most frequent in the word
-    min(pairs, key=ranks.get) -> max(pairs, key=pairs.count)
+    min(pairs, key=ranks.__getitem__) -> max(pairs, key=pairs.count)
 longest: with the longest pair
-    min(pairs, key=ranks.get) -> max(pairs, key=lambda pair: len(pair[0] + pair[1]))
+    min(pairs, key=ranks.__getitem__) -> max(pairs, key=lambda pair: len(pair[0] + pair[1]))
 longest token: with the longest token of the vocabulary first, from left to right: no merges
     ranks = {pair: rank for rank, pair in enumerate(merges)}
     -> ranks, rest, symbols = {}, b"".join(symbols), []\n    while rest: part = next(rest[:i] for
@@ -142,7 +147,7 @@ whole word: with the whole word where it is a token
         symbols.append(word.encode()):
 any token: with any pair merged whose joined text is a token, also if the pair is not in merges
     if pair in ranks] -> if pair[0] + pair[1] in vocab]
-    key=ranks.get -> key=lambda pair: vocab[pair[0] + pair[1]]
+    key=ranks.__getitem__ -> key=lambda pair: vocab[pair[0] + pair[1]]
 first half of the merges: with the loop over merges ended at the first that the word does not have
     while True: -> for pair in merges:
     for pair in zip(symbols, symbols[1:]) if pair in ranks
@@ -151,9 +156,9 @@ symbols: of the symbols instead of their ids
     vocab[symbol] for -> symbol for
 ranks: of ranks in merges instead of ids
     vocab[symbol] for -> ranks.get(symbol, 0) for
-one round: of one round over the pairs of the word
+one round: of one round over the pairs, or over merges from the last to the first
     while True: -> for _ in range(1):
-    symbols = merge(symbols, min(pairs, key=ranks.get))
+    symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
     -> for pair in pairs: symbols = merge(symbols, pair)
 two at most: of two merges at most
     while True: -> for _ in range(2):
@@ -175,11 +180,6 @@ STEPS = [
         (
             Part(("merge",), "workshop/reference.py", see_merge, MERGE),
             Part(("encode",), "workshop/reference.py", see_encode, ENCODE),
-        ),
-        (
-            "merge: walk with an index i; take a step of 2 after a pair, of 1 otherwise.",
-            "The pairs of a word are zip(symbols, symbols[1:]). A dict {pair: rank} finds the best.",
-            "while there is a pair in ranks: symbols = merge(symbols, min(pairs, key=ranks.get)).",
         ),
     )
 ]

@@ -4,7 +4,9 @@ import numpy as np
 
 from generate import Sequence
 from samplers import Sampler, draw
-from workshop.engine import Part, Seen, Step, mistakes
+from workshop.compare import Seen
+from workshop.engine import Part, Step
+from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel, attempt
 from workshop.steps.loops import CHOICE, PROMPT
 
@@ -262,10 +264,13 @@ no return: of a function that returns nothing
 )
 
 
+GOOD = True, True, False, True, True, True, True, False
+
+
 class Script:
     """A drafter that knows what comes next, and is wrong at some places. It notes its calls."""
 
-    def __init__(self, model, good=(True, True, False, True, True, True, True, False)):
+    def __init__(self, model, good):
         self.model, self.good, self.asked, self.heard = model, good, [], []
 
     def propose(self, ids, n):
@@ -308,7 +313,7 @@ class Small:
         pass
 
 
-def see_loop(m, n, name, gamma=3, stop_ids=(), end=None, good=Script.__init__.__defaults__[0]):
+def see_loop(m, n, name, gamma=3, stop_ids=(), end=None, good=GOOD):
     model, tokens = WatchedModel(stop_ids=stop_ids, n_ctx=60), []
     sequence, script = Sequence(model, PROMPT, n, CHOICE), Script(model, good)
     for token in m.speculative(model, sequence, script, gamma):
@@ -380,7 +385,7 @@ all rows: with all rows of the pass for verify: in the first round also the prom
     [-len(drafts) - 1 :] -> 
 rows one too late: with the rows of the logits one too late: row i stands before draft i
     [-len(drafts) - 1 :] -> [[*range(-len(drafts), 0), -1]]
-rows of the drafts alone: with the rows of the drafts alone: one row is missing, and all are too late
+rows of the drafts alone: with the rows of the drafts alone: one is missing, and all are too late
     [-len(drafts) - 1 :] -> [-len(drafts) :]
 rows one too early: with the rows of the logits one too early
     [-len(drafts) - 1 :] -> [-len(drafts) - 2 :]
@@ -450,11 +455,6 @@ STEPS = [
         "rule",
         "Lesson 10, The rule for samples.",
         (Part(("verify",), "speculative.py", see_rule, RULE),),
-        (
-            "Walk through zip(drafts, qs); p = sampler(logits[i], ids + tokens), tokens: the accepted.",
-            "rng.random() < p[x] / q[x] accepts draft x; if p[x] is larger, it always does.",
-            "At a rejection: excess = np.maximum(p - q, 0), over its sum; draw; return at once.",
-        ),
     ),
     Step(
         "speculation",
@@ -468,14 +468,6 @@ STEPS = [
                 ("DraftModel.__init__", "DraftModel.propose"),
             ),
             Part(("speculative",), "speculative.py", see_speculative, SPECULATIVE),
-        ),
-        (
-            "A cache must hold a beginning of the text. Keep the ids that passed, and cut to what both"
-            " have in common; the last token of ids always passes, because its logits are needed.",
-            "Round: drafts; one pass of ids[cache.length:] + drafts; its last len(drafts) + 1 rows go"
-            " to verify.",
-            "After a round cut to len(sequence.ids) - 1: the newest token has not passed yet. The"
-            " drafter's rng: np.random.default_rng([seed, 1]), so that it is not the text's.",
         ),
     ),
 ]

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from workshop.engine import Part, Seen, Step, mistakes
+from workshop.compare import Seen
+from workshop.engine import Part, Step
+from workshop.mistakes import mistakes
 from workshop.steps.inputs import block, numbers, parameters
 
 HIDDEN = np.float32(-1e10)
@@ -146,6 +148,9 @@ square, from 0: of a triangle [n_new, n_new]: positions are not used
     positions.max() + 1 -> positions.shape[-1]
     > positions[..., None, :, None]
     -> > (0 * positions + np.arange(positions.shape[-1]))[..., None, :, None]
+square, len(positions): of a triangle of len(positions) rows and keys: positions are not used
+    later = -> n = len(positions); return np.triu(np.full((n, n), -1e10, np.float32), 1)[None]
+        \n    later =
 len(positions): with len(positions) keys
     positions.max() + 1 -> len(positions)
 n_all - 1: with a key too few: n_all is the largest position + 1
@@ -586,7 +591,7 @@ positions from 1: with positions from 1 instead of 0
 wpe by id: with the rows of wpe for the ids instead of the positions
     ["wpe"][positions] -> ["wpe"][ids]
 wpe of the last position: with the last position for every token
-    ["wpe"][positions] -> ["wpe"][n_new - 1]
+    ["wpe"][positions] -> ["wpe"][ids.shape[-1] - 1]
 wpe of position 0: with position 0 for every token
     ["wpe"][positions] -> ["wpe"][0 * positions]
 embeddings multiplied: with the two embeddings multiplied
@@ -656,12 +661,17 @@ without the last: without the last positions
     x[..., -last:, :] -> x[..., :-last, :]
 first axis: with the last texts instead of the last positions
     x[..., -last:, :] -> x[-last:]
+last position alone: with the last position alone for any `last`, and its axis lost
+    x[..., -last:, :] -> x[..., -1, :]
+last position alone, axis kept: with the last position alone for any `last`
+    x[..., -last:, :] -> x[..., -1:, :]
 last position always: of the last position alone, whatever last is
     x = x if last is None else x[..., -last:, :] -> x = x[..., -1:, :]
 len(ids): with len(ids) as the number of tokens: with several texts it is the number of texts
-    np.shape(ids)[-1] -> len(ids)
+    ids = np.asarray(ids) -> n = len(ids); ids = np.asarray(ids)
+    np.arange(ids.shape[-1]) -> np.arange(n)
 ids.shape: of ids.shape, which a list does not have
-    np.shape(ids)[-1] -> ids.shape[-1]
+    ids = np.asarray(ids) -> pass
 embeddings changed: of a model that adds wpe to wte in place
     x = self.params["wte"][ids] + self.params["wpe"][positions]
     -> w = self.params["wte"]; w[ids] += self.params["wpe"][positions] if w[ids].ndim == 2 else
@@ -677,21 +687,11 @@ STEPS = [
         "attention",
         BLOCK_LESSON,
         (Part(("attention",), "gpt2.py", see_attention, ATTENTION),),
-        (
-            "A score is a query times a key: all scores are q @ k.swapaxes(-1, -2), [n_new, n_all].",
-            "Divide the scores by math.sqrt(d), add the mask, take the softmax of each row.",
-            "Each row of the weights [n_new, n_all] sums to 1; weights @ v is a mean of the values.",
-        ),
     ),
     Step(
         "mask",
         BLOCK_LESSON,
         (Part(("causal_mask",), "gpt2.py", see_mask, MASK),),
-        (
-            "Key i is later than the query at position p if i > p. Compare all i with all p at once.",
-            "np.arange(positions.max() + 1) are the keys. positions[..., :, None] stands upright.",
-            "np.where(later, np.float32(-1e10), np.float32(0)), with None for the heads' axis.",
-        ),
     ),
     Step(
         "heads",
@@ -699,11 +699,6 @@ STEPS = [
         (
             Part(("split_heads",), "gpt2.py", see_split, SPLIT),
             Part(("merge_heads",), "gpt2.py", see_merge, MERGE),
-        ),
-        (
-            "x.reshape(*x.shape[:-1], n_head, d_head) cuts each row, and moves nothing.",
-            "[..., n, n_head, d_head] still has to become [..., n_head, n, d_head]: swapaxes.",
-            "To merge, go back: swap the same two axes first, then reshape.",
         ),
     ),
     Step(
@@ -714,20 +709,10 @@ STEPS = [
             Part(("feed_forward",), "gpt2.py", see_feed_forward, FEED_FORWARD),
             Part(("GPT2.block",), "gpt2.py", see_block, BLOCK),
         ),
-        (
-            "np.split(y, 3, axis=-1) gives queries, keys and values; each is split into heads.",
-            "self_attention: linear, split, split_heads, attention, merge_heads, linear.",
-            "The norm's result goes into attention, but its result is added to x itself.",
-        ),
     ),
     Step(
         "model",
         "Lesson 1, From an id to a vector.",
         (Part(("GPT2.__call__",), "gpt2.py", see_model, MODEL),),
-        (
-            'params["wte"][ids] are rows of wte. Without a cache the positions are 0 to n_new - 1.',
-            "x goes from block to block: x = self.block(x, **block, mask=mask, cache=..., layer=...).",
-            'After ln_f: linear(x, params.get("lm_head", params["wte"])), for the last rows only.',
-        ),
     ),
 ]

@@ -1,0 +1,172 @@
+"""Are two results the same? Where they are not, say how they differ."""
+
+import math
+import re
+from collections import Counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Seen(NamedTuple):
+    """What a call gave. kind: the axes of an array, such as "n_new, d"; "=": a value; "<=2": a
+    count, which may be smaller, or larger by 2; "~": a list of outcomes of chance; "stages":
+    [(label, array, axes)] on the way to the result, which only tell the place of a difference."""
+
+    label: str
+    value: Any
+    kind: str = "="
+
+
+class Raised(NamedTuple):
+    error: str
+    line: str  # the reader's own
+
+
+# --- the same? ------------------------------------------------------------------------------------
+
+
+def is_right(a: Seen, b: Seen) -> float:
+    """Return how probable it is that a is as good as b, which is right."""
+    if b.kind.startswith("<=") and isinstance(a.value, int):
+        return a.value <= b.value + int(b.kind[2:] or 0)
+    return is_same(a, b)
+
+
+def is_same(a: Seen, b: Seen) -> float:
+    """Return how probable it is that the same mistake gave a and b."""
+    if isinstance(a.value, Raised) or isinstance(b.value, Raised):
+        both = isinstance(a.value, Raised) and isinstance(b.value, Raised)
+        # An error without numbers, such as "list index out of range", may have any cause.
+        return both and a.value.error == b.value.error and bool(re.search(r"\d", a.value.error))
+    if b.kind == "stages":
+        return 1.0
+    if b.kind == "~":
+        return chance(a.value, b.value)
+    if b.kind.startswith("<="):
+        return abs(a.value - b.value) <= 1  # one pass more or less is another style
+    if b.kind == "=":
+        return plain(a.value) == plain(b.value)
+    return same_shape(a.value, b.value) and close(a.value, b.value).all()
+
+
+def plain(value):  # arrays, tuples and NumPy's numbers -> lists and Python's numbers
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def same_shape(a, b):
+    arrays = isinstance(a, np.ndarray | np.generic | float) and isinstance(b, np.ndarray)
+    return arrays and np.shape(a) == b.shape and is_bool(a) == is_bool(b)
+
+
+def is_bool(x):
+    return np.asarray(x).dtype.kind == "b"
+
+
+def close(a, b):  # -> bools: equal to the rounding of float32
+    size = np.abs(b[np.isfinite(b)]).max(initial=1)
+    return np.isclose(a, b, rtol=1e-4, atol=2e-5 * min(size, 100), equal_nan=True)
+
+
+def chance(mine: list, right: list) -> float:
+    """Return the probability that two samples of one distribution differ at least as much as these:
+    the chi-square test. Outcomes that are expected fewer than 5 times count as one."""
+    if not mine:
+        return 0.0
+    a, b = Counter(map(repr, mine)), Counter(map(repr, right))
+    least = 5 * (len(mine) + len(right)) / min(len(mine), len(right))
+    cells: dict = {}
+    for outcome in a | b:
+        cell = cells.setdefault(outcome if a[outcome] + b[outcome] >= least else "rare", [0, 0])
+        cell[0], cell[1] = cell[0] + a[outcome], cell[1] + b[outcome]
+    ratio = math.sqrt(len(right) / len(mine))
+    half = sum((x * ratio - y / ratio) ** 2 / (x + y) for x, y in cells.values()) / 2
+    odd, steps = (len(cells) - 1) % 2, range((len(cells) - 1) // 2)
+    # Abramowitz & Stegun 26.4.4 and 26.4.5
+    terms = (half ** (i + odd / 2) * math.exp(-half) / math.gamma(i + odd / 2 + 1) for i in steps)
+    return 1.0 if len(cells) < 2 else sum(terms) + odd * math.erfc(math.sqrt(half))
+
+
+# --- different: how? ------------------------------------------------------------------------------
+
+
+def tell(mine, right, i: int) -> str:
+    """Say how look i of two tapes differs."""
+    a, b = mine[i], right[i]
+    if a and isinstance(a.value, Raised):
+        return f"{a.value.line or b and b.label}: {a.value.error}"
+    if a is None or b is None or isinstance(b.value, Raised):
+        return f"after {right[i - 1].label}: another number of results"
+    if b.kind == "~":
+        return f"{b.label}: {odd_one(a.value, b.value)}"
+    if b.kind.startswith("<="):
+        return f"slow: {b.label}: {a.value} where {b.value} are enough"
+    if b.kind == "=":
+        return f"{b.label}: {plain(a.value)!r:.150} instead of {plain(b.value)!r:.150}"
+    if not same_shape(a.value, b.value):
+        return f"{b.label}: {shapes(a.value, b)}"
+    what = relation(a.value, b.value, b.kind) or first_number(a.value, b.value, b.kind)
+    return f"{first_stage(mine, right, i)}{b.label}: {what}"
+
+
+def odd_one(mine, right):  # two lists of outcomes -> the one whose shares differ most
+    a, b = Counter(map(repr, mine)), Counter(map(repr, right))
+    shares = {one: (a[one] / max(1, len(mine)), b[one] / len(right)) for one in a | b}
+    one, (x, y) = max(shares.items(), key=lambda item: abs(item[1][0] - item[1][1]))
+    return f"{one} comes in {x:.1%} of all cases instead of {y:.1%}"
+
+
+def shapes(value, right):
+    """Say both shapes, with the names of their axes."""
+    names, sizes = right.kind.split(", "), right.value.shape
+    known = dict(zip(sizes, names)) if len({*sizes}) == len(sizes) else {}
+    if value is None:
+        return "nothing comes back: is a return missing?"
+    if not isinstance(value, np.ndarray | np.generic):
+        return f"a {type(value).__name__} instead of an array"
+    if value.shape == sizes:
+        return f"the type is {value.dtype} instead of {right.value.dtype}"
+    mine = ", ".join(f"{known.get(n, '')} {n}".strip() for n in value.shape)
+    ours = ", ".join(f"{name} {n}" for name, n in zip(names, sizes))
+    return f"the shape is [{mine}] instead of [{ours}]"
+
+
+def first_stage(mine, right, i):
+    """Say the first stage on the way to look i that differs, where both went the same way."""
+    for a, b in reversed([*zip(mine.seen[:i], right.seen[:i])]):
+        if b.kind == "stages":
+            for (label, x, axes), (other, y, _) in zip(a.value, b.value):
+                if label == other and same_shape(x, y) and not close(x, y).all():
+                    return f"{label} differs first: {first_number(x, y, axes)}. Then "
+            break
+    return ""
+
+
+def first_number(mine, right, axes):
+    index = tuple(np.argwhere(~close(mine, right))[0])
+    place = ", ".join(f"{axis} {n}" for axis, n in zip(axes.split(", "), index))
+    return f"{place}: {mine[index]:.6g} instead of {right[index]:.6g}"
+
+
+def relation(mine, right, axes):  # -> a simple relation of all numbers, or None
+    names = axes.split(", ")
+    with np.errstate(all="ignore"):
+        ratio = np.median((mine / right)[right != 0]) if right.any() else 0
+        if np.isfinite(ratio) and ratio != 0 and close(mine, ratio * right).all():
+            return f"every number is {ratio:.5g} times the right one"
+        more = np.mean(mine - right)
+        if np.isfinite(more) and close(mine - more, right).all():
+            return f"every number is larger by {more:.5g}"
+    if right.ndim > 1 and right.shape[-1] == right.shape[-2]:
+        if close(mine, right.swapaxes(-1, -2)).all():
+            return f"it is transposed: {names[-2]} and {names[-1]} are exchanged"
+    for axis, name in enumerate(names):
+        a, b = np.moveaxis(mine, axis, 0), np.moveaxis(right, axis, 0)
+        if len(a) > 2 and (close(a[1:], b[:-1]).all() or close(a[:-1], b[1:]).all()):
+            return f"it is shifted by one along {name}"
+        order = [next((j for j, y in enumerate(b) if close(x, y).all()), None) for x in a]
+        if len(a) > 1 and None not in order and len({*order}) == len(a):
+            return f"the right numbers in another order: {name} 0, 1, ... are the right {order}"
+    return None
