@@ -91,7 +91,7 @@ def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> same
 
 
 def linear(x, w, b=0):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
-    return x @ w.T + b
+    return x @ w.T + b  # for few rows, loading/few_rows.py makes the product of a loaded w
 
 
 def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd] -> same: mean 0 and variance 1, then g and b
