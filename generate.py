@@ -142,7 +142,8 @@ class Model(Protocol):
     """ids [n_new] -> float32 logits [n_new, n_vocab]; last=k: of the last k positions only.
 
     A cache from new_cache holds the tokens before ids, and takes in ids: its `length` says how many
-    it has, `cut(length)` forgets the later ones.
+    it has, `cut(length)` forgets the later ones. To look inside a model, inside/recorder.py also
+    needs `params`, and functions named as in gpt2.py.
     """
 
     n_vocab: int

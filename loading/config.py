@@ -27,8 +27,7 @@ def activation(name: str) -> Callable:
 
 
 def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -> list[int]:
-    """An id, a list of ids, or none -> those that have a row in the model: no text can have others.
-    default: where the key is absent."""
+    """An id, a list of ids, or none -> those that have a row in the model; default: if absent."""
     ids = config.get(key, default)
     ids = ids if isinstance(ids, list) else [ids]
     return [id for id in ids if type(id) is int and 0 <= id < n_vocab]

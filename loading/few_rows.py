@@ -1,9 +1,8 @@
 """The product of a few rows with a weight, x @ w.T, made fast: batches, beams, drafts to verify.
 
-For two rows or more OpenBLAS first copies ("packs") the whole weight into another layout, which
-pays for hundreds of rows: 2 rows take as long as 16. Its AVX-512 kernels do small products without
-that copy. So a product with a few rows is made of small ones, each with a block of the weight.
-Elsewhere this gains nothing, so it is measured once.
+For two rows or more OpenBLAS first copies ("packs") the weight into another layout, which pays for
+hundreds of rows. Its AVX-512 kernels do small products without that copy. So a product with a few
+rows is made of small ones, each with a block of the weight, where that is measured to be faster.
 """
 
 import functools

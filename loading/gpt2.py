@@ -58,8 +58,7 @@ def random_gpt2(
     n_vocab: int, n_ctx: int, n_embd: int, n_layer: int, n_head: int, scale: float = 0.02,
     seed: int = 0, tied: bool = True,
 ) -> GPT2:  # fmt: skip
-    """A GPT-2 with random weights, as slow as a trained one: drawn from N(0, scale), the gains of
-    norms from N(1, scale)."""
+    """A GPT-2 with weights from N(0, scale), the gains of norms from N(1, scale)."""
     rng, d = np.random.default_rng(seed), n_embd
     block = {"ln_1": (d,), "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d)}
     block |= {"ln_2": (d,), "mlp.c_fc": (d, 4 * d), "mlp.c_proj": (4 * d, d)}

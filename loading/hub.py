@@ -1,8 +1,7 @@
 """A repository of the Hugging Face hub -> its folder in Hugging Face's cache.
 
-The library huggingface_hub downloads, resumes, locks and authenticates; it reads HF_HOME, HF_TOKEN,
-HF_ENDPOINT, HF_HUB_CACHE and HF_HUB_OFFLINE. What that needs is imported only if something is
-missing: it takes longer than a model's start.
+huggingface_hub downloads, resumes and locks; it reads HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT
+and HF_HUB_OFFLINE. What takes long to import is imported only if something is missing.
 """
 
 from pathlib import Path

@@ -49,8 +49,7 @@ def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
 
 
 def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
-    """The model without its tokenizer, which has n_tokens: rows of the embedding past them are left
-    out. Raises ValueError."""
+    """The model without its tokenizer, which has n_tokens. Raises ValueError."""
     config = DEFAULTS | FAMILIES[config["model_type"]] | config
     for key in ("quantization_config", "use_bidirectional_attention"):
         if config.get(key):

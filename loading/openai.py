@@ -23,8 +23,7 @@ MERGES = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
 
 
 def fetch(size: str, folder: Path) -> Path:
-    """Download an official model and write it as `folder`, which is there whole or not at all.
-    Raises UserError."""
+    """Download an official model -> `folder`, which is there whole or not at all, or UserError."""
     if importlib.util.find_spec("tensorflow") is None:  # before half a gigabyte is fetched
         remedy = "pip install tensorflow, or use the same from the hub: gpt2, gpt2-medium, ..."
         raise UserError(f"OpenAI's checkpoints are read with TensorFlow, once: {remedy}")

@@ -15,23 +15,19 @@ from loading.few_rows import Weight
 
 Params = Any  # dicts, lists of blocks, and float32 arrays
 OURS = re.compile(
-    r"""((en|de)coder\.)? (
+    r"""(?x) ((en|de)coder\.)? (
         wte | wpe | lm_head | logits_bias | relative_bias | (ln_f | (embed_)?norm)\.[gb]
       | blocks\.\d+\. (ln_[12] | (attn | cross | mlp)(_post)?_norm | attn\.[qk]_norm)\.[gb]
       | blocks\.\d+\. (attn | cross | mlp)\. (c_attn | c_proj | c_fc | gate | [qkvo])\.[wb]
-    )""",
-    re.VERBOSE,
+    )"""
 )
 LEAVES = r"\bbias$=b \b(w[tp]e|lm_head)\.w$=\1"  # for each family
 
 
 def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = False) -> Params:
-    """{"h.0.ln_1.weight": array} -> {"blocks": {"0": {"ln_1": {"g": array}}}}.
-
-    words: "THEIRS=OURS ...", patterns in the file's names and what they are here, in turn; `weight`
-    is w, or a norm's g, before. transposed: the file has matrices as [n_in, n_out], and the tree
-    views of them, [n_out, n_in]. ValueError for an array without a place in the tree.
-    """
+    """{"h.0.ln_1.weight": array} -> {"blocks": {"0": {"ln_1": {"g": array}}}}. words: "THEIRS=OURS
+    ...", patterns in the file's names, where `weight` is w already, or a norm's g. transposed: the
+    file has matrices as [n_in, n_out], and the tree views of them. ValueError for other arrays."""
     tree: dict = {}
     pairs = [word.split("=") for word in f"{words} {LEAVES}".split()]
     for theirs, array in tensors.items():
@@ -50,8 +46,7 @@ def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = 
 
 
 def list_blocks(stack: Params, n_layer: int) -> None:
-    """{"0": block, "1": block} -> [block, block]. ValueError unless n_layer of them are there, of
-    the same shapes."""
+    """{"0": block, "1": block} -> [block, block]. ValueError unless n_layer alike are there."""
     blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
     if len(blocks) != n_layer:
         raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")

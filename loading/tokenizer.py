@@ -14,8 +14,8 @@ MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # around a text, never p
 
 
 def read_tokenizer(folder: Path, model_type: str) -> Any:
-    """The tokenizer of a model of this type. encode begins with BOS, if the file says so; an
-    encoder-decoder adds its own marks. UserError for files that are missing or damaged."""
+    """The tokenizer of a model of this type. encode adds BOS, if the file says so; an encoder-
+    decoder adds its own marks. UserError for files that are missing or damaged."""
     if (path := folder / "tokenizer.json").is_file():
         import tokenizers  # late: GPT-2's two files do not need it
 
@@ -48,11 +48,8 @@ def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
 
 
 class LibraryTokenizer:
-    """The interface of encoder.Tokenizer, by the library `tokenizers`.
-
-    tokens: each id's token, as the file spells it; start: the ids before each text, such as BOS.
-    MARKS and `start` are no text: decode leaves them out.
-    """
+    """The interface of encoder.Tokenizer, by the library `tokenizers`. tokens: each id's token, as
+    the file spells it; start: the ids before each text, such as BOS. They and MARKS are no text."""
 
     def __init__(self, library: Any, bos: bool):
         library.no_truncation()
@@ -93,8 +90,7 @@ class LibraryTokenizer:
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes of one token, often not UTF-8 by themselves; none for a mark. ValueError for an
-        unknown id."""
+        """The bytes of one token, often no UTF-8; none for a mark. ValueError for an unknown id."""
         token = self._token(id)
         if id in self.silent:
             return b""
@@ -110,12 +106,9 @@ class LibraryTokenizer:
 
 
 class Stream:
-    """Decodes ids one by one; the returned pieces concatenate to decode(all ids).
-
-    The text of new tokens is what decode gives with them less what it gives without them. It is
-    enough to decode the last shown token again. Byte pieces become text with the token after them:
-    only then it is known whether together they are characters.
-    """
+    """Decodes ids one by one; the returned pieces concatenate to decode(all ids). The text of new
+    tokens is what decode adds for them to that of the last shown token. Byte pieces become text
+    with the token after them: only then it is known whether together they are characters."""
 
     def __init__(self, tokenizer: LibraryTokenizer):
         self._tokenizer, self._ids, self._shown = tokenizer, list[int](), ""

@@ -1,8 +1,7 @@
 """A folder's safetensors files -> float32 arrays, mapped into memory rather than read.
 
-A file is a header (JSON) and the bytes of its arrays one after the other. The library `safetensors`
-checks what the header promises. An array is then a view of the mapped file: opening a model costs
-nothing. Weights of 16 bits are converted, at each start: NumPy has no bfloat16.
+The library `safetensors` checks what a file's header (JSON) promises. An array is then a view of
+the mapped file: opening a model costs nothing. Weights of 16 bits are converted at each start.
 """
 
 import json
@@ -40,8 +39,7 @@ def read_weights(folder: Path, prefix: str, unused: tuple[str, ...]) -> dict[str
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    """One file -> {name: float32 array}, read-only views where it has float32. ValueError for a
-    file that is cut, altered, or something else."""
+    """One file -> {name: float32 array}, read-only views where it has float32, or ValueError."""
     try:
         with safe_open(path, "np"):
             pass

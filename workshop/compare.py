@@ -37,8 +37,9 @@ def is_same(a: Seen, b: Seen) -> float:
     """Return how probable it is that the same mistake gave a and b."""
     if isinstance(a.value, Raised) or isinstance(b.value, Raised):
         both = isinstance(a.value, Raised) and isinstance(b.value, Raised)
-        # An error without numbers, such as "list index out of range", may have any cause.
-        return both and a.value.error == b.value.error and bool(re.search(r"\d", a.value.error))
+        # In a reader's code "list index out of range", an error without numbers, has any cause.
+        specific = both and (re.search(r"\d", a.value.error) or not a.value.line)
+        return bool(specific) and a.value.error == b.value.error
     if b.kind == "stages":
         return 1.0
     if b.kind == "~":

@@ -7,6 +7,8 @@ numbers equal those of a mistake, the mistake has a name.
 """
 
 import ast
+import contextlib
+import copy
 import itertools
 import threading
 import time
@@ -123,32 +125,42 @@ class Tape:
         return self.seen[i] if i < len(self.seen) else None
 
     def look(self):
-        stopped = []
-
-        def stop():
-            stopped.append(True)
-            interrupt_main()
-
-        timer = threading.Timer(SECONDS_PER_LOOK, stop)
         try:
-            if self.path:
-                timer.start()
-            with np.errstate(all="ignore"):
+            with limited(SECONDS_PER_LOOK if self.path else None), np.errstate(all="ignore"):
                 seen = next(self.looks, None)
             if seen and isinstance(seen.value, Exception):
                 return seen._replace(value=self.raised(seen.value))
-            return seen
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
-            if isinstance(error, KeyboardInterrupt) and not stopped:
-                raise  # Ctrl-C
-            return Seen("", self.raised(error, "it never ends" if stopped else ""))
-        finally:
-            timer.cancel()
+            # A copy, because later calls may change the array.
+            return seen and seen._replace(value=copy.copy(seen.value))
+        except (Exception, SystemExit) as error:
+            return Seen("", self.raised(error))
 
-    def raised(self, error, says=""):
+    def raised(self, error):
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self.path]
         line = f"line {frames[-1].lineno}: {frames[-1].line}" if frames else ""
-        return Raised(says or f"{type(error).__name__}: {error}", line)
+        return Raised(f"{type(error).__name__}: {error}", line)
+
+
+@contextlib.contextmanager
+def limited(seconds: float | None) -> Iterator[None]:
+    """Raise a TimeoutError in what takes longer."""
+    stopped = []
+
+    def stop():
+        stopped.append(True)
+        interrupt_main()
+
+    timer = threading.Timer(seconds or 0, stop)
+    try:
+        if seconds:
+            timer.start()
+        yield
+    except KeyboardInterrupt as error:
+        if not stopped:
+            raise  # Ctrl-C
+        raise TimeoutError("it never ends").with_traceback(error.__traceback__) from None
+    finally:
+        timer.cancel()
 
 
 def agree(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple[float, int]:
@@ -199,7 +211,11 @@ def judge(part: Part, reader: Reader, seed: int) -> tuple[str | None, str] | Non
         return ("float64", typed) if typed else None
     place = tell(mine, right, i)
     start = time.perf_counter()
-    found = () if mine[i] and "steps before" in mine[i].label else named(part, mine, reader.seconds)
+    found = (
+        ()
+        if mine[i] and "steps before" in mine[i].label
+        else named(part, mine, right, reader.seconds)
+    )
     reader.seconds -= time.perf_counter() - start
     says = f"{place}. {typed}".strip()
     if found:
@@ -214,15 +230,20 @@ def judge(part: Part, reader: Reader, seed: int) -> tuple[str | None, str] | Non
     return "slow" if slow else None, says
 
 
-def named(part: Part, mine: Tape, seconds: float) -> tuple:
+def named(part: Part, mine: Tape, right: Tape, seconds: float) -> tuple:
     """Return the mistake, or the pair of mistakes, that gives the same as mine."""
+    odd = [not (b and is_right(a, b) > RARE) for a, b in beside(mine, right)]
 
     def score(*wrong):
         try:
             module = build(wrong[0].source, wrong)
         except (LookupError, SyntaxError):  # the first has changed what the second would change
             return None
-        return agree(mine, Tape(part, module, mine.seed), is_same)[0]
+        try:
+            with limited(SECONDS_PER_LOOK):
+                return fit(mine, Tape(part, module, mine.seed), odd)
+        except TimeoutError:  # two mistakes in one loop
+            return 0.0
 
     scores = {mistake: score(mistake) or 0.0 for mistake in part.mistakes}
     best = max(scores, key=scores.__getitem__, default=None)
@@ -236,6 +257,35 @@ def named(part: Part, mine: Tape, seconds: float) -> tuple:
             if found or found is None and score(b, a):
                 return a, b
     return ()
+
+
+def fit(mine: Tape, other: Tape, odd: list[bool]) -> float:
+    """Return how probable it is that one mistake made both: all that mine gave is the same, and
+    among it something that is not right. Where mine raised an error, other may not."""
+    probable, proof = 1.0, False
+    for is_odd, (a, b) in zip(odd, beside(mine, other)):
+        if isinstance(a.value, Raised):
+            same_error = b is not None and is_same(a, b)
+            probable, proof = probable if same_error else probable / 2, proof or same_error
+            continue
+        same = is_same(a, b) if b else 0.0
+        if not same > RARE:
+            return 0.0
+        probable, proof = min(probable, same), proof or is_odd
+    return probable * proof
+
+
+def beside(mine: Tape, other: Tape) -> Iterator[tuple[Seen, Seen | None]]:
+    """Yield each look of mine, and the look of the same label that follows in other, or None."""
+    after = 0
+    for i in itertools.count():
+        if (a := mine[i]) is None:
+            return
+        j = after
+        while (b := other[j]) is not None and b.label != a.label:
+            j += 1
+        after = after if b is None else j + 1
+        yield a, b
 
 
 def wide(mine: Tape, right: Tape) -> str:

@@ -74,6 +74,9 @@ class Cache:
 
 
 class GPT2(gpt2.GPT2):
+    def block(self, *args, cache=None, layer=0, **more):
+        return super().block(*args, cache=cache, layer=layer, **more)
+
     def new_cache(self, *batch):
         d_head = self.n_embd // self.n_head
         return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
@@ -93,7 +96,7 @@ class Rows:
         return self.positions
 
     def append(self, layer, k, v):
-        n_all, rows = self.lengths.max(), np.arange(len(self.lengths))[:, None]
+        n_all, rows = self.positions.max() + 1, np.arange(len(self.lengths))[:, None]
         for kept, new in zip(self.kv[:, layer], (k, v)):
             kept[rows, :, self.positions] = new.swapaxes(1, 2)
         return self.kv[:, layer, :, :, :n_all]

@@ -10,7 +10,7 @@ from workshop.steps.inputs import WatchedModel, attempt
 
 def form(found):
     """Say what it is: a list of (list, float, float), if it is right."""
-    if isinstance(found, list | tuple) and not isinstance(found[0], int):
+    if isinstance(found, list | tuple) and not isinstance([*found, None][0], int | np.integer):
         return [form(part) for part in found]
     return "a list of ids" if isinstance(found, list) else "a number"
 
@@ -20,6 +20,8 @@ def see_texts(m, name, n, width, stop_ids=(), most=60, **more):
     prompt = [3, 1, 4]
     found = m.beam_search(model, prompt, n, width, **more)
     yield Seen(f"what comes back {name}", form(found))
+    if not all(len(text) == 3 and np.ndim(text[0]) == 1 for text in found):
+        return
     yield Seen(f"the texts {name}", [[int(id) for id in ids] for ids, _, _ in found])
     for label, i in ("log P", 1), ("scores", 2):
         scores = np.array([float(text[i]) for text in found], np.float32)
@@ -54,7 +56,11 @@ logits summed: with logits summed instead of log probabilities
     log_softmax(logits) + -> logits +
 softmax of all beams: with one softmax over all beams together
     log_softmax(logits) + -> log_softmax(logits.ravel()).reshape(logits.shape) +
-best of each beam: with the best token of each beam alone
+best of each beam, always: with the best token of each beam alone, in the first step, too
+    best = np.argsort(-totals, axis=None, kind="stable")
+    -> best = np.argsort(np.where(totals == totals.max(1, keepdims=True), -totals, 1e9), axis=None,
+        kind="stable")[: len(beams)]
+best of each beam: with the best token of each beam alone, after the first step
     best = np.argsort(-totals, axis=None, kind="stable")
     -> best = np.argsort(np.where(totals == totals.max(1, keepdims=True), -totals, 1e9),
         axis=None, kind="stable")[: max(len(beams), 1)] if step else np.argsort(-totals,

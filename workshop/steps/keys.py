@@ -69,8 +69,7 @@ def see_batch(m):
 
 def see_context(m):
     model = m.GPT2(parameters(n_ctx=5), 3)
-    yield Seen("positions of 5 tokens, n_ctx = 5", list(model.new_cache().extend(5)))
-    for before, new in ((3, 3), (0, 6)):
+    for before, new in ((0, 4), (0, 5), (3, 3), (0, 6)):
         cache, raised = model.new_cache(), False
         if before:
             model(IDS[:before], cache)
@@ -208,6 +207,9 @@ no return: of an append that returns nothing
         r"""
 cache not used: without cache.append: self_attention does not call it, or gets no cache
     if cache is not None: -> if False:
+append's result not used: with the new keys and values alone in attention: append's result is not
+        used
+    k, v = cache.append -> cache.append
 layer not passed on: with layer 0 for all blocks: they share one place
     cache.append(layer, -> cache.append(0,
 appended before the heads: with keys and values kept before the heads are split
@@ -246,6 +248,21 @@ cache for the first block: with the cache in the first block alone
 
 """,
     )
+)
+KEYS += mistakes(
+    "workshop/reference.py GPT2.block",
+    r"""
+layer 0 in every block: with layer 0 for all blocks: the block does not pass its layer on
+    layer=layer -> layer=0
+cache not passed on: without a cache in self_attention: the block does not pass it on
+    cache=cache -> cache=None
+""",
+) + mistakes(
+    "workshop/reference.py Cache.__init__",
+    r"""
+keys and values in one list: with one list for the keys and the values
+    self.values: list = [None] * n_layer -> self.values = self.keys
+""",
 )
 KEYS += mistakes(
     "workshop/reference.py Cache.extend",
@@ -296,6 +313,9 @@ one list for all blocks: with one list for the keys and values of all blocks
     [self.keys[layer], k] -> [self.keys[0], k]
     [self.values[layer], v] -> [self.values[0], v]
     self.keys[layer], self.values[layer] = k, v -> self.keys[0], self.values[0] = k, v
+stored exchanged: with keys and values exchanged where they are kept
+    self.keys[layer], self.values[layer] = k, v
+    -> self.keys[layer], self.values[layer] = k, v = v, k
 keys of the values: with the keys joined to the old values, and the values to the old keys
     [self.keys[layer], k] -> [self.values[layer], k]
     [self.values[layer], v] -> [self.keys[layer], v]
@@ -390,7 +410,7 @@ def see_rows(m, seed):
     logits = model(prompts, cache)
     yield Seen("on the way", seen, "stages")
     yield Seen("the logits of three texts of 5 tokens", logits, "n_rows, n_new, n_vocab")
-    yield Seen("the lengths, then", np.array(cache.lengths), "n_rows")
+    yield Seen("the lengths after 5 tokens", np.array(cache.lengths), "n_rows")
     cache.cut([3, 4, 2])
     yield Seen("the lengths after cut([3 4 2])", np.array(cache.lengths), "n_rows")
     for new in ([[7], [8], [9]], [[1], [2], [3]], [[4, 4], [5, 6], [6, 0]]):
@@ -399,7 +419,7 @@ def see_rows(m, seed):
         yield Seen("on the way", seen, "stages")
         name = f"the logits of {len(new[0])} more token for each of 3, 4 and 2"
         yield Seen(name, logits, "n_rows, n_new, n_vocab")
-    yield Seen("the lengths, then", np.array(cache.lengths), "n_rows")
+    yield Seen("the lengths after 1, 1 and 2 more", np.array(cache.lengths), "n_rows")
     cache.cut(np.array([1, 9, 3]))
     yield Seen("the lengths after cut([1 9 3])", np.array(cache.lengths), "n_rows")
     logits = model(np.array([[7], [8], [9]]), cache)
@@ -454,15 +474,15 @@ slots of the shortest: with the new keys and values in the slots after the short
     kept[rows, :, self.positions]
     -> kept[rows, :, self.positions.min(0, keepdims=True) + 0 * self.positions]
 n_all of the shortest: with as many slots returned as the shortest row has
-    self.lengths.max() -> self.lengths.min()
+    self.positions.max() + 1 -> self.positions[:, -1].min() + 1
 n_all of row 0: with as many slots returned as row 0 has
-    self.lengths.max() -> self.lengths[0]
+    self.positions.max() + 1 -> self.positions[0, -1] + 1
 all slots: with all n_ctx slots returned
     :n_all] -> :]
 one slot too few: with a slot too few returned: the newest token of the longest row is missing
-    self.lengths.max() -> self.lengths.max() - 1
+    self.positions.max() + 1 -> self.positions.max() + 1 - 1
 one slot more: with one slot too many returned
-    self.lengths.max() -> self.lengths.max() + 1
+    self.positions.max() + 1 -> self.positions.max() + 1 + 1
 k and v exchanged: with keys and values exchanged
     (k, v) -> (v, k)
 new ones only: with the new keys and values alone: those of the tokens before are not used
@@ -493,6 +513,8 @@ cut to the longest: with all rows cut to the largest of the lengths
     np.minimum(self.lengths, lengths) -> np.minimum(self.lengths, max(lengths))
 cut to the shortest: with all rows cut to the smallest of the lengths
     np.minimum(self.lengths, lengths) -> np.minimum(self.lengths, min(lengths))
+cut to the longest, or longer: with all rows set to the largest of the lengths
+    np.minimum(self.lengths, lengths) -> np.full_like(self.lengths, max(lengths))
 can grow: with a length that can grow by a cut
     np.minimum(self.lengths, lengths) -> np.array(lengths)
 cut one too late: with one token too many left

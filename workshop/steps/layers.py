@@ -56,6 +56,12 @@ mean of e^x: divided by the mean of e^x instead of the sum
 keepdims: without keepdims=True: the sums or maxima have lost an axis, so they are laid along the
         wrong one
     e.sum(-1, keepdims=True) -> e.sum(-1)
+keepdims, divided in place: without keepdims=True: the sums have lost an axis
+    return e / e.sum(-1, keepdims=True) -> e /= e.sum(-1); return e
+each x[i]: of one softmax for each x[i]: right for two axes, but a row is the last axis
+    e.sum(-1, keepdims=True) -> e.sum(tuple(range(1, x.ndim)), keepdims=True)
+absolute values: of the absolute values of x
+    x - x.max(-1, keepdims=True) -> abs(x) - abs(x).max(-1, keepdims=True)
 sum of x: divided by the sum of x instead of the sum of e^x
     e / e.sum -> e / x.sum
 argument changed: of a softmax that takes the maximum away in place: its argument is changed

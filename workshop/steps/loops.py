@@ -115,6 +115,8 @@ appended twice: with each token appended twice
 not yielded: of a loop that yields nothing
     yield sequence.append(draw(probabilities, sequence.rng))
     -> sequence.append(draw(probabilities, sequence.rng))
+return: of a return in the place of a yield: the loop ends, and gives a token instead of tokens
+    yield sequence -> return sequence
 list of one: of a loop that yields lists
     yield sequence.append(draw(probabilities, sequence.rng))
     -> yield [sequence.append(draw(probabilities, sequence.rng))]
@@ -306,6 +308,8 @@ one too few: with one logit too few: the k-th largest is not kept
     logits >= np -> logits > np
 one too many: with one logit too many
     np.partition(logits, -k)[-k] -> np.sort(logits)[max(-k - 1, -len(logits))]
+k - 1: with the k - 1 largest logits kept
+    logits >= np.partition(logits, -k)[-k] -> logits >= np.sort(logits)[-k + 1 :].min()
 smallest: with the k smallest logits kept
     logits >= np.partition(logits, -k)[-k] -> logits <= np.sort(logits)[k - 1]
 k smallest removed: with the k smallest removed instead of the k largest kept
@@ -372,9 +376,11 @@ least probable first: with the least probable tokens kept until they sum to p
 1 - p: with 1 - p instead of p
     np.searchsorted(mass, p) -> np.searchsorted(mass, 1 - p)
 at least p: with the tokens whose own probability is at least p
+    p >= 1 or not -> not
     probs >= falling[last] -> probs >= p
 at least p of the best: with the tokens at least p times as probable as the best one: that is
         min_p
+    p >= 1 or not -> not
     probs >= falling[last] -> probs >= p * falling[0]
 the rest: with the nucleus removed and the rest kept
     probs >= falling[last] -> probs < falling[last]

@@ -173,6 +173,13 @@ def see_draft_model(m, seed):
         return [int(x) for x in drafts], np.array([np.array(q) for q in qs])
 
     drafts, qs = propose(PROMPT, 3)
+    sure = [float(np.max(q)) > 0.99 for q in qs]
+    yield Seen("each q is certain, as the sampler here makes it", sure)
+    if not all(sure):
+        yield Seen("q of the first draft", qs[0], "n_vocab")
+        best = int(np.argmax(CHOICE(model.after(tuple(PROMPT)), PROMPT)))
+        yield Seen("the first draft is what the sampler is certain of", drafts[0] == best)
+        return
     yield Seen("three drafts", drafts)
     yield Seen("their distributions", qs, "n, n_vocab")
     yield Seen("tokens that passed through the small model: 5, then 2 drafts", model.n_rows, "<=1")
@@ -210,6 +217,8 @@ a fixed seed: with one seed for the drafts of all texts
 a new rng in each call: with an rng that begins again in each call of propose
     drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng([self.seed, 1])
     self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
+a fixed seed, in each call: with one seed for all texts, again in each call of propose
+    drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng(0)
 one seed, in each call: with the text's own seed, again in each call of propose
     drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng(self.seed)
     self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
@@ -252,6 +261,8 @@ one too many: with one draft too many
 drafts in ids: of a propose that appends the drafts to ids
     new = drafts[-1:] -> new = drafts[-1:]; ids = ids
     return drafts, qs -> ids += drafts; return drafts, qs
+ids and drafts: of ids and the drafts: return the drafts alone
+    return drafts, qs -> return ids + drafts, qs
 exchanged: of qs and drafts, in this order
     return drafts, qs -> return qs, drafts
 drafts alone: of the drafts without their distributions
@@ -407,6 +418,8 @@ accepted ones only: with the accepted drafts alone, without the token that verif
     for token in tokens: -> for token in tokens[:-1]:
 added one only: with the token alone that verify adds
     for token in tokens: -> for token in tokens[-1:]:
+drafts alone, unchecked: with the drafts themselves, without verify and its token
+    for token in tokens: -> for token in drafts:
 drafts unchecked: with the drafts themselves, whatever verify says
     for token in tokens: -> for token in [*drafts, tokens[-1]]:
 appended twice: with each token appended twice

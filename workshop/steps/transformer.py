@@ -66,6 +66,8 @@ own mask: with a triangle of its own in the place of mask: queries are not alway
     + mask -> + np.where(np.tri(*mask.shape[-2:]) > 0, 0, -1e10).astype("f")
 scores over the mask: with a mask of bools: any score that is not 0 in the mask is hidden
     swapaxes(-1, -2) + mask -> swapaxes(-1, -2) + np.where(mask != 0, np.float32(-1e10), 0)
+a mask of bools, float64: with a mask of bools: any score that is not 0 in the mask is hidden
+    swapaxes(-1, -2) + mask -> swapaxes(-1, -2) + np.where(mask != 0, -1e10, 0)
 softmax over the queries: of a softmax over the queries (axis -2) instead of the keys
     softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask)
     -> softmax((q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask).swapaxes(-1,
@@ -79,6 +81,8 @@ softmax of everything: of one softmax over all scores together
     + mask) @ v -> + mask); return e / e.sum() @ v
 no softmax: without softmax
     softmax ->
+scale after softmax, too: with the division by sqrt(d) again after the softmax
+    return softmax -> return 1 / math.sqrt(q.shape[-1]) * softmax
 scale after softmax: with the division by sqrt(d) after the softmax
     softmax(q / math.sqrt(q.shape[-1]) -> softmax(q
     + mask) -> + mask) / math.sqrt(q.shape[-1])
@@ -588,6 +592,8 @@ no wte: without the tokens' embeddings (wte)
     self.params["wte"][ids] + self -> self
 positions from 1: with positions from 1 instead of 0
     ["wpe"][positions] -> ["wpe"][positions + 1]
+positions from 1, in the mask, too: with positions from 1 instead of 0, also for the mask
+    np.arange(ids.shape[-1]) -> np.arange(1, ids.shape[-1] + 1)
 wpe by id: with the rows of wpe for the ids instead of the positions
     ["wpe"][positions] -> ["wpe"][ids]
 wpe of the last position: with the last position for every token
