@@ -65,16 +65,19 @@ const WITHOUT_DIE = {
   unknown: "The loop chose this token in its own way: it threw no die of the sampler.",
 };
 
-function showDie(row, die, winner, {tokens}) {
+function showDie(row, die, winner, {tokens, came: at}) {
   const [how, u, from, to] = drawOf(row + 1), {die: thrown} = state;
   const came = chip(data.ids[row + 1]), four = (x) => x.toFixed(4);
+  const hit = winner < 0 ? "one of the others" : winner !== null && chip(tokens[winner].id);
   const says = thrown !== null
-    ? ["Your own die, ", element("b", {}, four(thrown)), ", falls on ",
-      winner < 0 ? "one of the others" : chip(tokens[winner].id), ". The run is as it was."]
-    : how === "drawn"
-      ? ["The run threw ", element("b", {}, four(u)), ". In the order of the vocabulary, ", came,
-        ` fills the line from ${four(from)} to ${four(to)}: so it came. (Here the best is first.)`]
-      : [WITHOUT_DIE[how]];
+    ? ["Your own die, ", element("b", {}, four(thrown)), ", falls on ", hit,
+      ". The run is as it was."]
+    : how !== "drawn" ? [WITHOUT_DIE[how]]
+      : winner !== at
+        ? ["With these settings the die falls on ", hit, ". In the run it fell on ", came, "."]
+        : ["The run threw ", element("b", {}, four(u)), ". In the order of the vocabulary, ", came,
+          ` fills the line from ${four(from)} to ${four(to)}: so it came. The bars are sorted best`
+          + ` first, so the dotted line lies in that slice, not at ${four(u)}.`];
   find("#dice").replaceChildren(...says);
   find("#die").hidden = die === null;
   find("#die").value = (die ?? 0) * 10000;
@@ -94,8 +97,9 @@ function showCandidates() {
   const would = drawOf(row + 1)[0] === "prompt" || steps.length;
   find("#candidates .lead").replaceChildren("What could follow ", chip(data.ids[row]), ": the"
     + ` model's probabilities, and what ${would ? "a sampler would make" : "the sampler made"} of`
-    + " them. A temperature below 1 sharpens them, above 1 it flattens them; a cut (top-k, top-p,"
-    + " min-p) removes the less likely; a die falls on one of the rest.");
+    + " them. A temperature below 1 sharpens them, above 1 it flattens them. Top-k keeps the k"
+    + " likeliest; top-p keeps the likeliest until together they reach p; min-p drops those below"
+    + " that share of the best. What is kept is scaled to 100\u00a0%, and a die falls on it.");
   find("th.tempered").textContent = `temp. ${state.temperature}`;
   const lines = shown.map((token) =>
     candidate(token, found, token.rank === came, token.rank === winner));
@@ -148,7 +152,7 @@ function cutLine(found, n_listed) {
   const {kept, tokens} = found, n = Math.min(kept, tokens.filter((token) => !token.early).length);
   const cut = Object.values(found.cuts).some((n) => n < Infinity);
   const says = state.temperature === 0 ? "temperature 0 keeps the best alone"
-    : cut ? `the cut keeps ${plural(n, "token")}, `
+    : cut ? `keeps ${n} of ${plural(data.n_vocab.toLocaleString("en"), "token")}, `
       + `${percent(sum(tokens.slice(0, n).map((token) => token.tempered)))} of the probability`
       : "nothing is cut off: drag this line, or move a slider";
   const move = {ArrowUp: n - 1, ArrowDown: n + 1};
