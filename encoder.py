@@ -105,8 +105,9 @@ class Tokenizer:
         """The bytes of one token, often not UTF-8 by themselves. ValueError for an unknown id."""
         if not 0 <= id < self.n_vocab:
             raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
-        token = self.tokens[id]
-        return token.encode() if token in self.special else bytes(map(CHAR_TO_BYTE.get, token))
+        if (token := self.tokens[id]) in self.special:
+            return token.encode()
+        return bytes(CHAR_TO_BYTE[char] for char in token)
 
     def _encode_text(self, text):
         return [id for word in gpt2_words(text) for id in self._word_ids(word)]

@@ -1,6 +1,6 @@
 """--live: the model itself in a page, so that its reader can go on with the text.
 
-    model = in_8_bits(tokenizer, model)  # before the run, so that it has the weights that the page gets
+    model = in_8_bits(tokenizer, model)  # before the run: it then has the page's weights
     page = html(record(tokenizer, sequence, run), parts(tokenizer, model))
 
 Each row of a matrix is stored in 8 bits and a scale: a quarter of its size. The forward pass,

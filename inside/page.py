@@ -30,7 +30,7 @@ from samplers import make_sampler
 
 FOLDER = Path(__file__).parent / "browser"
 SCRIPTS = "tools address sampling text candidates why attention lens cache drafts beams play main"
-SHOWN = ["model", "method", "seed", "loop", "draft", "gamma", "beams", "length_penalty"]
+SHOWN = "model method seed loop draft drafter gamma beams length_penalty".split()
 TYPES = {"u1": "Uint8", "u2": "Uint16", "u4": "Uint32", "i2": "Int16", "f4": "Float32"}
 LEVELS = 63  # sqrt(weight) is rounded to so many steps, which keeps the small ones
 MOST_WEIGHTS = 8_000_000  # of a text with more attention weights only the last rows are stored

@@ -4,10 +4,9 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-MALFORMED = (  # what reading a damaged file may raise
-    *(ValueError, OSError, LookupError, TypeError),
-    *(AttributeError, ArithmeticError, RecursionError),
-)
+# What reading a file that someone else has written may raise.
+ODD = (AttributeError, ArithmeticError, RecursionError)
+MALFORMED = (ValueError, OSError, LookupError, TypeError, *ODD)
 
 
 class UserError(Exception):

@@ -21,6 +21,8 @@ class Weight(np.ndarray):
     as its class is a subclass of the left one's. Its rows are plain arrays."""
 
     def __rmatmul__(self, x):  # self is w.T; x [..., n_in] -> [..., n_out]
+        if self.ndim != 2:  # a mean of rows, say, which is of this class, too
+            return x @ np.asarray(self)
         rows = x.reshape(-1, x.shape[-1])  # one product for the whole batch, not one per row
         return product(rows, np.asarray(self)).reshape(*x.shape[:-1], self.shape[1])
 

@@ -134,7 +134,7 @@ def read_frequencies(config: dict, kind: str, d_head: int) -> np.ndarray:
             return rotary_frequencies(d_head, theta, rope["factor"])
         case "llama3":
             n_old = rope.get("original_max_position_embeddings", config["max_position_embeddings"])
-            factors = (rope[key] for key in ("factor", "low_freq_factor", "high_freq_factor"))
-            return llama3_frequencies(rotary_frequencies(d_head, theta), *factors, n_old)
+            factor, low, high = (rope[f"{key}factor"] for key in ("", "low_freq_", "high_freq_"))
+            return llama3_frequencies(rotary_frequencies(d_head, theta), factor, low, high, n_old)
         case name:
             raise ValueError(f"rope_type is {name}, known are default, linear, llama3")

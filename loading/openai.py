@@ -33,11 +33,10 @@ def fetch(size: str, folder: Path) -> Path:
         tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder.parent) as temporary,
     ):
         (made := Path(temporary, "made")).mkdir()
-        files = {name: (Path(temporary, name), None) for name in CHECKPOINT}
-        files |= {"encoder.json": (made / "vocab.json", VOCAB)}
-        files |= {"vocab.bpe": (made / "merges.txt", MERGES)}
-        for name, (path, sha256) in files.items():
-            download(f"{RELEASE}/{size}/{name}", path, sha256)
+        for name in CHECKPOINT:
+            download(f"{RELEASE}/{size}/{name}", Path(temporary, name), None)
+        download(f"{RELEASE}/{size}/encoder.json", made / "vocab.json", VOCAB)
+        download(f"{RELEASE}/{size}/vocab.bpe", made / "merges.txt", MERGES)
         rewrite(Path(temporary), made)
         if not folder.is_dir():  # another process may have made it by now
             made.rename(folder)
@@ -72,21 +71,16 @@ def rewrite(released: Path, folder: Path) -> None:
     import tensorflow as tf  # type: ignore
     from safetensors.numpy import save_file
 
-    config = {
-        "model_type": "gpt2",
-        "architectures": ["GPT2LMHeadModel"],
-    }
-    config |= read_json(released / "hparams.json")
-    n_vocab = config.pop("n_vocab")
-    config |= {"vocab_size": n_vocab, "eos_token_id": n_vocab - 1, "n_positions": config["n_ctx"]}
+    sizes = read_json(released / "hparams.json")
+    n_vocab, n_ctx = sizes.pop("n_vocab"), sizes["n_ctx"]
+    ends = {"vocab_size": n_vocab, "eos_token_id": n_vocab - 1, "n_positions": n_ctx}
+    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], **ends, **sizes}
     (folder / "config.json").write_text(json.dumps(config, indent=2))
     try:
-        reader = tf.train.load_checkpoint(str(released / "model.ckpt"))
-        stored = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-        arrays = {hub_name(name): array for name, array in stored.items()}
-        arrays = {
-            name: a[0] if a.ndim == 3 else a for name, a in arrays.items()
-        }  # [1, n_in, n_out]
+        reader, arrays = tf.train.load_checkpoint(str(released / "model.ckpt")), {}
+        for name in reader.get_variable_to_shape_map():
+            array = reader.get_tensor(name)  # a matrix is [1, n_in, n_out]
+            arrays[hub_name(name)] = array[0] if array.ndim == 3 else array
         save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
         load_gpt2(folder, config)  # knows every array
     except Exception as error:  # TensorFlow raises many kinds of exception

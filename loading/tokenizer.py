@@ -38,7 +38,7 @@ def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
     vocab = read_json(folder / "vocab.json")
     vocab |= read_json(folder / "added_tokens.json", optional=True)
     lines = (folder / "merges.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
-    merges = [(*line.split(" "),) for line in lines[lines[0].startswith("#version") :]]
+    merges: list = [(*line.split(" "),) for line in lines[lines[0].startswith("#version") :]]
     if wrong := [pair for pair in merges if len(pair) != 2]:
         raise ValueError(f"merges.txt is damaged: {wrong[0]!r} is not a pair of symbols")
     tokenizer = encoder.Tokenizer(vocab, merges)

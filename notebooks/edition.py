@@ -202,10 +202,15 @@ def write_class(folder, address):
 
 
 def write_titles():
+    index = HERE / "README.md"
     for name in order():
         notebook = read(name)
         notebook.cells[0].source = titled(name)
         nbformat.write(notebook, HERE / f"{name}.ipynb")
+        row = rf"(^\| \[.+?\]\({name}\.ipynb\)) \| \d+ \| \d+ \|"
+        spent = "{} | {} |".format(*minutes(notebook))
+        text = re.sub(row, rf"\1 | {spent}", index.read_text("utf-8"), flags=re.MULTILINE)
+        index.write_text(text, encoding="utf-8")
 
 
 def main():
@@ -213,7 +218,9 @@ def main():
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--repository", help="its address on GitHub")
     parser.add_argument("--html", action="store_true", help="pages, with the saved outputs")
-    parser.add_argument("--titles", action="store_true", help="bring the lessons' tops up to date")
+    parser.add_argument(
+        "--titles", action="store_true", help="bring the lessons' tops and the index up to date"
+    )
     args = parser.parse_args()
     if args.titles:
         return write_titles()

@@ -116,7 +116,11 @@ def source(function, signature=True):
         indent = line[: len(line) - len(line.lstrip())]
         if len(line) > 79 and "# " in line:
             line, comment = line.split("# ", 1)
-            print("\n".join(textwrap.wrap(f"{indent}# {comment}", 79, subsequent_indent=f"{indent}# ")))
+            print(
+                "\n".join(
+                    textwrap.wrap(f"{indent}# {comment}", 79, subsequent_indent=f"{indent}# ")
+                )
+            )
         if line.strip() or not indent:
             print("\n".join(broken(line.rstrip())))
 
@@ -142,13 +146,28 @@ def broken(line, width=79):
 def continuations(model, prompt, sampler, n_texts, n):
     """n_texts continuations of one prompt, in one batch -> ids [n_texts, n]. Their seeds: 0, 1, ...
     A stop id does not end a text here, so that all have n tokens."""
+    from generate import advance
+    from samplers import draw
+
+    ids, cache = np.tile(prompt, (n_texts, 1)), model.new_cache(n_texts)
+    rngs = [np.random.default_rng(seed) for seed in range(n_texts)]
+    for _ in range(n):
+        logits = advance(model, ids, cache)  # [n_texts, n_vocab]
+        drawn = [draw(sampler(row, text), rng) for row, text, rng in zip(logits, ids, rngs)]
+        ids = np.column_stack([ids, drawn])
+    return ids[:, len(prompt) :]
+
+
+def continued(model, prompts, sampler, seeds, n):
+    """A continuation of each prompt, all of n tokens, as in `continuations` -> [n_prompts, n]."""
     from decoding.batching import continuous
     from generate import Sequence
 
-    sequences = [Sequence(model, prompt, n, sampler, seed) for seed in range(n_texts)]
+    sequences = [Sequence(model, prompt, n, sampler, seed)
+                 for prompt, seed in zip(prompts, seeds)]  # fmt: skip
     for sequence in sequences:
         sequence.stop_ids = ()
-    list(continuous(sequences, max_rows=16))
+    list(continuous(sequences, max_rows=40))
     return np.array([sequence.new_ids for sequence in sequences])
 
 

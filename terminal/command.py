@@ -37,11 +37,11 @@ def run(words: list[str]) -> None:
         session = Session(given)
         if "interactive" in given:
             shell.interact(session)
-        elif found := given.keys() & {"score", "explain", "compare", "trace"}:
+        elif views := [view for view in ("score", "explain", "compare", "trace") if view in given]:
             for number, prompt in enumerate(prompts := read_prompts(given)):
                 if len(prompts) > 1 and "json" not in given:
                     print(show.visible(f"{prompt!r}:"))
-                look.view(session, *found, prompt, number)
+                look.view(session, views[0], prompt, number)
         else:
             complete(session, given)
 

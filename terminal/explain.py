@@ -24,7 +24,7 @@ bits: how unsure the model was (its entropy); others: what else it thought of
 DRAFTS = "accepted/drafted: the accepted drafts, -the rejected ones, +the model's own token"
 BEAMS = "runs of tokens, with the log P (nats) at their end; x: dropped"
 WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 returns 0 where it has none
-LEGENDS = {"naive": STEPS, "cached": STEPS, "beam": BEAMS} | dict.fromkeys(DRAFTING, DRAFTS)
+LEGENDS = {"naive": STEPS, "cached": STEPS, "beam": BEAMS}
 
 
 def explain(session: Session, row: Row) -> None:
@@ -36,17 +36,14 @@ def explain(session: Session, row: Row) -> None:
         row.sequence.sampler = remembering(row.sequence.sampler, seen)
     if method in DRAFTING:
         row.drafter = PrintedPasses(session.new_drafter(row), tokenizer)
-    print(LEGENDS[method])
+    print(LEGENDS.get(method, DRAFTS))
     for _ in session.generate([row]):
         if method in ("naive", "cached"):
             print(step_line(seen, row.sequence.ids, tokenizer), flush=True)
     if row.steps:
-        name, root = functools.partial(label, tokenizer), row.prompt.rpartition("\n")[2]
-        print(
-            show.visible(root),
-            format_tree(row.steps, name, row.sequence.new_ids, WIDTH),
-            sep="\n",
-        )
+        print(show.visible(row.prompt.rpartition("\n")[2]))
+        name = functools.partial(label, tokenizer)
+        print(format_tree(row.steps, name, row.sequence.new_ids, WIDTH))
     print(show.visible(row.opening + row.text))
     show.print_figures(show.statistics_line(session, row))
 

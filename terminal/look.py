@@ -38,8 +38,8 @@ def trace(session: Session, row: Row) -> None:
         raise UserError("no token was computed: there is no pass to show")
     source = next((call for call in calls if call.name == "read"), None)
     if session.settings["json"]:
-        source, found = source and as_json(source), [as_json(call) for call in found]
-        print(json.dumps({"source": source, "passes": found}))
+        shown = {"source": source and as_json(source), "passes": [as_json(call) for call in found]}
+        print(json.dumps(shown))
     else:
         print(format_trace(found, source))
 
@@ -54,9 +54,11 @@ def with_layers(model):
 def write_page(session: Session, row: Row, file: str) -> None:
     """Print a row as always, and write its page. After an error or Ctrl-C no half page is left."""
     from inside import page
-    from inside.live import parts
+    from inside.live import in_8_bits, parts
 
     with_layers(session.model)
+    if "live" in session.given:
+        session.model = in_8_bits(session.tokenizer, session.model)
     if not file.endswith((".html", ".htm")):
         raise UserError(f"--html writes a page, to a name that ends in .html: not {file!r}")
     settings = session.settings | {"seed": row.seed}

@@ -33,8 +33,8 @@ CONFIG = {name: name for name in SAME} | dict(tokens="max_new_tokens", beams="nu
 CONFIG |= dict(min_length="min_new_tokens", no_repeat_ngram="no_repeat_ngram_size")
 
 # The methods of an option that is not for all of them.
-ONLY_FOR = dict.fromkeys((*SAMPLING, "seed", "samples"), DRAWING)
-ONLY_FOR |= dict.fromkeys(("beams", "length_penalty", "early_stopping", "return"), ("beam",))
+ONLY_FOR: dict[str, tuple] = {name: DRAWING for name in (*SAMPLING, "seed", "samples")}
+ONLY_FOR |= {name: ("beam",) for name in ("beams", "length_penalty", "early_stopping", "return")}
 ONLY_FOR |= dict(loop=("cached",), max_rows=("cached",), gamma=DRAFTING, ngram=DRAFTING[1:])
 ONLY_FOR |= dict(draft=("speculative",), drafter=("speculative",), filler_top_k=("ngram",))
 
@@ -156,7 +156,8 @@ def check(given: dict) -> None:
         (len(views) > 1, f"give one of {', '.join(map(flag, views))}"),
         ("score" in given and idle, f"--score takes no {', '.join(map(flag, idle))}"),
         ("method" in given and "compare" not in given, misplaced(given, given.get("method", ""))),
-        ("interactive" in given and (n_prompts or "json" in given), "--interactive is alone"),
+        ("interactive" in given and n_prompts, "--interactive takes no PROMPT"),
+        ("interactive" in given and "json" in given, "--interactive takes no --json"),
         ("html" in given and n_prompts != 1, "--html is a page about one PROMPT"),
         ("live" in given and "html" not in given, "--live belongs to --html"),
         ("target" in given and "score" not in given, "--target belongs to --score"),

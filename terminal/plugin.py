@@ -1,8 +1,8 @@
 """Parts of one's own: --filter, --model, --drafter and --loop "FILE.py:EXPRESSION".
 
-The expression is Python. It knows the names of the file, `tokenizer` and `model`; of a filter also
-`n_prompt`, how many ids are the prompt's; of a drafter and a loop `sequence`. But for a model's, it
-is evaluated again for each text.
+The expression is Python. It knows the file's names, `tokenizer` and `model`; a filter's `n_prompt`,
+too, how many ids are the prompt's; a drafter's and a loop's `sequence`. All but a model's are
+evaluated again for each text.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ class Part:
         except Exception as error:
             if isinstance(error, UserError) or self.holds(error):
                 raise
-            meant = did_you_mean(error.name, [*names]) if isinstance(error, NameError) else ""
+            meant = did_you_mean(str(error.name), [*names]) if isinstance(error, NameError) else ""
             raise UserError(f"{self.where}: {type(error).__name__}: {error}{meant}") from None
         if not fits(part, self.option):
             raise UserError(f"{self.where}: it is {part!r:.60}, not {KINDS[self.option]}")

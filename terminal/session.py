@@ -38,10 +38,6 @@ class Session:
         name = given.get("model", "stories")
         own = Part("model", name) if ".py:" in name else None
         self.tokenizer, self.model = own.make() if own else utils.load(name)
-        if "live" in given:
-            from inside.live import in_8_bits  # late: few runs need it
-
-            self.model = in_8_bits(self.tokenizer, self.model)
         self.reads = hasattr(self.model, "read")  # an encoder-decoder: a prompt is a source
         if given.keys() & {"source_lang", "target_lang"}:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
@@ -227,12 +223,14 @@ class Session:
         return draft
 
     def score(self, text: str, target: str | None = None) -> dict:
-        """Score a text, or target, an encoder-decoder's answer to it: see score.score."""
-        if (target is not None) != self.reads:
-            raise UserError("an encoder-decoder, and nothing else, needs --target, its answer")
-        if target is None:
+        """Score a text, or an encoder-decoder's answer to it, target or what follows " => "."""
+        if not self.reads and target is None:
             return score(self.tokenizer, self.model, text)
-        model, _ = begin(self.model, self.encode(text))
+        if target is None:
+            text, _, target = text.partition(" => ")
+        if not self.reads or not target:
+            raise UserError("an encoder-decoder, and nothing else, needs --target, its answer")
+        model: Any = begin(self.model, self.encode(text))[0]
         return score(self.tokenizer, model, target, model.prefix)
 
     def score_row(self, row: Row) -> dict:

@@ -13,7 +13,6 @@ from loading.errors import UserError
 from terminal import look, options, show
 from terminal.explain import print_score
 from terminal.plugin import report
-from terminal.row import Row
 from terminal.session import Session
 
 HELP = """\
@@ -25,8 +24,8 @@ HELP = """\
 {}
 An empty line continues the last text. What you type is kept in {}"""
 COMMANDS = ["explain", "compare", "trace", "html", "score", "reset", "help", "quit"]
-*SETTABLE, _ = options.OPTIONS.values()  # all groups but the views
-SETTABLE = {name: how for group in SETTABLE for name, how, _ in group if name != "prompts_file"}
+GROUPS = [*options.OPTIONS.values()][:-1]  # all but the views
+SETTABLE = {name: how for group in GROUPS for name, how, _ in group if name != "prompts_file"}
 NAMES = COMMANDS + [options.flag(name)[2:] for name in SETTABLE]
 LOADING = {"model", "source_lang", "target_lang", "threads", "chat", "system"}  # another Session
 STATE = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
@@ -38,7 +37,7 @@ class Shell:
 
     def __init__(self, session: Session):
         self.session, self.first = session, session.given
-        self.row: Row | None = None
+        self.row: Any = None
 
     def answer(self, line: str) -> bool:
         """Answer one line -> is it the last? No error ends the session."""
@@ -87,9 +86,6 @@ class Shell:
             raise UserError(f"/{name}: there is no text yet")
         if name == "score" and not value:
             print_score(session.tokenizer, session.score_row(self.row))
-        elif name == "score" and session.reads:
-            text, _, target = value.partition(" => ")
-            print_score(session.tokenizer, session.score(text, target or None))
         elif name in ("explain", "compare", "trace", "score"):
             look.view(session, name, value or self.row.prompt)
         elif name == "html":

@@ -90,7 +90,7 @@ def statistics_line(session: Session, row: Row, batch: bool = False) -> str:
     return f"({', '.join(parts)}; ended by {ends.get(reason, reason)})"
 
 
-def n_tokens(ids: list[int]) -> str:
+def n_tokens(ids: list) -> str:
     return f"{len(ids)} token{'s' * (len(ids) != 1)}"
 
 

@@ -79,7 +79,7 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     says = {
         "naive": "stories wrote this, drawing one token at a time at temperature 0.8.",
         "cached": "stories wrote this, drawing one token at a time at temperature 0.8.",
-        "speculative": "stories wrote this, drawing from drafts of stories-draft, up to 4 at a"
+        "speculative": "stories wrote this, drawing from drafts by stories-draft, up to 4 at a"
         " time, at temperature 0.8.",
         "beam": "stories wrote this, following the 3 likeliest beginnings at once.",
         "en-de": "en-de wrote this from its source, following the 3 likeliest beginnings at once.",
@@ -93,6 +93,7 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     data = recorded(tokenizer, model, "Once", 2, named=own | {"loop": "/home/me/mine.py:plain"})
     browser.open(tmp_path, page.html(data))
     assert browser.text("h1") == "stories wrote this, in a loop of its user's, mine.py:plain."
+    assert "method" not in browser.text("#facts")
 
 
 def test_a_click_selects_and_arrows_go_on(browser, tmp_path):
@@ -464,16 +465,21 @@ def test_the_cache_counts_and_without_it_all_is_computed(browser, tmp_path):
     n_prompt, n = data["n_prompt"], len(data["ids"])
     assert f"so far {n - 1} computed, instead of {sum(range(n_prompt, n))}" in totals
     assert f"{(n - 1) * data['kv_bytes'] / 1000:.1f} kB" in totals
-    colour = "return getComputedStyle(document.querySelectorAll('#cache svg .read')[3]).fill"
-    before = browser.js(colour)
+    assert browser.all("#cache svg .read")
     browser.all("#naive")[0].click()
-    assert browser.js(colour) != before
+    assert not browser.all("#cache svg .read")  # all is computed
     assert f"so far {sum(range(n_prompt, n))} computed" in browser.text("#totals")
     assert "holds 0.0 kB" in browser.text("#totals")
+    browser.all("#naive")[0].click()
     browser.js("document.querySelectorAll('#cache svg .computed')[4]"
                ".dispatchEvent(new MouseEvent('click', {bubbles: true}))")  # fmt: skip
     assert browser.js("return passOf(state.selected)") == 4
     assert len(browser.all("#cache .word")) == n - 1
+    browser.open(tmp_path, page.html(by_method("naive")))
+    browser.js("select(n_rows)")
+    assert "This run kept none" in browser.text("#cache .lead")
+    all_of_them, again = sum(range(n_prompt, n)), sum(range(n_prompt, n - 1))
+    assert f"so far {all_of_them} computed, {again} of them again" in browser.text("#totals")
 
 
 # --- layout ---------------------------------------------------------------------------------------

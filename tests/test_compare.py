@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from generate import naive
 from families.seq2seq import EncoderDecoder
+from generate import naive
 from terminal import options
 from terminal.compare import compare
 from terminal.options import DRAFTING, METHODS

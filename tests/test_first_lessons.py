@@ -17,8 +17,8 @@ import utils
 from generate import Sequence, cached, naive
 from gpt2 import log_softmax
 from inside.recorder import passes, recording
-from llama import Llama, llama_shapes, rotary_frequencies
-from loading.params import tree_map
+from families.llama import Llama, rotary_frequencies
+from tests.shapes import llama_shapes, tree_map
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 sys.path.insert(0, str(FOLDER))

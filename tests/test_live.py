@@ -8,6 +8,7 @@ import pytest
 
 import utils
 from generate import generate
+from gpt2 import log_softmax
 from inside import live, page
 from inside.labels import label
 from loading.errors import UserError
@@ -271,3 +272,209 @@ def test_a_page_of_stories_draft_is_small():
     parts = live.parts(tokenizer, model)
     assert sum(map(len, parts.values())) < 530_000
     assert len(page.html(recorded(tokenizer, model, "Once", 20), parts)) < 750_000
+
+
+# --- the panel ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def panel(browser, tmp_path):
+    """A live page of the small model -> what `opened` returns, and the ids of the run's text."""
+    tokenizer, model = utils.load("stories-draft")
+    model = live.in_8_bits(tokenizer, model)
+    data = show(browser, tmp_path, tokenizer, model, temperature=0.8)
+    return browser, tokenizer, model, data["ids"]
+
+
+def branches(browser):
+    return browser.js("return live.panel.branches.map((branch) => branch.whole.ids)")
+
+
+def click(browser, selector, place=0):
+    browser.all(f"#live {selector}")[place].click()
+    settled(browser)
+
+
+def bars(browser):
+    """Return the candidates that are shown: {id: p}."""
+    lines = browser.js(
+        "return [...document.querySelectorAll('#live .bars li')].map((line) =>"
+        " [Number(line.dataset.token), Number(line.dataset.p)])"
+    )
+    assert len(lines) >= 10
+    return dict(lines)
+
+
+def test_a_candidate_opens_a_branch_and_the_model_goes_on(panel):
+    browser, tokenizer, _, ids = panel
+    click(browser, ".current .token", 6)
+    chosen = list(bars(browser))[2]
+    click(browser, ".bars button", 2)
+    first, second = branches(browser)
+    assert first == ids and second[:7] == [*ids[:6], chosen]
+    assert len(second) == 7 + 40 or second[-1] in panel[2].stop_ids
+    assert second == written(browser, second[:7], len(second) - 7, 1, temperature=0.8)
+    assert browser.text("#live .current .text").rstrip("…") == tokenizer.decode(second)
+    assert browser.driver.get_log("browser") == []
+
+
+def test_at_the_end_a_candidate_lengthens_the_branch(panel):
+    browser, _, _, ids = panel
+    click(browser, ".bars button", 1)
+    [text] = branches(browser)
+    assert text[: len(ids)] == ids and len(text) == len(ids) + 1 + 40
+    click(browser, "#write")
+    assert len(branches(browser)[0]) == len(text) + 40
+
+
+def test_writing_can_be_stopped(panel):
+    browser, _, _, ids = panel
+    says = browser.driver.execute_async_script(
+        """
+        const [n, done] = arguments, button = document.querySelector("#write"), says = [];
+        const stop = () => {
+          if (live.panel.current.whole.ids.length < n) return setTimeout(stop);
+          says.push(button.textContent);
+          button.click();
+          live.panel.done.then(() => done([...says, button.textContent]));
+        };
+        button.click();
+        stop();
+        """,
+        len(ids) + 3,
+    )
+    assert says == ["Stop", "Write on"]
+    assert len(ids) + 3 <= len(branches(browser)[0]) < len(ids) + 10
+
+
+def test_another_seed_is_another_way_from_the_same_place(panel):
+    browser, _, _, ids = panel
+    click(browser, ".current .token", 6)
+    texts = []
+    for seed in (7, 8, 7):
+        browser.js("""const input = document.querySelector("#seed"); input.value = arguments[0];
+                      input.dispatchEvent(new Event("change"))""", seed)  # fmt: skip
+        settled(browser)
+        texts.append(branches(browser)[-1])
+        browser.js("live.panel.place = 6")
+    assert texts[0] == texts[2] != texts[1]
+    assert all(text[:6] == ids[:6] for text in texts)
+
+
+def test_a_text_can_be_edited_and_markup_in_it_stays_text(panel):
+    browser, tokenizer, model, ids = panel
+    click(browser, "#edit")
+    area = browser.all("#live textarea")[0]
+    assert area.get_attribute("value") == tokenizer.decode(ids)
+    text = "Tom saw <img src=x onerror=alert(1)> and </script> \u202ea"
+    area.clear()
+    area.send_keys(text)
+    click(browser, "form button")
+    assert branches(browser)[1] == tokenizer.encode(text)
+    assert browser.all("#live img") == [] and not browser.all("#live textarea")[0].is_displayed()
+    click(browser, "#write")
+    assert branches(browser)[1][: len(tokenizer.encode(text))] == tokenizer.encode(text)
+    click(browser, "#edit")
+    browser.js("document.querySelector('#live textarea').value = 'so '.repeat(700)")
+    click(browser, "form button")
+    assert "do not fit" in browser.value("#live textarea", "validationMessage")
+    assert len(branches(browser)) == 2
+    assert browser.driver.get_log("browser") == []
+
+
+def test_a_switch_moves_the_candidates_as_numpy_says(panel):
+    browser, tokenizer, model, ids = panel
+    changed = copy.deepcopy(model)
+    d_head = model.n_embd // model.n_head
+    changed.params["blocks"][1]["attn"]["c_proj"]["w"][:, d_head:] = 0
+    click(browser, ".switches button", 3)
+    assert browser.value("#live [data-key='1.1']", "aria-checked") == "false"
+    expected = make_sampler(temperature=0.8)(changed(ids)[-1], ids)
+    for id, p in bars(browser).items():
+        assert p == pytest.approx(expected[id], abs=1e-4)
+    before = make_sampler(temperature=0.8)(model(ids)[-1], ids)
+    assert {np.argmax(before), np.argmax(expected)} <= bars(browser).keys()
+    notes = "return [...document.querySelectorAll('#live .bars small')].map((x) => x.textContent)"
+    assert all(note.startswith("was ") for note in browser.js(notes))
+    click(browser, ".switches button", 3)
+    assert max(bars(browser).values()) == pytest.approx(before.max(), abs=1e-4)
+    assert not any(browser.js(notes))
+
+
+def test_the_sliders_above_are_those_of_the_panel(panel):
+    browser, tokenizer, model, ids = panel
+    browser.slide("temperature", 0.3)
+    browser.slide("top_k", 4)
+    settled(browser)
+    expected = make_sampler(temperature=0.3, top_k=4)(model(ids)[-1], ids)
+    for id, p in bars(browser).items():
+        assert p == pytest.approx(expected[id], abs=1e-4)
+
+
+def test_two_branches_are_compared(panel):
+    browser, _, model, ids = panel
+    click(browser, ".current .token", 6)
+    click(browser, ".bars button", 2)
+    first, second = branches(browser)
+
+    def bits(text):
+        logprobs = log_softmax(model(text))[range(len(text) - 1), text[1:]]
+        return f"{len(text) - 6} tokens, {-logprobs[5:].mean() / np.log(2):.1f} bits each"
+
+    note = browser.text("#live .branch:not(.current) .note")
+    assert note == f"6 tokens as in Branch 2, then {bits(first)}; there {bits(second)}"
+    assert len(browser.all("#live .same")) == 6
+    click(browser, ".branch:not(.current) .token", 6)  # the other becomes the current one
+    assert "6 tokens as in Branch 1" in browser.text("#live .branch:not(.current) .note")
+    marked = browser.text("#live .bars")
+    assert "Branch 1" in marked and "Branch 2" in marked
+    click(browser, ".current h3 button")
+    assert branches(browser) == [second]
+
+
+def test_the_panel_is_used_by_keys_alone(panel):
+    browser, _, _, ids = panel
+    selected = browser.js("return state.selected")
+    browser.js("document.querySelector('#live [aria-selected=true]').focus()")
+    for key in 2 * ["\ue012"]:  # the left arrow
+        browser.driver.switch_to.active_element.send_keys(key)
+        settled(browser)
+    assert browser.js("return live.panel.place") == len(ids) - 2
+    assert browser.js("return document.activeElement.getAttribute('aria-selected')") == "true"
+    assert browser.js("return state.selected") == selected  # the page's own text has other keys
+    browser.js("document.querySelectorAll('#live .bars button')[3].focus()")
+    browser.driver.switch_to.active_element.send_keys("\ue007")  # Enter
+    settled(browser)
+    assert branches(browser)[1][: len(ids) - 2] == ids[:-2]
+    assert browser.js("return document.activeElement.dataset.key") == "candidate 3"
+
+
+def test_a_text_ends_with_the_context(panel):
+    browser, _, model, ids = panel
+    long = np.random.default_rng(0).integers(3000, size=model.n_ctx - 5).tolist()
+    browser.driver.execute_async_script(
+        "const [ids, done] = arguments, {panel} = live;"
+        "panel.current.whole.read(ids).then((found) => {"
+        "  panel.current.whole = found; panel.place = ids.length; done(); })", long
+    )  # fmt: skip
+    click(browser, "#write")
+    assert len(branches(browser)[0]) == model.n_ctx
+    assert browser.all("#write")[0].get_attribute("disabled")
+    assert browser.driver.get_log("browser") == []
+
+
+@pytest.mark.parametrize("width", [360, 800, 1280, 1600])
+def test_the_panel_fits_and_can_be_touched(browser, tmp_path, width):
+    tokenizer, model = utils.load("stories-draft")
+    model = live.in_8_bits(tokenizer, model)
+    show(browser, tmp_path, tokenizer, model, width=width)
+    click(browser, ".current .token", 6)
+    click(browser, ".bars button", 2)
+    assert browser.js("return document.documentElement.scrollWidth <= window.innerWidth")
+    small = browser.js("""
+        return [...document.querySelectorAll("#live button, #live input")].filter((button) => {
+          const {width, height} = button.getBoundingClientRect();
+          return width && (width < 24 || height < 24);
+        }).map((button) => button.outerHTML);
+    """)
+    assert small == []

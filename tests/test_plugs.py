@@ -24,7 +24,9 @@ def only(token, tokenizer):
     return f
 
 def first(token, other, tokenizer, n_prompt):
-    return lambda logits, ids: only(token if len(ids) == n_prompt else other, tokenizer)(logits, ids)
+    def f(logits, ids):
+        return only(token if len(ids) == n_prompt else other, tokenizer)(logits, ids)
+    return f
 
 def but(token, tokenizer):
     def f(logits, ids):

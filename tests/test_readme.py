@@ -31,7 +31,7 @@ def test_a_command_of_the_readme_runs(command, capsys, monkeypatch, tmp_path):
     hub = "HuggingFaceTB/SmolLM2-135M"
     big = {"gpt2", "t5-small", hub, f"{hub}-Instruct"}
     if big & set(words):  # other tests fetch such from a local server
-        options.check(options.parser(), options.parser().parse_args(words))
+        options.check(options.parse(words))
         return
     monkeypatch.setattr("builtins.input", lambda prompt="": "/quit")
     assert cli.main(words) == 0

@@ -148,14 +148,14 @@ def strict(ids, spelled):
     return bytes(BYTES[char] for char in spelling(ids, spelled)).decode("utf-8", "ignore")
 
 
-def with_space(text, first):
+def with_space(text):
     import regex
 
     return regex.findall(r" ?\d|'s| ?\p{L}+| ?[^\s\p{L}\d]+|\s+(?!\S)|\s+", text)
 
 
-def whole_numbers(text, first):
-    return [w for part in re.split(r"(\d+)", text) if part for w in gpt2_words(part, first)]
+def whole_numbers(text):
+    return [w for part in re.split(r"(\d+)", text) if part for w in gpt2_words(part)]
 
 
 def only_last_cut(data, pieces):  # greedy, from the left
@@ -180,8 +180,8 @@ LESSON_2 = [
     (1, lambda ids, spelled: [spelled[id] for id in ids], "a text is a str"),
     (2, gpt2_words, "a word of its own"), (2, with_space, "without its space"),
     (2, whole_numbers, "a word of its own"), 
-    (2, lambda text, first: text.split(), "the text again"),
-    (2, lambda text, first: list(text), "cut as before"),
+    (2, lambda text: text.split(), "the text again"),
+    (2, lambda text: list(text), "cut as before"),
     (3, only_last_cut, "ways, not 1"), (3, short_pieces, "a longer text"),
     (3, lambda data, pieces: 2 ** max(0, len(data) - 1), "ways, not"),
     (3, lambda data, pieces: sum(data.count(piece) for piece in pieces), "ways, not"),

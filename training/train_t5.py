@@ -15,7 +15,8 @@ from pathlib import Path
 import sentencepiece
 import torch
 from muon import Muon, fit
-from transformers import T5Config, T5ForConditionalGeneration
+from tokenizers import Tokenizer
+from transformers import T5Config, T5ForConditionalGeneration, T5Tokenizer
 
 PAD, END, UNKNOWN = 0, 1, 2  # T5's ids; the decoder starts with PAD
 
@@ -39,7 +40,8 @@ def split(pairs, n_held_out, seed):
 
 
 def train_tokenizer(folder, texts, n_vocab):
-    """One SentencePiece unigram model over both languages, with T5's special ids."""
+    """One SentencePiece unigram model over both languages, with T5's special ids, as
+    tokenizer.json."""
     lines = folder / "lines.txt"
     lines.write_text("\n".join(texts), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
@@ -47,8 +49,10 @@ def train_tokenizer(folder, texts, n_vocab):
         pad_id=PAD, eos_id=END, unk_id=UNKNOWN, bos_id=-1, character_coverage=1.0,
         minloglevel=2,
     )  # fmt: skip
-    lines.unlink()
-    (folder / "spiece.vocab").unlink()
+    T5Tokenizer.from_pretrained(folder, extra_ids=0).save_pretrained(folder)
+    for path in (lines, folder / "spiece.model", folder / "spiece.vocab"):
+        path.unlink()
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
 def batches(pairs, tokens_per_batch, rng):
@@ -128,9 +132,10 @@ def main():
     pairs, held_out = split(read_pairs(args.pairs), 1000, args.seed)
     lines = ["\t".join([source, *targets]) for source, targets in held_out.items()]
     (args.folder / "held_out.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    train_tokenizer(args.folder, [text for pair in pairs for text in pair], args.n_vocab)
-    spiece = sentencepiece.SentencePieceProcessor(model_file=str(args.folder / "spiece.model"))
-    ids = [[ids + [END] for ids in spiece.encode(list(side))] for side in zip(*pairs)]
+    texts = [text for pair in pairs for text in pair]
+    tokenizer = train_tokenizer(args.folder, texts, args.n_vocab)
+    sides = [tokenizer.encode_batch(side, add_special_tokens=False) for side in zip(*pairs)]
+    ids = [[encoding.ids + [END] for encoding in side] for side in sides]
     config = T5Config(
         vocab_size=args.n_vocab, d_model=args.d_model, d_kv=args.d_model // args.n_head,
         d_ff=4 * args.d_model, num_heads=args.n_head, num_layers=args.encoder_layers,

@@ -48,14 +48,16 @@ function drawBeams() {
   ...spread(shown).map(nodeText)));
   const best = ends[0] ?? shown.at(-1);
   find("#beams .lead").textContent = "Each step continues every beginning by every token and keeps"
-    + ` the ${data.settings.beams ?? "best"} likeliest. Higher is likelier; solid lines go on, dotted`
-    + " ones (×) were dropped below the cut, ■ ended. The heavy line won: it has the best score,"
-    + ` log P / length^${penalty}` + (best ? ` = ${scoreOf(best).toFixed(3)}.` : ".");
+    + ` the ${data.settings.beams ?? "best"} likeliest. Higher is likelier; solid lines go on,`
+    + " dotted ones (×) were dropped below the cut, ■ ended. The heavy line won: it has the best"
+    + ` score, log P / length^${penalty}` + (best ? ` = ${scoreOf(best).toFixed(3)}.` : ".");
   find("#finals tbody").replaceChildren(...ends.map((node, i) => element(node.won ? "tr.won" : "tr",
-    {}, element("td", {}, `${i + 1}`), element("td.words", {}, node.text),
+    {}, element("td", {}, `${i + 1}`), element("td.words", {}, theEnd(node.text)),
     element("td", {}, node.logprob.toFixed(2)), element("td", {}, `${node.depth + 1}`),
     element("td", {}, scoreOf(node).toFixed(3)))));
 }
+
+const theEnd = (text) => (text.length > 56 ? `…${text.slice(-54)}` : text);
 
 function axes(width, deepest) {
   const marks = [0, 0.1, 0.5, 1, 2, 5, 10, 20].filter((behind) => behind <= deepest);
@@ -114,6 +116,6 @@ function showBeams() {
   }
   find("#step h3").textContent = `Step ${depth}: ${plural(step.length, "candidate")}`;
   find("#step tbody").replaceChildren(...step.map((node) => element(`tr.${node.status}`, {},
-    element("td", {}, node.status), element("td.words", {}, node.text),
+    element("td", {}, node.status), element("td.words", {}, theEnd(node.text)),
     element("td", {}, node.logprob.toFixed(2)), element("td", {}, node.behind.toFixed(2)))));
 }

@@ -32,6 +32,7 @@ function change(settings) {
   Object.assign(state, settings);
   showCandidates();
   writeAddress();
+  dispatchEvent(new Event("settings"));
 }
 
 function showSliders() {

@@ -87,7 +87,7 @@ function afterwards({residual, last, accepted, bets, known}) {
   }
   const bar = ([id, p]) => element(id === data.ids[place] ? "li.chosen" : "li", {},
     element("span.name", {}, chip(id)), track(p), element("span.number", {}, percent(p)));
-  return [element("p", {}, "In the place of ", chip(bets[accepted][0]), ", from what p has more than"
-    + " q, max(0, p − q), which makes the whole exactly p: ", chip(data.ids[place]),
+  return [element("p", {}, "In the place of ", chip(bets[accepted][0]), ", from what p has more"
+    + " than q, max(0, p − q), which makes the whole exactly p: ", chip(data.ids[place]),
   ` (u ${last[0].toFixed(2)})`), element("ol.bars", {}, ...residual.map(bar))];
 }

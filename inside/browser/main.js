@@ -25,25 +25,29 @@ function show() {
 
 // One sentence: who wrote the text, and how each token was chosen.
 function heading() {
-  const {model, method, loop, draft, gamma, beams, temperature, top_k, top_p, min_p} = data.settings;
-  const cuts = [top_k && `top-k ${top_k}`, top_p < 1 && `top-p ${top_p}`, min_p && `min-p ${min_p}`];
+  const {model, method, loop, gamma, beams, temperature, top_k, top_p, min_p} = data.settings;
+  const drafts = {ngram: "drafts by counts of n-grams",
+    lookup: "drafts copied from the text"}[method]
+    ?? `drafts by ${data.settings.drafter ?? data.settings.draft ?? "a drafter"}`;
+  const cuts = [top_k && `top-k ${top_k}`, top_p < 1 && `top-p ${top_p}`,
+    min_p && `min-p ${min_p}`];
   const settings = [temperature !== 1 && `temperature ${temperature}`, ...cuts].filter(Boolean);
   const drawing = temperature === 0 ? "taking the best token each time"
     : `drawing one token at a time${settings.length ? ` at ${settings.join(", ")}` : ""}`;
   const how = data.beams.length ? `following the ${beams ?? "best"} likeliest beginnings at once`
-    : betting ? `${temperature === 0 ? "greedily" : "drawing"} from drafts of`
-      + ` ${draft ?? method ?? "a drafter"}${gamma ? `, up to ${gamma} at a time` : ""}`
+    : betting ? `${temperature === 0 ? "greedily" : "drawing"} from ${drafts}`
+      + `${gamma ? `, up to ${gamma} at a time` : ""}`
       + (settings.length && temperature !== 0 ? `, at ${settings.join(", ")}` : "")
       : loop ? `in a loop of its user's, ${loop}` : drawing;
   return `${model ?? "A model"} wrote this${data.source.length ? " from its source" : ""}, ${how}.`;
 }
 
 function facts() {
-  const {method, seed, temperature} = data.settings, n = data.ids.length - data.n_prompt;
+  const {method, loop, seed, temperature} = data.settings, n = data.ids.length - data.n_prompt;
   const mean = sum(range(n).map((i) => bits(data.n_prompt + i))) / Math.max(1, n);
   const acted = (name, i) => name !== "min_length" || arrays.by.includes(i + 1);
   const own = data.filters.filter(acted).filter((name) => !SAMPLER.includes(name)).map(dashed);
-  return [method && `method ${method}`, own.length && `filters ${own.join(", ")}`,
+  return [method && !loop && `method ${method}`, own.length && `filters ${own.join(", ")}`,
     seed !== null && temperature !== 0 && !data.beams.length && `seed ${seed}`,
     `${plural(data.n_prompt, "token")} given, ${n} new`,
     n && `${mean.toFixed(1)} bits of surprise per new token (0: the model was certain; 1: as a coin`

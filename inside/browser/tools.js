@@ -10,7 +10,7 @@ const state = {
   selected: data.logprobs.indexOf(Math.min(...data.logprobs.slice(data.n_prompt - 1))) + 1 || 1,
   head: null,  // null: the one that contributed most; "all": the mean; or [layer, head]
   rival: null,  // null: the best other token
-  tint: "surprise", die: null, naive: false, growing: false, ...given,
+  tint: "surprise", die: null, growing: false, ...given,
 };
 
 const find = (selector) => document.querySelector(selector);

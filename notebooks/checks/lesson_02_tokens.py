@@ -28,9 +28,9 @@ def exercise_1(decode):
 
 
 def exercise_2(words):
-    """The answer: digit_words(text, first) -> list of words."""
+    """The answer: digit_words(text) -> list of words."""
     text = "In 1969 2 men, aged 38 and 39, walked 1.5 km.\n\nIt's room 101b!"
-    answer = words(text, True)
+    answer = words(text)
     assert answer is not None, "write digit_words"
     assert isinstance(answer, list), "a list of words"
     assert "".join(answer) == text, "the words, joined, should be the text again"
@@ -39,7 +39,7 @@ def exercise_2(words):
     assert not numbers, f"{numbers[0]!r} is one word: each digit is a word of its own"
     assert all(len(word) == 1 for word in digits), "a digit stands alone, without its space, too"
     others = "Once upon a time, there was a girl; it's Lily."
-    same = words(others, True) == gpt2_words(others, True)
+    same = words(others) == gpt2_words(others)
     assert same, "a text without digits should be cut as before"
     assert "It" in answer and "'s" in answer, "the words between numbers should be cut as before"
 

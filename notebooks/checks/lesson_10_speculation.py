@@ -1,12 +1,13 @@
 """The checks of lesson 10's exercises, and of its loop."""
 
-import lessons
+import lessons  # noqa: F401, it makes the project's files importable
 import numpy as np
 
 import utils
 from benchmarks.replay import Replay
 from decoding.drafters import PromptLookup, common_prefix, one_hots
 from generate import Sequence, generate
+from loading.gpt2 import random_gpt2
 from speculative import speculative
 
 tokenizer, model = utils.load("stories")
@@ -43,7 +44,7 @@ class Planned:
 
 def exercise_loop(greedy_speculation):
     """The answer: greedy_speculation(model, drafter, ids, n, gamma=4) -> n new ids."""
-    tiny, prompt, n = lessons.tiny_model(8, seed=4), [1, 2, 3, 4, 5], 10
+    tiny, prompt, n = random_gpt2(8, 64, 8, 2, 2, 0.6, 4, tied=False), [1, 2, 3, 4, 5], 10
     text = prompt + list(generate(tiny, prompt, n))
     for wrong in (), (6, 7, 12), range(15):
         ours, theirs, drafter = Watched(tiny), Watched(tiny), Planned(8, text, wrong)
@@ -52,7 +53,7 @@ def exercise_loop(greedy_speculation):
         assert found is not None, "write greedy_speculation"
         held = []
         for number, (start, ids) in enumerate(theirs.passes):
-            known = common_prefix(held[:start], text)
+            known = common_prefix(held[:start], prompt + list(found))
             assert known == start, (
                 f"before pass {number} the cache holds another token than the text, at position"
                 f" {known}: what has to be cut after a round?"

@@ -71,21 +71,25 @@ def exercise_3(switch):
     assert switch(first, second, 3) is not None, "write switch"
     assert switch(first, second, 0) == translate(second), "with n = 0 only the second source counts"
     assert switch(first, first, 3) == translate(first), "the same source twice changes nothing"
-    tokenizer, model = loaded()
-    sources = [model.add_special_tokens(tokenizer.encode(text)) for text in (first, second)]
-    for n in (1, 3, 5):
-        ids = switch(first, second, n)
-        assert ids[:n] == translate(first)[:n], f"the first {n} tokens depend on the first source"
-        assert ids != translate(first), "the second source changed nothing"
-        ended = ids[-1] in model.stop_ids
+    for pair, n in ((first, second), 1), ((first, second), 5), ((first, TEXTS[0]), 2):
+        ids, right = switch(*pair, n), written(*pair, n)
+        assert ids[:n] == right[:n], f"the first {n} tokens depend on the first source"
+        assert ids != translate(pair[0]), "the second source changed nothing"
+        ended = ids[-1] in loaded()[1].stop_ids
         assert len(ids) <= 40 and (ended or len(ids) == 40), "a text ends with </s> or 40 tokens"
-        one, other = (model.read(source) for source in sources)
-        cache = one.new_cache()
-        for i in range(n):
-            one(np.array([[*model.start_ids, *ids][i]]), cache)
-        cache.source, last = other.source, [*model.start_ids, *ids][n]
-        right = int(other(np.array([last]), cache)[-1].argmax())
-        assert ids[n] == right, (
+        assert ids[n] == right[n], (
             f"after {n} tokens, the next is another one: the first {n} keep the keys and values"
             " that they had, and only the source changes"
         )
+
+
+def written(first, second, n):  # -> the first n + 1 ids
+    tokenizer, model = loaded()
+    one, other = (model.read(model.add_special_tokens(tokenizer.encode(text)))
+                  for text in (first, second))  # fmt: skip
+    cache, ids = one.new_cache(), list(model.start_ids)
+    for i in range(n + 1):
+        if i == n:
+            cache.source = other.source
+        ids.append(int(one(np.array(ids[-1:]), cache)[-1].argmax()))
+    return ids[len(model.start_ids) :]

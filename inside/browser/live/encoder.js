@@ -27,7 +27,8 @@ function merge_all(symbols, ranks) {  // merge the best pair of neighbours, unti
 function merge(symbols, pair) {  // a pair of neighbours, wherever it stands, from left to right
   const merged = [];
   for (let i = 0; i < symbols.length; i++) {
-    merged.push(`${symbols[i]} ${symbols[i + 1]}` === pair ? symbols[i] + symbols[++i] : symbols[i]);
+    const found = `${symbols[i]} ${symbols[i + 1]}` === pair;
+    merged.push(found ? symbols[i] + symbols[++i] : symbols[i]);
   }
   return merged;
 }

@@ -70,19 +70,16 @@ function gelu(x) {
 
 function softmax(x) {  // [n] -> same, sums to 1
   const best = x.reduce((a, b) => Math.max(a, b)), e = x.map((value) => Math.exp(value - best));
-  const all = sum(e);
-  return e.map((value) => value / all);
+  const total = sum(e);
+  return e.map((value) => value / total);
 }
 
 const add = (x, y) => x.map((value, i) => value + y[i]);
 
 function dot(a, b) {  // [d] twice -> a number
-  let even = 0, odd = 0, i = 1;  // two sums: no addition waits for the one before it
-  for (; i < a.length; i += 2) {
-    even += a[i - 1] * b[i - 1];
-    odd += a[i] * b[i];
-  }
-  return i === a.length ? even + odd + a[i - 1] * b[i - 1] : even + odd;
+  let total = 0;
+  for (let i = 0; i < a.length; i++) total += a[i] * b[i];
+  return total;
 }
 
 // The keys and values of the tokens so far: kv [2][n_layer][n_head], of each a list of rows.

@@ -111,8 +111,8 @@ function card(branch) {
     event.preventDefault();
     act(() => select(branch, at + step));
   };
-  const says = same ? `${plural(same, "token")} as in ${current.name}, then ${surprise(branch, same)};`
-    + ` there ${surprise(current, same)}` : surprise(branch, 1);
+  const says = same ? `${plural(same, "token")} as in ${current.name}, then `
+    + `${surprise(branch, same)}; there ${surprise(current, same)}` : surprise(branch, 1);
   return element(chosen ? "div.branch.current" : "div.branch", {},
     element("h3", {}, branch.name, element("button", {"aria-label": `Close ${branch.name}`,
       hidden: branches.length < 2, onclick: () => act(() => close(branch))}, "×")),
@@ -123,24 +123,29 @@ function card(branch) {
 
 function surprise(branch, from) {
   const bits = range(branch.whole.ids.length - from).map((i) => reader(branch).bits(from + i));
-  return `${plural(bits.length, "token")} of ${(sum(bits) / (bits.length || 1)).toFixed(1)} bits`;
+  const mean = sum(bits) / (bits.length || 1);
+  return `${plural(bits.length, "token")}, ${mean.toFixed(1)} bits each`;
 }
 
 function show_candidates() {
-  const {current, place, branches} = panel, {ids} = current.whole;
+  const {current, place} = panel, {ids} = current.whole;
   const at = ({rows}) => ranked(rows[place - 1].logits, state), found = at(reader(current));
-  const before = new Map(current.part ? at(current.whole) : []);
+  const before = new Map(current.part ? at(current.whole) : []);  // with all heads on
   const best = new Set([...found.slice(0, 10), ...[...before].slice(0, 3)].map(([id]) => id));
-  const takers = (id) => branches.filter(({whole}) =>
-    common([...ids.slice(0, place), id], whole.ids) > place).map(({name}) => name);
+  const shown = found.filter(([id]) => best.has(id) || id === ids[place]);
   here(".columns h3").replaceChildren("What could follow ", chip(ids[place - 1]));
-  here(".bars").replaceChildren(...found.filter(([id]) => best.has(id) || id === ids[place])
-    .map(([id, p], i) => element(id === ids[place] ? "li.chosen" : "li", {"data-p": p},
-      element("button.name", {"data-key": `candidate ${i}`, onclick: () => act(() => go_on(id))},
-        chip(id)),
-      track(p, before.get(id)), element("span.number", {}, percent(p)),
-      element("small", {}, [...before.has(id) ? [`was ${percent(before.get(id))}`] : [],
-        ...takers(id)].join(" · ")))));
+  here(".bars").replaceChildren(...shown.map(([id, p], i) => candidate(id, p, before.get(id), i)));
+}
+
+function candidate(id, p, before, i) {
+  const {current, place, branches} = panel, text = [...current.whole.ids.slice(0, place), id];
+  const takers = branches.filter(({whole}) => common(text, whole.ids) > place);
+  const was = before === undefined ? [] : [`was ${percent(before)}`];
+  return element(takers.includes(current) ? "li.chosen" : "li", {"data-p": p, "data-token": id},
+    element("button.name", {"data-key": `candidate ${i}`, onclick: () => act(() => go_on(id))},
+      chip(id)),
+    track(p, before), element("span.number", {}, percent(p)),
+    element("small", {}, [...was, ...takers.map(({name}) => name)].join(" · ")));
 }
 
 here(".switches").style.setProperty("--heads", model.n_head);
@@ -148,7 +153,8 @@ for (const layer of range(params.blocks.length)) {
   here(".switches").append(`${layer}`, ...range(model.n_head).map((head) => {
     const key = `${layer}.${head}`, title = `layer ${layer}, head ${head}`;
     const onclick = () => act(() => toggle(key));
-    return element("button", {role: "switch", "data-key": key, "aria-label": title, title, onclick});
+    return element("button", {
+      role: "switch", "data-key": key, "aria-label": title, title, onclick});
   }));
 }
 const form = here("form"), area = here("textarea");
@@ -176,6 +182,6 @@ form.onsubmit = (event) => {
   form.hidden = true;
   act(() => open(ids, panel.current));
 };
-find("#candidates").addEventListener("input", () => act(() => {}));  // the sliders
+addEventListener("settings", () => act(() => {}));  // of the sampler, which the sliders change
 act(() => open(data.ids));
 globalThis.live = {model, tokenizer, panel, Reader, ranked, draw, uniform, without};
