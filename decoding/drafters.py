@@ -20,8 +20,8 @@ from speculative import Drafter
 
 
 class DraftModel(Drafter):
-    """Drafts by a smaller model with the same vocabulary. Give it the large model's sampler, and an
-    rng independent of the sequence's: one seed for both biases the text."""
+    """A smaller model with the same vocabulary drafts. Give it the large model's sampler. Give it
+    an rng that is independent of the sequence's: one seed for both biases the text."""
 
     def __init__(self, model: Model, sampler: Sampler, rng: Generator):
         self.model, self.sampler, self.rng = model, sampler, rng
