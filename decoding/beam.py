@@ -70,7 +70,7 @@ def beam_search(
         texts = [[*prompt, *beam.ids] for beam in beams]
         logits = advance(model, texts, cache)  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, texts, filters)
-        # `width` candidates go on even if all stop ids rank above them. The last step ends all.
+        # `width` beams go on even below all stop ids. At the last step every token ends the text.
         n_candidates = max(2, 1 + len(model.stop_ids)) * width
         ends = model.stop_ids if length < n else range(model.n_vocab)
         step = rank(totals, beams, n_candidates, width, ends)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # no change
-N_EXTRA = 12  # stored tokens besides: the one that came, and the model's own best
+N_EXTRA = 12  # stored tokens for sure: the token that came, and the model's own best
 
 
 def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> arrays [n_rows, ...]

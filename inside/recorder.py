@@ -104,7 +104,7 @@ def recording(
 
 
 def passes(calls: list[Call], model: Any) -> list[Call]:
-    """Return the passes of this model, without those of a model that drafts for it."""
+    """Return the passes of this model, without the passes of a model that drafts for it."""
     return [c for c in calls if c.name == "__call__" and c.owner.params is model.params]
 
 

@@ -78,7 +78,7 @@ def read_settings(config: dict, d_head: int) -> dict:
     if len(types) != n_layer or {*types} - {*kinds}:
         raise ValueError(f"layer_types = {types!r:.200}")
     by_type = {kind: read_frequencies(config, kind, d_head) for kind in set(types)}
-    # Qwen and SmolLM3 have the key use_sliding_window; the others ignore it.
+    # Qwen and SmolLM3 have the key use_sliding_window; other families ignore it.
     is_used = config["use_sliding_window"] if "use_sliding_window" in FAMILIES[family] else True
     window = config.get("sliding_window") if is_used else None
     settings: dict = {

@@ -243,10 +243,10 @@ class Session:
 
 
 def limit_threads(wanted: int | None, n_parameters: int) -> None:
-    """Set the number of threads: the wanted number, or the one that suits the model."""
+    """Set the number of threads: the wanted number, or a number that suits the model."""
     try:
         import threadpoolctl
-    except ModuleNotFoundError:  # NumPy's own number of threads stands then
+    except ModuleNotFoundError:  # then NumPy keeps its own number of threads
         if wanted:
             raise
         return
