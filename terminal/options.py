@@ -91,7 +91,7 @@ OPTIONS = {
         ("stop", TEXT | MORE, "end before TEXT; may be given more than once"),
         ("seed", number("S", int), "default: a new one each time; prompt i uses S + i"),
         ("samples", number("N", int, 1), "N texts of each prompt, with the seeds S, S + 1, ..."),
-        ("temperature", number("T", float, 0, 100000), "default 0 (greedy), or 1 if others sample"),
+        ("temperature", number("T", float, 0, 100000), "default: greedy, or 1 if others sample"),
         ("top_k", number("K", int), "draw one of the K most probable tokens"),
         ("top_p", number("P", float, 0.0001, 1), "draw from a nucleus of mass P"),
         ("min_p", number("P", float, 0, 1), "draw from those at least P times the best"),
