@@ -1,4 +1,4 @@
-"""Generate a text one token at a time: `naive`, and `cached`, which computes each token only once.
+"""Generate a text, a Sequence, token by token: `naive`, and `cached`, which computes each once.
 
 On the command line: python generate.py "Once upon a time"
 
@@ -151,7 +151,7 @@ class Model(Protocol):
     stop_ids: tuple[int, ...]
 
     def __call__(self, ids: Any, cache: Any = None, last: int | None = None) -> np.ndarray: ...
-    def new_cache(self) -> Any: ...
+    def new_cache(self, *batch: int) -> Any: ...
 
 
 Loop = Callable[[Any, Sequence], Iterator[int]]

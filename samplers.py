@@ -87,7 +87,7 @@ def top_k(k: int) -> Filter:
 
 
 def top_p(p: float) -> Filter:
-    """Keep the fewest most probable tokens that sum to at least p (Holtzman et al. 2020)."""
+    """Keep the fewest best tokens that sum to at least p, and ties (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if p >= 1 or not np.isfinite(logits.max()):  # nothing to cut, or Sampler raises

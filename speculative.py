@@ -40,7 +40,7 @@ def speculative(
 ) -> Iterator[int]:
     """Yield tokens like `naive` and `cached`, up to gamma + 1 for each pass of the model."""
     cache = model.new_cache()
-    if sequence.running and sequence.n_prompt > 1:
+    if sequence.running and len(sequence.ids) > 1:
         advance(model, sequence.ids[:-1], cache)  # the last token passes with the drafts
     while sequence.running:
         # Draft. The model adds one more token itself.

@@ -64,10 +64,10 @@ class WithoutPrompt:
         ids = np.asarray(ids)
         cache = cache or self.new_cache(*ids.shape[:-1])
         n_skipped = min(max(self.n_hidden - cache.length, 0), ids.shape[-1])
-        cache.length += ids.shape[-1]
         logits = np.zeros((*ids.shape, self.n_vocab), np.float32)  # what is hidden predicts nothing
         if n_skipped < ids.shape[-1]:
             logits[..., n_skipped:, :] = self.model(ids[..., n_skipped:], cache.cache)
+        cache.length += ids.shape[-1]  # now, so that an interrupted pass has added nothing
         return logits if last is None else logits[..., -last:, :]
 
     def new_cache(self, *batch):
