@@ -63,7 +63,7 @@ def read_passes(run: Run, sequence: Sequence) -> list[dict[str, Any]]:
 def read_bets(given: dict[str, Any], thrown: Thrown, text: list[int]) -> dict[str, Any]:
     """Return how `verify` accepted drafts. bets: of each draft [token, q(x) of the drafter, p(x) of
     the model, the u that decided]; accepted: how many; residual: the best tokens of what replaced
-    the rejected draft's p; last: [u, from, to] of the token that was drawn after them."""
+    the rejected draft's p, and the one that came; last: [u, from, to] of the token that was drawn after them."""
     known, drafts, qs, sampler = (given[name] for name in ("ids", "drafts", "qs", "sampler"))
     n, us = common_prefix(drafts, text[len(known) :]), thrown[len(known)]
     p_of = [sampler(row, known + drafts[:i]) for i, row in enumerate(given["logits"][: n + 1])]
@@ -76,7 +76,9 @@ def read_bets(given: dict[str, Any], thrown: Thrown, text: list[int]) -> dict[st
         p = p_of[n]
         if n < len(drafts):
             p = residual(p, qs[n])
-            found["residual"] = [(int(i), float(p[i])) for i in np.argsort(-p)[:5] if p[i] > 0]
+            best = {*np.argsort(-p)[:5], text[len(known) + n]}
+            best = sorted(best, key=lambda i: -p[i])
+            found["residual"] = [(int(i), float(p[i])) for i in best if p[i] > 0]
         found["last"] = [us[-1], *share(p, text[len(known) + n])]
     return found
 

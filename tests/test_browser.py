@@ -425,6 +425,7 @@ def test_a_bet_shows_p_q_and_the_die(browser, tmp_path):
                 assert f"min(1, p/q) {min(1, p / q):.2f}, u {u:.2f}" in row
         bars = browser.all("#residual .bars li")
         assert len(bars) == len(one["residual"])
+        assert len(browser.all("#residual .bars .chosen")) == bool(bars)  # the token that came
         rejections += bool(bars)
     assert rejections > 1
     assert "of the drafter's" in browser.text("#drafts .lead")
@@ -465,6 +466,15 @@ def test_drafts_and_beams_are_those_of_the_run(browser, tmp_path):
     assert len(rows) == len(data["beams"][2])
     for row, (_, _, logprob, status) in zip(rows, data["beams"][2]):
         assert row.startswith(status) and f"{logprob:.2f}" in row
+
+
+def test_a_text_that_ends_late_is_behind_those_that_ended_before(browser, tmp_path):
+    data = by_method("beam")
+    one, two, three = data["ids"][-3:]
+    steps = [[[0, one, -1.0, "finished"], [0, two, -2.0, "kept"]], [[0, three, -5.5, "finished"]]]
+    browser.open(tmp_path, page.html(data | {"beams": steps}))
+    behind = browser.js("return steps.map((step) => step.map((node) => node.behind))")
+    assert behind == [[0, 1], [4.5]]
 
 
 def test_beams_open_at_their_beginning(browser, tmp_path):
