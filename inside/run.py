@@ -63,7 +63,7 @@ def read_passes(run: Run, sequence: Sequence) -> list[dict[str, Any]]:
 def read_bets(given: dict[str, Any], thrown: Thrown, text: list[int]) -> dict[str, Any]:
     """Return how `verify` accepted drafts. bets: of each draft [token, q(x) of the drafter, p(x) of
     the model, the u that decided]; accepted: how many; residual: the best tokens of what replaced
-    the rejected draft's p, and the one that came; last: [u, from, to] of the token that was drawn after them."""
+    the rejected draft's p, and the one that came; last: [u, from, to] of the token drawn then."""
     known, drafts, qs, sampler = (given[name] for name in ("ids", "drafts", "qs", "sampler"))
     n, us = common_prefix(drafts, text[len(known) :]), thrown[len(known)]
     p_of = [sampler(row, known + drafts[:i]) for i, row in enumerate(given["logits"][: n + 1])]

@@ -79,11 +79,11 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     says = {
         "naive": "The model stories wrote this, drawing one token at a time at temperature 0.8.",
         "cached": "The model stories wrote this, drawing one token at a time at temperature 0.8.",
-        "speculative": "The model stories wrote this, drawing from drafts by stories-draft, up to 4 at a"
-        " time, at temperature 0.8.",
+        "speculative": "The model stories wrote this, drawing from drafts by stories-draft, up to"
+        " 4 at a time, at temperature 0.8.",
         "beam": "The model stories wrote this, following the 3 likeliest beginnings at once.",
-        "en-de": "The model en-de wrote this from its source, following the 3 likeliest beginnings at"
-        " once.",
+        "en-de": "The model en-de wrote this from its source, following the 3 likeliest beginnings"
+        " at once.",
     }
     assert browser.text("h1") == says[method]
     own = {"model": "stories", "loop": "mine.py:plain", "method": "cached"}
@@ -93,7 +93,8 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     assert "1 token given, 1 new" in browser.text("#facts")
     data = recorded(tokenizer, model, "Once", 2, named=own | {"loop": "/home/me/mine.py:plain"})
     browser.open(tmp_path, page.html(data))
-    assert browser.text("h1") == "The model stories wrote this, in a loop of its user's, mine.py:plain."
+    says = "The model stories wrote this, in a loop of its user's, mine.py:plain."
+    assert browser.text("h1") == says
     assert "method" not in browser.text("#facts")
 
 
