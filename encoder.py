@@ -42,7 +42,7 @@ def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
 
 
 # Step 2: no merge crosses the end of a word, else "dog." and "dog!" would become tokens. A word
-# takes the space before it. Unlike re, regex knows every script's letters \p{L} and numbers \p{N}.
+# takes the space before it. The library regex knows \p{L}, any letter, and \p{N}, any number.
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 
@@ -60,7 +60,7 @@ CHAR_TO_BYTE = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 
 
 class Tokenizer:
-    """Step 4: byte-level BPE with a `vocab` {token: id} and `merges` [(left, right), ...].
+    """The tokenizer: byte-level BPE with a `vocab` {token: id} and `merges` [(left, right), ...].
 
     n_vocab: the number of tokens, whose ids are 0 to n_vocab - 1. special: {text: id} of the tokens
     that no merge makes. end_of_text: the id of <|endoftext|>, or None. ValueError when vocab and
@@ -81,7 +81,7 @@ class Tokenizer:
         self._word_ids = functools.lru_cache(2**16)(self._encode_word)  # texts repeat their words
 
     def encode(self, text: str, special: bool = False) -> list[int]:
-        """Return the ids of a text. A special token in it is plain text, unless `special`."""
+        """Return the ids of a text. Step 4: special tokens in it are text, unless `special`."""
         ids = list[int]()
         longest_first = sorted(self.special, key=len, reverse=True) if special else []
         any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches

@@ -52,7 +52,7 @@ def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]
 
 def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
     """Pass the ids [..., n_seq] that the cache does not hold yet; return the logits [..., n_vocab]
-    after the last one. A long prompt passes in chunks, which bounds the memory of the mask."""
+    after the last one. A long prompt passes in chunks: its scores would fill the memory."""
     ids = np.asarray(ids)
     cache.cut(ids.shape[-1] - 1)  # the last token passes in any case
     for start in range(cache.length, ids.shape[-1], chunk):

@@ -9,8 +9,8 @@
     ' upon a time'
 
 Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". Parameters are a nested
-dict with the checkpoint's names, splatted into the calls. Matrices are [n_out, n_in]. n_new counts
-the tokens of this call, n_all also those in the cache. Batch dimensions may come first.
+dict, splatted into the calls. Matrices are [n_out, n_in]. n_new counts the tokens of this call,
+n_all also those in the cache. Batch dimensions may come first.
 """
 
 import math
@@ -30,7 +30,7 @@ class GPT2:
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         """Return float32 logits: what the model expects after each id.
 
-        cache: the keys and values of the tokens before ids; it takes in those of ids.
+        cache: the keys and values of the tokens before ids; this call adds those of ids.
         last: compute the logits of the last positions only, [..., last, n_vocab].
         """
         if last is not None and last < 1:

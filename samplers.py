@@ -155,7 +155,7 @@ def make_sampler(first: Iterable[Filter] = (), last: Iterable[Filter] = (), **se
     """Return a sampler with these settings, named as in FILTERS and applied in that order.
 
     temperature=0 is greedy; any other setting of None or 0 omits its filter. Hard constraints, such
-    as a minimum length, belong to `first`: top-k could keep only tokens that they remove.
+    as a minimum length, must come `first`: otherwise top-k may keep only tokens that they remove.
     """
     if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")

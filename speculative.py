@@ -69,7 +69,7 @@ def verify(
     rng: np.random.Generator,
     stop_ids: Collection[int] = (),
 ) -> Ids:
-    """Return the tokens that replace the drafts, distributed as if drawn from p one by one.
+    """Return the accepted drafts and one more token, distributed as if drawn from p one by one.
 
     Accept a draft x ~ q with probability min(1, p(x) / q(x)). After the first rejection draw from
     norm(max(0, p - q)), and stop. If all pass, draw one more from p. Nothing follows a stop id.

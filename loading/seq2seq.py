@@ -28,7 +28,7 @@ UNUSED = "EncDecAttention.relative_attention_bias.weight", "encoder.version", "d
 
 
 def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
-    """T5, v1.1, flan -> (tokenizer, model). Raises ValueError."""
+    """Load T5, v1.1, flan -> (tokenizer, model). Raises ValueError."""
     n_layer = config["num_layers"], config.get("num_decoder_layers") or config["num_layers"]
     tokenizer, params, ends = read_parts(folder, config, T5_WORDS, n_layer)
     form, _, name = config.get("feed_forward_proj", "relu").rpartition("-")
@@ -42,7 +42,7 @@ def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
 
 
 def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
-    """BART, mBART -> (tokenizer, model). Raises ValueError."""
+    """Load BART, mBART -> (tokenizer, model). Raises ValueError."""
     n_layer = config["encoder_layers"], config["decoder_layers"]
     tokenizer, params, ends = read_parts(folder, config, BART_WORDS, n_layer)
     n_head, d_model = [config[f"{side}_attention_heads"] for side in SIDES], config["d_model"]
@@ -57,7 +57,7 @@ def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
 
 
 def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -> tuple:
-    """-> tokenizer, parameters, the arguments that `read_ends` reads. Raises ValueError."""
+    """Return the tokenizer, the parameters and the result of `read_ends`. Raises ValueError."""
     tensors = read_weights(folder, "model.", UNUSED)
     for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
         if copy in tensors:  # some files have only one of the three names
@@ -73,9 +73,9 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
 
 
 def read_ends(folder: Path, config: dict, n_vocab: int) -> dict:
-    """The tokens that texts begin and end with, as seq2seq.py has them, or ValueError."""
+    """Return EncoderDecoder's arguments for the ends of texts. Raises ValueError."""
     found = read_json(folder / "generation_config.json", optional=True) or config
-    if found.get("force_bos_token_to_be_generated"):  # of the first BART summarisers
+    if found.get("force_bos_token_to_be_generated"):  # the first BART summarisers have it
         found = {"forced_bos_token_id": found["bos_token_id"]} | found
     keys = {f"{name}_token_id" for name in ("decoder_start", "bos", "eos", "pad")} & config.keys()
     settings = {"do_sample": False} | {key: config[key] for key in keys} | found

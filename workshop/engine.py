@@ -25,7 +25,7 @@ from workshop.compare import Raised, Seen, is_right, is_same, tell
 from workshop.mistakes import build
 
 SECONDS_PER_LOOK = 2.0  # what takes longer never ends
-SECONDS_FOR_PAIRS = 2.0  # of one run, for all steps together
+SECONDS_FOR_PAIRS = 2.5  # of one run, for all steps together
 RARE = 1e-7  # two samples that differ more than this differ by no accident
 
 
@@ -249,8 +249,11 @@ def named(part: Part, mine: Tape, right: Tape, seconds: float) -> tuple:
     best = max(scores, key=scores.__getitem__, default=None)
     if best and scores[best]:
         return (best,)
-    end = time.perf_counter() + seconds
+    near = {m: nearness(mine, Tape(part, build(m.source, (m,)), mine.seed)) for m in scores}
+    # First the pairs of which each alone already gives much of what mine gave.
     pairs = itertools.combinations(part.mistakes, 2)
+    pairs = sorted(pairs, key=lambda pair: -near[pair[0]] - near[pair[1]])
+    end = time.perf_counter() + seconds
     for a, b in itertools.takewhile(lambda _: time.perf_counter() < end, pairs):
         if a.source == b.source:
             found = score(a, b)
@@ -263,7 +266,9 @@ def fit(mine: Tape, other: Tape, odd: list[bool]) -> float:
     """Return how probable it is that one mistake made both: all that mine gave is the same, and
     among it something that is not right. Where mine raised an error, other may not."""
     probable, proof = 1.0, False
-    for is_odd, (a, b) in zip(odd, beside(mine, other)):
+    for i, (a, b) in enumerate(beside(mine, other)):
+        if not proof and not any(odd[i:]):
+            return 0.0
         if isinstance(a.value, Raised):
             same_error = b is not None and is_same(a, b)
             probable, proof = probable if same_error else probable / 2, proof or same_error
@@ -271,8 +276,15 @@ def fit(mine: Tape, other: Tape, odd: list[bool]) -> float:
         same = is_same(a, b) if b else 0.0
         if not same > RARE:
             return 0.0
-        probable, proof = min(probable, same), proof or is_odd
+        probable, proof = min(probable, same), proof or odd[i]
     return probable * proof
+
+
+def nearness(mine: Tape, other: Tape) -> int:
+    """Return how many of the first results they have in common; chance would take too long."""
+    n = next((i for i, look in enumerate(mine.seen) if look and look.kind == "~"), 16)
+    looks = itertools.islice(beside(mine, other), min(n, 16))
+    return sum(b is not None and is_same(a, b) > RARE for a, b in looks)
 
 
 def beside(mine: Tape, other: Tape) -> Iterator[tuple[Seen, Seen | None]]:

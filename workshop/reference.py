@@ -19,7 +19,6 @@ from gpt2 import (  # noqa: F401
 )
 from samplers import draw
 from speculative import verify
-from utils import load
 
 # --- pairs ----------------------------------------------------------------------------------------
 
@@ -103,6 +102,8 @@ class Rows:
 
     def cut(self, lengths):
         self.lengths = np.minimum(self.lengths, lengths)
+        for row, length in enumerate(self.lengths):
+            self.kv[:, :, row, :, length:] = 0
 
 
 def prefill(model, prompts, cache):
@@ -189,4 +190,6 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
 
 
 def model(name="stories"):
-    return load(name)
+    import utils  # late: it needs more than NumPy
+
+    return utils.load(name)

@@ -172,6 +172,19 @@ length + 1: with the length growing by 1 for each pass
     self.length = n_all -> self.length += 1
 length of the last pass: with the length of the last pass alone
     self.length = n_all -> self.length = k.shape[-2]
+keys of all blocks in one place: with one place for the keys of all blocks
+    self.kv[:, layer, ..., self.length : n_all, :] = k, v
+    -> self.kv[0, 0, ..., self.length : n_all, :] = k
+        \n        self.kv[1, layer, ..., self.length : n_all, :] = v
+    return self.kv[:, layer, ..., :n_all, :]
+    -> return self.kv[0, 0, ..., :n_all, :], self.kv[1, layer, ..., :n_all, :]
+keys of all blocks kept for block 0: with the keys of all blocks kept in the place of block 0
+    self.kv[:, layer, ..., self.length : n_all, :] = k, v
+    -> self.kv[0, 0, ..., self.length : n_all, :] = k
+        \n        self.kv[1, layer, ..., self.length : n_all, :] = v
+all blocks kept for block 0: with the keys and values of all blocks kept in the place of block 0
+    self.kv[:, layer, ..., self.length : n_all, :] = k, v
+    -> self.kv[:, 0, ..., self.length : n_all, :] = k, v
 new ones only: with the new keys and values alone: those of the tokens before are not used
     return self.kv[:, layer, ..., :n_all, :] -> return k, v
 old ones only: with the new keys and values left out: a new token does not see itself
@@ -372,6 +385,8 @@ one too many: with one token too many left
     min(self.length, length) -> min(self.length, length + 1)
 one too few: with one token too few left
     min(self.length, length) -> min(self.length, max(length - 1, 0))
+one too few, also below 0: with one token too few left
+    min(self.length, length) -> min(self.length, length - 1)
 longer: with a length that can grow by a cut
     min(self.length, length) -> length
 number of tokens: with `length` tokens removed instead of `length` tokens left

@@ -466,6 +466,10 @@ chunk not used: with all tokens in one pass, whatever chunk is
     start : start + chunk] -> start:]
     ids.shape[-1], chunk) -> start + 1, 1)
     for start in range(cache.length, -> start = cache.length\n    for start in range(start,
+chunks to the end: with each chunk reaching to the end of the text: later tokens pass twice
+    start : start + chunk] -> start:]
+chunks too short: with chunks that lack their last token
+    start + chunk] -> start + max(chunk - 1, 1)]
 one chunk only: with one chunk alone passed
     ids.shape[-1], chunk) -> min(cache.length + 1, ids.shape[-1]), chunk)
 without the last chunk: without a last chunk that is shorter

@@ -594,6 +594,8 @@ positions from 1: with positions from 1 instead of 0
     ["wpe"][positions] -> ["wpe"][positions + 1]
 positions from 1, in the mask, too: with positions from 1 instead of 0, also for the mask
     np.arange(ids.shape[-1]) -> np.arange(1, ids.shape[-1] + 1)
+positions - 1: with positions that are one too low
+    ["wpe"][positions] -> ["wpe"][positions - 1]
 wpe by id: with the rows of wpe for the ids instead of the positions
     ["wpe"][positions] -> ["wpe"][ids]
 wpe of the last position: with the last position for every token
