@@ -1,7 +1,7 @@
 """A recorder of the running code: each call of a model's functions, its shapes and its numbers.
 
 Python reports every call and return to a profile function. The recorder is such a function: the
-model's files need nothing for it. It records every function in these files, except _private ones.
+model's files need nothing for it. It records every function in these files but _private ones.
 
 The views need `params` with its "blocks" (a decoder's under "decoder"). They also need functions
 with the names and arguments of gpt2.py: block, self_attention (or attend), attention with q and k,
@@ -60,7 +60,7 @@ class Call:
 
     @property
     def multiply_adds(self) -> int:
-        """Return their number in the matrix products inside: x @ w.T, q @ k.T, weights @ v."""
+        """Return the multiply-adds of the products x @ w.T, q @ k.T and weights @ v inside."""
         calls = [*self.walk()]
         linear = (math.prod(c.inputs["x"]) * c.inputs["w"][0] for c in calls if c.name == "linear")
         attention = (2 * math.prod(c.inputs["q"]) * c.inputs["k"][-2] for c in calls
