@@ -49,7 +49,7 @@ def filter_names(sampler) -> list[str]:
 
 
 def apply(filters: list[tuple[int, Callable]], logits, ids, by):  # [n_vocab] -> same
-    """Apply numbered filters in turn; by [n_vocab] gets the number of each token's filter."""
+    """Apply numbered filters in turn; by [n_vocab] gets the number of a token's remover."""
     for number, f in filters:
         after = f(logits, ids)
         by[np.isneginf(after) & ~np.isneginf(logits)] = number
