@@ -1,4 +1,6 @@
-"""What the workshop makes of the students' files: python tests/students/count.py [mistakes|pairs|styles]
+"""What the workshop makes of the students' files.
+
+    python tests/students/count.py [mistakes] [pairs] [styles]
 
 For each it prints the state and the name of the mistake beside the student's own words. Whether a
 name is right is for a reader to judge.
@@ -38,7 +40,9 @@ def main(kinds):
     if "mistakes" in kinds:
         for step, words, old, new in MISTAKES:
             [v], seconds = verdicts(edit(RIGHT, old, new), {step})
-            print(f"{step}: {words}\n    {v.state}: {v.mistake} ({seconds:.1f} s)\n    {v.says:.300}")
+            print(
+                f"{step}: {words}\n    {v.state}: {v.mistake} ({seconds:.1f} s)\n    {v.says:.300}"
+            )
     if "pairs" in kinds:
         for (step, words, *one), (other, more, *two) in PAIRS:
             found, seconds = verdicts(edit(edit(RIGHT, *one), *two), {step, other})
