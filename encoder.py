@@ -1,8 +1,7 @@
 """Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
-A ladder of five steps: a text is bytes; pairs of them are merged; merges stay within a word; a few
-special tokens are no text; a stream decodes tokens as they come. Every byte is a token, so any text
-can be encoded.
+Five steps: merge pairs of symbols; cut a text into words, which no merge crosses; begin with bytes,
+so that any text can be encoded; keep special tokens apart; decode tokens as they come.
 
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2.
@@ -15,20 +14,8 @@ from collections.abc import Callable, Iterable
 import regex  # type: ignore[import-untyped]
 
 
-def bytes_to_unicode() -> dict[int, str]:
-    """The character that represents each byte in the files: itself if printable, else chr(256),
-    chr(257), ..., so that the space is "Ġ"."""
-    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    others = iter(range(256, 512))
-    return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}
-
-
-BYTE_TO_CHAR = bytes_to_unicode()
-CHAR_TO_BYTE = {char: byte for byte, char in BYTE_TO_CHAR.items()}
-
-
 def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:
-    """Merge the best pair of neighbours, which training merged first, until no pair has a rank.
+    """Step 1: merge the best pair of neighbours, until no pair is known. Training found the ranks.
 
     >>> merge_all(list("aaabdaaabac"), {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
     ['aaab', 'd', 'aaab', 'a', 'c']
@@ -37,9 +24,6 @@ def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str
         aa    a  b  d  aa    a  b  a  c      all pairs of a and a
         aa    ab    d  aa    ab    a  c      all pairs of a and b
         aaab        d  aaab        a  c      all pairs of aa and ab
-
-    >>> merge_all([*"aaabdaaabac"], {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
-    ['aaab', 'd', 'aaab', 'a', 'c']
     """
     while pairs := ranks.keys() & zip(symbols, symbols[1:]):
         symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
@@ -57,14 +41,26 @@ def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     return merged
 
 
-# No merge crosses the end of a word, else "dog." and "dog!" would become tokens. A word takes the
-# space before it. Unlike re, regex knows the letters \p{L} and numbers \p{N} of every script.
+# Step 2: no merge crosses the end of a word, else "dog." and "dog!" would become tokens. A word
+# takes the space before it. The library regex knows \p{L}, any letter, and \p{N}, any number.
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 
 
+def bytes_to_unicode() -> dict[int, str]:
+    """Step 3: return the character that stands for each byte in the files: itself if it can be
+    printed, else chr(256), chr(257), ... The space is "Ġ"."""
+    printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = iter(range(256, 512))
+    return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}
+
+
+BYTE_TO_CHAR = bytes_to_unicode()
+CHAR_TO_BYTE = {char: byte for byte, char in BYTE_TO_CHAR.items()}
+
+
 class Tokenizer:
-    """Byte-level BPE over `vocab` {token: id} and `merges` [(left, right), ...], best first.
+    """The tokenizer: byte-level BPE with a `vocab` {token: id} and `merges` [(left, right), ...].
 
     n_vocab: the number of tokens, whose ids are 0 to n_vocab - 1. special: {text: id} of the tokens
     that no merge makes. end_of_text: the id of <|endoftext|>, or None. ValueError when vocab and
@@ -85,7 +81,7 @@ class Tokenizer:
         self._word_ids = functools.lru_cache(2**16)(self._encode_word)  # texts repeat their words
 
     def encode(self, text: str, special: bool = False) -> list[int]:
-        """str -> list of ids. The text of a special token is plain text, unless `special`."""
+        """Return the ids of a text. Step 4: special tokens in it are text, unless `special`."""
         ids = list[int]()
         longest_first = sorted(self.special, key=len, reverse=True) if special else []
         any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
@@ -94,15 +90,15 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Ids -> str; bytes that are not UTF-8 become U+FFFD. ValueError for an unknown id."""
+        """Return the text of ids; bytes that are not UTF-8 become U+FFFD. ValueError if unknown."""
         return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
     def stream(self) -> "Stream":
-        """A new Stream, which decodes ids as they come."""
+        """Return a new Stream, which decodes ids as they come."""
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes of one token, often not UTF-8 by themselves. ValueError for an unknown id."""
+        """Return the bytes of one token, which need not be whole characters."""
         if not 0 <= id < self.n_vocab:
             raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
         if (token := self.tokens[id]) in self.special:
@@ -118,22 +114,21 @@ class Tokenizer:
 
 
 def as_unicode(text: str) -> str:
-    """The text with U+FFFD in the place of lone surrogates, which have no UTF-8 form: by way of
-    UTF-16, which also turns a pair of surrogates into their character."""
+    """Replace lone surrogates, which have no UTF-8 form, by U+FFFD. Pairs become a character."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Stream:
-    """Decodes ids one by one; the returned pieces concatenate to decode(all ids)."""
+    """Step 5: decodes ids one by one; the pieces together are decode(all ids)."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def feed(self, id: int) -> str:
-        """The text that is certain after this id: a character appears with its last byte."""
+        """Return the text that is complete now: a character appears with its last byte."""
         return self._utf8.decode(self._tokenizer.token_bytes(id))
 
     def finish(self) -> str:
-        """The rest: "", or U+FFFD for a character that was never completed."""
+        """Return the rest: "", or U+FFFD for a character that was never completed."""
         return self._utf8.decode(b"", final=True)

@@ -1,4 +1,4 @@
-"""Generate a text one token at a time: `naive`, and `cached`, which computes each token only once.
+"""Generate a text, a Sequence, token by token: `naive`, and `cached`, which computes each once.
 
 On the command line: python generate.py "Once upon a time"
 
@@ -52,7 +52,7 @@ def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]
 
 def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
     """Pass the ids [..., n_seq] that the cache does not hold yet; return the logits [..., n_vocab]
-    after the last one. A long prompt passes in chunks, which bounds the memory of the mask."""
+    after the last one. A long prompt passes in chunks: its scores would fill the memory."""
     ids = np.asarray(ids)
     cache.cut(ids.shape[-1] - 1)  # the last token passes in any case
     for start in range(cache.length, ids.shape[-1], chunk):
@@ -142,7 +142,8 @@ class Model(Protocol):
     """ids [n_new] -> float32 logits [n_new, n_vocab]; last=k: of the last k positions only.
 
     A cache from new_cache holds the tokens before ids, and takes in ids: its `length` says how many
-    it has, `cut(length)` forgets the later ones.
+    it has, `cut(length)` forgets the later ones. To look inside a model, inside/recorder.py also
+    needs `params`, and functions named as in gpt2.py.
     """
 
     n_vocab: int
@@ -150,7 +151,7 @@ class Model(Protocol):
     stop_ids: tuple[int, ...]
 
     def __call__(self, ids: Any, cache: Any = None, last: int | None = None) -> np.ndarray: ...
-    def new_cache(self) -> Any: ...
+    def new_cache(self, *batch: int) -> Any: ...
 
 
 Loop = Callable[[Any, Sequence], Iterator[int]]

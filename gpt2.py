@@ -9,8 +9,8 @@
     ' upon a time'
 
 Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". Parameters are a nested
-dict that mirrors the checkpoint and is splatted into the calls. Matrices are [n_out, n_in]. n_new
-counts the tokens of this call, n_all also those in the cache. Batch dimensions may come first.
+dict, splatted into the calls. Matrices are [n_out, n_in]. n_new counts the tokens of this call,
+n_all also those in the cache. Batch dimensions may come first.
 """
 
 import math
@@ -30,7 +30,7 @@ class GPT2:
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         """Return float32 logits: what the model expects after each id.
 
-        cache: the keys and values of the tokens before ids; it takes in those of ids.
+        cache: the keys and values of the tokens before ids; this call adds those of ids.
         last: compute the logits of the last positions only, [..., last, n_vocab].
         """
         if last is not None and last < 1:
@@ -91,7 +91,7 @@ def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> same
 
 
 def linear(x, w, b=0):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
-    return x @ w.T + b
+    return x @ w.T + b  # for few rows, loading/few_rows.py makes the product of a loaded w
 
 
 def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd] -> same: mean 0 and variance 1, then g and b
@@ -99,7 +99,7 @@ def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd] -> same: mean 0 and variance
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * g + b
 
 
-def gelu(x):  # [...] -> same. x * x * x: NumPy's x**3 takes longer than a matrix product
+def gelu(x):  # [...] -> same. x * x * x, because NumPy's x**3 is many times slower
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
@@ -137,7 +137,7 @@ class Cache:
         """Store a layer's keys and values; return all of them, 2 x [..., n_head, n_all, d_head]."""
         n_all = self.length + k.shape[-2]
         self.kv[:, layer, ..., self.length : n_all, :] = k, v
-        if layer == self.kv.shape[1] - 1:  # the pass is complete: its tokens count
+        if layer == self.kv.shape[1] - 1:  # the last layer: now the tokens count
             self.length = n_all
         return self.kv[:, layer, ..., :n_all, :]
 

@@ -87,7 +87,7 @@ def top_k(k: int) -> Filter:
 
 
 def top_p(p: float) -> Filter:
-    """Keep the fewest most probable tokens that sum to at least p (Holtzman et al. 2020)."""
+    """Keep the fewest best tokens that sum to at least p, and ties (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if p >= 1 or not np.isfinite(logits.max()):  # nothing to cut, or Sampler raises
@@ -155,7 +155,7 @@ def make_sampler(first: Iterable[Filter] = (), last: Iterable[Filter] = (), **se
     """Return a sampler with these settings, named as in FILTERS and applied in that order.
 
     temperature=0 is greedy; any other setting of None or 0 omits its filter. Hard constraints, such
-    as a minimum length, belong to `first`: top-k could keep only tokens that they remove.
+    as a minimum length, must come `first`: otherwise top-k may keep only tokens that they remove.
     """
     if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")

@@ -28,11 +28,11 @@ class Drafter(Protocol):
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         """Return at most n drafts after ids, and the distribution q [n_vocab] of each."""
-        ...
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         """See what a pass said. logits [len(drafts) + 1, n_vocab]: the model's, after ids and after
         each draft; tokens: the accepted drafts, and the token that the model added, if any."""
+        return None
 
 
 def speculative(
@@ -40,7 +40,7 @@ def speculative(
 ) -> Iterator[int]:
     """Yield tokens like `naive` and `cached`, up to gamma + 1 for each pass of the model."""
     cache = model.new_cache()
-    if sequence.running and sequence.n_prompt > 1:
+    if sequence.running and len(sequence.ids) > 1:
         advance(model, sequence.ids[:-1], cache)  # the last token passes with the drafts
     while sequence.running:
         # Draft. The model adds one more token itself.
@@ -69,7 +69,7 @@ def verify(
     rng: np.random.Generator,
     stop_ids: Collection[int] = (),
 ) -> Ids:
-    """Return the tokens that replace the drafts, distributed as if drawn from p one by one.
+    """Return the accepted drafts and one more token, distributed as if drawn from p one by one.
 
     Accept a draft x ~ q with probability min(1, p(x) / q(x)). After the first rejection draw from
     norm(max(0, p - q)), and stop. If all pass, draw one more from p. Nothing follows a stop id.

@@ -41,7 +41,7 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
         if (kind := str(config["model_type"])) not in LOADERS:
             raise ValueError(f"model_type is {kind:.50}, known are {', '.join(LOADERS)}")
         tokenizer, model = LOADERS[kind](folder, config)
-        if model.n_vocab < tokenizer.n_vocab - len(tokenizer.special):
+        if {*range(model.n_vocab, tokenizer.n_vocab)} - {*tokenizer.special.values()}:
             sizes = f"the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}"
             raise ValueError(f"{sizes}: one of them belongs to another model")
         if (tokenizer.end_of_text or 0) >= model.n_vocab:  # a token without an embedding

@@ -1,8 +1,8 @@
 """Continuous batching: texts join a running batch and leave it, one by one.
 
-A batch that runs until its longest text ends computes less and less: the rows of the texts that
-ended are empty. Here such a row goes to the next text that waits. Its prompt passes through the
-model by itself, in chunks, while the other rows go on; then its cache joins theirs.
+A plain batch runs until its longest text ends, while more and more of its rows are idle. Here an
+idle row goes to the next text that waits. The model reads its prompt by itself, in chunks, while
+the other rows go on. Then its cache joins theirs.
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -31,34 +31,34 @@ def continuous(
 ) -> Iterator[tuple[Sequence, int]]:
     """Run many texts, at most max_rows at once; yield (sequence, token).
 
-    sequences: a list, or an iterator that makes them as they arrive. It is asked for the next one
-    when a row is free; None means that none waits now. All are of one model, which may have read a
-    different source for each. At most `chunk` tokens of a prompt pass between two steps.
-    """
+    sequences: a list, or an iterator that is asked for the next one when a row is free. None means
+    that none waits now. If none runs either, it returns: call it again. All share one model, which
+    may have read a different source for each. At most `chunk` prompt tokens pass between two steps.
+    A text whose model has a cache of its own runs to its end while the other rows stand still."""
     if min(max_rows, chunk) < 1:
         raise ValueError("max_rows and chunk must be at least 1")
     waiting = (sequence for sequence in sequences if sequence is None or sequence.running)
     prefill, rows = Prefill(), Rows()
     running: list[Sequence] = []  # one for each row
     while True:
-        # Admit: the next text, if a row is free.
+        # Admit the next text, if a row is free.
         if not prefill.is_busy and len(running) < max_rows:
             prefill.admit(next(waiting, None))
         if not prefill.is_busy and not running:
             return
 
-        # Prefill: a chunk of its prompt. After the last one it becomes a row.
+        # Prefill: pass a chunk of its prompt. The last chunk makes the text a row.
         if prefill.is_busy and (logits := prefill.step(chunk)) is not None:
             sequence = prefill.leave()
             yield sequence, draw_next(sequence, logits)
-            if not isinstance(prefill.cache, Cache):  # a model's own, which joins no rows
+            if not isinstance(prefill.cache, Cache):  # a custom cache cannot join rows: run alone
                 alone = cached(sequence.model, sequence, prefill.cache)
                 yield from ((sequence, token) for token in alone)
             elif sequence.running:
                 running.append(sequence)
                 rows.join(prefill.cache)
 
-        # Decode: one token for each row.
+        # Decode: draw one token for each row.
         if running:
             new = np.array([sequence.ids[-1:] for sequence in running])  # [n_rows, 1]
             logits = running[0].model(new, rows, last=1)[:, -1]  # [n_rows, n_vocab]
@@ -76,8 +76,8 @@ def draw_next(sequence: Sequence, logits: np.ndarray) -> int:  # [n_vocab] -> th
 
 
 class Prefill:
-    """Passes one prompt after the other. Its cache keeps the last one, so that of the next prompt
-    only what follows their common beginning passes."""
+    """Passes one prompt after the other. The cache keeps the last prompt; the next prompt reuses
+    the part of the cache that both prompts share."""
 
     def __init__(self):
         self.sequence: Any = None
@@ -90,22 +90,22 @@ class Prefill:
         return self.sequence is not None and self.sequence.running  # its reader may end it
 
     def admit(self, sequence: Sequence | None) -> None:
-        """Begin with the prompt of a text, if there is one."""
+        """Begin the prompt of a text, if there is a text."""
         self.sequence = sequence
         if sequence is None:
             return
-        if sequence.model is not self.model:  # for example one that has read another source
+        if sequence.model is not self.model:  # such as one that has read a different source
             self.model, self.cache, self.ids = sequence.model, sequence.model.new_cache(), []
         self.cache.cut(common_prefix(self.ids, sequence.ids[:-1]))
         self.ids = list(sequence.ids)
 
     def leave(self) -> Sequence:
-        """Return the text whose prompt has passed, and be free for the next."""
+        """Return the text whose prompt has passed; become free for the next text."""
         sequence, self.sequence = self.sequence, None
         return sequence
 
     def step(self, chunk: int) -> np.ndarray | None:
-        """Pass at most `chunk` tokens. After the last one return its logits [n_vocab]."""
+        """Pass at most `chunk` tokens; return the prompt's last logits [n_vocab], None before."""
         end = self.cache.length + chunk
         logits = advance(self.model, self.ids[:end], self.cache, chunk)
         return logits if end >= len(self.ids) else None
@@ -152,7 +152,7 @@ class Rows(Cache):
             self.length = self.length + n_new
         return self.kv[:, layer, ..., :n_all, :]
 
-    def cut(self, length):  # of each row, or of all
+    def cut(self, length):  # one length for each row, or one for all
         self.length = np.minimum(self.length, length)
 
     def select(self, rows):
@@ -163,6 +163,6 @@ class Rows(Cache):
                 self.source.select(rows)
 
 
-def with_slots(kv, n_slots):  # [..., n, d_head] -> [..., n_slots, d_head], the new ones zeros
+def with_slots(kv, n_slots):  # [..., n, d_head] -> [..., n_slots, d_head], new slots are 0
     new = np.zeros((*kv.shape[:-2], n_slots - kv.shape[-2], kv.shape[-1]), np.float32)
     return np.concatenate([kv, new], axis=-2)

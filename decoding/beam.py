@@ -1,10 +1,10 @@
 """Beam search: the likeliest whole text, not the likeliest next token.
 
 Greedy decoding can walk past a good text that begins with an unlikely token. Beam search keeps the
-`width` best beginnings (beams) at once: at each step every beam is continued by every token, and of
-these width x n_vocab candidates the best go on. A beam that ends is set aside, and all that ended
-compete by their score, log P(tokens) / n_tokens ** length_penalty. Lowerre 1976, "The HARPY Speech
-Recognition System"; where implementations differ, this follows transformers 5.
+`width` best beginnings (beams) at once. Each step continues every beam by every token; the best of
+these width x n_vocab candidates go on. A beam that ends is set aside. The finished texts compete by
+their score, log P(tokens) / n_tokens ** length_penalty. Lowerre 1976, "The HARPY Speech Recognition
+System". Where implementations differ, this follows transformers 5.
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -24,7 +24,7 @@ from samplers import Filter, Ids
 
 
 class Hypothesis(NamedTuple):
-    """A text that ended: at a stop id, or as long as allowed."""
+    """A finished text: it ends at a stop id, or it is as long as allowed."""
 
     ids: Ids  # the new tokens, the stop id included
     log_probability: float  # log P(ids), the sum over its tokens after the filters
@@ -32,7 +32,7 @@ class Hypothesis(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A beam and one more token, and its status: kept, finished, or dropped."""
+    """A beam with one more token. Its status is kept, finished or dropped."""
 
     parent: int  # index of its beam in the previous step
     ids: tuple  # the new tokens
@@ -54,10 +54,10 @@ def beam_search(
     """Return the n_return best texts of up to n new ids, best first; fewer if fewer exist.
 
     filters: change the log-probabilities, which are not normalised again. length_penalty: 0
-    compares sums, 1 means, more favours long texts. early_stopping: True stops with `width`
-    finished texts; False when no running beam scores better, at its current length, than the worst
-    of them. trace: a list that gets the candidates of each step. The model's cache needs `select`.
-    """
+    compares sums of log P, 1 averages, more favours long texts. early_stopping: True stops at
+    `width` finished texts. False goes on until the best running beam, scored as if it ended now, is
+    no better than the worst finished one. trace: a list that gets the candidates of each step. The
+    model's cache needs `select`."""
     check_prompt(prompt, model.n_vocab, model.n_ctx - 1)
     if not 1 <= n_return <= width or n < 1:
         raise ValueError(
@@ -70,9 +70,9 @@ def beam_search(
         texts = [[*prompt, *beam.ids] for beam in beams]
         logits = advance(model, texts, cache)  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, texts, filters)
-        # `width` candidates go on, even if every stop id of every beam ranks above them.
+        # `width` beams go on even below all stop ids. At the last step every token ends the text.
         n_candidates = max(2, 1 + len(model.stop_ids)) * width
-        ends = model.stop_ids if length < n else range(model.n_vocab)  # at last, every token
+        ends = model.stop_ids if length < n else range(model.n_vocab)
         step = rank(totals, beams, n_candidates, width, ends)
         if trace is not None:
             trace.append(step)
@@ -89,7 +89,7 @@ def beam_search(
 
 
 def is_decided(beams, finished, width, length_penalty, early_stopping) -> bool:
-    """Can no running beam displace one of the `width` finished texts any more?"""
+    """Return whether no running beam can still displace one of the `width` finished texts."""
     if len(finished) < width or early_stopping:
         return len(finished) == width
     return hypothesis(beams[0], length_penalty).score <= finished[-1].score
@@ -106,8 +106,8 @@ def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> sa
 
 
 def rank(totals, beams, n_candidates, width, ends):
-    """[n_beams, n_vocab] -> the n_candidates best, best first. One that ends is finished if it is
-    among the first `width`; of those that go on, the first `width` are kept."""
+    """Return the n_candidates best of totals [n_beams, n_vocab], best first. A candidate that ends
+    is finished if it is among the first `width`. The first `width` that go on are kept."""
     step, n_kept = [], 0
     for place, index in enumerate(top_indices(totals.ravel(), n_candidates).tolist()):
         row, token = divmod(index, totals.shape[1])
@@ -121,7 +121,7 @@ def rank(totals, beams, n_candidates, width, ends):
     return step
 
 
-def top_indices(x, k):  # [n] -> the indices of the k largest, largest first, among ties the first
+def top_indices(x, k):  # [n] -> the indices of the k largest, largest first, ties in order
     indices = np.flatnonzero(x > -np.inf)  # a token that a filter removed is not a candidate
     if len(indices) > k:  # a partition, because sorting all takes 10 times as long
         indices = indices[x[indices] >= np.partition(x[indices], -k)[-k]]
@@ -129,7 +129,7 @@ def top_indices(x, k):  # [n] -> the indices of the k largest, largest first, am
 
 
 def hypothesis(candidate: Candidate, length_penalty: float) -> Hypothesis:
-    """Score a candidate by its plain length, as transformers does; Wu et al. 2016:
-    ((5 + length) / 6) ** penalty."""
+    """Return a finished candidate with its score, log P / length ** penalty, as in transformers.
+    (Wu et al. 2016 divide by ((5 + length) / 6) ** penalty instead.)"""
     _, ids, log_probability, _ = candidate
     return Hypothesis(list(ids), log_probability, log_probability / len(ids) ** length_penalty)

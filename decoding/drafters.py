@@ -1,8 +1,8 @@
-"""Drafters propose the next tokens for a model to verify, see speculative.py: a smaller model,
-counts of n-grams, the text itself. `Measured` wraps a drafter and counts the accepted drafts.
+"""Drafters propose the next tokens, and the model verifies them: see speculative.py. They use a
+smaller model, counts of n-grams, or the text itself. `Measured` counts a drafter's accepted drafts.
 
-    propose(ids, n) -> at most n draft ids, and for each the distribution q [n_vocab] it came from
-    learn(ids, drafts, logits, tokens)  what the model accepted, see speculative.Drafter
+    propose(ids, n) -> at most n draft ids, and each one's distribution q [n_vocab]
+    learn(ids, drafts, logits, tokens)  notes what the model accepted, see speculative.Drafter
 
     >>> PromptLookup(n_vocab=10, n=3).propose([1, 2, 3, 4, 5, 1, 2, 3], n=2)[0]
     [4, 5]
@@ -20,8 +20,8 @@ from speculative import Drafter
 
 
 class DraftModel(Drafter):
-    """Drafts by a smaller model with the same vocabulary. Give it the large model's sampler, and an
-    rng independent of the sequence's: one seed for both biases the text."""
+    """A smaller model with the same vocabulary drafts. Give it the large model's sampler. Give it
+    an rng that is independent of the sequence's: one seed for both biases the text."""
 
     def __init__(self, model: Model, sampler: Sampler, rng: Generator):
         self.model, self.sampler, self.rng = model, sampler, rng
@@ -34,7 +34,7 @@ class DraftModel(Drafter):
             logits = advance(self.model, ids + drafts, self.cache)  # [n_vocab]
             logits = self.sampler.filter(logits, ids + drafts)
             if not np.isfinite(logits.max()):
-                break  # no token is left, for example because the text has to end earlier
+                break  # no token is left, for example because the text must end earlier
             qs.append(self.sampler.to_probs(logits))
             drafts.append(draw(qs[-1], self.rng))
             if drafts[-1] in self.model.stop_ids:
@@ -44,10 +44,10 @@ class DraftModel(Drafter):
 
 
 class NGramStore(Drafter):
-    """Drafts the token that most often followed the last tokens: counts of k-grams, k = 2..n, the
-    longest known context first. It learns from the text, and from the model's `filler_top_k` best
-    tokens at each verified position (1: ANPD, Ou et al. 2024; more: NASD). `before` is a text to
-    learn from first, such as an encoder-decoder's source. One store may serve many prompts."""
+    """Drafts the token that most often followed the longest known context: it counts k-grams, k =
+    2..n. It counts the text's tokens, and the model's `filler_top_k` best tokens at every position
+    of a pass, even after a rejected draft (1: ANPD, Ou et al. 2024; more: NASD). It reads `before`
+    first, such as an encoder-decoder's source. One store may serve many prompts."""
 
     def __init__(self, n_vocab: int, n: int = 3, filler_top_k: int = 1, before: Iterable[int] = ()):
         self.n_vocab, self.n, self.filler_top_k = n_vocab, n, filler_top_k
@@ -60,7 +60,7 @@ class NGramStore(Drafter):
             self.counts[tuple(ids[-size:])][token] += 1
 
     def read(self, ids: Ids) -> None:
-        """Count what is new in ids since the last call."""
+        """Count the k-grams that are new in ids since the last call."""
         for i in range(max(1, common_prefix(self.seen, ids)), len(ids)):
             self.count(ids[max(0, i - self.n) : i], ids[i])
         self.seen = list(ids)
@@ -73,7 +73,7 @@ class NGramStore(Drafter):
         return drafts, one_hots(drafts, self.n_vocab)
 
     def next(self, ids: Ids) -> int | None:
-        """The most frequent successor of the longest known context, or None."""
+        """Return the most frequent successor of the longest known context, or None."""
         for size in range(min(self.n - 1, len(ids)), 0, -1):
             if successors := self.counts.get(tuple(ids[-size:])):
                 return max(successors, key=successors.__getitem__)
@@ -82,13 +82,13 @@ class NGramStore(Drafter):
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         for i, row in enumerate(logits):
             context = ids[-self.n :] + drafts[:i]
-            for token in best(row, self.filler_top_k):  # of equal counts the first is drafted
+            for token in best(row, self.filler_top_k):  # the first of equal counts is drafted
                 self.count(context, token)
 
 
 class PromptLookup(Drafter):
-    """Drafts what followed the latest occurrence of the longest suffix, of at most n tokens, that
-    occurs earlier in the text (Saxena 2023), or in `before`, an encoder-decoder's source."""
+    """Finds the longest suffix, up to n tokens, that occurs earlier in the text or in `before`, an
+    encoder-decoder's source. Drafts the tokens after its latest occurrence. (Saxena 2023.)"""
 
     def __init__(self, n_vocab: int, n: int = 3, before: Iterable[int] = ()):
         self.n_vocab, self.n, self.before = n_vocab, n, list(before)
@@ -99,14 +99,14 @@ class PromptLookup(Drafter):
             for start in range(len(text) - size - 1, -1, -1):
                 if text[start : start + size] == text[-size:]:
                     found = text[start + size :]
-                    drafts = [found[i % len(found)] for i in range(n)]  # past its end it repeats
+                    drafts = [found[i % len(found)] for i in range(n)]  # repeat it past its end
                     return drafts, one_hots(drafts, self.n_vocab)
         return [], []
 
 
 class Measured(Drafter):
-    """A drafter that counts what becomes of another one's drafts, over all passes of the model. A
-    pass counts whole, even if its reader ends the text inside it."""
+    """Wraps a drafter and counts what becomes of its drafts, over all passes of the model. Counts
+    every token of a pass, even those after the text was ended."""
 
     def __init__(self, drafter: Drafter):
         self.drafter = drafter
@@ -132,41 +132,41 @@ class Measured(Drafter):
 
     @property
     def tested(self) -> int:
-        """Drafts that the rule was applied to: those after a rejected one are not."""
+        """Return how many drafts were accepted or rejected: none after a rejected one is tested."""
         return self.accepted + self.rejected
 
     @property
     def acceptance(self) -> float:
-        """a: the accepted share of the tested drafts."""
+        """Return a, the accepted share of the tested drafts."""
         return self.accepted / max(1, self.tested)
 
     @property
     def tokens_per_pass(self) -> float:
-        """Measured tokens per pass of the model."""
+        """Return the measured tokens per pass of the model."""
         return self.tokens / max(1, self.lengths.total())
 
     @property
     def expected_tokens_per_pass(self) -> float:
-        """1 + a + ... + a^g, that is (1 - a^(g + 1)) / (1 - a), for a pass over g drafts (Leviathan
-        et al. 2023, equation 1): the mean over the passes, as some have fewer drafts than gamma."""
+        """Return 1 + a + ... + a^g = (1 - a^(g + 1)) / (1 - a) for a pass over g drafts (Leviathan
+        et al. 2023, equation 1), averaged over the passes: some have fewer drafts than gamma."""
         powers = [self.acceptance**i for i in range(max(self.sizes, default=0) + 1)]
         total = sum(n * sum(powers[: g + 1]) for g, n in self.sizes.items())
         return total / max(1, self.sizes.total())
 
 
 def best(logits: np.ndarray, k: int) -> Ids:
-    """The ids of the k largest logits [n_vocab], the best first."""
+    """Return the ids of the k largest logits [n_vocab], the best first."""
     top = np.argpartition(-logits, min(k, len(logits)) - 1)[:k]
     return top[np.argsort(-logits[top])].tolist()
 
 
 def one_hots(drafts: Ids, n_vocab: int) -> list[np.ndarray]:
-    """A one-hot q [n_vocab] for each draft: it was chosen, not sampled."""
+    """Return a one-hot q [n_vocab] for each draft: it was chosen, not sampled."""
     qs = np.zeros((len(drafts), n_vocab), np.float32)
     qs[range(len(drafts)), drafts] = 1
     return list(qs)
 
 
 def common_prefix(a: Ids, b: Ids) -> int:
-    """How many leading tokens two sequences share."""
+    """Return how many leading tokens two sequences share."""
     return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))

@@ -1,7 +1,7 @@
 """The probability of a text: P(x_1 .. x_n) is the product of P(x_i | x_<i), the chain rule.
 
-One pass gives every factor at once (teacher forcing), and logarithms turn the product, which would
-soon be 0 in floating point, into a sum.
+One pass gives every factor at once (teacher forcing). The product would soon be 0 in floating
+point; logarithms turn it into a sum.
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -37,20 +37,20 @@ def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
         for i in range(begin, end, chunk):
             j = min(i + chunk, end)
             logits = model(np.array(ids[i:j]), cache)  # [j - i, n_vocab]
-            new = logits[max(0, known - 1 - i) :]  # what follows ids[k] for k < known - 1 is known
+            new = logits[max(0, known - 1 - i) :]  # the earlier rows have scores already
             targets = ids[j - len(new) + 1 : j + 1]  # the input at i predicts the token at i + 1
             scores += log_softmax(new)[range(len(new)), targets].tolist()
     return np.array(scores, np.float32)
 
 
 def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> dict:
-    """Score a text from a fresh start; the result is that of `score_ids`.
+    """Score a text from a fresh start; return the result of `score_ids`.
 
-    prefix: the ids before the text, such as the `prefix` of an encoder-decoder that has read its
-    source; by default the tokenizer's BOS or end of text. If it has neither, the first token has no
+    prefix: the ids before the text, such as the `prefix` of a Decoder (encoder-decoders). The
+    default is the tokenizer's BOS or end of text. If it has neither, the first token has no
     probability: it and its bytes are left out.
     """
-    bos = tokenizer.encode("")  # [], where the tokenizer has none
+    bos = tokenizer.encode("")  # [] if the tokenizer has none
     ids = tokenizer.encode(text)[len(bos) :]
     n_bytes = len(text.encode("utf-8", "replace"))  # invalid UTF-8: a byte per character
     if prefix is None:
@@ -62,8 +62,8 @@ def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> d
 
 
 def score_ids(model: Any, prefix: Ids, ids: Ids, n_bytes: int) -> dict:
-    """Return a dict of ids, logprobs (nats, one per token, given the prefix and the tokens before),
-    total (nats), bits_per_byte and perplexity (per token). ValueError if logits are not numbers."""
+    """Return a dict: ids; logprobs in nats, one per token, given all tokens before; total in nats;
+    bits_per_byte; perplexity per token. Raises ValueError if logits are not numbers."""
     logprobs = log_probabilities(model, [*prefix, *ids])[max(0, len(prefix) - 1) :]
     nats = abs(float(logprobs.sum(dtype=np.float64)))  # not the negative sum, which can be -0.0
     mean = nats / max(1, len(logprobs))

@@ -1,9 +1,9 @@
 r"""The filter of constrained.py as a finite automaton: the same texts, hundreds of times faster.
 
-The regex library reads the whole text again for each token that might follow. An automaton has read
-it: all that matters of a text is its state, one of a few. The tokens that a state allows are found
-when it is first met, by a walk over the bytes of all tokens at once, and then remembered. (Willard
-& Louf 2023, "Efficient Guided Generation for Large Language Models", algorithm 4.)
+The regex library reads the whole text again for each token that might follow. The automaton reads
+it once per step: only its state matters, one of a few. A walk over the bytes of all tokens at once
+finds the tokens that a state allows, when the state first occurs; then they are remembered.
+(Willard & Louf 2023, "Efficient Guided Generation for Large Language Models", algorithm 4.)
 
     python generate.py "He was" \
         --filter "examples/automaton.py:matching(' [0-9] years old', tokenizer, model, n_prompt)"
@@ -26,7 +26,7 @@ class Automaton:
     def __init__(self, pattern):
         states, rows = {NOTHING: DEAD, parse(pattern): START}, []
         queue = [*states]
-        for state in queue:  # which grows meanwhile
+        for state in queue:  # the queue grows meanwhile
             nexts = [derivative(state, byte) for byte in range(256)]
             queue += [new for new in dict.fromkeys(nexts) if new not in states]
             rows.append([states.setdefault(new, len(states)) for new in nexts])
@@ -38,7 +38,7 @@ class Automaton:
 
 @functools.lru_cache(8)
 def byte_columns(tokenizer):
-    """-> the tokens' ids, the longest first; for each i the i-th bytes of those that have one."""
+    """Return the tokens' ids, longest first, and for each i the i-th bytes of the long enough."""
     pieces = sorted(token_bytes(tokenizer).items(), key=lambda item: -len(item[1]))
     lengths = np.array([len(piece) for _, piece in pieces])
     padded = b"".join(piece.ljust(lengths[0]) for _, piece in pieces)
@@ -49,7 +49,7 @@ def byte_columns(tokenizer):
 
 @functools.lru_cache(8)
 def allowed_ids(pattern, tokenizer):
-    """-> the automaton, and a function: (state, stop ids) -> the ids that may follow."""
+    """Return the automaton, and a function: (state, stop ids) -> the ids that may follow."""
     automaton, (ids, columns) = Automaton(pattern), byte_columns(tokenizer)
 
     @functools.cache
@@ -65,7 +65,7 @@ def allowed_ids(pattern, tokenizer):
 
 
 def matching(pattern, tokenizer, model, n_prompt):
-    """The filter: tokens from n_prompt on must spell a match of the pattern, a str."""
+    """Return the filter: tokens from n_prompt on must spell a match of the pattern, a str."""
     automaton, allowed = allowed_ids(pattern, tokenizer)
 
     def constrain(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]

@@ -1,11 +1,11 @@
 """Best-first search: the most probable text of all, for certain.
 
-A text is never more probable than its beginning. So if always the most probable beginning is
-continued, the first one that turns out to be complete beats all others (Dijkstra's shortest path,
-where a token costs -log p). The number of passes can be huge and is bounded; the text that is found
-is often short: that is what the model believes, not an error of the search. (Stahlberg & Byrne
-2019, "On NMT Search Errors and Model Errors: Cat Got Your Tongue?"; Meister et al. 2020,
-"Best-First Beam Search".)
+A text is never more probable than its beginning. So the search always continues the most probable
+beginning; the first complete text beats all others (Dijkstra's shortest path: a token costs
+-log p). The number of passes can be huge, so it is bounded. The text is often short: that is the
+model's belief, not an error of the search.
+(Stahlberg & Byrne 2019, "On NMT Search Errors and Model Errors: Cat Got Your Tongue?"; Meister et
+al. 2020, "Best-First Beam Search".)
 
     python generate.py "I am tired." --model en-de --loop "examples/best_first.py:best_first(500)"
 """
@@ -21,8 +21,8 @@ from gpt2 import log_softmax
 
 
 def best_first(passes=1000):
-    """A loop. A text that is not found within so many passes of the model ends as its most probable
-    beginning, with stop reason "passes"."""
+    """Return a loop. If the search needs more than `passes` passes, the text is the most probable
+    beginning so far, and the stop reason is "passes"."""
 
     def loop(model, sequence):  # yields tokens
         if not sequence.running:
@@ -37,8 +37,8 @@ def best_first(passes=1000):
 
 
 def search(model, sequence, passes):
-    """Return the new ids of the most probable text, or of its most probable beginning so far; and
-    whether it was found."""
+    """Return the new ids of the most probable text, or of the most probable beginning so far; and
+    whether the text was found."""
     heap, seen, cache = [], [], model.new_cache()
     number = itertools.count()  # among equals the first comes first
 

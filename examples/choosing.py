@@ -20,12 +20,12 @@ from generate import Sequence
 
 
 def best_of(n):
-    """A loop: of n texts, keep the one with the highest log P(text) / (its number of tokens)."""
+    """Return a loop that keeps, of n texts, the one with the highest log P(text) / n_tokens."""
     return choosing(n, mean_log_probabilities)
 
 
 def mbr(n, tokenizer):
-    """A loop: of n texts, keep the one with the highest sum of chrF(it, each other text)."""
+    """Return a loop that keeps, of n texts, the one with the highest sum of chrF to the others."""
 
     def total_likeness(model, texts):  # list of Sequence -> list of float
         decoded = [tokenizer.decode(text.new_ids) for text in texts]
@@ -41,7 +41,7 @@ def mbr(n, tokenizer):
 
 
 def choosing(n, scores):
-    """A loop: draw n texts as one batch, keep the one with the highest of scores(model, texts)."""
+    """Return a loop that draws n texts as one batch, and keeps the best by scores(model, texts)."""
 
     def loop(model, sequence):  # yields tokens
         seeds = sequence.rng.integers(2**62, size=n)
@@ -69,8 +69,8 @@ def ngrams(text, longest=6):  # -> for each n a Counter of the n-grams of its ch
 
 
 def chrf(one, other, beta=2):
-    """How alike two texts are, from 0 to 100: the F-score of their n-grams' mean precision and
-    recall."""
+    """Return how alike two texts are, from 0 to 100: the F-score of their n-grams' mean precision
+    and recall."""
     pairs = [(a, b) for a, b in zip(one, other) if a and b]
     shared = [(a & b).total() for a, b in pairs]
     if not any(shared):

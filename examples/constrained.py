@@ -19,8 +19,8 @@ import regex
 
 
 def matching(pattern, tokenizer, model, n_prompt):
-    """The filter: tokens from n_prompt on must spell a match of the pattern, a str. ValueError
-    where no token is left that fits, and for a tokenizer that is not byte-level."""
+    """Return the filter: tokens from n_prompt on must spell a match of the pattern, a str. Raises
+    ValueError if no fitting token is left, or if the tokenizer is not byte-level."""
     match = functools.partial(regex.compile(pattern).fullmatch, partial=True)
     pieces = token_bytes(tokenizer)
 
@@ -46,11 +46,11 @@ def matching(pattern, tokenizer, model, n_prompt):
 
 
 def one_of(choices, tokenizer, model, n_prompt):
-    """The filter: the new text is one of these texts."""
+    """Return the filter: the new text is one of these texts."""
     return matching("|".join(map(regex.escape, choices)), tokenizer, model, n_prompt)
 
 
-def only(kept, logits, pattern, text):  # ids, [n_vocab] -> [n_vocab]: no others
+def only(kept, logits, pattern, text):  # ids, [n_vocab] -> [n_vocab], others -inf
     if not np.isfinite(logits[kept]).any():
         after = f"no token is left that fits {pattern!r} after {text.decode(errors='replace')!r}"
         raise ValueError(f"{after}: filters before removed them, or the model has no stop id")
@@ -74,11 +74,11 @@ def split(text):  # bytes -> its whole characters, and the bytes of the last one
 
 @functools.lru_cache(4096)
 def begun(half, pattern):
-    """Characters that begin with these bytes: the pattern's own, and at most 64 others as samples;
-    [""] for no bytes."""
+    """Return characters that begin with these bytes: the pattern's own, and at most 64 samples of
+    the others; [""] for no bytes."""
     if not half:
         return [""]
-    rest = sum(half[0] >= lead for lead in (0xC0, 0xE0, 0xF0)) - len(half)  # bytes after the next
+    rest = sum(half[0] >= lead for lead in (0xC0, 0xE0, 0xF0)) - len(half)  # missing after the next
     samples = [half + bytes([byte]) + b"\x80" * rest for byte in range(0x80, 0xC0)]
     own = [character for character in pattern if character.encode().startswith(half)]
     return own + [character for s in samples if (character := s.decode(errors="ignore"))]

@@ -1,8 +1,8 @@
 """Contrastive decoding: what a large model says more than a small one.
 
-Both like dull and repeated text, the small model more so: in the difference of their log P that
-cancels. Where the large model gives a token hardly any probability the difference is noise, so only
-plausible tokens compete: log p_large - log p_small where p_large >= alpha * max p_large, else -inf.
+Both like dull and repeated text, the small model more so. The difference of their log P cancels
+that. It is noise if the large model gives a token hardly any probability, so only plausible tokens
+compete: log p_large - log p_small where p_large >= alpha * max p_large, else -inf.
 (Li et al. 2022, "Contrastive Decoding: Open-ended Text Generation as Optimization", section 3.)
 
     python generate.py "Once upon a time" --model "examples/contrastive.py:contrastive()" -n 60
@@ -15,7 +15,7 @@ from gpt2 import log_softmax
 
 
 def contrastive(large="stories", small="stories-draft", alpha=0.1, small_temperature=1.0):
-    """-> tokenizer, model. alpha: the plausible share of the best token's probability."""
+    """Return tokenizer, model. alpha: the least plausible share of the best token's probability."""
     tokenizer, expert = utils.load(large)
     _, amateur = utils.load(small)
 
@@ -29,7 +29,7 @@ def contrastive(large="stories", small="stories-draft", alpha=0.1, small_tempera
 
 
 class Pair:
-    """Two models with one vocabulary as one: both read the same ids, and its logits are
+    """Two models with one vocabulary, as one model. Both read the same ids; the logits are
     combine(logits of one, logits of two)."""
 
     def __init__(self, one, two, combine):

@@ -1,12 +1,12 @@
 """Regular expressions by their derivatives: the states of automaton.py.
 
-The derivative of an expression by a byte matches all that may follow this byte in a match: that of
-`ab|ac` by `a` is `b|c`. An expression matches a text if its derivative by all bytes of the text,
-one after the other, matches "". Simplified, there are only finitely many derivatives: the states of
-an automaton. (Brzozowski 1964, "Derivatives of Regular Expressions"; Owens et al. 2009,
+The derivative of an expression by a byte matches all that may follow this byte in a match: `ab|ac`
+by `a` gives `b|c`. An expression matches a text if its derivative by all bytes of the text, one
+after the other, matches "". If simplified, the derivatives are finitely many: the states of an
+automaton. (Brzozowski 1964, "Derivatives of Regular Expressions"; Owens et al. 2009,
 "Regular-expression derivatives re-examined".)
 
-patterns.py makes them from text: derivative(parse("ab|ac"), ord("a")) == parse("b|c").
+patterns.py makes expressions from text: derivative(parse("ab|ac"), ord("a")) == parse("b|c").
 """
 
 import functools
@@ -18,7 +18,7 @@ NOTHING, EMPTY = frozenset(), ("empty",)  # matches no text at all; matches only
 
 @functools.cache
 def derivative(r, byte):
-    """The expression of all that may follow `byte` in a match of r."""
+    """Return the expression of all that may follow `byte` in a match of r."""
     match r:
         case ("empty",):
             return NOTHING
@@ -35,7 +35,7 @@ def derivative(r, byte):
 
 @functools.cache
 def nullable(r):
-    """Does r match the empty text?"""
+    """Return whether r matches the empty text."""
     match r:
         case ("cat", first, rest):
             return nullable(first) and nullable(rest)
@@ -67,7 +67,7 @@ def either(*options):  # one of these expressions
 
 
 def repeat(r, least, most=None):
-    """r{least,most}; most=None is no limit."""
+    """Return r{least,most}; most=None is no limit."""
     if least:
         return cat(r, repeat(r, least - 1, most and most - 1))
     if most is None:

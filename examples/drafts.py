@@ -1,9 +1,9 @@
-r"""Drafts without a second model: from what the model has computed anyway.
+r"""Drafts without a second model: the model has computed them anyway.
 
-After each draft of a pass, accepted or not, the model has computed which token comes next. Jacobi
-decoding drafts these tokens at their places in the next pass: computed after wrong tokens, some are
-right all the same. Token recycling keeps the latest best successor of each token, and drafts a
-chain of them.
+A pass computes the next token after each draft, accepted or not. Jacobi decoding drafts these
+tokens at their places in the next pass: some are right, even though they followed wrong tokens.
+Token recycling keeps the latest best successor of each token, and drafts a chain of these
+successors.
 
 Song et al. 2021, "Accelerating Feedforward Computation via Parallel Nonlinear Equation Solving";
 Santilli et al. 2023, "Accelerating Transformer Inference for Translation via Parallel Decoding";
@@ -25,7 +25,7 @@ class Jacobi(Drafter):
         self.n_vocab, self.guesses = model.n_vocab, []
 
     def propose(self, ids, n):
-        drafts = (self.guesses + ids[-1:] * n)[:n]  # at first, and at the end: the last token
+        drafts = (self.guesses + ids[-1:] * n)[:n]  # the last token fills the rest
         return drafts, one_hots(drafts, self.n_vocab)
 
     def learn(self, ids, drafts, logits, tokens):

@@ -1,13 +1,15 @@
 """Classifier-free guidance: more of what the prompt changes.
 
-The model runs twice, with the prompt and without it, and the step from the second to the first is
-made gamma times as long: log p' = log p + gamma * (log p_with_prompt - log p). gamma = 1 is the
-model itself; more follows the prompt more closely. The prompt of an encoder-decoder is its source.
+The model runs twice, with the prompt and without it. The step from the second to the first becomes
+gamma times as long: log p' = log p + gamma * (log p_with_prompt - log p). gamma = 1 is the model
+itself; a larger gamma follows the prompt more closely. An encoder-decoder's prompt is its source.
 (Sanchez et al. 2023, "Stay on topic with Classifier-Free Guidance".)
 
     python generate.py "The dragon was sad" --model "examples/guidance.py:guided('stories', 2.0)"
     python generate.py "The cat sleeps." --model "examples/guidance.py:guided('en-de', 1.5)"
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from gpt2 import log_softmax
 
 
 def guided(name="stories", gamma=1.5):
-    """-> tokenizer, model."""
+    """Return tokenizer, model."""
     tokenizer, model = utils.load(name)
     return tokenizer, Guided(model, gamma)
 
@@ -37,9 +39,9 @@ class Guided:
 
     def read(self, prompt):
         """Return the pair, which begins with start_ids."""
-        if self.has_source:  # without it: its special tokens, and nothing between them
+        if self.has_source:  # without it: only the special tokens
             model, empty = self.model.read(prompt), self.add_special_tokens([])
-            pair = Pair(model, self.model.read(empty), self.guide)
+            pair: Any = Pair(model, self.model.read(empty), self.guide)
             pair.start_ids, pair.forced_filters = model.start_ids, model.forced_filters
         else:
             pair = Pair(self.model, WithoutPrompt(self.model, len(prompt) - 1), self.guide)
@@ -62,10 +64,10 @@ class WithoutPrompt:
         ids = np.asarray(ids)
         cache = cache or self.new_cache(*ids.shape[:-1])
         n_skipped = min(max(self.n_hidden - cache.length, 0), ids.shape[-1])
-        cache.length += ids.shape[-1]
         logits = np.zeros((*ids.shape, self.n_vocab), np.float32)  # what is hidden predicts nothing
         if n_skipped < ids.shape[-1]:
             logits[..., n_skipped:, :] = self.model(ids[..., n_skipped:], cache.cache)
+        cache.length += ids.shape[-1]  # now, so that an interrupted pass has added nothing
         return logits if last is None else logits[..., -last:, :]
 
     def new_cache(self, *batch):

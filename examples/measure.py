@@ -32,7 +32,7 @@ from speculative import speculative  # noqa: E402
 
 
 def bleu(n_sentences=1000):
-    """BLEU of en-de on the held-out sentences: greedy, beam search, best of 32, MBR of 32."""
+    """Print en-de's BLEU on the held-out sentences: greedy, beam search, best of 32, MBR of 32."""
     import sacrebleu  # late: only this needs it
 
     model: Any  # an encoder-decoder has more than a Model
@@ -60,7 +60,7 @@ def bleu(n_sentences=1000):
 
 
 def watermarks(n_unmarked=1000, n_marked=200):
-    """The detector's z of texts of stories, each with its own key: the errors of both kinds."""
+    """Print the detector's z of stories' texts, each with its own key: the errors of both kinds."""
     tokenizer, model = utils.load("stories")
     prompt = tokenizer.encode("Once upon a time")
 
@@ -87,7 +87,7 @@ def watermarks(n_unmarked=1000, n_marked=200):
 
 
 def drafts(n=200):
-    """Accepted drafts and tokens per pass of stories, greedy, in the mean of a few prompts."""
+    """Print accepted drafts and tokens per pass of stories, greedy, averaged over a few prompts."""
     tokenizer, model = utils.load("stories")
     for new in (Jacobi, Recycling):
         measured = []
@@ -102,7 +102,7 @@ def drafts(n=200):
 
 
 def constraints(folder):
-    """Milliseconds per step of both filters over GPT-2's 50,257 tokens."""
+    """Print the milliseconds per step of both filters over GPT-2's 50,257 tokens."""
     vocab = json.loads((Path(folder) / "encoder.json").read_text(encoding="utf-8"))
     lines = (Path(folder) / "vocab.bpe").read_text(encoding="utf-8").split("\n")[1:-1]
     tokenizer = Tokenizer(vocab, [tuple(line.split()) for line in lines])  # type: ignore[misc]

@@ -1,10 +1,10 @@
 r"""A pattern such as ' [a-z]+(,[0-9]{1,3})*' -> the expression of derivatives.py, over bytes.
 
 The parser goes from left to right and calls itself at each parenthesis (recursive descent). A set
-of characters becomes a set of ASCII bytes, and \d, \w and \s are ASCII's. If it has the other
-characters as well, such as . or [^"], any of their encodings may stand there (UTF-8: RFC 3629,
-section 4), so half a character is a state like any other. What the parser does not know is an
-error.
+of characters becomes a set of ASCII bytes; \d, \w and \s are ASCII's. A set with other characters,
+such as . or [^"], also matches the encoding of every character beyond ASCII (UTF-8: RFC 3629,
+section 4). So half a character is a state like any other. Syntax that the parser does not know is
+an error.
 """
 
 import contextlib
@@ -21,12 +21,12 @@ F0-F0 90-BF 80-BF 80-BF|F1-F3 80-BF 80-BF 80-BF|F4-F4 80-8F 80-BF 80-BF"""
 
 
 def parse(pattern):
-    """str -> expression. ValueError if it is wrong, or has what this parser does not know."""
-    tokens = TOKEN.findall(pattern)[::-1]  # the next one is the last
+    """Return a pattern's expression. Raises ValueError if it is wrong, or too rich to parse."""
+    tokens = TOKEN.findall(pattern)[::-1]  # reversed: pop() takes the next one
     with contextlib.suppress(IndexError, regex.error):
         regex.compile(pattern)
         expression = options(tokens)
-        if not tokens:  # else a parenthesis is closed that was not opened
+        if not tokens:  # else a closing parenthesis has no opening one
             return expression
     raise ValueError(f"the pattern {pattern!r} is wrong, or too rich for this parser")
 

@@ -3,8 +3,8 @@
 Meister et al. 2022, "Locally Typical Sampling": keep tokens about as surprising as the average one.
 Hewitt et al. 2022, "Truncation Sampling as Language Model Desmoothing": eta, a floor that falls
 with the entropy. Tang et al. 2024, "Top-nσ: Not All Logits Are You Need": keep logits near the best
-one. DRY ("don't repeat yourself") and XTC ("exclude top choices"), both by p-e-w, 2024 (pull
-requests 5677 and 6335 of text-generation-webui): against loops, and against the obvious.
+one. DRY ("don't repeat yourself") avoids loops. XTC ("exclude top choices") avoids the obvious.
+Both are by p-e-w, 2024 (pull requests 5677 and 6335 of text-generation-webui).
 
 Mirostat (Basu et al. 2020) is not here: it carries a number from token to token, so it is not a
 function of (logits, ids), and speculation could not keep its distribution.
@@ -53,8 +53,8 @@ def top_n_sigma(n):
 
 
 def dry(multiplier=0.8, base=1.75, allowed=2):
-    """Where the last n >= allowed tokens have occurred before, subtract multiplier *
-    base ** (n - allowed) from the logit of the token that followed them."""
+    """Subtract multiplier * base ** (n - allowed) from the logit of a token that has followed the
+    last n >= allowed tokens before."""
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalty = np.zeros_like(logits)
@@ -70,8 +70,8 @@ def dry(multiplier=0.8, base=1.75, allowed=2):
 
 
 def xtc(threshold=0.1, chance=0.5):
-    """With this chance, remove all tokens of p >= threshold but the least probable of them. The
-    coin is not tossed here: the result is the mixture of both cases, which has the same draws."""
+    """Remove, with this chance, all tokens of p >= threshold but the least probable one. No coin is
+    tossed here: the result is the mixture of both cases, which gives the same draws."""
 
     def mix(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         p = softmax(logits)

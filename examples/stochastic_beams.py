@@ -1,10 +1,10 @@
 r"""Stochastic beams: k different texts, as if drawn one by one without replacement.
 
 Add a Gumbel number to the log P of every text: the largest sum belongs to an exact draw, and the k
-largest to k draws without replacement. A beam search finds them without looking at all texts: first
-the largest sum of all texts with a certain beginning is drawn, then the sums of its continuations,
-so that this is their maximum. (Kool et al. 2019, "Stochastic Beams and Where to Find Them",
-algorithm 1.)
+largest to k draws without replacement. A beam search finds them without looking at all texts. It
+first draws the largest sum of all texts with a certain beginning. Then it draws the sums of its
+continuations, so that this is their maximum. (Kool et al. 2019, "Stochastic Beams and Where to Find
+Them", algorithm 1.)
 
     python generate.py "Lily saw a" --samples 3 --temperature 1 --tokens 12 \
         --loop examples/stochastic_beams.py:distinct
@@ -19,7 +19,7 @@ from generate import advance
 
 
 class Beam(NamedTuple):
-    """A beginning: its log P plus Gumbel noise, by which beams are ordered; its log P; its ids."""
+    """A beginning: its log P plus Gumbel noise, which orders the beams; its log P; its ids."""
 
     perturbed: float
     log_p: float
@@ -28,8 +28,8 @@ class Beam(NamedTuple):
 
 
 class Distinct:
-    """A loop: texts of one prompt differ, and the first is a plain draw. k of them are drawn at
-    once; each call takes the next. A text for which no other is left ends with "no other"."""
+    """A loop whose texts of one prompt differ; the first is a plain draw. It draws k texts at once;
+    each call takes the next. If none is left, a text ends with stop reason "no other"."""
 
     def __init__(self, k):
         self.k, self.waiting = k, {}  # (model, prompt) -> the beams that nobody has taken yet
@@ -65,7 +65,7 @@ def stochastic_beams(model, sequence, k):
 
 
 def continuations(beam, logits, sequence, k, parent):
-    """The k best continuations of a beam by one token."""
+    """Yield the k best continuations of a beam by one token."""
     with np.errstate(divide="ignore"):  # log 0 is -inf, a removed token
         log_p = np.log(sequence.sampler(logits, sequence.ids + beam.ids), dtype=np.float64)
     log_p += beam.log_p
@@ -78,9 +78,9 @@ def continuations(beam, logits, sequence, k, parent):
 
 
 def gumbels(log_p, maximum, rng):  # [n], a number -> [n]
-    """log_p + Gumbel noise, given that the largest sum is `maximum`: draw them freely, then shift
-    each so that, with the largest, all keep their distribution."""
+    """Return log_p + Gumbel noise, given that the largest sum is `maximum`. Draw the sums freely,
+    then shift each one, so that they keep their distribution under this condition."""
     g = log_p + rng.gumbel(size=len(log_p))
-    with np.errstate(divide="ignore"):  # the largest: log 0, and it becomes the maximum
+    with np.errstate(divide="ignore"):  # log 0 at the largest, which becomes the maximum
         v = maximum - g + np.log1p(-np.exp(g - g.max()))
     return maximum - np.maximum(v, 0) - np.log1p(np.exp(-np.abs(v)))

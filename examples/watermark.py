@@ -1,8 +1,8 @@
 """A watermark: a mark in the choice of tokens that no reader sees and a test finds.
 
-Before each token the previous one and a secret key seed a generator, which makes a share gamma of
-the vocabulary green; green logits are raised by delta. Whoever has the key counts green tokens: in
-other texts they are a share of about gamma, in a marked one far more. The mark is a function of
+The previous token and a secret key seed a generator before each token. It makes a share gamma of
+the vocabulary green; green logits are raised by delta. Whoever has the key counts green tokens.
+Other texts have about a share gamma of them, a marked text far more. The mark is a function of
 (logits, ids), so speculation keeps it. (Kirchenbauer et al. 2023, "A Watermark for Large Language
 Models", algorithm 2.)
 
@@ -16,7 +16,7 @@ import numpy as np
 
 
 def watermark(key, delta=2.0, gamma=0.25):
-    """The filter. key: a whole number, the secret."""
+    """Return the filter. key: a whole number, the secret."""
 
     def raise_green(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         return logits + np.float32(delta) * green(key, ids[-1], len(logits), gamma)
@@ -30,9 +30,9 @@ def green(key, previous, n_vocab, gamma):  # -> [n_vocab] bools: which may follo
 
 
 def detect(ids, key, n_vocab, gamma=0.25):
-    """z = (n_green - gamma n) / sqrt(n gamma (1 - gamma)), equation 3: by how many standard
-    deviations the text has more green tokens than chance gives. Of equal pairs of tokens, which are
-    not independent, one counts."""
+    """Return z = (n_green - gamma n) / sqrt(n gamma (1 - gamma)), equation 3: how many standard
+    deviations lie between the green tokens and their number by chance. Equal pairs of tokens are
+    not independent, so they count once."""
     pairs = set(zip(ids, ids[1:]))
     if not pairs:
         return 0.0

@@ -1,4 +1,4 @@
-"""Layers of other models that take the place of GPT-2's: RMS norm, gated MLPs, other activations.
+"""Layers that other models have instead of GPT-2's: RMS norm, gated MLPs, other activations.
 
 GPT-2's own layers are in gpt2.py. Shapes are written as there.
 """
@@ -38,7 +38,7 @@ def relu(x):  # [...] -> same
     return np.maximum(x, 0)
 
 
-ACTIVATIONS = {  # by the names that config.json uses
+ACTIVATIONS = {  # the names are config.json's
     "gelu_new": gpt2.gelu,
     "gelu_pytorch_tanh": gpt2.gelu,
     "gelu": gelu_erf,

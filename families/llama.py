@@ -2,18 +2,18 @@
 
     ids [..., n_new] -> wte -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
 
-1. RMS norms take the place of layer norms.
+1. RMS norms replace layer norms.
 2. Positions are rotations of queries and keys, in each layer; there is no wpe.
 3. Several heads of queries share one head of keys and values, which makes the cache smaller.
 4. The MLP is gated: activation(c_fc x) * gate x.
-5. Matrices have no biases (but those of Qwen2's queries, keys and values).
-6. More norms: of queries and keys (Qwen3, OLMo 2, Gemma 3), after a sublayer (OLMo 2, Gemma).
-7. A layer may see no more than a window of the last tokens (Mistral, Gemma).
+5. Matrices have no biases, except for Qwen2's queries, keys and values.
+6. Norms scale queries and keys too (Qwen3, OLMo 2, Gemma 3), or follow sublayers (OLMo 2, Gemma).
+7. A layer may see only a window of the last tokens (Mistral, Gemma).
 8. Soft caps bound the attention scores and the logits (Gemma 2).
 
 Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". Read it beside gpt2.py:
-shapes are written as there, and parts have the same order. The parameters that are there decide
-which of the changes a model has.
+shapes are written as there, and parts have the same order. A model has the changes for which its
+file has parameters or settings.
 """
 
 import math
@@ -27,12 +27,12 @@ from gpt2 import Cache, merge_heads, split_heads
 
 
 class Llama:
-    """model(ids) -> logits. n_head: of the queries; stop_ids, activation, eps: as for GPT2.
+    """model(ids) -> logits. n_head: the query heads; stop_ids, activation, eps: as for GPT2.
 
-    frequencies: for each layer, those of its rotary positions [d_head / 2], or None without
-    positions; windows: for each layer, how many tokens a query sees, itself included, or None for
-    all. Gemma's: scale of the scores (1 / sqrt(d_head) by default) and of the embeddings; caps of
-    the scores and of the logits.
+    frequencies: each layer's rotary frequencies [d_head / 2], or None if it has no positions.
+    windows: each layer's window, the tokens that a query sees, itself included, or None for all.
+    Gemma has scale, which multiplies the scores (1 / sqrt(d_head) by default); embed_scale, which
+    multiplies the embeddings; and caps, which bound the scores and the logits.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Llama:
 
     def self_attention(self, x, q, k, v, o, positions, mask, cache, layer, q_norm=None,
                        k_norm=None):  # fmt: skip
-        """[..., n_new, n_embd] -> same. A group of heads of q shares each head of k and v."""
+        """Return x [..., n_new, n_embd] mixed by attention. Heads of q share heads of k and v."""
         q = split_heads(self.norm(gpt2.linear(x, **q), q_norm), self.n_head)
         k = split_heads(self.norm(gpt2.linear(x, **k), k_norm), self.n_kv_head)
         v = split_heads(gpt2.linear(x, **v), self.n_kv_head)
@@ -90,7 +90,7 @@ class Llama:
         return gpt2.linear(merge_heads(mixed), **o)
 
     def norm(self, x, norm):  # [..., n] -> same
-        """The RMS norm of each len(g) numbers, such as each head's, or x if there is no norm."""
+        """Return the RMS norm of every len(g) numbers, such as each head's; x if norm is None."""
         if norm is None:
             return x
         n = len(norm["g"])
@@ -98,7 +98,7 @@ class Llama:
         return rms_norm(parts, **norm, eps=self.eps).reshape(x.shape)
 
     def new_cache(self, *batch: int) -> Cache:
-        """An empty cache: new_cache() for one sequence [n_seq], new_cache(8) for ids [8, n_seq]."""
+        """Return an empty cache: new_cache() for one text [n_new], new_cache(8) for [8, n_new]."""
         return Cache(len(self.params["blocks"]), batch, self.n_kv_head, self.n_ctx, self.d_head)
 
 
@@ -106,8 +106,8 @@ class Llama:
 
 
 def attention(q, k, v, mask, scale, cap):
-    """softmax(cap(q k^T * scale) + mask) v. q [..., n_head, n_new, d] -> same. k and v [...,
-    n_kv_head, n_all, d]: a group of n_head / n_kv_head heads of q shares each of their heads."""
+    """Return softmax(cap(q k^T * scale) + mask) v. q [..., n_head, n_new, d] -> same; k, v [...,
+    n_kv_head, n_all, d]. Every n_head / n_kv_head heads of q share one head of k and v."""
     n_group = q.shape[-3] // k.shape[-3]
     grouped = q.reshape(*k.shape[:-2], n_group * q.shape[-2], q.shape[-1])
     scores = soft_cap(grouped * scale @ k.swapaxes(-1, -2), cap)
@@ -120,7 +120,7 @@ def soft_cap(x, cap):  # [...] -> same, between -cap and cap
 
 
 def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
-    """The mask, with -1e10 also where the key is `window` or more tokens before the query."""
+    """Return the mask with -1e10 also where the key is `window` or more tokens before the query."""
     n_all = mask.shape[-1]
     if window is None or n_all <= window:
         return mask
@@ -132,8 +132,8 @@ def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
 
 
 def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new], [d / 2] or None
-    """Turn each pair x[i], x[i + d / 2] by the angle position * frequencies[i]: the product of q
-    and k then depends on the distance of their tokens alone. Without frequencies, x.
+    """Turn each pair x[i], x[i + d / 2] by the angle position * frequencies[i]. The product of q
+    and k then depends on positions only through their distance. Return x if frequencies is None.
     Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding"."""
     if frequencies is None:
         return x
@@ -144,15 +144,15 @@ def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new],
 
 
 def rotary_frequencies(d_head: int, theta: float, factor: float = 1) -> np.ndarray:
-    """theta^(-2i / d_head) for i < d_head / 2 -> [d_head / 2], in radians per token. factor: of
-    "linear" scaling, for a context that is so many times longer."""
+    """Return theta^(-2i / d_head) for i < d_head / 2: [d_head / 2], in radians per token. factor:
+    the context becomes this many times longer ("linear" scaling)."""
     return 1 / (theta ** (np.arange(0, d_head, 2, dtype=np.float32) / d_head) * factor)
 
 
 def llama3_frequencies(frequencies, factor, low, high, n_old):  # [d_head / 2] -> same
-    """Llama 3.1's scaling for a longer context than the n_old tokens of its first training: what
-    turns fewer than `low` times in n_old tokens becomes `factor` times slower, what turns more than
-    `high` times is kept, and between the two the change is gradual."""
+    """Scale frequencies for a longer context than the first training's n_old tokens (Llama 3.1). A
+    frequency with fewer than `low` turns in n_old tokens becomes `factor` times slower. One with
+    more than `high` turns is kept. The change is gradual between the two."""
     turns = frequencies * (n_old / (2 * math.pi))
     keep = np.clip((turns - low) / (high - low), 0, 1)
     return frequencies * (keep + (1 - keep) / factor)

@@ -1,4 +1,4 @@
-"""Encoder-decoders, T5, BART and mBART: the encoder reads a source, once; the decoder writes.
+"""Encoder-decoders (T5, BART, mBART). The encoder reads a source once; the decoder writes a text.
 
     model.read(source): source ids -> encoder -> keys and values for each decoder layer -> Decoder
     decoder(ids): answer ids -> n_layer x (self-attention, cross-attention, MLP) -> logits
@@ -24,7 +24,7 @@ from samplers import Filter, Ids
 
 
 class EncoderDecoder:
-    """The part that T5 and BART share; each of them adds the five functions below.
+    """The part that T5 and BART share; each adds the five functions below.
 
     params: {"wte": [n_vocab, d_model], "encoder": stack, "decoder": stack}. A stack is {"blocks":
     [...], "norm": its final norm}. A block is {"attn": {"q", "k", "v", "o"}, "cross": the same, in
@@ -36,7 +36,7 @@ class EncoderDecoder:
 
     embed: Callable  # ids [..., n], positions, stack -> [..., n, d_model]
     norm: Callable  # [..., n, d_model] -> same
-    position_bias: Callable  # stack, positions, both_ways -> what is added to the mask
+    position_bias: Callable  # stack, positions, both_ways -> a term added to the mask
     logits: Callable  # [..., n, d_model] -> [..., n, n_vocab]
     activation: Callable  # [...] -> same
     pre_norm = True  # x + f(norm(x)), as in GPT-2; else norm(x + f(x))
@@ -59,7 +59,7 @@ class EncoderDecoder:
         self.n_vocab, self.d_model = params["wte"].shape
 
     def read(self, source: Ids) -> "Decoder":
-        """Run the encoder over a source: return a model of the ids of its answer."""
+        """Run the encoder over a source; return the model that writes its answer."""
         check_prompt(source, self.n_vocab, self.n_source)
         x = self.encode(np.array(source))  # [n_source, d_model]
         blocks = self.params["decoder"]["blocks"]
@@ -86,39 +86,26 @@ class EncoderDecoder:
         return self.mlp_sublayer(x, mlp, mlp_norm)
 
     def decoder_block(
-        self,
-        x,
-        attn,
-        attn_norm,
-        cross,
-        cross_norm,
-        mlp,
-        mlp_norm,
-        mask,
-        source_mask,
-        cache,
-        source,
-        layer,
-    ):  # [..., n_new, d_model] -> same
+        self, x, attn, attn_norm, cross, cross_norm, mlp, mlp_norm, mask, source, cache, layer
+    ):  # [..., n_new, d_model] -> same. source: the source's keys and values, and their mask
         h = self.before(x, attn_norm)
         k, v = self.keys_and_values(h, attn, self.n_head)
         if cache is not None:
             k, v = cache.append(layer, k, v)
         x = self.after(x + self.attend(h, attn, k, v, mask, self.n_head), attn_norm)
 
-        h, n_source = self.before(x, cross_norm), source_mask.shape[-1]
-        k, v = source.kv[:, layer, ..., :n_source, :]
-        x = self.after(x + self.attend(h, cross, k, v, source_mask, self.n_head), cross_norm)
+        h, ((k, v), mask) = self.before(x, cross_norm), source
+        x = self.after(x + self.attend(h, cross, k, v, mask, self.n_head), cross_norm)
         return self.mlp_sublayer(x, mlp, mlp_norm)
 
     def mlp_sublayer(self, x, mlp, mlp_norm):  # [..., n, d_model] -> same
         h = feed_forward(self.before(x, mlp_norm), **mlp, activation=self.activation)
         return self.after(x + h, mlp_norm)
 
-    def before(self, x, norm):  # [..., n, d_model] -> same: a sublayer's norm, if it comes before
+    def before(self, x, norm):  # [..., n, d_model] -> same: the norm, if it comes before a sublayer
         return self.norm(x, **norm) if self.pre_norm else x
 
-    def after(self, x, norm):  # [..., n, d_model] -> same: a sublayer's norm, if it comes after
+    def after(self, x, norm):  # [..., n, d_model] -> same: the norm, if it comes after a sublayer
         return x if self.pre_norm else self.norm(x, **norm)
 
     def final_norm(self, x, stack):  # [..., n, d_model] -> same
@@ -135,7 +122,7 @@ class EncoderDecoder:
 
     def add_special_tokens(self, ids: Ids, truncate: bool = False) -> Ids:
         """Return the source as the model was trained to read it, such as <s> ids </s>. truncate:
-        keep as much of its beginning as the encoder takes."""
+        cut off the end of a source that is too long for the encoder."""
         first, last = self.special_ids
         if truncate:
             ids = ids[: self.n_source - len(first) - len(last)]
@@ -143,7 +130,7 @@ class EncoderDecoder:
 
 
 class Decoder:
-    """An encoder-decoder that has read its source: a model like GPT-2, of the answer's ids.
+    """An encoder-decoder that has read its source: it continues an answer's ids, like GPT-2.
 
     family: the EncoderDecoder; source: a Cache of the source's keys and values in each layer.
     """
@@ -163,19 +150,13 @@ class Decoder:
         source = self.source if cache is None else cache.source
         ends = np.array(source.length)[..., None] - 1  # every query sees its whole source
         source_mask = gpt2.causal_mask(ends)  # [..., 1, 1, n_source]
+        kv = source.kv[..., : source_mask.shape[-1], :]  # [2, n_layer, ..., n_source, d_head]
         stack, family = self.params["decoder"], self.family
         mask = gpt2.causal_mask(positions) + family.position_bias(stack, positions, both_ways=False)
         x = family.embed(ids, positions, stack)  # [..., n_new, d_model]
         for layer, block in enumerate(stack["blocks"]):
-            x = family.decoder_block(
-                x,
-                **block,
-                mask=mask,
-                source_mask=source_mask,
-                cache=cache,
-                source=source,
-                layer=layer,
-            )
+            seen = kv[:, layer], source_mask
+            x = family.decoder_block(x, **block, mask=mask, source=seen, cache=cache, layer=layer)
         x = x if last is None else x[..., -last:, :]
         return family.logits(family.final_norm(x, stack))
 
@@ -186,13 +167,13 @@ class Decoder:
 
     @property
     def prefix(self) -> Ids:
-        """start_ids, then the forced first token if there is one."""
+        """Return start_ids, then the forced first token if there is one."""
         forced = self.generation_config.get("forced_bos_token_id")
         return self.start_ids if forced is None else [*self.start_ids, forced]
 
     def forced_filters(self, n: int) -> list[Filter]:
-        """Return filters that force the checkpoint's first and last of n new tokens; apply them
-        last."""
+        """Return filters that force the first and the last of n new tokens, if the checkpoint names
+        such tokens. Apply these filters last."""
         positions = {"forced_bos_token_id": 0, "forced_eos_token_id": n - 1}
         forced = {name: self.generation_config.get(name) for name in positions}
         return [
@@ -203,7 +184,7 @@ class Decoder:
 
 
 class DecoderCache(Cache):
-    """The keys and values of an answer, and of its source, which the rows of a batch share."""
+    """The keys and values of an answer and of its source. A batch's rows share the source's."""
 
     def __init__(self, source, *shape):
         super().__init__(*shape)
@@ -211,7 +192,7 @@ class DecoderCache(Cache):
 
 
 def forced_id(token: int, length: int) -> Filter:
-    """After exactly `length` tokens, `token` must come next."""
+    """Return a filter: `token` must follow a text of exactly `length` tokens."""
 
     def force(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if len(ids) != length:
@@ -224,10 +205,10 @@ def forced_id(token: int, length: int) -> Filter:
 
 
 class T5(EncoderDecoder):
-    """T5, v1.1, flan. No biases, unscaled scores, relative position biases: a stack has
-    "relative_bias" [n_buckets, n_head] for all its blocks. params have "lm_head" if it is untied.
+    """T5, v1.1, flan: no biases, unscaled scores, relative positions. The blocks of a stack share a
+    "relative_bias" [n_buckets, n_head]. params have "lm_head" if the head is untied.
 
-    scale_head: multiply by d_model**-0.5 before the head, as T5 does if it is tied.
+    scale_head: multiply by d_model**-0.5 before the head, as T5 does if the head is tied.
     """
 
     scaled = False
@@ -256,7 +237,7 @@ class T5(EncoderDecoder):
 class Bart(EncoderDecoder):
     """BART (norms after each sublayer), and mBART (norms before it, and a final norm). A stack has
     "wpe" [2 + n_ctx, d_model] and "embed_norm"; params have "logits_bias" [1, n_vocab], and
-    "lm_head" if it is untied."""
+    "lm_head" if the head is untied."""
 
     def __init__(self, params, n_head, n_ctx, activation=gelu_erf, pre_norm=False,
                  scale_embedding=False, **ends):  # fmt: skip
@@ -280,9 +261,9 @@ class Bart(EncoderDecoder):
         return gpt2.linear(x, head, self.params["logits_bias"])
 
     def for_languages(self, source: int, target: int | None = None) -> "Bart":
-        """This mBART for a source in one language and an answer in another, by the ids of their
-        codes. mBART cc25 has them after the source, and first in the answer. mBART-50, whose
-        answers start with </s>, has them before the source, and as the first token, forced."""
+        """Return this mBART for two languages, given by the ids of their codes. mBART cc25 has them
+        after the source and first in the answer. mBART-50's answers start with </s>: its codes come
+        before the source, and as the forced first token of the answer."""
         model: Any = copy.copy(self)
         end = self.stop_ids[:1]
         is_50 = self.start_ids == [*end]
@@ -298,9 +279,9 @@ class Bart(EncoderDecoder):
 
 
 def relative_bias(table, positions, both_ways, max_distance):
-    """T5's relative position bias: per head, a number added to each score according to the distance
-    key - query. table [n_buckets, n_head], positions of the queries [..., n_new] ->
-    [..., n_head, n_new, n_all]. both_ways: half of the buckets are for keys after the query."""
+    """Return the numbers that T5 adds to each head's scores, by the distance key - query. table
+    [n_buckets, n_head], positions of the queries [..., n_new] -> [..., n_head, n_new, n_all].
+    both_ways: half of the buckets are for keys after the query."""
     distance = np.arange(positions.max() + 1) - positions[..., None]  # [..., n_new, n_all]
     n_buckets = len(table) // 2 if both_ways else len(table)
     if both_ways:
@@ -312,8 +293,8 @@ def relative_bias(table, positions, both_ways, max_distance):
 
 
 def relative_buckets(distance, n_buckets, max_distance):
-    """Bucket of each distance key - query, ints, for keys at or before the query. Short distances
-    have a bucket each, longer ones share ever wider buckets up to max_distance."""
+    """Return the bucket of each distance key - query, for keys at or before the query. Each short
+    distance has its own bucket; longer ones share ever wider buckets, up to max_distance."""
     distance = np.maximum(-distance, 0)
     n_exact = n_buckets // 2
     ratio = np.maximum(distance, 1).astype(np.float32) / n_exact

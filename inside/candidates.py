@@ -1,20 +1,20 @@
-"""The candidates of each token: the model's logits, what the filters changed, what was left out."""
+"""The candidates of each token, for sliders in a browser: logits, what filters change, the rest."""
 
 import functools
 from collections.abc import Callable
 
 import numpy as np
 
-SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # where they change nothing
-N_EXTRA = 12  # of the stored tokens: the one that came, and the model's own best
+SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # no change
+N_EXTRA = 12  # stored tokens for sure: the token that came, and the model's own best
 
 
 def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> arrays [n_rows, ...]
-    """For each row, which predicts the next token: the ids of n tokens, the best after the filters
-    that come before the sliders' and N_EXTRA more; their logits; what the filters before and after
-    the sliders' add (-inf: removed); which filter removed it, from 1. Of all other tokens together:
-    log sum exp((logit - best) / T) for each temperature, and the share of their probability that
-    the last filters leave."""
+    """Return what a browser needs to redo each row's sampling as its sliders move. best: n ids, the
+    best after the filters before the sliders', N_EXTRA among them; logits: theirs; first, last: the
+    changes by the filters before and after the sliders' (-inf: removed); by: which filter removed
+    it, from 1, or 0. All other tokens together have rest, log sum exp((logit - best) / T) for each
+    temperature, and left, the share of their probability that the last filters leave."""
     names = filter_names(sequence.sampler)
     filters = [*enumerate(sequence.sampler.filters, 1)]
     with_slider = [i for i, name in enumerate(names) if name in SLIDERS] or [len(names)]
@@ -43,13 +43,13 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
 
 
 def filter_names(sampler) -> list[str]:
-    """no_repeat_ngram for samplers.no_repeat_ngram(3): the function or class that each is from."""
+    """Return each filter's function or class: no_repeat_ngram for samplers.no_repeat_ngram(3)."""
     plain = [f.func if isinstance(f, functools.partial) else f for f in sampler.filters]
     return [getattr(f, "__qualname__", type(f).__name__).split(".")[0] for f in plain]
 
 
 def apply(filters: list[tuple[int, Callable]], logits, ids, by):  # [n_vocab] -> same
-    """The numbered filters one by one; by [n_vocab] gets the number of the one that removed it."""
+    """Apply numbered filters in turn; by [n_vocab] gets the number of a token's remover."""
     for number, f in filters:
         after = f(logits, ids)
         by[np.isneginf(after) & ~np.isneginf(logits)] = number
@@ -58,13 +58,13 @@ def apply(filters: list[tuple[int, Callable]], logits, ids, by):  # [n_vocab] ->
 
 
 def choose(row, filtered, came, n):  # [n_vocab] x 2 -> n ids
-    """The best after the filters, and among them the one that came and the model's own best."""
+    """Return the best after the filters, with the token that came and the model's own best."""
     best = top(filtered, n)
     must = [came, *top(row, N_EXTRA - 1)]
     return [*dict.fromkeys([*best[: max(0, n - N_EXTRA)], *must, *best])][:n]
 
 
-def top(logits, n):  # [n_vocab] -> the n best ids, best first, of equal ones the first
+def top(logits, n):  # [n_vocab] -> the n best ids, best first, ties in order
     some = np.flatnonzero(logits >= np.partition(logits, -n)[-n]) if n < len(logits) else None
     some = np.arange(len(logits)) if some is None else some
     return some[np.argsort(-logits[some], kind="stable")][:n].tolist()

@@ -1,9 +1,9 @@
-"""--live: the model itself in a page, so that its reader can go on with the text.
+"""--live puts the model itself into a page: its reader can go on with the text.
 
-    model = in_8_bits(tokenizer, model)  # before the run: it then has the page's weights
+    model = in_8_bits(tokenizer, model)  # before the run, which then has the page's weights
     page = html(record(tokenizer, sequence, run), parts(tokenizer, model))
 
-Each row of a matrix is stored in 8 bits and a scale: a quarter of its size. The forward pass,
+Each row of a matrix becomes 8-bit numbers and a scale, a quarter of its size. The forward pass,
 the tokenizer and the panel are JavaScript, in inside/browser/live.
 """
 
@@ -40,7 +40,7 @@ def in_8_bits(tokenizer: Any, model: Any) -> GPT2:
 
 
 def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
-    """Return what a page gets for a model of in_8_bits: its style, and the section that runs it."""
+    """Return the page's style, and the section that runs a model made by in_8_bits."""
     stored: list[tuple[np.ndarray, np.ndarray]] = []
 
     def store(x):
@@ -68,7 +68,7 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
 
 
 def mapped(change: Callable, tree: Any) -> Any:
-    """Change each array of a tree of parameters."""
+    """Return a tree of parameters with each array changed."""
     if isinstance(tree, dict):
         return {name: mapped(change, part) for name, part in tree.items()}
     return [mapped(change, part) for part in tree] if isinstance(tree, list) else change(tree)
@@ -83,6 +83,6 @@ def quantized(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def restored(x: np.ndarray) -> np.ndarray:
-    """Return x as 8 bits and a scale hold it."""
+    """Return x rounded to 8 bits: quantized, then multiplied by the scales again."""
     rows, scale = quantized(x)
     return (rows * scale[:, None]).reshape(x.shape)

@@ -1,4 +1,4 @@
-"""A page about one text, which any browser opens: what came, and what the model did for it.
+"""A page about one text, for any browser: its tokens, and what the model computed for them.
 
     with watching(sequence) as run:
         ...  # any loop lengthens the sequence
@@ -32,12 +32,12 @@ FOLDER = Path(__file__).parent / "browser"
 SCRIPTS = "tools address sampling text candidates why attention lens cache drafts beams play main"
 SHOWN = "model method seed loop draft drafter gamma beams length_penalty".split()
 TYPES = {"u1": "Uint8", "u2": "Uint16", "u4": "Uint32", "i2": "Int16", "f4": "Float32"}
-LEVELS = 63  # sqrt(weight) is rounded to so many steps, which keeps the small ones
-MOST_WEIGHTS = 8_000_000  # of a text with more attention weights only the last rows are stored
+LEVELS = 63  # sqrt(weight) is rounded to this many steps; the root keeps small ones
+MOST_WEIGHTS = 8_000_000  # a text with more attention weights stores its last rows only
 
 
 def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached, **settings):
-    """Generate n tokens, and show their page in a notebook. settings: of samplers.make_sampler."""
+    """Generate n tokens, and show their page in a notebook. settings: make_sampler's."""
     from IPython.display import HTML  # late: only notebooks have it
 
     prompt_ids, source = tokenizer.encode(prompt), ()
@@ -54,9 +54,9 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
 
 
 def html(recorded: dict, live: dict[str, str] | None = None) -> str:
-    """Return the page with what `record` has returned: data, style and scripts in one file.
+    """Return the page of `record`'s result: data, style and scripts in one file.
 
-    live: what runs the model itself in the page, as live.parts returns it."""
+    live: the result of live.parts, which runs the model itself in the page."""
     live = {"style": "", "section": ""} | (live or {})
     parts = {
         "style": (FOLDER / "page.css").read_text("utf-8") + live["style"],
@@ -71,8 +71,8 @@ def html(recorded: dict, live: dict[str, str] | None = None) -> str:
 def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLIDERS) -> dict:
     """Return the data of a page about a finished sequence.
 
-    run: what was noted while it grew; source: the ids that an encoder-decoder read; steps: the
-    trace of beam search; settings: those of the sampler, and what SHOWN names, for the heading.
+    run: the notes of `watching`; source: the ids that an encoder-decoder read; steps: beam search's
+    trace; settings: the sampler's settings, and the heading's, which SHOWN names.
     """
     n, ids, source = len(sequence.ids) - 1, sequence.ids, [*source]
     sliders = SLIDERS | {k: x for k, x in settings.items() if k in SLIDERS and x is not None}
@@ -94,8 +94,8 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
 
 
 def look_inside(sequence, run, data: dict, n: int) -> dict[str, np.ndarray]:
-    """Add to data what the model computes, and return the large arrays. One more pass over the
-    whole text shows it at each token: with or without a cache its numbers are the same."""
+    """Add what the model computes to data; return the large arrays. One more pass over the whole
+    text shows every token. Its numbers equal those of a run with a cache, except for rounding."""
     model, ids, has_source = sequence.model, sequence.ids, bool(data["source"])
     with recording(model, dict.fromkeys(KEEP, np.copy) | {"softmax": rounded}) as calls:
         logits = model(np.array(ids[:-1]))  # [n, n_vocab]: row i predicts token i + 1
@@ -122,8 +122,8 @@ def look_inside(sequence, run, data: dict, n: int) -> dict[str, np.ndarray]:
 
 
 def read_early(model, n: int, ids: list[int]) -> list[tuple]:
-    """Run the model without the layers after its first n (the logit lens, nostalgebraist 2020).
-    Return for each token its three best next ones [[token, P], ...], and P of the one that came."""
+    """Run the first n layers, then the head (the logit lens, nostalgebraist 2020). Return for each
+    token the three best next tokens [[token, P], ...], and P of the token that came."""
     early, params = copy.copy(model), model.params
     stack = params.get("decoder", params)
     short = stack | {"blocks": stack["blocks"][:n]}
@@ -136,8 +136,8 @@ def read_early(model, n: int, ids: list[int]) -> list[tuple]:
 
 
 def attention_weights(root: Call, n: int, has_source: bool) -> dict[str, np.ndarray]:
-    """Return the rounded weights. own: of the tokens up to each of the last rows, [n_layer, n_head,
-    their number]; cross: of the source [n_layer, n_head, rows, n_source]; skipped: rows before."""
+    """Return the rounded weights. own [n_layer, n_head, n_weights]: the stored rows, each up to its
+    own token; cross [n_layer, n_head, n_rows, n_source]; skipped: the number of rows not stored."""
     kept = [call.value for call in root.walk() if call.name == "softmax"]
     weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]
     own, cross = np.array(weights[:: 1 + has_source]), np.array(weights[1 :: 1 + has_source])

@@ -1,12 +1,12 @@
 """A recorder of the running code: each call of a model's functions, its shapes and its numbers.
 
-Python reports every call and return to a profile function. The recorder is one, so what it records
-is the code that runs, and nothing in the model's files is there for it.
+Python reports every call and return to a profile function. The recorder is such a function: the
+model's files need nothing for it. It records every function in these files, except _private ones.
 
-What it needs from a model: `params` with its "blocks" (a decoder's under "decoder"), and functions
-that keep the names and arguments of gpt2.py: block, self_attention (or attend), attention with q
-and k, softmax, merge_heads, feed_forward, and linear with x and w. A function of another name runs
-as well, but is not shown.
+The views need `params` with its "blocks" (a decoder's under "decoder"). They also need functions
+with the names and arguments of gpt2.py: block, self_attention (or attend), attention with q and k,
+softmax, merge_heads, feed_forward, and linear with x and w. A function of a different name is
+recorded as well, but only --trace shows it.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ from generate import Model
 
 
 class Call:
-    """A call: the function's name, file and line; owner: the object of a method; inputs: {name:
-    shape} of its arrays; output: the shape of its result, or of the first of several; norms: of the
-    last row of its first array, and of its result; seconds it took; calls: those inside it. If
-    `recording` keeps it: its arguments, and what is kept of its result."""
+    """A call: the function's name, file and line. owner: the object of a method; inputs: {name:
+    shape} of its arrays; output: the shape of its first result; norms: the norms of the last rows
+    of its first array and of its result; seconds: its time; calls: the calls inside it. If
+    `recording` keeps it, arguments and value are its arguments and its result."""
 
     def __init__(self, frame: Any, keep: bool):
         code, owner = frame.f_code, frame.f_locals.get("self")
@@ -53,14 +53,14 @@ class Call:
             self.norms.append(norm(first))
 
     def walk(self) -> Iterator["Call"]:
-        """This call and all inside it, in the order in which they began."""
+        """Yield this call and all calls inside it, in the order in which they began."""
         yield self
         for call in self.calls:
             yield from call.walk()
 
     @property
     def multiply_adds(self) -> int:
-        """Those of the matrix products inside: x @ w.T, q @ k.T and weights @ v."""
+        """Return their number in the matrix products inside: x @ w.T, q @ k.T, weights @ v."""
         calls = [*self.walk()]
         linear = (math.prod(c.inputs["x"]) * c.inputs["w"][0] for c in calls if c.name == "linear")
         attention = (2 * math.prod(c.inputs["q"]) * c.inputs["k"][-2] for c in calls
@@ -72,9 +72,9 @@ class Call:
 def recording(
     model: Model, keep: Collection[str] | dict[str, Callable] = (), also: Collection[Callable] = ()
 ) -> Iterator[list[Call]]:
-    """While it lasts, the list gets the calls into the files of this kind of model and its layers,
-    and of the functions in `also`. keep: the names of functions whose arguments and results are
-    kept, the results as copies or as what {name: function} makes of them."""
+    """Append to the yielded list each call of a function in the files of this kind of model, or in
+    `also`. keep: names of functions whose arguments and results are kept. Results are copied. If
+    keep is a dict {name: function}, the function's value for a result is kept instead."""
     keeps = keep if isinstance(keep, dict) else dict.fromkeys(keep, np.copy)
     codes = {function.__code__ for function in also}
     methods = (f for kind in type(model).__mro__ for f in vars(kind).values())
@@ -104,10 +104,10 @@ def recording(
 
 
 def passes(calls: list[Call], model: Any) -> list[Call]:
-    """The passes of this model, not of one that drafts for it."""
+    """Return the passes of this model, without the passes of a model that drafts for it."""
     return [c for c in calls if c.name == "__call__" and c.owner.params is model.params]
 
 
 def norm(x: np.ndarray) -> float:
-    """Of the last row of x [..., n]; 0 for ids."""
+    """Return the norm of the last row of x [..., n]; 0 for ids."""
     return float(np.linalg.norm(x[(-1,) * (x.ndim - 1)])) if x.dtype.kind == "f" and x.size else 0.0

@@ -1,4 +1,4 @@
-"""What happened in a run: its passes, the numbers that were thrown, the bets of speculation."""
+"""What happened in a run: its passes, its random numbers, the bets of speculation."""
 
 import contextlib
 from collections import defaultdict
@@ -13,12 +13,12 @@ from inside.recorder import Call, passes, recording
 from samplers import greedy
 from speculative import residual, verify
 
-Thrown = dict[int, list[float]]  # the length of the text -> the numbers that were thrown then
+Thrown = dict[int, list[float]]  # the text's length -> the random numbers drawn at that length
 Run = tuple[list[Call], Thrown]
 
 
 class Die(np.random.Generator):
-    """A sequence's random generator that notes what it throws."""
+    """A sequence's random generator that notes the numbers it draws."""
 
     def __init__(self, sequence: Sequence):
         super().__init__(sequence.rng.bit_generator)
@@ -32,7 +32,7 @@ class Die(np.random.Generator):
 
 @contextlib.contextmanager
 def watching(sequence: Sequence) -> Iterator[Run]:
-    """While it lasts, note how a loop lengthens the sequence."""
+    """Note how a loop lengthens the sequence inside a `with` block."""
     die = sequence.rng = Die(sequence)
     keep = {"__call__": lambda logits: len(sequence.ids), "verify": lambda tokens: None}
     with recording(sequence.model, keep, also=[verify]) as calls:
@@ -40,8 +40,8 @@ def watching(sequence: Sequence) -> Iterator[Run]:
 
 
 def read_passes(run: Run, sequence: Sequence) -> list[dict[str, Any]]:
-    """Return each pass of the model: its rows, the first position it computed and how many, the
-    length of the text before it, its multiply-adds, those of drafting before it, and its bets."""
+    """Return a dict for each pass. begin, new: its first position, and how many; known: the text's
+    length before it; drafting: the multiply-adds of drafting before it; bets: see read_bets."""
     (calls, thrown), found, drafting = run, [], 0
     own = {id(call) for call in passes(calls, sequence.model)}
     for call in calls:
@@ -61,9 +61,9 @@ def read_passes(run: Run, sequence: Sequence) -> list[dict[str, Any]]:
 
 
 def read_bets(given: dict[str, Any], thrown: Thrown, text: list[int]) -> dict[str, Any]:
-    """Return how `verify` accepted drafts. bets: of each draft [token, q(x) of the drafter, p(x) of
-    the model, the u that decided]; accepted: how many; residual: the best tokens of what replaced
-    the rejected draft's p; last: [u, from, to] of the token that was drawn after them."""
+    """Return how `verify` tested drafts. bets: [token, the drafter's q(x), the model's p(x), the u
+    that decided] of each draft; accepted: how many; residual: the best tokens of the distribution
+    used after a rejection; last: [u, from, to] of the token drawn after the accepted drafts."""
     known, drafts, qs, sampler = (given[name] for name in ("ids", "drafts", "qs", "sampler"))
     n, us = common_prefix(drafts, text[len(known) :]), thrown[len(known)]
     p_of = [sampler(row, known + drafts[:i]) for i, row in enumerate(given["logits"][: n + 1])]
@@ -82,8 +82,8 @@ def read_bets(given: dict[str, Any], thrown: Thrown, text: list[int]) -> dict[st
 
 
 def read_draws(run: Run, sequence: Sequence, found: list[dict], logits: np.ndarray) -> list[list]:
-    """Return how each new token came: [how], and where a number u was thrown for it, u and the
-    token's share of the cumulative distribution. logits [n, n_vocab]: what the sampler saw."""
+    """Return how each new token came: [how], or [how, u, from, to] if a number u was drawn for it.
+    from, to: its share of the cumulative distribution. logits [n, n_vocab]: the sampler's input."""
     is_greedy, n_prompt = sequence.sampler.to_probs is greedy.to_probs, sequence.n_prompt
     draws: list[list[Any]] = [["best" if is_greedy else "unknown"] for _ in sequence.new_ids]
     for i, us in run[1].items():
@@ -99,6 +99,6 @@ def read_draws(run: Run, sequence: Sequence, found: list[dict], logits: np.ndarr
 
 
 def share(p: np.ndarray, token: int) -> tuple[float, float]:
-    """Return where a token lies in the cumulative distribution, in the order of the ids."""
+    """Return the ends of a token's share of the cumulative distribution, in the order of ids."""
     ends = np.cumsum(p, dtype=float) / np.sum(p, dtype=float)
     return float(ends[token - 1]) if token else 0.0, float(ends[token])

@@ -1,4 +1,4 @@
-"""--trace: the first two passes of a model, written out from their recorded calls."""
+"""--trace writes out the recorded calls of a model's first two passes."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -11,7 +11,7 @@ ADDED = {"self_attention": "attn", "attend": "attn", "feed_forward": "MLP"}
 
 
 def format_trace(passes: list[Call], source: Call | None = None) -> str:
-    """The tree of calls of one or two passes, then what each block did to the residual stream.
+    """Format the calls of one or two passes as a tree, then each block's norms.
     source: an encoder-decoder's call of `read`, which comes first."""
     parts = [tree([source])] if source and source.calls else []
     parts.append(tree(passes[:2]))
@@ -23,13 +23,13 @@ def format_trace(passes: list[Call], source: Call | None = None) -> str:
 
 
 def aligned(line: Line, widths: list[int]) -> str:
-    """The line in columns, or with single spaces where 80 columns are not enough."""
+    """Return the line in columns, or with single spaces if 80 characters are not enough."""
     text = "".join(f"{part:<{width}}" for part, width in zip(line, [*widths, 0])).rstrip()
     return text if len(text) <= 80 else " ".join(line)
 
 
 def tree(calls: Sequence[Call | None], depth: int = 0) -> list[Line]:
-    """A call, as it was in each pass (None: it was not in this one), and the calls inside it."""
+    """Return lines for a call, as each pass made it (None: it did not), and the calls inside."""
     found = [call for call in calls if call]
     first, before = found[0], [next(iter(call.inputs.values()), ()) for call in found]
     inside, out = sizes(before), sizes([call.output or () for call in found])
@@ -47,8 +47,8 @@ def tree(calls: Sequence[Call | None], depth: int = 0) -> list[Line]:
 
 
 def pairs(passes: list[list[Call]]) -> list[list[Call | None]]:
-    """The calls of each pass that have arrays, side by side: the n-th of a function beside the n-th
-    of the same."""
+    """Pair the passes' calls that have arrays: a function's n-th call in one pass with its n-th in
+    the other."""
     rows: dict[tuple, list[Call | None]] = {}
     for number, calls in enumerate(passes):
         calls = [call for call in calls if call.inputs or call.output or call.calls]
@@ -59,7 +59,7 @@ def pairs(passes: list[list[Call]]) -> list[list[Call | None]]:
 
 
 def sizes(shapes: list[tuple]) -> str:
-    """[(1, 3, 8), (1, 1, 8)] -> "[1,3|1,8]"; "" without an array."""
+    """Format shapes: [(1, 3, 8), (1, 1, 8)] -> "[1,3|1,8]"; "" without an array."""
     if len({*map(len, shapes)}) > 1:  # an array in one pass, none in the other
         return "|".join(sizes([shape]) or "None" for shape in shapes)
     axes = ("|".join(dict.fromkeys(map(str, axis))) for axis in zip(*shapes))
@@ -67,7 +67,7 @@ def sizes(shapes: list[tuple]) -> str:
 
 
 def residual_table(passes: list[Call]) -> str:
-    """For each block the norm of the residual stream, and of what was added to it."""
+    """Format each block's norms: the residual stream, and what its sublayers add to it."""
     tables = [[stream(c) for c in call.walk() if c.name.endswith("block")] for call in passes]
     names = [["x", *(f"+{name}" for name in table[0][1])] for table in tables]
     lines = ["Norms at the last token: the residual stream x, what attention and MLP add to it"]
@@ -79,7 +79,7 @@ def residual_table(passes: list[Call]) -> str:
 
 
 def stream(block: Call) -> tuple[float, dict[str, float]]:
-    """The norm before a block, and those of its sublayers' results by their names."""
+    """Return the norm before a block, and the norms of its sublayers' results by name."""
     added: dict[str, float] = {}
     for call in block.walk():
         if name := ADDED.get(call.name):
@@ -88,7 +88,7 @@ def stream(block: Call) -> tuple[float, dict[str, float]]:
 
 
 def as_json(call: Call) -> dict[str, Any]:
-    """A call and the calls inside it, for programs."""
+    """Return a call and the calls inside it as a dict, for programs."""
     return {
         "call": call.name, "file": call.file, "line": call.line,
         "in": {name: list(shape) for name, shape in call.inputs.items()},

@@ -1,8 +1,8 @@
 """Why this token: the difference of two logits as a sum over the parts of the model.
 
-Before its head a decoder adds up: the embedding, what each head and each MLP wrote, the biases. The
-last norm is linear once its scale is fixed, so the logit of a token is a sum over these parts, and
-so is the difference of two. (Elhage et al. 2021, "A Mathematical Framework for Transformer
+A decoder's head reads a sum: the embedding, the output of each head and each MLP, the biases. The
+last norm is linear once its scale is fixed. So a token's logit is a sum over these parts, and so is
+the difference of two logits. (Elhage et al. 2021, "A Mathematical Framework for Transformer
 Circuits"; "direct logit attribution".)
 """
 
@@ -18,10 +18,10 @@ KEEP = """block decoder_block self_attention attend merge_heads feed_forward rms
 
 
 def parts(root: Call, model: Any, came: list[int], rivals: np.ndarray) -> np.ndarray | None:
-    """What each part added to logit(came) - logit(rival), [n, n_rivals, n_parts]: the embedding, of
-    each layer its heads, those to the source, and its MLP, at last the biases. root: a pass over n
-    tokens, recorded with KEEP; came [n]; rivals [n, n_rivals]. A cap of the logits is left out.
-    None for a model that norms after each sum, as BART does."""
+    """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]. The parts:
+    the embedding; each layer's heads, heads to the source, and MLP; the biases. root: a pass over n
+    tokens, recorded with KEEP; came [n]; rivals [n, n_rivals]. A cap of the logits is ignored.
+    Return None for a model that norms after each sum, as BART does."""
     family = getattr(model, "family", model)  # an encoder-decoder's decoder has one
     if not getattr(family, "pre_norm", True):
         return None
@@ -60,13 +60,13 @@ def parts(root: Call, model: Any, came: list[int], rivals: np.ndarray) -> np.nda
 
 
 def project(toward, x, n):  # [n_seq, n_rivals, n * d], [n_seq, n * d] -> [n_seq, n_rivals, n]
-    """The products of the n parts of each row."""
+    """Return the scalar products of the n parts of each row."""
     products = toward * x[:, None]
     return products.reshape(*products.shape[:-1], n, -1).sum(-1)
 
 
 def after(model, h, norm):  # [n, n_embd] -> [n, 1, n_embd]
-    """What a norm after a sublayer multiplies each number by, its scale fixed."""
+    """Return the factor of each number in a norm after a sublayer, its scale fixed."""
     return np.float32(1) if norm is None else (model.norm(h, norm) / h)[:, None]
 
 

@@ -1,4 +1,4 @@
-"""config.json and its like."""
+"""Reads config.json and similar files."""
 
 import json
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from loading.errors import explained
 
 
 def read_json(path: Path, optional: bool = False) -> dict:
-    """A JSON file that holds an object -> dict, {} where it may be missing. Raises UserError."""
+    """Return a JSON file's object as a dict, {} if it is optional and missing. Raises UserError."""
     if optional and not path.is_file():
         return {}
     with explained(f"{path} is damaged", "fetch or save it again", (ValueError, RecursionError)):
@@ -20,15 +20,14 @@ def read_json(path: Path, optional: bool = False) -> dict:
 
 
 def activation(name: str) -> Callable:
-    """An activation by its name -> function. ValueError for an unknown one."""
+    """Return the activation function of this name. Raises ValueError if it is unknown."""
     if name not in ACTIVATIONS:
         raise ValueError(f"the activation {name!r} is not known, {', '.join(ACTIVATIONS)} are")
     return ACTIVATIONS[name]
 
 
 def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -> list[int]:
-    """An id, a list of ids, or none -> those that have a row in the model: no text can have others.
-    default: where the key is absent."""
+    """Return the key's ids (default if absent) as a list, without ids outside the vocabulary."""
     ids = config.get(key, default)
     ids = ids if isinstance(ids, list) else [ids]
     return [id for id in ids if type(id) is int and 0 <= id < n_vocab]

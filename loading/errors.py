@@ -4,7 +4,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-# What reading a file that someone else has written may raise.
+# The errors that a malformed file may raise while it is read.
 ODD = (AttributeError, ArithmeticError, RecursionError)
 MALFORMED = (ValueError, OSError, LookupError, TypeError, *ODD)
 
@@ -13,7 +13,7 @@ class UserError(Exception):
     """Something the user can fix; the message is one line with a next step."""
 
     def __init__(self, message: str):
-        # No line breaks or escapes out of a file, no password out of an address.
+        # Print no line breaks or escapes from a file, and no password from an address.
         printable = "".join(c if c.isprintable() else " " for c in message)
         super().__init__(re.sub(r"(?<=//)[^\s/]*@", "", printable))
 

@@ -1,9 +1,8 @@
 """The product of a few rows with a weight, x @ w.T, made fast: batches, beams, drafts to verify.
 
-For two rows or more OpenBLAS first copies ("packs") the whole weight into another layout, which
-pays for hundreds of rows: 2 rows take as long as 16. Its AVX-512 kernels do small products without
-that copy. So a product with a few rows is made of small ones, each with a block of the weight.
-Elsewhere this gains nothing, so it is measured once.
+OpenBLAS copies ("packs") the weight into a different layout if there are two rows or more. That
+pays for hundreds of rows. Its AVX-512 kernels do small products without the copy. So a few rows are
+multiplied block by block, if `blocks_pay` measures it as faster. It measures one shape only.
 """
 
 import functools
@@ -17,11 +16,11 @@ SMALL = 10**6  # the most multiplications of a product that OpenBLAS takes as sm
 
 
 class Weight(np.ndarray):
-    """A matrix [n_out, n_in] for which `x @ w.T` is `product`: Python asks the right operand first,
-    as its class is a subclass of the left one's. Its rows are plain arrays."""
+    """A matrix [n_out, n_in] whose `x @ w.T` calls `product`. Python asks the right operand first,
+    because its class is a subclass of the left operand's. A row is a plain array."""
 
     def __rmatmul__(self, x):  # self is w.T; x [..., n_in] -> [..., n_out]
-        if self.ndim != 2:  # a mean of rows, say, which is of this class, too
+        if self.ndim != 2:  # such as a mean of rows, which has this class too
             return x @ np.asarray(self)
         rows = x.reshape(-1, x.shape[-1])  # one product for the whole batch, not one per row
         return product(rows, np.asarray(self)).reshape(*x.shape[:-1], self.shape[1])
@@ -57,7 +56,7 @@ def blocks_of_inputs(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_r
 
 @functools.cache
 def blocks_pay():
-    """Measured once, in some milliseconds: do blocks take less than 3/4 of the plain one's time?"""
+    """Return whether blocks take less than 3/4 of the plain time; measured once, for one shape."""
     rows, w = np.ones((4, 768), np.float32), np.ones((1536, 768), np.float32)
     plain = min(timeit.repeat(lambda: rows @ w.T, number=1))
     return min(timeit.repeat(lambda: blocks_of_outputs(rows, w), number=1)) < 0.75 * plain

@@ -16,8 +16,8 @@ WORDS = r"^h\b=blocks"  # h.0.ln_1.g -> blocks.0.ln_1.g
 
 
 def load_gpt2(folder: Path, config: dict) -> tuple[Any, GPT2]:
-    """Any GPT-2 (gpt2, distilgpt2, our stories) -> (tokenizer, model). Raises ValueError."""
-    mask = ".attn.bias", ".attn.masked_bias"  # the causal one
+    """Load any GPT-2 (gpt2, distilgpt2, our stories) -> (tokenizer, model). Raises ValueError."""
+    mask = ".attn.bias", ".attn.masked_bias"  # the stored causal mask
     tensors = read_weights(folder, prefix="transformer.", unused=mask)
     params = build_params(tensors, WORDS, transposed=True)
     list_blocks(params, config["n_layer"])
@@ -43,7 +43,7 @@ def read_stop_ids(model: Any, folder: Path, config: dict, tokenizer: Any) -> Non
 
 
 def scale_queries(params: Params, n_head: int, config: dict) -> None:
-    """Variants that do not scale scores by 1/sqrt(d_head): fold the difference into the queries."""
+    """Fold a variant's scale of the scores, if it is not 1/sqrt(d_head), into its queries."""
     n_embd = params["wte"].shape[1]
     for layer, block in enumerate(params["blocks"]):
         scale = 1 if config.get("scale_attn_weights", True) else math.sqrt(n_embd / n_head)
@@ -58,8 +58,7 @@ def random_gpt2(
     n_vocab: int, n_ctx: int, n_embd: int, n_layer: int, n_head: int, scale: float = 0.02,
     seed: int = 0, tied: bool = True,
 ) -> GPT2:  # fmt: skip
-    """A GPT-2 with random weights, as slow as a trained one: drawn from N(0, scale), the gains of
-    norms from N(1, scale)."""
+    """Return a GPT-2 with weights from N(0, scale); the gains of its norms are from N(1, scale)."""
     rng, d = np.random.default_rng(seed), n_embd
     block = {"ln_1": (d,), "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d)}
     block |= {"ln_2": (d,), "mlp.c_fc": (d, 4 * d), "mlp.c_proj": (4 * d, d)}

@@ -1,8 +1,7 @@
 """A repository of the Hugging Face hub -> its folder in Hugging Face's cache.
 
-The library huggingface_hub downloads, resumes, locks and authenticates; it reads HF_HOME, HF_TOKEN,
-HF_ENDPOINT, HF_HUB_CACHE and HF_HUB_OFFLINE. What that needs is imported only if something is
-missing: it takes longer than a model's start.
+huggingface_hub downloads, resumes and locks; it reads HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT
+and HF_HUB_OFFLINE. Its slow parts are imported only if a file is missing.
 """
 
 from pathlib import Path
@@ -16,10 +15,10 @@ FILES = """generation_config.json tokenizer.json tokenizer_config.json vocab.jso
 
 
 def cached(name: str) -> Path | None:
-    """The repository's folder in the cache, or None: it is not there, or not whole."""
+    """Return the repository's folder in the cache, or None if it is missing or incomplete."""
     try:
         from huggingface_hub import constants
-    except ModuleNotFoundError:  # `fetch` says so, where it is needed
+    except ModuleNotFoundError:  # `fetch` reports it, if it is needed
         return None
     place = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}")
     if not (main := place / "refs" / "main").is_file():
@@ -31,7 +30,7 @@ def cached(name: str) -> Path | None:
 
 
 def fetch(name: str) -> Path:
-    """Download the repository -> its folder in the cache. Raises UserError."""
+    """Download the repository; return its folder in the cache. Raises UserError."""
     from huggingface_hub import errors, hf_hub_download, snapshot_download
 
     try:
@@ -41,7 +40,7 @@ def fetch(name: str) -> Path:
     except errors.RepositoryNotFoundError:  # or it is gated
         what = "accept its terms on its page, set a valid HF_TOKEN"
         raise UserError(f"you may not read {name}, or the hub has none: {what}") from None
-    except Exception as error:  # the library raises its own, its HTTP library's, and the system's
+    except Exception as error:  # its own errors, its HTTP library's, and the system's
         reason = f"{error.__cause__ or error}".partition("\n")[0]
         remedy = "check the network, then run this again"
         raise UserError(f"cannot download {name}: {reason:.200}; {remedy}") from None

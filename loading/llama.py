@@ -22,7 +22,7 @@ SMOLLM = {"use_sliding_window": False, "no_rope_layer_interval": 4, "tie_word_em
 GEMMA = {"sliding_window": 4096, "query_pre_attn_scalar": 256, "tie_word_embeddings": True}
 ROPE = {"rope_theta": 1e6, "rope_local_base_freq": 1e4}
 CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
-FAMILIES: dict[str, dict] = {  # model_type -> values of the keys that config.json leaves out
+FAMILIES: dict[str, dict] = {  # model_type -> defaults of the keys that config.json leaves out
     "llama": {},
     "mistral": {"sliding_window": 4096},
     "qwen2": QWEN,
@@ -37,11 +37,11 @@ WORDS = r"""embed_tokens=wte layers=blocks self_attn=attn \b([qkvo])_proj=\1
     down_proj=c_proj gate_proj=c_fc up_proj=gate input_layernorm=attn_norm """
 BEFORE = "post_attention_layernorm=mlp_norm"
 AFTER = """post_attention_layernorm=attn_post_norm pre_feedforward_layernorm=mlp_norm
-    post_feedforward_layernorm=mlp_post_norm"""  # with norms after sublayers, a name means another
+    post_feedforward_layernorm=mlp_post_norm"""  # in such files, one name means a different norm
 
 
 def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
-    """A model of one of these families -> (tokenizer, model). Raises ValueError."""
+    """Load a model of one of these families -> (tokenizer, model). Raises ValueError."""
     tokenizer = read_tokenizer(folder, config["model_type"])
     model = read_llama(folder, config, tokenizer.n_vocab)
     read_stop_ids(model, folder, config, tokenizer)
@@ -49,8 +49,7 @@ def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
 
 
 def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
-    """The model without its tokenizer, which has n_tokens: rows of the embedding past them are left
-    out. Raises ValueError."""
+    """Load the model alone; its tokenizer has n_tokens. Raises ValueError."""
     config = DEFAULTS | FAMILIES[config["model_type"]] | config
     for key in ("quantization_config", "use_bidirectional_attention"):
         if config.get(key):
@@ -72,14 +71,14 @@ def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
 
 
 def read_settings(config: dict, d_head: int) -> dict:
-    """The other arguments of Llama. Raises ValueError."""
+    """Return the other arguments of Llama as a dict. Raises ValueError."""
     n_layer, family = config["num_hidden_layers"], config["model_type"]
     kinds = "full_attention", "sliding_attention"
     types = config.get("layer_types") or [kinds[slides(config, i)] for i in range(n_layer)]
     if len(types) != n_layer or {*types} - {*kinds}:
         raise ValueError(f"layer_types = {types!r:.200}")
     by_type = {kind: read_frequencies(config, kind, d_head) for kind in set(types)}
-    # Qwen and SmolLM3 have the key use_sliding_window; the others ignore it.
+    # Qwen and SmolLM3 have the key use_sliding_window; other families ignore it.
     is_used = config["use_sliding_window"] if "use_sliding_window" in FAMILIES[family] else True
     window = config.get("sliding_window") if is_used else None
     settings: dict = {
@@ -100,7 +99,7 @@ def read_settings(config: dict, d_head: int) -> dict:
 
 
 def slides(config: dict, layer: int) -> bool:
-    """Has this layer a sliding window, where layer_types is absent?"""
+    """Return whether this layer has a sliding window, if layer_types is absent."""
     if config["model_type"] == "smollm3":
         return not rotates(config, layer)
     has_windows = "sliding_window" in FAMILIES[config["model_type"]]
@@ -110,15 +109,15 @@ def slides(config: dict, layer: int) -> bool:
 
 
 def rotates(config: dict, layer: int) -> bool:
-    """Has this layer rotary positions? In SmolLM3 every fourth has none."""
+    """Return whether this layer has rotary positions. SmolLM3's every fourth layer has none."""
     listed = config.get("no_rope_layers")  # 1 where a layer has them, in spite of the name
     interval = config.get("no_rope_layer_interval")
     return bool(listed[layer]) if listed else not interval or (layer + 1) % interval != 0
 
 
 def read_frequencies(config: dict, kind: str, d_head: int) -> np.ndarray:
-    """The frequencies of layers of one type, from rope_parameters, as transformers 5 writes them
-    (for Gemma 3: by type of layer), or rope_theta and rope_scaling. Raises ValueError."""
+    """Return the frequencies of one kind of layers. transformers 5 writes rope_parameters (Gemma 3
+    has them by kind); older files have rope_theta and rope_scaling. Raises ValueError."""
     is_local = kind == "sliding_attention" and "rope_local_base_freq" in config  # in Gemma 3
     theta = config["rope_local_base_freq" if is_local else "rope_theta"]
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}

@@ -1,5 +1,5 @@
-"""OpenAI's release of GPT-2: fetched, and rewritten once from a TensorFlow checkpoint as a folder
-in Hugging Face's layout, which other programs read, too."""
+"""Downloads OpenAI's release of GPT-2 and rewrites its TensorFlow checkpoint, once, as a folder in
+Hugging Face's layout, which other programs read too."""
 
 import base64
 import hashlib
@@ -23,8 +23,7 @@ MERGES = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
 
 
 def fetch(size: str, folder: Path) -> Path:
-    """Download an official model and write it as `folder`, which is there whole or not at all.
-    Raises UserError."""
+    """Download an official model into `folder`, whole or not at all. Raises UserError."""
     if importlib.util.find_spec("tensorflow") is None:  # before half a gigabyte is fetched
         remedy = "pip install tensorflow, or use the same from the hub: gpt2, gpt2-medium, ..."
         raise UserError(f"OpenAI's checkpoints are read with TensorFlow, once: {remedy}")
@@ -44,8 +43,8 @@ def fetch(size: str, folder: Path) -> Path:
 
 
 def download(url: str, path: Path, sha256: str | None) -> None:
-    """Fetch a file, with a progress bar. OSError where its size, or a checksum that is known or
-    that the server sends, is not right."""
+    """Download a file, with a progress bar. Raises OSError if its size is wrong, or its checksum:
+    sha256, if it is known, or the server's."""
     import requests
     from tqdm import tqdm
 
@@ -65,8 +64,8 @@ def download(url: str, path: Path, sha256: str | None) -> None:
 
 
 def rewrite(released: Path, folder: Path) -> None:
-    """TensorFlow's checkpoint and hparams.json -> config.json and model.safetensors, in a folder
-    with the tokenizer's files. UserError for a damaged checkpoint."""
+    """Write config.json and model.safetensors from TensorFlow's checkpoint and hparams.json into a
+    folder that has the tokenizer's files. Raises UserError if the checkpoint is damaged."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # silence TensorFlow's start-up log
     import tensorflow as tf  # type: ignore
     from safetensors.numpy import save_file
@@ -82,12 +81,12 @@ def rewrite(released: Path, folder: Path) -> None:
             array = reader.get_tensor(name)  # a matrix is [1, n_in, n_out]
             arrays[hub_name(name)] = array[0] if array.ndim == 3 else array
         save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
-        load_gpt2(folder, config)  # knows every array
+        load_gpt2(folder, config)  # it checks every array
     except Exception as error:  # TensorFlow raises many kinds of exception
         raise UserError(f"the checkpoint is damaged: {error!s:.500}; run this again") from None
 
 
 def hub_name(name: str) -> str:
-    """model/h0/mlp/c_fc/w -> h.0.mlp.c_fc.weight, model/wte -> wte.weight"""
+    """Rename model/h0/mlp/c_fc/w -> h.0.mlp.c_fc.weight, model/wte -> wte.weight."""
     name = re.sub(r"/[gw]$|(?<=w[tp]e)$", ".weight", re.sub("/b$", ".bias", name))
     return re.sub(r"^h(\d+)", r"h.\1", name.removeprefix("model/").replace("/", "."))

@@ -1,7 +1,7 @@
 """A checkpoint's arrays -> a model's tree of parameters.
 
-The names in a file are paths in a tree as well, in other words: h.0.ln_1.weight is what gpt2.py
-calls params["blocks"][0]["ln_1"]["g"]. Which parts a model has is what its file has.
+A name in a file is a path in a tree, in different words: gpt2.py calls h.0.ln_1.weight
+params["blocks"][0]["ln_1"]["g"]. A model has the parts that its file has.
 """
 
 import math
@@ -15,23 +15,19 @@ from loading.few_rows import Weight
 
 Params = Any  # dicts, lists of blocks, and float32 arrays
 OURS = re.compile(
-    r"""((en|de)coder\.)? (
+    r"""(?x) ((en|de)coder\.)? (
         wte | wpe | lm_head | logits_bias | relative_bias | (ln_f | (embed_)?norm)\.[gb]
       | blocks\.\d+\. (ln_[12] | (attn | cross | mlp)(_post)?_norm | attn\.[qk]_norm)\.[gb]
       | blocks\.\d+\. (attn | cross | mlp)\. (c_attn | c_proj | c_fc | gate | [qkvo])\.[wb]
-    )""",
-    re.VERBOSE,
+    )"""
 )
 LEAVES = r"\bbias$=b \b(w[tp]e|lm_head)\.w$=\1"  # for each family
 
 
 def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = False) -> Params:
-    """{"h.0.ln_1.weight": array} -> {"blocks": {"0": {"ln_1": {"g": array}}}}.
-
-    words: "THEIRS=OURS ...", patterns in the file's names and what they are here, in turn; `weight`
-    is w, or a norm's g, before. transposed: the file has matrices as [n_in, n_out], and the tree
-    views of them, [n_out, n_in]. ValueError for an array without a place in the tree.
-    """
+    """Turn {"h.0.ln_1.weight": array} into {"blocks": {"0": {"ln_1": {"g": array}}}}. words:
+    patterns "THEIRS=OURS ..." for the file's names, in which `weight` is w already, or a norm's g.
+    transposed: matrices are [n_in, n_out]; the tree has views. ValueError for an unknown array."""
     tree: dict = {}
     pairs = [word.split("=") for word in f"{words} {LEAVES}".split()]
     for theirs, array in tensors.items():
@@ -50,8 +46,7 @@ def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = 
 
 
 def list_blocks(stack: Params, n_layer: int) -> None:
-    """{"0": block, "1": block} -> [block, block]. ValueError unless n_layer of them are there, of
-    the same shapes."""
+    """Turn the dict of blocks into a list. ValueError unless there are n_layer of equal shapes."""
     blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
     if len(blocks) != n_layer:
         raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")
@@ -62,7 +57,7 @@ def list_blocks(stack: Params, n_layer: int) -> None:
 
 
 def shapes(tree: Params) -> list[tuple]:
-    """The shapes of a tree's arrays, in order."""
+    """Return the shapes of a tree's arrays, sorted."""
     if isinstance(tree, dict | list):
         parts = tree.values() if isinstance(tree, dict) else tree
         return sorted(shape for part in parts for shape in shapes(part))
@@ -70,13 +65,13 @@ def shapes(tree: Params) -> list[tuple]:
 
 
 def n_parameters(tree: Params) -> int:
-    """How many numbers a tree of parameters holds."""
+    """Return how many numbers a tree of parameters holds."""
     return sum(map(math.prod, shapes(tree)))
 
 
 def settle_head(params: Params, tied: bool) -> None:
-    """Where the head is the embedding, leave out a copy of it. A head that differs counts for more
-    than config.json, as in transformers, and a note says so. ValueError where it is missing."""
+    """Drop a tied head that is a copy of the embedding. A head that differs overrides config.json,
+    as in transformers, and a note says so. Raises ValueError if an untied head is missing."""
     if not tied and "lm_head" not in params:
         raise ValueError("the array lm_head.weight is missing")
     if tied and np.array_equal(params.get("lm_head"), params["wte"]):
@@ -87,8 +82,8 @@ def settle_head(params: Params, tied: bool) -> None:
 
 
 def drop_padding(params: Params, n_tokens: int) -> None:
-    """Leave out rows past the last token: vocabularies are often padded to a round number of rows,
-    and an id without a token could be drawn, but not decoded."""
+    """Drop the rows past the last token. Vocabularies are often padded to a round number of rows.
+    An id without a token could be drawn, but not decoded."""
     for name in {"wte", "lm_head"} & params.keys():
         params[name] = params[name][:n_tokens].view(Weight)
     if "logits_bias" in params:  # [1, n_vocab]

@@ -12,27 +12,23 @@ from loading.parameters import build_params, drop_padding, list_blocks
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 
-# encoder.block.3.layer.0.SelfAttention.q.w -> encoder.blocks.3.attn.q.w. layer.1 of a decoder is
-# cross-attention, and layer.2 its MLP; an encoder's MLP is layer.1.
-T5_WORDS = r"""
-    ^(encoder.*layer)\.1=\1.2 shared=wte final_layer_norm=norm layer\.0\.SelfAttention=attn
+# encoder.block.3.layer.0.SelfAttention.q.w -> encoder.blocks.3.attn.q.w; layer.1: an encoder's MLP
+T5_WORDS = r"""^(encoder.*layer)\.1=\1.2 shared=wte final_layer_norm=norm
+    layer\.0\.SelfAttention=attn layer\.0\.layer_norm=attn_norm layer\.1\.EncDecAttention=cross
+    layer\.1\.layer_norm=cross_norm layer\.2\.DenseReluDense=mlp layer\.2\.layer_norm=mlp_norm
     block\.0\.attn\.relative_attention_bias\.w=relative_bias block=blocks
-    layer\.0\.layer_norm=attn_norm layer\.1\.EncDecAttention=cross layer\.1\.layer_norm=cross_norm
-    layer\.2\.DenseReluDense=mlp layer\.2\.layer_norm=mlp_norm wi_1=gate wi(_0)?=c_fc wo=c_proj
-"""
+    wi_1=gate wi(_0)?=c_fc wo=c_proj"""
 # encoder.layers.3.self_attn.q_proj.w -> encoder.blocks.3.attn.q.w
-BART_WORDS = r"""
-    shared=wte final_logits_bias=logits_bias embed_positions=wpe layernorm_embedding=embed_norm
-    coder\.layer_norm=coder.norm layers=blocks self_attn=attn encoder_attn=cross
+BART_WORDS = r"""shared=wte final_logits_bias=logits_bias embed_positions=wpe layers=blocks
+    layernorm_embedding=embed_norm coder\.layer_norm=coder.norm self_attn=attn encoder_attn=cross
     final_layer_norm=mlp_norm (attn|cross)_layer_norm=\1_norm ([qkv])_proj=\1 out_proj=o
-    fc1=mlp.c_fc fc2=mlp.c_proj
-"""
+    fc1=mlp.c_fc fc2=mlp.c_proj"""
 SIDES = "encoder", "decoder"
 UNUSED = "EncDecAttention.relative_attention_bias.weight", "encoder.version", "decoder.version"
 
 
 def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
-    """T5, v1.1, flan -> (tokenizer, model). Raises ValueError."""
+    """Load T5, v1.1, flan -> (tokenizer, model). Raises ValueError."""
     n_layer = config["num_layers"], config.get("num_decoder_layers") or config["num_layers"]
     tokenizer, params, ends = read_parts(folder, config, T5_WORDS, n_layer)
     form, _, name = config.get("feed_forward_proj", "relu").rpartition("-")
@@ -46,7 +42,7 @@ def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
 
 
 def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
-    """BART, mBART -> (tokenizer, model). Raises ValueError."""
+    """Load BART, mBART -> (tokenizer, model). Raises ValueError."""
     n_layer = config["encoder_layers"], config["decoder_layers"]
     tokenizer, params, ends = read_parts(folder, config, BART_WORDS, n_layer)
     n_head, d_model = [config[f"{side}_attention_heads"] for side in SIDES], config["d_model"]
@@ -61,7 +57,7 @@ def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
 
 
 def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -> tuple:
-    """-> tokenizer, parameters, the arguments that `read_ends` reads. Raises ValueError."""
+    """Return the tokenizer, the parameters and the result of `read_ends`. Raises ValueError."""
     tensors = read_weights(folder, "model.", UNUSED)
     for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
         if copy in tensors:  # some files have only one of the three names
@@ -77,10 +73,9 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
 
 
 def read_ends(folder: Path, config: dict, n_vocab: int) -> dict:
-    """The tokens that texts begin and end with -> {generation_config, start_ids, stop_ids,
-    special_ids} as seq2seq.py has them. ValueError where none begins an answer."""
+    """Return EncoderDecoder's arguments for the ends of texts. Raises ValueError."""
     found = read_json(folder / "generation_config.json", optional=True) or config
-    if found.get("force_bos_token_to_be_generated"):  # of the first BART summarisers
+    if found.get("force_bos_token_to_be_generated"):  # the first BART summarisers have it
         found = {"forced_bos_token_id": found["bos_token_id"]} | found
     keys = {f"{name}_token_id" for name in ("decoder_start", "bos", "eos", "pad")} & config.keys()
     settings = {"do_sample": False} | {key: config[key] for key in keys} | found

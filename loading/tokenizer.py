@@ -1,4 +1,4 @@
-"""A folder's tokenizer: tokenizer.json, by the library `tokenizers`, or GPT-2's two files."""
+"""Reads a folder's tokenizer: tokenizer.json, by the library `tokenizers`, or GPT-2's two files."""
 
 import re
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # around a text, never p
 
 
 def read_tokenizer(folder: Path, model_type: str) -> Any:
-    """The tokenizer of a model of this type. encode begins with BOS, if the file says so; an
-    encoder-decoder adds its own marks. UserError for files that are missing or damaged."""
+    """Return the tokenizer of a model of this type. Its encode adds BOS if the file says so; an
+    EncoderDecoder adds its own marks. Raises UserError if files are missing or damaged."""
     if (path := folder / "tokenizer.json").is_file():
         import tokenizers  # late: GPT-2's two files do not need it
 
@@ -25,7 +25,7 @@ def read_tokenizer(folder: Path, model_type: str) -> Any:
             raise UserError(f"{path} is damaged: {error!s:.300}; fetch or save it again") from None
         return LibraryTokenizer(library, bos=model_type not in ("t5", "bart", "mbart"))
     settings = read_json(folder / "tokenizer_config.json", optional=True)
-    # Others have the same two files, too, but cut words by another pattern.
+    # Other tokenizers have the same two files, but cut words by a different pattern.
     if model_type == "gpt2" or settings.get("tokenizer_class") == "GPT2Tokenizer":
         if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
             return read_gpt2_tokenizer(folder)
@@ -34,7 +34,7 @@ def read_tokenizer(folder: Path, model_type: str) -> Any:
 
 
 def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
-    """vocab.json, with added_tokens.json if it is there, and merges.txt -> tokenizer."""
+    """Make the tokenizer of vocab.json, merges.txt and added_tokens.json, which is optional."""
     vocab = read_json(folder / "vocab.json")
     vocab |= read_json(folder / "added_tokens.json", optional=True)
     lines = (folder / "merges.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
@@ -48,11 +48,8 @@ def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
 
 
 class LibraryTokenizer:
-    """The interface of encoder.Tokenizer, by the library `tokenizers`.
-
-    tokens: each id's token, as the file spells it; start: the ids before each text, such as BOS.
-    MARKS and `start` are no text: decode leaves them out.
-    """
+    """Has encoder.Tokenizer's interface and uses the library `tokenizers`. tokens: each id's token,
+    as the file spells it; start: ids before each text, such as BOS. They and MARKS are no text."""
 
     def __init__(self, library: Any, bos: bool):
         library.no_truncation()
@@ -65,22 +62,22 @@ class LibraryTokenizer:
         self.special = {token.content: id for id, token in self._added.items() if token.special}
         self.end_of_text = self.special.get("<|endoftext|>")
         [first, *_] = library.encode("a", add_special_tokens=False).ids
-        marked = library.encode("a").ids  # what comes after the text would end it
+        marked = library.encode("a").ids  # an id after the text would end it
         self.start = marked[: marked.index(first)] if bos else []
         marks = [id for text, id in self.special.items() if MARKS.fullmatch(text)]
         self.silent = {*marks, *self.start}
         self._spelled_by_bytes = type(library.decoder).__name__ == "ByteLevel"
 
     def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
-        """str -> list of ids. The text of a special token is plain text, unless `special` (to T5's
-        library it never is). first=False: without `start`, for a text that already has it."""
+        """Return a text's ids. A special token's text is plain text unless `special`, but T5's
+        library always knows it. first=False omits `start`, for a text that already has it."""
         self.library.encode_special_tokens = not special
         ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
         return [*self.start, *ids] if first else ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Ids -> str. The space that encode puts before a text is left out after `start`; without
-        it, ids continue a text. ValueError for an unknown id."""
+        """Return the text of ids. Ids without `start` continue a text. After `start`, the space
+        that encode puts before a text is left out. Raises ValueError for an unknown id."""
         ids = list(ids)
         texts = [id for id in ids if self._token(id) and id not in self.silent]
         if not self.start or ids[:1] == self.start[:1]:
@@ -89,12 +86,11 @@ class LibraryTokenizer:
         return whole.removeprefix(self.tokens[self.start[0]])
 
     def stream(self) -> "Stream":
-        """A new Stream, which decodes ids as they come."""
+        """Return a new Stream, which decodes ids as they come."""
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes of one token, often not UTF-8 by themselves; none for a mark. ValueError for an
-        unknown id."""
+        """Return a token's bytes, often no UTF-8; none for a mark. ValueError for an unknown id."""
         token = self._token(id)
         if id in self.silent:
             return b""
@@ -110,18 +106,15 @@ class LibraryTokenizer:
 
 
 class Stream:
-    """Decodes ids one by one; the returned pieces concatenate to decode(all ids).
-
-    The text of new tokens is what decode gives with them less what it gives without them. It is
-    enough to decode the last shown token again. Byte pieces become text with the token after them:
-    only then it is known whether together they are characters.
-    """
+    """Decodes ids one by one; the returned pieces concatenate to decode(all ids). New tokens are
+    decoded after the last shown token, whose text is then removed. Byte pieces become text with the
+    token after them: only then is it known whether the bytes form characters."""
 
     def __init__(self, tokenizer: LibraryTokenizer):
         self._tokenizer, self._ids, self._shown = tokenizer, list[int](), ""
 
     def feed(self, id: int) -> str:
-        """The text that is certain after this id: a character appears with its last byte."""
+        """Return the text that is certain after this id: a character comes with its last byte."""
         self._ids.append(id)
         whole, is_byte = self.finish(), BYTE_PIECE.fullmatch(self._tokenizer.tokens[id])
         if is_byte or id in self._tokenizer.silent or whole.endswith("\ufffd"):
@@ -130,5 +123,5 @@ class Stream:
         return whole
 
     def finish(self) -> str:
-        """The rest: "", or U+FFFD for a character that was never completed."""
+        """Return the rest: "", or U+FFFD for a character that was never completed."""
         return self._tokenizer.decode(self._ids).removeprefix(self._shown)

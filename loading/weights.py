@@ -1,8 +1,7 @@
 """A folder's safetensors files -> float32 arrays, mapped into memory rather than read.
 
-A file is a header (JSON) and the bytes of its arrays one after the other. The library `safetensors`
-checks what the header promises. An array is then a view of the mapped file: opening a model costs
-nothing. Weights of 16 bits are converted, at each start: NumPy has no bfloat16.
+The library `safetensors` checks what a file's header (JSON) promises. An array is then a view of
+the mapped file: opening a model costs nothing. Weights of 16 bits are converted at each start.
 """
 
 import json
@@ -14,11 +13,11 @@ from safetensors import SafetensorError, safe_open
 from loading.config import read_json
 from loading.errors import UserError
 
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # others are no weights
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # other types are not weights
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """model.safetensors, or the shards that its index names. UserError for a file elsewhere."""
+    """Return model.safetensors, or its index's shards. UserError for a file outside the folder."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file() or not index.is_file():
         return [folder / "model.safetensors"]
@@ -29,8 +28,8 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def read_weights(folder: Path, prefix: str, unused: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The folder's weights -> {name without prefix: float32 array}, but those whose name ends with
-    one of `unused`. UserError where there are none, ValueError for a damaged file."""
+    """Return {name without prefix: float32 array}, but no name that ends with one of `unused`.
+    Raises UserError if a file is missing, ValueError if it is damaged."""
     paths = weight_files(folder)
     if missing := [path.name for path in paths if not path.is_file()]:
         remedy = "other formats can run code; transformers' save_pretrained(FOLDER) writes this one"
@@ -40,8 +39,7 @@ def read_weights(folder: Path, prefix: str, unused: tuple[str, ...]) -> dict[str
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    """One file -> {name: float32 array}, read-only views where it has float32. ValueError for a
-    file that is cut, altered, or something else."""
+    """Return a file's {name: float32 array}; float32 stays a read-only view. Raises ValueError."""
     try:
         with safe_open(path, "np"):
             pass
@@ -59,7 +57,7 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
 
 
 def float32(data: np.ndarray, dtype: str, shape: list[int]) -> np.ndarray:
-    """The bytes of an array -> float32 array; no copy if they are float32, and aligned."""
+    """Return an array's bytes as float32; no copy if they are float32 already, and aligned."""
     array = data.view(DTYPES[dtype]).reshape(shape)
     if dtype == "BF16":  # the upper half of a float32
         return (array.astype(np.uint32) << 16).view(np.float32)

@@ -24,7 +24,7 @@ import nbformat
 HERE = Path(__file__).resolve().parent
 COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")  # [text](this#...), not out of the project
-FOLDED = "<details><summary>After you have run the cell</summary>\n\n{}\n\n</details>"
+FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
 BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)
 
 
@@ -106,22 +106,23 @@ def titled(name) -> str:
 
 def for_class(notebook, name):
     """Without outputs, solutions and answers; with a place for each guess."""
-    cells, predicted = [], False
+    cells, ran = [], None  # ran: whether the code of a prediction has run; None: there is none
     for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            cell.source = without_solutions(cell.source)
-            if predicted:
-                cell.source = folded(cell.source)
-            predicted = "**Predict" in cell.source
-        else:
-            cell.outputs, cell.execution_count = [], None
         cells.append(cell)
-        if cell.cell_type == "markdown" and predicted:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+            ran = ran if ran is None else True
+            if tagged(cell, "yours"):
+                cell.source = stubs(cell.source)
+                give_up = f'# If you give up: lessons.ours("{name}", "{cell.id}")'
+                cells.append(new_cell(cell, "ours", give_up))
+            continue
+        cell.source = without_solutions(cell.source)
+        if ran:
+            cell.source, ran = folded(cell.source), None
+        if "**Predict" in cell.source:
             cells.append(new_cell(cell, "guess", "# My guess: "))
-        elif tagged(cell, "yours"):
-            cell.source = stubs(cell.source)
-            give_up = f'# If you give up: lessons.ours("{name}", "{cell.id}")'
-            cells.append(new_cell(cell, "ours", give_up))
+            ran = False
     notebook.cells = cells
     return notebook
 
@@ -135,12 +136,12 @@ def without_solutions(text):
     return "\n\n".join(part for part in text.split("\n\n") if "](solutions/" not in part)
 
 
-def folded(text):
+def folded(text, summary="After you have run the cell"):
     """The text, folded up to its first heading, question or prediction."""
     border = BORDER.search(text)
     end = border.start() if border else len(text)
     answer = text[:end].strip()
-    return FOLDED.format(answer) + "\n\n" + text[end:] if answer else text
+    return FOLDED.format(summary, answer) + text[end:] if answer else text
 
 
 def stubs(source):
@@ -184,6 +185,9 @@ def from_repository(notebook, address, path):
     badge = " ".join(f"[![Open it]({image})]({link})" for image, link in badges.items())
     title, setup = notebook.cells[:2]
     title.source = f"{badge}\n\n{title.source}"
+    for cell in notebook.cells:
+        if tagged(cell, "drawing"):  # Jupyter's way to hide code is unknown to Colab
+            cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
     setup.source = setup.source.replace('os.environ.get("TOKENWISE_REPOSITORY")', f'"{address}"')
     return notebook
 

@@ -38,13 +38,17 @@ def write_pages(folder):
 
 def page(name, folder):  # -> HTML
     notebook = edition.relinked(edition.read(name), folder)
-    sections, predicted = [""], False
+    sections, ran = (
+        [""],
+        None,
+    )  # ran: whether the code of a prediction has come; None: there is none
     for cell in notebook.cells[:1] + notebook.cells[2:]:  # [1] finds the project
         if cell.cell_type == "code":
-            sections[-1] += code(cell) + outputs(cell, predicted)
+            ran = ran if ran is None else True
+            sections[-1] += code(cell) + outputs(cell, ran is not None)
             continue
-        text = edition.folded(cell.source) if predicted else cell.source
-        predicted = "**Predict" in cell.source
+        text = edition.folded(cell.source, "What to make of it") if ran else cell.source
+        ran = False if "**Predict" in cell.source else None if ran else ran
         first, *others = re.split(r"^(?=## )", text, flags=re.MULTILINE)
         sections[-1] += prose(first)
         sections += map(prose, others)

@@ -10,7 +10,7 @@ from loading.errors import UserError
 
 class Conversation:
     """The turns so far, as messages {"role", "content"}. tokenizer, folder: the model's; system:
-    what the conversation begins with. UserError for a model without a template."""
+    the first message, if any. Raises UserError if the model has no template."""
 
     def __init__(self, tokenizer: Any, folder: Path, system: str | None = None):
         config, file = folder / "tokenizer_config.json", folder / "chat_template.jinja"
@@ -30,15 +30,15 @@ class Conversation:
             self.add("system", system)
 
     def add(self, role: str, text: str) -> None:
-        """Take in a turn. Special tokens in it are text: after their first character comes a space
-        of no width."""
+        """Add a turn. Special tokens in it become plain text: a space of zero width follows their
+        first character."""
         names = sorted(self.tokenizer.special, key=len, reverse=True)
         special = "|".join(map(re.escape, names)) or "(?!)"
         text = re.sub(special, lambda name: f"{name[0][0]}\u200b{name[0][1:]}", text)
         self.messages.append({"role": role, "content": text})
 
     def ask(self, text: str) -> list[int]:
-        """Return the ids that the model answers to: all turns, and the user's with this text."""
+        """Return the ids that the model continues: all turns, then the user's with this text."""
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         def raise_exception(message):

@@ -1,4 +1,4 @@
-"""The entry of the command line. What is wrong becomes one line, and an exit status.
+"""The entry of the command line. An error becomes one line and an exit status.
 
 Only the standard library is imported at the top: NumPy may be missing, or Python too old.
 """
@@ -13,7 +13,7 @@ FIRST = ("numpy", "regex", "safetensors", "threadpoolctl")
 
 
 def main(argv=None):
-    """Return the exit status: 0, 1 a failure, 2 wrong usage, 130 interrupted."""
+    """Return the exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
     sys.stderr = sys.stderr or open(os.devnull, "w")  # if closed, print would write to stdout
     if sys.hexversion < 0x30A0000:
         raise SystemExit("generate.py: tokenwise needs Python 3.10 or newer, not this " + PYTHON)

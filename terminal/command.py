@@ -1,4 +1,4 @@
-"""What one command line asks for: prompts in; text, a view of it, or a conversation out."""
+"""Runs one command line: prompts in; text, a view of it, or a conversation out."""
 
 import contextlib
 import io
@@ -17,10 +17,10 @@ MISSING = 'a PROMPT is missing, such as "Once upon a time"'
 
 
 def run(words: list[str]) -> None:
-    """Do what the words of a command line ask for."""
+    """Run the words of a command line."""
     given = options.parse(words)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        # Characters that the terminal cannot show become '?'. A stream may be closed, or read.
+        # Characters that the terminal cannot show become '?'. A stream may be closed already.
         with contextlib.suppress(AttributeError, io.UnsupportedOperation):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     if "list_models" in given:
@@ -61,7 +61,7 @@ def complete(session: Session, given: dict) -> None:
 
 
 def list_models() -> None:
-    """Print what --model knows: the name, what it is, how large, whether it is here."""
+    """Print the models that --model knows: name, size, whether it is here, what it is."""
     for name, about, size, where in utils.names():
         print(show.visible(f"{name:<15}{size:>6}  {where.split()[0]:<10}  {about}"))
     print(f"{'OWNER/NAME':<35}any other of the Hugging Face hub")

@@ -1,4 +1,4 @@
-"""--compare: the same prompt through every method that applies, in one table."""
+"""--compare runs one prompt through every method that applies, and prints one table."""
 
 import copy
 from statistics import median
@@ -34,7 +34,7 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
 
 
 def compare_line(method: str, rows: list[Row], naive: list[Row], sampled: bool) -> str:
-    """A line of the table; the speed is the median of the rounds after the first, a warm-up."""
+    """Format a line of the table. Its speed is the rounds' median without the first, a warm-up."""
     speed, plain = (median(r.tokens_per_second or 0.0 for r in x[1:]) for x in (rows, naive))
     if not speed or not plain:
         return f"{method:<12} no tokens: the context is full"

@@ -23,12 +23,12 @@ bits: how unsure the model was (its entropy); others: what else it thought of
   model  drawn   bits            token           others"""
 DRAFTS = "accepted/drafted: the accepted drafts, -the rejected ones, +the model's own token"
 BEAMS = "runs of tokens, with the log P (nats) at their end; x: dropped"
-WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 returns 0 where it has none
+WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 returns 0 if it has none
 LEGENDS = {"naive": STEPS, "cached": STEPS, "beam": BEAMS}
 
 
 def explain(session: Session, row: Row) -> None:
-    """Generate a row and print each step, then the text. The beams are a tree, at the end."""
+    """Generate a row and print each step, then the text. Beam search prints a tree at the end."""
     method, tokenizer = session.settings["method"], session.tokenizer
     session.start(row)
     seen: list = []
@@ -60,8 +60,8 @@ def remembering(sampler: Sampler, seen: list) -> Any:
 
 def step_line(seen: list, ids: list[int], tokenizer: Any) -> str:
     """Describe the last token: P by the model and, if it differs, by the sampler; the entropy; the
-    token; its other candidates above half a percent, as many as fit. The token alone, if a loop of
-    the user's own chose it without the sampler."""
+    token; the other candidates above half a percent, as many as fit. Return the token alone if a
+    user's loop chose it without the sampler."""
     *before, token = ids
     name = repr(label(tokenizer, token))
     if not seen or seen[-1][0] != before:
@@ -111,6 +111,6 @@ def print_score(tokenizer: Any, result: dict, as_json: bool = False) -> None:
 
 
 def bar(share: float, width: int) -> str:
-    """A bar of share * width characters, to an eighth of one."""
+    """Return a bar of share * width characters, to an eighth of one."""
     full, eighths = divmod(round(min(share, 1) * width * 8), 8)
     return "█" * full + "▏▎▍▌▋▊▉"[eighths - 1 : eighths]

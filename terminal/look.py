@@ -13,7 +13,7 @@ from terminal.session import Session
 
 
 def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
-    """Print one of them, for the prompt with this number."""
+    """Print one view of a prompt. number: the prompt's index; it is added to the seed."""
     if name == "score":
         scored = session.score(prompt, session.given.get("target"))
         print_score(session.tokenizer, scored, session.settings["json"])
@@ -25,7 +25,7 @@ def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
 
 
 def trace(session: Session, row: Row) -> None:
-    """Print the first two passes for a row, and of an encoder-decoder the source's before them."""
+    """Print the first two passes for a row; before them, an encoder-decoder's over its source."""
     from inside.recorder import passes, recording
     from inside.trace import as_json, format_trace
 
@@ -45,14 +45,14 @@ def trace(session: Session, row: Row) -> None:
 
 
 def with_layers(model):
-    """Return the model. UserError for one that has none of the functions that are recorded."""
+    """Return the model. Raises UserError if it has no layers to record."""
     if not hasattr(model, "params"):
         raise UserError("--trace and --html look into models with layers: this one has none")
     return model
 
 
 def write_page(session: Session, row: Row, file: str) -> None:
-    """Print a row as always, and write its page. After an error or Ctrl-C no half page is left."""
+    """Print a row as always, and write its page. An error or Ctrl-C leaves no half page."""
     from inside import page
     from inside.live import in_8_bits, parts
 

@@ -1,6 +1,6 @@
-"""The options of the command line, and the settings that they make with those of a checkpoint.
+"""The options of the command line, and the settings that they and a checkpoint's make.
 
-`given` is a dict of the options that somebody has typed; `settings` has a value for each of them.
+`given` is a dict of the options that the user typed; `settings` has a value for every option.
 """
 
 import argparse
@@ -18,7 +18,7 @@ DRAWING = ("naive", "cached", *DRAFTING)
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 VIEWS = ("score", "explain", "compare", "trace", "html", "interactive")
 
-# Every option that generates text, and what it is where neither the user nor the checkpoint says.
+# Defaults, if neither user nor checkpoint says. Those up to GENERATING are for generating text.
 DEFAULTS: dict[str, Any] = dict(method="cached", tokens=100, min_length=0, stop=[], loop=None)
 DEFAULTS |= dict(seed=None, samples=1, max_rows=16, filter=[]) | dict.fromkeys(SAMPLING)
 DEFAULTS |= dict(repetition_penalty=None, no_repeat_ngram=None, gamma=4, ngram=3, filler_top_k=1)
@@ -27,12 +27,12 @@ DEFAULTS |= dict(draft=None, drafter=None)
 GENERATING = tuple(DEFAULTS)
 DEFAULTS |= dict(model="stories", truncate=False, chat=False, system=None, json=False)
 
-# Their names in a checkpoint's generation_config.json.
+# The options' names in a checkpoint's generation_config.json.
 SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "early_stopping", "draft", "seed")
 CONFIG = {name: name for name in SAME} | dict(tokens="max_new_tokens", beams="num_beams")
 CONFIG |= dict(min_length="min_new_tokens", no_repeat_ngram="no_repeat_ngram_size")
 
-# The methods of an option that is not for all of them.
+# Options that are only for some methods, and these methods.
 ONLY_FOR: dict[str, tuple] = {name: DRAWING for name in (*SAMPLING, "seed", "samples")}
 ONLY_FOR |= {name: ("beam",) for name in ("beams", "length_penalty", "early_stopping", "return")}
 ONLY_FOR |= dict(loop=("cached",), max_rows=("cached",), gamma=DRAFTING, ngram=DRAFTING[1:])
@@ -51,13 +51,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
-    """Return the known word that was meant as the end of a message, or ""."""
+    """Return a message's end that suggests the known word nearest to this one, or ""."""
     near = difflib.get_close_matches(word, known, 1, cutoff=0.75)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def number(metavar, kind, least=0, most=math.inf):
-    """Return how argparse reads a number in a range."""
+    """Return argparse's arguments for a number in a range."""
     limit = f" to {most:g}" if most < math.inf else ""
     name = f"a {'whole ' * (kind is int)}number from {least:g}{limit}"
 
@@ -91,7 +91,7 @@ OPTIONS = {
         ("stop", TEXT | MORE, "end before TEXT; may be given more than once"),
         ("seed", number("S", int), "default: a new one each time; prompt i uses S + i"),
         ("samples", number("N", int, 1), "N texts of each prompt, with the seeds S, S + 1, ..."),
-        ("temperature", number("T", float, 0, 100000), "below 1 sharper; 0, the default: greedy"),
+        ("temperature", number("T", float, 0, 100000), "default: greedy, or 1 if others sample"),
         ("top_k", number("K", int), "draw one of the K most probable tokens"),
         ("top_p", number("P", float, 0.0001, 1), "draw from a nucleus of mass P"),
         ("min_p", number("P", float, 0, 1), "draw from those at least P times the best"),
@@ -127,7 +127,7 @@ OPTIONS = {
 
 
 def parser() -> Parser:
-    """Make the parser of all options. What is not given is not in its result."""
+    """Make the parser of all options. Its result has only the options that are given."""
     p = Parser("generate.py", argument_default=argparse.SUPPRESS)
     p.add_argument("prompts", nargs="*", metavar="PROMPT", help="- is standard input", default=[])
     p.add_argument("--version", action="version", version="tokenwise 3.0")
@@ -140,7 +140,7 @@ def parser() -> Parser:
 
 
 def parse(words: list[str]) -> dict[str, Any]:
-    """Read the words of a command line. Usage if they make no sense."""
+    """Read the words of a command line. Raises Usage if they make no sense."""
     end = words.index("--") if "--" in words else len(words)
     if any(word.endswith("=--") for word in words[:end]):  # before Python 3.13 they crash argparse
         raise Usage("-- is no value")
@@ -149,7 +149,7 @@ def parse(words: list[str]) -> dict[str, Any]:
 
 
 def check(given: dict) -> None:
-    """Refuse options that contradict each other."""
+    """Check the options that are given. Raises Usage if they contradict each other."""
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
     views, idle = [view for view in VIEWS if view in given], [x for x in GENERATING if x in given]
     for nonsense, message in [
@@ -183,8 +183,8 @@ def flag(name: str) -> str:
 
 
 def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
-    """Return the settings: what is given, else the checkpoint's, else the default. Beam search is
-    greedy, and so is everything where nothing asks for sampling."""
+    """Return the settings: the given ones, else the checkpoint's, else the defaults. Beam search is
+    greedy. The other methods are greedy if no setting asks for sampling."""
     config = read_config(generation_config)
     if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING, "loop"}:
         config["method"] = "beam"  # the checkpoint was tuned for it
@@ -200,7 +200,7 @@ def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
 
 def read_config(generation_config: dict) -> dict[str, Any]:
     """Read a checkpoint's generation_config.json as if its values were typed. Its sampling options
-    count if it has do_sample."""
+    count only if it has do_sample."""
     samples, words = generation_config.get("do_sample") is True, []
     for name, theirs in CONFIG.items():
         value = generation_config.get(theirs)

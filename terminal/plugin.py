@@ -1,8 +1,8 @@
-"""Parts of one's own: --filter, --model, --drafter and --loop "FILE.py:EXPRESSION".
+"""The user's own parts: --filter, --model, --drafter and --loop "FILE.py:EXPRESSION".
 
-The expression is Python. It knows the file's names, `tokenizer` and `model`; a filter's `n_prompt`,
-too, how many ids are the prompt's; a drafter's and a loop's `sequence`. All but a model's are
-evaluated again for each text.
+The expression is Python. It knows the file's names and, except for a model, `tokenizer` and
+`model`. A filter also knows `n_prompt`, the number of the prompt's ids; a drafter and a loop know
+`sequence`. Each text evaluates its expressions again; a model is made once.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ KINDS = {  # what the expression of each option must be
     "drafter": "an object with propose and learn",
     "model": "a tuple (tokenizer, model)",
 }
-PARTS: list["Part"] = []  # all that have been named, to find whose mistake an error is
+PARTS: list["Part"] = []  # all parts so far; an error is traced to one of them
 
 
 class Part:
-    """A part of the user's own. UserError if its file is missing."""
+    """A part of the user's own. Raises UserError if its file is missing."""
 
     def __init__(self, option: str, where: str):
         self.option, self.where = option, f"--{option} {where}"
@@ -40,7 +40,7 @@ class Part:
         self.names = runpy.run_path(self.file)
 
     def make(self, **names: Any) -> Any:
-        """Evaluate the expression. UserError if it is wrong, or not what the option needs."""
+        """Evaluate the expression. Raises UserError if it is wrong or does not fit the option."""
         names = self.names | names
         try:
             part = eval(self.expression, names)
@@ -54,7 +54,7 @@ class Part:
         return part
 
     def holds(self, error: BaseException) -> bool:
-        """Did the error come by way of this file?"""
+        """Return whether the error passed through this file."""
         wrong_syntax = isinstance(error, SyntaxError) and error.filename == self.file
         return wrong_syntax or self.place(error) is not None
 
@@ -67,7 +67,7 @@ class Part:
 
 
 def fits(part: Any, option: str) -> bool:
-    """Is it what the option needs, as far as can be seen before it is used?"""
+    """Return whether a part fits its option, as far as can be seen before it is used."""
     if option == "model":
         return isinstance(part, tuple) and len(part) == 2 and hasattr(part[1], "n_vocab")
     if option == "drafter":
@@ -78,8 +78,8 @@ def fits(part: Any, option: str) -> bool:
 
 
 def report(error: Exception, before: str = "generate.py: ") -> None:
-    """Print an error as one line with the next step. But one of the user's own files is Python's
-    traceback from there on, and one that is neither is all of it."""
+    """Print an error as one line with the next step. An error in the user's own file gets Python's
+    traceback from that file on. Any other unforeseen error gets the whole traceback."""
     foreseen = isinstance(error, UserError)
     parts = [part for part in PARTS if not foreseen and part.holds(error)]
     message = UserError(str(error) or type(error).__name__)

@@ -7,9 +7,9 @@ from typing import Any
 class Row:
     """A prompt, its sequence, the new text so far, and when each token came.
 
-    prompt_ids: an encoder-decoder's source, else the prompt; opening: what is printed before the
-    new text; sequence: None until the row's turn comes. beams, steps: what beam search has found,
-    and its trace; drafter: the counts of a drafting method.
+    prompt_ids: an encoder-decoder's source, else the prompt; opening: the text printed before the
+    new text; sequence: None until the row's turn comes; beams, steps: beam search's hypotheses and
+    its trace; drafter: the counts of a drafting method.
     """
 
     def __init__(self, prompt: str, prompt_ids: list[int], opening: str, seed: int, stream: Any):
@@ -34,7 +34,7 @@ class Row:
 
     @property
     def ids(self) -> list[int]:
-        """The new tokens, without the stop id."""
+        """Return the new tokens without the stop id."""
         ids = self.sequence.new_ids
         return ids[:-1] if self.sequence.stop_reason == "eos" else ids
 
@@ -44,7 +44,7 @@ class Row:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """The speed over the whole time, prefill included: one pass may yield many tokens."""
+        """Return the speed over the whole time, with prefill: one pass may yield many tokens."""
         return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
 
 

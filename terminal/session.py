@@ -28,7 +28,7 @@ from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
 SMALL = 2**24  # parameters; in a smaller model a second thread costs more than it brings
-N_CORES: list[int] = []  # the first number counts: later ones are what was asked for
+N_CORES: list[int] = []  # only the first number counts; later ones were asked for
 
 
 class Session:
@@ -49,7 +49,7 @@ class Session:
         self.offered = {"tokenizer": self.tokenizer, "model": self.model}  # to the user's parts
 
     def choose_languages(self, *codes: str | None) -> None:
-        """Take the model for a source in one language and an answer in another."""
+        """Set the languages of the source and of the answer."""
         ids = [code and self.tokenizer.special.get(code) for code in codes]
         if not hasattr(self.model, "for_languages") or any(c and not i for c, i in zip(codes, ids)):
             raise UserError(f"this model has no languages {' and '.join(filter(None, codes))}")
@@ -67,7 +67,7 @@ class Session:
         self.new_seed()
 
     def new_seed(self) -> None:
-        """Take the seed of the settings; where they have none, another one each time."""
+        """Set the seed: the settings' own, or a different one each time if they have none."""
         seed = self.settings["seed"]
         self.seed = secrets.randbits(32) if seed is None else seed
 
@@ -89,7 +89,7 @@ class Session:
             self.model.stop_ids = tuple({*self.model.stop_ids, *self.chat.stop_ids})
 
     def kept_cache(self, sequence: Sequence) -> Any:
-        """Return the cache of a conversation, cut to what the turns before have in common."""
+        """Return the conversation's cache, cut to the ids that it shares; None without --chat."""
         if self.chat:
             self.cache = self.cache or self.model.new_cache()
             self.cache.cut(common_prefix(self.cached_ids, sequence.ids))
@@ -125,7 +125,7 @@ class Session:
         return ids
 
     def start(self, row: Row, before: Row | None = None) -> Sequence:
-        """Begin the sequence of a row. What the row before it has read is not read again."""
+        """Begin the sequence of a row. If the row before has the same prompt, reuse its reading."""
         row.started = time.perf_counter()
         if before and before.prompt_ids == row.prompt_ids:
             model, ids = before.sequence.model, before.sequence.ids[: before.sequence.n_prompt]
@@ -209,8 +209,8 @@ class Session:
         return DraftModel(draft, row.sequence.sampler, np.random.default_rng([row.seed, 1]))
 
     def draft_model(self) -> Any:
-        """Return the model that drafts for this one. One that only the checkpoint names is not
-        downloaded."""
+        """Return the model that drafts for this one. It is downloaded only if the user has named
+        it."""
         name = self.settings["draft"]
         if not name:
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
@@ -223,7 +223,7 @@ class Session:
         return draft
 
     def score(self, text: str, target: str | None = None) -> dict:
-        """Score a text, or an encoder-decoder's answer to it, target or what follows " => "."""
+        """Score a text, or an encoder-decoder's answer: target, or the text after " => "."""
         if not self.reads and target is None:
             return score(self.tokenizer, self.model, text)
         if target is None:
@@ -234,7 +234,7 @@ class Session:
         return score(self.tokenizer, model, target, model.prefix)
 
     def score_row(self, row: Row) -> dict:
-        """Score the very ids of a text; of an answer, given what it answers."""
+        """Score the ids of a row's text as they are. An answer is scored given its prompt."""
         ids, end = row.sequence.ids, self.tokenizer.end_of_text
         n = row.sequence.n_prompt if self.reads or self.chat else len(self.tokenizer.encode(""))
         n = n or int(end is None or ids[0] == end)
@@ -243,10 +243,10 @@ class Session:
 
 
 def limit_threads(wanted: int | None, n_parameters: int) -> None:
-    """Compute with the threads that are wanted, or as many as suit the model."""
+    """Set the number of threads: the wanted number, or a number that suits the model."""
     try:
         import threadpoolctl
-    except ModuleNotFoundError:  # NumPy's own number of threads stands then
+    except ModuleNotFoundError:  # then NumPy keeps its own number of threads
         if wanted:
             raise
         return

@@ -27,7 +27,7 @@ COMMANDS = ["explain", "compare", "trace", "html", "score", "reset", "help", "qu
 GROUPS = [*options.OPTIONS.values()][:-1]  # all but the views
 SETTABLE = {name: how for group in GROUPS for name, how, _ in group if name != "prompts_file"}
 NAMES = COMMANDS + [options.flag(name)[2:] for name in SETTABLE]
-LOADING = {"model", "source_lang", "target_lang", "threads", "chat", "system"}  # another Session
+LOADING = {"model", "source_lang", "target_lang", "threads", "chat", "system"}  # a new Session
 STATE = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
 HISTORY = Path(STATE, "tokenwise", "history")
 
@@ -40,7 +40,7 @@ class Shell:
         self.row: Any = None
 
     def answer(self, line: str) -> bool:
-        """Answer one line -> is it the last? No error ends the session."""
+        """Answer one line; return whether it is the last. No error ends the session."""
         line = {"exit": "/quit", "quit": "/quit", "help": "/help"}.get(line.strip(), line)
         try:
             if line.startswith("/"):
@@ -56,7 +56,7 @@ class Shell:
         return False
 
     def generate(self, line: str) -> None:
-        """Lengthen a prompt; an empty one goes on with the last text."""
+        """Continue a prompt. An empty line continues the last text."""
         session, last = self.session, self.row
         session.new_seed()
         if line.strip():
@@ -76,7 +76,7 @@ class Shell:
                 session.answered(row)
 
     def command(self, name: str, value: str) -> bool:
-        """Run /NAME VALUE -> is it the last line? A name may be shortened."""
+        """Run /NAME VALUE; return whether it is the last line. A name may be shortened."""
         found = [name] if name in NAMES else [known for known in NAMES if known.startswith(name)]
         if len(found) != 1:
             meant = options.did_you_mean("/" + name, [f"/{known}" for known in NAMES])
@@ -116,7 +116,7 @@ class Shell:
         print(show.visible(f"{name} = {self.session.settings.get(name)}"))
 
     def prompt(self) -> str:
-        """Return what stands before a line: the model, the method, how tokens are drawn."""
+        """Return the text before a line: the model, the method, how tokens are drawn."""
         s = self.session.settings
         state = [Path(s["model"]).name[:30], s["method"]]
         if s["method"] in options.DRAWING:

@@ -24,8 +24,8 @@ def visible(text: str, stream: Any = None) -> str:
 
 
 def colour(text: str, kind: str, stream: Any = None) -> str:
-    """Colour a text where colours are wanted: not in a pipe, nor if NO_COLOR is set
-    (no-color.org) or TERM is dumb."""
+    """Colour a text if colours are wanted: not in a pipe, nor if NO_COLOR is set (no-color.org),
+    nor if TERM is dumb."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     if plain or not text or not (stream or sys.stdout).isatty():
         return text
@@ -42,7 +42,7 @@ def tint(text: str, bits: float) -> str:
 def stream(session: Session, rows: list[Row]) -> None:
     """Print rows in their order, no matter which ends first: text as it comes, or a JSON object."""
     steps, many, is_json = session.generate(rows), len(rows) > 1, session.settings["json"]
-    next(steps, None)  # where the first step fails, nothing has been printed
+    next(steps, None)  # if the first step fails, nothing has been printed
     for number, row in enumerate(rows, 1):
         shown = 0
         if not is_json:
@@ -73,8 +73,8 @@ def print_figures(line: str) -> None:
 
 
 def statistics_line(session: Session, row: Row, batch: bool = False) -> str:
-    """Describe a row in one line: tokens, seconds, seed, why it ended. In a batch without the
-    seconds, of which other rows have taken a part."""
+    """Describe a row in one line: tokens, seconds, seed, why it ended. A row of a batch has no
+    seconds of its own: it shares them with other rows."""
     ends = {"eos": "end of text", "stop": "a stop text", "length": "the length asked for"}
     ends["context"] = f"the end of the context, {session.model.n_ctx} tokens"
     reason = row.sequence.stop_reason or "its loop"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 def format_tree(trace: list, name: Callable[[int], str], winner: list[int], width: int = 80) -> str:
     """Draw the tree: one line per run of tokens without a fork, with the log P at its end. name:
-    the text of a token. What does not fit is cut: the end of a text, the beginning of branches."""
+    token -> its text. Lines are cut to fit: a text at its end, branches at their beginning."""
     seen = {c.ids: c for step in trace for c in step if c.status != "dropped"}
     children = defaultdict(list)
     for ids in seen:

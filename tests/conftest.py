@@ -2,11 +2,14 @@
 installation."""
 
 import os
+import shutil
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from loading.tokenizer import read_gpt2_tokenizer
 from tests.commands import Console, write_letters
 
 # The same examples in every run, and no clock: a slow machine is no fault of the code.
@@ -33,3 +36,19 @@ def draft(tmp_path_factory):
 @pytest.fixture
 def console(capsys, letters):
     return Console(capsys, letters)
+
+
+@pytest.fixture(scope="session")
+def gpt2_files(tmp_path_factory):
+    """GPT-2's own tokenizer, from a folder that an environment variable names."""
+    folder = os.environ.get("TOKENWISE_GPT2_FILES")
+    if not folder:
+        pytest.skip(
+            "NOT RUN: GPT-2's own vocabulary. Put encoder.json and vocab.bpe from "
+            "https://openaipublic.blob.core.windows.net/gpt-2/models/124M/ into a folder and set "
+            "TOKENWISE_GPT2_FILES to it"
+        )
+    place = tmp_path_factory.mktemp("gpt2")
+    shutil.copy(Path(folder, "encoder.json"), place / "vocab.json")
+    shutil.copy(Path(folder, "vocab.bpe"), place / "merges.txt")
+    return read_gpt2_tokenizer(place)

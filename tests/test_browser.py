@@ -77,12 +77,13 @@ def test_a_page_loads_without_an_error_or_a_request_and_fits(browser, tmp_path, 
 def test_the_heading_says_what_happened(browser, tmp_path, method):
     browser.open(tmp_path, page.html(by_method(method)))
     says = {
-        "naive": "stories wrote this, drawing one token at a time at temperature 0.8.",
-        "cached": "stories wrote this, drawing one token at a time at temperature 0.8.",
-        "speculative": "stories wrote this, drawing from drafts by stories-draft, up to 4 at a"
+        "naive": "The model stories wrote this, drawing one token at a time at temperature 0.8.",
+        "cached": "The model stories wrote this, drawing one token at a time at temperature 0.8.",
+        "speculative": "The model stories wrote this, drawing from drafts by stories-draft, up to 4 at a"
         " time, at temperature 0.8.",
-        "beam": "stories wrote this, following the 3 likeliest beginnings at once.",
-        "en-de": "en-de wrote this from its source, following the 3 likeliest beginnings at once.",
+        "beam": "The model stories wrote this, following the 3 likeliest beginnings at once.",
+        "en-de": "The model en-de wrote this from its source, following the 3 likeliest beginnings at"
+        " once.",
     }
     assert browser.text("h1") == says[method]
     own = {"model": "stories", "loop": "mine.py:plain", "method": "cached"}
@@ -92,7 +93,7 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     assert "1 token given, 1 new" in browser.text("#facts")
     data = recorded(tokenizer, model, "Once", 2, named=own | {"loop": "/home/me/mine.py:plain"})
     browser.open(tmp_path, page.html(data))
-    assert browser.text("h1") == "stories wrote this, in a loop of its user's, mine.py:plain."
+    assert browser.text("h1") == "The model stories wrote this, in a loop of its user's, mine.py:plain."
     assert "method" not in browser.text("#facts")
 
 
@@ -263,8 +264,16 @@ def test_the_die_is_the_run_s_and_falls_on_the_token_that_came(browser, tmp_path
         says = browser.text("#dice")
         assert f"{u:.4f}" in says and f"from {low:.4f} to {high:.4f}" in says
     browser.slide("temperature", 0)
-    best = browser.value("#candidates .candidate:first-child", "data-token")
-    assert browser.value("#candidates tr.drawn", "data-token") == best
+    moved = 0
+    for token in range(data["n_prompt"], len(data["ids"])):
+        browser.js("select(arguments[0])", token)
+        best = browser.value("#candidates .candidate:first-child", "data-token")
+        assert browser.value("#candidates tr.drawn", "data-token") == best
+        other, says = int(best) != data["ids"][token], browser.text("#dice")
+        moved += other
+        assert says.startswith("With these settings the die falls on") == other
+        assert ("In the run it fell on" in says) == other and ("so it came" in says) != other
+    assert moved
     browser.all("#roll")[0].click()
     assert browser.text("#dice").startswith("Your own die")
     browser.all("#restore")[0].click()
@@ -320,6 +329,9 @@ def test_the_parts_in_the_page_add_up(browser, tmp_path, method):
         shown = browser.js("""return [...document.querySelectorAll('#why td.number')]
             .map((cell) => Number(cell.textContent.replace('−', '-')))""")
         assert sum(shown[:-1]) == pytest.approx(shown[-1], abs=0.06)
+        bars = browser.js("""return [...document.querySelectorAll('#why .signed')]
+            .map((bar) => Number(bar.style.getPropertyValue('--x')))""")
+        np.testing.assert_allclose(bars, np.abs(shown) / np.abs(shown).max(), atol=0.02)
         difference = browser.js("""const {tokens, came} = chain(state.selected - 1, given);
             const rival = rivalsAt(state.selected - 1)[0];
             return Math.log(tokens[came].model)
@@ -344,7 +356,16 @@ def test_the_head_that_contributed_most_is_shown_first(browser, tmp_path):
              for layer in range(5) for head in range(7)]  # fmt: skip
     most = max(heads)[1]
     assert browser.value(".heads [aria-pressed=true]", "data-head") == most
-    assert f"head {most}, which contributed most" in browser.text("#attention .lead")
+    says = browser.text("#attention .lead")
+    signs = {f"{layer}.{head}": added[1 + layer * 8 + head] for layer in range(5)
+             for head in range(7)}  # fmt: skip
+    for x in (signs[most], -abs(signs[most])):  # for the token that came, and against it
+        assert says.startswith(f"Head {most} had the largest effect: it pushed "
+                               + ("for" if x > 0 else "against"))  # fmt: skip
+        assert f"{abs(x):.2f}" in says
+        browser.js("""const one = addedAt;
+            addedAt = (row) => one(row).map((x) => -Math.abs(x)); showAttention()""")
+        says = browser.text("#attention .lead")
     weights = browser.js("return chosenWeights(state.selected - 1, false)")
     assert sum(weights) == pytest.approx(1)
     best = int(np.argmax(weights))
@@ -356,7 +377,7 @@ def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
     assert browser.value("[name=tint]:checked", "value") == "surprise"
     browser.all('[data-head="1.2"]')[0].click()
-    assert "head 1.2" in browser.text("#attention .lead")
+    assert "Head 1.2 pushed" in browser.text("#attention .lead")
     assert browser.value("[name=tint]:checked", "value") == "attention"  # in the text itself
     assert browser.all("#text.looking")
     browser.all('[data-head="1.2"]')[0].send_keys("\ue015")  # down

@@ -6,9 +6,7 @@ name it in the environment variable TOKENWISE_GPT2_FILES.
 """
 
 import json
-import os
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -86,21 +84,6 @@ def gpt2():
             return few.decode(official_ids.index(id) for id in ids)
 
     return Official()
-
-
-@pytest.fixture(scope="module")
-def gpt2_files(tmp_path_factory):
-    folder = os.environ.get("TOKENWISE_GPT2_FILES")
-    if not folder:
-        pytest.skip(
-            "NOT RUN: GPT-2's own vocabulary. Put encoder.json and vocab.bpe from "
-            "https://openaipublic.blob.core.windows.net/gpt-2/models/124M/ into a folder and set "
-            "TOKENWISE_GPT2_FILES to it"
-        )
-    place = tmp_path_factory.mktemp("gpt2")
-    shutil.copy(Path(folder, "encoder.json"), place / "vocab.json")
-    shutil.copy(Path(folder, "vocab.bpe"), place / "merges.txt")
-    return read_gpt2_tokenizer(place)
 
 
 @pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
@@ -201,11 +184,6 @@ def test_the_example_of_the_docstring():
 def test_a_long_word(letters):
     word = "".join(random.Random(0).choices(letters, k=50_000))
     assert TINY.decode(TINY.encode(word)) == word
-
-
-def test_words_of_another_pattern():
-    tokenizer = Tokenizer(TINY.vocab, TINY_MERGES, words=regex.compile(r"hel|.").findall)
-    assert tokenizer.encode("hello") == [TINY.vocab[symbol] for symbol in ("he", "l", "l", "o")]
 
 
 def test_the_cache_is_bounded_and_private():

@@ -11,7 +11,8 @@ from terminal import cli
 
 FOLDER = Path(__file__).parent.parent / "examples"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
-COMMANDS = [line for line in README.split("```")[1].splitlines()[1:] if line]
+TRY = README.partition("## Try them")[2].split("```")[1]
+COMMANDS = [line for line in TRY.splitlines()[1:] if line]
 FILES = {path.name for path in FOLDER.glob("*.py")} - {"measure.py", "step.py"}
 
 

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import os
 from collections import defaultdict
 
 import numpy as np
@@ -16,7 +15,6 @@ from examples import automaton, constrained
 from examples.derivatives import NOTHING, derivative, nullable
 from examples.patterns import parse
 from generate import generate
-from loading.tokenizer import read_gpt2_tokenizer
 from samplers import Sampler, top_k
 from tests.every_loop import every_loop, one_text
 from tests.tiny import tiny_gpt2
@@ -201,9 +199,8 @@ def test_half_an_expression_is_a_few_states():
 JSON_LIKE = r'\{"name": "[A-Za-z ]+", "age": [0-9]{1,3}, "likes": \["[^"]*"(, "[^"]*")*\]\}'
 
 
-@pytest.mark.skipif("TOKENWISE_GPT2_FILES" not in os.environ, reason="set TOKENWISE_GPT2_FILES")
-def test_both_allow_the_same_of_gpt2_s_tokens():
-    tokenizer = read_gpt2_tokenizer(os.environ["TOKENWISE_GPT2_FILES"])
+def test_both_allow_the_same_of_gpt2_s_tokens(gpt2_files):
+    tokenizer = gpt2_files
     model = tiny_gpt2(stop_ids=[50256])
     text = '{"name": "Lily", "age": 7, "likes": ["the sea 😀", "中'
     ids = tokenizer.encode(text)

@@ -68,7 +68,7 @@ def test_a_paragraph_is_wrapped_and_indented(capsys):
 
 def test_a_source_fits_a_slide(capsys):
     import gpt2
-    import llama
+    from families import llama
 
     for function in (llama.rotate, llama.attention, gpt2.layer_norm, gpt2.Cache.append):
         lessons.source(function)
@@ -99,7 +99,7 @@ def test_a_source_without_a_place_to_break_is_still_whole(capsys):
 
     lessons.source(samplers.draw)
     out = capsys.readouterr().out
-    assert out.startswith("def draw(probs: np.ndarray, rng: np.random.Generator) -> int:\n    if ")
+    assert out.startswith("def draw(probs: np.ndarray, rng: np.random.Generator) -> int:\n    cum")
     assert max(map(len, out.splitlines())) <= 79
     written = inspect.getsource(samplers.draw).split('"""')[2]
     assert "".join(written.split()) in "".join(out.split())
@@ -115,6 +115,26 @@ def test_continuations_are_the_texts_of_their_seeds_and_all_have_n_tokens():
     alone = [list(generate(endless, [2, 4], 9, Sampler(), seed)) for seed in range(4)]
     assert texts.tolist() == alone
     assert {0, 1} & set(texts[:, :-1].ravel().tolist())
+
+
+def test_other_prompts_are_continued_like_the_same_one():
+    from samplers import Sampler
+
+    model = lessons.tiny_model(5, seed=3)
+    texts = lessons.continued(model, [[2, 4], [1]], Sampler(), [0, 7], 6)
+    assert texts[0].tolist() == lessons.continuations(model, [2, 4], Sampler(), 1, 6)[0].tolist()
+    assert texts.shape == (2, 6)
+
+
+def test_a_replaced_function_is_called_by_the_model_until_the_block_ends():
+    import gpt2
+
+    model, ids = lessons.tiny_model(5, seed=3), np.arange(5)
+    right = model(ids)
+    with lessons.replaced(gpt2, attention=lambda q, k, v, mask: 0 * q):
+        assert not np.allclose(model(ids), right)
+    with lessons.replaced(gpt2):
+        np.testing.assert_array_equal(model(ids), right)
 
 
 def test_a_tiny_model_is_random_but_the_same_for_a_seed():

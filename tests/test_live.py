@@ -62,7 +62,7 @@ def show(browser, folder, tokenizer, model, text="Once upon a time", width=1280,
 
 def settled(browser):
     """Wait until the panel has done what it was asked for."""
-    browser.wait("return globalThis.live")
+    browser.wait("return Boolean(globalThis.live)")
     browser.driver.execute_async_script("""
         const [done] = arguments, {panel} = live;
         const wait = (last) => last.then(() => last === panel.done ? done() : wait(panel.done));

@@ -141,6 +141,12 @@ def test_the_model_s_best_tokens_are_stored_though_a_filter_removes_them(stories
     np.testing.assert_allclose(data["logprobs"][:row], plain["logprobs"], atol=1e-5)
 
 
+def test_beam_search_filters_log_probabilities():
+    """As the search does, so that a penalty acts as it did."""
+    data = by_method("beam")
+    assert stored(data, "logits").max() <= 0 < stored(by_method("cached"), "logits").max()
+
+
 def test_filters_that_are_objects_have_a_name():
     class Ban:
         def __call__(self, logits, ids):

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,11 @@ COMMANDS = [line for line in LINES if line.startswith("python generate.py")]
 
 
 def test_every_command_of_the_readme_is_run_here_or_by_ci():
-    others = {line for line in LINES if line and line not in COMMANDS}
-    run_elsewhere = {"PYTHONPATH=~/tokenwise python mine/story.py"}  # see test_library.py
-    first = "pip install numpy regex"
-    by_ci = {first, "pip install -r requirements.txt", "python -m pytest"}
-    assert others == by_ci | run_elsewhere
+    others = [line for line in LINES if line and line not in COMMANDS]
+    assert others[0].startswith("git clone ")
+    ci = (HOUSE / ".ci/run").read_text(encoding="utf-8").replace("--quiet ", "").replace('"', "")
+    for line in others[1:]:
+        assert line.partition(" --seed")[0].replace('"', "") in ci, line
     assert len(COMMANDS) > 10
 
 
@@ -38,30 +40,46 @@ def test_a_command_of_the_readme_runs(command, capsys, monkeypatch, tmp_path):
     assert len(capsys.readouterr().out) > 20
 
 
-def test_the_python_examples_run(capsys):
-    examples = re.findall(r"```python\n(.*?)```", README, re.S)
-    names = {}
-    for example in examples:
-        exec(example, names)
+def test_the_first_command_prints_what_the_readme_shows(capsys):
+    assert cli.main(["Once upon a time", "--seed", "3"]) == 0
+    shown = re.search(r"```\n(Once upon a time.*) \.\.\.\n```", README)[1]
+    assert capsys.readouterr().out.startswith(shown)
+
+
+def test_the_python_example_runs(capsys):
+    [example] = re.findall(r"```python\n(.*?)```", README, re.S)
+    exec(example, {})
     assert "' time'" in capsys.readouterr().out
-    logits = names["model"](names["np"].array([1, 2, 3]))[-1]
-    assert names["sampler"](logits, [1, 2, 3])[names["tokenizer"].encode(" the")] == 0
 
 
-def test_the_shortest_parts_are_those_of_the_file():
-    file = (HOUSE / "examples/shortest.py").read_text(encoding="utf-8")
-    code = file[file.index("import numpy") :]  # without the docstring
-    assert f"```python\n{code}```" in README
+def test_the_breakpoints_stop_with_the_shapes_of_the_table():
+    rows = re.findall(r"^\| `b (\S+)` \| `(p .+?)` \| `(.+?)` \| `(.+?)` \|", README, re.M)
+    assert len(rows) == 5
+    for function, look, prompt, later in rows:
+        lines = [f"b {function}", "c", look] + ["c", look] * 7 + ["q"]
+        done = subprocess.run(
+            [sys.executable, "-m", "pdb", "-m", "examples.step"],
+            input="\n".join(lines) + "\n",
+            cwd=HOUSE,
+            capture_output=True,
+            text=True,
+        )
+        assert f"(Pdb) {prompt}\n" in done.stdout, (function, done.stdout, done.stderr)
+        assert f"(Pdb) {later}\n" in done.stdout, (function, done.stdout)
 
 
 def test_the_map_has_every_room_and_its_lines():
     rows = re.findall(r"^\| \[(\S+)\]\(\1\) \| (\d+) \|", README, re.M)
-    rooms = {path.name for path in HOUSE.glob("*.py")} | {"inside", "loading", "terminal"}
-    assert {name for name, _ in rows} == rooms
+    folders = {"decoding", "families", "loading", "terminal", "inside"}
+    assert {name for name, _ in rows} == {path.name for path in HOUSE.glob("*.py")} | folders
     for name, count in rows:
         files = [HOUSE / name] if name.endswith(".py") else HOUSE.glob(f"{name}/*.py")
         found = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
         assert found == int(count), f"{name} has {found} lines"
+
+
+def test_it_is_short():
+    assert len(README.splitlines()) <= 200
 
 
 def test_links_lead_somewhere():

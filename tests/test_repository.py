@@ -1,6 +1,7 @@
 """What people expect of a repository: one list of packages, and workflows that do what CI does."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -46,13 +47,15 @@ def test_the_readme_and_ci_install_the_same_four():
 def test_the_workflow_runs_the_commands_of_ci():
     workflow = (HOUSE / ".github/workflows/tests.yml").read_text(encoding="utf-8")
     commands = re.findall(r"- run: (.*)", workflow)
-    ci = (HOUSE / ".ci/run").read_text(encoding="utf-8").replace("--quiet ", "")
+    ci = (HOUSE / ".ci/run").read_text(encoding="utf-8").replace('"', "")
     assert len(commands) == 3
     for command in commands:
-        assert command in ci, command
+        assert command.replace('"', "") in ci, command
 
 
 def test_the_root_is_small():
-    visible = [path for path in HOUSE.iterdir() if not path.name.startswith((".", "__"))]
-    tracked = {"uv.lock"}  # made by uv, ignored by git
-    assert len({path.name for path in visible} - tracked) <= 25
+    files = subprocess.run(["git", "ls-files"], cwd=HOUSE, capture_output=True, text=True)
+    if files.returncode:
+        pytest.skip("NOT RUN: this folder is no clone")
+    visible = {line.partition("/")[0] for line in files.stdout.splitlines() if line[0] != "."}
+    assert len(visible) <= 25, sorted(visible)

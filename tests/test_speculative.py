@@ -702,3 +702,13 @@ def test_drafts_may_be_an_array():
     texts = [by_speculation(TARGET, [1, 2, 1, 2, 1], 9, drafter(TARGET.n_vocab), 2)
              for drafter in (Array, PromptLookup)]  # fmt: skip
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("prompt", [[1], [1, 2]])
+def test_a_text_that_another_loop_began_goes_on(prompt):
+    model = tiny_gpt2()
+    expected = list(generate(model, prompt, 14))
+    sequence = Sequence(model, prompt, 14)
+    begun = [token for _, token in zip(range(6), cached(model, sequence))]
+    rest = list(speculative(model, sequence, PromptLookup(model.n_vocab)))
+    assert begun + rest == expected

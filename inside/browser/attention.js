@@ -16,7 +16,7 @@ function weightsAt(layer, head, row, ofSource = false) {
   return weights.map((weight) => weight / (total || 1));
 }
 
-// The head that is shown: the chosen one, or the one that contributed most; null for all.
+// The head that is shown: the chosen one, or the one of the largest effect; null for all.
 function shownHead(row) {
   if (state.head === "all" || (!state.head && !has.parts)) return null;
   if (state.head) return state.head;
@@ -143,10 +143,14 @@ function showAttention() {
   find("#mean").setAttribute("aria-pressed", !shown);
   find("#most").setAttribute("aria-pressed", Boolean(shown) && !state.head);
   const word = shown && patterns[shown.join(".")];
-  find("#attention .lead").replaceChildren("To predict ", chip(data.ids[row + 1]), ", the pass at ",
-    chip(data.ids[row]), shown ? ` looked here, by head ${shown.join(".")}` : " looked here, by the"
-      + " mean of all heads", shown && !state.head ? ", which contributed most" : "",
-    word ? ` and mostly looks at ${word}` : "", ".");
+  const name = shown ? `Head ${shown.join(".")}` : "The mean of all heads";
+  const x = shown && has.parts ? addedByHead(added, ...shown) : 0;
+  const pushed = [has.cross ? ` with source head ${shown?.join(".")}` : "",
+    state.head ? " pushed " : " had the largest effect: it pushed ", x < 0 ? "against " : "for ",
+    chip(data.ids[row + 1]), x < 0 ? ", towards " : ", against ",
+    chip(rivalsAt(row)[rivalAt(row)]), ` (${signed(x)}).`];
+  find("#attention .lead").replaceChildren(name, ...shown && has.parts ? pushed : ":", " At ",
+    chip(data.ids[row]), " it looked here", word ? ` (in the whole text mostly at ${word}):` : ":");
   const looks = [look(data.ids, chosenWeights(row, false), has.cross ? "The answer so far" : "")];
   tint(find("#text"), chosenWeights(row, false));
   if (has.cross) {

@@ -3,7 +3,7 @@
 const {passes} = data;
 const most = Math.max(1, ...passes.map((pass) => pass.begin + pass.new));
 const keeps = passes.some((pass) => pass.begin > 0);  // the naive loop keeps nothing
-const LINE = passes.length <= 40 ? 13 : Math.max(1, 480 / passes.length), GAP = LINE > 4 ? 1 : 0;
+const LINE = passes.length <= 24 ? 13 : Math.max(1, 320 / passes.length), GAP = LINE > 4 ? 1 : 0;
 const LEFT = 52;  // in pixels
 
 // The pass that a token came of.

@@ -65,16 +65,19 @@ const WITHOUT_DIE = {
   unknown: "The loop chose this token in its own way: it threw no die of the sampler.",
 };
 
-function showDie(row, die, winner, {tokens}) {
+function showDie(row, die, winner, {tokens, came: at}) {
   const [how, u, from, to] = drawOf(row + 1), {die: thrown} = state;
   const came = chip(data.ids[row + 1]), four = (x) => x.toFixed(4);
+  const hit = winner < 0 ? "one of the others" : winner !== null && chip(tokens[winner].id);
   const says = thrown !== null
-    ? ["Your own die, ", element("b", {}, four(thrown)), ", falls on ",
-      winner < 0 ? "one of the others" : chip(tokens[winner].id), ". The run is as it was."]
-    : how === "drawn"
-      ? ["The run threw ", element("b", {}, four(u)), ". In the order of the vocabulary, ", came,
-        ` fills the line from ${four(from)} to ${four(to)}: so it came. (Here the best is first.)`]
-      : [WITHOUT_DIE[how]];
+    ? ["Your own die, ", element("b", {}, four(thrown)), ", falls on ", hit,
+      ". The run is as it was."]
+    : how !== "drawn" ? [WITHOUT_DIE[how]]
+      : winner !== at
+        ? ["With these settings the die falls on ", hit, ". In the run it fell on ", came, "."]
+        : ["The run threw ", element("b", {}, four(u)), ". In the order of the vocabulary, ", came,
+          ` fills the line from ${four(from)} to ${four(to)}: so it came. The bars are sorted best`
+          + ` first, so the dotted line lies in that slice, not at ${four(u)}.`];
   find("#dice").replaceChildren(...says);
   find("#die").hidden = die === null;
   find("#die").value = (die ?? 0) * 10000;
@@ -91,22 +94,28 @@ function showCandidates() {
   find("#candidates").classList.toggle("filtered", found.changed);
   find("#candidates").classList.toggle("thrown", die !== null);
   find("#candidates").style.setProperty("--die", die ?? 0);
-  find("#candidates .lead").replaceChildren("What could follow ", chip(data.ids[row]),
-    `: the model's probabilities, and what ${drawOf(row + 1)[0] === "prompt" || steps.length
-      ? "a sampler would make" : "the sampler made"} of them.`);
-  find("th.tempered").textContent = state.temperature === 0 ? "temperature 0"
-    : `÷ ${state.temperature.toFixed(2)}`;
+  const would = drawOf(row + 1)[0] === "prompt" || steps.length;
+  find("#candidates .lead").replaceChildren("What could follow ", chip(data.ids[row]), ": the"
+    + ` model's probabilities, and what ${would ? "a sampler would make" : "the sampler made"} of`
+    + " them. A temperature below 1 sharpens them, above 1 it flattens them. Top-k keeps the k"
+    + " likeliest; top-p keeps the likeliest until together they reach p; min-p drops those below"
+    + " that share of the best. What is kept is scaled to 100\u00a0%, and a die falls on it.");
+  find("th.tempered").textContent = `temp. ${state.temperature}`;
   const lines = shown.map((token) =>
     candidate(token, found, token.rank === came, token.rank === winner));
   const after = shown.filter((token) => !token.early && token.rank < found.kept).length;
   const place = shown.findIndex((token) => !token.early && token.rank >= found.kept);
   lines.splice(place < 0 ? lines.length : place, 0, cutLine(found, after));
-  const rest = (stage) => Math.max(0, 1 - sum(shown.map((token) => token[stage])));
+  const rest = (stage) => {
+    const p = 1 - sum(shown.map((token) => token[stage]));
+    return p < 1e-6 ? 0 : p;
+  };
   lines.push(element("tr.others", {"data-p": rest("p")}, element("th", {scope: "row"},
     element("i", {}, `${(data.n_vocab - shown.length).toLocaleString("en")} others`)),
   cell(rest("model")), cell(rest("filtered"), ".filters"), cell(rest("tempered"), ".tempered"),
   cell(rest("p")), element("td.draw")));
   find("#candidates tbody").replaceChildren(...lines);
+  find("tr.cut td").colSpan = 4 + found.changed + (die !== null);  // the columns that are shown
   showDie(row, die, winner, found);
   find("#candidates .note").textContent = exact ? "" : "Some tokens below the best"
     + ` ${tokens.length} are kept too; the page knows only the sum of their probabilities.`;
@@ -143,7 +152,7 @@ function cutLine(found, n_listed) {
   const {kept, tokens} = found, n = Math.min(kept, tokens.filter((token) => !token.early).length);
   const cut = Object.values(found.cuts).some((n) => n < Infinity);
   const says = state.temperature === 0 ? "temperature 0 keeps the best alone"
-    : cut ? `the cut keeps ${plural(n, "token")}, `
+    : cut ? `keeps ${n} of ${plural(data.n_vocab.toLocaleString("en"), "token")}, `
       + `${percent(sum(tokens.slice(0, n).map((token) => token.tempered)))} of the probability`
       : "nothing is cut off: drag this line, or move a slider";
   const move = {ArrowUp: n - 1, ArrowDown: n + 1};
@@ -157,7 +166,7 @@ function cutLine(found, n_listed) {
       find(".handle").focus();
     },
     onpointerdown: dragCut}, `✂ ${says}`);
-  return element("tr.cut", {}, element("td", {colspan: 6}, handle));
+  return element("tr.cut", {}, element("td", {}, handle));
 }
 
 function dragCut(event) {

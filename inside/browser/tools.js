@@ -8,7 +8,7 @@ const SAMPLER = ["temperature", "top_k", "top_p", "min_p"];
 const given = Object.fromEntries(SAMPLER.map((name) => [name, data.settings[name]]));
 const state = {
   selected: data.logprobs.indexOf(Math.min(...data.logprobs.slice(data.n_prompt - 1))) + 1 || 1,
-  head: null,  // null: the one that contributed most; "all": the mean; or [layer, head]
+  head: null,  // null: the one of the largest effect; "all": the mean; or [layer, head]
   rival: null,  // null: the best other token
   tint: "surprise", die: null, growing: false, ...given,
 };
@@ -65,6 +65,7 @@ function chip(id, extra = "") {
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 const visible = (text) => text.replaceAll("\n", "↵").replaceAll("\t", "⇥")
   .replace(UNSEEN, (c) => `<${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`)
+  .replace(/^\s+$/, (spaces) => "␣".repeat(spaces.length))
   || "(nothing)";
 
 function percent(p) {

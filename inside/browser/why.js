@@ -44,6 +44,9 @@ function compareWith(id) {
   showAttention();
 }
 
+const CHOSE = {drawn: "The die chose", residual: "The die chose", accepted: "A draft offered",
+  beams: "Beam search followed", prompt: "The prompt has"};
+
 function showWhy() {
   find("#why").hidden = !has.parts;
   if (!has.parts) return;
@@ -53,14 +56,19 @@ function showWhy() {
     onchange: (event) => compareWith(Number(event.target.value))},
   ...rivals.map((id) => element("option", {value: id, selected: id === rival},
     visible(data.labels[id]))));
-  find("#why .lead").replaceChildren("Why ", chip(data.ids[state.selected]), " and not ", choose,
-    "? Its logit is ", element("b", {}, `${Math.abs(total).toFixed(2)}`),
+  const came = () => chip(data.ids[state.selected]), [how] = drawOf(state.selected);
+  find("#why .lead").replaceChildren(
+    ...total < 0 ? [`${CHOSE[how] ?? "The loop chose"} `, came(), "; the model preferred ", choose]
+      : ["Why ", came(), " and not ", choose, "?"],
+    " Before temperature, the logit of ", came(), " is ",
+    element("b", {}, `${Math.abs(total).toFixed(2)}`),
     ` ${total < 0 ? "lower" : "higher"} (${factor(total)}). Each part of the model wrote into the`
     + " stream that the logits are read from; this is what each added to the difference:");
   const order = range(n_parts).sort((a, b) => Math.abs(added[b]) - Math.abs(added[a]));
-  const most = Math.max(...added.map(Math.abs)), first = order.slice(0, 7), rest = order.slice(7);
-  const lines = first.map((place) => partLine(partAt(place), added[place], most, row));
+  const first = order.slice(0, 7), rest = order.slice(7);
   const others = sum(rest.map((place) => added[place]));
+  const most = Math.max(...[...added, others, total].map(Math.abs));
+  const lines = first.map((place) => partLine(partAt(place), added[place], most, row));
   lines.push(line(`${rest.length} others`, others, most, ""));
   lines.push(line("sum", total, most, "", ".sum"));
   find("#why tbody").replaceChildren(...lines);
@@ -68,7 +76,8 @@ function showWhy() {
 
 const factor = (x) => {
   const times = Math.exp(Math.abs(x));
-  return `${times < 10 ? times.toFixed(1) : count(Math.round(times))} times ${x < 0 ? "less likely"
+  const about = `about ${Number(times.toPrecision(2)).toLocaleString("en")}`;
+  return `${times < 10 ? times.toFixed(1) : times < 1e6 ? about : "over a million"} times ${x < 0 ? "less likely"
     : "likelier"}`;
 };
 

@@ -34,7 +34,7 @@ def exercise_1(sure_width):
 def exercise_2(best_first):
     """The answer: best_first(next_log_probs, n): next_log_probs(ids) -> [n_vocab]."""
     # With some of these, the first complete text that is made is not the best.
-    for seed in (66, 3, 13, 18, 22, 30, 34, 41, 44, 54):
+    for seed in (128, 1, 19, 23, 26, 29, 42):
         model, asked = lessons.tiny_model(N_VOCAB, seed), set()
 
         def next_log_probs(ids, model=model, asked=asked):

@@ -39,11 +39,11 @@ def exercise_2(rotate_complex):
     """The answer: rotate_complex(x, positions, frequencies): [n, d], [n], [d / 2]."""
     rng, frequencies = np.random.default_rng(0), rotary_frequencies(8, 1e4)
     x, positions = rng.standard_normal((5, 8)), np.arange(3, 8)
-    right = rotate(x.astype(np.float32), positions, frequencies)
-    back = rotate(x.astype(np.float32), -positions, frequencies)
-    one = rotate(x.astype(np.float32), positions, np.full(4, frequencies[0]))
+    right = rotate(x.astype(np.float32), positions, frequencies)[0]
+    back = rotate(x.astype(np.float32), -positions, frequencies)[0]
+    one = rotate(x.astype(np.float32), positions, np.full(4, frequencies[0]))[0]
     interleaved = np.concatenate([x[:, ::2], x[:, 1::2]], axis=-1)
-    wrong = rotate(interleaved, positions, frequencies)
+    wrong = rotate(interleaved, positions, frequencies)[0]
     wrong = np.stack(np.split(wrong, 2, axis=-1), axis=-1).reshape(5, 8)
     with mock.patch.multiple(np, sin=forbidden, cos=forbidden):
         with mock.patch.multiple(math, sin=forbidden, cos=forbidden):

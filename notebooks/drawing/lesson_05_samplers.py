@@ -31,8 +31,9 @@ ALT = {  # what each picture shows, for those who do not see it
         "points at one of them."
     ),
     "curve": (
-        "Twelve samplers by likelihood (right is more likely) and diversity: all lie near one "
-        "falling curve, from t = 1.3 at the upper left to greedy at the lower right."
+        "Twelve samplers by likelihood (right is more likely) and diversity. All but one lie "
+        "near one falling curve, from t = 1.3 at the upper left to t = 0.4 at the right; greedy "
+        "lies far below its end."
     ),
     "repetition": (
         "Three dot plots. Greedy: many lines beside the diagonal, passages that occur again. "

@@ -18,8 +18,8 @@ ALT = {  # what each picture shows, for those who do not see it
         "the filter the largest share."
     ),
     "gamma": (
-        "Left: the larger gamma is, the more texts mention the dragon. Right: log P per token "
-        "is highest at gamma 1, the model itself, and falls on both sides."
+        "Left: the share of texts that mention the dragon rises with gamma, up to 2. Right: log "
+        "P per token is highest at gamma 1, the model itself, and falls on both sides."
     ),
     "likeness": (
         "Likeness of twelve drawn translations, sorted. Two groups: eight with the words keinen "

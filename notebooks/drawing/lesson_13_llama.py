@@ -15,8 +15,9 @@ def clock(frequencies, n_positions=128):
     looks = (0, lessons.BLUE, "o-", 5, 1.0), (4, lessons.ORANGE, "s:", 9, 0.75)
     for pair, color, style, size, radius in looks:  # two circles, so that none hides the other
         angle = np.arange(12) * frequencies[pair]
-        right.plot(radius * np.cos(angle), radius * np.sin(angle), style, color=color,
-                   markersize=size, fillstyle="none", label=f"pair {pair}, positions 0 to 11")  # fmt: skip
+        x, y = radius * np.cos(angle), radius * np.sin(angle)
+        right.plot(x, y, style, color=color, markersize=size, fillstyle="none",
+                   label=f"pair {pair}, positions 0 to 11")  # fmt: skip
     right.set(aspect="equal", title="two hands of the clock", xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
     right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12))
     turns = [2 * np.pi / frequencies[pair] for pair in (0, 4)]

@@ -47,7 +47,8 @@ def costs(found):
             for kind, *place in zip(points, bits, cost):
                 axis.annotate(kind, place, (6, 4), textcoords="offset points", fontsize=9)
     axis.set(title="What rounding the weights costs", xlabel="bits a weight, scales included",
-             ylabel="bits per byte more", ylim=(floor / 2, None), xlim=(2, 17))  # fmt: skip
+             ylabel="bits per byte more (at least 0.00001)", ylim=(floor / 2, None),
+             xlim=(2, 17))  # fmt: skip
     axis.legend(frameon=False)
     text = "; ".join(f"{model}, {kind}: {cost:+.4f}" for (model, kind), (_, cost) in found.items())
     return f"The cost in bits per byte against the bits of a weight, on a logarithmic axis. {text}."

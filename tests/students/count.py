@@ -1,60 +1,106 @@
-"""What the workshop makes of the students' files.
+"""Run the workshop on every mistake, pair and style, and count.
 
-    python tests/students/count.py [mistakes] [pairs] [styles]
+    python tests/students/count.py [mistake] [pair] [style] [--show]
 
-For each it prints the state and the name of the mistake beside the student's own words. Whether a
-name is right is for a reader to judge.
+A mistake is found if a step is wrong. It is named if the workshop says which mistake it is. Whether
+a name is right was judged by reading, see judged.json: {the workshop's name: right or not}, for
+each mistake. With --show, print all that was said, also what is not judged yet.
+
+The workshop is asked for the mistake's own step: on a whole file with an early mistake, it can take
+minutes. A style gets a run of the whole file.
 """
 
+import json
+import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+sys.path.insert(0, str(HERE))
 
 from mistakes import MISTAKES, edit  # noqa: E402
 from pairs import PAIRS  # noqa: E402
 from styles import STYLES, restyle  # noqa: E402
 
-from workshop.engine import Reader, check  # noqa: E402
-from workshop.steps import STEPS  # noqa: E402
-
-RIGHT = (HERE / "right.py").read_text("utf-8")
+SECONDS = 60  # for one run of the workshop
 
 
-def verdicts(text, steps):
-    """Run some steps on a text -> their verdicts, and the seconds."""
+def workshop(path, *arguments):
+    """Return the steps that are not done: [{"step", "state", "mistake", "says"}]."""
+    command = [sys.executable, "-m", "workshop", str(path), *arguments, "--json"]
+    try:
+        done = subprocess.run(
+            command, cwd=HERE.parents[1], capture_output=True, text=True, timeout=SECONDS
+        )
+        steps = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        return [{"step": "?", "state": "timeout", "mistake": None, "says": "no answer"}]
+    except json.JSONDecodeError:
+        return [{"step": "?", "state": "crash", "mistake": None, "says": done.stderr[-300:]}]
+    return [step for step in steps if step["state"] != "done"]
+
+
+def run(text, steps):
+    """Ask for these steps alone, as a student does who works on them; if they are done, or there
+    are none, for all."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mine.py"
-        path.write_text(text, "utf-8")
-        start = time.perf_counter()
-        reader = Reader(path, STEPS)
-        found = [check(reader, step) for step in STEPS if step.name in steps]
-        return found, time.perf_counter() - start
+        path.write_text(text)
+        said = [found for step in dict.fromkeys(steps) for found in workshop(path, step)]
+        return said or workshop(path)
 
 
-def main(kinds):
-    every = {step.name for step in STEPS}
-    if "mistakes" in kinds:
-        for step, words, old, new in MISTAKES:
-            [v], seconds = verdicts(edit(RIGHT, old, new), {step})
-            print(
-                f"{step}: {words}\n    {v.state}: {v.mistake} ({seconds:.1f} s)\n    {v.says:.300}"
-            )
-    if "pairs" in kinds:
-        for (step, words, *one), (other, more, *two) in PAIRS:
-            found, seconds = verdicts(edit(edit(RIGHT, *one), *two), {step, other})
-            print(f"{step}: {words}\n{other}: {more}")
-            for v in found:
-                print(f"    {v.step} {v.state}: {v.mistake} ({seconds:.1f} s)\n    {v.says:.200}")
-    if "styles" in kinds:
-        for words, style in [("right.py itself", ""), *STYLES]:
-            found, seconds = verdicts(restyle(RIGHT, style) if style else RIGHT, every)
-            wrong = [f"{v.step}: {v.says}" for v in found if v.state != "done"]
-            print(f"{words}: {wrong or 'right'} ({seconds:.1f} s)", flush=True)
+def cases():
+    """Yield (kind, name, the steps of the mistakes, text of the file)."""
+    right = (HERE / "right.py").read_text()
+    for step, name, old, new in MISTAKES:
+        yield "mistake", name, [step], edit(right, old, new)
+    for one, two in PAIRS:
+        name, text = f"{one[1]} + {two[1]}", edit(edit(right, *one[2:]), *two[2:])
+        yield "pair", name, [one[0], two[0]], text
+    for name, style in STYLES:
+        yield "style", name, [], restyle(right, style)
+
+
+def verdict(said, judged):
+    """Return missed, unnamed, misnamed, named, or not judged."""
+    names = [step for step in said if step["mistake"]]
+    if not said or not any(step["state"] in ("wrong", "timeout", "crash") for step in said):
+        return "missed"
+    if not names:
+        return "unnamed"
+    marks = [judged.get(step["mistake"]) for step in names]
+    if None in marks:
+        return "not judged"
+    return "named" if all(marks) else "named in part" if any(marks) else "misnamed"
+
+
+def main():
+    judged_path = HERE / "judged.json"
+    judged = json.loads(judged_path.read_text()) if judged_path.exists() else {}
+    counts, lines = {}, []
+    kinds = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+    for kind, name, steps, text in cases():
+        if kinds and kind not in kinds:
+            continue
+        said = run(text, steps)
+        if kind == "style":
+            result = "false alarm" if said else "done"
+        else:
+            result = verdict(said, judged.get(name, {}))
+        counts.setdefault(kind, {}).setdefault(result, 0)
+        counts[kind][result] += 1
+        if result not in ("named", "done") or "--show" in sys.argv:
+            lines.append(f"{kind}, {result}: {name}")
+            lines += [f"    {s['step']} {s['state']} {s['mistake']}: {s['says']}" for s in said]
+            if "--show" in sys.argv:
+                print(*lines[-1 - len(said) :], sep="\n", flush=True)
+    if "--show" not in sys.argv:
+        print(*lines, sep="\n")
+    for kind, results in counts.items():
+        print(kind, sum(results.values()), results)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["mistakes", "pairs", "styles"])
+    main()

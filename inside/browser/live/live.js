@@ -157,6 +157,8 @@ for (const layer of range(params.blocks.length)) {
       role: "switch", "data-key": key, "aria-label": title, title, onclick});
   }));
 }
+const lost = data.filters.filter((name) => ![...SAMPLER, "min_length"].includes(name)).map(dashed);
+if (lost.length) here(".lead").append(` It lacks the run's own filters: ${lost.join(", ")}.`);
 const form = here("form"), area = here("textarea");
 find("#write").onclick = () => (panel.writing ? panel.writing = false : act(write));
 find("#seed").value = panel.seed;
