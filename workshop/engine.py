@@ -249,10 +249,10 @@ def named(part: Part, mine: Tape, right: Tape, seconds: float) -> tuple:
     best = max(scores, key=scores.__getitem__, default=None)
     if best and scores[best]:
         return (best,)
-    near = {m: nearness(mine, Tape(part, build(m.source, (m,)), mine.seed)) for m in scores}
+    near = {m: nearness(mine, Tape(part, build(m.source, (m,)), mine.seed), odd) for m in scores}
     # First the pairs of which each alone already gives much of what mine gave.
-    pairs = itertools.combinations(part.mistakes, 2)
-    pairs = sorted(pairs, key=lambda pair: -near[pair[0]] - near[pair[1]])
+    every = itertools.combinations(part.mistakes, 2)
+    pairs = sorted(every, key=lambda pair: -near[pair[0]] - near[pair[1]])
     end = time.perf_counter() + seconds
     for a, b in itertools.takewhile(lambda _: time.perf_counter() < end, pairs):
         if a.source == b.source:
@@ -270,7 +270,7 @@ def fit(mine: Tape, other: Tape, odd: list[bool]) -> float:
         if not proof and not any(odd[i:]):
             return 0.0
         if isinstance(a.value, Raised):
-            same_error = b is not None and is_same(a, b)
+            same_error = b is not None and is_same(a, b) > 0
             probable, proof = probable if same_error else probable / 2, proof or same_error
             continue
         same = is_same(a, b) if b else 0.0
@@ -280,11 +280,13 @@ def fit(mine: Tape, other: Tape, odd: list[bool]) -> float:
     return probable * proof
 
 
-def nearness(mine: Tape, other: Tape) -> int:
-    """Return how many of the first results they have in common; chance would take too long."""
+def nearness(mine: Tape, other: Tape, odd: list[bool]) -> int:
+    """Return how many of the first results they have in common, before chance, which takes long; a
+    wrong result counts ten times."""
     n = next((i for i, look in enumerate(mine.seen) if look and look.kind == "~"), 16)
     looks = itertools.islice(beside(mine, other), min(n, 16))
-    return sum(b is not None and is_same(a, b) > RARE for a, b in looks)
+    same = [b is not None and is_same(a, b) > RARE for a, b in looks]
+    return sum(10 if is_odd else 1 for is_odd, both in zip(odd, same) if both)
 
 
 def beside(mine: Tape, other: Tape) -> Iterator[tuple[Seen, Seen | None]]:

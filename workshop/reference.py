@@ -73,8 +73,8 @@ class Cache:
 
 
 class GPT2(gpt2.GPT2):
-    def block(self, *args, cache=None, layer=0, **more):
-        return super().block(*args, cache=cache, layer=layer, **more)
+    def block(self, x, ln_1, attn, ln_2, mlp, mask, cache, layer):
+        return super().block(x, ln_1, attn, ln_2, mlp, mask=mask, cache=cache, layer=layer)
 
     def new_cache(self, *batch):
         d_head = self.n_embd // self.n_head

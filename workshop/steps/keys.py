@@ -482,6 +482,10 @@ not along the rows: without the axis for the new tokens: lengths + arange fails 
 slots of the longest: with the new keys and values in the slots after the longest row for all rows
     kept[rows, :, self.positions]
     -> kept[rows, :, self.positions.max(0, keepdims=True) + 0 * self.positions]
+keys in the slots of the longest: with the new keys, but not the values, in the slots after the
+        longest row for all rows
+    kept[rows, :, self.positions]
+    -> kept[rows, :, self.positions if new is v else 0 * self.positions + self.positions.max(0)]
 slots of row 0: with the new keys and values in the slots after row 0 for all rows
     kept[rows, :, self.positions] -> kept[rows, :, self.positions[:1] + 0 * self.positions]
 slots of the shortest: with the new keys and values in the slots after the shortest row for all
