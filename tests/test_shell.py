@@ -237,8 +237,8 @@ def test_a_text_that_has_ended_is_not_continued(ask, tmp_path, console):
 
 
 def test_a_command_without_a_text_takes_the_last_one(console, ask, tmp_path):
-    for command in "score", "explain", "compare", "trace", "html":
-        assert ask(f"/{command}") == f"/{command}: there is no text yet\n"
+    for command in "score", "explain", "compare", "trace", "html", "html a.html":
+        assert ask(f"/{command}") == f"/{command.split()[0]}: there is no text yet\n"
     ask("/seed 3", "/temperature 0.9")
     text = ask("the cat").partition("\n(")[0]
     assert ask("/score") == console.text("--score", text)
