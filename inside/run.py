@@ -76,8 +76,8 @@ def read_bets(given: dict[str, Any], thrown: Thrown, text: list[int]) -> dict[st
         p = p_of[n]
         if n < len(drafts):
             p = residual(p, qs[n])
-            best = {*np.argsort(-p)[:5], text[len(known) + n]}
-            best = sorted(best, key=lambda i: -p[i])
+            shown = {*np.argsort(-p)[:5], text[len(known) + n]}
+            best = sorted(shown, key=lambda i: -p[i])
             found["residual"] = [(int(i), float(p[i])) for i in best if p[i] > 0]
         found["last"] = [us[-1], *share(p, text[len(known) + n])]
     return found
