@@ -51,7 +51,7 @@ class Shell:
             print("\n(stopped)")
         except (BrokenPipeError, bdb.BdbQuit):
             raise
-        except Exception as error:
+        except BaseException as error:  # a part of one's own may call sys.exit
             report(error, before="")
         return False
 

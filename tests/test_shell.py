@@ -374,6 +374,15 @@ def test_a_part_of_ones_own_is_typed_as_it_is(ask, console, tmp_path):
     assert ask("/filter off") == "filter = []\n"
 
 
+@pytest.mark.parametrize("body", ["raise SystemExit(3)", "raise GeneratorExit"])
+def test_a_part_that_would_end_the_program_does_not_end_the_session(ask, tmp_path, body):
+    (tmp_path / "own.py").write_text(f"def f(logits, ids):\n    {body}\n")
+    assert "own.py:f" in ask(f"/filter {tmp_path}/own.py:f", "a")
+    assert not ask.ended
+    ask(f"/filter {tmp_path}/own.py:exit(0)", "a")
+    assert not ask.ended
+
+
 def test_stop_texts_are_shown_set_and_forgotten(console, ask):
     text = text_of(console, "the cat", "-n", 9)
     a = text[10:12]
