@@ -60,7 +60,7 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
     """Return the tokenizer, the parameters and the result of `read_ends`. Raises ValueError."""
     tensors = read_weights(folder, "model.", UNUSED)
     for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
-        copy: Any = tensors.pop(name, tensors.get("shared.weight"))  # some files have one name of three
+        copy: Any = tensors.pop(name, tensors.get("shared.weight"))  # some have one name
         if not np.array_equal(tensors.setdefault("shared.weight", copy), copy):
             raise ValueError(f"{name} is not shared.weight: only models with one embedding load")
     params = build_params(tensors, words)
