@@ -53,7 +53,7 @@ def speculative(
 
         # Accept or replace them, and forget the rejected ones.
         tokens = verify(logits, ids, drafts, qs, sequence.sampler, sequence.rng, sequence.stop_ids)
-        drafter.learn(ids, drafts, logits, tokens)
+        drafter.learn(ids, drafts, logits, list(tokens))
         for token in tokens:
             if sequence.running:  # until its reader ends it
                 yield sequence.append(token)
@@ -99,8 +99,8 @@ def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> Non
     for x, q in zip(drafts, qs):
         if not 0 <= x < n_vocab:
             raise ValueError(f"a drafter proposed token {x}: token ids are 0 to {n_vocab - 1}")
-        if np.shape(q) != (n_vocab,):
-            raise ValueError(f"a drafter's q has the shape {np.shape(q)}, not ({n_vocab},)")
+        if not isinstance(q, np.ndarray) or q.shape != (n_vocab,):
+            raise ValueError(f"a drafter's q (array) has the shape {np.shape(q)}, not ({n_vocab},)")
         if not (q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0):  # not: for NaN, too
             found = f"least {q.min():.4g}, sum {q.sum():.4g}, at the draft {q[x]:.4g}"
             raise ValueError(f"a drafter's q is not the distribution of its draft {x}: {found}")

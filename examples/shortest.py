@@ -9,7 +9,7 @@ from speculative import Drafter
 
 
 def no_the(tokenizer):
-    """A filter: the word " the" does not occur."""
+    """Return a filter: the word " the" does not occur."""
     [the] = tokenizer.encode(" the")
 
     def remove(logits, ids):  # [n_vocab], the sequence so far -> [n_vocab]
@@ -69,7 +69,7 @@ def bigram(text):
 
 
 def plain(model, sequence):
-    """A loop: without a cache."""
+    """Yield tokens without a cache: a loop."""
     while sequence.running:
         logits = model(np.array(sequence.ids), last=1)[-1]  # [n_vocab]
         probabilities = sequence.sampler(logits, sequence.ids)

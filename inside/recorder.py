@@ -1,7 +1,7 @@
 """A recorder of the running code: each call of a model's functions, its shapes and its numbers.
 
-Python reports every call and return to a profile function. The recorder is such a function: the
-model's files need nothing for it. It records every function in these files, except _private ones.
+Python reports every call and return to a profile function. The recorder is one and needs no hooks.
+It records every function in the model's files, gpt2.py and layers.py, except _private ones.
 
 The views need `params` with its "blocks" (a decoder's under "decoder"). They also need functions
 with the names and arguments of gpt2.py: block, self_attention (or attend), attention with q and k,
@@ -60,7 +60,7 @@ class Call:
 
     @property
     def multiply_adds(self) -> int:
-        """Return their number in the matrix products inside: x @ w.T, q @ k.T, weights @ v."""
+        """Return the multiply-adds of the products x @ w.T, q @ k.T and weights @ v inside."""
         calls = [*self.walk()]
         linear = (math.prod(c.inputs["x"]) * c.inputs["w"][0] for c in calls if c.name == "linear")
         attention = (2 * math.prod(c.inputs["q"]) * c.inputs["k"][-2] for c in calls
@@ -72,8 +72,8 @@ class Call:
 def recording(
     model: Model, keep: Collection[str] | dict[str, Callable] = (), also: Collection[Callable] = ()
 ) -> Iterator[list[Call]]:
-    """Append to the yielded list each call of a function in the files of this kind of model, or in
-    `also`. keep: names of functions whose arguments and results are kept. Results are copied. If
+    """Append to the yielded list each call of a function in the model's files, gpt2.py, layers.py
+    or `also`. keep: names of functions whose arguments and results are kept. Results are copied. If
     keep is a dict {name: function}, the function's value for a result is kept instead."""
     keeps = keep if isinstance(keep, dict) else dict.fromkeys(keep, np.copy)
     codes = {function.__code__ for function in also}

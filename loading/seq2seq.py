@@ -59,16 +59,16 @@ def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
 def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -> tuple:
     """Return the tokenizer, the parameters and the result of `read_ends`. Raises ValueError."""
     tensors = read_weights(folder, "model.", UNUSED)
-    for copy in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
-        if copy in tensors:  # some files have only one of the three names
-            tensors.setdefault("shared.weight", tensors.pop(copy))
+    for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
+        copy: Any = tensors.pop(name, tensors.get("shared.weight"))  # some have one name
+        if not np.array_equal(tensors.setdefault("shared.weight", copy), copy):
+            raise ValueError(f"{name} is not shared.weight: only models with one embedding load")
     params = build_params(tensors, words)
     if config["model_type"] != "t5":  # some BARTs have none
         params.setdefault("logits_bias", np.zeros((1, len(params["wte"])), np.float32))
     for side, n in zip(SIDES, n_layer):
         list_blocks(params[side], n)
-    tokenizer = read_tokenizer(folder, config["model_type"])
-    drop_padding(params, tokenizer.n_vocab)
+    drop_padding(params, (tokenizer := read_tokenizer(folder, config["model_type"])).n_vocab)
     return tokenizer, params, read_ends(folder, config, len(params["wte"]))
 
 

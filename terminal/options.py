@@ -159,6 +159,7 @@ def check(given: dict) -> None:
         ("interactive" in given and n_prompts, "--interactive takes no PROMPT"),
         ("interactive" in given and "json" in given, "--interactive takes no --json"),
         ("html" in given and n_prompts != 1, "--html is a page about one PROMPT"),
+        ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),
         ("live" in given and "html" not in given, "--live belongs to --html"),
         ("target" in given and "score" not in given, "--target belongs to --score"),
         ("system" in given and "chat" not in given, "--system belongs to --chat"),

@@ -77,7 +77,7 @@ def fits(part: Any, option: str) -> bool:
     return False
 
 
-def report(error: Exception, before: str = "generate.py: ") -> None:
+def report(error: BaseException, before: str = "generate.py: ") -> None:
     """Print an error as one line with the next step. An error in the user's own file gets Python's
     traceback from that file on. Any other unforeseen error gets the whole traceback."""
     foreseen = isinstance(error, UserError)

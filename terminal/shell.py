@@ -51,7 +51,7 @@ class Shell:
             print("\n(stopped)")
         except (BrokenPipeError, bdb.BdbQuit):
             raise
-        except Exception as error:
+        except BaseException as error:  # a part of one's own may call sys.exit
             report(error, before="")
         return False
 
@@ -82,7 +82,7 @@ class Shell:
             meant = options.did_you_mean("/" + name, [f"/{known}" for known in NAMES])
             raise UserError(f"no command /{name}{meant}; /help lists them")
         [name], session = found, self.session
-        if name in COMMANDS[:5] and not (value or self.row):
+        if name in COMMANDS[:5] and not (self.row or (value and name != "html")):
             raise UserError(f"/{name}: there is no text yet")
         if name == "score" and not value:
             print_score(session.tokenizer, session.score_row(self.row))

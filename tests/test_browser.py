@@ -79,11 +79,11 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     says = {
         "naive": "The model stories wrote this, drawing one token at a time at temperature 0.8.",
         "cached": "The model stories wrote this, drawing one token at a time at temperature 0.8.",
-        "speculative": "The model stories wrote this, drawing from drafts by stories-draft, up to 4 at a"
-        " time, at temperature 0.8.",
+        "speculative": "The model stories wrote this, drawing from drafts by stories-draft, up to"
+        " 4 at a time, at temperature 0.8.",
         "beam": "The model stories wrote this, following the 3 likeliest beginnings at once.",
-        "en-de": "The model en-de wrote this from its source, following the 3 likeliest beginnings at"
-        " once.",
+        "en-de": "The model en-de wrote this from its source, following the 3 likeliest beginnings"
+        " at once.",
     }
     assert browser.text("h1") == says[method]
     own = {"model": "stories", "loop": "mine.py:plain", "method": "cached"}
@@ -93,7 +93,8 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     assert "1 token given, 1 new" in browser.text("#facts")
     data = recorded(tokenizer, model, "Once", 2, named=own | {"loop": "/home/me/mine.py:plain"})
     browser.open(tmp_path, page.html(data))
-    assert browser.text("h1") == "The model stories wrote this, in a loop of its user's, mine.py:plain."
+    says = "The model stories wrote this, in a loop of its user's, mine.py:plain."
+    assert browser.text("h1") == says
     assert "method" not in browser.text("#facts")
 
 
@@ -425,6 +426,7 @@ def test_a_bet_shows_p_q_and_the_die(browser, tmp_path):
                 assert f"min(1, p/q) {min(1, p / q):.2f}, u {u:.2f}" in row
         bars = browser.all("#residual .bars li")
         assert len(bars) == len(one["residual"])
+        assert len(browser.all("#residual .bars .chosen")) == bool(bars)  # the token that came
         rejections += bool(bars)
     assert rejections > 1
     assert "of the drafter's" in browser.text("#drafts .lead")
@@ -465,6 +467,15 @@ def test_drafts_and_beams_are_those_of_the_run(browser, tmp_path):
     assert len(rows) == len(data["beams"][2])
     for row, (_, _, logprob, status) in zip(rows, data["beams"][2]):
         assert row.startswith(status) and f"{logprob:.2f}" in row
+
+
+def test_a_text_that_ends_late_is_behind_those_that_ended_before(browser, tmp_path):
+    data = by_method("beam")
+    one, two, three = data["ids"][-3:]
+    steps = [[[0, one, -1.0, "finished"], [0, two, -2.0, "kept"]], [[0, three, -5.5, "finished"]]]
+    browser.open(tmp_path, page.html(data | {"beams": steps}))
+    behind = browser.js("return steps.map((step) => step.map((node) => node.behind))")
+    assert behind == [[0, 1], [4.5]]
 
 
 def test_beams_open_at_their_beginning(browser, tmp_path):

@@ -616,6 +616,7 @@ NONSENSE = """
 --score --explain | --score --compare | --explain --compare | --compare --interactive
 --score --temperature 1 | --score -n 3 | --score --stop x | --score --method naive | --target x
 --method beam --samples 2 | --score --max-rows 2 | --system x | --interactive
+--json --explain | --json --compare
 """
 
 

@@ -83,6 +83,16 @@ def test_other_names_for_the_same_arrays(folder, name):
     np.testing.assert_array_equal(logits(copy), expected)
 
 
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_a_side_with_an_embedding_of_its_own_is_refused(folder, side):
+    copy = folder("bart")
+    path = copy / "model.safetensors"
+    tensors = load_file(path)
+    own = tensors["model.shared.weight"] + np.float32(1)
+    save_file(tensors | {f"model.{side}.embed_tokens.weight": own}, path)
+    refused(lambda: utils.load(copy), f"{side}.embed_tokens.weight is not shared.weight")
+
+
 def test_the_bias_of_the_logits_may_be_missing(folder):
     copy = folder("bart")
     tensors = load_file(copy / "model.safetensors")

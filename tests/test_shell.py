@@ -237,8 +237,8 @@ def test_a_text_that_has_ended_is_not_continued(ask, tmp_path, console):
 
 
 def test_a_command_without_a_text_takes_the_last_one(console, ask, tmp_path):
-    for command in "score", "explain", "compare", "trace", "html":
-        assert ask(f"/{command}") == f"/{command}: there is no text yet\n"
+    for command in "score", "explain", "compare", "trace", "html", "html a.html":
+        assert ask(f"/{command}") == f"/{command.split()[0]}: there is no text yet\n"
     ask("/seed 3", "/temperature 0.9")
     text = ask("the cat").partition("\n(")[0]
     assert ask("/score") == console.text("--score", text)
@@ -372,6 +372,15 @@ def test_a_part_of_ones_own_is_typed_as_it_is(ask, console, tmp_path):
     assert "own.py:only('z', tokenizer)" in ask(f"/filter {tmp_path}/own.py:only('z', tokenizer)")
     assert ask("/tokens 3", "a").startswith("tokens = 3\nazzz\n")
     assert ask("/filter off") == "filter = []\n"
+
+
+@pytest.mark.parametrize("body", ["raise SystemExit(3)", "raise GeneratorExit"])
+def test_a_part_that_would_end_the_program_does_not_end_the_session(ask, tmp_path, body):
+    (tmp_path / "own.py").write_text(f"def f(logits, ids):\n    {body}\n")
+    assert "own.py:f" in ask(f"/filter {tmp_path}/own.py:f", "a")
+    assert not ask.ended
+    ask(f"/filter {tmp_path}/own.py:exit(0)", "a")
+    assert not ask.ended
 
 
 def test_stop_texts_are_shown_set_and_forgotten(console, ask):

@@ -712,3 +712,18 @@ def test_a_text_that_another_loop_began_goes_on(prompt):
     begun = [token for _, token in zip(range(6), cached(model, sequence))]
     rest = list(speculative(model, sequence, PromptLookup(model.n_vocab)))
     assert begun + rest == expected
+
+
+def test_a_q_that_is_no_array_is_refused():
+    with pytest.raises(ValueError, match="array"):
+        check_drafts([1], [[0.5, 0.5]], 1, 2)  # type: ignore[list-item]
+
+
+def test_a_drafter_that_changes_what_it_learns_from_changes_no_text():
+    class Greedy(PromptLookup):
+        def learn(self, ids, drafts, logits, tokens):
+            tokens.clear()
+
+    model = tiny_gpt2()
+    drafted = generate(model, [1, 2], 12, loop=drafted_by(Greedy(model.n_vocab)))
+    assert list(drafted) == list(generate(model, [1, 2], 12))

@@ -195,6 +195,13 @@ def test_new_writes_a_file_in_which_nothing_is_wrong_and_never_overwrites(tmp_pa
     assert path.read_text(encoding="utf-8") == "mine"
 
 
+def test_nothing_is_wrong_in_an_empty_file(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("")
+    reader = Reader(path, STEPS)
+    assert {check(reader, step).state for step in STEPS} == {"missing"}
+
+
 def test_the_file_that_new_writes_names_every_function_of_every_step(tmp_path):
     reader = Reader(cli.SKELETON, STEPS)
     needed = {name for step, part in PARTS for name in part.needs or part.names} - {"model"}

@@ -77,11 +77,13 @@ class Reader:
         names = part.needs or part.names
         wrong = [name for name in names if self.wrong.get(name, step) != step]
         earlier = [f"{name} (wrong in {self.wrong[name]})" for name in wrong]
-        return earlier + [
-            name
-            for name in names
-            if name in self.empty or (name in self.own and self.own[name] is None)
-        ]
+        return earlier + [name for name in names if name in self.empty or not self.has(name)]
+
+    def has(self, name: str) -> bool:
+        """Was this function, or its class with it, in the file?"""
+        owner, _, last = name.rpartition(".")
+        known = name in self.own or owner not in self.own
+        return (self.own.get(name, self) if known else find(self.own[owner], last)) is not None
 
     def place(self, part: Part, source: types.ModuleType | None = None) -> None:
         """Put a part's functions in their places: those of source, or the reader's own."""

@@ -1,13 +1,13 @@
 // Beams as a race: a column for each step, and from the top down how far behind the best it is.
 
-const TOP = 26, LOW = 300;  // in pixels
+const TOP = 44, LOW = 300;  // in pixels
 
 // Every candidate of every step: `parent` is a node, or undefined at the prompt.
 function readBeams() {
   const text = data.ids.slice(data.n_prompt), steps = [];
-  let kept = [];  // the nodes of the step before
+  let kept = [], ended = -Infinity;  // the nodes of the step before; the best ended log P
   for (const [depth, step] of data.beams.entries()) {
-    const leader = Math.max(...step.map(([, , logprob]) => logprob));
+    const leader = Math.max(ended, ...step.map(([, , logprob]) => logprob));
     const nodes = step.map(([row, token, logprob, status]) => {
       const parent = kept[row], won = (!parent || parent.won) && text[depth] === token;
       return {parent, depth, token, logprob, status, won, behind: leader - logprob,
@@ -15,6 +15,7 @@ function readBeams() {
     });
     steps.push(nodes);
     kept = nodes.filter((node) => node.status === "kept");
+    ended = Math.max(ended, ...step.map(([, , x, status]) => (status === "finished" ? x : ended)));
   }
   return steps;
 }
@@ -47,10 +48,10 @@ function drawBeams() {
   ...dropped.map((node) => svg("text", {class: "cross", x: node.x, y: node.y + 4}, "×")),
   ...spread(shown).map(nodeText)));
   const best = ends[0] ?? shown.at(-1);
-  find("#beams .lead").textContent = "Each step continues every beginning by every token and keeps"
-    + ` the ${data.settings.beams ?? "best"} likeliest. Higher is likelier; solid lines go on,`
-    + " dotted ones (×) were dropped below the cut, ■ ended. The heavy line won: it has the best"
-    + ` score, log P / length^${penalty}` + (best ? ` = ${scoreOf(best).toFixed(3)}.` : ".");
+  find("#beams .lead").textContent = `At each step only the ${data.settings.beams ?? "best"}`
+    + " likeliest go on; those below the red cut are dropped (dotted, ×). Ended texts (■) wait."
+    + ` At the end, log P / length${penalty === 1 ? "" : `^${penalty}`} decides: the heavy line won`
+    + (best ? ` with ${scoreOf(best).toFixed(3)}.` : ".");
   find("#finals tbody").replaceChildren(...ends.map((node, i) => element(node.won ? "tr.won" : "tr",
     {}, element("td", {}, `${i + 1}`), element("td.words", {}, theEnd(node.text)),
     element("td", {}, node.logprob.toFixed(2)), element("td", {}, `${node.depth + 1}`),
@@ -61,11 +62,12 @@ const theEnd = (text) => (text.length > 56 ? `…${text.slice(-54)}` : text);
 
 function axes(width, deepest) {
   const marks = [0, 0.1, 0.5, 1, 2, 5, 10, 20].filter((behind) => behind <= deepest);
+  const title = svg("text", {x: 4, y: 14}, "log P behind the best at this step");
   return marks.flatMap((behind) => {
     const y = TOP + LOW * Math.sqrt(behind / deepest);
     return [svg("path", {class: "mark", d: `M36 ${y}H${width}`}),
       svg("text", {class: "axis", x: 32, y: y + 4}, behind ? `−${behind}` : "best")];
-  });
+  }).concat(title);
 }
 
 function edge({parent, x, y, depth}, kind) {

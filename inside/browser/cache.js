@@ -48,7 +48,8 @@ const bytes = (n) => (n < 1e6 ? `${(n / 1e3).toFixed(1)} kB` : `${(n / 1e6).toFi
 
 // now: the selected pass; held: how many positions the cache holds after it.
 function cachePicture(now, held, naive) {
-  const cell = clamp((find("#cache .scroll").clientWidth - LEFT) / most, 2, 24), named = cell >= 8;
+  const room = find("#cache .scroll").clientWidth - LEFT - 30;
+  const cell = clamp(room / most, 2, 24), named = cell >= 8;
   const top = named ? 60 : 4, first = top + 32, height = first + passes.length * LINE + 4;
   const part = (kind, from, to, y, height, more) => svg("rect", {class: kind, y, height,
     x: LEFT + from * cell, width: Math.max(0, (to - from) * cell - GAP), ...more});
@@ -65,9 +66,10 @@ function cachePicture(now, held, naive) {
   visible(data.labels[id]).slice(0, 9));
   const grid = range(most + 1).map((i) => `M${LEFT - 0.5 + i * cell} ${top}V${height}`).join("");
   const name = (text, y) => svg("text", {x: LEFT - 8, y, class: "name"}, text);
-  return picture(LEFT + most * cell, height, `${passes.length} passes over ${most} positions, one`
-    + ` below the other; pass ${now} is framed`, ...named ? data.ids.slice(0, most).map(word) : [],
-  name("keys", top + 10), part("held", 0, held, top + 1, 11), name("values", top + 22),
+  return picture(LEFT + most * cell + 30 * named, height, `${passes.length} passes over ${most}`
+    + ` positions, one below the other; pass ${now} is framed`,
+  ...named ? data.ids.slice(0, most).map(word) : [], name("keys", top + 10),
+  part("held", 0, held, top + 1, 11), name("values", top + 22),
   part("held", 0, held, top + 13, 11), name("pass 0", first + 10), ...lines,
   passes.length > 2 ? name(`${passes.length - 1}`, first + passes.length * LINE) : "",
   named ? svg("path", {class: "cells", d: grid}) : "");

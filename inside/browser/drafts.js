@@ -18,9 +18,9 @@ function drawDrafts() {
   const n = data.ids.length - data.n_prompt, all = passes.flatMap(outcomes);
   const of = (kind) => all.filter((outcome) => outcome.kind === kind).length;
   find("#drafts .lead").replaceChildren(element("b", {}, `${passes.length} readings of the weights`
-    + ` for ${n} tokens.`), ` A cheap drafter guesses ahead; one pass of the model tests all`
-    + ` guesses. It accepted ${of("accepted")} (✓), rejected ${of("rejected")} (✗)`
-    + ` and drew ${of("own")} itself (+); ${of("unread")} drafts after a rejected one count for`
+    + ` for ${n} tokens`), " (pass 0 reads the prompt). A cheap drafter guesses ahead; one pass of"
+    + ` the model tests all guesses. It accepted ${of("accepted")} (✓), rejected ${of("rejected")}`
+    + ` (✗) and drew ${of("own")} itself (+); ${of("unread")} drafts after a rejected one count for`
     + " nothing (·). Reading the weights is what takes the time, so fewer readings are faster,"
     + ` though they compute more: ${count(sum(passes.map((pass) => pass.multiply_adds)))}`
     + ` multiply-adds, and ${count(sum(passes.map((pass) => pass.drafting)))} of the drafter's.`);

@@ -39,7 +39,8 @@ function heading() {
       + `${gamma ? `, up to ${gamma} at a time` : ""}`
       + (settings.length && temperature !== 0 ? `, at ${settings.join(", ")}` : "")
       : loop ? `in a loop of its user's, ${loop}` : drawing;
-  return `${model ? `The model ${model}` : "A model"} wrote this${data.source.length ? " from its source" : ""}, ${how}.`;
+  return `${model ? `The model ${model}` : "A model"} wrote this`
+    + `${data.source.length ? " from its source" : ""}, ${how}.`;
 }
 
 function facts() {

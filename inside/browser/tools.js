@@ -70,6 +70,7 @@ const visible = (text) => text.replaceAll("\n", "↵").replaceAll("\t", "⇥")
 
 function percent(p) {
   if (p > 0 && p < 0.0001) return "<\u00a00.01\u00a0%";
+  if (p > 0.995 && p < 0.9995) return ">\u00a099\u00a0%";
   return `${(100 * p).toFixed(p >= 0.0995 ? 0 : p >= 0.00095 || !p ? 1 : 2)}\u00a0%`;
 }
 

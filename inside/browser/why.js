@@ -44,8 +44,8 @@ function compareWith(id) {
   showAttention();
 }
 
-const CHOSE = {drawn: "The die chose", residual: "The die chose", accepted: "A draft offered",
-  beams: "Beam search followed", prompt: "The prompt has"};
+const CHOSE = {drawn: "The die chose ", residual: "The die chose ", accepted: "A draft offered ",
+  beams: "Beam search followed ", prompt: "The prompt has "};
 
 function showWhy() {
   find("#why").hidden = !has.parts;
@@ -58,7 +58,7 @@ function showWhy() {
     visible(data.labels[id]))));
   const came = () => chip(data.ids[state.selected]), [how] = drawOf(state.selected);
   find("#why .lead").replaceChildren(
-    ...total < 0 ? [`${CHOSE[how] ?? "The loop chose"} `, came(), "; the model preferred ", choose]
+    ...total < 0 ? [CHOSE[how] ?? "The loop chose ", came(), "; the model preferred ", choose, "."]
       : ["Why ", came(), " and not ", choose, "?"],
     " Before temperature, the logit of ", came(), " is ",
     element("b", {}, `${Math.abs(total).toFixed(2)}`),
@@ -77,8 +77,8 @@ function showWhy() {
 const factor = (x) => {
   const times = Math.exp(Math.abs(x));
   const about = `about ${Number(times.toPrecision(2)).toLocaleString("en")}`;
-  return `${times < 10 ? times.toFixed(1) : times < 1e6 ? about : "over a million"} times ${x < 0 ? "less likely"
-    : "likelier"}`;
+  return `${times < 10 ? times.toFixed(1) : times < 1e6 ? about : "over a million"} times`
+    + ` ${x < 0 ? "less likely" : "likelier"}`;
 };
 
 function line(name, x, most, says, kind = "") {
@@ -94,8 +94,8 @@ function partLine({name, layer, head, ofSource}, x, most, row) {
   }
   const weights = isStored(row) ? weightsAt(layer, head, row, ofSource) : [];
   const best = weights.indexOf(Math.max(...weights)), ids = ofSource ? data.source : data.ids;
-  const says = weights.length ? element("span", {}, `${percent(weights[best])} at `,
-    chip(ids[best])) : "";
+  const says = weights.length ? element("span", {}, chip(ids[best]),
+    ` ${percent(weights[best])}`) : "";
   const button = element("button.link", {onclick: () => choose([layer, head])}, name);
   return line(button, x, most, says);
 }
