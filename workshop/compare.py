@@ -167,6 +167,8 @@ def relation(mine, right, axes):  # -> a simple relation of all numbers, or None
         a, b = np.moveaxis(mine, axis, 0), np.moveaxis(right, axis, 0)
         if len(a) > 2 and (close(a[1:], b[:-1]).all() or close(a[:-1], b[1:]).all()):
             return f"it is shifted by one along {name}"
+        if len(a) > 32:
+            continue
         order = [next((j for j, y in enumerate(b) if close(x, y).all()), None) for x in a]
         if len(a) > 1 and None not in order and len({*order}) == len(a):
             return f"the right numbers in another order: {name} 0, 1, ... are the right {order}"

@@ -65,16 +65,19 @@ class Reader:
         self.module = types.ModuleType(path.stem)
         self.module.__file__ = self.path
         exec(compile(text, self.path, "exec"), vars(self.module))
+        self.wrong: dict[str, str] = {}  # function: the step that found its mistake
         self.empty = set(empty_functions(ast.parse(text)))
         parts = [part for step in steps for part in step.parts]
         self.own = {name: find(self.module, name) for part in parts for name in part.names}
         for part in reversed(parts):  # of two parts with one name, the first one has its source
             self.place(part, build(part.source))
 
-    def absent(self, part: Part) -> list[str]:
-        """Return the functions of a part that are not written yet."""
+    def absent(self, part: Part, step: str) -> list[str]:
+        """Return the functions of a part that are not written yet, or wrong in an earlier step."""
         names = part.needs or part.names
-        return [name for name in names if name in self.empty or not self.has(name)]
+        wrong = [name for name in names if self.wrong.get(name, step) != step]
+        earlier = [f"{name} (wrong in {self.wrong[name]})" for name in wrong]
+        return earlier + [name for name in names if name in self.empty or not self.has(name)]
 
     def has(self, name: str) -> bool:
         """Was this function, or its class with it, in the file?"""
@@ -188,12 +191,13 @@ def check(reader: Reader, step: Step, seed: int = 0) -> Verdict:
     missing: list[str] = []
     wrong = []
     for part in step.parts:
-        if absent := reader.absent(part):
+        if absent := reader.absent(part, step.name):
             missing += [name for name in absent if name not in missing]
             continue
         reader.place(part)
         if found := judge(part, reader, seed):
             wrong.append(found)
+            reader.wrong |= dict.fromkeys(part.names, step.name)
             reader.place(part, build(part.source))
     if wrong:
         names = " + ".join(name for name, _ in wrong if name) or None

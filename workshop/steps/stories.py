@@ -19,7 +19,7 @@ NEEDS = [name for name in OWN if name != "Cache"] + ["Cache.extend", "Cache.appe
 def see_stories(m, seed):
     tokenizer, model = m.model()
     ids = tokenizer.encode(TEXT)
-    yield Seen("the logits of the stories", model(ids), "n_new, n_vocab")
+    yield Seen("the logits of the stories (see the steps before)", model(ids), "n_new, n_vocab")
     tokens = list(m.cached(model, Sequence(model, ids, 24, greedy)))
     yield Seen(f"24 tokens after {TEXT!r}", tokenizer.decode(tokens))
 
