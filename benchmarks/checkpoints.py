@@ -187,12 +187,12 @@ def bart_base(folder):
     )  # fmt: skip
     save(transformers.BartForConditionalGeneration(config), folder)
     write_tokenizer(folder, config.vocab_size, "vocab.json", "merges.txt")
+    write_tokenizer_json(folder)
 
 
 def smollm2(folder):
     """A Llama with SmolLM2-135M's shape, in bfloat16: 30 layers, 9 heads that share 3, 49,152
     tokens."""
-    import tokenizers
     import torch
     import transformers
 
@@ -203,12 +203,18 @@ def smollm2(folder):
         rope_parameters={"rope_type": "default", "rope_theta": 1e5},
     )  # fmt: skip
     transformers.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
-    files = "vocab.json", "merges.txt"
-    write_tokenizer(folder, config.vocab_size, *files)
-    library = tokenizers.ByteLevelBPETokenizer.from_file(*(str(folder / name) for name in files))
-    library.save(str(folder / "tokenizer.json"))
+    write_tokenizer(folder, config.vocab_size, "vocab.json", "merges.txt")
+    write_tokenizer_json(folder)
     settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def write_tokenizer_json(folder):
+    """tokenizer.json of the two files of write_tokenizer."""
+    import tokenizers
+
+    files = (str(folder / name) for name in ("vocab.json", "merges.txt"))
+    tokenizers.ByteLevelBPETokenizer.from_file(*files).save(str(folder / "tokenizer.json"))
 
 
 def save(model, folder):

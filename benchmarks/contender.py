@@ -52,7 +52,9 @@ class Tokenwise:
         self.cache = self.model.new_cache(n_rows)
 
     def step(self, ids, last=1):  # [n_rows, n_new] -> logits [n_rows, last, n_vocab]
-        return self.model(ids, self.cache, last=last)
+        for i in range(0, ids.shape[1], 256):  # a prompt passes in chunks, as in generate.advance
+            logits = self.model(ids[:, i : i + 256], self.cache, last=last)
+        return logits
 
     def cut(self, length):  # the cache keeps its first `length` tokens
         self.cache.cut(length)
