@@ -4,9 +4,8 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-# The errors that a malformed file may raise while it is read.
 ODD = (AttributeError, ArithmeticError, RecursionError)
-MALFORMED = (ValueError, OSError, LookupError, TypeError, *ODD)
+MALFORMED = (ValueError, OSError, LookupError, TypeError, *ODD)  # reading a bad file raises these
 
 
 class UserError(Exception):

@@ -68,7 +68,8 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
         params.setdefault("logits_bias", np.zeros((1, len(params["wte"])), np.float32))
     for side, n in zip(SIDES, n_layer):
         list_blocks(params[side], n)
-    drop_padding(params, (tokenizer := read_tokenizer(folder, config["model_type"])).n_vocab)
+    tokenizer = read_tokenizer(folder, config["model_type"])
+    drop_padding(params, tokenizer.n_vocab)
     return tokenizer, params, read_ends(folder, config, len(params["wte"]))
 
 
