@@ -10,7 +10,6 @@ In a notebook: show(tokenizer, model, "Once upon a time", top_k=40).
 import base64
 import copy
 import json
-import math
 import re
 import zlib
 from html import escape
@@ -23,7 +22,7 @@ from generate import Sequence, begin, cached
 from gpt2 import log_softmax, softmax
 from inside.candidates import SLIDERS, candidates, filter_names
 from inside.labels import label
-from inside.recorder import recording
+from inside.recorder import BLOCKS, recording
 from inside.run import read_draws, read_passes, watching
 from inside.why import KEEP, parts
 from samplers import make_sampler
@@ -73,18 +72,19 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     settings, and the heading's, which SHOWN names."""
     ids, source = sequence.ids, [*source]
     sliders = SLIDERS | {k: x for k, x in settings.items() if k in SLIDERS and x is not None}
-    data: dict = {"settings": {name: without_folder(settings.get(name)) for name in SHOWN} | sliders}
+    shown = {name: without_folder(settings.get(name)) for name in SHOWN}
+    data: dict = {"settings": shown | sliders}
     data |= {"ids": ids, "pieces": pieces(tokenizer, ids), "n_prompt": sequence.n_prompt}
     data |= {"source": source, "source_pieces": pieces(tokenizer, source)}
     data |= {"passes": read_passes(run, sequence), "filters": filter_names(sequence.sampler)}
     data["beams"] = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in s] for s in steps]
     data["temperatures"] = sorted({*(np.arange(1, 21) / 10), sliders["temperature"] or 1.0})
     arrays = look_inside(sequence, run, data)
-    shown = {*ids, *source, *arrays["best"].flat, *arrays["rivals"].flat}
-    shown |= {token for step in data["beams"] for _, token, *_ in step}
-    shown |= {token for layer in data["layers"] for best, _ in layer for token, _ in best}
-    shown |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}
-    data["labels"] = {int(id): label(tokenizer, id) for id in shown}
+    named = {*ids, *source, *arrays["best"].flat, *arrays["rivals"].flat}
+    named |= {token for step in data["beams"] for _, token, *_ in step}
+    named |= {token for layer in data["layers"] for best, _ in layer for token, _ in best}
+    named |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}
+    data["labels"] = {int(id): label(tokenizer, id) for id in named}
     return data | {"arrays": {name: packed(array) for name, array in arrays.items()}}
 
 
@@ -94,10 +94,10 @@ def look_inside(sequence, run, data):
     model, came, n = sequence.model, sequence.ids[1:], len(sequence.ids) - 1
     with recording(model, dict.fromkeys(KEEP, np.copy) | {"softmax": rounded}) as calls:
         logits = model(np.array(sequence.ids[:-1]))  # [n, n_vocab]: row i predicts token i + 1
-    blocks = [call for call in calls[-1].walk() if call.name in ("block", "decoder_block")]
+    blocks = [call for call in calls[-1].walk() if call.name in BLOCKS]
     look = next(call for call in calls[-1].walk() if call.name == "attention")
     data |= {"n_layer": len(blocks), "n_head": model.n_head, "n_vocab": model.n_vocab}
-    data |= {"kv_bytes": 2 * 4 * len(blocks) * math.prod(look.inputs["k"]) // n}
+    data |= {"kv_bytes": 2 * 4 * len(blocks) * int(np.prod(look.inputs["k"])) // n}
     data |= {"layers": [lens(model, block.value, came) for block in blocks]}
 
     logprobs = log_softmax(logits)
@@ -116,11 +116,9 @@ def look_inside(sequence, run, data):
 def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
     """Read the stream x after a layer as the head would (the logit lens, nostalgebraist 2020).
     Return for each token the three best next tokens, and P of the token that came."""
-    early = copy.copy(model)  # its blocks all return x, so that the last norm and the head get it
-    if hasattr(model, "family"):  # an encoder-decoder's decoder
-        early.family = copy.copy(model.family)
-        early.family.decoder_block = lambda *_, **__: x
-    early.block = lambda *_, **__: x
+    early, family = copy.copy(model), copy.copy(getattr(model, "family", model))
+    early.family, early.block = family, lambda *_, **__: x  # so the last norm and the head get x
+    family.decoder_block = early.block
     found = []
     for row, token in zip(softmax(early(np.array(came))), came):
         best = [(id, round(float(row[id]), 4)) for id in top_indices(row, 3).tolist()]

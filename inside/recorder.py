@@ -20,6 +20,9 @@ import numpy as np
 import gpt2
 from families import layers
 
+BLOCKS = "block", "decoder_block"
+SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}
+
 
 class Call:
     """A call: the function's name, file and line. owner: the object of a method; inputs: {name:

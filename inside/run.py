@@ -1,7 +1,6 @@
 """What happened in a run: its passes, its random numbers, the bets of speculation."""
 
 import contextlib
-import math
 from collections import defaultdict
 
 import numpy as np
@@ -48,9 +47,9 @@ def read_passes(run, sequence):
         elif call not in own:
             drafting += call.multiply_adds
         else:
-            *rows, n_new = np.shape(call.arguments["ids"])
+            n_ids, n_new = np.size(call.arguments["ids"]), np.shape(call.arguments["ids"])[-1]
             look = next(inner for inner in call.walk() if inner.name == "attention")
-            one = {"rows": math.prod(rows), "new": n_new, "begin": look.inputs["k"][-2] - n_new}
+            one = {"rows": n_ids // n_new, "new": n_new, "begin": look.inputs["k"][-2] - n_new}
             one |= {"known": call.value, "seconds": call.seconds, "drafting": drafting}
             found.append(NO_BETS | one | {"multiply_adds": call.multiply_adds})
             drafting = 0

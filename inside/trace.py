@@ -2,27 +2,22 @@
 
 from itertools import groupby
 
-SUBLAYERS = "self_attention", "attend", "feed_forward"
+from inside.recorder import BLOCKS, SUBLAYERS
 
 
 def format_trace(passes, source=None):
-    """Format the calls of one or two passes as a tree, or as two where the passes make different
+    """Format the calls of one or two passes as a tree, or as two trees if they make different
     calls; then each block's norms. source: an encoder-decoder's call of `read`, which comes first.
     """
     passes = passes[:2]
     names = [[call.name for call in one.walk()] for one in passes]
     groups = [passes] if names[0] == names[-1] else [[one] for one in passes]
-    trees = [tree(group) for group in [[source], *groups] if group[0]]
-    widths = [max(len(line[column]) for line in sum(trees, [])) + 1 for column in (0, 1)]
-    parts = ["\n".join(aligned(line, *widths) for line in lines) for lines in trees]
-    key = "a|b: a in the first pass, b in the second. xN: N calls alike.\n"
-    return "\n\n".join([key + parts[0], *parts[1:], residual_table(passes)])
-
-
-def aligned(line, *widths):
-    """Return a line of the tree in columns, or with single spaces if 80 characters are not enough."""
-    text = "".join(f"{part:<{width}}" for part, width in zip(line, [*widths, 0])).rstrip()
-    return text if len(text) <= 80 else " ".join(line)
+    groups = [[source], *groups] if source else groups
+    lines = [line for group in groups for line in [*tree(group), ("", "", "")]]
+    wide, narrow = (max(map(len, column)) + 1 for column in [*zip(*lines)][:2])
+    text = [f"{name:<{wide}}{place:<{narrow}}{shapes}".rstrip() for name, place, shapes in lines]
+    key = "a|b: a in the first pass, b in the second. xN: N calls alike."
+    return "\n".join([key, *text, *residual_table(passes)])
 
 
 def tree(calls, depth=0):
@@ -45,20 +40,16 @@ def sizes(shapes):  # [(1, 3, 8), (1, 1, 8)] -> "[1,3|1,8]"; "" without an array
 
 
 def residual_table(passes):
-    """Format each block's norms: the residual stream, and what its sublayers add to it."""
-    blocks = [[call for call in one.walk() if call.name.endswith("block")] for one in passes]
-    rows = [[norms(block) for block in layer] for layer in zip(*blocks)]
-    names = ["x", "+attn", "+cross", "+MLP"] if len(rows[0][0]) == 4 else ["x", "+attn", "+MLP"]
-    lines = ["Norms at the last token: the residual stream x, what attention and MLP add to it"]
-    lines.append("block" + " |".join("".join(f"{name:>8}" for name in names) for _ in passes))
-    for layer, row in enumerate(rows):
-        lines.append(f"{layer:5}" + " |".join("".join(f"{x:8.1f}" for x in part) for part in row))
-    return "\n".join(lines)
-
-
-def norms(block):
-    """Return the norm before a block, and the norms of its sublayers' results."""
-    return [block.norms[0], *(c.norms[-1] for c in block.walk() if c.name in SUBLAYERS)]
+    """Yield lines with each block's norms: the residual stream, what its sublayers add to it."""
+    blocks = [[call for call in one.walk() if call.name in BLOCKS] for one in passes]
+    cross = ["+cross"] if blocks[0][0].name == "decoder_block" else []
+    names = ["x", "+attn", *cross, "+MLP"]
+    yield "Norms at the last token: the residual stream x, what attention and MLP add to it"
+    yield "block" + " |".join("".join(f"{name:>8}" for name in names) for _ in passes)
+    for layer, pair in enumerate(zip(*blocks)):
+        added = [[c.norms[-1] for c in block.walk() if c.name in SUBLAYERS] for block in pair]
+        rows = [[block.norms[0], *norms] for block, norms in zip(pair, added)]
+        yield f"{layer:5}" + " |".join("".join(f"{x:8.1f}" for x in row) for row in rows)
 
 
 def as_json(call):

@@ -10,8 +10,10 @@ import math
 
 import numpy as np
 
-KEEP = """block decoder_block self_attention attend merge_heads feed_forward rms_norm
-    layer_norm""".split()
+from inside.recorder import BLOCKS, SUBLAYERS
+
+NORMS = "layer_norm", "rms_norm"
+KEEP = [*BLOCKS, *SUBLAYERS, *NORMS, "merge_heads"]
 
 
 def parts(root, model, came, rivals):
@@ -27,41 +29,33 @@ def parts(root, model, came, rivals):
     if getattr(family, "scale_head", False):
         toward /= math.sqrt(toward.shape[-1])
     [shift] = model.params.get("logits_bias", np.zeros((1, len(head)), np.float32))
-    bias = shift[came][:, None] - shift[rivals]
+    bias = shift[came][:, None] - shift[rivals]  # [n, n_rivals]
 
-    # Back through the last norm: a layer norm's b, g, the scale, and a layer norm's mean.
-    norm = [call for call in root.walk() if call.name in ("layer_norm", "rms_norm")][-1].arguments
-    x = norm["x"].reshape(len(came), -1)
-    bias = bias + toward @ norm.get("b", np.zeros_like(x[0]))
+    # Back through the last norm: b, then g, the subtraction of the mean (a layer norm's), the scale.
+    norm = [call for call in root.walk() if call.name in NORMS][-1].arguments
+    x, none = norm["x"].reshape(len(came), -1), np.zeros_like(norm["g"])
+    bias = bias + toward @ norm.get("b", none)
     toward = toward * norm["g"]
     if "b" in norm:
         x = x - x.mean(-1, keepdims=True)
         toward -= toward.mean(-1, keepdims=True)
     toward /= np.sqrt((x * x).mean(-1) + norm["eps"])[:, None, None]
 
-    blocks = [call for call in root.walk() if call.name in ("block", "decoder_block")]
-    added = [project(toward, blocks[0].arguments["x"], 1)]
+    blocks = [call for call in root.walk() if call.name in BLOCKS]
+    added = [(toward * blocks[0].arguments["x"][:, None]).sum(-1, keepdims=True)]
     for block in blocks:
         for call in block.walk():
-            if call.name == "feed_forward":
-                direction = toward * after(model, call, block.arguments.get("mlp_post_norm"))
-                added.append(project(direction, call.value, 1))
-            if call.name in ("self_attention", "attend"):
-                direction = toward * after(model, call, block.arguments.get("attn_post_norm"))
+            if call.name not in SUBLAYERS:
+                continue
+            wrote, direction, n = call.value, toward, 1
+            if after := block.arguments.get(f"{SUBLAYERS[call.name]}_post_norm"):
+                direction = toward * (model.norm(wrote, after) / wrote)[:, None]  # a fixed scale
+            if call.name != "feed_forward":  # the heads, before the matrix that mixes them
                 attn = call.arguments.get("attn", call.arguments)
-                last = attn.get("c_proj") or attn["o"]
-                [heads] = [inner.value for inner in call.walk() if inner.name == "merge_heads"]
-                added.append(project(direction @ np.asarray(last["w"]), heads, model.n_head))
-                bias = bias + direction @ last.get("b", np.zeros_like(x[0]))
+                last, n = attn.get("c_proj") or attn["o"], model.n_head
+                bias = bias + direction @ last.get("b", none)
+                direction = direction @ np.asarray(last["w"])
+                [wrote] = [inner.value for inner in call.walk() if inner.name == "merge_heads"]
+            products = direction * wrote[:, None]
+            added.append(products.reshape(*products.shape[:2], n, -1).sum(-1))
     return np.concatenate([*added, bias[..., None]], -1)
-
-
-def project(toward, x, n):  # [n_seq, n_rivals, n * d], [n_seq, n * d] -> [n_seq, n_rivals, n]
-    """Return the scalar products of the n parts of each row."""
-    products = toward * x[:, None]
-    return products.reshape(*products.shape[:-1], n, -1).sum(-1)
-
-
-def after(model, call, norm):  # a sublayer's call -> [n, 1, n_embd], or 1
-    """Return the factor of each number in the norm after a sublayer, if any, its scale fixed."""
-    return 1 if norm is None else (model.norm(call.value, norm) / call.value)[:, None]
