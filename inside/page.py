@@ -21,7 +21,7 @@ from decoding.beam import top_indices
 from generate import Sequence, begin, cached
 from gpt2 import log_softmax, softmax
 from inside.candidates import SLIDERS, candidates, filter_names
-from inside.labels import label
+from inside.labels import label, pieces
 from inside.recorder import BLOCKS, recording
 from inside.run import read_draws, read_passes, watching
 from inside.why import KEEP, parts
@@ -141,11 +141,6 @@ def attention_weights(root, n, has_source):
 
 def rounded(weights):  # [..., n, n_keys] -> the same in bytes
     return (LEVELS * np.sqrt(weights) + 0.5).astype("u1")
-
-
-def pieces(tokenizer, ids):
-    """Return the text that each token adds: a character comes with its last byte."""
-    return [*map(tokenizer.stream().feed, ids)]
 
 
 def without_folder(x):
