@@ -1,8 +1,8 @@
-"""The product of a few rows with a weight, x @ w.T, made fast: batches, beams, drafts to verify.
+"""Fast products of a few rows with a weight, x @ w.T, as batches, beams and drafts need them.
 
-OpenBLAS copies ("packs") the weight into a different layout if there are two rows or more. That
-pays for hundreds of rows. Its AVX-512 kernels do small products without the copy. So a few rows are
-multiplied block by block, if `blocks_pay` measures it as faster. It measures one shape only.
+For two or more rows, OpenBLAS first copies ("packs") the weight into a different layout. The copy
+is worth it for hundreds of rows, but not for a few, and its AVX-512 kernels make small products
+without one. So we multiply a few rows block by block, if `blocks_pay` finds that faster here.
 """
 
 import functools
@@ -11,16 +11,16 @@ import timeit
 import numpy as np
 
 MOST_ROWS = 32  # with more, one large product is faster
-BLOCK = 32  # rows, or columns, of the weight in a small product
-SMALL = 10**6  # the most multiplications of a product that OpenBLAS takes as small
+BLOCK = 32  # rows or columns of the weight in one small product
+SMALL = 10**6  # OpenBLAS treats a product of up to so many multiplications as small
 
 
 class Weight(np.ndarray):
-    """A matrix [n_out, n_in] whose `x @ w.T` calls `product`. Python asks the right operand first,
-    because its class is a subclass of the left operand's. A row is a plain array."""
+    """A matrix [n_out, n_in] for which `x @ w.T` calls `product`: Python tries the right operand
+    first, because its class is a subclass of the left one's. Indexing gives a plain array."""
 
     def __rmatmul__(self, x):  # self is w.T; x [..., n_in] -> [..., n_out]
-        if self.ndim != 2:  # such as a mean of rows, which has this class too
+        if self.ndim != 2:  # such as a mean over rows, which keeps this class
             return x @ np.asarray(self)
         rows = x.reshape(-1, x.shape[-1])  # one product for the whole batch, not one per row
         return product(rows, np.asarray(self)).reshape(*x.shape[:-1], self.shape[1])
@@ -56,7 +56,7 @@ def blocks_of_inputs(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_r
 
 @functools.cache
 def blocks_pay():
-    """Return whether blocks take less than 3/4 of the plain time; measured once, for one shape."""
+    """Return whether blocks take less than 3/4 of the plain time. Measures one shape, once."""
     rows, w = np.ones((4, 768), np.float32), np.ones((1536, 768), np.float32)
     plain = min(timeit.repeat(lambda: rows @ w.T, number=1))
     return min(timeit.repeat(lambda: blocks_of_outputs(rows, w), number=1)) < 0.75 * plain
