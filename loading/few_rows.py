@@ -2,17 +2,24 @@
 
 For two or more rows, OpenBLAS first copies ("packs") the weight into a different layout. The copy
 is worth it for hundreds of rows, but not for a few, and its AVX-512 kernels make small products
-without one. So we multiply a few rows block by block, if `blocks_pay` finds that faster here.
+without one. So we multiply a few rows block by block, if `blocks_pay` finds that faster here. A
+small product runs on one core, so each of `n_threads` threads takes a part of a large weight.
 """
 
 import functools
+import os
 import timeit
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 
 import numpy as np
 
 MOST_ROWS = 32  # with more, one large product is faster
 BLOCK = 32  # rows or columns of the weight in one small product
 SMALL = 10**6  # OpenBLAS treats a product of up to so many multiplications as small
+SHARE = 2**19  # a thread is only worth its start for so many weights
+
+n_threads = os.cpu_count() or 1  # `--threads` sets it; BLAS has a number of its own
 
 
 class Weight(np.ndarray):
@@ -30,15 +37,34 @@ class Weight(np.ndarray):
 
 
 def product(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_rows, n_out]
-    if 1 < len(rows) <= MOST_ROWS and blocks_pay():
-        if w.T.flags.c_contiguous and 8 * rows.size <= SMALL:
-            return blocks_of_outputs(rows, w.T)
-        if w.flags.c_contiguous and len(w) % BLOCK == 0:
-            return blocks_of_inputs(rows, w)
+    if not 1 < len(rows) <= MOST_ROWS or not blocks_pay():
+        return rows @ w
+    if w.T.flags.c_contiguous and 8 * rows.size <= SMALL:
+        return in_parts(blocks_of_outputs, rows, w)
+    if w.flags.c_contiguous and len(w) % BLOCK == 0:
+        return in_parts(blocks_of_inputs, rows, w)
     return rows @ w
 
 
-def blocks_of_outputs(rows, w):  # [n_rows, n_in], [n_out, n_in] -> rows @ w.T [n_rows, n_out]
+def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_out]
+    n_parts = min(n_threads, w.size // SHARE)
+    if n_parts < 2:
+        return blocks(rows, w)
+    parts = np.array_split(w, n_parts, axis=1)  # n_parts x [n_in, a part of n_out]
+    return np.concatenate(list(pool().map(blocks, repeat(rows), parts)), axis=1)
+
+
+@functools.cache
+def pool():
+    return ThreadPoolExecutor()
+
+
+if hasattr(os, "register_at_fork"):  # a child process has the pool, but not its threads
+    os.register_at_fork(after_in_child=pool.cache_clear)
+
+
+def blocks_of_outputs(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_rows, n_out]
+    w = w.T  # its rows are contiguous
     size = max(8, min(BLOCK, SMALL // rows.size // 8 * 8))
     n_full = len(w) // size * size
     blocks = w[:n_full].reshape(-1, size, w.shape[1])  # [n_blocks, size, n_in], a view
@@ -59,4 +85,4 @@ def blocks_pay():
     """Return whether blocks take less than 3/4 of the plain time. Measures one shape, once."""
     rows, w = np.ones((4, 768), np.float32), np.ones((1536, 768), np.float32)
     plain = min(timeit.repeat(lambda: rows @ w.T, number=1))
-    return min(timeit.repeat(lambda: blocks_of_outputs(rows, w), number=1)) < 0.75 * plain
+    return min(timeit.repeat(lambda: blocks_of_outputs(rows, w.T), number=1)) < 0.75 * plain
