@@ -22,7 +22,6 @@ from threadpoolctl import threadpool_info
 
 import utils
 from decoding import beam
-from loading import few_rows
 
 PASSES = {  # name -> rows, tokens in the cache, new tokens a pass
     "decode at 64": (1, 64, 1), "decode at 900": (1, 900, 1), "batch of 8 at 64": (8, 64, 1),
@@ -40,7 +39,6 @@ class Tokenwise:
     layout, packages = "huggingface", ()
 
     def __init__(self, folder, source=None):
-        few_rows.n_threads = THREADS
         self.tokenizer, self.model = utils.load(folder)
         self.n_vocab, self.n_ctx = self.model.n_vocab, self.model.n_ctx
         if source is not None:

@@ -19,7 +19,8 @@ BLOCK = 32  # rows or columns of the weight in one small product
 SMALL = 10**6  # OpenBLAS treats a product of up to so many multiplications as small
 SHARE = 2**19  # a thread is only worth its start for so many weights
 
-n_threads = os.cpu_count() or 1  # `--threads` sets it; BLAS has a number of its own
+# As for BLAS, the environment may set the number of threads; `--threads` sets both.
+n_threads = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or os.cpu_count() or 1)
 
 
 class Weight(np.ndarray):
