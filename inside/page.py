@@ -94,10 +94,9 @@ def look_inside(sequence, run, data):
     model, came, n = sequence.model, sequence.ids[1:], len(sequence.ids) - 1
     with recording(model, dict.fromkeys(KEEP, np.copy) | {"softmax": rounded}) as calls:
         logits = model(np.array(sequence.ids[:-1]))  # [n, n_vocab]: row i predicts token i + 1
-    blocks = [call for call in calls[-1].walk() if call.name in BLOCKS]
-    look = next(call for call in calls[-1].walk() if call.name == "attention")
+    blocks, keys = calls[-1].named(*BLOCKS), calls[-1].named("attention")[0].inputs["k"]
     data |= {"n_layer": len(blocks), "n_head": model.n_head, "n_vocab": model.n_vocab}
-    data |= {"kv_bytes": 2 * 4 * len(blocks) * int(np.prod(look.inputs["k"])) // n}
+    data |= {"kv_bytes": 2 * 4 * len(blocks) * int(np.prod(keys)) // n}
     data |= {"layers": [lens(model, block.value, came) for block in blocks]}
 
     logprobs = log_softmax(logits)
@@ -129,7 +128,7 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
 def attention_weights(root, n, has_source):
     """Return the rounded weights. own [n_layer, n_head, n_weights]: the stored rows, each up to its
     own token; cross [n_layer, n_head, n_rows, n_source]; skipped: the number of rows not stored."""
-    kept = [call.value for call in root.walk() if call.name == "softmax"]
+    kept = [call.value for call in root.named("softmax")]
     weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]  # [n_head, n, n_keys] each
     own = np.array(weights[::2] if has_source else weights)
     skipped = max(0, n - MOST_WEIGHTS // own[..., 0].size)

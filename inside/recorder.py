@@ -3,13 +3,12 @@
 Python reports every call and return to a profile function. The recorder is one and needs no hooks.
 It records every function in the model's files, gpt2.py and layers.py, except _private ones.
 
-The views need `params` with "wte", and functions with the names and arguments of gpt2.py: block,
+The views need `params`, a method `block`, and functions with the names and arguments of gpt2.py:
 self_attention (or attend), attention with q and k, softmax, merge_heads, feed_forward, layer_norm
 (or rms_norm), and linear with x and w. --trace shows functions of other names, too.
 """
 
 import contextlib
-import inspect
 import math
 import sys
 import time
@@ -55,15 +54,16 @@ class Call:
         for call in self.calls:
             yield from call.walk()
 
+    def named(self, *names):
+        """Return those of `walk` whose functions have one of these names."""
+        return [call for call in self.walk() if call.name in names]
+
     @property
     def multiply_adds(self) -> int:
         """Return the multiply-adds of the products x @ w.T, q @ k.T and weights @ v inside."""
-        n = sum(call.multiply_adds for call in self.calls)
-        if self.name == "linear":
-            n += math.prod(self.inputs["x"]) * self.inputs["w"][0]
-        if self.name == "attention":
-            n += 2 * math.prod(self.inputs["q"]) * self.inputs["k"][-2]
-        return n
+        linear, attention = self.named("linear"), self.named("attention")
+        n = sum(math.prod(call.inputs["x"]) * call.inputs["w"][0] for call in linear)
+        return n + sum(2 * math.prod(c.inputs["q"]) * c.inputs["k"][-2] for c in attention)
 
 
 @contextlib.contextmanager
@@ -74,8 +74,8 @@ def recording(model, keep=(), also=()):
     keeps = keep if isinstance(keep, dict) else dict.fromkeys(keep, np.copy)
     codes = {function.__code__ for function in also}
     methods = (f for kind in type(model).__mro__ for f in vars(kind).values())
-    files = {f.__code__.co_filename for f in methods if inspect.isfunction(f)}
-    files |= {inspect.getfile(gpt2), inspect.getfile(layers)}
+    files = {f.__code__.co_filename for f in methods if hasattr(f, "__code__")}
+    files |= {gpt2.__file__, layers.__file__}
     outermost, stack = [], []
 
     def profile(frame, event, result):  # as sys.setprofile calls it

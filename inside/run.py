@@ -48,8 +48,8 @@ def read_passes(run, sequence):
             drafting += call.multiply_adds
         else:
             n_ids, n_new = np.size(call.arguments["ids"]), np.shape(call.arguments["ids"])[-1]
-            look = next(inner for inner in call.walk() if inner.name == "attention")
-            one = {"rows": n_ids // n_new, "new": n_new, "begin": look.inputs["k"][-2] - n_new}
+            n_all = call.named("attention")[0].inputs["k"][-2]
+            one = {"rows": n_ids // n_new, "new": n_new, "begin": n_all - n_new}
             one |= {"known": call.value, "seconds": call.seconds, "drafting": drafting}
             found.append(NO_BETS | one | {"multiply_adds": call.multiply_adds})
             drafting = 0

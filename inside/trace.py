@@ -41,14 +41,13 @@ def sizes(shapes):  # [(1, 3, 8), (1, 1, 8)] -> "[1,3|1,8]"; "" without an array
 
 def residual_table(passes):
     """Yield lines with each block's norms: the residual stream, what its sublayers add to it."""
-    blocks = [[call for call in one.walk() if call.name in BLOCKS] for one in passes]
+    blocks = [one.named(*BLOCKS) for one in passes]
     cross = ["+cross"] if blocks[0][0].name == "decoder_block" else []
     names = ["x", "+attn", *cross, "+MLP"]
     yield "Norms at the last token: the residual stream x, what attention and MLP add to it"
     yield "block" + " |".join("".join(f"{name:>8}" for name in names) for _ in passes)
     for layer, pair in enumerate(zip(*blocks)):
-        added = [[c.norms[-1] for c in block.walk() if c.name in SUBLAYERS] for block in pair]
-        rows = [[block.norms[0], *norms] for block, norms in zip(pair, added)]
+        rows = [[b.norms[0], *(call.norms[-1] for call in b.named(*SUBLAYERS))] for b in pair]
         yield f"{layer:5}" + " |".join("".join(f"{x:8.1f}" for x in row) for row in rows)
 
 

@@ -32,7 +32,7 @@ def parts(root, model, came, rivals):
     bias = shift[came][:, None] - shift[rivals]  # [n, n_rivals]
 
     # Back through the last norm: its b and g, a layer norm's mean, the scale.
-    norm = [call for call in root.walk() if call.name in NORMS][-1].arguments
+    norm = root.named(*NORMS)[-1].arguments
     x, none = norm["x"].reshape(len(came), -1), np.zeros_like(norm["g"])
     bias = bias + toward @ norm.get("b", none)
     toward = toward * norm["g"]
@@ -41,12 +41,10 @@ def parts(root, model, came, rivals):
         toward -= toward.mean(-1, keepdims=True)
     toward /= np.sqrt((x * x).mean(-1) + norm["eps"])[:, None, None]
 
-    blocks = [call for call in root.walk() if call.name in BLOCKS]
+    blocks = root.named(*BLOCKS)
     added = [(toward * blocks[0].arguments["x"][:, None]).sum(-1, keepdims=True)]
     for block in blocks:
-        for call in block.walk():
-            if call.name not in SUBLAYERS:
-                continue
+        for call in block.named(*SUBLAYERS):
             wrote, direction, n = call.value, toward, 1
             if after := block.arguments.get(f"{SUBLAYERS[call.name]}_post_norm"):
                 direction = toward * (model.norm(wrote, after) / wrote)[:, None]  # a fixed scale
@@ -55,7 +53,7 @@ def parts(root, model, came, rivals):
                 last, n = attn.get("c_proj") or attn["o"], model.n_head
                 bias = bias + direction @ last.get("b", none)
                 direction = direction @ np.asarray(last["w"])
-                [wrote] = [inner.value for inner in call.walk() if inner.name == "merge_heads"]
+                wrote = call.named("merge_heads")[0].value
             products = direction * wrote[:, None]
             added.append(products.reshape(*products.shape[:2], n, -1).sum(-1))
     return np.concatenate([*added, bias[..., None]], -1)
