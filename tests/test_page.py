@@ -122,6 +122,29 @@ def test_what_the_filters_did_is_recorded_apart_from_the_logits():
     assert not before_the_text["first"].any() and not before_the_text["by"].any()
 
 
+def test_a_filter_that_writes_into_the_logits_is_recorded_too():
+    def ban(logits, ids):
+        logits[0] = -np.inf
+        return logits
+
+    found = of_one_row(np.array([5, 4, 3], np.float32), 1, 3, Sampler(ban), 1)
+    assert {*zip(found["best"][0].tolist(), found["logits"][0], found["by"][0])} == {
+        (0, 5, 1), (1, 4, 0), (2, 3, 0)
+    }  # fmt: skip
+
+
+def test_the_last_filters_leave_the_tokens_that_the_sliders_removed():
+    """A reader who opens top-k again sees them."""
+
+    def odd(logits, ids):
+        return np.where(np.arange(600) % 2, logits, -np.inf)
+
+    logits = np.arange(0.6, 0, -0.001, dtype=np.float32)
+    cold, cut = make_sampler(last=[odd], temperature=0.9), make_sampler(last=[odd], top_k=3)
+    assert of_one_row(logits, 1, 64, cold, 1)["left"] == pytest.approx([0.5], abs=0.01)
+    assert of_one_row(logits, 1, 64, cut, 1)["left"] == [1]
+
+
 def test_the_model_s_best_tokens_are_stored_though_a_filter_removes_them(stories):
     tokenizer, model = stories
     banned = np.argsort(-model(tokenizer.encode("The cat sat"))[-1])[:5].tolist()

@@ -165,6 +165,14 @@ def test_the_trace_shows_one_row_where_there_were_many():
     assert found["causal_mask"] == "[3|1] -> [1,3|1,3|4]"
 
 
+def test_passes_that_differ_are_shown_one_after_the_other():
+    one, two = tiny_gpt2(n_layer=1), tiny_gpt2(n_layer=2)
+    given = [passes(recorded(model, [1, 2, 3], n=1), model)[0] for model in (one, two)]
+    text = format_trace(given)
+    assert text.count("__call__") == 2 and text.count("] -> same x2") >= 1
+    assert "|" not in text.split("Norms")[0].split("\n", 1)[1]
+
+
 def test_a_single_pass_has_no_second():
     model = tiny_gpt2()
     text = format_trace(passes(recorded(model, [1, 2, 3], n=1), model))
