@@ -1,7 +1,5 @@
 """The candidates of each token, for sliders in a browser: logits, what filters change, the rest."""
 
-import functools
-
 import numpy as np
 
 from decoding.beam import top_indices
@@ -48,5 +46,5 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
 
 def filter_names(sampler):
     """Return each filter's function or class: no_repeat_ngram for samplers.no_repeat_ngram(3)."""
-    plain = [f.func if isinstance(f, functools.partial) else f for f in sampler.filters]
+    plain = [getattr(f, "func", f) for f in sampler.filters]  # the function of a partial
     return [getattr(f, "__qualname__", type(f).__name__).split(".")[0] for f in plain]

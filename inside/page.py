@@ -116,8 +116,8 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
     """Read the stream x after a layer as the head would (the logit lens, nostalgebraist 2020).
     Return for each token the three best next tokens, and P of the token that came."""
     early, family = copy.copy(model), copy.copy(getattr(model, "family", model))
-    early.family, early.block = family, lambda *_, **__: x  # so the last norm and the head get x
-    family.decoder_block = early.block
+    early.family, early.block = family, lambda *_, **__: x  # the last norm and the head get x
+    family.decoder_block = early.block  # an encoder-decoder's
     found = []
     for row, token in zip(softmax(early(np.array(came))), came):
         best = [(id, round(float(row[id]), 4)) for id in top_indices(row, 3).tolist()]

@@ -6,15 +6,14 @@ from inside.recorder import BLOCKS, SUBLAYERS
 
 
 def format_trace(passes, source=None):
-    """Format the calls of one or two passes as a tree, or as two trees if they make different
-    calls; then each block's norms. source: an encoder-decoder's call of `read`, which comes first.
-    """
+    """Format the calls of one or two passes as a tree, or as two trees if their calls differ; then
+    each block's norms. source: an encoder-decoder's call of `read`, which comes first."""
     passes = passes[:2]
     names = [[call.name for call in one.walk()] for one in passes]
     groups = [passes] if names[0] == names[-1] else [[one] for one in passes]
     groups = [[source], *groups] if source else groups
     lines = [line for group in groups for line in [*tree(group), ("", "", "")]]
-    wide, narrow = (max(map(len, column)) + 1 for column in [*zip(*lines)][:2])
+    wide, narrow = (max(len(line[column]) for line in lines) + 1 for column in (0, 1))
     text = [f"{name:<{wide}}{place:<{narrow}}{shapes}".rstrip() for name, place, shapes in lines]
     key = "a|b: a in the first pass, b in the second. xN: N calls alike."
     return "\n".join([key, *text, *residual_table(passes)])

@@ -31,7 +31,7 @@ def parts(root, model, came, rivals):
     [shift] = model.params.get("logits_bias", np.zeros((1, len(head)), np.float32))
     bias = shift[came][:, None] - shift[rivals]  # [n, n_rivals]
 
-    # Back through the last norm: its b and g, a layer norm's mean, the scale.
+    # Back through the last norm: its b, its g, a layer norm's mean, and the scale of the pass.
     norm = root.named(*NORMS)[-1].arguments
     x, none = norm["x"].reshape(len(came), -1), np.zeros_like(norm["g"])
     bias = bias + toward @ norm.get("b", none)
