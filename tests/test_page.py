@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import utils
+from decoding.batching import continuous
 from decoding.score import log_probabilities
 from generate import Sequence, begin
 from gpt2 import softmax
@@ -234,6 +235,17 @@ def test_the_passes_of_a_run():
     assert [(one["begin"], one["new"]) for one in naive] == [(0, n) for n in range(3, 19)]
     assert all(one["seconds"] > 0 for one in naive)
     assert by_method("beam")["passes"][-1]["rows"] == 3
+
+
+def test_a_pass_over_a_batch_begins_after_the_tokens_that_its_cache_holds(stories):
+    def two_rows(model, sequence):
+        rows = [Sequence(model, sequence.ids, sequence.n, seed=seed) for seed in range(2)]
+        list(continuous(rows))
+        yield from map(sequence.append, rows[0].new_ids)
+
+    first, *later = recorded(*stories, "The cat sat", 4, two_rows)["passes"]
+    assert (first["begin"], first["new"]) == (0, 3)
+    assert later and all(one["begin"] > 0 and one["new"] == 1 for one in later)
 
 
 def test_the_bets_of_speculation_are_those_of_the_rule():
