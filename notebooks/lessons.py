@@ -29,6 +29,7 @@ sys.path.insert(0, str(PROJECT))
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 
+CENTERED = {"ha": "center", "va": "center"}  # a text's place is its middle
 DPI = 150  # of the saved pictures; shown at 100 dpi, they stay sharp when projected
 plt.rcParams.update({
     "figure.figsize": (8, 3.6), "figure.dpi": 100, "savefig.dpi": DPI, "savefig.bbox": "tight",
@@ -36,7 +37,7 @@ plt.rcParams.update({
     "legend.fontsize": 10, "axes.spines.top": False, "axes.spines.right": False,
     "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK]),
     "figure.constrained_layout.use": True,
-})  # fmt: skip
+})
 
 
 def show(alt, figure=None):
