@@ -109,6 +109,6 @@ def gaps(found):
         f"{chunk}: {1e3 * max(seconds[15:]):.0f} ms" for chunk, seconds in found.items()
     )
     return (
-        "The gaps between the tokens of a running text, a panel for each size of chunk. The longest "
-        f"gap, by the size: {text}."
+        "The gaps between the tokens of a running text, a panel for each size of chunk. The "
+        f"longest gap, by the size: {text}."
     )
