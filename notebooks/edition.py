@@ -109,7 +109,7 @@ def titled(name) -> str:
 
 def for_class(notebook, name):
     """Remove a notebook's outputs and solutions, fold its answers, and add cells for guesses."""
-    cells, ran = [], None  # ran: has the last prediction's code come? None: all are answered
+    cells, ran = [], None  # ran: has the open prediction's code come? None: none is open
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "code":

@@ -47,7 +47,7 @@ def page(name, folder):
     """Return a lesson as HTML, with links that work from this folder."""
     notebook = edition.relinked(edition.read(name), folder)
     sections = [""]
-    ran = None  # has the last prediction's code come? None: all are answered
+    ran = None  # has the open prediction's code come? None: none is open
     for cell in notebook.cells[:1] + notebook.cells[2:]:  # cell 1 only finds the project
         if cell.cell_type == "code":
             ran = ran if ran is None else True

@@ -198,7 +198,7 @@ def your_text(tokenizer, model, text, n=11):
     Each row of the picture is the same model with fewer blocks.
     """
     ids, found, n_layer = tokenizer.encode(text), [], len(model.params["blocks"])
-    depths = np.unique(np.linspace(0, n_layer, 13).astype(int))  # 13 of a large model's
+    depths = np.unique(np.linspace(0, n_layer, 13).astype(int))  # at most 13 rows
     for depth in depths:
         early = copy.copy(model)
         early.params = {**model.params, "blocks": model.params["blocks"][:depth]}
