@@ -31,13 +31,23 @@ PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 
 CENTERED = {"ha": "center", "va": "center"}  # a text's place is its middle
 DPI = 150  # of the saved pictures; shown at 100 dpi, they stay sharp when projected
-plt.rcParams.update({
-    "figure.figsize": (8, 3.6), "figure.dpi": 100, "savefig.dpi": DPI, "savefig.bbox": "tight",
-    "font.size": 11, "axes.titlesize": 11, "xtick.labelsize": 10, "ytick.labelsize": 10,
-    "legend.fontsize": 10, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK]),
-    "figure.constrained_layout.use": True,
-})
+plt.rcParams.update(
+    {
+        "figure.figsize": (8, 3.6),
+        "figure.dpi": 100,
+        "savefig.dpi": DPI,
+        "savefig.bbox": "tight",
+        "font.size": 11,
+        "axes.titlesize": 11,
+        "xtick.labelsize": 10,
+        "ytick.labelsize": 10,
+        "legend.fontsize": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK]),
+        "figure.constrained_layout.use": True,
+    }
+)
 
 
 def show(alt, figure=None):

@@ -10,7 +10,6 @@ from examples.watermark import watermark
 from generate import generate
 from samplers import Sampler
 
-
 BEFORE_PHRASE = [
     ("Tim was very", "happy"),
     ("Tim was hap", "happy"),

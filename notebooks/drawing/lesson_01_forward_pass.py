@@ -159,8 +159,11 @@ def lens(probs, ids, tokenizer, depths=None):  # [depth, position, vocabulary]
         axis.text(column, depth, token, **lessons.CENTERED, color=color, fontsize=10)
     axis.set_xticks(range(len(ids)), [tokenizer.decode([id]).replace("\n", "\\n") for id in ids])
     axis.set_yticks(range(len(probs)), range(len(probs)) if depths is None else depths)
-    axis.set(title="The best next token, read from the stream at each depth",
-             xlabel="input token", ylabel="blocks passed")
+    axis.set(
+        title="The best next token, read from the stream at each depth",
+        xlabel="input token",
+        ylabel="blocks passed",
+    )
     plt.colorbar(image, label="probability")
 
 
@@ -181,10 +184,10 @@ def contributions(parts, token):  # [1 + 2 * n_layer]: embedding, then attention
 def travel(masked, unmasked, tokens):  # [depth, position] each
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.9), sharey=True)
     palette = plt.get_cmap("viridis_r").with_extremes(bad="white")
+    scale = {"norm": "log", "vmin": 0.1, "vmax": 30, "origin": "lower", "aspect": "auto"}
     titles = "with the causal mask", "without: everyone sees everyone"
     for axis, far, title in zip(axes, (masked, unmasked), titles):
-        image = axis.imshow(np.ma.masked_equal(far, 0), cmap=palette, aspect="auto",
-                            origin="lower", norm="log", vmin=0.1, vmax=30)
+        image = axis.imshow(np.ma.masked_equal(far, 0), cmap=palette, **scale)
         axis.set_xticks(range(len(tokens)), tokens, rotation=90)
         axis.set(title=title, xlabel="input token")
     axes[0].set_ylabel("blocks passed")

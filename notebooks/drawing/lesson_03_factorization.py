@@ -53,9 +53,13 @@ def out_of_range(factors):  # {name: log P of each token}
     for kind, smallest in [("float32", 1.4e-45), ("float64", 4.9e-324)]:
         axis.axhline(math.log10(smallest), color=lessons.BLACK, lw=0.8)
         axis.text(168, math.log10(smallest) - 8, f"below this, 0 in {kind}", ha="right", va="top")
-    axis.set(title="A product of probabilities leaves the range of floating point",
-             xlabel="tokens so far", ylabel=r"$\log_{10} P(x_1 \ldots x_i)$", xlim=(0, 170),
-             ylim=(-500, 5))
+    axis.set(
+        title="A product of probabilities leaves the range of floating point",
+        xlabel="tokens so far",
+        ylabel=r"$\log_{10} P(x_1 \ldots x_i)$",
+        xlim=(0, 170),
+        ylim=(-500, 5),
+    )
     axis.legend(title="sum of the logs", loc="lower left")
 
 
@@ -89,9 +93,13 @@ def product_and_share(joint, counts, n_draws):  # two tables of all texts, and t
     axis.fill_between(line, line - spread, line + spread, **style)
     axis.plot(line, line, color=lessons.BLACK, lw=0.8)
     axis.plot(p[often], counts.ravel()[often] / n_draws, "o", ms=5, label="a text of four tokens")
-    axis.set(xscale="log", yscale="log", xlabel="product of its factors",
-             ylabel=f"share of {n_draws} samples",
-             title="Sampled as often as the product says")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="product of its factors",
+        ylabel=f"share of {n_draws} samples",
+        title="Sampled as often as the product says",
+    )
     axis.legend()
 
 
