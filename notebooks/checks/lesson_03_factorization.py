@@ -74,6 +74,6 @@ def exercise_3(sharpened_texts, sharpened_tokens):
     ratio = (joint[0, 2, 4, 5] / joint[1, 3, 4, 5]) ** 2
     odds = whole[0, 2, 4, 5] / whole[1, 3, 4, 5]
     assert not np.isclose(odds, ratio**0.25), "texts: the power is 1 / t, not t"
-    assert np.isclose(odds, ratio), "texts: look at the odds of two texts before and after"
-    right = table(0.5)
-    assert np.allclose(stepwise, right, atol=1e-5), "tokens: which sum divides each factor?"
+    assert np.isclose(odds, ratio), "texts: look at the odds of two texts: t = 0.5 squares them"
+    same = np.allclose(stepwise, table(0.5), atol=1e-5)
+    assert same, "tokens: which sum do you divide each factor by?"

@@ -24,8 +24,8 @@ def exercise_1(typical):
     given = "of the probabilities 1/2, 1/4, 1/8, 1/8,"
     assert sum(few) > 0, f"{given} none is left for a mass of 0.2: keep tokens until it is reached"
     assert sum(few) == 1, f"{given} one is enough for a mass of 0.2, but you keep {sum(few)}"
-    assert not few[0], f"{given} 1/2 is not the nearest to the entropy"
-    assert few[1], f"{given} 1/4 is the nearest to the entropy, which is 1.75 bits"
+    assert not few[0], "the token of 1/2 is not the nearest to the entropy, which is 1.75 bits"
+    assert few[1], "the token of 1/4 is the nearest to the entropy, which is 1.75 bits"
     assert sum(more) >= 2, f"{given} the nearest alone does not reach a mass of 0.6"
     assert more == [True, True, False, False], f"{given} the wrong ones are kept for 0.6"
     for prompt, row in positions().items():
@@ -64,7 +64,7 @@ def exercise_2(gumbel_draw):
     share = np.bincount(drawn, minlength=5) / len(drawn)
     assert share[4] == 0, "a token of -inf was drawn: its logit should stay -inf"
     assert len(set(drawn)) > 1, (
-        "the same token is drawn each time: the noise is too little. Most g lie between -2 and 5"
+        "the same token is drawn each time: there is too little noise. Most g are between -2 and 5"
     )
     difference = np.abs(share - softmax(row)).max()
     assert difference < 0.025, f"the frequencies differ from softmax by up to {difference:.2f}"

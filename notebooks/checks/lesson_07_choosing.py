@@ -40,7 +40,7 @@ def exercise_1(never):
         must_go = np.array([phrase in (text + piece)[-len(phrase) - 20 :] for piece in pieces])
         left, gone = kept & must_go, ~kept & ~must_go
         piece = pieces[np.argmax(left)]
-        assert not left.any(), f"after {text!r}, {piece!r} is left, and completes {phrase!r}"
+        assert not left.any(), f"after {text!r}, {piece!r} is left, but completes {phrase!r}"
         piece = pieces[np.argmax(gone)]
         assert not gone.any(), f"after {text!r}, keep {piece!r}: it does not complete {phrase!r}"
         same = np.array_equal(never(phrase)(logits, ids)[kept], logits[kept])

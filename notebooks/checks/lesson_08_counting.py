@@ -71,8 +71,8 @@ def exercise_3(window_saves):
             "the first tokens of the text see fewer tokens than the window holds"
         )
         assert math.isclose(share, 1 - kept / full), (
-            f"a window of {w} saves {1 - kept / full:.4f} of {n} steps, not {share:.4f}: it"
-            " includes the token itself"
+            f"a window of {w}, the token itself included, saves {1 - kept / full:.4f} of the FLOPs"
+            f" of {n} steps, not {share:.4f}"
         )
     assert window_saves(STORIES, 10, 10) == 0, "a window as long as the text saves nothing"
     assert window_saves(STORIES, 10, 99) == 0, "a window longer than the text saves nothing"

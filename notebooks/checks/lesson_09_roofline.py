@@ -19,7 +19,7 @@ def exercise_1(step_seconds):
 
     for n_rows, n in (1, 100), (50, 100):
         found, (read, work) = step_seconds(GPT2_124M, n_rows, n, bandwidth, peak), times(n_rows, n)
-        texts = f"for {n_rows} texts of {n} tokens"
+        texts = f"for {n_rows} text{'s' * (n_rows > 1)} of {n} tokens"
         assert found is not None, "write step_seconds"
         assert not math.isclose(found, read + work), (
             f"reading and computing overlap: take the longer time, not the sum ({texts})"

@@ -90,10 +90,10 @@ def exercise_2(rows_needed):
         for rate, most in itertools.product((2, 4.9, 5.1, 12, 30, 1000), (1, 3, 32)):
             enough = [r for r in range(1, most + 1) if r / (20 * step(r)) >= rate]
             right, found = enough[0] if enough else None, rows_needed(rate, 20, step, most)
-            case = f"for {rate} readers per second, 20 tokens each and passes of {name},"
-            assert found is not None or right is None, f"{case} {right} rows are enough"
-            assert found is None or found <= most, f"return at most {most} rows, not {found}"
-            assert found == right, f"{case} another number of rows is needed: {right}, not {found}"
+            case = f"for {rate} readers a second, 20 tokens each, passes of {name}, most = {most},"
+            assert found is not None or right is None, f"{case} the answer is {right}, not None"
+            assert found is None or found <= most, f"return at most {most}, not {found}"
+            assert found == right, f"{case} another number is right: {right}, not {found}"
 
 
 def exercise_3(arrange):

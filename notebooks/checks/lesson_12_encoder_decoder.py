@@ -76,13 +76,13 @@ def exercise_3(switch):
     assert switch(first, first, 3) == translate(first), "the same source twice changes nothing"
     for pair, n in ((first, second), 1), ((first, second), 5), ((first, TEXTS[0]), 2):
         ids, right = switch(*pair, n), written(*pair, n)
-        assert ids[:n] == right[:n], f"the first {n} tokens should depend on the first source alone"
+        assert ids[:n] == right[:n], "the first n tokens should depend on the first source alone"
         assert ids != translate(pair[0]), "the second source changed nothing"
         ended = ids[-1] in loaded()[1].stop_ids
         assert len(ids) <= 40 and (ended or len(ids) == 40), "stop after </s> or 40 tokens"
         assert ids[n] == right[n], (
-            f"the token after the first {n} is wrong: they keep the keys and values that they had,"
-            " and only the source changes"
+            f"with n = {n}, the first token after the switch is wrong: the tokens before it keep"
+            " the keys and values that they had, and only the source changes"
         )
 
 

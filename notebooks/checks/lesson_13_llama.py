@@ -55,7 +55,7 @@ def exercise_2(rotate_complex):
     assert np.isrealobj(found), "return real numbers: take the real and imaginary parts"
     assert np.shape(found) == (5, 8), f"return x's shape, (5, 8), not {np.shape(found)}"
     assert not np.allclose(found, wrong), "the partner of number i is number i + d / 2"
-    assert not np.allclose(found, back, atol=1e-5), "turn it the other way: look at the sign"
+    assert not np.allclose(found, back, atol=1e-5), "turn the pairs the other way: look at the sign"
     assert not np.allclose(found, one, atol=1e-5), "each pair has a frequency of its own"
     assert np.allclose(found[:, :4], right[:, :4], atol=1e-5), (
         "the first half of the numbers, the real parts, differs from that of rotate"

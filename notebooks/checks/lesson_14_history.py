@@ -46,7 +46,8 @@ def exercise_3(ranks):
     found = list(found)
     assert found != [0, 2, 0], "the first guess has rank 1, not 0"
     assert found != [3, 1, 3], "the ranks are upside down: the likeliest token is the first guess"
-    assert found == [1, 3, 1], f"these ids have the ranks 1, 3 and 1 in their rows, not {found}"
+    mine = ", ".join(map(str, found))
+    assert found == [1, 3, 1], f"these ids have the ranks 1, 3, 1 in their rows, not {mine}"
     assert list(ranks(logits, [2, 0, 2])) == [3, 2, 3], "the ranks are wrong for other ids"
     wide = np.random.default_rng(0).standard_normal((4, 50))
     order = (-wide).argsort(-1)  # in each row the tokens, likeliest first
