@@ -10,7 +10,8 @@ import lessons  # noqa: F401, it makes the project's files importable
 from inside.recorder import recording
 
 
-def shape_of(model):  # a GPT-2 -> (blocks, n_embd, n_vocab)
+def shape_of(model):
+    """Return the shape of a GPT-2: (blocks, n_embd, n_vocab)."""
     return len(model.params["blocks"]), model.n_embd, model.n_vocab
 
 

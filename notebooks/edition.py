@@ -228,6 +228,7 @@ def write_titles():
 
 
 def main():
+    """Write the edition that the command asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--repository", help="add badges for this address on GitHub")

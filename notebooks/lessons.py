@@ -30,7 +30,7 @@ BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 
 CENTERED = {"ha": "center", "va": "center"}  # a text's place is its middle
-DPI = 150  # of the saved pictures; shown at 100 dpi, they stay sharp when projected
+DPI = 150  # saved pictures are shown at 100 dpi and stay sharp when projected
 plt.rcParams.update(
     {
         "figure.figsize": (8, 3.6),
@@ -179,7 +179,7 @@ def continuations(model, prompt, sampler, n_texts, n):
 
 
 def continued(model, prompts, sampler, seeds, n):
-    """Continue each prompt by n tokens, past stop ids as above -> ids [n_prompts, n]."""
+    """Continue each prompt by n tokens, even past a stop id -> ids [n_prompts, n]."""
     from decoding.batching import continuous
     from generate import Sequence
 

@@ -19,7 +19,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-SIZE = 12  # of a formula's letters, in points
+SIZE = 12  # the size of a formula's letters, in points
 BRACED = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
 RENAMED = {  # LaTeX that Matplotlib does not know -> LaTeX that it knows
     r"\\le\b": r"\\leq",

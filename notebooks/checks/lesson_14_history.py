@@ -50,7 +50,7 @@ def exercise_3(ranks):
     assert found == [1, 3, 1], f"these ids have the ranks 1, 3, 1 in their rows, not {mine}"
     assert list(ranks(logits, [2, 0, 2])) == [3, 2, 3], "the ranks are wrong for other ids"
     wide = np.random.default_rng(0).standard_normal((4, 50))
-    order = (-wide).argsort(-1)  # in each row the tokens, likeliest first
+    order = (-wide).argsort(-1)  # [4, 50]: the tokens of each row, likeliest first
     assert list(ranks(wide, order[:, 7])) == [8] * 4, (
         "the ranks are wrong for fifty tokens: a rank is a token's place in the sorted row, not the"
         " token at a place"

@@ -11,7 +11,7 @@ from PIL import Image as Picture
 
 LAYER, HEAD = 0, 1  # the head whose keys are drawn
 FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}  # a token's first pass
-AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}  # a later one
+AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}  # a later pass
 
 ALT = {  # alternative texts, for readers who do not see the pictures
     "triangle": (
@@ -85,7 +85,9 @@ def growing(model, ids, tokens, first):
 def film_frame(keys, n_prompt, tokens, n_rows):
     """Draw a pass of both loops: which rows it computes, and how many were computed so far."""
     n = len(keys)
-    figure, axes = plt.subplots(1, 2, figsize=(7.6, 4.1), layout="none")  # the same in all frames
+    figure, axes = plt.subplots(
+        1, 2, figsize=(7.6, 4.1), layout="none"
+    )  # one layout for all frames
     figure.subplots_adjust(left=0.1, right=0.98, wspace=0.25, top=0.84, bottom=0.08)
     first = n == n_prompt
     sums = sum(range(n_prompt, n + 1)), n

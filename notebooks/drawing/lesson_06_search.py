@@ -41,7 +41,7 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 def tree(axis, trace, name, best=()):
     """Draw the trace of a beam search as a tree; the beginnings of `best` get a red frame."""
-    places = [(0, 0)]  # where the beams of the previous step stand
+    places = [(0, 0)]  # (x, y) of the beams that the previous step kept
     box = {"fc": "white", "ec": "white"}
     axis.text(0, 0, "prompt", **lessons.CENTERED, fontsize=10, bbox=box)
     for step, candidates in enumerate(trace, start=1):

@@ -13,7 +13,7 @@ def grids(w, quantise):
     left.axvline(np.abs(w).max(), color=lessons.RED, ls="--", label="of the matrix")
     left.set(title="The largest number of each row", xlabel="size", ylabel="rows")
     left.legend(frameon=False)
-    group = w[int(np.argsort(largest)[len(w) // 2])][:32]  # in the row with the median
+    group = w[int(np.argsort(largest)[len(w) // 2])][:32]  # 32 weights of a typical row
     scales = {"the matrix": np.abs(w).max() / 7, "these 32": np.abs(group).max() / 7}
     for y, scale in enumerate(scales.values()):
         right.plot(scale * np.arange(-7, 8), np.full(15, y), "|", ms=22, color="0.6")

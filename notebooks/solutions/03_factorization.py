@@ -10,7 +10,7 @@ def bits_per_byte(perplexity, n_tokens, text):
 # exercise 2
 def first_given_second(joint, second):  # the second token's id -> [n_words]
     both = joint.sum(axis=(2, 3))  # P(x1, x2)
-    return both[:, second] / both[:, second].sum()  # for k unknown tokens, sum over V ** k texts
+    return both[:, second] / both[:, second].sum()  # k unknown tokens: sum over V ** k texts
 
 
 # exercise 3

@@ -26,7 +26,7 @@ def best_first(next_log_probs, n):  # -> n ids, and how many beginnings were con
 def consensus(texts):  # lists of ids -> the index of the text most like the others
     bigrams = [set(zip(text, text[1:])) for text in texts]
 
-    def mean_similarity(i):  # to all others, 0 to 1
+    def mean_similarity(i):  # the mean over all others, 0 to 1
         others = [b for j, b in enumerate(bigrams) if j != i]
         return np.mean([len(bigrams[i] & b) / len(bigrams[i] | b) for b in others])
 
