@@ -85,9 +85,8 @@ def growing(model, ids, tokens, first):
 def film_frame(keys, n_prompt, tokens, n_rows):
     """Draw a pass of both loops: which rows it computes, and how many were computed so far."""
     n = len(keys)
-    figure, axes = plt.subplots(
-        1, 2, figsize=(7.6, 4.1), layout="none"
-    )  # one layout for all frames
+    # All frames have the same layout.
+    figure, axes = plt.subplots(1, 2, figsize=(7.6, 4.1), layout="none")
     figure.subplots_adjust(left=0.1, right=0.98, wspace=0.25, top=0.84, bottom=0.08)
     first = n == n_prompt
     sums = sum(range(n_prompt, n + 1)), n
