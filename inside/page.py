@@ -80,7 +80,7 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     data["beams"] = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in s] for s in steps]
     data["temperatures"] = sorted({*(np.arange(1, 21) / 10), sliders["temperature"] or 1.0})
     arrays = look_inside(sequence, run, data)
-    named = {*ids, *source, *arrays["best"].flat, *arrays["rivals"].flat}
+    named = {*ids, *source, *arrays["best"].flat}  # the rivals are among these
     named |= {token for step in data["beams"] for _, token, *_ in step}
     named |= {token for layer in data["layers"] for best, _ in layer for token, _ in best}
     named |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}

@@ -20,7 +20,7 @@ import gpt2
 from families import layers
 
 BLOCKS = "block", "decoder_block"
-SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}
+SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}  # their params
 
 
 class Call:
@@ -55,7 +55,7 @@ class Call:
             yield from call.walk()
 
     def named(self, *names):
-        """Return those of `walk` whose functions have one of these names."""
+        """Return the calls of functions with these names, in the order of `walk`."""
         return [call for call in self.walk() if call.name in names]
 
     @property
