@@ -129,9 +129,8 @@ def test_a_filter_that_writes_into_the_logits_is_recorded_too():
         return logits
 
     found = of_one_row(np.array([5, 4, 3], np.float32), 1, 3, Sampler(ban), 1)
-    assert {*zip(found["best"][0].tolist(), found["logits"][0], found["by"][0])} == {
-        (0, 5, 1), (1, 4, 0), (2, 3, 0)
-    }  # fmt: skip
+    rows = zip(found["best"][0].tolist(), found["logits"][0], found["by"][0])
+    assert {*rows} == {(0, 5, 1), (1, 4, 0), (2, 3, 0)}
 
 
 def test_the_last_filters_leave_the_tokens_that_the_sliders_removed():
