@@ -1,6 +1,7 @@
 """Build GPT-2 yourself, step by step: python -m workshop new mine.py"""
 
 import argparse
+import contextlib
 import difflib
 import json
 import sys
@@ -20,8 +21,9 @@ def main(argv: list[str]) -> int:
         return new(Path(argv[1]))
     options = read_options(argv)
     steps = chosen(options.step)
-    reader = load(Path(options.file))
-    verdicts = [check(reader, step) for step in STEPS if step in steps or not options.step]
+    with contextlib.redirect_stdout(sys.stderr):  # what the reader's code prints is no verdict
+        reader = load(Path(options.file))
+        verdicts = [check(reader, step) for step in STEPS if step in steps or not options.step]
     if options.json:
         print(json.dumps([verdict._asdict() for verdict in verdicts], indent=1))
     elif options.hint:
