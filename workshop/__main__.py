@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
     steps = chosen(options.step)
     with contextlib.redirect_stdout(sys.stderr):  # what the reader's code prints is no verdict
         reader = load(Path(options.file))
-        verdicts = [check(reader, step) for step in STEPS if step in steps or not options.step]
+        verdicts = [check(reader, step) for step in steps]
     if options.json:
         print(json.dumps([verdict._asdict() for verdict in verdicts], indent=1))
     elif options.hint:
@@ -76,7 +76,7 @@ def load(path: Path) -> Reader:
         sys.exit(f"cannot read {path}: {error.strerror}. python -m workshop new {path} writes it")
     except BaseException as error:  # sys.exit at the top, for example
         own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-        line = f", line {own[-1].lineno}: {own[-1].line}" if own else ""
+        line = f", line {own[-1].lineno}: {own[-1].line.rstrip(":")}" if own else ""
         sys.exit(f"{path}{line}: {type(error).__name__}: {error}")
 
 

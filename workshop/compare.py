@@ -45,7 +45,7 @@ def is_same(a: Seen, b: Seen) -> float:
         return chance(a.value, b.value)
     if b.kind.startswith("<="):
         return abs(a.value - b.value) <= 1  # one pass more or less is another style
-    if b.kind == "=" or b.value is None:
+    if b.kind == "=":
         return plain(a.value) == plain(b.value)
     return same_shape(a.value, b.value) and close(a.value, b.value).all()
 

@@ -212,6 +212,8 @@ def judge(
     a, b = differ
     place = tell(a, b, [*zip(mine.seen, right.seen)][:-1])
     says = f"{place}. {typed}".strip()
+    if place.endswith("is a return missing?"):
+        return "no return", says
     if found := named(part, mine, right, end):
         these = "the error is that" if a and isinstance(a.value, Raised) else "these are the numbers"
         what = f"{these} {' and '.join(mistake.says for mistake in found)}"

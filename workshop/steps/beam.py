@@ -3,7 +3,7 @@
 import numpy as np
 
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel, attempt
 
@@ -45,9 +45,8 @@ def see_beam(m, seed):
     yield from attempt(see_texts(m, "of one token", 1, 3), "one token")
 
 
-BEAM = mistakes(
-    "workshop/reference.py beam_search",
-    r"""
+BEAM_WRONG = mistakes(r"""
+[workshop/reference.py beam_search]
 log P not summed: with the log probability of the last token alone
     log_softmax(logits) + np.array([[log_p] for _, log_p in beams]) -> log_softmax(logits)
 probabilities summed: with probabilities summed instead of their logarithms
@@ -165,13 +164,5 @@ one pass too many: with a pass after the last step
     finished.sort -> model(np.array([prompt])); finished.sort
 no return: of a function that returns nothing
     return finished[:width] -> return None
-""",
-)
-
-STEPS = [
-    Step(
-        "beam",
-        "Lesson 6, Try them all.",
-        (Part(("beam_search",), "workshop/reference.py", see_beam, BEAM),),
-    )
-]
+""")
+BEAM = Part(("beam_search",), "workshop/reference.py", see_beam, BEAM_WRONG)

@@ -4,7 +4,7 @@ import numpy as np
 
 from gpt2 import GPT2
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
 from workshop.steps.inputs import attempt, numbers, parameters
 
@@ -132,11 +132,8 @@ def see_passes_after_cut(m):
     yield from see_pass(model, cache, IDS[:2], "two tokens after cut(0)")
 
 
-NEW = "self.kv[:, layer, ..., self.length : n_all, :] = k, v"
-KEYS = (
-    mistakes(
-        "gpt2.py extend",
-        r"""
+KEYS_WRONG = mistakes(r"""
+[gpt2.py extend]
 positions from 0: with positions from 0 in each pass: they go on after the tokens in the cache
     return np.arange(self.length, n_all) -> return np.arange(n_new)
 positions + 1: with positions from 1
@@ -159,11 +156,7 @@ n_ctx one too early: with the ValueError already at n_ctx tokens
     n_all > self.n_ctx: -> n_all >= self.n_ctx:
 n_new checked: with n_new compared with n_ctx instead of all tokens
     if n_all > self.n_ctx: -> if n_new > self.n_ctx:
-""",
-    )
-    + mistakes(
-        "gpt2.py append",
-        r"""
+[gpt2.py append]
 length in each block: with the length growing in each block instead of once in a pass
     if layer == self.kv.shape[1] - 1: -> if True:
 length never: with a length that stays 0
@@ -213,11 +206,7 @@ not kept: with keys and values that are not kept
     return self.kv[:, layer, ..., :n_all, :] -> return both
 no return: of an append that returns nothing
     return self.kv -> self.kv
-""",
-    )
-    + mistakes(
-        "gpt2.py self_attention",
-        r"""
+[gpt2.py self_attention]
 cache not used: without cache.append: self_attention does not call it, or gets no cache
     if cache is not None: -> if False:
 append's result not used: with the new keys and values alone in attention: append's result is not
@@ -234,11 +223,7 @@ queries kept: with the queries kept instead of the keys
 appended twice: with append called twice in a pass
     k, v = cache.append(layer, k, v)
     -> old = k, v; cache.append(layer, *old); k, v = cache.append(layer, *old)
-""",
-    )
-    + mistakes(
-        "gpt2.py __call__",
-        r"""
+[gpt2.py __call__]
 wpe from 0: with the embeddings of positions 0, 1, 2, ... but the right mask
     ["wpe"][positions] -> ["wpe"][np.arange(ids.shape[-1])]
 no wpe with a cache: without wpe after tokens that are kept
@@ -253,33 +238,15 @@ no mask after others: without the mask after tokens that are kept
     -> mask = causal_mask(positions) if positions.flat[0] == 0 else np.float32(0)
 cache for the first block: with the cache in the first block alone
     mask=mask, cache=cache, -> mask=mask, cache=cache if layer == 0 else None,
-""",
-    )
-    + mistakes(
-        "gpt2.py block",
-        r"""
-
-""",
-    )
-)
-KEYS += mistakes(
-    "workshop/reference.py GPT2.block",
-    r"""
+[workshop/reference.py GPT2.block]
 layer 0 in every block: with layer 0 for all blocks: the block does not pass its layer on
     layer=layer -> layer=0
 cache not passed on: without a cache in self_attention: the block does not pass it on
     cache=cache -> cache=None
-""",
-) + mistakes(
-    "workshop/reference.py Cache.__init__",
-    r"""
+[workshop/reference.py Cache.__init__]
 keys and values in one list: with one list for the keys and the values
     self.values: list = [None] * n_layer -> self.values = self.keys
-""",
-)
-KEYS += mistakes(
-    "workshop/reference.py Cache.extend",
-    r"""
+[workshop/reference.py Cache.extend]
 length left as it is: with a length that stays 0, so that all positions begin at 0
     self.length += n_new -> pass
     np.arange(self.length - n_new, self.length) -> np.arange(self.length, self.length + n_new)
@@ -291,10 +258,7 @@ length grows by 1: with a length that grows by 1, whatever n_new is
 length of this pass alone: with the length of this pass in the place of all
     self.length += n_new -> old = self.length; self.length = n_new
     np.arange(self.length - n_new, self.length) -> np.arange(old, old + n_new)
-""",
-) + mistakes(
-    "workshop/reference.py Cache.append",
-    r"""
+[workshop/reference.py Cache.append]
 last pass alone kept: with the keys and values of the last pass alone kept
     self.keys[layer], self.values[layer] = k, v -> pass
     if self.keys[layer] is not None: -> old = self.keys[layer], self.values[layer]
@@ -338,11 +302,9 @@ keys not joined: with the values joined, but the keys of the last pass alone
     k = np.concatenate([self.keys[layer], k], axis=-2) -> pass
 length in append, too: with the length growing in each block's append, too
     return k, v -> self.length += k.shape[-2]; return k, v
-""",
-)
-CUT = mistakes(
-    "workshop/reference.py Cache.cut",
-    r"""
+""")
+CUT_WRONG = mistakes(r"""
+[workshop/reference.py Cache.cut]
 length alone cut: with the length cut, but not the keys and values
     self.keys = [k[..., :length, :] for k in self.keys] -> pass
     self.values = [v[..., :length, :] for v in self.values] -> pass
@@ -375,10 +337,7 @@ number of tokens cut: with `length` tokens cut off instead of kept
     self.length = length -> length = self.length = self.length - length
 longer than before: with a length that a cut can make longer
     if length < self.length: -> if True:
-""",
-) + mistakes(
-    "gpt2.py cut",
-    r"""
+[gpt2.py cut]
 nothing: of a cut that does nothing
     self.length = min(self.length, length) -> pass
 one too many: with one token too many left
@@ -409,10 +368,11 @@ length alone: with the length cut, but not the keys and values, which come befor
 first block: with the first block alone cut
     self.length = min(self.length, length)
     -> self.length = min(self.length, length); self.kv[:, 1:, ..., 0, :] += 1
-""",
-)
-CACHE = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
-KEPT = *CACHE[1:], "Cache.extend", "Cache.append"
+""")
+PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
+WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
+KEYS = Part(PLACED, "gpt2.py", see_keys, KEYS_WRONG, WRITTEN)
+CUT = Part(PLACED, "gpt2.py", see_cut, CUT_WRONG, (*WRITTEN, "Cache.cut"))
 
 
 def see_rows(m, seed):
@@ -441,10 +401,8 @@ def see_rows(m, seed):
     yield Seen("the logits after cut([1 9 3])", logits, "n_rows, n_new, n_vocab")
 
 
-ROWS = (
-    mistakes(
-        "workshop/reference.py Rows.extend",
-        r"""
+ROWS_WRONG = mistakes(r"""
+[workshop/reference.py Rows.extend]
 one position for all: with the positions of the longest row for all rows
     self.lengths[:, None] + np.arange(n_new)
     -> self.lengths.max() + np.arange(n_new) + 0 * self.lengths[:, None]
@@ -474,11 +432,7 @@ transposed: with positions [n_new, n_rows]
     return self.positions -> return self.positions.T
 not along the rows: without the axis for the new tokens: lengths + arange fails or is laid wrongly
     self.lengths[:, None] + np.arange -> self.lengths + np.arange
-""",
-    )
-    + mistakes(
-        "workshop/reference.py Rows.append",
-        r"""
+[workshop/reference.py Rows.append]
 slots of the longest: with the new keys and values in the slots after the longest row for all rows
     kept[rows, :, self.positions]
     -> kept[rows, :, self.positions.max(0, keepdims=True) + 0 * self.positions]
@@ -521,11 +475,7 @@ lengths as slots: with slot lengths[i], one too far, instead of the new token's 
     kept[rows, :, self.positions] -> kept[rows, :, self.positions + 1]
 no return: of an append that returns nothing
     return self.kv -> self.kv
-""",
-    )
-    + mistakes(
-        "workshop/reference.py Rows.cut",
-        r"""
+[workshop/reference.py Rows.cut]
 nothing cut: of a cut that does nothing
     self.lengths = np.minimum(self.lengths, lengths) -> pass
 cut to the longest: with all rows cut to the largest of the lengths
@@ -544,9 +494,9 @@ number removed: with lengths[i] tokens removed instead of left
     np.minimum(self.lengths, lengths) -> np.maximum(self.lengths - lengths, 0)
 list kept: of lengths that become a list
     np.minimum(self.lengths, lengths) -> lengths
-""",
-    )
-)
+""")
+ROWS_METHODS = "Rows.extend", "Rows.append", "Rows.cut"
+ROWS = Part(("Rows",), "workshop/reference.py", see_rows, ROWS_WRONG, ROWS_METHODS)
 
 
 class BatchModel:
@@ -574,9 +524,8 @@ def see_prefill(m, seed):
     yield Seen("the logits of one more token", more, "n_rows, n_new, n_vocab")
 
 
-PREFILL = mistakes(
-    "workshop/reference.py prefill",
-    r"""
+PREFILL_WRONG = mistakes(r"""
+[workshop/reference.py prefill]
 last column: with the logits of the last column: for a shorter row these are those of the filling
     return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
 first column: with the logits of the first column
@@ -613,32 +562,5 @@ one by one: with a pass for each prompt
     return logits[ -> for _ in prompts[1:]: model(ids); \n    return logits[
 prompts changed: of a prefill that fills up the prompts themselves
     return logits -> prompts[:] = ids.tolist(); return logits
-no return: of a function that returns nothing
-    return logits -> logits
-""",
-)
-
-STEPS = [
-    Step(
-        "keys",
-        "Lesson 4, A step of our own.",
-        (
-            Part(CACHE, "gpt2.py", see_keys, KEYS, KEPT),
-            Part(CACHE, "gpt2.py", see_cut, CUT, (*KEPT, "Cache.cut")),
-        ),
-    ),
-    Step(
-        "rows",
-        "Lesson 11, A row for each reader.",
-        (
-            Part(
-                ("Rows",),
-                "workshop/reference.py",
-                see_rows,
-                ROWS,
-                ("Rows.extend", "Rows.append", "Rows.cut"),
-            ),
-            Part(("prefill",), "workshop/reference.py", see_prefill, PREFILL),
-        ),
-    ),
-]
+""")
+PREFILL = Part(("prefill",), "workshop/reference.py", see_prefill, PREFILL_WRONG)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
 from workshop.steps.inputs import numbers
 
@@ -20,9 +20,8 @@ def see_softmax(m, seed):
         yield Seen(f"softmax of {row}", m.softmax(np.array(row, np.float32)), "n")
 
 
-SOFTMAX = mistakes(
-    "gpt2.py softmax",
-    r"""
+SOFTMAX_WRONG = mistakes(r"""
+[gpt2.py softmax]
 sum of the whole array: with the sum of the whole array instead of a sum for each row
     e.sum(-1, keepdims=True) -> e.sum()
 sum over axis 0: with the sum over the first axis instead of the last
@@ -89,10 +88,8 @@ expm1: of e^x - 1
     np.exp -> np.expm1
 divided by the maximum: with x divided by the maximum instead of the maximum taken away
     x - x.max -> x / x.max
-no return: of a function that returns nothing
-    return e -> e
-""",
-)
+""")
+SOFTMAX = Part(("softmax",), "gpt2.py", see_softmax, SOFTMAX_WRONG)
 
 
 def see_layer_norm(m, seed):
@@ -108,9 +105,8 @@ def see_layer_norm(m, seed):
     yield Seen("layer_norm with more axes", m.layer_norm(x, g, b), "batch, row, n_embd")
 
 
-LAYER_NORM = mistakes(
-    "gpt2.py layer_norm",
-    r"""
+LAYER_NORM_WRONG = mistakes(r"""
+[gpt2.py layer_norm]
 no mean: without the mean taken away (an RMS norm)
     x = x - x.mean(-1, keepdims=True) -> pass
 mean in the variance only: with the mean taken away in the variance, but not from x itself
@@ -187,10 +183,8 @@ argument overwritten: of a layer norm that writes its result over its argument
     x = x - x -> whole = x; x = x - x
     return x -> whole[...] = x
     g + b -> g + b; return whole
-no return: of a function that returns nothing
-    return x -> x
-""",
-)
+""")
+LAYER_NORM = Part(("layer_norm",), "gpt2.py", see_layer_norm, LAYER_NORM_WRONG)
 
 
 def see_gelu(m, seed):
@@ -200,9 +194,8 @@ def see_gelu(m, seed):
     yield Seen("gelu with more axes", m.gelu(numbers(2, 3, 4)), "batch, row, n")
 
 
-GELU = mistakes(
-    "gpt2.py gelu",
-    r"""
+GELU_WRONG = mistakes(r"""
+[gpt2.py gelu]
 erf: of the exact gelu, with erf; GPT-2 has the formula with tanh
     return -> return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)).astype(x.dtype)) #
 relu: of relu
@@ -278,10 +271,8 @@ tan: of tan instead of tanh
 argument overwritten: of a gelu that writes its result over its argument
     return 0.5 -> x[...] = 0.5
     * x))) -> * x))); return x
-no return: of a function that returns nothing
-    return ->
-""",
-)
+""")
+GELU = Part(("gelu",), "gpt2.py", see_gelu, GELU_WRONG)
 
 
 def see_linear(m, seed):
@@ -296,9 +287,8 @@ def see_linear(m, seed):
     yield Seen("the b of linear, afterwards", b, "n_out")
 
 
-LINEAR = mistakes(
-    "gpt2.py linear",
-    r"""
+LINEAR_WRONG = mistakes(r"""
+[gpt2.py linear]
 not transposed: of x @ w: w has a row for each output, so it is x @ w.T
     w.T -> w
 reshaped: with w reshaped to [n_in, n_out], which is not w.T
@@ -325,24 +315,5 @@ b before: with b added before the product
     x @ w.T + b -> (x + b) @ w.T
 b per row: with b along the rows instead of the outputs
     w.T + b -> w.T + b[:, None]
-no return: of a function that returns nothing
-    return ->
-""",
-)
-
-STEPS = [
-    Step(
-        "softmax",
-        "Lesson 1, One block, line by line.",
-        (Part(("softmax",), "gpt2.py", see_softmax, SOFTMAX),),
-    ),
-    Step(
-        "layers",
-        "Lesson 1, One block, line by line.",
-        (
-            Part(("layer_norm",), "gpt2.py", see_layer_norm, LAYER_NORM),
-            Part(("gelu",), "gpt2.py", see_gelu, GELU),
-            Part(("linear",), "gpt2.py", see_linear, LINEAR),
-        ),
-    ),
-]
+""")
+LINEAR = Part(("linear",), "gpt2.py", see_linear, LINEAR_WRONG)

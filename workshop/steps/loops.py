@@ -5,7 +5,7 @@ import numpy as np
 from generate import Sequence
 from samplers import Sampler
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel
 
@@ -66,17 +66,8 @@ def see_naive(m, seed):
     yield Seen("tokens that passed through the model for 7 tokens", model.n_rows, "<=")
 
 
-NAIVE = mistakes(
-    "generate.py naive",
-    r"""
-first position: with the logits of the first position instead of the last
-    last=1)[-1] -> last=None)[0]
-last but one: with the logits of the last position but one
-    last=1)[-1] -> last=None)[-2]
-all positions: with the logits of all positions: take those of the last one
-    last=1)[-1] -> last=None)
-all positions, last=1: with logits [1, n_vocab] instead of [n_vocab]
-    last=1)[-1] -> last=1)
+LOOP_WRONG = mistakes(r"""
+[generate.py naive]
 best logit: with the best token (argmax) instead of a draw from what the sampler gives
     draw(probabilities, sequence.rng) -> int(np.argmax(logits))
 best probability: with the most probable token instead of a draw
@@ -95,14 +86,6 @@ sampler with the last token: with the last token alone for the sampler
     sampler(logits, sequence.ids) -> sampler(logits, sequence.ids[-1:])
 sampler without ids: with no text for the sampler
     sampler(logits, sequence.ids) -> sampler(logits, [])
-last token only: with the last token alone passed: without a cache the model needs the whole text
-    np.array(sequence.ids) -> np.array(sequence.ids[-1:])
-prompt only: with the prompt alone passed each time
-    np.array(sequence.ids) -> np.array(sequence.ids[: sequence.n_prompt])
-without the last token: with the text without its last token passed
-    np.array(sequence.ids) -> np.array(sequence.ids[:-1])
-new tokens only: with the new tokens alone passed
-    np.array(sequence.ids) -> np.array(sequence.new_ids)
 not appended: of a loop that does not lengthen the text: call sequence.append(token)
     sequence.append(draw(probabilities, sequence.rng)) -> draw(probabilities, sequence.rng)
 ids.append: of a loop that appends to sequence.ids: only sequence.append notices the end
@@ -125,10 +108,6 @@ the whole text: of a loop that yields the text instead of its new token
     -> sequence.append(draw(probabilities, sequence.rng)); yield list(sequence.ids)
 n_left: of a loop that runs while n_left > 0: a stop id or its reader can end the text earlier
     while sequence.running -> while sequence.n_left > 0
-one too many: of a loop that goes on once after the end of the text
-    while sequence.running:
-    -> yield sequence.append(draw(sequence.sampler(model(np.array(sequence.ids), last=1)[-1],
-        sequence.ids), sequence.rng))\n    while sequence.running:
 a list: of a loop that returns all tokens at the end: its reader cannot end it earlier
     while sequence.running: -> tokens = []\n    while sequence.running:
     yield sequence.append(draw(probabilities, sequence.rng))
@@ -145,10 +124,33 @@ a seed of its own: with an rng of its own, without a seed
     sequence.rng -> np.random.default_rng()
 a new rng for each token: with a new rng for each token, always with the same seed
     sequence.rng -> np.random.default_rng(0)
+""")
+NAIVE_WRONG = LOOP_WRONG + mistakes(r"""
+[generate.py naive]
+first position: with the logits of the first position instead of the last
+    last=1)[-1] -> last=None)[0]
+last but one: with the logits of the last position but one
+    last=1)[-1] -> last=None)[-2]
+all positions: with the logits of all positions: take those of the last one
+    last=1)[-1] -> last=None)
+all positions, last=1: with logits [1, n_vocab] instead of [n_vocab]
+    last=1)[-1] -> last=1)
+last token only: with the last token alone passed: without a cache the model needs the whole text
+    np.array(sequence.ids) -> np.array(sequence.ids[-1:])
+prompt only: with the prompt alone passed each time
+    np.array(sequence.ids) -> np.array(sequence.ids[: sequence.n_prompt])
+without the last token: with the text without its last token passed
+    np.array(sequence.ids) -> np.array(sequence.ids[:-1])
+new tokens only: with the new tokens alone passed
+    np.array(sequence.ids) -> np.array(sequence.new_ids)
+one too many: of a loop that goes on once after the end of the text
+    while sequence.running:
+    -> yield sequence.append(draw(sequence.sampler(model(np.array(sequence.ids), last=1)[-1],
+        sequence.ids), sequence.rng))\n    while sequence.running:
 passed twice: with two passes of the model for each token
     logits = model -> model(np.array(sequence.ids)); logits = model
-""",
-)
+""")
+NAIVE = Part(("naive",), "generate.py", see_naive, NAIVE_WRONG)
 
 
 # --- draws and filters ----------------------------------------------------------------------------
@@ -173,9 +175,8 @@ def see_draw(m, seed):
     yield Seen("the argument of draw, afterwards", probs, "n_vocab")
 
 
-DRAW = mistakes(
-    "samplers.py draw",
-    r"""
+DRAW_WRONG = mistakes(r"""
+[samplers.py draw]
 best: of the most probable token each time
     int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
     -> int(np.argmax(probs))
@@ -236,8 +237,8 @@ argument overwritten: of a draw that writes the running sum over its argument
     -> cumulative = np.cumsum(probs, dtype=np.float64); probs[...] = cumulative
 no return: of a function that returns nothing
     return int -> int
-""",
-)
+""")
+DRAW = Part(("draw",), "samplers.py", see_draw, DRAW_WRONG)
 
 SCORES = np.array([0.3, 1.1, -0.6, 0.9, 0.7, -0.2, 1.6], np.float32)
 
@@ -265,9 +266,8 @@ def see_top_p(m, seed):
     yield from see_filter(m.top_p, "top_p", (0.8, 0.3, 0.9, 0.5, 0.99, 1.0, 0.05, 0.15, 0.7))
 
 
-TEMPERATURE = mistakes(
-    "samplers.py temperature",
-    r"""
+TEMPERATURE_WRONG = mistakes(r"""
+[samplers.py temperature]
 multiplied: with the logits multiplied by t instead of divided
     logits / scale -> logits * scale
 not used: with the logits unchanged
@@ -297,13 +297,10 @@ no ids: of a filter that takes the logits alone: it is called with the logits an
     lambda logits, ids: -> lambda logits:
 no return: of a function that returns nothing
     return lambda -> lambda
-filter without return: of a filter that returns nothing
-    logits / scale -> None
-""",
-)
-TOP_K = mistakes(
-    "samplers.py top_k",
-    r"""
+""")
+TEMPERATURE = Part(("temperature",), "samplers.py", see_temperature, TEMPERATURE_WRONG)
+TOP_K_WRONG = mistakes(r"""
+[samplers.py keep_top_k]
 one too few: with one logit too few: the k-th largest is not kept
     logits >= np -> logits > np
 one too many: with one logit too many
@@ -355,15 +352,13 @@ not used: with the logits unchanged
 in place: of a filter that changes its argument
     return keep(logits, logits >= np.partition(logits, -k)[-k])
     -> logits[logits < np.partition(logits, -k)[-k]] = -np.inf; return logits
+[samplers.py top_k]
 no return: of a function that returns nothing
     return keep_top_k -> keep_top_k
-filter without return: of a filter that returns nothing
-    return keep(logits, -> keep(logits,
-""",
-)
-TOP_P = mistakes(
-    "samplers.py top_p",
-    r"""
+""")
+TOP_K = Part(("top_k",), "samplers.py", see_top_k, TOP_K_WRONG)
+TOP_P_WRONG = mistakes(r"""
+[samplers.py keep_top_p]
 one too few: without the token that reaches p: the sum of the kept ones is below p
     probs >= falling[last] -> probs >= falling[max(last - 1, 0)]
 one too many: with one token more than needed
@@ -423,12 +418,11 @@ not used: with the logits unchanged
 in place: of a filter that changes its argument
     return keep(logits, probs >= falling[last])
     -> logits[probs < falling[last]] = -np.inf; return logits
+[samplers.py top_p]
 no return: of a function that returns nothing
     return keep_top_p -> keep_top_p
-filter without return: of a filter that returns nothing
-    return keep(logits, -> keep(logits,
-""",
-)
+""")
+TOP_P = Part(("top_p",), "samplers.py", see_top_p, TOP_P_WRONG)
 
 # --- the cached loop ------------------------------------------------------------------------------
 
@@ -452,9 +446,8 @@ def see_advance(m, seed):
     yield Seen("passes of 6 tokens with chunk=3", model.passes)
 
 
-ADVANCE = mistakes(
-    "generate.py advance",
-    r"""
+ADVANCE_WRONG = mistakes(r"""
+[generate.py advance]
 all ids passed: with all ids passed, also those in the cache
     range(cache.length, -> range(0,
 all ids in one pass: with all ids passed at once, also those in the cache
@@ -500,10 +493,8 @@ first pass: of the logits of the first pass
     for start -> first = None\n    for start
     cache, last=1) -> cache, last=1); first = logits if first is None else first
     return logits -> return first
-no return: of a function that returns nothing
-    return logits -> logits
-""",
-)
+""")
+ADVANCE = Part(("advance",), "generate.py", see_advance, ADVANCE_WRONG)
 
 
 def see_cached(m, seed):
@@ -524,16 +515,8 @@ def see_cached(m, seed):
     yield Seen("what the given cache holds", cache.rows)
 
 
-CACHED = tuple(
-    mistake._replace(function="cached")
-    for mistake in NAIVE
-    if not any(
-        "last=1" in o + n or "np.array(" in o or "model = " in o or "logits = model" in o
-        for o, n in mistake.changes
-    )
-) + mistakes(
-    "generate.py cached",
-    r"""
+CACHED_WRONG = tuple(wrong._replace(function="cached") for wrong in LOOP_WRONG) + mistakes(r"""
+[generate.py cached]
 whole text each time: with the whole text passed each time, as in naive: nothing is kept
     logits = advance(model, sequence.ids, cache)
     -> logits = advance(model, sequence.ids, model.new_cache())
@@ -566,31 +549,5 @@ the prompt each time: with logits that are not computed again: those of the prom
     logits = advance(model, sequence.ids, cache)
     -> logits = advance(model, sequence.ids, cache) if cache.length < sequence.n_prompt else
         logits
-""",
-)
-
-STEPS = [
-    Step(
-        "naive",
-        "Lesson 4, Predict, append, repeat.",
-        (Part(("naive",), "generate.py", see_naive, NAIVE),),
-    ),
-    Step(
-        "draw",
-        "Lesson 5, The draw.",
-        (
-            Part(("draw",), "samplers.py", see_draw, DRAW),
-            Part(("temperature",), "samplers.py", see_temperature, TEMPERATURE),
-            Part(("top_k",), "samplers.py", see_top_k, TOP_K),
-            Part(("top_p",), "samplers.py", see_top_p, TOP_P),
-        ),
-    ),
-    Step(
-        "cached",
-        "Lesson 4, A step of our own.",
-        (
-            Part(("advance",), "generate.py", see_advance, ADVANCE),
-            Part(("cached",), "generate.py", see_cached, CACHED),
-        ),
-    ),
-]
+""")
+CACHED = Part(("cached",), "generate.py", see_cached, CACHED_WRONG)

@@ -1,7 +1,7 @@
 """Step 10: byte pairs."""
 
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
 
 
@@ -25,9 +25,8 @@ def see_merge(m, seed):
     yield from merge("b b a", "a b")
 
 
-MERGE = mistakes(
-    "workshop/reference.py merge",
-    r"""
+MERGE_WRONG = mistakes(r"""
+[workshop/reference.py merge]
 first only: with the first pair alone joined
     merged, i = [], 0 -> merged, i, done = [], 0, False
     tuple(pair) -> tuple(pair) and not done; done = done or both
@@ -84,8 +83,8 @@ bytes: of one bytes object instead of a list
     return merged -> return b"".join(merged)
 no return: of a function that returns nothing
     return merged -> merged
-""",
-)
+""")
+MERGE = Part(("merge",), "workshop/reference.py", see_merge, MERGE_WRONG)
 
 # In many of the words two pairs of neighbours that can be merged share a symbol.
 MERGES = [
@@ -110,9 +109,8 @@ def see_encode(m, seed):
     yield Seen("merges, afterwards", merges)
 
 
-ENCODE = mistakes(
-    "workshop/reference.py encode",
-    r"""
+ENCODE_WRONG = mistakes(r"""
+[workshop/reference.py encode]
 characters: with characters instead of bytes: a letter such as \u00e9 is two bytes
     [bytes([byte]) for byte in word.encode("utf-8")] -> [char.encode() for char in word]
 latin-1: with the bytes of latin-1 instead of UTF-8
@@ -170,16 +168,5 @@ text: of symbols that are str: take word.encode("utf-8")
     [bytes([byte]) for byte in word.encode("utf-8")] -> list(word)
 empty word: that fail for a word without pairs
     if not pairs: -> if False:
-""",
-)
-
-STEPS = [
-    Step(
-        "pairs",
-        "Lesson 2, Merges by hand.",
-        (
-            Part(("merge",), "workshop/reference.py", see_merge, MERGE),
-            Part(("encode",), "workshop/reference.py", see_encode, ENCODE),
-        ),
-    )
-]
+""")
+ENCODE = Part(("encode",), "workshop/reference.py", see_encode, ENCODE_WRONG)

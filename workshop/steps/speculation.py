@@ -7,7 +7,7 @@ import numpy as np
 from generate import Sequence
 from samplers import Sampler, draw
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel, attempt
 from workshop.steps.loops import CHOICE, PROMPT
@@ -55,9 +55,8 @@ def see_rule(m, seed):
             yield Seen(f"what {n} calls with the drafts {drafts} give", found, "~")
 
 
-RULE = mistakes(
-    "speculative.py verify",
-    r"""
+RULE_WRONG = mistakes(r"""
+[speculative.py verify]
 accept always: with every draft accepted
     rng.random() * q[x] >= p[x] -> False
 accept never: with every draft rejected
@@ -171,8 +170,8 @@ a count: of the number of accepted drafts instead of tokens
 no return: of a function that returns nothing
     return [*tokens, draw(residual(p, q), rng)] -> return None
     return [*tokens, draw(p, rng)] -> return None
-""",
-)
+""")
+RULE = Part(("verify",), "speculative.py", see_rule, RULE_WRONG)
 
 
 def see_draft_model(m, seed):
@@ -221,9 +220,8 @@ def see_draft_model(m, seed):
     yield Seen("is the first draft what the text's own rng would draw?", equal, "~")
 
 
-DRAFT_MODEL = mistakes(
-    "workshop/reference.py DraftModel",
-    r"""
+DRAFT_MODEL_WRONG = mistakes(r"""
+[workshop/reference.py DraftModel]
 one seed: with the text's own seed for the drafts: they depend on what the text draws
     np.random.default_rng([seed, 1]) -> np.random.default_rng(seed)
 a fixed seed: with one seed for the drafts of all texts
@@ -287,7 +285,10 @@ one q: of one q instead of one for each draft
     return drafts, qs -> return drafts, qs[-1]
 no return: of a function that returns nothing
     return drafts, qs -> pass
-""",
+""")
+DRAFTS = "DraftModel.__init__", "DraftModel.propose"
+DRAFT_MODEL = Part(
+    ("DraftModel",), "workshop/reference.py", see_draft_model, DRAFT_MODEL_WRONG, DRAFTS
 )
 
 
@@ -379,9 +380,8 @@ def see_speculative(m, seed):
         yield Seen(f"{n} texts of three tokens", found, "~")
 
 
-SPECULATIVE = mistakes(
-    "workshop/reference.py speculative",
-    r"""
+SPECULATIVE_WRONG = mistakes(r"""
+[workshop/reference.py speculative]
 cache not cut: without the cut: the cache holds drafts that were rejected
     cache.cut(len(sequence.ids) - 1) -> pass
 cut one too late: with the cache cut one token too late: the newest token has not passed yet
@@ -479,27 +479,5 @@ no drafts: with the drafts not used: one token for each pass
     drafts, qs = drafter.propose(ids, n) -> drafter.propose(ids, n); drafts, qs = [], []
 one round: of one round alone
     while sequence -> if sequence
-""",
-)
-
-STEPS = [
-    Step(
-        "rule",
-        "Lesson 10, The rule for samples.",
-        (Part(("verify",), "speculative.py", see_rule, RULE),),
-    ),
-    Step(
-        "speculation",
-        "Lesson 10, Draft and verify.",
-        (
-            Part(
-                ("DraftModel",),
-                "workshop/reference.py",
-                see_draft_model,
-                DRAFT_MODEL,
-                ("DraftModel.__init__", "DraftModel.propose"),
-            ),
-            Part(("speculative",), "speculative.py", see_speculative, SPECULATIVE),
-        ),
-    ),
-]
+""")
+SPECULATIVE = Part(("speculative",), "speculative.py", see_speculative, SPECULATIVE_WRONG)

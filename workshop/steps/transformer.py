@@ -3,7 +3,7 @@
 import numpy as np
 
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
 from workshop.steps.inputs import block, numbers, parameters
 
@@ -31,9 +31,8 @@ def see_attention(m, seed):
     yield Seen("attention of seven texts", found, "batch, n_head, n_new, d")
 
 
-ATTENTION = mistakes(
-    "gpt2.py attention",
-    r"""
+ATTENTION_WRONG = mistakes(r"""
+[gpt2.py attention]
 no scale: without the division by sqrt(d)
     q / math.sqrt(q.shape[-1]) -> q
 divided by d: with the scores divided by d instead of sqrt(d)
@@ -119,10 +118,8 @@ plain mean: of the plain mean of the values
     q / math -> 0 * q / math
 q overwritten: of an attention that scales q in place
     return softmax(q / math.sqrt(q.shape[-1]) -> q /= math.sqrt(q.shape[-1]); return softmax(q
-no return: of a function that returns nothing
-    return softmax -> softmax
-""",
-)
+""")
+ATTENTION = Part(("attention",), "gpt2.py", see_attention, ATTENTION_WRONG)
 
 
 def see_mask(m, seed):
@@ -133,9 +130,8 @@ def see_mask(m, seed):
     yield Seen("causal_mask of three texts", m.causal_mask(rows), "n_rows, heads, n_new, n_all")
 
 
-MASK = mistakes(
-    "gpt2.py causal_mask",
-    r"""
+MASK_WRONG = mistakes(r"""
+[gpt2.py causal_mask]
 itself hidden: with each token hidden from itself: >= instead of >
     ) > positions -> ) >= positions
 one too many: with one later token visible
@@ -192,10 +188,8 @@ no axis for the heads: without the axis for the heads
 heads first: with the axis for the heads first, before the texts
     np.where(later, np.float32(-1e10), np.float32(0))
     -> np.where(later, np.float32(-1e10), np.float32(0)).swapaxes(0, -3)
-no return: of a function that returns nothing
-    return np -> np
-""",
-)
+""")
+MASK = Part(("causal_mask",), "gpt2.py", see_mask, MASK_WRONG)
 
 
 def see_split(m, seed):
@@ -208,9 +202,8 @@ def see_split(m, seed):
     yield Seen("one head", m.split_heads(numbers(3, 4), 1), "n_head, n, d_head")
 
 
-SPLIT = mistakes(
-    "gpt2.py split_heads",
-    r"""
+SPLIT_HEADS_WRONG = mistakes(r"""
+[gpt2.py split_heads]
 reshaped to [n_head, n, d_head]: of a reshape to [n_head, n, d_head]: rows are torn apart, swap
         axes
     x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
@@ -244,10 +237,8 @@ two axes only: of [n, n_head * d_head] alone: other axes before them are not tak
     -> x.reshape(x.shape[0], n_head, -1).swapaxes(0, 1)
 heads reversed: with the heads in reverse order
     -3) -> -3)[..., ::-1, :, :]
-no return: of a function that returns nothing
-    return ->
-""",
-)
+""")
+SPLIT_HEADS = Part(("split_heads",), "gpt2.py", see_split, SPLIT_HEADS_WRONG)
 
 
 def see_merge(m, seed):
@@ -257,9 +248,8 @@ def see_merge(m, seed):
     yield Seen("merge_heads, n_head = n = d_head = 3", square, "n, n_embd")
 
 
-MERGE = mistakes(
-    "gpt2.py merge_heads",
-    r"""
+MERGE_HEADS_WRONG = mistakes(r"""
+[gpt2.py merge_heads]
 reshaped only: of a reshape alone: swap the axes of heads and rows first
     x = x.swapaxes(-2, -3) -> x = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
 swapped wrongly: with the last two axes swapped before the reshape
@@ -282,10 +272,8 @@ heads below each other: with the heads one below the other instead of side by si
     x = x.swapaxes(-2, -3) -> return x.reshape(*x.shape[:-3], -1, x.shape[-1])
 heads reversed: with the heads in reverse order
     x = x.swapaxes(-2, -3) -> x = x[..., ::-1, :, :].swapaxes(-2, -3)
-no return: of a function that returns nothing
-    return x.reshape -> x.reshape
-""",
-)
+""")
+MERGE_HEADS = Part(("merge_heads",), "gpt2.py", see_merge, MERGE_HEADS_WRONG)
 
 STAGES = "linear", "split_heads", "attention", "merge_heads", "layer_norm", "feed_forward"
 
@@ -330,9 +318,8 @@ def see_self_attention(m, seed):
     yield Seen("self_attention, one head", one, "n_new, n_embd")
 
 
-SELF_ATTENTION = mistakes(
-    "gpt2.py self_attention",
-    r"""
+SELF_ATTENTION_WRONG = mistakes(r"""
+[gpt2.py self_attention]
 q and k exchanged: with queries and keys exchanged
     q, k, v = -> k, q, v =
 k and v exchanged: with keys and values exchanged
@@ -389,10 +376,8 @@ softmax again: of a second softmax, over the result of attention
     attention(q, k, v, mask) -> softmax(attention(q, k, v, mask))
 norm inside: with a layer norm here: the block does that
     linear(x, **c_attn) -> linear(layer_norm(x, 1, 0), **c_attn)
-no return: of a function that returns nothing
-    return linear -> linear
-""",
-)
+""")
+SELF_ATTENTION = Part(("self_attention",), "gpt2.py", see_self_attention, SELF_ATTENTION_WRONG)
 
 
 def see_feed_forward(m, seed):
@@ -406,9 +391,8 @@ def see_feed_forward(m, seed):
     yield Seen("feed_forward of three texts", more, "batch, n_new, n_embd")
 
 
-FEED_FORWARD = mistakes(
-    "gpt2.py feed_forward",
-    r"""
+FEED_FORWARD_WRONG = mistakes(r"""
+[gpt2.py feed_forward]
 no activation: without the activation
     activation(linear(x, **c_fc)) -> linear(x, **c_fc)
 activation last: with the activation after c_proj instead of between
@@ -441,10 +425,8 @@ exchanged: with c_fc and c_proj exchanged
     **c_proj) -> **c_fc)
 no c_proj: without c_proj
     return linear(activation(linear(x, **c_fc)), **c_proj) -> return activation(linear(x, **c_fc))
-no return: of a function that returns nothing
-    return ->
-""",
-)
+""")
+FEED_FORWARD = Part(("feed_forward",), "gpt2.py", see_feed_forward, FEED_FORWARD_WRONG)
 
 
 def see_block(m, seed):
@@ -459,9 +441,8 @@ def see_block(m, seed):
     yield Seen("block of a model with gelu and two heads", plain, "n_new, n_embd")
 
 
-BLOCK = mistakes(
-    "gpt2.py block",
-    r"""
+BLOCK_WRONG = mistakes(r"""
+[gpt2.py block]
 no residual for attention: without x added to what attention gives
     x = x + self_attention -> x = self_attention
 no residual for the feed-forward: without x added to what the feed-forward gives
@@ -545,10 +526,8 @@ residual in place: of a block that adds to its argument in place
     x = x + self_attention -> x += self_attention
 one head: with one head
     n_head=self.n_head -> n_head=1
-no return: of a function that returns nothing
-    return x -> x
-""",
-)
+""")
+BLOCK = Part(("GPT2.block",), "gpt2.py", see_block, BLOCK_WRONG)
 
 
 def see_model(m, seed):
@@ -582,10 +561,8 @@ def see_model(m, seed):
     yield Seen("model(ids) again", tied(ids), "n_new, n_vocab")
 
 
-X = 'x = self.params["wte"][ids] + self.params["wpe"][positions]'
-MODEL = mistakes(
-    "gpt2.py __call__",
-    r"""
+MODEL_WRONG = mistakes(r"""
+[gpt2.py __call__]
 no wpe: without the positions' embeddings (wpe)
     ["wte"][ids] + self.params["wpe"][positions] -> ["wte"][ids]
 no wte: without the tokens' embeddings (wte)
@@ -684,43 +661,7 @@ embeddings changed: of a model that adds wpe to wte in place
     x = self.params["wte"][ids] + self.params["wpe"][positions]
     -> w = self.params["wte"]; w[ids] += self.params["wpe"][positions] if w[ids].ndim == 2 else
         0; x = w[ids]
-no return: of a function that returns nothing
-    return linear -> linear
-""",
-)
+""")
+MODEL = Part(("GPT2.__call__",), "gpt2.py", see_model, MODEL_WRONG)
 
 BLOCK_LESSON = "Lesson 1, One block, line by line."
-STEPS = [
-    Step(
-        "attention",
-        BLOCK_LESSON,
-        (Part(("attention",), "gpt2.py", see_attention, ATTENTION),),
-    ),
-    Step(
-        "mask",
-        BLOCK_LESSON,
-        (Part(("causal_mask",), "gpt2.py", see_mask, MASK),),
-    ),
-    Step(
-        "heads",
-        BLOCK_LESSON,
-        (
-            Part(("split_heads",), "gpt2.py", see_split, SPLIT),
-            Part(("merge_heads",), "gpt2.py", see_merge, MERGE),
-        ),
-    ),
-    Step(
-        "block",
-        BLOCK_LESSON,
-        (
-            Part(("self_attention",), "gpt2.py", see_self_attention, SELF_ATTENTION),
-            Part(("feed_forward",), "gpt2.py", see_feed_forward, FEED_FORWARD),
-            Part(("GPT2.block",), "gpt2.py", see_block, BLOCK),
-        ),
-    ),
-    Step(
-        "model",
-        "Lesson 1, From an id to a vector.",
-        (Part(("GPT2.__call__",), "gpt2.py", see_model, MODEL),),
-    ),
-]
