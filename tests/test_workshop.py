@@ -44,6 +44,8 @@ def test_every_mistake_differs_from_the_right_answer_and_from_every_other(step, 
     right = Tape(part, build(part.source), 0)
     assert not difference(right, Tape(part, build(part.source), 1), strictly), "another seed"
     assert not any(isinstance(look.value, Raised) for look in right)
+    labels = [look.label for look in right if look.kind != "stages"]
+    assert len({*labels}) == len(labels), "two looks have one label"
     tapes = {m.name: Tape(part, build(m.source, (m,)), 0) for m in part.mistakes}
     assert len(tapes) == len(part.mistakes), "two mistakes have one name"
     for name, tape in tapes.items():
@@ -63,7 +65,7 @@ def test_the_text_that_a_mistake_changes_is_there_and_the_source_is_right(step, 
 
 
 # What differs most from the project's own way: other uses of chance, other moments of growth.
-OTHER = '''
+OTHER = """
 def draw(probs, rng):
     with np.errstate(divide="ignore"):
         return int(np.argmax(np.log(probs) + rng.gumbel(size=len(probs))))
@@ -107,7 +109,7 @@ def verify(logits, ids, drafts, qs, sampler, rng):
             return [*tokens, draw(rest / rest.sum(), rng)]
         tokens.append(x)
     return [*tokens, draw(sampler(logits[-1], ids + tokens), rng)]
-'''
+"""
 
 
 @pytest.fixture
@@ -203,7 +205,8 @@ def test_two_mistakes_are_named(mine):
 def test_a_simple_relation_is_said(mine):
     assert "0.5 times" in mine("softmax", SOFTMAX, f"{SOFTMAX} / 2")["says"]
     assert "larger by 3" in mine("layers", "normed * g + b", "normed * g + b + 3")["says"]
-    turned = mine("heads", "n_head, d_head).swapaxes(-2, -3)", "n_head, d_head)[..., ::-1].swapaxes(-2, -3)")
+    split = "n_head, d_head).swapaxes(-2, -3)"
+    turned = mine("heads", split, split.replace(".swap", "[..., ::-1].swap"))
     assert "the right numbers in another order: d_head 0, 1, ... are" in turned["says"]
 
 

@@ -72,11 +72,12 @@ def load(path: Path) -> Reader:
         return Reader(path, STEPS)
     except SyntaxError as error:
         sys.exit(f"{path}, line {error.lineno}: {error.msg}")
-    except OSError as error:
-        sys.exit(f"cannot read {path}: {error.strerror}. python -m workshop new {path} writes it")
     except BaseException as error:  # sys.exit at the top, for example
         own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-        line = f", line {own[-1].lineno}: {own[-1].line.rstrip(":")}" if own else ""
+        if isinstance(error, OSError) and not own:
+            why = f"cannot read {path}: {error.strerror}"
+            sys.exit(f"{why}. python -m workshop new {path} writes it")
+        line = f", line {own[-1].lineno}: {own[-1].line}".rstrip(":") if own else ""
         sys.exit(f"{path}{line}: {type(error).__name__}: {error}")
 
 

@@ -93,7 +93,7 @@ def tell(a: Seen | None, b: Seen | None, before: list[tuple[Seen, Seen]]) -> str
     if a and isinstance(a.value, Raised):
         return f"{a.value.line or b and b.label}: {a.value.error}"
     if not (a and b):
-        return f"{(a or b).label}: another number of results"
+        return f"{(a or b or before[-1][1]).label}: another number of results"
     if b.kind == "~":
         return f"{b.label}: {odd_one(a.value, b.value)}"
     if b.kind.startswith("<="):

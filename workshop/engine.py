@@ -27,6 +27,7 @@ from workshop.mistakes import build
 SECONDS_PER_LOOK = 2.0  # what takes longer never ends
 SECONDS_OF_SEARCH = 3.5  # then a run looks for no more pairs of mistakes
 RARE = 1e-7  # two samples that differ more than this differ by no accident
+WHY_FLOAT64 = "np.sqrt of a Python number makes one, and np.zeros or np.array of such numbers"
 
 
 class Part(NamedTuple):
@@ -215,7 +216,9 @@ def judge(
     if place.endswith("is a return missing?"):
         return "no return", says
     if found := named(part, mine, right, end):
-        these = "the error is that" if a and isinstance(a.value, Raised) else "these are the numbers"
+        these = (
+            "the error is that" if a and isinstance(a.value, Raised) else "these are the numbers"
+        )
         what = f"{these} {' and '.join(mistake.says for mistake in found)}"
         return " + ".join(mistake.name for mistake in found), f"{part.names[0]}: {what}. ({says})"
     return "slow" if place.startswith("slow: ") else None, says
@@ -223,7 +226,7 @@ def judge(
 
 def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
     """Return the mistake, or the pair of mistakes, that gives the same as mine."""
-    odd = [not (b and is_right(a, b) > RARE) for a, b in beside(mine, right)]
+    odd = {a.label for a in mine if not same(a, right, is_right) > RARE}
     tapes = {m: Tape(part, build(m.source, (m,)), mine.seed) for m in part.mistakes}
     scores = {mistake: fit(mine, tape, odd) for mistake, tape in tapes.items()}
     best = max(scores, key=scores.__getitem__, default=None)
@@ -250,43 +253,37 @@ def with_both(pair: tuple) -> types.ModuleType | None:
     return None
 
 
-def fit(mine: Tape, other: Tape, odd: list[bool]) -> float:
+def same(a: Seen, other: Tape, alike: Callable[[Seen, Seen], float]) -> float:
+    """Return how probable it is that other has this look, too."""
+    b = next((b for b in other if b.label == a.label), None)
+    return alike(a, b) if b else 0.0
+
+
+def fit(mine: Tape, other: Tape, odd: set) -> float:
     """Return how probable it is that one mistake made both: all that mine gave is the same, and
     among it something that is not right. Where mine raised an error, other may not."""
     probable, proof = 1.0, False
-    for (a, b), wrong in zip(beside(mine, other), odd):
-        same = is_same(a, b) if b else 0.0
-        if isinstance(a.value, Raised) and not same:
+    for a in mine:
+        alike = same(a, other, is_same)
+        if isinstance(a.value, Raised) and not alike:
             probable /= 2
-        elif same > RARE:
-            probable, proof = min(probable, same), proof or wrong
+        elif alike > RARE:
+            probable, proof = min(probable, alike), proof or a.label in odd
         else:
             return 0.0
     return probable * proof
 
 
-def nearness(mine: Tape, other: Tape, odd: list[bool]) -> int:
+def nearness(mine: Tape, other: Tape, odd: set) -> int:
     """Return how many of the first results they have in common, before chance, which takes long; a
     wrong result counts ten times."""
-    looks = itertools.islice(zip(beside(mine, other), odd), 16)
-    first = itertools.takewhile(lambda look: look[0][0].kind != "~", looks)
-    return sum(10 if wrong else 1 for (a, b), wrong in first if b and is_same(a, b) > RARE)
-
-
-def beside(mine: Tape, other: Tape) -> Iterator[tuple[Seen, Seen | None]]:
-    """Yield each look of mine, and the look of the same label that follows in other, or None."""
-    after = 0
-    for a in mine:
-        later = itertools.islice(enumerate(other), after, None)
-        i, b = next(((i, b) for i, b in later if b.label == a.label), (after - 1, None))
-        after = i + 1
-        yield a, b
+    first = itertools.takewhile(lambda look: look.kind != "~", itertools.islice(mine, 16))
+    return sum(10 if a.label in odd else 1 for a in first if same(a, other, is_same) > RARE)
 
 
 def wide(mine: Tape, right: Tape) -> str:
     """Say which result is float64, though the right one is float32."""
     for a, b in zip(mine.seen, right.seen):
         if [getattr(x.value, "dtype", None) for x in (a, b)] == [np.float64, np.float32]:
-            return (f"{a.label} has the type float64, not float32: np.sqrt of a Python number makes"
-                    " one, and np.array or np.zeros of Python numbers.")  # fmt: skip
+            return f"{a.label} has the type float64, not float32: {WHY_FLOAT64}."
     return ""

@@ -22,15 +22,17 @@ class Mistake(NamedTuple):
     changes: tuple
 
 
-def mistakes(where: str, table: str) -> tuple[Mistake, ...]:
-    """Read a table of mistakes in "FILE FUNCTION". A line "name: what it says" is followed by its
-    changes, "    old -> new" or, for the function's last line, "    => new". "    -> new" may be a
-    line of its own, and 8 spaces continue a line."""
-    source, function = where.split()
-    table = re.sub(r"\n {7}(?= )|\n {3}(?= ->)", "", table.rstrip("\n"))
+def mistakes(table: str) -> tuple[Mistake, ...]:
+    """Read a table of mistakes. "[FILE FUNCTION]" heads those in a function. A line "name: what it
+    says" is followed by its changes, "    old -> new" or, for the function's last line, "    =>
+    new". "    -> new" may be a line of its own, and 8 spaces continue a line."""
     found = []
-    for entry in re.split(r"\n(?=\S)", table)[1:]:
+    table = re.sub(r"\n {7}(?= )|\n {3}(?= ->)", "", table.strip("\n"))
+    for entry in re.split(r"\n(?=\S)", table):
         head, *lines = entry.split("\n    ")
+        if head.startswith("["):
+            source, function = head.strip("[]").split()
+            continue
         name, says = head.split(": ", 1)
         pairs = (re.split(" ->|=>", line.replace(r"\n", "\n"), maxsplit=1) for line in lines)
         changes = tuple((old, new.strip(" ")) for old, new in pairs)

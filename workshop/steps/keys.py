@@ -135,21 +135,19 @@ def see_passes_after_cut(m):
 KEYS_WRONG = mistakes(r"""
 [gpt2.py extend]
 positions from 0: with positions from 0 in each pass: they go on after the tokens in the cache
-    return np.arange(self.length, n_all) -> return np.arange(n_new)
+    => return np.arange(n_new)
 positions + 1: with positions from 1
-    return np.arange(self.length, n_all) -> return np.arange(self.length + 1, n_all + 1)
+    => return np.arange(self.length + 1, n_all + 1)
 positions + 1 after others: with positions one too large after tokens that are kept
-    return np.arange(self.length, n_all)
-    -> return np.arange(self.length, n_all) + (self.length > 0)
+    => return np.arange(self.length, n_all) + (self.length > 0)
 positions - 1 after others: with positions one too small after tokens that are kept
-    return np.arange(self.length, n_all)
-    -> return np.arange(self.length, n_all) - (self.length > 0)
+    => return np.arange(self.length, n_all) - (self.length > 0)
 first position for all: with the first new position for all new tokens
-    return np.arange(self.length, n_all) -> return np.full(n_new, self.length)
+    => return np.full(n_new, self.length)
 last position for all: with the last new position for all new tokens
-    return np.arange(self.length, n_all) -> return np.full(n_new, n_all - 1)
+    => return np.full(n_new, n_all - 1)
 all positions: of the positions of all tokens, not of the new ones alone
-    return np.arange(self.length, n_all) -> return np.arange(n_all)
+    => return np.arange(n_all)
 n_ctx not checked: without the ValueError past n_ctx
     if n_all > self.n_ctx: -> if False:
 n_ctx one too early: with the ValueError already at n_ctx tokens
@@ -169,8 +167,7 @@ keys of all blocks in one place: with one place for the keys of all blocks
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[0, 0, ..., self.length : n_all, :] = k
         \n        self.kv[1, layer, ..., self.length : n_all, :] = v
-    return self.kv[:, layer, ..., :n_all, :]
-    -> return self.kv[0, 0, ..., :n_all, :], self.kv[1, layer, ..., :n_all, :]
+    => return self.kv[0, 0, ..., :n_all, :], self.kv[1, layer, ..., :n_all, :]
 keys of all blocks kept for block 0: with the keys of all blocks kept in the place of block 0
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[0, 0, ..., self.length : n_all, :] = k
@@ -179,10 +176,9 @@ all blocks kept for block 0: with the keys and values of all blocks kept in the 
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[:, 0, ..., self.length : n_all, :] = k, v
 new ones only: with the new keys and values alone: those of the tokens before are not used
-    return self.kv[:, layer, ..., :n_all, :] -> return k, v
+    => return k, v
 old ones only: with the new keys and values left out: a new token does not see itself
-    return self.kv[:, layer, ..., :n_all, :]
-    -> return self.kv[:, layer, ..., : max(n_all - k.shape[-2], 1), :]
+    => return self.kv[:, layer, ..., : max(n_all - k.shape[-2], 1), :]
 k and v exchanged: with keys and values exchanged
     = k, v -> = v, k
 keys as values: with the keys as the values, too
@@ -203,7 +199,7 @@ not kept: with keys and values that are not kept
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[:, layer, ..., :n_all, :] = 0; both = self.kv[:, layer, ..., :n_all, :].copy();
         both[..., self.length :, :] = k, v
-    return self.kv[:, layer, ..., :n_all, :] -> return both
+    => return both
 no return: of an append that returns nothing
     return self.kv -> self.kv
 [gpt2.py self_attention]
@@ -245,19 +241,19 @@ cache not passed on: without a cache in self_attention: the block does not pass 
     cache=cache -> cache=None
 [workshop/reference.py Cache.__init__]
 keys and values in one list: with one list for the keys and the values
-    self.values: list = [None] * n_layer -> self.values = self.keys
+    => self.values = self.keys
 [workshop/reference.py Cache.extend]
 length left as it is: with a length that stays 0, so that all positions begin at 0
     self.length += n_new -> pass
-    np.arange(self.length - n_new, self.length) -> np.arange(self.length, self.length + n_new)
+    => return np.arange(self.length, self.length + n_new)
 positions after the growth: with positions made after the length has grown
-    np.arange(self.length - n_new, self.length) -> np.arange(self.length, self.length + n_new)
+    => return np.arange(self.length, self.length + n_new)
 length grows by 1: with a length that grows by 1, whatever n_new is
     self.length += n_new -> old = self.length; self.length += 1
-    np.arange(self.length - n_new, self.length) -> np.arange(old, old + n_new)
+    => return np.arange(old, old + n_new)
 length of this pass alone: with the length of this pass in the place of all
     self.length += n_new -> old = self.length; self.length = n_new
-    np.arange(self.length - n_new, self.length) -> np.arange(old, old + n_new)
+    => return np.arange(old, old + n_new)
 [workshop/reference.py Cache.append]
 last pass alone kept: with the keys and values of the last pass alone kept
     self.keys[layer], self.values[layer] = k, v -> pass
@@ -301,15 +297,15 @@ values not joined: with the keys joined, but the values of the last pass alone
 keys not joined: with the values joined, but the keys of the last pass alone
     k = np.concatenate([self.keys[layer], k], axis=-2) -> pass
 length in append, too: with the length growing in each block's append, too
-    return k, v -> self.length += k.shape[-2]; return k, v
+    => self.length += k.shape[-2]; return k, v
 """)
 CUT_WRONG = mistakes(r"""
 [workshop/reference.py Cache.cut]
 length alone cut: with the length cut, but not the keys and values
     self.keys = [k[..., :length, :] for k in self.keys] -> pass
-    self.values = [v[..., :length, :] for v in self.values] -> pass
+    => pass
 keys alone cut: with the length and the keys cut, but not the values
-    self.values = [v[..., :length, :] for v in self.values] -> pass
+    => pass
 values alone cut: with the length and the values cut, but not the keys
     self.keys = [k[..., :length, :] for k in self.keys] -> pass
 arrays alone cut: with the keys and values cut, but not the length
@@ -339,7 +335,7 @@ longer than before: with a length that a cut can make longer
     if length < self.length: -> if True:
 [gpt2.py cut]
 nothing: of a cut that does nothing
-    self.length = min(self.length, length) -> pass
+    => pass
 one too many: with one token too many left
     min(self.length, length) -> min(self.length, length + 1)
 one too few: with one token too few left
@@ -353,21 +349,17 @@ number of tokens: with `length` tokens removed instead of `length` tokens left
 all: with all tokens forgotten
     min(self.length, length) -> 0
 the first ones: with the first tokens forgotten instead of the last ones
-    self.length = min(self.length, length)
-    -> length = min(length, self.length); self.kv[..., :length, :] = self.kv[..., self.length -
+    => length = min(length, self.length); self.kv[..., :length, :] = self.kv[..., self.length -
         length : self.length, :].copy(); self.length = length
 keys alone: with the keys alone cut, and the values of the forgotten tokens left
-    self.length = min(self.length, length)
-    -> length = min(self.length, length); self.kv[0, ..., length : self.length, :] = 0;
-        self.length = self.length
+    => length = min(self.length, length); self.kv[0, ..., length : self.length, :] = 0; self.length
+        = self.length
 length kept: with keys and values cut, but not the length
-    self.length = min(self.length, length) -> self.kv[..., length:, :] = 0
+    => self.kv[..., length:, :] = 0
 length alone: with the length cut, but not the keys and values, which come before the new ones
-    self.length = min(self.length, length)
-    -> self.length = min(self.length, length); self.append = None
+    => self.length = min(self.length, length); self.append = None
 first block: with the first block alone cut
-    self.length = min(self.length, length)
-    -> self.length = min(self.length, length); self.kv[:, 1:, ..., 0, :] += 1
+    => self.length = min(self.length, length); self.kv[:, 1:, ..., 0, :] += 1
 """)
 PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
 WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
@@ -388,11 +380,12 @@ def see_rows(m, seed):
     yield Seen("the lengths after 5 tokens", np.array(cache.lengths), "n_rows")
     cache.cut([3, 4, 2])
     yield Seen("the lengths after cut([3 4 2])", np.array(cache.lengths), "n_rows")
-    for new in ([[7], [8], [9]], [[1], [2], [3]], [[4, 4], [5, 6], [6, 0]]):
+    passes = [[7], [8], [9]], [[1], [2], [3]], [[4, 4], [5, 6], [6, 0]]
+    for i, new in enumerate(passes):
         seen.clear()
         logits = model(np.array(new), cache)
         yield Seen("on the way", seen, "stages")
-        name = f"the logits of {len(new[0])} more token for each of 3, 4 and 2"
+        name = f"the logits of pass {i} after 3, 4 and 2 tokens: {len(new[0])} more for each"
         yield Seen(name, logits, "n_rows, n_new, n_vocab")
     yield Seen("the lengths after 1, 1 and 2 more", np.array(cache.lengths), "n_rows")
     cache.cut(np.array([1, 9, 3]))
@@ -416,11 +409,11 @@ positions + 1: with positions one too large
 same positions: with the first new position for all new tokens of a row
     self.lengths[:, None] + np.arange(n_new) -> self.lengths[:, None] + 0 * np.arange(n_new)
 longest row's positions returned: with the longest row's positions returned for all rows
-    return self.positions -> return 0 * self.positions + self.positions.max(0)
+    => return 0 * self.positions + self.positions.max(0)
 positions from 0 returned: with positions from 0 returned in each pass
-    return self.positions -> return 0 * self.positions + np.arange(n_new)
+    => return 0 * self.positions + np.arange(n_new)
 one row: of positions [n_new] of the longest row instead of [n_rows, n_new]
-    return self.positions -> return self.positions[self.lengths.argmax()]
+    => return self.positions[self.lengths.argmax()]
 lengths first: with the lengths grown before the positions are made
     self.positions = self.lengths[:, None] + np.arange(n_new)
     -> self.positions = self.lengths[:, None] + n_new + np.arange(n_new)
@@ -429,7 +422,7 @@ lengths not grown: with lengths that do not grow
 lengths + 1: with lengths that grow by 1 whatever n_new is
     self.lengths = self.lengths + n_new -> self.lengths = self.lengths + 1
 transposed: with positions [n_new, n_rows]
-    return self.positions -> return self.positions.T
+    => return self.positions.T
 not along the rows: without the axis for the new tokens: lengths + arange fails or is laid wrongly
     self.lengths[:, None] + np.arange -> self.lengths + np.arange
 [workshop/reference.py Rows.append]
@@ -459,7 +452,7 @@ one slot more: with one slot too many returned
 k and v exchanged: with keys and values exchanged
     (k, v) -> (v, k)
 new ones only: with the new keys and values alone: those of the tokens before are not used
-    return self.kv[:, layer, :, :, :n_all] -> return k, v
+    => return k, v
 one place for all blocks: with one place for all blocks
     self.kv[:, layer], -> self.kv[:, 0],
     return self.kv[:, layer -> return self.kv[:, 0
@@ -527,9 +520,9 @@ def see_prefill(m, seed):
 PREFILL_WRONG = mistakes(r"""
 [workshop/reference.py prefill]
 last column: with the logits of the last column: for a shorter row these are those of the filling
-    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
+    => return logits[:, -1]
 first column: with the logits of the first column
-    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, 0]
+    => return logits[:, 0]
 one too far: with the logits one token too far
     lengths - 1] -> np.minimum(lengths, lengths.max() - 1)]
 one too early: with the logits one token too early
@@ -537,16 +530,16 @@ one too early: with the logits one token too early
 index out of bounds: with the logits of row lengths[i], one too far
     lengths - 1] -> lengths]
 all logits: of the logits of all columns
-    return logits[np.arange(len(prompts)), lengths - 1] -> return logits
+    => return logits
 every row with every length: of [n_rows, n_rows] logits: index rows and columns together
-    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, lengths - 1]
+    => return logits[:, lengths - 1]
 filled at the beginning: with shorter rows filled up at their beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]
     -> [*[0] * (lengths.max() - len(prompt)), *prompt]
 filled at the beginning, last column: with shorter rows filled up at their beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]
     -> [*[0] * (lengths.max() - len(prompt)), *prompt]
-    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
+    => return logits[:, -1]
 not cut: with the filling left in the cache
     cache.cut(lengths) -> pass
 cut to the shortest: with the cache cut to the shortest prompt

@@ -47,7 +47,7 @@ maximum added: with the maximum added instead of taken away
 clipped: with large numbers cut off, which changes them
     x - x.max(-1, keepdims=True) -> np.clip(x, -80, 80)
 not normalised: without the division by the sum
-    e / e.sum(-1, keepdims=True) -> e
+    => return e
 length: divided by the length of the row as a vector instead of its sum
     e.sum(-1, keepdims=True) -> np.linalg.norm(e, axis=-1, keepdims=True)
 mean of e^x: divided by the mean of e^x instead of the sum
@@ -56,7 +56,7 @@ keepdims: without keepdims=True: the sums or maxima have lost an axis, so they a
         wrong one
     e.sum(-1, keepdims=True) -> e.sum(-1)
 keepdims, divided in place: without keepdims=True: the sums have lost an axis
-    return e / e.sum(-1, keepdims=True) -> e /= e.sum(-1); return e
+    => e /= e.sum(-1); return e
 each x[i]: of one softmax for each x[i]: right for two axes, but a row is the last axis
     e.sum(-1, keepdims=True) -> e.sum(tuple(range(1, x.ndim)), keepdims=True)
 absolute values: of the absolute values of x
@@ -66,7 +66,7 @@ sum of x: divided by the sum of x instead of the sum of e^x
 argument changed: of a softmax that takes the maximum away in place: its argument is changed
     e = np.exp(x - x.max(-1, keepdims=True)) -> x -= x.max(-1, keepdims=True); e = np.exp(x)
 argument overwritten: of a softmax that writes its result over its argument
-    return e / e.sum(-1, keepdims=True) -> x[...] = e / e.sum(-1, keepdims=True); return x
+    => x[...] = e / e.sum(-1, keepdims=True); return x
 argument e^x: of a softmax that writes e^x over its argument
     e = np.exp(x - x.max(-1, keepdims=True))
     -> e = x; e -= x.max(-1, keepdims=True); np.exp(x, out=x)
@@ -77,7 +77,7 @@ no exponential: without e^x: x divided by its sum
 exponential of the maximum only: of x, not e^x, after the maximum was taken away
     np.exp(x - x.max(-1, keepdims=True)) -> x - x.max(-1, keepdims=True)
 logarithm: of the logarithm of the softmax
-    return e / e.sum(-1, keepdims=True) -> return np.log(e / e.sum(-1, keepdims=True))
+    => return np.log(e / e.sum(-1, keepdims=True))
 twice: of a softmax of a softmax
     return e -> e = np.exp(e / e.sum(-1, keepdims=True)); return e
 base 2: of 2^x instead of e^x
@@ -197,13 +197,13 @@ def see_gelu(m, seed):
 GELU_WRONG = mistakes(r"""
 [gpt2.py gelu]
 erf: of the exact gelu, with erf; GPT-2 has the formula with tanh
-    return -> return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)).astype(x.dtype)) #
+    => return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)).astype(x.dtype))
 relu: of relu
-    return -> return np.maximum(x, 0) #
+    => return np.maximum(x, 0)
 sigmoid: of x * sigmoid(1.702 x), another approximation
-    return -> return x / (1 + np.exp(-1.702 * x)) #
+    => return x / (1 + np.exp(-1.702 * x))
 silu: of x * sigmoid(x)
-    return -> return x / (1 + np.exp(-x)) #
+    => return x / (1 + np.exp(-x))
 no half: without the factor 1/2
     0.5 * x -> x
 a quarter: with the factor 1/4
@@ -294,11 +294,11 @@ not transposed: of x @ w: w has a row for each output, so it is x @ w.T
 reshaped: with w reshaped to [n_in, n_out], which is not w.T
     w.T -> w.reshape(w.shape[::-1])
 w first: of w @ x.T: rows and outputs are exchanged
-    x @ w.T + b -> w @ x.T
+    => return w @ x.T
 w first, plus b: of w @ x.T + b: rows and outputs are exchanged
-    x @ w.T + b -> w @ x.T + b
+    => return w @ x.T + b
 w @ x: of w @ x, which is right for a single row only
-    x @ w.T + b -> w @ x + b
+    => return w @ x + b
 product of numbers: of x * w, which multiplies number by number
     x @ w.T -> x * w
 no b: without b
@@ -312,7 +312,7 @@ b twice: with b added twice
 b summed: with the sum of b added to every output
     w.T + b -> w.T + np.sum(b, dtype=np.float32)
 b before: with b added before the product
-    x @ w.T + b -> (x + b) @ w.T
+    => return (x + b) @ w.T
 b per row: with b along the rows instead of the outputs
     w.T + b -> w.T + b[:, None]
 """)

@@ -46,7 +46,6 @@ def see_loop(loop, name, seed):
     tokens, sequence, model = run(loop, 7)
     yield Seen(f"the tokens of {name}", tokens)
     yield Seen("the text, afterwards", sequence.ids)
-    yield Seen("the passes of the model (tokens before, new tokens)", model.passes, "stages")
     tokens, sequence, model = run(loop, 7, stop_ids=(tokens[3],))
     yield Seen("the tokens when a stop id comes", tokens)
     tokens, *_ = run(loop, 7, end=3)
@@ -87,38 +86,31 @@ sampler with the last token: with the last token alone for the sampler
 sampler without ids: with no text for the sampler
     sampler(logits, sequence.ids) -> sampler(logits, [])
 not appended: of a loop that does not lengthen the text: call sequence.append(token)
-    sequence.append(draw(probabilities, sequence.rng)) -> draw(probabilities, sequence.rng)
+    => yield draw(probabilities, sequence.rng)
 ids.append: of a loop that appends to sequence.ids: only sequence.append notices the end
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> token = draw(probabilities, sequence.rng); sequence.ids.append(token); yield token
+    => token = draw(probabilities, sequence.rng); sequence.ids.append(token); yield token
 appended twice: with each token appended twice
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> token = draw(probabilities, sequence.rng); sequence.append(token); yield
+    => token = draw(probabilities, sequence.rng); sequence.append(token); yield
         sequence.append(token)
 not yielded: of a loop that yields nothing
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> sequence.append(draw(probabilities, sequence.rng))
+    => sequence.append(draw(probabilities, sequence.rng))
 return: of a return in the place of a yield: the loop ends, and gives a token instead of tokens
     yield sequence -> return sequence
 list of one: of a loop that yields lists
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> yield [sequence.append(draw(probabilities, sequence.rng))]
+    => yield [sequence.append(draw(probabilities, sequence.rng))]
 the whole text: of a loop that yields the text instead of its new token
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> sequence.append(draw(probabilities, sequence.rng)); yield list(sequence.ids)
+    => sequence.append(draw(probabilities, sequence.rng)); yield list(sequence.ids)
 n_left: of a loop that runs while n_left > 0: a stop id or its reader can end the text earlier
     while sequence.running -> while sequence.n_left > 0
 a list: of a loop that returns all tokens at the end: its reader cannot end it earlier
     while sequence.running: -> tokens = []\n    while sequence.running:
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> tokens.append(sequence.append(draw(probabilities, sequence.rng)))\n    return tokens
+    => tokens.append(sequence.append(draw(probabilities, sequence.rng)))\n    return tokens
 one token: of a loop that ends after one token
     while sequence -> if sequence
 one too few: of a loop that leaves the last token out
     while sequence.running -> while sequence.running and sequence.n_left > 1
 stop id left out: of a loop that leaves the stop id out
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> token = sequence.append(draw(probabilities, sequence.rng)); yield from [] if token in
+    => token = sequence.append(draw(probabilities, sequence.rng)); yield from [] if token in
         sequence.stop_ids else [token]
 a seed of its own: with an rng of its own, without a seed
     sequence.rng -> np.random.default_rng()
@@ -178,38 +170,31 @@ def see_draw(m, seed):
 DRAW_WRONG = mistakes(r"""
 [samplers.py draw]
 best: of the most probable token each time
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> int(np.argmax(probs))
+    => return int(np.argmax(probs))
 uniform: of draws in which all tokens are equally probable
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> int(rng.integers(len(probs)))
+    => return int(rng.integers(len(probs)))
 uniform, where possible: of draws in which all possible tokens are equally probable
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> int(rng.choice(np.flatnonzero(probs)))
+    => return int(rng.choice(np.flatnonzero(probs)))
 softmax: of a softmax of the probabilities
     np.cumsum(probs -> np.cumsum(np.exp(probs) / np.exp(probs).sum()
 one to the right: of the token after the right one
     side="right")) -> side="right")) + 1
 one to the right, at most the last: of the token after the right one
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) + 1,
+    => return min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) + 1,
         len(probs) - 1)
 one to the left: of the token before the right one
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> max(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) - 1, 0)
+    => return max(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) - 1,
+        0)
 no rng: of draws that do not use rng: they cannot be repeated
     rng.random() -> np.random.default_rng().random()
 one seed: of a generator that starts again at each draw
     rng.random() -> np.random.default_rng(0).random()
 not accumulated: of u compared with the probabilities themselves instead of their running sum
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> int(np.argmax(probs > rng.random()))
+    => return int(np.argmax(probs > rng.random()))
 first above its own u: of each token accepted by its own chance, one after the other
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> int(np.argmax(np.append(rng.random(len(probs)) < probs, True)))
+    => return int(np.argmax(np.append(rng.random(len(probs)) < probs, True)))
 one u for each: of the largest p * u
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> int(np.argmax(probs * rng.random(len(probs))))
+    => return int(np.argmax(probs * rng.random(len(probs))))
 normal: of a random number that is not uniform
     rng.random() -> min(abs(rng.normal()), 0.999999)
 squared: of the squares of the probabilities
@@ -221,17 +206,13 @@ sorted: of the rank of a token, largest first, instead of the token
 sorted upwards: of the rank of a token, smallest first, instead of the token
     np.cumsum(probs, -> np.cumsum(np.sort(probs),
 the probability: of the probability of the token instead of the token
-    return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> return float(probs[np.searchsorted(cumulative, rng.random() * cumulative[-1],
-        side="right")])
+    => return float(probs[np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")])
 last never: of draws that never give the last token
     rng.random() * -> rng.random() * (1 - probs[-1]) *
 an array: of an array instead of a whole number
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> np.searchsorted(cumulative, [rng.random() * cumulative[-1]], side="right")
+    => return np.searchsorted(cumulative, [rng.random() * cumulative[-1]], side="right")
 one-hot: of a vector of 0 and one 1 instead of a whole number
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> rng.multinomial(1, probs.astype(float) / probs.astype(float).sum())
+    => return rng.multinomial(1, probs.astype(float) / probs.astype(float).sum())
 argument overwritten: of a draw that writes the running sum over its argument
     cumulative = np.cumsum(probs, dtype=np.float64)
     -> cumulative = np.cumsum(probs, dtype=np.float64); probs[...] = cumulative
@@ -289,10 +270,9 @@ probabilities divided: of probabilities, divided by t
 exponentials: of e^(logits / t): a filter returns logits
     logits / scale -> np.exp(logits / scale)
 in place: of a filter that changes its argument
-    return lambda logits, ids: logits / scale
-    -> return lambda logits, ids: np.divide(logits, scale, out=logits)
+    => return lambda logits, ids: np.divide(logits, scale, out=logits)
 logits, not a filter: of a function that is no filter: temperature(t) returns a function
-    return lambda logits, ids: logits / scale -> return t
+    => return t
 no ids: of a filter that takes the logits alone: it is called with the logits and ids
     lambda logits, ids: -> lambda logits:
 no return: of a function that returns nothing
@@ -320,23 +300,17 @@ last k: with the last k tokens kept
 best only: with the best token alone
     logits >= np.partition(logits, -k)[-k] -> logits >= logits.max()
 0 instead of -inf: with 0 instead of -inf: e^0 is 1
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(0))
+    => return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(0))
 -1e10 instead of -inf: with -1e10 instead of -inf
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e10))
+    => return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e10))
 -1e9 instead of -inf: with -1e9 instead of -inf
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e9))
+    => return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e9))
 the k logits: of the k logits alone, without the other places
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> return np.sort(logits)[::-1][:k]
+    => return np.sort(logits)[::-1][:k]
 the k tokens: of the k tokens instead of logits
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> return np.argsort(logits)[::-1][:k]
+    => return np.argsort(logits)[::-1][:k]
 sorted: of logits in another order
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> x = np.sort(logits)[::-1]; return keep(x, x >= np.partition(x, -k)[-k])
+    => x = np.sort(logits)[::-1]; return keep(x, x >= np.partition(x, -k)[-k])
 ranks for tokens: with argsort taken for the ranks of the tokens
     logits >= np.partition(logits, -k)[-k] -> np.argsort(-logits) < k
 large k: that fail where k is larger than the vocabulary
@@ -345,16 +319,14 @@ large k, sorted: that fail where k is larger than the vocabulary, with sort
     if k >= len(logits): -> if False:
     np.partition(logits, -k)[-k] -> np.sort(logits)[-k]
 probabilities: of probabilities: a filter returns logits
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> e = np.where(logits >= np.partition(logits, -k)[-k], np.exp(logits), 0); return e / e.sum()
+    => e = np.where(logits >= np.partition(logits, -k)[-k], np.exp(logits), 0); return e / e.sum()
 not used: with the logits unchanged
-    return keep(logits, logits >= np.partition(logits, -k)[-k]) -> return logits
+    => return logits
 in place: of a filter that changes its argument
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> logits[logits < np.partition(logits, -k)[-k]] = -np.inf; return logits
+    => logits[logits < np.partition(logits, -k)[-k]] = -np.inf; return logits
 [samplers.py top_k]
 no return: of a function that returns nothing
-    return keep_top_k -> keep_top_k
+    => keep_top_k
 """)
 TOP_K = Part(("top_k",), "samplers.py", see_top_k, TOP_K_WRONG)
 TOP_P_WRONG = mistakes(r"""
@@ -397,30 +369,24 @@ logits summed: with the logits summed instead of the probabilities
 exponentials summed: with e^logits summed instead of the probabilities
     probs = softmax(logits) -> probs = np.exp(logits)
 0 instead of -inf: with 0 instead of -inf: e^0 is 1
-    return keep(logits, probs >= falling[last])
-    -> return np.where(probs >= falling[last], logits, np.float32(0))
+    => return np.where(probs >= falling[last], logits, np.float32(0))
 -1e10 instead of -inf: with -1e10 instead of -inf
-    return keep(logits, probs >= falling[last])
-    -> return np.where(probs >= falling[last], logits, np.float32(-1e10))
+    => return np.where(probs >= falling[last], logits, np.float32(-1e10))
 -1e9 instead of -inf: with -1e9 instead of -inf
-    return keep(logits, probs >= falling[last])
-    -> return np.where(probs >= falling[last], logits, np.float32(-1e9))
+    => return np.where(probs >= falling[last], logits, np.float32(-1e9))
 probabilities: of probabilities: a filter returns logits
-    return keep(logits, probs >= falling[last])
-    -> return np.where(probs >= falling[last], probs, 0)
+    => return np.where(probs >= falling[last], probs, 0)
 probabilities, normalised: of probabilities: a filter returns logits
-    return keep(logits, probs >= falling[last])
-    -> probs = np.where(probs >= falling[last], probs, 0); return probs / probs.sum()
+    => probs = np.where(probs >= falling[last], probs, 0); return probs / probs.sum()
 best only: with the best token alone
     probs >= falling[last] -> probs >= falling[0]
 not used: with the logits unchanged
     return keep(logits, probs -> return (logits, logits)[0]; (logits, probs
 in place: of a filter that changes its argument
-    return keep(logits, probs >= falling[last])
-    -> logits[probs < falling[last]] = -np.inf; return logits
+    => logits[probs < falling[last]] = -np.inf; return logits
 [samplers.py top_p]
 no return: of a function that returns nothing
-    return keep_top_p -> keep_top_p
+    => keep_top_p
 """)
 TOP_P = Part(("top_p",), "samplers.py", see_top_p, TOP_P_WRONG)
 
@@ -482,13 +448,13 @@ without a cache: without the cache in the model's call
 whole text without a cache: with the whole text passed without the cache
     for start in -> logits = model(ids, None, last=1); return logits[-1]\n    for start in
 a row of one: of logits [1, n_vocab] instead of [n_vocab]
-    return logits[..., -1, :] -> return logits
+    => return logits
 first logits: of the logits of the first token of the last pass
     cache, last=1) -> cache)
-    logits[..., -1, :] -> logits[..., 0, :]
+    => return logits[..., 0, :]
 all logits: of the logits of all tokens in the last pass
     cache, last=1) -> cache)
-    return logits[..., -1, :] -> return logits
+    => return logits
 first pass: of the logits of the first pass
     for start -> first = None\n    for start
     cache, last=1) -> cache, last=1); first = logits if first is None else first
@@ -536,8 +502,7 @@ whole text into the cache: with the whole text passed into the cache each time
     logits = advance(model, sequence.ids, cache)
     -> logits = model(np.array(sequence.ids), cache, last=1)[-1]
 one pass too many: with a pass for the last token, whose logits nobody needs
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> yield sequence.append(draw(probabilities, sequence.rng)); advance(model, sequence.ids,
+    => yield sequence.append(draw(probabilities, sequence.rng)); advance(model, sequence.ids,
         cache); cache.cut(len(sequence.ids) - 1) if sequence.running else 0
 one at a time: with the prompt passed one token at a time
     logits = advance(model, sequence.ids, cache)

@@ -11,7 +11,7 @@ def see_merge(m, seed):
         left, right = (part.encode() for part in pair.split())
         found = m.merge(symbols, (left, right))
         yield Seen(f"merge({text!r}, {pair!r})", list(found) if found is not None else None)
-        yield Seen("the list of symbols, afterwards", symbols)
+        yield Seen(f"the symbols of merge({text!r}, {pair!r}), afterwards", symbols)
 
     yield from merge("a b c a b", "a b")
     yield from merge("a a a", "a a")
@@ -76,13 +76,13 @@ from the right: with pairs looked for from the right to the left
         len({*symbols}) == 1 and len(symbols) == 3 and False else right_first(symbols, pair)
         #\n    i = 0
 in place: of a merge that changes its argument
-    return merged -> symbols[:] = merged; return merged
+    => symbols[:] = merged; return merged
 in place alone: of a merge that changes its argument and returns nothing
-    return merged -> symbols[:] = merged
+    => symbols[:] = merged
 bytes: of one bytes object instead of a list
-    return merged -> return b"".join(merged)
+    => return b"".join(merged)
 no return: of a function that returns nothing
-    return merged -> merged
+    => merged
 """)
 MERGE = Part(("merge",), "workshop/reference.py", see_merge, MERGE_WRONG)
 
@@ -111,7 +111,7 @@ def see_encode(m, seed):
 
 ENCODE_WRONG = mistakes(r"""
 [workshop/reference.py encode]
-characters: with characters instead of bytes: a letter such as \u00e9 is two bytes
+characters: with characters instead of bytes: a letter such as Ã© is two bytes
     [bytes([byte]) for byte in word.encode("utf-8")] -> [char.encode() for char in word]
 latin-1: with the bytes of latin-1 instead of UTF-8
     "utf-8" -> "latin-1"

@@ -109,15 +109,15 @@ drawn from p at the end: with a draw from the last p at the end, also after a re
     return [*tokens, draw(residual -> break; draw(residual
     , rng)]\n        tokens.append(x) -> , rng)\n        tokens.append(x)
 no bonus token: without the token after all accepted drafts
-    return [*tokens, draw(p, rng)] -> return tokens
+    => return tokens
 bonus from row 0: with the token after all drafts drawn from the first row
     logits[-1] -> logits[0]
 bonus from the last draft's row: with the token after all drafts drawn from the last draft's row
     logits[-1] -> logits[max(len(tokens) - 1, 0)]
 bonus from q: with the token after all drafts drawn from the last q
-    return [*tokens, draw(p, rng)] -> return [*tokens, draw(qs[-1] if qs else p, rng)]
+    => return [*tokens, draw(qs[-1] if qs else p, rng)]
 bonus is the best: with the most probable token after all drafts instead of a draw
-    return [*tokens, draw(p, rng)] -> return [*tokens, int(np.argmax(p))]
+    => return [*tokens, int(np.argmax(p))]
 row after the draft: with the row behind a draft instead of the row before it
     logits[len(tokens)] -> logits[len(tokens) + 1]
 row 0 for all: with the first row for all drafts
@@ -149,7 +149,7 @@ sampler not used: with a softmax of the logits instead of the sampler
 ids included: of ids and the new tokens: return the new tokens alone
     return [*tokens, draw(residual(p, q), rng)]
     -> return [*ids, *tokens, draw(residual(p, q), rng)]
-    return [*tokens, draw(p, rng)] -> return [*ids, *tokens, draw(p, rng)]
+    => return [*ids, *tokens, draw(p, rng)]
 one u for all: with one random number for all drafts
     tokens: Ids = [] -> tokens: Ids = []; u = rng.random()
     rng.random() * q[x] -> u * q[x]
@@ -166,10 +166,10 @@ ids changed: of a verify that lengthens ids
     tokens.append(x) -> tokens.append(x); ids.append(x)
 a count: of the number of accepted drafts instead of tokens
     return [*tokens, draw(residual(p, q), rng)] -> return len(tokens)
-    return [*tokens, draw(p, rng)] -> return len(tokens)
+    => return len(tokens)
 no return: of a function that returns nothing
     return [*tokens, draw(residual(p, q), rng)] -> return None
-    return [*tokens, draw(p, rng)] -> return None
+    => return None
 """)
 RULE = Part(("verify",), "speculative.py", see_rule, RULE_WRONG)
 
@@ -350,7 +350,6 @@ def see_loop(m, n, name, gamma=3, stop_ids=(), end=None, good=GOOD):
             sequence.finish("reader")
         if len(tokens) > n + 9:
             break
-    yield Seen("passes (tokens before, new tokens)", model.passes, "stages")
     yield Seen(f"the tokens {name}", tokens)
     if end is None:
         yield Seen(f"the text, afterwards, {name}", sequence.ids)
@@ -383,16 +382,16 @@ def see_speculative(m, seed):
 SPECULATIVE_WRONG = mistakes(r"""
 [workshop/reference.py speculative]
 cache not cut: without the cut: the cache holds drafts that were rejected
-    cache.cut(len(sequence.ids) - 1) -> pass
+    => pass
 cut one too late: with the cache cut one token too late: the newest token has not passed yet
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids))
+    => cache.cut(len(sequence.ids))
 cut one too early: with the cache cut one token too early, so that a token passes again
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids) - 2)
+    => cache.cut(len(sequence.ids) - 2)
 cut to the round's beginning: with the cache cut to where the round began: accepted tokens pass
         again
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) - 1)
+    => cache.cut(len(ids) - 1)
 cut to the round's text: with the cache cut to the text before the round: accepted tokens pass again
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids))
+    => cache.cut(len(ids))
 cache not used: with the whole text passed in each round: the cache is not used, or is emptied
     new = [*ids[cache.length :], *drafts] -> new = [*ids, *drafts]
     model(np.array(new), cache) -> model(np.array(new))

@@ -162,7 +162,7 @@ last position: with the last position + 1 of the first text as n_all
 transposed: with queries and keys exchanged
     positions[..., None, :, None] -> positions[..., None, :, None]; later = later.swapaxes(-1, -2)
 bools: of bools instead of -1e10 and 0
-    np.where(later, np.float32(-1e10), np.float32(0)) -> later
+    => return later
 1 and 0: with 1 for hidden keys instead of -1e10
     np.float32(-1e10) -> np.float32(1)
 1 for visible: with 1 for visible keys and 0 for hidden ones
@@ -186,8 +186,7 @@ nothing hidden: with 0, or almost 0, instead of -1e10: no key is hidden
 no axis for the heads: without the axis for the heads
     positions[..., None, :, None] -> positions[..., :, None]
 heads first: with the axis for the heads first, before the texts
-    np.where(later, np.float32(-1e10), np.float32(0))
-    -> np.where(later, np.float32(-1e10), np.float32(0)).swapaxes(0, -3)
+    => return np.where(later, np.float32(-1e10), np.float32(0)).swapaxes(0, -3)
 """)
 MASK = Part(("causal_mask",), "gpt2.py", see_mask, MASK_WRONG)
 
@@ -227,14 +226,11 @@ heads in rows: with the rows cut into heads instead of the columns
     x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
     -> x.shape[:-2], n_head, x.shape[-2] // n_head, x.shape[-1])
 stacked in front: with the heads before all other axes: they belong before n
-    return x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
-    -> return np.stack(np.split(x, n_head, axis=-1))
+    => return np.stack(np.split(x, n_head, axis=-1))
 list: of a list of heads instead of an array
-    return x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
-    -> return np.split(x, n_head, axis=-1)
+    => return np.split(x, n_head, axis=-1)
 two axes only: of [n, n_head * d_head] alone: other axes before them are not taken along
-    x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
-    -> x.reshape(x.shape[0], n_head, -1).swapaxes(0, 1)
+    => return x.reshape(x.shape[0], n_head, -1).swapaxes(0, 1)
 heads reversed: with the heads in reverse order
     -3) -> -3)[..., ::-1, :, :]
 """)
@@ -267,7 +263,7 @@ summed: with the heads summed
 mean: with the mean of the heads
     x = x.swapaxes(-2, -3) -> return x.mean(-3)
 first axis only: of three axes only: other axes before them are not taken along
-    return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1]) -> return x.reshape(x.shape[0], -1)
+    => return x.reshape(x.shape[0], -1)
 heads below each other: with the heads one below the other instead of side by side
     x = x.swapaxes(-2, -3) -> return x.reshape(*x.shape[:-3], -1, x.shape[-1])
 heads reversed: with the heads in reverse order
@@ -331,8 +327,7 @@ k, v, q: with the order key, value, query
 v, q, k: with the order value, query, key
     q, k, v = -> v, q, k =
 no c_proj: without c_proj
-    return linear(merge_heads(attention(q, k, v, mask)), **c_proj)
-    -> return merge_heads(attention(q, k, v, mask))
+    => return merge_heads(attention(q, k, v, mask))
 no mask: without the mask
     v, mask) -> v, np.float32(0))
 one head: of a single head
@@ -396,11 +391,9 @@ FEED_FORWARD_WRONG = mistakes(r"""
 no activation: without the activation
     activation(linear(x, **c_fc)) -> linear(x, **c_fc)
 activation last: with the activation after c_proj instead of between
-    linear(activation(linear(x, **c_fc)), **c_proj)
-    -> activation(linear(linear(x, **c_fc), **c_proj))
+    => return activation(linear(linear(x, **c_fc), **c_proj))
 activation twice: with the activation after c_proj, too
-    linear(activation(linear(x, **c_fc)), **c_proj)
-    -> activation(linear(activation(linear(x, **c_fc)), **c_proj))
+    => return activation(linear(activation(linear(x, **c_fc)), **c_proj))
 activation doubled: with the activation applied twice
     activation(linear(x, **c_fc)) -> activation(activation(linear(x, **c_fc)))
 activation first: with the activation before c_fc
@@ -424,7 +417,7 @@ exchanged: with c_fc and c_proj exchanged
     **c_fc -> **c_proj
     **c_proj) -> **c_fc)
 no c_proj: without c_proj
-    return linear(activation(linear(x, **c_fc)), **c_proj) -> return activation(linear(x, **c_fc))
+    => return activation(linear(x, **c_fc))
 """)
 FEED_FORWARD = Part(("feed_forward",), "gpt2.py", see_feed_forward, FEED_FORWARD_WRONG)
 
@@ -456,8 +449,7 @@ norm after attention: with the norms after attention and after the feed-forward 
     -> x = layer_norm(x + self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache,
         layer=layer), **ln_1, eps=self.eps)
     h = layer_norm(x, **ln_2, eps=self.eps) -> h = x
-    return x + feed_forward(h, **mlp, activation=self.activation)
-    -> return layer_norm(x + feed_forward(h, **mlp, activation=self.activation), **ln_2,
+    => return layer_norm(x + feed_forward(h, **mlp, activation=self.activation), **ln_2,
         eps=self.eps)
 norm of the results: with the norms after attention and the feed-forward, before x is added
     h = layer_norm(x, **ln_1, eps=self.eps) -> h = x
@@ -521,7 +513,7 @@ no mask: without the mask
 no attention: without attention
     x = x + self_attention -> self_attention
 no feed-forward: without the feed-forward
-    return x + feed_forward(h, **mlp, activation=self.activation) -> return x
+    => return x
 residual in place: of a block that adds to its argument in place
     x = x + self_attention -> x += self_attention
 one head: with one head
@@ -623,13 +615,11 @@ head is always wte: with wte as the head, though there is an lm_head
 head is always lm_head: with lm_head as the head, also where there is none
     self.params.get("lm_head", self.params["wte"]) -> self.params["lm_head"]
 no head: of the stream after the last norm: without the head
-    return linear(x, self.params.get("lm_head", self.params["wte"])) -> return x
+    => return x
 probabilities: of probabilities: logits come before the softmax
-    return linear(x, self.params.get("lm_head", self.params["wte"]))
-    -> return softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
+    => return softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
 log probabilities: of log probabilities: logits come before the softmax
-    return linear(x, self.params.get("lm_head", self.params["wte"]))
-    -> return log_softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
+    => return log_softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
 last ignored: of all positions: last is not used
     x = x if last is None else x[..., -last:, :] -> pass
 first instead of last: with the first positions instead of the last ones
