@@ -6,33 +6,29 @@ from gpt2 import GPT2
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes
-from workshop.steps.inputs import attempt, numbers, parameters
+from workshop.steps.inputs import attempt, heard, numbers, parameters
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
-def kept_by(cache):
-    """Watch append -> what it returns [(label, array, axes)], and the layers it is called for."""
-    seen, layers, append = [], [], cache.append
+def passed(model, cache, ids):
+    """One pass -> the logits; what append returned, [(label, array, axes)]; its layers."""
+    seen, layers = [], []
 
-    def watched(layer, k, v):
+    def note(both, layer, k, v):
         layers.append(layer)
-        both = append(layer, k, v)
-        for name, all_of_them in zip(("keys", "values"), both):
-            if isinstance(all_of_them, np.ndarray):
+        for name, kept in zip(("keys", "values"), both):
+            if isinstance(kept, np.ndarray):
                 label = f"what append returns for block {layer}, {name},"
-                seen.append((label, all_of_them.copy(), "n_head, row, number"))
-        return both
+                seen.append((label, kept.copy(), "n_head, row, number"))
 
-    cache.append = watched
-    return seen, layers
+    with heard(cache, "append", note):
+        return model(ids, cache), seen, layers
 
 
 def see_pass(model, cache, ids, name):
     """One pass: the logits, and what the cache returned on the way."""
-    seen, layers = kept_by(cache)
-    logits = model(ids, cache)
-    del cache.append
+    logits, seen, layers = passed(model, cache, ids)
     yield Seen("on the way", seen, "stages")
     yield Seen(f"the logits of {name}", logits, "n_new, n_vocab")
     yield Seen(f"the layers for which {name} called cache.append", layers)
@@ -96,9 +92,8 @@ def see_appended(m, name, *actions):
     for label, i in ("keys", 0), ("values", 1):
         for layer in range(3):
             axes = "n_head, n_all, d_head"
-            yield Seen(
-                f"the {label} that append returns for block {layer} {name}", both[layer][i], axes
-            )
+            what = f"the {label} that append returns for block {layer} {name}"
+            yield Seen(what, both[layer][i], axes)
 
 
 def see_keys(m, seed):
@@ -373,8 +368,7 @@ def see_rows(m, seed):
     yield Seen("the positions of extend(3)", np.array(cache.extend(3)), "n_rows, n_new")
     cache = m.Rows(3, 3, 3, 16, 4)
     prompts = np.array([IDS[:5], IDS[2:7], IDS[3:8]])
-    seen, _ = kept_by(cache)
-    logits = model(prompts, cache)
+    logits, seen, _ = passed(model, cache, prompts)
     yield Seen("on the way", seen, "stages")
     yield Seen("the logits of three texts of 5 tokens", logits, "n_rows, n_new, n_vocab")
     yield Seen("the lengths after 5 tokens", np.array(cache.lengths), "n_rows")
@@ -382,8 +376,7 @@ def see_rows(m, seed):
     yield Seen("the lengths after cut([3 4 2])", np.array(cache.lengths), "n_rows")
     passes = [[7], [8], [9]], [[1], [2], [3]], [[4, 4], [5, 6], [6, 0]]
     for i, new in enumerate(passes):
-        seen.clear()
-        logits = model(np.array(new), cache)
+        logits, seen, _ = passed(model, cache, np.array(new))
         yield Seen("on the way", seen, "stages")
         name = f"the logits of pass {i} after 3, 4 and 2 tokens: {len(new[0])} more for each"
         yield Seen(name, logits, "n_rows, n_new, n_vocab")

@@ -36,7 +36,7 @@ def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
         tokens.append(token)
         if len(tokens) == end:
             sequence.finish("reader")
-        if len(tokens) > n + 3:
+        if len(tokens) > n + 9:
             break
     return tokens, sequence, model
 

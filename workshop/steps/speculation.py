@@ -4,13 +4,14 @@ import itertools
 
 import numpy as np
 
+from decoding import drafters
 from generate import Sequence
 from samplers import Sampler, draw
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel, attempt
-from workshop.steps.loops import CHOICE, PROMPT
+from workshop.steps.loops import CHOICE, PROMPT, run
 
 P = np.array([[0.45, 0.1, 0.15, 0.3], [0.1, 0.4, 0.2, 0.3], [0.15, 0.25, 0.5, 0.1]], np.float32)
 Q = np.array([[0.05, 0.7, 0.13, 0.12], [0.5, 0.05, 0.4, 0.05]], np.float32)
@@ -298,8 +299,8 @@ GOOD = True, True, False, True, True, True, True, False
 class Script:
     """A drafter that knows what comes next, and is wrong at some places. It notes its calls."""
 
-    def __init__(self, model, good):
-        self.model, self.good, self.asked, self.heard = model, good, [], []
+    def __init__(self, good):
+        self.model, self.good, self.asked, self.heard = WatchedModel(), good, [], []
 
     def propose(self, ids, n):
         if n:
@@ -315,48 +316,19 @@ class Script:
 
     def learn(self, ids, drafts, logits, tokens):
         if len(drafts):
-            heard = (
-                list(ids),
-                list(map(int, drafts)),
-                list(np.shape(logits)),
-                list(map(int, tokens)),
-            )
-            self.heard.append(heard)
+            self.heard.append((list(ids), list(drafts), list(np.shape(logits)), list(tokens)))
 
 
-class Small:
-    """A drafter that draws from a small model of its own."""
-
-    def __init__(self, model, seed):
-        self.model, self.rng = model, np.random.default_rng([seed, 9])
-
-    def propose(self, ids, n):
-        drafts, qs = [], []
-        for _ in range(n):
-            qs.append(Sampler()(self.model.after((*ids, *drafts)), ids))
-            drafts.append(draw(qs[-1], self.rng))
-        return drafts, qs
-
-    def learn(self, *heard):
-        pass
-
-
-def see_loop(m, n, name, gamma=3, stop_ids=(), end=None, good=GOOD):
-    model, tokens = WatchedModel(stop_ids=stop_ids, n_ctx=60), []
-    sequence, script = Sequence(model, PROMPT, n, CHOICE), Script(model, good)
-    for token in m.speculative(model, sequence, script, gamma):
-        tokens.append(int(token))
-        if len(tokens) == end:
-            sequence.finish("reader")
-        if len(tokens) > n + 9:
-            break
+def see_loop(m, n, name, gamma=3, good=GOOD, **how):
+    script = Script(good)
+    tokens, sequence, model = run(m.speculative, n, drafter=script, gamma=gamma, **how)
     yield Seen(f"the tokens {name}", tokens)
-    if end is None:
+    if "end" not in how:
         yield Seen(f"the text, afterwards, {name}", sequence.ids)
         yield Seen(f"(tokens so far, n) of each call of propose {name}", script.asked)
         yield Seen(f"tokens that passed through the model {name}", model.n_rows, "<=")
         yield Seen(f"passes of the model {name}", len(model.passes), "<=")
-    if end is None and not stop_ids:
+    if not how:
         yield Seen(f"what the drafter has learned {name}", script.heard)
 
 
@@ -373,8 +345,10 @@ def see_speculative(m, seed):
         found = []
         for i in range(n):
             model.passes.clear()
+            small.passes.clear()
             sequence = Sequence(model, [0, 1], 3, Sampler(), [seed, i])
-            tokens = m.speculative(model, sequence, Small(small, seed + i), 2)
+            drafter = drafters.DraftModel(small, Sampler(), np.random.default_rng([seed, i, 9]))
+            tokens = m.speculative(model, sequence, drafter, 2)
             found.append(tuple(map(int, itertools.islice(tokens, 9))))
         yield Seen(f"{n} texts of three tokens", found, "~")
 

@@ -1,11 +1,14 @@
 """Steps 3 to 7: attention, the mask, heads, the block, the model."""
 
+import contextlib
+import functools
+
 import numpy as np
 
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes
-from workshop.steps.inputs import block, numbers, parameters
+from workshop.steps.inputs import block, heard, numbers, parameters
 
 HIDDEN = np.float32(-1e10)
 
@@ -276,26 +279,17 @@ STAGES = "linear", "split_heads", "attention", "merge_heads", "layer_norm", "fee
 
 def stages(m, names, call):
     """Run call() -> its result, and [(label, array, axes)] of what m's functions returned in it."""
-    seen, kept = [], {name: getattr(m, name) for name in names}
+    seen = []
 
-    def watched(name):
-        def f(*args, **more):
-            result = kept[name](*args, **more)
-            if isinstance(result, np.ndarray):
-                axes = ("batch, head, " * 2 + "row, number").split(", ")[-result.ndim :]
-                seen.append((name, result.copy(), ", ".join(axes)))
-            return result
+    def note(name, result, *args, **more):
+        if isinstance(result, np.ndarray):
+            axes = ("batch, head, " * 2 + "row, number").split(", ")[-result.ndim :]
+            seen.append((name, result.copy(), ", ".join(axes)))
 
-        return f
-
-    try:
+    with contextlib.ExitStack() as stack:
         for name in names:
-            setattr(m, name, watched(name))
-        result = call()
-    finally:
-        for name in names:
-            setattr(m, name, kept[name])
-    return result, seen
+            stack.enter_context(heard(m, name, functools.partial(note, name)))
+        return call(), seen
 
 
 CAUSAL = np.where(np.tri(5) > 0, np.float32(0), HIDDEN)[None]
@@ -524,21 +518,15 @@ BLOCK = Part(("GPT2.block",), "gpt2.py", see_block, BLOCK_WRONG)
 
 def see_model(m, seed):
     ids, model = [3, 1, 4, 1, 5, 9, 2], m.GPT2(parameters(), 3, activation=np.tanh, eps=0.1)
-    stream, block = [], m.GPT2.block
+    stream = []
 
-    def watched(self, *args, **more):
+    def note(result, model, x, *args, **more):
         if not stream:
-            x = np.array(args[0] if args else more["x"])
-            stream.append(("the sum of the embeddings", x, "row, number"))
-        result = block(self, *args, **more)
+            stream.append(("the sum of the embeddings", np.array(x), "row, number"))
         stream.append((f"x after block {len(stream) - 1}", np.array(result), "row, number"))
-        return result
 
-    m.GPT2.block = watched
-    try:
+    with heard(m.GPT2, "block", note):
         logits = model(ids)
-    finally:
-        m.GPT2.block = block
     yield Seen("on the way", stream, "stages")
     yield Seen("model(ids)", logits, "n_new, n_vocab")
     yield Seen("model(ids) of an array", model(np.array(ids)), "n_new, n_vocab")
