@@ -152,6 +152,9 @@ def test_chance_knows_a_fair_die():
 # --- what is said ---------------------------------------------------------------------------------
 
 SCALE = " / math.sqrt(q.shape[-1])"
+GELU = """    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    return x / 2 * (1 + np.tanh(inner))
+"""
 SOFTMAX = "return e / e.sum(axis=-1, keepdims=True)"
 
 
@@ -243,6 +246,25 @@ def test_a_mistake_in_one_step_does_not_count_in_the_next(tmp_path):
     reader = Reader(path, STEPS)
     states = {step.name: check(reader, step).state for step in STEPS[:7]}
     assert [name for name, state in states.items() if state != "done"] == ["attention"]
+
+
+@pytest.mark.parametrize("old, new", [("0.044715", "0.44715"), (GELU, "    ...\n")])
+def test_a_gelu_that_is_wrong_or_missing_is_replaced_also_where_it_is_a_default(tmp_path, old, new):
+    path = tmp_path / "mine.py"
+    text = RIGHT.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    reader = Reader(path, STEPS)
+    states = {step.name: check(reader, step).state for step in STEPS[:11]}
+    assert {name for name, state in states.items() if state != "done"} == {"layers"}
+
+
+def test_a_step_alone_is_judged_as_in_a_run_of_all(mine):
+    """The reader's own advance, which is right, fails where the project's does not."""
+    found = mine(
+        "speculation", "min(len(self.seen), len(ids) - 1)", "min(len(self.seen), len(ids))"
+    )
+    assert found["state"] == "wrong" and "UnboundLocalError" in found["says"]
 
 
 # --- the command line -----------------------------------------------------------------------------

@@ -23,6 +23,8 @@ def main(argv: list[str]) -> int:
     steps = chosen(options.step)
     with contextlib.redirect_stdout(sys.stderr):  # what the reader's code prints is no verdict
         reader = load(Path(options.file))
+        for step in STEPS[: STEPS.index(steps[0])]:  # what is wrong in them is replaced
+            check(reader, step, name=False)
         verdicts = [check(reader, step) for step in steps]
     if options.json:
         print(json.dumps([verdict._asdict() for verdict in verdicts], indent=1))

@@ -27,7 +27,7 @@ from workshop.mistakes import build
 SECONDS_PER_LOOK = 2.0  # what takes longer never ends
 SECONDS_OF_SEARCH = 3.5  # then a run looks for no more pairs of mistakes
 RARE = 1e-7  # two samples that differ more than this differ by no accident
-WHY_FLOAT64 = "np.sqrt of a Python number makes one, and np.zeros or np.array of such numbers"
+WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array of Python numbers make one"
 
 
 class Part(NamedTuple):
@@ -178,33 +178,38 @@ def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) ->
 # --- judge ----------------------------------------------------------------------------------------
 
 
-def check(reader: Reader, step: Step, seed: int = 0) -> Verdict:
-    """Check a step. The steps after it use the reader's functions where they are right."""
-    missing, wrong = [], []
+def check(reader: Reader, step: Step, seed: int = 0, name: bool = True) -> Verdict:
+    """Check a step, and say the names of its mistakes, if `name`. The steps after it use the
+    reader's functions where they are right."""
+    missing, wrong, n_right = [], [], 0
     for part in step.parts:
         if absent := reader.absent(part, step.name):
             missing += absent
             continue
         reader.place(part)
-        if found := judge(part, reader.module, reader.path, seed, reader.end):
+        if found := judge(part, reader.module, reader.path, seed, reader.end if name else None):
             wrong.append(found)
             reader.wrong |= dict.fromkeys(part.names, step.name)
             reader.place(part, build(part.source))
+        n_right += not found
     if wrong:
         names = " + ".join(name for name, _ in wrong if name) or None
         says = " ".join([*(text for _, text in wrong), step.lesson])
         return Verdict(step.name, "wrong", names, says)
     if missing:
-        return Verdict(step.name, "missing", None, f"not yet: {', '.join(dict.fromkeys(missing))}")
+        rest = "; the rest is right" if n_right else ""
+        says = f"not yet: {', '.join(dict.fromkeys(missing))}{rest}"
+        return Verdict(step.name, "missing", None, says)
     return Verdict(step.name, "done", None, "done")
 
 
 def judge(
-    part: Part, module: Any, path: str | None = None, seed: int = 0, end: float = 0.0
+    part: Part, module: Any, path: str | None = None, seed: int = 0, end: float | None = 0.0
 ) -> tuple[str | None, str] | None:
     """Return the name of the mistake, or None, and what is to be said; None if all is right.
 
-    path: the file of module. end: when to end the search for pairs, by time.process_time()."""
+    path: the file of module. end: when to end the search for pairs of mistakes, by
+    time.process_time(); None: say no names."""
     mine, right = Tape(part, module, seed, path), Tape(part, build(part.source), seed)
     differ = difference(mine, right, is_right)
     typed = wide(mine, right)
@@ -215,7 +220,7 @@ def judge(
     says = f"{place}. {typed}".strip()
     if place.endswith("is a return missing?"):
         return "no return", says
-    if found := named(part, mine, right, end):
+    if end is not None and (found := named(part, mine, right, end)):
         these = (
             "the error is that" if a and isinstance(a.value, Raised) else "these are the numbers"
         )

@@ -75,6 +75,11 @@ def parameters(n_vocab=11, n_ctx=16, n_embd=12, n_layer=3, tied=False, seed=0):
     }
 
 
+def tiny(m, n_head=3, **sizes):
+    """Return a tiny model of m's. Its activation is given: the default is from when m was made."""
+    return m.GPT2(parameters(**sizes), n_head, activation=m.gelu)
+
+
 @functools.cache
 def logits_after(text, seed, scale, n_vocab):
     logits = np.random.default_rng([seed, *text]).normal(0, scale, n_vocab)

@@ -6,7 +6,7 @@ from gpt2 import GPT2
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes
-from workshop.steps.inputs import attempt, heard, numbers, parameters
+from workshop.steps.inputs import attempt, heard, numbers, parameters, tiny
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
@@ -20,7 +20,8 @@ def passed(model, cache, ids):
         for name, kept in zip(("keys", "values"), both):
             if isinstance(kept, np.ndarray):
                 label = f"what append returns for block {layer}, {name},"
-                seen.append((label, kept.copy(), "n_head, row, number"))
+                axes = "text, n_head, row, number".split(", ")[-kept.ndim :]
+                seen.append((label, kept.copy(), ", ".join(axes)))
 
     with heard(cache, "append", note):
         return model(ids, cache), seen, layers
@@ -36,7 +37,7 @@ def see_pass(model, cache, ids, name):
 
 
 def see_one(m):
-    model = m.GPT2(parameters(), 3)
+    model = tiny(m)
     yield Seen("the model without a cache (see the steps before)", model(IDS), "n_new, n_vocab")
     cache = model.new_cache()
     yield Seen("the length of an empty cache", cache.length)
@@ -46,7 +47,7 @@ def see_one(m):
 
 
 def see_several(m):
-    model = m.GPT2(parameters(), 3)
+    model = tiny(m)
     cache = model.new_cache()
     yield from see_pass(model, cache, IDS[:3], "three tokens at once")
     yield from see_pass(model, cache, IDS[3:5], "two tokens after three")
@@ -56,7 +57,7 @@ def see_several(m):
 
 
 def see_batch(m):
-    model = m.GPT2(parameters(), 3)
+    model = tiny(m)
     cache, two = model.new_cache(2), np.array([IDS[:3], IDS[2:5]])
     yield Seen("the logits of two texts", model(two, cache), "batch, n_new, n_vocab")
     more = model(two[:, :2], cache)
@@ -64,7 +65,7 @@ def see_batch(m):
 
 
 def see_context(m):
-    model = m.GPT2(parameters(n_ctx=5), 3)
+    model = tiny(m, n_ctx=5)
     for before, new in ((0, 4), (0, 5), (3, 3), (0, 6)):
         cache, raised = model.new_cache(), False
         if before:
@@ -81,7 +82,7 @@ def see_context(m):
 
 def see_appended(m, name, *actions):
     """Call extend and append for each of 3 blocks, or cut: what do the last calls return?"""
-    cache = m.GPT2(parameters(), 3).new_cache()
+    cache = tiny(m).new_cache()
     for number, (action, n) in enumerate(actions):
         if action == "cut":
             cache.cut(n)
@@ -112,7 +113,7 @@ def see_cut(m, seed):
 
 
 def see_passes_after_cut(m):
-    model = m.GPT2(parameters(), 3)
+    model = tiny(m)
     cache = model.new_cache()
     model(IDS[:6], cache)
     cache.cut(3)
@@ -150,6 +151,10 @@ n_ctx one too early: with the ValueError already at n_ctx tokens
 n_new checked: with n_new compared with n_ctx instead of all tokens
     if n_all > self.n_ctx: -> if n_new > self.n_ctx:
 [gpt2.py append]
+one slot too late: with the new keys and values after their own slots: extend has counted them
+    self.kv[:, layer, ..., self.length : n_all, :] = k, v
+    -> room = [(0, 0)] * (self.kv.ndim - 2) + [(0, k.shape[-2]), (0, 0)]; self.kv = np.pad(self.kv,
+        room); self.kv[:, layer, ..., n_all : n_all + k.shape[-2], :] = k, v
 length in each block: with the length growing in each block instead of once in a pass
     if layer == self.kv.shape[1] - 1: -> if True:
 length never: with a length that stays 0
@@ -367,24 +372,28 @@ def see_rows(m, seed):
     cache = m.Rows(3, 3, 3, 16, 4)
     yield Seen("the positions of extend(3)", np.array(cache.extend(3)), "n_rows, n_new")
     cache = m.Rows(3, 3, 3, 16, 4)
-    prompts = np.array([IDS[:5], IDS[2:7], IDS[3:8]])
-    logits, seen, _ = passed(model, cache, prompts)
-    yield Seen("on the way", seen, "stages")
-    yield Seen("the logits of three texts of 5 tokens", logits, "n_rows, n_new, n_vocab")
-    yield Seen("the lengths after 5 tokens", np.array(cache.lengths), "n_rows")
+
+    def see(name, ids, lengths):  # after this pass
+        logits, seen, _ = passed(model, cache, np.array(ids))
+        ends = np.reshape(lengths, (-1, 1, 1, 1))  # an unused slot may hold anything
+        used = [
+            (label, np.where(np.arange(x.shape[-2])[:, None] < ends, x, 0), axes)
+            for label, x, axes in seen
+            if x.ndim == 4
+        ]
+        yield Seen("on the way", used, "stages")
+        yield Seen(f"the logits of {name}", logits, "n_rows, n_new, n_vocab")
+        yield Seen(f"the lengths after {name}", np.array(cache.lengths), "n_rows")
+
+    yield from see("three texts of 5 tokens", [IDS[:5], IDS[2:7], IDS[3:8]], [5, 5, 5])
     cache.cut([3, 4, 2])
     yield Seen("the lengths after cut([3 4 2])", np.array(cache.lengths), "n_rows")
-    passes = [[7], [8], [9]], [[1], [2], [3]], [[4, 4], [5, 6], [6, 0]]
-    for i, new in enumerate(passes):
-        logits, seen, _ = passed(model, cache, np.array(new))
-        yield Seen("on the way", seen, "stages")
-        name = f"the logits of pass {i} after 3, 4 and 2 tokens: {len(new[0])} more for each"
-        yield Seen(name, logits, "n_rows, n_new, n_vocab")
-    yield Seen("the lengths after 1, 1 and 2 more", np.array(cache.lengths), "n_rows")
+    yield from see("one more token for each of 3, 4 and 2", [[7], [8], [9]], [4, 5, 3])
+    yield from see("a second one", [[1], [2], [3]], [5, 6, 4])
+    yield from see("two more for each", [[4, 4], [5, 6], [6, 0]], [7, 8, 6])
     cache.cut(np.array([1, 9, 3]))
     yield Seen("the lengths after cut([1 9 3])", np.array(cache.lengths), "n_rows")
-    logits = model(np.array([[7], [8], [9]]), cache)
-    yield Seen("the logits after cut([1 9 3])", logits, "n_rows, n_new, n_vocab")
+    yield from see("a token after cut([1 9 3])", [[7], [8], [9]], [2, 9, 4])
 
 
 ROWS_WRONG = mistakes(r"""

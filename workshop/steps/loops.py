@@ -313,9 +313,9 @@ sorted: of logits in another order
     => x = np.sort(logits)[::-1]; return keep(x, x >= np.partition(x, -k)[-k])
 ranks for tokens: with argsort taken for the ranks of the tokens
     logits >= np.partition(logits, -k)[-k] -> np.argsort(-logits) < k
-large k: that fail where k is larger than the vocabulary
+large k: of a filter that fails where k is larger than the vocabulary
     if k >= len(logits): -> if False:
-large k, sorted: that fail where k is larger than the vocabulary, with sort
+large k, sorted: of a sort that has fewer than k logits: take min(k, len(logits))
     if k >= len(logits): -> if False:
     np.partition(logits, -k)[-k] -> np.sort(logits)[-k]
 probabilities: of probabilities: a filter returns logits
@@ -351,7 +351,7 @@ at least p of the best: with the tokens at least p times as probable as the best
     probs >= falling[last] -> probs >= p * falling[0]
 the rest: with the nucleus removed and the rest kept
     probs >= falling[last] -> probs < falling[last]
-beyond the last: without the last token of the nucleus: > instead of >=
+beyond the last: without the last token of the nucleus: the token that reaches p is kept, too
     probs >= falling[last] -> probs > falling[last]
 not sorted: with the tokens in the order of their ids instead of their probabilities
     last = min(int(np.searchsorted(mass, p)), len(mass) - 1) -> last = 0

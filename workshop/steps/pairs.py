@@ -43,9 +43,9 @@ overlapping, rest dropped: with a symbol used in two pairs, and what follows a p
         else None
 last symbol lost: without the last symbol
     while i < len(symbols): -> while i < len(symbols) - 1:
-three at once: that skip the symbol after a pair
+three at once: of a merge that skips the symbol after a pair
     i += 2 -> i += 3
-others skipped: that skip a symbol after each one that is not joined
+others skipped: of a merge that skips a symbol after each one that is not joined
     else 1 -> else 2
 text compared: with pairs found by their joined text: a bc is not ab c
     tuple(symbols[i : i + 2]) == tuple(pair)
@@ -67,7 +67,7 @@ pair inserted: with the joined symbol before the pair, which stays
 pairs alone: without the symbols that are not joined
     merged.append(pair[0] + pair[1] if both else symbols[i])
     -> merged += [pair[0] + pair[1]] if both else []
-end not tested: that look past the last symbol
+end not tested: of a merge that looks past the last symbol
     tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
 from the right: with pairs looked for from the right to the left
     merged, i = [], 0
@@ -166,7 +166,7 @@ bytes as numbers: of bytes that are numbers: take bytes([byte])
     [bytes([byte]) for byte in word.encode("utf-8")] -> list(word.encode("utf-8"))
 text: of symbols that are str: take word.encode("utf-8")
     [bytes([byte]) for byte in word.encode("utf-8")] -> list(word)
-empty word: that fail for a word without pairs
+empty word: of an encode that fails for a word without pairs
     if not pairs: -> if False:
 """)
 ENCODE = Part(("encode",), "workshop/reference.py", see_encode, ENCODE_WRONG)

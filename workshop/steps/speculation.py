@@ -209,6 +209,8 @@ def see_draft_model(m, seed):
     given = list(PROMPT)
     m.DraftModel(WatchedModel(), CHOICE, 3).propose(given, 2)
     yield Seen("ids, afterwards", given)
+    twins = [m.DraftModel(WatchedModel(), Sampler(), 5).propose(PROMPT, 6)[0] for _ in range(2)]
+    yield Seen("one seed gives the same drafts", twins[0] == twins[1])
     first, equal, model = [], [], WatchedModel(n_vocab=3)
     for i in range(300):
         model.passes.clear()
@@ -225,6 +227,8 @@ DRAFT_MODEL_WRONG = mistakes(r"""
 [workshop/reference.py DraftModel]
 one seed: with the text's own seed for the drafts: they depend on what the text draws
     np.random.default_rng([seed, 1]) -> np.random.default_rng(seed)
+no seed: with an rng that has no seed: the same text has other drafts each time
+    np.random.default_rng([seed, 1]) -> np.random.default_rng()
 a fixed seed: with one seed for the drafts of all texts
     np.random.default_rng([seed, 1]) -> np.random.default_rng(0)
 a new rng in each call: with an rng that begins again in each call of propose

@@ -8,7 +8,7 @@ import numpy as np
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes
-from workshop.steps.inputs import block, heard, numbers, parameters
+from workshop.steps.inputs import block, heard, numbers, parameters, tiny
 
 HIDDEN = np.float32(-1e10)
 
@@ -424,7 +424,7 @@ def see_block(m, seed):
     yield Seen("on the way", seen, "stages")
     yield Seen("block", found, "n_new, n_embd")
     yield Seen("the x of block, afterwards", x, "n_new, n_embd")
-    plain = m.GPT2(parameters(), 2).block(x, **params, **call)
+    plain = tiny(m, 2).block(x, **params, **call)
     yield Seen("block of a model with gelu and two heads", plain, "n_new, n_embd")
 
 
@@ -536,7 +536,7 @@ def see_model(m, seed):
     yield Seen("model(ids) of two texts", two, "batch, n_new, n_vocab")
     one = model(np.array([ids[:5], ids[2:], ids[1:6]]), last=1)
     yield Seen("model(ids, last=1) of three texts", one, "batch, n_new, n_vocab")
-    tied = m.GPT2(parameters(tied=True), 3)
+    tied = tiny(m, tied=True)
     yield Seen("model(ids) without lm_head", tied(ids), "n_new, n_vocab")
     yield Seen("model(ids) again", tied(ids), "n_new, n_vocab")
 
