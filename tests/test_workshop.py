@@ -60,7 +60,9 @@ def test_the_text_that_a_mistake_changes_is_there_and_the_source_is_right(step, 
         ours = Tape(part, build(source), 0)
         assert not difference(ours, Tape(part, build(part.source), 0), is_right)
     for mistake in part.mistakes:
-        assert mistake.says and mistake.changes, mistake.name
+        assert mistake.changes, mistake.name
+        first, *_ = mistake.says.split()  # "these are the numbers ...", "this is the error ..."
+        assert first in {"with", "without", "of", "divided", "multiplied", "joined"}, mistake.says
         assert not re.search(r"\bmistake\b|!", mistake.says), mistake.name
 
 

@@ -221,9 +221,8 @@ def judge(
     if place.endswith("is a return missing?"):
         return "no return", says
     if end is not None and (found := named(part, mine, right, end)):
-        these = (
-            "the error is that" if a and isinstance(a.value, Raised) else "these are the numbers"
-        )
+        raised = a and isinstance(a.value, Raised)
+        these = "this is the error" if raised else "these are the numbers"
         what = f"{these} {' and '.join(mistake.says for mistake in found)}"
         return " + ".join(mistake.name for mistake in found), f"{part.names[0]}: {what}. ({says})"
     return "slow" if place.startswith("slow: ") else None, says

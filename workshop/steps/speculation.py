@@ -175,15 +175,15 @@ no return: of a function that returns nothing
 RULE = Part(("verify",), "speculative.py", see_rule, RULE_WRONG)
 
 
-def see_draft_model(m, seed):
+def proposed(drafter, ids, n):
+    drafts, qs = drafter.propose(list(ids), n)
+    return [int(x) for x in drafts], np.array([np.array(q) for q in qs])
+
+
+def see_drafts(m):
     model = WatchedModel()
     drafter = m.DraftModel(model, CHOICE, 3)
-
-    def propose(ids, n):
-        drafts, qs = drafter.propose(list(ids), n)
-        return [int(x) for x in drafts], np.array([np.array(q) for q in qs])
-
-    drafts, qs = propose(PROMPT, 3)
+    drafts, qs = proposed(drafter, PROMPT, 3)
     sure = [float(np.max(q)) > 0.99 for q in qs]
     yield Seen("each q is certain, as the sampler here makes it", sure)
     if not all(sure):
@@ -195,32 +195,45 @@ def see_draft_model(m, seed):
     yield Seen("their distributions", qs, "n, n_vocab")
     yield Seen("tokens that passed through the small model: 5, then 2 drafts", model.n_rows, "<=1")
     ids = [*PROMPT, *drafts[:2], 0]
-    yield Seen("three drafts after two that were accepted", propose(ids, 3)[0])
+    yield Seen("three drafts after two that were accepted", proposed(drafter, ids, 3)[0])
     yield Seen("tokens that passed, when the beginning is in the cache", model.n_rows, "<=2")
     ids = [*PROMPT, 6]
-    yield Seen("two drafts after none that was accepted", propose(ids, 2)[0])
-    yield Seen("no drafts", propose(ids, 0)[0])
-    ids = [*PROMPT, 6, *propose(ids, 2)[0], 4]
-    yield Seen("two drafts after all were accepted", propose(ids, 2)[0])
-    ids = [*PROMPT[:2], 6, 6, 0, 6, 2, 2]
-    yield Seen("two drafts after another text with the same beginning", propose(ids, 2)[0])
+    yield Seen("two drafts after none that was accepted", proposed(drafter, ids, 2)[0])
+    yield Seen("no drafts", proposed(drafter, ids, 0)[0])
+    ids = [*PROMPT, 6, *proposed(drafter, ids, 2)[0], 4]
+    yield Seen("two drafts after all were accepted", proposed(drafter, ids, 2)[0])
     yield Seen("tokens that passed in all", model.n_rows, "<=5")
     yield Seen("passes in all", len(model.passes), "<=5")
-    given = list(PROMPT)
-    m.DraftModel(WatchedModel(), CHOICE, 3).propose(given, 2)
-    yield Seen("ids, afterwards", given)
+
+
+def see_another_text(m):
+    drafter, ids = m.DraftModel(WatchedModel(), CHOICE, 3), list(PROMPT)
+    drafter.propose(ids, 3)
+    yield Seen("ids, afterwards", ids)
+    ids = [*PROMPT[:2], 6, 6, 0, 6, 2, 2]
+    drafts, _ = proposed(drafter, ids, 2)
+    yield Seen("two drafts after another text with the same beginning", drafts)
+
+
+def see_chance(m, seed):
     twins = [m.DraftModel(WatchedModel(), Sampler(), 5).propose(PROMPT, 6)[0] for _ in range(2)]
     yield Seen("one seed gives the same drafts", twins[0] == twins[1])
     first, equal, model = [], [], WatchedModel(n_vocab=3)
     for i in range(300):
         model.passes.clear()
         drafter = m.DraftModel(model, Sampler(), 1000 * seed + i)
-        drafts, qs = propose([0, 1], 2)
-        first.append((*drafts, *propose([0, 1], 1)[0]))
+        drafts, qs = proposed(drafter, [0, 1], 2)
+        first.append((*drafts, *proposed(drafter, [0, 1], 1)[0]))
         equal.append(drafts[0] == draw(qs[0], np.random.default_rng(1000 * seed + i)))
     yield Seen("drafts of 300 seeds: two, and one more in a second call", first, "~")
     yield Seen("distributions of the last drafts", qs[:1], "n, n_vocab")
     yield Seen("is the first draft what the text's own rng would draw?", equal, "~")
+
+
+def see_draft_model(m, seed):
+    yield from attempt(see_drafts(m), "drafts")
+    yield from attempt(see_another_text(m), "another text")
+    yield from attempt(see_chance(m, seed), "drafts by chance")
 
 
 DRAFT_MODEL_WRONG = mistakes(r"""
