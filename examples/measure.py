@@ -83,7 +83,7 @@ def watermarks(n_unmarked=1000, n_marked=200):
     print_rows("no mark, temperature 1", lambda key: [], n_unmarked, [100])
     for t in (0.5, 0.8, 1.0):
         print_rows(f"marked, temperature {t}", lambda key, t=t: [temperature(t), watermark(key)],
-                   n_marked, [25, 50, 100, 200])  # fmt: skip
+                   n_marked, [25, 50, 100, 200])
 
 
 def drafts(n=200):

@@ -13,7 +13,7 @@ CONFIG = {
     "model_type": "gpt2", "vocab_size": 259, "n_positions": 16, "n_ctx": 16, "n_embd": 12,
     "n_head": 3, "n_layer": 2, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
     "eos_token_id": 258, "tie_word_embeddings": True,
-}  # fmt: skip
+}
 VARIANTS = {  # name -> what differs from CONFIG
     "plain": {},
     "distilled": {"n_layer": 1},
@@ -27,7 +27,7 @@ VARIANTS = {  # name -> what differs from CONFIG
     "unscaled_by_layer": {
         "scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True, "n_layer": 3,
     },
-}  # fmt: skip
+}
 ROOT = Path(__file__).parents[1]
 LOGITS = json.loads((ROOT / "tests" / "gpt2_variants.json").read_text())
 IDS = [5, 0, 255, 258, 97, 97, 11]
@@ -46,7 +46,7 @@ def random_arrays(config, seed=0):
             f"h.{i}.ln_2.weight": (d,), f"h.{i}.ln_2.bias": (d,),
             f"h.{i}.mlp.c_fc.weight": (d, n_inner), f"h.{i}.mlp.c_fc.bias": (n_inner,),
             f"h.{i}.mlp.c_proj.weight": (n_inner, d), f"h.{i}.mlp.c_proj.bias": (d,),
-        }  # fmt: skip
+        }
     shapes |= {"ln_f.weight": (d,), "ln_f.bias": (d,)}
     if not config.get("tie_word_embeddings", True):
         shapes["lm_head.weight"] = (config["vocab_size"], d)
@@ -85,12 +85,12 @@ def write_tokenizer_json(folder):
     write_tokenizer(folder)
     vocab = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False,
-                  "use_regex": True}  # fmt: skip
+                  "use_regex": True}
     end = {"id": 258, "content": "<|endoftext|>", "special": True, "single_word": False,
-           "lstrip": False, "rstrip": False, "normalized": False}  # fmt: skip
+           "lstrip": False, "rstrip": False, "normalized": False}
     file = {"version": "1.0", "added_tokens": [end], "normalizer": None, "post_processor": None,
             "pre_tokenizer": byte_level, "decoder": byte_level,
-            "model": {"type": "BPE", "vocab": vocab, "merges": ["t h", "th e"]}}  # fmt: skip
+            "model": {"type": "BPE", "vocab": vocab, "merges": ["t h", "th e"]}}
     (folder / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
 
 

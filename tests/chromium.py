@@ -36,16 +36,16 @@ class Browser:
         path = folder / "page.html"
         path.write_text(text, encoding="utf-8")
         self.command("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                     deviceScaleFactor=1, mobile=False)  # fmt: skip
+                     deviceScaleFactor=1, mobile=False)
         self.driver.get_log("performance")
         self.driver.get(path.as_uri() + address)
         if "data-ready" in text or "dataset.ready" in text:
             self.wait("return document.documentElement.dataset.ready")
         assert self.driver.get_log("browser") == []
         events = [json.loads(entry["message"])["message"]
-                  for entry in self.driver.get_log("performance")]  # fmt: skip
+                  for entry in self.driver.get_log("performance")]
         urls = [event["params"]["request"]["url"] for event in events
-                if event["method"] == "Network.requestWillBeSent"]  # fmt: skip
+                if event["method"] == "Network.requestWillBeSent"]
         assert urls == [path.as_uri()]
 
     def wait(self, script):
@@ -57,11 +57,11 @@ class Browser:
     def picture(self, until="html", scale=1):
         """The page down to the end of an element -> the bytes of a PNG."""
         end = self.js("return document.querySelector(arguments[0]).getBoundingClientRect().bottom"
-                      " + scrollY", until)  # fmt: skip
+                      " + scrollY", until)
         width = self.js("return document.documentElement.clientWidth")
         clip = {"x": 0, "y": 0, "width": width, "height": end + 16 * (until != "html")}
         shot = self.command("Page.captureScreenshot", clip=clip | {"scale": scale},
-                            captureBeyondViewport=True)  # fmt: skip
+                            captureBeyondViewport=True)
         return base64.b64decode(shot["data"])
 
     def all(self, selector):
@@ -79,10 +79,10 @@ class Browser:
         """Move a slider to a value, as a hand does."""
         self.js("""const input = document.getElementById(arguments[0]);
                    input.value = SLIDERS[arguments[0]][0].indexOf(arguments[1]);
-                   input.dispatchEvent(new Event("input"));""", name, value)  # fmt: skip
+                   input.dispatchEvent(new Event("input"));""", name, value)
 
     def bars(self):
         """The probabilities of the candidates that are listed, by their ids."""
         rows = self.js("return [...document.querySelectorAll('#candidates .candidate')]"
-                       ".map((row) => [row.dataset.token, row.dataset.p])")  # fmt: skip
+                       ".map((row) => [row.dataset.token, row.dataset.p])")
         return {int(id): float(p) for id, p in rows}

@@ -17,7 +17,7 @@ N_CTX = 48
 JSON_KEYS = {
     "prompt", "text", "prompt_ids", "ids", "stop_reason", "seconds_to_first_token",
     "tokens_per_second", "model", "method", "seed",
-}  # fmt: skip
+}
 LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # ids; END is <|endoftext|>
 
 
@@ -25,7 +25,7 @@ def write_letters(folder, activation="gelu_new", n_vocab=259, n_ctx=N_CTX, **fil
     """A model that writes a to z, space and "the" at random: text without a half character. It
     never ends by itself. files: {stem of a JSON file: object}."""
     config = CONFIG | {"vocab_size": n_vocab, "n_positions": n_ctx, "n_ctx": n_ctx, "n_embd": 16,
-                       "n_head": 2, "activation_function": activation}  # fmt: skip
+                       "n_head": 2, "activation_function": activation}
     arrays = random_arrays(config, seed=1)
     wte, ln_f = arrays["wte.weight"], arrays["ln_f.bias"]
     wte *= 3 / np.linalg.norm(wte, axis=1, keepdims=True)  # else the longest row wins every time

@@ -33,7 +33,7 @@ OTHERS = {  # token -> what may take its place
     "and": ["or"], "or": ["and"], "not": [""], "in": ["not in"], "is": ["is not"],
     "True": ["False"], "False": ["True"], "None": ["0"], "break": ["continue"],
     "min": ["max"], "max": ["min"], "any": ["all"], "all": ["any"],
-}  # fmt: skip
+}
 
 
 def mutants(path):

@@ -44,9 +44,9 @@ def hub(name, folder):
     """A Server that is a hub with one repository, of a folder's files."""
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     entries = [{"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
-               for path, data in files.items()]  # fmt: skip
+               for path, data in files.items()]
     repository = {"id": name, "sha": COMMIT, "private": False, "gated": False,
-                  "siblings": [{"rfilename": path} for path in files]}  # fmt: skip
+                  "siblings": [{"rfilename": path} for path in files]}
     api = f"/api/models/{name}"
     served = {f"{api}/revision/main": repository, f"{api}/tree/{COMMIT}": entries}
     served = {path: json.dumps(value).encode() for path, value in served.items()}

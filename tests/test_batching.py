@@ -23,7 +23,7 @@ MODEL = tiny_gpt2(stop_ids=[5])
 N_CTX, N_VOCAB = MODEL.n_ctx, MODEL.n_vocab
 WARM = Sampler(temperature(1.2), top_k(6))
 SAMPLERS = [greedy, WARM, Sampler(repetition_penalty(1.5), temperature(0.7)),
-            Sampler(no_repeat_ngram(2))]  # fmt: skip
+            Sampler(no_repeat_ngram(2))]
 FOLDERS = Path(__file__).parent / "fixtures" / "seq2seq"
 NAMES = ["t5-gated-untied", "bart", "mbart"]
 SEQ2SEQ = {name: utils.load(FOLDERS / name)[1] for name in NAMES}
@@ -214,7 +214,7 @@ def test_a_chunk_of_a_prompt_passes_between_two_steps_of_the_running_rows():
     assert log.passes == [
         ("prompt", 1), ("step", 1), ("prompt", 4), ("step", 1), ("prompt", 4), ("step", 1),
         ("prompt", 3), ("step", 2), ("step", 2), ("step", 1), ("step", 1), ("step", 1),
-    ]  # fmt: skip
+    ]
 
 
 @settings(max_examples=40)
@@ -265,7 +265,7 @@ def test_a_free_row_goes_to_the_next_that_waits():
         ("prompt", 1), ("step", 1), ("prompt", 1), ("step", 2), ("prompt", 1), ("step", 2),
         ("prompt", 1), ("step", 2), ("prompt", 1), ("step", 2),  # the fifth is complete at once
         ("prompt", 1), ("step", 3), ("prompt", 1), ("step", 3), ("step", 1),
-    ]  # fmt: skip
+    ]
 
 
 def test_the_next_sequence_is_asked_for_when_a_row_is_free():
@@ -360,7 +360,7 @@ def test_another_loop_goes_on_where_one_was_left(n_taken):
     (0, 1, 2),  # one whose prompt has not begun to pass
     (1, 3, 2),  # one whose prompt is passing
     (0, 5, 4),  # one that waits
-])  # fmt: skip
+])
 @pytest.mark.parametrize("chunk", [1, 4, 100])
 def test_a_reader_ends_any_sequence_and_the_others_go_on(ender, n_taken, ended, chunk):
     sequences = batch()
@@ -495,7 +495,7 @@ FAMILIES = {
     "smollm3": lambda: [load_llama("smollm3")],  # a layer without positions
     **{name: lambda name=name: [SEQ2SEQ[name].read(source) for source in SOURCES]
        for name in NAMES},  # models that have read sources of different lengths
-}  # fmt: skip
+}
 
 
 class Texts:
@@ -522,7 +522,7 @@ class Texts:
         longest = max((len(ids) for _, ids in self.texts), default=self.n_ctx)
         if n_new := min(n_new, self.n_ctx - longest):
             new = [[(len(ids) + 2 * row + k) % 11 for k in range(n_new)]
-                   for row, (_, ids) in enumerate(self.texts)]  # fmt: skip
+                   for row, (_, ids) in enumerate(self.texts)]
             logits = self.models[0](np.array(new), self.rows)  # any that has read a source
             for (which, ids), more, found in zip(self.texts, new, logits, strict=True):
                 ids += more

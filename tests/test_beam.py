@@ -68,7 +68,7 @@ def test_ids_and_scores_are_the_reference(stops):
         found = beam_search(
             model, case["prompt"], case["n"], case["width"], case["length_penalty"],
             case["early_stopping"], n_return=case["width"], filters=filters,
-        )  # fmt: skip
+        )
         ids, scores = zip(*REFERENCE[name(case)])
         assert [h.ids for h in found] == list(ids), name(case)
         assert [h.score for h in found] == pytest.approx(list(scores), rel=2e-5), name(case)
@@ -193,7 +193,7 @@ def test_every_step_is_that_of_a_search_without_a_cache(
     model, results = random_model(stops), []
     for each in (model, as_function(model)):
         found = beam_search(each, prompt, n, width, penalty, early_stopping, width,
-                            FILTERS[filters], trace := [])  # fmt: skip
+                            FILTERS[filters], trace := [])
         results.append((found, trace))
     (found, trace), (slow, slow_trace) = results
     for step, slow_step in zip(trace, slow_trace, strict=True):

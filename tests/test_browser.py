@@ -19,7 +19,7 @@ SETTINGS = [  # of the sliders
     {"temperature": 1.0}, {"temperature": 0.5}, {"temperature": 2.0}, {"temperature": 0},
     {"temperature": 0.8, "top_k": 40}, {"temperature": 1.0, "top_p": 0.9}, {"top_p": 0.5},
     {"min_p": 0.05}, {"temperature": 1.5, "top_k": 100, "top_p": 0.7, "min_p": 0.02},
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +50,13 @@ def run(name):
 
         first, last = [min_length(40, model.stop_ids), without(the)], [without(a)]
         return recorded(tokenizer, model, "The cat sat on", 8, temperature=0.8, top_k=20,
-                        first=first, last=last, named=named)  # fmt: skip
+                        first=first, last=last, named=named)
     if name == "greedy":
         return recorded(tokenizer, model, "Once upon a time", 30, temperature=0, named=named)
     if name == "long":
         first = [min_length(400, model.stop_ids)]
         return recorded(tokenizer, model, "Once upon a", 260, first=first, temperature=0.8,
-                        named=named)  # fmt: skip
+                        named=named)
     assert name == "drafts"
     named |= {"method": "speculative", "draft": "stories-draft", "gamma": 4}
     return recorded(tokenizer, model, "Once upon a time", 40, drafted, temperature=0.9, named=named)
@@ -156,7 +156,7 @@ def test_any_address_is_harmless(browser, tmp_path, address):
 
 def test_play_lets_the_text_grow_to_its_end(browser, tmp_path):
     data = by_method("speculative") | {"passes": [
-        one | {"seconds": 0.0} for one in by_method("speculative")["passes"]]}  # fmt: skip
+        one | {"seconds": 0.0} for one in by_method("speculative")["passes"]]}
     browser.open(tmp_path, page.html(data))
     browser.all("#play")[0].click()
     hidden = "return document.querySelectorAll('#text .later').length"
@@ -283,7 +283,7 @@ def test_the_die_is_the_run_s_and_falls_on_the_token_that_came(browser, tmp_path
 
 
 @pytest.mark.parametrize("name, says", [("greedy", "Greedy"), ("beam", "Beam search threw no die"),
-                                        ("drafts", "see Speculation")])  # fmt: skip
+                                        ("drafts", "see Speculation")])
 def test_no_die_is_shown_where_none_was_thrown(browser, tmp_path, name, says):
     data = by_method("beam") if name == "beam" else run(name)
     browser.open(tmp_path, page.html(data))
@@ -308,10 +308,10 @@ def test_the_cut_line_moves_the_slider(browser, tmp_path):
     browser.js("arguments[0].scrollIntoView({block: 'center'})", handle)
     handle = browser.all(".handle")[0]
     ActionChains(browser.driver).click_and_hold(handle).move_to_element(row).move_by_offset(
-        0, 10).release().perform()  # fmt: skip
+        0, 10).release().perform()
     assert browser.value(".handle", "aria-valuenow") == "4"
     rows = browser.js("return [...document.querySelectorAll('#candidates tbody tr')]"
-                      ".map((row) => row.className)")  # fmt: skip
+                      ".map((row) => row.className)")
     assert rows.index("cut") == 4 and all("removed" in name for name in rows[5:11])
     browser.slide("top_k", 0)
     browser.slide("top_p", 0.5)
@@ -336,7 +336,7 @@ def test_the_parts_in_the_page_add_up(browser, tmp_path, method):
         difference = browser.js("""const {tokens, came} = chain(state.selected - 1, given);
             const rival = rivalsAt(state.selected - 1)[0];
             return Math.log(tokens[came].model)
-                 - Math.log(tokens.find((token) => token.id === rival).model);""")  # fmt: skip
+                 - Math.log(tokens.find((token) => token.id === rival).model);""")
         assert shown[-1] == pytest.approx(difference, abs=0.02)
 
 
@@ -354,15 +354,15 @@ def test_the_head_that_contributed_most_is_shown_first(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
     added = np.array(browser.js("return addedAt(state.selected - 1)"))
     heads = [(abs(added[1 + layer * 8 + head]), f"{layer}.{head}")
-             for layer in range(5) for head in range(7)]  # fmt: skip
+             for layer in range(5) for head in range(7)]
     most = max(heads)[1]
     assert browser.value(".heads [aria-pressed=true]", "data-head") == most
     says = browser.text("#attention .lead")
     signs = {f"{layer}.{head}": added[1 + layer * 8 + head] for layer in range(5)
-             for head in range(7)}  # fmt: skip
+             for head in range(7)}
     for x in (signs[most], -abs(signs[most])):  # for the token that came, and against it
         assert says.startswith(f"Head {most} had the largest effect: it pushed "
-                               + ("for" if x > 0 else "against"))  # fmt: skip
+                               + ("for" if x > 0 else "against"))
         assert f"{abs(x):.2f}" in says
         browser.js("""const one = addedAt;
             addedAt = (row) => one(row).map((x) => -Math.abs(x)); showAttention()""")
@@ -399,7 +399,7 @@ def test_a_plain_pattern_has_its_word(browser, tmp_path):
     expected = {"row => row": "itself", "row => row - 1": "the previous token",
                 "row => 0": "the first token", "row => row - 5": "the same token before",
                 "row => row - 4": "what followed the same token (induction)",
-                "row => row - 2": None}  # fmt: skip
+                "row => row - 2": None}
     for key, word in expected.items():
         assert browser.js(f"looksAt({key}); return patternOf(0, 0)") == word, key
 
@@ -436,7 +436,7 @@ def test_drafts_stand_in_columns_and_a_pass_takes_one_line(browser, tmp_path):
     for width in (360, 800, 1280):
         browser.open(tmp_path, page.html(run("drafts")), width)
         heights = browser.js("return [...document.querySelectorAll('#drafts li')]"
-                             ".map((line) => line.offsetHeight)")  # fmt: skip
+                             ".map((line) => line.offsetHeight)")
         assert max(heights) < 40
         places = browser.js("""return [...document.querySelectorAll('#drafts li button')].map(
             (line) => [...line.querySelectorAll('.draft')].map((draft) => draft.offsetLeft))""")
@@ -485,7 +485,7 @@ def test_beams_open_at_their_beginning(browser, tmp_path):
     browser.js("select(n_rows)")
     node = browser.all("#beams g.selected")[-1]
     inside = "const {left, right} = arguments[0].getBoundingClientRect();" \
-             "return left > 0 && right < innerWidth"  # fmt: skip
+             "return left > 0 && right < innerWidth"
     assert browser.js(inside, node)
 
 
@@ -504,7 +504,7 @@ def test_the_cache_counts_and_without_it_all_is_computed(browser, tmp_path):
     assert "holds 0.0 kB" in browser.text("#totals")
     browser.all("#naive")[0].click()
     browser.js("document.querySelectorAll('#cache svg .computed')[4]"
-               ".dispatchEvent(new MouseEvent('click', {bubbles: true}))")  # fmt: skip
+               ".dispatchEvent(new MouseEvent('click', {bubbles: true}))")
     assert browser.js("return passOf(state.selected)") == 4
     assert len(browser.all("#cache .word")) == n - 1
     browser.open(tmp_path, page.html(by_method("naive")))
@@ -530,7 +530,7 @@ def test_the_selected_token_is_in_sight(browser, tmp_path, width):
     browser.all("#next")[0].click()
     assert browser.js(IN_SIGHT)
     gap = browser.js("return document.querySelector('#panels').getBoundingClientRect().top"
-                     " - document.querySelector('nav').getBoundingClientRect().bottom")  # fmt: skip
+                     " - document.querySelector('nav').getBoundingClientRect().bottom")
     assert width > 1000 or 0 <= gap < 60  # under the text come the panels, not more text
 
 
@@ -543,7 +543,7 @@ def test_a_long_text_s_cache_is_not_taller_than_a_screen(browser, tmp_path):
 def test_the_panels_have_two_columns(browser, tmp_path, width):
     browser.open(tmp_path, page.html(by_method("cached")), width)
     left = [browser.js("return document.querySelector(arguments[0]).offsetLeft", name)
-            for name in ("#why", "#attention")]  # fmt: skip
+            for name in ("#why", "#attention")]
     assert left[0] < left[1]
 
 
@@ -568,14 +568,14 @@ def test_signs_that_turn_a_line_around_stay_among_themselves(browser, tmp_path):
     first, second = (browser.all(f"#token-{i} .word")[0].rect for i in (5, 7))
     assert first["y"] < second["y"] or first["x"] < second["x"]
     assert browser.js("return getComputedStyle(document.querySelector('#token-6 .word'))"
-                      ".unicodeBidi") == "isolate"  # fmt: skip
+                      ".unicodeBidi") == "isolate"
 
 
 def test_a_page_can_be_printed(browser, tmp_path):
     browser.scheme("dark")
     browser.open(tmp_path, page.html(run("drafts")))
     browser.command("Emulation.setEmulatedMedia", media="print",
-                    features=[{"name": "prefers-color-scheme", "value": "dark"}])  # fmt: skip
+                    features=[{"name": "prefers-color-scheme", "value": "dark"}])
     style = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
     assert browser.js(style, "#text", "color") == "rgb(28, 28, 26)"
     assert browser.js(style, ".heads", "maxHeight") == "none"
@@ -592,7 +592,7 @@ def test_forced_colours_leave_the_drawings(browser, tmp_path):
     for part in (".track", ".signed", "#candidates td", "svg", ".token .word"):
         assert browser.js(style, part, "forcedColorAdjust") == "none", part
     bar = browser.js("return getComputedStyle(document.querySelector('.looks .track'), '::before')"
-                     ".backgroundColor")  # fmt: skip
+                     ".backgroundColor")
     assert bar not in ("rgba(0, 0, 0, 0)", browser.js(style, "section", "backgroundColor"))
     browser.command("Emulation.setEmulatedMedia", features=[])
 
@@ -611,7 +611,7 @@ def test_keys_belong_to_the_text_only_where_it_has_the_focus(browser, tmp_path):
     prevented = "return !dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]," \
                 "bubbles: true, cancelable: true})) || !document.body.dispatchEvent(" \
                 "new KeyboardEvent('keydown', {key: arguments[0], bubbles: true," \
-                "cancelable: true}))"  # fmt: skip
+                "cancelable: true}))"
     assert not browser.js(prevented, "Home") and not browser.js(prevented, " ")
     assert browser.js(prevented, "ArrowRight")
     browser.js("document.querySelector('#text [tabindex=\"0\"]').focus()")
@@ -621,7 +621,7 @@ def test_keys_belong_to_the_text_only_where_it_has_the_focus(browser, tmp_path):
 
 def test_few_tab_stops_and_all_is_reached(browser, tmp_path, method):
     browser.open(tmp_path, page.html(run("drafts") if method == "speculative" else
-                                     by_method(method)))  # fmt: skip
+                                     by_method(method)))
     stops = browser.js("""return [...document.querySelectorAll(
         'a, button, input, select, [tabindex]')].filter((element) => element.tabIndex >= 0
         && !element.disabled && element.checkVisibility()).length""")
@@ -644,7 +644,7 @@ def test_a_screen_reader_hears_names(browser, tmp_path, method):
     assert unnamed == []
     for section in browser.all("section:not([hidden])"):
         heading = browser.js("return document.getElementById(arguments[0].getAttribute("
-                             "'aria-labelledby')).textContent", section)  # fmt: skip
+                             "'aria-labelledby')).textContent", section)
         assert heading
     tables = browser.js("""return [...document.querySelectorAll('table')].filter((table) =>
         !table.querySelector('thead th') && table.checkVisibility()).length""")

@@ -72,7 +72,7 @@ And?<|eot_id|><|start_header_id|>assistant<|end_header_id|>
 """),
     "Mistral": ("mistral", ["[INST]", "[/INST]"], "</s>", MISTRAL,
                 "<s>[INST]  Hi [/INST]the cat</s>[INST] And?[/INST]"),
-}  # fmt: skip
+}
 
 
 def make(folder, name):
@@ -176,7 +176,7 @@ def folder(tmp_path_factory):
     vocab = json.loads((folder / "vocab.json").read_text())
     by_bytes = {
         "type": "ByteLevel", "add_prefix_space": False, "use_regex": True, "trim_offsets": True,
-    }  # fmt: skip
+    }
     del vocab["<|endoftext|>"]
     model = {"type": "BPE", "vocab": vocab, "merges": ["t h", "th e"]}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)

@@ -216,7 +216,7 @@ def test_prompts_of_a_file_follow_those_of_the_command_line(console, tmp_path):
         {"repetition_penalty": 1.3, "no_repeat_ngram": 3, "top_k": 5},
     ],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("seed", [0, 5])
 def test_sampling_options_make_the_sampler(console, letters, settings, seed):
     tokenizer, model = utils.load(str(letters))
@@ -662,7 +662,7 @@ def test_an_answer_is_for_encoder_decoders(console):
     ["--temperature", 1, "--min-p", "1e-300"], ["--method", "beam", "--beams", 64],
     ["--method", "beam", "--length-penalty", "-20"], ["--method", "beam", "--length-penalty", 20],
     ["--method", "ngram", "--filler-top-k", 10**6], ["-n", 10**12], ["--no-repeat-ngram", 1],
-], ids=str)  # fmt: skip
+], ids=str)
 @pytest.mark.filterwarnings("error")
 def test_extreme_values_end_in_text_or_in_one_line(console, extreme):
     status, out, err = console("the cat", *(["-n", 4] if extreme[0] != "-n" else []), *extreme)
@@ -756,7 +756,7 @@ def test_standard_output_and_error_may_be_closed(letters, words):
 def test_exit_statuses_and_no_traceback(letters):
     for words, expected in [
         (["a", "-n", "0"], 2), (["a", "--model", "none"], 1), (["a", "--model", letters], 0),
-    ]:  # fmt: skip
+    ]:
         status, _, err = finished(*words)
         assert (status, err.count(b"\n")) == (expected, 1), err
 
@@ -766,7 +766,7 @@ def test_a_terminal_without_unicode_shows_question_marks(letters):
     status, out, err = finished("Zoë", "-n", 3, "--model", letters, env=ascii_only)
     assert status == 0 and out.startswith(b"Zo?") and b"Traceback" not in err
     status, out, err = finished("-", "-n", 3, "--model", letters, stdin="Zoë".encode(),
-                                env={"LC_ALL": "C", "LANG": "C"})  # fmt: skip
+                                env={"LC_ALL": "C", "LANG": "C"})
     assert status == 0 and out.startswith("Zoë".encode())
 
 

@@ -93,14 +93,14 @@ def test_the_methods_take_turns_and_the_table_has_medians_without_the_first_roun
         "naive": [900.0, 20.0, 10.0, 40.0], "cached": [1.0, 50.0, 70.0, 60.0],
         "beam": [1.0, 2.0, 2.0, 2.0], "ngram": [1.0, 30.0, 10.0, 20.0],
         "lookup": [1.0, 25.0, 25.0, 99.0],
-    })  # fmt: skip
+    })
     out = console.text("the cat", "--compare", "-n", 4)
     assert ran == [method for method in METHODS if method != "speculative"] * 4
     speeds = {method: (row["speed"], row["ratio"]) for method, row in table(out).items()}
     assert speeds == {
         "naive": ("20.0", "1.00"), "cached": ("60.0", "3.00"), "beam": ("2.0", "0.10"),
         "ngram": ("20.0", "1.00"), "lookup": ("25.0", "1.25"),
-    }  # fmt: skip
+    }
 
 
 def test_compare_starts_each_prompt_with_its_own_seed(console, monkeypatch):

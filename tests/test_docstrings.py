@@ -10,7 +10,7 @@ HOUSE = Path(__file__).parent.parent
 MODULES = [
     "gpt2", "generate", "samplers", "encoder", "speculative",
     *(f"decoding.{path.stem}" for path in sorted((HOUSE / "decoding").glob("*.py"))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

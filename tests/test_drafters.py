@@ -157,7 +157,7 @@ def test_ngram_counts_of_a_small_text():
     assert store.counts == {
         (1,): {2: 3}, (2,): {3: 2, 4: 1}, (3,): {1: 1}, (4,): {1: 1},
         (1, 2): {3: 2, 4: 1}, (2, 3): {1: 1}, (3, 1): {2: 1}, (2, 4): {1: 1}, (4, 1): {2: 1},
-    }  # fmt: skip
+    }
 
 
 def test_a_text_that_grows_is_counted_once():
@@ -301,7 +301,7 @@ def test_all_distributions_are_float32():
     for drafter in (
         DraftModel(SMALL, Sampler(), rng_of(7)), NGramStore(11), PromptLookup(11, 2),
         Replay(11, [1, 2] * 5, 1, rng_of(7)), Measured(NGramStore(11)),
-    ):  # fmt: skip
+    ):
         drafts, qs = drafter.propose([1, 2, 1, 2], 3)
         assert len(drafts) == 3 and all(q.dtype == np.float32 and q.shape == (11,) for q in qs)
 

@@ -30,7 +30,7 @@ MAKERS = {"regex": constrained.matching, "automaton": automaton.matching}
 PATTERNS = [
     "ab(ab)*", "a|b12?", "[0-9]{2,3}", "(a|b)*1", "é+", "中|é|ab", ".", "[^a]b", r"[0-9]\.[0-9]", 
     r'\{"a": ("[^"]*"|[0-9]+)\}', "(a(b(1)?)?)?2", "a{2}b{0,2}1{1,}", "[^ ]+ [a-z]", "(|a)b",
-]  # fmt: skip
+]
 TEXTS = [b"", b"a", b"ab", b"abab", b"1", b"b1", b"\xc3\xa9", b"\xe4", b"\xc3", b"12", b'{"a": "']
 HALVES = b"\xe4", b"\xc3"
 either_maker = pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
@@ -183,7 +183,7 @@ def test_every_character_and_no_other_bytes_are_a_dot():
 @pytest.mark.parametrize("pattern", [
     "a(b", "a)b", "*a", "[a", "a(?=b)", r"(a)\1", "^a", "a$", r"\ba", "[é]", r"\p{L}", "a|*",
     "a{3,1}", "(?i)a", "[[:alpha:]]",
-])  # fmt: skip
+])
 def test_a_pattern_that_the_parser_does_not_know_is_refused(pattern):
     with pytest.raises(ValueError, match="is wrong, or too rich"):
         parse(pattern)

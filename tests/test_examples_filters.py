@@ -158,12 +158,12 @@ def test_speculation_keeps_the_marked_distribution():
     model, sampler = tiny_gpt2(n_vocab=4), Sampler(watermark(7), shelf.xtc(0.2, 0.5))
     first = sampler(model([1])[-1], [1])
     pairs = {(a, b): float(first[a] * sampler(model([1, a])[-1], [1, a])[b])
-             for a in range(4) for b in range(4)}  # fmt: skip
+             for a in range(4) for b in range(4)}
     guesses = Guesses(4)
     counts = Counter(
         tuple(generate(model, [1], 2, sampler, seed, drafted_by(guesses))) for seed in range(800)
     )
     assert p_value(counts, pairs) > 1e-3
     plain = {(a, b): float(softmax(model([1])[-1])[a] * softmax(model([1, a])[-1])[b])
-             for a in range(4) for b in range(4)}  # fmt: skip
+             for a in range(4) for b in range(4)}
     assert p_value(counts, plain) < 1e-3

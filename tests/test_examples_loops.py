@@ -132,7 +132,7 @@ def test_best_first_search_obeys_the_filters():
     (13, 13, 3, "passes"),
     (40, 40, 4, "length"),
     (99, 40, 4, "length"),
-])  # fmt: skip
+])
 def test_the_passes_are_bounded(passes, n_passes, length, reason):
     flat = Watched(FunctionModel(lambda ids: np.zeros(3, np.float32), 3))  # all equally probable
     sequence = Sequence(flat, PROMPT, N)
@@ -155,7 +155,7 @@ def test_two_beams_are_two_draws_without_replacement():
     model = tiny_gpt2(n_vocab=3, stop_ids=[2])
     texts, sampler = every_text(model, [1], 2), Sampler()
     pairs = {(a, b): texts[a] * texts[b] / (1 - texts[a])
-             for a, b in itertools.permutations(texts, 2)}  # fmt: skip
+             for a, b in itertools.permutations(texts, 2)}
     counts, wrong = Counter(), Counter()
     for seed in range(600):
         beams = stochastic_beams(model, Sequence(model, [1], 2, sampler, seed), 2)

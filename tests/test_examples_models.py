@@ -137,7 +137,7 @@ def test_drawn_texts_have_the_distribution_of_the_combined_logits():
     def probabilities(model):
         first = softmax(model(prompt)[-1])
         return {(a, b): float(first[a] * softmax(model([*prompt, a])[-1])[b])
-                for a in range(3) for b in range(3)}  # fmt: skip
+                for a in range(3) for b in range(3)}
 
     loop = drafted_by(PromptLookup(3))
     draws = (tuple(generate(pair, prompt, 2, Sampler(), seed, loop)) for seed in range(600))

@@ -106,7 +106,7 @@ def test_a_token_that_a_loop_chose_without_the_sampler_has_no_figures(console, t
 def test_a_bar_is_as_long_as_its_share():
     assert [bar(share, 4) for share in (0, 1 / 32, 0.25, 0.5 + 3 / 32, 1, 7)] == [
         "", "▏", "█", "██▍", "████", "████",
-    ]  # fmt: skip
+    ]
 
 
 def make_terminal(monkeypatch):

@@ -55,7 +55,7 @@ def check(capsys, lesson, number, *answers):
 def new_rows(calls):
     """For each pass: of how many tokens each layer has computed keys."""
     return [[c.inputs["x"][-2] for c in one.walk() if c.name == "self_attention"]
-            for one in passes(calls, MODEL)]  # fmt: skip
+            for one in passes(calls, MODEL)]
 
 
 def test_the_cached_loop_stores_one_new_key_per_layer_and_step():

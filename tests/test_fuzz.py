@@ -85,7 +85,7 @@ past_their_ends = st.fixed_dictionaries({}, optional={
     "min_p": st.sampled_from([0, 1e-300, 1e-9, 0.5, 1]),
     "repetition_penalty": st.sampled_from([1e-300, 1e-9, 1, 1.2, 1e9, 1e300]),
     "no_repeat_ngram": st.sampled_from([0, 1, 2, 3, 10, 2**63]),
-})  # fmt: skip
+})
 
 
 @given(any_logits, past_their_ends, st.data())
@@ -130,10 +130,10 @@ WEIRD = [
     None, True, False, 0, 1, -1, 2, 3, 2**31, 10**6, 10**9, 2**64, 10**30, 0.0, -0.5, 1e-5, 1e308,
     math.nan, math.inf, "", "x", "1", "gpt2", "relu", "gated-gelu", [], [0], [1, 2], [None], ["x"],
     [[[]]], {}, {"a": 1}, "two\nlines", "\x1b[2J", "\ud800", "long " * 10_000, [10**9] * 1000,
-]  # fmt: skip
+]
 weird = st.sampled_from(WEIRD)
 FILES = ["..", ".", "", "/etc/passwd", "../x", "a/b", "nul\0", "*", "**", "[", "loop", "x" * 300,
-         "config.json", "two\nlines", "\ud800", "outside"]  # fmt: skip
+         "config.json", "two\nlines", "\ud800", "outside"]
 
 
 @pytest.fixture(scope="module")
@@ -231,10 +231,10 @@ def test_configurations_of_any_values(folders, name, data):
         path = folder / data.draw(st.sampled_from(["config.json"] * 3 + ["generation_config.json"]))
         config = json.loads(path.read_text()) if path.is_file() else {}
         names = [*config, "n_inner", "n_ctx", "eos_token_id", "bos_token_id", "max_length", "top_k",
-                 "forced_bos_token_id", "temperature", "num_beams"]  # fmt: skip
+                 "forced_bos_token_id", "temperature", "num_beams"]
         if name == "llama":
             names += ["head_dim", "rope_theta", "rope_scaling", "layer_types", "sliding_window",
-                      "partial_rotary_factor", "rms_norm_eps", "use_sliding_window"]  # fmt: skip
+                      "partial_rotary_factor", "rms_norm_eps", "use_sliding_window"]
         for key in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2)):
             config[key] = data.draw(weird)
             if data.draw(st.integers(0, 4)) == 0:

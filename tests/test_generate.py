@@ -120,7 +120,7 @@ def test_fewer_than_0_new_tokens_are_refused():
     (7, "encode the text first"),
     ([5, -3, 7], "token ids are 0 to 10, not -3 to 7"),
     ([3, N_VOCAB, 0], "token ids are 0 to 10, not 0 to 11"),
-])  # fmt: skip
+])
 def test_a_prompt_that_is_no_list_of_tokens_or_does_not_fit_is_refused(prompt, message):
     with pytest.raises(ValueError, match=message):
         Sequence(MODEL, prompt, 5)

@@ -53,7 +53,7 @@ def test_there_is_a_fixture_of_every_kind():
     switches = (
         "activation_function", "scale_attn_weights", "scale_attn_by_inverse_layer_idx",
         "tie_word_embeddings", "n_inner",
-    )  # fmt: skip
+    )
     assert len({tuple(config[name] for name in switches) for config in configs}) == 8
     assert {c["n_layer"] for c in configs} == {1, 2, 3}
     assert {c["n_head"] for c in configs} == {1, 2, 4, 8}

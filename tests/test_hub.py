@@ -38,7 +38,7 @@ def start(tmp_path):
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
         environment = kept | {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": url, **more}
         done = subprocess.run([sys.executable, "-c", SCRIPT, name], cwd=HOUSE, env=environment,
-                              capture_output=True, text=True, timeout=120)  # fmt: skip
+                              capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         found, http = json.loads(done.stdout.splitlines()[-1])
         assert isinstance(found, list) or "\n" not in found
@@ -95,7 +95,7 @@ def test_what_is_missing_in_the_cache_is_fetched(start, made, tmp_path, name):
         assert start("o/n", server.url)[0] == expected(made)
         assert server.asked(FILES + name) == [None]
         assert [path for method, path, _ in server.requests if (method, FILES in path) ==
-                ("GET", True)] == [FILES + name]  # fmt: skip
+                ("GET", True)] == [FILES + name]
 
 
 def test_a_transfer_that_breaks_off_is_tried_again(start, made):

@@ -24,7 +24,7 @@ def python(*words, cwd, **environment):
         **environment,
     }
     return subprocess.run([sys.executable, *words], cwd=cwd, env=environment, capture_output=True,
-                          text=True)  # fmt: skip
+                          text=True)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_type_checker_shows_no_errors_of_ours(folder):
     (folder / "mine" / "wrong.py").write_text(wrong)
     options = ["--follow-imports=silent", "--no-error-summary"]
     done = python("-m", "mypy", *options, "mine", cwd=folder, PYTHONPATH="",
-                  MYPYPATH=str(HOUSE))  # fmt: skip
+                  MYPYPATH=str(HOUSE))
     errors = [line for line in done.stdout.splitlines() if ": error: " in line]
     assert [error.partition(":")[0] for error in errors] == [os.path.join("mine", "wrong.py")]
     assert 'variable has type "Model"' in errors[0]

@@ -353,7 +353,7 @@ def test_another_seed_is_another_way_from_the_same_place(panel):
     texts = []
     for seed in (7, 8, 7):
         browser.js("""const input = document.querySelector("#seed"); input.value = arguments[0];
-                      input.dispatchEvent(new Event("change"))""", seed)  # fmt: skip
+                      input.dispatchEvent(new Event("change"))""", seed)
         settled(browser)
         texts.append(branches(browser)[-1])
         browser.js("live.panel.place = 6")
@@ -456,7 +456,7 @@ def test_a_text_ends_with_the_context(panel):
         "const [ids, done] = arguments, {panel} = live;"
         "panel.current.whole.read(ids).then((found) => {"
         "  panel.current.whole = found; panel.place = ids.length; done(); })", long
-    )  # fmt: skip
+    )
     click(browser, "#write")
     assert len(branches(browser)[0]) == model.n_ctx
     assert browser.all("#write")[0].get_attribute("disabled")

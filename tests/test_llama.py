@@ -58,7 +58,7 @@ def reference(name):
     """What transformers computed with it."""
     with np.load(LLAMA_FOLDERS / name / "expected.npz") as expected:
         return {key: array.astype(int) if array.dtype == np.int8 else array
-                for key, array in expected.items()}  # fmt: skip
+                for key, array in expected.items()}
 
 
 # --- the reference implementation -----------------------------------------------------------------
@@ -284,7 +284,7 @@ def test_a_model_has_the_parts_that_its_parameters_name(bias, tied, norm_size):
 def test_grouped_attention_is_attention_with_repeated_keys():
     rng = np.random.default_rng(0)
     q, k, v = (rng.normal(size=(3, n, t, 8)).astype(np.float32)
-               for n, t in ((6, 4), (2, 9), (2, 9)))  # fmt: skip
+               for n, t in ((6, 4), (2, 9), (2, 9)))
     mask = gpt2.causal_mask(np.arange(4) + [[5], [3], [0]])  # rows of different lengths
     repeated = [np.repeat(x, 3, axis=1) for x in (k, v)]  # head h of q has head h // 3 of k
     expected = gpt2.attention(q, *repeated, mask)
@@ -310,7 +310,7 @@ def test_scores_depend_on_the_distance_alone():
 
     def score(at, other):
         q_at, k_at = (rotate(x[None], np.array([position]), FREQUENCIES)
-                      for x, position in ((q, at), (k, other)))  # fmt: skip
+                      for x, position in ((q, at), (k, other)))
         return float((q_at * k_at).sum())
 
     assert score(9, 4) == pytest.approx(score(105, 100), abs=1e-4)

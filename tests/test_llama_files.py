@@ -25,7 +25,7 @@ QWEN = {
     "model_type": "qwen2", "vocab_size": 270, "hidden_size": 12, "num_hidden_layers": 1,
     "intermediate_size": 10, "num_attention_heads": 2, "num_key_value_heads": 1,
     "max_position_embeddings": 64, "eos_token_id": 258, "tie_word_embeddings": True,
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_keys_with_their_usual_value_may_be_absent(folder, name):
     usual = {"hidden_act": "silu", "hidden_activation": "gelu_pytorch_tanh", "head_dim": 8,
              "rms_norm_eps": 1e-5 if name == "olmo2" else 1e-6, "attention_bias": False,
              "mlp_bias": False, "tie_word_embeddings": name.startswith(("gemma", "smollm3")),
-             "use_sliding_window": False}  # fmt: skip
+             "use_sliding_window": False}
     change(copy, *(key for key, value in usual.items() if config.get(key) == value))
     np.testing.assert_array_equal(logits(copy), expected)
 
@@ -109,7 +109,7 @@ def test_heads_and_their_sizes_are_read_off_the_arrays(folder, name):
     "name, theta, local",
     [("llama", 1e4, 1e4), ("qwen3", 1e4, 1e4), ("smollm3", 2e6, 2e6), ("gemma2", 1e4, 1e4),
      ("gemma3", 1e6, 1e4)],
-)  # fmt: skip
+)
 def test_defaults_of_rotary_positions_are_the_family_s(folder, name, theta, local):
     copy = folder(name)
     dropped = "rope_parameters", "rope_scaling", "rope_theta", "rope_local_base_freq"
@@ -203,7 +203,7 @@ def test_layers_without_positions_are_those_listed(folder):
         ("qwen2", {"layer_types": ["full_attention", "linear"]}, "layer_types = "),
         ("smollm3", {"no_rope_layers": [1]}, "IndexError"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_implemented_or_does_not_fit_is_refused_by_name(folder, name, entries, words):
     copy = folder(name)
     change(copy, **entries)
@@ -226,11 +226,11 @@ def write_qwen(folder, **entries):
     layer = {"self_attn.q_proj": (12, d), "self_attn.k_proj": (6, d), "self_attn.v_proj": (6, d),
              "self_attn.o_proj": (d, 12), "mlp.gate_proj": (10, d), "mlp.up_proj": (10, d),
              "mlp.down_proj": (d, 10), "input_layernorm": (d,),
-             "post_attention_layernorm": (d,)}  # fmt: skip
+             "post_attention_layernorm": (d,)}
     shapes |= {f"layers.0.{name}": shape for name, shape in layer.items()}
     arrays = {f"model.{name}.weight": rng.normal(size=shape) for name, shape in shapes.items()}
     arrays |= {f"model.layers.0.self_attn.{name}_proj.bias": np.zeros(n)
-               for name, n in (("q", 12), ("k", 6), ("v", 6))}  # fmt: skip
+               for name, n in (("q", 12), ("k", 6), ("v", 6))}
     arrays["model.embed_tokens.weight"][259:] *= 100
     arrays = {name: array.astype(np.float16) for name, array in arrays.items()}
     save_file(arrays, folder / "model.safetensors")
@@ -283,7 +283,7 @@ def test_float16_is_read_too(folder):
     save_file(exact, copy / "model.safetensors")
     found = logits(copy)
     save_file({name: array.astype(np.float32) for name, array in exact.items()},
-              copy / "model.safetensors")  # fmt: skip
+              copy / "model.safetensors")
     np.testing.assert_array_equal(logits(copy), found)
 
 

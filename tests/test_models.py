@@ -14,7 +14,7 @@ from loading.parameters import n_parameters
 MODELS = Path(__file__).parent.parent / "models"
 SIZES = {  # at most so many parameters
     "stories": 4_000_000, "stories-llama": 4_000_000, "stories-draft": 388_595,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -78,7 +78,7 @@ def test_en_de_is_small_and_lists_what_it_was_not_trained_on():
     ("The weather is nice today.", "Das Wetter ist heute schön."),
     ("I would like to buy a new car.", "Ich möchte ein neues Auto kaufen."),
     ("My mother is reading a book in the garden.", "Meine Mutter liest ein Buch im Garten."),
-])  # fmt: skip
+])
 def test_en_de_translates(english, german):
     tokenizer, model = utils.load("en-de")
     model, start = begin(model, model.add_special_tokens(tokenizer.encode(english)))

@@ -142,7 +142,7 @@ def test_the_class_edition_answers_no_prediction(path, class_edition):
     """After each there is a place for the guess, then code, and what follows it is folded."""
     cells = nbformat.read(class_edition / path.name, as_version=4).cells
     asked = [place for place, cell in enumerate(cells)
-             if cell.cell_type == "markdown" and "**Predict" in cell.source]  # fmt: skip
+             if cell.cell_type == "markdown" and "**Predict" in cell.source]
     for place in asked:
         assert edition.tagged(cells[place + 1], "guess")
         rest = cells[place + 2 :]
@@ -303,7 +303,7 @@ def comes_from(number, written, shown):
     """Whether a number of the outputs, or its hundredfold, is this one when rounded like it."""
     digits = len(written.partition(".")[2])
     return any(abs(value * scale - number) <= 0.51 * 10**-digits
-               for value in shown for scale in (1, 100))  # fmt: skip
+               for value in shown for scale in (1, 100))
 
 
 def test_says_nothing_of_the_machine_it_ran_on(path):

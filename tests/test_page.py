@@ -380,7 +380,7 @@ def test_the_last_layer_read_early_is_the_model(stories):
     ("/home/me/plug.py:mine()", "plug.py:mine()"), ("~/models/mine", "mine"),
     ("../plug.py:mine('a/b')", "plug.py:mine('a/b')"), ("C:\\me\\plug.py:f", "plug.py:f"),
     ("openai-community/gpt2", "openai-community/gpt2"), ("stories", "stories"), (0.7, 0.7),
-])  # fmt: skip
+])
 def test_no_path_of_a_folder_is_in_a_page(given, shown):
     assert page.without_folder(given) == shown
 

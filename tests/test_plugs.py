@@ -279,6 +279,6 @@ def test_a_mistake_does_not_end_the_interactive_prompt(console, mine, letters):
 
 
 @pytest.mark.parametrize("words", [["--method", "lookup", "--drafter", "mine.py:x"],
-                                   ["--method", "naive", "--loop", "mine.py:x"]])  # fmt: skip
+                                   ["--method", "naive", "--loop", "mine.py:x"]])
 def test_a_part_that_does_not_belong_is_refused(console, words):
     assert "is not for --method" in console.refused(2, "a", *words)

@@ -94,7 +94,7 @@ def test_the_rooms_that_compute_need_no_library_but_numpy_and_regex(name):
     process = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(module=name)],
         cwd=HOUSE, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    )
     found = set(process.stdout.split()) - sys.stdlib_module_names
     assert name.partition(".")[0] in found
     assert found <= {"numpy", "regex", "_regex", "decoding", "families"} | CENTRE.keys()

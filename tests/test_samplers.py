@@ -31,7 +31,7 @@ INF = np.inf
 CHAIN = (
     repetition_penalty(1.3), no_repeat_ngram(3), temperature(0.7), top_k(7), top_p(0.95),
     min_p(0.02),
-)  # fmt: skip
+)
 FILTERS = {  # by the names in processors.npz
     "temperature 0.7": temperature(0.7),
     "top_k 1": top_k(1),
@@ -270,7 +270,7 @@ def test_settings_are_applied_in_one_order():
     settings = {
         "min_p": 0.02, "top_p": 0.95, "top_k": 7, "temperature": 0.7, "no_repeat_ngram": 3,
         "repetition_penalty": 1.3,
-    }  # fmt: skip
+    }
     found = make_sampler(**settings)(logits, ids)
     np.testing.assert_array_equal(found, Sampler(*CHAIN)(logits, ids))
     assert not np.array_equal(found, Sampler(*reversed(CHAIN))(logits, ids))  # the order matters

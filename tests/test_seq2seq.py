@@ -37,7 +37,7 @@ from tests.tiny import (
 
 FOLDERS = Path(__file__).parent / "fixtures" / "seq2seq"
 NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "mbart", "mbart-50",
-         "bart-cnn"]  # fmt: skip
+         "bart-cnn"]
 MODELS = {name: utils.load(FOLDERS / name)[1] for name in NAMES}
 EXPECTED = {name: json.loads((FOLDERS / name / "expected.json").read_text()) for name in NAMES}
 ARRAYS = {name: dict(np.load(FOLDERS / name / "expected.npz")) for name in NAMES}
@@ -129,7 +129,7 @@ def test_beams_are_the_reference_s(name):
         found = beam_search(
             model, model.start_ids, n, 3, config.get("length_penalty", 1.0),
             config.get("early_stopping", False), 3, filters(model, n),
-        )  # fmt: skip
+        )
         assert [h.ids for h in found] == [unpadded(b["ids"], model) for b in expected["beam"]]
         np.testing.assert_allclose(
             [h.score for h in found], [b["score"] for b in expected["beam"]], rtol=1e-5

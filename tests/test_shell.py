@@ -39,10 +39,10 @@ class Terminal:
         self.ours, theirs = pty.openpty()
         self.decoder = codecs.getincrementaldecoder("utf-8")()
         plain = {"TERM": "dumb", "NO_COLOR": "1", "PYTHONUTF8": "1",
-                 "XDG_STATE_HOME": os.devnull}  # no history  # fmt: skip
+                 "XDG_STATE_HOME": os.devnull}  # no history
         environment = plain | environment
         self.process = process(*words, stdin=theirs, stdout=theirs, stderr=theirs,
-                               env=environment, start_new_session=True)  # fmt: skip
+                               env=environment, start_new_session=True)
         os.close(theirs)
 
     def read(self):
@@ -171,7 +171,7 @@ def test_no_text_controls_the_terminal(letters, tmp_path):
     beam = "--method", "beam", "--return", 2
     plain = {"NO_COLOR": "1"}
     for how in words, (*words, *beam), (*score, "--score"), (*words, "--explain"), (
-        *words, "--explain", *beam[:2]), (*words, "--compare"):  # fmt: skip
+        *words, "--explain", *beam[:2]), (*words, "--compare"):
         with Terminal(*how, **plain) as terminal:
             found, status = terminal.end()
         assert (status, CONTROL.findall(found.replace("\r\n", "\n"))) == (0, []), how
@@ -487,7 +487,7 @@ WORDS = [
     "\\", "'", "é🙂", "\x00", "\x1b", "=", " => ", "--seed=--", "--stop=--", "--sampler=--",
     "--top-k=--", "--temperature", "--top-p", "--no-repeat-ngram", "--json", "--tokens=--", "-h",
     "-n--", "the cat", "--score", "--threads=--", "--max-rows=1", "x.py:f", *METHODS,
-]  # fmt: skip
+]
 MODELS = ["gpt2/plain", "gpt2/untied", "seq2seq/t5", "seq2seq/bart-forced", "seq2seq/mbart-50"]
 FOLDERS = [str(HOUSE / "tests" / "fixtures" / name) for name in MODELS]
 COMMANDS = [name for name in shell.NAMES if name not in ("quit", "html", "threads")]

@@ -493,7 +493,7 @@ def test_verification_stops_at_the_first_rejection_and_shows_the_sampler_each_pr
     ([1, 0, 3], [1, 2], 3),  # the correction of a rejected one
     ([1], [1, 2], 2),  # the token after the last draft
     ([2, 0, 3], [1], 2),  # a rejected stop id
-])  # fmt: skip
+])
 def test_nothing_follows_a_stop_id(drafts, tokens, n_numbers):
     logits, given_ids = np.eye(4, dtype=np.float32)[[1, 2, 3, 0]], []
 
@@ -587,7 +587,7 @@ prompts = st.lists(st.integers(0, TARGET.n_vocab - 1), min_size=1, max_size=12)
     st.lists(st.tuples(prompts, st.integers(1, 20)), min_size=1, max_size=3),
     st.integers(1, 16),
     st.sampled_from([greedy, Sampler(temperature(0.5)), Sampler(top_k(3))]),
-)  # fmt: skip
+)
 def test_at_every_pass_the_caches_are_those_of_a_fresh_pass(name, texts, gamma, sampler):
     """Unrelated prompts, by one drafter that serves them one after the other."""
     drafter = make_drafter(name, TARGET, texts[0][0] + list(range(10)) * 3, sampler)
@@ -686,7 +686,7 @@ def test_a_drafter_that_does_not_propose_what_it_drew_is_refused(drafts, qs, mes
     ([1], [q_of(0, 1.0005)]),
     ([1], [q_of(0.5, 0.5).astype(float)]),
     (np.array([1, 0]), np.stack([q_of(0, 1), q_of(1)])),
-])  # fmt: skip
+])
 def test_what_a_drafter_may_propose(drafts, qs):
     assert check_drafts(drafts, qs, 2, TARGET.n_vocab) is None
     with pytest.raises(ValueError) if len(drafts) == 2 else contextlib.nullcontext():
@@ -700,7 +700,7 @@ def test_drafts_may_be_an_array():
             return np.array(drafts, int), np.array(qs)
 
     texts = [by_speculation(TARGET, [1, 2, 1, 2, 1], 9, drafter(TARGET.n_vocab), 2)
-             for drafter in (Array, PromptLookup)]  # fmt: skip
+             for drafter in (Array, PromptLookup)]
     assert texts[0] == texts[1]
 
 

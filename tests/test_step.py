@@ -18,7 +18,7 @@ def pdb(*commands):
         [sys.executable, "-m", "pdb", "-m", "examples.step"], cwd=HOUSE,
         input="\n".join([*commands, "q\n"]), capture_output=True, text=True, check=True,
         timeout=120,
-    )  # fmt: skip
+    )
     assert process.stderr == ""
     return process.stdout.split("(Pdb) ")[1:]
 
@@ -39,7 +39,7 @@ def test_between_the_file_and_the_model_is_only_the_loop():
     assert names == [
         ("step.py", "<module>"), ("generate.py", "cached"), ("generate.py", "advance"),
         ("gpt2.py", "__call__"), ("gpt2.py", "block"), ("gpt2.py", "self_attention"),
-    ]  # fmt: skip
+    ]
 
 
 def test_few_lines_run_before_the_first_pass():

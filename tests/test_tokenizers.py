@@ -72,7 +72,7 @@ def check_ids(tokenizer, vectors):
 def check_texts(tokenizer, vectors):
     """Whole and streamed. The library shows MARKS and BOS; here they are not part of a text."""
     silent = {text: id for text, id in tokenizer.special.items()
-              if MARKS.fullmatch(text) or id in tokenizer.start}  # fmt: skip
+              if MARKS.fullmatch(text) or id in tokenizer.start}
     decoder = str(tokenizer.library.decoder)
     strips = "Strip" in decoder or "Metaspace" in decoder
     for vector in vectors:
@@ -226,9 +226,9 @@ def test_limits_and_padding_that_a_file_brings_along_do_not_count(tmp_path):
     file = copy.deepcopy(FOUND[BYTES]["tokenizer"])
     ids = read_tokenizer(write(tmp_path / "plain", file), "llama").encode("the cat sat")
     file["truncation"] = {"max_length": 2, "strategy": "LongestFirst", "stride": 0,
-                          "direction": "Right"}  # fmt: skip
+                          "direction": "Right"}
     file["padding"] = {"strategy": {"Fixed": 99}, "direction": "Right", "pad_id": 0,
-                       "pad_type_id": 0, "pad_token": "a", "pad_to_multiple_of": None}  # fmt: skip
+                       "pad_type_id": 0, "pad_token": "a", "pad_to_multiple_of": None}
     assert read_tokenizer(write(tmp_path / "limited", file), "llama").encode("the cat sat") == ids
 
 
@@ -262,7 +262,7 @@ def test_the_flags_of_an_added_token_are_false_where_they_are_true_nowhere(tmp_p
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", "{}", "[" * 100000, '{"model": {"type": "Nonsense"}}'],
     ids=lambda text: text[:9],
-)  # fmt: skip
+)
 def test_files_that_are_not_a_tokenizer(tmp_path, text):
     (tmp_path / "tokenizer.json").write_text(text)
     with pytest.raises(UserError, match="tokenizer.json is damaged: .*; fetch or save") as caught:

@@ -19,7 +19,7 @@ from tests.tiny import close, tiny_gpt2
 FIXTURES = Path(__file__).parent / "fixtures"
 FAMILIES = "gpt2", "llama", "seq2seq"
 MODELS = ["stories", "en-de", *(path.parent for family in FAMILIES
-          for path in sorted(FIXTURES.glob(f"{family}/*/config.json")))]  # fmt: skip
+          for path in sorted(FIXTURES.glob(f"{family}/*/config.json")))]
 
 
 def recorded(model, prompt, n=2, keep=()):
@@ -44,7 +44,7 @@ def test_the_calls_are_a_tree_with_places_and_shapes():
     assert [call.output for call in softmax] == [(2, 3, 3), (2, 1, 4)]
     assert [call.name for call in inner(first, "block").calls] == [
         "layer_norm", "self_attention", "layer_norm", "feed_forward"
-    ]  # fmt: skip
+    ]
 
 
 def test_of_several_results_the_first_is_noted():

@@ -44,7 +44,7 @@ def test_what_is_not_there_is_refused_with_what_is(models, monkeypatch):
 @pytest.mark.parametrize(
     "name, meant", [("storys", "stories"), ("Stories", "stories"), ("124m", "124M"),
                     ("GPT2", "gpt2"), ("distil-gpt2", "distilgpt2"), ("LITTLE", "little")],
-)  # fmt: skip
+)
 def test_a_mistyped_name_brings_the_right_one(models, name, meant):
     check_refused(name, f"no model '{name}': did you mean {meant}[?] Or use stories")
 
@@ -57,7 +57,7 @@ def test_a_file_of_a_model_brings_its_folder(models):
     "config, match",
     [("[]", "config.json is damaged: not a JSON object; fetch or save"), ("{}", "'model_type'"),
      ('{"model_type": "phi3"}', "model_type is phi3, known are gpt2, t5, bart, mbart, llama")],
-)  # fmt: skip
+)
 def test_a_config_that_names_no_known_family(models, config, match):
     (models / "little" / "config.json").write_text(config)
     check_refused("little", match)

@@ -84,7 +84,7 @@ def test_rows_without_a_token_change_nothing_that_is_printed(console, folder, tm
     for words in commands:
         words = ["the cat", "a", "tea", "--tokens", 12, *words]
         rows = [[{key: row[key] for key in ("text", "ids", "stop_reason")} for row in
-                 console.json(*words, model=where)] for where in (whole, copy)]  # fmt: skip
+                 console.json(*words, model=where)] for where in (whole, copy)]
         assert rows[0] == rows[1]
         n_tokens = utils.load(copy)[0].n_vocab
         assert max(max(row["ids"], default=0) for row in rows[1]) < n_tokens
@@ -193,7 +193,7 @@ PARSED = [  # what the tokenizers of transformers 5.23 make of it
     ("bart", "a</s>b <s> c", "<s> a </s> b Ġ <s> Ġ c </s>"),
     ("bart", "<mask> the", "<s> <mask> Ġthe </s>"),
     ("bart", "a <mask> b", "<s> a <mask> Ġ b </s>"),  # as its own tokenizer.json has it: lstrip
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name, text, tokens", PARSED)
@@ -249,7 +249,7 @@ def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
 def test_the_score_of_an_answer_depends_on_its_language(console, name):
     words = "the cat sat", "--score", "--target", "the dog ran", "--target-lang"
     totals = {console.text(*words, code, model=FOLDERS / name).splitlines()[-1]
-              for code in ("ro_RO", "de_DE", "zh_CN")}  # fmt: skip
+              for code in ("ro_RO", "de_DE", "zh_CN")}
     assert len(totals) == 3
 
 

@@ -81,7 +81,7 @@ def weights_only(q, k, v, mask):
 def parameters(**without):
     def n_parameters(n_vocab, n_ctx, d, n_layer):
         parts = {"wte": n_vocab * d, "wpe": n_ctx * d, "last": 2 * d, "norms": 4 * d * n_layer,
-                 "matrices": 12 * d * d * n_layer, "biases": 9 * d * n_layer}  # fmt: skip
+                 "matrices": 12 * d * d * n_layer, "biases": 9 * d * n_layer}
         return sum(size * without.get(name, 1) for name, size in parts.items())
 
     return n_parameters
@@ -127,7 +127,7 @@ LESSON_1 = [
     (3, (window, lambda n_layer, w: n_layer * w), "not 10"),
     (3, (window, lambda n_layer, w: w - 1), "not 1"),
     (3, (window, lambda n_layer, w: (w - 1) ** n_layer), "not 1"),
-]  # fmt: skip
+]
 
 # --- lesson 2 -------------------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ LESSON_2 = [
     (3, only_last_cut, "ways, not 1"), (3, short_pieces, "a longer text"),
     (3, lambda data, pieces: 2 ** max(0, len(data) - 1), "ways, not"),
     (3, lambda data, pieces: sum(data.count(piece) for piece in pieces), "ways, not"),
-]  # fmt: skip
+]
 
 # --- lesson 3 -------------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ LESSON_3 = [
     (3, (lambda joint, t: joint ** (1 / t), tokens), "texts: the sum is"),
     (3, (whole, unscaled), "tokens: the sum is"),
     (3, (lambda joint, t: whole(joint, t, 1), tokens), "the power is 1 / t"),
-]  # fmt: skip
+]
 
 # --- lesson 4 -------------------------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ LESSON_4 = [
     (3, endings((".sum())", "[:-1].sum())")), "the last token"),
     (3, endings((".sum())", ".mean())")), "this is the mean"),
     (3, lambda model, beginning, ends: read_again(model, beginning[:-1], ends), "not "),
-]  # fmt: skip
+]
 
 # --- lesson 5 -------------------------------------------------------------------------------------
 
@@ -337,7 +337,7 @@ LESSON_5 = [
     (3, at_entropy(("< bits", "> bits")), "bits instead of"),
     (3, lambda bits: lambda logits, ids: logits / np.float32(bits), "bits instead of"),
     (3, lambda bits: lambda logits, ids: np.log(softmax(logits)) / 2, "bits instead of"),
-]  # fmt: skip
+]
 
 # --- lesson 6 -------------------------------------------------------------------------------------
 
@@ -346,7 +346,7 @@ def all_texts(next_log_probs, n):  # continues every beginning
     texts = [((), 0.0)]
     for _ in range(n):
         texts = [((*ids, i), total + p) for ids, total in texts
-                 for i, p in enumerate(next_log_probs(ids))]  # fmt: skip
+                 for i, p in enumerate(next_log_probs(ids))]
     return max(texts, key=lambda text: text[1])[0], (6**n - 1) // 5
 
 
@@ -398,7 +398,7 @@ LESSON_6 = [
     (3, lambda texts: 0, "another one"), (3, as_lists, "counted twice"),
     (3, consensus(lambda a, b: len(a & b)), ""), (3, lambda texts: texts[2], "an index"),
     (3, consensus(lambda a, b: -len(a & b) / len(a | b)), "another one"),
-]  # fmt: skip
+]
 
 # --- lesson 7 -------------------------------------------------------------------------------------
 
@@ -458,14 +458,14 @@ LESSON_7 = [
     (3, weighted(lambda masses: 1 / np.prod(masses)), "larger share"),
     (3, weighted(np.prod, normalised=False), "not to 1"), (3, weighted(np.sum), "by the condition"),
     (3, weighted(lambda masses: np.sqrt(np.prod(masses))), "by the condition"),
-]  # fmt: skip
+]
 
 CASES = [
     (path.stem, *case)
     for path, cases in zip(sorted(FOLDER.glob("0[1-7]*.ipynb")), (
         LESSON_1, LESSON_2, LESSON_3, LESSON_4, LESSON_5, LESSON_6, LESSON_7))
     for case in cases
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("lesson, number, answers, missing", CASES)

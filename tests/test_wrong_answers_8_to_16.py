@@ -94,7 +94,7 @@ LESSON_8 = [
     (3, lambda shape, n, w: kept(shape, n, w) / full(shape, n), "not saved"),
     (3, lambda shape, n, w: 1 - kept(shape, n, w + 1) / full(shape, n), ""),
     (3, lambda shape, n, w: 1 - pass_flops(shape, n, w) / pass_flops(shape, n, n), ""),
-]  # fmt: skip
+]
 
 
 # --- lesson 9 -------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ LESSON_9 = [
     (2, prefill(both=lambda a, b: a + b), ""),
     (3, lambda rows, w, size: rows @ w.T, "not in blocks"), (3, without_the_rest, "the shape"),
     (3, transposed, "the shape"), (3, row_blocks, "not in blocks"), (3, padded, "view of it"),
-]  # fmt: skip
+]
 
 
 # --- lesson 10 ------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ LESSON_10 = [
     (3, first_of(lambda found: found[0]), "ask the next one"),
     (3, first_of(lambda found: next((pair for pair in found if pair[0]), None)), "not None"),
     (3, first_of(lambda found: first(found)[0]), "two lists"),
-]  # fmt: skip
+]
 
 
 # --- lesson 11 ------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def continuous_passes(lengths, n_rows):
 
 def rows_by(is_enough, most_rows=lambda most: most + 1):
     return lambda rate, n, step, most=64: next(
-        (r for r in range(1, most_rows(most)) if is_enough(r, rate, n, step)), None)  # fmt: skip
+        (r for r in range(1, most_rows(most)) if is_enough(r, rate, n, step)), None)
 
 
 def enough(r, rate, n, step):
@@ -335,7 +335,7 @@ LESSON_11 = [
     (3, lambda prompts: sorted(prompts, key=len), "in another order"),
     (3, lambda prompts: sorted(map(list, set(map(tuple, prompts)))), "as often as it came"),
     (3, lambda prompts: [sorted(prompt) for prompt in prompts], ""),
-]  # fmt: skip
+]
 
 
 # --- lesson 12 ------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ LESSON_12 = [
     (3, switch(first_only=True), "second source"), (3, switch(at=1), ""),
     (3, switch(again=True), "keep the keys"), (3, lambda a, b, n: translation(b), ""),
     (3, lambda a, b, n: [*translation(a)[:n], *translation(b)[n:]], ""),
-]  # fmt: skip
+]
 
 
 # --- lesson 13 ------------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ LESSON_13 = [
     (3, shared(lambda w, n_kv, n_group, d: w.reshape(n_kv * d, n_group, -1).mean(1)), "same head"),
     (3, shared(lambda w, n_kv, n_group, d: w.reshape(n_group, n_kv, d, -1).mean(0)), "neighbours"),
     (3, shared(lambda w, n_kv, n_group, d: w), "are left"),
-]  # fmt: skip
+]
 
 
 # --- lesson 14 ------------------------------------------------------------------------------------
@@ -487,7 +487,7 @@ LESSON_14 = [
     (3, lambda x, ids: [int(np.argsort(-row)[i]) + 1 for row, i in zip(x, ids)], ""),
     (3, lambda x, ids: 1 + (x > np.max(x)).sum(), "each id"),
     (3, lambda x, ids: [1 + (row > row[ids[0]]).sum() for row in x], ""),
-]  # fmt: skip
+]
 
 
 # --- lesson 15 ------------------------------------------------------------------------------------
@@ -539,7 +539,7 @@ LESSON_15 = [
     (3, float16(exponent=8, bias=127), "bfloat16"), (3, float16(bias=127), ""),
     (3, float16(sign=False), "sign bit"), (3, float16(rounded=True), "not rounded"),
     (3, float16(bias=16), ""),
-]  # fmt: skip
+]
 
 
 # --- lesson 16 ------------------------------------------------------------------------------------
@@ -576,12 +576,12 @@ LESSON_16 = [
     (3, lambda p, catch, slip: p * catch + (1 - p) * slip, "right or wrong"),
     (3, lambda p, catch, slip: p * catch / (p * catch + slip), ""),
     (3, lambda p, catch, slip: catch / (catch + slip), ""),
-]  # fmt: skip
+]
 
 
 PATHS = [path for path in sorted(FOLDER.glob("[01]*.ipynb")) if path.stem[:2] >= "08"]
 TABLES = (LESSON_8, LESSON_9, LESSON_10, LESSON_11, LESSON_12, LESSON_13, LESSON_14, LESSON_15,
-          LESSON_16)  # fmt: skip
+          LESSON_16)
 CASES = [(path.stem, *case) for path, cases in zip(PATHS, TABLES) for case in cases]
 
 
