@@ -10,8 +10,8 @@ from tests.checkpoints import (
     IDS,
     LOGITS,
     VARIANTS,
-    check_logits,
-    check_refused,
+    assert_logits,
+    assert_refused,
     random_arrays,
     write_folder,
     write_shards,
@@ -23,7 +23,7 @@ from utils import load
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_logits_are_those_of_transformers(tmp_path, variant):
     _, model = load(write_folder(tmp_path, CONFIG | VARIANTS[variant]))
-    check_logits(model, LOGITS[variant])
+    assert_logits(model, LOGITS[variant])
 
 
 def test_the_reference_tells_the_variants_apart():
@@ -37,7 +37,7 @@ def test_prefix_masks_and_a_stored_tied_head_make_no_difference(tmp_path):
     for i in range(CONFIG["n_layer"]):
         arrays[f"transformer.h.{i}.attn.bias"] = np.tri(16, dtype=bool)[None, None]
         arrays[f"transformer.h.{i}.attn.masked_bias"] = np.array(-1e4, np.float32)
-    check_logits(load(write_folder(tmp_path, arrays=arrays))[1], LOGITS["plain"])
+    assert_logits(load(write_folder(tmp_path, arrays=arrays))[1], LOGITS["plain"])
 
 
 def test_half_and_double_precision_become_float32(tmp_path):
@@ -54,20 +54,20 @@ def test_half_and_double_precision_become_float32(tmp_path):
 
 def test_shards_are_one_model(tmp_path):
     write_shards(tmp_path)
-    check_logits(load(tmp_path)[1], LOGITS["plain"])
+    assert_logits(load(tmp_path)[1], LOGITS["plain"])
 
 
 def test_a_pickle_is_never_opened(tmp_path):
     write_folder(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    check_refused(tmp_path, "has no model.safetensors; other formats can run .*save_pretrained")
+    assert_refused(tmp_path, "has no model.safetensors; other formats can run .*save_pretrained")
 
 
 def test_a_pointer_of_git_lfs_is_named(tmp_path):
     write_folder(tmp_path)
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 497774208\n"
     (tmp_path / "model.safetensors").write_text(pointer)
-    check_refused(tmp_path, "model.safetensors is damaged: .*; a pointer of Git LFS becomes .*pull")
+    assert_refused(tmp_path, "model.safetensors is damaged: .*; a pointer of Git LFS becomes .*pull")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_pointer_of_git_lfs_is_named(tmp_path):
     ],
 )
 def test_a_config_that_does_not_fit_is_refused(tmp_path, change, match):
-    check_refused(write_folder(tmp_path, CONFIG | change, random_arrays(CONFIG)), match)
+    assert_refused(write_folder(tmp_path, CONFIG | change, random_arrays(CONFIG)), match)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, "\xff\xfe", "1e999"])
@@ -100,7 +100,7 @@ def test_json_that_is_none_is_refused(tmp_path, file, text):
     if file == "model.safetensors":
         data = struct.pack("<Q", len(data)) + data
     (tmp_path / file).write_bytes(data)
-    check_refused(tmp_path, "fetch")
+    assert_refused(tmp_path, "fetch")
 
 
 def test_stop_ids_and_defaults(tmp_path):
@@ -122,12 +122,12 @@ def test_stop_ids_and_defaults(tmp_path):
 def test_a_tokenizer_that_is_damaged_or_too_large_is_refused(tmp_path):
     arrays = random_arrays(CONFIG | {"vocab_size": 257})
     write_folder(tmp_path, CONFIG | {"vocab_size": 257}, arrays)
-    check_refused(tmp_path, "the tokenizer has 259 tokens, the model 257")
+    assert_refused(tmp_path, "the tokenizer has 259 tokens, the model 257")
     write_folder(tmp_path)
     (tmp_path / "merges.txt").write_text("one two three four")
-    check_refused(tmp_path, "merges.txt is damaged")
+    assert_refused(tmp_path, "merges.txt is damaged")
     (tmp_path / "merges.txt").unlink()
-    check_refused(tmp_path, "has no tokenizer.json; transformers writes it: AutoTokenizer")
+    assert_refused(tmp_path, "has no tokenizer.json; transformers writes it: AutoTokenizer")
 
 
 def test_weights_are_views_of_the_mapped_file(tmp_path):
@@ -157,7 +157,7 @@ def test_a_head_that_differs_from_the_embedding_is_used_and_told(tmp_path, capsy
     assert capsys.readouterr().err == (
         "note: the file's head is used, which is not the embedding, as config.json has it\n"
     )
-    check_logits(model, LOGITS["untied"])
+    assert_logits(model, LOGITS["untied"])
     arrays["lm_head.weight"] = arrays["wte.weight"]
     assert "lm_head" not in load(write_folder(tmp_path, config, arrays))[1].params
     assert capsys.readouterr().err == ""
@@ -176,10 +176,10 @@ def test_a_head_that_differs_from_the_embedding_is_used_and_told(tmp_path, capsy
 def test_arrays_that_do_not_fit_are_refused(tmp_path, change, match):
     arrays = random_arrays(CONFIG)
     arrays |= {k: np.ones(12, np.float32) if v is None else v for k, v in change.items()}
-    check_refused(write_folder(tmp_path, arrays=arrays), match)
+    assert_refused(write_folder(tmp_path, arrays=arrays), match)
 
 
 def test_an_array_that_one_layer_lacks_is_noticed(tmp_path):
     arrays = random_arrays(CONFIG)
     del arrays["h.1.mlp.c_fc.bias"]
-    check_refused(write_folder(tmp_path, arrays=arrays), "layer 1 are not like those of layer 0")
+    assert_refused(write_folder(tmp_path, arrays=arrays), "layer 1 are not like those of layer 0")

@@ -93,7 +93,7 @@ def test_what_is_missing_in_the_cache_is_fetched(start, made, tmp_path, name):
         path.unlink()
         server.requests.clear()
         assert start("o/n", server.url)[0] == expected(made)
-        assert server.asked(FILES + name) == [None]
+        assert server.ranges(FILES + name) == [None]
         assert [path for method, path, _ in server.requests if (method, FILES in path) ==
                 ("GET", True)] == [FILES + name]
 
@@ -103,7 +103,7 @@ def test_a_transfer_that_breaks_off_is_tried_again(start, made):
     with hub("o/n", made) as server:
         server.faults[path] = [cut(1000)]
         assert start("o/n", server.url)[0] == expected(made)
-        assert len(server.asked(path)) == 2
+        assert len(server.ranges(path)) == 2
 
 
 def test_a_hub_that_fails_is_told_and_the_next_start_fetches(start, made):

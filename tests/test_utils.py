@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import utils
-from tests.checkpoints import CONFIG, LOGITS, ROOT, check_logits, check_refused, write_folder
+from tests.checkpoints import CONFIG, LOGITS, ROOT, assert_logits, assert_refused, write_folder
 from utils import load
 
 
@@ -22,7 +22,7 @@ def models(tmp_path, monkeypatch):
 
 def test_a_name_or_a_path_finds_a_model(models, monkeypatch):
     for name in ("little", models / "little", str(models / "little")):
-        check_logits(load(name)[1], LOGITS["plain"])
+        assert_logits(load(name)[1], LOGITS["plain"])
     monkeypatch.chdir(models.parent)
     assert utils.find("models/little").resolve() == (models / "little").resolve()
     write_folder(models.parent / "little", CONFIG | {"n_layer": 1})
@@ -30,15 +30,15 @@ def test_a_name_or_a_path_finds_a_model(models, monkeypatch):
 
 
 def test_what_is_not_there_is_refused_with_what_is(models, monkeypatch):
-    check_refused("big", "no model 'big': use .*stories, .*124M, .*little, or a folder")
-    check_refused("x" * 5000, "File name too long|no model 'x{99}: use")
-    check_refused("nul\0", "no model|embedded null")
+    assert_refused("big", "no model 'big': use .*stories, .*124M, .*little, or a folder")
+    assert_refused("x" * 5000, "File name too long|no model 'x{99}: use")
+    assert_refused("nul\0", "no model|embedded null")
     monkeypatch.chdir(models.parent)
-    check_refused("models/storys", "no model 'models/storys'")  # a path, and no OWNER/NAME
+    assert_refused("models/storys", "no model 'models/storys'")  # a path, and no OWNER/NAME
     (models.parent / "empty").mkdir()
-    check_refused("empty", "empty has no config.json")
+    assert_refused("empty", "empty has no config.json")
     (models / "stories").mkdir()
-    check_refused("stories", "stories has no config.json")
+    assert_refused("stories", "stories has no config.json")
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,11 @@ def test_what_is_not_there_is_refused_with_what_is(models, monkeypatch):
                     ("GPT2", "gpt2"), ("distil-gpt2", "distilgpt2"), ("LITTLE", "little")],
 )
 def test_a_mistyped_name_brings_the_right_one(models, name, meant):
-    check_refused(name, f"no model '{name}': did you mean {meant}[?] Or use stories")
+    assert_refused(name, f"no model '{name}': did you mean {meant}[?] Or use stories")
 
 
 def test_a_file_of_a_model_brings_its_folder(models):
-    check_refused(models / "little" / "config.json", "is a file: name its folder, .*little$")
+    assert_refused(models / "little" / "config.json", "is a file: name its folder, .*little$")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_file_of_a_model_brings_its_folder(models):
 )
 def test_a_config_that_names_no_known_family(models, config, match):
     (models / "little" / "config.json").write_text(config)
-    check_refused("little", match)
+    assert_refused("little", match)
 
 
 def test_the_names_and_what_they_are(models):
