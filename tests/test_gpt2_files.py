@@ -1,4 +1,4 @@
-"""Folders with a GPT-2 in the layout of Hugging Face: good ones, variants, damaged ones."""
+"""A GPT-2 is loaded from a folder in Hugging Face's layout: variants, and damaged folders."""
 
 import struct
 
@@ -21,12 +21,12 @@ from utils import load
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_logits_are_those_of_transformers(tmp_path, variant):
+def test_logits_equal_transformers(tmp_path, variant):
     _, model = load(write_folder(tmp_path, CONFIG | VARIANTS[variant]))
     assert_logits(model, LOGITS[variant])
 
 
-def test_the_reference_tells_the_variants_apart():
+def test_the_variants_have_different_reference_logits():
     for variant in ("relu", "gelu", "silu", "unscaled", "untied"):
         assert np.abs(np.subtract(LOGITS["plain"], LOGITS[variant])).max() > 3e-4
 
@@ -94,7 +94,7 @@ def test_a_config_that_does_not_fit_is_refused(tmp_path, change, match):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, "\xff\xfe", "1e999"])
 @pytest.mark.parametrize("file", ["config.json", "generation_config.json", "model.safetensors"])
-def test_json_that_is_none_is_refused(tmp_path, file, text):
+def test_files_that_are_not_json_objects_are_refused(tmp_path, file, text):
     write_folder(tmp_path)
     data = text.encode("latin-1")
     if file == "model.safetensors":
@@ -111,7 +111,7 @@ def test_stop_ids_and_defaults(tmp_path):
     assert stop_ids(CONFIG) == (258,)
     assert stop_ids(CONFIG | {"eos_token_id": [258, 3]}) == (258, 3)
     assert stop_ids(CONFIG | {"eos_token_id": None}) == ()
-    assert stop_ids(CONFIG | {"eos_token_id": 50256}) == ()  # no token of this vocabulary
+    assert stop_ids(CONFIG | {"eos_token_id": 50256}) == ()  # outside this vocabulary
     assert stop_ids({k: v for k, v in CONFIG.items() if k != "eos_token_id"}) == (258,)
     assert load(tmp_path)[1].generation_config == {}
     generation_config = {"eos_token_id": 7, "temperature": 0.8}
@@ -138,8 +138,8 @@ def test_weights_are_views_of_the_mapped_file(tmp_path):
         assert not array.flags.owndata and not array.flags.writeable
 
 
-def test_nothing_is_written_into_a_folder(tmp_path):
-    """Not even beside 16-bit weights, nor through a link that the folder brings along."""
+def test_loading_writes_nothing_into_the_folder(tmp_path):
+    """It writes no float32 copy of 16-bit weights, and follows no link in the folder."""
     halves = {name: array.astype(np.float16) for name, array in random_arrays(CONFIG).items()}
     write_folder(tmp_path / "model", arrays=halves)
     (tmp_path / "mine").write_text("mine")
@@ -151,7 +151,7 @@ def test_nothing_is_written_into_a_folder(tmp_path):
 
 
 @pytest.mark.parametrize("config", [CONFIG, {k: v for k, v in CONFIG.items() if k[:3] != "tie"}])
-def test_a_head_that_differs_from_the_embedding_is_used_and_told(tmp_path, capsys, config):
+def test_a_head_that_differs_from_the_embedding_is_used_with_a_note(tmp_path, capsys, config):
     arrays = random_arrays(CONFIG | {"tie_word_embeddings": False})
     _, model = load(write_folder(tmp_path, config, arrays))
     assert capsys.readouterr().err == (
@@ -179,7 +179,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path, change, match):
     assert_refused(write_folder(tmp_path, arrays=arrays), match)
 
 
-def test_an_array_that_one_layer_lacks_is_noticed(tmp_path):
+def test_a_layer_that_lacks_an_array_is_refused(tmp_path):
     arrays = random_arrays(CONFIG)
     del arrays["h.1.mlp.c_fc.bias"]
     assert_refused(write_folder(tmp_path, arrays=arrays), "layer 1 are not like those of layer 0")
