@@ -1,4 +1,4 @@
-"""OpenAI's release of GPT-2: fetched, and rewritten as a folder in Hugging Face's layout."""
+"""OpenAI's release of GPT-2 is downloaded and rewritten as a folder in Hugging Face's layout."""
 
 import json
 import re
@@ -22,7 +22,7 @@ needs_tensorflow = pytest.mark.skipif(
 
 @pytest.fixture
 def release(monkeypatch, tmp_path):
-    """A server of OpenAI's, for a folder models/ of our own; TensorFlow is there."""
+    """Serve OpenAI's files locally, to an empty folder models/; pretend that TensorFlow is there."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
     monkeypatch.setattr(utils, "MODELS", tmp_path)
     with Server({}) as server:
@@ -30,13 +30,13 @@ def release(monkeypatch, tmp_path):
         yield server
 
 
-def test_without_tensorflow_the_way_out_is_said_before_a_download(release, monkeypatch):
+def test_without_tensorflow_the_next_step_is_said_before_a_download(release, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert_refused("124M", "with TensorFlow, once: pip install tensorflow, or use .*: gpt2, ")
     assert release.requests == []
 
 
-def test_a_failed_download_is_told_and_leaves_nothing(release, tmp_path):
+def test_a_failed_download_gives_one_line_and_leaves_nothing(release, tmp_path):
     assert_refused("124M", "cannot fetch 124M into .*404.*; run this again")
     release.files["/124M/hparams.json"] = b"{}"
     assert_refused("124M", "cannot fetch 124M into .*404.*model.ckpt.index; run this again")
@@ -46,27 +46,27 @@ def test_a_failed_download_is_told_and_leaves_nothing(release, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_network(release, monkeypatch, tmp_path):
+def test_without_a_network_there_is_one_line(release, monkeypatch, tmp_path):
     monkeypatch.setattr(openai, "RELEASE", "http://127.0.0.1:9")
     assert_refused("355M", "cannot fetch 355M into .*Connection refused.*; run this again")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_models_folder_that_cannot_be_written(release, monkeypatch, tmp_path):
+def test_a_models_folder_that_cannot_be_written_gives_one_line(release, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setattr(utils, "MODELS", tmp_path / "file")
     assert_refused("124M", "cannot fetch 124M into .*(Not a directory|File exists)")
 
 
-def test_a_model_that_is_here_needs_no_network_and_no_tensorflow(release, monkeypatch, tmp_path):
+def test_a_downloaded_model_needs_no_network_and_no_tensorflow(release, monkeypatch, tmp_path):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     write_folder(tmp_path / "124M")
     assert_logits(load("124M")[1], LOGITS["plain"])
     assert release.requests == []
 
 
-def test_a_folder_in_openai_s_layout_is_told(release, tmp_path):
-    """As an earlier edition made it."""
+def test_a_folder_in_openai_s_layout_is_refused(release, tmp_path):
+    """An earlier edition made such folders."""
     (tmp_path / "124M").mkdir()
     (tmp_path / "124M" / "hparams.json").write_text("{}")
     assert_refused("124M", "124M has no config.json: it is no model in Hugging Face's layout")
@@ -85,7 +85,7 @@ def test_a_folder_in_openai_s_layout_is_told(release, tmp_path):
         ("model/wpe", "wpe.weight"),
     ],
 )
-def test_names(theirs, ours):
+def test_names_become_hugging_face_s(theirs, ours):
     assert openai.hub_name(theirs) == ours
 
 
@@ -94,7 +94,7 @@ def test_names(theirs, ours):
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
-    """The folders that tests/tensorflow_checkpoints.py makes, and what fetching them says."""
+    """Return the folder of tests/tensorflow_checkpoints.py, and the messages of its downloads."""
     folder = tmp_path_factory.mktemp("openai")
     script = [sys.executable, "-m", "tests.tensorflow_checkpoints", str(folder)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)
