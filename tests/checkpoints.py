@@ -10,9 +10,17 @@ from loading.errors import UserError
 from utils import load
 
 CONFIG = {
-    "model_type": "gpt2", "vocab_size": 259, "n_positions": 16, "n_ctx": 16, "n_embd": 12,
-    "n_head": 3, "n_layer": 2, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
-    "eos_token_id": 258, "tie_word_embeddings": True,
+    "model_type": "gpt2",
+    "vocab_size": 259,
+    "n_positions": 16,
+    "n_ctx": 16,
+    "n_embd": 12,
+    "n_head": 3,
+    "n_layer": 2,
+    "activation_function": "gelu_new",
+    "layer_norm_epsilon": 1e-5,
+    "eos_token_id": 258,
+    "tie_word_embeddings": True,
 }
 VARIANTS = {  # name -> what differs from CONFIG
     "plain": {},
@@ -25,7 +33,9 @@ VARIANTS = {  # name -> what differs from CONFIG
     "unscaled": {"scale_attn_weights": False},
     "by_layer": {"scale_attn_by_inverse_layer_idx": True, "n_layer": 3},
     "unscaled_by_layer": {
-        "scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True, "n_layer": 3,
+        "scale_attn_weights": False,
+        "scale_attn_by_inverse_layer_idx": True,
+        "n_layer": 3,
     },
 }
 ROOT = Path(__file__).parents[1]
@@ -40,12 +50,18 @@ def random_arrays(config, seed=0):
     shapes = {"wte.weight": (config["vocab_size"], d), "wpe.weight": (config["n_positions"], d)}
     for i in range(config["n_layer"]):
         shapes |= {
-            f"h.{i}.ln_1.weight": (d,), f"h.{i}.ln_1.bias": (d,),
-            f"h.{i}.attn.c_attn.weight": (d, 3 * d), f"h.{i}.attn.c_attn.bias": (3 * d,),
-            f"h.{i}.attn.c_proj.weight": (d, d), f"h.{i}.attn.c_proj.bias": (d,),
-            f"h.{i}.ln_2.weight": (d,), f"h.{i}.ln_2.bias": (d,),
-            f"h.{i}.mlp.c_fc.weight": (d, n_inner), f"h.{i}.mlp.c_fc.bias": (n_inner,),
-            f"h.{i}.mlp.c_proj.weight": (n_inner, d), f"h.{i}.mlp.c_proj.bias": (d,),
+            f"h.{i}.ln_1.weight": (d,),
+            f"h.{i}.ln_1.bias": (d,),
+            f"h.{i}.attn.c_attn.weight": (d, 3 * d),
+            f"h.{i}.attn.c_attn.bias": (3 * d,),
+            f"h.{i}.attn.c_proj.weight": (d, d),
+            f"h.{i}.attn.c_proj.bias": (d,),
+            f"h.{i}.ln_2.weight": (d,),
+            f"h.{i}.ln_2.bias": (d,),
+            f"h.{i}.mlp.c_fc.weight": (d, n_inner),
+            f"h.{i}.mlp.c_fc.bias": (n_inner,),
+            f"h.{i}.mlp.c_proj.weight": (n_inner, d),
+            f"h.{i}.mlp.c_proj.bias": (d,),
         }
     shapes |= {"ln_f.weight": (d,), "ln_f.bias": (d,)}
     if not config.get("tie_word_embeddings", True):

@@ -15,8 +15,16 @@ from tests.checkpoints import CONFIG, random_arrays, write_folder
 HOUSE = Path(__file__).parent.parent
 N_CTX = 48
 JSON_KEYS = {
-    "prompt", "text", "prompt_ids", "ids", "stop_reason", "seconds_to_first_token",
-    "tokens_per_second", "model", "method", "seed",
+    "prompt",
+    "text",
+    "prompt_ids",
+    "ids",
+    "stop_reason",
+    "seconds_to_first_token",
+    "tokens_per_second",
+    "model",
+    "method",
+    "seed",
 }
 LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # ids; END is <|endoftext|>
 

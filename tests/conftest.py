@@ -15,7 +15,7 @@ from tests.commands import Console, write_letters
 # Every run has the same examples. There is no deadline, because a machine may be slow.
 settings.register_profile("tokenwise", deadline=None, derandomize=True, database=None)
 settings.load_profile("tokenwise")
-os.environ["HF_HUB_CACHE"] = os.path.join(os.path.dirname(__file__), "nowhere")  # not the user's cache
+os.environ["HF_HUB_CACHE"] = os.path.join(os.path.dirname(__file__), "nowhere")  # not the user's
 os.environ.pop("HF_TOKEN", None)
 # A job in the background ignores Ctrl-C, and the programs that tests start would inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,7 +11,7 @@ from tests.tiny import drafted_by
 
 
 def every_loop(model, prompt, others, n, new_filters):
-    """Return {loop: new ids}. others: more prompts for the batch; new_filters(n_prompt): returns the
+    """Return {loop: new ids}. others: more prompts for the batch; new_filters(n_prompt): makes the
     filters of a sequence."""
     own, start = begin(model, prompt)
     sampler = Sampler(*new_filters(len(start)), to_probs=one_hot)

@@ -21,7 +21,7 @@ INDEX, DATA = openai.CHECKPOINT[1:]
 
 
 def released(folder):
-    """Return {path on the server: bytes} of a folder, and take its tokenizer for the official one."""
+    """Return {path on the server: bytes} of a folder; its tokenizer becomes the official one."""
     files = {f"/124M/{path.name}": path.read_bytes() for path in folder.iterdir()}
     openai.VOCAB = hashlib.sha256(files["/124M/encoder.json"]).hexdigest()
     openai.MERGES = hashlib.sha256(files["/124M/vocab.bpe"]).hexdigest()

@@ -359,15 +359,18 @@ def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
         assert [sequence.new_ids for sequence in resumed] == WHOLE
 
 
-@pytest.mark.parametrize("ender, n_taken, ended", [
-    (0, 1, 0),  # itself, at its first token
-    (0, 3, 0),  # itself
-    (1, 2, 0),  # an earlier row of the batch
-    (0, 2, 1),  # a later row
-    (0, 1, 2),  # a sequence before its prompt's first pass
-    (1, 3, 2),  # a sequence during its prompt's passes
-    (0, 5, 4),  # a waiting sequence
-])
+@pytest.mark.parametrize(
+    "ender, n_taken, ended",
+    [
+        (0, 1, 0),  # itself, at its first token
+        (0, 3, 0),  # itself
+        (1, 2, 0),  # an earlier row of the batch
+        (0, 2, 1),  # a later row
+        (0, 1, 2),  # a sequence before its prompt's first pass
+        (1, 3, 2),  # a sequence during its prompt's passes
+        (0, 5, 4),  # a waiting sequence
+    ],
+)
 @pytest.mark.parametrize("chunk", [1, 4, 100])
 def test_a_caller_may_finish_any_sequence_and_the_others_go_on(ender, n_taken, ended, chunk):
     sequences = batch()

@@ -42,9 +42,11 @@ def test_others_make_our_logits(name, tmp_path):
 
 
 def test_compares_with_the_better_of_the_others():
-    names = {"tokenwise": {"decode at 64": 0.02, "start to first token": 0.5},
-             "transformers a": {"decode at 64": 0.04, "start to first token": 4.0},
-             "transformers b": {"decode at 64": 0.05, "start to first token": 2.0}}
+    names = {
+        "tokenwise": {"decode at 64": 0.02, "start to first token": 0.5},
+        "transformers a": {"decode at 64": 0.04, "start to first token": 4.0},
+        "transformers b": {"decode at 64": 0.05, "start to first token": 2.0},
+    }
     _, decode, start = benchmark.comparison("124M", names)
     assert decode.split()[-1] == "2.00"  # times as many tokens a second as the faster one
     assert start.split()[-1] == "0.25"  # of the time of the quicker one

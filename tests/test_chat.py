@@ -46,7 +46,12 @@ MISTRAL = """{{ bos_token }}
     {%- endif %}
 {%- endfor %}"""
 RENDERED = {  # format -> fixture, its tokens, the end of a turn, template, the text of three turns
-    "ChatML": ("qwen", ["<|im_start|>", "<|im_end|>"], "<|im_end|>", CHATML, """\
+    "ChatML": (
+        "qwen",
+        ["<|im_start|>", "<|im_end|>"],
+        "<|im_end|>",
+        CHATML,
+        """\
 <|im_start|>system
 Be brief.<|im_end|>
 <|im_start|>user
@@ -56,9 +61,14 @@ the cat<|im_end|>
 <|im_start|>user
 And?<|im_end|>
 <|im_start|>assistant
-"""),
-    "Llama 3": ("llama3", ["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"], "<|eot_id|>",
-                LLAMA3, """\
+""",
+    ),
+    "Llama 3": (
+        "llama3",
+        ["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
+        "<|eot_id|>",
+        LLAMA3,
+        """\
 <|begin_of_text|><|start_header_id|>system<|end_header_id|>
 
 Be brief.<|eot_id|><|start_header_id|>user<|end_header_id|>
@@ -69,9 +79,15 @@ the cat<|eot_id|><|start_header_id|>user<|end_header_id|>
 
 And?<|eot_id|><|start_header_id|>assistant<|end_header_id|>
 
-"""),
-    "Mistral": ("mistral", ["[INST]", "[/INST]"], "</s>", MISTRAL,
-                "<s>[INST]  Hi [/INST]the cat</s>[INST] And?[/INST]"),
+""",
+    ),
+    "Mistral": (
+        "mistral",
+        ["[INST]", "[/INST]"],
+        "</s>",
+        MISTRAL,
+        "<s>[INST]  Hi [/INST]the cat</s>[INST] And?[/INST]",
+    ),
 }
 
 

@@ -89,7 +89,8 @@ def test_at_most_max_rows_run_at_once(console, shapes, tmp_path, r):
     assert [row["prompt"] for row in alone] == file.read_text().splitlines()
     assert [row["seed"] for row in alone] == [*range(3, 53)]
     assert run("--max-rows", r) == alone
-    assert max(n_rows for n_rows, _ in shapes) == min(r, 8)  # each step adds a row, which runs for 8 steps
+    most = min(r, 8)  # each step adds a row, which runs for 8 steps
+    assert max(n_rows for n_rows, _ in shapes) == most
 
 
 def test_the_next_prompt_takes_a_free_row(console, shapes):

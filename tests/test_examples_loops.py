@@ -127,12 +127,15 @@ def test_best_first_search_obeys_the_filters():
     assert row.new_ids == [*max(texts, key=texts.get)]
 
 
-@pytest.mark.parametrize("passes, n_passes, length, reason", [
-    (10, 10, 2, "passes"),  # all beginnings of 0 and 1 tokens, 1 + 3, and 6 of 2 tokens
-    (13, 13, 3, "passes"),
-    (40, 40, 4, "length"),
-    (99, 40, 4, "length"),
-])
+@pytest.mark.parametrize(
+    "passes, n_passes, length, reason",
+    [
+        (10, 10, 2, "passes"),  # all beginnings of 0 and 1 tokens, 1 + 3, and 6 of 2 tokens
+        (13, 13, 3, "passes"),
+        (40, 40, 4, "length"),
+        (99, 40, 4, "length"),
+    ],
+)
 def test_the_passes_are_bounded(passes, n_passes, length, reason):
     flat = Watched(FunctionModel(lambda ids: np.zeros(3, np.float32), 3))  # equal probabilities
     sequence = Sequence(flat, PROMPT, N)
@@ -222,8 +225,8 @@ def test_drafts_keep_the_distribution(new):
 
 @pytest.mark.parametrize("new, last_matters", [(Jacobi, False), (Recycling, True)])
 def test_many_drafts_are_accepted(new, last_matters):
-    """Jacobi's drafts are right if a token depends on its position, recycled drafts if it depends on
-    the last token."""
+    """Jacobi's drafts are right if a token depends on its position. Recycled drafts are right if it
+    depends on the last token."""
 
     def next_one(ids):
         return np.eye(4, dtype=np.float32)[(ids[-1] + 1 if last_matters else len(ids) ** 2) % 4]

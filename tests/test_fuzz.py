@@ -266,7 +266,7 @@ def test_any_values_in_tokenizer_json_give_one_line(folders, data):
         known = [place for place in places(file) if place[:2] != ("model", "vocab")]
         for place in data.draw(st.lists(st.sampled_from(known + vocab), min_size=1, max_size=2)):
             part = file
-            with contextlib.suppress(KeyError, IndexError, TypeError):  # the first change may have removed it
+            with contextlib.suppress(KeyError, IndexError, TypeError):  # it may be gone by now
                 for key in place[:-1]:
                     part = part[key]
                 part[place[-1]] = data.draw(weird)

@@ -110,18 +110,21 @@ def test_a_negative_number_of_new_tokens_is_refused():
         Sequence(MODEL, [1], -1)
 
 
-@pytest.mark.parametrize("prompt, message", [
-    ([], f"a prompt of 0 tokens: 1 to {N_CTX} are possible"),
-    ([1] * (N_CTX + 1), f"a prompt of {N_CTX + 1} tokens: 1 to {N_CTX} are possible"),
-    ("Once", "encode the text first"),
-    ("", "encode the text first"),
-    (["a"], "encode the text first"),
-    ([1.0, 2.5], "encode the text first"),
-    ([[1, 2]], "encode the text first"),
-    (7, "encode the text first"),
-    ([5, -3, 7], "token ids are 0 to 10, not -3 to 7"),
-    ([3, N_VOCAB, 0], "token ids are 0 to 10, not 0 to 11"),
-])
+@pytest.mark.parametrize(
+    "prompt, message",
+    [
+        ([], f"a prompt of 0 tokens: 1 to {N_CTX} are possible"),
+        ([1] * (N_CTX + 1), f"a prompt of {N_CTX + 1} tokens: 1 to {N_CTX} are possible"),
+        ("Once", "encode the text first"),
+        ("", "encode the text first"),
+        (["a"], "encode the text first"),
+        ([1.0, 2.5], "encode the text first"),
+        ([[1, 2]], "encode the text first"),
+        (7, "encode the text first"),
+        ([5, -3, 7], "token ids are 0 to 10, not -3 to 7"),
+        ([3, N_VOCAB, 0], "token ids are 0 to 10, not 0 to 11"),
+    ],
+)
 def test_a_prompt_that_is_not_a_list_of_ids_or_does_not_fit_is_refused(prompt, message):
     with pytest.raises(ValueError, match=message):
         Sequence(MODEL, prompt, 5)

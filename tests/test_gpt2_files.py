@@ -67,7 +67,8 @@ def test_a_pointer_of_git_lfs_is_named(tmp_path):
     write_folder(tmp_path)
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 497774208\n"
     (tmp_path / "model.safetensors").write_text(pointer)
-    assert_refused(tmp_path, "model.safetensors is damaged: .*; a pointer of Git LFS becomes .*pull")
+    line = "model.safetensors is damaged: .*; a pointer of Git LFS becomes .*pull"
+    assert_refused(tmp_path, line)
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,16 @@ from tests.tiny import LLAMA_FOLDERS
 IDS = list(range(3, 33))
 NAMES = sorted(folder.name for folder in LLAMA_FOLDERS.iterdir())
 QWEN = {
-    "model_type": "qwen2", "vocab_size": 270, "hidden_size": 12, "num_hidden_layers": 1,
-    "intermediate_size": 10, "num_attention_heads": 2, "num_key_value_heads": 1,
-    "max_position_embeddings": 64, "eos_token_id": 258, "tie_word_embeddings": True,
+    "model_type": "qwen2",
+    "vocab_size": 270,
+    "hidden_size": 12,
+    "num_hidden_layers": 1,
+    "intermediate_size": 10,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 64,
+    "eos_token_id": 258,
+    "tie_word_embeddings": True,
 }
 
 

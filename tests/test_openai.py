@@ -22,7 +22,7 @@ needs_tensorflow = pytest.mark.skipif(
 
 @pytest.fixture
 def release(monkeypatch, tmp_path):
-    """Serve OpenAI's files locally, to an empty folder models/; pretend that TensorFlow is there."""
+    """Serve OpenAI's files locally to an empty folder models/. Pretend that TensorFlow is there."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
     monkeypatch.setattr(utils, "MODELS", tmp_path)
     with Server({}) as server:

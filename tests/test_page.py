@@ -375,11 +375,18 @@ def test_the_lens_after_the_last_layer_shows_the_model_s_tokens(stories):
 # --- the page -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given, shown", [
-    ("/home/me/plug.py:mine()", "plug.py:mine()"), ("~/models/mine", "mine"),
-    ("../plug.py:mine('a/b')", "plug.py:mine('a/b')"), ("C:\\me\\plug.py:f", "plug.py:f"),
-    ("openai-community/gpt2", "openai-community/gpt2"), ("stories", "stories"), (0.7, 0.7),
-])
+@pytest.mark.parametrize(
+    "given, shown",
+    [
+        ("/home/me/plug.py:mine()", "plug.py:mine()"),
+        ("~/models/mine", "mine"),
+        ("../plug.py:mine('a/b')", "plug.py:mine('a/b')"),
+        ("C:\\me\\plug.py:f", "plug.py:f"),
+        ("openai-community/gpt2", "openai-community/gpt2"),
+        ("stories", "stories"),
+        (0.7, 0.7),
+    ],
+)
 def test_no_path_of_a_folder_is_in_a_page(given, shown):
     assert page.without_folder(given) == shown
 

@@ -89,12 +89,18 @@ class Llama(nn.Module):
     def config(self):
         args = self.args
         return {
-            "architectures": ["LlamaForCausalLM"], "model_type": "llama",
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
             "vocab_size": len(self.embed_tokens.weight),
-            "max_position_embeddings": args.n_ctx, "hidden_size": args.n_embd,
-            "intermediate_size": args.n_inner, "num_hidden_layers": args.n_layer,
-            "num_attention_heads": args.n_head, "num_key_value_heads": args.n_kv_head,
-            "hidden_act": "silu", "rms_norm_eps": EPS, "rope_theta": THETA,
+            "max_position_embeddings": args.n_ctx,
+            "hidden_size": args.n_embd,
+            "intermediate_size": args.n_inner,
+            "num_hidden_layers": args.n_layer,
+            "num_attention_heads": args.n_head,
+            "num_key_value_heads": args.n_kv_head,
+            "hidden_act": "silu",
+            "rms_norm_eps": EPS,
+            "rope_theta": THETA,
         }
 
     def tensors(self):

@@ -45,8 +45,14 @@ def train_tokenizer(folder, texts, n_vocab):
     lines = folder / "lines.txt"
     lines.write_text("\n".join(texts), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
-        input=str(lines), model_prefix=str(folder / "spiece"), vocab_size=n_vocab,
-        pad_id=PAD, eos_id=END, unk_id=UNKNOWN, bos_id=-1, character_coverage=1.0,
+        input=str(lines),
+        model_prefix=str(folder / "spiece"),
+        vocab_size=n_vocab,
+        pad_id=PAD,
+        eos_id=END,
+        unk_id=UNKNOWN,
+        bos_id=-1,
+        character_coverage=1.0,
         minloglevel=2,
     )
     T5Tokenizer.from_pretrained(folder, extra_ids=0).save_pretrained(folder)
@@ -138,9 +144,15 @@ def main():
     sides = [tokenizer.encode_batch(side, add_special_tokens=False) for side in zip(*pairs)]
     ids = [[encoding.ids + [END] for encoding in side] for side in sides]
     config = T5Config(
-        vocab_size=args.n_vocab, d_model=args.d_model, d_kv=args.d_model // args.n_head,
-        d_ff=4 * args.d_model, num_heads=args.n_head, num_layers=args.encoder_layers,
-        num_decoder_layers=args.decoder_layers, feed_forward_proj="relu", dropout_rate=0.0,
+        vocab_size=args.n_vocab,
+        d_model=args.d_model,
+        d_kv=args.d_model // args.n_head,
+        d_ff=4 * args.d_model,
+        num_heads=args.n_head,
+        num_layers=args.encoder_layers,
+        num_decoder_layers=args.decoder_layers,
+        feed_forward_proj="relu",
+        dropout_rate=0.0,
         decoder_start_token_id=PAD,
     )
     model = T5ForConditionalGeneration(config)
