@@ -60,7 +60,7 @@ def bleu(n_sentences=1000):
 
 
 def watermarks(n_unmarked=1000, n_marked=200):
-    """Print the detector's z for texts of stories with and without a mark, each with its own key."""
+    """Print the detector's z of texts with and without a mark, each with its own key."""
     tokenizer, model = utils.load("stories")
     prompt = tokenizer.encode("Once upon a time")
 

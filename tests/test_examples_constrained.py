@@ -52,7 +52,7 @@ for code in [*range(128, 2048), *range(2048, 0x10000, 64), *range(0x10000, 0x110
 
 
 def can_match(pattern, text):
-    """Return whether the text can grow into a match; try many endings of an incomplete character."""
+    """Return whether the text can grow into a match. Try many endings of a half character."""
     match = regex.compile(pattern, regex.ASCII).fullmatch
     try:
         return bool(match(text.decode(), partial=True))
