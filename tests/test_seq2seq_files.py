@@ -1,4 +1,4 @@
-"""Encoder-decoders are loaded from their folders, with their tokenizers; damaged ones are refused."""
+"""Encoder-decoders and their tokenizers are loaded from folders; damaged folders are refused."""
 
 import hashlib
 import json

@@ -52,7 +52,7 @@ rng_of = np.random.default_rng
 
 
 def drafters(model, text, sampler):
-    """Return {name: a function that makes the drafter}; `text` is the prompt and its greedy text."""
+    """Return {name: a function that makes it}. `text` is the prompt and its greedy continuation."""
     n_vocab = model.n_vocab
     made = {
         "smaller model": lambda: DraftModel(SMALL, sampler, rng_of(7)),
@@ -251,7 +251,7 @@ def fails_at_11(logits, ids):
     "last, error", [(lambda logits, ids: logits, ValueError), (fails_at_11, IndexError)]
 )
 def test_a_sampler_s_error_is_raised(last, error):
-    """The filters leave no token, or fail. The text so far is the beginning of the cached loop's."""
+    """The filters leave no token, or fail. The text so far begins like the cached loop's."""
     sampler, prompt = Sampler(no_repeat_ngram(1), last, to_probs=one_hot), [1, 2]
     expected = []
     with contextlib.suppress(error):
@@ -349,7 +349,7 @@ def test_sampled_texts_have_exactly_the_model_s_distribution(name, kind):
 
 
 def test_the_samplers_give_different_distributions():
-    """Each sampler draws several different texts, and no two samplers have the same distribution."""
+    """Each sampler draws several texts, and no two samplers have the same distribution."""
     known = {kind: exact(sampler) for kind, sampler in SAMPLERS.items()}
     for probs in known.values():
         assert sum(probs.values()) == pytest.approx(1)
