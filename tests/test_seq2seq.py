@@ -526,10 +526,7 @@ def test_sources_get_their_family_s_special_tokens_and_are_truncated():
 def test_mbart_and_mbart_50_put_languages_at_different_places():
     en, ro, de = 44, 60, 43
     one = MODELS["mbart"]
-    assert (one.add_special_tokens([7]), one.start_ids) == (
-        [7, 2, en],
-        [ro],
-    )  # English is the default
+    assert (one.add_special_tokens([7]), one.start_ids) == ([7, 2, en], [ro])  # the defaults
     other = one.for_languages(de, en)
     assert (other.add_special_tokens([7]), other.start_ids) == ([7, 2, de], [en])
     fifty = MODELS["mbart-50"].for_languages(de, en)

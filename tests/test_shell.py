@@ -192,7 +192,7 @@ def test_no_text_controls_the_terminal(letters, tmp_path):
 
 @pytest.fixture
 def ask(console, letters):
-    """Return ask(line, ...) -> a shell's answer, stdout and stderr together. ask.shell is the shell,
+    """Return ask(line, ...) -> the answer, stdout and stderr together. ask.shell is the shell,
     and ask.start(option, ...) starts a new one."""
 
     def ask(*lines):

@@ -131,10 +131,7 @@ def test_a_model_whose_mask_token_has_no_row_refuses_only_this_token(console):
 
 def test_a_config_may_have_the_settings_of_generation():
     config = utils.load(FOLDERS / "bart-cnn")[1].generation_config
-    assert (config["num_beams"], config["length_penalty"]) == (
-        4,
-        2.0,
-    )  # the settings of a task do not count
+    assert config["num_beams"] == 4 and config["length_penalty"] == 2.0  # a task's do not count
     assert config["forced_bos_token_id"] == 0 and config["forced_eos_token_id"] is None
 
 
@@ -281,8 +278,7 @@ def test_max_length_and_min_length_count_the_prompt(console, tmp_path):
     assert len(console.json("a", "--tokens", 20, model=copy)[0]["ids"]) == 20
     change(copy / "generation_config.json", max_new_tokens=3)
     assert len(console.json("a", model=copy)[0]["ids"]) == 3
-    change(
-        copy / "config.json", eos_token_id=[*range(64, 90), 220, 257]
-    )  # every token ends the text
+    every_token = [*range(64, 90), 220, 257]
+    change(copy / "config.json", eos_token_id=every_token)
     for prompt, words, n in (("a", [], 3), ("abcd", [], 1), ("abcde", [], 0)):
         assert len(console.json(prompt, *words, model=copy)[0]["ids"]) == n
