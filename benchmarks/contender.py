@@ -172,7 +172,8 @@ class OnnxRuntime:
             cache = np.zeros((n_rows, *room), np.float32)
             cache = self.onnxruntime.OrtValue.ortvalue_from_numpy(cache)
             self.binding.bind_ortvalue_input(name, cache)
-            self.binding.bind_ortvalue_output(name.replace("past", "present"), cache)  # in place
+            name = name.replace("past", "present")  # the output is written into the input
+            self.binding.bind_ortvalue_output(name, cache)
 
     def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
         n_rows, n_new = ids.shape

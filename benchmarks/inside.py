@@ -113,10 +113,10 @@ def methods(folder, repeats, n_prompt=64, n=32):
     prompt = (np.arange(n_prompt) % model.n_vocab).tolist()
     text = prompt + list(generate(model, prompt, n))
 
-    def batch():  # of 8 rows
+    def batch():  # 8 rows
         list(continuous([Sequence(model, prompt, n) for _ in range(8)]))
 
-    def replay(rate):  # of one row
+    def replay(rate):  # one row
         drafter = Replay(model.n_vocab, text, rate, np.random.default_rng(0))
         sequence = Sequence(model, prompt, n)
         list(speculative(model, sequence, drafter, gamma=4))

@@ -38,8 +38,8 @@ class Automaton:
 
 @functools.lru_cache(8)
 def byte_columns(tokenizer):
-    """Return the tokens' ids, longest first, and for each i the i-th bytes of all tokens that have
-    so many."""
+    """Return the tokens' ids, longest first, and a column for each i: byte i of all tokens that
+    are long enough."""
     pieces = sorted(token_bytes(tokenizer).items(), key=lambda item: -len(item[1]))
     lengths = np.array([len(piece) for _, piece in pieces])
     padded = b"".join(piece.ljust(lengths[0]) for _, piece in pieces)

@@ -40,7 +40,7 @@ def search(model, sequence, passes):
     """Return the new ids of the most probable text, or of the most probable beginning so far; and
     whether the text was found."""
     heap, seen, cache = [], [], model.new_cache()
-    number = itertools.count()  # of equally probable texts the first found comes first
+    number = itertools.count()  # orders equally probable texts
 
     def push(texts):  # only the best continuation; when it is popped, the next one follows
         for cost, new in itertools.islice(texts, 1):

@@ -29,7 +29,7 @@ def letters(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def draft(tmp_path_factory):
-    """Return the folder of a draft model for it, which is nearly the same model."""
+    """Return the folder of a draft model for `letters`, which is nearly the same model."""
     return write_letters(tmp_path_factory.mktemp("models") / "draft", activation="silu")
 
 

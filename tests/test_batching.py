@@ -31,7 +31,7 @@ SEQ2SEQ = {name: utils.load(FOLDERS / name)[1] for name in NAMES}
 
 
 def arrivals(sequences, gaps):
-    """Yield the sequences. Each comes after `gap` times None, which says that none is waiting."""
+    """Yield the sequences, and `gap` times None before each: no sequence is waiting yet."""
     for sequence, gap in zip(sequences, gaps):
         yield from [None] * gap
         yield sequence
@@ -362,8 +362,8 @@ def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
 @pytest.mark.parametrize(
     "ender, n_taken, ended",
     [
-        (0, 1, 0),  # itself, at its first token
-        (0, 3, 0),  # itself
+        (0, 1, 0),  # the sequence itself, at its first token
+        (0, 3, 0),
         (1, 2, 0),  # an earlier row of the batch
         (0, 2, 1),  # a later row
         (0, 1, 2),  # a sequence before its prompt's first pass
@@ -578,7 +578,7 @@ operations = st.one_of(
 )
 @example([("join", 3, 1), ("join", 9, 0), ("select", [1]), ("join", 1, 2), ("step", 5)])
 @example([("join", 9, 1), ("select", []), ("join", 2, 2), ("join", 0, 1), ("step", 2)])
-@example([("join", 2, 0), ("join", 16, 2)] + [("step", 1)] * 30)  # to the end of the context
+@example([("join", 2, 0), ("join", 16, 2)] + [("step", 1)] * 30)  # the rows fill the context
 @example([("join", 8, 0), ("join", 8, 1), ("cut", [3] * 12), ("step", 1), ("select", [1, 0, 1])])
 def test_rows_join_leave_and_are_cut_in_any_order_and_each_keeps_its_own_text(family, operations):
     texts = Texts(models_of(family))
@@ -624,7 +624,7 @@ def test_rows_go_on_after_an_error_in_the_middle_of_a_step(monkeypatch):
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(gpt2, "feed_forward", fails)  # the first layer has its keys already
+        patch.setattr(gpt2, "feed_forward", fails)  # the first layer already has its keys
         ENDLESS(np.ones((3, 2), int), texts.rows)
     texts.assert_lengths()
     texts.step(2)

@@ -146,7 +146,7 @@ def test_a_width_of_all_sequences_equals_brute_force(stop_ids):
 
 
 def test_beam_search_finds_a_path_that_greedy_misses():
-    """After 0 come 1 (p 0.6) or 2 (p 0.4). After 1 no token is likely, after 2 one is."""
+    """0 is followed by 1 (p 0.6) or 2 (p 0.4). No token is likely after 1, but 0 is after 2."""
     model = table([[0, 0.6, 0.4, 0], [0.3, 0.3, 0.2, 0.2], [0.9, 0.1, 0, 0], [0.25] * 4])
     assert beam_search(model, [0], 2, 1)[0].ids == [1, 0]
     (found,) = beam_search(model, [0], 2, 2, length_penalty=0.5)
@@ -254,7 +254,7 @@ def test_a_forced_id_leaves_fewer_candidates_than_beams():
     found = beam_search(random_model(), PROMPT, 3, 4, n_return=4, filters=filters)
     assert [h.ids[:2] for h in found] == [[11, 12]] * 4
     (found,) = beam_search(random_model(), PROMPT, 2, 4, n_return=4, filters=filters)
-    assert (found.ids, found.log_probability) == ([11, 12], 0.0)  # there are no 4 texts
+    assert (found.ids, found.log_probability) == ([11, 12], 0.0)  # there is only one text
 
 
 def test_there_may_be_more_beams_than_tokens():

@@ -390,7 +390,7 @@ def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
     assert browser.value("[name=tint]:checked", "value") == "surprise"
     browser.all('[data-head="1.2"]')[0].click()
     assert "Head 1.2 pushed" in browser.text("#attention .lead")
-    assert browser.value("[name=tint]:checked", "value") == "attention"  # in the text itself
+    assert browser.value("[name=tint]:checked", "value") == "attention"
     assert browser.all("#text.looking")
     browser.all('[data-head="1.2"]')[0].send_keys("\ue015")  # down
     assert browser.value(".heads [aria-pressed=true]", "data-head") == "2.2"
@@ -723,7 +723,7 @@ def test_letters_stand_out_from_their_background(browser, tmp_path, scheme, name
     found += browser.js(LETTERS)
     for text, letters, below in found:
         paper = np.zeros(3)
-        for *rgb, alpha in reversed(below):  # from the bottom up
+        for *rgb, alpha in reversed(below):  # start with the bottom layer
             paper = alpha * np.array(rgb) + (1 - alpha) * paper
         *rgb, alpha = letters
         ink = alpha * np.array(rgb) + (1 - alpha) * paper

@@ -254,11 +254,11 @@ def test_turns_and_the_cache_are_kept(console, start):
         n_common = (common + [False]).index(False)
         assert [shape[-1] for shape in watched.shapes] == [len(expected) - n_common] + [1] * 8
         assert n_common >= len(cached_ids) - 1  # all earlier turns come from the cache
-        cached_ids = [*expected, *answer[:-1]]  # the cache lacks the last token
+        cached_ids = [*expected, *answer[:-1]]  # the last token has not been passed
     assert [message["role"] for message in shell.session.chat.messages] == ["user", "assistant"] * 3
 
 
-def test_system_and_reset(console, start):
+def test_system_changes_the_system_text_and_reset_forgets_the_turns(console, start):
     shell = start()
     shell.answer("the cat")
     shell.answer("/system Be brief.")

@@ -50,7 +50,7 @@ def test_a_row_of_a_batch_is_the_same_as_alone(console, draft, method, how):
     words = [*words_for(method, draft), "-n", 12, "--stop", "tg", "--stop", "q"]
     rows = console.json(*words, *how, "--", *PROMPTS)
     assert [row["prompt"] for row in rows] == PROMPTS
-    assert len({row["stop_reason"] for row in rows}) == 2  # some end earlier than others
+    assert len({row["stop_reason"] for row in rows}) == 2  # some texts end earlier than others
     for i, (prompt, row) in enumerate(zip(PROMPTS, rows)):
         [single] = console.json(*words, *how, *(["--seed", 7 + i] if how else []), "--", prompt)
         same = JSON_KEYS - {*TIMES}
@@ -632,7 +632,7 @@ NONSENSE = """
 
 
 @pytest.mark.parametrize("words", [w.strip() for w in re.split(r"\||\n", NONSENSE) if w.strip()])
-def test_nonsense_is_a_usage_error(console, words):
+def test_wrong_options_are_usage_errors(console, words):
     assert "-inf" not in console.refused(2, "a", *words.split())
 
 
@@ -699,7 +699,7 @@ def test_unquoted_words_get_a_note(console):
         assert "quoted" not in console(*words, "-n", 1)[2]
 
 
-def test_the_version_and_the_names_of_models(console, monkeypatch):
+def test_the_version_and_the_names_of_models_are_printed(console, monkeypatch):
     assert console.text("--version").startswith("tokenwise 3")
     names = [("stories", "tells stories", "16 MB", "here"), ("a\x1b[2Jb", "", "", "here")]
     monkeypatch.setattr(utils, "names", lambda: names)
@@ -804,7 +804,7 @@ def test_the_debugger_may_read_from_a_pipe(prompt):
     given = "b gpt2.attention\nc\np q.shape\nq\n"
     done = subprocess.run(command, cwd=HOUSE, input=given, capture_output=True, text=True)
     assert re.search(r"\(Pdb\) \(\d+, \d+, \d+\)", done.stdout)
-    assert "Exit status" not in done.stdout  # q ends the program as well
+    assert "Exit status" not in done.stdout  # q ends the program, too
 
 
 WAITING = """
@@ -827,7 +827,7 @@ def test_the_reader_of_a_pipe_may_leave_early(letters, tmp_path):
     words = ["a", "b", "--max-rows", 1, "--filter", f"{tmp_path}/waiting.py:for_input"]
     with process(*words, "--model", letters, "--json") as running:
         assert json.loads(running.stdout.readline())["prompt"] == "a"
-        running.stdout.close()  # as `head -1` does
+        running.stdout.close()  # `head -1` does this
         running.stdin.close()  # the program goes on
         err = running.stderr.read()
     assert (running.returncode, err) == (0, b"")

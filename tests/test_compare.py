@@ -140,7 +140,7 @@ def test_the_encoder_runs_once_for_each_method_and_round(monkeypatch):
     monkeypatch.setattr(EncoderDecoder, "encode", lambda *a: runs.append(1) or encode(*a))
     session = Session(options.parse(["a", "--model", str(HOUSE / folder), "-n", "3"]))
     compare(session, "the cat")
-    assert len(runs) == 4 * (len(METHODS) - 1)  # all methods but speculative, which has no draft
+    assert len(runs) == 4 * (len(METHODS) - 1)  # speculative needs a draft model
 
 
 @pytest.mark.parametrize("wrong", [["the cat", "--draft", "no-such"], ["a" * (N_CTX + 1)]])

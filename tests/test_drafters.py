@@ -126,7 +126,7 @@ def test_expected_tokens_per_pass_is_the_closed_form(gamma, accepted, rejected):
 
     measured.sizes[gamma] = 3
     assert measured.expected_tokens_per_pass == pytest.approx(closed(gamma))
-    measured.sizes[1] += 2  # passes with a single draft can give fewer tokens
+    measured.sizes[1] += 2  # passes with a single draft give fewer tokens
     sizes = list(measured.sizes.elements())
     mean = sum(map(closed, sizes)) / len(sizes)
     assert measured.expected_tokens_per_pass == pytest.approx(mean)
@@ -152,7 +152,7 @@ def test_a_replay_has_its_rate_of_acceptance_and_the_theory_s_tokens_per_pass(ra
 # --- n-grams --------------------------------------------------------------------------------------
 
 
-def test_ngram_counts_of_a_small_text():
+def test_a_small_text_has_these_ngram_counts():
     store = NGramStore(9, n=3)
     store.read([1, 2, 3, 1, 2, 4, 1, 2, 3])
     after_one = {(1,): {2: 3}, (2,): {3: 2, 4: 1}, (3,): {1: 1}, (4,): {1: 1}}
@@ -166,7 +166,7 @@ def test_a_growing_text_is_counted_once():
     for end in (1, 2, 5, 5, 6, 9):
         grown.read(text[:end])
     assert grown.counts == whole.counts
-    grown.read([1, 2, 7])  # of a different text only the new part counts
+    grown.read([1, 2, 7])  # a different text adds only its new part
     assert grown.counts[(2,)] == {3: 2, 4: 1, 7: 1} and grown.counts[(1, 2)] == {3: 2, 4: 1, 7: 1}
 
 
@@ -272,13 +272,13 @@ def test_lookup_follows_its_definition(text, max_size, n):
 # --- the parts, and the arguments -----------------------------------------------------------------
 
 
-def test_common_prefix():
+def test_common_prefix_counts_equal_tokens():
     assert common_prefix([1, 2, 3], [1, 2, 4, 5]) == 2
     assert common_prefix([1, 2], [1, 2, 3]) == common_prefix([1, 2, 3], [1, 2]) == 2
     assert common_prefix([], [1]) == common_prefix([2], [1]) == 0
 
 
-def test_one_hot_distributions():
+def test_one_hots_are_certain_distributions():
     qs = one_hots([2, 0, 2], 4)
     np.testing.assert_array_equal(qs, [[0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0]])
     assert one_hots([], 4) == []

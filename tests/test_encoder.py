@@ -87,16 +87,16 @@ def gpt2():
 
 
 @pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
-def test_gpt2_ids(gpt2, text, ids):
+def test_ids_equal_gpt2_s(gpt2, text, ids):
     assert gpt2.encode(text) == ids
     assert gpt2.decode(ids) == text
 
 
-def test_gpt2_special_token(gpt2):
+def test_gpt2_has_a_special_token(gpt2):
     assert gpt2.encode("hello <|endoftext|>", special=True) == [31373, 220, 50256]
 
 
-def test_gpt2_ids_with_the_official_files(gpt2_files):
+def test_ids_equal_gpt2_s_with_the_official_files(gpt2_files):
     assert (gpt2_files.n_vocab, gpt2_files.end_of_text) == (50257, 50256)
     assert gpt2_files.special == {"<|endoftext|>": 50256}
     assert gpt2_files.encode("hello <|endoftext|>", special=True) == [31373, 220, 50256]
@@ -122,10 +122,10 @@ def test_bytes_to_unicode_is_a_printable_bijection():
         ("a  b\n\n c \t", ["a", " ", " b", "\n\n", " c", " \t"]),
         ("x1 22?!  ", ["x", "1", " 22", "?!", "  "]),
         ("naïve_é ²½ª", ["naïve", "_", "é", " ²½", "ª"]),
-        ("a\x1cb\x00", ["a", "\x1c", "b", "\x00"]),  # GPT-2 takes \x1c for no space
+        ("a\x1cb\x00", ["a", "\x1c", "b", "\x00"]),  # \x1c is not a space for GPT-2
     ],
 )
-def test_words(text, words):
+def test_text_is_split_into_words(text, words):
     assert regex.findall(PATTERN, text) == gpt2_words(text) == words
 
 
@@ -181,7 +181,7 @@ def test_the_example_of_the_docstring():
 
 
 @pytest.mark.parametrize("letters", ["a", "ab", "abhelo"])
-def test_a_long_word(letters):
+def test_a_long_word_is_encoded(letters):
     word = "".join(random.Random(0).choices(letters, k=50_000))
     assert TINY.decode(TINY.encode(word)) == word
 
@@ -199,7 +199,7 @@ def test_the_cache_is_bounded_and_private():
 
 
 @for_all(st.text())
-def test_text_comes_back(text):
+def test_encoded_text_is_decoded_to_itself(text):
     ids = TINY.encode(text)
     assert TINY.decode(ids) == text
     assert all(0 <= id < TINY.n_vocab for id in ids)
@@ -220,12 +220,12 @@ def test_lone_surrogates_become_replacement_characters(parts, surrogate):
         ("\x00\x00", "\x00\x00"),
     ],
 )
-def test_odd_characters(text, back):
+def test_odd_characters_are_decoded(text, back):
     assert TINY.decode(TINY.encode(text)) == back
 
 
 @for_all(st.binary())
-def test_bytes_come_back(data):
+def test_any_bytes_are_decoded(data):
     ids = [TINY.vocab[BYTE_TO_CHAR[byte]] for byte in data]
     assert b"".join(map(TINY.token_bytes, ids)) == data
     assert TINY.decode(ids) == data.decode("utf-8", errors="replace")
@@ -280,7 +280,7 @@ def test_special_tokens_are_plain_text_by_default():
 
 
 @for_all(st.lists(st.sampled_from(["<|endoftext|>", "<|", "hello", " ", "é", "|>"])).map("".join))
-def test_special_tokens_come_back(text):
+def test_encoded_special_tokens_are_decoded_to_themselves(text):
     ids = TINY.encode(text, special=True)
     assert ids.count(TINY.end_of_text) == text.count("<|endoftext|>")
     assert TINY.decode(ids) == text
@@ -372,7 +372,7 @@ def cut_at(share):
         ("merges.txt", lambda text: text[: text.index("l o\n")]),  # inside a line
         ("merges.txt", lambda text: text.replace("h e\n", "h e e\n")),
         ("merges.txt", lambda text: text.replace("h e\n", "h i\n")),
-        ("merges.txt", lambda text: text.replace("he ll\n", "hel l\n")),  # nothing makes hel
+        ("merges.txt", lambda text: text.replace("he ll\n", "hel l\n")),  # no merge makes hel
         ("merges.txt", lambda text: text.replace("h e\n", " he\n")),
         ("merges.txt", lambda text: "<html>not found</html>"),
         ("merges.txt", lambda text: text.encode("utf-8") + b"\xff a\n"),

@@ -103,7 +103,7 @@ def test_drawn_texts_match_to_the_end(maker):
     assert len(ends) > 8
 
 
-def test_one_of_a_few_choices():
+def test_one_of_allows_a_few_choices():
     found = set()
     for seed in range(30):
         own = constrained.one_of(["ab", "a.b"], TOKENIZER, MODEL, n_prompt=1)

@@ -141,7 +141,7 @@ def test_a_model_whose_logits_are_nan_has_no_score(console, tmp_path, scale):
 
 
 def test_bits_per_byte_count_only_the_scored_bytes(console, tmp_path):
-    [result] = console.json("--score", "a\udcff\udce2b")  # two bytes are not UTF-8
+    [result] = console.json("--score", "a\udcff\udce2b")  # two of the bytes are not UTF-8
     bits = -result["total"] / math.log(2)
     assert result["bits_per_byte"] == pytest.approx(bits / 4)
     folder = write_letters(tmp_path / "m")

@@ -140,7 +140,7 @@ def test_a_batch_takes_one_product(monkeypatch):
     assert shapes == [(1, 6), (3, 6), (8, 6)]
 
 
-def test_a_weight_is_an_ordinary_array_but_for_the_product():
+def test_apart_from_its_product_a_weight_is_an_ordinary_array():
     w = whole_numbers(5, 6)
     weight = w.view(Weight)
     for index in (3, [1, 1, 4], (slice(None), 2), np.array([[0, 1]])):

@@ -47,7 +47,7 @@ def verdict(capsys, lesson, number, *answers):
 
 
 def new_rows(calls):
-    """Return, for each pass, the number of tokens of which each layer has computed keys."""
+    """Return, for each pass, the number of tokens whose keys each layer has computed."""
     return [
         [call.inputs["x"][-2] for call in one.walk() if call.name == "self_attention"]
         for one in passes(calls, MODEL)
@@ -91,7 +91,8 @@ def test_the_film_moves_and_its_first_frame_is_the_still():
 def test_the_reader_s_own_text_is_drawn_for_any_model(monkeypatch):
     _, llama = utils.load("stories-llama")
     llama = copy.copy(llama)
-    llama.params = {**llama.params, "blocks": llama.params["blocks"] * 4}  # as deep as a large one
+    blocks = llama.params["blocks"] * 4  # a large model has as many layers
+    llama.params = {**llama.params, "blocks": blocks}
     llama.frequencies, llama.windows = llama.frequencies * 4, llama.windows * 4
     shown = []
     monkeypatch.setattr(lessons, "display", shown.append)

@@ -50,7 +50,7 @@ def test_any_text_is_encoded_and_decoded(name, text, special):
     tokenizer = TOKENIZERS[name]
     ids = tokenizer.encode(text, special)
     assert all(type(id) is int and 0 <= id < tokenizer.n_vocab for id in ids)
-    unknown = tokenizer.special.get("<unk>")  # a character without a piece
+    unknown = tokenizer.special.get("<unk>")  # stands for a character without a piece
     is_unigram = name in ("t5", "mbart")  # their library finds special tokens in any text
     assert special or is_unigram or not {*tokenizer.special.values()} - {unknown} & {*ids}
     decoded = tokenizer.decode(ids)

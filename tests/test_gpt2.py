@@ -203,7 +203,7 @@ BATCH = np.stack([np.roll(FULL, 5 * row)[:7] for row in range(4)])
     st.lists(st.integers(0, 3), min_size=1, max_size=6),
     st.lists(st.integers(0, 5), min_size=1, max_size=3),
 )
-@example([3, 2, 0, 1], [0, 1, 2, 3])  # the same rows again, in order
+@example([3, 2, 0, 1], [0, 1, 2, 3])  # the second call restores the order
 @example([3, 3, 1], [2, 0])
 def test_selected_rows_go_on_in_their_new_order(rows, again):
     """Rows may be repeated, re-ordered and dropped. Each goes on as if it were alone."""
@@ -454,7 +454,7 @@ def test_a_model_has_its_epsilon_and_its_activation():
         assert np.abs(GPT2(MODEL.params, 2, **more)(ids) - MODEL(ids)).max() > 0.1
 
 
-def test_the_sizes_of_a_model():
+def test_a_model_knows_its_sizes():
     model = tiny_gpt2(n_vocab=13, n_ctx=9, n_embd=6, stop_ids=[3])
     sizes = model.n_vocab, model.n_ctx, model.n_embd, model.n_head, model.stop_ids
     assert sizes == (13, 9, 6, 2, (3,))

@@ -104,7 +104,7 @@ def test_files_that_are_not_json_objects_are_refused(tmp_path, file, text):
     assert_refused(tmp_path, "fetch")
 
 
-def test_stop_ids_and_defaults(tmp_path):
+def test_stop_ids_come_from_the_config_and_have_a_default(tmp_path):
     def stop_ids(config, **files):
         folder = write_folder(tmp_path, config, **files)
         return load(folder)[1].stop_ids
@@ -134,7 +134,7 @@ def test_a_tokenizer_that_is_damaged_or_too_large_is_refused(tmp_path):
 def test_weights_are_views_of_the_mapped_file(tmp_path):
     params = load(write_folder(tmp_path))[1].params
     c_attn = params["blocks"][0]["attn"]["c_attn"]
-    assert c_attn["w"].shape == (36, 12) and c_attn["w"].T.flags.c_contiguous  # as it is stored
+    assert c_attn["w"].shape == (36, 12) and c_attn["w"].T.flags.c_contiguous  # as in the file
     for array in arrays(params):
         assert not array.flags.owndata and not array.flags.writeable
 

@@ -140,7 +140,7 @@ def test_the_model_calls_a_replaced_function_until_the_block_ends():
 def test_a_tiny_model_is_random_and_depends_on_its_seed():
     model, ids = lessons.tiny_model(5, seed=3), np.arange(5)
     assert (model.n_vocab, model.stop_ids) == (5, ())
-    assert model.n_ctx >= 16  # the lessons' longest texts
+    assert model.n_ctx >= 16  # the lessons have texts of this length
     np.testing.assert_array_equal(model(ids), lessons.tiny_model(5, seed=3)(ids))
     assert model(ids).dtype == np.float32
     assert not np.allclose(model(ids), lessons.tiny_model(5, seed=4)(ids))

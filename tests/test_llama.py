@@ -39,7 +39,7 @@ from tests.tiny import (
 )
 
 NAMES = sorted(folder.name for folder in LLAMA_FOLDERS.iterdir())
-SEVERAL = ["gemma3", "llama", "mistral", "olmo2", "qwen3", "smollm3"]  # every kind of block
+SEVERAL = ["gemma3", "llama", "mistral", "olmo2", "qwen3", "smollm3"]  # all kinds of blocks
 every_model = pytest.mark.parametrize("name", NAMES)
 several_models = pytest.mark.parametrize("name", SEVERAL)
 

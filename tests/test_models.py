@@ -12,13 +12,13 @@ from generate import begin, generate
 from loading.parameters import n_parameters
 
 MODELS = Path(__file__).parent.parent / "models"
-SIZES = {"stories": 4_000_000, "stories-llama": 4_000_000, "stories-draft": 388_595}  # at most
+MOST_PARAMETERS = {"stories": 4_000_000, "stories-llama": 4_000_000, "stories-draft": 388_595}
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", MOST_PARAMETERS)
 def test_a_model_s_size_and_context(name):
     tokenizer, model = utils.load(name)
-    assert n_parameters(model.params) <= SIZES[name]
+    assert n_parameters(model.params) <= MOST_PARAMETERS[name]
     assert model.n_ctx >= 512
     assert 2000 <= len(tokenizer.merges) <= 4096
     assert (MODELS / name / "README.md").is_file()

@@ -256,7 +256,7 @@ def test_a_file_with_a_mistake_gives_a_traceback(console, tmp_path, code):
     assert err.endswith(f"\ngenerate.py: this error is in --filter {tmp_path}/wrong.py:f\n")
 
 
-def test_of_two_parts_the_one_with_the_mistake_is_named(console, mine, tmp_path):
+def test_the_part_with_the_mistake_is_named(console, mine, tmp_path):
     (tmp_path / "other.py").write_text("def f(logits, ids):\n    return logits\n")
     words = "--filter", f"{tmp_path}/other.py:f", "--loop", f"{mine}:failing_loop"
     assert console("a", *words)[2].endswith(f"this error is in --loop {mine}:failing_loop\n")

@@ -179,7 +179,7 @@ def test_the_nucleus_reaches_p_exactly():
     assert remaining(top_p(0.5)(logits, [])) == [0]
     assert remaining(top_p(0.51)(logits, [])) == [0, 1]
     assert remaining(top_p(0.75)(logits, [])) == [0, 1]
-    assert remaining(top_p(0.76)(logits, [])) == [0, 1, 2, 3]  # both of the equal tokens
+    assert remaining(top_p(0.76)(logits, [])) == [0, 1, 2, 3]  # both of the equal tokens stay
 
 
 def test_equal_tokens_are_all_in_the_nucleus_or_all_outside():

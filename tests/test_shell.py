@@ -49,7 +49,7 @@ class Terminal:
         """Return the next piece of output, or "" if the program has ended."""
         ready, _, _ = select.select([self.ours], [], [], PATIENCE)
         assert ready, "the program is silent"
-        with contextlib.suppress(OSError):  # on Linux, the terminal has ended
+        with contextlib.suppress(OSError):  # Linux raises it at the terminal's end
             if read := os.read(self.ours, 4096):
                 return self.decoder.decode(read) or self.read()
         return ""
@@ -85,7 +85,7 @@ class Terminal:
         os.close(self.ours)
 
 
-def test_a_session_in_a_terminal(console, letters, tmp_path):
+def test_a_session_runs_in_a_terminal(console, letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
     with Terminal("--interactive", "--model", letters, "-n", 9) as terminal:
         assert "/help" in terminal.until(PROMPT)
@@ -99,7 +99,7 @@ def test_a_session_in_a_terminal(console, letters, tmp_path):
         assert "(stopped)" in terminal.until(PROMPT)
         terminal.ask("/reset")
         assert text in terminal.ask("the cat")
-        terminal.interrupt()  # at the prompt it gives a new line, and the session goes on
+        terminal.interrupt()  # at the prompt, this only gives a new line
         while not select.select([terminal.ours], [], [], 3)[0]:
             terminal.interrupt()  # the first one came before the program waited
         terminal.until(PROMPT)
@@ -109,7 +109,7 @@ def test_a_session_in_a_terminal(console, letters, tmp_path):
         assert (status, "Traceback" in found) == (0, False)
 
 
-def test_quit_and_colour_in_a_terminal(letters):
+def test_a_terminal_has_colours_and_quit(letters):
     interactive = "--interactive", "--model", letters, "--method", "lookup"
     with Terminal(*interactive, NO_COLOR="", TERM="xterm") as terminal:
         assert f"{letters.name} · lookup · greedy › " in terminal.until(PROMPT)
@@ -244,7 +244,7 @@ def test_a_command_without_a_text_takes_the_last_one(console, ask, tmp_path):
     ask("/seed 3", "/temperature 0.9")
     text = ask("the cat").partition("\n(")[0]
     assert ask("/score") == console.text("--score", text)
-    assert f"\n{text}\n(9 tokens" in ask("/explain")  # by the same seed
+    assert f"\n{text}\n(9 tokens" in ask("/explain")  # the same seed gives the same text
     assert "\ncached " in ask("/compare")
 
 
@@ -459,7 +459,7 @@ def test_explain_does_not_change_the_session(ask):
     assert ask("the cat").partition("\n(")[0] == before
 
 
-def test_help_and_unknown_commands(ask):
+def test_help_lists_the_commands_and_unknown_ones_are_refused(ask):
     helped = ask("/help")
     for command in "explain compare trace html score reset help quit".split():
         assert f"/{command}" in helped
@@ -543,7 +543,7 @@ def test_lines_may_come_from_a_pipe(letters, console):
     assert out.count(PROMPT.encode()) == 5
 
 
-def test_tab_and_history_in_a_terminal(console, letters, tmp_path):
+def test_a_terminal_has_tab_completion_and_a_history(console, letters, tmp_path):
     pytest.importorskip("readline", reason="the system has no readline")
     words = "--interactive", "--model", letters, "-n", 3
     history = tmp_path / "tokenwise" / "history"

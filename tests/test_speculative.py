@@ -490,7 +490,7 @@ def test_verification_stops_at_the_first_rejection_and_gives_the_sampler_each_pr
     "drafts, tokens, n_numbers",
     [
         ([1, 2, 3], [1, 2], 2),  # an accepted draft is a stop id
-        ([1, 0, 3], [1, 2], 3),  # the correction of a rejected draft is a stop id
+        ([1, 0, 3], [1, 2], 3),  # a rejected draft is corrected to a stop id
         ([1], [1, 2], 2),  # the token after the last draft is a stop id
         ([2, 0, 3], [1], 2),  # a stop id is rejected
     ],

@@ -131,7 +131,7 @@ def test_a_model_whose_mask_token_has_no_row_refuses_only_this_token(console):
 
 def test_a_config_may_have_the_settings_of_generation():
     config = utils.load(FOLDERS / "bart-cnn")[1].generation_config
-    assert config["num_beams"] == 4 and config["length_penalty"] == 2.0  # a task's do not count
+    assert config["num_beams"] == 4 and config["length_penalty"] == 2.0  # not a task's settings
     assert config["forced_bos_token_id"] == 0 and config["forced_eos_token_id"] is None
 
 
@@ -153,7 +153,7 @@ def test_an_end_of_text_without_a_row_cannot_begin_a_text(console, folder):
     assert utils.load(copy)[0].end_of_text is None
     assert len(console.json("a", "--tokens", 5, model=copy)[0]["ids"]) == 5
     assert "a prompt of 0 tokens" in console.refused(1, "", model=copy)
-    assert " in 3 tokens; " in console.text("teat", "--score", model=copy)  # without the first
+    assert " in 3 tokens; " in console.text("teat", "--score", model=copy)  # the first has no score
 
 
 # --- added_tokens.json ----------------------------------------------------------------------------
@@ -175,7 +175,8 @@ def test_an_added_token_of_gpt2_can_be_drawn_and_ends_a_text(console, tmp_path):
 
 
 def test_an_end_of_text_outside_the_vocabulary_is_ignored(tmp_path):
-    copy = write_folder(tmp_path / "padded", CONFIG | {"eos_token_id": 50256})  # GPT-2's
+    config = CONFIG | {"eos_token_id": 50256}  # GPT-2's end of text
+    copy = write_folder(tmp_path / "padded", config)
     assert utils.load(copy)[1].stop_ids == ()
 
 

@@ -164,7 +164,7 @@ def whole_numbers(text):
     return [w for part in re.split(r"(\d+)", text) if part for w in gpt2_words(part)]
 
 
-def only_last_cut(data, pieces):  # greedy, from the left
+def only_last_cut(data, pieces):  # it is greedy, from the left
     if not data:
         return 1
     longest = next((data[:n] for n in range(len(data), 0, -1) if data[:n] in pieces), b"")
