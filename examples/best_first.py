@@ -1,4 +1,4 @@
-"""Best-first search: it surely finds the most probable text of all.
+"""Best-first search finds the most probable text of all, for certain.
 
 A text is never more probable than its beginning. So the search always continues the most probable
 beginning, and the first complete text beats all others. (This is Dijkstra's shortest path; a token

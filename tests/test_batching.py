@@ -1,5 +1,5 @@
-"""batching.py: each sequence has the same text as alone, whenever it arrives. Also: which passes
-the model makes, and when."""
+"""batching.py: each sequence has the same text as alone, whenever it arrives. The model makes the
+right passes in the right order."""
 
 import copy
 import functools

@@ -1,5 +1,5 @@
 """beam.py finds the same texts as transformers, as brute force and, at width 1, as greedy search.
-Also: its cache and its trace.
+Its cache follows the beams, and its trace has every candidate.
 
 tests/fixtures/make_beam.py made the sequences and scores of transformers.
 """

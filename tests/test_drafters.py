@@ -1,5 +1,5 @@
-"""drafters.py: n-grams and lookup follow their definitions. Also: draft models, and the counts of
-Measured."""
+"""drafters.py: n-grams and lookup follow their definitions, a model accepts its own drafts, and
+Measured counts right."""
 
 import math
 from collections import Counter

@@ -1,5 +1,5 @@
-"""encoder.py gives exactly GPT-2's ids. Also: any text and any bytes, special tokens, streams,
-broken files.
+"""encoder.py gives exactly GPT-2's ids. It takes any text and any bytes, knows special tokens,
+streams text, and refuses broken files.
 
 Most tests use a small vocabulary. The official ids are tested with the few merges that they need.
 To test them with the official files, too, put GPT-2's encoder.json and vocab.bpe into a folder and

@@ -1,5 +1,5 @@
-"""loading/few_rows.py: every form gives the same product for every shape. Also: the choice of the
-form."""
+"""loading/few_rows.py: every form gives the same product for every shape, and blocks are used only
+where they pay."""
 
 import os
 import subprocess

@@ -200,7 +200,7 @@ def test_a_token_changes_no_earlier_logits():
 
 
 def test_two_windows_of_8_reach_15_tokens():
-    """Each layer sees 8 tokens, so 7 back; two layers see 14 back."""
+    """Each layer looks back 7 tokens, so two layers look back 14."""
     assert changed(load("mistral"), reference("mistral")["ids"], 3) == list(range(3, 18))
 
 

@@ -1,4 +1,4 @@
-"""score.py follows the chain rule, in chunks and in windows. Also: the prefix of a scored text."""
+"""score.py follows the chain rule, in chunks and in windows, after end-of-text or a prefix."""
 
 import itertools
 import math

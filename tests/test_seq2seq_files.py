@@ -236,7 +236,7 @@ def test_an_unknown_id_is_an_error_that_names_it(pieces, id):
 
 
 def test_en_de_has_the_ids_that_it_was_trained_on():
-    """The hash is of the ids of all held-out sentences, by the library `sentencepiece`."""
+    """The digest belongs to the ids of all held-out sentences by the library `sentencepiece`."""
     tokenizer = read_tokenizer(ROOT / "models" / "en-de", "t5")
     lines = (ROOT / "models" / "en-de" / "held_out.tsv").read_text(encoding="utf-8").splitlines()
     ids = [tokenizer.encode(text) for line in lines for text in line.split("\t")]

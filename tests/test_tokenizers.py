@@ -1,5 +1,5 @@
-"""loading/tokenizer.py gives the library's ids and texts for each dialect of tokenizer.json. Also:
-streams, and damaged files.
+"""loading/tokenizer.py gives the library's ids and texts in each dialect of tokenizer.json, streams
+text, and refuses damaged files.
 
 The fixtures are small files in each dialect. To test published tokenizers, too, set the environment
 variable TOKENWISE_MODERN_FILES to a folder with a subfolder for each: tokenizer.json, and the
@@ -113,7 +113,7 @@ def test_published_tokenizers_equal_the_library(published):
 @pytest.mark.parametrize("name", ["llama3", "qwen", "llama2", "gemma"])
 @given(text=st.text())
 def test_encoded_text_is_decoded_to_itself(read, name, text):
-    """Qwen's text has Unicode's normal form C; pieces write a space as \u2581."""
+    """Qwen normalises text to NFC; pieces write a space as \u2581."""
     tokenizer = read(name)
     ids = tokenizer.encode(text)
     if name == "qwen":
