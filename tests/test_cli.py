@@ -527,7 +527,7 @@ def test_threads_are_as_many_as_asked_for_and_one_for_a_small_model(console, mon
         return {pool["num_threads"] for pool in threadpool_info()}
 
     with threadpool_limits(2):
-        monkeypatch.setattr("terminal.session.N_CORES", [2])
+        monkeypatch.setattr("terminal.session.N_CORES", 2)
         assert seen("--threads", 2) == {2}
         assert seen() == {1}
         n_parameters = sum(array.size for array in arrays(utils.load(console.folder)[1].params))
@@ -569,7 +569,6 @@ def without(missing, *words, version=sys.hexversion):
 def test_the_first_command_needs_four_libraries_alone():
     done = without(OTHERS, "Once upon a time")
     assert done.returncode == 0 and done.stdout.startswith("Once upon a time")
-    assert without(OTHERS | {"threadpoolctl"}, "Once").returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -577,9 +576,8 @@ def test_the_first_command_needs_four_libraries_alone():
     [
         *(
             (name, ["Hi"], f"{name} is not installed: pip install numpy regex safetensors")
-            for name in sorted(FIRST - {"threadpoolctl"})
+            for name in sorted(FIRST)
         ),
-        ("threadpoolctl", ["Hi", "--threads", "2"], "threadpoolctl is not installed: pip install"),
         ("tokenizers", ["Hi", "--model", "en-de"], "tokenizers is not installed: pip install"),
     ],
 )
