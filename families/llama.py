@@ -12,8 +12,8 @@
 8. Soft caps bound the attention scores and the logits (Gemma 2).
 
 Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". Read it beside gpt2.py:
-shapes are written as there, and parts have the same order. A model has the changes for which its
-file has parameters or settings.
+shapes are written as there, and parts have the same order. A model has those
+of the changes for which its file has parameters or settings.
 """
 
 import math
@@ -89,7 +89,7 @@ class Llama:
         return gpt2.linear(merge_heads(mixed), **o)
 
     def norm(self, x, norm):  # [..., n] -> same
-        """Return the RMS norm of every len(g) numbers, such as each head's; x if norm is None."""
+        """Norm each part of len(g) numbers, such as a head's. Return x if norm is None."""
         if norm is None:
             return x
         n = len(norm["g"])
@@ -106,7 +106,7 @@ class Llama:
 
 def attention(q, k, v, mask, scale, cap):
     """Return softmax(cap(q k^T * scale) + mask) v. q [..., n_head, n_new, d] -> same; k, v [...,
-    n_kv_head, n_all, d]. Every n_head / n_kv_head heads of q share one head of k and v."""
+    n_kv_head, n_all, d]. Groups of n_head / n_kv_head heads of q share one head of k and v."""
     n_group = q.shape[-3] // k.shape[-3]
     grouped = q.reshape(*k.shape[:-2], n_group * q.shape[-2], q.shape[-1])
     scores = soft_cap(grouped * scale @ k.swapaxes(-1, -2), cap)
@@ -119,7 +119,7 @@ def soft_cap(x, cap):  # [...] -> same, between -cap and cap
 
 
 def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
-    """Return the mask with -1e10 also where the key is `window` or more tokens before the query."""
+    """Also set the mask to -1e10 where a key is `window` or more tokens before the query."""
     n_all = mask.shape[-1]
     if window is None or n_all <= window:
         return mask
@@ -132,7 +132,7 @@ def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
 
 def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new], [d / 2] or None
     """Turn each pair x[i], x[i + d / 2] by the angle position * frequencies[i]. The product of q
-    and k then depends on positions only through their distance. Return x if frequencies is None.
+    and k then depends only on the distance of their positions. Return x if frequencies is None.
     Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding"."""
     if frequencies is None:
         return x

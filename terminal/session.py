@@ -21,6 +21,7 @@ from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup
 from decoding.score import score, score_ids
 from encoder import as_unicode
 from generate import Ids, Loop, Sequence, begin, cached, naive
+from loading import few_rows
 from loading.errors import UserError
 from loading.parameters import n_parameters
 from speculative import speculative
@@ -46,7 +47,8 @@ class Session:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
         self.config = getattr(self.model, "generation_config", {})
         is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
-        threadpool_limits(given.get("threads") or (1 if is_small else N_CORES))
+        few_rows.n_threads = given.get("threads") or (1 if is_small else N_CORES)
+        threadpool_limits(few_rows.n_threads)
         self.drafts: dict[str, Any] = {}  # name -> a draft model, once it is loaded
         self.use(given)
         self.chat: Any = None
