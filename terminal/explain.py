@@ -11,11 +11,11 @@ import numpy as np
 from decoding.drafters import Measured, common_prefix
 from gpt2 import softmax
 from inside.labels import label
+from inside.tree import format_tree
 from terminal import show
 from terminal.options import DRAFTING
 from terminal.row import Row
 from terminal.session import Session
-from terminal.tree import format_tree
 
 STEPS = """model: P of the token; drawn: P after temperature and filters, where it differs;
 bits: how unsure the model was (its entropy); others: what else it thought of
@@ -29,7 +29,7 @@ LEGENDS = {"naive": STEPS, "cached": STEPS, "beam": BEAMS}
 def explain(session: Session, row: Row) -> None:
     """Generate a row and print each step, then the text. Beam search prints a tree at the end."""
     method, tokenizer = session.settings["method"], session.tokenizer
-    sequence = session.start(row)
+    sequence: Any = session.start(row)
     draws, sampler = [], sequence.sampler  # (ids, P by the model [n_vocab], P by the sampler)
 
     def remembering(logits, ids):  # [n_vocab] -> [n_vocab]

@@ -29,7 +29,7 @@ def trace(session: Session, row: Row) -> None:
     from inside.recorder import passes, recording
     from inside.trace import as_json, format_trace
 
-    with recording(with_layers(session.model)) as calls:
+    with recording(session.model) as calls:
         for _ in session.generate([row]):
             if len(passes(calls, session.model)) > 1:
                 break
@@ -44,19 +44,11 @@ def trace(session: Session, row: Row) -> None:
         print(format_trace(found, source))
 
 
-def with_layers(model):
-    """Return the model. Raises UserError if it has no layers to record."""
-    if not hasattr(model, "params"):
-        raise UserError("--trace and --html look into models with layers: this one has none")
-    return model
-
-
 def write_page(session: Session, row: Row, file: str) -> None:
     """Print a row as always, and write its page."""
     from inside import page
     from inside.live import in_8_bits, parts
 
-    with_layers(session.model)
     if "live" in session.given:
         session.model = in_8_bits(session.tokenizer, session.model)
     if not file.endswith((".html", ".htm")):
