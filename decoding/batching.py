@@ -49,7 +49,7 @@ def continuous(
 
         # Prefill: read a chunk of its prompt. After the last chunk the text becomes a row.
         if prefill.is_busy and (logits := prefill.step(chunk)) is not None:
-            sequence, prefill.sequence = prefill.sequence, None  # free for the next text
+            sequence = prefill.leave()
             yield sequence, draw_next(sequence, logits)
             if not isinstance(prefill.cache, Cache):  # a custom cache cannot join the rows
                 alone = cached(sequence.model, sequence, prefill.cache)
@@ -98,6 +98,11 @@ class Prefill:
             self.model, self.cache, self.ids = sequence.model, sequence.model.new_cache(), []
         self.cache.cut(common_prefix(self.ids, sequence.ids[:-1]))
         self.ids = list(sequence.ids)
+
+    def leave(self) -> Sequence:
+        """Return the text whose prompt has been read, and make room for the next one."""
+        sequence, self.sequence = self.sequence, None
+        return sequence
 
     def step(self, chunk: int) -> np.ndarray | None:
         """Read at most `chunk` tokens. After the last, return logits [n_vocab], else None."""

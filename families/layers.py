@@ -16,8 +16,10 @@ def rms_norm(x, g, eps=1e-6):  # [..., d_model] -> same: mean square 1, times g 
 
 def feed_forward(x, c_fc, c_proj, activation, gate=None):  # [..., d_model] -> [..., d_model]
     h = gpt2.linear(x, **c_fc)
-    # With a gate: a gated linear unit (Shazeer 2020, "GLU Variants Improve Transformer").
-    h = activation(h) if gate is None else activation(gpt2.linear(x, **gate)) * h
+    if gate is None:
+        h = activation(h)
+    else:  # a gated linear unit (Shazeer 2020, "GLU Variants Improve Transformer")
+        h = activation(gpt2.linear(x, **gate)) * h
     return gpt2.linear(h, **c_proj)
 
 

@@ -1,25 +1,35 @@
 """--trace writes out the recorded calls of a model's first two passes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from inside.recorder import Call
+from inside.recorder import Call, passes, recording
 
 Line = tuple[str, str, str]  # a call's indented name, its place, its shapes
 ADDED = {"self_attention": "attn", "attend": "attn", "feed_forward": "MLP"}
 
 
-def format_trace(passes: list[Call], source: Call | None = None) -> str:
+def first_passes(model: Any, steps: Iterable) -> tuple[list[Call], Call | None]:
+    """Take steps that run the model until it has made two passes; return the passes, and the call
+    of `read` if it is an encoder-decoder."""
+    with recording(model) as calls:
+        for _ in steps:
+            if len(passes(calls, model)) > 1:
+                break
+    return passes(calls, model)[:2], next((call for call in calls if call.name == "read"), None)
+
+
+def format_trace(found: list[Call], source: Call | None = None) -> str:
     """Format the calls of one or two passes as a tree, then each block's norms.
     source: an encoder-decoder's call of `read`, which comes first."""
     parts = [tree([source])] if source and source.calls else []
-    parts.append(tree(passes[:2]))
+    parts.append(tree(found[:2]))
     lines = [line for part in parts for line in part]
     widths = [max(len(line[column]) for line in lines) + 1 for column in (0, 1)]
     trees = ["\n".join(aligned(line, widths) for line in part) for part in parts]
     key = "a|b: a in the first pass, b in the second. xN: N calls alike.\n"
-    return "\n\n".join([key + trees[0], *trees[1:], residual_table(passes[:2])])
+    return "\n\n".join([key + trees[0], *trees[1:], residual_table(found[:2])])
 
 
 def aligned(line: Line, widths: list[int]) -> str:

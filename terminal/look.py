@@ -26,17 +26,11 @@ def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
 
 def trace(session: Session, row: Row) -> None:
     """Print the first two passes for a row; before them, an encoder-decoder's over its source."""
-    from inside.recorder import passes, recording
-    from inside.trace import as_json, format_trace
+    from inside.trace import as_json, first_passes, format_trace
 
-    with recording(session.model) as calls:
-        for _ in session.generate([row]):
-            if len(passes(calls, session.model)) > 1:
-                break
-    found = passes(calls, session.model)[:2]
+    found, source = first_passes(session.model, session.generate([row]))
     if not found:
         raise UserError("no token was computed: there is no pass to show")
-    source = next((call for call in calls if call.name == "read"), None)
     if session.settings["json"]:
         shown = {"source": source and as_json(source), "passes": [as_json(call) for call in found]}
         print(json.dumps(shown))

@@ -20,7 +20,7 @@ from decoding.beam import beam_search
 from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup
 from decoding.score import score, score_ids
 from encoder import as_unicode
-from generate import Ids, Loop, Sequence, begin, cached, naive
+from generate import Loop, Sequence, begin, cached, naive
 from loading import few_rows
 from loading.errors import UserError
 from loading.parameters import n_parameters
@@ -86,26 +86,21 @@ class Session:
         return self.settings["temperature"] != 0
 
     def row(self, prompt: str, number: int = 0) -> Row:
-        """Make the row of a prompt; its seed is the session's + number."""
-        prompt = as_unicode(prompt)
-        opening = "" if self.reads or self.chat else prompt
-        stream = self.tokenizer.stream()
-        return Row(prompt, self.encode(prompt), opening, self.seed + number, stream)
-
-    def encode(self, prompt: str) -> Ids:
-        """Return the ids of a prompt. In a source, <mask>, <extra_id_0> and </s> are tokens."""
-        model, n_most, remedy = self.model, self.model.n_ctx, "shorten it"
-        if self.reads:
-            ids, n_most = self.tokenizer.encode(prompt, special=True), model.n_source
-            ids, remedy = model.add_special_tokens(ids, self.settings["truncate"]), "or --truncate"
+        """Make the row of a prompt: encode it. The seed is the session's + number."""
+        prompt, opening, model = as_unicode(prompt), "", self.model
+        n_most, remedy = model.n_ctx, "shorten it"
+        if self.reads:  # in a source, <mask>, <extra_id_0> and </s> are tokens
+            ids = self.tokenizer.encode(prompt, special=True)
+            ids = model.add_special_tokens(ids, self.settings["truncate"])
+            n_most, remedy = model.n_source, "or --truncate"
         elif self.chat:
             ids, remedy = self.chat.ask(prompt), "/reset begins another conversation"
         else:
-            end = self.tokenizer.end_of_text
+            end, opening = self.tokenizer.end_of_text, prompt
             ids = self.tokenizer.encode(prompt) or [end] * (end is not None)
         if len(ids) > n_most:
             raise UserError(f"{len(ids)} tokens, the model takes {n_most}: {remedy}")
-        return ids
+        return Row(prompt, ids, opening, self.seed + number, self.tokenizer.stream())
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
         """Make the rows' texts by the chosen method; yield a row for each new token."""
@@ -211,7 +206,7 @@ class Session:
             text, _, target = text.partition(" => ")
         if not self.reads or not target:
             raise UserError("an encoder-decoder, and nothing else, needs --target, its answer")
-        model: Any = begin(self.model, self.encode(text))[0]
+        model = self.model.read(self.row(text).prompt_ids)
         return score(self.tokenizer, model, target, model.prefix)
 
     def score_row(self, row: Row) -> dict:

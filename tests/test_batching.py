@@ -426,8 +426,7 @@ def test_a_prefill_has_the_logits_and_the_cache_of_a_whole_pass(prompts, chunk):
         prefill.admit(sequence)
         while (logits := prefill.step(chunk)) is None:
             assert prefill.is_busy
-        assert prefill.sequence is sequence
-        prefill.sequence = None
+        assert prefill.leave() is sequence
         fresh, n = ENDLESS.new_cache(), len(prompt)
         close(logits, ENDLESS(prompt, fresh)[-1])
         assert prefill.cache.length == n
