@@ -16,7 +16,10 @@ def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
     """Print one view of a prompt. number: the prompt's index; it is added to the seed."""
     if name == "score":
         scored = session.score(prompt, session.given.get("target"))
-        print_score(session.tokenizer, scored, session.settings["json"])
+        if session.settings["json"]:
+            print(json.dumps(scored))
+        else:
+            print_score(session.tokenizer, scored)
     elif name == "compare":
         compare(session, prompt, number)
     else:
