@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import utils
+from decoding.batching import continuous
 from decoding.score import log_probabilities
 from generate import Sequence, begin
 from gpt2 import softmax
@@ -122,7 +123,33 @@ def test_the_filters_changes_are_recorded_apart_from_the_logits():
     assert not in_prompt["first"].any() and not in_prompt["by"].any()
 
 
+<<<<<<< HEAD
+def test_a_filter_that_writes_into_the_logits_is_recorded_too():
+    def ban(logits, ids):
+        logits[0] = -np.inf
+        return logits
+
+    found = of_one_row(np.array([5, 4, 3], np.float32), 1, 3, Sampler(ban), 1)
+    rows = zip(found["best"][0].tolist(), found["logits"][0], found["by"][0])
+    assert {*rows} == {(0, 5, 1), (1, 4, 0), (2, 3, 0)}
+
+
+def test_the_last_filters_leave_the_tokens_that_the_sliders_removed():
+    """A reader who opens top-k again sees them."""
+
+    def odd(logits, ids):
+        return np.where(np.arange(600) % 2, logits, -np.inf)
+
+    logits = np.arange(0.6, 0, -0.001, dtype=np.float32)
+    cold, cut = make_sampler(last=[odd], temperature=0.9), make_sampler(last=[odd], top_k=3)
+    assert of_one_row(logits, 1, 64, cold, 1)["left"] == pytest.approx([0.5], abs=0.01)
+    assert of_one_row(logits, 1, 64, cut, 1)["left"] == [1]
+
+
+def test_the_model_s_best_tokens_are_stored_though_a_filter_removes_them(stories):
+=======
 def test_the_model_s_best_tokens_are_stored_even_if_a_filter_removes_them(stories):
+>>>>>>> wordstests
     tokenizer, model = stories
     banned = np.argsort(-model(tokenizer.encode("The cat sat"))[-1])[:5].tolist()
 
@@ -212,7 +239,22 @@ def test_the_passes_of_a_run_are_recorded():
     assert by_method("beam")["passes"][-1]["rows"] == 3
 
 
+<<<<<<< HEAD
+def test_a_pass_over_a_batch_begins_after_the_tokens_that_its_cache_holds(stories):
+    def two_rows(model, sequence):
+        rows = [Sequence(model, sequence.ids, sequence.n, seed=seed) for seed in range(2)]
+        list(continuous(rows))
+        yield from map(sequence.append, rows[0].new_ids)
+
+    first, *later = recorded(*stories, "The cat sat", 4, two_rows)["passes"]
+    assert (first["begin"], first["new"]) == (0, 3)
+    assert later and all(one["begin"] > 0 and one["new"] == 1 for one in later)
+
+
+def test_the_bets_of_speculation_are_those_of_the_rule():
+=======
 def test_the_bets_of_speculation_follow_its_rule():
+>>>>>>> wordstests
     data = by_method("speculative")
     assert len(data["passes"]) < 16
     for one in data["passes"]:

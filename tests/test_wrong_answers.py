@@ -114,10 +114,10 @@ def reach(n_layer, w):
 
 LESSON_1 = [
     ("attention", no_mask, "without the mask"),
-    ("attention", no_scale, "without the scale"),
-    ("attention", wrong_scale, "not 1 / d_head"),
+    ("attention", no_scale, "by sqrt(d)"),
+    ("attention", wrong_scale, "by d instead"),
     ("attention", over_queries, "over the queries"),
-    ("attention", weights_only, "a row for each query"),
+    ("attention", weights_only, "without the values"),
     (1, parameters(biases=0), "the biases"),
     (1, parameters(wte=2), "the table wte"),
     (1, parameters(wpe=0), "the table wpe"),
