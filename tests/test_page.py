@@ -123,7 +123,7 @@ def test_the_filters_changes_are_recorded_apart_from_the_logits():
     assert not in_prompt["first"].any() and not in_prompt["by"].any()
 
 
-def test_a_filter_that_writes_into_the_logits_is_recorded_too():
+def test_a_filter_that_writes_into_the_logits_is_recorded():
     def ban(logits, ids):
         logits[0] = -np.inf
         return logits
@@ -235,7 +235,7 @@ def test_the_passes_of_a_run_are_recorded():
     assert by_method("beam")["passes"][-1]["rows"] == 3
 
 
-def test_a_pass_over_a_batch_begins_after_the_tokens_that_its_cache_holds(stories):
+def test_a_pass_over_a_batch_begins_after_the_tokens_in_its_cache(stories):
     def two_rows(model, sequence):
         rows = [Sequence(model, sequence.ids, sequence.n, seed=seed) for seed in range(2)]
         list(continuous(rows))

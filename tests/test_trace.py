@@ -166,7 +166,7 @@ def test_the_trace_shows_equal_calls_once():
     assert found["causal_mask"] == "[3|1] -> [1,3|1,3|4]"
 
 
-def test_passes_that_differ_are_shown_one_after_the_other():
+def test_different_passes_are_printed_one_after_the_other():
     one, two = tiny_gpt2(n_layer=1), tiny_gpt2(n_layer=2)
     given = [passes(recorded(model, [1, 2, 3], n=1), model)[0] for model in (one, two)]
     text = format_trace(given)
