@@ -13,7 +13,7 @@ Gestern yesterday|habe have|deine your|Schwester sister|am at-the|Bahnhof statio
 Kannst can|du you|mir me|helfen help|Es it|es it|regnet rains|trinke drink|Tasse cup|Wo where
 ist is|der the|Meine my|zwei two|Katzen cats|Mein my|Bruder brother|möchte would-like|will wants
 Mann man|Frau woman|hilft helps|Hund dog|Hunde dogs|Katze cat|einen a|und and
-Schwestern sisters|Die the|Der the|dem the|Meine my
+Vater father|Mutter mother|mein my|meine my|Die the|Der the|dem the|Meine my
 Tee tea|Heute today|heute today|kalt cold|ziemlich rather|sehr very|schon already|so so"""
 GLOSS = dict(pair.split() for pair in GLOSSES.replace("\n", "|").split("|"))
 
