@@ -78,7 +78,7 @@ class Browser:
     def slide(self, name, value):
         """Move a slider to a value, as a hand does."""
         self.js("""const input = document.getElementById(arguments[0]);
-                   input.value = SLIDERS[arguments[0]][0].indexOf(arguments[1]);
+                   input.value = arguments[1];
                    input.dispatchEvent(new Event("input"));""", name, value)  # fmt: skip
 
     def bars(self):
