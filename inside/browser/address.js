@@ -19,6 +19,9 @@ function readAddress() {
   if (token >= 1 && token <= n_rows) state.selected = token;
   if (head === "all" || HEADS.includes(head)) state.head = HEADS.indexOf(head);
   for (const name of SAMPLER) {
-    if (words.has(name)) state[name] = slide(name, words.get(name));
+    const slider = find(`#${name}`);  // it keeps its bounds and its steps
+    if (!words.has(name)) continue;
+    slider.value = words.get(name);
+    state[name] = slider.valueAsNumber;
   }
 }
