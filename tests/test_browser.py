@@ -132,7 +132,7 @@ def test_the_address_has_what_is_shown(browser, tmp_path):
     browser.wait("return document.documentElement.dataset.ready")
     assert browser.value('#text [aria-selected="true"]', "id") == "token-9"
     assert browser.value(".heads [aria-pressed=true]", "data-head") == "4.6"
-    assert browser.text("#top_p-says") == "0.9"
+    assert browser.text("[for=top_p][data-is]") == "0.9"
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_the_die_is_the_run_s_and_falls_on_the_token_that_came(browser, tmp_path
     browser.all("#roll")[0].click()
     assert browser.text("#dice").startswith("Your own die")
     browser.all("#restore")[0].click()
-    assert browser.text("#temperature-says") == "0.8"
+    assert browser.text("[for=temperature][data-is]") == "0.8"
     assert browser.text("#dice").startswith("The run threw")
 
 
@@ -304,7 +304,7 @@ def test_the_cut_line_moves_the_slider(browser, tmp_path):
     for _ in range(3):
         browser.all(".handle")[0].send_keys("\ue013")  # up: it begins below the last token
     n = int(browser.value(".handle", "aria-valuenow"))
-    assert browser.text("#top_k-says") == f"{n}"
+    assert browser.text("[for=top_k][data-is]") == f"{n}"
     from selenium.webdriver import ActionChains
 
     handle, row = browser.all(".handle")[0], browser.all("#candidates .candidate")[3]
@@ -319,7 +319,7 @@ def test_the_cut_line_moves_the_slider(browser, tmp_path):
     browser.slide("top_k", 0)
     browser.slide("top_p", 0.5)
     browser.all(".handle")[0].send_keys("\ue015")  # down: with top-p, that slider moves
-    assert float(browser.text("#top_p-says")) > 0.5
+    assert float(browser.text("[for=top_p][data-is]")) > 0.5
 
 
 # --- why, and attention ---------------------------------------------------------------------------

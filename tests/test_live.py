@@ -74,8 +74,8 @@ def logits_of(browser, ids, heads=()):
     """Return the page's logits [n, n_vocab] for a text, with these heads off."""
     text = browser.js(
         """
-        const [ids, heads] = arguments, model = live.without(live.model, new Set(heads));
-        const cache = model.new_cache();
+        const [ids, heads] = arguments, model = live.without(live.model, heads);
+        const cache = [];
         const bytes = ids.flatMap((id) => [...new Uint8Array(model.logits(id, cache).buffer)]);
         return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
         """,
@@ -235,13 +235,13 @@ def test_a_fork_of_a_cache_does_not_change_it(opened):
     browser, tokenizer, _ = opened
     errors = browser.js(
         """
-        const [common, a, b] = arguments, {model} = live, cache = model.new_cache();
+        const [common, a, b] = arguments, {model} = live, cache = [];
         const last = (ids, cache) => Array.from(ids.map((id) => model.logits(id, cache)).at(-1));
         last(common, cache);
-        const fork = cache.fork(3), of_a = last(a, cache), of_b = last(b, fork);
+        const fork = cache.slice(0, 3), of_a = last(a, cache), of_b = last(b, fork);
         const apart = (xs, ys) => Math.max(...xs.map((x, i) => Math.abs(x - ys[i])));
-        return [apart(of_a, last([...common, ...a], model.new_cache())),
-                apart(of_b, last([...common.slice(0, 3), ...b], model.new_cache()))];
+        return [apart(of_a, last([...common, ...a], [])),
+                apart(of_b, last([...common.slice(0, 3), ...b], []))];
         """,
         tokenizer.encode("Tom and Lily went"),
         [5, 6, 7],

@@ -13,7 +13,7 @@ function writeAddress() {
   }, 200);
 }
 
-function readAddress() {
+function followAddress() {
   const words = new URLSearchParams(location.hash.slice(1));
   const token = Math.floor(words.get("token")), head = words.get("head");
   if (token >= 1 && token <= n_rows) state.selected = token;
@@ -24,4 +24,5 @@ function readAddress() {
     slider.value = words.get(name);
     state[name] = slider.valueAsNumber;
   }
+  show();
 }

@@ -41,13 +41,11 @@ let patterns;  // of each head its word, or undefined
 // The word for a head that has a plain pattern: more than half of its weight, where it can be.
 function patternOf(head) {
   const rows = range(n_rows).filter((row) => row >= 2 && isStored(row)).slice(-64);
-  const looks = rows.map((row) => [row, weightsAt(head, row)]);
+  const looks = rows.map((row) => weightsAt(head, row));
   return Object.keys(PATTERNS).find((name) => {
-    const shares = looks.map(([row, weights]) => {
-      const fits = weights.filter((_, key) => PATTERNS[name](row, key));
-      return fits.length && fits.length < weights.length ? sum(fits) : null;
-    }).filter((share) => share !== null);
-    return shares.length > 2 && sum(shares) / shares.length > 0.5;
+    const fitting = looks.map((weights, i) =>
+      weights.filter((_, key) => PATTERNS[name](rows[i], key))).filter((fits) => fits.length);
+    return fitting.length > 2 && sum(fitting.map(sum)) / fitting.length > 0.5;
   });
 }
 
@@ -59,8 +57,6 @@ function drawHeads() {
       title: says, "aria-label": says}, thumbnail(head), signedTrack(0, 1));
   });
   steer(find(".heads"), n_head);
-  find("#mean").onclick = () => choose(-1);
-  find("#most").onclick = () => choose(null);
   find("#most").hidden = !has.parts;
   for (const pattern of new Set(patterns.filter(Boolean))) {
     const names = HEADS.filter((_, head) => patterns[head] === pattern);
@@ -77,21 +73,16 @@ function fillGrid(group, make) {
 
 // The whole triangle of a head in 24 x 24 points: a row for each query, a column for each key.
 function thumbnail(head) {
-  const size = Math.min(24, n_rows), step = n_rows / size;
+  const size = Math.min(24, n_rows), at = (i) => Math.floor(i * n_rows / size);
   const canvas = element("canvas", {width: size, height: size, "aria-hidden": "true"});
   const context = canvas.getContext("2d");
   context.fillStyle = "#2b8cc9";  // on a light ground and on a dark one
-  for (const y of range(size)) {
-    const row = Math.floor(y * step), points = new Float32Array(size);
-    if (!isStored(row)) continue;
-    weightsAt(head, row).forEach((weight, key) => {
-      const x = Math.floor(key / step);
-      points[x] = Math.max(points[x], weight);
-    });
-    points.forEach((weight, x) => {
-      context.globalAlpha = Math.sqrt(weight);
+  for (const y of range(size).filter((y) => isStored(at(y)))) {
+    const weights = weightsAt(head, at(y));
+    for (const x of range(size)) {
+      context.globalAlpha = Math.sqrt(Math.max(0, ...weights.slice(at(x), at(x + 1))));
       context.fillRect(x, y, 1, 1);
-    });
+    }
   }
   return canvas;
 }

@@ -59,9 +59,7 @@ function drawRace(shown, deepest) {
   const marks = [0, 0.1, 0.5, 1, 2, 5, 10, 20].filter((behind) => behind <= deepest);
   fill(find("#beams svg"), {width: LEFT + (steps.length + 0.5) * column, height: TOP + LOW + 40},
     marks.flatMap((behind) => axis(behind, height(behind))),
-    dropped.map((node) => edge(node, "dropped")), steps.map(cutMark),
-    shown.filter((node) => !node.won).map((node) => edge(node, "")),
-    shown.filter((node) => node.won).map((node) => edge(node, "won")),
+    dropped.map(edge), steps.map(cutMark), shown.toSorted((a, b) => a.won - b.won).map(edge),
     dropped.map(({x, y}) => svg("text", {class: "cross", x, y: y + 4}, "×")), shown.map(nodeText));
 }
 
@@ -70,9 +68,9 @@ function axis(behind, y) {
     svg("text", {class: "axis", x: 32, y: y + 4}, behind ? `−${behind}` : "best")];
 }
 
-function edge({parent, x, y, depth}, kind) {
+function edge({parent, x, y, depth, won, status}) {
   const from = parent ?? {x: LEFT, y: TOP}, middle = (from.x + x) / 2;
-  return svg("path", {class: `edge ${kind}`, "data-depth": depth,
+  return svg("path", {class: `edge ${won ? "won" : status}`, "data-depth": depth,
     d: `M${from.x} ${from.y}C${middle} ${from.y} ${middle} ${y} ${x} ${y}`});
 }
 

@@ -15,7 +15,6 @@ function passOf(token) {
 // page.css draws the lines, from the ends of their parts.
 function drawCache() {
   find("#cache").hidden = !passes.length;  // nothing new came: the context was full
-  find("#naive").onchange = showCache;
   fill(find("#grid"), {"--most": most, "--passes": passes.length});
   const named = most > MOST_NAMED ? [] : data.ids.slice(0, most);
   fill(find("#grid .words"), named.map((id) => element("span", label(id))));

@@ -1,30 +1,12 @@
 // The sampler as a pipeline: from left to right what becomes of each candidate's probability.
 
 const MOST_BARS = 10;
-const ENDS = {  // of the sliders: the value that changes nothing, or all, in words
-  temperature: [0, "0: the best"], top_k: [0, "all"], top_p: [1, "1: all"], min_p: [0, "0: all"],
-};
-
-function drawSliders() {
-  for (const name of [...SAMPLER, "die"]) {
-    find(`#${name}`).oninput = ({target}) => change({[name]: target.valueAsNumber});
-  }
-  find("#roll").onclick = () => change({die: Math.random()});
-  find("#restore").onclick = () => change({...given, die: null});
-}
 
 function change(settings) {
   Object.assign(state, settings);
   showCandidates();
   writeAddress();
   dispatchEvent(new Event("settings"));
-}
-
-function showSliders() {
-  for (const [name, [end, words]] of Object.entries(ENDS)) {
-    find(`#${name}`).value = state[name];
-    find(`#${name}-says`).textContent = state[name] === end ? words : state[name];
-  }
 }
 
 // How the selected token came: a word of data.draws, or "prompt".
@@ -47,25 +29,30 @@ function showCandidates() {
   const shown = listed.filter(({rank}, i) => i < MOST_BARS || rank === came || rank === winner);
   const part = find("#candidates"), lines = shown.map((token) => candidate(token, found, winner));
   const place = shown.findIndex((token) => !token.early && token.rank >= found.kept);
-  lines.splice(place < 0 ? lines.length : place, 0, cutLine(found, 4 + found.changed + thrown));
+  lines.splice(place < 0 ? lines.length : place, 0, find("tr.cut"));
   part.querySelector("tbody").replaceChildren(...lines, others(shown));
   part.classList.toggle("filtered", found.changed);
   part.classList.toggle("thrown", thrown);
-  showSliders();
-  showDie(row, die, winner, found);
+  part.style.setProperty("--die", die);
+  find("tr.cut td").colSpan = 4 + found.changed + thrown;
+  for (const name of SAMPLER) find(`#${name}`).value = state[name];
+  Object.assign(find("#die"), {hidden: !thrown, value: die});
+  sayCandidates(row, die, winner, found);
 }
 
-function showDie(row, die, winner, {tokens, came, exact}) {
+// The sentences of the panel: what the sampler did, how much is kept, where the die fell.
+function sayCandidates(row, die, winner, {tokens, came, exact, kept, cuts}) {
   const [how, u = 0, from = 0, to = 0] = drawOf(row + 1), four = (x) => x.toFixed(4);
-  const moved = how === "drawn" && winner !== came ? "moved" : how;
-  const values = {before: data.ids[row], temperature: state.temperature, n_stored: tokens.length,
-    die: four(die ?? 0), hit: tokens[winner]?.id ?? "one of the others", came: data.ids[row + 1],
-    u: four(u), from: four(from), to: four(to)};
+  const n = Math.min(kept, tokens.filter((token) => !token.early).length);
+  const share = percent(sum(tokens.slice(0, n).map((token) => token.tempered)));
+  const values = {...state, before: data.ids[row], came: data.ids[row + 1], n, share,
+    n_vocab: data.n_vocab.toLocaleString("en"), n_stored: tokens.length, die: four(die ?? 0),
+    hit: tokens[winner]?.id ?? "one of the others", u: four(u), from: four(from), to: four(to)};
   tell("#candidates", values, how === "prompt" || how === "beams" ? "would" : "made",
-    state.die === null ? moved : "own", !exact && "inexact");
-  find("#candidates").style.setProperty("--die", die);
-  find("#die").hidden = die === null;
-  find("#die").value = die;
+    !exact && "inexact",
+    state.temperature === 0 ? "one is kept" : Object.keys(cuts).length ? "cut" : "uncut",
+    state.die !== null ? "own" : how === "drawn" && winner !== came ? "moved" : how);
+  fill(find(".handle"), {"aria-valuenow": n, "aria-valuemax": tokens.length});
 }
 
 // What removed a token: one of the run's own filters, or a cut.
@@ -78,48 +65,38 @@ function candidate(token, found, winner) {
   const {id, rank, early, p} = token, by = remover(token, found), came = rank === found.came;
   const kind = [".candidate", early && ".early", came && ".chosen", rank === winner && ".drawn",
     by && ".removed"].filter(Boolean).join("");
-  const name = [chip(id), came && element("small", " came")];
-  const attributes = {"data-p": p, "data-token": id, "data-rank": rank,
-    onclick: () => compareWith(id)};
-  return fill(line(kind, name, cell(token.model),
-    early ? gone(by, ".filters") : cell(token.filtered, ".filters"),
-    early ? "" : cell(token.tempered), early ? "" : by ? gone(by) : cell(p),
-    element("td.draw", p && element("span.mass", {"--from": token.below, "--p": p}))), attributes);
+  const made = stages(kind, [chip(id), came && element("small", " came")], token, by);
+  return fill(made, {"data-p": p, "data-token": id, "data-rank": rank,
+    onclick: () => compareWith(id)});
 }
-
-const cell = (p, kind = "") => element(`td${kind}`, {"--p": p}, element("span.number", percent(p)));
-const gone = (by, kind = "") => element(`td.gone${kind}`, {title: `removed by ${by}`}, `✕ ${by}`);
 
 // All tokens that are not shown.
 function others(shown) {
-  const rest = (stage) => {
-    const p = 1 - sum(shown.map((token) => token[stage]));
-    return p > 1e-6 ? p : 0;
-  };
+  const rest = (stage) => 1 - sum(shown.map((token) => token[stage]));
+  const token = Object.fromEntries(["model", "filtered", "tempered", "p"].map((stage) =>
+    [stage, Math.max(0, Number(rest(stage).toFixed(6)))]));
   const n = (data.n_vocab - shown.length).toLocaleString("en");
-  return line(".others", element("i", `${n} others`), cell(rest("model")),
-    cell(rest("filtered"), ".filters"), cell(rest("tempered")), cell(rest("p")),
-    element("td.draw"));
+  return stages(".others", element("i", `${n} others`), token);
 }
 
-// The line under the last token that is kept. It can be dragged, and moved with the arrow keys.
-function cutLine({kept, tokens, cuts}, n_columns) {
-  const n = Math.min(kept, tokens.filter((token) => !token.early).length);
-  const share = percent(sum(tokens.slice(0, n).map((token) => token.tempered)));
-  const says = state.temperature === 0 ? "temperature 0 keeps the best alone"
-    : Object.keys(cuts).length ? `keeps ${n} of ${data.n_vocab.toLocaleString("en")} tokens, `
-      + `${share} of the probability` : "nothing is cut off: drag this line, or move a slider";
-  const onkeydown = (event) => {
-    const step = {ArrowUp: -1, ArrowDown: 1}[event.key];
-    if (!step) return;
-    event.preventDefault();
-    keep(n + step);
-    find(".handle").focus();
-  };
-  return element("tr.cut", element("td", {colspan: n_columns}, element("span.handle", {
-    role: "slider", tabindex: 0, "aria-label": "The cut", "aria-valuemin": 1, "aria-valuenow": n,
-    "aria-valuemax": tokens.length, "aria-valuetext": says, onkeydown, onpointerdown: startDrag,
-  }, `✂ ${says}`)));
+// A line of the table: the probability after each step, until something removed the token.
+function stages(kind, name, {model, filtered, tempered, p, below, early}, by) {
+  const cell = (p, kind = "") =>
+    element(`td${kind}`, {"--p": p}, element("span.number", percent(p)));
+  const gone = (kind) => element(`td.gone${kind}`, {title: `removed by ${by}`}, `✕ ${by}`);
+  const after = early ? [gone(".filters"), "", ""]
+    : [cell(filtered, ".filters"), cell(tempered), by ? gone("") : cell(p)];
+  const mass = below >= 0 && p && element("span.mass", {"--from": below, "--p": p});
+  return line(kind, name, cell(model), ...after, element("td.draw", mass));
+}
+
+// The line under the last token that is kept can be dragged, and moved with the arrow keys.
+function moveCut(event) {
+  const step = {ArrowUp: -1, ArrowDown: 1}[event.key];
+  if (!step) return;
+  event.preventDefault();
+  keep(Number(find(".handle").ariaValueNow) + step);
+  find(".handle").focus();
 }
 
 function startDrag(event) {
@@ -134,14 +111,5 @@ function drag({clientX, clientY}) {
   if (at) keep(Number(at.dataset.rank) + 1);
 }
 
-// Move the slider that cuts, so that the n best tokens are kept.
-function keep(n) {
-  const {tokens, cuts} = chain(state.selected - 1, {...state, temperature: state.temperature || 1});
-  const most = Math.min(cuts.top_k ?? Infinity, tokens.length);
-  if (state.top_p === 1 || state.temperature === 0 || n > most) {
-    return change({top_k: clamp(n, 1, 100)});
-  }
-  const mass = (n) => sum(tokens.slice(0, n).map((token) => token.tempered));
-  const share = mass(n) / (state.top_k ? mass(most) : 1);
-  change({top_p: clamp(Math.floor(100 * share) / 100, 0.01, 0.99)});
-}
+// The line is top-k's. The other cuts are lifted, so that it lies where it was put.
+const keep = (n) => change({top_k: clamp(n, 1, 100), top_p: 1, min_p: 0});

@@ -5,8 +5,6 @@ function drawText() {
   find("#source p").append(...data.source.map((id, i) => piece(id, data.source_pieces[i])));
   find("#text").append(...data.ids.map(token));
   steer(find("#text"));
-  find("#previous").onclick = () => select(state.selected - 1);
-  find("#next").onclick = () => select(state.selected + 1);
 }
 
 // The text that a token adds; a token without one, such as </s>, by its name in small letters.

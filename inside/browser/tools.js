@@ -42,20 +42,19 @@ function element(name, ...content) {
   return fill(document.createElement(tag), {class: classes.join(" ")}, ...content);
 }
 
+// Give an element children, texts, and attributes {name: value}: also --variables and properties.
 function fill(made, ...content) {
   for (const part of content.flat()) {
-    if (part?.constructor === Object) setAttributes(made, part);
-    else if (part) made.append(part);
+    if (part?.constructor !== Object) made.append(part || "");
+    else Object.entries(part).forEach(([name, value]) => set(made, name, value));
   }
   return made;
 }
 
-function setAttributes(made, attributes) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) made[name] = value;
-    else if (name.startsWith("--")) made.style.setProperty(name, value);
-    else if (value !== false) made.setAttribute(name, value === true ? "" : value);
-  }
+function set(made, name, value) {
+  if (name.startsWith("--")) made.style.setProperty(name, value);
+  else if (["function", "boolean"].includes(typeof value)) made[name] = value;
+  else made.setAttribute(name, value);
 }
 
 // Complete the sentences that page.html has for a part. Of those with a data-case, show the cases

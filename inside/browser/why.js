@@ -43,10 +43,10 @@ function showWhy() {
   const rivals = [...stored("rivals", row)], rival = rivals[rivalAt(row)];
   find("#rival").replaceChildren(...rivals.map((id) => new Option(label(id), id)));
   find("#rival").value = rival;
-  find("#rival").onchange = ({target}) => compareWith(Number(target.value));
   const chose = CHOSE[drawOf(state.selected)[0]] ?? "The loop chose it";
   tell("#why", {came: data.ids[state.selected], rival, chose, size: Math.abs(total).toFixed(2),
-    than: total < 0 ? "lower" : "higher", factor: factor(total)}, total < 0 && "preferred");
+    factor: compact.format(Math.exp(Math.abs(total)))},
+  ...total < 0 ? ["lower", "preferred"] : ["higher"]);
   const order = range(PARTS.length).sort((a, b) => Math.abs(added[b]) - Math.abs(added[a]));
   const first = order.slice(0, 7), rest = order.slice(7);
   const others = sum(rest.map((place) => added[place]));
@@ -56,13 +56,6 @@ function showWhy() {
   find("#why tbody").replaceChildren(
     ...first.map((i) => part("", button(PARTS[i]), added[i], lookOf(PARTS[i], row))),
     part("", `${rest.length} others`, others), part(".sum", "sum", total));
-}
-
-function factor(x) {
-  const times = Math.exp(Math.abs(x));
-  const about = `about ${Number(times.toPrecision(2)).toLocaleString("en")}`;
-  return `${times < 10 ? times.toFixed(1) : times < 1e6 ? about : "over a million"} times`
-    + ` ${x < 0 ? "less likely" : "likelier"}`;
 }
 
 const button = ({name, head}) => (head === undefined ? name

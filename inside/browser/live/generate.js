@@ -2,13 +2,13 @@
 
 // ids: the text; rows: after each token the logits of the next, and log(sum(exp(logits))).
 class Reader {
-  constructor(model, ids = [], rows = [], cache = model.new_cache()) {
+  constructor(model, ids = [], rows = [], cache = []) {
     Object.assign(this, {model, ids, rows, cache});
   }
 
   // A reader of another text. What both texts begin with does not pass through the model again.
   async read(ids) {
-    const n = common(ids, this.ids), rows = this.rows.slice(0, n), cache = this.cache.fork(n);
+    const n = common(ids, this.ids), rows = this.rows.slice(0, n), cache = this.cache.slice(0, n);
     while (rows.length < ids.length) {
       const logits = this.model.logits(ids[rows.length], cache);
       const best = logits.reduce((a, b) => Math.max(a, b));
@@ -40,8 +40,7 @@ function ranked(logits, settings) {
 
 // The first token whose cumulative probability exceeds u in [0, 1).
 function draw(candidates, u) {
-  let mass = 0;
-  return (candidates.find(([, p]) => (mass += p) > u) ?? candidates[0])[0];
+  return candidates[Math.max(0, drawn(candidates.map(([, p]) => p), u))][0];
 }
 
 // A number in [0, 1) for a seed and a place in the text: the same seed draws the same text again,
@@ -54,14 +53,13 @@ function uniform(seed, place) {
 }
 
 // The model without the output of some heads, "layer.head": their columns of c_proj are 0.
-function without(model, heads) {
-  const {params, n_head, stop_ids, eps} = model, d = params.wte[0].length / n_head;
-  const blocks = params.blocks.map(({attn, ...block}, layer) => {
-    const kept = (x, i) => (heads.has(`${layer}.${Math.floor(i / d)}`) ? 0 : x);
-    const c_proj = {...attn.c_proj, w: attn.c_proj.w.map((row) => row.map(kept))};
-    return {...block, attn: {...attn, c_proj}};
-  });
-  return new GPT2({...params, blocks}, n_head, stop_ids, eps);
+function without({params, n_head, stop_ids, eps}, heads) {
+  const d_head = params.wte[0].length / n_head, copy = structuredClone(params);
+  for (const [layer, head] of heads.map((name) => name.split("."))) {
+    const {w} = copy.blocks[layer].attn.c_proj;
+    for (const row of w) row.fill(0, head * d_head, (Number(head) + 1) * d_head);
+  }
+  return new GPT2(copy, n_head, stop_ids, eps);
 }
 
 // The parameters that live.py has packed. shapes: JSON of their tree; numbers: from -127 to 127, of

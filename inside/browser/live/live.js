@@ -6,8 +6,7 @@ const [numbers, scales, words] =
   await Promise.all([packed.numbers, packed.scales, packed.words].map(unpack));
 const params = restored(packed.shapes, new Int8Array(numbers.buffer), scales);
 const model = new GPT2(params, packed.n_head, packed.stop_ids, packed.eps);
-const [tokens, merges] = new TextDecoder().decode(words).split("\n\n").map((x) => x.split("\n"));
-const tokenizer = new Tokenizer(tokens, merges, packed.special);
+const tokenizer = new Tokenizer(new TextDecoder().decode(words), packed.special);
 for (const id of range(model.n_vocab)) data.labels[id] ??= tokenizer.label(id);
 
 // A branch is a text: `whole` has read it with the model, `part` with the model without some heads.
@@ -72,8 +71,8 @@ async function write() {
 const ended = ({whole: {ids}}) => model.stop_ids.includes(ids.at(-1)) || ids.length >= model.n_ctx;
 
 async function switch_heads() {
-  const off = [...here(".switches").querySelectorAll(":not(:checked)")].map(({value}) => value);
-  panel.model = off.length ? without(model, new Set(off)) : null;
+  const off = here(".switches").querySelectorAll("input:not(:checked)");
+  panel.model = off.length ? without(model, Array.from(off, ({value}) => value)) : null;
   for (const branch of panel.branches) {
     branch.part = null;
     await read(branch, branch.whole.ids);
@@ -114,7 +113,8 @@ function card(branch) {
 
 function surprise(branch, from) {
   const bits = branch.whole.ids.slice(from).map((_, i) => reader(branch).bits(from + i));
-  return `${plural(bits.length, "token")}, ${(sum(bits) / (bits.length || 1)).toFixed(1)} bits each`;
+  const mean = sum(bits) / (bits.length || 1);
+  return `${plural(bits.length, "token")}, ${mean.toFixed(1)} bits each`;
 }
 
 function show_candidates() {
