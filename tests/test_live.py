@@ -90,15 +90,15 @@ def written(browser, ids, n, seed=0, **settings):
     return browser.driver.execute_async_script(
         """
         const [ids, n, seed, settings, done] = arguments;
-        const {model, Reader, ranked, draw, uniform} = live;
+        const {model, read, ranked, draw, uniform} = live;
         (async () => {
-          let reader = await new Reader(model).read(ids);
-          while (reader.ids.length < ids.length + n) {
-            const candidates = ranked(reader.rows.at(-1).logits, settings);
-            const id = draw(candidates, uniform(seed, reader.ids.length));
-            reader = await reader.read([...reader.ids, id]);
+          let text = await read(model, ids);
+          while (text.ids.length < ids.length + n) {
+            const candidates = ranked(text.rows.at(-1).logits, settings);
+            const id = draw(candidates, uniform(seed, text.ids.length));
+            text = await read(model, [...text.ids, id], text);
           }
-          done(reader.ids);
+          done(text.ids);
         })();
         """,
         ids,
@@ -454,7 +454,7 @@ def test_a_text_ends_with_the_context(panel):
     long = np.random.default_rng(0).integers(3000, size=model.n_ctx - 5).tolist()
     browser.driver.execute_async_script(
         "const [ids, done] = arguments, {panel} = live;"
-        "panel.current.whole.read(ids).then((found) => {"
+        "live.read(live.model, ids).then((found) => {"
         "  panel.current.whole = found; panel.place = ids.length; done(); })", long
     )  # fmt: skip
     click(browser, "#write")

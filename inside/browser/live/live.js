@@ -16,24 +16,24 @@ const panel = {
   model: null,  // the model without the heads that are off
   seed: data.settings.seed ?? 0, writing: false, done: Promise.resolve(),
 };
-const reader = ({whole, part}) => part ?? whole;
+const reading = ({whole, part}) => part ?? whole;
 const here = (selector) => find(`#live ${selector}`);
 
 // What is done by hand stops the writing, waits for what was done before, and shows its result.
-function act(change) {
+function act(deed) {
   panel.writing = false;
-  panel.done = panel.done.then(change).then(show);
+  panel.done = panel.done.then(deed).then(show);
 }
 
-async function read(branch, ids) {
-  branch.whole = await branch.whole.read(ids);
-  branch.part = panel.model && await (branch.part ?? new Reader(panel.model)).read(ids);
+async function change(branch, ids) {
+  branch.whole = await read(model, ids, branch.whole);
+  if (panel.model) branch.part = await read(panel.model, ids, branch.part);
 }
 
 // Open a branch, which shares with another what both texts begin with.
-async function open(ids, from = {whole: new Reader(model)}) {
+async function open(ids, from = {}) {
   const branch = {...from, name: `Branch ${++panel.n_opened}`};
-  await read(branch, ids);
+  await change(branch, ids);
   panel.branches.push(branch);
   select(branch, ids.length);
 }
@@ -51,7 +51,7 @@ function close(branch) {
 async function go_on(...first) {
   const {current, place} = panel, {ids} = current.whole, text = [...ids.slice(0, place), ...first];
   if (place < ids.length) await open(text, current);
-  else await read(current, text);
+  else await change(current, text);
   await write();
 }
 
@@ -59,8 +59,8 @@ async function write() {
   const {current} = panel, end = current.whole.ids.length + N_NEW;
   panel.writing = true;
   while (panel.writing && !ended(current) && current.whole.ids.length < end) {
-    const {ids, rows} = reader(current), u = uniform(panel.seed, ids.length);
-    await read(current, [...ids, draw(ranked(rows.at(-1).logits, state), u)]);
+    const {ids, rows} = reading(current), u = uniform(panel.seed, ids.length);
+    await change(current, [...ids, draw(ranked(rows.at(-1).logits, state), u)]);
     select(current, Infinity);
     show();
     await new Promise(requestAnimationFrame);
@@ -74,8 +74,8 @@ async function switch_heads() {
   const off = here(".switches").querySelectorAll("input:not(:checked)");
   panel.model = off.length ? without(model, Array.from(off, ({value}) => value)) : null;
   for (const branch of panel.branches) {
-    branch.part = null;
-    await read(branch, branch.whole.ids);
+    delete branch.part;
+    await change(branch, branch.whole.ids);
   }
 }
 
@@ -97,7 +97,7 @@ function card(branch) {
   const same = chosen ? 0 : common(ids, current.whole.ids), pieces = tokenizer.pieces(ids);
   const token = (i) => piece(ids[i], pieces[i] ?? "…", i < same ? ".token.same" : ".token", {
     role: "option", tabindex: -1, onclick: () => act(() => select(branch, i)),
-    "--surprise": i % ids.length ? Math.min(1, reader(branch).bits(i) / 10) : 0,
+    "--surprise": i % ids.length ? Math.min(1, surprise_at(reading(branch), i) / 10) : 0,
     "aria-label": i < ids.length ? label(ids[i]) : "what comes next"});
   const text = element("div.text", {role: "listbox", "aria-label": branch.name, lang: ""},
     [...ids.keys(), ids.length].map(token));
@@ -112,14 +112,14 @@ function card(branch) {
 }
 
 function surprise(branch, from) {
-  const bits = branch.whole.ids.slice(from).map((_, i) => reader(branch).bits(from + i));
+  const bits = branch.whole.ids.slice(from).map((_, i) => surprise_at(reading(branch), from + i));
   const mean = sum(bits) / (bits.length || 1);
   return `${plural(bits.length, "token")}, ${mean.toFixed(1)} bits each`;
 }
 
 function show_candidates() {
   const {current, place} = panel, {ids} = current.whole;
-  const at = ({rows}) => ranked(rows[place - 1].logits, state), found = at(reader(current));
+  const at = ({rows}) => ranked(rows[place - 1].logits, state), found = at(reading(current));
   const before = new Map(current.part ? at(current.whole) : []);  // with all heads on
   const best = new Set([...found.slice(0, 10), ...[...before].slice(0, 3)].map(([id]) => id));
   const shown = found.filter(([id]) => best.has(id) || id === ids[place]);
@@ -167,4 +167,4 @@ form.onsubmit = (event) => {
 };
 addEventListener("settings", () => act(() => {}));  // of the sampler, which the sliders change
 act(() => open(data.ids));
-globalThis.live = {model, tokenizer, panel, Reader, ranked, draw, uniform, without};
+globalThis.live = {model, tokenizer, panel, read, ranked, draw, uniform, without};
