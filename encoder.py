@@ -1,7 +1,7 @@
 """Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
-Five steps: merge pairs of symbols; cut a text into words, which no merge crosses; begin with bytes,
-so that any text can be encoded; keep special tokens apart; decode tokens as they come.
+It takes five steps: merge pairs of symbols; cut a text into words, which no merge crosses; start
+from bytes, so that any text can be encoded; set special tokens apart; decode tokens as they come.
 
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2.
@@ -15,7 +15,7 @@ import regex  # type: ignore[import-untyped]
 
 
 def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:
-    """Step 1: merge the best pair of neighbours, until no pair is known. Training found the ranks.
+    """Step 1: merge the best pair of neighbours until no known pair is left. Ranks are trained.
 
     >>> merge_all(list("aaabdaaabac"), {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
     ['aaab', 'd', 'aaab', 'a', 'c']
@@ -31,7 +31,7 @@ def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str
 
 
 def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
-    """Merge a pair of neighbours wherever it stands, from left to right."""
+    """Merge a pair of neighbours wherever it occurs, from left to right."""
     merged = symbols[:1]
     for symbol in symbols[1:]:
         if (merged[-1], symbol) == pair:
@@ -41,15 +41,15 @@ def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     return merged
 
 
-# Step 2: no merge crosses the end of a word, else "dog." and "dog!" would become tokens. A word
-# takes the space before it. The library regex knows \p{L}, any letter, and \p{N}, any number.
+# Step 2: no merge crosses the end of a word, or "dog." and "dog!" would become tokens. The space
+# before a word belongs to it. In the library regex, \p{L} is any letter and \p{N} any number.
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 
 
 def bytes_to_unicode() -> dict[int, str]:
-    """Step 3: return the character that stands for each byte in the files: itself if it can be
-    printed, else chr(256), chr(257), ... The space is "Ġ"."""
+    """Step 3: return the character that stands for each byte in the vocabulary's files: the byte's
+    own if it can be printed, else chr(256), chr(257), ... The space is "Ġ"."""
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}
@@ -60,11 +60,11 @@ CHAR_TO_BYTE = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 
 
 class Tokenizer:
-    """The tokenizer: byte-level BPE with a `vocab` {token: id} and `merges` [(left, right), ...].
+    """Byte-level BPE with a `vocab` {token: id} and `merges` [(left, right), ...].
 
-    n_vocab: the number of tokens, whose ids are 0 to n_vocab - 1. special: {text: id} of the tokens
-    that no merge makes. end_of_text: the id of <|endoftext|>, or None. ValueError when vocab and
-    merges do not belong together.
+    n_vocab: the number of tokens; their ids are 0 to n_vocab - 1. special: {text: id} of the tokens
+    that no merge makes. end_of_text: the id of <|endoftext|>, or None. Raises ValueError if vocab
+    and merges do not belong together.
     """
 
     def __init__(self, vocab: dict[str, int], merges: list[tuple[str, str]]):
@@ -78,10 +78,10 @@ class Tokenizer:
         self.end_of_text = self.special.get("<|endoftext|>")
         self.tokens = sorted(vocab, key=vocab.__getitem__)
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
-        self._word_ids = functools.lru_cache(2**16)(self._encode_word)  # texts repeat their words
+        self._word_ids = functools.lru_cache(2**16)(self._encode_word)  # words repeat in a text
 
     def encode(self, text: str, special: bool = False) -> list[int]:
-        """Return the ids of a text. Step 4: special tokens in it are text, unless `special`."""
+        """Return the ids of a text. Step 4: special tokens in it are text unless `special`."""
         ids = list[int]()
         longest_first = sorted(self.special, key=len, reverse=True) if special else []
         any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
@@ -90,7 +90,7 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; bytes that are not UTF-8 become U+FFFD. ValueError if unknown."""
+        """Return the text of ids. Invalid UTF-8 becomes U+FFFD. ValueError for an unknown id."""
         return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
     def stream(self) -> "Stream":
@@ -114,12 +114,12 @@ class Tokenizer:
 
 
 def as_unicode(text: str) -> str:
-    """Replace lone surrogates, which have no UTF-8 form, by U+FFFD. Pairs become a character."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD, and join pairs of them."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Stream:
-    """Step 5: decodes ids one by one; the pieces together are decode(all ids)."""
+    """Step 5: decode ids one by one. The returned pieces concatenate to decode(all ids)."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer

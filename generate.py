@@ -1,4 +1,4 @@
-"""Generate a text, a Sequence, token by token: `naive`, and `cached`, which computes each once.
+"""Generate a text token by token: `naive` reads all of it at each step, `cached` only what is new.
 
 On the command line: python generate.py "Once upon a time"
 
@@ -15,7 +15,7 @@ On the command line: python generate.py "Once upon a time"
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before the imports: the command line says what is missing
+if __name__ == "__main__":  # before the imports, so that cli can say which package is missing
     import sys
 
     from terminal import cli
@@ -31,7 +31,7 @@ from samplers import Ids, Sampler, draw, greedy
 
 
 def naive(model: Model, sequence: Sequence) -> Iterator[int]:
-    """Yield tokens by the definition: run the model over the whole text, draw the next one."""
+    """Yield tokens by definition: run the model over the whole text, then draw the next token."""
     while sequence.running:
         logits = model(np.array(sequence.ids), last=1)[-1]  # [n_vocab]
         probabilities = sequence.sampler(logits, sequence.ids)
@@ -39,9 +39,9 @@ def naive(model: Model, sequence: Sequence) -> Iterator[int]:
 
 
 def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]:
-    """Yield the same tokens, but pass each through the model once: its keys and values are kept.
+    """Yield the same tokens, but run the model over each token only once: the cache keeps the rest.
 
-    cache: holds a beginning of the text already, such as the turns of a chat before this one.
+    cache: may already hold the beginning of the text, such as the earlier turns of a chat.
     """
     cache = model.new_cache() if cache is None else cache
     while sequence.running:
@@ -51,10 +51,10 @@ def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]
 
 
 def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
-    """Pass the ids [..., n_seq] that the cache does not hold yet; return the logits [..., n_vocab]
-    after the last one. A long prompt passes in chunks: its scores would fill the memory."""
+    """Run the model over the ids [..., n_seq] that the cache does not hold yet, and return the
+    logits [..., n_vocab] after the last one. Chunks keep a long prompt's scores small."""
     ids = np.asarray(ids)
-    cache.cut(ids.shape[-1] - 1)  # the last token passes in any case
+    cache.cut(ids.shape[-1] - 1)  # run the last token in any case
     for start in range(cache.length, ids.shape[-1], chunk):
         logits = model(ids[..., start : start + chunk], cache, last=1)  # [..., 1, n_vocab]
     return logits[..., -1, :]
@@ -63,14 +63,14 @@ def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
 def generate(
     model: Any, prompt: Ids, n: int, sampler: Sampler = greedy, seed: int = 0, loop: Loop = cached
 ) -> Iterator[int]:
-    """Yield at most n new ids, a stop id included. One seed gives one text."""
+    """Yield at most n new ids, including a stop id. The same seed gives the same text."""
     model, ids = begin(model, prompt)
     yield from loop(model, Sequence(model, ids, n, sampler, seed))
 
 
 def begin(model: Any, prompt: Ids) -> tuple[Model, Ids]:
-    """Return the model to run and the first ids of its text. An encoder-decoder reads the prompt,
-    its source, and is then a model like any other."""
+    """Return the model to run and the first ids of its text. An encoder-decoder first reads the
+    prompt, its source. From then on it is a model like any other."""
     if not hasattr(model, "read"):
         return model, prompt
     model = model.read(prompt)
@@ -78,11 +78,11 @@ def begin(model: Any, prompt: Ids) -> tuple[Model, Ids]:
 
 
 class Sequence:
-    """A text on its way: ids, of which the first n_prompt are the prompt's; at most n_left more.
+    """A text that grows: its ids begin with n_prompt ids of the prompt, and n_left more may follow.
 
     stop_reason: None while it runs, then "eos" (a stop id), "length" (n new tokens), "context"
-    (n_ctx tokens in all), or the reason that its reader gives to `finish`. ValueError for a prompt
-    that is no list of token ids, or too long, and for a filter that is in no Sampler.
+    (n_ctx tokens in all), or the reason that a caller passed to `finish`. Raises ValueError if the
+    prompt is not a list of token ids, or too long, and if the sampler is not a Sampler.
     """
 
     def __init__(self, model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed: Any = 0):
@@ -98,7 +98,7 @@ class Sequence:
         self._check_length()
 
     def append(self, token: int) -> int:
-        """Take the next token, see whether the text ends with it, and return it."""
+        """Add the next token, end the text if it is the last one, and return it."""
         self.ids.append(int(token))
         self._check_length()
         if token in self.stop_ids:
@@ -110,7 +110,7 @@ class Sequence:
             self.finish("length" if self.n_prompt + self.n <= self.n_ctx else "context")
 
     def finish(self, reason: str) -> None:
-        """End the text here, for this reason."""
+        """End the text for this reason."""
         self.stop_reason = reason
 
     @property
@@ -119,17 +119,17 @@ class Sequence:
 
     @property
     def n_left(self) -> int:
-        """How many more tokens the length and the context allow."""
+        """Return how many more tokens n and the context allow."""
         return min(self.n_prompt + self.n, self.n_ctx) - len(self.ids)
 
     @property
     def new_ids(self) -> Ids:
-        """The tokens after the prompt, a stop id included."""
+        """Return the tokens after the prompt, including a stop id."""
         return self.ids[self.n_prompt :]
 
 
 def check_prompt(ids: Any, n_vocab: int, n_ctx: int) -> None:
-    """ValueError unless ids are 1 to n_ctx token ids."""
+    """Raise ValueError unless ids are 1 to n_ctx token ids."""
     if np.ndim(ids) != 1 or (len(ids) > 0 and np.asarray(ids).dtype.kind not in "iu"):
         raise ValueError("a prompt is a list of token ids: encode the text first")
     if not 1 <= len(ids) <= n_ctx:
@@ -139,11 +139,11 @@ def check_prompt(ids: Any, n_vocab: int, n_ctx: int) -> None:
 
 
 class Model(Protocol):
-    """ids [n_new] -> float32 logits [n_new, n_vocab]; last=k: of the last k positions only.
+    """ids [n_new] -> float32 logits [n_new, n_vocab]; with last=k, only the last k positions.
 
-    A cache from new_cache holds the tokens before ids, and takes in ids: its `length` says how many
-    it has, `cut(length)` forgets the later ones. To look inside a model, inside/recorder.py also
-    needs `params`, and functions named as in gpt2.py.
+    new_cache returns a cache. It holds the tokens before ids, and the call adds ids to it. Its
+    `length` counts them, and `cut(length)` forgets the later ones. To look inside a model,
+    inside/recorder.py also needs `params`, and functions named as in gpt2.py.
     """
 
     n_vocab: int

@@ -19,7 +19,7 @@ import numpy as np
 
 
 class GPT2:
-    """model(ids) -> logits. stop_ids: the tokens that end a text; eps: for the layer norms."""
+    """model(ids) -> logits. stop_ids: the tokens that end a text; eps: the layer norms' epsilon."""
 
     def __init__(self, params, n_head, stop_ids=(), activation=None, eps=1e-5):
         self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)
@@ -91,7 +91,7 @@ def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> same
 
 
 def linear(x, w, b=0):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
-    return x @ w.T + b  # for few rows, loading/few_rows.py makes the product of a loaded w
+    return x @ w.T + b  # if w was loaded, loading/few_rows.py speeds up small batches
 
 
 def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd] -> same: mean 0 and variance 1, then g and b
@@ -108,7 +108,7 @@ def softmax(x):  # [..., n] -> same, each row sums to 1
     return e / e.sum(-1, keepdims=True)
 
 
-def log_softmax(x):  # [..., n] -> same: log(softmax(x)), without its underflow
+def log_softmax(x):  # [..., n] -> same: log(softmax(x)) without underflow
     x = x - x.max(-1, keepdims=True)
     return x - np.log(np.exp(x).sum(-1, keepdims=True))
 
@@ -124,11 +124,11 @@ class Cache:
         self.n_ctx, self.length = n_ctx, 0  # `length` slots are filled
 
     def extend(self, n_new):  # -> [n_new]
-        """Make room for n_new tokens and return their positions. ValueError past n_ctx."""
+        """Make room for n_new tokens; return their positions. Raises ValueError past n_ctx."""
         n_all, (*shape, n_slots, d_head) = self.length + n_new, self.kv.shape
         if n_all > self.n_ctx:
             raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
-        if n_all > n_slots:  # about double the slots: a long text is copied a few times only
+        if n_all > n_slots:  # doubling means that a long text is copied only a few times
             more = np.zeros((*shape, min(n_all, self.n_ctx - n_slots), d_head), np.float32)
             self.kv = np.concatenate([self.kv, more], axis=-2)
         return np.arange(self.length, n_all)

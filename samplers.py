@@ -1,8 +1,8 @@
 """Samplers: logits -> probabilities -> one token.
 
 A *filter* f(logits, ids) -> logits changes the logits [n_vocab] of one position; ids are the text
-so far. It sets removed tokens to -inf, and never changes its argument. A *sampler* applies its
-filters, then softmax. Greedy decoding uses a one-hot distribution instead.
+so far. It sets the logits of removed tokens to -inf, and never changes its argument. A *sampler*
+applies its filters, then softmax. Greedy decoding uses a one-hot distribution instead.
 
     >>> logits = np.log(np.array([0.1, 0.6, 0.3], np.float32))
     >>> sampler = Sampler(temperature(0.5), top_k(2))
@@ -27,7 +27,7 @@ Filter = Callable[[np.ndarray, Ids], np.ndarray]  # logits [n_vocab], ids so far
 class Sampler:
     """sampler(logits [n_vocab], ids) -> probabilities [n_vocab], which sum to 1.
 
-    to_probs: softmax, or one_hot for the best token alone. ValueError if no token is left.
+    to_probs: softmax, or one_hot for the best token alone. Raises ValueError if no token is left.
     """
 
     def __init__(self, *filters: Filter, to_probs: Callable[[np.ndarray], np.ndarray] = softmax):
@@ -48,7 +48,7 @@ class Sampler:
         return self.to_probs(logits)
 
 
-def one_hot(logits):  # [n_vocab] -> [n_vocab]: 1 for the best token, the first of equals
+def one_hot(logits):  # [n_vocab] -> [n_vocab]: 1 for the best token (the first, in a tie)
     probs = np.zeros_like(logits)
     probs[np.argmax(logits)] = 1
     return probs
@@ -60,8 +60,8 @@ greedy = Sampler(to_probs=one_hot)
 def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
     """Draw a token from probabilities [n_vocab], by inverse transform sampling.
 
-    It is the first token whose cumulative probability exceeds u ~ U[0, 1), so one of probability 0
-    is never drawn. ValueError if the probabilities do not sum to 1.
+    Return the first token whose cumulative probability exceeds u ~ U[0, 1). A token of probability
+    0 is never drawn. Raises ValueError if the probabilities do not sum to 1.
     """
     cumulative = np.cumsum(probs, dtype=np.float64)
     if not abs(cumulative[-1] - 1) < 1e-3:
@@ -70,13 +70,13 @@ def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
 
 
 def temperature(t: float) -> Filter:
-    """Divide the logits by t > 0: below 1 sharper, above 1 flatter (Ackley et al. 1985)."""
-    scale = np.float32(min(max(t, 1e-6), 1e6))  # beyond: greedy or uniform, and overflow
+    """Divide the logits by t > 0: t < 1 sharpens, t > 1 flattens (Ackley et al. 1985)."""
+    scale = np.float32(min(max(t, 1e-6), 1e6))  # more would overflow, and change nothing
     return lambda logits, ids: logits / scale
 
 
 def top_k(k: int) -> Filter:
-    """Keep the k most probable tokens, and ties of the last (Fan et al. 2018)."""
+    """Keep the k most probable tokens, and any ties with the last one (Fan et al. 2018)."""
 
     def keep_top_k(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if k >= len(logits):
@@ -87,13 +87,13 @@ def top_k(k: int) -> Filter:
 
 
 def top_p(p: float) -> Filter:
-    """Keep the fewest best tokens that sum to at least p, and ties (Holtzman et al. 2020)."""
+    """Keep the fewest top tokens whose sum is at least p, and any ties (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        if p >= 1 or not np.isfinite(logits.max()):  # nothing to cut, or Sampler raises
+        if p >= 1 or not np.isfinite(logits.max()):  # keep all, or let Sampler raise
             return logits
         probs = softmax(logits)
-        falling = np.sort(probs[probs > 0])[::-1]  # after top-k these are few
+        falling = np.sort(probs[probs > 0])[::-1]  # few tokens are left after top-k
         mass = np.cumsum(falling, dtype=np.float64)
         last = min(int(np.searchsorted(mass, p)), len(mass) - 1)
         return keep(logits, probs >= falling[last])
@@ -102,13 +102,13 @@ def top_p(p: float) -> Filter:
 
 
 def min_p(p: float) -> Filter:
-    """Keep tokens at least p times as probable as the best one (Nguyen et al. 2024)."""
+    """Keep tokens that are at least p times as probable as the best one (Nguyen et al. 2024)."""
     return lambda logits, ids: keep(logits, logits >= logits.max() + np.log(np.float32(p)))
 
 
 def repetition_penalty(r: float) -> Filter:
-    """Make the tokens of the text less likely, for r > 1: divide their positive logits by r,
-    multiply the negative ones (CTRL, Keskar et al. 2019)."""
+    """Make tokens that occur in the text less likely (r > 1): divide their positive logits by r and
+    multiply their negative ones by r (CTRL, Keskar et al. 2019)."""
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalised, seen = logits.copy(), logits[ids]
@@ -119,7 +119,7 @@ def repetition_penalty(r: float) -> Filter:
 
 
 def no_repeat_ngram(n: int) -> Filter:
-    """Remove every token that would complete an n-gram that has occurred (Paulus et al. 2017)."""
+    """Remove every token that would repeat an n-gram of the text (Paulus et al. 2017)."""
 
     def forbid(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if len(ids) < n:
@@ -152,10 +152,10 @@ FILTERS = {make.__name__: make for make in ORDER}
 
 
 def make_sampler(first: Iterable[Filter] = (), last: Iterable[Filter] = (), **settings) -> Sampler:
-    """Return a sampler with these settings, named as in FILTERS and applied in that order.
+    """Return a sampler with these settings, which have the names and the order of FILTERS.
 
-    temperature=0 is greedy; any other setting of None or 0 omits its filter. Hard constraints, such
-    as a minimum length, must come `first`: otherwise top-k may keep only tokens that they remove.
+    temperature=0 is greedy. Otherwise a setting of None or 0 leaves its filter out. Put hard
+    constraints, such as a minimum length, `first`: later, top-k might keep only what they remove.
     """
     if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")

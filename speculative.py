@@ -1,10 +1,10 @@
 """Speculative decoding: a cheap drafter proposes tokens, the model verifies them all in one pass.
 
-A pass over gamma + 1 tokens reads every weight once, as a pass over one token does: where reading
-the weights dominates, it costs little more. The acceptance rule keeps the model's own distribution
-exactly, for any drafter and any sampler (greedy is a one-hot distribution, without a rule of its
-own). Leviathan et al. 2023, "Fast Inference from Transformers via Speculative Decoding"; Chen et
-al. 2023. The letters are theirs: p is the model's distribution of a token, q the drafter's.
+A pass over gamma + 1 tokens reads every weight once, and so does a pass over one token. Where
+reading takes most of the time, more tokens cost little. The acceptance rule keeps the model's own
+distribution exactly, for any drafter and any sampler. Greedy needs no rule of its own: it is a
+one-hot distribution. Leviathan et al. 2023, "Fast Inference from Transformers via Speculative
+Decoding"; Chen et al. 2023. Their letters: p is the model's distribution, q the drafter's.
 
     >>> from decoding.drafters import PromptLookup
     >>> from utils import load
@@ -30,7 +30,7 @@ class Drafter(Protocol):
         """Return at most n drafts after ids, and the distribution q [n_vocab] of each."""
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
-        """See what a pass said. logits [len(drafts) + 1, n_vocab]: the model's, after ids and after
+        """Learn from a pass. logits [len(drafts) + 1, n_vocab]: the model's, after ids and after
         each draft; tokens: the accepted drafts, and the token that the model added, if any."""
         return None
 
@@ -41,7 +41,7 @@ def speculative(
     """Yield tokens like `naive` and `cached`, up to gamma + 1 for each pass of the model."""
     cache = model.new_cache()
     if sequence.running and len(sequence.ids) > 1:
-        advance(model, sequence.ids[:-1], cache)  # the last token passes with the drafts
+        advance(model, sequence.ids[:-1], cache)  # the last token goes with the drafts
     while sequence.running:
         # Draft. The model adds one more token itself.
         ids, n = list(sequence.ids), min(gamma, sequence.n_left - 1)
@@ -55,7 +55,7 @@ def speculative(
         tokens = verify(logits, ids, drafts, qs, sequence.sampler, sequence.rng, sequence.stop_ids)
         drafter.learn(ids, drafts, logits, list(tokens))
         for token in tokens:
-            if sequence.running:  # until its reader ends it
+            if sequence.running:  # the caller may have ended it
                 yield sequence.append(token)
         cache.cut(len(sequence.ids) - 1)
 
@@ -92,7 +92,7 @@ def residual(p, q):  # [n_vocab] x 2 -> [n_vocab]: norm(max(0, p - q))
 
 
 def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> None:
-    """ValueError unless there are at most n drafts, and each has the q that it was drawn from."""
+    """Raise ValueError unless at most n drafts are there, each with a q that allows it."""
     if not len(drafts) == len(qs) <= n:
         found = f"{len(drafts)} drafts and {len(qs)} distributions"
         raise ValueError(f"a drafter proposed {found}, not at most {n} of each")
@@ -101,6 +101,6 @@ def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> Non
             raise ValueError(f"a drafter proposed token {x}: token ids are 0 to {n_vocab - 1}")
         if not isinstance(q, np.ndarray) or q.shape != (n_vocab,):
             raise ValueError(f"a drafter's q (array) has the shape {np.shape(q)}, not ({n_vocab},)")
-        if not (q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0):  # not: for NaN, too
+        if not (q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0):  # catches NaN, too
             found = f"least {q.min():.4g}, sum {q.sum():.4g}, at the draft {q[x]:.4g}"
             raise ValueError(f"a drafter's q is not the distribution of its draft {x}: {found}")

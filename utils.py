@@ -28,10 +28,10 @@ LOADERS |= dict.fromkeys(FAMILIES, load_llama)  # by config.json's model_type
 
 
 def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
-    """Find a model, download it if it is not here yet and `fetch`, load it: (tokenizer, model).
+    """Load a model and its tokenizer; download it first if it is not here and `fetch` is true.
 
-    name_or_folder: a name of models/README.md, a folder, or OWNER/NAME of the Hugging Face hub.
-    UserError, with a next step, if that fails.
+    name_or_folder: a name from models/README.md, a folder, or OWNER/NAME on the Hugging Face hub.
+    Raises UserError, with a next step, if that fails.
     """
     with explained(f"cannot load {name_or_folder!s:.100}", "check its name and permissions"):
         folder = find(str(name_or_folder), fetch)
@@ -50,7 +50,7 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
 
 
 def find(name: str, fetch: bool = True) -> Path:
-    """Return the folder of a model, which is downloaded if that is necessary and allowed."""
+    """Return the folder of a model; download it if necessary and allowed."""
     for folder in (MODELS / name, Path(name)):
         if (folder / "config.json").is_file():
             return folder
@@ -79,7 +79,7 @@ def unknown(name: str) -> str:
 
 
 def names() -> list[tuple[str, str, str, str]]:
-    """Return (name, what it is, size of its files, where it is) of the models with a name."""
+    """Return (name, what it is, size of its files, where it is) for every model with a name."""
     found = {path.parent.name for path in MODELS.glob("*/config.json")}
     known = KNOWN | {name: ("a folder in models/", "") for name in sorted(found - KNOWN.keys())}
     found |= {name for name in KNOWN.keys() - {*openai.SIZES} - found if hub.cached(name)}

@@ -1,8 +1,8 @@
 """Continuous batching: texts join a running batch and leave it, one by one.
 
-A plain batch runs until its longest text ends, while more and more of its rows are idle. Here an
-idle row goes to the next text that waits. The model reads its prompt by itself, in chunks, while
-the other rows go on. Then its cache joins theirs.
+A plain batch runs until its longest text ends, and more and more of its rows are idle. Here the
+next waiting text takes an idle row. The model reads its prompt separately, one chunk between two
+steps of the other rows. Then its cache joins theirs.
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -31,10 +31,10 @@ def continuous(
 ) -> Iterator[tuple[Sequence, int]]:
     """Run many texts, at most max_rows at once; yield (sequence, token).
 
-    sequences: a list, or an iterator that is asked for the next one when a row is free. None means
-    that none waits now. If none runs either, it returns: call it again. All share one model, which
-    may have read a different source for each. At most `chunk` prompt tokens pass between two steps.
-    A text whose model has a cache of its own runs to its end while the other rows stand still."""
+    sequences: a list, or an iterator from which a free row takes the next text. It may yield None
+    while no text waits; if none runs either, `continuous` returns and can be called again. All
+    texts share one model, which may have read a different source for each. At most `chunk` prompt
+    tokens are read between two steps. A text whose model has its own kind of cache runs alone."""
     if min(max_rows, chunk) < 1:
         raise ValueError("max_rows and chunk must be at least 1")
     waiting = (sequence for sequence in sequences if sequence is None or sequence.running)
@@ -47,11 +47,11 @@ def continuous(
         if not prefill.is_busy and not running:
             return
 
-        # Prefill: pass a chunk of its prompt. The last chunk makes the text a row.
+        # Prefill: read a chunk of its prompt. After the last chunk the text becomes a row.
         if prefill.is_busy and (logits := prefill.step(chunk)) is not None:
             sequence = prefill.leave()
             yield sequence, draw_next(sequence, logits)
-            if not isinstance(prefill.cache, Cache):  # a custom cache cannot join rows: run alone
+            if not isinstance(prefill.cache, Cache):  # a custom cache cannot join the rows
                 alone = cached(sequence.model, sequence, prefill.cache)
                 yield from ((sequence, token) for token in alone)
             elif sequence.running:
@@ -63,7 +63,7 @@ def continuous(
             new = np.array([sequence.ids[-1:] for sequence in running])  # [n_rows, 1]
             logits = running[0].model(new, rows, last=1)[:, -1]  # [n_rows, n_vocab]
             for sequence, row_logits in zip(running, logits):
-                if sequence.running:  # its reader may have ended it
+                if sequence.running:  # the caller may have ended it
                     yield sequence, draw_next(sequence, row_logits)
             rows.select([i for i, sequence in enumerate(running) if sequence.running])
             running = [sequence for sequence in running if sequence.running]
@@ -76,8 +76,8 @@ def draw_next(sequence: Sequence, logits: np.ndarray) -> int:  # [n_vocab] -> th
 
 
 class Prefill:
-    """Passes one prompt after the other. The cache keeps the last prompt; the next prompt reuses
-    the part of the cache that both prompts share."""
+    """Reads one prompt after the other. The cache keeps the last prompt, and the next one reuses
+    the beginning that they share."""
 
     def __init__(self):
         self.sequence: Any = None
@@ -87,25 +87,25 @@ class Prefill:
 
     @property
     def is_busy(self) -> bool:
-        return self.sequence is not None and self.sequence.running  # its reader may end it
+        return self.sequence is not None and self.sequence.running  # the caller may end it
 
     def admit(self, sequence: Sequence | None) -> None:
-        """Begin the prompt of a text, if there is a text."""
+        """Begin with the prompt of a text, or do nothing if it is None."""
         self.sequence = sequence
         if sequence is None:
             return
-        if sequence.model is not self.model:  # such as one that has read a different source
+        if sequence.model is not self.model:  # for example, it has read a different source
             self.model, self.cache, self.ids = sequence.model, sequence.model.new_cache(), []
         self.cache.cut(common_prefix(self.ids, sequence.ids[:-1]))
         self.ids = list(sequence.ids)
 
     def leave(self) -> Sequence:
-        """Return the text whose prompt has passed; become free for the next text."""
+        """Return the text whose prompt has been read, and make room for the next one."""
         sequence, self.sequence = self.sequence, None
         return sequence
 
     def step(self, chunk: int) -> np.ndarray | None:
-        """Pass at most `chunk` tokens; return the prompt's last logits [n_vocab], None before."""
+        """Read at most `chunk` tokens. After the last, return logits [n_vocab], else None."""
         end = self.cache.length + chunk
         logits = advance(self.model, self.ids[:end], self.cache, chunk)
         return logits if end >= len(self.ids) else None

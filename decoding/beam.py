@@ -24,15 +24,15 @@ from samplers import Filter, Ids
 
 
 class Hypothesis(NamedTuple):
-    """A finished text: it ends at a stop id, or it is as long as allowed."""
+    """A finished text, which ends at a stop id or is as long as allowed."""
 
-    ids: Ids  # the new tokens, the stop id included
-    log_probability: float  # log P(ids), the sum over its tokens after the filters
+    ids: Ids  # the new tokens, including the stop id
+    log_probability: float  # log P(ids): the sum over its tokens, after the filters
     score: float
 
 
 class Candidate(NamedTuple):
-    """A beam with one more token. Its status is kept, finished or dropped."""
+    """A beam with one more token. Its status is "kept", "finished" or "dropped"."""
 
     parent: int  # index of its beam in the previous step
     ids: tuple  # the new tokens
@@ -53,11 +53,11 @@ def beam_search(
 ) -> list[Hypothesis]:
     """Return the n_return best texts of up to n new ids, best first; fewer if fewer exist.
 
-    filters: change the log-probabilities, which are not normalised again. length_penalty: 0
-    compares sums of log P, 1 averages, more favours long texts. early_stopping: True stops at
-    `width` finished texts. False goes on until the best running beam, scored as if it ended now, is
-    no better than the worst finished one. trace: a list that gets the candidates of each step. The
-    model's cache needs `select`."""
+    filters: they change the log-probabilities, which are not normalised again. length_penalty: 0
+    compares sums of log P, 1 compares averages, and more favours long texts. early_stopping: True
+    stops at `width` finished texts; False goes on until the best running beam, scored as if it
+    ended now, is no better than the worst finished text. trace: a list to which each step's
+    candidates are appended. The model's cache needs `select`."""
     check_prompt(prompt, model.n_vocab, model.n_ctx - 1)
     if not 1 <= n_return <= width or n < 1:
         raise ValueError(
@@ -70,7 +70,7 @@ def beam_search(
         texts = [[*prompt, *beam.ids] for beam in beams]
         logits = advance(model, texts, cache)  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, texts, filters)
-        # `width` beams go on even below all stop ids. At the last step every token ends the text.
+        # Even if all stop ids rank higher, `width` beams go on. The last step ends every text.
         n_candidates = max(2, 1 + len(model.stop_ids)) * width
         ends = model.stop_ids if length < n else range(model.n_vocab)
         step = rank(totals, beams, n_candidates, width, ends)

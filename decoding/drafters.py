@@ -1,8 +1,8 @@
-"""Drafters propose the next tokens, and the model verifies them: see speculative.py. They use a
-smaller model, counts of n-grams, or the text itself. `Measured` counts a drafter's accepted drafts.
+"""Drafters propose the next tokens, and the model verifies them (see speculative.py). They use a
+smaller model, n-gram counts, or the text itself. `Measured` counts a drafter's accepted drafts.
 
-    propose(ids, n) -> at most n draft ids, and each one's distribution q [n_vocab]
-    learn(ids, drafts, logits, tokens)  notes what the model accepted, see speculative.Drafter
+    propose(ids, n) -> at most n draft ids, and the distribution q [n_vocab] of each
+    learn(ids, drafts, logits, tokens): record what the model accepted (see speculative.Drafter)
 
     >>> PromptLookup(n_vocab=10, n=3).propose([1, 2, 3, 4, 5, 1, 2, 3], n=2)[0]
     [4, 5]
@@ -20,8 +20,8 @@ from speculative import Drafter
 
 
 class DraftModel(Drafter):
-    """A smaller model with the same vocabulary drafts. Give it the large model's sampler. Give it
-    an rng that is independent of the sequence's: one seed for both biases the text."""
+    """Drafts with a smaller model that has the same vocabulary. Give it the large model's sampler,
+    and an rng with a seed of its own: sharing the sequence's seed would bias the text."""
 
     def __init__(self, model: Model, sampler: Sampler, rng: Generator):
         self.model, self.sampler, self.rng = model, sampler, rng
@@ -44,10 +44,10 @@ class DraftModel(Drafter):
 
 
 class NGramStore(Drafter):
-    """Drafts the token that most often followed the longest known context: it counts k-grams, k =
-    2..n. It counts the text's tokens, and the model's `filler_top_k` best tokens at every position
-    of a pass, even after a rejected draft (1: ANPD, Ou et al. 2024; more: NASD). It reads `before`
-    first, such as an encoder-decoder's source. One store may serve many prompts."""
+    """Drafts the token that most often followed the longest known context. It counts the k-grams (k
+    = 2..n) of the text. It also counts the model's `filler_top_k` best tokens at every position of
+    a pass, even after a rejected draft (1: ANPD, Ou et al. 2024; more: NASD). It first reads
+    `before`, such as an encoder-decoder's source. One store may serve many prompts."""
 
     def __init__(self, n_vocab: int, n: int = 3, filler_top_k: int = 1, before: Iterable[int] = ()):
         self.n_vocab, self.n, self.filler_top_k = n_vocab, n, filler_top_k
@@ -60,7 +60,7 @@ class NGramStore(Drafter):
             self.counts[tuple(ids[-size:])][token] += 1
 
     def read(self, ids: Ids) -> None:
-        """Count the k-grams that are new in ids since the last call."""
+        """Count the k-grams that ids has gained since the last call."""
         for i in range(max(1, common_prefix(self.seen, ids)), len(ids)):
             self.count(ids[max(0, i - self.n) : i], ids[i])
         self.seen = list(ids)
@@ -82,7 +82,7 @@ class NGramStore(Drafter):
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         for i, row in enumerate(logits):
             context = ids[-self.n :] + drafts[:i]
-            for token in best(row, self.filler_top_k):  # the first of equal counts is drafted
+            for token in best(row, self.filler_top_k):  # in a tie, the first one counted is drafted
                 self.count(context, token)
 
 
@@ -105,8 +105,8 @@ class PromptLookup(Drafter):
 
 
 class Measured(Drafter):
-    """Wraps a drafter and counts what becomes of its drafts, over all passes of the model. Counts
-    every token of a pass, even those after the text was ended."""
+    """Wraps a drafter and counts what becomes of its drafts, over all passes of the model. All
+    tokens of a pass count, even those after the end of the text."""
 
     def __init__(self, drafter: Drafter):
         self.drafter = drafter
@@ -132,12 +132,12 @@ class Measured(Drafter):
 
     @property
     def tested(self) -> int:
-        """Return how many drafts were accepted or rejected: none after a rejected one is tested."""
+        """Return how many drafts were accepted or rejected: none after a rejected one is."""
         return self.accepted + self.rejected
 
     @property
     def acceptance(self) -> float:
-        """Return a, the accepted share of the tested drafts."""
+        """Return a, the share of tested drafts that were accepted."""
         return self.accepted / max(1, self.tested)
 
     @property
@@ -148,14 +148,14 @@ class Measured(Drafter):
     @property
     def expected_tokens_per_pass(self) -> float:
         """Return 1 + a + ... + a^g = (1 - a^(g + 1)) / (1 - a) for a pass over g drafts (Leviathan
-        et al. 2023, equation 1), averaged over the passes: some have fewer drafts than gamma."""
+        et al. 2023, equation 1), averaged over the passes, because some have fewer drafts."""
         powers = [self.acceptance**i for i in range(max(self.sizes, default=0) + 1)]
         total = sum(n * sum(powers[: g + 1]) for g, n in self.sizes.items())
         return total / max(1, self.sizes.total())
 
 
 def best(logits: np.ndarray, k: int) -> Ids:
-    """Return the ids of the k largest logits [n_vocab], the best first."""
+    """Return the ids of the k largest logits [n_vocab], best first."""
     top = np.argpartition(-logits, min(k, len(logits)) - 1)[:k]
     return top[np.argsort(-logits[top])].tolist()
 

@@ -1,7 +1,7 @@
 """The probability of a text: P(x_1 .. x_n) is the product of P(x_i | x_<i), the chain rule.
 
-One pass gives every factor at once (teacher forcing). The product would soon be 0 in floating
-point; logarithms turn it into a sum.
+One pass gives every factor at once (teacher forcing). In floating point the product would soon be
+0, so we add logarithms instead.
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -21,8 +21,8 @@ from samplers import Ids
 def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
     """Return log P(ids[i] | ids[:i]) in nats for i = 1, 2, ...: [len(ids) - 1] float32.
 
-    `chunk` positions pass at a time, so that the logits stay small. A text longer than the context
-    is scored in overlapping windows: each new token sees at least n_ctx // 2 tokens before it.
+    The model reads `chunk` tokens at a time, to keep the logits small. A text that is longer than
+    the context is scored in overlapping windows; a new token sees at least n_ctx // 2 before it.
     """
     if ids and not 0 <= min(ids) <= max(ids) < model.n_vocab:
         raise ValueError(f"token ids are 0 to {model.n_vocab - 1}, not {min(ids)} to {max(ids)}")
@@ -37,22 +37,22 @@ def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
         for i in range(begin, end, chunk):
             j = min(i + chunk, end)
             logits = model(np.array(ids[i:j]), cache)  # [j - i, n_vocab]
-            new = logits[max(0, known - 1 - i) :]  # the earlier rows have scores already
+            new = logits[max(0, known - 1 - i) :]  # the earlier rows already have scores
             targets = ids[j - len(new) + 1 : j + 1]  # the input at i predicts the token at i + 1
             scores += log_softmax(new)[range(len(new)), targets].tolist()
     return np.array(scores, np.float32)
 
 
 def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> dict:
-    """Score a text from a fresh start; return the result of `score_ids`.
+    """Score a text on its own, with only `prefix` before it; return the result of `score_ids`.
 
-    prefix: the ids before the text, such as the `prefix` of a Decoder (encoder-decoders). The
+    prefix: the ids before the text, such as the `prefix` of an encoder-decoder's Decoder. The
     default is the tokenizer's BOS or end of text. If it has neither, the first token has no
-    probability: it and its bytes are left out.
+    probability, so it and its bytes are left out.
     """
     bos = tokenizer.encode("")  # [] if the tokenizer has none
     ids = tokenizer.encode(text)[len(bos) :]
-    n_bytes = len(text.encode("utf-8", "replace"))  # invalid UTF-8: a byte per character
+    n_bytes = len(text.encode("utf-8", "replace"))  # invalid UTF-8 counts as one byte
     if prefix is None:
         prefix = bos or [id for id in [tokenizer.end_of_text] if id is not None]
     if not prefix:
@@ -62,12 +62,12 @@ def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> d
 
 
 def score_ids(model: Any, prefix: Ids, ids: Ids, n_bytes: int) -> dict:
-    """Return a dict: ids; logprobs in nats, one per token, given all tokens before; total in nats;
-    bits_per_byte; perplexity per token. Raises ValueError if logits are not numbers."""
+    """Return a dict: ids; logprobs (nats), one per token, given all tokens before it; total (nats);
+    bits_per_byte; perplexity per token. Raises ValueError if the logits are not numbers."""
     logprobs = log_probabilities(model, [*prefix, *ids])[max(0, len(prefix) - 1) :]
-    nats = abs(float(logprobs.sum(dtype=np.float64)))  # not the negative sum, which can be -0.0
+    nats = abs(float(logprobs.sum(dtype=np.float64)))  # abs, because -sum can be -0.0
     mean = nats / max(1, len(logprobs))
-    if not mean < 700:  # or NaN; the perplexity e^mean would overflow
+    if not mean < 700:  # NaN, or so large that e^mean overflows
         raise ValueError("the text has no probability: logits are not numbers, or far too large")
     return {
         "ids": ids,

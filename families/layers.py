@@ -1,4 +1,4 @@
-"""Layers that other models have instead of GPT-2's: RMS norm, gated MLPs, other activations.
+"""Layers of newer models: the RMS norm, gated MLPs, other activations.
 
 GPT-2's own layers are in gpt2.py. Shapes are written as there.
 """
@@ -10,7 +10,7 @@ import numpy as np
 import gpt2
 
 
-def rms_norm(x, g, eps=1e-6):  # [..., d_model] -> same: mean square 1, then g (Zhang et al. 2019)
+def rms_norm(x, g, eps=1e-6):  # [..., d_model] -> same: mean square 1, times g (Zhang et al. 2019)
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * g
 
 
@@ -29,7 +29,7 @@ def gelu_erf(x):  # [...] -> same: x/2 * (1 + erf(x / sqrt(2))), Hendrycks & Gim
     return 0.5 * x * (1 + np.copysign(1 - poly * np.exp(-z * z), x))
 
 
-def silu(x):  # [...] -> same: x / (1 + exp(-x)), by exp(-|x|), which never overflows
+def silu(x):  # [...] -> same: x / (1 + exp(-x)), from exp(-|x|), which never overflows
     e = np.exp(-np.abs(x))
     return x * np.where(x < 0, e, np.float32(1)) / (1 + e)
 

@@ -12,8 +12,8 @@
 8. Soft caps bound the attention scores and the logits (Gemma 2).
 
 Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". Read it beside gpt2.py:
-shapes are written as there, and parts have the same order. A model has the changes for which its
-file has parameters or settings.
+shapes are written as there, and parts have the same order. A model has those
+of the changes for which its file has parameters or settings.
 """
 
 import math
@@ -30,9 +30,9 @@ class Llama:
     """model(ids) -> logits. n_head: the query heads; stop_ids, activation, eps: as for GPT2.
 
     frequencies: each layer's rotary frequencies [d_head / 2], or None if it has no positions.
-    windows: each layer's window, the tokens that a query sees, itself included, or None for all.
-    Gemma has scale, which multiplies the scores (1 / sqrt(d_head) by default); embed_scale, which
-    multiplies the embeddings; and caps, which bound the scores and the logits.
+    windows: for each layer, how many tokens a query sees, including its own; None for all of them.
+    Gemma has three more: scale multiplies the scores (default: 1 / sqrt(d_head)), embed_scale
+    multiplies the embeddings, and caps bound the scores and the logits.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Llama:
 
     def self_attention(self, x, q, k, v, o, positions, mask, cache, layer, q_norm=None,
                        k_norm=None):  # fmt: skip
-        """Return x [..., n_new, n_embd] mixed by attention. Heads of q share heads of k and v."""
+        """Mix x [..., n_new, n_embd] by attention. Several heads of q share a head of k and v."""
         q = split_heads(self.norm(gpt2.linear(x, **q), q_norm), self.n_head)
         k = split_heads(self.norm(gpt2.linear(x, **k), k_norm), self.n_kv_head)
         v = split_heads(gpt2.linear(x, **v), self.n_kv_head)
@@ -90,7 +90,7 @@ class Llama:
         return gpt2.linear(merge_heads(mixed), **o)
 
     def norm(self, x, norm):  # [..., n] -> same
-        """Return the RMS norm of every len(g) numbers, such as each head's; x if norm is None."""
+        """Norm each part of len(g) numbers, such as a head's. Return x if norm is None."""
         if norm is None:
             return x
         n = len(norm["g"])
@@ -107,7 +107,7 @@ class Llama:
 
 def attention(q, k, v, mask, scale, cap):
     """Return softmax(cap(q k^T * scale) + mask) v. q [..., n_head, n_new, d] -> same; k, v [...,
-    n_kv_head, n_all, d]. Every n_head / n_kv_head heads of q share one head of k and v."""
+    n_kv_head, n_all, d]. Groups of n_head / n_kv_head heads of q share one head of k and v."""
     n_group = q.shape[-3] // k.shape[-3]
     grouped = q.reshape(*k.shape[:-2], n_group * q.shape[-2], q.shape[-1])
     scores = soft_cap(grouped * scale @ k.swapaxes(-1, -2), cap)
@@ -120,7 +120,7 @@ def soft_cap(x, cap):  # [...] -> same, between -cap and cap
 
 
 def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
-    """Return the mask with -1e10 also where the key is `window` or more tokens before the query."""
+    """Also set the mask to -1e10 where a key is `window` or more tokens before the query."""
     n_all = mask.shape[-1]
     if window is None or n_all <= window:
         return mask
@@ -133,7 +133,7 @@ def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
 
 def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new], [d / 2] or None
     """Turn each pair x[i], x[i + d / 2] by the angle position * frequencies[i]. The product of q
-    and k then depends on positions only through their distance. Return x if frequencies is None.
+    and k then depends only on the distance of their positions. Return x if frequencies is None.
     Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding"."""
     if frequencies is None:
         return x

@@ -24,19 +24,19 @@ from samplers import Filter, Ids
 
 
 class EncoderDecoder:
-    """The part that T5 and BART share; each adds the five functions below.
+    """What T5 and BART share. Each of them adds the five functions below.
 
     params: {"wte": [n_vocab, d_model], "encoder": stack, "decoder": stack}. A stack is {"blocks":
     [...], "norm": its final norm}. A block is {"attn": {"q", "k", "v", "o"}, "cross": the same, in
     the decoder, "mlp": {"c_fc", "c_proj", "gate" if gated}}, and the norm of each: "attn_norm",
     "cross_norm", "mlp_norm".
-    n_head: a pair, for the encoder and the decoder; n_ctx: the most tokens of a source, and of an
-    answer; start_ids: the first ids of each answer; special_ids: the ids before and after a source.
+    n_head: a pair, for the encoder and the decoder; n_ctx: the longest source, or answer, in
+    tokens; start_ids: the first ids of each answer; special_ids: the ids around a source.
     """
 
     embed: Callable  # ids [..., n], positions, stack -> [..., n, d_model]
     norm: Callable  # [..., n, d_model] -> same
-    position_bias: Callable  # stack, positions, both_ways -> a term added to the mask
+    position_bias: Callable  # stack, positions, both_ways -> what is added to the mask
     logits: Callable  # [..., n, d_model] -> [..., n, n_vocab]
     activation: Callable  # [...] -> same
     pre_norm = True  # x + f(norm(x)), as in GPT-2; else norm(x + f(x))
@@ -130,7 +130,7 @@ class EncoderDecoder:
 
 
 class Decoder:
-    """An encoder-decoder that has read its source: it continues an answer's ids, like GPT-2.
+    """An encoder-decoder that has read its source. Like GPT-2, it continues ids: an answer's.
 
     family: the EncoderDecoder; source: a Cache of the source's keys and values in each layer.
     """
@@ -192,7 +192,7 @@ class DecoderCache(Cache):
 
 
 def forced_id(token: int, length: int) -> Filter:
-    """Return a filter: `token` must follow a text of exactly `length` tokens."""
+    """Return a filter that forces `token` after exactly `length` tokens."""
 
     def force(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if len(ids) != length:
@@ -261,9 +261,9 @@ class Bart(EncoderDecoder):
         return gpt2.linear(x, head, self.params["logits_bias"])
 
     def for_languages(self, source: int, target: int | None = None) -> "Bart":
-        """Return this mBART for two languages, given by the ids of their codes. mBART cc25 has them
-        after the source and first in the answer. mBART-50's answers start with </s>: its codes come
-        before the source, and as the forced first token of the answer."""
+        """Return a copy of this mBART for two languages, given the ids of their codes. mBART cc25
+        has the source's code after the source, and starts the answer with the target's. mBART-50
+        has it before the source; its answer starts with </s>, then the target's is forced."""
         model: Any = copy.copy(self)
         end = self.stop_ids[:1]
         is_50 = self.start_ids == [*end]
@@ -279,7 +279,7 @@ class Bart(EncoderDecoder):
 
 
 def relative_bias(table, positions, both_ways, max_distance):
-    """Return the numbers that T5 adds to each head's scores, by the distance key - query. table
+    """Return what T5 adds to each head's scores; it depends on the distance key - query. table
     [n_buckets, n_head], positions of the queries [..., n_new] -> [..., n_head, n_new, n_all].
     both_ways: half of the buckets are for keys after the query."""
     distance = np.arange(positions.max() + 1) - positions[..., None]  # [..., n_new, n_all]

@@ -27,7 +27,7 @@ def activation(name: str) -> Callable:
 
 
 def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -> list[int]:
-    """Return the key's ids (default if absent) as a list, without ids outside the vocabulary."""
+    """Return the key's ids as a list, without ids outside the vocabulary. default: if absent."""
     ids = config.get(key, default)
     ids = ids if isinstance(ids, list) else [ids]
     return [id for id in ids if type(id) is int and 0 <= id < n_vocab]

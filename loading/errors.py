@@ -12,7 +12,7 @@ class UserError(Exception):
     """Something the user can fix; the message is one line with a next step."""
 
     def __init__(self, message: str):
-        # Print no line breaks or escapes from a file, and no password from an address.
+        # Never print line breaks or escape codes from a file, or a password in a URL.
         printable = "".join(c if c.isprintable() else " " for c in message)
         super().__init__(re.sub(r"(?<=//)[^\s/]*@", "", printable))
 

@@ -1,26 +1,34 @@
-"""The product of a few rows with a weight, x @ w.T, made fast: batches, beams, drafts to verify.
+"""Fast products of a few rows with a weight, x @ w.T, as batches, beams and drafts need them.
 
-OpenBLAS copies ("packs") the weight into a different layout if there are two rows or more. That
-pays for hundreds of rows. Its AVX-512 kernels do small products without the copy. So a few rows are
-multiplied block by block, if `blocks_pay` measures it as faster. It measures one shape only.
+For two or more rows, OpenBLAS first copies ("packs") the weight into a different layout. The copy
+is worth it for hundreds of rows, but not for a few, and its AVX-512 kernels make small products
+without one. So we multiply a few rows block by block, if `blocks_pay` finds that faster here. A
+small product runs on one core, so each of `n_threads` threads takes a part of a large weight.
 """
 
 import functools
+import os
 import timeit
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 
 import numpy as np
 
 MOST_ROWS = 32  # with more, one large product is faster
-BLOCK = 32  # rows, or columns, of the weight in a small product
-SMALL = 10**6  # the most multiplications of a product that OpenBLAS takes as small
+BLOCK = 32  # rows or columns of the weight in one small product
+SMALL = 10**6  # OpenBLAS treats a product of up to so many multiplications as small
+SHARE = 2**19  # a thread is only worth its start for so many weights
+
+# As for BLAS, the environment may set the number of threads; `--threads` sets both.
+n_threads = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or os.cpu_count() or 1)
 
 
 class Weight(np.ndarray):
-    """A matrix [n_out, n_in] whose `x @ w.T` calls `product`. Python asks the right operand first,
-    because its class is a subclass of the left operand's. A row is a plain array."""
+    """A matrix [n_out, n_in] for which `x @ w.T` calls `product`: Python tries the right operand
+    first, because its class is a subclass of the left one's. Indexing gives a plain array."""
 
     def __rmatmul__(self, x):  # self is w.T; x [..., n_in] -> [..., n_out]
-        if self.ndim != 2:  # such as a mean of rows, which has this class too
+        if self.ndim != 2:  # such as a mean over rows, which keeps this class
             return x @ np.asarray(self)
         rows = x.reshape(-1, x.shape[-1])  # one product for the whole batch, not one per row
         return product(rows, np.asarray(self)).reshape(*x.shape[:-1], self.shape[1])
@@ -30,15 +38,34 @@ class Weight(np.ndarray):
 
 
 def product(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_rows, n_out]
-    if 1 < len(rows) <= MOST_ROWS and blocks_pay():
-        if w.T.flags.c_contiguous and 8 * rows.size <= SMALL:
-            return blocks_of_outputs(rows, w.T)
-        if w.flags.c_contiguous and len(w) % BLOCK == 0:
-            return blocks_of_inputs(rows, w)
+    if not 1 < len(rows) <= MOST_ROWS or not blocks_pay():
+        return rows @ w
+    if w.T.flags.c_contiguous and 8 * rows.size <= SMALL:
+        return in_parts(blocks_of_outputs, rows, w)
+    if w.flags.c_contiguous and len(w) % BLOCK == 0:
+        return in_parts(blocks_of_inputs, rows, w)
     return rows @ w
 
 
-def blocks_of_outputs(rows, w):  # [n_rows, n_in], [n_out, n_in] -> rows @ w.T [n_rows, n_out]
+def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_out]
+    n_parts = min(n_threads, w.size // SHARE)
+    if n_parts < 2:
+        return blocks(rows, w)
+    parts = np.array_split(w, n_parts, axis=1)  # n_parts x [n_in, a part of n_out]
+    return np.concatenate(list(pool().map(blocks, repeat(rows), parts)), axis=1)
+
+
+@functools.cache
+def pool():
+    return ThreadPoolExecutor()
+
+
+if hasattr(os, "register_at_fork"):  # a child process has the pool, but not its threads
+    os.register_at_fork(after_in_child=pool.cache_clear)
+
+
+def blocks_of_outputs(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_rows, n_out]
+    w = w.T  # its rows are contiguous
     size = max(8, min(BLOCK, SMALL // rows.size // 8 * 8))
     n_full = len(w) // size * size
     blocks = w[:n_full].reshape(-1, size, w.shape[1])  # [n_blocks, size, n_in], a view
@@ -56,7 +83,7 @@ def blocks_of_inputs(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_r
 
 @functools.cache
 def blocks_pay():
-    """Return whether blocks take less than 3/4 of the plain time; measured once, for one shape."""
+    """Return whether blocks take less than 3/4 of the plain time. Measures one shape, once."""
     rows, w = np.ones((4, 768), np.float32), np.ones((1536, 768), np.float32)
     plain = min(timeit.repeat(lambda: rows @ w.T, number=1))
-    return min(timeit.repeat(lambda: blocks_of_outputs(rows, w), number=1)) < 0.75 * plain
+    return min(timeit.repeat(lambda: blocks_of_outputs(rows, w.T), number=1)) < 0.75 * plain

@@ -1,4 +1,4 @@
-"""GPT-2 from a folder in the layout of Hugging Face, or with random weights."""
+"""Loads GPT-2 from a folder in Hugging Face's layout, or makes one with random weights."""
 
 import math
 from pathlib import Path
@@ -36,14 +36,14 @@ def load_gpt2(folder: Path, config: dict) -> tuple[Any, GPT2]:
 
 
 def read_stop_ids(model: Any, folder: Path, config: dict, tokenizer: Any) -> None:
-    """Give the model its generation_config and stop_ids: eos_token_id, or else <|endoftext|>."""
+    """Set the model's generation_config and stop_ids: eos_token_id, or else <|endoftext|>."""
     settings = read_json(folder / "generation_config.json", optional=True)
     ids = read_ids(config | settings, "eos_token_id", model.n_vocab, tokenizer.end_of_text)
     model.generation_config, model.stop_ids = settings, tuple(ids)
 
 
 def scale_queries(params: Params, n_head: int, config: dict) -> None:
-    """Fold a variant's scale of the scores, if it is not 1/sqrt(d_head), into its queries."""
+    """If a variant scales its scores by other than 1/sqrt(d_head), scale its queries instead."""
     n_embd = params["wte"].shape[1]
     for layer, block in enumerate(params["blocks"]):
         scale = 1 if config.get("scale_attn_weights", True) else math.sqrt(n_embd / n_head)
@@ -58,7 +58,7 @@ def random_gpt2(
     n_vocab: int, n_ctx: int, n_embd: int, n_layer: int, n_head: int, scale: float = 0.02,
     seed: int = 0, tied: bool = True,
 ) -> GPT2:  # fmt: skip
-    """Return a GPT-2 with weights from N(0, scale); the gains of its norms are from N(1, scale)."""
+    """Return a GPT-2 with weights drawn from N(0, scale), and the norms' gains from N(1, scale)."""
     rng, d = np.random.default_rng(seed), n_embd
     block = {"ln_1": (d,), "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d)}
     block |= {"ln_2": (d,), "mlp.c_fc": (d, 4 * d), "mlp.c_proj": (4 * d, d)}

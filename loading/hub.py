@@ -18,7 +18,7 @@ def cached(name: str) -> Path | None:
     """Return the repository's folder in the cache, or None if it is missing or incomplete."""
     try:
         from huggingface_hub import constants
-    except ModuleNotFoundError:  # `fetch` reports it, if it is needed
+    except ModuleNotFoundError:  # `fetch` reports this if the package is needed
         return None
     place = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}")
     if not (main := place / "refs" / "main").is_file():
@@ -40,7 +40,7 @@ def fetch(name: str) -> Path:
     except errors.RepositoryNotFoundError:  # or it is gated
         what = "accept its terms on its page, set a valid HF_TOKEN"
         raise UserError(f"you may not read {name}, or the hub has none: {what}") from None
-    except Exception as error:  # its own errors, its HTTP library's, and the system's
+    except Exception as error:  # errors of the hub, its HTTP library or the system
         reason = f"{error.__cause__ or error}".partition("\n")[0]
         remedy = "check the network, then run this again"
         raise UserError(f"cannot download {name}: {reason:.200}; {remedy}") from None

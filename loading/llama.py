@@ -1,4 +1,4 @@
-"""Llama and its relatives from a folder in the layout of Hugging Face.
+"""Loads Llama and its relatives from a folder in Hugging Face's layout.
 
 Sources: the names, defaults and rules of configuration_*.py and modeling_*.py of transformers 5.23.
 """
@@ -37,7 +37,7 @@ WORDS = r"""embed_tokens=wte layers=blocks self_attn=attn \b([qkvo])_proj=\1
     down_proj=c_proj gate_proj=c_fc up_proj=gate input_layernorm=attn_norm """
 BEFORE = "post_attention_layernorm=mlp_norm"
 AFTER = """post_attention_layernorm=attn_post_norm pre_feedforward_layernorm=mlp_norm
-    post_feedforward_layernorm=mlp_post_norm"""  # in such files, one name means a different norm
+    post_feedforward_layernorm=mlp_post_norm"""  # here BEFORE's name means a different norm
 
 
 def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
@@ -99,7 +99,7 @@ def read_settings(config: dict, d_head: int) -> dict:
 
 
 def slides(config: dict, layer: int) -> bool:
-    """Return whether this layer has a sliding window, if layer_types is absent."""
+    """Return whether this layer has a sliding window. For a config without layer_types."""
     if config["model_type"] == "smollm3":
         return not rotates(config, layer)
     has_windows = "sliding_window" in FAMILIES[config["model_type"]]

@@ -24,7 +24,7 @@ MERGES = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
 
 def fetch(size: str, folder: Path) -> Path:
     """Download an official model into `folder`, whole or not at all. Raises UserError."""
-    if importlib.util.find_spec("tensorflow") is None:  # before half a gigabyte is fetched
+    if importlib.util.find_spec("tensorflow") is None:  # check before downloading half a gigabyte
         remedy = "pip install tensorflow, or use the same from the hub: gpt2, gpt2-medium, ..."
         raise UserError(f"OpenAI's checkpoints are read with TensorFlow, once: {remedy}")
     with (
@@ -37,7 +37,7 @@ def fetch(size: str, folder: Path) -> Path:
         download(f"{RELEASE}/{size}/encoder.json", made / "vocab.json", VOCAB)
         download(f"{RELEASE}/{size}/vocab.bpe", made / "merges.txt", MERGES)
         rewrite(Path(temporary), made)
-        if not folder.is_dir():  # another process may have made it by now
+        if not folder.is_dir():  # another process may have made it in the meantime
             made.rename(folder)
     return folder
 
@@ -81,7 +81,7 @@ def rewrite(released: Path, folder: Path) -> None:
             array = reader.get_tensor(name)  # a matrix is [1, n_in, n_out]
             arrays[hub_name(name)] = array[0] if array.ndim == 3 else array
         save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
-        load_gpt2(folder, config)  # it checks every array
+        load_gpt2(folder, config)  # this checks every array
     except Exception as error:  # TensorFlow raises many kinds of exception
         raise UserError(f"the checkpoint is damaged: {error!s:.500}; run this again") from None
 

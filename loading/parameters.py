@@ -70,8 +70,8 @@ def n_parameters(tree: Params) -> int:
 
 
 def settle_head(params: Params, tied: bool) -> None:
-    """Drop a tied head that is a copy of the embedding. A head that differs overrides config.json,
-    as in transformers, and a note says so. Raises ValueError if an untied head is missing."""
+    """Drop a tied head that is a copy of the embedding. If it differs, keep it in spite of
+    config.json, as transformers does, and print a note. ValueError if an untied head is missing."""
     if not tied and "lm_head" not in params:
         raise ValueError("the array lm_head.weight is missing")
     if tied and np.array_equal(params.get("lm_head"), params["wte"]):
@@ -82,8 +82,8 @@ def settle_head(params: Params, tied: bool) -> None:
 
 
 def drop_padding(params: Params, n_tokens: int) -> None:
-    """Drop the rows past the last token. Vocabularies are often padded to a round number of rows.
-    An id without a token could be drawn, but not decoded."""
+    """Drop the rows past the last token: vocabularies are often padded to a round number of rows,
+    and an id without a token could be drawn, but not decoded."""
     for name in {"wte", "lm_head"} & params.keys():
         params[name] = params[name][:n_tokens].view(Weight)
     if "logits_bias" in params:  # [1, n_vocab]

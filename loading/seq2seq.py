@@ -1,4 +1,4 @@
-"""T5, BART and mBART from a folder in the layout of Hugging Face."""
+"""Loads T5, BART and mBART from a folder in Hugging Face's layout."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reads a folder's tokenizer: tokenizer.json, by the library `tokenizers`, or GPT-2's two files."""
+"""Reads a folder's tokenizer: GPT-2's two files, or tokenizer.json with `tokenizers`."""
 
 import re
 from collections.abc import Iterable
@@ -17,11 +17,11 @@ def read_tokenizer(folder: Path, model_type: str) -> Any:
     """Return the tokenizer of a model of this type. Its encode adds BOS if the file says so; an
     EncoderDecoder adds its own marks. Raises UserError if files are missing or damaged."""
     if (path := folder / "tokenizer.json").is_file():
-        import tokenizers  # late: GPT-2's two files do not need it
+        import tokenizers  # here, because GPT-2's two files do not need it
 
         try:
             library = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises nothing more precise
+        except Exception as error:  # the library raises no narrower class
             raise UserError(f"{path} is damaged: {error!s:.300}; fetch or save it again") from None
         return LibraryTokenizer(library, bos=model_type not in ("t5", "bart", "mbart"))
     settings = read_json(folder / "tokenizer_config.json", optional=True)
@@ -34,7 +34,7 @@ def read_tokenizer(folder: Path, model_type: str) -> Any:
 
 
 def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
-    """Make the tokenizer of vocab.json, merges.txt and added_tokens.json, which is optional."""
+    """Make a tokenizer from vocab.json, merges.txt and, if it exists, added_tokens.json."""
     vocab = read_json(folder / "vocab.json")
     vocab |= read_json(folder / "added_tokens.json", optional=True)
     lines = (folder / "merges.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
@@ -48,8 +48,8 @@ def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
 
 
 class LibraryTokenizer:
-    """Has encoder.Tokenizer's interface and uses the library `tokenizers`. tokens: each id's token,
-    as the file spells it; start: ids before each text, such as BOS. They and MARKS are no text."""
+    """encoder.Tokenizer's interface for the library `tokenizers`. tokens: each id's token, spelled
+    as in the file; start: the ids before each text, such as BOS. They and MARKS have no text."""
 
     def __init__(self, library: Any, bos: bool):
         library.no_truncation()
@@ -62,22 +62,22 @@ class LibraryTokenizer:
         self.special = {token.content: id for id, token in self._added.items() if token.special}
         self.end_of_text = self.special.get("<|endoftext|>")
         [first, *_] = library.encode("a", add_special_tokens=False).ids
-        marked = library.encode("a").ids  # an id after the text would end it
+        marked = library.encode("a").ids  # drop what follows the text: </s> would end it
         self.start = marked[: marked.index(first)] if bos else []
         marks = [id for text, id in self.special.items() if MARKS.fullmatch(text)]
         self.silent = {*marks, *self.start}
         self._spelled_by_bytes = type(library.decoder).__name__ == "ByteLevel"
 
     def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
-        """Return a text's ids. A special token's text is plain text unless `special`, but T5's
-        library always knows it. first=False omits `start`, for a text that already has it."""
+        """Return a text's ids. Special tokens in it are plain text unless `special` (the library
+        always finds T5's). first=False omits `start`, for the continuation of a text."""
         self.library.encode_special_tokens = not special
         ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
         return [*self.start, *ids] if first else ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids. Ids without `start` continue a text. After `start`, the space
-        that encode puts before a text is left out. Raises ValueError for an unknown id."""
+        """Return the text of ids. Ids that lack `start` continue a text. With `start`, the space
+        that encode puts before a text is removed again. Raises ValueError for an unknown id."""
         ids = list(ids)
         texts = [id for id in ids if self._token(id) and id not in self.silent]
         if not self.start or ids[:1] == self.start[:1]:
@@ -90,7 +90,7 @@ class LibraryTokenizer:
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """Return a token's bytes, often no UTF-8; none for a mark. ValueError for an unknown id."""
+        """Return a token's bytes, perhaps part of a character; none for a mark."""
         token = self._token(id)
         if id in self.silent:
             return b""
@@ -106,9 +106,9 @@ class LibraryTokenizer:
 
 
 class Stream:
-    """Decodes ids one by one; the returned pieces concatenate to decode(all ids). New tokens are
-    decoded after the last shown token, whose text is then removed. Byte pieces become text with the
-    token after them: only then is it known whether the bytes form characters."""
+    """Decodes ids one by one; the returned pieces concatenate to decode(all ids). For the right
+    spaces, new tokens are decoded together with the last one shown, whose text is then removed.
+    Byte pieces wait for the next other token: only then do we know whether they form characters."""
 
     def __init__(self, tokenizer: LibraryTokenizer):
         self._tokenizer, self._ids, self._shown = tokenizer, list[int](), ""

@@ -17,7 +17,7 @@ DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # other type
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return model.safetensors, or its index's shards. UserError for a file outside the folder."""
+    """Return model.safetensors, or its shards. UserError if the index names a file elsewhere."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file() or not index.is_file():
         return [folder / "model.safetensors"]
@@ -39,7 +39,7 @@ def read_weights(folder: Path, prefix: str, unused: tuple[str, ...]) -> dict[str
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    """Return a file's {name: float32 array}; float32 stays a read-only view. Raises ValueError."""
+    """Return {name: float32 array}; arrays stored as float32 are read-only views of the file."""
     try:
         with safe_open(path, "np"):
             pass
@@ -57,7 +57,7 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
 
 
 def float32(data: np.ndarray, dtype: str, shape: list[int]) -> np.ndarray:
-    """Return an array's bytes as float32; no copy if they are float32 already, and aligned."""
+    """Return an array's bytes as float32, without a copy if they are float32 and aligned."""
     array = data.view(DTYPES[dtype]).reshape(shape)
     if dtype == "BF16":  # the upper half of a float32
         return (array.astype(np.uint32) << 16).view(np.float32)

@@ -1,5 +1,7 @@
-"""What lessons 8 and 9 build, for the lessons after them and for the checks: the arithmetic and the
-bytes of a pass. A shape is (blocks, n_embd, n_vocab)."""
+"""The FLOPs and the bytes of a pass, which lessons 8 and 9 derive and later lessons use.
+
+A shape is (blocks, n_embd, n_vocab).
+"""
 
 import math
 
@@ -8,25 +10,28 @@ import lessons  # noqa: F401, it makes the project's files importable
 from inside.recorder import recording
 
 
-def shape_of(model):  # a GPT-2 -> (blocks, n_embd, n_vocab)
+def shape_of(model):
+    """Return the shape of a GPT-2: (blocks, n_embd, n_vocab)."""
     return len(model.params["blocks"]), model.n_embd, model.n_vocab
 
 
 def pass_flops(shape, n_new, n_all):
-    """Of a pass over n_new tokens, the last of n_all, which makes one row of logits."""
+    """Return the FLOPs of a pass over the last n_new of n_all tokens, with one row of logits."""
     b, d, n_vocab = shape
     return b * (24 * d**2 * n_new + 4 * d * n_new * n_all) + 2 * d * n_vocab
 
 
 def pass_bytes(shape, n_all, n_rows=1):
-    """That a pass reads: the weights, and the keys and values of n_all tokens in each row."""
+    """Return the bytes a pass reads: the weights, and n_all keys and values in each row."""
     b, d, n_vocab = shape
     return 4 * (12 * b * d**2 + d * n_vocab) + n_rows * 4 * 2 * b * d * n_all
 
 
 def counted(model, f, *args, **settings):
-    """-> what f(*args) returns, and the FLOPs and the bytes of the model's passes in it, by the
-    shapes of the running code. It works for every model."""
+    """Call f(*args) and return its result, and the FLOPs and bytes of the model's passes in it.
+
+    Both are counted from the shapes of the recorded calls, so that it works for every model.
+    """
     with recording(model) as calls:
         result = f(*args, **settings)
     inside = [call for outer in calls for call in outer.walk()]

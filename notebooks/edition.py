@@ -1,16 +1,16 @@
-"""Other editions of the lessons, made from the notebooks as they are saved.
+"""Make other editions of the lessons from the saved notebooks.
 
-    python notebooks/edition.py                       # for class: into notebooks/class
+    python notebooks/edition.py                       # for a class: notebooks/class
     python notebooks/edition.py FOLDER --repository https://github.com/OWNER/NAME
     python notebooks/edition.py --html [FOLDER]       # pages to read or project: notebooks/html
     python notebooks/edition.py --titles              # minutes and links at the top of each lesson
 
-The edition for class has no outputs, and answers no prediction before its cell has run: what
-follows is folded, and there is a cell for the guess. A cell tagged `yours` has only the first lines
-of its functions. With a repository, each notebook begins with badges that open it on Colab and on
-Binder; commit the folder, because the badges point to it.
+The class edition has no outputs and no solutions. Each prediction gets a cell for the guess, and
+the text that answers it is folded. A cell tagged `yours` keeps only the signatures of its
+functions. With --repository, each notebook begins with badges that open it on Colab and on Binder.
+The badges point to the folder, so commit it.
 
-A section whose heading begins with "Deeper:" is not of the core. The order is that of README.md.
+A section whose heading begins with "Deeper:" is not part of the core. README.md gives the order.
 """
 
 import argparse
@@ -23,22 +23,24 @@ import nbformat
 
 HERE = Path(__file__).resolve().parent
 COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
-LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")  # [text](this#...), not out of the project
+LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")  # `file` in [text](file#...)
 FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
 BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)
 
 
 def order() -> list[str]:
-    """The lessons, in the order of the index in README.md: names of files, without .ipynb."""
+    """Return the lessons' file names without .ipynb, in the order of README.md's index."""
     index = (HERE / "README.md").read_text(encoding="utf-8")
     return re.findall(r"^\| \[.+?\]\((\w+)\.ipynb\)", index, flags=re.MULTILINE)
 
 
 def read(name):
+    """Read the saved notebook of a lesson."""
     return nbformat.read(HERE / f"{name}.ipynb", as_version=4)
 
 
 def tagged(cell, tag):
+    """Tell whether a cell has this tag."""
     return tag in cell.metadata.get("tags", [])
 
 
@@ -46,9 +48,9 @@ def tagged(cell, tag):
 
 
 def sections(notebook):
-    """Yields (cell, its source or a part of it, whether it is of the core), up to the exercises."""
+    """Yield (cell, its source or a section of it, whether that is core), up to the exercises."""
     core = True
-    for cell in notebook.cells[2:]:  # after the title, and the cell that finds the project
+    for cell in notebook.cells[2:]:  # skip the title and the cell that finds the project
         if cell.cell_type == "code":
             yield cell, cell.source, core
             continue
@@ -61,8 +63,11 @@ def sections(notebook):
 
 
 def minutes(notebook) -> tuple[int, int]:
-    """Of the whole lesson and of its core, rounded to five: 200 words, 12 lines of code or 20 of
-    output a minute, one minute for a picture, two for a prediction or a question."""
+    """Return the minutes of the whole lesson and of its core, rounded to five.
+
+    A minute is 200 words, 12 lines of code, 20 lines of output or one picture. A prediction or a
+    question takes two minutes.
+    """
     total = {True: 0.0, False: 0.0}
     for cell, text, core in sections(notebook):
         if cell.cell_type == "markdown":
@@ -78,7 +83,7 @@ def minutes(notebook) -> tuple[int, int]:
 
 
 def titled(name) -> str:
-    """The first cell of a lesson, with its minutes, its neighbours and its answers as they are."""
+    """Return the text of a lesson's first cell with up-to-date minutes and links."""
     notebook, number = read(name), int(name[:2])
     paragraphs = notebook.cells[0].source.split("\n\n")
     while re.match(r"Previous|Next|\[", paragraphs[-1]):
@@ -94,19 +99,17 @@ def titled(name) -> str:
             neighbour = names[place + step]
             heading = read(neighbour).cells[0].source.partition("\n")[0].removeprefix("# ")
             links.append(f"[{text.format(heading.partition(':')[0])}]({neighbour}.ipynb)")
-    answers = (
-        f"[Solutions](solutions/{name}.py) | [answers to the questions]"
-        f"(solutions/questions.md#{number})"
-    )
-    return "\n\n".join([*paragraphs, " | ".join(links), answers])
+    solutions = f"[Solutions](solutions/{name}.py)"
+    answers = f"[answers to the questions](solutions/questions.md#{number})"
+    return "\n\n".join([*paragraphs, " | ".join(links), f"{solutions} | {answers}"])
 
 
 # --- for class ------------------------------------------------------------------------------------
 
 
 def for_class(notebook, name):
-    """Without outputs, solutions and answers; with a place for each guess."""
-    cells, ran = [], None  # ran: whether the code of a prediction has run; None: there is none
+    """Remove a notebook's outputs and solutions, fold its answers, and add cells for guesses."""
+    cells, ran = [], None  # ran: has the open prediction's code come? None: none is open
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "code":
@@ -128,16 +131,18 @@ def for_class(notebook, name):
 
 
 def new_cell(cell, tag, source):
+    """Return a code cell with this tag and an id made from the id of `cell`."""
     metadata = {"tags": [tag]}
     return nbformat.v4.new_code_cell(source, id=f"{cell.id}-{tag}", metadata=metadata)
 
 
 def without_solutions(text):
+    """Drop the paragraphs that link to a solution."""
     return "\n\n".join(part for part in text.split("\n\n") if "](solutions/" not in part)
 
 
 def folded(text, summary="After you have run the cell"):
-    """The text, folded up to its first heading, question or prediction."""
+    """Fold a text up to its first heading, question or prediction."""
     border = BORDER.search(text)
     end = border.start() if border else len(text)
     answer = text[:end].strip()
@@ -145,7 +150,7 @@ def folded(text, summary="After you have run the cell"):
 
 
 def stubs(source):
-    """The first lines of the functions that a reader is to write."""
+    """Return the signatures of a cell's functions, each with `...` as its body."""
     lines, found = source.splitlines(), []
     for node in ast.parse(source).body:
         signature = lines[node.lineno - 1 : node.body[0].lineno - 1]
@@ -154,8 +159,10 @@ def stubs(source):
 
 
 def relinked(notebook, folder, address=None):
-    """Its links to files of the project, from another folder, or at the project's address. Links
-    between lessons stay as they are: the lessons move together."""
+    """Point a notebook's links at the project's files from another folder, or at its address.
+
+    Without an address, links between lessons stay as they are: the lessons move together.
+    """
 
     def moved(match):
         target = match.group(1)
@@ -172,11 +179,12 @@ def relinked(notebook, folder, address=None):
 
 
 def is_lesson(target):
+    """Tell whether a link leads to a lesson."""
     return target.endswith(".ipynb") and "/" not in target
 
 
 def from_repository(notebook, address, path):
-    """Badges that open `path` of the repository, and a first cell that clones it."""
+    """Add badges that open `path` of the repository, and let the first cell clone it."""
     name = address.removeprefix("https://github.com/")
     badges = {
         f"{COLAB}/assets/colab-badge.svg": f"{COLAB}/github/{name}/blob/main/{path}",
@@ -186,7 +194,7 @@ def from_repository(notebook, address, path):
     title, setup = notebook.cells[:2]
     title.source = f"{badge}\n\n{title.source}"
     for cell in notebook.cells:
-        if tagged(cell, "drawing"):  # Jupyter's way to hide code is unknown to Colab
+        if tagged(cell, "drawing"):  # Colab has its own way to hide code
             cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
     setup.source = setup.source.replace('os.environ.get("TOKENWISE_REPOSITORY")', f'"{address}"')
     return notebook
@@ -196,6 +204,7 @@ def from_repository(notebook, address, path):
 
 
 def write_class(folder, address):
+    """Write the class edition into a folder, with badges if the repository has an address."""
     for name in order():
         notebook = relinked(for_class(read(name), name), folder, address)
         if address:
@@ -206,6 +215,7 @@ def write_class(folder, address):
 
 
 def write_titles():
+    """Bring the first cell of each saved notebook and the minutes in README.md up to date."""
     index = HERE / "README.md"
     for name in order():
         notebook = read(name)
@@ -218,13 +228,12 @@ def write_titles():
 
 
 def main():
+    """Write the edition that the command asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("--repository", help="its address on GitHub")
-    parser.add_argument("--html", action="store_true", help="pages, with the saved outputs")
-    parser.add_argument(
-        "--titles", action="store_true", help="bring the lessons' tops and the index up to date"
-    )
+    parser.add_argument("--repository", help="add badges for this address on GitHub")
+    parser.add_argument("--html", action="store_true", help="write pages with the saved outputs")
+    parser.add_argument("--titles", action="store_true", help="update the lessons' first cells")
     args = parser.parse_args()
     if args.titles:
         return write_titles()
@@ -233,7 +242,7 @@ def main():
         parser.error(f"{folder} is not in the repository")
     folder.mkdir(parents=True, exist_ok=True)
     if args.html:
-        from pages import write_pages  # late: only this edition needs what it imports
+        from pages import write_pages  # imported here: only this edition needs its packages
 
         return write_pages(folder)
     return write_class(folder, args.repository)

@@ -1,7 +1,6 @@
-"""Shared by the notebooks: the path of the project, pictures, the checks of the exercises, and some
-helpers.
+"""Helpers for the notebooks: pictures, checks of exercises, timing, printed code, texts of a model.
 
-A notebook imports this first: it makes the project's own files importable.
+A notebook imports this module first, because it makes the project's own files importable.
 """
 
 import ast
@@ -30,33 +29,46 @@ sys.path.insert(0, str(PROJECT))
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 
-DPI = 150  # saved so, shown at two thirds: sharp when projected
-plt.rcParams.update({
-    "figure.figsize": (8, 3.6), "figure.dpi": 100, "savefig.dpi": DPI, "savefig.bbox": "tight",
-    "font.size": 11, "axes.titlesize": 11, "xtick.labelsize": 10, "ytick.labelsize": 10,
-    "legend.fontsize": 10, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK]),
-    "figure.constrained_layout.use": True,
-})  # fmt: skip
+CENTERED = {"ha": "center", "va": "center"}  # a text's place is its middle
+DPI = 150  # saved pictures are shown at 100 dpi and stay sharp when projected
+plt.rcParams.update(
+    {
+        "figure.figsize": (8, 3.6),
+        "figure.dpi": 100,
+        "savefig.dpi": DPI,
+        "savefig.bbox": "tight",
+        "font.size": 11,
+        "axes.titlesize": 11,
+        "xtick.labelsize": 10,
+        "ytick.labelsize": 10,
+        "legend.fontsize": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.prop_cycle": plt.cycler(color=[BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK]),
+        "figure.constrained_layout.use": True,
+    }
+)
 
 
 def show(alt, figure=None):
-    """Displays the current figure, or this one, with a text that says what is to be seen in it."""
+    """Display this figure, or else the current one, with an alternative text that describes it."""
     figure, file = figure or plt.gcf(), io.BytesIO()
     figure.savefig(file, format="png")
     plt.close(figure)
-    n_pixels = int.from_bytes(file.getvalue()[16:20], "big")  # a PNG's width
+    n_pixels = int.from_bytes(file.getvalue()[16:20], "big")  # the width in a PNG's header
     display(Image(file.getvalue(), alt=alt, width=n_pixels * 100 // DPI))
 
 
 def replaced(module, **functions):
-    """While it lasts (`with replaced(gpt2, attention=mine):`), the module calls these functions."""
+    """Let a module call these functions instead of its own, in a `with` statement."""
     return mock.patch.multiple(module, **functions) if functions else contextlib.nullcontext()
 
 
 def check(lesson, number, *answers):
-    """Prints "solved", or what the reader's answers to an exercise still lack. It calls
-    checks/lesson_NAME.py's exercise_N(*answers), a function of asserts; the notebook goes on."""
+    """Print "solved", or what the answers to an exercise still lack; the notebook always goes on.
+
+    The check is a function of asserts, exercise_NUMBER(*answers) in checks/lesson_LESSON.py.
+    """
     test = getattr(importlib.import_module(f"checks.lesson_{lesson}"), f"exercise_{number}")
     try:
         test(*answers)
@@ -67,7 +79,7 @@ def check(lesson, number, *answers):
 
 
 def explanation(error):
-    """The message of an assert; of other errors the reader's own line, too, if there is one."""
+    """Return an assert's message, or another error with the reader's own line, if there is one."""
     if isinstance(error, AssertionError):
         return str(error)
     lines = traceback.extract_tb(error.__traceback__)
@@ -77,7 +89,7 @@ def explanation(error):
 
 
 def ours(lesson, cell):
-    """Shows and runs a cell that the class edition leaves empty, for a reader who gives up."""
+    """Print and run a cell that the class edition leaves empty, for a reader who gives up."""
     notebook = json.loads((PROJECT / f"notebooks/{lesson}.ipynb").read_text(encoding="utf-8"))
     [source] = ["".join(c["source"]) for c in notebook["cells"] if c["id"] == cell]
     print(source)
@@ -85,8 +97,11 @@ def ours(lesson, cell):
 
 
 def medians(actions, rounds=5):
-    """{name: function without arguments} -> {name: its median seconds}. They take turns, so that
-    other load on the machine affects all of them; a first round, not timed, warms up."""
+    """Time functions without arguments: {name: function} -> {name: its median seconds}.
+
+    The functions take turns, so that other load on the machine affects them all. The first round
+    is a warm-up and is not timed.
+    """
     times = {name: [] for name in actions}
     for action in actions.values():
         action()
@@ -99,13 +114,16 @@ def medians(actions, rounds=5):
 
 
 def paragraph(text):
-    """Prints a text as one indented paragraph, of at most 76 columns."""
+    """Print a text as one indented paragraph of at most 76 columns."""
     print(textwrap.indent(textwrap.fill(" ".join(text.split()), width=72), "    "))
 
 
 def source(function, signature=True):
-    """Prints a function without its docstring, or its body alone, in at most 79 columns: a comment
-    that does not fit beside its line stands above it."""
+    """Print a function without its docstring, in at most 79 columns.
+
+    A comment that does not fit beside its line is printed above it.
+    signature: False prints the function's body alone.
+    """
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()
     body = ast.parse("\n".join(lines)).body[0].body
     if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
@@ -116,22 +134,22 @@ def source(function, signature=True):
         indent = line[: len(line) - len(line.lstrip())]
         if len(line) > 79 and "# " in line:
             line, comment = line.split("# ", 1)
-            print(
-                "\n".join(
-                    textwrap.wrap(f"{indent}# {comment}", 79, subsequent_indent=f"{indent}# ")
-                )
-            )
+            begin = f"{indent}# "
+            print(textwrap.fill(comment, 79, initial_indent=begin, subsequent_indent=begin))
         if line.strip() or not indent:
             print("\n".join(broken(line.rstrip())))
 
 
 def broken(line, width=79):
-    """A line of code -> lines; a break comes after a space or parenthesis, if it can, not in a
-    string. If it must, the string is closed, and opened again in the next line."""
+    """Yield a line of code in parts of at most `width` columns.
+
+    A break comes after a space or an opening parenthesis, and outside a string if possible. A
+    string that has to be broken is closed, and opened again in the next line.
+    """
     indent = len(line) - len(line.lstrip()) + 4
     while len(line) > width:
         ends = [i for i in range(indent + 1, width) if line[i - 1] in " ("]
-        if line.lstrip().startswith("def "):  # between parameters
+        if line.lstrip().startswith("def "):  # break between parameters
             ends = [i for i in ends if line[i - 2] == ","] or ends
         end = max(ends, key=lambda i: (line[:i].count('"') % 2 == 0, i))
         begin, rest = line[:end].rstrip(), line[end:]
@@ -144,8 +162,10 @@ def broken(line, width=79):
 
 
 def continuations(model, prompt, sampler, n_texts, n):
-    """n_texts continuations of one prompt, in one batch -> ids [n_texts, n]. Their seeds: 0, 1, ...
-    A stop id does not end a text here, so that all have n tokens."""
+    """Continue one prompt n_texts times in one batch, with seeds 0, 1, ... -> ids [n_texts, n].
+
+    A stop id does not end a text here, so that every text has n tokens.
+    """
     from generate import advance
     from samplers import draw
 
@@ -159,12 +179,11 @@ def continuations(model, prompt, sampler, n_texts, n):
 
 
 def continued(model, prompts, sampler, seeds, n):
-    """A continuation of each prompt, all of n tokens, as in `continuations` -> [n_prompts, n]."""
+    """Continue each prompt by n tokens, even past a stop id -> ids [n_prompts, n]."""
     from decoding.batching import continuous
     from generate import Sequence
 
-    sequences = [Sequence(model, prompt, n, sampler, seed)
-                 for prompt, seed in zip(prompts, seeds)]  # fmt: skip
+    sequences = [Sequence(model, prompt, n, sampler, seed) for prompt, seed in zip(prompts, seeds)]
     for sequence in sequences:
         sequence.stop_ids = ()
     list(continuous(sequences, max_rows=40))
@@ -172,7 +191,7 @@ def continued(model, prompts, sampler, seeds, n):
 
 
 def tiny_model(n_vocab, seed, n_embd=8, scale=0.6):
-    """A GPT-2 with random weights and a context of 16, so small that all texts can be tried."""
+    """Return a random GPT-2 with a context of 16 tokens, so small that all texts can be tried."""
     from loading.gpt2 import random_gpt2
 
     return random_gpt2(n_vocab, 16, n_embd, 2, 2, scale, seed, tied=False)

@@ -1,8 +1,8 @@
-"""The lessons as pages to read or to project: python notebooks/edition.py --html [FOLDER]
+"""Pages of the lessons, to read or to project: python notebooks/edition.py --html [FOLDER]
 
-A page is one file, without scripts or fonts from elsewhere. The outputs are those that the
-notebooks were saved with; what answers a prediction is folded. "Project" shows one section at a
-time, in large letters; the arrow keys go from one to the next.
+A page is one file and loads nothing from elsewhere. It has the outputs that are saved in the
+notebook; answers to predictions are folded. The button "Project" shows one section at a time in
+large letters, and the arrow keys move between sections.
 """
 
 import base64
@@ -19,30 +19,36 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-SIZE = 12  # points: a formula's letters
+SIZE = 12  # the size of a formula's letters, in points
 BRACED = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
-RENAMED = {r"\\le\b": r"\\leq", r"\\ge\b": r"\\geq", r"\\[bB]igg?[lr]?(?![a-z])": "", "&": "",
-           r"\\(begin|end)\{aligned\}": "", r"\\!": "",
-           rf"\\underbrace{BRACED}_{BRACED}": r"\\underset{\2}{\1}"}  # fmt: skip
+RENAMED = {  # LaTeX that Matplotlib does not know -> LaTeX that it knows
+    r"\\le\b": r"\\leq",
+    r"\\ge\b": r"\\geq",
+    r"\\[bB]igg?[lr]?(?![a-z])": "",
+    "&": "",
+    r"\\(begin|end)\{aligned\}": "",
+    r"\\!": "",
+    rf"\\underbrace{BRACED}_{BRACED}": r"\\underset{\2}{\1}",
+}
 NOT_MATH = re.compile(r"(```.*?```|`[^`]*`|\n\n(?:    [^\n]*\n?)+)", re.DOTALL)
 MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+?)\$", re.DOTALL)
 markdown = mistune.create_markdown(escape=False, plugins=["table"])
 
 
 def write_pages(folder):
+    """Write a page for each lesson into a folder."""
     names = edition.order()
     for name in names:
         (folder / f"{name}.html").write_text(page(name, folder), encoding="utf-8")
     print(f"{len(names)} pages in {folder}")
 
 
-def page(name, folder):  # -> HTML
+def page(name, folder):
+    """Return a lesson as HTML, with links that work from this folder."""
     notebook = edition.relinked(edition.read(name), folder)
-    sections, ran = (
-        [""],
-        None,
-    )  # ran: whether the code of a prediction has come; None: there is none
-    for cell in notebook.cells[:1] + notebook.cells[2:]:  # [1] finds the project
+    sections = [""]
+    ran = None  # has the open prediction's code come? None: none is open
+    for cell in notebook.cells[:1] + notebook.cells[2:]:  # cell 1 only finds the project
         if cell.cell_type == "code":
             ran = ran if ran is None else True
             sections[-1] += code(cell) + outputs(cell, ran is not None)
@@ -58,10 +64,11 @@ def page(name, folder):  # -> HTML
     return PAGE.format(title=html.escape(title), style=style, script=SCRIPT, body=body)
 
 
-def prose(text):  # Markdown -> HTML
+def prose(text):
+    """Turn Markdown into HTML, with a picture for each formula."""
     formulas = []
 
-    def aside(match):  # Markdown would read * and _ in it
+    def aside(match):  # hides a formula, in which Markdown would find * and _
         formulas.append(formula(match.group(1) or match.group(2), bool(match.group(1))))
         return f"@@{len(formulas) - 1}@@"
 
@@ -72,7 +79,8 @@ def prose(text):  # Markdown -> HTML
     return re.sub(r"@@(\d+)@@", lambda match: formulas[int(match.group(1))], made)
 
 
-def formula(tex, display):  # LaTeX -> an <img>
+def formula(tex, display):
+    """Turn LaTeX into an <img>; a displayed formula has one for each line."""
     tex = " ".join(tex.split())
     simple = tex
     for old, new in RENAMED.items():
@@ -82,6 +90,7 @@ def formula(tex, display):  # LaTeX -> an <img>
 
 
 def picture(tex, alt):
+    """Draw one line of LaTeX as an <img> whose source is the SVG itself."""
     file = io.BytesIO()
     with mpl.rc_context({"mathtext.fontset": "stix", "svg.fonttype": "path"}):
         depth = math_to_image(f"${tex}$", file, FontProperties(size=SIZE), dpi=72, format="svg")
@@ -93,6 +102,7 @@ def picture(tex, alt):
 
 
 def code(cell):
+    """Return a cell's code as HTML; the code of a drawing is folded."""
     coloured = highlight(cell.source, PythonLexer(), HtmlFormatter(cssclass="code"))
     if edition.tagged(cell, "drawing"):
         return f"<details><summary>How it is drawn</summary>{coloured}</details>"
@@ -100,6 +110,7 @@ def code(cell):
 
 
 def outputs(cell, answers):
+    """Return a cell's outputs as HTML, folded if they answer a prediction."""
     made = ""
     for output in cell.outputs:
         data = output.get("data", {})

@@ -19,6 +19,7 @@ from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup, co
 from decoding.score import score, score_ids
 from encoder import as_unicode
 from generate import Ids, Sequence, begin, cached, naive
+from loading import few_rows
 from loading.errors import UserError
 from loading.parameters import n_parameters
 from speculative import speculative
@@ -252,4 +253,5 @@ def limit_threads(wanted: int | None, n_parameters: int) -> None:
         return
     pools = threadpoolctl.threadpool_info()
     N_CORES.append(max((pool["num_threads"] for pool in pools), default=1))
-    threadpoolctl.threadpool_limits(wanted or (1 if n_parameters < SMALL else N_CORES[0]))
+    few_rows.n_threads = wanted or (1 if n_parameters < SMALL else N_CORES[0])
+    threadpoolctl.threadpool_limits(few_rows.n_threads)

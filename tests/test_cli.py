@@ -20,6 +20,7 @@ import utils
 from families.seq2seq import EncoderDecoder
 from generate import generate
 from gpt2 import GPT2
+from loading import few_rows
 from samplers import FILTERS, make_sampler
 from terminal import options
 from terminal.options import DEFAULTS, METHODS, OPTIONS
@@ -524,9 +525,10 @@ def test_a_checkpoint_samples_only_with_do_sample(console, tmp_path):
 def test_threads_are_as_many_as_asked_for_and_one_for_a_small_model(console, monkeypatch):
     def seen(*words):
         console.text("a", "--tokens", 1, *words)
-        return {pool["num_threads"] for pool in threadpool_info()}
+        return {few_rows.n_threads, *(pool["num_threads"] for pool in threadpool_info())}
 
     with threadpool_limits(2):
+        monkeypatch.setattr(few_rows, "n_threads", 2)
         monkeypatch.setattr("terminal.session.N_CORES", [2])
         assert seen("--threads", 2) == {2}
         assert seen() == {1}

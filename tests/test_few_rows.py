@@ -1,5 +1,8 @@
 """loading/few_rows.py: the same product in every form, for every shape, and the choice of form."""
 
+import os
+import subprocess
+import sys
 import timeit
 
 import numpy as np
@@ -40,12 +43,16 @@ LAYOUTS = {  # a weight [n_out, n_in] as it may lie in memory
     layout=st.sampled_from(list(LAYOUTS)),
     small=st.sampled_from([1, 500, 20_000, 10**6]),
     blocks=st.booleans(),
+    share=st.sampled_from([10, 1000, 10**9]),
+    n_threads=st.integers(1, 3),
 )
-def test_every_form_gives_the_product(n_rows, n_in, n_out, layout, small, blocks):
+def test_every_form_gives_the_product(n_rows, n_in, n_out, layout, small, blocks, share, n_threads):
     rows, w = whole_numbers(n_rows, n_in), LAYOUTS[layout](whole_numbers(n_out, n_in, seed=1))
     before = rows.copy(), w.copy()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(few_rows, "SMALL", small)
+        patch.setattr(few_rows, "SHARE", share)
+        patch.setattr(few_rows, "n_threads", n_threads)
         patch.setattr(few_rows, "blocks_pay", lambda: blocks)
         y = rows @ w.view(Weight).T
     assert type(y) is np.ndarray and y.dtype == np.float32 and y.shape == (n_rows, n_out)
@@ -60,7 +67,7 @@ def test_every_form_gives_the_product(n_rows, n_in, n_out, layout, small, blocks
 def test_real_numbers_differ_only_by_rounding(n_rows, n_blocks, n_out):
     rng = np.random.default_rng(n_rows)
     rows, w = (rng.normal(size=(n, 32 * n_blocks)).astype(np.float32) for n in (n_rows, n_out))
-    for y in (blocks_of_outputs(rows, w), blocks_of_inputs(rows, np.ascontiguousarray(w.T))):
+    for y in (blocks_of_outputs(rows, w.T), blocks_of_inputs(rows, np.ascontiguousarray(w.T))):
         close(y, rows @ w.T)
 
 
@@ -83,6 +90,40 @@ def test_a_weight_whose_blocks_would_be_large_products_is_one_product(monkeypatc
     monkeypatch.setattr(few_rows, "blocks_of_outputs", None)
     rows, w = np.ones((32, 5000), np.float32), np.ones((3, 5000), np.float32)
     assert product(rows, w.T).tolist() == [[5000] * 3] * 32
+
+
+@pytest.mark.parametrize("n_threads, n_parts", [(1, 0), (2, 2), (8, 5)])
+def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads, n_parts):
+    pays(True)
+    sizes, pool = [], few_rows.pool()
+    monkeypatch.setattr(few_rows, "n_threads", n_threads)
+    monkeypatch.setattr(few_rows, "SHARE", 64 * 10)  # the weight below has 5.3 times as many
+
+    class Pool:
+        def map(self, f, rows, parts):
+            sizes.extend(part.shape[1] for part in parts)
+            return pool.map(f, rows, parts)
+
+    monkeypatch.setattr(few_rows, "pool", Pool)
+    rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
+    np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
+    assert len(sizes) == n_parts and sum(sizes) == 53 * (n_parts > 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="SKIPPED: this system has no fork")
+def test_a_forked_process_makes_threads_of_its_own():
+    code = """import multiprocessing, numpy as np
+from loading import few_rows
+few_rows.n_threads, few_rows.SHARE, few_rows.blocks_pay = 2, 1, lambda: True
+product = lambda: few_rows.product(np.ones((2, 32)), np.ones((32, 8)))
+product()
+child = multiprocessing.get_context("fork").Process(target=product)
+child.start()
+child.join(20)
+print(child.exitcode)
+child.kill()"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout == "0\n", result.stderr
 
 
 def test_a_batch_is_one_product_not_one_for_each_row(monkeypatch):

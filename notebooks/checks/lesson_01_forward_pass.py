@@ -1,4 +1,4 @@
-"""The exercises of lesson 1: attention, parameters, what each head writes, a window."""
+"""Checks of lesson 1: attention, parameters, what each head writes, a window."""
 
 import math
 
@@ -13,91 +13,103 @@ IDS = np.array(tokenizer.encode("Tom had a big dog named Max. One day, Tom and M
 
 
 def exercise_attention(my_attention):
-    """The answer: my_attention(q, k, v, mask) -> [n_head, n_new, d_head]."""
+    """Check my_attention(q, k, v, mask) -> [n_head, n_new, d_head]."""
     rng = np.random.default_rng(0)
     q, k, v = (rng.normal(size=(2, n, 8)).astype(np.float32) for n in (3, 5, 5))
     mask = causal_mask(np.arange(2, 5))  # three new tokens after two
     answer = my_attention(q, k, v, mask)
     assert answer is not None, "write my_attention"
     assert np.shape(answer) == q.shape, (
-        f"a row for each query: {list(q.shape)}, not {np.shape(answer)}"
+        f"return a row for each query, {q.shape}: your shape is {np.shape(answer)}"
     )
     scores = q @ k.swapaxes(-1, -2)
     scaled = scores / math.sqrt(8)
+    over_queries = softmax((scaled + mask).swapaxes(-1, -2)).swapaxes(-1, -2)
     known = {
-        "this is what you get without the mask": softmax(scaled) @ v,
-        "this is what you get without the scale": softmax(scores + mask) @ v,
+        "this is the result without the mask: add it to the scores": softmax(scaled) @ v,
+        "this is the result without the scale: divide the scores": softmax(scores + mask) @ v,
         "the scale is 1 / sqrt(d_head), not 1 / d_head": softmax(scores / 8 + mask) @ v,
-        "the scale divides: scores become smaller": softmax(scores * math.sqrt(8) + mask) @ v,
-        "the mask comes before the softmax, which then sums to 1": (softmax(scaled) + mask) @ v,
-        "this softmax goes over the queries: its rows, over the keys, should sum to 1":
-            softmax((scaled + mask).swapaxes(-1, -2)).swapaxes(-1, -2) @ v,
-    }  # fmt: skip
+        "divide by sqrt(d_head), do not multiply": softmax(scores * math.sqrt(8) + mask) @ v,
+        "add the mask before the softmax, not after it": (softmax(scaled) + mask) @ v,
+        "this softmax runs over the queries: let it run over the keys": over_queries @ v,
+    }
     for mistake, result in known.items():
         assert not np.allclose(answer, result, atol=1e-5), mistake
-    assert np.allclose(answer, attention(q, k, v, mask), atol=1e-5), "other numbers than ours"
+    assert np.allclose(answer, attention(q, k, v, mask), atol=1e-5), (
+        "the result differs from gpt2.attention's: compare your scores, weights and mixture with it"
+    )
 
 
 def exercise_1(n_parameters):
-    """The answer: n_parameters(n_vocab, n_ctx, n_embd, n_layer)."""
+    """Check n_parameters(n_vocab, n_ctx, n_embd, n_layer) -> int."""
     v, c, d, layers = model.n_vocab, model.n_ctx, model.n_embd, len(BLOCKS)
     answer = n_parameters(v, c, d, layers)
     assert answer is not None, "write n_parameters"
     right = count(model.params)
-    parts = {  # what is easily forgotten, or counted twice
-        "the table wte": v * d, "the table wpe": c * d, "both tables": (v + c) * d,
-        "the biases of the linear layers": 9 * d * layers, "the last norm": 2 * d,
-        "all norms": (4 * layers + 2) * d, "the norms in the blocks": 4 * d * layers,
-        "the b of all norms": (2 * layers + 1) * d, "c_proj of the MLP": (4 * d * d + d) * layers,
+    parts = {  # parts that are easily forgotten or counted twice
+        "the table wte": v * d,
+        "the table wpe": c * d,
+        "both tables": (v + c) * d,
+        "the biases of the linear layers": 9 * d * layers,
+        "the last norm": 2 * d,
+        "all norms": (4 * layers + 2) * d,
+        "the norms in the blocks": 4 * d * layers,
+        "the b of all norms": (2 * layers + 1) * d,
+        "c_proj of the MLP": (4 * d * d + d) * layers,
         "c_proj of attention": (d * d + d) * layers,
         "two thirds of c_attn": 2 * (d * d + d) * layers,
         "all but one block": (12 * d * d + 13 * d) * (layers - 1),
-    }  # fmt: skip
+    }
     named = [name for name, size in parts.items() if abs(answer - right) == size]
     hint = f": look at {named[0]}" if named else ""
-    assert answer == right, f"here are {right:,} parameters, your formula says {answer:,}{hint}"
-    assert n_parameters(50257, 1024, 768, 12) == 124_439_808, "the small GPT-2 has 124,439,808"
+    assert answer == right, f"stories has {right:,} parameters, not {answer:,}{hint}"
+    small = n_parameters(50257, 1024, 768, 12)
+    assert small == 124_439_808, f"the small GPT-2 has 124,439,808 parameters, not {small:,}"
 
 
-def count(tree):  # -> how many numbers a tree of parameters holds
+def count(tree):
+    """Return how many numbers a tree of parameters holds."""
     if isinstance(tree, dict | list):
         return sum(map(count, tree.values() if isinstance(tree, dict) else tree))
     return np.size(tree)
 
 
 def exercise_2(written_by_heads):
-    """The answer: written_by_heads(mixed, w, b) -> [n_head, n, n_embd]."""
+    """Check written_by_heads(mixed, w, b) -> [n_head, n, n_embd]."""
     rng, d_head = np.random.default_rng(0), model.n_embd // N_HEAD
     mixed = rng.normal(size=(N_HEAD, 4, d_head)).astype(np.float32)
     c_proj = BLOCKS[1]["attn"]["c_proj"]
     w, b = c_proj["w"], c_proj["b"]
     answer = written_by_heads(mixed, **c_proj)
     assert answer is not None, "write written_by_heads"
-    assert np.shape(answer) == (N_HEAD, 4, model.n_embd), "[n_head, n, n_embd]: one part per head"
+    shape = N_HEAD, 4, model.n_embd
+    assert np.shape(answer) == shape, "return one part per head: [n_head, n, n_embd]"
     alone = [zeros_but(mixed, head) for head in range(N_HEAD)]
     right = np.array([linear(merge_heads(one), w) for one in alone])
     rows = [mixed[h] @ w[h * d_head : (h + 1) * d_head] for h in range(N_HEAD)]
     assert not np.allclose(answer, rows, atol=1e-3), (
-        "these are rows of w: w is [n_out, n_in], and a head's numbers go in"
+        "you took rows of w: w is [n_out, n_in], so a head is multiplied by columns"
     )
     assert not np.allclose(answer, right + b, atol=1e-3), (
-        "each part has the bias: all parts together have it once, so no part does"
+        "each part contains the bias: leave it out, because attention adds it only once"
     )
     assert np.allclose(np.sum(answer, axis=0) + b, linear(merge_heads(mixed), w, b), atol=1e-3), (
-        "the parts and one bias should sum to what attention adds"
+        "the parts and one bias do not sum to what attention adds"
     )
     for head in range(N_HEAD):
         close = np.allclose(answer[head], right[head], atol=1e-3)
-        assert close, f"part {head} has something of others"
+        assert close, f"part {head} depends on the numbers of others: use head {head} alone"
 
 
 def zeros_but(mixed, head):
+    """Return `mixed` with zeros in all heads but one."""
     alone = np.zeros_like(mixed)
     alone[head] = mixed[head]
     return alone
 
 
-def change(mask, position):  # -> how far the stream moves at each position, after the last block
+def change(mask, position):
+    """Return how far changing one token moves the stream after the last block, at each position."""
     ends = []
     for token in (" Max", " Lily"):
         ids = IDS.copy()
@@ -110,20 +122,21 @@ def change(mask, position):  # -> how far the stream moves at each position, aft
 
 
 def exercise_3(window_mask, reach):
-    """The answers: window_mask(n, w) -> float32 [1, n, n]; reach(n_layer, w) -> positions back."""
+    """Check window_mask(n, w) -> float32 [1, n, n] and reach(n_layer, w) -> positions back."""
     n, position = len(IDS), 4
     assert window_mask(n, 2) is not None, "write window_mask"
-    assert np.shape(window_mask(n, 2)) == (1, n, n), "the shape is [1, n, n]"
-    assert not window_mask(n, n)[0].diagonal().any(), "a query sees itself, too"
+    assert np.shape(window_mask(n, 2)) == (1, n, n), "window_mask should return [1, n, n]"
+    assert not window_mask(n, n)[0].diagonal().any(), "a query sees itself, too: do not hide it"
     causal = causal_mask(np.arange(n))
-    assert np.array_equal(window_mask(n, n), causal), "a window of n tokens is the causal mask"
+    assert np.array_equal(window_mask(n, n), causal), "with w = n the mask is the causal mask"
     assert (window_mask(n, 1)[0] == 0).sum() == n, "with w = 1 a query sees only itself"
     assert (window_mask(n, 3)[0] == 0).sum() == 3 * n - 3, "with w = 3 a query sees three keys"
     changed = change(window_mask(n, 2), position)
-    assert not changed[:position].any(), "a later token changed an earlier position"
+    assert not changed[:position].any(), "a later token changed an earlier position: hide it"
     assert reach(len(BLOCKS), 2) is not None, "now write reach"
     for w in (2, 3):
         seen = np.flatnonzero(change(window_mask(n, w), position))[-1] - position
         mine = reach(len(BLOCKS), w)
-        assert mine == seen, f"{len(BLOCKS)} blocks, w = {w}: the change came {seen} on, not {mine}"
-    assert reach(2, 4) == 6, f"two blocks with w = 4: not {reach(2, 4)}, count once more"
+        case = f"after {len(BLOCKS)} blocks with w = {w}, a change"
+        assert mine == seen, f"{case} has moved {seen} positions on, not {mine}"
+    assert reach(2, 4) == 6, f"two blocks with w = 4 do not reach {reach(2, 4)}: count once more"

@@ -1,4 +1,4 @@
-"""The exercises of lesson 3: bits per byte, Bayes' rule, two ways to sharpen."""
+"""Checks of lesson 3: bits per byte, Bayes' rule, two ways to sharpen."""
 
 import itertools
 import math
@@ -16,7 +16,8 @@ TABLES = {"wte": model.params["wte"][ROWS], "wpe": model.params["wpe"][:8]}
 WORLD, START = GPT2({**model.params, **TABLES}, model.n_head), len(WORDS) - 1
 
 
-def table(t=1.0):  # -> [n_words] * 4: all texts of four tokens, at a temperature
+def table(t=1.0):
+    """Return P of all texts of four tokens at a temperature: [n_words] * 4."""
     texts = np.array(list(itertools.product(range(len(WORDS)), repeat=4)))
     before = np.hstack([np.full((len(texts), 1), START), texts[:, :-1]])
     log_p = np.take_along_axis(log_softmax(WORLD(before) / t), texts[..., None], -1)
@@ -24,7 +25,7 @@ def table(t=1.0):  # -> [n_words] * 4: all texts of four tokens, at a temperatur
 
 
 def exercise_1(bits_per_byte):
-    """The answer: bits_per_byte(perplexity, n_tokens, text)."""
+    """Check bits_per_byte(perplexity, n_tokens, text) -> float."""
     for text in ("Once upon a time there was a frog.", "Das schöne Mädchen aß süße Äpfel."):
         result = score(tokenizer, model, text)
         answer = bits_per_byte(result["perplexity"], len(result["ids"]), text)
@@ -36,19 +37,20 @@ def exercise_1(bits_per_byte):
             assert not np.isclose(answer, characters, rtol=1e-3), "these are bits per character"
         per_token = right * len(text.encode()) / len(result["ids"])
         assert not np.isclose(answer, per_token, rtol=1e-3), "these are bits per token"
-        assert answer > 0, "bits per byte are a cost: positive"
-        assert np.isclose(answer, right, rtol=1e-3), f"{answer:.3f}, not {right:.3f}, for {text!r}"
+        assert answer > 0, "bits per byte are a cost and positive: look at the sign"
+        close = np.isclose(answer, right, rtol=1e-3)
+        assert close, f"{text!r} costs {right:.3f} bits per byte, not {answer:.3f}"
 
 
 def exercise_2(first_given_second):
-    """The answer: first_given_second(joint, second): the second token's id -> [n_words]."""
+    """Check first_given_second(joint, second): the second token's id -> [n_words]."""
     joint = table()
     answer = first_given_second(joint, 3)
     assert answer is not None, "write first_given_second"
-    assert np.shape(answer) == (len(WORDS),), "one probability for each word"
+    assert np.shape(answer) == (len(WORDS),), "return one probability for each word"
     both = joint.sum(axis=(2, 3))  # P(x1, x2)
     forward = both[3] / both[3].sum()
-    assert not np.allclose(answer, forward), "this is the second token, given the first"
+    assert not np.allclose(answer, forward), "this is P(x2 | x1), the second token given the first"
     assert not np.allclose(answer, both.sum(axis=1)), "this is P(x1), without the second token"
     assert not np.allclose(answer, both[:, 3]), "this is P(x1, x2): divide by P(x2)"
     assert np.isclose(np.sum(answer), 1), f"the probabilities sum to {np.sum(answer):.3f}, not to 1"
@@ -56,16 +58,15 @@ def exercise_2(first_given_second):
         found, seen = first_given_second(joint, second), joint[:, second].sum(axis=(1, 2))
         for first in range(len(WORDS)):  # P(x1 | x2) P(x2) = P(x1, x2)
             fits = np.isclose(found[first] * seen.sum(), seen[first], rtol=1e-4, atol=1e-12)
-            assert fits, f"wrong for {WORDS[first]!r} before {WORDS[second]!r}"
+            assert fits, f"P(x1 | x2) is wrong for {WORDS[first]!r} before {WORDS[second]!r}"
 
 
 def exercise_3(sharpened_texts, sharpened_tokens):
-    """The answers: sharpened_texts(joint, t) -> [n_words, n_words, n_words, n_words];
-    sharpened_tokens(joint, t) -> [n_words, n_words, n_words, n_words]."""
+    """Check sharpened_texts(joint, t) and sharpened_tokens(joint, t), both -> [n_words] * 4."""
     joint = table()
     whole, stepwise = sharpened_texts(joint, 0.5), sharpened_tokens(joint, 0.5)
     assert whole is not None and stepwise is not None, "write both functions"
-    assert np.shape(whole) == np.shape(stepwise) == joint.shape, "both are tables like joint"
+    assert np.shape(whole) == np.shape(stepwise) == joint.shape, "return tables of joint's shape"
     for name, found_ in (("texts", whole), ("tokens", stepwise)):
         assert np.isclose(np.sum(found_), 1), f"{name}: the sum is {np.sum(found_):.3f}, not 1"
     assert np.allclose(sharpened_texts(joint, 1), joint), "texts: at t = 1 nothing should change"
@@ -73,6 +74,6 @@ def exercise_3(sharpened_texts, sharpened_tokens):
     ratio = (joint[0, 2, 4, 5] / joint[1, 3, 4, 5]) ** 2
     odds = whole[0, 2, 4, 5] / whole[1, 3, 4, 5]
     assert not np.isclose(odds, ratio**0.25), "texts: the power is 1 / t, not t"
-    assert np.isclose(odds, ratio), "texts: look at the odds of two texts"
-    right = table(0.5)
-    assert np.allclose(stepwise, right, atol=1e-5), "tokens: which sum is each factor divided by?"
+    assert np.isclose(odds, ratio), "texts: look at the odds of two texts: t = 0.5 squares them"
+    same = np.allclose(stepwise, table(0.5), atol=1e-5)
+    assert same, "tokens: which sum do you divide each factor by?"

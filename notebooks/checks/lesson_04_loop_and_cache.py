@@ -1,4 +1,4 @@
-"""The exercises of lesson 4: the loop, prefill, the triangle, many endings of one beginning."""
+"""Checks of lesson 4: the loop, prefill, the triangle, many endings of one beginning."""
 
 import numpy as np
 
@@ -18,32 +18,34 @@ from inside.recorder import passes, recording
 
 tokenizer, model = utils.load("stories")
 IDS = tokenizer.encode("One day, a little bird saw a big red ball.")
-N_OLD = 4  # of them are kept in the second half of exercise 1
+N_OLD = 4  # tokens that are already in the cache, in the second half of exercise 1
 
 
 def exercise_loop(continue_greedily):
-    """The answer: continue_greedily(ids, n) -> ids and n more."""
+    """Check continue_greedily(ids, n) -> ids and n more."""
     given, right = IDS[:6], IDS[:6]
     for _ in range(5):
         right = [*right, int(model(np.array(right))[-1].argmax())]
     answer = continue_greedily(given, 5)
     assert answer is not None, "write continue_greedily, and return the ids"
     assert np.ndim(answer) == 1, "return one list of ids"
-    assert len(answer) == len(right), f"{len(IDS[:6])} ids and 5 more: not {len(answer)} in all"
-    assert list(answer[:6]) == IDS[:6], "the text begins with the ids that were given"
+    assert len(answer) == len(right), f"return 6 ids and 5 more, 11 in all, not {len(answer)}"
+    assert list(answer[:6]) == IDS[:6], "the answer should begin with the given ids"
     flat = [*IDS[:6], int(model(np.array(IDS[:6])).argmax())]
     whole = list(map(int, answer[:7])) == flat
-    assert not whole, "argmax over all rows of the logits: which row is about the future?"
-    assert list(map(int, answer)) == right, "other tokens: is it the best one of the last row?"
-    assert given == IDS[:6], "the list that was given has changed: work on a copy"
+    assert not whole, "this is the argmax over all rows of logits: which row is about the future?"
+    assert list(map(int, answer)) == right, "a token is wrong: take the best one of the last row"
+    assert given == IDS[:6], "the given list has changed: work on a copy"
 
 
 def no_rows():
+    """Return a matrix [n_head, 0, d_head] for each block."""
     shape = model.n_head, 0, model.n_embd // model.n_head
     return [np.zeros(shape, np.float32) for _ in model.params["blocks"]]
 
 
-def passed(ids, positions, mask, keys, values):  # -> logits, by these positions and this mask
+def passed(ids, positions, mask, keys, values):
+    """Pass ids through the model with these positions and this mask -> logits [n, n_vocab]."""
     params = model.params
     x = params["wte"][ids] + params["wpe"][positions]
     for i, block in enumerate(params["blocks"]):
@@ -57,57 +59,63 @@ def passed(ids, positions, mask, keys, values):  # -> logits, by these positions
     return linear(layer_norm(x, **params["ln_f"]), params["wte"])
 
 
-def mistakes(ids, n_old, keys, values):  # -> {what is said of a mistake: the logits that it gives}
+def mistakes(ids, n_old, keys, values):
+    """Return {message for a mistake: the logits [n, n_vocab] that it gives}."""
     n, right = len(ids), np.arange(n_old, n_old + len(ids))
-    hidden = causal_mask(np.arange(n))  # [1, n, n]
+    causal, new = causal_mask(right), causal_mask(np.arange(n))  # [1, n, n_old + n], [1, n, n]
+    seen = np.zeros((1, n, n_old), np.float32)
+    kept_hidden = np.concatenate([seen - np.float32(1e10), new], axis=-1)
+    shifted = np.concatenate([new, seen], axis=-1)
     cases = {
-        "the positions begin at 0 again, as if nothing were kept":
-            (np.arange(n), causal_mask(right)),
-        "each position is one too large: the first token of a text is at 0":
-            (right + 1, causal_mask(right)),
-        "there is no mask: earlier tokens see those that come after them": (right, 0),
-        "the kept tokens are hidden: they come before all new ones":
-            (right, np.concatenate([np.full((1, n, n_old), np.float32(-1e10)), hidden], axis=-1)),
-        "the mask shifts: it hides kept tokens, and shows later ones":
-            (right, np.concatenate([hidden, np.zeros((1, n, n_old), np.float32)], axis=-1)),
-    }  # fmt: skip
+        "the positions begin at 0 again: count the kept tokens": (np.arange(n), causal),
+        "each position is one too large: the first token is at 0": (right + 1, causal),
+        "there is no mask: a token sees those after it": (right, 0),
+        "the mask hides the kept tokens: every new one sees them": (right, kept_hidden),
+        "the mask is shifted: it hides kept tokens and shows later ones": (right, shifted),
+    }
     return {said: passed(ids, *case, list(keys), list(values)) for said, case in cases.items()}
 
 
 def exercise_1(prefill):
-    """The answer: prefill(ids, keys, values) -> logits [len(ids), n_vocab]."""
+    """Check prefill(ids, keys, values) -> logits [len(ids), n_vocab]."""
     keys, values, expected = no_rows(), no_rows(), model(np.array(IDS))
     logits = prefill(IDS, keys, values)
     assert logits is not None, "write prefill"
-    assert np.shape(logits) == (len(IDS), model.n_vocab), "a row of logits for each new token"
+    shape = len(IDS), model.n_vocab
+    assert np.shape(logits) == shape, "return a row of logits for each new token"
     for said, wrong in mistakes(IDS, 0, no_rows(), no_rows()).items():
         same = np.allclose(logits, wrong, atol=1e-3) and not np.allclose(wrong, expected, atol=1e-3)
         assert not same, said
-    assert np.allclose(logits, expected, atol=1e-3), "these are not the logits of model(ids)"
+    assert np.allclose(logits, expected, atol=1e-3), "the logits differ from model(ids)"
     right_keys, right_values = no_rows(), no_rows()
     passed(IDS, np.arange(len(IDS)), causal_mask(np.arange(len(IDS))), right_keys, right_values)
     kept = [np.shape(matrix)[1] for matrix in keys + values]
     assert set(kept) == {len(IDS)}, f"keys and values should have {len(IDS)} rows, not {kept[0]}"
     swapped = np.allclose(keys, right_values, atol=1e-3)
     assert not swapped, "keys and values have changed places"
-    for mine, ours in ((keys, right_keys), (values, right_values)):
-        assert np.allclose(mine, ours, atol=1e-3), "other keys or values than model(ids, cache) has"
+    for name, mine, ours in (("keys", keys, right_keys), ("values", values, right_values)):
+        same = np.allclose(mine, ours, atol=1e-3)
+        assert same, f"the {name} differ from those of model(ids, cache): look at what you append"
     keys, values = no_rows(), no_rows()
     prefill(IDS[:N_OLD], keys, values)
     before = list(keys), list(values)
     rest = prefill(IDS[N_OLD:], keys, values)
     for said, wrong in mistakes(IDS[N_OLD:], N_OLD, *before).items():
-        assert not np.allclose(rest, wrong, atol=1e-3), f"after tokens that are kept: {said}"
-    assert np.allclose(rest, expected[N_OLD:], atol=1e-3), "it fails after tokens that are kept"
+        same = np.allclose(rest, wrong, atol=1e-3)
+        assert not same, f"if there are tokens that are kept, {said}"
+    assert np.allclose(rest, expected[N_OLD:], atol=1e-3), (
+        "the logits are wrong after tokens that are kept: look at the positions, the mask and the"
+        " keys"
+    )
 
 
 def exercise_2(naive_tokens, cached_tokens):
-    """The answers: naive_tokens(m, n); cached_tokens(m, n)."""
+    """Check naive_tokens(m, n) -> int and cached_tokens(m, n) -> int."""
     answers = naive_tokens(6, 8), cached_tokens(6, 8)
     assert None not in answers, "write naive_tokens and cached_tokens"
-    assert answers[0] == 76, "the naive loop: count the orange and blue squares of the left picture"
-    assert answers[1] != 14, "the cached loop: does the last new token pass?"
-    assert answers[1] == 13, "the cached loop: count the squares of the right picture"
+    assert answers[0] == 76, "naive_tokens is wrong: count all squares of the left picture"
+    assert answers[1] != 14, "cached_tokens is one too large: does the last new token pass?"
+    assert answers[1] == 13, "cached_tokens is wrong: count the squares of the right picture"
     for m, n in ((1, 1), (1, 7), (9, 1), (24, 1000)):
         rows = range(m, m + n)  # the tokens of each pass
         assert naive_tokens(m, n) == sum(rows), f"naive_tokens is wrong for m = {m}, n = {n}"
@@ -115,13 +123,13 @@ def exercise_2(naive_tokens, cached_tokens):
 
 
 def exercise_3(log_p_endings):
-    """The answer: log_p_endings(model, beginning, endings): ids, lists of ids -> floats."""
+    """Check log_p_endings(model, beginning, endings): ids, lists of ids -> floats."""
     beginning = tokenizer.encode("Lily wanted to eat the")
     endings = [tokenizer.encode(text) for text in (" cake.", " tree.", " big red apple, too.")]
     with recording(model) as calls:
         found = log_p_endings(model, beginning, endings)
     assert found is not None, "write log_p_endings"
-    assert len(found) == len(endings), "a number for each ending"
+    assert len(found) == len(endings), "return a number for each ending"
     for number, before, ending in zip(found, [[], *endings], endings):
         rows = log_softmax(model(np.array([*beginning, *ending])))
         right, n = range(len(beginning) - 1, len(beginning) - 1 + len(ending)), len(ending)
@@ -131,7 +139,7 @@ def exercise_3(log_p_endings):
         known = {
             "the first token of an ending is missing": expected[1:].sum(),
             "the last token of an ending is missing": expected[:-1].sum(),
-            "the rows are one too late: the row of a token scores the one after it": sum(late),
+            "the rows are one too late: a token's row scores the next token": sum(late),
             "this is the mean: return the sum": expected.mean(),
         }
         for said, wrong in known.items():
@@ -139,12 +147,12 @@ def exercise_3(log_p_endings):
         if before:
             forgotten = uncut[1:][range(n - 1), ending[1:]].sum() + expected[0]
             assert not np.isclose(number, forgotten, atol=1e-3), (
-                "the ending before is still in the cache"
+                "the ending before is still in the cache: cut it off"
             )
         assert np.isclose(number, expected.sum(), atol=1e-3), (
-            f"a sum of log P is {number:.3f}, not {expected.sum():.3f}"
+            f"the log P of an ending is {expected.sum():.3f}, not {number:.3f}"
         )
     most = len(beginning) + sum(map(len, endings))
-    used = sum(next(c for c in one.walk() if c.name == "block").inputs["x"][-2]
-               for one in passes(calls, model))  # fmt: skip
-    assert used <= most, f"{used} tokens have passed through the model: {most} are enough"
+    blocks = [next(c for c in one.walk() if c.name == "block") for one in passes(calls, model)]
+    used = sum(block.inputs["x"][-2] for block in blocks)
+    assert used <= most, f"{used} tokens pass, but {most} are enough: pass the beginning only once"

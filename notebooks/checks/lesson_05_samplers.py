@@ -1,4 +1,4 @@
-"""The checks of lesson 5's exercises."""
+"""Checks of lesson 5: typical sampling, the Gumbel trick, a wanted entropy."""
 
 import functools
 
@@ -9,35 +9,36 @@ from gpt2 import softmax
 
 
 @functools.cache
-def positions():  # -> {prompt: logits [n_vocab]}
+def positions():
+    """Return {prompt: logits [n_vocab]}."""
     tokenizer, model = utils.load("stories")
     prompts = "Once upon a time, there was a little", "Tim looked at the"
     return {prompt: model(tokenizer.encode(prompt), last=1)[-1] for prompt in prompts}
 
 
 def exercise_1(typical):
-    """The answer: typical(mass)."""
+    """Check typical(mass) -> a filter."""
     row = np.log(np.array([0.5, 0.25, 0.125, 0.125], np.float32))  # H is 1.75 bits
     assert typical(0.2)(row, []) is not None, "write typical"
     few, more = (np.isfinite(typical(mass)(row, [])).tolist() for mass in (0.2, 0.6))
-    given = "of the probabilities 1/2, 1/4, 1/8, 1/8"
-    assert sum(few) > 0, f"{given} none is left for a mass of 0.2: the mass is not reached"
-    assert sum(few) == 1, f"{given} one is enough for a mass of 0.2, not {sum(few)}"
-    assert not few[0], f"{given} the first is not the nearest to the entropy"
-    assert few[1], f"{given} another one is nearer to the entropy, which is 1.75 bits"
-    assert sum(more) >= 2, f"{given} the nearest is too little for a mass of 0.6"
+    given = "of the probabilities 1/2, 1/4, 1/8, 1/8,"
+    assert sum(few) > 0, f"{given} none is left for a mass of 0.2: keep tokens until it is reached"
+    assert sum(few) == 1, f"{given} one is enough for a mass of 0.2, but you keep {sum(few)}"
+    assert not few[0], "the token of 1/2 is not the nearest to the entropy, which is 1.75 bits"
+    assert few[1], "the token of 1/4 is the nearest to the entropy, which is 1.75 bits"
+    assert sum(more) >= 2, f"{given} the nearest alone does not reach a mass of 0.6"
     assert more == [True, True, False, False], f"{given} the wrong ones are kept for 0.6"
     for prompt, row in positions().items():
         kept = np.isfinite(typical(0.9)(row, []))
         mass = softmax(row)[kept].sum()
-        assert mass >= 0.9, f"{prompt!r}: the mass of 0.9 is not reached"
-        assert mass < 0.98, f"{prompt!r}: fewer tokens would reach the mass of 0.9"
+        assert mass >= 0.9, f"after {prompt!r}, the kept tokens do not reach a mass of 0.9"
+        assert mass < 0.98, f"after {prompt!r}, fewer tokens reach a mass of 0.9"
         same = np.array_equal(typical(0.9)(row, [])[kept], row[kept])
-        assert same, "the logits of the kept tokens stay as they are"
+        assert same, "the logits of the kept tokens should stay as they are"
 
 
 class Random:
-    """A generator that only has `random`, and counts the numbers it gives."""
+    """A generator that only has `random` and counts the numbers that it returns."""
 
     def __init__(self, seed):
         self.rng, self.n_given = np.random.default_rng(seed), 0
@@ -51,7 +52,7 @@ class Random:
 
 
 def exercise_2(gumbel_draw):
-    """The answer: gumbel_draw(logits, rng): [n_vocab], np.random.default_rng() -> an id."""
+    """Check gumbel_draw(logits, rng): [n_vocab], np.random.default_rng() -> an id."""
     rng = Random(0)
     assert gumbel_draw(np.zeros(5, np.float32), rng) is not None, "write gumbel_draw"
     assert rng.n_given == 5, f"five logits need five numbers from rng.random, not {rng.n_given}"
@@ -61,20 +62,23 @@ def exercise_2(gumbel_draw):
     row = np.array([2.0, 1.0, 0.0, -1.0, -np.inf], np.float32)
     drawn = [gumbel_draw(row, Random(seed)) for seed in range(6000)]
     share = np.bincount(drawn, minlength=5) / len(drawn)
-    assert share[4] == 0, "a token of -inf is never drawn"
-    small = "the same token each time: no noise, or too little. Most g are between -2 and 5"
-    assert len(set(drawn)) > 1, small
+    assert share[4] == 0, "a token of -inf was drawn: its logit should stay -inf"
+    assert len(set(drawn)) > 1, (
+        "the same token is drawn each time: there is too little noise. Most g are between -2 and 5"
+    )
     difference = np.abs(share - softmax(row)).max()
-    assert difference < 0.025, f"frequencies and softmax differ by up to {difference:.2f}"
+    assert difference < 0.025, f"the frequencies differ from softmax by up to {difference:.2f}"
 
 
 def exercise_3(at_entropy):
-    """The answer: at_entropy(bits)."""
+    """Check at_entropy(bits) -> a filter."""
     for bits in (0.5, 3, 6):
         for prompt, row in positions().items():
             changed = at_entropy(bits)(row, [])
             assert changed is not None, "write at_entropy"
             p = softmax(changed)
             found = -(p[p > 0] * np.log2(p[p > 0])).sum()
-            assert abs(found - bits) < 0.01, f"{prompt!r}: {found:.2f} bits instead of {bits}"
-            assert np.corrcoef(changed, row)[0, 1] > 0.999, "divide by a temperature, nothing else"
+            entropy = f"after {prompt!r}, the entropy is {found:.2f} bits"
+            assert abs(found - bits) < 0.01, f"{entropy} instead of {bits}"
+            linear = np.corrcoef(changed, row)[0, 1] > 0.999
+            assert linear, "do nothing but divide the logits by a temperature"

@@ -1,4 +1,4 @@
-"""The checks of lesson 6's exercises."""
+"""Checks of lesson 6: a width that is surely enough, best-first search, consensus."""
 
 import itertools
 
@@ -11,7 +11,8 @@ from gpt2 import log_softmax
 N_VOCAB, PROMPT = 6, [0]
 
 
-def of_all(model, n):  # -> {ids: log P} of all texts of n tokens
+def of_all(model, n):
+    """Return {ids: log P} of all texts of n tokens."""
     texts = list(itertools.product(range(N_VOCAB), repeat=n))
     ids = np.hstack([np.tile(PROMPT, (len(texts), 1)), np.array(texts)])
     log_p = log_softmax(model(ids[:, :-1]))
@@ -20,20 +21,21 @@ def of_all(model, n):  # -> {ids: log P} of all texts of n tokens
 
 
 def exercise_1(sure_width):
-    """The answer: sure_width(n_vocab, n) -> the number of beams."""
+    """Check sure_width(n_vocab, n) -> the number of beams."""
     assert sure_width(N_VOCAB, 2) is not None, "write sure_width"
     for n in (1, 2, 3):
-        width, needed, case = sure_width(N_VOCAB, n), N_VOCAB ** (n - 1), f"for n = {n}"
-        assert width >= needed, f"{case}: {width} can miss the best one"
-        assert width <= needed, f"{case}: {width} is sure, but more than is needed"
+        width, needed = sure_width(N_VOCAB, n), N_VOCAB ** (n - 1)
+        assert width >= needed, f"for n = {n}, {width} beams can miss the best text"
+        assert width <= needed, f"for n = {n}, {width} beams are more than are needed"
     for model in (lessons.tiny_model(N_VOCAB, seed) for seed in range(10)):
         best = beam_search(model, PROMPT, 3, width=sure_width(N_VOCAB, 3))[0]
-        assert abs(best.log_probability - max(of_all(model, 3).values())) < 1e-4, "not wide enough"
+        missed = max(of_all(model, 3).values()) - best.log_probability
+        assert abs(missed) < 1e-4, f"with this width, beam search misses {missed:.3f} nats"
 
 
 def exercise_2(best_first):
-    """The answer: best_first(next_log_probs, n): next_log_probs(ids) -> [n_vocab]."""
-    # With some of these, the first complete text that is made is not the best.
+    """Check best_first(next_log_probs, n) -> ids, int; next_log_probs(ids) -> [n_vocab]."""
+    # In some of these models, the first complete text on the heap is not the best one.
     for seed in (128, 1, 19, 23, 26, 29, 42):
         model, asked = lessons.tiny_model(N_VOCAB, seed), set()
 
@@ -45,23 +47,26 @@ def exercise_2(best_first):
         assert answer is not None, "write best_first"
         ids, continued = answer
         texts, n_beginnings = of_all(model, 4), sum(N_VOCAB**i for i in range(4))
-        assert len(ids) == 4, "the text that is returned is not complete"
+        assert len(ids) == 4, f"the returned text is not complete: it has {len(ids)} of 4 tokens"
         missed = max(texts.values()) - texts[tuple(map(int, ids))]
         assert missed < 1e-4, (
-            f"{missed:.3f} nats below the optimum: is it the first that is *taken* from the heap?"
+            f"the text is {missed:.3f} nats below the optimum: return the first complete text that"
+            " is *taken* from the heap"
         )
         assert continued == len(asked), f"{len(asked)} beginnings were continued, not {continued}"
-        most = f"{continued} of {n_beginnings} beginnings were continued"
-        assert continued < n_beginnings / 2, f"{most}: nearly everything was tried"
+        assert continued < n_beginnings / 2, (
+            f"you tried nearly everything, {continued} of {n_beginnings} beginnings: take the most"
+            " probable one from the heap"
+        )
 
 
 def exercise_3(consensus):
-    """The answer: consensus(texts): lists of ids -> index."""
+    """Check consensus(texts): lists of ids -> index."""
     texts = [[7, 8, 9], [1, 2, 4], [1, 2, 3], [1, 2, 3, 4]]
     assert consensus(texts) is not None, "write consensus"
     assert np.ndim(consensus(texts)) == 0, "return an index, not a text"
-    assert consensus(texts) == 2, f"of {texts} another one is most like the others"
+    assert consensus(texts) == 2, f"of {texts}, another one is most like the others"
     repeated = [[1, 2, 1, 2, 1, 2], [1, 2, 3], [1, 2, 3, 4]]
-    assert consensus(repeated) == 1, f"of {repeated} another one: is a bigram counted twice?"
+    assert consensus(repeated) == 1, f"{repeated[1]} is best of {repeated}: is 1, 2 counted twice?"
     groups = [[1, 2]] * 2 + [[3, 4]] * 3
-    assert consensus(groups) >= 2, f"of {groups} one of the three is most like the others"
+    assert consensus(groups) >= 2, f"of {groups}, one of the last three is most like the others"

@@ -1,4 +1,4 @@
-"""The checks of lesson 8's exercises."""
+"""Checks of lesson 8: what padding wastes, a prompt in chunks, what a window saves."""
 
 import math
 
@@ -13,7 +13,7 @@ STORIES = shape_of(model)
 
 
 def exercise_1(wasted):
-    """The answer: wasted(lengths): a list of ints -> 0 to 1, for the shape STORIES."""
+    """Check wasted(lengths): a list of ints -> 0 to 1, for the shape STORIES."""
     assert wasted([9, 9]) is not None, "write wasted"
     lengths = [10, 40, 25]
     padded = counted(model, model, np.zeros((3, 40), int), last=1)[1]
@@ -22,40 +22,40 @@ def exercise_1(wasted):
     assert 0 < share < 1, f"a share is a number from 0 to 1, not {share}"
     assert not math.isclose(share, apart / padded), "this is the share that is not wasted"
     assert not math.isclose(share, 1 - sum(lengths) / 120), (
-        "a share of FLOPs, not of tokens: attention's grow with the square of the length"
+        "return the share of FLOPs, not of tokens: attention grows with the square of the length"
     )
-    assert math.isclose(share, 1 - apart / padded), (
-        "for [10, 40, 25] the FLOPs were counted: of one pass over 3 rows of 40 tokens, padding"
-        " included, and of three passes over 10, 40 and 25, with one row of logits for each prompt;"
-        " your share is another"
+    right = 1 - apart / padded
+    assert math.isclose(share, right), (
+        f"for [10, 40, 25] the share is {right:.4f}, not {share:.4f}: compare one pass over 3 rows"
+        " of 40 tokens with passes over 10, 40 and 25, each with one row of logits for a prompt"
     )
-    assert math.isclose(wasted([9, 9]), 0, abs_tol=1e-9), "rows of one length are not padded"
+    assert math.isclose(wasted([9, 9]), 0, abs_tol=1e-9), "rows of one length waste nothing"
 
 
 def exercise_2(chunked):
-    """The answer: chunked(model, ids, size): ids [n_seq] -> the last logits [n_vocab]."""
+    """Check chunked(model, ids, size): ids [n_seq] -> the last logits [n_vocab]."""
     ids = np.arange(200)
     assert chunked(model, ids, 64) is not None, "write chunked"
     for size in (1, 64, 200, 999):
         logits = chunked(model, ids, size)
         assert np.shape(logits) == (model.n_vocab,), (
-            f"logits of the shape {np.shape(logits)}, not of one position"
+            f"these are logits of shape {np.shape(logits)}, not of one position"
         )
         assert np.allclose(logits, model(ids)[-1], atol=1e-3), (
-            f"other logits in chunks of {size}: does a chunk see those before it?"
+            f"chunks of {size} give other logits: does a chunk see those before it?"
         )
     b, d, n_vocab = STORIES
     _, done, _ = counted(model, chunked, model, ids, 50)
     least = sum(pass_flops(STORIES, 50, n) for n in (50, 100, 150, 200)) - 3 * 2 * d * n_vocab
-    assert done >= least, "fewer FLOPs than 200 tokens need: do all of them pass?"
+    assert done >= least, "this takes fewer FLOPs than 200 tokens need: do all of them pass?"
     assert done <= least + 3 * 2 * d * n_vocab, (
-        "more FLOPs than four chunks need: each token should pass once, and no chunk needs the"
-        " logits of more than one position"
+        "this takes more FLOPs than four chunks need: pass each token once, and make at most one"
+        " row of logits for each chunk"
     )
 
 
 def exercise_3(window_saves):
-    """The answer: window_saves(shape, n, w) -> 0 to 1."""
+    """Check window_saves(shape, n, w) -> 0 to 1."""
     assert window_saves(STORIES, 10, 5) is not None, "write window_saves"
     for shape, n, w in (STORIES, 300, 64), ((12, 768, 50257), 2000, 1), ((2, 8, 5), 9, 4):
         full = sum(pass_flops(shape, 1, i) for i in range(1, n + 1))
@@ -65,14 +65,14 @@ def exercise_3(window_saves):
         share = window_saves(shape, n, w)
         assert not math.isclose(share, kept / full), "this is the share that is left, not saved"
         assert not math.isclose(share, (full - kept) / attention), (
-            "the share of all FLOPs, not of attention's"
+            "return the share of all FLOPs, not of attention's"
         )
         assert w == 1 or not math.isclose(share, (attention - first_too) / full), (
             "the first tokens of the text see fewer tokens than the window holds"
         )
         assert math.isclose(share, 1 - kept / full), (
-            f"{n} steps were counted, with and without a window of {w}, itself included: their"
-            " share is another"
+            f"a window of {w}, the token itself included, saves {1 - kept / full:.4f} of the FLOPs"
+            f" of {n} steps, not {share:.4f}"
         )
     assert window_saves(STORIES, 10, 10) == 0, "a window as long as the text saves nothing"
     assert window_saves(STORIES, 10, 99) == 0, "a window longer than the text saves nothing"

@@ -1,4 +1,4 @@
-"""The checks of lesson 10's exercises, and of its loop."""
+"""Checks of lesson 10: the loop, acceptance rates, the number of drafts, several drafters."""
 
 import lessons  # noqa: F401, it makes the project's files importable
 import numpy as np
@@ -14,7 +14,7 @@ tokenizer, model = utils.load("stories")
 
 
 class Watched:
-    """A model that notes its passes: (tokens in the cache before it, ids)."""
+    """A model that records its passes as (tokens in the cache before the pass, ids)."""
 
     def __init__(self, model):
         self.model, self.passes = model, []
@@ -28,7 +28,7 @@ class Watched:
 
 
 class Planned:
-    """Drafts a known text, with a wrong token at some places of it."""
+    """A drafter that knows the text, and proposes wrong tokens at some places."""
 
     def __init__(self, n_vocab, text, wrong):
         self.n_vocab, self.text, self.wrong = n_vocab, text, wrong
@@ -43,7 +43,7 @@ class Planned:
 
 
 def exercise_loop(greedy_speculation):
-    """The answer: greedy_speculation(model, drafter, ids, n, gamma=4) -> n new ids."""
+    """Check greedy_speculation(model, drafter, ids, n, gamma=4) -> n new ids."""
     tiny, prompt, n = random_gpt2(8, 64, 8, 2, 2, 0.6, 4, tied=False), [1, 2, 3, 4, 5], 10
     text = prompt + list(generate(tiny, prompt, n))
     for wrong in (), (6, 7, 12), range(15):
@@ -55,52 +55,53 @@ def exercise_loop(greedy_speculation):
         for number, (start, ids) in enumerate(theirs.passes):
             known = common_prefix(held[:start], prompt + list(found))
             assert known == start, (
-                f"before pass {number} the cache holds another token than the text, at position"
-                f" {known}: what has to be cut after a round?"
+                f"before pass {number} the cache differs from the text at position {known}: what"
+                " has to be cut after a round?"
             )
             held = held[:start] + ids
         same = common_prefix(list(found), text[len(prompt) :])
-        assert same == min(n, len(found)), f"token {same} is another than the greedy loop's"
-        assert len(found) == n, f"{len(found)} tokens, not the {n} that were asked for"
+        assert same == min(n, len(found)), f"token {same} differs from the greedy loop's"
+        assert len(found) == n, f"return the {n} tokens that were asked for, not {len(found)}"
         done, needed = len(theirs.passes), len(ours.passes)
         assert done <= needed, (
-            f"the right text, but {done} passes for {needed}: each pass also gives a token of the"
-            " model's own"
+            f"the text is right, but it took {done} passes instead of {needed}: each pass also"
+            " gives a token of the model's own"
         )
         done, needed = (sum(len(ids) for _, ids in m.passes) for m in (theirs, ours))
         assert done <= needed, (
-            f"the right text, but {done} tokens passed, not {needed}: some of them twice"
+            f"the text is right, but {done} tokens passed instead of {needed}, some of them twice"
         )
 
 
 def exercise_1(acceptance, best_certain):
-    """The answers: acceptance(p, q): [n], [n] -> 0 to 1; best_certain(p): [n] -> one-hot [n]."""
+    """Check acceptance(p, q): [n], [n] -> 0 to 1, and best_certain(p): [n] -> one-hot [n]."""
     p, q = np.array([0.5, 0.3, 0.2, 0]), np.array([0.1, 0.2, 0.3, 0.4])
     assert acceptance(p, q) is not None, "write acceptance"
     with np.errstate(all="ignore"):
         rates = [acceptance(*pair) for pair in ((p, q), (q, p), (p, p))]
-    assert np.shape(rates) == (3,), "one number: the probability that a draft is accepted"
-    assert not np.isnan(rates).any(), "nan: p / q where q is 0. Can it be said without a division?"
+    assert np.shape(rates) == (3,), "return one number, the probability of acceptance"
+    assert not np.isnan(rates).any(), "the result is nan if q has a 0: can you avoid the division?"
     assert np.isclose(rates[2], 1), "a draft from p itself is always accepted"
     for first, second, rate in (p, q, rates[0]), (q, p, rates[1]):
         rng = np.random.default_rng(0)
         drafts = rng.choice(4, 100_000, p=second)
         passed = rng.random(100_000) * second[drafts] < first[drafts]
         assert abs(rate - passed.mean()) < 0.01, (
-            f"of 100,000 drafts from {second} the rule accepts another share for p = {first}"
+            f"for p = {first}, the rule accepts {passed.mean():.3f} of 100,000 drafts from"
+            f" {second}, not {rate:.3f}"
         )
     chosen = best_certain(p[::-1])
     assert chosen is not None, "write best_certain"
-    assert np.shape(chosen) == (4,), "a distribution [n], not a token"
+    assert np.shape(chosen) == (4,), "return a distribution [n], not a token"
     assert np.asarray(chosen).dtype != bool, "a distribution has numbers, not True and False"
-    assert sorted(chosen) == [0, 0, 0, 1], "a one-hot distribution: one 1, all others 0"
+    assert sorted(chosen) == [0, 0, 0, 1], "a one-hot distribution has one 1 and zeros otherwise"
     assert chosen[3] == 1, "another token is accepted more often"
     tie = best_certain(np.array([0.4, 0.4, 0.2]))
-    assert sorted(tie) == [0, 0, 1], "of two equally good tokens one is chosen"
+    assert sorted(tie) == [0, 0, 1], "if two tokens are equally good, one is chosen"
 
 
 def exercise_2(best_gamma):
-    """The answer: best_gamma(a, c, b): a rate, a cost, a function gamma -> cost."""
+    """Check best_gamma(a, c, b) -> 0 to 16, of a rate, a cost and a function gamma -> cost."""
     assert best_gamma(0.8, 0.1, lambda gamma: 1.0) is not None, "write best_gamma"
     costs = {
         "1": lambda gamma: 1.0,
@@ -113,16 +114,16 @@ def exercise_2(best_gamma):
             for name, b in costs.items():
                 gains = [sum(a**i for i in range(g + 1)) / (b(g) + c * g) for g in range(17)]
                 found = best_gamma(a, c, b)
-                assert found in range(17), f"a number of drafts from 0 to 16, not {found}"
+                assert found in range(17), f"return a number of drafts from 0 to 16, not {found}"
                 place = f"a = {a}, c = {c}, b = {name}"
                 assert gains[found] >= 1 - 1e-9, f"no drafts at all are faster at {place}"
                 assert np.isclose(gains[found], max(gains)), (
-                    f"another number of drafts is faster at {place}: not {found}"
+                    f"another number of drafts than {found} is faster at {place}"
                 )
 
 
 class Listener:
-    """A drafter without drafts, which keeps what it is to learn from."""
+    """A drafter that has no drafts and records what it hears."""
 
     def __init__(self):
         self.heard = []
@@ -135,30 +136,26 @@ class Listener:
 
 
 def exercise_3(first_of):
-    """The answer: FirstOf."""
+    """Check FirstOf(drafters), a drafter."""
     ids, n_vocab = tokenizer.encode("The cat and the dog. The cat and"), model.n_vocab
     before, after, lookup = Listener(), Listener(), PromptLookup(n_vocab)
     other = Replay(n_vocab, ids + [5] * 9, 1.0, np.random.default_rng(0))
     first = first_of([before, lookup, other, after])
     assert first.propose(ids, 4) is not None, "write propose"
-    assert len(first.propose(ids, 4)) == 2, "two lists: drafts, distributions"
+    assert len(first.propose(ids, 4)) == 2, "return two lists: drafts and distributions"
     drafts, qs = first.propose(ids, 4)
     assert len(drafts) > 0, "the first of these drafters has no drafts here: ask the next one"
-    assert drafts == lookup.propose(ids, 4)[0], "the drafts of the first that has any"
-    assert len(qs) == len(drafts), "a distribution for each draft"
+    assert drafts == lookup.propose(ids, 4)[0], "return the drafts of the first that has any"
+    assert len(qs) == len(drafts), "return a distribution for each draft"
     short = Planned(n_vocab, ids + [7], ())
-    assert first_of([short, other]).propose(ids, 4)[0] == [7], "the first, even if it has only one"
-    assert first_of([before]).propose(ids, 4) is not None, (
-        "where no drafter has drafts: two empty lists, not None"
-    )
-    assert list(first_of([before]).propose(ids, 4)[0]) == [], (
-        "no drafter has drafts: two empty lists"
-    )
-    sequence = Sequence(model, ids, 40)
-    found = list(speculative(model, sequence, first))
-    assert found == list(generate(model, ids, 40)), "another text than without drafts"
+    found = first_of([short, other]).propose(ids, 4)[0]
+    assert found == [7], "return the drafts of the first that has any, even if it has only one"
+    nothing = first_of([before]).propose(ids, 4)
+    assert nothing is not None, "if no drafter has drafts, return two empty lists, not None"
+    assert list(nothing[0]) == [], "if no drafter has drafts, return two empty lists"
+    found = list(speculative(model, Sequence(model, ids, 40), first))
+    assert found == list(generate(model, ids, 40)), "the drafts change the text: look at the qs"
     for listener in before, after:
-        assert listener.heard, "a drafter has heard nothing: all of them are to learn"
-        assert sum([list(tokens) for _, tokens in listener.heard], []) == found, (
-            "every drafter learns from each pass, once"
-        )
+        assert listener.heard, "a drafter has heard nothing: call learn of all of them"
+        heard = sum([list(tokens) for _, tokens in listener.heard], [])
+        assert heard == found, "every drafter should learn from each pass once"

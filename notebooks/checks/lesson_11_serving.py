@@ -1,4 +1,4 @@
-"""The checks of lesson 11's exercises, and of its loop."""
+"""Checks of lesson 11: the loop, numbers of passes, rows for a load, an order of prompts."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from generate import Sequence, generate
 
 
 class Watched:
-    """A model that notes the shape of its passes, [n_new] or [n_rows, n_new]."""
+    """A model that records the shapes of its passes, [n_new] or [n_rows, n_new]."""
 
     def __init__(self, model):
         self.model, self.passes = model, []
@@ -25,46 +25,47 @@ class Watched:
 
 
 def exercise_loop(serve_all):
-    """The answer: serve_all(model, sequences, max_rows), a generator of (sequence, token)."""
+    """Check serve_all(model, sequences, max_rows), a generator of (sequence, token)."""
     tiny, lengths = lessons.tiny_model(8, seed=3), (5, 1, 7, 2, 1, 4)
     prompts = [[i + 1] + [7 - i] * (i % 3) for i in range(len(lengths))]
     alone = [list(generate(tiny, *pair)) for pair in zip(prompts, lengths)]
     for max_rows in (1, 2, 4):
-        watched = Watched(tiny), Watched(tiny)
-        ours, theirs = ([Sequence(model, *pair) for pair in zip(prompts, lengths)]
-                        for model in watched)  # fmt: skip
-        list(continuous(ours, max_rows))
-        found = serve_all(watched[1], theirs, max_rows)
+        ours, theirs = Watched(tiny), Watched(tiny)
+        list(continuous([Sequence(ours, *pair) for pair in zip(prompts, lengths)], max_rows))
+        sequences = [Sequence(theirs, *pair) for pair in zip(prompts, lengths)]
+        found = serve_all(theirs, sequences, max_rows)
         assert found is not None, "write serve_all"
         pairs = list(found)
         rows = f"with {max_rows} row{'s' * (max_rows > 1)}"
-        most = max((shape[0] for shape in watched[1].passes if len(shape) > 1), default=0)
-        assert most <= max_rows, f"{rows}, a pass over {most} rows"
-        for number, (sequence, right) in enumerate(zip(theirs, alone)):
-            assert sequence.new_ids, f"{rows}, text {number} never came to a row"
+        most = max((shape[0] for shape in theirs.passes if len(shape) > 1), default=0)
+        assert most <= max_rows, f"{rows}, there was a pass over {most} rows"
+        for number, (sequence, right) in enumerate(zip(sequences, alone)):
+            assert sequence.new_ids, f"{rows}, text {number} never got a row"
             assert not sequence.running, f"{rows}, text {number} was not finished"
             assert sequence.new_ids == right, (
-                f"{rows}, text {number} is another one than alone: does its row of the cache leave"
+                f"{rows}, text {number} is not what it is alone: does its row of the cache leave"
                 " with it, and only then?"
             )
             given = [token for owner, token in pairs if owner is sequence]
-            assert given == right, f"{rows}, not every token of text {number} was yielded, once"
-        done, needed = (len(model.passes) for model in watched[::-1])
+            assert given == right, f"{rows}, not every token of text {number} was yielded once"
+        done, needed = len(theirs.passes), len(ours.passes)
         assert done <= needed, (
-            f"{rows}, {done} passes instead of {needed}: does a free row go to the next text at"
-            " once, and does each pass make a token for every row?"
+            f"{rows}, you need {done} passes instead of {needed}: does the next text get a free row"
+            " at once, and does each pass make a token for every row?"
         )
 
 
 def exercise_1(passes_needed):
-    """The answer: passes_needed(lengths, n_rows) -> (static, continuous)."""
+    """Check passes_needed(lengths, n_rows) -> (static, continuous)."""
     assert passes_needed([3], 2) is not None, "write passes_needed"
-    assert np.shape(passes_needed([3], 2)) == (2,), "two numbers: static, continuous"
+    assert np.shape(passes_needed([3], 2)) == (2,), "return two numbers: static, continuous"
     for lengths, n_rows in ([5, 1, 1, 5], 2), ([2, 9, 2, 2, 2, 2], 2), ([4, 1, 6, 2, 5], 3):
         static, continuous = passes_needed(lengths, n_rows)
         groups = [lengths[i : i + n_rows] for i in range(0, len(lengths), n_rows)]
-        assert static == sum(map(max, groups)), (
-            f"static batches of {lengths} in {n_rows} rows: a batch lasts as long as its longest"
+        right = sum(map(max, groups))
+        assert static == right, (
+            f"static batches of {lengths} in {n_rows} rows need {right} passes, not {static}: a"
+            " batch lasts as long as its longest text"
         )
         waiting, left, passes = list(lengths), [], 0
         while waiting or left:
@@ -72,43 +73,43 @@ def exercise_1(passes_needed):
                 left.append(waiting.pop(0))
             left, passes = [n - 1 for n in left if n > 1], passes + 1
         assert continuous == passes, (
-            f"{lengths} in {n_rows} rows, by continuous batching: another number of passes. The"
-            " texts come in this order, and none can be cut in two"
+            f"{lengths} in {n_rows} rows need {passes} passes by continuous batching, not"
+            f" {continuous}: the texts come in this order, and none is cut in two"
         )
 
 
 def exercise_2(rows_needed):
-    """The answer: rows_needed(rate, n, step, most=64) -> a number of rows, or None."""
+    """Check rows_needed(rate, n, step, most=64) -> a number of rows, or None."""
     assert rows_needed(1, 10, lambda rows: 0.01) is not None, "write rows_needed"
     steps = {
-        "0.01 s for any number of rows": lambda rows: 0.01,
-        "0.01 + 0.002 rows": lambda rows: 0.01 + 0.002 * rows,
-        "0.01 rows": lambda rows: 0.01 * rows,
+        "0.01 s": lambda rows: 0.01,
+        "0.01 s + 0.002 s per row": lambda rows: 0.01 + 0.002 * rows,
+        "0.01 s per row": lambda rows: 0.01 * rows,
     }
     for name, step in steps.items():
         for rate, most in itertools.product((2, 4.9, 5.1, 12, 30, 1000), (1, 3, 32)):
             enough = [r for r in range(1, most + 1) if r / (20 * step(r)) >= rate]
             right, found = enough[0] if enough else None, rows_needed(rate, 20, step, most)
-            case = f"{rate} readers per second who want 20 tokens each, a pass takes {name}"
-            assert found is not None or right is None, f"{case}: {right} rows are enough"
-            assert found is None or found <= most, f"at most {most} rows, not {found}"
-            assert found == right, f"{case}, at most {most} rows: another number of rows"
+            case = f"for {rate} readers a second, 20 tokens each, passes of {name}, most = {most},"
+            assert found is not None or right is None, f"{case} the answer is {right}, not None"
+            assert found is None or found <= most, f"return at most {most}, not {found}"
+            assert found == right, f"{case} another number is right: {right}, not {found}"
 
 
 def exercise_3(arrange):
-    """The answer: arrange(prompts): a list of lists of ids -> the same lists, reordered."""
+    """Check arrange(prompts): a list of lists of ids -> the same lists, reordered."""
     a, b, c = [1] * 9, [2] * 9, [1] * 4 + [3] * 5
     prompts = [[*a, 5], [*b, 4, 4], [*c, 2], [*b, 4], [*a, 3, 3, 3], [*c, 2]]
     found = arrange([list(prompt) for prompt in prompts])
     assert found is not None, "write arrange"
-    assert sorted(map(list, found)) == sorted(prompts), "all prompts, each as often as it came"
+    assert sorted(map(list, found)) == sorted(prompts), "return each prompt as often as it came"
 
-    def passed(order):  # an equal prompt's last token passes, too
+    def passed(order):  # the last token of a prompt passes, even if the prompt came before
         kept = sum(common_prefix(one, two[:-1]) for one, two in itertools.pairwise(order))
         return sum(map(len, order)) - kept
 
     least, done = min(map(passed, itertools.permutations(prompts))), passed(list(map(list, found)))
     assert done == least, (
-        f"{done} tokens pass, and in another order {least}. (A prompt that begins another one:"
-        " which of the two should come first?)"
+        f"{done} tokens pass, but only {least} in another order: if one prompt begins another,"
+        " which of the two should come first?"
     )

@@ -1,4 +1,4 @@
-"""Pictures of lesson 1: the flow of data, heads, the logit lens, contributions, a change's way."""
+"""Pictures of lesson 1: the flow of data, heads, the logit lens, contributions, a changed token."""
 
 import copy
 
@@ -9,47 +9,46 @@ from matplotlib.patches import FancyBboxPatch
 
 from gpt2 import softmax
 
-ALT = {  # what each picture shows, for those who do not see it
+ALT = {  # alternative texts, for readers who do not see the pictures
     "diagram": (
-        "The flow of data: ids, embeddings, then blocks, each of which adds twice to the line "
-        "in the middle, once through attention and once through an MLP; then a norm, the table "
-        "wte again, and logits."
+        "Data flows from ids through embeddings and blocks. Each block adds twice to the line in "
+        "the middle, through attention and through an MLP. A norm, the table wte again and the "
+        "logits follow."
     ),
     "scores": (
-        "Three squares of queries and keys for one head: scores of every pair, the same without "
-        "later keys (a lower triangle), and the weights, of which a few in each row are large."
+        "Three squares of queries and keys for one head: the scores of all pairs, the same without "
+        "later keys (a lower triangle), and the weights. A few weights in each row are large."
     ),
     "all-heads": (
         "The attention weights of all 35 heads, five rows of seven squares. Most show a "
         "diagonal or vertical lines. Two have a thick frame and a name: before, and names."
     ),
     "two-heads": (
-        "Two heads, with the tokens at both axes. On the left each query's weight is on a few "
-        "tokens just before it; on the right the last query's weight is on the two Max."
+        "Two heads, with the tokens on both axes. On the left, each query puts its weight on a few "
+        "tokens just before it. On the right, the last query puts its weight on the two Max."
     ),
     "without": (
-        "A table of blocks and heads: the probability of Max without each head. It is above 0.7 "
-        "but for two heads: 0.33 without block 3, head 6, and almost 0 without the head called "
-        "before, in block 0."
+        "A table of blocks and heads with the probability of Max without each head. It stays above "
+        "0.7 with two exceptions: it is 0.33 without head 6 of block 3, and almost 0 without the "
+        "head called before, in block 0."
     ),
     "lens": (
-        "The best next token, read at each depth, for the last eleven positions. At depth 0 "
-        "each token repeats itself; in the last column the name Max appears only after the last "
-        "block."
+        "The best next token at each depth, for the last eleven positions. At depth 0 each token "
+        "repeats itself. In the last column, the name Max appears only after the last block."
     ),
     "parts": (
-        "Bars: what the embedding, and each block's attention and MLP, add to the logit of Max. "
+        "Bars show what the embedding and each block's attention and MLP add to the logit of Max. "
         "The attention of the last two blocks adds most by far."
     ),
     "travel": (
-        "How far the stream moves at each depth and position. With the mask nothing left of the "
-        "changed token moves; without it, everything does after the first block."
+        "How far the stream moves at each depth and position. With the mask, nothing moves to the "
+        "left of the changed token. Without it, everything moves after the first block."
     ),
 }
 
 
 def diagram(n_layer):
-    """ids -> embeddings -> blocks, which add to the stream -> norm -> logits."""
+    """Draw the flow of data from ids through blocks, which add to the stream, to logits."""
     _, axis = plt.subplots(figsize=(10.5, 3.4))
     axis.set(xlim=(-0.2, 15.1), ylim=(0.2, 4.2))
     axis.axis("off")
@@ -57,13 +56,13 @@ def diagram(n_layer):
     def box(x, y, width, text, color="white"):
         style = "round,pad=0.02,rounding_size=0.12"
         axis.add_patch(FancyBboxPatch((x, y - 0.4), width, 0.8, style, fc=color, ec="black"))
-        axis.text(x + width / 2, y, text, ha="center", va="center", fontsize=10.5)
+        axis.text(x + width / 2, y, text, **lessons.CENTERED, fontsize=10.5)
 
     def arrow(*points):
         for begin, end in zip(points, points[1:]):
-            last = "->" if end == points[-1] else "-"
-            axis.annotate("", end, begin, arrowprops={"arrowstyle": last, "lw": 1.3,
-                                                      "shrinkA": 0, "shrinkB": 0})  # fmt: skip
+            head = "->" if end == points[-1] else "-"
+            style = {"arrowstyle": head, "lw": 1.3, "shrinkA": 0, "shrinkB": 0}
+            axis.annotate("", end, begin, arrowprops=style)
 
     axis.add_patch(plt.Rectangle((3.45, 0.35), 7.0, 3.3, fill=False, ls="--", ec="gray"))
     axis.text(6.95, 3.85, f"block: {n_layer} of these, one after the other", ha="center")
@@ -79,7 +78,7 @@ def diagram(n_layer):
         arrow((x + 0.95, 2.4), (x + 1.35, 2.4))
         arrow((x + 1.97, 2.0), (x + 1.97, 1.22))
         axis.plot(x + 1.97, 1, "o", ms=17, mfc="white", mec="black")
-        axis.text(x + 1.97, 0.98, "+", ha="center", va="center", fontsize=14)
+        axis.text(x + 1.97, 0.98, "+", **lessons.CENTERED, fontsize=14)
     box(10.75, 1, 0.95, "norm")
     box(12.0, 1, 0.9, "wte$^T$")
     box(13.2, 1, 1.75, "logits\n[n, n_vocab]")
@@ -89,11 +88,13 @@ def diagram(n_layer):
 
 def from_scores_to_weights(scores, mask, weights, name):  # [n, n] each, of one head
     figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.4))
-    hidden, limit = mask < 0, np.abs(scores).max()
-    pictures = [(scores, "PuOr", -limit, "scores: every pair"),
-                (np.where(hidden, np.nan, scores), "PuOr", -limit, "masked: no later key"),
-                (np.where(hidden, np.nan, weights), "Blues", 0,
-                 "weights: rows sum to 1")]  # fmt: skip
+    limit = np.abs(scores).max()
+    masked, shown = (np.where(mask < 0, np.nan, values) for values in (scores, weights))
+    pictures = [
+        (scores, "PuOr", -limit, "scores: every pair"),
+        (masked, "PuOr", -limit, "masked: no later key"),
+        (shown, "Blues", 0, "weights: rows sum to 1"),
+    ]
     for axis, (values, colors, low, title) in zip(axes, pictures):
         image = axis.imshow(values, cmap=colors, vmin=low, vmax=limit if low else 1)
         axis.set(xlabel="key (position)", ylabel="query (position)", title=title)
@@ -102,7 +103,7 @@ def from_scores_to_weights(scores, mask, weights, name):  # [n, n] each, of one 
 
 
 def frame(axis, name):
-    """A thick frame, and a name, for a square that is used later."""
+    """Give a square that is used later a thick frame and a name."""
     axis.spines[:].set_linewidth(3)
     axis.spines[:].set_edgecolor(lessons.RED)
     axis.set_xlabel(name, fontsize=11, color=lessons.RED, labelpad=2)
@@ -139,10 +140,10 @@ def heads_removed(probability, named):  # [n_layer, n_head]
     _, axis = plt.subplots(figsize=(8, 3.4))
     image = axis.imshow(probability, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for (layer, head), value in np.ndenumerate(probability):
-        color = "white" if value > 0.6 else "black"
         name = f"\n{named[layer, head]}" if (layer, head) in named else ""
-        axis.text(head, layer, f"{value:.2f}{name}", ha="center", va="center", color=color,
-                  weight="bold" if name else "normal", fontsize=10)  # fmt: skip
+        style = {"weight": "bold" if name else "normal", "fontsize": 10}
+        color = "white" if value > 0.6 else "black"
+        axis.text(head, layer, f"{value:.2f}{name}", **lessons.CENTERED, color=color, **style)
     axis.set(title="P( Max) without this head", xlabel="head", ylabel="block")
     axis.set_yticks(range(len(probability)))
     plt.colorbar(image, label="probability")
@@ -155,22 +156,25 @@ def lens(probs, ids, tokenizer, depths=None):  # [depth, position, vocabulary]
     for (depth, column), id in np.ndenumerate(best):
         color = "white" if certainty[depth, column] > 0.6 else "black"
         token = tokenizer.decode([id]).replace("\n", "\\n")
-        axis.text(column, depth, token, ha="center", va="center", color=color, fontsize=10)
+        axis.text(column, depth, token, **lessons.CENTERED, color=color, fontsize=10)
     axis.set_xticks(range(len(ids)), [tokenizer.decode([id]).replace("\n", "\\n") for id in ids])
     axis.set_yticks(range(len(probs)), range(len(probs)) if depths is None else depths)
-    axis.set(title="The best next token, read from the stream at each depth",
-             xlabel="input token", ylabel="blocks passed")  # fmt: skip
+    axis.set(
+        title="The best next token, read from the stream at each depth",
+        xlabel="input token",
+        ylabel="blocks passed",
+    )
     plt.colorbar(image, label="probability")
 
 
 def contributions(parts, token):  # [1 + 2 * n_layer]: embedding, then attention and MLP in turn
     n_layer = len(parts) // 2
     _, axis = plt.subplots(figsize=(8.5, 3.6))
-    axis.bar(-0.2, parts[0], 0.38, color="lightgray", edgecolor="black", label="embedding")
+    style = {"width": 0.38, "edgecolor": "black"}
+    axis.bar(-0.2, parts[0], color="lightgray", label="embedding", **style)
     place = np.arange(1, n_layer + 1)
-    axis.bar(place - 0.2, parts[1::2], 0.38, color=lessons.ORANGE, hatch="//", edgecolor="black",
-             label="attention")  # fmt: skip
-    axis.bar(place + 0.2, parts[2::2], 0.38, color=lessons.BLUE, edgecolor="black", label="MLP")
+    axis.bar(place - 0.2, parts[1::2], color=lessons.ORANGE, hatch="//", label="attention", **style)
+    axis.bar(place + 0.2, parts[2::2], color=lessons.BLUE, label="MLP", **style)
     axis.axhline(0, color="black", lw=0.8)
     axis.set_xticks(range(n_layer + 1), ["input", *(f"block {i}" for i in range(n_layer))])
     axis.set(title=f"What each part adds to the logit of “{token}”", ylabel="logits")
@@ -180,10 +184,10 @@ def contributions(parts, token):  # [1 + 2 * n_layer]: embedding, then attention
 def travel(masked, unmasked, tokens):  # [depth, position] each
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.9), sharey=True)
     palette = plt.get_cmap("viridis_r").with_extremes(bad="white")
+    scale = {"norm": "log", "vmin": 0.1, "vmax": 30, "origin": "lower", "aspect": "auto"}
     titles = "with the causal mask", "without: everyone sees everyone"
     for axis, far, title in zip(axes, (masked, unmasked), titles):
-        image = axis.imshow(np.ma.masked_equal(far, 0), cmap=palette, aspect="auto",
-                            origin="lower", norm="log", vmin=0.1, vmax=30)  # fmt: skip
+        image = axis.imshow(np.ma.masked_equal(far, 0), cmap=palette, **scale)
         axis.set_xticks(range(len(tokens)), tokens, rotation=90)
         axis.set(title=title, xlabel="input token")
     axes[0].set_ylabel("blocks passed")
@@ -192,10 +196,12 @@ def travel(masked, unmasked, tokens):  # [depth, position] each
 
 
 def your_text(tokenizer, model, text, n=11):
-    """The logit lens on the last n tokens of a text, for any decoder: a row of the picture is the
-    same model with fewer blocks."""
+    """Draw the logit lens on the last n tokens of a text, for any decoder.
+
+    Each row of the picture is the same model with fewer blocks.
+    """
     ids, found, n_layer = tokenizer.encode(text), [], len(model.params["blocks"])
-    depths = np.unique(np.linspace(0, n_layer, 13).astype(int))  # a large model has too many
+    depths = np.unique(np.linspace(0, n_layer, 13).astype(int))  # at most 13 rows
     for depth in depths:
         early = copy.copy(model)
         early.params = {**model.params, "blocks": model.params["blocks"][:depth]}

@@ -5,21 +5,20 @@ import matplotlib.pyplot as plt
 
 TINTS = "#cfe6f5", "#fbe3b5", "#c9ecdf", "#f3d7e6"
 
-ALT = {  # what each picture shows, for those who do not see it
+ALT = {  # alternative texts, for readers who do not see the pictures
     "tokens": (
-        "A text in boxes, one for each token, with its id below. Frequent words are one box "
-        "with their space; the strawberry emoji is four boxes of one byte, and a rare word is "
-        "several."
+        "A text in boxes, one for each token, with its id below. A frequent word and its space are "
+        "one box. The strawberry emoji is four boxes of one byte, and a rare word is several boxes."
     ),
     "lengths": (
-        "Bytes per token against the number of merges. For the stories it rises to about four; "
-        "for the licence and the German text it stays below two."
+        "Bytes per token against the number of merges. They rise to about four for the stories, "
+        "and stay below two for the licence and the German text."
     ),
 }
 
 
 def label(tokenizer, id):
-    """A token as it is shown: dots for spaces, the hexadecimal bytes of half a character."""
+    """Return a token with dots for spaces; half a character becomes its hexadecimal bytes."""
     try:
         return tokenizer.token_bytes(id).decode("utf-8").replace(" ", "·").replace("\n", "¶")
     except UnicodeDecodeError:
@@ -29,7 +28,7 @@ def label(tokenizer, id):
 
 
 def tokens(tokenizer, text, columns=72):
-    """A text in boxes, one for each token, with its id below."""
+    """Draw a text in boxes, one for each token, with its id below."""
     boxes, line, column = [], 0, 0.0
     for id in tokenizer.encode(text):
         shown = label(tokenizer, id)
@@ -41,9 +40,9 @@ def tokens(tokenizer, text, columns=72):
     _, axis = plt.subplots(figsize=(10, 0.75 * (line + 1) + 0.1))
     for i, (column, line, width, shown, id) in enumerate(boxes):
         axis.add_patch(plt.Rectangle((column, line), width, 0.5, fc=TINTS[i % 4], ec="black"))
-        axis.text(column + width / 2, line + 0.25, shown, ha="center", va="center",
-                  family="monospace", fontsize=12)  # fmt: skip
-        axis.text(column + width / 2, line + 0.7, id, ha="center", va="center", fontsize=10)
+        middle = column + width / 2
+        axis.text(middle, line + 0.25, shown, **lessons.CENTERED, family="monospace", fontsize=12)
+        axis.text(middle, line + 0.7, id, **lessons.CENTERED, fontsize=10)
     axis.set(xlim=(-0.2, columns), ylim=(line + 0.9, -0.1))
     axis.axis("off")
 
@@ -61,7 +60,7 @@ def growth(counts, shares):  # numbers of merges, {text: bytes per token with ea
 
 
 def your_text(tokenizer, model, text):
-    """A text in boxes, for any model."""
+    """Draw a text in boxes, for any model."""
     tokens(tokenizer, text)
     ids, n_bytes = tokenizer.encode(text), len(text.encode("utf-8"))
     plt.title(f"{len(ids)} tokens for {n_bytes} bytes, of {model.n_ctx} that fit the context")

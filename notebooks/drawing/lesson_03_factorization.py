@@ -1,4 +1,4 @@
-"""Pictures of lesson 3: texts by surprise, sums of logs, errors along a text, one word's reach."""
+"""Pictures of lesson 3: surprise, sums of logs, errors along a text, the reach of a word."""
 
 import math
 
@@ -10,38 +10,38 @@ from decoding.score import score
 
 STYLES = "-", "--", "-.", ":"
 
-ALT = {  # what each picture shows, for those who do not see it
+ALT = {  # alternative texts, for readers who do not see the pictures
     "range": (
         "The logarithm of both products against the number of tokens. The licence falls below "
         "the smallest float32 within a few tokens and below the smallest float64 before token "
         "100; the story falls slowly."
     ),
     "surprise": (
-        "The story, each token on a ground the darker the more bits it costs. Dark are bath, "
-        "laughed and the first letters of crocodile, lend and umbrella; crocodile is dark only "
-        "the first time."
+        "The story, with a darker background for tokens that cost more bits. The darkest are bath, "
+        "laughed and the first letters of crocodile, lend and umbrella. Crocodile is dark only the "
+        "first time."
     ),
     "draw": (
-        "Each text of four tokens as a point: the share of samples against the product of its "
-        "factors, both on log axes. The points lie on the diagonal, within a band of two "
-        "standard deviations."
+        "A point for each text of four tokens: its share of the samples against the product of its "
+        "factors, both on log axes. The points lie on the diagonal, within a band of two standard "
+        "deviations."
     ),
     "clean": (
-        "Left: the student's risk at each position, after the world's texts and after its own; "
-        "both rise from the first tokens on. Right: the share of texts without a blunder, which "
-        "the product of the risks follows, and a single mean risk does not."
+        "Left: the student's risk at each position, after the world's texts and after its own. "
+        "Both rise from the first tokens on. Right: the share of texts without a blunder. The "
+        "product of the risks follows it, and a single mean risk does not."
     ),
     "forced": (
         "The logarithm of the probability of each continuation, token by token. All four curves "
         "only fall; the one after tree is lowest."
     ),
     "reach": (
-        "For each token, how many bits likelier it is after girl than after boy. The first she "
-        "stands out, cut off at the edge of the picture with its value; most others are near 0."
+        "Bars show by how many bits each token is likelier after girl than after boy. The first "
+        "she stands out; its bar is cut off and has its value beside it. Most others are near 0."
     ),
     "marginals": (
-        "Bars for four texts, token by token and all at once. They were happy loses probability "
-        "when drawn all at once; She were happy, almost impossible token by token, gains."
+        "Bars for four texts, token by token and all at once. All at once, They were happy loses "
+        "probability, and She were happy, which is almost impossible token by token, gains."
     ),
 }
 
@@ -53,14 +53,18 @@ def out_of_range(factors):  # {name: log P of each token}
     for kind, smallest in [("float32", 1.4e-45), ("float64", 4.9e-324)]:
         axis.axhline(math.log10(smallest), color=lessons.BLACK, lw=0.8)
         axis.text(168, math.log10(smallest) - 8, f"below this, 0 in {kind}", ha="right", va="top")
-    axis.set(title="A product of probabilities leaves the range of floating point",
-             xlabel="tokens so far", ylabel=r"$\log_{10} P(x_1 \ldots x_i)$", xlim=(0, 170),
-             ylim=(-500, 5))  # fmt: skip
+    axis.set(
+        title="A product of probabilities leaves the range of floating point",
+        xlabel="tokens so far",
+        ylabel=r"$\log_{10} P(x_1 \ldots x_i)$",
+        xlim=(0, 170),
+        ylim=(-500, 5),
+    )
     axis.legend(title="sum of the logs", loc="lower left")
 
 
 def colour_by(values, tokens, label, columns=64):
-    """A text in lines, each token on a ground that is the darker the larger its value."""
+    """Draw a text in lines, with a darker background for tokens of larger values."""
     places, line, column = [], 0, 0
     for token in tokens:
         if column > columns - 10 and token.startswith(" "):  # a new line begins with a word
@@ -72,9 +76,9 @@ def colour_by(values, tokens, label, columns=64):
     for (column, line), token, value in zip(places, tokens, values):
         axis.add_patch(plt.Rectangle((column, line), len(token), 0.86, color=scale.to_rgba(value)))
         color = "white" if value > 0.7 * max(values) else "black"
-        shown = token.replace("\n", "¶")
-        axis.text(column + len(token) / 2, line + 0.45, shown, ha="center", va="center",
-                  family="monospace", fontsize=14, color=color)  # fmt: skip
+        middle, shown = column + len(token) / 2, token.replace("\n", "¶")
+        style = {"family": "monospace", "fontsize": 14, "color": color}
+        axis.text(middle, line + 0.45, shown, **lessons.CENTERED, **style)
     axis.set(xlim=(0, columns), ylim=(line + 1, 0))
     axis.axis("off")
     figure.colorbar(scale, ax=axis, label=label)
@@ -85,30 +89,34 @@ def product_and_share(joint, counts, n_draws):  # two tables of all texts, and t
     p, often = joint.ravel(), joint.ravel() > 5 / n_draws
     line = np.geomspace(p[often].min(), p.max())
     spread = 2 * np.sqrt(line * (1 - line) / n_draws)
-    axis.fill_between(line, line - spread, line + spread, color=lessons.SKY, alpha=0.4,
-                      label="two standard deviations")  # fmt: skip
+    style = {"color": lessons.SKY, "alpha": 0.4, "label": "two standard deviations"}
+    axis.fill_between(line, line - spread, line + spread, **style)
     axis.plot(line, line, color=lessons.BLACK, lw=0.8)
     axis.plot(p[often], counts.ravel()[often] / n_draws, "o", ms=5, label="a text of four tokens")
-    axis.set(xscale="log", yscale="log", xlabel="product of its factors",
-             ylabel=f"share of {n_draws} samples",
-             title="Sampled as often as the product says")  # fmt: skip
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="product of its factors",
+        ylabel=f"share of {n_draws} samples",
+        title="Sampled as often as the product says",
+    )
     axis.legend()
 
 
 def errors(judged, curves):
-    """The risk along the text, after each author's texts; the share of texts without a blunder."""
+    """Draw the risk after each author's texts, and the share of texts without a blunder."""
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2))
     for (name, (_, risk, _)), style in zip(judged.items(), ("o-", "s--")):
-        fives = risk.mean(axis=0).reshape(-1, 5).mean(axis=1)  # five positions to a point
+        fives = risk.mean(axis=0).reshape(-1, 5).mean(axis=1)  # a point for five positions
         axes[0].plot(3 + 5 * np.arange(len(fives)), fives, style, label=f"after the {name}'s texts")
     axes[0].set(title="The student's risk of a blunder", ylabel="risk", ylim=(0, None))
     axes[0].legend()
     colors = lessons.ORANGE, lessons.BLACK, lessons.BLUE, lessons.RED
     for (name, curve), style, color in zip(curves.items(), STYLES, colors):
-        axes[1].plot([0, *range(1, len(curve) + 1)], [1, *curve], style, label=name, color=color,
-                     lw=3 if name == "counted" else 2)  # fmt: skip
-    axes[1].set(title="The student's texts without a blunder so far", ylabel="share of texts",
-                ylim=(0, 1.02))  # fmt: skip
+        width = 3 if name == "counted" else 2
+        axes[1].plot(range(len(curve) + 1), [1, *curve], style, label=name, color=color, lw=width)
+    axes[1].set(title="The student's texts without a blunder so far", ylim=(0, 1.02))
+    axes[1].set_ylabel("share of texts")
     axes[1].legend()
     for axis in axes:
         axis.set_xlabel("position in the text (tokens)")
@@ -117,27 +125,28 @@ def errors(judged, curves):
 def falling(scores):  # {first word: log P of each token}
     _, axis = plt.subplots(figsize=(8, 3.8))
     for (word, log_p), style, marker in zip(scores.items(), STYLES, "osv^"):
-        axis.plot(range(1, 1 + len(log_p)), np.cumsum(log_p) / math.log(2), style, marker=marker,
-                  ms=4, label=repr(word))  # fmt: skip
-    axis.set(title="Every step costs, and nothing is paid back", xlabel="tokens after the opening",
-             ylabel=r"$\log_2 P$(continuation)")  # fmt: skip
+        x, y = range(1, 1 + len(log_p)), np.cumsum(log_p) / math.log(2)
+        axis.plot(x, y, style, marker=marker, ms=4, label=repr(word))
+    axis.set_title("Every step costs, and nothing is paid back")
+    axis.set(xlabel="tokens after the opening", ylabel=r"$\log_2 P$(continuation)")
     axis.legend(title="forced first word", loc="lower left")
 
 
 def bars(difference, tokens, limit=2.5):
-    """Bars that are cut off at the limit, and then have their value beside them."""
+    """Draw bars; those above the limit are cut off and have their value beside them."""
     _, axis = plt.subplots(figsize=(9.5, 3.8))
     place, cut = np.arange(len(tokens)), np.clip(difference, -limit, limit)
-    for sign, color, hatch, name in [(1, lessons.BLUE, "", "likelier after girl"),
-                                     (-1, lessons.RED, "//", "likelier after boy")]:  # fmt: skip
+    girl = 1, lessons.BLUE, "", "likelier after girl"
+    boy = -1, lessons.RED, "//", "likelier after boy"
+    for sign, color, hatch, name in (girl, boy):
         chosen = difference * sign > 0
         style = {"color": color, "hatch": hatch, "edgecolor": "white"}
         axis.bar(place[chosen], cut[chosen], label=name, **style)
     for i in np.flatnonzero(np.abs(difference) > limit):
         axis.text(i + 0.6, cut[i] * 0.9, f"↑ {difference[i]:+.1f} bits", va="center")
     axis.set_xticks(place, tokens, rotation=90)
-    axis.set(title="The same continuation, after “girl” and after “boy”", ylim=(-1, limit),
-             ylabel="difference (bits)")  # fmt: skip
+    axis.set_title("The same continuation, after “girl” and after “boy”")
+    axis.set(ylabel="difference (bits)", ylim=(-1, limit))
     axis.axhline(0, color=lessons.BLACK, lw=0.8)
     axis.legend(loc="lower right")
 
@@ -145,24 +154,23 @@ def bars(difference, tokens, limit=2.5):
 def two_tables(joint, independent, words):  # [n_words] * 4 twice, the names of the words
     shown = [[0, 2, 4, 5], [1, 3, 4, 5], [0, 3, 4, 5], [1, 2, 4, 5]]
     _, axis = plt.subplots(figsize=(7.5, 3.2))
-    for offset, (name, table, hatch) in enumerate(
-        [("token by token", joint, ""), ("all at once", independent, "//")]
-    ):
+    stepwise, at_once = ("token by token", joint, ""), ("all at once", independent, "//")
+    for offset, (name, table, hatch) in enumerate((stepwise, at_once)):
         heights = [table[tuple(text)] for text in shown]
-        bars = axis.barh(np.arange(4) + 0.38 * offset, heights, 0.36, label=name, hatch=hatch,
-                         edgecolor="white")  # fmt: skip
+        place, style = np.arange(4) + 0.38 * offset, {"hatch": hatch, "edgecolor": "white"}
+        bars = axis.barh(place, heights, 0.36, label=name, **style)
         axis.bar_label(bars, fmt="%.4f", padding=3, fontsize=10)
     axis.set_yticks(np.arange(4) + 0.19, ["".join(words[i] for i in text) for text in shown])
     axis.invert_yaxis()
-    axis.set(title="Each word is right, and the text is wrong", xlabel="probability",
-             xlim=(0, 1.2 * joint[tuple(np.transpose(shown))].max()))  # fmt: skip
+    axis.set(title="Each word is right, and the text is wrong", xlabel="probability")
+    axis.set_xlim(0, 1.2 * joint[tuple(np.transpose(shown))].max())
     axis.legend(loc="lower right")
 
 
 def your_text(tokenizer, model, text):
-    """A text coloured by surprise, for any model."""
+    """Draw a text coloured by surprise, for any model."""
     result = score(tokenizer, model, " ".join(text.split()))
     bits = -np.array(result["logprobs"]) / math.log(2)
     colour_by(bits, [tokenizer.decode([id]) for id in result["ids"]], "surprise (bits)")
     plt.title(f"{bits.sum():.0f} bits, {result['bits_per_byte']:.2f} per byte")
-    lessons.show("Your text, each token on a ground the darker the more bits it costs.")
+    lessons.show("Your text, with a darker background for tokens that cost more bits.")

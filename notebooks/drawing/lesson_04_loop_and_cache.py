@@ -1,4 +1,4 @@
-"""Pictures of lesson 4: passes, the cache's growth, the film of both loops."""
+"""Pictures of lesson 4: passes, the growth of the cache, a film of both loops."""
 
 import io
 
@@ -9,26 +9,28 @@ from IPython.display import Image, display
 from matplotlib.patches import Rectangle
 from PIL import Image as Picture
 
-LAYER, HEAD = 0, 1  # whose keys are drawn
+LAYER, HEAD = 0, 1  # the head whose keys are drawn
+FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}  # a token's first pass
+AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}  # a later pass
 
-ALT = {  # what each picture shows, for those who do not see it
+ALT = {  # alternative texts, for readers who do not see the pictures
     "triangle": (
-        "Two grids with a row for each pass and a column for each token. Without a cache every "
-        "pass computes all tokens so far, a triangle; with one, each token is computed once."
+        "Two grids with a row for each pass and a column for each token. Without a cache, every "
+        "pass computes all tokens so far: a triangle. With one, each token is computed once."
     ),
     "growing": (
-        "Four matrices of keys, for 7, 8, 9 and 10 tokens. Each is the one before it, with the "
-        "same colours, and one new row at the bottom, which is framed."
+        "Four matrices of keys, for 7, 8, 9 and 10 tokens. Each has the rows of the one before it, "
+        "in the same colours, and a new row at the bottom, which is framed."
     ),
     "times": (
-        "Time of the next pass against the length of the text. The naive loop's rises all the "
-        "way; the cached loop's stays low and nearly flat."
+        "The time of the next pass against the length of the text. It rises all the way in the "
+        "naive loop, and stays low and nearly flat in the cached loop."
     ),
 }
 
 
 def triangle(n_prompt, n_new):
-    """What each pass computes, without a cache and with one: a row per pass, a column per token."""
+    """Draw the tokens that each pass computes, without a cache and with one."""
     n = n_prompt + n_new - 1
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.9), sharey=True)
     for axis, with_cache in zip(axes, (False, True)):
@@ -37,9 +39,8 @@ def triangle(n_prompt, n_new):
             known, length = (n_prompt + number - 1) * (number > 0), n_prompt + number
             for token in range(known if with_cache else 0, length):
                 again, total = token < known, total + 1
-                color = lessons.ORANGE if again else lessons.BLUE
-                axis.add_patch(Rectangle((token, number), 0.9, 0.9, facecolor=color,
-                                         hatch="///" * again, edgecolor="white", lw=0))  # fmt: skip
+                look = AGAIN if again else FIRST
+                axis.add_patch(Rectangle((token, number), 0.9, 0.9, **look, lw=0))
         name = "with a cache" if with_cache else "without a cache"
         axis.set(title=f"{name}: {total} tokens computed", xlabel="token", xlim=(-0.2, n))
         axis.set_ylim(n_new, -0.2)
@@ -47,32 +48,32 @@ def triangle(n_prompt, n_new):
         axis.set_yticks(np.arange(n_new) + 0.45, range(1, n_new + 1))
         axis.set_aspect("equal")
     axes[0].set_ylabel("pass")
-    kinds = [(lessons.BLUE, "", "for the first time"), (lessons.ORANGE, "///", "again")]
-    patches = [Rectangle((0, 0), 1, 1, facecolor=color, hatch=hatch, edgecolor="white", label=label)
-               for color, hatch, label in kinds]  # fmt: skip
-    figure.legend(handles=patches, loc="outside lower center", ncols=2)
+    first = Rectangle((0, 0), 1, 1, **FIRST, label="for the first time")
+    again = Rectangle((0, 0), 1, 1, **AGAIN, label="again")
+    figure.legend(handles=[first, again], loc="outside lower center", ncols=2)
 
 
-def keys_of(model, ids):  # -> [len(ids), d_head], one head's
+def keys_of(model, ids):
+    """Return the keys of one head after a pass, [len(ids), d_head]."""
     cache = model.new_cache()
     model(ids, cache)
     return cache.kv[0, LAYER, HEAD % cache.kv.shape[2], : cache.length]
 
 
 def draw_keys(axis, keys, new, tokens, n_rows):
-    """A matrix of keys, with room for n_rows; the rows from `new` on are framed."""
+    """Draw a matrix of keys with room for n_rows; the rows from `new` on are framed."""
     blank = np.full((n_rows - len(keys), keys.shape[1]), np.nan)
     limit = np.percentile(np.abs(keys), 99)
     axis.imshow(np.vstack([keys, blank]), cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
-    axis.add_patch(Rectangle((-0.5, new - 0.5), keys.shape[1], len(keys) - new, fill=False,
-                             edgecolor=lessons.BLACK, lw=2.5, clip_on=False))  # fmt: skip
+    style = {"fill": False, "edgecolor": lessons.BLACK, "lw": 2.5, "clip_on": False}
+    axis.add_patch(Rectangle((-0.5, new - 0.5), keys.shape[1], len(keys) - new, **style))
     labels = [token.replace(" ", "·") for token in tokens[: len(keys)]]
     axis.set_yticks(range(len(keys)), labels)
     axis.set_xticks([])
 
 
 def growing(model, ids, tokens, first):
-    """The keys of one head after each pass, from `first` tokens to all."""
+    """Draw the keys of one head after each pass, from `first` tokens to all."""
     n_passes = len(ids) - first + 1
     figure, axes = plt.subplots(1, n_passes, figsize=(9.5, 0.8 + 0.28 * len(ids)))
     for axis, n in zip(axes, range(first, len(ids) + 1)):
@@ -82,10 +83,11 @@ def growing(model, ids, tokens, first):
 
 
 def film_frame(keys, n_prompt, tokens, n_rows):
-    """One pass of both loops: which rows it computes, and how many have been computed so far."""
+    """Draw a pass of both loops: which rows it computes, and how many were computed so far."""
     n = len(keys)
+    # All frames have the same layout.
     figure, axes = plt.subplots(1, 2, figsize=(7.6, 4.1), layout="none")
-    figure.subplots_adjust(left=0.1, right=0.98, wspace=0.25, top=0.84, bottom=0.08)  # as in all
+    figure.subplots_adjust(left=0.1, right=0.98, wspace=0.25, top=0.84, bottom=0.08)
     first = n == n_prompt
     sums = sum(range(n_prompt, n + 1)), n
     for axis, name, new, total in zip(axes, ("naive", "cached"), (0, n - 1), sums):
@@ -97,21 +99,24 @@ def film_frame(keys, n_prompt, tokens, n_rows):
 
 
 def film(model, prompt, ids, tokens):
-    """An animated PNG: a frame for each pass. What shows no films shows the last pass."""
+    """Display an animated PNG with a frame for each pass; its still image is the last pass."""
     frames = []
     for n in range(len(prompt), len(ids) + 1):
         figure = film_frame(keys_of(model, ids[:n]), len(prompt), tokens, len(ids))
         frames.append(picture(figure))
     still, file = frames[-1], io.BytesIO()
     times = [900] * (len(frames) - 1) + [3000]
-    still.save(file, format="PNG", save_all=True, append_images=frames, default_image=True,
-               duration=times, loop=0)  # fmt: skip
-    alt = ("A film of both loops' keys. In each pass the naive loop computes all rows again, and "
-           "the cached loop only the last one; the numbers are the same.")  # fmt: skip
+    options = {"save_all": True, "append_images": frames, "default_image": True}
+    still.save(file, format="PNG", duration=times, loop=0, **options)
+    alt = (
+        "A film of both loops' keys. In each pass, the naive loop computes all rows again, and the "
+        "cached loop computes only the last one. The numbers are the same."
+    )
     display(Image(file.getvalue(), alt=alt, width=still.width * 100 // 110))
 
 
-def picture(figure):  # -> an image of few colours, which keeps the film small
+def picture(figure):
+    """Return a figure as an image of Pillow."""
     file = io.BytesIO()
     with plt.rc_context({"savefig.bbox": "standard"}):  # all frames have one size
         figure.savefig(file, format="png", dpi=110)
@@ -120,7 +125,7 @@ def picture(figure):  # -> an image of few colours, which keeps the film small
 
 
 def your_text(tokenizer, model, text):
-    """The lesson's picture for a text: its cache, and the next three passes."""
+    """Draw the cache of a text and of the next three passes."""
     ids = tokenizer.encode(text)[-12:]
     for _ in range(3):
         ids.append(int(model(ids, last=1)[-1].argmax()))

@@ -1,30 +1,29 @@
-"""The longer pictures of lesson 5."""
+"""Pictures of lesson 5: what filters keep, and how likely and diverse samplers are."""
 
 import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-N_SHOWN = 400  # tokens; from there on a bar is too narrow to see
+N_SHOWN = 400  # tokens; the bars of the others are too narrow to see
 
-ALT = {  # what each picture shows, for those who do not see it
+ALT = {  # alternative texts, for readers who do not see the pictures
     "positions": (
-        "Left: at both positions the probability falls over seven powers of ten. Right: at the "
-        "sure position ten tokens have nine tenths of the mass; at the unsure one fifty have "
-        "six tenths, and nine tenths take hundreds."
+        "Left: at both positions, the probability falls over seven powers of ten. Right: at the "
+        "sure position, ten tokens have nine tenths of the mass. At the unsure one, fifty tokens "
+        "have six tenths, and nine tenths take hundreds."
     ),
     "temperature": (
-        "Left: a low temperature raises the best tokens and lowers the tail, a high one does "
-        "the reverse; the order stays. Right: the entropy rises with the temperature at both "
-        "positions, and below about a third the sure position has more of it."
+        "Left: a low temperature raises the best tokens and lowers the tail, and a high one does "
+        "the reverse. The order stays. Right: the entropy rises with the temperature at both "
+        "positions. Below about a third, the sure position has the higher entropy."
     ),
     "filters": (
-        "Probability against rank at both positions, the kept tokens dark. Top-k cuts at the "
-        "same rank in both; top-p cuts far later at the unsure position, min-p a little later."
+        "Probability against rank at both positions; the kept tokens are dark. Top-k cuts at the "
+        "same rank in both. At the unsure position, top-p cuts far later, min-p a little later."
     ),
     "kept": (
-        "Tokens kept against the entropy of the position: top-k is a flat line at 20, top-p and "
-        "min-p rise with the entropy, top-p about as fast as two to the power of H and min-p "
-        "more slowly."
+        "The number of kept tokens against the entropy of the position. Top-k is a flat line at "
+        "20. Top-p rises about as fast as two to the power of H, and min-p more slowly."
     ),
     "draw": (
         "Six tokens side by side from 0 to 1, as wide as their probabilities; an arrow at u "
@@ -36,15 +35,17 @@ ALT = {  # what each picture shows, for those who do not see it
         "lies far below its end."
     ),
     "repetition": (
-        "Three dot plots. Greedy: many lines beside the diagonal, passages that occur again. "
-        "With either cure hardly anything but the diagonal is left."
+        "Three dot plots. Greedy has many lines beside the diagonal: passages that occur again. "
+        "With either cure, hardly anything but the diagonal is left."
     ),
 }
 
 
 def what_filters_keep(probs, logits, filters):
-    """{name: [n_vocab]} x 2, {label: filter} -> a figure: for each name a row, for each filter a
-    panel of probabilities by rank, the kept ones dark."""
+    """Draw probabilities by rank, a row for each name, a panel for each filter -> a figure.
+
+    probs, logits: {name: [n_vocab]}; filters: {label: filter}. The kept tokens are dark.
+    """
     size = (9.5, 2.6 + 2 * (len(probs) - 1))
     figure, axes = plt.subplots(
         len(probs), len(filters), figsize=size, sharex=True, sharey="row", squeeze=False
@@ -65,21 +66,26 @@ def what_filters_keep(probs, logits, filters):
     return figure
 
 
-def bars(axis, p, kept):  # [n], [n] bools: a bar for each rank, on a logarithmic axis
+def bars(axis, p, kept):
+    """Draw a bar for each rank on logarithmic axes; p, kept: [n]."""
     rank = np.arange(1, len(p) + 1)
     for which, color, hatch in (kept, lessons.BLUE, None), (~kept, lessons.ORANGE, "////"):
-        axis.bar(rank[which] - 0.5, p[which], 1, align="edge", color=color, hatch=hatch,
-                 edgecolor="white", linewidth=0)  # fmt: skip
+        style = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+        axis.bar(rank[which] - 0.5, p[which], 1, align="edge", **style)
     axis.set(xscale="log", yscale="log", xlim=(0.5, len(p)))
     axis.set_xticks([1, 10, 100], ["1", "10", "100"])
 
 
 def likelihood_and_diversity(found):
-    """{sampler: (likelihood, diversity)} -> a picture of all, a line for each family."""
+    """Draw {sampler: (likelihood, diversity)} with a line for each family -> a figure."""
     figure, axis = plt.subplots(figsize=(8, 4.4))
-    families = {"t = ": ("o-", "temperature"), "top_k": ("s--", "top-k"),
-                "top_p": ("^--", "top-p"), "min_p": ("D--", "min-p"),
-                "greedy": ("*", "greedy")}  # fmt: skip
+    families = {
+        "t = ": ("o-", "temperature"),
+        "top_k": ("s--", "top-k"),
+        "top_p": ("^--", "top-p"),
+        "min_p": ("D--", "min-p"),
+        "greedy": ("*", "greedy"),
+    }
     for start, (style, label) in families.items():
         points = [point for name, point in found.items() if name.startswith(start)]
         axis.plot(*zip(*points), style, label=label, markersize=11 if start == "greedy" else 6)
@@ -88,8 +94,8 @@ def likelihood_and_diversity(found):
     unfiltered = found["t = 1.0"][0]
     axis.axvline(unfiltered, color="0.5", linestyle=":")
     axis.text(unfiltered - 0.05, 0.1, "drawn from p itself", ha="right", color="0.35")
-    axis.set(title="Likely texts resemble each other (the model's own measure of likely)",
-             xlabel="log-probability of a token, mean (nats)",
-             ylabel="distinct 3-grams (share)")  # fmt: skip
+    axis.set_title("Likely texts resemble each other (the model's own measure of likely)")
+    axis.set_xlabel("log-probability of a token, mean (nats)")
+    axis.set_ylabel("distinct 3-grams (share)")
     axis.legend(frameon=False, loc="center left", bbox_to_anchor=(0.02, 0.45))
     return figure

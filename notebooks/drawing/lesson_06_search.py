@@ -1,4 +1,4 @@
-"""The pictures of beam search in lesson 6."""
+"""Pictures of lesson 6: beam search as a tree, and the probability of all texts."""
 
 import lessons
 import matplotlib.pyplot as plt
@@ -6,45 +6,44 @@ import numpy as np
 
 from decoding.beam import beam_search
 
-ALT = {  # what each picture shows, for those who do not see it
+ALT = {  # alternative texts, for readers who do not see the pictures
     "tree": (
-        "Two trees of five steps. The optimum's first letter, b, is kept in both. Its second, "
-        "bd, is dropped in both: at the fourth place of the upper tree, at the fifth of the "
-        "lower one."
+        "Two trees of five steps. Both keep the optimum's first letter, b, and drop its first two, "
+        "bd: the upper tree at the fourth place, the lower one at the fifth."
     ),
     "widths": (
         "Left: the share of models whose optimum is found rises with the width, to all 40. "
         "Right: the measured time grows more slowly than the width."
     ),
     "real-tree": (
-        "The tree of width 3 on a real text: by the last step all beams descend from few "
+        "The tree of width 3 on a real text. By the last step, all beams descend from a few "
         "beginnings and differ in their last words."
     ),
     "typical": (
         "Left: most texts have a log P far below the best. Middle: the probability lies in "
-        "between, around minus the entropy. Right: within a window of 0.3 nats a token, it "
-        "falls near the best text and rises near minus the entropy."
+        "between, around minus the entropy. Right: in a window of 0.3 nats a token, it falls near "
+        "the best text and rises near minus the entropy."
     ),
     "drawn": (
-        "A histogram of the log P of 64 drawn texts; greedy and beam search are to the right of "
+        "A histogram of the log P of 64 drawn texts. Greedy and beam search are to the right of "
         "all of them."
     ),
     "tokens": (
-        "Probability of each token in three texts: that of beam search stays near 1, the drawn "
-        "text's and that of the unseen story go up and down by many powers of ten."
+        "The probability of each token in three texts. In the text of beam search, it stays near "
+        "1. In the drawn text and the unseen story, it goes up and down by many powers of ten."
     ),
     "penalty": (
-        "The score of one text against its length: with alpha 0 it only falls, with 0.5 more "
-        "slowly, with 1 it levels off and can rise."
+        "The score of one text against its length. With alpha 0 it only falls, with 0.5 it falls "
+        "more slowly, and with 1 it levels off and can rise."
     ),
 }
 
 
 def tree(axis, trace, name, best=()):
-    """The trace of a beam search as a tree; `best` is a text whose beginnings get a red frame."""
-    places = [(0, 0)]  # of the beams that the previous step kept
-    axis.text(0, 0, "prompt", ha="center", va="center", fontsize=10,
-              bbox={"fc": "white", "ec": "white"})  # fmt: skip
+    """Draw the trace of a beam search as a tree; the beginnings of `best` get a red frame."""
+    places = [(0, 0)]  # (x, y) of the beams that the previous step kept
+    box = {"fc": "white", "ec": "white"}
+    axis.text(0, 0, "prompt", **lessons.CENTERED, fontsize=10, bbox=box)
     for step, candidates in enumerate(trace, start=1):
         kept = []
         for rank, c in enumerate(candidates):
@@ -59,20 +58,19 @@ def tree(axis, trace, name, best=()):
 
 
 def draw_candidate(axis, candidate, step, rank, parent, dropped, name, best):
-    """A box with a candidate's last token, and the line from its parent, which is at (x, y)."""
+    """Draw a box with a candidate's last token, and a line from its parent at (x, y)."""
     color, line = ("0.6", ":") if dropped else (lessons.BLUE, "-")
     axis.plot([parent[0], step], [parent[1], -rank], line, color=color, zorder=0)
     on_the_way = candidate.ids == tuple(best[:step])
-    edge, width = (lessons.RED, 2.5) if on_the_way else (color, 1)
+    frame = {"ec": lessons.RED, "linewidth": 2.5} if on_the_way else {"ec": color, "linewidth": 1}
+    box = {"boxstyle": "round", "fc": "white", "linestyle": line, **frame}
     label = f"{name(candidate.ids)} {candidate.log_probability:.2f}"
-    axis.text(step, -rank, label, ha="center", va="center", fontsize=10,
-              color="0.4" if dropped else "black",
-              bbox={"boxstyle": "round", "fc": "white", "ec": edge, "linewidth": width,
-                    "linestyle": line})  # fmt: skip
+    ink = "0.4" if dropped else "black"
+    axis.text(step, -rank, label, **lessons.CENTERED, fontsize=10, color=ink, bbox=box)
 
 
 def real_tree(tokenizer, model, text, width=3, n=6):
-    """The tree of a beam search after a text -> a figure; a box has its last token and log P."""
+    """Draw the tree of a beam search after a text -> a figure."""
     trace = []
     beam_search(model, tokenizer.encode(text), n, width=width, trace=trace)
     figure, axis = plt.subplots(figsize=(10, 0.6 + 0.3 * max(map(len, trace)) + 1))
@@ -82,8 +80,10 @@ def real_tree(tokenizer, model, text, width=3, n=6):
 
 
 def counted_and_weighted(log_p):
-    """The log P of all texts: how many have it, and how much probability -> a figure, its first
-    panel, and a third one that is empty."""
+    """Draw how many texts have each log P, and how probable they are together.
+
+    Return the figure with its first panel and its third one, which is empty.
+    """
     edges = np.linspace(log_p.min(), log_p.max() + 1e-3, 40)
     p = np.exp(log_p)
     figure, axes = plt.subplots(1, 3, figsize=(10, 3.8))

@@ -1,4 +1,4 @@
-"""The longer pictures of lesson 7."""
+"""Pictures of lesson 7: an automaton, two ways to choose, translations that are alike."""
 
 import textwrap
 
@@ -8,48 +8,49 @@ import numpy as np
 
 DEAD = 0  # the state from which no match can be reached
 
-ALT = {  # what each picture shows, for those who do not see it
+ALT = {  # alternative texts, for readers who do not see the pictures
     "states": (
-        "The automaton of numbers of one or two digits: a space leads from state 1 to 2, a "
-        "digit to 3, a second digit to 4, and a full stop from 3 or 4 to the end."
+        "The automaton of numbers of one or two digits. A space leads from state 1 to 2, a digit "
+        "to 3, a second digit to 4, and a full stop from 3 or 4 to the end."
     ),
     "endings": (
-        "Three endings: by the model the one with the crocodile has hardly any probability, by "
-        "the filter the largest share."
+        "Bars for three endings. The one with the crocodile has hardly any probability in the "
+        "model, and the largest share with the filter."
     ),
     "gamma": (
-        "Left: the share of texts that mention the dragon rises with gamma, up to 2. Right: log "
-        "P per token is highest at gamma 1, the model itself, and falls on both sides."
+        "Left: the share of texts that mention the dragon rises with gamma, up to 2. Right: log P "
+        "per token is highest at gamma 1, which is the model itself, and falls on both sides."
     ),
     "likeness": (
-        "Likeness of twelve drawn translations, sorted. Two groups: eight with the words keinen "
-        "Kaffee, at the top, and four with Kaffee nicht, which are less like the others."
+        "The likeness of twelve drawn translations, sorted. There are two groups: eight with the "
+        "words keinen Kaffee, at the top, and four with Kaffee nicht, less like the others."
     ),
     "mark": (
-        "The detector's z by length: texts without the mark stay around 0, marked ones rise "
-        "with the length past 4."
+        "The detector's z by length. Texts without the mark stay around 0, and marked ones rise "
+        "past 4 as they grow longer."
     ),
 }
 
 
 def states(automaton):
-    """A finite automaton without loops as a row of states and arrows, with the bytes of each."""
+    """Draw a finite automaton without loops: a row of states, and arrows with their bytes."""
     order = by_distance(automaton.table)
     figure, axis = plt.subplots(figsize=(8, 1.8))
     for place, state in enumerate(order, start=1):
         nexts = automaton.table[state]
         for target in sorted({*nexts.tolist()} - {DEAD}):
             arrow(axis, place, order.index(target) + 1, label(np.flatnonzero(nexts == target)))
-        end = automaton.ends[state]
-        axis.plot(place, 0, "o", markersize=34 if end else 28, color="white",
-                  markeredgecolor=lessons.BLACK, markeredgewidth=3 if end else 1)  # fmt: skip
-        axis.text(place, 0, "end" if end else str(place), ha="center", va="center", fontsize=11)
+        name, size, edge = ("end", 34, 3) if automaton.ends[state] else (str(place), 28, 1)
+        style = {"color": "white", "markeredgecolor": lessons.BLACK, "markeredgewidth": edge}
+        axis.plot(place, 0, "o", markersize=size, **style)
+        axis.text(place, 0, name, **lessons.CENTERED, fontsize=11)
     axis.set(xlim=(0.5, len(order) + 0.5), ylim=(-0.4, 0.9))
     axis.axis("off")
     return figure
 
 
-def by_distance(table):  # [n_states, 256] -> the living states, by their longest way from state 1
+def by_distance(table):
+    """Sort the living states of a table [n_states, 256] by their longest way from state 1."""
     longest = dict.fromkeys(range(1, len(table)), 0)
     for _ in longest:
         for state in longest:
@@ -59,15 +60,17 @@ def by_distance(table):  # [n_states, 256] -> the living states, by their longes
 
 
 def arrow(axis, place, target, text):
-    skipped = target - place - 1  # states
-    style = {"arrowstyle": "-|>", "shrinkA": 16, "shrinkB": 18, "color": lessons.BLUE,
-             "connectionstyle": f"arc3,rad={-0.35 * bool(skipped)}"}  # fmt: skip
-    axis.annotate("", (target, 0), (place, 0), arrowprops=style)
-    height = 0.15 + 0.4 * skipped
+    """Draw an arrow between two states; it arches over the states in between."""
+    n_between = target - place - 1
+    curve = f"arc3,rad={-0.35 * bool(n_between)}"
+    style = {"arrowstyle": "-|>", "connectionstyle": curve, "shrinkA": 16, "shrinkB": 18}
+    axis.annotate("", (target, 0), (place, 0), arrowprops={**style, "color": lessons.BLUE})
+    height = 0.15 + 0.4 * n_between
     axis.text((place + target) / 2, height, text, ha="center", va="bottom", fontsize=11)
 
 
-def label(bytes_):  # ascending bytes -> such as "0-9", "space", or "“a”, x-z"
+def label(bytes_):
+    """Name ascending bytes, such as "0-9", "space", or "“a”, x-z"."""
     names = []
     for run in np.split(bytes_, np.flatnonzero(np.diff(bytes_) > 1) + 1):
         first, last = chr(run[0]), chr(run[-1])
@@ -77,12 +80,12 @@ def label(bytes_):  # ascending bytes -> such as "0-9", "space", or "“a”, x-
 
 
 def two_ways(beginning, choices, condition, mask):
-    """Bars: the probability of each ending by the model's condition, and by the filter."""
+    """Draw the probability of each ending by the model's condition and by the filter."""
     figure, axis = plt.subplots(figsize=(8, 1.3 + 0.7 * len(choices)))
     place = np.arange(len(choices))[::-1]
     axis.barh(place + 0.2, condition, 0.38, color=lessons.BLUE, label="the model, if one of these")
-    axis.barh(place - 0.2, mask, 0.38, color=lessons.ORANGE, hatch="//", edgecolor="white",
-              label="the filter, token by token")  # fmt: skip
+    style = {"color": lessons.ORANGE, "hatch": "//", "edgecolor": "white"}
+    axis.barh(place - 0.2, mask, 0.38, label="the filter, token by token", **style)
     for y, values in zip(place, zip(condition, mask)):
         for value, shift in zip(values, (0.2, -0.2)):
             axis.text(value + 0.01, y + shift, f"{value:.2g}", va="center", fontsize=10)
@@ -93,7 +96,7 @@ def two_ways(beginning, choices, condition, mask):
 
 
 def likeness(matrix, texts):
-    """chrF of each pair of texts."""
+    """Draw the chrF of each pair of texts."""
     figure, axis = plt.subplots(figsize=(9, 4.2))
     image = axis.imshow(matrix, cmap="cividis", vmin=0, vmax=100, aspect="auto")
     numbered = [f"{textwrap.shorten(text, 46)}  {i}" for i, text in enumerate(texts, start=1)]

@@ -1,11 +1,11 @@
-"""The pictures of lesson 8. Each function returns its picture's alternative text."""
+"""Pictures of lesson 8. Each function returns the alternative text of its picture."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 
 def terms(shape, n_ctx):
-    """FLOPs per token at each position, term by term."""
+    """Draw the FLOPs per token at each position, term by term."""
     blocks, d, n_vocab = shape
     n = np.geomspace(1, 100_000, 200)
     figure, axes = plt.subplots(1, 2, sharey=True, figsize=(9, 3.8))
@@ -22,14 +22,15 @@ def terms(shape, n_ctx):
     axes[0].legend(frameon=False, loc="upper left")
     figure.suptitle("Attention is the larger term only past the context (grey)")
     return (
-        "FLOPs per token against the position, on logarithmic axes. Naive: the matrices' line has "
-        "slope 1, attention's slope 2, the logits' slope 0. Cached: 0, 1 and 0. Attention crosses "
-        f"the matrices at 6 d = {6 * d}, past the context of {n_ctx}."
+        "FLOPs per token against the position, on logarithmic axes. In the naive loop the lines of "
+        "the matrices, of attention and of the logits have the slopes 1, 2 and 0, and in the "
+        f"cached loop 0, 1 and 0. Attention crosses the matrices at 6 d = {6 * d}, past the "
+        f"context of {n_ctx}."
     )
 
 
 def clocks(positions, naive, cached):
-    """Times of each token, and of all so far, in seconds [n]."""
+    """Draw the times of each token and of all tokens so far; naive, cached: seconds [n]."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6))
     for name, times, marker in ("naive", naive, "o"), ("cached", cached, "s"):
         axes[0].plot(positions, 1e3 * times, marker, markersize=3, label=name)
@@ -44,19 +45,19 @@ def clocks(positions, naive, cached):
         axis.legend(frameon=False, loc="upper left")
     climbs = [np.median(times[-10:]) / np.median(times[1:11]) for times in (naive, cached)]
     return (
-        "Left: time per token against position; from the first ten tokens to the last ten it grows "
-        f"{climbs[0]:.1f} times for naive and {climbs[1]:.1f} times for cached. Right: the time of "
-        "all tokens so far, on logarithmic axes."
+        "Left: the time per token against the position. From the first ten tokens to the last ten "
+        f"it grows {climbs[0]:.1f} times for naive and {climbs[1]:.1f} times for cached. Right: "
+        "the time of all tokens so far, on logarithmic axes."
     )
 
 
 def saving(positions, counted, measured):
-    """How many times the work, and the time, of a cached step the naive pass takes."""
+    """Draw how many times the FLOPs and the time of a cached step a naive pass takes."""
     _, axis = plt.subplots(figsize=(8, 3.6))
     axis.loglog(positions, counted, "--", color="0.4", label="FLOPs, counted")
     axis.loglog(positions, measured, "o", markersize=4, label="time, measured")
-    axis.set(title="What the cache saves for one token", xlabel="position (tokens)",
-             ylabel="naive / cached (times)")  # fmt: skip
+    axis.set(title="What the cache saves for one token", xlabel="position (tokens)")
+    axis.set_ylabel("naive / cached (times)")
     axis.legend(frameon=False, loc="upper left")
     return (
         f"What the cache saves for the token at position {positions[-1]}, and for those before it, "
@@ -66,7 +67,7 @@ def saving(positions, counted, measured):
 
 
 def saving_of(model, ids, recorded_flops, medians, every=8):
-    """The same for passes over the first tokens of a text -> the picture's alternative."""
+    """Measure and draw the saving for the beginnings of a text -> the alternative text."""
     lengths = [*range(every, len(ids) + 1, every)] or [len(ids)]
     counted, measured = [], []
     for n in lengths:

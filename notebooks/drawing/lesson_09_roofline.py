@@ -1,4 +1,4 @@
-"""The pictures of lesson 9. Each function returns its picture's alternative text."""
+"""Pictures of lesson 9. Each function returns the alternative text of its picture."""
 
 import functools
 
@@ -9,7 +9,7 @@ from counting import counted
 
 
 def limits(sizes, prefill, batch, reading, computing):
-    """Times of passes over n tokens, {n: seconds}, against the least times [n]."""
+    """Draw the times of passes over n tokens, {n: seconds}, against the least times [n]."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.8))
     n = np.array(sizes)
     axes[0].plot(n, 1e3 * reading, "--", color="0.5", label="reading, at least")
@@ -28,14 +28,14 @@ def limits(sizes, prefill, batch, reading, computing):
         axis.legend(frameon=False, loc="upper left")
     most = [max(m / t for m, t in times.items()) for times in (prefill, batch)]
     return (
-        "Left: time of a pass against its number of tokens, with the two least times: reading is "
-        "flat, computing rises, and the measured points lie on or above the higher of them. Right: "
+        "Left: the time of a pass against its number of tokens, with the two least times. Reading "
+        "is flat and computing rises. The measured points lie on or above the higher line. Right: "
         f"tokens per second, up to {most[0]:.0f} in a prefill and {most[1]:.0f} in a batch."
     )
 
 
 def few_rows(found):
-    """Seconds of each way, {rows: {name: seconds}}, in units of one plain row."""
+    """Draw the seconds of each way, {rows: {name: seconds}}, in units of one plain row."""
     figure, axis = plt.subplots(figsize=(9, 3.8))
     one, top = found[1]["plain"], 0
     labels = {
@@ -48,20 +48,20 @@ def few_rows(found):
         costs = [found[n][name] / one for n in counts]
         axis.plot(counts, costs, style, markersize=5, label=label)
         top = max([top, *costs]) if name != "row_by_row" else top
-    axis.set(title="Cost of a product, in products of one row", xlabel="rows",
-             ylabel="times one row", ylim=(0, 1.2 * top), xscale="log")  # fmt: skip
+    axis.set(title="Cost of a product, in products of one row", ylim=(0, 1.2 * top))
+    axis.set(xlabel="rows", ylabel="times one row", xscale="log")
     axis.set_xticks(list(found), list(found))
     axis.minorticks_off()
     axis.legend(frameon=False, loc="upper left")
     two = ", ".join(f"{name} {found[2][name] / one:.1f}" for name in labels)
     return (
-        "Cost of a product against its rows, in products of one row. Row by row rises in "
-        f"proportion. At two rows: {two} times one row."
+        "The cost of a product against its rows, in products of one row. Row by row, it rises in "
+        f"proportion. Two rows cost {two} times one row."
     )
 
 
 def roof(found, bandwidth, peak):
-    """found: {name: {n: (intensity, rate)}}, each name a panel."""
+    """Draw a roofline with points, a panel for each name: {name: {n: (intensity, rate)}}."""
     figure, axes = plt.subplots(1, len(found), figsize=(9.5, 4.2), sharey=True, squeeze=False)
     intensity, ridge = np.geomspace(0.2, 300, 100), peak / bandwidth
     styles = ("o", lessons.BLUE), ("s", lessons.RED)
@@ -69,30 +69,31 @@ def roof(found, bandwidth, peak):
         axis.loglog(intensity, np.minimum(bandwidth * intensity, peak) / 1e9, color="0.3")
         axis.text(300, 1.15 * peak / 1e9, "limit: arithmetic", color="0.3", ha="right")
         axis.text(ridge / 3, peak / 2.6e9, "limit: memory", color="0.3", ha="right")
+        style = {"textcoords": "offset points", "ha": "center", "color": color}
         for n, (x, rate) in points.items():
             axis.plot(x, rate / 1e9, marker, color=color)
-            axis.annotate(n, (x, rate / 1e9), (0, -16), textcoords="offset points", ha="center",
-                          color=color)  # fmt: skip
+            axis.annotate(n, (x, rate / 1e9), (0, -16), **style)
         axis.set(title=name, xlabel="intensity (FLOPs per byte read)")
     low = min(rate for points in found.values() for _, rate in points.values())
     axes[0, 0].set(ylabel="rate (GFLOP/s)", ylim=(low / 2.5e9, peak / 1e9 * 1.8))
-    ends = "; ".join(f"{name}: from {min(points)} to {max(points)}, up to"
-                     f" {max(rate for _, rate in points.values()) / 1e9:.0f} GFLOP/s"
-                     for name, points in found.items())  # fmt: skip
+    ends = []
+    for name, points in found.items():
+        most = max(rate for _, rate in points.values()) / 1e9
+        ends.append(f"{name}: from {min(points)} to {max(points)}, up to {most:.0f} GFLOP/s")
     return (
-        "A roofline, a slope that ends in a flat roof, in each panel, with points along and below "
-        f"it. {ends}; the flat roof is at {peak / 1e9:.0f}."
+        "Each panel has a roofline, a slope that ends in a flat roof, with points along and below "
+        f"it. {'; '.join(ends)}; the flat roof is at {peak / 1e9:.0f}."
     )
 
 
 def saving(places, count, ratios):
-    """Naive over cached at each place: by the count, and by the clock, {name: [times]}."""
+    """Draw naive over cached at each place, by the count and by the clock, {name: [times]}."""
     figure, axis = plt.subplots(figsize=(8, 3.8))
     axis.loglog(places, count, "--", color="0.4", label="FLOPs, counted")
     for (name, values), style in zip(ratios.items(), ("o-", "s-")):
         axis.loglog(places, values, style, markersize=5, label=f"{name}, measured")
-    axis.set(title="What the cache saves for one token", xlabel="position n (tokens)",
-             ylabel="naive / cached (times)")  # fmt: skip
+    axis.set(title="What the cache saves for one token", xlabel="position n (tokens)")
+    axis.set_ylabel("naive / cached (times)")
     axis.set_xticks(places, places)
     axis.minorticks_off()
     axis.legend(frameon=False, loc="upper left")
@@ -104,7 +105,7 @@ def saving(places, count, ratios):
 
 
 def roof_of(model, ids, bandwidth, peak):
-    """Prefill and cached steps of a text's beginnings on the roof -> the picture's alternative."""
+    """Measure and draw prefill and cached steps of a text's beginnings -> the alternative text."""
     found = {"prefill of n tokens": {}, "a cached step at position n": {}}
     longest = 2 ** (len(ids).bit_length() - 1)
     for n in (2**i for i in range(len(ids).bit_length())):

@@ -1,4 +1,4 @@
-"""The pictures of lesson 11. Each function returns its picture's alternative text."""
+"""Pictures of lesson 11. Each function returns the alternative text of its picture."""
 
 import lessons
 import matplotlib.pyplot as plt
@@ -7,29 +7,29 @@ from matplotlib.colors import to_rgb
 
 
 def exchange(points):
-    """{rows: (ms from token to token, tokens per second of all)}."""
+    """Draw {rows: (ms from token to token, tokens per second of all)}."""
     _, axis = plt.subplots(figsize=(8, 3.6))
     axis.plot(*zip(*points.values()), "o-")
     for n_rows, point in points.items():
         name = "1 row" if n_rows == 1 else f"{n_rows} rows"
         axis.annotate(name, point, (6, -14), textcoords="offset points")
-    axis.set(xlabel="one reader: from token to token (ms)", ylabel="all readers: tokens / s",
-             xlim=(0, None), ylim=(0, None), title="What all gain, and what each pays")  # fmt: skip
+    axis.set(title="What all gain, and what each pays", xlim=(0, None), ylim=(0, None))
+    axis.set(xlabel="one reader: from token to token (ms)", ylabel="all readers: tokens / s")
     text = "; ".join(f"{n}: {rate:.0f} at {ms:.2f} ms" for n, (ms, rate) in points.items())
     return (
-        "Tokens per second of all readers against one reader's time from token to token. Rows, "
-        f"{text}."
+        "Tokens per second of all readers against one reader's time from token to token, by the "
+        f"number of rows. {text}."
     )
 
 
 BRIGHT = (lessons.SKY, lessons.ORANGE, lessons.GREEN, lessons.YELLOW, lessons.PURPLE, lessons.RED)
 PALE = [tuple((1 + 0.9 * np.array(to_rgb(color))) / 2) for color in BRIGHT]
-COLORS = [*BRIGHT, *PALE]  # of twelve texts, no two the same
+COLORS = [*BRIGHT, *PALE]  # enough to tell twelve texts apart
 
 
 def places(made, n_rows):
-    """{text: the passes of its tokens} -> (text, row, passes) of each, by their first pass."""
-    free_from = [0] * n_rows  # the pass from which on each row is free
+    """Yield (text, row, passes) of {text: the passes of its tokens}, by the first pass."""
+    free_from = [0] * n_rows  # the first pass in which each row is free
     for text, passes in sorted(made.items(), key=lambda item: item[1][0]):
         row = next(i for i in range(n_rows) if free_from[i] <= passes[0])
         free_from[row] = passes[-1] + 1
@@ -37,34 +37,38 @@ def places(made, n_rows):
 
 
 def seats(panels, n_rows=4):
-    """Who sits in which row at each pass. panels: {title: (passes, {text: the passes of its
-    tokens})}."""
+    """Draw which text has which row at each pass.
+
+    panels: {title: (passes, {text: the passes of its tokens})}.
+    """
     longest = max(len(passes) for passes, _ in panels.values())
-    figure, axes = plt.subplots(len(panels), 1, figsize=(9.5, 0.4 + 2 * len(panels)),
-                                sharex=True, squeeze=False)  # fmt: skip
+    size = (9.5, 0.4 + 2 * len(panels))
+    _, axes = plt.subplots(len(panels), 1, figsize=size, sharex=True, squeeze=False)
     for axis, (title, (passes, made)) in zip(axes[:, 0], panels.items()):
         axis.barh(range(n_rows), len(passes), 1, color="0.93", edgecolor="white")
         for number, (_, row, own) in enumerate(places(made, n_rows)):
             box, color = (row - 0.42, 0.84), COLORS[number % len(COLORS)]
-            axis.broken_barh([(p, 1) for p in own], box, linewidth=0.4, facecolor=color,
-                             edgecolor="white")  # fmt: skip
-            axis.broken_barh([(own[0], 1)], box, facecolor=color, hatch="////",
-                             edgecolor="black", linewidth=0.4)  # fmt: skip
-            axis.text((own[0] + own[-1] + 1) / 2, row, number + 1, ha="center", va="center",
-                      fontsize=11, weight="bold")  # fmt: skip
-        axis.set(title=f"{title}: {len(passes)} passes", ylabel="row", xlim=(0, longest),
-                 ylim=(n_rows - 0.5, -0.5))  # fmt: skip
+            style = {"facecolor": color, "linewidth": 0.4}
+            axis.broken_barh([(p, 1) for p in own], box, edgecolor="white", **style)
+            axis.broken_barh([(own[0], 1)], box, edgecolor="black", hatch="////", **style)
+            middle = (own[0] + own[-1] + 1) / 2
+            axis.text(middle, row, number + 1, **lessons.CENTERED, fontsize=11, weight="bold")
+        axis.set(title=f"{title}: {len(passes)} passes", ylabel="row")
+        axis.set(xlim=(0, longest), ylim=(n_rows - 0.5, -0.5))
         axis.set_yticks(range(n_rows), range(1, n_rows + 1))
     axes[-1, 0].set_xlabel("pass (hatched: the text's prompt; grey: an empty place)")
-    texts = "; ".join(f"{title}: {len(passes)} passes for {len(made)} texts"
-                      for title, (passes, made) in panels.items())  # fmt: skip
+    texts = "; ".join(
+        f"{title}: {len(passes)} passes for {len(made)} texts"
+        for title, (passes, made) in panels.items()
+    )
     return (
-        f"{n_rows} rows, a column for each pass, a box in a text's colour for each token. {texts}."
+        f"{n_rows} rows, a column for each pass and a box in a text's colour for each token. "
+        f"{texts}."
     )
 
 
 def waits(served):
-    """{rows: (seconds to the first token of each reader, from token to token, ...)}."""
+    """Draw {rows: (seconds to the first token of each reader, from token to token, ...)}."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6))
     looks = (
         (lessons.RED, "o-"),
@@ -76,29 +80,35 @@ def waits(served):
         readers = range(1, len(first) + 1)
         name = "1 row" if n_rows == 1 else f"{n_rows} rows"
         left.plot(readers, 1e3 * np.array(first), style, color=color, markersize=4, label=name)
-    left.set(title="The wait for the first token (ms)", xlabel="reader, in order of arrival",
-             ylim=(0, None))  # fmt: skip
+    left.set(title="The wait for the first token (ms)", ylim=(0, None))
+    left.set_xlabel("reader, in order of arrival")
     left.legend(frameon=False)
     heights = [1e3 * between for _, between, _ in served.values()]
     bars = right.bar([str(n_rows) for n_rows in served], heights, color=lessons.SKY)
     right.bar_label(bars, fmt="%.1f")
     right.set(title="From token to token (ms)", xlabel="rows", ylim=(0, 1.15 * max(heights)))
-    text = "; ".join(f"{n}: at most {1e3 * max(first):.0f} ms, then {1e3 * between:.1f} ms"
-                     for n, (first, between, _) in served.items())  # fmt: skip
+    text = "; ".join(
+        f"{n}: at most {1e3 * max(first):.0f} ms, then {1e3 * between:.1f} ms"
+        for n, (first, between, _) in served.items()
+    )
     return (
         "Left: each reader's wait for the first token. Right: the time from one token to the next. "
-        f"Rows, {text}."
+        f"By the number of rows, they are {text}."
     )
 
 
 def gaps(found):
-    """{chunk: seconds between the tokens of a running text}."""
+    """Draw {chunk: seconds between the tokens of a running text}."""
     _, axes = plt.subplots(1, len(found), figsize=(9.5, 3.2), sharey=True)
-    for axis, (chunk, seconds), color in zip(axes, found.items(), (lessons.RED, lessons.ORANGE,
-                                                                   lessons.BLUE)):  # fmt: skip
+    colors = lessons.RED, lessons.ORANGE, lessons.BLUE
+    for axis, (chunk, seconds), color in zip(axes, found.items(), colors):
         axis.bar(np.arange(15, len(seconds)), 1e3 * seconds[15:], 0.9, color=color)
         axis.set(title=f"chunks of {chunk}", xlabel="token of the running text")
     axes[0].set_ylabel("gap before it (ms)")
-    text = "; ".join(f"{chunk}: the longest is {1e3 * max(seconds[15:]):.0f} ms"
-                     for chunk, seconds in found.items())  # fmt: skip
-    return f"Gaps between the tokens of a running text, a panel for each size of chunk. {text}."
+    text = "; ".join(
+        f"{chunk}: {1e3 * max(seconds[15:]):.0f} ms" for chunk, seconds in found.items()
+    )
+    return (
+        "The gaps between the tokens of a running text, a panel for each size of chunk. The "
+        f"longest gap, by the size: {text}."
+    )

@@ -1,9 +1,9 @@
-"""The pictures of lesson 12, each of which returns its alternative text, and the word-by-word
-glosses."""
+"""Pictures of lesson 12, which return their alternative texts, and word-by-word glosses."""
 
 import re
 import textwrap
 
+import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -13,13 +13,13 @@ Gestern yesterday|habe have|deine your|Schwester sister|am at-the|Bahnhof statio
 Kannst can|du you|mir me|helfen help|Es it|es it|regnet rains|trinke drink|Tasse cup|Wo where
 ist is|der the|Meine my|zwei two|Katzen cats|Mein my|Bruder brother|möchte would-like|will wants
 Mann man|Frau woman|hilft helps|Hund dog|Hunde dogs|Katze cat|einen a|und and
-Schwestern sisters|Die the|Der the|dem the|Meine my
+Vater father|Mutter mother|mein my|meine my|Die the|Der the|dem the|Meine my
 Tee tea|Heute today|heute today|kalt cold|ziemlich rather|sehr very|schon already|so so"""
 GLOSS = dict(pair.split() for pair in GLOSSES.replace("\n", "|").split("|"))
 
 
 def gloss(german):
-    """Prints a German sentence, and below each of its words the English one."""
+    """Print a German sentence with the English word below each of its words."""
     words = re.findall(r"[\w-]+|[^\w\s]", german)
     english = [GLOSS.get(word, "?") if word[0].isalpha() else word for word in words]
     widths = [max(len(pair[0]), len(pair[1])) + 1 for pair in zip(words, english)]
@@ -30,7 +30,7 @@ def gloss(german):
 
 
 def heat(axis, weights, queries, keys):
-    """Attention weights [query, key] with the names of both."""
+    """Draw attention weights [query, key] with the names of both."""
     image = axis.imshow(weights, cmap="cividis", vmin=0, vmax=1, aspect="auto")
     axis.set_xticks(range(len(keys)), keys, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(queries)), queries)
@@ -39,7 +39,7 @@ def heat(axis, weights, queries, keys):
 
 
 def three_kinds(encoder, decoder, cross, read, written):
-    """The weights of the three kinds side by side; the rows of the last two are the same."""
+    """Draw the weights of the three kinds side by side; the last two have the same rows."""
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 4.2))
     heat(axes[0], encoder, read, read)
     heat(axes[1], decoder, written, written)
@@ -49,19 +49,19 @@ def three_kinds(encoder, decoder, cross, read, written):
     axes[0].set_ylabel("the token that looks")
     figure.colorbar(image, ax=axes, label="weight, mean of the heads", shrink=0.6)
     return (
-        "Three matrices of attention weights, rows the tokens that look. The encoder's and the "
-        "cross-attention's are full, the decoder's is a lower triangle."
+        "Three matrices of attention weights; a row is a token that looks. The encoder's and the "
+        "cross-attention's are full, and the decoder's is a lower triangle."
     )
 
 
-def strongest(weights, queries, keys):  # -> where each query looks most, as words
-    places = weights.argmax(-1)
-    return ", ".join(f"{query} at {keys[i]} {row[i]:.2f}" for query, row, i in
-                     zip(queries, weights, places))  # fmt: skip
+def strongest(weights, queries, keys):
+    """Say in words where each query looks most."""
+    rows = zip(queries, weights, weights.argmax(-1))
+    return ", ".join(f"{query} at {keys[i]} {row[i]:.2f}" for query, row, i in rows)
 
 
 def alignments(pairs):
-    """Cross-attention of one sentence or two: (translation, weights, queries, keys) of each."""
+    """Draw the cross-attention of one or two sentences (translation, weights, queries, keys)."""
     wide = len(pairs) > 1
     figure, axes = plt.subplots(1, len(pairs), figsize=(10 if wide else 8, 4.9), squeeze=False)
     for axis, (title, *weighed) in zip(axes[0], pairs):
@@ -70,11 +70,11 @@ def alignments(pairs):
     axes[0, 0].set_ylabel("about to be written")
     figure.colorbar(image, ax=axes, label="weight, mean of the heads", shrink=0.6)
     looks = ". ".join(strongest(*weighed) for _, *weighed in pairs)
-    return f"Alignments: each token that is written, and where it looks most. {looks}."
+    return f"Alignments of the tokens that are written. Each looks most at one token: {looks}."
 
 
 def by_layer(layers, queries, keys):
-    """Cross-attention of one sentence in each layer of the decoder, [query, key]."""
+    """Draw the cross-attention [query, key] of one sentence in each layer of the decoder."""
     figure, axes = plt.subplots(1, len(layers), figsize=(10, 4), sharey=True)
     for number, (axis, weights) in enumerate(zip(axes, layers), start=1):
         image = heat(axis, weights, queries, keys)
@@ -83,39 +83,39 @@ def by_layer(layers, queries, keys):
     figure.colorbar(image, ax=axes, label="weight", shrink=0.6)
     means = ", ".join(f"{weights.max(-1).mean():.2f}" for weights in layers)
     return (
-        "Cross-attention by layer, one sentence. The strongest weight of a row, mean by layer: "
+        "The cross-attention of one sentence by layer. The mean of the rows' strongest weights is "
         f"{means}."
     )
 
 
 def sources(bits, english, german):
-    """Bits per token of each translation (columns) under each source (rows)."""
+    """Draw the bits per token of each translation (columns) under each source (rows)."""
     _, axis = plt.subplots(figsize=(9.5, 4.2))
     image = axis.imshow(bits, cmap="cividis_r", aspect="auto")
     for i, j in np.ndindex(*bits.shape):
         color = "black" if bits[i, j] < bits.max() / 2 else "white"
-        axis.text(j, i, f"{bits[i, j]:.1f}", ha="center", va="center", color=color)
+        axis.text(j, i, f"{bits[i, j]:.1f}", **lessons.CENTERED, color=color)
     axis.set_yticks(range(len(english)), [textwrap.fill(text, 16) for text in english])
     axis.set_xticks(range(len(german)), [textwrap.fill(text, 14) for text in german])
     axis.set(title="A translation under each source", ylabel="source", xlabel="translation")
     plt.colorbar(image, label="bits per token")
     own, other = np.diag(bits), bits[~np.eye(len(bits), dtype=bool)]
     return (
-        f"Sources by translations, bits per token: {own.min():.1f} to {own.max():.1f} on the "
+        f"Bits per token of translations under sources: {own.min():.1f} to {own.max():.1f} on the "
         f"diagonal, {other.min():.1f} to {other.max():.1f} elsewhere."
     )
 
 
 def per_token(lengths, curves, n_source):
-    """Milliseconds per token written, {loop: [of each length]}."""
+    """Draw the milliseconds per written token, {loop: [of each length]}."""
     _, axis = plt.subplots(figsize=(8, 4))
     for (label, ms), marker in zip(curves.items(), "^os"):
         axis.plot(lengths, ms, f"{marker}-", label=label)
-    axis.set(title=f"A source of {n_source} tokens", xlabel="tokens written",
-             ylabel="time per token (ms)", ylim=(0, None))  # fmt: skip
+    axis.set(title=f"A source of {n_source} tokens", ylim=(0, None))
+    axis.set(xlabel="tokens written", ylabel="time per token (ms)")
     axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.55, 0.75))
     ends = "; ".join(
         f"{label}: {ms[0]:.1f} ms at {lengths[0]}, {ms[-1]:.1f} ms at {lengths[-1]}"
         for label, ms in curves.items()
     )
-    return f"Time per token written, against the tokens written. {ends}."
+    return f"The time per written token against the number of written tokens. {ends}."

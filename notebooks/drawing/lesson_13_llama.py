@@ -1,4 +1,4 @@
-"""The pictures of lesson 13. Each function returns its picture's alternative text."""
+"""Pictures of lesson 13. Each function returns the alternative text of its picture."""
 
 import lessons
 import matplotlib.pyplot as plt
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def clock(frequencies, n_positions=128):
-    """The angles of rotary positions: their cosines, and two of the hands."""
+    """Draw the angles of rotary positions: the cosines of all pairs, and the hands of two."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), width_ratios=(3, 2))
     angles = frequencies[:, None] * np.arange(n_positions)
     image = left.imshow(np.cos(angles), cmap="cividis", aspect="auto")
@@ -16,20 +16,20 @@ def clock(frequencies, n_positions=128):
     for pair, color, style, size, radius in looks:  # two circles, so that none hides the other
         angle = np.arange(12) * frequencies[pair]
         x, y = radius * np.cos(angle), radius * np.sin(angle)
-        right.plot(x, y, style, color=color, markersize=size, fillstyle="none",
-                   label=f"pair {pair}, positions 0 to 11")  # fmt: skip
+        marks = {"markersize": size, "fillstyle": "none"}
+        right.plot(x, y, style, color=color, label=f"pair {pair}, positions 0 to 11", **marks)
     right.set(aspect="equal", title="two hands of the clock", xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
     right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12))
     turns = [2 * np.pi / frequencies[pair] for pair in (0, 4)]
     return (
-        f"Left: stripes of the cosine over {n_positions} positions, narrow for the first pairs, "
-        f"wide for the last. Right: pair 0 turns around in {turns[0]:.0f} tokens, pair 4 in "
-        f"{turns[1]:.0f}."
+        f"Left: stripes of the cosine over {n_positions} positions, which are narrow for the first "
+        f"pairs and wide for the last. Right: pair 0 turns around in {turns[0]:.0f} tokens, pair 4 "
+        f"in {turns[1]:.0f}."
     )
 
 
 def one_query(distance, curves):
-    """Scores against the distance, {position of the query: [of each distance]}."""
+    """Draw scores against the distance, {position of the query: [of each distance]}."""
     _, axis = plt.subplots(figsize=(8, 3))
     looks = {"lw": 5, "color": lessons.YELLOW}, {"lw": 1.5, "color": lessons.BLUE, "ls": "--"}
     for (at, curve), look in zip(curves.items(), looks):
@@ -44,13 +44,13 @@ def one_query(distance, curves):
 
 
 def against(bits):
-    """Bits per byte of each story, [n, 2]: by stories, and by stories-llama."""
+    """Draw the bits per byte of each story by stories and by stories-llama, [n, 2]."""
     _, axis = plt.subplots(figsize=(5, 4.4))
     axis.plot(bits[:, 0], bits[:, 1], "o", ms=4, alpha=0.7)
     limits = [bits.min() * 0.95, bits.max() * 1.03]
     axis.plot(limits, limits, "--", color=lessons.BLACK, label="as good")
-    axis.set(xlabel="bits per byte by stories", ylabel="by stories-llama", aspect="equal",
-             xlim=limits, ylim=limits)  # fmt: skip
+    axis.set(xlabel="bits per byte by stories", ylabel="by stories-llama")
+    axis.set(aspect="equal", xlim=limits, ylim=limits)
     axis.legend()
     below = (bits[:, 1] < bits[:, 0]).sum()
     return (
@@ -60,7 +60,7 @@ def against(bits):
 
 
 def along(runs, afresh, n_trained, window=100):
-    """How many bits each token costs more than in a fresh start, {name: [n]}, along the text."""
+    """Draw how many more bits each token costs than after a fresh start, {name: [n]}."""
     _, axis = plt.subplots(figsize=(8, 3.6))
     looks = ("--", lessons.ORANGE), ("-", lessons.BLUE), (":", lessons.GREEN), ("-.", lessons.RED)
     ends = {}
@@ -70,24 +70,24 @@ def along(runs, afresh, n_trained, window=100):
         ends[name] = more[-300:].mean()
     axis.axhline(0, color=lessons.BLACK, lw=1)
     axis.axvline(n_trained, color=lessons.BLACK, lw=1, ls=":")
-    axis.annotate("trained up to here", (n_trained, axis.get_ylim()[1]), (5, -12),
-                  textcoords="offset points")  # fmt: skip
+    top = n_trained, axis.get_ylim()[1]
+    axis.annotate("trained up to here", top, (5, -12), textcoords="offset points")
     axis.set(xlabel="position", ylabel=f"bits more, mean of {window}")
     axis.legend(loc="upper left", bbox_to_anchor=(0, 0.9))
     text = "; ".join(f"{name} {more:+.2f}" for name, more in ends.items())
     return (
-        "Bits per token along the text, more than if each story is read afresh. Over the last "
-        f"part: {text}."
+        "How many more bits a token costs along the text than if each story is read afresh. Over "
+        f"the last part: {text}."
     )
 
 
 def costs(labels, bits, name):
-    """A bar for each token: what it costs, in bits."""
+    """Draw a bar for each token's cost in bits."""
     _, axis = plt.subplots(figsize=(8, 0.27 * len(bits) + 1))
     axis.barh(labels, bits)
     axis.invert_yaxis()
     axis.set(xlabel="bits", title=f"{name}: {bits.sum():.0f} bits")
     return (
-        f"A bar for each token of your text, {bits.sum():.0f} bits in all; the dearest is "
-        f"{labels[int(bits.argmax())]}."
+        f"A bar for each token of your text, {bits.sum():.0f} bits in all. The token that costs "
+        f"most is {labels[int(bits.argmax())]}."
     )

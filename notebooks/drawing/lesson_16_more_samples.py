@@ -1,4 +1,4 @@
-"""The pictures of lesson 16. Each function returns its picture's alternative text."""
+"""Pictures of lesson 16. Each function returns the alternative text of its picture."""
 
 import lessons
 import matplotlib.pyplot as plt
@@ -6,26 +6,29 @@ import numpy as np
 
 
 def chances(p):
-    """The chance of a right answer, of each sentence."""
+    """Draw each sentence's chance of a right answer, p [n]."""
     _, axis = plt.subplots(figsize=(8, 3.2))
     counts, edges, _ = axis.hist(p, np.linspace(0, 1, 11), color=lessons.SKY, edgecolor="white")
     axis.axvline(p.mean(), color="black", ls="--", label=f"mean {p.mean():.2f}")
-    axis.set(title="How often each sentence was translated rightly", xlabel="share of its draws",
-             ylabel="sentences")  # fmt: skip
+    axis.set_title("How often each sentence was translated rightly")
+    axis.set(xlabel="share of its draws", ylabel="sentences")
     axis.legend(frameon=False)
     text = ", ".join(f"{edge:.1f}: {count:.0f}" for edge, count in zip(edges, counts) if count)
     return (
-        f"Histogram of the chance of a right answer over {len(p)} sentences, mean {p.mean():.2f}. "
-        f"Sentences from each tenth on: {text}."
+        f"A histogram of the chance of a right answer over {len(p)} sentences. The mean is "
+        f"{p.mean():.2f}. The number of sentences from each tenth on: {text}."
     )
 
 
 def curves(sizes, found):
-    """The share of right answers against the draws; a number alone is a line."""
+    """Draw the share of right answers against the draws; a single number becomes a flat line."""
     _, axis = plt.subplots(figsize=(9, 4))
-    looks = {"verifier": (lessons.GREEN, "o-"), "vote": (lessons.BLUE, "s-"),
-             "likeliest": (lessons.ORANGE, "^--"),
-             "most alike": (lessons.PURPLE, "x:")}  # fmt: skip
+    looks = {
+        "verifier": (lessons.GREEN, "o-"),
+        "vote": (lessons.BLUE, "s-"),
+        "likeliest": (lessons.ORANGE, "^--"),
+        "most alike": (lessons.PURPLE, "x:"),
+    }
     for name, shares in found.items():
         if name in looks:
             color, style = looks[name]
@@ -33,8 +36,7 @@ def curves(sizes, found):
         else:
             style = "--" if name == "greedy" else ":"
             axis.axhline(shares, color="0.4", ls=style, label=f"{name}, one answer")
-    axis.set(xscale="log", title="Sentences with a right answer", xlabel="draws", ylabel="share",
-             ylim=(0, None))  # fmt: skip
+    axis.set(title="Sentences with a right answer", xlabel="draws", ylabel="share", xscale="log")
     axis.set_xticks(sizes, sizes)
     axis.minorticks_off()
     axis.legend(frameon=False, ncols=2, loc="upper left")
@@ -50,15 +52,12 @@ def curves(sizes, found):
 
 
 def ballot(counts, n):
-    """The most frequent answers, [(text, count)]."""
+    """Draw the most frequent answers, [(text, count)]."""
     _, axis = plt.subplots(figsize=(8, 0.42 * len(counts) + 1))
     texts = [text for text, _ in counts]
     bars = axis.barh(texts, [count for _, count in counts], color=lessons.SKY)
     axis.bar_label(bars)
     axis.invert_yaxis()
     axis.set(title=f"{n} answers", xlabel="times")
-    return (
-        f"Of {n} answers the most frequent ones: "
-        + "; ".join(f"{text} {count}" for text, count in counts)
-        + "."
-    )
+    answers = "; ".join(f"{text} {count}" for text, count in counts)
+    return f"The most frequent of {n} answers: {answers}."

@@ -12,7 +12,7 @@ def n_parameters(n_vocab, n_ctx, n_embd, n_layer):  # four ints -> int
 # exercise 2
 def written_by_heads(mixed, w, b):  # -> [n_head, n, n_embd]
     d_head = mixed.shape[-1]
-    columns = [w[:, h * d_head : (h + 1) * d_head] for h in range(len(mixed))]  # that read head h
+    columns = [w[:, h * d_head : (h + 1) * d_head] for h in range(len(mixed))]  # one for each head
     return np.array([head @ part.T for head, part in zip(mixed, columns)])
 
 

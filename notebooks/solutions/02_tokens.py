@@ -14,7 +14,7 @@ def decode(ids, spelled):  # -> str
 
 # exercise 2
 def digit_words(text):  # -> list of words
-    parts = re.split(r"(\d)", text)  # every other one is a digit
+    parts = re.split(r"(\d)", text)  # every other part is a digit
     cut = [[part] if i % 2 else gpt2_words(part) for i, part in enumerate(parts)]
     return [word for words in cut for word in words]
 

@@ -10,7 +10,7 @@ def bits_per_byte(perplexity, n_tokens, text):
 # exercise 2
 def first_given_second(joint, second):  # the second token's id -> [n_words]
     both = joint.sum(axis=(2, 3))  # P(x1, x2)
-    return both[:, second] / both[:, second].sum()  # of k unknown tokens: V ** k texts to sum over
+    return both[:, second] / both[:, second].sum()  # k unknown tokens: sum over V ** k texts
 
 
 # exercise 3
@@ -21,7 +21,7 @@ def sharpened_texts(joint, t):  # -> [n_words, n_words, n_words, n_words]
 
 def sharpened_tokens(joint, t):  # -> [n_words, n_words, n_words, n_words]
     result = np.ones_like(joint)
-    for i in range(4):  # P(x1), P(x2 | x1), ...: the sum over what comes later, normalised
+    for i in range(4):  # P(x1), P(x2 | x1), ...: sum over the later tokens, then normalise
         so_far = joint.sum(axis=tuple(range(i + 1, 4)), keepdims=True)  # P(x1 .. x_i)
         factor = (so_far / so_far.sum(axis=i, keepdims=True)) ** (1 / t)
         result = result * factor / factor.sum(axis=i, keepdims=True)

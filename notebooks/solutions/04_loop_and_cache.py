@@ -22,11 +22,11 @@ def prefill(ids, keys, values):  # -> logits [len(ids), n_vocab]
 
 
 # exercise 2
-def naive_tokens(m, n):  # m + (m + 1) + ... + (m + n - 1); 523,500 for 24 and 1,000
+def naive_tokens(m, n):  # m + (m + 1) + ... + (m + n - 1): 523,500 for m = 24, n = 1000
     return n * m + n * (n - 1) // 2
 
 
-def cached_tokens(m, n):  # the last new token does not pass; 1,023 for 24 and 1,000
+def cached_tokens(m, n):  # the last new token does not pass: 1,023 for m = 24, n = 1000
     return m + n - 1
 
 
@@ -35,7 +35,7 @@ def log_p_endings(model, beginning, endings):
     from gpt2 import log_softmax
 
     cache, found = model.new_cache(), []
-    first = log_softmax(model(beginning, cache, last=1))  # [1, n_vocab]: before each ending
+    first = log_softmax(model(beginning, cache, last=1))  # [1, n_vocab], shared by all endings
     for ending in endings:
         rows = first
         if len(ending) > 1:

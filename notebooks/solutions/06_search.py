@@ -3,8 +3,8 @@
 
 # exercise 1
 def sure_width(n_vocab, n):  # -> a number of beams
-    # any of the n_vocab ** (n - 1) beginnings may be the optimum's, even the least probable of them
-    # (all nearly equal, and its last token certain): each must survive until the last step
+    # The optimum may have any of the n_vocab ** (n - 1) beginnings, even the least probable one, if
+    # its last token is certain. Every beginning must survive until the last step.
     return n_vocab ** (n - 1)
 
 
@@ -14,7 +14,7 @@ def best_first(next_log_probs, n):  # -> n ids, and how many beginnings were con
 
     heap, continued = [(0.0, ())], 0
     while True:
-        cost, ids = heapq.heappop(heap)  # the most probable: all others can only fall
+        cost, ids = heapq.heappop(heap)  # the most probable one: the others can only fall
         if len(ids) == n:
             return ids, continued
         continued += 1
@@ -23,10 +23,10 @@ def best_first(next_log_probs, n):  # -> n ids, and how many beginnings were con
 
 
 # exercise 3
-def consensus(texts):  # lists of ids -> the place of the one most like the others
+def consensus(texts):  # lists of ids -> the index of the text most like the others
     bigrams = [set(zip(text, text[1:])) for text in texts]
 
-    def mean_similarity(i):  # to all others, 0 to 1
+    def mean_similarity(i):  # the mean over all others, 0 to 1
         others = [b for j, b in enumerate(bigrams) if j != i]
         return np.mean([len(bigrams[i] & b) / len(bigrams[i] | b) for b in others])
 

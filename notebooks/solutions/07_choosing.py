@@ -7,7 +7,7 @@ def never(phrase):  # str -> a filter
 
     def forbid(logits, ids):  # [n_vocab], the sequence so far -> [n_vocab]
         text = text_of(ids)
-        end = text[max(0, len(text) - len(phrase) + 1) :]  # one character short of the phrase
+        end = text[max(0, len(text) - len(phrase) + 1) :]  # its last len(phrase) - 1 characters
         completes = np.array([phrase in end + piece for piece in pieces])
         return np.where(completes, np.float32(-np.inf), logits)
 
@@ -15,7 +15,7 @@ def never(phrase):  # str -> a filter
 
 
 # exercise 2
-def writer(ids, keys):  # list of ids, of whole numbers -> a key, or None
+def writer(ids, keys):  # list of ids, list of ints -> a key, or None
     z = {key: watermark.detect(ids, key, model.n_vocab) for key in keys}
     best = max(z, key=z.get)
     return best if z[best] >= 4 else None

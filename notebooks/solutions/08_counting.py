@@ -13,7 +13,7 @@ def chunked(model, ids, size):  # ids [n_seq] -> the last logits [n_vocab]
     cache = model.new_cache()
     for start in range(0, len(ids), size):
         logits = model(ids[start : start + size], cache, last=1)
-    return logits[-1]  # in chunks of 1 every token would read all weights: decoding, 200 times
+    return logits[-1]  # chunks of 1 are decoding: each token reads all weights
 
 
 # exercise 3

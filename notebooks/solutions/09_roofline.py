@@ -3,9 +3,9 @@
 
 # exercise 1
 def step_seconds(shape, n_rows, n, bandwidth, peak, n_bytes=4):  # -> seconds
-    # With 16 bits some 300 rows at 16 tokens, with 32 bits some 30. At 1024 none: each row brings
-    # 2 b d n numbers of its own for its 24 b d^2 + 4 b d n + 2 d V FLOPs, and no number of rows
-    # exceeds that quotient.
+    # At 16 tokens, arithmetic takes over at some 300 rows with 16 bits, and at some 30 with 32. At
+    # 1024 tokens it never does. Each row reads 2 b d n numbers of its own for its
+    # 24 b d^2 + 4 b d n + 2 d V FLOPs, and no number of rows exceeds that quotient.
     work = n_rows * pass_flops(shape, 1, n)
     read = pass_bytes(shape, n, n_rows) * n_bytes / 4
     return max(read / bandwidth, work / peak)

@@ -11,10 +11,10 @@ def best_certain(p):  # min(p, one-hot) is p of the one token: its rate is the l
 
 # exercise 2
 def best_gamma(a, c, b):  # a rate, a cost, a function gamma -> cost
-    def speed_up(gamma):  # E / (b + c gamma), in times
+    def speed_up(gamma):  # E / (b + c gamma)
         return sum(a**i for i in range(gamma + 1)) / (b(gamma) + c * gamma)
 
-    return max(range(17), key=speed_up)  # of equals the first: the fewest drafts
+    return max(range(17), key=speed_up)  # max returns the first of equals, with the fewest drafts
 
 
 # exercise 3

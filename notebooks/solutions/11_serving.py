@@ -14,11 +14,11 @@ def passes_needed(lengths, n_rows):  # -> (static, continuous)
 # exercise 2
 def rows_needed(rate, n, step, most=64):  # -> a number of rows, or None
     for rows in range(1, most + 1):
-        if rows / (n * step(rows)) >= rate:  # texts that end per second
+        if rows / (n * step(rows)) >= rate:  # texts that finish per second
             return rows
     return None
 
 
 # exercise 3
 def arrange(prompts):  # a list of lists of ids -> the same lists, reordered
-    return sorted(prompts)  # neighbours in this order share the most
+    return sorted(prompts)  # neighbours share the longest beginnings

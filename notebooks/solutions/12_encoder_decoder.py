@@ -2,7 +2,7 @@
 def best(text, candidates):  # str, list of str -> one of the candidates
     decoder = model.read(model.add_special_tokens(tokenizer.encode(text)))
 
-    def log_probability(candidate):  # </s> belongs to it: the text ends there
+    def log_probability(candidate):  # </s> counts, too: the text ends there
         ids = [*model.start_ids, *tokenizer.encode(candidate), *model.stop_ids]
         return log_probabilities(decoder, ids).sum()
 
@@ -18,13 +18,13 @@ def aligned(text):  # str -> list of (name of a target token, name of a source t
 
 
 # exercise 3
-def switch(first, second, n):  # two English texts -> the ids that were written, </s> included
+def switch(first, second, n):  # two English texts -> the new ids, </s> included
     sources = (model.add_special_tokens(tokenizer.encode(text)) for text in (first, second))
     one, other = (model.read(source) for source in sources)
     cache, new, ids = one.new_cache(), model.start_ids, []
     while len(ids) < 40 and not (ids and ids[-1] in model.stop_ids):
         if len(ids) == n:
-            cache.source = other.source  # the cache holds it: a row and its source go together
+            cache.source = other.source  # the cache holds the source of its row
         new = [int(one(np.array(new), cache, last=1)[-1].argmax())]
         ids += new
     return ids

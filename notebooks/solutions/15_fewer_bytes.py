@@ -6,7 +6,7 @@ def restored(w, bits, size):  # [n_out, n_in], float32 -> the same, rounded
     parts = w.reshape(-1, size)  # [n_groups, size]
     low = parts.min(axis=1, keepdims=True)
     step = (parts.max(axis=1, keepdims=True) - low) / (2**bits - 1)
-    step = np.maximum(step, 1e-12)  # a group of equal numbers
+    step = np.maximum(step, 1e-12)  # avoids 0 / 0 in a group of equal numbers
     return (low + step * np.round((parts - low) / step)).reshape(w.shape)
 
 

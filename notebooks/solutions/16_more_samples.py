@@ -6,7 +6,7 @@ def voted(answers, weights):  # lists of the same length -> one of the answers
     totals = {}
     for answer, weight in zip(answers, weights):
         totals[answer] = totals.get(answer, 0) + weight
-    return max(totals, key=totals.get)  # a dict keeps the order: of equals the first
+    return max(totals, key=totals.get)  # max returns the first of equals, and a dict keeps order
 
 
 # exercise 2
@@ -20,7 +20,7 @@ def draws_needed(p, sure):  # -> a number of draws
 
 # exercise 3
 def trusted(p, catch, slip):  # -> 0 to 1
-    # p = 0.01, catch = 1, slip = 0.05: 0.17. Drawing on until one is accepted does not help: it
-    # makes an accepted answer certain, and that answer is as little worth as before.
+    # With p = 0.01, catch = 1 and slip = 0.05, only 0.17 of the accepted answers are right. Drawing
+    # until an answer is accepted does not help: that answer is worth as little as before.
     accepted = p * catch + (1 - p) * slip
     return p * catch / accepted
