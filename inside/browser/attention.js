@@ -53,8 +53,9 @@ function drawHeads() {
   patterns = HEADS.map((_, head) => patternOf(head));
   fillGrid(find(".heads"), (name, head) => {
     const says = `head ${name}${patterns[head] ? `, looks at ${patterns[head]}` : ""}`;
-    return element("button", {tabindex: -1, "data-head": name, onclick: () => choose(head),
-      title: says, "aria-label": says}, thumbnail(head), signedTrack(0, 1));
+    return element("button", {title: says, "aria-label": says, "aria-pressed": "false",
+      "data-head": name, tabindex: -1, onclick: () => choose(head)}, thumbnail(head),
+    signedTrack(0, 1));
   });
   steer(find(".heads"), n_head);
   find("#most").hidden = !has.parts;
@@ -98,15 +99,14 @@ function choose(head) {
 
 function showAttention() {
   const row = state.selected - 1, shown = isStored(row) ? shownHead(row) : -1;
-  find(".chooser").hidden = find(".looks").hidden = !isStored(row);
   const added = has.parts ? addedByHeads(row) : [], x = added[shown], name = HEADS[shown];
-  const head = name ? `Head ${name}${has.source ? ` with source head ${name}` : ""}`
-    : "The mean of all heads";
-  tell("#attention .lead", {head, came: data.ids[row + 1], before: data.ids[row],
-    rival: has.parts && stored("rivals", row)[rivalAt(row)], added: signed(x ?? 0),
-    pattern: patterns[shown], first: arrays.skipped[0] + 1},
-  isStored(row) ? "stored" : "missing", x !== undefined && "pushed", patterns[shown] && "pattern",
-  state.head === null && "most", x < 0 ? "against" : "for");
+  const pushed = x !== undefined, pattern = patterns[shown];
+  tell("#attention", {head: name ? `Head ${name}` : "The mean of all heads", name, pattern,
+    came: data.ids[row + 1], before: data.ids[row], added: signed(x ?? 0),
+    rival: pushed && stored("rivals", row)[rivalAt(row)], first: arrays.skipped[0] + 1},
+  isStored(row) ? "stored" : "missing", pushed ? "pushed" : "named", pattern && "pattern",
+  pushed && has.source && "source", pushed && state.head === null && "most",
+  x < 0 ? "against" : "for");
   if (!isStored(row)) return;
   mark(find(".heads"), "aria-pressed", shown);
   find("#mean").setAttribute("aria-pressed", shown < 0);

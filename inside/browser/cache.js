@@ -34,7 +34,7 @@ function showCache() {
     held: bytes(held * rows * data.kv_bytes), each: bytes(data.kv_bytes)},
   keeps ? "keeps" : "kept none", naive ? "naive" : "cached", rows > 1 && "rows",
   rejects && "rejects");
-  find("#grid").style.setProperty("--held", held);
+  find("#held").style.setProperty("--held", held);
   find("#grid .now")?.classList.remove("now");
   find("#grid ol").children[now].classList.add("now");
 }

@@ -22,7 +22,7 @@ function drawDrafts() {
     model: compact.format(total("multiply_adds")), drafter: compact.format(total("drafting"))});
   const draft = ({token, kind}) => element(`span.draft.${kind}`, {title: kind}, chip(token));
   fill(find("#drafts ol"), {"--columns": Math.max(...all.map((drafts) => drafts.length))},
-    rounds.map((pass, i) => element("li", element("button", {tabindex: -1,
+    rounds.map((pass, i) => element("li", element("button", {tabindex: -1, "aria-pressed": "false",
       "data-pass": passes.indexOf(pass), onclick: () => select(Math.min(n_rows, pass.known))},
     element("span.at", `${passes.indexOf(pass)}`), all[i].map(draft)))));
   steer(find("#drafts ol"), 1);

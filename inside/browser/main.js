@@ -45,13 +45,10 @@ function drawHeader() {
   document.title = `${data.pieces.join("").trim().slice(0, 60)} · tokenwise`;
 }
 
-// Where nothing has the focus, the arrows are the text's. In the text, the space bar plays.
+// Where nothing has the focus, the arrows are the text's.
 document.body.onkeydown = (event) => {
-  const text = find("#text"), {key, target} = event;
-  if (target === document.body && key.startsWith("Arrow")) text.onkeydown(event);
-  if (key !== " " || !text.contains(target)) return;
-  event.preventDefault();
-  play();
+  const free = event.target === document.body && event.key.startsWith("Arrow");
+  if (free) find("#text").onkeydown(event);
 };
 
 async function start() {

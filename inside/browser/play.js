@@ -16,7 +16,7 @@ function play() {
   goTo(Math.max(first, data.n_prompt) - 1);
   find("main").classList.add("growing");
   find("#play").setAttribute("aria-pressed", "true");
-  find("#pace").textContent = `playing: a second shows ${Math.round(1000 / slower)} ms of the run`;
+  tell("#pace", {ms: Math.round(1000 / slower)});
   grow(slower);
 }
 
@@ -33,5 +33,4 @@ function pause() {
   timer = null;
   find("main").classList.remove("growing");
   find("#play").setAttribute("aria-pressed", "false");
-  find("#pace").textContent = "";
 }

@@ -52,11 +52,11 @@ function drawn(probs, u) {
 // A row with what happens to each token on its way through the sampler, best first after the first
 // filters; a removed token stands where the model had it.
 function chain(row, settings) {
-  const raw = stored("logits", row), ids = stored("best", row), filters = stored("first", row);
+  const [ids, raw, filters, added, by] = ["best", "logits", "first", "last", "by"].map((name) =>
+    stored(name, row));
   const first = raw.map((logit, i) => logit + filters[i]);
   const order = range(ids.length).sort((a, b) => first[b] - first[a] || raw[b] - raw[a]);
-  const sorted = (array) => order.map((i) => array[i]), logits = sorted(first);
-  const last = sorted(stored("last", row)), by = sorted(stored("by", row));
+  const logits = order.map((i) => first[i]), last = order.map((i) => added[i]);
   const sampled = (settings) => {
     const rest = stored("rest", row)[data.temperatures.indexOf(settings.temperature || 1)];
     return probabilities(logits, rest, last, stored("left", row)[0], settings);
@@ -70,7 +70,7 @@ function chain(row, settings) {
     below += p;
     return {id: ids[i], rank, model: Math.exp(raw[i] - base), filtered: tempered[rank],
       tempered: found.tempered[rank], p, below: below - p, early,
-      height: early ? raw[i] : first[i], by: data.filters[by[rank] - 1] ?? ""};
+      height: early ? raw[i] : first[i], by: data.filters[by[i] - 1] ?? ""};
   });
   return {...found, tokens, came,
     changed: tokens.some((token) => Math.abs(token.filtered - token.model) > 1e-4)};

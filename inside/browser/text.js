@@ -17,7 +17,7 @@ function piece(id, text, kind = "", attributes = {}) {
 
 function token(id, i) {
   const kind = i < data.n_prompt ? ".token.prompt" : ".token";
-  const attributes = {role: "option", id: `token-${i}`};
+  const attributes = {role: "option", id: `token-${i}`, "aria-selected": "false"};
   if (i === 0) return piece(id, data.pieces[0], kind, {...attributes, "aria-disabled": "true"});
   return piece(id, data.pieces[i], kind, {
     ...attributes, tabindex: -1, "--surprise": Math.min(1, bits(i) / 10), onclick: () => select(i),

@@ -24,7 +24,8 @@ const HEADS = range(n_layer).flatMap((layer) => range(n_head).map((head) => `${l
 
 // An array that Python has packed: [type, deflated bytes in base64].
 async function unpack([type, text]) {
-  const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  const chars = atob(text), bytes = new Uint8Array(chars.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = chars.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new globalThis[type](await new Response(stream).arrayBuffer());
 }
@@ -98,10 +99,11 @@ function steer(group, columns) {
 
 // Mark the chosen item of a group, where Tab stops. Without one, it stops at the first.
 function mark(group, attribute, chosen) {
-  for (const [i, item] of group.querySelectorAll("[tabindex]").entries()) {
-    item.setAttribute(attribute, i === chosen);
-    item.tabIndex = i === Math.max(0, chosen) ? 0 : -1;
+  const items = [...group.querySelectorAll("[tabindex]")];
+  for (const item of items.filter((item) => item.tabIndex === 0)) {
+    fill(item, {[attribute]: "false", tabindex: -1});
   }
+  fill(items[Math.max(0, chosen)], {[attribute]: `${chosen >= 0}`, tabindex: 0});
 }
 
 // --- words ---

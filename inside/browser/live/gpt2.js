@@ -38,7 +38,9 @@ function self_attention(x, {c_attn, c_proj}, n_head, cache, layer) {  // [n_embd
 
 function attention(q, k, v) {  // softmax(q k^T / sqrt(d)) v: [d], 2 x [n_all, d] -> [d]
   const weights = softmax(linear(q, {w: k}).map((score) => score / Math.sqrt(q.length)));
-  return q.map((_, i) => v.reduce((total, row, j) => total + weights[j] * row[i], 0));
+  const y = new Float32Array(q.length);
+  v.forEach((row, j) => { for (let i = 0; i < y.length; i++) y[i] += weights[j] * row[i]; });
+  return y;
 }
 
 const split = (x, n) => range(n).map((i) => x.subarray(i * x.length / n, (i + 1) * x.length / n));
@@ -49,7 +51,9 @@ function feed_forward(x, {c_fc, c_proj}) {  // [n_embd] -> same
 }
 
 function linear(x, {w, b}) {  // x w^T + b: [n_in], [n_out, n_in], [n_out] -> [n_out]
-  return Float32Array.from(w, (row, i) => dot(x, row) + (b ? b[i] : 0));
+  const y = new Float32Array(w.length);
+  for (let i = 0; i < y.length; i++) y[i] = dot(x, w[i]) + (b ? b[i] : 0);
+  return y;
 }
 
 function layer_norm(x, {g, b}, eps) {  // [d] -> same: mean 0 and variance 1, then g and b

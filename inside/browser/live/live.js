@@ -96,7 +96,8 @@ function card(branch) {
   const {ids} = branch.whole, {current, place, branches} = panel, chosen = branch === current;
   const same = chosen ? 0 : common(ids, current.whole.ids), pieces = tokenizer.pieces(ids);
   const token = (i) => piece(ids[i], pieces[i] ?? "…", i < same ? ".token.same" : ".token", {
-    role: "option", tabindex: -1, onclick: () => act(() => select(branch, i)),
+    role: "option", tabindex: -1, "aria-selected": "false",
+    onclick: () => act(() => select(branch, i)),
     "--surprise": i % ids.length ? Math.min(1, surprise_at(reading(branch), i) / 10) : 0,
     "aria-label": i < ids.length ? label(ids[i]) : "what comes next"});
   const text = element("div.text", {role: "listbox", "aria-label": branch.name, lang: ""},
