@@ -41,7 +41,8 @@ class Browser:
         self.driver.get(path.as_uri() + address)
         if "data-ready" in text or "dataset.ready" in text:
             self.wait("return document.documentElement.dataset.ready")
-        assert self.driver.get_log("browser") == []
+        log = self.driver.get_log("browser")
+        assert log == [], log
         events = [json.loads(entry["message"])["message"]
                   for entry in self.driver.get_log("performance")]  # fmt: skip
         urls = [event["params"]["request"]["url"] for event in events

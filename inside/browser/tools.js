@@ -66,8 +66,8 @@ function tell(selector, values, ...cases) {
     sentence.hidden = !cases.includes(sentence.dataset.case);
   }
   for (const place of part.querySelectorAll("[data-is]")) {
-    const value = values[place.dataset.is];
-    place.textContent = place.tagName === "CODE" && value >= 0 ? label(value) : value;
+    const value = values[place.dataset.is], isId = place.tagName === "CODE" && value in data.labels;
+    place.textContent = isId ? label(value) : value;
   }
 }
 
