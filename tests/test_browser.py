@@ -164,7 +164,7 @@ def test_play_lets_the_text_grow_to_its_end(browser, tmp_path):
              " getComputedStyle(token).visibility === 'hidden').length"  # fmt: skip
     assert browser.js(hidden) > 5
     assert browser.value("#play", "aria-pressed") == "true"
-    browser.wait(f"return state.selected === n_rows && !timer")
+    browser.wait("return state.selected === n_rows && !timer")
     assert browser.js(hidden) == 0
     assert browser.value("#play", "aria-pressed") == "false"
     browser.js("select(n_rows); play()")
@@ -505,7 +505,6 @@ def test_the_cache_counts_and_without_it_all_is_computed(browser, tmp_path):
     assert f"{(n - 1) * data['kv_bytes'] / 1000:.1f} kB" in totals
     picture = "return getComputedStyle(document.querySelectorAll('#grid li')[4]).backgroundImage"
     read, computed = re.findall(r"(?:rgb|color)\([^)]*\)", browser.js(picture))[:3:2]
-    print(browser.js(picture))
     assert read != computed
     browser.all("#naive")[0].click()
     read, computed = re.findall(r"(?:rgb|color)\([^)]*\)", browser.js(picture))[:3:2]
@@ -546,6 +545,19 @@ def test_the_selected_token_is_in_sight(browser, tmp_path, width):
 def test_a_long_text_s_cache_is_not_taller_than_a_screen(browser, tmp_path):
     browser.open(tmp_path, page.html(run("long")), 1280, 900)
     assert browser.js("return document.querySelector('#grid').clientHeight") < 600
+
+
+@pytest.mark.parametrize("name", ["drafts", "filtered", "en-de"])
+def test_on_a_phone_no_token_is_cut_off(browser, tmp_path, name):
+    data = by_method("en-de") if name == "en-de" else run(name)
+    labels = dict.fromkeys(data["labels"], "<|endoftext|>")
+    for page_of in (data, data | {"labels": labels}):
+        browser.open(tmp_path, page.html(page_of), 360)
+        cut = browser.js("""return [...document.querySelectorAll(
+            '#candidates th, #candidates .gone, .name, .draft, .draft code')].filter((place) =>
+            place.checkVisibility() && place.scrollWidth > place.clientWidth)
+            .map((place) => place.outerHTML)""")
+        assert cut == []
 
 
 @pytest.mark.parametrize("width", [1280, 1300, 1600])
