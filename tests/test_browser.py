@@ -195,6 +195,19 @@ def test_each_token_appears_with_the_pass_that_made_it(browser, tmp_path, method
 # --- the sampler ----------------------------------------------------------------------------------
 
 
+def test_settings_between_the_sliders_steps_are_kept(browser, tmp_path):
+    tokenizer, model = utils.load("stories")
+    data = recorded(tokenizer, model, "Once upon a time", 4, temperature=0.73, top_p=0.925)
+    browser.open(tmp_path, page.html(data))
+    for script in ("return", "change({temperature: 0.5, top_p: 0.3})"):
+        browser.js(script)
+        browser.all("#restore")[0].click()
+        assert browser.text("[for=temperature][data-is]") == "0.73"
+        assert browser.text("[for=top_p][data-is]") == "0.925"
+        browser.js("select(arguments[0])", data["n_prompt"])
+        assert browser.text("#dice").startswith("The run threw")
+
+
 def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 8, temperature=0.8)
