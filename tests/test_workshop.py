@@ -368,4 +368,5 @@ def test_the_lessons_that_are_named_have_these_headings():
         [path] = (Path(cli.__file__).parents[1] / "notebooks").glob(f"{int(number):02}_*.ipynb")
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
-        assert re.search(rf"^## {re.escape(heading)}$", text, re.MULTILINE), lesson
+        kind = "(Second session: |Deeper: )?"
+        assert re.search(rf"^## {kind}{re.escape(heading)}$", text, re.MULTILINE), lesson
