@@ -234,8 +234,8 @@ class Cache:
 def advance(model, ids, cache, chunk=256):  # -> [n_vocab]
     """Pass those of ids that the cache does not hold yet, at most `chunk` tokens in one pass.
 
-    Return the logits of the last one; with last=1 the model computes no others. The cache holds
-    the first cache.length of ids, never all.
+    Return the logits of the last one: model(ids, cache, last=1) computes no others. The cache
+    holds the first cache.length of ids, never all.
     """
     ...
 
