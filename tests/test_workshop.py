@@ -52,6 +52,8 @@ def test_every_mistake_differs_from_the_right_answer_and_from_every_other(step, 
     assert len(tapes) == len(part.mistakes), "two mistakes have one name"
     for name, tape in tapes.items():
         assert difference(tape, right, strictly), f"{name} is not seen"
+        errors = [look.value.error for look in tape if isinstance(look.value, Raised)]
+        assert not any(error.startswith("NameError") for error in errors), (name, errors)
     for (a, one), (b, other) in itertools.combinations(tapes.items(), 2):
         assert difference(one, other, strictly), f"{a} and {b} look the same"
 
