@@ -28,6 +28,9 @@ PARTS = [(step, part) for step in STEPS for part in step.parts]
 STEP = {step.name: step for step in STEPS}
 
 
+TOLERATED = {"cut one too early"}  # a token passes twice, as in some right solutions
+
+
 def strictly(a, b):
     """is_same, but counts must be equal, and two errors of the same text are the same."""
     if isinstance(a.value, Raised) and isinstance(b.value, Raised):
@@ -52,6 +55,7 @@ def test_every_mistake_differs_from_the_right_answer_and_from_every_other(step, 
     assert len(tapes) == len(part.mistakes), "two mistakes have one name"
     for name, tape in tapes.items():
         assert difference(tape, right, strictly), f"{name} is not seen"
+        assert name in TOLERATED or difference(tape, right, is_right), f"{name} is right"
         errors = [look.value.error for look in tape if isinstance(look.value, Raised)]
         assert not any(error.startswith("NameError") for error in errors), (name, errors)
     for (a, one), (b, other) in itertools.combinations(tapes.items(), 2):

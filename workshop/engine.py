@@ -200,7 +200,7 @@ def check(reader: Reader, step: Step, name: bool = True) -> Verdict:
         n_right += not found
     if wrong:
         names = " + ".join(name for name, _ in wrong if name) or None
-        says = " ".join([*(text for _, text in wrong), step.lesson])
+        says = " ".join([*dict.fromkeys(text for _, text in wrong), step.lesson])
         return Verdict(step.name, "wrong", names, says)
     if missing:
         rest = "; the rest is right" if n_right else ""
@@ -246,9 +246,10 @@ def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
     # First the pairs of which each alone already gives much of what mine gave.
     every = itertools.combinations(part.mistakes, 2)
     pairs = sorted(every, key=lambda pair: -near[pair[0]] - near[pair[1]])
-    for pair in itertools.takewhile(lambda _: time.process_time() < end, pairs):
+    numbers = odd - {a.label for a in mine if isinstance(a.value, Raised)}  # an error fits too many
+    for pair in itertools.takewhile(lambda _: numbers and time.process_time() < end, pairs):
         module = with_both(pair)
-        if module and fit(mine, Tape(part, module), odd):
+        if module and fit(mine, Tape(part, module), numbers):
             return pair
     return ()
 
