@@ -71,6 +71,8 @@ def recording(model, keep=(), also=()):
     """Append to the yielded list each call of a function in the model's files, gpt2.py, layers.py
     or `also`. keep: names of functions whose arguments and results are kept. Results are copied. If
     keep is a dict {name: function}, the function's value for a result is kept instead."""
+    if not hasattr(model, "params"):
+        raise ValueError("the recorder looks into models with layers: this one has none")
     keeps = keep if isinstance(keep, dict) else dict.fromkeys(keep, np.copy)
     codes = {function.__code__ for function in also}
     methods = (f for kind in type(model).__mro__ for f in vars(kind).values())

@@ -2,21 +2,31 @@
 
 from itertools import groupby
 
-from inside.recorder import BLOCKS, SUBLAYERS
+from inside.recorder import BLOCKS, SUBLAYERS, passes, recording
 
 
-def format_trace(passes, source=None):
+def first_passes(model, steps):
+    """Take steps that run the model until it has made two passes. Return the passes, and the call
+    of `read` if it is an encoder-decoder."""
+    with recording(model) as calls:
+        for _ in steps:
+            if len(passes(calls, model)) > 1:
+                break
+    return passes(calls, model)[:2], next((call for call in calls if call.name == "read"), None)
+
+
+def format_trace(found, source=None):
     """Format the calls of one or two passes as a tree, or as two trees if their calls differ; then
     each block's norms. source: an encoder-decoder's call of `read`, which comes first."""
-    passes = passes[:2]
-    names = [[call.name for call in one.walk()] for one in passes]
-    groups = [passes] if names[0] == names[-1] else [[one] for one in passes]
+    found = found[:2]
+    names = [[call.name for call in one.walk()] for one in found]
+    groups = [found] if names[0] == names[-1] else [[one] for one in found]
     groups = [[source], *groups] if source else groups
     lines = [line for group in groups for line in [*tree(group), ("", "", "")]]
     wide, narrow = (max(len(line[column]) for line in lines) + 1 for column in (0, 1))
     text = [f"{name:<{wide}}{place:<{narrow}}{shapes}".rstrip() for name, place, shapes in lines]
     key = "a|b: a in the first pass, b in the second. xN: N calls alike."
-    return "\n".join([key, *text, *residual_table(passes)])
+    return "\n".join([key, *text, *residual_table(found)])
 
 
 def tree(calls, depth=0):

@@ -44,9 +44,10 @@ def parts(root, model, came, rivals):
     blocks = root.named(*BLOCKS)
     added = [(toward * blocks[0].arguments["x"][:, None]).sum(-1, keepdims=True)]
     for block in blocks:
+        norms = block.arguments.get("norms", {})  # Llama's
         for call in block.named(*SUBLAYERS):
             wrote, direction, n = call.value, toward, 1
-            if after := block.arguments.get(f"{SUBLAYERS[call.name]}_post_norm"):
+            if after := norms.get(f"{SUBLAYERS[call.name]}_post_norm"):
                 direction = toward * (model.norm(wrote, after) / wrote)[:, None]  # a fixed scale
             if call.name != "feed_forward":  # the heads, before the matrix that mixes them
                 attn = call.arguments.get("attn", call.arguments)

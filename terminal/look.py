@@ -1,4 +1,4 @@
-"""The views that look at one prompt: --score, --explain, --compare, --trace, and the page."""
+"""The views that look at one prompt, --score, --explain, --compare and --trace, and the page."""
 
 import json
 import os
@@ -16,7 +16,10 @@ def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
     """Print one view of a prompt. number: the prompt's index; it is added to the seed."""
     if name == "score":
         scored = session.score(prompt, session.given.get("target"))
-        print_score(session.tokenizer, scored, session.settings["json"])
+        if session.settings["json"]:
+            print(json.dumps(scored))
+        else:
+            print_score(session.tokenizer, scored)
     elif name == "compare":
         compare(session, prompt, number)
     else:
@@ -26,17 +29,11 @@ def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
 
 def trace(session: Session, row: Row) -> None:
     """Print the first two passes for a row; before them, an encoder-decoder's over its source."""
-    from inside.recorder import passes, recording
-    from inside.trace import as_json, format_trace
+    from inside.trace import as_json, first_passes, format_trace
 
-    with recording(with_layers(session.model)) as calls:
-        for _ in session.generate([row]):
-            if len(passes(calls, session.model)) > 1:
-                break
-    found = passes(calls, session.model)[:2]
+    found, source = first_passes(session.model, session.generate([row]))
     if not found:
         raise UserError("no token was computed: there is no pass to show")
-    source = next((call for call in calls if call.name == "read"), None)
     if session.settings["json"]:
         shown = {"source": source and as_json(source), "passes": [as_json(call) for call in found]}
         print(json.dumps(shown))
@@ -44,25 +41,17 @@ def trace(session: Session, row: Row) -> None:
         print(format_trace(found, source))
 
 
-def with_layers(model):
-    """Return the model. Raises UserError if it has no layers to record."""
-    if not hasattr(model, "params"):
-        raise UserError("--trace and --html look into models with layers: this one has none")
-    return model
-
-
 def write_page(session: Session, row: Row, file: str) -> None:
     """Print a row as always, and write its page. An error or Ctrl-C leaves no half page."""
     from inside import page
     from inside.live import in_8_bits, parts
 
-    with_layers(session.model)
     if "live" in session.given:
         session.model = in_8_bits(session.tokenizer, session.model)
     if not file.endswith((".html", ".htm")):
         raise UserError(f"--html writes a page, to a name that ends in .html: not {file!r}")
     settings = session.settings | {"seed": row.seed}
-    if settings["method"] == "beam":  # nothing is drawn: the sliders begin at the model's own
+    if settings["method"] == "beam":  # it does not sample, so the sliders begin at neutral
         settings |= dict.fromkeys(page.SLIDERS)
     unfinished = Path(f"{file}.unfinished")
     unfinished.touch()  # an error comes now, not after a long text

@@ -538,7 +538,7 @@ def test_the_user_sets_the_threads_and_a_small_model_has_one(console, monkeypatc
 
     with threadpool_limits(2):
         monkeypatch.setattr(few_rows, "n_threads", 2)
-        monkeypatch.setattr("terminal.session.N_CORES", [2])
+        monkeypatch.setattr("terminal.session.N_CORES", 2)
         assert seen("--threads", 2) == {2}
         assert seen() == {1}
         n_parameters = sum(array.size for array in arrays(utils.load(console.folder)[1].params))
@@ -580,7 +580,6 @@ def without(missing, *words, version=sys.hexversion):
 def test_the_first_command_needs_four_libraries_alone():
     done = without(OTHERS, "Once upon a time")
     assert done.returncode == 0 and done.stdout.startswith("Once upon a time")
-    assert without(OTHERS | {"threadpoolctl"}, "Once").returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -588,9 +587,8 @@ def test_the_first_command_needs_four_libraries_alone():
     [
         *(
             (name, ["Hi"], f"{name} is not installed: pip install numpy regex safetensors")
-            for name in sorted(FIRST - {"threadpoolctl"})
+            for name in sorted(FIRST)
         ),
-        ("threadpoolctl", ["Hi", "--threads", "2"], "threadpoolctl is not installed: pip install"),
         ("tokenizers", ["Hi", "--model", "en-de"], "tokenizers is not installed: pip install"),
     ],
 )

@@ -20,10 +20,10 @@ from inside.recorder import recording
 from inside.run import Die
 from inside.why import KEEP, parts
 from loading.config import read_json
-from loading.gpt2 import random_gpt2
 from loading.llama import read_llama
 from samplers import Sampler, greedy, make_sampler, min_length, temperature
 from tests.pages import METHODS, array, by_method, data_of, drafted, recorded
+from training.untrained import random_gpt2
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -123,8 +123,7 @@ def test_the_filters_changes_are_recorded_apart_from_the_logits():
     assert not in_prompt["first"].any() and not in_prompt["by"].any()
 
 
-<<<<<<< HEAD
-def test_a_filter_that_writes_into_the_logits_is_recorded_too():
+def test_a_filter_that_writes_into_the_logits_is_recorded():
     def ban(logits, ids):
         logits[0] = -np.inf
         return logits
@@ -146,10 +145,7 @@ def test_the_last_filters_leave_the_tokens_that_the_sliders_removed():
     assert of_one_row(logits, 1, 64, cut, 1)["left"] == [1]
 
 
-def test_the_model_s_best_tokens_are_stored_though_a_filter_removes_them(stories):
-=======
 def test_the_model_s_best_tokens_are_stored_even_if_a_filter_removes_them(stories):
->>>>>>> wordstests
     tokenizer, model = stories
     banned = np.argsort(-model(tokenizer.encode("The cat sat"))[-1])[:5].tolist()
 
@@ -239,8 +235,7 @@ def test_the_passes_of_a_run_are_recorded():
     assert by_method("beam")["passes"][-1]["rows"] == 3
 
 
-<<<<<<< HEAD
-def test_a_pass_over_a_batch_begins_after_the_tokens_that_its_cache_holds(stories):
+def test_a_pass_over_a_batch_begins_after_the_tokens_in_its_cache(stories):
     def two_rows(model, sequence):
         rows = [Sequence(model, sequence.ids, sequence.n, seed=seed) for seed in range(2)]
         list(continuous(rows))
@@ -251,10 +246,7 @@ def test_a_pass_over_a_batch_begins_after_the_tokens_that_its_cache_holds(storie
     assert later and all(one["begin"] > 0 and one["new"] == 1 for one in later)
 
 
-def test_the_bets_of_speculation_are_those_of_the_rule():
-=======
 def test_the_bets_of_speculation_follow_its_rule():
->>>>>>> wordstests
     data = by_method("speculative")
     assert len(data["passes"]) < 16
     for one in data["passes"]:

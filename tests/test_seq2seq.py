@@ -82,8 +82,9 @@ def tiny_t5(n_vocab=5, n_ctx=16, seed=0, stop_ids=()):
         "lm_head": (n_vocab, 8),
     }
     params = filled(shapes, lambda _, shape: rng.normal(0, 0.6, shape).astype(np.float32))
-    settings = {"scale_head": False, "max_distance": 20, "start_ids": [0], "stop_ids": stop_ids}
-    return T5(params, 2, n_ctx, ACTIVATIONS["gelu_new"], **settings)
+    ends = {"start_ids": [0], "stop_ids": stop_ids, "special_ids": ((), ())}
+    activation = ACTIVATIONS["gelu_new"]
+    return T5(params, 2, n_ctx, activation, scale_head=False, max_distance=20, **ends)
 
 
 # --- the reference implementation -----------------------------------------------------------------

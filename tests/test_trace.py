@@ -12,9 +12,9 @@ from generate import generate
 from gpt2 import GPT2
 from inside.recorder import passes, recording
 from inside.trace import as_json, format_trace
-from loading.gpt2 import random_gpt2
 from tests.test_llama import load as load_llama
 from tests.tiny import close, tiny_gpt2
+from training.untrained import random_gpt2
 
 FIXTURES = Path(__file__).parent / "fixtures"
 FAMILIES = "gpt2", "llama", "seq2seq"
@@ -166,8 +166,7 @@ def test_the_trace_shows_equal_calls_once():
     assert found["causal_mask"] == "[3|1] -> [1,3|1,3|4]"
 
 
-<<<<<<< HEAD
-def test_passes_that_differ_are_shown_one_after_the_other():
+def test_different_passes_are_printed_one_after_the_other():
     one, two = tiny_gpt2(n_layer=1), tiny_gpt2(n_layer=2)
     given = [passes(recorded(model, [1, 2, 3], n=1), model)[0] for model in (one, two)]
     text = format_trace(given)
@@ -175,10 +174,7 @@ def test_passes_that_differ_are_shown_one_after_the_other():
     assert "|" not in text.split("Norms")[0].split("\n", 1)[1]
 
 
-def test_a_single_pass_has_no_second():
-=======
 def test_the_trace_of_a_single_pass_has_no_second_shapes():
->>>>>>> wordstests
     model = tiny_gpt2()
     text = format_trace(passes(recorded(model, [1, 2, 3], n=1), model))
     assert "[3] ->" in text and "|" not in text.split("\n", 1)[1]

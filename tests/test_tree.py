@@ -1,9 +1,9 @@
-"""terminal/tree.py draws the trace of a beam search as lines."""
+"""inside/tree.py draws the trace of a beam search as lines."""
 
 import numpy as np
 
 from decoding.beam import Candidate, beam_search
-from terminal.tree import format_tree
+from inside.tree import format_tree
 from tests.tiny import FunctionModel
 
 
