@@ -691,10 +691,10 @@ def test_options_may_stand_anywhere_and_a_prompt_may_begin_with_a_dash(console):
 
 
 def test_unquoted_words_get_a_note(console):
-    note = '(3 prompts; one of several words is quoted: "Once upon a time")\n'
+    note = '(3 prompts; put several words in quotes to make one: "Once upon a time")\n'
     assert note in console("once", "upon", "a", "-n", 1)[2]
     for words in ["once"], ["once upon", "a"], ["once", "upon", "--json"]:
-        assert "quoted" not in console(*words, "-n", 1)[2]
+        assert "quotes" not in console(*words, "-n", 1)[2]
 
 
 def test_the_version_and_the_names_of_models_are_printed(console, monkeypatch):
