@@ -4,17 +4,17 @@ import numpy as np
 
 from decoding.beam import top_indices
 
-SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # they change nothing
+SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # they then change nothing
 N_EXTRA = 12  # always stored: the generated token, and the model's best before any filter
 
 
 def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> arrays [n_rows, ...]
-    """Return what the page needs to sample each row again when a slider moves. For n good tokens of
-    each row: best, their ids; logits; first and last, what the filters before and after the sliders
-    add to the logits (-inf: removed); by, the number of the filter that removed a token, or 0. For
-    all other tokens together: rest, log sum exp((logit - best) / T) for each temperature, and left,
-    the share of their probability that the last filters keep. rivals: the model's best tokens other
-    than the generated one."""
+    """Return what the page needs to sample each row again when a slider moves. For the n top tokens
+    of each row: best, their ids; logits; first and last, what the filters before and after the
+    sliders add to the logits (-inf: removed); by, the number of the filter that removed a token, or
+    0. For all other tokens together: rest, log sum exp((logit - best) / T) for each temperature,
+    and left, the share of their probability that the last filters keep. rivals: the model's best
+    tokens except the generated one."""
     sliders = [k for k, name in enumerate(filter_names(sequence.sampler), 1) if name in SLIDERS]
     before, after = (sliders[0] - 1, sliders[-1]) if sliders else (-1, -1)
     scale = np.array(temperatures, np.float32)[:, None]

@@ -20,14 +20,14 @@ import gpt2
 from families import layers
 
 BLOCKS = "block", "decoder_block"
-SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}  # and its params
+SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}  # name -> params
 
 
 class Call:
     """One call: the function's name, file and line. owner: the object of a method; inputs: {name:
-    shape} of the array arguments; output: the shape of the first result; norms: of the last row of
-    the first array and of the result; seconds: the duration; calls: the calls inside this one;
-    arguments, value: the arguments and the result, if `recording` keeps them."""
+    shape} of the array arguments; output: the shape of the first result; norms: the norms of
+    the last rows of the first array and of the result; seconds: the duration; calls: the calls
+    inside this one; arguments, value: the arguments and the result, if `recording` keeps them."""
 
     def __init__(self, frame, keep):
         code, self.owner = frame.f_code, frame.f_locals.get("self")

@@ -10,7 +10,7 @@ import sys
 
 def main(argv=None):
     """Return the exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # without it, print would write to stdout
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # print(file=None) would write to stdout
     if sys.hexversion < 0x30A0000:
         version = sys.version.split()[0]
         raise SystemExit("generate.py: tokenwise needs Python 3.10 or newer, not this " + version)

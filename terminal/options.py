@@ -18,7 +18,7 @@ DRAWING = ("naive", "cached", *DRAFTING)
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 VIEWS = ("score", "explain", "compare", "trace", "html", "interactive")
 
-# Defaults, unless the user or the checkpoint sets a value. Only those in GENERATING affect a text.
+# Defaults, unless the user or the checkpoint sets a value. GENERATING: the options for new text.
 DEFAULTS: dict[str, Any] = dict(method="cached", tokens=100, min_length=0, stop=[], loop=None)
 DEFAULTS |= dict(seed=None, samples=1, max_rows=16, filter=[]) | dict.fromkeys(SAMPLING)
 DEFAULTS |= dict(repetition_penalty=None, no_repeat_ngram=None, gamma=4, ngram=3, filler_top_k=1)
@@ -94,7 +94,7 @@ OPTIONS = {
         ("top_k", number("K", int), "draw from the K most probable tokens"),
         ("top_p", number("P", float, 0.0001, 1), "draw from the fewest top tokens that sum to P"),
         ("min_p", number("P", float, 0, 1), "drop tokens below P times the best probability"),
-        ("repetition_penalty", number("R", float, 0.001, 1000), "for tokens that occur; 1 is none"),
+        ("repetition_penalty", number("R", float, 0.001, 1000), "for tokens in the text; 1: none"),
         ("no_repeat_ngram", number("N", int), "never the same N tokens in a row twice"),
         ("filter", OWN | MORE, "(logits, ids) -> logits, after the other filters; may be repeated"),
     ],

@@ -55,7 +55,7 @@ class Part:
         return part
 
     def holds(self, error: BaseException) -> bool:
-        """Return whether the error's traceback contains this file, or its syntax is wrong."""
+        """Return whether this file is in the error's traceback, or has the syntax error."""
         wrong_syntax = isinstance(error, SyntaxError) and error.filename == self.file
         return wrong_syntax or self.place(error) is not None
 

@@ -64,7 +64,7 @@ class Session:
         """Set the languages of the source and the answer."""
         ids = [code and self.tokenizer.special.get(code) for code in codes]
         if not hasattr(self.model, "for_languages") or any(c and not i for c, i in zip(codes, ids)):
-            raise UserError(f"this model does not know {' and '.join(filter(None, codes))}")
+            raise UserError(f"this model lacks the language {' or '.join(filter(None, codes))}")
         self.model = self.model.for_languages(*ids)
 
     def use(self, given: dict) -> None:
@@ -122,7 +122,7 @@ class Session:
                 yield row
 
     def start(self, row: Row, before: Row | None = None) -> Sequence:
-        """Begin a row's sequence. If the row before it has the same prompt, read that only once."""
+        """Begin a row's sequence. If the row before has the same prompt, reuse its model."""
         row.started = time.perf_counter()
         if before and before.prompt_ids == row.prompt_ids:
             model, ids = before.sequence.model, before.sequence.ids[: before.sequence.n_prompt]
@@ -209,7 +209,7 @@ class Session:
         return score(self.tokenizer, model, target, model.prefix)
 
     def score_row(self, row: Row) -> dict:
-        """Score a row's ids, without encoding its text again. Of an answer, the prompt is given."""
+        """Score a row's ids without encoding its text again. An answer follows its prompt."""
         ids, end = row.sequence.ids, self.tokenizer.end_of_text
         n = row.sequence.n_prompt if self.reads or self.chat else len(self.tokenizer.encode(""))
         n = n or int(end is None or ids[0] == end)

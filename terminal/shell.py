@@ -18,7 +18,7 @@ from terminal.session import Session
 
 HELP = """\
 /explain, /compare, /trace [PROMPT]: like --explain, ...; without PROMPT, of the last one
-/score [TEXT]: like --score; without TEXT, of the last one; or SOURCE => TARGET
+/score [TEXT]: like --score; without TEXT, of the last one. Encoder-decoders: SOURCE => TARGET
 /html FILE.html: generate the last text again, and write a page about it
 /reset: return to the options of the start, and begin a new conversation; /help, /quit
 /NAME VALUE: set the option --NAME; /NAME shows it, /NAME off unsets it. The names:

@@ -363,8 +363,8 @@ def test_languages_are_chosen_by_their_codes(console):
     german = run("--target-lang", "de_DE")
     assert german["prompt_ids"] == plain["prompt_ids"] and german["ids"] != plain["ids"]
     line = console.refused(1, "a", "--target-lang", "xx_XX", model=SEQ2SEQ / "mbart")
-    assert "no languages" in line and "xx_XX" in line
-    assert "no languages" in console.refused(1, "a", "--source-lang", "en_XX")
+    assert "lacks the language" in line and "xx_XX" in line
+    assert "lacks the language en_XX" in console.refused(1, "a", "--source-lang", "en_XX")
 
 
 def test_forced_tokens_win_over_a_user_s_filter(console, tmp_path):
