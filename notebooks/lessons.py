@@ -205,6 +205,6 @@ def continued(model, prompts, sampler, seeds, n):
 
 def tiny_model(n_vocab, seed, n_embd=8, scale=0.6):
     """Return a random GPT-2 with a context of 16 tokens, so small that all texts can be tried."""
-    from loading.gpt2 import random_gpt2
+    from training.untrained import random_gpt2
 
     return random_gpt2(n_vocab, 16, n_embd, 2, 2, scale, seed, tied=False)

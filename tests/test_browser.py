@@ -2,6 +2,7 @@
 do what samplers.py does."""
 
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -140,7 +141,7 @@ def test_the_address_holds_the_state_of_the_page(browser, tmp_path):
     browser.wait("return document.documentElement.dataset.ready")
     assert browser.value('#text [aria-selected="true"]', "id") == "token-9"
     assert browser.value(".heads [aria-pressed=true]", "data-head") == "4.6"
-    assert browser.text("#top_p-says") == "0.9"
+    assert browser.text("[for=top_p][data-is]") == "0.9"
 
 
 @pytest.mark.parametrize(
@@ -168,14 +169,16 @@ def test_play_lets_the_text_grow_to_its_end(browser, tmp_path):
     passes = [one | {"seconds": 0.0} for one in data["passes"]]
     browser.open(tmp_path, page.html(data | {"passes": passes}))
     browser.all("#play")[0].click()
-    hidden = "return document.querySelectorAll('#text .later').length"
+    hidden = "return [...document.querySelectorAll('#text .token')].filter((token) =>" \
+             " getComputedStyle(token).visibility === 'hidden').length"  # fmt: skip
     assert browser.js(hidden) > 5
     assert browser.value("#play", "aria-pressed") == "true"
-    browser.wait(f"return state.selected === n_rows && !({hidden.removeprefix('return ')})")
+    browser.wait("return state.selected === n_rows && !timer")
+    assert browser.js(hidden) == 0
     assert browser.value("#play", "aria-pressed") == "false"
     browser.js("select(n_rows); play()")
     browser.all("#previous")[0].click()  # the user stops it
-    assert not browser.js("return state.growing")
+    assert not browser.js("return timer")
 
 
 def test_each_token_appears_with_the_pass_that_made_it(browser, tmp_path, method):
@@ -190,6 +193,19 @@ def test_each_token_appears_with_the_pass_that_made_it(browser, tmp_path, method
 
 
 # --- the sampler ----------------------------------------------------------------------------------
+
+
+def test_settings_between_the_sliders_steps_are_kept(browser, tmp_path):
+    tokenizer, model = utils.load("stories")
+    data = recorded(tokenizer, model, "Once upon a time", 4, temperature=0.73, top_p=0.925)
+    browser.open(tmp_path, page.html(data))
+    for script in ("return", "change({temperature: 0.5, top_p: 0.3})"):
+        browser.js(script)
+        browser.all("#restore")[0].click()
+        assert browser.text("[for=temperature][data-is]") == "0.73"
+        assert browser.text("[for=top_p][data-is]") == "0.925"
+        browser.js("select(arguments[0])", data["n_prompt"])
+        assert browser.text("#dice").startswith("The run threw")
 
 
 def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
@@ -255,7 +271,7 @@ def test_the_page_follows_the_user_s_own_filters(browser, tmp_path):
         browser.js("select(arguments[0])", i)
         for token, early in ((the, True), (a, False)):
             for row in browser.all(f'#candidates tr.removed[data-token="{token}"]'):
-                chip = "arguments[0].querySelector('.chip')"
+                chip = "arguments[0].querySelector('code')"
                 line = browser.js(f"return getComputedStyle({chip}).textDecoration", row)
                 assert "line-through" in line
                 assert "✕ run" in row.text and row.get_attribute("data-p") == "0"
@@ -285,7 +301,7 @@ def test_the_page_s_die_falls_on_the_token_of_the_run(browser, tmp_path):
     browser.all("#roll")[0].click()
     assert browser.text("#dice").startswith("Your own die")
     browser.all("#restore")[0].click()
-    assert browser.text("#temperature-says") == "0.80"
+    assert browser.text("[for=temperature][data-is]") == "0.8"
     assert browser.text("#dice").startswith("The run threw")
 
 
@@ -314,7 +330,7 @@ def test_the_cut_line_moves_the_slider(browser, tmp_path):
     for _ in range(3):
         browser.all(".handle")[0].send_keys("\ue013")  # up; it begins below the last token
     n = int(browser.value(".handle", "aria-valuenow"))
-    assert browser.text("#top_k-says") == f"{n}"
+    assert browser.text("[for=top_k][data-is]") == f"{n}"
     from selenium.webdriver import ActionChains
 
     handle, row = browser.all(".handle")[0], browser.all("#candidates .candidate")[3]
@@ -328,8 +344,9 @@ def test_the_cut_line_moves_the_slider(browser, tmp_path):
     assert rows.index("cut") == 4 and all("removed" in name for name in rows[5:11])
     browser.slide("top_k", 0)
     browser.slide("top_p", 0.5)
-    browser.all(".handle")[0].send_keys("\ue015")  # down; with top-p, its slider moves
-    assert float(browser.text("#top_p-says")) > 0.5
+    browser.all(".handle")[0].send_keys("\ue015")  # down; the line is top-k's, top-p is lifted
+    assert browser.text("[for=top_p][data-is]") == "1"
+    assert browser.text("[for=top_k][data-is]") == browser.value(".handle", "aria-valuenow")
 
 
 # --- why, and attention ---------------------------------------------------------------------------
@@ -347,7 +364,7 @@ def test_the_parts_in_the_page_add_up(browser, tmp_path, method):
             .map((bar) => Number(bar.style.getPropertyValue('--x')))""")
         np.testing.assert_allclose(bars, np.abs(numbers) / np.abs(numbers).max(), atol=0.02)
         difference = browser.js("""const {tokens, came} = chain(state.selected - 1, given);
-            const rival = rivalsAt(state.selected - 1)[0];
+            const rival = stored("rivals", state.selected - 1)[0];
             return Math.log(tokens[came].model)
                  - Math.log(tokens.find((token) => token.id === rival).model);""")
         assert numbers[-1] == pytest.approx(difference, abs=0.02)
@@ -387,11 +404,14 @@ def test_the_head_with_the_largest_effect_is_shown_first(browser, tmp_path):
 
 def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
-    assert browser.value("[name=tint]:checked", "value") == "surprise"
+    assert browser.value("[name=tint]:checked", "id") == "by-surprise"
     browser.all('[data-head="1.2"]')[0].click()
     assert "Head 1.2 pushed" in browser.text("#attention .lead")
-    assert browser.value("[name=tint]:checked", "value") == "attention"
-    assert browser.all("#text.looking")
+    assert browser.value("[name=tint]:checked", "id") == "by-attention"  # in the text itself
+    shadow = "return getComputedStyle(document.querySelector('#text .word')).boxShadow"
+    blue = browser.js(shadow)
+    browser.all("#by-surprise")[0].click()
+    assert browser.js(shadow) != blue
     browser.all('[data-head="1.2"]')[0].send_keys("\ue015")  # down
     assert browser.value(".heads [aria-pressed=true]", "data-head") == "2.2"
     browser.all("#mean")[0].click()
@@ -405,7 +425,7 @@ def test_a_head_s_pattern_has_a_name(browser, tmp_path):
     """The test gives the heads weights with a clear pattern."""
     browser.open(tmp_path, page.html(by_method("cached")))
     browser.js("""data.ids.splice(0, data.ids.length, ...range(n_rows + 1).map((i) => i % 5));
-        globalThis.looksAt = (key) => { weightsAt = (layer, head, row) =>
+        globalThis.looksAt = (key) => { weightsAt = (head, row) =>
             range(row + 1).map((i) => Number(i === Math.max(0, key(row)))); };""")
     expected = {
         "row => row": "itself",
@@ -416,7 +436,7 @@ def test_a_head_s_pattern_has_a_name(browser, tmp_path):
         "row => row - 2": None,
     }
     for key, word in expected.items():
-        assert browser.js(f"looksAt({key}); return patternOf(0, 0)") == word, key
+        assert browser.js(f"looksAt({key}); return patternOf(0)") == word, key
 
 
 # --- drafts, beams, the cache ---------------------------------------------------------------------
@@ -475,7 +495,7 @@ def test_the_page_shows_the_drafts_and_beams_of_the_run(browser, tmp_path):
     assert len(browser.all("#beams svg g[data-depth]")) == n_beams
     assert browser.all("#beams .edge.dropped") and browser.all("#beams .cut")
     ended = [c for step in data["beams"] for c in step if c[3] == "finished"]
-    scores = [float(row.text.split()[-1]) for row in browser.all("#finals tbody tr")]
+    scores = [float(row.text.split()[-1]) for row in browser.all("#finals tr")]
     assert len(scores) == len(ended) and scores == sorted(scores, reverse=True)
     browser.js("select(arguments[0])", data["n_prompt"] + 2)
     rows = [row.text for row in browser.all("#step tbody tr")]
@@ -511,16 +531,18 @@ def test_the_cache_panel_counts_computed_tokens_with_and_without_a_cache(browser
     n_prompt, n = data["n_prompt"], len(data["ids"])
     assert f"so far {n - 1} computed, instead of {sum(range(n_prompt, n))}" in totals
     assert f"{(n - 1) * data['kv_bytes'] / 1000:.1f} kB" in totals
-    assert browser.all("#cache svg .read")
+    picture = "return getComputedStyle(document.querySelectorAll('#grid li')[4]).backgroundImage"
+    read, computed = re.findall(r"(?:rgb|color)\([^)]*\)", browser.js(picture))[:3:2]
+    assert read != computed
     browser.all("#naive")[0].click()
-    assert not browser.all("#cache svg .read")  # every token is computed
+    read, computed = re.findall(r"(?:rgb|color)\([^)]*\)", browser.js(picture))[:3:2]
+    assert read == computed  # every token is computed
     assert f"so far {sum(range(n_prompt, n))} computed" in browser.text("#totals")
     assert "holds 0.0 kB" in browser.text("#totals")
     browser.all("#naive")[0].click()
-    cell = "document.querySelectorAll('#cache svg .computed')[4]"
-    browser.js(f"{cell}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+    browser.js("document.querySelectorAll('#grid li')[4].click()")
     assert browser.js("return passOf(state.selected)") == 4
-    assert len(browser.all("#cache .word")) == n - 1
+    assert len(browser.all("#grid .words span")) == n - 1
     browser.open(tmp_path, page.html(by_method("naive")))
     browser.js("select(n_rows)")
     assert "This run kept none" in browser.text("#cache .lead")
@@ -550,7 +572,20 @@ def test_the_selected_token_is_in_sight(browser, tmp_path, width):
 
 def test_a_long_text_s_cache_is_not_taller_than_a_screen(browser, tmp_path):
     browser.open(tmp_path, page.html(run("long")), 1280, 900)
-    assert browser.js("return document.querySelector('#cache svg').clientHeight") < 600
+    assert browser.js("return document.querySelector('#grid').clientHeight") < 600
+
+
+@pytest.mark.parametrize("name", ["drafts", "filtered", "en-de"])
+def test_on_a_phone_no_token_is_cut_off(browser, tmp_path, name):
+    data = by_method("en-de") if name == "en-de" else run(name)
+    labels = dict.fromkeys(data["labels"], "<|endoftext|>")
+    for page_of in (data, data | {"labels": labels}):
+        browser.open(tmp_path, page.html(page_of), 360)
+        cut = browser.js("""return [...document.querySelectorAll(
+            '#candidates th, #candidates .gone, .name, .draft, .draft code')].filter((place) =>
+            place.checkVisibility() && place.scrollWidth > place.clientWidth)
+            .map((place) => place.outerHTML)""")
+        assert cut == []
 
 
 @pytest.mark.parametrize("width", [1280, 1300, 1600])
@@ -719,7 +754,7 @@ def test_letters_stand_out_from_their_background(browser, tmp_path, scheme, name
     browser.open(tmp_path, page.html(data | {"pieces": pieces, "logprobs": logprobs}))
     found = browser.js(LETTERS)
     assert len(found) > 100
-    browser.all("input[value=attention]")[0].click()
+    browser.all("#by-attention")[0].click()
     found += browser.js(LETTERS)
     for text, letters, below in found:
         paper = np.zeros(3)

@@ -74,8 +74,8 @@ def logits_of(browser, ids, heads=()):
     """Return the page's logits [n, n_vocab] for a text, with these heads off."""
     text = browser.js(
         """
-        const [ids, heads] = arguments, model = live.without(live.model, new Set(heads));
-        const cache = model.new_cache();
+        const [ids, heads] = arguments, model = live.without(live.model, heads);
+        const cache = [];
         const bytes = ids.flatMap((id) => [...new Uint8Array(model.logits(id, cache).buffer)]);
         return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
         """,
@@ -90,15 +90,15 @@ def written(browser, ids, n, seed=0, **settings):
     return browser.driver.execute_async_script(
         """
         const [ids, n, seed, settings, done] = arguments;
-        const {model, Reader, ranked, draw, uniform} = live;
+        const {model, read, ranked, draw, uniform} = live;
         (async () => {
-          let reader = await new Reader(model).read(ids);
-          while (reader.ids.length < ids.length + n) {
-            const candidates = ranked(reader.rows.at(-1).logits, settings);
-            const id = draw(candidates, uniform(seed, reader.ids.length));
-            reader = await reader.read([...reader.ids, id]);
+          let text = await read(model, ids);
+          while (text.ids.length < ids.length + n) {
+            const candidates = ranked(text.rows.at(-1).logits, settings);
+            const id = draw(candidates, uniform(seed, text.ids.length));
+            text = await read(model, [...text.ids, id], text);
           }
-          done(reader.ids);
+          done(text.ids);
         })();
         """,
         ids,
@@ -237,13 +237,13 @@ def test_a_fork_of_a_cache_does_not_change_it(opened):
     browser, tokenizer, _ = opened
     differences = browser.js(
         """
-        const [common, a, b] = arguments, {model} = live, cache = model.new_cache();
+        const [common, a, b] = arguments, {model} = live, cache = [];
         const last = (ids, cache) => Array.from(ids.map((id) => model.logits(id, cache)).at(-1));
         last(common, cache);
-        const fork = cache.fork(3), of_a = last(a, cache), of_b = last(b, fork);
+        const fork = cache.slice(0, 3), of_a = last(a, cache), of_b = last(b, fork);
         const apart = (xs, ys) => Math.max(...xs.map((x, i) => Math.abs(x - ys[i])));
-        return [apart(of_a, last([...common, ...a], model.new_cache())),
-                apart(of_b, last([...common.slice(0, 3), ...b], model.new_cache()))];
+        return [apart(of_a, last([...common, ...a], [])),
+                apart(of_b, last([...common.slice(0, 3), ...b], []))];
         """,
         tokenizer.encode("Tom and Lily went"),
         [5, 6, 7],
@@ -390,8 +390,8 @@ def test_a_switch_changes_the_candidates_as_in_numpy(panel):
     changed = copy.deepcopy(model)
     d_head = model.n_embd // model.n_head
     changed.params["blocks"][1]["attn"]["c_proj"]["w"][:, d_head:] = 0
-    click(browser, ".switches button", 3)
-    assert browser.value("#live [data-key='1.1']", "aria-checked") == "false"
+    click(browser, ".switches input", 3)
+    assert not browser.all("#live [value='1.1']")[0].is_selected()
     expected = make_sampler(temperature=0.8)(changed(ids)[-1], ids)
     for id, p in bars(browser).items():
         assert p == pytest.approx(expected[id], abs=1e-4)
@@ -399,7 +399,7 @@ def test_a_switch_changes_the_candidates_as_in_numpy(panel):
     assert {np.argmax(before), np.argmax(expected)} <= bars(browser).keys()
     notes = "return [...document.querySelectorAll('#live .bars small')].map((x) => x.textContent)"
     assert all(note.startswith("was ") for note in browser.js(notes))
-    click(browser, ".switches button", 3)
+    click(browser, ".switches input", 3)
     assert max(bars(browser).values()) == pytest.approx(before.max(), abs=1e-4)
     assert not any(browser.js(notes))
 
@@ -457,7 +457,7 @@ def test_a_text_ends_with_the_context(panel):
     long = np.random.default_rng(0).integers(3000, size=model.n_ctx - 5).tolist()
     script = """
         const [ids, done] = arguments, {panel} = live;
-        panel.current.whole.read(ids).then((found) => {
+        live.read(live.model, ids).then((found) => {
           panel.current.whole = found;
           panel.place = ids.length;
           done();

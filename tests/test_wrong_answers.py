@@ -289,6 +289,12 @@ SWAPPED = [
     ("[values[i], v]", "[values[i], k]"),
     ("keys[i], values[i], mask", "values[i], keys[i], mask"),
 ]
+
+
+def one_by_one(ids, keys, values):
+    return np.concatenate([prefill()([id], keys, values) for id in ids])
+
+
 LESSON_4 = [
     ("loop", lambda ids, n: continued(ids, n)[len(ids) :], "in all"),
     ("loop", lambda ids, n: continued(ids, n + 1), "in all"),
@@ -302,6 +308,7 @@ LESSON_4 = [
     (1, prefill(*FORGETFUL), "that are kept"),
     (1, prefill(*SWAPPED), "changed places"),
     (1, lambda ids, keys, values: MODEL(np.array(ids)), "rows, not 0"),
+    (1, one_by_one, "one is enough"),
     (2, (lambda m, n: n * (m + n), lambda m, n: m + n - 1), "left picture"),
     (2, (lambda m, n: n * (n + 1) // 2, lambda m, n: m + n - 1), "left picture"),
     (2, (lambda m, n: n * m + n * (n - 1) // 2, lambda m, n: m + n), "last new token"),

@@ -197,6 +197,15 @@ def greedy_loop(cut=-1, bonus=True, shift=0, past_the_end=False, again=False):
     return answer
 
 
+def ignoring_gamma(model, drafter, ids, n, gamma):
+    return greedy_loop()(model, drafter, ids, n)
+
+
+def without_a_copy(model, drafter, ids, n, gamma):
+    ids += greedy_loop()(model, drafter, ids, n, gamma)
+    return ids[-n:]
+
+
 def one_hot(p):
     return np.eye(len(p))[np.argmax(p)]
 
@@ -243,6 +252,8 @@ LESSON_10 = [
     ("loop", greedy_loop(bonus=False), "passes"),
     ("loop", greedy_loop(shift=1), "differs from"),
     ("loop", greedy_loop(past_the_end=True), "asked for"),
+    ("loop", ignoring_gamma, "with gamma = 2"),
+    ("loop", without_a_copy, "work on a copy"),
     (1, (lambda p, q: p @ q, one_hot), "always accepted"),
     (1, (with_a_division, one_hot), "nan"),
     (1, (lambda p, q: np.minimum(p, q), one_hot), "one number"),

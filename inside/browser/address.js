@@ -7,25 +7,20 @@ function writeAddress() {
   clearTimeout(writing);  // browsers allow only so many changes a second
   writing = setTimeout(() => {
     const {selected, head} = state, words = new URLSearchParams({token: selected});
-    if (head) words.set("head", head === "all" ? head : head.join("."));
+    if (head !== null) words.set("head", HEADS[head] ?? "all");
     for (const name of SAMPLER) if (state[name] !== given[name]) words.set(name, state[name]);
     history.replaceState(null, "", `#${words}`);
   }, 200);
 }
 
-function readAddress() {
+function followAddress() {
   const words = new URLSearchParams(location.hash.slice(1));
-  const number = (name, least, most) => {
-    const x = words.has(name) ? Number(words.get(name)) : NaN;
-    return x >= least && x <= most ? x : null;
-  };
-  state.selected = number("token", 1, n_rows) ?? state.selected;
-  if (!Number.isInteger(state.selected)) state.selected = Math.floor(state.selected);
-  const [layer, head] = (words.get("head") ?? "").split(".").map((word) => parseInt(word));
-  if (words.get("head") === "all") state.head = "all";
-  else if (layer in range(data.n_layer) && head in range(data.n_head)) state.head = [layer, head];
-  for (const name of SAMPLER) {
-    const x = number(name, 0, name === "top_k" ? 100 : 2);
-    if (x !== null && SLIDERS[name][0].includes(x)) state[name] = x;
+  const token = Math.floor(words.get("token")), head = words.get("head");
+  if (token >= 1 && token <= n_rows) state.selected = token;
+  if (head === "all" || HEADS.includes(head)) state.head = HEADS.indexOf(head);
+  for (const name of SAMPLER.filter((name) => words.has(name))) {
+    find(`#${name}`).value = words.get(name);  // a slider keeps its bounds and its steps
+    state[name] = find(`#${name}`).valueAsNumber;
   }
+  show();
 }

@@ -1,37 +1,30 @@
 // What the pass at one token attended to: by one head of a layer, or by the mean of all.
 
-const {n_layer, n_head} = data;
-const n_skipped = () => arrays.skipped[0];
-const isStored = (row) => row >= n_skipped();
+const isStored = (row) => row >= arrays.skipped[0];
 const before = (row) => row * (row + 1) / 2;  // how many weights the rows before have
 
 // The weights of the tokens up to this row, or of the source: levels * sqrt(w) is stored.
-function weightsAt(layer, head, row, ofSource = false) {
-  const place = layer * n_head + head, n_source = data.source.length, skipped = n_skipped();
-  const from = ofSource ? (place * (n_rows - skipped) + row - skipped) * n_source
-    : place * (before(n_rows) - before(skipped)) + before(row) - before(skipped);
-  const bytes = arrays[ofSource ? "cross" : "own"]
-    .subarray(from, from + (ofSource ? n_source : row + 1));
-  const weights = Array.from(bytes, (byte) => (byte / data.levels) ** 2), total = sum(weights);
-  return weights.map((weight) => weight / (total || 1));
+function weightsAt(head, row, ofSource) {
+  const bytes = arrays[ofSource ? "cross" : "own"], [skipped] = arrays.skipped;
+  const n = ofSource ? data.source.length : row + 1;
+  const from = head * bytes.length / HEADS.length
+    + (ofSource ? (row - skipped) * n : before(row) - before(skipped));
+  const squares = Array.from(bytes.subarray(from, from + n), (byte) => byte * byte);
+  const total = sum(squares) || 1;
+  return squares.map((square) => square / total);
 }
 
-// The head that is shown: the chosen one, or the one of the largest effect; null for all.
+// The head that is shown: the chosen one, or the one of the largest effect; -1 for all.
 function shownHead(row) {
-  if (state.head === "all" || (!state.head && !has.parts)) return null;
-  if (state.head) return state.head;
-  const added = addedAt(row), heads = range(n_layer * n_head);
-  const size = heads.map((i) => Math.abs(addedByHead(added, Math.floor(i / n_head), i % n_head)));
-  const most = size.indexOf(Math.max(...size));
-  return [Math.floor(most / n_head), most % n_head];
+  if (state.head !== null || !has.parts) return state.head ?? -1;
+  const sizes = addedByHeads(addedAt(row)).map(Math.abs);
+  return sizes.indexOf(Math.max(...sizes));
 }
 
 function chosenWeights(row, ofSource) {
-  const shown = shownHead(row);
-  if (shown) return weightsAt(...shown, row, ofSource);
-  const heads = range(n_layer * n_head).map((i) =>
-    weightsAt(Math.floor(i / n_head), i % n_head, row, ofSource));
-  return heads[0].map((_, key) => sum(heads.map((weights) => weights[key])) / heads.length);
+  const shown = shownHead(row), heads = shown < 0 ? [...HEADS.keys()] : [shown];
+  const all = heads.map((head) => weightsAt(head, row, ofSource));
+  return all[0].map((_, key) => sum(all.map((weights) => weights[key])) / all.length);
 }
 
 // --- all heads ---
@@ -43,123 +36,90 @@ const PATTERNS = {  // of key j at row i
   "the same token before": (i, j) => j < i && data.ids[j] === data.ids[i],
   "what followed the same token (induction)": (i, j) => j > 0 && data.ids[j - 1] === data.ids[i],
 };
+let patterns;  // of each head its word, or undefined
 
 // The word for a head that has a plain pattern: more than half of its weight, where it can be.
-function patternOf(layer, head) {
-  const rows = range(n_rows).filter((row) => row >= Math.max(2, n_skipped())).slice(-64);
-  const looks = rows.map((row) => [row, weightsAt(layer, head, row)]);
+function patternOf(head) {
+  const rows = range(n_rows).filter((row) => row >= 2 && isStored(row)).slice(-64);
+  const looks = rows.map((row) => weightsAt(head, row));
   return Object.keys(PATTERNS).find((name) => {
-    const shares = looks.map(([row, weights]) => {
-      const fits = weights.filter((_, key) => PATTERNS[name](row, key));
-      return fits.length && fits.length < weights.length ? sum(fits) : null;
-    }).filter((share) => share !== null);
-    return shares.length > 2 && sum(shares) / shares.length > 0.5;
+    const fitting = looks.map((weights, i) =>
+      weights.filter((_, key) => PATTERNS[name](rows[i], key))).filter((fits) => fits.length);
+    return fitting.length > 2 && sum(fitting.map(sum)) / fitting.length > 0.5;
   });
 }
 
-const patterns = {};  // "layer.head": its word
-
 function drawHeads() {
-  const rows = range(n_layer).flatMap((layer) => [
-    element("span", {"aria-hidden": "true"}, `${layer}`),
-    ...range(n_head).map((head) => {
-      const word = patterns[`${layer}.${head}`] = patternOf(layer, head);
-      return element("button", {
-        "data-head": `${layer}.${head}`, onclick: () => choose([layer, head]),
-        title: `head ${layer}.${head}${word ? `: ${word}` : ""}`,
-        "aria-label": `layer ${layer}, head ${head}${word ? `, looks at ${word}` : ""}`,
-      }, thumbnail(layer, head), signedTrack(0));
-    })]);
-  fill(find(".heads"), {"--heads": n_head, onkeydown: moveHead}, rows);
-  find("#mean").onclick = () => choose("all");
-  find("#most").onclick = () => choose(null);
+  patterns = HEADS.map((_, head) => patternOf(head));
+  fillGrid(find(".heads"), (name, head) => {
+    const says = `head ${name}${patterns[head] ? `, looks at ${patterns[head]}` : ""}`;
+    return element("button", {title: says, "aria-label": says, "aria-pressed": "false",
+      "data-head": name, tabindex: -1, onclick: () => choose(head)}, thumbnail(head),
+    signedTrack(0, 1));
+  });
+  steer(find(".heads"), n_head);
   find("#most").hidden = !has.parts;
-  const found = Object.keys(PATTERNS).map((name) =>
-    [name, Object.keys(patterns).filter((head) => patterns[head] === name)]);
-  find("#patterns").replaceChildren(...found.filter(([, heads]) => heads.length)
-    .map(([name, heads]) => element("li", {}, `${name}: ${heads.slice(0, 12).join(", ")}`
-      + (heads.length > 12 ? " …" : ""))));
+  for (const pattern of new Set(patterns.filter(Boolean))) {
+    const names = HEADS.filter((_, head) => patterns[head] === pattern);
+    find("#patterns").append(element("li", `${pattern}: ${names.join(", ")}`));
+  }
+}
+
+// A line for each layer: its number, and what `make` makes of each head.
+function fillGrid(group, make) {
+  fill(group, {"--heads": n_head}, HEADS.flatMap((name, head) => [
+    head % n_head === 0 && element("span", {"aria-hidden": "true"}, name.split(".")[0]),
+    make(name, head)]));
 }
 
 // The whole triangle of a head in 24 x 24 points: a row for each query, a column for each key.
-function thumbnail(layer, head, size = 24) {
+function thumbnail(head) {
+  const size = Math.min(24, n_rows), at = (i) => Math.floor(i * n_rows / size);
   const canvas = element("canvas", {width: size, height: size, "aria-hidden": "true"});
-  const context = canvas.getContext("2d"), step = Math.max(1, n_rows / size);
-  const rows = range(Math.min(size, n_rows)).map((i) => Math.floor(i * step));
+  const context = canvas.getContext("2d");
   context.fillStyle = "#2b8cc9";  // on a light ground and on a dark one
-  for (const [y, row] of rows.entries()) {
-    if (!isStored(row)) continue;
-    const points = new Float32Array(size);
-    weightsAt(layer, head, row).forEach((weight, key) => {
-      const x = Math.floor(key / step);
-      points[x] = Math.max(points[x], weight);
-    });
-    points.forEach((weight, x) => {
-      context.globalAlpha = Math.sqrt(weight);
-      context.fillRect(x * size / rows.length, y * size / rows.length, size / rows.length,
-        size / rows.length);
-    });
+  for (const y of range(size).filter((y) => isStored(at(y)))) {
+    const weights = weightsAt(head, at(y));
+    for (const x of range(size)) {
+      context.globalAlpha = Math.sqrt(Math.max(0, ...weights.slice(at(x), at(x + 1))));
+      context.fillRect(x, y, 1, 1);
+    }
   }
   return canvas;
 }
 
 function choose(head) {
-  Object.assign(state, {head, tint: "attention"});
-  showText();
+  state.head = head;
+  find("#by-attention").checked = true;
   showAttention();
   writeAddress();
-}
-
-const MOVES = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
-
-function moveHead(event) {
-  if (!MOVES[event.key]) return;
-  const [down, right] = MOVES[event.key], [layer, head] = shownHead(state.selected - 1) ?? [0, 0];
-  const next = [clamp(layer + down, 0, n_layer - 1), clamp(head + right, 0, n_head - 1)];
-  choose(next);
-  find(`[data-head="${next.join(".")}"]`).focus();
-  event.preventDefault();
 }
 
 // --- one row ---
 
 function showAttention() {
-  const row = state.selected - 1, shown = shownHead(row);
-  find(".chooser").hidden = find("#attention .looks").hidden = !isStored(row);
-  if (!isStored(row)) {
-    find("#attention .lead").textContent = "The text is long: the weights of this token are not"
-      + ` stored, those from token ${n_skipped() + 1} on are.`;
-    return;
-  }
-  const added = has.parts ? addedAt(row) : [], sizes = added.map(Math.abs);
-  for (const button of find(".heads").querySelectorAll("button")) {
-    const [layer, head] = button.dataset.head.split(".").map(Number);
-    const chosen = Boolean(shown) && layer === shown[0] && head === shown[1];
-    button.setAttribute("aria-pressed", chosen);
-    button.tabIndex = chosen || (!shown && layer + head === 0) ? 0 : -1;
-    const x = has.parts ? addedByHead(added, layer, head) / Math.max(...sizes) : 0;
-    button.lastChild.replaceWith(signedTrack(clamp(x, -1, 1)));
-  }
-  find("#mean").setAttribute("aria-pressed", !shown);
-  find("#most").setAttribute("aria-pressed", Boolean(shown) && !state.head);
-  const word = shown && patterns[shown.join(".")];
-  const name = shown ? `Head ${shown.join(".")}` : "The mean of all heads";
-  const x = shown && has.parts ? addedByHead(added, ...shown) : 0;
-  const pushed = [has.cross ? ` with source head ${shown?.join(".")}` : "",
-    state.head ? " pushed " : " had the largest effect: it pushed ", x < 0 ? "against " : "for ",
-    chip(data.ids[row + 1]), x < 0 ? ", towards " : ", against ",
-    chip(rivalsAt(row)[rivalAt(row)]), ` (${signed(x)}).`];
-  find("#attention .lead").replaceChildren(name, ...shown && has.parts ? pushed : ":", " At ",
-    chip(data.ids[row]), " it looked here", word ? ` (in the whole text mostly at ${word}):` : ":");
-  const looks = [look(data.ids, chosenWeights(row, false), has.cross ? "The answer so far" : "")];
-  tint(find("#text"), chosenWeights(row, false));
-  if (has.cross) {
-    const weights = chosenWeights(row, true);
-    looks.unshift(look(data.source, weights, "The source"));
-    tint(find("#source p"), weights);
-    showAlignment();
-  }
-  find(".looks").replaceChildren(...looks);
+  const row = state.selected - 1, shown = isStored(row) ? shownHead(row) : -1;
+  const added = has.parts ? addedByHeads(addedAt(row)) : [], x = added[shown], name = HEADS[shown];
+  const pushed = x !== undefined, pattern = patterns[shown];
+  tell("#attention", {head: name ? `Head ${name}` : "The mean of all heads", name, pattern,
+    came: data.ids[row + 1], before: data.ids[row], added: signed(x ?? 0),
+    rival: pushed && stored("rivals", row)[rivalAt(row)], first: arrays.skipped[0] + 1},
+  isStored(row) ? "stored" : "missing", pushed ? "pushed" : "named", pattern && "pattern",
+  pushed && has.source && "source", pushed && state.head === null && "most",
+  x < 0 ? "against" : "for");
+  if (!isStored(row)) return;
+  mark(find(".heads"), "aria-pressed", shown);
+  find("#mean").setAttribute("aria-pressed", shown < 0);
+  find("#most").setAttribute("aria-pressed", state.head === null);
+  const most = Math.max(...added.map(Math.abs));
+  find(".heads").querySelectorAll(".signed").forEach((bar, i) =>
+    bar.replaceWith(signedTrack(added[i] ?? 0, most)));
+  const own = chosenWeights(row, false), source = has.source && chosenWeights(row, true);
+  tint(find("#text"), own);
+  if (source) tint(find("#source p"), source);
+  find(".looks").replaceChildren(...source ? [look(data.source, source, "The source")] : [],
+    look(data.ids, own, source ? "The answer so far" : ""));
+  showAlignment();
 }
 
 function tint(text, weights) {
@@ -171,27 +131,25 @@ function tint(text, weights) {
 
 // The largest weights as bars, and the sum of the others.
 function look(ids, weights, title) {
-  const best = range(weights.length).sort((a, b) => weights[b] - weights[a]).slice(0, 5);
-  const line = (name, p) => element("li", {}, element("span.name", {}, name), track(p),
-    element("span.number", {}, percent(p)));
-  const rest = 1 - sum(best.map((i) => weights[i])), n = weights.length - best.length;
-  return element("div", {}, title && element("h3", {}, title), element("ol.bars", {},
-    ...best.map((i) => line(element("span", {}, chip(ids[i]), element("small", {}, ` ${i}`)),
-      weights[i])), n > 0 ? line(element("i", {}, plural(n, "other")), Math.max(0, rest)) : ""));
+  const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
+  const best = order.slice(0, 5), rest = order.slice(5);
+  return element("div", title && element("h3", title), element("ol.bars",
+    best.map((i) => bar("", [chip(ids[i]), element("small", ` ${i}`)], weights[i])),
+    rest.length && bar("", element("i", plural(rest.length, "other")),
+      sum(rest.map((i) => weights[i])))));
 }
 
 // A row for each token of the answer, a column for each of the source.
 function showAlignment() {
-  find("#alignment").hidden = false;
-  const name = (id) => visible(data.labels[id]);
-  const column = (id) => element("th", {scope: "col"}, element("span", {}, name(id)));
+  find("#alignment").hidden = !has.source;
+  if (!has.source) return;
   const cell = (weight) => element("td", {"--weight": weight, title: percent(weight)},
-    element("span.unseen", {}, percent(weight)));
-  const row = (row) => element(row === state.selected - 1 ? "tr.selected" : "tr", {},
-    element("th", {scope: "row"}, element("button.link", {tabindex: -1,
-      onclick: () => select(row + 1)}, name(data.ids[row + 1]))),
-    ...chosenWeights(row, true).map(cell));
-  find("#alignment thead").replaceChildren(element("tr", {}, element("td"),
-    ...data.source.map(column)));
-  find("#alignment tbody").replaceChildren(...range(n_rows).filter(isStored).map(row));
+    element("span.unseen", percent(weight)));
+  const name = (row) => element("button.link", {tabindex: -1, onclick: () => select(row + 1)},
+    label(data.ids[row + 1]));
+  find("#alignment tr").replaceChildren(element("td"), ...data.source.map((id) =>
+    element("th", {scope: "col"}, element("span", label(id)))));
+  find("#alignment tbody").replaceChildren(...range(n_rows).filter(isStored).map((row) =>
+    line(row === state.selected - 1 ? ".selected" : "", name(row),
+      ...chosenWeights(row, true).map(cell))));
 }

@@ -1,23 +1,25 @@
 // Beams as a race: a column for each step, and from the top down how far behind the best it is.
 
-const TOP = 44, LOW = 300;  // in pixels
+const LEFT = 40, TOP = 24, LOW = 300;  // in pixels
+const svg = (tag, ...content) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), ...content);
 
 // Every candidate of every step: `parent` is a node, or undefined at the prompt.
 function readBeams() {
-  const text = data.ids.slice(data.n_prompt), steps = [];
+  const text = data.ids.slice(data.n_prompt);
   let kept = [], ended = -Infinity;  // the nodes of the step before; the best ended log P
-  for (const [depth, step] of data.beams.entries()) {
+  return data.beams.map((step, depth) => {
     const leader = Math.max(ended, ...step.map(([, , logprob]) => logprob));
     const nodes = step.map(([row, token, logprob, status]) => {
       const parent = kept[row], won = (!parent || parent.won) && text[depth] === token;
       return {parent, depth, token, logprob, status, won, behind: leader - logprob,
-        text: (parent ? parent.text : "") + visible(data.labels[token])};
+        text: (parent ? parent.text : "") + label(token)};
     });
-    steps.push(nodes);
+    const finished = nodes.filter((node) => node.status === "finished");
     kept = nodes.filter((node) => node.status === "kept");
-    ended = Math.max(ended, ...step.map(([, , x, status]) => (status === "finished" ? x : ended)));
-  }
-  return steps;
+    ended = Math.max(ended, ...finished.map((node) => node.logprob));
+    return nodes;
+  });
 }
 
 const steps = readBeams();
@@ -25,99 +27,81 @@ const penalty = data.settings.length_penalty ?? 1;
 const scoreOf = ({logprob, depth}) => logprob / (depth + 1) ** penalty;
 
 function drawBeams() {
+  find("#beams").hidden = !steps.length;
   if (!steps.length) return;
-  find("#beams").hidden = false;
-  const nodes = steps.flat(), shown = nodes.filter((node) => node.status !== "dropped");
-  const deepest = Math.max(1, ...shown.map((node) => node.behind)) * 1.15;
-  const room = find("#beams .scroll").clientWidth - 40;
-  const step = clamp(room / (steps.length + 0.5), 54, 110);
-  for (const node of nodes) {
-    node.x = 40 + (node.depth + 0.5) * step;
-    node.y = TOP + LOW * Math.min(1, Math.sqrt(node.behind / deepest));  // near the best, more room
-  }
-  const width = 40 + (steps.length + 0.5) * step, height = TOP + LOW + 40;
-  const ends = shown.filter((node) => node.status === "finished")
-    .sort((a, b) => scoreOf(b) - scoreOf(a));
-  const dropped = steps.flatMap((step) => step.filter((node) => node.status === "dropped"
-    && node.behind <= deepest).slice(0, 3));
-  find("#beams .scroll").append(picture(width, height, `${steps.length} steps of beam search; the`
-    + ` winner: ${data.pieces.slice(data.n_prompt).join("")}`, ...axes(width, deepest),
-  ...dropped.map((node) => edge(node, "dropped")), ...steps.map(cutMark),
-  ...shown.filter((node) => !node.won).map((node) => edge(node, "")),
-  ...shown.filter((node) => node.won).map((node) => edge(node, "won")),
-  ...dropped.map((node) => svg("text", {class: "cross", x: node.x, y: node.y + 4}, "×")),
-  ...spread(shown).map(nodeText)));
-  const best = ends[0] ?? shown.at(-1);
-  find("#beams .lead").textContent = `At each step only the ${data.settings.beams ?? "best"}`
-    + " likeliest go on; those below the red cut are dropped (dotted, ×). Ended texts (■) wait."
-    + ` At the end, log P / length${penalty === 1 ? "" : `^${penalty}`} decides: the heavy line won`
-    + (best ? ` with ${scoreOf(best).toFixed(3)}.` : ".");
-  find("#finals tbody").replaceChildren(...ends.map((node, i) => element(node.won ? "tr.won" : "tr",
-    {}, element("td", {}, `${i + 1}`), element("td.words", {}, theEnd(node.text)),
-    element("td", {}, node.logprob.toFixed(2)), element("td", {}, `${node.depth + 1}`),
-    element("td", {}, scoreOf(node).toFixed(3)))));
+  const shown = steps.flat().filter((node) => node.status !== "dropped");
+  const ends = shown.filter((node) => node.status === "finished");
+  ends.sort((a, b) => scoreOf(b) - scoreOf(a));
+  tell("#beams", {beams: data.settings.beams ?? "best", power: penalty === 1 ? "" : `^${penalty}`,
+    score: scoreOf(ends[0] ?? shown.at(-1)).toFixed(3)});
+  find("#finals").replaceChildren(...ends.map((node, i) => line(node.won ? ".won" : "", `${i + 1}`,
+    theEnd(node.text), node.logprob.toFixed(2), `${node.depth + 1}`, scoreOf(node).toFixed(3))));
+  drawRace(shown, Math.max(1, ...shown.map((node) => node.behind)) * 1.15);
 }
 
 const theEnd = (text) => (text.length > 56 ? `…${text.slice(-54)}` : text);
 
-function axes(width, deepest) {
+// deepest: how far behind the best the picture's lower edge is.
+function drawRace(shown, deepest) {
+  const room = find("#beams .scroll").clientWidth - LEFT;
+  const column = clamp(room / (steps.length + 0.5), 54, 110);
+  const height = (behind) => TOP + LOW * Math.sqrt(behind / deepest);  // near the best, more room
+  for (const step of steps) {
+    let above = 0;  // where the label above is
+    for (const node of step) {
+      node.x = LEFT + (node.depth + 0.5) * column;
+      node.y = Math.min(height(node.behind), TOP + LOW);
+      if (node.status !== "dropped") node.at = above = Math.max(node.y - 5, above + 13);
+    }
+  }
+  const dropped = steps.flatMap((step) => step.filter((node) => node.status === "dropped"
+    && node.behind <= deepest).slice(0, 3));
   const marks = [0, 0.1, 0.5, 1, 2, 5, 10, 20].filter((behind) => behind <= deepest);
-  const title = svg("text", {x: 4, y: 14}, "log P behind the best at this step");
-  return marks.flatMap((behind) => {
-    const y = TOP + LOW * Math.sqrt(behind / deepest);
-    return [svg("path", {class: "mark", d: `M36 ${y}H${width}`}),
-      svg("text", {class: "axis", x: 32, y: y + 4}, behind ? `−${behind}` : "best")];
-  }).concat(title);
+  fill(find("#beams svg"), {width: LEFT + (steps.length + 0.5) * column, height: TOP + LOW + 40},
+    marks.flatMap((behind) => axis(behind, height(behind))),
+    dropped.map(edge), steps.map(cutMark), shown.toSorted((a, b) => a.won - b.won).map(edge),
+    dropped.map(({x, y}) => svg("text", {class: "cross", x, y: y + 4}, "×")), shown.map(nodeText));
 }
 
-function edge({parent, x, y, depth}, kind) {
-  const from = parent ?? {x: 40, y: TOP}, middle = (from.x + x) / 2;
-  return svg("path", {class: `edge ${kind}`, "data-depth": depth,
+function axis(behind, y) {
+  return [svg("path", {class: "mark", d: `M36 ${y}h9999`}),
+    svg("text", {class: "axis", x: 32, y: y + 4}, behind ? `−${behind}` : "best")];
+}
+
+function edge({parent, x, y, depth, won, status}) {
+  const from = parent ?? {x: LEFT, y: TOP}, middle = (from.x + x) / 2;
+  return svg("path", {class: `edge ${won ? "won" : status}`, "data-depth": depth,
     d: `M${from.x} ${from.y}C${middle} ${from.y} ${middle} ${y} ${x} ${y}`});
 }
 
 // Between the last that is kept and the best that is dropped.
 function cutMark(step) {
-  const low = step.filter((node) => node.status === "kept").at(-1);
+  const low = step.findLast((node) => node.status === "kept");
   const high = step.find((node) => node.status === "dropped" && low && node.y >= low.y);
-  if (!high) return svg("g");
-  const y = (low.y + high.y) / 2;
-  return svg("path", {class: "cut", d: `M${low.x - 22} ${y}H${low.x + 22}`});
+  return high && svg("path", {class: "cut", d: `M${low.x - 22} ${(low.y + high.y) / 2}h44`});
 }
 
-// Each label at its node, or below the one above it, where the two would cover each other.
-function spread(nodes) {
-  const lowest = [];
-  return nodes.sort((a, b) => a.y - b.y).map((node) => {
-    node.at = Math.max(node.y - 5, (lowest[node.depth] ?? -99) + 13);
-    lowest[node.depth] = node.at;
-    return node;
-  });
-}
-
-function nodeText(node) {
-  const {x, at, y, won, status, depth} = node;
-  return svg("g", {class: won ? "won" : "", "data-depth": depth, onclick: () => select(
-    Math.min(n_rows, data.n_prompt + depth))}, svg("title", {}, `log P ${node.logprob.toFixed(2)}`),
-  svg("circle", {cx: x, cy: y, r: won ? 4 : 3}), svg("text", {x, y: at, "text-anchor": "middle"},
-    visible(data.labels[node.token]).slice(0, 10) + (status === "finished" ? " ■" : "")));
+function nodeText({x, y, at, won, status, depth, logprob, token}) {
+  const text = label(token).slice(0, 10) + (status === "finished" ? " ■" : "");
+  const onclick = () => select(data.n_prompt + depth);
+  return svg("g", {class: won ? "won" : "", "data-depth": depth, onclick},
+    svg("title", `log P ${logprob.toFixed(2)}`), svg("circle", {cx: x, cy: y, r: won ? 4 : 3}),
+    svg("text", {x, y: at, "text-anchor": "middle"}, text));
 }
 
 // The candidates of the selected token's step, in words and numbers.
 function showBeams() {
   if (!steps.length) return;
-  const ready = document.documentElement.dataset.ready;  // a page opens at the race's beginning
   const depth = clamp(state.selected - data.n_prompt, 0, steps.length - 1), step = steps[depth];
   for (const made of find("#beams svg").querySelectorAll("[data-depth]")) {
-    made.classList.toggle("selected", made.dataset.depth === `${depth}`);
-    made.classList.toggle("later", Number(made.dataset.depth) > depth && state.growing);
+    made.classList.toggle("selected", Number(made.dataset.depth) === depth);
+    made.classList.toggle("later", Number(made.dataset.depth) > depth);
   }
   const scroll = find("#beams .scroll"), at = step[0].x - scroll.scrollLeft;
-  if (ready && (at < 60 || at > scroll.clientWidth - 60)) {
-    scroll.scrollLeft = step[0].x - scroll.clientWidth / 2;
+  if (document.documentElement.dataset.ready && (at < 60 || at > scroll.clientWidth - 60)) {
+    scroll.scrollLeft = step[0].x - scroll.clientWidth / 2;  // a page opens at the beginning
   }
   find("#step h3").textContent = `Step ${depth}: ${plural(step.length, "candidate")}`;
-  find("#step tbody").replaceChildren(...step.map((node) => element(`tr.${node.status}`, {},
-    element("td", {}, node.status), element("td.words", {}, theEnd(node.text)),
-    element("td", {}, node.logprob.toFixed(2)), element("td", {}, node.behind.toFixed(2)))));
+  find("#step tbody").replaceChildren(...step.map(({status, text, logprob, behind}) =>
+    line(`.${status}`, status, theEnd(text), logprob.toFixed(2), behind.toFixed(2))));
 }

@@ -1,47 +1,12 @@
 // The sampler as a pipeline: from left to right what becomes of each candidate's probability.
 
 const MOST_BARS = 10;
-const hundredths = (from, to) => range(to - from + 1).map((i) => (from + i) / 100);
-const SLIDERS = {  // values, and a value in words
-  temperature: [[0, ...data.temperatures], (t) => (t === 0 ? "0, best" : t.toFixed(2))],
-  top_k: [range(101), (k) => `${k || "all"}`],
-  top_p: [hundredths(1, 100), (p) => (p < 1 ? `${p}` : "1, all")],
-  min_p: [hundredths(0, 50), (p) => (p ? `${p}` : "0, all")],
-};
-const dashed = (name) => name.replaceAll("_", "-");
-
-for (const [name, [values]] of Object.entries(SLIDERS)) {
-  if (!values.includes(given[name])) values.push(given[name]);  // the run's own
-  values.sort((a, b) => a - b);
-}
-
-function drawSliders() {
-  for (const [name, [values]] of Object.entries(SLIDERS)) {
-    const oninput = (event) => change({[name]: values[event.target.value]});
-    find(".sliders").append(
-      element("label", {for: name}, dashed(name)),
-      element("input", {type: "range", id: name, min: 0, max: values.length - 1, oninput}),
-      element("output", {for: name, id: `${name}-says`}));
-  }
-  find("#die").oninput = (event) => change({die: event.target.value / 10000});
-  find("#roll").onclick = () => change({die: Math.random()});
-  find("#restore").onclick = () => change({...given, die: null});
-}
 
 function change(settings) {
   Object.assign(state, settings);
   showCandidates();
   writeAddress();
   dispatchEvent(new Event("settings"));
-}
-
-function showSliders() {
-  for (const [name, [values, says]] of Object.entries(SLIDERS)) {
-    const input = find(`#${name}`);
-    input.value = values.indexOf(state[name]);
-    input.setAttribute("aria-valuetext", says(state[name]));
-    find(`#${name}-says`).textContent = says(state[name]);
-  }
 }
 
 // How the selected token came: a word of data.draws, or "prompt".
@@ -53,145 +18,98 @@ function runDie(row) {
   if (how !== "drawn") return null;
   const {tokens, came} = chain(row, given);
   const within = to > from ? clamp((u - from) / (to - from), 0, 0.999) : 0.5;
-  return sum(tokens.slice(0, came).map((token) => token.p)) + tokens[came].p * within;
-}
-
-const WITHOUT_DIE = {
-  prompt: "A token of the prompt: nobody drew it. The table shows what the model expected here.",
-  best: "Greedy: the best candidate was taken, no die was thrown.",
-  beams: "Beam search threw no die: it follows the best beginnings, see Beams.",
-  accepted: "A draft that the model accepted: its die decided about the draft, see Speculation.",
-  residual: "Drawn after a rejected draft, from what q left of p: see Speculation.",
-  unknown: "The loop chose this token in its own way: it threw no die of the sampler.",
-};
-
-function showDie(row, die, winner, {tokens, came: at}) {
-  const [how, u, from, to] = drawOf(row + 1), {die: thrown} = state;
-  const came = chip(data.ids[row + 1]), four = (x) => x.toFixed(4);
-  const hit = winner < 0 ? "one of the others" : winner !== null && chip(tokens[winner].id);
-  const says = thrown !== null
-    ? ["Your own die, ", element("b", {}, four(thrown)), ", falls on ", hit,
-      ". The run is as it was."]
-    : how !== "drawn" ? [WITHOUT_DIE[how]]
-      : winner !== at
-        ? ["With these settings the die falls on ", hit, ". In the run it fell on ", came, "."]
-        : ["The run threw ", element("b", {}, four(u)), ". In the order of the vocabulary, ", came,
-          ` fills the line from ${four(from)} to ${four(to)}: so it came. The bars are sorted best`
-          + ` first, so the dotted line lies in that slice, not at ${four(u)}.`];
-  find("#dice").replaceChildren(...says);
-  find("#die").hidden = die === null;
-  find("#die").value = (die ?? 0) * 10000;
+  return tokens[came].below + tokens[came].p * within;
 }
 
 function showCandidates() {
-  showSliders();
-  const row = state.selected - 1, found = chain(row, state);
-  const {tokens, came, exact} = found, die = state.die ?? runDie(row);
-  const winner = die === null ? null : drawn(tokens.map((token) => token.p), die);
-  const listed = [...tokens].sort((a, b) => b.height - a.height || a.rank - b.rank);
-  const shown = listed.filter((token, i) =>
-    i < MOST_BARS || token.rank === came || token.rank === winner);
-  find("#candidates").classList.toggle("filtered", found.changed);
-  find("#candidates").classList.toggle("thrown", die !== null);
-  find("#candidates").style.setProperty("--die", die ?? 0);
-  const would = drawOf(row + 1)[0] === "prompt" || steps.length;
-  find("#candidates .lead").replaceChildren("What could follow ", chip(data.ids[row]), ": the"
-    + ` model's probabilities, and what ${would ? "a sampler would make" : "the sampler made"} of`
-    + " them. A temperature below 1 sharpens them, above 1 it flattens them. Top-k keeps the k"
-    + " likeliest; top-p keeps the likeliest until together they reach p; min-p drops those below"
-    + " that share of the best. What is kept is scaled to 100\u00a0%, and a die falls on it.");
-  find("th.tempered").textContent = `temp. ${state.temperature}`;
-  const lines = shown.map((token) =>
-    candidate(token, found, token.rank === came, token.rank === winner));
-  const after = shown.filter((token) => !token.early && token.rank < found.kept).length;
+  const row = state.selected - 1, found = chain(row, state), {tokens, came} = found;
+  const die = state.die ?? runDie(row), thrown = die !== null;
+  const winner = thrown ? drawn(tokens.map((token) => token.p), die) : null;
+  const listed = tokens.toSorted((a, b) => b.height - a.height || a.rank - b.rank);
+  const shown = listed.filter(({rank}, i) => i < MOST_BARS || rank === came || rank === winner);
+  const part = find("#candidates"), lines = shown.map((token) => candidate(token, found, winner));
   const place = shown.findIndex((token) => !token.early && token.rank >= found.kept);
-  lines.splice(place < 0 ? lines.length : place, 0, cutLine(found, after));
-  const rest = (stage) => {
-    const p = 1 - sum(shown.map((token) => token[stage]));
-    return p < 1e-6 ? 0 : p;
-  };
-  lines.push(element("tr.others", {"data-p": rest("p")}, element("th", {scope: "row"},
-    element("i", {}, `${(data.n_vocab - shown.length).toLocaleString("en")} others`)),
-  cell(rest("model")), cell(rest("filtered"), ".filters"), cell(rest("tempered"), ".tempered"),
-  cell(rest("p")), element("td.draw")));
-  find("#candidates tbody").replaceChildren(...lines);
-  find("tr.cut td").colSpan = 4 + found.changed + (die !== null);  // the columns that are shown
-  showDie(row, die, winner, found);
-  find("#candidates .note").textContent = exact ? "" : "Some tokens below the best"
-    + ` ${tokens.length} are kept too; the page knows only the sum of their probabilities.`;
+  lines.splice(place < 0 ? lines.length : place, 0, find("tr.cut"));
+  part.querySelector("tbody").replaceChildren(...lines, others(shown));
+  part.classList.toggle("filtered", found.changed);
+  part.classList.toggle("thrown", thrown);
+  part.style.setProperty("--die", die);
+  find("tr.cut td").colSpan = 4 + found.changed + thrown;
+  for (const name of SAMPLER) find(`#${name}`).value = state[name];
+  Object.assign(find("#die"), {hidden: !thrown, value: die});
+  sayCandidates(row, die, winner, found);
+}
+
+// The sentences of the panel: what the sampler did, how much is kept, where the die fell.
+function sayCandidates(row, die, winner, {tokens, came, exact, kept, cuts}) {
+  const [how, u = 0, from = 0, to = 0] = drawOf(row + 1), four = (x) => x.toFixed(4);
+  const n = Math.min(kept, tokens.filter((token) => !token.early).length);
+  const share = percent(sum(tokens.slice(0, n).map((token) => token.tempered)));
+  const values = {...state, before: data.ids[row], came: data.ids[row + 1], n, share,
+    n_vocab: data.n_vocab.toLocaleString("en"), n_stored: tokens.length, die: four(die ?? 0),
+    hit: tokens[winner]?.id ?? "one of the others", u: four(u), from: four(from), to: four(to)};
+  tell("#candidates", values, how === "prompt" || how === "beams" ? "would" : "made",
+    !exact && "inexact",
+    state.temperature === 0 ? "one is kept" : Object.keys(cuts).length ? "cut" : "uncut",
+    state.die !== null ? "own" : how === "drawn" && winner !== came ? "moved" : how);
+  fill(find(".handle"), {"aria-valuenow": n, "aria-valuemax": tokens.length});
 }
 
 // What removed a token: one of the run's own filters, or a cut.
-function remover({by, early, rank, p}, {cuts}) {
-  if (by) return dashed(by);
-  if (early || p > 0) return "";
+function remover({by, rank}, {cuts}) {
   const cut = Object.keys(cuts).find((name) => rank >= cuts[name]);
-  return cut ? `${dashed(cut)} ${state[cut]}` : state.temperature === 0 ? "not the best" : "";
+  return by ? dashed(by) : cut && `${dashed(cut)} ${state[cut]}`;
 }
 
-function candidate(token, found, came, won) {
-  const by = remover(token, found), early = token.early, kind = [".candidate", early && ".early",
-    came && ".chosen", won && ".drawn", by && token.p === 0 && by !== "not the best" && ".removed"];
-  return element("tr" + kind.filter(Boolean).join(""), {
-    "data-p": token.p, "data-token": token.id, "data-rank": token.rank,
-    onclick: () => compareWith(token.id)},
-  element("th", {scope: "row"}, chip(token.id), came ? element("small", {}, " came") : ""),
-  cell(token.model), early ? gone(by, ".filters") : cell(token.filtered, ".filters"),
-  cell(early ? null : token.tempered, ".tempered"),
-  !early && by && !token.p ? gone(by) : cell(early ? null : token.p),
-  element("td.draw", {}, token.p ? mass(token.below, token.p) : ""));
+function candidate(token, found, winner) {
+  const {id, rank, early, p} = token, by = remover(token, found), came = rank === found.came;
+  const kind = [".candidate", early && ".early", came && ".chosen", rank === winner && ".drawn",
+    by && ".removed"].filter(Boolean).join("");
+  const made = stages(kind, [chip(id), came && element("small", " came")], token, by);
+  return fill(made, {"data-p": p, "data-token": id, "data-rank": rank,
+    onclick: () => compareWith(id)});
 }
 
-const cell = (p, kind = "") => element("td" + kind, {"--p": p ?? 0},
-  element("span.number", {}, p === null ? "" : percent(p)));
-const gone = (by, kind = "") => element(`td.gone${kind}`, {title: `removed by ${by}`}, `✕ ${by}`);
-const mass = (from, p) => element("span.mass", {"--from": from, "--p": p});
-
-// The line under the last token that is kept. It can be dragged, and moved with the arrow keys.
-function cutLine(found, n_listed) {
-  const {kept, tokens} = found, n = Math.min(kept, tokens.filter((token) => !token.early).length);
-  const cut = Object.values(found.cuts).some((n) => n < Infinity);
-  const says = state.temperature === 0 ? "temperature 0 keeps the best alone"
-    : cut ? `keeps ${n} of ${plural(data.n_vocab.toLocaleString("en"), "token")}, `
-      + `${percent(sum(tokens.slice(0, n).map((token) => token.tempered)))} of the probability`
-      : "nothing is cut off: drag this line, or move a slider";
-  const move = {ArrowUp: n - 1, ArrowDown: n + 1};
-  const handle = element("span.handle", {
-    role: "slider", tabindex: 0, "aria-label": "The cut", "aria-valuemin": 1, "aria-valuenow": n,
-    "aria-valuemax": tokens.length, "aria-valuetext": says,
-    onkeydown: (event) => {
-      if (!(event.key in move)) return;
-      event.preventDefault();
-      keep(move[event.key]);
-      find(".handle").focus();
-    },
-    onpointerdown: dragCut}, `✂ ${says}`);
-  return element("tr.cut", {}, element("td", {}, handle));
+// All tokens that are not shown.
+function others(shown) {
+  const rest = (stage) => 1 - sum(shown.map((token) => token[stage]));
+  const token = Object.fromEntries(["model", "filtered", "tempered", "p"].map((stage) =>
+    [stage, Math.max(0, Number(rest(stage).toFixed(6)))]));
+  const n = (data.n_vocab - shown.length).toLocaleString("en");
+  return stages(".others", element("i", `${n} others`), token);
 }
 
-function dragCut(event) {
+// A line of the table: the probability after each step, until something removed the token.
+function stages(kind, name, {model, filtered, tempered, p, below, early}, by) {
+  const cell = (p, kind = "") =>
+    element(`td${kind}`, {"--p": p}, element("span.number", percent(p)));
+  const gone = (kind) => element(`td.gone${kind}`, {title: `removed by ${by}`}, `✕ ${by}`);
+  const after = early ? [gone(".filters"), "", ""]
+    : [cell(filtered, ".filters"), cell(tempered), by ? gone("") : cell(p)];
+  const mass = below >= 0 && p && element("span.mass", {"--from": below, "--p": p});
+  return line(kind, name, cell(model), ...after, element("td.draw", mass));
+}
+
+// The line under the last token that is kept can be dragged, and moved with the arrow keys.
+function moveCut(event) {
+  const step = {ArrowUp: -1, ArrowDown: 1}[event.key];
+  if (!step) return;
   event.preventDefault();
-  const move = ({clientY}) => {
-    const rows = [...find("#candidates tbody").querySelectorAll(".candidate")];
-    const {top, height} = rows[0].getBoundingClientRect();
-    const above = rows.slice(0, Math.max(1, Math.round((clientY - top) / height)))
-      .filter((row) => !row.classList.contains("early"));
-    keep(Math.max(1, ...above.map((row) => Number(row.dataset.rank) + 1)));
-  };
-  const end = () => {
-    removeEventListener("pointermove", move);
-    removeEventListener("pointerup", end);
-  };
-  addEventListener("pointermove", move);
-  addEventListener("pointerup", end);
+  keep(Number(find(".handle").ariaValueNow) + step);
+  find(".handle").focus();
 }
 
-// Move the slider that cuts, so that the n best tokens are kept.
-function keep(n) {
-  const {tokens, cuts} = chain(state.selected - 1, {...state, temperature: state.temperature || 1});
-  const {top_p, top_k, temperature} = state, most = Math.min(cuts.top_k, tokens.length);
-  if (top_p === 1 || temperature === 0 || n > most) return change({top_k: clamp(n, 1, 100)});
-  const mass = (n) => sum(tokens.slice(0, n).map((token) => token.tempered));
-  const share = mass(n) / (top_k ? mass(most) : 1);
-  change({top_p: clamp(Math.floor(100 * share) / 100, 0.01, 0.99)});
+function startDrag(event) {
+  event.preventDefault();
+  addEventListener("pointermove", drag);
+  addEventListener("pointerup", () => removeEventListener("pointermove", drag), {once: true});
 }
+
+// The cut lies below the candidate at the pointer.
+function drag({clientX, clientY}) {
+  const at = document.elementFromPoint(clientX, clientY)?.closest(".candidate:not(.early)");
+  if (at) keep(Number(at.dataset.rank) + 1);
+}
+
+// The line is top-k's. The other cuts are lifted, so that it lies where it was put.
+const keep = (n) => change({top_k: clamp(n, 1, 100), top_p: 1, min_p: 0});

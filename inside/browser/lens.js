@@ -2,14 +2,12 @@
 
 function showLens() {
   const row = state.selected - 1, came = data.ids[state.selected];
-  find("#lens .lead").replaceChildren("What the model would predict after ", chip(data.ids[row]),
-    " without its later layers; at the right, what it would give ", chip(came), ".");
-  const best = ([id, p]) => element("span", {}, chip(id, id === came ? ".came" : ""),
-    element("small", {}, percent(p)));
+  const best = ([id, p]) =>
+    element(id === came ? "span.chosen" : "span", chip(id), element("small", percent(p)));
+  tell("#lens", {before: data.ids[row], came});
   find("#lens tbody").replaceChildren(...data.layers.map((layer, i) => {
     const [tokens, p] = layer[row];
-    return element("tr", {}, element("th", {scope: "row"}, `${i}`),
-      element("td.best", {}, ...tokens.map(best)),
-      element("td.share", {}, track(p), element("small", {}, percent(p))));
+    return line("", `${i}`, element("td.best", tokens.map(best)),
+      element("td.share", track(p), element("small", percent(p))));
   }));
 }

@@ -1,40 +1,35 @@
 // The text grows as it did in the run: the tokens of a pass come together, after its time.
 
-const SLOWER = [1, 2, 5, 10, 20, 50, 100, 200, 500];  // than the run, so that an eye can follow
-let timer = null;
+let timer = null;  // while it grows
 
 // The seconds before token i: those of the passes since the token before it.
 function secondsBefore(i) {
-  const {passes} = data, own = data.beams.length ? [passes[passOf(i)]]
-    : passes.filter((pass) => pass.known === i);
+  const own = steps.length ? [passes[passOf(i)]] : passes.filter((pass) => pass.known === i);
   return sum(own.map((pass) => pass.seconds));
 }
 
 function play() {
-  if (state.growing) return pause();
-  const first = state.selected >= n_rows ? data.n_prompt : Math.max(state.selected, data.n_prompt);
-  const mean = sum(data.passes.map((pass) => pass.seconds)) / Math.max(1, data.passes.length);
-  const slower = SLOWER.find((factor) => factor * mean > 0.25) ?? 500;
-  find("#pace").textContent = `playing, ${slower === 1 ? "as fast" : `${slower} times slower`} `
-    + (slower === 1 ? "as it was" : "than it was");
-  state.growing = true;
+  if (timer) return pause();
+  const mean = sum(passes.map((pass) => pass.seconds)) / passes.length;
+  const slower = clamp(Math.round(0.3 / mean), 1, 500);  // so that an eye can follow
+  goTo(Math.max(state.selected % n_rows, data.n_prompt) - 1);  // at the end: from the beginning
+  find("main").classList.add("growing");
   find("#play").setAttribute("aria-pressed", "true");
-  goTo(Math.max(1, first - 1));
-  const step = () => {
-    const next = state.selected + 1;
-    if (next > n_rows) return pause();
-    timer = setTimeout(() => {
-      goTo(next);
-      step();
-    }, clamp(1000 * slower * secondsBefore(next), 30, 3000));
-  };
-  step();
+  tell("#pace", {ms: Math.round(1000 / slower)});
+  grow(slower);
+}
+
+function grow(slower) {
+  if (state.selected === n_rows) return pause();
+  timer = setTimeout(() => {
+    goTo(state.selected + 1);
+    grow(slower);
+  }, clamp(1000 * slower * secondsBefore(state.selected + 1), 30, 3000));
 }
 
 function pause() {
   clearTimeout(timer);
-  state.growing = false;
-  find("#pace").textContent = "";
+  timer = null;
+  find("main").classList.remove("growing");
   find("#play").setAttribute("aria-pressed", "false");
-  showText();
 }

@@ -9,14 +9,10 @@ const N_EXTRA = 12;  // so many of the stored tokens may be far below the best
 // and how many tokens each of the cuts keeps. exact: false where a filter cuts among the others,
 // of which only the sum is known.
 function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min_p}) {
-  const t = temperature || 1;
-  const weights = Array.from(logits, (logit) => Math.exp((logit - logits[0]) / t));
+  const weights = Array.from(logits, (logit) => Math.exp((logit - logits[0]) / (temperature || 1)));
   const atLeast = (least) => weights.filter((weight) => weight >= least).length;
-  const n_sure = Math.exp(rest) > 0 ? weights.length - N_EXTRA : weights.length;
-  const all = sum(weights) + Math.exp(rest);
-  const tempered = weights.map((weight) => weight / all);
   let others = Math.exp(rest), kept = weights.length, exact = true;
-  const cuts = {top_k: Infinity, top_p: Infinity, min_p: Infinity};
+  const n_sure = others > 0 ? kept - N_EXTRA : kept, all = sum(weights) + others, cuts = {};
   if (top_k && top_k <= n_sure) {
     cuts.top_k = kept = atLeast(weights[top_k - 1]);
     others = 0;
@@ -43,8 +39,8 @@ function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min
     others = 0;
   }
   const total = sum(final) + others;
-  return {tempered, probs: final.map((weight) => weight / total), others: others / total,
-    cuts, kept, exact};
+  return {tempered: weights.map((weight) => weight / all), others: others / total,
+    probs: final.map((weight) => weight / total), cuts, kept, exact};
 }
 
 // The first token, best first, whose cumulative probability exceeds u in [0, 1); -1: another one.
@@ -53,34 +49,28 @@ function drawn(probs, u) {
   return probs.findIndex((p) => (mass += p) > u);
 }
 
-const stored = (name, row) => {  // what is stored of a row, in the order of the file
-  const n = arrays.best.length / n_rows;
-  return arrays[name].subarray(row * n, (row + 1) * n);
-};
-
 // A row with what happens to each token on its way through the sampler, best first after the first
 // filters; a removed token stands where the model had it.
 function chain(row, settings) {
-  const {temperatures} = data, raw = stored("logits", row), ids = stored("best", row);
-  const first = raw.map((logit, i) => logit + stored("first", row)[i]);
+  const [ids, raw, filters, added, by] = ["best", "logits", "first", "last", "by"].map((name) =>
+    stored(name, row));
+  const first = raw.map((logit, i) => logit + filters[i]);
   const order = range(ids.length).sort((a, b) => first[b] - first[a] || raw[b] - raw[a]);
-  const at = (array) => order.map((i) => array[i]);
-  const t = temperatures.indexOf(settings.temperature || 1);
-  const rest = (t) => arrays.rest[row * temperatures.length + t];
-  const last = at(stored("last", row)), left = arrays.left[row];
-  const found = probabilities(at(first), rest(t), last, left, settings);
-  const {tempered} = probabilities(at(first), rest(temperatures.indexOf(1)), last, left,
-    {temperature: 1, top_k: 0, top_p: 1, min_p: 0});
+  const logits = order.map((i) => first[i]), last = order.map((i) => added[i]);
+  const sampled = (settings) => {
+    const rest = stored("rest", row)[data.temperatures.indexOf(settings.temperature || 1)];
+    return probabilities(logits, rest, last, stored("left", row)[0], settings);
+  };
+  const found = sampled(settings), {tempered} = sampled(PLAIN);
   const came = order.findIndex((i) => ids[i] === data.ids[row + 1]);
   const base = raw[order[came]] - data.logprobs[row];  // log of the model's whole sum
-  const by = at(stored("by", row)), model = at(raw).map((logit) => Math.exp(logit - base));
   let below = 0;
   const tokens = order.map((i, rank) => {
     const early = first[i] === -Infinity, p = found.probs[rank];
     below += p;
-    return {id: ids[i], rank, model: model[rank], filtered: tempered[rank],
+    return {id: ids[i], rank, model: Math.exp(raw[i] - base), filtered: tempered[rank],
       tempered: found.tempered[rank], p, below: below - p, early,
-      height: early ? raw[i] : first[i], by: by[rank] ? data.filters[by[rank] - 1] : ""};
+      height: early ? raw[i] : first[i], by: data.filters[by[i] - 1] ?? ""};
   });
   return {...found, tokens, came,
     changed: tokens.some((token) => Math.abs(token.filtered - token.model) > 1e-4)};

@@ -1,57 +1,36 @@
 // The text: a token's background and underline show its surprise, in bits, or where a head looked.
 
 function drawText() {
-  if (data.source.length) {
-    find("#source").hidden = false;
-    find("#source p").append(...data.source.map((id, i) => piece(id, data.source_pieces[i])));
-  }
+  find("#source").hidden = !has.source;
+  find("#source p").append(...data.source.map((id, i) => piece(id, data.source_pieces[i])));
   find("#text").append(...data.ids.map(token));
-  for (const input of document.querySelectorAll("[name=tint]")) {
-    input.onchange = () => {
-      state.tint = input.value;
-      showText();
-    };
-  }
+  steer(find("#text"));
 }
 
 // The text that a token adds; a token without one, such as </s>, by its name in small letters.
 function piece(id, text, kind = "", attributes = {}) {
-  const [, space, word] = (text || visible(data.labels[id])).match(/^( *)(.*)$/s);
-  const lines = word.replace(/[^\n]/g, "");
-  const shown = word.trim() ? [word] : [element("i.silent", {}, "↵".repeat(lines.length)), word];
-  const marked = element("span.word", {}, ...(word ? shown : [space]));  // its space stays plain
-  return element("span" + kind + (text ? "" : ".silent"), attributes, word ? space : "", marked);
+  const [, space, word] = (text || label(id)).match(/^( *)(.*)$/s);
+  const lines = word.trim() ? "" : element("i.silent", "↵".repeat(word.split("\n").length - 1));
+  const marked = element("span.word", word ? [lines, word] : space);  // its space stays plain
+  return element(`span${kind}${text ? "" : ".silent"}`, attributes, word && space, marked);
 }
 
 function token(id, i) {
   const kind = i < data.n_prompt ? ".token.prompt" : ".token";
-  const attributes = {role: "option", "aria-selected": "false", tabindex: -1, id: `token-${i}`};
+  const attributes = {role: "option", id: `token-${i}`, "aria-selected": "false"};
   if (i === 0) return piece(id, data.pieces[0], kind, {...attributes, "aria-disabled": "true"});
   return piece(id, data.pieces[i], kind, {
-    ...attributes, "--surprise": Math.min(1, bits(i) / 10), onclick: () => select(i),
-    "aria-label": `${visible(data.labels[id])}: ${bits(i).toFixed(1)} bits`,
+    ...attributes, tabindex: -1, "--surprise": Math.min(1, bits(i) / 10), onclick: () => select(i),
+    "aria-label": `${label(id)}: ${bits(i).toFixed(1)} bits`,
   });
 }
 
 function showText() {
-  const i = state.selected, text = find("#text");
-  text.classList.toggle("looking", state.tint === "attention");
-  find("#source").classList.toggle("looking", state.tint === "attention");
-  find(`[name=tint][value=${state.tint}]`).checked = true;
-  for (const hint of document.querySelectorAll("[data-tint]")) {
-    hint.hidden = hint.dataset.tint !== state.tint;
-  }
-  for (const [place, made] of [...text.children].entries()) {
-    const selected = place === i;
-    made.setAttribute("aria-selected", selected);
-    made.tabIndex = selected ? 0 : -1;
-    made.classList.toggle("later", state.growing && place > i);
-    if (selected) made.scrollIntoView({block: "nearest"});
-  }
-  const origin = i < data.n_prompt ? "in the prompt" : `new token ${i - data.n_prompt + 1}`;
-  find("#selected").replaceChildren(
-    chip(data.ids[i]), ` ${origin}: the model gave it ${percent(Math.exp(data.logprobs[i - 1]))}, `,
-    element("b", {}, `${bits(i).toFixed(1)} bits`), " of surprise");
+  const i = state.selected, n_new = i - data.n_prompt + 1;
+  mark(find("#text"), "aria-selected", i - 1);
+  find(`#token-${i}`).scrollIntoView({block: "nearest"});
+  tell("#selected", {token: data.ids[i], origin: n_new > 0 ? `new token ${n_new}` : "in the prompt",
+    p: percent(Math.exp(data.logprobs[i - 1])), bits: bits(i).toFixed(1)});
   find("#previous").disabled = i <= 1;
   find("#next").disabled = i >= n_rows;
 }

@@ -2,21 +2,25 @@
 // The recorded data, what is selected, and helpers that all parts share.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const arrays = {};  // the packed ones, unpacked by `unpackAll`
+const arrays = {};  // the packed ones, unpacked by `start`
+const {passes, n_layer, n_head} = data;
 const n_rows = data.ids.length - 1;  // row q is the pass at token q, which predicts token q + 1
-const SAMPLER = ["temperature", "top_k", "top_p", "min_p"];
+const has = {parts: data.unit !== null, source: data.source.length > 0};
+const PLAIN = {temperature: 1, top_k: 0, top_p: 1, min_p: 0};  // a sampler that changes nothing
+const SAMPLER = Object.keys(PLAIN);
 const given = Object.fromEntries(SAMPLER.map((name) => [name, data.settings[name]]));
 const state = {
   selected: data.logprobs.indexOf(Math.min(...data.logprobs.slice(data.n_prompt - 1))) + 1 || 1,
-  head: null,  // null: the one of the largest effect; "all": the mean; or [layer, head]
+  head: null,  // a place in HEADS; -1: the mean of all; null: the one of the largest effect
   rival: null,  // null: the best other token
-  tint: "surprise", die: null, growing: false, ...given,
+  die: null, ...given,
 };
 
 const find = (selector) => document.querySelector(selector);
 const range = (n) => Array.from({length: n}, (_, i) => i);
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 const clamp = (x, least, most) => Math.min(most, Math.max(least, x));
+const HEADS = range(n_layer).flatMap((layer) => range(n_head).map((head) => `${layer}.${head}`));
 
 // An array that Python has packed: [type, deflated bytes in base64].
 async function unpack([type, text]) {
@@ -26,47 +30,90 @@ async function unpack([type, text]) {
   return new globalThis[type](await new Response(stream).arrayBuffer());
 }
 
-async function unpackAll() {
-  for (const [name, packed] of Object.entries(data.arrays)) arrays[name] = await unpack(packed);
+function stored(name, row) {  // what an array has for a row
+  const n = arrays[name].length / n_rows;
+  return arrays[name].subarray(row * n, (row + 1) * n);
 }
+
+// --- elements ---
 
 // element("p.note", {title: "..."}, "text", another) makes what it says. Text stays text.
-function element(name, attributes = {}, ...children) {
+function element(name, ...content) {
   const [tag, ...classes] = name.split(".");
-  const made = document.createElement(tag);
-  return fill(made, {...(classes.length && {class: classes.join(" ")}), ...attributes}, children);
+  return fill(document.createElement(tag), {class: classes.join(" ")}, ...content);
 }
 
-function svg(tag, attributes = {}, ...children) {
-  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-}
-
-// A drawing of this size in pixels, and what it shows in words.
-function picture(width, height, says, ...children) {
-  const viewBox = `0 0 ${width} ${height}`;
-  return svg("svg", {width, height, viewBox, role: "img", "aria-label": says}, ...children);
-}
-
-function fill(made, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) made[name] = value;
-    else if (name.startsWith("--")) made.style.setProperty(name, value);
-    else if (value !== false) made.setAttribute(name, value === true ? "" : value);
+// Give an element children, texts, and attributes {name: value}: also --variables and properties.
+function fill(made, ...content) {
+  for (const part of content.flat()) {
+    if (part?.constructor !== Object) made.append(part || "");
+    else Object.entries(part).forEach(([name, value]) => set(made, name, value));
   }
-  made.append(...children);
   return made;
 }
 
-// A token as a chip: its space is visible as width, a newline as a sign.
-function chip(id, extra = "") {
-  return element("code.chip" + extra, {lang: ""}, visible(data.labels[id] ?? `token ${id}`));
+function set(made, name, value) {
+  if (name.startsWith("--")) made.style.setProperty(name, value);
+  else if (["function", "boolean"].includes(typeof value)) made[name] = value;
+  else made.setAttribute(name, value);
 }
+
+// Complete the sentences that page.html has for a part. Of those with a data-case, show the cases
+// named; every [data-is] gets its value, and a <code> the token of this id.
+function tell(selector, values, ...cases) {
+  const part = find(selector);
+  for (const sentence of part.querySelectorAll("[data-case]")) {
+    sentence.hidden = !cases.includes(sentence.dataset.case);
+  }
+  for (const place of part.querySelectorAll("[data-is]")) {
+    const value = values[place.dataset.is], isId = place.tagName === "CODE" && value in data.labels;
+    place.textContent = isId ? label(value) : value;
+  }
+}
+
+// A line of a table, a line of a list of bars, and the bars: one of length p in [0, 1] with an
+// outline of length plain; one from the middle to the right, or for x < 0 to the left.
+const line = (kind, name, ...cells) => element(`tr${kind}`, element("th", {scope: "row"}, name),
+  cells.map((cell) => (cell?.tagName === "TD" ? cell : element("td", cell))));
+const bar = (kind, name, p, plain) => element(`li${kind}`, element("span.name", name),
+  track(p, plain), element("span.number", percent(p)));
+const track = (p, plain = 0) =>
+  element("span.track", {"--p": p, "--plain": plain, "aria-hidden": "true"});
+const signedTrack = (x, most) => element(x < 0 ? "span.signed.minus" : "span.signed",
+  {"--x": Math.min(1, Math.abs(x) / most), "aria-hidden": "true"});
+
+// Let the arrow keys choose among the items of a group, as a click does. columns: of a grid.
+function steer(group, columns) {
+  group.onkeydown = (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    const items = [...group.querySelectorAll("[tabindex]")];
+    const at = items.findIndex((item) => item.tabIndex === 0), last = items.length - 1;
+    const step = {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns, Home: -at,
+      End: last - at}[event.key];
+    if (!step) return;
+    event.preventDefault();
+    items[at + step]?.click();
+    items[at + step]?.focus();
+  };
+}
+
+// Mark the chosen item of a group, where Tab stops. Without one, it stops at the first.
+function mark(group, attribute, chosen) {
+  const items = [...group.querySelectorAll("[tabindex]")];
+  for (const item of items.filter((item) => item.tabIndex === 0)) {
+    fill(item, {[attribute]: "false", tabindex: -1});
+  }
+  fill(items[Math.max(0, chosen)], {[attribute]: `${chosen >= 0}`, tabindex: 0});
+}
+
+// --- words ---
 
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 const visible = (text) => text.replaceAll("\n", "↵").replaceAll("\t", "⇥")
   .replace(UNSEEN, (c) => `<${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`)
-  .replace(/^\s+$/, (spaces) => "␣".repeat(spaces.length))
-  || "(nothing)";
+  .replace(/^\s+$/, (spaces) => "␣".repeat(spaces.length)) || "(nothing)";
+const label = (id) => visible(data.labels[id]);
+const chip = (id) => element("code", {lang: ""}, label(id));
 
 function percent(p) {
   if (p > 0 && p < 0.0001) return "<\u00a00.01\u00a0%";
@@ -74,22 +121,8 @@ function percent(p) {
   return `${(100 * p).toFixed(p >= 0.0995 ? 0 : p >= 0.00095 || !p ? 1 : 2)}\u00a0%`;
 }
 
-function count(n) {  // 12345678 -> "12.3 M"
-  const [unit, name] = [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]]
-    .find(([unit]) => n >= unit) || [1, ""];
-  return (n / unit).toPrecision(n / unit < 1000 && unit > 1 ? 3 : 4).replace(/\.0+$/, "") + name;
-}
-
+const compact = Intl.NumberFormat("en", {notation: "compact", maximumSignificantDigits: 3});
 const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+const dashed = (name) => name.replaceAll("_", "-");
 const signed = (x) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(2);
 const bits = (token) => -data.logprobs[token - 1] / Math.LN2;
-
-// A bar of the length p in [0, 1], and an outline of the length plain.
-function track(p, plain = 0) {
-  return element("span.track" + (plain ? ".outlined" : ""),
-    {"--p": p, "--plain": plain, "aria-hidden": "true"});
-}
-
-// A bar from the middle to the right, or for x < 0 to the left; x in [-1, 1].
-const signedTrack = (x) => element("span.signed" + (x < 0 ? ".minus" : ""),
-  {"--x": Math.abs(x), "aria-hidden": "true"});

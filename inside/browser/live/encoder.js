@@ -14,27 +14,18 @@ const BYTE_TO_CHAR = range(256).map((byte) => {
 const CHAR_TO_BYTE = new Map(BYTE_TO_CHAR.map((char, byte) => [char, byte]));
 
 function merge_all(symbols, ranks) {  // merge the best pair of neighbours, until none has a rank
-  const rank = (pair) => ranks.get(pair) ?? Infinity;
-  while (symbols.length > 1) {
-    const pairs = symbols.slice(1).map((right, i) => `${symbols[i]} ${right}`);
-    const best = pairs.reduce((a, b) => (rank(b) < rank(a) ? b : a));
-    if (!ranks.has(best)) break;
-    symbols = merge(symbols, best);
+  while (true) {
+    const rank = (right, i) => ranks.get(`${symbols[i]} ${right}`) ?? Infinity;
+    const found = symbols.slice(1).map(rank), best = Math.min(...found), at = found.indexOf(best);
+    if (best === Infinity) return symbols;
+    symbols.splice(at, 2, symbols[at] + symbols[at + 1]);
   }
-  return symbols;
-}
-
-function merge(symbols, pair) {  // a pair of neighbours, wherever it stands, from left to right
-  const merged = [];
-  for (let i = 0; i < symbols.length; i++) {
-    const found = `${symbols[i]} ${symbols[i + 1]}` === pair;
-    merged.push(found ? symbols[i] + symbols[++i] : symbols[i]);
-  }
-  return merged;
 }
 
 class Tokenizer {
-  constructor(tokens, merges, special) {  // by their ids; "left right", best first; {text: id}
+  // words: the tokens by their ids, an empty line, the merges "left right"; special: {text: id}
+  constructor(words, special) {
+    const [tokens, merges] = words.split("\n\n").map((part) => part.split("\n"));
     this.tokens = tokens;
     this.ids = new Map(tokens.map((token, id) => [token, id]));
     this.ranks = new Map(merges.map((pair, rank) => [pair, rank]));

@@ -1,29 +1,23 @@
 // What lengthens a text: a model with what it has read, and a draw with a seed.
 
-// ids: the text; rows: after each token the logits of the next, and log(sum(exp(logits))).
-class Reader {
-  constructor(model, ids = [], rows = [], cache = model.new_cache()) {
-    Object.assign(this, {model, ids, rows, cache});
+// Read a text with a model; what it has in common with a text read before is not read again.
+// rows: after each token the logits of the next, and log(sum(exp(logits))).
+async function read(model, ids, before = {ids: [], rows: [], cache: []}) {
+  const n = common(ids, before.ids), rows = before.rows.slice(0, n);
+  const cache = before.cache.slice(0, n);
+  while (rows.length < ids.length) {
+    const logits = model.logits(ids[rows.length], cache);
+    const best = logits.reduce((a, b) => Math.max(a, b));
+    const total = logits.reduce((sum, logit) => sum + Math.exp(logit - best), 0);
+    rows.push({logits, log_sum: best + Math.log(total)});
+    if (rows.length % 8 === 0) await new Promise((done) => setTimeout(done));  // others' turn
   }
-
-  // A reader of another text. What both texts begin with does not pass through the model again.
-  async read(ids) {
-    const n = common(ids, this.ids), rows = this.rows.slice(0, n), cache = this.cache.fork(n);
-    while (rows.length < ids.length) {
-      const logits = this.model.logits(ids[rows.length], cache);
-      const best = logits.reduce((a, b) => Math.max(a, b));
-      const total = logits.reduce((sum, logit) => sum + Math.exp(logit - best), 0);
-      rows.push({logits, log_sum: best + Math.log(total)});
-      if (rows.length % 8 === 0) await new Promise((done) => setTimeout(done));  // others' turn
-    }
-    return new Reader(this.model, ids, rows, cache);
-  }
-
-  bits(i) {  // the surprise of token i > 0
-    const {logits, log_sum} = this.rows[i - 1];
-    return (log_sum - logits[this.ids[i]]) / Math.LN2;
-  }
+  return {ids, rows, cache};
 }
+
+// The surprise of token i > 0 of a text that was read.
+const surprise_at = ({ids, rows}, i) =>
+  (rows[i - 1].log_sum - rows[i - 1].logits[ids[i]]) / Math.LN2;
 
 function common(a, b) {  // how many tokens both texts begin with
   const n = a.findIndex((id, i) => id !== b[i]);
@@ -39,10 +33,8 @@ function ranked(logits, settings) {
 }
 
 // The first token whose cumulative probability exceeds u in [0, 1).
-function draw(candidates, u) {
-  let mass = 0;
-  return (candidates.find(([, p]) => (mass += p) > u) ?? candidates[0])[0];
-}
+const draw = (candidates, u) =>
+  candidates[Math.max(0, drawn(candidates.map(([, p]) => p), u))][0];
 
 // A number in [0, 1) for a seed and a place in the text: the same seed draws the same text again,
 // from wherever it begins. The mixing is that of MurmurHash3 (Appleby 2011).
@@ -54,14 +46,13 @@ function uniform(seed, place) {
 }
 
 // The model without the output of some heads, "layer.head": their columns of c_proj are 0.
-function without(model, heads) {
-  const {params, n_head, stop_ids, eps} = model, d = params.wte[0].length / n_head;
-  const blocks = params.blocks.map(({attn, ...block}, layer) => {
-    const kept = (x, i) => (heads.has(`${layer}.${Math.floor(i / d)}`) ? 0 : x);
-    const c_proj = {...attn.c_proj, w: attn.c_proj.w.map((row) => row.map(kept))};
-    return {...block, attn: {...attn, c_proj}};
-  });
-  return new GPT2({...params, blocks}, n_head, stop_ids, eps);
+function without({params, n_head, stop_ids, eps}, heads) {
+  const d_head = params.wte[0].length / n_head, copy = structuredClone(params);
+  for (const [layer, head] of heads.map((name) => name.split("."))) {
+    const {w} = copy.blocks[layer].attn.c_proj;
+    for (const row of w) row.fill(0, head * d_head, (Number(head) + 1) * d_head);
+  }
+  return new GPT2(copy, n_head, stop_ids, eps);
 }
 
 // The parameters that live.py has packed. shapes: JSON of their tree; numbers: from -127 to 127, of

@@ -1,6 +1,7 @@
 // GPT-2: a token id -> the logits of the next. This is the forward pass of gpt2.py, and its cache,
 // with the same names, one token at a time: then nothing later is there, and no mask is needed.
-// An array [d] is a Float32Array; [n, d] is a list of n such rows.
+// An array [d] is a Float32Array; [n, d] is a list of n such rows. The cache is a list with an item
+// for each token so far, which has for each layer the keys and values {k, v} [n_head, d_head].
 
 class GPT2 {
   constructor(params, n_head, stop_ids = [], eps = 1e-5) {
@@ -10,8 +11,8 @@ class GPT2 {
 
   logits(id, cache) {  // -> [n_vocab]
     const {wte, wpe, blocks, ln_f, lm_head} = this.params;
-    const position = cache.extend();
-    let x = add(wte[id], wpe[position]);  // [n_embd]
+    let x = add(wte[id], wpe[cache.length]);  // [n_embd]
+    cache.push([]);
     for (const [layer, block] of blocks.entries()) x = this.block(x, block, cache, layer);
     x = layer_norm(x, ln_f, this.eps);
     return linear(x, {w: lm_head ?? wte});
@@ -23,17 +24,15 @@ class GPT2 {
     h = layer_norm(x, ln_2, this.eps);
     return add(x, feed_forward(h, mlp));
   }
-
-  new_cache() {
-    return new Cache(this.params.blocks.length, this.n_head, this.n_ctx);
-  }
 }
 
 function self_attention(x, {c_attn, c_proj}, n_head, cache, layer) {  // [n_embd] -> same
   const qkv = split(linear(x, c_attn), 3);  // 3 x [n_embd]
-  let [q, k, v] = qkv.map((part) => split(part, n_head));  // 3 x [n_head, d_head]
-  [k, v] = cache.append(layer, k, v);  // 2 x [n_head, n_all, d_head]
-  const heads = q.map((_, i) => attention(q[i], k[i], v[i]));  // [n_head, d_head]
+  const [q, k, v] = qkv.map((part) => split(part, n_head));  // 3 x [n_head, d_head]
+  cache.at(-1)[layer] = {k, v};
+  const all = cache.map((token) => token[layer]);  // of each token its {k, v}
+  const heads = q.map((_, i) =>
+    attention(q[i], all.map(({k}) => k[i]), all.map(({v}) => v[i])));  // [n_head, d_head]
   return linear(merge_heads(heads), c_proj);
 }
 
@@ -80,30 +79,4 @@ function dot(a, b) {  // [d] twice -> a number
   let total = 0;
   for (let i = 0; i < a.length; i++) total += a[i] * b[i];
   return total;
-}
-
-// The keys and values of the tokens so far: kv [2][n_layer][n_head], of each a list of rows.
-class Cache {
-  constructor(n_layer, n_head, n_ctx) {
-    const empty = () => range(n_layer).map(() => range(n_head).map(() => []));
-    Object.assign(this, {kv: [empty(), empty()], length: 0, n_ctx});
-  }
-
-  extend() {  // the position of the next token
-    if (this.length === this.n_ctx) throw RangeError(`the context of ${this.n_ctx} is full`);
-    return this.length;
-  }
-
-  append(layer, ...k_and_v) {  // store a layer's key and value [n_head, d_head]; return all
-    const all = k_and_v.map((heads, i) => heads.map((row, head) =>
-      [...this.kv[i][layer][head].slice(0, this.length), row]));
-    all.forEach((heads, i) => { this.kv[i][layer] = heads; });
-    if (layer === this.kv[0].length - 1) this.length++;  // the pass is complete
-    return all;
-  }
-
-  fork(length) {  // a cache of the first tokens; both go on by themselves, and share these rows
-    const kv = this.kv.map((layers) => [...layers]);
-    return Object.assign(new Cache(0, 0, this.n_ctx), {kv, length});
-  }
 }
