@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -388,3 +389,10 @@ def test_the_lessons_that_are_named_have_these_headings():
         text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
         kind = "(Second session: |Deeper: )?"
         assert re.search(rf"^## {kind}{re.escape(heading)}$", text, re.MULTILINE), lesson
+
+
+def test_code_that_waits_is_stopped_too():
+    waited = threading.Event()
+    with pytest.raises(TimeoutError, match="never ends"), engine.limited(0.02):
+        while True:
+            waited.wait(0.01)
