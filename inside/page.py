@@ -130,7 +130,7 @@ def read_early(model, n: int, ids: list[int]) -> list[tuple]:
     early.params = params | {"decoder": short} if "decoder" in params else short
     rows = zip(softmax(early(np.array(ids[:-1]))), ids[1:])
     return [
-        ([(id, round(float(row[id]), 4)) for id in top(row, 3)], round(float(row[came]), 4))
+        ([(id, round(float(row[id]), 6)) for id in top(row, 3)], round(float(row[came]), 6))
         for row, came in rows
     ]
 

@@ -62,8 +62,8 @@ def read_passes(run: Run, sequence: Sequence) -> list[dict[str, Any]]:
 
 def read_bets(given: dict[str, Any], thrown: Thrown, text: list[int]) -> dict[str, Any]:
     """Return how `verify` tested drafts. bets: [token, the drafter's q(x), the model's p(x), the u
-    that decided] of each draft; accepted: how many; residual: the best tokens of the distribution
-    used after a rejection, and the one drawn; last: [u, from, to] of the token drawn then."""
+    that decided] of each draft; accepted: how many; residual: after a rejection [token, p, q, norm(max(0, p - q))]
+    of the rejected one, the best, and the one drawn; last: [u, from, to] of the token drawn then."""
     known, drafts, qs, sampler = (given[name] for name in ("ids", "drafts", "qs", "sampler"))
     n, us = common_prefix(drafts, text[len(known) :]), thrown[len(known)]
     p_of = [sampler(row, known + drafts[:i]) for i, row in enumerate(given["logits"][: n + 1])]
@@ -75,10 +75,11 @@ def read_bets(given: dict[str, Any], thrown: Thrown, text: list[int]) -> dict[st
     if len(known) + n < len(text) and len(us) > n_tested:
         p = p_of[n]
         if n < len(drafts):
-            p = residual(p, qs[n])
-            shown = {*np.argsort(-p)[:5], text[len(known) + n]}
-            best = sorted(shown, key=lambda i: -p[i])
-            found["residual"] = [(int(i), float(p[i])) for i in best if p[i] > 0]
+            q, left = qs[n], residual(p, qs[n])
+            shown = {*np.argsort(-left)[:4], *np.argsort(-p)[:2], drafts[n], text[len(known) + n]}
+            best = sorted(shown, key=lambda i: -left[i])
+            found["residual"] = [(int(i), float(p[i]), float(q[i]), float(left[i])) for i in best]
+            p = left
         found["last"] = [us[-1], *share(p, text[len(known) + n])]
     return found
 

@@ -103,7 +103,7 @@ function showAttention() {
   const pushed = x !== undefined, pattern = patterns[shown];
   tell("#attention", {head: name ? `Head ${name}` : "The mean of all heads", name, pattern,
     came: data.ids[row + 1], before: data.ids[row], added: signed(x ?? 0),
-    rival: pushed && stored("rivals", row)[rivalAt(row)], first: arrays.skipped[0] + 1},
+    rival: pushed && stored("rivals", row)[rivalAt(row)], first: arrays.skipped[0] + 2},
   isStored(row) ? "stored" : "missing", pushed ? "pushed" : "named", pattern && "pattern",
   pushed && has.source && "source", pushed && state.head === null && "most",
   x < 0 ? "against" : "for");
@@ -134,7 +134,7 @@ function look(ids, weights, title) {
   const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
   const best = order.slice(0, 5), rest = order.slice(5);
   return element("div", title && element("h3", title), element("ol.bars",
-    best.map((i) => bar("", [chip(ids[i]), element("small", ` ${i}`)], weights[i])),
+    best.map((i) => bar("", [chip(ids[i]), element("small", ` ${i + 1}`)], weights[i])),
     rest.length && bar("", element("i", plural(rest.length, "other")),
       sum(rest.map((i) => weights[i])))));
 }
