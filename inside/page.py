@@ -80,7 +80,7 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
         "settings": {name: without_folder(settings.get(name)) for name in SHOWN} | sliders,
         "ids": ids, "pieces": pieces(tokenizer, ids), "n_prompt": sequence.n_prompt,
         "source": source, "source_pieces": pieces(tokenizer, source),
-        "beams": [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in s] for s in steps],
+        "beams": [[beam(candidate, sequence) for candidate in step] for step in steps],
         "passes": read_passes(run, sequence), "filters": filter_names(sequence.sampler),
         "temperatures": sorted({*(np.arange(1, 21) / 10), sliders["temperature"] or 1.0}),
     }  # fmt: skip
@@ -91,6 +91,14 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     shown |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}
     data["labels"] = {int(id): label(tokenizer, id) for id in shown}
     return data | {"arrays": {name: packed(array) for name, array in arrays.items()}}
+
+
+def beam(candidate, sequence: Sequence) -> tuple[int, int, float, str]:
+    """Return a beam's parent, token, log P and status: "limit" if it ended without a stop id."""
+    status, token = candidate.status, candidate.ids[-1]
+    if status == "finished" and token not in sequence.stop_ids:
+        status = "limit"
+    return candidate.parent, token, candidate.log_probability, status
 
 
 def look_inside(sequence, run, data: dict, n: int) -> dict[str, np.ndarray]:
@@ -136,15 +144,12 @@ def read_early(model, n: int, ids: list[int]) -> list[tuple]:
 
 
 def attention_weights(root: Call, n: int, has_source: bool) -> dict[str, np.ndarray]:
-    """Return the rounded weights. own [n_layer, n_head, n_weights]: the stored rows, each up to its
-    own token; cross [n_layer, n_head, n_rows, n_source]; skipped: the number of rows not stored."""
+    """Return the rounded weights. own [n_layer, n_head, n_rows, n]: the stored rows; cross [n_layer, n_head, n_rows, n_source]; skipped: the number of rows not stored."""
     kept = [call.value for call in root.walk() if call.name == "softmax"]
     weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]
     own, cross = np.array(weights[:: 1 + has_source]), np.array(weights[1 :: 1 + has_source])
     skipped = max(0, n - MOST_WEIGHTS // (len(own) * own.shape[1] * n))
-    rows, keys = np.tril_indices(n)
-    own = own[:, :, rows[rows >= skipped], keys[rows >= skipped]]
-    found = {"own": own, "skipped": np.array([skipped])}
+    found = {"own": own[:, :, skipped:], "skipped": np.array([skipped])}
     return found | ({"cross": cross[:, :, skipped:]} if has_source else {})
 
 

@@ -130,5 +130,5 @@ function digits(numbers, n = 4) {
 const compact = Intl.NumberFormat("en", {notation: "compact", maximumSignificantDigits: 3});
 const plural = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 const dashed = (name) => name.replaceAll("_", "-");
-const signed = (x) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(2);
+const signed = (x, n = 2) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(n);
 const bits = (token) => -data.logprobs[token - 1] / Math.LN2;
