@@ -1,6 +1,7 @@
 """The page in a headless Chromium: it loads alone, a click selects, sliders follow samplers.py."""
 
 import functools
+import json
 import re
 
 import numpy as np
@@ -203,7 +204,7 @@ def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
             assert [*bars][:10] == best.tolist()
             np.testing.assert_allclose([bars[id] for id in best], expected[best], atol=1e-5)
             kept = (expected > 0).sum()
-            assert browser.text("#candidates .note") == ""
+            assert "falls among the others" not in browser.text(".handle")
             if settings.get("temperature") != 0 and 0 < kept < 200:
                 assert browser.value(".handle", "aria-valuenow") == f"{kept}"
 
@@ -266,18 +267,20 @@ def test_the_die_is_the_run_s_and_falls_on_the_token_that_came(browser, tmp_path
         browser.js("select(arguments[0])", token)
         assert browser.value("#candidates tr.drawn", "data-token") == f"{data['ids'][token]}"
         says = browser.text("#dice")
-        assert f"{u:.4f}" in says and f"from {low:.4f} to {high:.4f}" in says
+        shown = [float(number) for number in re.findall(r"\d\.\d{4,}", says)]
+        np.testing.assert_allclose(shown, [u, low, high], atol=1e-4)
+        assert shown[1] <= shown[0] < shown[2] and "so it came" in says
     browser.slide("temperature", 0)
-    moved = 0
+    others = 0
     for token in range(data["n_prompt"], len(data["ids"])):
         browser.js("select(arguments[0])", token)
         best = browser.value("#candidates .candidate:first-child", "data-token")
         assert browser.value("#candidates tr.drawn", "data-token") == best
-        other, says = int(best) != data["ids"][token], browser.text("#dice")
-        moved += other
-        assert says.startswith("With these settings the die falls on") == other
-        assert ("In the run it fell on" in says) == other and ("so it came" in says) != other
-    assert moved
+        says, label = browser.text("#dice"), data["labels"][int(best)].strip()
+        assert says.startswith("These are not the run's settings") and "so it came" not in says
+        assert says.endswith(f"the dotted line meets {label}.")
+        others += int(best) != data["ids"][token]
+    assert others
     browser.all("#roll")[0].click()
     assert browser.text("#dice").startswith("Your own die")
     browser.all("#restore")[0].click()
@@ -374,7 +377,7 @@ def test_the_head_that_contributed_most_is_shown_first(browser, tmp_path):
     assert sum(weights) == pytest.approx(1)
     best = int(np.argmax(weights))
     listed = browser.js("return document.querySelector('.looks li .name small').textContent")
-    assert listed.strip() == f"{best}"
+    assert listed.strip() == f"{best + 1}"  # the position, as everywhere from 1
 
 
 def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
@@ -407,7 +410,26 @@ def test_a_plain_pattern_has_its_word(browser, tmp_path):
                 "row => row - 4": "what followed the same token (induction)",
                 "row => row - 2": None}  # fmt: skip
     for key, word in expected.items():
-        assert browser.js(f"looksAt({key}); return patternOf(0)") == word, key
+        found = browser.js(f"looksAt({key}); return patternOf(0)")
+        assert (found["share"] > 0.5) == (word is not None), key
+        assert word is None or found == {"name": word, "share": pytest.approx(1)}
+    browser.js("patterns = HEADS.map((_, head) => ({name: 'itself', share: head / 40}));"
+               "showAttention(); choose(0)")  # fmt: skip
+    assert "no plain pattern; most at itself, 0.0 %" in browser.text("#attention .lead")
+    browser.js("choose(34)")
+    assert "In the whole text: mostly at itself, 85.0 %" in browser.text("#attention .lead")
+
+
+def test_every_head_has_its_pattern_in_words(browser, tmp_path):
+    browser.open(tmp_path, page.html(by_method("cached")))
+    titles = [head.get_attribute("title") for head in browser.all(".heads button")]
+    says = r"head \d\.\d: (mostly at|no plain pattern; most at) .+, \d+\.\d.% of its weight"
+    assert len(titles) == 35 and all(re.fullmatch(says, title) for title in titles)
+    plainest = browser.all("#patterns li")[0].text
+    assert plainest in titles
+    shares = [float(re.search(r"([\d.]+).%", title)[1]) for title in titles]
+    assert float(re.search(r"([\d.]+).%", plainest)[1]) == max(shares)
+    assert len(browser.all(".looks canvas")) == 1
 
 
 # --- drafts, beams, the cache ---------------------------------------------------------------------
@@ -429,10 +451,17 @@ def test_a_bet_shows_p_q_and_the_die(browser, tmp_path):
             if u is None:
                 assert "not tested" in row
             else:
-                assert f"min(1, p/q) {min(1, p / q):.2f}, u {u:.2f}" in row
-        bars = browser.all("#residual .bars li")
+                least, die = map(float, re.search(r"\(1, p/q\) ([\d.]+), u ([\d.]+)", row).groups())
+                assert die < 1 and (die < least) == (u * q < p)
+                np.testing.assert_allclose([least, die], [min(1, p / q), u], atol=1e-4)
+        bars = browser.all("#residual tbody tr")
         assert len(bars) == len(one["residual"])
-        assert len(browser.all("#residual .bars .chosen")) == bool(bars)  # the token that came
+        assert len(browser.all("#residual .chosen")) == bool(bars)  # the token that came
+        for bar, (_, p, q, left) in zip(bars, one["residual"]):
+            shown = [float(cell.text[:-2]) for cell in bar.find_elements("css selector", "td")[:4]]
+            np.testing.assert_allclose(
+                np.array(shown) / 100, [p, q, max(0, p - q), left], rtol=0.01, atol=1e-12
+            )
         rejections += bool(bars)
     assert rejections > 1
     assert "of the drafter's" in browser.text("#drafts .lead")
@@ -465,14 +494,14 @@ def test_drafts_and_beams_are_those_of_the_run(browser, tmp_path):
     kept = sum(c[3] != "dropped" for step in data["beams"] for c in step)
     assert len(browser.all("#beams svg g[data-depth]")) == kept
     assert browser.all("#beams .edge.dropped") and browser.all("#beams .cut")
-    ended = [c for step in data["beams"] for c in step if c[3] == "finished"]
-    scores = [float(row.text.split()[-1]) for row in browser.all("#finals tr")]
+    ended = [c for step in data["beams"] for c in step if c[3] in ("finished", "limit")]
+    scores = [float(row.text.split()[-1].replace("−", "-")) for row in browser.all("#finals tr")]
     assert len(scores) == len(ended) and scores == sorted(scores, reverse=True)
     browser.js("select(arguments[0])", data["n_prompt"] + 2)
     rows = [row.text for row in browser.all("#step tbody tr")]
     assert len(rows) == len(data["beams"][2])
     for row, (_, _, logprob, status) in zip(rows, data["beams"][2]):
-        assert row.startswith(status) and f"{logprob:.2f}" in row
+        assert row.startswith(status) and f"−{-logprob:.2f}" in row
 
 
 def test_a_text_that_ends_late_is_behind_those_that_ended_before(browser, tmp_path):
@@ -484,15 +513,29 @@ def test_a_text_that_ends_late_is_behind_those_that_ended_before(browser, tmp_pa
     assert behind == [[0, 1], [4.5]]
 
 
-def test_beams_open_at_their_beginning(browser, tmp_path):
-    for method in ("beam", "en-de"):
-        browser.open(tmp_path, page.html(by_method(method)), 800)
-        assert browser.js("return document.querySelector('#beams .scroll').scrollLeft") == 0
-    browser.js("select(n_rows)")
-    node = browser.all("#beams g.selected")[-1]
+def test_the_race_shows_the_selected_step_and_opens_on_the_winning_end(browser, tmp_path):
     inside = "const {left, right} = arguments[0].getBoundingClientRect();" \
              "return left > 0 && right < innerWidth"  # fmt: skip
-    assert browser.js(inside, node)
+    for method, width in (("beam", 360), ("beam", 1280), ("en-de", 360)):
+        browser.open(tmp_path, page.html(by_method(method)), width)
+        assert browser.js(inside, browser.all("#beams g.won")[-1])
+        for token in (1, "data.n_prompt + 2", "n_rows"):
+            browser.js(f"select({token})")
+            assert all(browser.js(inside, node) for node in browser.all("#beams g.selected"))
+
+
+def test_it_is_said_which_texts_the_limit_stopped(browser, tmp_path):
+    data = by_method("beam")
+    assert {c[3] for step in data["beams"] for c in step} == {"kept", "dropped", "limit"}
+    browser.open(tmp_path, page.html(data))
+    says = browser.text("#beams .lead")
+    assert "limit of 16 tokens stopped" in says and "all have 16 tokens here" in says
+    assert "▸" in browser.all("#beams g.won text")[-1].text
+    steps = [[one[:3] + ["finished" if one[3] == "limit" else one[3]] for one in step]
+             for step in json.loads(json.dumps(data["beams"]))]  # fmt: skip
+    browser.open(tmp_path, page.html(data | {"beams": steps}))
+    assert "stopped" not in browser.text("#beams .lead")
+    assert "■" in browser.all("#beams g.won text")[-1].text
 
 
 def test_the_cache_counts_and_without_it_all_is_computed(browser, tmp_path):
@@ -501,16 +544,16 @@ def test_the_cache_counts_and_without_it_all_is_computed(browser, tmp_path):
     browser.js("select(n_rows)")
     totals = browser.text("#totals")
     n_prompt, n = data["n_prompt"], len(data["ids"])
-    assert f"so far {n - 1} computed, instead of {sum(range(n_prompt, n))}" in totals
-    assert f"{(n - 1) * data['kv_bytes'] / 1000:.1f} kB" in totals
+    assert f"so far {n - 1} positions computed, instead of {sum(range(n_prompt, n))}" in totals
+    assert f"holds {round((n - 1) * data['kv_bytes'] / 1000, 2):g} kB" in totals
     picture = "return getComputedStyle(document.querySelectorAll('#grid li')[4]).backgroundImage"
     read, computed = re.findall(r"(?:rgb|color)\([^)]*\)", browser.js(picture))[:3:2]
     assert read != computed
     browser.all("#naive")[0].click()
     read, computed = re.findall(r"(?:rgb|color)\([^)]*\)", browser.js(picture))[:3:2]
     assert read == computed  # all is computed
-    assert f"so far {sum(range(n_prompt, n))} computed" in browser.text("#totals")
-    assert "holds 0.0 kB" in browser.text("#totals")
+    assert f"so far {sum(range(n_prompt, n))} positions computed" in browser.text("#totals")
+    assert "holds" not in browser.text("#totals")
     browser.all("#naive")[0].click()
     browser.js("document.querySelectorAll('#grid li')[4].click()")
     assert browser.js("return passOf(state.selected)") == 4
@@ -519,7 +562,7 @@ def test_the_cache_counts_and_without_it_all_is_computed(browser, tmp_path):
     browser.js("select(n_rows)")
     assert "This run kept none" in browser.text("#cache .lead")
     all_of_them, again = sum(range(n_prompt, n)), sum(range(n_prompt, n - 1))
-    assert f"so far {all_of_them} computed, {again} of them again" in browser.text("#totals")
+    assert f"so far {all_of_them} positions computed, {again} of them again" in browser.text("#totals")
 
 
 # --- layout ---------------------------------------------------------------------------------------
