@@ -1,12 +1,13 @@
-"""tokenwise against the machine and against others, on the same weights, in one run.
+"""Compare tokenwise with the limits of the machine and with other libraries, on the same weights.
 
-    pip install -r benchmarks/requirements.txt     # the others; without them tokenwise runs alone
+    pip install -r benchmarks/requirements.txt     # the other libraries; tokenwise can run alone
     python -m benchmarks.benchmark
 
-Makes random checkpoints once (3 GB, in benchmarks/checkpoints), checks that all contenders make
-the same logits of one model, runs each in a process of its own, in turn, round after round, and
-prints medians and ratios; results.json and methods.png go beside this file. Run it on a quiet
-machine: beside another busy process, two BLAS threads can be ten times slower than one.
+The benchmark makes random checkpoints once (3 GB, in benchmarks/checkpoints) and checks that all
+contenders compute the same logits. Then it runs each contender in a process of its own, one after
+the other, for several rounds. It prints medians and ratios, and writes results.json and methods.png
+beside this file. Run it on a quiet machine: beside another busy process, two BLAS threads can be
+ten times slower than one.
 """
 
 import argparse
@@ -28,7 +29,7 @@ import numpy as np
 from benchmarks import checkpoints, contender
 
 HERE = Path(__file__).resolve().parent
-MODELS = {  # made by transformers, for it and us: name -> the maker, what is measured
+MODELS = {  # name -> the function that makes it (with transformers), the measures to take
     "t5-small": (checkpoints.t5_small, ["seq2seq"]),
     "bart-base": (checkpoints.bart_base, ["seq2seq"]),
     "SmolLM2-135M": (checkpoints.smollm2, ["start", "speeds"]),
@@ -37,13 +38,13 @@ TIMED = {**contender.PASSES, "decode": (1, 0, 1), "beam 4": (1, 0, 1)}  # rows, 
 
 
 def run(module, words, threads):
-    """A process that prints one JSON object -> that object, and the seconds from its start to its
-    first token where it says so."""
+    """Run a module in a process of its own; return the JSON object that it prints last. If it
+    prints "token", add the seconds from the start of the process to its first token."""
     environment = os.environ | {
         name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     }
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
-        environment.pop(name, None)  # a build machine may set them to an old processor's kernels
+        environment.pop(name, None)  # they may select the kernels of an older processor
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, words)]
     started, found = time.perf_counter(), {}
     with subprocess.Popen(
@@ -58,8 +59,8 @@ def run(module, words, threads):
 
 
 def once(path, make, *args):
-    """make(path, *args), unless that is there; it is renamed when it is complete. In a process of
-    its own: otherwise its peak memory would be inherited as the minimum of every child process."""
+    """Call make(path, *args) unless the path exists. The folder gets its name when it is complete.
+    A process of its own makes it: every child process inherits our peak memory as its minimum."""
     if not path.is_dir():
         print(f"making {path.name}", file=sys.stderr)
         new = path.with_name("new")
@@ -70,7 +71,7 @@ def once(path, make, *args):
 
 
 def make_gpt2(folder, sizes, names):
-    """One set of weights, in every layout that these contenders read."""
+    """Make one set of weights, in every layout that these contenders read."""
     once(folder, checkpoints.gpt2, sizes)
     layouts = {contender.CONTENDERS[name][0].layout for name in names}
     for layout in layouts - {"huggingface"}:
@@ -78,7 +79,7 @@ def make_gpt2(folder, sizes, names):
 
 
 def schedule(args, names, models):
-    """The processes of one round: (group, name of the contender, module, words, threads)."""
+    """Yield the processes of one round: (group, contender's name, module, words, threads)."""
     for name in names:
         folder = args.folder / "gpt2" / contender.CONTENDERS[name][0].layout
         for measure in ("start", "speeds"):
@@ -96,7 +97,7 @@ def schedule(args, names, models):
 
 
 def measure(args, names, models):
-    """All rounds -> {group: {contender: {measure: median over the rounds}}}."""
+    """Run all rounds; return {group: {contender: {measure: median over the rounds}}}."""
     for name in names:
         folder = args.folder / "gpt2" / contender.CONTENDERS[name][0].layout
         run("contender", [name, folder, "agrees", args.repeats], args.threads)
@@ -107,17 +108,21 @@ def measure(args, names, models):
             for key, value in run(module, words, threads).items():
                 found[group][name][key].append(value)
     return {
-        group: {name: {k: statistics.median(v) for k, v in values.items()}
-                for name, values in contenders.items()}
+        group: {name: medians(values) for name, values in contenders.items()}
         for group, contenders in found.items()
-    }  # fmt: skip
+    }
+
+
+def medians(times):
+    """Return {name: median} of {name: list of numbers}."""
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
 # --- the report -----------------------------------------------------------------------------------
 
 
 def report(results):
-    """The tables, as lines."""
+    """Yield the lines of the tables."""
     for group, names in results.items():
         if group in ("124M", *MODELS):
             yield from comparison(group, names)
@@ -127,12 +132,12 @@ def report(results):
 
 
 def comparison(group, names):
-    """One line a measure: every contender, and ours against the better one of transformers."""
+    """Yield one line per measure: every contender, and our ratio to the better transformers."""
     theirs = [name for name in names if name.startswith("transformers")]
     title = "   ours / transformers" * bool(theirs)
     yield f"\n{group:<24}" + "".join(f"{name:>20}" for name in names) + title
     for key in names["tokenwise"]:
-        values = {name: shown(key, found[key]) for name, found in names.items()}
+        values = {name: with_unit(key, found[key]) for name, found in names.items()}
         line = [f"{number:>12.1f} {unit:<7}" for number, unit in values.values()]
         if theirs:
             best = (max if key in TIMED else min)(values[name][0] for name in theirs)
@@ -140,8 +145,8 @@ def comparison(group, names):
         yield f"{key:<24}" + "".join(line)
 
 
-def shown(key, value):
-    """-> (number, unit); of passes, tokens/s: more is better; else less is."""
+def with_unit(key, value):
+    """Return (number, unit): tokens/s for passes, where more is better; else MB or seconds."""
     if key in TIMED:
         n_rows, _, n_new = TIMED[key]
         return n_rows * n_new / value, "tok/s"
@@ -149,51 +154,54 @@ def shown(key, value):
 
 
 def alone(found):
-    """What is told of tokenwise by itself: against the machine, and against its own parts."""
+    """Yield the lines that compare tokenwise with the machine, and with its own parts."""
     machine, products, loops = (found[name] for name in ("machine", "products", "loops"))
-    floor = products["bytes"] / machine["bytes/s"]
-    yield (f"\nthe machine: {machine['bytes/s'] / 1e9:.1f} GB/s read by a product,"
-           f" {machine['FLOP/s'] / 1e9:.0f} GFLOP/s")  # fmt: skip
-    yield (f"a step: {products['step'] * 1e3:.1f} ms; its bare products"
-           f" {products['products'] / products['step']:.2f} of it; to read its weights once takes"
-           f" {floor * 1e3:.1f} ms, {floor / products['step']:.2f} of it")  # fmt: skip
-    yield (f"naive: {loops['naive'] / loops['passes']:.2f} of its passes alone; cached:"
-           f" {loops['cached'] / loops['steps']:.2f}")  # fmt: skip
-    yield (f"naive does {loops['FLOP ratio']:.1f} times the operations of cached and takes"
-           f" {loops['naive'] / loops['cached']:.1f} times as long: many rows at once keep the"
-           " processor busy, one row waits for the weights to come from memory")  # fmt: skip
+    gigabytes, gigaflops = machine["bytes/s"] / 1e9, machine["FLOP/s"] / 1e9
+    yield f"\nthe machine: a product reads {gigabytes:.1f} GB/s and does {gigaflops:.0f} GFLOP/s"
+    step, floor = products["step"], products["bytes"] / machine["bytes/s"]
+    yield f"a step: {step * 1e3:.1f} ms"
+    yield f"    its matrix products alone take {products['products'] / step:.2f} of this time"
+    yield f"    reading the weights once takes {floor * 1e3:.1f} ms, {floor / step:.2f} of it"
+    yield f"naive takes {loops['naive'] / loops['passes']:.2f} times as long as its passes alone"
+    yield f"cached takes {loops['cached'] / loops['steps']:.2f} times as long as its passes alone"
+    slower = loops["naive"] / loops["cached"]
+    yield f"naive does {loops['FLOP ratio']:.1f} times the operations of cached"
+    yield f"    and takes {slower:.1f} times as long: many rows at once keep the processor busy,"
+    yield "    a single row waits for the weights to come from memory"
     methods, serving = found["methods"], found["serving"]
     for rate in ("0.8", "0.95"):
         ratio = methods["cached"] / methods[f"replay {rate}"]
-        yield f"replay of a text, gamma 4, {rate} of the drafts right: {ratio:.2f} times cached"
+        yield f"speculative, gamma 4, {rate} of the drafts right: {ratio:.2f} times cached"
     ratio = methods["cached"] / methods["lookup"]
-    yield f"drafts looked up in a text that repeats itself: {ratio:.2f} times cached"
+    yield f"prompt lookup in a text that repeats itself: {ratio:.2f} times cached"
     ratio = serving["one by one"] / serving["continuous"]
     yield f"64 prompts, 8 rows: {ratio:.2f} times the throughput of one by one"
-    overhead = found["overhead"]
-    yield (f"loop, sampler and text: {1 - overhead['steps'] / overhead['whole']:.1%} of the time of"
-           " a sampled token")  # fmt: skip
+    share = 1 - found["overhead"]["steps"] / found["overhead"]["whole"]
+    yield f"loop, sampler and text take {share:.1%} of the time of a sampled token"
     yield f"stories, one thread: {found['small']['tokens/s']:.0f} tokens/s"
-    if "encode" in found:  # tiktoken is there
-        yield (f"2 MB of English to ids: {found['encode']['tokenwise']:.2f} s,"
-               f" {found['encode']['tokenwise'] / found['encode']['tiktoken']:.1f} times"
-               " tiktoken's")  # fmt: skip
+    if "encode" in found:  # tiktoken is installed
+        ours, theirs = found["encode"]["tokenwise"], found["encode"]["tiktoken"]
+        yield f"2 MB of English to ids: {ours:.2f} s, {ours / theirs:.1f} times tiktoken's time"
 
 
 def verification(names):
-    """What drafts cost: a pass over them in single steps."""
+    """Yield, for each contender, the cost of a pass over drafts, in single steps."""
     for name, found in names.items():
-        costs = [f"{n}: {found[f'verify {n}'] / found['decode at 64']:.2f}" for n in (4, 8, 16)]
-        yield f"{name}: verifying drafts, in single steps, {', '.join(costs)}"
+        costs = [f"{found[f'verify {n}'] / found['decode at 64']:.2f}" for n in (4, 8, 16)]
+        yield f"{name}: verifying 4, 8, 16 drafts takes as long as {', '.join(costs)} steps"
 
 
 def draw(results, path):
-    """The README's picture: tokens/s of our methods, and of each contender's cached steps."""
+    """Draw the README's picture: tokens/s of our methods, and of each contender's steps."""
     import matplotlib.pyplot as plt
 
     methods = results["methods"]["tokenwise"]
-    names = {"naive": "naive", "cached": "cached", "replay 0.8": "speculative,\n80 % accepted",
-             "batch": "batch of 8"}  # fmt: skip
+    names = {
+        "naive": "naive",
+        "cached": "cached",
+        "replay 0.8": "speculative,\n80 % accepted",
+        "batch": "batch of 8",
+    }
     panels = {
         "tokenwise: 64 tokens in, 32 out": {
             label: 1 / methods[name] for name, label in names.items()
@@ -204,8 +212,8 @@ def draw(results, path):
     }
     figure, both = plt.subplots(1, 2, figsize=(10, 2.6), layout="constrained")
     for axes, (title, speeds) in zip(both, panels.items()):
-        colors = ["#E69F00" if name not in ("tokenwise", *names.values()) else "#0072B2"
-                  for name in speeds]  # fmt: skip
+        ours = ("tokenwise", *names.values())
+        colors = ["#0072B2" if name in ours else "#E69F00" for name in speeds]
         bars = axes.barh(list(speeds), speeds.values(), color=colors)
         axes.bar_label(bars, fmt=" %.0f")
         axes.invert_yaxis()
@@ -216,15 +224,15 @@ def draw(results, path):
 
 
 def arguments():
-    """What the command line says."""
+    """Return the parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--repeats", type=int, default=9, help="passes a measure, in each round")
+    parser.add_argument("--repeats", type=int, default=9, help="passes per measure and round")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--folder", type=Path, help="of the models, default: checkpoints/")
-    parser.add_argument("--results", type=Path, help="where the results go, default: here")
-    parser.add_argument("--small", action="store_true",
-                        help="a tiny model, alone, all of it in small/: does it run?")  # fmt: skip
+    parser.add_argument("--folder", type=Path, help="the models' folder, default: checkpoints/")
+    parser.add_argument("--results", type=Path, help="the results' folder, default: this one")
+    small = "only see whether it runs: tokenwise alone, a tiny model, all files in small/"
+    parser.add_argument("--small", action="store_true", help=small)
     args = parser.parse_args()
     where = HERE / "small" if args.small else HERE
     args.folder, args.results = args.folder or where / "checkpoints", args.results or where
@@ -238,16 +246,19 @@ def main():
     sizes = checkpoints.TINY if args.small else checkpoints.GPT2
     args.folder.mkdir(parents=True, exist_ok=True)
     make_gpt2(args.folder / "gpt2", sizes, names)
-    models = MODELS if "transformers sdpa" in names else {}  # which makes them
+    models = MODELS if "transformers sdpa" in names else {}  # transformers makes them
     for name, (make, _) in models.items():
         once(args.folder / name, make)
     results = measure(args, names, models)
     for line in report(results):
         print(line)
     results["setting"] = {
-        "machine": platform.machine(), "python": platform.python_version(),
-        "numpy": np.__version__, "threads": args.threads, "rounds": args.rounds,
-    }  # fmt: skip
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "threads": args.threads,
+        "rounds": args.rounds,
+    }
     (args.results / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     draw(results, args.results / "methods.png")
 

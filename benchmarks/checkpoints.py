@@ -1,6 +1,6 @@
-"""Random checkpoints of released shapes: speed does not depend on what the weights say.
+"""Make random checkpoints with the shapes of released models; speed depends on the shapes alone.
 
-Needs no download. Each is made once, in the layout that its contenders read.
+Nothing is downloaded. Each checkpoint is made once, in the layout that its contenders read.
 """
 
 import json
@@ -18,7 +18,7 @@ TINY = {"n_vocab": 300, "n_ctx": 128, "n_embd": 32, "n_head": 4, "n_layer": 2}
 
 
 def gpt2(folder, sizes):
-    """GPT-2 with random weights, in Hugging Face's layout: folder/huggingface."""
+    """Write a GPT-2 with random weights to folder/huggingface, in Hugging Face's layout."""
     folder = folder / "huggingface"
     folder.mkdir(parents=True)
     write_tokenizer(folder, sizes["n_vocab"], "vocab.json", "merges.txt")
@@ -38,7 +38,7 @@ def gpt2(folder, sizes):
 
 
 def shapes(sizes):
-    """{name: shape} of GPT-2's arrays; matrices are [n_in, n_out]."""
+    """Return {name: shape} of GPT-2's arrays; matrices are [n_in, n_out]."""
     n, norms = sizes["n_embd"], ("ln_1", "ln_2")
     found = {"wte.weight": (sizes["n_vocab"], n), "wpe.weight": (sizes["n_ctx"], n)}
     found |= {"ln_f.weight": (n,), "ln_f.bias": (n,)}
@@ -51,7 +51,7 @@ def shapes(sizes):
     return found
 
 
-def weights(name, shape):  # -> float32, the same for the same name
+def weights(name, shape):  # -> float32 array; the name is the seed
     if "ln_" in name and name.endswith(".weight"):
         return np.ones(shape, np.float32)
     rng = np.random.default_rng(list(name.encode()))
@@ -59,7 +59,8 @@ def weights(name, shape):  # -> float32, the same for the same name
 
 
 def write_tokenizer(folder, n_vocab, vocab_file, merges_file):
-    """A vocabulary of n_vocab tokens: as long to read as a released one, if no good to encode."""
+    """Write a vocabulary of n_vocab tokens. It takes as long to read as a released one, but its
+    merges are arbitrary."""
     letters = list(BYTE_TO_CHAR.values())
     tokens, merges = list(letters), []
     for first in letters:
@@ -75,8 +76,8 @@ def write_tokenizer(folder, n_vocab, vocab_file, merges_file):
 
 
 def onnx_nodes(n_head, n_layer):
-    """GPT-2 in onnxruntime's operators; weights are called as Hugging Face does. Its attention
-    writes new keys and values into the caches that it is given: "present" is "past"."""
+    """Return GPT-2 as onnxruntime's operators, with Hugging Face's names of the weights. The
+    attention writes new keys and values into the caches it gets: "present" is "past"."""
     from onnx import helper
 
     nodes = []
@@ -95,9 +96,10 @@ def onnx_nodes(n_head, n_layer):
     x = node("Add", node("Gather", "wte.weight", "ids"), node("Gather", "wpe.weight", "positions"))
     for i in range(n_layer):
         qkv = linear(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn")
-        mixed = node("GroupQueryAttention", qkv, "", "", f"past k {i}", f"past v {i}",
-                     "lasts", "length", more=(f"present k {i}", f"present v {i}"),
-                     num_heads=n_head, kv_num_heads=n_head, domain="com.microsoft")  # fmt: skip
+        inputs = qkv, "", "", f"past k {i}", f"past v {i}", "lasts", "length"
+        caches = (f"present k {i}", f"present v {i}")
+        heads = {"num_heads": n_head, "kv_num_heads": n_head}
+        mixed = node("GroupQueryAttention", *inputs, more=caches, domain="com.microsoft", **heads)
         x = node("Add", x, linear(mixed, f"h.{i}.attn.c_proj"))
         hidden = linear(norm(x, f"h.{i}.ln_2"), f"h.{i}.mlp.c_fc")
         hidden = node("Gelu", hidden, approximate="tanh")
@@ -109,27 +111,39 @@ def onnx_nodes(n_head, n_layer):
 
 
 def onnx(folder, theirs):
-    """The GPT-2 of a Hugging Face folder for onnxruntime: model.onnx, and its weights."""
+    """Convert the GPT-2 of a Hugging Face folder for onnxruntime: model.onnx and its weights."""
     from onnx import TensorProto, helper, numpy_helper, save_model
 
     sizes = json.loads((theirs / "config.json").read_text())
     n_head, n_layer = sizes["n_head"], sizes["n_layer"]
     arrays = load_file(theirs / "model.safetensors")  # matrices are [n_in, n_out]
-    arrays |= {"axis": np.array([1]), "end": np.array([2**31])}  # of the slice from `first` on
+    arrays |= {"axis": np.array([1]), "end": np.array([2**31])}  # x[:, first:end]
+    room = ["n_rows", n_head, sizes["n_positions"], sizes["n_embd"] // n_head]
 
-    def values(start, **others):  # the graph's inputs or outputs: name=(type, shape)
-        room = ["n_rows", n_head, sizes["n_positions"], sizes["n_embd"] // n_head]
-        values = {f"{start} {kind} {i}": ("FLOAT", room) for i in range(n_layer) for kind in "kv"}
-        return [helper.make_tensor_value_info(name, getattr(TensorProto, kind), shape)
-                for name, (kind, shape) in (values | others).items()]  # fmt: skip
+    def caches(start):  # -> {name: (type, shape)}
+        return {f"{start} {kind} {i}": ("FLOAT", room) for i in range(n_layer) for kind in "kv"}
 
+    def declared(values):  # {name: (type, shape)} -> the graph's inputs or outputs
+        return [
+            helper.make_tensor_value_info(name, getattr(TensorProto, kind), shape)
+            for name, (kind, shape) in values.items()
+        ]
+
+    inputs = {
+        "ids": ("INT64", ["n_rows", "n_new"]),
+        "positions": ("INT64", ["n_new"]),
+        "first": ("INT64", [1]),
+        "length": ("INT32", []),
+        "lasts": ("INT32", ["n_rows"]),
+    }
+    outputs = {"logits": ("FLOAT", ["n_rows", "n_last", sizes["vocab_size"]])}
     graph = helper.make_graph(
-        onnx_nodes(n_head, n_layer), "gpt2",
-        values("past", ids=("INT64", ["n_rows", "n_new"]), positions=("INT64", ["n_new"]),
-               first=("INT64", [1]), length=("INT32", []), lasts=("INT32", ["n_rows"])),
-        values("present", logits=("FLOAT", ["n_rows", "n_last", sizes["vocab_size"]])),
+        onnx_nodes(n_head, n_layer),
+        "gpt2",
+        declared(caches("past") | inputs),
+        declared(caches("present") | outputs),
         [numpy_helper.from_array(array, name) for name, array in arrays.items()],
-    )  # fmt: skip
+    )
     versions = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=versions, ir_version=10)
     folder.mkdir()
@@ -139,7 +153,7 @@ def onnx(folder, theirs):
 
 
 def gguf(folder, theirs):
-    """The same for llama.cpp: model.gguf, all of it float32, with the vocabulary in it."""
+    """Convert the same GPT-2 for llama.cpp: model.gguf holds float32 weights and the vocabulary."""
     from gguf import MODEL_ARCH, GGUFWriter, LlamaFileType, TokenType, get_tensor_name_map
 
     sizes = json.loads((theirs / "config.json").read_text())
@@ -147,15 +161,19 @@ def gguf(folder, theirs):
     merges = (theirs / "merges.txt").read_text(encoding="utf-8").splitlines()[1:]
     folder.mkdir()
     file = GGUFWriter(folder / "model.gguf", "gpt2")
-    for key, value in {
-        "file_type": LlamaFileType.ALL_F32, "context_length": sizes["n_positions"],
-        "embedding_length": sizes["n_embd"], "feed_forward_length": 4 * sizes["n_embd"],
-        "block_count": sizes["n_layer"], "head_count": sizes["n_head"], "layer_norm_eps": 1e-5,
-        "tokenizer_model": "gpt2", "tokenizer_pre": "gpt-2", "token_merges": merges,
-        "token_list": list(json.loads((theirs / "vocab.json").read_text(encoding="utf-8"))),
-        "token_types": [TokenType.NORMAL] * end + [TokenType.CONTROL], "eos_token_id": end,
-    }.items():  # fmt: skip
-        getattr(file, f"add_{key}")(value)
+    file.add_file_type(LlamaFileType.ALL_F32)
+    file.add_context_length(sizes["n_positions"])
+    file.add_embedding_length(sizes["n_embd"])
+    file.add_feed_forward_length(4 * sizes["n_embd"])
+    file.add_block_count(sizes["n_layer"])
+    file.add_head_count(sizes["n_head"])
+    file.add_layer_norm_eps(1e-5)
+    file.add_tokenizer_model("gpt2")
+    file.add_tokenizer_pre("gpt-2")
+    file.add_token_merges(merges)
+    file.add_token_list(list(json.loads((theirs / "vocab.json").read_text(encoding="utf-8"))))
+    file.add_token_types([TokenType.NORMAL] * end + [TokenType.CONTROL])
+    file.add_eos_token_id(end)
     names = get_tensor_name_map(MODEL_ARCH.GPT2, sizes["n_layer"])
     for name, array in load_file(theirs / "model.safetensors").items():
         array = array.T if name.startswith("h.") else array  # -> [n_out, n_in]
@@ -168,40 +186,53 @@ def gguf(folder, theirs):
 
 
 def t5_small(folder):
-    """A T5 with t5-small's shape: 6 + 6 layers, d_model 512, 32,128 tokens."""
+    """Write a T5 with t5-small's shape: 6 + 6 layers, d_model 512, 32,128 tokens."""
     import transformers
 
-    config = transformers.T5Config()  # whose defaults are t5-small's
+    config = transformers.T5Config()  # its defaults are t5-small's
     save(transformers.T5ForConditionalGeneration(config), folder)
-    shutil.copy(PROJECT / "models" / "en-de" / "tokenizer.json", folder)  # any will do
+    shutil.copy(PROJECT / "models" / "en-de" / "tokenizer.json", folder)  # any tokenizer will do
 
 
 def bart_base(folder):
-    """A BART with bart-base's shape: 6 + 6 layers, d_model 768, 50,265 tokens."""
+    """Write a BART with bart-base's shape: 6 + 6 layers, d_model 768, 50,265 tokens."""
     import transformers
 
     config = transformers.BartConfig(
-        d_model=768, encoder_layers=6, decoder_layers=6, encoder_attention_heads=12,
-        decoder_attention_heads=12, encoder_ffn_dim=3072, decoder_ffn_dim=3072,
-        forced_eos_token_id=None, decoder_start_token_id=0,
-    )  # fmt: skip
+        d_model=768,
+        encoder_layers=6,
+        decoder_layers=6,
+        encoder_attention_heads=12,
+        decoder_attention_heads=12,
+        encoder_ffn_dim=3072,
+        decoder_ffn_dim=3072,
+        forced_eos_token_id=None,
+        decoder_start_token_id=0,
+    )
     save(transformers.BartForConditionalGeneration(config), folder)
     write_tokenizer(folder, config.vocab_size, "vocab.json", "merges.txt")
     write_tokenizer_json(folder)
 
 
 def smollm2(folder):
-    """A Llama with SmolLM2-135M's shape, in bfloat16: 30 layers, 9 heads that share 3, 49,152
-    tokens."""
+    """Write a Llama with SmolLM2-135M's shape, in bfloat16: 30 layers, 9 query heads, 3 heads of
+    keys and values, 49,152 tokens."""
     import torch
     import transformers
 
     config = transformers.LlamaConfig(
-        vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
-        num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=8192,
-        rms_norm_eps=1e-5, tie_word_embeddings=True, eos_token_id=None,
+        vocab_size=49152,
+        hidden_size=576,
+        intermediate_size=1536,
+        num_hidden_layers=30,
+        num_attention_heads=9,
+        num_key_value_heads=3,
+        max_position_embeddings=8192,
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=True,
+        eos_token_id=None,
         rope_parameters={"rope_type": "default", "rope_theta": 1e5},
-    )  # fmt: skip
+    )
     transformers.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
     write_tokenizer(folder, config.vocab_size, "vocab.json", "merges.txt")
     write_tokenizer_json(folder)
@@ -210,7 +241,7 @@ def smollm2(folder):
 
 
 def write_tokenizer_json(folder):
-    """tokenizer.json of the two files of write_tokenizer."""
+    """Write tokenizer.json, made of the two files of write_tokenizer."""
     import tokenizers
 
     files = (str(folder / name) for name in ("vocab.json", "merges.txt"))
@@ -218,7 +249,7 @@ def write_tokenizer_json(folder):
 
 
 def save(model, folder):
-    """An encoder-decoder of transformers -> folder, with no id that ends a text."""
+    """Save an encoder-decoder of transformers without an end-of-text id: texts have full length."""
     model.generation_config.decoder_start_token_id = 0
-    model.generation_config.eos_token_id = None  # nothing ends before its time
+    model.generation_config.eos_token_id = None
     model.save_pretrained(folder)

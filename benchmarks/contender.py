@@ -1,10 +1,10 @@
-"""One contender in a process of its own: takes one kind of measurement, and prints one JSON object.
+"""Measure one contender in a process of its own, and print one JSON object.
 
     python -m benchmarks.contender tokenwise FOLDER speeds 9
 
-benchmark.py starts these in turn. All do the same work, in float32: a contender prefills, takes
-steps and cuts back its cache; logits are those of the last position alone, or of all where drafts
-are verified. `layout` names the checkpoint that it reads, `packages` what has to be installed.
+benchmark.py starts these processes. All contenders do the same work in float32: they prefill, take
+steps and cut back their caches. They compute the logits of the last position alone, or of all
+positions where they verify drafts.
 """
 
 import importlib.util
@@ -23,18 +23,24 @@ from threadpoolctl import threadpool_info
 import utils
 from decoding import beam
 
-PASSES = {  # name -> rows, tokens in the cache, new tokens a pass
-    "decode at 64": (1, 64, 1), "decode at 900": (1, 900, 1), "batch of 8 at 64": (8, 64, 1),
-    "verify 4": (1, 64, 5), "verify 8": (1, 64, 9), "verify 16": (1, 64, 17),
-    "prefill 10": (1, 0, 10), "prefill 64": (1, 0, 64), "prefill 512": (1, 0, 512),
+PASSES = {  # name -> rows, tokens in the cache, new tokens per row
+    "decode at 64": (1, 64, 1),
+    "decode at 900": (1, 900, 1),
+    "batch of 8 at 64": (8, 64, 1),
+    "verify 4": (1, 64, 5),
+    "verify 8": (1, 64, 9),
+    "verify 16": (1, 64, 17),
+    "prefill 10": (1, 0, 10),
+    "prefill 64": (1, 0, 64),
+    "prefill 512": (1, 0, 512),
     "prefill 1000": (1, 0, 1000),
-}  # fmt: skip
-THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # for those that do not read this themselves
+}
+THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # some contenders do not read it themselves
 
 
 class Tokenwise:
-    """What each contender does: encode a text to ids; begin with a fresh cache of n_rows rows; take
-    a step, which appends ids to it; cut it back to a length. `layout` is its folder's name."""
+    """Every contender has these methods. `layout` is the folder of the checkpoint that it reads,
+    `packages` are the packages that it needs."""
 
     layout, packages = "huggingface", ()
 
@@ -67,7 +73,7 @@ class Tokenwise:
 
 
 class Transformers:
-    """GPT-2 and Llama; see TransformersSource for encoder-decoders."""
+    """transformers' GPT-2 and Llama; TransformersSource has the encoder-decoders."""
 
     layout, packages = "huggingface", ("torch", "transformers")
     kind = "AutoModelForCausalLM"
@@ -102,10 +108,12 @@ class Transformers:
         if length == 0:
             self.fresh(None)
         else:
-            self.cache.crop(length - self.cache.get_seq_length())  # takes off that many
+            self.cache.crop(length - self.cache.get_seq_length())  # -n removes n tokens
 
 
 class TransformersSource(Transformers):
+    """transformers' encoder-decoders, each with a source that it has read."""
+
     kind = "AutoModelForSeq2SeqLM"
 
     def __init__(self, folder, attention, source):
@@ -124,12 +132,19 @@ class TransformersSource(Transformers):
         ).logits
 
     def beam(self, n):  # n tokens, width 4
-        self.model.generate(self.source, num_beams=4, max_new_tokens=n, min_new_tokens=n,
-                            do_sample=False, no_repeat_ngram_size=0)  # fmt: skip
+        self.model.generate(
+            self.source,
+            num_beams=4,
+            max_new_tokens=n,
+            min_new_tokens=n,
+            do_sample=False,
+            no_repeat_ngram_size=0,
+        )
 
 
 class OnnxRuntime:
-    """Its caches have room for n_ctx positions; those from `length` on are not looked at."""
+    """onnxruntime's GPT-2. Its caches have room for n_ctx positions; attention sees the first
+    `length` of them."""
 
     layout, packages = "onnx", ("onnxruntime", "onnx", "tokenizers")
 
@@ -140,8 +155,8 @@ class OnnxRuntime:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = THREADS
         self.session = onnxruntime.InferenceSession(self.folder / "model.onnx", options)
-        self.rooms = {value.name: value.shape for value in self.session.get_inputs()
-                      if value.name.startswith("past")}  # fmt: skip
+        shapes = {value.name: value.shape for value in self.session.get_inputs()}
+        self.rooms = {name: shape for name, shape in shapes.items() if name.startswith("past")}
         self.n_ctx = self.rooms["past k 0"][2]
         self.n_vocab = self.session.get_outputs()[-1].shape[-1]
 
@@ -157,14 +172,19 @@ class OnnxRuntime:
             cache = np.zeros((n_rows, *room), np.float32)
             cache = self.onnxruntime.OrtValue.ortvalue_from_numpy(cache)
             self.binding.bind_ortvalue_input(name, cache)
-            self.binding.bind_ortvalue_output(name.replace("past", "present"), cache)  # in place
+            name = name.replace("past", "present")  # the output is written into the input
+            self.binding.bind_ortvalue_output(name, cache)
 
     def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
         n_rows, n_new = ids.shape
         length = self.length + n_new
-        inputs = {"ids": ids, "positions": np.arange(self.length, length),
-                  "first": np.array([n_new - last]), "length": np.array(length, np.int32),
-                  "lasts": np.full(n_rows, length - 1, np.int32)}  # fmt: skip
+        inputs = {
+            "ids": ids,
+            "positions": np.arange(self.length, length),
+            "first": np.array([n_new - last]),
+            "length": np.array(length, np.int32),
+            "lasts": np.full(n_rows, length - 1, np.int32),
+        }
         for name, array in inputs.items():
             self.binding.bind_cpu_input(name, array)
         self.binding.bind_output("logits")
@@ -177,8 +197,8 @@ class OnnxRuntime:
 
 
 class LlamaCpp:
-    """With caches of float32 that have room for n_ctx positions, and its plain attention: its own
-    defaults are caches of float16 and a flash attention that makes float16 of any cache."""
+    """llama.cpp's GPT-2, with float32 caches and plain attention. Its defaults are float16 caches,
+    and a flash attention that converts any cache to float16."""
 
     layout, packages = "gguf", ("llama_cpp", "gguf")
 
@@ -192,7 +212,7 @@ class LlamaCpp:
         self.vocab = llama_cpp.llama_model_get_vocab(self.model)
         self.n_vocab = llama_cpp.llama_vocab_n_tokens(self.vocab)
         self.n_ctx = llama_cpp.llama_model_n_ctx_train(self.model)
-        self.batch = llama_cpp.llama_batch_init(2048, 0, 1)  # the most tokens that one call takes
+        self.batch = llama_cpp.llama_batch_init(2048, 0, 1)  # at most 2,048 tokens per call
         self.context = None
 
     def encode(self, text):  # str -> ids
@@ -229,7 +249,7 @@ class LlamaCpp:
         self.length = length
 
 
-CONTENDERS = {  # name -> of GPT-2, of encoder-decoders, arguments
+CONTENDERS = {  # name -> class for GPT-2 and Llama, class for encoder-decoders, arguments
     "tokenwise": (Tokenwise, Tokenwise, ()),
     "transformers eager": (Transformers, TransformersSource, ("eager",)),
     "transformers sdpa": (Transformers, TransformersSource, ("sdpa",)),
@@ -239,13 +259,13 @@ CONTENDERS = {  # name -> of GPT-2, of encoder-decoders, arguments
 
 
 def installed():
-    """The names of those whose packages are all here."""
-    return [name for name, (kind, *_) in CONTENDERS.items()
-            if all(importlib.util.find_spec(package) for package in kind.packages)]  # fmt: skip
+    """Return the names of the contenders whose packages are installed."""
+    packages = {name: kind.packages for name, (kind, *_) in CONTENDERS.items()}
+    return [name for name, needed in packages.items() if all(map(importlib.util.find_spec, needed))]
 
 
 def agrees(name, folder, repeats):
-    """No measure: raises AssertionError unless ids of a text, and logits, are tokenwise's."""
+    """Compare the contender's ids and logits with tokenwise's; this one measures nothing."""
     ours = Tokenwise(Path(folder).parent / Tokenwise.layout)
     theirs = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
     assert list(theirs.encode("The weather")) == ours.encode("The weather"), name
@@ -255,7 +275,8 @@ def agrees(name, folder, repeats):
 
 
 def trace(contender):
-    """Logits of a prompt, after a cut, and of another prompt; of one row, and of several."""
+    """Return the logits of a prompt, of a step after a cut, and of a second prompt; first with
+    one row, then with three."""
     found, rng = [], np.random.default_rng(0)
     for n_rows, n_new in ((1, 10), (3, 1)):
         contender.fresh(n_rows)
@@ -267,7 +288,7 @@ def trace(contender):
 
 
 def speeds(name, folder, repeats):
-    """Median seconds of a pass, by the names of PASSES."""
+    """Return the median seconds of each of the PASSES."""
     contender = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
     rng, found = np.random.default_rng(0), {}
     for measure, (n_rows, length, n_new) in PASSES.items():
@@ -285,8 +306,8 @@ def speeds(name, folder, repeats):
 
 
 def start(name, folder, repeats):
-    """Says which kernels run, if the contender can tell; when the first token is there; after 64
-    more, the peak of memory, in bytes."""
+    """Print "token" with each of 65 tokens, so that benchmark.py can time the first; return the
+    peak memory in bytes. The kernels are named on stderr."""
     contender = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
     ids = np.array([contender.encode("The weather")])
     contender.fresh(1)
@@ -299,8 +320,8 @@ def start(name, folder, repeats):
 
 
 def seq2seq(name, folder, repeats):
-    """Median seconds of a decoder's step, one after the other with a source of 64 tokens, and of
-    a step of beam search of width 4, its encoder included."""
+    """Return the median seconds of a decoder's step, and of a step of beam search of width 4,
+    which includes the encoder's share. The source has 64 tokens."""
     source = np.random.default_rng(0).integers(5, 2000, 64).tolist()
     contender = CONTENDERS[name][1](folder, *CONTENDERS[name][2], source)
     times, beams, n = [], [], 4 * repeats
@@ -312,7 +333,7 @@ def seq2seq(name, folder, repeats):
 
 
 def seconds(f, *args):
-    """How long f(*args) takes."""
+    """Return how long f(*args) takes."""
     begun = time.perf_counter()
     f(*args)
     return time.perf_counter() - begun

@@ -1,8 +1,8 @@
-"""tokenwise in a process of its own: where a token's time goes, and the least it can cost.
+"""Measure tokenwise in a process of its own: where a token's time goes, and the least it can cost.
 
     python -m benchmarks.inside FOLDER products 9     (or: machine, loops, methods, overhead, ...)
 
-Each measure is a function folder, repeats -> {name: number}; times are in seconds.
+Each measure is a function: folder, repeats -> {name: number}. Times are in seconds.
 """
 
 import functools
@@ -26,7 +26,7 @@ from speculative import speculative
 
 
 def interleaved(repeats, **contestants):
-    """{name: f} -> {name: median seconds of f()}, in turn, after one round to warm up."""
+    """Call the functions in turn; return {name: median seconds}. The first round warms up."""
     times = defaultdict(list)
     for _ in range(1 + repeats):
         for name, f in contestants.items():
@@ -35,23 +35,23 @@ def interleaved(repeats, **contestants):
 
 
 def machine(folder, repeats):
-    """The peak rates that NumPy reaches on this machine: bytes/s of a product that reads a matrix
-    once, and floating-point operations/s of one of two squares."""
-    wide, x = np.ones((50000, 2000), np.float32), np.ones(2000, np.float32)  # 400 MB: in no cache
+    """Return the peak rates that NumPy reaches on this machine: bytes/s of a matrix-vector
+    product, and floating-point operations/s of a product of two square matrices."""
+    wide, x = np.ones((50000, 2000), np.float32), np.ones(2000, np.float32)  # 400 MB fit no cache
     square = np.ones((1536, 1536), np.float32)
     found = interleaved(repeats, read=lambda: wide @ x, multiply=lambda: square @ square)
     return {"bytes/s": wide.nbytes / found["read"], "FLOP/s": 2 * 1536**3 / found["multiply"]}
 
 
 def matrices(params):
-    """All weights that a token is multiplied with, [n_out, n_in] each; the head is the last."""
+    """Return the matrices that a token is multiplied with, [n_out, n_in]; the head is the last."""
     parts = ("attn", "c_attn"), ("attn", "c_proj"), ("mlp", "c_fc"), ("mlp", "c_proj")
     blocks = [block[part][name]["w"] for block in params["blocks"] for part, name in parts]
     return [*blocks, params.get("lm_head", params["wte"])]
 
 
 def products(folder, repeats):
-    """A step at position 64, and its bare matrix-vector products."""
+    """Time a step at position 64, and its matrix-vector products alone."""
     contender = Tokenwise(folder)
     weights = matrices(contender.model.params)
     inputs = [np.ones((1, w.shape[1]), np.float32) for w in weights]
@@ -59,7 +59,7 @@ def products(folder, repeats):
     contender.fresh(1)
     contender.step(np.zeros((1, length), int))
 
-    def step():  # one token at position `length`, forgotten again
+    def step():  # one token at position `length`, which the cache then drops
         contender.step(np.zeros((1, 1), int))
         contender.cut(length)
 
@@ -67,14 +67,13 @@ def products(folder, repeats):
         for x, w in zip(inputs, weights):
             x @ w.T
 
-    return interleaved(repeats, step=step, products=bare) | {
-        "bytes": sum(w.nbytes for w in weights)
-    }
+    found = interleaved(repeats, step=step, products=bare)
+    return found | {"bytes": sum(w.nbytes for w in weights)}
 
 
 def loops(folder, repeats, n_prompt=16, n=24):
-    """The loops, and what their passes alone take: naive makes one over each length, cached one
-    over the prompt, then steps. And the ratio of their floating-point operations."""
+    """Time both loops, and their passes alone. naive makes a pass over the whole text for each
+    token; cached makes one over the prompt, then steps. Add the ratio of their operations."""
     contender = Tokenwise(folder)
     model, prompt = contender.model, [1] * n_prompt
     lengths = range(n_prompt, n_prompt + n)
@@ -91,49 +90,56 @@ def loops(folder, repeats, n_prompt=16, n=24):
 
     *blocks, head = (w.size for w in matrices(model.params))
 
-    def operations(new, past):  # of a pass that makes one position's logits
+    def operations(new, past):  # floating-point operations of a pass with logits of one position
         attention = 4 * len(model.params["blocks"]) * model.n_embd * new * (new + past)
         return 2 * (sum(blocks) * new + head) + attention
 
     flop = sum(operations(length, 0) for length in lengths)
     flop /= operations(n_prompt, 0) + sum(operations(1, length) for length in lengths[:-1])
-    return interleaved(
-        min(3, repeats), passes=passes, steps=steps,
+    found = interleaved(
+        min(3, repeats),
+        passes=passes,
+        steps=steps,
         naive=lambda: list(generate(model, prompt, n, loop=naive)),
         cached=lambda: list(generate(model, prompt, n, loop=cached)),
-    ) | {"FLOP ratio": flop}  # fmt: skip
+    )
+    return found | {"FLOP ratio": flop}
 
 
 def methods(folder, repeats, n_prompt=64, n=32):
-    """Seconds per token of each method; drafts are those of a known text, some of them right."""
+    """Return the seconds per token of each method. Drafts are copied from the known text; a given
+    share of them is right."""
     model = Tokenwise(folder).model
     prompt = (np.arange(n_prompt) % model.n_vocab).tolist()
     text = prompt + list(generate(model, prompt, n))
 
-    def batch():  # of 8 rows
+    def batch():  # 8 rows
         list(continuous([Sequence(model, prompt, n) for _ in range(8)]))
 
-    def replay(rate):  # of one row
+    def replay(rate):  # one row
         drafter = Replay(model.n_vocab, text, rate, np.random.default_rng(0))
         sequence = Sequence(model, prompt, n)
         list(speculative(model, sequence, drafter, gamma=4))
 
-    def lookup():  # drafts are copied from the text, which repeats its last 8 tokens
+    def lookup():  # the prompt repeats the last 8 tokens of the text
         sequence = Sequence(model, 4 * text[-8:], n)
         list(speculative(model, sequence, PromptLookup(model.n_vocab), gamma=4))
 
+    replays = {f"replay {rate}": functools.partial(replay, rate) for rate in (0.8, 0.95)}
     found = interleaved(
-        min(3, repeats), batch=batch, lookup=lookup,
-        **{f"replay {rate}": functools.partial(replay, rate) for rate in (0.8, 0.95)},
+        min(3, repeats),
+        batch=batch,
+        lookup=lookup,
+        **replays,
         naive=lambda: list(generate(model, prompt, n, loop=naive)),
         cached=lambda: list(generate(model, prompt, n, loop=cached)),
-    )  # fmt: skip
+    )
     found["batch"] /= 8
     return {name: time / n for name, time in found.items()}
 
 
 def serving(folder, repeats, n_prompts=64, max_rows=8):
-    """Seconds for prompts and texts of mixed lengths, one by one, and by continuous batching."""
+    """Time texts of mixed lengths, one by one and by continuous batching."""
     model = Tokenwise(folder).model
     lengths = np.random.default_rng(0).integers(4, 48, (n_prompts, 2)).tolist()
 
@@ -144,15 +150,14 @@ def serving(folder, repeats, n_prompts=64, max_rows=8):
         for sequence in sequences():
             list(cached(model, sequence))
 
-    found = interleaved(
-        1, one_by_one=one_by_one,
-        continuous=lambda: list(continuous(sequences(), max_rows)),
-    )  # fmt: skip
-    return {"one by one": found["one_by_one"], "continuous": found["continuous"]}
+    def batched():
+        list(continuous(sequences(), max_rows))
+
+    return interleaved(1, **{"one by one": one_by_one, "continuous": batched})
 
 
 def overhead(folder, repeats, n=32):
-    """n tokens sampled and streamed as text, and their bare steps."""
+    """Time n tokens, sampled and streamed as text, and their steps alone."""
     contender = Tokenwise(folder)
     sampler = Sampler(temperature(0.8), top_k(40), top_p(0.95))
 
@@ -170,7 +175,7 @@ def overhead(folder, repeats, n=32):
 
 
 def small(folder, repeats, n=200):
-    """Tokens/s of a small model, the cached loop and its prompt included."""
+    """Return the tokens/s of a small model in the cached loop, its prompt included."""
     tokenizer, model = utils.load(folder)
     model.stop_ids, n = (), min(n, model.n_ctx // 2)
     prompt = tokenizer.encode("Once upon a time")
@@ -179,8 +184,8 @@ def small(folder, repeats, n=200):
 
 
 def encode(folder, repeats):
-    """Cold: 2 MB of English (Python's own help texts, three times), by us and by tiktoken, with the
-    same vocabulary. {} where that is not installed."""
+    """Time the encoding of 2 MB of English (Python's own help texts, three times), by tokenwise
+    and by tiktoken with the same vocabulary. Return {} if tiktoken is not installed."""
     try:
         import tiktoken
     except ImportError:
@@ -189,15 +194,16 @@ def encode(folder, repeats):
     text = (text * 3)[:2_000_000]
     ours = utils.load(folder)[0]
     ranks = {ours.token_bytes(i): i for i in range(ours.n_vocab) if i != ours.end_of_text}
-    theirs = tiktoken.Encoding("ours", pat_str=PATTERN, mergeable_ranks=ranks,
-                               special_tokens={})  # fmt: skip
+    theirs = tiktoken.Encoding("ours", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})
     assert ours.encode(text) == theirs.encode_ordinary(text)
 
-    def cold():  # the cache of words is empty
+    def tokenwise():  # a new tokenizer, whose cache of words is empty
         utils.load(folder)[0].encode(text)
 
-    return interleaved(min(3, repeats), tokenwise=cold,
-                       tiktoken=lambda: theirs.encode_ordinary(text))  # fmt: skip
+    def others():
+        theirs.encode_ordinary(text)
+
+    return interleaved(min(3, repeats), tokenwise=tokenwise, tiktoken=others)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A drafter that simulates an acceptance rate, to measure what speculation gains at that rate."""
+"""A drafter that simulates an acceptance rate, to measure what speculation gains at this rate."""
 
 import numpy as np
 from numpy.random import Generator
@@ -9,8 +9,8 @@ from speculative import Drafter
 
 
 class Replay(Drafter):
-    """Drafts a known text, each token right with probability `rate`. On greedy text, that is the
-    acceptance rate."""
+    """Drafts a known text; each token is right with probability `rate`, the acceptance rate if
+    the text is greedy."""
 
     def __init__(self, n_vocab: int, text: Ids, rate: float, rng: Generator):
         self.n_vocab, self.text, self.rate, self.rng = n_vocab, list(text), rate, rng

@@ -155,7 +155,8 @@ class Rows(Cache):
     def cut(self, length):  # one length for each row, or one for all
         self.length = np.minimum(self.length, length)
 
-    def select(self, rows):
+    def select(self, rows):  # n_rows -> len(rows)
+        """Keep these rows of the batch, and of their sources."""
         if list(rows) != list(range(len(self.length))):
             super().select(rows)
             self.length = self.length[rows]

@@ -118,10 +118,6 @@ class Measured(Drafter):
         return self.drafter.propose(ids, n)
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
-        self.record(drafts, tokens)
-        self.drafter.learn(ids, drafts, logits, tokens)
-
-    def record(self, drafts: Ids, tokens: Ids) -> None:
         accepted = common_prefix(drafts, tokens)
         self.drafted += len(drafts)
         self.accepted += accepted
@@ -129,6 +125,7 @@ class Measured(Drafter):
         self.tokens += len(tokens)
         self.lengths[accepted] += 1
         self.sizes[len(drafts)] += 1
+        self.drafter.learn(ids, drafts, logits, tokens)
 
     @property
     def tested(self) -> int:

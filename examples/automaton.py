@@ -1,8 +1,8 @@
 r"""The filter of constrained.py as a finite automaton: the same texts, hundreds of times faster.
 
 The regex library reads the whole text again for each token that might follow. The automaton reads
-it once per step: only its state matters, one of a few. A walk over the bytes of all tokens at once
-finds the tokens that a state allows, when the state first occurs; then they are remembered.
+the text once per step, and only its state matters. When a state first occurs, one walk over the
+bytes of all tokens finds the tokens that it allows; then they are remembered.
 (Willard & Louf 2023, "Efficient Guided Generation for Large Language Models", algorithm 4.)
 
     python generate.py "He was" \
@@ -26,7 +26,7 @@ class Automaton:
     def __init__(self, pattern):
         states, rows = {NOTHING: DEAD, parse(pattern): START}, []
         queue = [*states]
-        for state in queue:  # the queue grows meanwhile
+        for state in queue:  # the loop appends to the queue
             nexts = [derivative(state, byte) for byte in range(256)]
             queue += [new for new in dict.fromkeys(nexts) if new not in states]
             rows.append([states.setdefault(new, len(states)) for new in nexts])
@@ -38,7 +38,8 @@ class Automaton:
 
 @functools.lru_cache(8)
 def byte_columns(tokenizer):
-    """Return the tokens' ids, longest first, and for each i the i-th bytes of the long enough."""
+    """Return the tokens' ids, longest first, and a column for each i: byte i of all tokens that
+    are long enough."""
     pieces = sorted(token_bytes(tokenizer).items(), key=lambda item: -len(item[1]))
     lengths = np.array([len(piece) for _, piece in pieces])
     padded = b"".join(piece.ljust(lengths[0]) for _, piece in pieces)
@@ -54,7 +55,7 @@ def allowed_ids(pattern, tokenizer):
 
     @functools.cache
     def allowed(state, stop_ids):  # int, tuple of ids -> ids [n_allowed]
-        states = np.full(len(ids), state)  # of each token's walk
+        states = np.full(len(ids), state)  # where each token's walk is
         for column in columns:
             n = len(column)
             states[:n] = automaton.table[states[:n], column]

@@ -1,9 +1,9 @@
-"""Best-first search: the most probable text of all, for certain.
+"""Best-first search finds the most probable text of all, for certain.
 
 A text is never more probable than its beginning. So the search always continues the most probable
-beginning; the first complete text beats all others (Dijkstra's shortest path: a token costs
--log p). The number of passes can be huge, so it is bounded. The text is often short: that is the
-model's belief, not an error of the search.
+beginning, and the first complete text beats all others. (This is Dijkstra's shortest path; a token
+costs -log p.) The number of passes can be huge, so it is bounded. The text is often short: the
+model believes so, the search makes no error.
 (Stahlberg & Byrne 2019, "On NMT Search Errors and Model Errors: Cat Got Your Tongue?"; Meister et
 al. 2020, "Best-First Beam Search".)
 
@@ -40,9 +40,9 @@ def search(model, sequence, passes):
     """Return the new ids of the most probable text, or of the most probable beginning so far; and
     whether the text was found."""
     heap, seen, cache = [], [], model.new_cache()
-    number = itertools.count()  # among equals the first comes first
+    number = itertools.count()  # orders equally probable texts
 
-    def push(texts):  # the next of equally long texts: the others follow when it is taken
+    def push(texts):  # only the best continuation; when it is popped, the next one follows
         for cost, new in itertools.islice(texts, 1):
             heapq.heappush(heap, (cost, next(number), new, texts))
 
@@ -58,7 +58,7 @@ def search(model, sequence, passes):
         cache.cut(common_prefix(seen, ids))
         logits, seen = advance(model, ids, cache), ids
         push(continuations(sequence.sampler.filter(logits, ids), cost, new))
-    raise ValueError("no text is left: all tokens are removed")
+    raise ValueError("no text is left: the filters removed all tokens")
 
 
 def continuations(logits, cost, new):  # yields (-log P, new ids), the best first

@@ -1,10 +1,10 @@
-r"""Choosing among texts: draw n of them, and keep one.
+r"""Choosing among texts: draw n texts, and keep one.
 
-The most probable text is often dull, a drawn one can be anything. Best of n keeps the drawn text
-with the highest mean log P. Minimum Bayes risk keeps the text that is most like all the others: if
-the model believes what it draws, that is the text of the least expected error. (Eikema & Aziz 2020,
-"Is MAP Decoding All You Need?"; likeness is chrF: Popović 2015. With likeness 1 for equal texts and
-else 0 it is a majority vote: Wang et al. 2022, "Self-Consistency".)
+The most probable text is often dull, and a drawn text can be anything. Best of n keeps the drawn
+text with the highest mean log P. Minimum Bayes risk keeps the text that is most like all the
+others: its expected error is the smallest if the model draws what it believes. (Eikema & Aziz 2020,
+"Is MAP Decoding All You Need?". Likeness is chrF: Popović 2015. If it were 1 for equal texts and 0
+for all others, this would be a majority vote: Wang et al. 2022, "Self-Consistency".)
 
     python generate.py "It is cold today." --model en-de --temperature 1 \
         --loop "examples/choosing.py:mbr(32, tokenizer)"
@@ -20,16 +20,16 @@ from generate import Sequence
 
 
 def best_of(n):
-    """Return a loop that keeps, of n texts, the one with the highest log P(text) / n_tokens."""
+    """Return a loop that draws n texts and keeps the one with the highest log P / n_tokens."""
     return choosing(n, mean_log_probabilities)
 
 
 def mbr(n, tokenizer):
-    """Return a loop that keeps, of n texts, the one with the highest sum of chrF to the others."""
+    """Return a loop that draws n texts and keeps the one with the highest sum of chrF to all."""
 
     def total_likeness(model, texts):  # list of Sequence -> list of float
         decoded = [tokenizer.decode(text.new_ids) for text in texts]
-        counts = Counter(decoded)  # equal texts are compared once
+        counts = Counter(decoded)  # compare equal texts once
         grams = {text: ngrams(text) for text in counts}
         total = {
             text: sum(n * chrf(grams[text], grams[other]) for other, n in counts.items())
@@ -40,8 +40,8 @@ def mbr(n, tokenizer):
     return choosing(n, total_likeness)
 
 
-def choosing(n, scores):
-    """Return a loop that draws n texts as one batch, and keeps the best by scores(model, texts)."""
+def choosing(n, rate):
+    """Return a loop that draws n texts as one batch, and keeps the best by rate(model, texts)."""
 
     def loop(model, sequence):  # yields tokens
         seeds = sequence.rng.integers(2**62, size=n)
@@ -49,9 +49,9 @@ def choosing(n, scores):
             Sequence(model, sequence.ids, sequence.n_left, sequence.sampler, seed) for seed in seeds
         ]
         list(continuous(texts, max_rows=n))
-        best = texts[int(np.argmax(scores(model, texts)))]
+        best = texts[int(np.argmax(rate(model, texts)))]
         for token in best.new_ids:
-            if sequence.running:  # its reader may end it
+            if sequence.running:  # the caller may have finished it, at a stop string
                 yield sequence.append(token)
 
     return loop
@@ -61,16 +61,16 @@ def mean_log_probabilities(model, texts):  # list of Sequence -> [n_texts]
     return [log_probabilities(model, text.ids)[text.n_prompt - 1 :].mean() for text in texts]
 
 
-def ngrams(text, longest=6):  # -> for each n a Counter of the n-grams of its characters, no spaces
-    text = "".join(text.split())
+def ngrams(text, longest=6):  # -> for each n, a Counter of the n-grams of characters
+    text = "".join(text.split())  # chrF ignores spaces
     return [
         Counter(text[i : i + n] for i in range(len(text) - n + 1)) for n in range(1, longest + 1)
     ]
 
 
 def chrf(one, other, beta=2):
-    """Return how alike two texts are, from 0 to 100: the F-score of their n-grams' mean precision
-    and recall."""
+    """Return the likeness of two texts, from 0 to 100: the F-score of the mean precision and mean
+    recall of their n-grams."""
     pairs = [(a, b) for a, b in zip(one, other) if a and b]
     shared = [(a & b).total() for a, b in pairs]
     if not any(shared):

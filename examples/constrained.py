@@ -1,11 +1,12 @@
-r"""Constrained decoding: the new text matches a pattern, at every step as far as it goes.
+r"""Constrained decoding: the new text matches a pattern.
 
-A token may come next if the text with it begins some match, which the `regex` library can tell
-(partial=True); all others are removed. A stop id may come only where the match is complete. A token
-can end inside a character: its bytes may come if a character that begins with them may.
+A token may come next if the text with this token can still grow into a match; the `regex` library
+tells this (partial=True). All other tokens are removed. A stop id may come only when the match is
+complete. A token can end inside a character: it may come if some allowed character begins with
+these bytes.
 
-This is the definition; automaton.py does the same hundreds of times faster. (Willard & Louf 2023,
-"Efficient Guided Generation for Large Language Models".)
+This file follows the definition; automaton.py does the same hundreds of times faster. (Willard &
+Louf 2023, "Efficient Guided Generation for Large Language Models".)
 
     python generate.py "He was" \
         --filter "examples/constrained.py:matching(' [0-9] years old', tokenizer, model, n_prompt)"
@@ -19,19 +20,19 @@ import regex
 
 
 def matching(pattern, tokenizer, model, n_prompt):
-    """Return the filter: tokens from n_prompt on must spell a match of the pattern, a str. Raises
-    ValueError if no fitting token is left, or if the tokenizer is not byte-level."""
+    """Return the filter: tokens from n_prompt on must spell a match of the pattern, a str. It
+    raises ValueError if no fitting token is left; the tokenizer must be byte-level."""
     match = functools.partial(regex.compile(pattern).fullmatch, partial=True)
     pieces = token_bytes(tokenizer)
 
-    def fits(text):  # bytes -> bool: is it the beginning of a match?
+    def fits(text):  # bytes -> bool: can the text grow into a match?
         try:
             head, half = split(text)
         except UnicodeDecodeError:
             return False
-        return match(head) and any(match(head + one) for one in begun(half, pattern))
+        return match(head) and any(match(head + whole) for whole in completions(half, pattern))
 
-    @functools.lru_cache(4096)  # beams, drafts and rows ask again for the same text
+    @functools.lru_cache(4096)  # beams, drafts and rows have the same text again
     def allowed(text):  # bytes -> ids
         head, half = split(text)
         complete = not half and (found := match(head)) and not found.partial
@@ -46,39 +47,39 @@ def matching(pattern, tokenizer, model, n_prompt):
 
 
 def one_of(choices, tokenizer, model, n_prompt):
-    """Return the filter: the new text is one of these texts."""
+    """Return the filter: the new text must be one of the choices."""
     return matching("|".join(map(regex.escape, choices)), tokenizer, model, n_prompt)
 
 
-def only(kept, logits, pattern, text):  # ids, [n_vocab] -> [n_vocab], others -inf
-    if not np.isfinite(logits[kept]).any():
+def only(allowed, logits, pattern, text):  # ids, [n_vocab] -> [n_vocab], others -inf
+    if not np.isfinite(logits[allowed]).any():
         after = f"no token is left that fits {pattern!r} after {text.decode(errors='replace')!r}"
-        raise ValueError(f"{after}: filters before removed them, or the model has no stop id")
+        raise ValueError(f"{after}: earlier filters removed them, or the model has no stop id")
     constrained = np.full_like(logits, -np.inf)
-    constrained[kept] = logits[kept]
+    constrained[allowed] = logits[allowed]
     return constrained
 
 
 @functools.lru_cache(8)
-def token_bytes(tokenizer):  # -> {id: bytes} of all tokens that are text
+def token_bytes(tokenizer):  # -> {id: bytes} of all tokens but the special ones
     if not hasattr(tokenizer, "token_bytes"):
         raise ValueError("constraints need a byte-level tokenizer, such as GPT-2's")
     special = {*tokenizer.special.values()}
     return {id: tokenizer.token_bytes(id) for id in range(tokenizer.n_vocab) if id not in special}
 
 
-def split(text):  # bytes -> its whole characters, and the bytes of the last one if it is cut
+def split(text):  # bytes -> the complete characters, and the bytes of an incomplete last one
     decoder = codecs.getincrementaldecoder("utf-8")()
     return decoder.decode(text), decoder.getstate()[0]
 
 
 @functools.lru_cache(4096)
-def begun(half, pattern):
-    """Return characters that begin with these bytes: the pattern's own, and at most 64 samples of
-    the others; [""] for no bytes."""
+def completions(half, pattern):
+    """Return characters that begin with these bytes: all that are in the pattern, and at most 64
+    other ones as samples. Return [""] for no bytes."""
     if not half:
         return [""]
-    rest = sum(half[0] >= lead for lead in (0xC0, 0xE0, 0xF0)) - len(half)  # missing after the next
+    rest = sum(half[0] >= lead for lead in (0xC0, 0xE0, 0xF0)) - len(half)  # after the next byte
     samples = [half + bytes([byte]) + b"\x80" * rest for byte in range(0x80, 0xC0)]
     own = [character for character in pattern if character.encode().startswith(half)]
     return own + [character for s in samples if (character := s.decode(errors="ignore"))]

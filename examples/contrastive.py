@@ -1,8 +1,9 @@
-"""Contrastive decoding: what a large model says more than a small one.
+"""Contrastive decoding: prefer the tokens that a large model likes more than a small one does.
 
-Both like dull and repeated text, the small model more so. The difference of their log P cancels
-that. It is noise if the large model gives a token hardly any probability, so only plausible tokens
-compete: log p_large - log p_small where p_large >= alpha * max p_large, else -inf.
+Both models like dull and repeated text, the small one more so. The difference of their log P
+cancels this. The difference is noise where the large model gives a token hardly any probability, so
+only plausible tokens compete: log p_large - log p_small where p_large >= alpha * max p_large,
+else -inf.
 (Li et al. 2022, "Contrastive Decoding: Open-ended Text Generation as Optimization", section 3.)
 
     python generate.py "Once upon a time" --model "examples/contrastive.py:contrastive()" -n 60
@@ -15,11 +16,11 @@ from gpt2 import log_softmax
 
 
 def contrastive(large="stories", small="stories-draft", alpha=0.1, small_temperature=1.0):
-    """Return tokenizer, model. alpha: the least plausible share of the best token's probability."""
+    """Return tokenizer, model. Tokens below alpha * the best token's probability are removed."""
     tokenizer, expert = utils.load(large)
     _, amateur = utils.load(small)
 
-    def subtract(expert_logits, amateur_logits):  # 2 x [..., n_vocab] -> the same
+    def subtract(expert_logits, amateur_logits):  # two [..., n_vocab] -> [..., n_vocab]
         log_p = log_softmax(expert_logits)
         plausible = log_p >= log_p.max(-1, keepdims=True) + np.log(np.float32(alpha))
         difference = log_p - log_softmax(amateur_logits / np.float32(small_temperature))
@@ -29,18 +30,15 @@ def contrastive(large="stories", small="stories-draft", alpha=0.1, small_tempera
 
 
 class Pair:
-    """Two models with one vocabulary, as one model. Both read the same ids; the logits are
-    combine(logits of one, logits of two)."""
+    """Two models with the same vocabulary, as one model. Both read the same ids; the logits are
+    combine(logits of the first, logits of the second)."""
 
     def __init__(self, one, two, combine):
         if one.n_vocab != two.n_vocab:
-            raise ValueError("the two models must share one vocabulary")
+            raise ValueError("the two models must have the same vocabulary")
         self.one, self.two, self.combine = one, two, combine
-        self.n_vocab, self.stop_ids, self.n_ctx = (
-            one.n_vocab,
-            one.stop_ids,
-            min(one.n_ctx, two.n_ctx),
-        )
+        self.n_vocab, self.stop_ids = one.n_vocab, one.stop_ids
+        self.n_ctx = min(one.n_ctx, two.n_ctx)
         self.generation_config = getattr(one, "generation_config", {})
 
     def __call__(self, ids, cache=None, last=None):
@@ -52,7 +50,7 @@ class Pair:
 
 
 class PairCache:
-    """Two caches as one."""
+    """The two models' caches, as one cache."""
 
     def __init__(self, one, two):
         self.one, self.two = one, two

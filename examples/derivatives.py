@@ -1,24 +1,25 @@
-"""Regular expressions by their derivatives: the states of automaton.py.
+"""Derivatives of regular expressions: the states of automaton.py.
 
-The derivative of an expression by a byte matches all that may follow this byte in a match: `ab|ac`
-by `a` gives `b|c`. An expression matches a text if its derivative by all bytes of the text, one
-after the other, matches "". If simplified, the derivatives are finitely many: the states of an
-automaton. (Brzozowski 1964, "Derivatives of Regular Expressions"; Owens et al. 2009,
-"Regular-expression derivatives re-examined".)
+The derivative of an expression by a byte matches what may follow this byte in a match: `ab|ac` by
+`a` gives `b|c`. Derive an expression by all bytes of a text, one after the other: it matches the
+text if the last derivative matches "". Simplified expressions have finitely many derivatives, which
+are the states of an automaton. (Brzozowski 1964, "Derivatives of Regular Expressions"; Owens et al.
+2009, "Regular-expression derivatives re-examined".)
 
-patterns.py makes expressions from text: derivative(parse("ab|ac"), ord("a")) == parse("b|c").
+patterns.py parses expressions: derivative(parse("ab|ac"), ord("a")) == parse("b|c").
 """
 
 import functools
 
-# An expression: a frozenset (one byte of these), or ("empty",), ("cat", r, s), ("star", r),
-# ("or", frozenset of options).
-NOTHING, EMPTY = frozenset(), ("empty",)  # matches no text at all; matches only ""
+# An expression is a frozenset (it matches one of these bytes), or ("empty",), ("cat", r, s),
+# ("star", r), ("or", frozenset of options).
+NOTHING = frozenset()  # matches no text at all
+EMPTY = ("empty",)  # matches only ""
 
 
 @functools.cache
 def derivative(r, byte):
-    """Return the expression of all that may follow `byte` in a match of r."""
+    """Return the expression for what may follow `byte` in a match of r."""
     match r:
         case ("empty",):
             return NOTHING
@@ -44,10 +45,10 @@ def nullable(r):
     return r == EMPTY or isinstance(r, tuple) and r[0] == "star"
 
 
-# Simplified as they are made: equal states look alike, and one that has no match is NOTHING.
+# These functions simplify: equal states are equal objects, and a state without a match is NOTHING.
 
 
-def cat(r, s):  # the expression r, then s
+def cat(r, s):  # -> the expression r, then s
     match r:
         case ("cat", first, rest):
             return cat(first, cat(rest, s))
@@ -58,7 +59,7 @@ def cat(r, s):  # the expression r, then s
     return r if s == EMPTY else ("cat", r, s)
 
 
-def either(*options):  # one of these expressions
+def either(*options):  # -> the expression of their alternatives
     flat = set()
     for r in options:
         flat |= r[1] if isinstance(r, tuple) and r[0] == "or" else {r}
@@ -67,7 +68,7 @@ def either(*options):  # one of these expressions
 
 
 def repeat(r, least, most=None):
-    """Return r{least,most}; most=None is no limit."""
+    """Return r{least,most}; most=None means no limit."""
     if least:
         return cat(r, repeat(r, least - 1, most and most - 1))
     if most is None:

@@ -1,8 +1,8 @@
-"""Classifier-free guidance: more of what the prompt changes.
+"""Classifier-free guidance: amplify what the prompt changes.
 
-The model runs twice, with the prompt and without it. The step from the second to the first becomes
-gamma times as long: log p' = log p + gamma * (log p_with_prompt - log p). gamma = 1 is the model
-itself; a larger gamma follows the prompt more closely. An encoder-decoder's prompt is its source.
+The model runs twice, with the prompt and without it, and the difference is multiplied by gamma:
+log p' = log p + gamma * (log p_with_prompt - log p). gamma = 1 is the model itself; a larger gamma
+follows the prompt more closely. An encoder-decoder's prompt is its source.
 (Sanchez et al. 2023, "Stay on topic with Classifier-Free Guidance".)
 
     python generate.py "The dragon was sad" --model "examples/guidance.py:guided('stories', 2.0)"
@@ -19,13 +19,13 @@ from gpt2 import log_softmax
 
 
 def guided(name="stories", gamma=1.5):
-    """Return tokenizer, model."""
+    """Return tokenizer and guided model."""
     tokenizer, model = utils.load(name)
     return tokenizer, Guided(model, gamma)
 
 
 class Guided:
-    """A model that reads its prompt: from then on it runs with and without it, as a Pair."""
+    """A model that reads its prompt; after that it is a Pair, with the prompt and without it."""
 
     def __init__(self, model, gamma):
         self.model, self.gamma = model, np.float32(gamma)
@@ -38,8 +38,8 @@ class Guided:
         return self.model.add_special_tokens(ids, truncate) if self.has_source else ids
 
     def read(self, prompt):
-        """Return the pair, which begins with start_ids."""
-        if self.has_source:  # without it: only the special tokens
+        """Return the pair. Its texts begin with its start_ids."""
+        if self.has_source:  # the empty source has only the special tokens
             model, empty = self.model.read(prompt), self.add_special_tokens([])
             pair: Any = Pair(model, self.model.read(empty), self.guide)
             pair.start_ids, pair.forced_filters = model.start_ids, model.forced_filters
@@ -48,7 +48,7 @@ class Guided:
             pair.start_ids, pair.forced_filters = prompt, lambda n: []
         return pair
 
-    def guide(self, with_prompt, without):  # 2 x [..., n_vocab] -> same
+    def guide(self, with_prompt, without):  # two [..., n_vocab] -> [..., n_vocab]
         log_p, plain = log_softmax(with_prompt), log_softmax(without)
         return plain + self.gamma * (log_p - plain)
 
@@ -64,10 +64,10 @@ class WithoutPrompt:
         ids = np.asarray(ids)
         cache = cache or self.new_cache(*ids.shape[:-1])
         n_skipped = min(max(self.n_hidden - cache.length, 0), ids.shape[-1])
-        logits = np.zeros((*ids.shape, self.n_vocab), np.float32)  # what is hidden predicts nothing
+        logits = np.zeros((*ids.shape, self.n_vocab), np.float32)  # hidden tokens predict nothing
         if n_skipped < ids.shape[-1]:
             logits[..., n_skipped:, :] = self.model(ids[..., n_skipped:], cache.cache)
-        cache.length += ids.shape[-1]  # now, so that an interrupted pass has added nothing
+        cache.length += ids.shape[-1]  # last, so that an interrupted pass adds nothing
         return logits if last is None else logits[..., -last:, :]
 
     def new_cache(self, *batch):
@@ -75,7 +75,7 @@ class WithoutPrompt:
 
 
 class HidingCache:
-    """A cache without the first n_hidden tokens; its length counts them too."""
+    """A cache that leaves out the first n_hidden tokens; its length counts them."""
 
     def __init__(self, cache, n_hidden):
         self.cache, self.n_hidden, self.length = cache, n_hidden, 0

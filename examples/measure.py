@@ -1,9 +1,9 @@
-"""The figures of README.md in this folder, measured anew.
+"""Measure the figures of this folder's README.md again.
 
 python examples/measure.py bleu                 # needs sacrebleu; an hour
 python examples/measure.py watermark            # minutes
 python examples/measure.py drafts
-python examples/measure.py constrained FOLDER   # GPT-2's encoder.json and vocab.bpe are there
+python examples/measure.py constrained FOLDER   # the folder has GPT-2's encoder.json and vocab.bpe
 """
 
 import json
@@ -17,7 +17,7 @@ import numpy as np
 HOUSE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HOUSE))
 
-import utils  # noqa: E402 (the project's own rooms are one folder up)
+import utils  # noqa: E402 (the project's own modules are one folder up)
 from decoding.batching import continuous  # noqa: E402
 from decoding.beam import beam_search  # noqa: E402
 from decoding.drafters import Measured  # noqa: E402
@@ -33,9 +33,9 @@ from speculative import speculative  # noqa: E402
 
 def bleu(n_sentences=1000):
     """Print en-de's BLEU on the held-out sentences: greedy, beam search, best of 32, MBR of 32."""
-    import sacrebleu  # late: only this needs it
+    import sacrebleu  # only this function needs it
 
-    model: Any  # an encoder-decoder has more than a Model
+    model: Any  # an encoder-decoder has more attributes than a Model
     tokenizer, model = utils.load("en-de")
     text = (HOUSE / "models/en-de/held_out.tsv").read_text(encoding="utf-8")
     lines = [line.split("\t") for line in text.splitlines()][:n_sentences]
@@ -60,14 +60,14 @@ def bleu(n_sentences=1000):
 
 
 def watermarks(n_unmarked=1000, n_marked=200):
-    """Print the detector's z of stories' texts, each with its own key: the errors of both kinds."""
+    """Print the detector's z of texts with and without a mark, each with its own key."""
     tokenizer, model = utils.load("stories")
     prompt = tokenizer.encode("Once upon a time")
 
     def print_rows(name, new_filters, n_texts, lengths):  # new_filters(key) -> filters
         texts, n = [], max(lengths)
         no_end = min_length(len(prompt) + n, model.stop_ids)
-        for start in range(0, n_texts, 100):  # as batches
+        for start in range(0, n_texts, 100):  # in batches of 100
             samplers = {
                 key: Sampler(no_end, *new_filters(key)) for key in range(start, start + 100)
             }
@@ -82,16 +82,18 @@ def watermarks(n_unmarked=1000, n_marked=200):
     print("| text | tokens | mean z | z > 2 | z > 3 | z > 4 |\n|---|---|---|---|---|---|")
     print_rows("no mark, temperature 1", lambda key: [], n_unmarked, [100])
     for t in (0.5, 0.8, 1.0):
-        print_rows(f"marked, temperature {t}", lambda key, t=t: [temperature(t), watermark(key)],
-                   n_marked, [25, 50, 100, 200])  # fmt: skip
+
+        def filters(key, t=t):
+            return [temperature(t), watermark(key)]
+
+        print_rows(f"marked, temperature {t}", filters, n_marked, [25, 50, 100, 200])
 
 
 def drafts(n=200):
-    """Print accepted drafts and tokens per pass of stories, greedy, averaged over a few prompts."""
+    """Print the accepted drafts and the tokens per pass of stories, the mean over four prompts."""
     tokenizer, model = utils.load("stories")
     for new in (Jacobi, Recycling):
         measured = []
-
         for prompt in ("Once upon a time", "The dragon was", "Tim saw a", "One day"):
             sequence = Sequence(model, tokenizer.encode(prompt), n)
             measured.append(Measured(new(model)))
@@ -109,7 +111,7 @@ def constraints(folder):
     pattern = r'\{"name": "[A-Za-z ]+", "age": [0-9]{1,3}, "likes": \["[^"]*"(, "[^"]*")*\]\}'
     text = '{"name": "Lily Brown", "age": 12, "likes": ["' + 'the sea and the wind", "' * 20
     ids, logits = tokenizer.encode(text)[:100], np.zeros(tokenizer.n_vocab, np.float32)
-    _, model = utils.load("stories")  # for its stop id
+    _, model = utils.load("stories")  # the filters need a stop id
     for name, n, maker in ("automaton", 100, automaton), ("regex", 10, constrained):
         begin = time.perf_counter()
         constrain = maker.matching(pattern, tokenizer, model, 0)

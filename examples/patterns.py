@@ -1,10 +1,9 @@
-r"""A pattern such as ' [a-z]+(,[0-9]{1,3})*' -> the expression of derivatives.py, over bytes.
+r"""Parse a pattern such as ' [a-z]+(,[0-9]{1,3})*' to an expression of derivatives.py, over bytes.
 
 The parser goes from left to right and calls itself at each parenthesis (recursive descent). A set
-of characters becomes a set of ASCII bytes; \d, \w and \s are ASCII's. A set with other characters,
-such as . or [^"], also matches the encoding of every character beyond ASCII (UTF-8: RFC 3629,
-section 4). So half a character is a state like any other. Syntax that the parser does not know is
-an error.
+of characters becomes a set of ASCII bytes; \d, \w and \s match only ASCII. A set with other
+characters, such as . or [^"], also matches the UTF-8 encoding of every character beyond ASCII (RFC
+3629, section 4). So half a character is a state like any other. Unknown syntax is an error.
 """
 
 import contextlib
@@ -21,17 +20,17 @@ F0-F0 90-BF 80-BF 80-BF|F1-F3 80-BF 80-BF 80-BF|F4-F4 80-8F 80-BF 80-BF"""
 
 
 def parse(pattern):
-    """Return a pattern's expression. Raises ValueError if it is wrong, or too rich to parse."""
+    """Return a pattern's expression. Raise ValueError for syntax that this parser does not know."""
     tokens = TOKEN.findall(pattern)[::-1]  # reversed: pop() takes the next one
     with contextlib.suppress(IndexError, regex.error):
         regex.compile(pattern)
         expression = options(tokens)
-        if not tokens:  # else a closing parenthesis has no opening one
+        if not tokens:  # otherwise a closing parenthesis has no opening one
             return expression
-    raise ValueError(f"the pattern {pattern!r} is wrong, or too rich for this parser")
+    raise ValueError(f"the pattern {pattern!r} is wrong, or has syntax that this parser lacks")
 
 
-def options(tokens):  # a|b|c, up to the end or to the closing parenthesis
+def options(tokens):  # parses a|b|c, up to the end or to the closing parenthesis
     found = [parts(tokens)]
     while tokens and tokens[-1] == "|":
         tokens.pop()
@@ -39,13 +38,13 @@ def options(tokens):  # a|b|c, up to the end or to the closing parenthesis
     return either(*found)
 
 
-def parts(tokens):  # abc, up to a | or the end
+def parts(tokens):  # parses abc, up to a |, a closing parenthesis or the end
     found = []
     while tokens and tokens[-1] not in ("|", ")"):
         token = tokens.pop()
         if token in ("(", "(?:"):
             found.append(options(tokens))
-            tokens.pop()  # the closing one, else IndexError
+            tokens.pop()  # the closing parenthesis; IndexError if it is missing
         elif token in ("*", "+", "?") or token[0] == "{" and token[1:]:
             found.append(repeat(found.pop(), *limits(token)))
         else:
@@ -60,7 +59,7 @@ def limits(token):  # -> least, most
     return int(least), (int(most) if most else None) if comma else int(least)
 
 
-def character(token):  # one character, an escape, or a set -> expression
+def character(token):  # a character, an escape, or a set -> expression
     if not KNOWN.fullmatch(token):
         raise regex.error("not one character")
     if len(token) == 1 and not token.isascii():
@@ -75,8 +74,8 @@ def sequence(expressions):
 
 
 @functools.cache
-def others():  # every character of more than one byte
-    def span(text):
+def others():  # -> the expression of all characters beyond ASCII
+    def span(text):  # "C2-DF" -> the set of these bytes
         first, last = text.split("-")
         return frozenset(range(int(first, 16), int(last, 16) + 1))
 

@@ -1,12 +1,13 @@
 """A shelf of filters: five ideas of which tokens to keep, or to make less likely.
 
 Meister et al. 2022, "Locally Typical Sampling": keep tokens about as surprising as the average one.
-Hewitt et al. 2022, "Truncation Sampling as Language Model Desmoothing": eta, a floor that falls
-with the entropy. Tang et al. 2024, "Top-nσ: Not All Logits Are You Need": keep logits near the best
-one. DRY ("don't repeat yourself") avoids loops. XTC ("exclude top choices") avoids the obvious.
-Both are by p-e-w, 2024 (pull requests 5677 and 6335 of text-generation-webui).
+Hewitt et al. 2022, "Truncation Sampling as Language Model Desmoothing": keep tokens above eta, a
+floor that falls as the entropy rises. Tang et al. 2024, "Top-nσ: Not All Logits Are You Need": keep
+logits near the best one. DRY ("don't repeat yourself") avoids loops. XTC ("exclude top choices")
+avoids the obvious. DRY and XTC are by p-e-w, 2024 (pull requests 5677 and 6335 of
+text-generation-webui).
 
-Mirostat (Basu et al. 2020) is not here: it carries a number from token to token, so it is not a
+Mirostat (Basu et al. 2020) is left out. It carries a number from token to token, so it is not a
 function of (logits, ids), and speculation could not keep its distribution.
 
     python generate.py "The cat" --filter "examples/shelf.py:xtc(0.1, 0.5)" --tokens 40
@@ -18,8 +19,8 @@ from gpt2 import log_softmax, softmax
 
 
 def typical(mass):
-    """Keep the tokens whose surprise -log p is nearest to the entropy, its mean, up to this mass
-    (equation 11)."""
+    """Return the filter: keep the tokens whose surprise -log p is nearest to the entropy, which is
+    its mean, until they have this mass (equation 11)."""
 
     def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         distance = np.abs(-log_softmax(logits) - entropy(logits))
@@ -32,7 +33,8 @@ def typical(mass):
 
 
 def eta(epsilon):
-    """Keep p >= eta = min(epsilon, sqrt(epsilon) * exp(-entropy)), and the best (equation 4)."""
+    """Return the filter: keep tokens of p >= eta, and the best one. (Equation 4: eta =
+    min(epsilon, sqrt(epsilon) * exp(-entropy)).)"""
 
     def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         p = softmax(logits)
@@ -43,7 +45,7 @@ def eta(epsilon):
 
 
 def top_n_sigma(n):
-    """Keep logits of at least max - n * (their standard deviation)."""
+    """Return the filter: keep logits of at least max - n * (their standard deviation)."""
 
     def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         deviation = logits[logits > -np.inf].std()
@@ -53,13 +55,13 @@ def top_n_sigma(n):
 
 
 def dry(multiplier=0.8, base=1.75, allowed=2):
-    """Subtract multiplier * base ** (n - allowed) from the logit of a token that has followed the
-    last n >= allowed tokens before."""
+    """Return the filter: a token that would repeat the text's last n >= allowed tokens and what
+    followed them loses multiplier * base ** (n - allowed)."""
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalty = np.zeros_like(logits)
         for i in range(1, len(ids)):
-            n = 0  # how many tokens before ids[i] are the last tokens of the text
+            n = 0  # so many tokens before ids[i] equal the last tokens of the text
             while n < min(i, 50) and ids[i - 1 - n] == ids[-1 - n]:
                 n += 1
             if n >= allowed:
@@ -70,15 +72,15 @@ def dry(multiplier=0.8, base=1.75, allowed=2):
 
 
 def xtc(threshold=0.1, chance=0.5):
-    """Remove, with this chance, all tokens of p >= threshold but the least probable one. No coin is
-    tossed here: the result is the mixture of both cases, which gives the same draws."""
+    """Return the filter: with this chance, remove all tokens of p >= threshold but the least
+    probable one. It tosses no coin; it returns the mixture of both cases, with the same draws."""
 
     def mix(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         p = softmax(logits)
         top = np.flatnonzero(p >= threshold)
         cut = logits.copy()
         cut[top[top != top[p[top].argmin()]] if len(top) else top] = -np.inf
-        with np.errstate(divide="ignore"):  # log 0 is -inf, a removed token
+        with np.errstate(divide="ignore"):  # log 0 = -inf removes a token
             return np.log((1 - chance) * p + chance * softmax(cut))
 
     return mix

@@ -1,4 +1,4 @@
-"""The shortest filter, drafter, model and loop of one's own."""
+"""The shortest filter, drafter, model and loop, as examples for your own."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ from speculative import Drafter
 
 
 def no_the(tokenizer):
-    """Return a filter: the word " the" does not occur."""
+    """Return a filter that removes the word " the"."""
     [the] = tokenizer.encode(" the")
 
-    def remove(logits, ids):  # [n_vocab], the sequence so far -> [n_vocab]
+    def remove(logits, ids):  # [n_vocab], the ids so far -> [n_vocab]
         logits = logits.copy()
         logits[the] = -np.inf
         return logits
@@ -21,7 +21,7 @@ def no_the(tokenizer):
 
 
 class Again(Drafter):
-    """A drafter: the last token comes once more."""
+    """A drafter that repeats the last token."""
 
     def __init__(self, model):
         self.n_vocab = model.n_vocab
@@ -32,7 +32,7 @@ class Again(Drafter):
 
 
 class Bigram:
-    """A model: how often each token has followed the last one, in `ids`."""
+    """A model that counts how often each token follows the last one in `ids`."""
 
     n_ctx, stop_ids = 1000, ()
 
@@ -52,14 +52,14 @@ class Bigram:
 
 
 class OnlyLength:
-    """Its cache: a bigram model needs no keys and values, so only the number of tokens."""
+    """The cache of Bigram, which has no keys and values; it counts the tokens."""
 
     length = 0
 
     def cut(self, length):
         self.length = min(self.length, length)
 
-    def select(self, rows):  # beams: all are equally long
+    def select(self, rows):  # all beams have the same length
         pass
 
 
@@ -69,7 +69,7 @@ def bigram(text):
 
 
 def plain(model, sequence):
-    """Yield tokens without a cache: a loop."""
+    """Yield tokens: a loop without a cache."""
     while sequence.running:
         logits = model(np.array(sequence.ids), last=1)[-1]  # [n_vocab]
         probabilities = sequence.sampler(logits, sequence.ids)

@@ -1,4 +1,4 @@
-"""The path of a text through the project, for a debugger: python -m pdb -m examples.step"""
+"""Follow a text through the project in a debugger: python -m pdb -m examples.step"""
 
 from generate import Sequence, cached
 from samplers import Sampler, temperature, top_k

@@ -1,10 +1,10 @@
 r"""Stochastic beams: k different texts, as if drawn one by one without replacement.
 
-Add a Gumbel number to the log P of every text: the largest sum belongs to an exact draw, and the k
-largest to k draws without replacement. A beam search finds them without looking at all texts. It
-first draws the largest sum of all texts with a certain beginning. Then it draws the sums of its
-continuations, so that this is their maximum. (Kool et al. 2019, "Stochastic Beams and Where to Find
-Them", algorithm 1.)
+Add a Gumbel number to the log P of every text: the text with the largest sum is an exact draw, and
+the texts with the k largest sums are k draws without replacement. A beam search finds them without
+looking at all texts. For each beginning it draws the largest sum of all texts that begin with it.
+Then it draws the sums of the continuations, given that their maximum is this sum. (Kool et al.
+2019, "Stochastic Beams and Where to Find Them", algorithm 1.)
 
     python generate.py "Lily saw a" --samples 3 --temperature 1 --tokens 12 \
         --loop examples/stochastic_beams.py:distinct
@@ -19,20 +19,20 @@ from generate import advance
 
 
 class Beam(NamedTuple):
-    """A beginning: its log P plus Gumbel noise, which orders the beams; its log P; its ids."""
+    """The beginning of a text. `perturbed`, its log P plus Gumbel noise, orders the beams."""
 
     perturbed: float
     log_p: float
-    ids: list  # the new ones
+    ids: list  # without the prompt
     parent: int  # its row in the previous step, -1 once it has ended
 
 
 class Distinct:
-    """A loop whose texts of one prompt differ; the first is a plain draw. It draws k texts at once;
-    each call takes the next. If none is left, a text ends with stop reason "no other"."""
+    """A loop whose texts for the same prompt differ. The first call draws k texts; each call takes
+    the next one. When none is left, a text ends with the stop reason "no other"."""
 
     def __init__(self, k):
-        self.k, self.waiting = k, {}  # (model, prompt) -> the beams that nobody has taken yet
+        self.k, self.waiting = k, {}  # (model, prompt) -> beams not yet taken
 
     def __call__(self, model, sequence):  # yields tokens
         prompt = id(model), *sequence.ids
@@ -66,7 +66,7 @@ def stochastic_beams(model, sequence, k):
 
 def continuations(beam, logits, sequence, k, parent):
     """Yield the k best continuations of a beam by one token."""
-    with np.errstate(divide="ignore"):  # log 0 is -inf, a removed token
+    with np.errstate(divide="ignore"):  # log 0 = -inf is a removed token
         log_p = np.log(sequence.sampler(logits, sequence.ids + beam.ids), dtype=np.float64)
     log_p += beam.log_p
     perturbed = gumbels(log_p, beam.perturbed, sequence.rng)
@@ -78,9 +78,9 @@ def continuations(beam, logits, sequence, k, parent):
 
 
 def gumbels(log_p, maximum, rng):  # [n], a number -> [n]
-    """Return log_p + Gumbel noise, given that the largest sum is `maximum`. Draw the sums freely,
-    then shift each one, so that they keep their distribution under this condition."""
+    """Return log_p + Gumbel noise, given that the largest sum is `maximum`. Draw the sums without
+    the condition, then shift each one: the shifted sums have the conditional distribution."""
     g = log_p + rng.gumbel(size=len(log_p))
-    with np.errstate(divide="ignore"):  # log 0 at the largest, which becomes the maximum
+    with np.errstate(divide="ignore"):  # the largest has log 0 and becomes the maximum
         v = maximum - g + np.log1p(-np.exp(g - g.max()))
     return maximum - np.maximum(v, 0) - np.log1p(np.exp(-np.abs(v)))

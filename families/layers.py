@@ -15,10 +15,18 @@ def rms_norm(x, g, eps=1e-6):  # [..., d_model] -> same: mean square 1, times g 
 
 
 def feed_forward(x, c_fc, c_proj, activation, gate=None):  # [..., d_model] -> [..., d_model]
-    h = activation(gpt2.linear(x, **c_fc))
-    if gate is not None:  # a gated linear unit (Shazeer 2020, "GLU Variants Improve Transformer")
-        h = h * gpt2.linear(x, **gate)
+    h = gpt2.linear(x, **c_fc)
+    if gate is None:
+        h = activation(h)
+    else:  # a gated linear unit (Shazeer 2020, "GLU Variants Improve Transformer")
+        h = activation(gpt2.linear(x, **gate)) * h
     return gpt2.linear(h, **c_proj)
+
+
+def last_rows(x, last):  # [..., n_new, n] -> [..., last, n], all rows if last is None
+    if last is not None and last < 1:
+        raise ValueError(f"last={last}: at least one position has logits")
+    return x if last is None else x[..., -last:, :]
 
 
 def gelu_erf(x):  # [...] -> same: x/2 * (1 + erf(x / sqrt(2))), Hendrycks & Gimpel 2016

@@ -5,7 +5,7 @@
 1. RMS norms replace layer norms.
 2. Positions are rotations of queries and keys, in each layer; there is no wpe.
 3. Several heads of queries share one head of keys and values, which makes the cache smaller.
-4. The MLP is gated: activation(c_fc x) * gate x.
+4. The MLP is gated: activation(gate x) * c_fc x.
 5. Matrices have no biases, except for Qwen2's queries, keys and values.
 6. Norms scale queries and keys too (Qwen3, OLMo 2, Gemma 3), or follow sublayers (OLMo 2, Gemma).
 7. A layer may see only a window of the last tokens (Mistral, Gemma).
@@ -17,32 +17,32 @@ of the changes for which its file has parameters or settings.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 import gpt2
-from families.layers import feed_forward, rms_norm, silu
+from families.layers import feed_forward, last_rows, rms_norm, silu
 from gpt2 import Cache, merge_heads, split_heads
 
 
 class Llama:
-    """model(ids) -> logits. n_head: the query heads; stop_ids, activation, eps: as for GPT2.
-
-    frequencies: each layer's rotary frequencies [d_head / 2], or None if it has no positions.
-    windows: for each layer, how many tokens a query sees, including its own; None for all of them.
-    Gemma has three more: scale multiplies the scores (default: 1 / sqrt(d_head)), embed_scale
-    multiplies the embeddings, and caps bound the scores and the logits.
-    """
+    """model(ids) -> logits. The loader sets its stop_ids."""
 
     def __init__(
-        self, params: dict, n_head: int, n_ctx: int, frequencies: Sequence[np.ndarray | None],
-        windows: Sequence[int | None] | None = None, stop_ids: Iterable[int] = (),
-        activation: Callable[[np.ndarray], np.ndarray] = silu, eps: float = 1e-6,
-        scale: float | None = None, embed_scale: float = 1,
-        caps: tuple[float | None, float | None] = (None, None),
-    ):  # fmt: skip
-        self.params, self.n_head, self.n_ctx, self.stop_ids = params, n_head, n_ctx, tuple(stop_ids)
+        self,
+        params: dict,
+        n_head: int,  # of the queries
+        n_ctx: int,
+        frequencies: Sequence[np.ndarray | None],  # each layer's, [d_head / 2]; None: no rotation
+        windows: Sequence[int | None] | None = None,  # each layer's last tokens to see; None: all
+        activation: Callable = silu,
+        eps: float = 1e-6,  # for the norms
+        scale: float | None = None,  # multiplies the scores; by default 1 / sqrt(d_head)
+        embed_scale: float = 1,  # multiplies the embeddings
+        caps: tuple[float | None, float | None] = (None, None),  # bound the scores and the logits
+    ):
+        self.params, self.n_head, self.n_ctx, self.stop_ids = params, n_head, n_ctx, ()
         self.frequencies, self.windows = frequencies, windows or [None] * len(frequencies)
         self.activation, self.eps = activation, eps
         self.n_vocab, self.n_embd = params["wte"].shape
@@ -54,31 +54,30 @@ class Llama:
 
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         """Return float32 logits; cache and last are as for GPT2."""
-        if last is not None and last < 1:
-            raise ValueError(f"last={last}: at least one position has logits")
         ids = np.asarray(ids)
         positions = np.arange(ids.shape[-1]) if cache is None else cache.extend(ids.shape[-1])
         mask = gpt2.causal_mask(positions)
         x = self.params["wte"][ids] * self.embed_scale  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, positions=positions, mask=mask, cache=cache, layer=layer)
-        x = x if last is None else x[..., -last:, :]
-        x = self.norm(x, self.params["norm"])
+        x = self.norm(last_rows(x, last), self.params["norm"])
         logits = gpt2.linear(x, self.params.get("lm_head", self.params["wte"]))
         return soft_cap(logits, self.logit_cap)
 
-    def block(self, x, attn, mlp, positions, mask, cache, layer, attn_norm=None, mlp_norm=None,
-              attn_post_norm=None, mlp_post_norm=None):  # [..., n_new, n_embd] -> same  # fmt: skip
-        """Attention mixes tokens; the MLP then works on each token separately."""
-        h = self.self_attention(self.norm(x, attn_norm), **attn, positions=positions, mask=mask,
-                                cache=cache, layer=layer)  # fmt: skip
-        x = x + self.norm(h, attn_post_norm)
-        h = feed_forward(self.norm(x, mlp_norm), **mlp, activation=self.activation)
-        return x + self.norm(h, mlp_post_norm)
+    def block(self, x, attn, mlp, positions, mask, cache, layer, **norms):
+        """Attention mixes tokens; the MLP then works on each token separately. x [..., n_new,
+        n_embd] -> same. norms: attn_norm and mlp_norm come before them, attn_post_norm and
+        mlp_post_norm after them; a family has some of the four."""
+        h = self.norm(x, norms.get("attn_norm"))
+        h = self.self_attention(h, **attn, positions=positions, mask=mask, cache=cache, layer=layer)
+        x = x + self.norm(h, norms.get("attn_post_norm"))
+        h = feed_forward(self.norm(x, norms.get("mlp_norm")), **mlp, activation=self.activation)
+        return x + self.norm(h, norms.get("mlp_post_norm"))
 
-    def self_attention(self, x, q, k, v, o, positions, mask, cache, layer, q_norm=None,
-                       k_norm=None):  # fmt: skip
-        """Mix x [..., n_new, n_embd] by attention. Several heads of q share a head of k and v."""
+    def self_attention(
+        self, x, q, k, v, o, positions, mask, cache, layer, q_norm=None, k_norm=None
+    ):  # [..., n_new, n_embd] -> same
+        """Mix the tokens. Heads of queries share heads of keys and values."""
         q = split_heads(self.norm(gpt2.linear(x, **q), q_norm), self.n_head)
         k = split_heads(self.norm(gpt2.linear(x, **k), k_norm), self.n_kv_head)
         v = split_heads(gpt2.linear(x, **v), self.n_kv_head)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import gpt2
-from families.layers import feed_forward, gelu_erf, rms_norm
+from families.layers import feed_forward, gelu_erf, last_rows, rms_norm
 from generate import check_prompt
 from gpt2 import Cache, merge_heads, split_heads
 from samplers import Filter, Ids
@@ -43,14 +43,7 @@ class EncoderDecoder:
     scaled = True  # are attention scores scaled by 1 / sqrt(d_head)?
 
     def __init__(
-        self,
-        params,
-        n_head,
-        n_ctx,
-        start_ids,
-        stop_ids=(),
-        special_ids=((), ()),
-        generation_config=None,
+        self, params, n_head, n_ctx, start_ids, stop_ids, special_ids, generation_config=None
     ):
         self.params, (self.n_head_encoder, self.n_head) = params, n_head
         self.n_ctx = self.n_source = n_ctx
@@ -87,7 +80,9 @@ class EncoderDecoder:
 
     def decoder_block(
         self, x, attn, attn_norm, cross, cross_norm, mlp, mlp_norm, mask, source, cache, layer
-    ):  # [..., n_new, d_model] -> same. source: the source's keys and values, and their mask
+    ):  # [..., n_new, d_model] -> same
+        """Mix the answer's tokens, then add what they find in the source. The MLP works on each
+        token. source: (the source's keys and values, their mask)."""
         h = self.before(x, attn_norm)
         k, v = self.keys_and_values(h, attn, self.n_head)
         if cache is not None:
@@ -143,8 +138,6 @@ class Decoder:
 
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         """Return float32 logits; cache and last are as for GPT2."""
-        if last is not None and last < 1:
-            raise ValueError(f"last={last}: at least one position has logits")
         n_new = np.shape(ids)[-1]
         positions = np.arange(n_new) if cache is None else cache.extend(n_new)
         source = self.source if cache is None else cache.source
@@ -157,8 +150,7 @@ class Decoder:
         for layer, block in enumerate(stack["blocks"]):
             seen = kv[:, layer], source_mask
             x = family.decoder_block(x, **block, mask=mask, source=seen, cache=cache, layer=layer)
-        x = x if last is None else x[..., -last:, :]
-        return family.logits(family.final_norm(x, stack))
+        return family.logits(family.final_norm(last_rows(x, last), stack))
 
     def new_cache(self, *batch: int) -> "DecoderCache":
         """Return an empty cache: new_cache() for one text [n_new], new_cache(8) for [8, n_new]."""
@@ -213,8 +205,9 @@ class T5(EncoderDecoder):
 
     scaled = False
 
-    def __init__(self, params, n_head, n_ctx, activation, scale_head=True, max_distance=128,
-                 eps=1e-6, **ends):  # fmt: skip
+    def __init__(
+        self, params, n_head, n_ctx, activation, scale_head=True, max_distance=128, eps=1e-6, **ends
+    ):
         super().__init__(params, (n_head, n_head), n_ctx, **ends)
         self.activation, self.scale_head = activation, scale_head
         self.max_distance, self.eps = max_distance, eps
@@ -239,11 +232,11 @@ class Bart(EncoderDecoder):
     "wpe" [2 + n_ctx, d_model] and "embed_norm"; params have "logits_bias" [1, n_vocab], and
     "lm_head" if the head is untied."""
 
-    def __init__(self, params, n_head, n_ctx, activation=gelu_erf, pre_norm=False,
-                 scale_embedding=False, **ends):  # fmt: skip
+    def __init__(
+        self, params, n_head, n_ctx, activation=gelu_erf, pre_norm=False, embed_scale=1, **ends
+    ):
         super().__init__(params, n_head, n_ctx, **ends)
-        self.activation, self.pre_norm = activation, pre_norm
-        self.embed_scale = math.sqrt(self.d_model) if scale_embedding else 1
+        self.activation, self.pre_norm, self.embed_scale = activation, pre_norm, embed_scale
 
     def embed(self, ids, positions, stack):  # [..., n], [..., n] or [n] -> [..., n, d_model]
         x = self.params["wte"][np.asarray(ids)] * self.embed_scale

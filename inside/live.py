@@ -9,31 +9,25 @@ the tokenizer and the panel are JavaScript, in inside/browser/live.
 
 import copy
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from encoder import Tokenizer
 from gpt2 import GPT2, gelu
-from inside.page import packed
+from inside.page import FOLDER, packed
 from loading.errors import UserError
 from loading.parameters import n_parameters
 
-FOLDER = Path(__file__).parent / "browser" / "live"
 FILES = "live.css", "live.html", "gpt2.js", "encoder.js", "generate.js", "live.js"
 MOST_PARAMETERS = 20_000_000  # a page of 25 MB
 
 
-def in_8_bits(tokenizer: Any, model: Any) -> GPT2:
+def in_8_bits(tokenizer, model) -> GPT2:
     """Return the model with its parameters rounded to 8 bits. UserError if it is no small GPT-2."""
     if type(model) is not GPT2 or model.activation is not gelu or type(tokenizer) is not Tokenizer:
         raise UserError("--live puts a GPT-2 into the page, such as stories: this is another model")
     if n_parameters(model.params) > MOST_PARAMETERS:
-        raise UserError(
-            "this model is too large for --live: a page takes stories, not GPT-2 itself"
-        )
+        raise UserError("this model is too large for --live: use a small one, such as stories")
     rounded = copy.copy(model)
     rounded.params = mapped(restored, model.params)
     return rounded
@@ -41,48 +35,36 @@ def in_8_bits(tokenizer: Any, model: Any) -> GPT2:
 
 def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
     """Return the page's style, and the section that runs a model made by in_8_bits."""
-    stored: list[tuple[np.ndarray, np.ndarray]] = []
-
-    def store(x):
-        stored.append(quantized(x))
-        return x.shape
-
-    shapes = mapped(store, model.params)
+    arrays = []
+    mapped(arrays.append, model.params)
+    stored = zip(*map(quantized, arrays))
+    numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in stored)
     words = "\n".join([*tokenizer.tokens, "", *map(" ".join, tokenizer.merges)])
-    numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in zip(*stored))
-    data = {
-        "shapes": json.dumps(shapes),
-        "numbers": packed(numbers.view("u1")),
-        "scales": packed(scales),
-        "words": packed(np.frombuffer(words.encode(), "u1")),
-        "special": tokenizer.special,
-        "n_head": model.n_head,
-        "stop_ids": model.stop_ids,
-        "eps": model.eps,
-    }
+    data = {name: getattr(model, name) for name in ("n_head", "stop_ids", "eps")}
+    data |= {"special": tokenizer.special, "words": packed(np.frombuffer(words.encode(), "u1"))}
+    data |= {"numbers": packed(numbers.view("u1")), "scales": packed(scales)}
+    data |= {"shapes": json.dumps(mapped(np.shape, model.params))}
+    style, section, *scripts = ((FOLDER / "live" / name).read_text("utf-8") for name in FILES)
     text = json.dumps(data).replace("<", "\\u003c")  # it may hold </script>
-    style, section, *scripts = ((FOLDER / name).read_text("utf-8") for name in FILES)
     section += f'<script id="model" type="application/json">{text}</script>\n'
     section += f'<script type="module">\n{"".join(scripts)}</script>'  # a scope of its own
     return {"style": style, "section": section}
 
 
-def mapped(change: Callable, tree: Any) -> Any:
+def mapped(change, tree):
     """Return a tree of parameters with each array changed."""
     if isinstance(tree, dict):
         return {name: mapped(change, part) for name, part in tree.items()}
     return [mapped(change, part) for part in tree] if isinstance(tree, list) else change(tree)
 
 
-def quantized(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return x [n_out, ...] as whole numbers from -127 to 127, and the scale of each row."""
+def quantized(x):  # [n_out, ...] -> whole numbers from -127 to 127, and each row's scale [n_out]
     rows = x.reshape(len(x), -1)
     scale = np.abs(rows).max(-1) / np.float32(127)
     scale[scale == 0] = 1
     return np.rint(rows / scale[:, None]).astype(np.int8), scale
 
 
-def restored(x: np.ndarray) -> np.ndarray:
-    """Return x rounded to 8 bits: quantized, then multiplied by the scales again."""
+def restored(x):  # [n_out, ...] -> the same, rounded to 8 bits
     rows, scale = quantized(x)
     return (rows * scale[:, None]).reshape(x.shape)

@@ -3,26 +3,24 @@
 Python reports every call and return to a profile function. The recorder is one and needs no hooks.
 It records every function in the model's files, gpt2.py and layers.py, except _private ones.
 
-The views need `params` with its "blocks" (a decoder's under "decoder"). They also need functions
-with the names and arguments of gpt2.py: block, self_attention (or attend), attention with q and k,
-softmax, merge_heads, feed_forward, and linear with x and w. A function of a different name is
-recorded as well, but only --trace shows it.
+The views need `params`, a method `block`, and functions with the names and arguments of gpt2.py:
+self_attention (or attend), attention with q and k, softmax, merge_heads, feed_forward, layer_norm
+(or rms_norm), and linear with x and w. --trace shows functions of other names, too.
 """
 
 import contextlib
-import inspect
 import math
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import gpt2
 from families import layers
-from generate import Model
+
+BLOCKS = "block", "decoder_block"
+SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}  # their params
 
 
 class Call:
@@ -31,57 +29,56 @@ class Call:
     of its first array and of its result; seconds: its time; calls: the calls inside it. If
     `recording` keeps it, arguments and value are its arguments and its result."""
 
-    def __init__(self, frame: Any, keep: bool):
-        code, owner = frame.f_code, frame.f_locals.get("self")
-        self.name, self.line, self.owner = code.co_name, code.co_firstlineno, owner
-        self.arguments = dict(frame.f_locals) if keep else {}
-        self.seconds = -time.perf_counter()
-        self.file = Path(code.co_filename).name
+    def __init__(self, frame, keep):
+        code, self.owner = frame.f_code, frame.f_locals.get("self")
+        self.name, self.line = code.co_name, code.co_firstlineno
+        self.file, self.calls = Path(code.co_filename).name, []
         arrays = {name: x for name, x in frame.f_locals.items() if isinstance(x, np.ndarray)}
         self.inputs = {name: x.shape for name, x in arrays.items()}
         self.norms = [norm(x) for x in [*arrays.values()][:1]]
-        self.output: Any = None
-        self.value: Any = None
-        self.calls: list[Call] = []
+        self.arguments = dict(frame.f_locals) if keep else {}
+        self.seconds = -time.perf_counter()
 
-    def finish(self, result: Any, keep: Callable | None) -> None:
-        """Note what the function returned."""
+    def finish(self, result, keep):
+        """Note what the function returned: None after an error."""
         self.seconds += time.perf_counter()
         first = result[0] if isinstance(result, tuple) and result else result
-        if isinstance(first, np.ndarray):
-            self.output, self.value = first.shape, keep(first) if keep else None
-            self.norms.append(norm(first))
+        is_array = isinstance(first, np.ndarray)
+        self.output = first.shape if is_array else None
+        self.value = keep(first) if is_array and keep else None
+        self.norms += [norm(first)] if is_array else []
 
-    def walk(self) -> Iterator["Call"]:
+    def walk(self):
         """Yield this call and all calls inside it, in the order in which they began."""
         yield self
         for call in self.calls:
             yield from call.walk()
 
+    def named(self, *names):
+        """Return the calls of functions with these names, in the order of `walk`."""
+        return [call for call in self.walk() if call.name in names]
+
     @property
     def multiply_adds(self) -> int:
         """Return the multiply-adds of the products x @ w.T, q @ k.T and weights @ v inside."""
-        calls = [*self.walk()]
-        linear = (math.prod(c.inputs["x"]) * c.inputs["w"][0] for c in calls if c.name == "linear")
-        attention = (2 * math.prod(c.inputs["q"]) * c.inputs["k"][-2] for c in calls
-                     if c.name == "attention")  # fmt: skip
-        return sum(linear) + sum(attention)
+        linear, attention = self.named("linear"), self.named("attention")
+        n = sum(math.prod(call.inputs["x"]) * call.inputs["w"][0] for call in linear)
+        return n + sum(2 * math.prod(c.inputs["q"]) * c.inputs["k"][-2] for c in attention)
 
 
 @contextlib.contextmanager
-def recording(
-    model: Model, keep: Collection[str] | dict[str, Callable] = (), also: Collection[Callable] = ()
-) -> Iterator[list[Call]]:
+def recording(model, keep=(), also=()):
     """Append to the yielded list each call of a function in the model's files, gpt2.py, layers.py
     or `also`. keep: names of functions whose arguments and results are kept. Results are copied. If
     keep is a dict {name: function}, the function's value for a result is kept instead."""
+    if not hasattr(model, "params"):
+        raise ValueError("the recorder looks into models with layers: this one has none")
     keeps = keep if isinstance(keep, dict) else dict.fromkeys(keep, np.copy)
     codes = {function.__code__ for function in also}
     methods = (f for kind in type(model).__mro__ for f in vars(kind).values())
-    files = {f.__code__.co_filename for f in methods if inspect.isfunction(f)}
-    files |= {inspect.getfile(gpt2), inspect.getfile(layers)}
-    outermost: list[Call] = []
-    stack: list[Call] = []
+    files = {f.__code__.co_filename for f in methods if hasattr(f, "__code__")}
+    files |= {gpt2.__file__, layers.__file__}
+    outermost, stack = [], []
 
     def profile(frame, event, result):  # as sys.setprofile calls it
         name = frame.f_code.co_name
@@ -103,11 +100,10 @@ def recording(
         sys.setprofile(previous)
 
 
-def passes(calls: list[Call], model: Any) -> list[Call]:
+def passes(calls, model):
     """Return the passes of this model, without the passes of a model that drafts for it."""
     return [c for c in calls if c.name == "__call__" and c.owner.params is model.params]
 
 
-def norm(x: np.ndarray) -> float:
-    """Return the norm of the last row of x [..., n]; 0 for ids."""
+def norm(x):  # [..., n] -> the norm of the last row; 0 for ids
     return float(np.linalg.norm(x[(-1,) * (x.ndim - 1)])) if x.dtype.kind == "f" and x.size else 0.0

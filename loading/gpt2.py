@@ -54,10 +54,7 @@ def scale_queries(params: Params, n_head: int, config: dict) -> None:
             block["attn"]["c_attn"] = {"w": c_attn["w"] * rows[:, None], "b": c_attn["b"] * rows}
 
 
-def random_gpt2(
-    n_vocab: int, n_ctx: int, n_embd: int, n_layer: int, n_head: int, scale: float = 0.02,
-    seed: int = 0, tied: bool = True,
-) -> GPT2:  # fmt: skip
+def random_gpt2(n_vocab, n_ctx, n_embd, n_layer, n_head, scale=0.02, seed=0, tied=True) -> GPT2:
     """Return a GPT-2 with weights drawn from N(0, scale), and the norms' gains from N(1, scale)."""
     rng, d = np.random.default_rng(seed), n_embd
     block = {"ln_1": (d,), "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d)}

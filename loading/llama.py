@@ -32,9 +32,9 @@ FAMILIES: dict[str, dict] = {  # model_type -> defaults of the keys that config.
     "gemma2": GEMMA | CAPS | {"sliding_window_pattern": 2},
     "gemma3_text": GEMMA | ROPE | {"sliding_window_pattern": 6},
 }
-# layers.0.self_attn.q_proj.w -> blocks.0.attn.q.w; the MLP is activation(gate_proj x) * up_proj x
+# layers.0.self_attn.q_proj.w -> blocks.0.attn.q.w; their up_proj is our c_fc
 WORDS = r"""embed_tokens=wte layers=blocks self_attn=attn \b([qkvo])_proj=\1
-    down_proj=c_proj gate_proj=c_fc up_proj=gate input_layernorm=attn_norm """
+    down_proj=c_proj gate_proj=gate up_proj=c_fc input_layernorm=attn_norm """
 BEFORE = "post_attention_layernorm=mlp_norm"
 AFTER = """post_attention_layernorm=attn_post_norm pre_feedforward_layernorm=mlp_norm
     post_feedforward_layernorm=mlp_post_norm"""  # here BEFORE's name means a different norm

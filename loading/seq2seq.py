@@ -17,7 +17,7 @@ T5_WORDS = r"""^(encoder.*layer)\.1=\1.2 shared=wte final_layer_norm=norm
     layer\.0\.SelfAttention=attn layer\.0\.layer_norm=attn_norm layer\.1\.EncDecAttention=cross
     layer\.1\.layer_norm=cross_norm layer\.2\.DenseReluDense=mlp layer\.2\.layer_norm=mlp_norm
     block\.0\.attn\.relative_attention_bias\.w=relative_bias block=blocks
-    wi_1=gate wi(_0)?=c_fc wo=c_proj"""
+    wi_0=gate wi(_1)?=c_fc wo=c_proj"""
 # encoder.layers.3.self_attn.q_proj.w -> encoder.blocks.3.attn.q.w
 BART_WORDS = r"""shared=wte final_logits_bias=logits_bias embed_positions=wpe layers=blocks
     layernorm_embedding=embed_norm coder\.layer_norm=coder.norm self_attn=attn encoder_attn=cross
@@ -49,8 +49,9 @@ def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
     if d_model % n_head[0] or d_model % n_head[1]:
         raise ValueError(f"d_model = {d_model} is not a multiple of the heads {n_head}")
     n_ctx, is_mbart = config["max_position_embeddings"], config["model_type"] == "mbart"
-    function, scale = config.get("activation_function", "gelu"), config.get("scale_embedding")
-    model = Bart(params, n_head, n_ctx, activation(function), is_mbart, scale, **ends)
+    function = activation(config.get("activation_function", "gelu"))
+    scale = d_model**0.5 if config.get("scale_embedding") else 1
+    model = Bart(params, n_head, n_ctx, function, is_mbart, scale, **ends)
     if is_mbart and "en_XX" in tokenizer.special:
         model = model.for_languages(tokenizer.special["en_XX"])
     return tokenizer, model

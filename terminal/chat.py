@@ -1,10 +1,10 @@
 """A conversation as one text: the checkpoint's own template writes its turns."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
+from loading.config import read_json
 from loading.errors import UserError
 
 
@@ -13,16 +13,16 @@ class Conversation:
     the first message, if any. Raises UserError if the model has no template."""
 
     def __init__(self, tokenizer: Any, folder: Path, system: str | None = None):
-        config, file = folder / "tokenizer_config.json", folder / "chat_template.jinja"
-        found = json.loads(config.read_text("utf-8")) if config.is_file() else {}
-        template = file.read_text("utf-8") if file.is_file() else found.get("chat_template")
+        config = read_json(folder / "tokenizer_config.json", optional=True)
+        file = folder / "chat_template.jinja"
+        template = file.read_text("utf-8") if file.is_file() else config.get("chat_template")
         if isinstance(template, list):  # several, by name
             template = {entry["name"]: entry["template"] for entry in template}.get("default")
         if not template:
             other = "HuggingFaceTB/SmolLM2-135M-Instruct"
             raise UserError(f"this model has no chat template: take another, such as {other}")
         self.tokenizer, self.template, self.messages = tokenizer, template, list[dict]()
-        names = {name: found.get(name) or "" for name in ("bos_token", "eos_token")}
+        names = {name: config.get(name) or "" for name in ("bos_token", "eos_token")}
         self.names = {k: v["content"] if isinstance(v, dict) else v for k, v in names.items()}
         end = tokenizer.special.get(self.names["eos_token"])
         self.stop_ids = () if end is None else (end,)

@@ -24,7 +24,9 @@ def run(words: list[str]) -> None:
         with contextlib.suppress(AttributeError, io.UnsupportedOperation):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     if "list_models" in given:
-        return list_models()
+        for name, about, size, where in utils.names():
+            print(show.visible(f"{name:<15}{size:>6}  {where.split()[0]:<10}  {about}"))
+        return print(f"{'OWNER/NAME':<35}any other of the Hugging Face hub")
     if not given["prompts"] and not given.keys() & {"prompts_file", "interactive"}:
         if sys.stdin is None or sys.stdin.isatty():
             raise options.Usage(MISSING)
@@ -58,13 +60,6 @@ def complete(session: Session, given: dict) -> None:
     if "html" in given:
         return look.write_page(session, rows[0], given["html"])
     show.stream(session, rows)
-
-
-def list_models() -> None:
-    """Print the models that --model knows: name, size, whether it is here, what it is."""
-    for name, about, size, where in utils.names():
-        print(show.visible(f"{name:<15}{size:>6}  {where.split()[0]:<10}  {about}"))
-    print(f"{'OWNER/NAME':<35}any other of the Hugging Face hub")
 
 
 def read_prompts(given: dict) -> list[str]:

@@ -22,10 +22,8 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
     for _ in range(1 + N_ROUNDS):  # in turn, so that a slow minute of the machine slows them all
         for method in rows:
             session.settings = resolve(session.given | {"method": method}, session.config)
-            session.cache, session.cached_ids = None, []
             rows[method].append(session.row(prompt, number))
-            for _ in session.generate(rows[method][-1:]):
-                pass
+            list(session.generate(rows[method][-1:]))
     print(HEADING)
     for method in rows:
         print(compare_line(method, rows[method], rows["naive"], session.sampled))

@@ -1,9 +1,9 @@
 """--explain and --score: each step as it is taken, each token with its surprise."""
 
-import functools
 import json
 import math
 import shutil
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,11 @@ import numpy as np
 from decoding.drafters import Measured, common_prefix
 from gpt2 import softmax
 from inside.labels import label
-from samplers import Sampler
+from inside.tree import format_tree
 from terminal import show
 from terminal.options import DRAFTING
 from terminal.row import Row
 from terminal.session import Session
-from terminal.tree import format_tree
 
 STEPS = """model: P of the token; drawn: P after temperature and filters, where it differs;
 bits: how unsure the model was (its entropy); others: what else it thought of
@@ -30,43 +29,37 @@ LEGENDS = {"naive": STEPS, "cached": STEPS, "beam": BEAMS}
 def explain(session: Session, row: Row) -> None:
     """Generate a row and print each step, then the text. Beam search prints a tree at the end."""
     method, tokenizer = session.settings["method"], session.tokenizer
-    session.start(row)
-    seen: list = []
+    sequence: Any = session.start(row)
+    draws, sampler = [], sequence.sampler  # (ids, P by the model [n_vocab], P by the sampler)
+
+    def remembering(logits, ids):  # [n_vocab] -> [n_vocab]
+        draws.append((list(ids), softmax(logits), sampler(logits, ids)))
+        return draws[-1][-1]
+
     if method in ("naive", "cached"):
-        row.sequence.sampler = remembering(row.sequence.sampler, seen)
-    if method in DRAFTING:
+        sequence.sampler = remembering
+    elif method in DRAFTING:
         row.drafter = PrintedPasses(session.new_drafter(row), tokenizer)
     print(LEGENDS.get(method, DRAFTS))
     for _ in session.generate([row]):
         if method in ("naive", "cached"):
-            print(step_line(seen, row.sequence.ids, tokenizer), flush=True)
+            print(step_line(draws, sequence.ids, tokenizer), flush=True)
     if row.steps:
         print(show.visible(row.prompt.rpartition("\n")[2]))
-        name = functools.partial(label, tokenizer)
-        print(format_tree(row.steps, name, row.sequence.new_ids, WIDTH))
+        print(format_tree(row.steps, partial(label, tokenizer), sequence.new_ids, WIDTH))
     print(show.visible(row.opening + row.text))
     show.print_figures(show.statistics_line(session, row))
 
 
-def remembering(sampler: Sampler, seen: list) -> Any:
-    """Return the same sampler; `seen` gets (ids, the model's probabilities [n_vocab], its own)."""
-
-    def sample(logits, ids):  # [n_vocab] -> [n_vocab]
-        seen.append((list(ids), softmax(logits), sampler(logits, ids)))
-        return seen[-1][-1]
-
-    return sample
-
-
-def step_line(seen: list, ids: list[int], tokenizer: Any) -> str:
+def step_line(draws: list, ids: list[int], tokenizer: Any) -> str:
     """Describe the last token: P by the model and, if it differs, by the sampler; the entropy; the
     token; the other candidates above half a percent, as many as fit. Return the token alone if a
     user's loop chose it without the sampler."""
     *before, token = ids
     name = repr(label(tokenizer, token))
-    if not seen or seen[-1][0] != before:
+    if not draws or draws[-1][0] != before:
         return f"{'':33}{name}"
-    _, p, q = seen[-1]  # [n_vocab]
+    _, p, q = draws[-1]  # [n_vocab]
     drawn = f"{q[token]:.1%}" if abs(q[token] - p[token]) >= 0.0005 else ""
     bits = -float((p * np.log2(p, where=p > 0, out=np.zeros_like(p))).sum())
     line, others = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits / 10, 10):<10} ", ""

@@ -1,4 +1,4 @@
-"""The views that look at one prompt: --score, --explain, --compare, --trace, and the page."""
+"""The views that look at one prompt, --score, --explain, --compare and --trace, and the page."""
 
 import json
 import os
@@ -26,17 +26,11 @@ def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
 
 def trace(session: Session, row: Row) -> None:
     """Print the first two passes for a row; before them, an encoder-decoder's over its source."""
-    from inside.recorder import passes, recording
-    from inside.trace import as_json, format_trace
+    from inside.trace import as_json, first_passes, format_trace
 
-    with recording(with_layers(session.model)) as calls:
-        for _ in session.generate([row]):
-            if len(passes(calls, session.model)) > 1:
-                break
-    found = passes(calls, session.model)[:2]
+    found, source = first_passes(session.model, session.generate([row]))
     if not found:
         raise UserError("no token was computed: there is no pass to show")
-    source = next((call for call in calls if call.name == "read"), None)
     if session.settings["json"]:
         shown = {"source": source and as_json(source), "passes": [as_json(call) for call in found]}
         print(json.dumps(shown))
@@ -44,37 +38,24 @@ def trace(session: Session, row: Row) -> None:
         print(format_trace(found, source))
 
 
-def with_layers(model):
-    """Return the model. Raises UserError if it has no layers to record."""
-    if not hasattr(model, "params"):
-        raise UserError("--trace and --html look into models with layers: this one has none")
-    return model
-
-
 def write_page(session: Session, row: Row, file: str) -> None:
-    """Print a row as always, and write its page. An error or Ctrl-C leaves no half page."""
+    """Print a row as always, and write its page."""
     from inside import page
     from inside.live import in_8_bits, parts
 
-    with_layers(session.model)
     if "live" in session.given:
         session.model = in_8_bits(session.tokenizer, session.model)
     if not file.endswith((".html", ".htm")):
         raise UserError(f"--html writes a page, to a name that ends in .html: not {file!r}")
+    os.stat(Path(file).parent)  # if it is missing, the error comes now, not after a long text
     settings = session.settings | {"seed": row.seed}
     if settings["method"] == "beam":  # nothing is drawn: the sliders begin at the model's own
         settings |= dict.fromkeys(page.SLIDERS)
-    unfinished = Path(f"{file}.unfinished")
-    unfinished.touch()  # an error comes now, not after a long text
-    try:
-        with page.watching(session.start(row)) as run:
-            show.stream(session, [row])
-        more = row.prompt_ids if session.reads else (), row.steps, settings
-        data = page.record(session.tokenizer, row.sequence, run, *more)
-        live = parts(session.tokenizer, session.model) if "live" in session.given else None
-        unfinished.write_text(page.html(data, live), encoding="utf-8")
-        os.replace(unfinished, file)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with page.watching(session.start(row)) as run:
+        show.stream(session, [row])
+    more = row.prompt_ids if session.reads else (), row.steps, settings
+    data = page.record(session.tokenizer, row.sequence, run, *more)
+    live = parts(session.tokenizer, session.model) if "live" in session.given else None
+    Path(file).write_text(page.html(data, live), encoding="utf-8")
     if not session.settings["json"]:
         show.print_figures(f"({file} is written: open it in a browser)")

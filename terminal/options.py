@@ -58,14 +58,13 @@ def did_you_mean(word: str, known: list[str]) -> str:
 
 def number(metavar, kind, least=0, most=math.inf):
     """Return argparse's arguments for a number in a range."""
-    limit = f" to {most:g}" if most < math.inf else ""
-    name = f"a {'whole ' * (kind is int)}number from {least:g}{limit}"
+    whole, limit = "whole " * (kind is int), f" to {most:g}" * (most < math.inf)
 
     def parse(text):
         with contextlib.suppress(ValueError):
             if least <= (value := kind(text)) <= most and value < math.inf:
                 return value
-        raise argparse.ArgumentTypeError(f"{text!r} is not {name}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {whole}number from {least:g}{limit}")
 
     return dict(type=parse, metavar=metavar)
 
@@ -126,36 +125,30 @@ OPTIONS = {
 }
 
 
-def parser() -> Parser:
-    """Make the parser of all options. Its result has only the options that are given."""
+def parse(words: list[str]) -> dict[str, Any]:
+    """Read the words of a command line; return the options that are given. Raises Usage."""
     p = Parser("generate.py", argument_default=argparse.SUPPRESS)
     p.add_argument("prompts", nargs="*", metavar="PROMPT", help="- is standard input", default=[])
     p.add_argument("--version", action="version", version="tokenwise 3.0")
     for title, options in OPTIONS.items():
         group = p.add_argument_group(title)
         for name, how, about in options:
-            names = ["-n"] * (name == "tokens") + [flag(name)]
-            group.add_argument(*names, help=about, **how)
-    return p
-
-
-def parse(words: list[str]) -> dict[str, Any]:
-    """Read the words of a command line. Raises Usage if they make no sense."""
+            group.add_argument(*["-n"] * (name == "tokens"), flag(name), help=about, **how)
     end = words.index("--") if "--" in words else len(words)
     if any(word.endswith("=--") for word in words[:end]):  # before Python 3.13 they crash argparse
         raise Usage("-- is no value")
-    given = vars(parser().parse_intermixed_args(words[:end]))
+    given = vars(p.parse_intermixed_args(words[:end]))
     return given | {"prompts": given["prompts"] + words[end + 1 :]}  # after -- there is no option
 
 
-def check(given: dict) -> None:
-    """Check the options that are given. Raises Usage if they contradict each other."""
+def check(given: dict, method: str = "") -> None:
+    """Raise Usage if the given options contradict each other or are not for `method`, by default
+    the given one."""
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
     views, idle = [view for view in VIEWS if view in given], [x for x in GENERATING if x in given]
     for nonsense, message in [
         (len(views) > 1, f"give one of {', '.join(map(flag, views))}"),
         ("score" in given and idle, f"--score takes no {', '.join(map(flag, idle))}"),
-        ("method" in given and "compare" not in given, misplaced(given, given.get("method", ""))),
         ("interactive" in given and n_prompts, "--interactive takes no PROMPT"),
         ("interactive" in given and "json" in given, "--interactive takes no --json"),
         ("html" in given and n_prompts != 1, "--html is a page about one PROMPT"),
@@ -166,17 +159,14 @@ def check(given: dict) -> None:
         ("" in given.get("stop", []), "--stop takes a text that is not empty"),
         (given.get("tokens", least) < least, f"--min-length {least} is more than --tokens"),
     ]:
-        if nonsense and message:
+        if nonsense:
             raise Usage(message)
-
-
-def misplaced(given: dict, method: str) -> str:
-    """Return the message for an option that is not for this method, or ""."""
-    for name, methods in ONLY_FOR.items():
-        if name in given and method not in methods:
-            its = f", but for {' or '.join(methods)}" if len(methods) < 4 else ""
-            return f"{flag(name)} is not for --method {method}{its}"
-    return ""
+    method = method or given.get("method", "")
+    misplaced = [name for name in ONLY_FOR if name in given and method not in ONLY_FOR[name]]
+    if method and misplaced and "compare" not in given:
+        methods = ONLY_FOR[misplaced[0]]
+        its = f", but for {' or '.join(methods)}" if len(methods) < 4 else ""
+        raise Usage(f"{flag(misplaced[0])} is not for --method {method}{its}")
 
 
 def flag(name: str) -> str:

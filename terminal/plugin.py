@@ -23,6 +23,7 @@ KINDS = {  # what the expression of each option must be
     "model": "a tuple (tokenizer, model)",
 }
 PARTS: list["Part"] = []  # all parts so far; an error is traced to one of them
+FIRST = "numpy regex safetensors threadpoolctl"  # the libraries that every command needs
 
 
 class Part:
@@ -82,12 +83,13 @@ def report(error: BaseException, before: str = "generate.py: ") -> None:
     traceback from that file on. Any other unforeseen error gets the whole traceback."""
     foreseen = isinstance(error, UserError)
     parts = [part for part in PARTS if not foreseen and part.holds(error)]
-    message = UserError(str(error) or type(error).__name__)
+    message = str(error) or type(error).__name__
     if parts:
         traceback.print_exception(type(error), error, parts[-1].place(error))
-        message = UserError(f"this error is in {parts[-1].where}")
+        message = f"this error is in {parts[-1].where}"
     elif isinstance(error, ModuleNotFoundError):
-        message = UserError(f"{error.name} is not installed: pip install {error.name}")
+        libraries = FIRST if error.name in FIRST.split() else error.name
+        message = f"{error.name} is not installed: pip install {libraries}"
     elif not foreseen and not isinstance(error, ValueError | OSError | MemoryError):
         return traceback.print_exception(error)
-    print(f"{before}{message}", file=sys.stderr)
+    print(f"{before}{UserError(message)}", file=sys.stderr)

@@ -3,13 +3,15 @@
 import time
 from typing import Any
 
+from loading.errors import UserError
+
 
 class Row:
     """A prompt, its sequence, the new text so far, and when each token came.
 
     prompt_ids: an encoder-decoder's source, else the prompt; opening: the text printed before the
-    new text; sequence: None until the row's turn comes; beams, steps: beam search's hypotheses and
-    its trace; drafter: the counts of a drafting method.
+    new text; sequence: None until the row's turn comes; beams, steps: beam search's texts and its
+    trace; cache: the cached method's; drafter: the counts of a drafting method.
     """
 
     def __init__(self, prompt: str, prompt_ids: list[int], opening: str, seed: int, stream: Any):
@@ -17,12 +19,15 @@ class Row:
         self.stream, self.decoded, self.text = stream, "", ""
         self.started, self.times = time.perf_counter(), list[float]()
         self.sequence: Any = None
+        self.cache: Any = None
         self.drafter: Any = None
-        self.beams: list | None = None
+        self.beams: list[dict] = []
         self.steps: list = []
 
     def feed(self, token: int, stops: list[str]) -> None:
         """Add the sequence's newest token to the text; a stop text ends the sequence."""
+        if len(self.sequence.new_ids) <= len(self.times):
+            raise UserError("--loop: append a token first: yield sequence.append(token)")
         self.times.append(time.perf_counter())
         if token not in self.sequence.stop_ids:
             self.decoded += self.stream.feed(token)

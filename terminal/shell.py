@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from decoding.drafters import common_prefix
 from loading.errors import UserError
 from terminal import look, options, show
 from terminal.explain import print_score
@@ -68,12 +69,17 @@ class Shell:
         else:
             row = session.row(last.prompt + last.text)
             row.opening = ""
+        if session.chat and last and last.cache:  # it holds the turns so far
+            row.cache = last.cache
+            row.cache.cut(common_prefix(last.sequence.ids, row.prompt_ids))
         try:
             show.stream(session, [row])
         finally:
             if row.sequence:
                 self.row = row
-                session.answered(row)
+                if session.chat and row.sequence.new_ids:  # the model has begun to answer
+                    session.chat.add("user", row.prompt)
+                    session.chat.add("assistant", row.text)
 
     def command(self, name: str, value: str) -> bool:
         """Run /NAME VALUE; return whether it is the last line. A name may be shortened."""
@@ -108,7 +114,6 @@ class Shell:
             value = value[1:-1] if value[:1] == value[-1:] == '"' else value
             given[name] = options.parse([options.flag(name) + f"={value}" * bool(value)])[name]
         if given != session.given:
-            options.check(given)
             if name in LOADING:
                 self.session, self.row = Session(given), None
             else:

@@ -4,9 +4,9 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
-from encoder import as_unicode
 from terminal.row import Row
 from terminal.session import Session
 
@@ -44,27 +44,31 @@ def stream(session: Session, rows: list[Row]) -> None:
     steps, many, is_json = session.generate(rows), len(rows) > 1, session.settings["json"]
     next(steps, None)  # if the first step fails, nothing has been printed
     for number, row in enumerate(rows, 1):
-        shown = 0
-        if not is_json:
-            print(f"[{number}/{len(rows)}]\n" * many + visible(row.opening), end="")
-        while True:
-            if not is_json:
-                print(colour(visible(row.text[shown:]), "new"), end="", flush=True)
-                shown = len(row.text)
-            is_over = row.sequence is not None and not row.sequence.running
-            if is_over or next(steps, None) is None:
-                break
         if is_json:
+            list(pieces(row, steps))
             print(json.dumps(as_json(session, row)), flush=True)
             continue
-        others = [session.text(beam.ids) for beam in (row.beams or [])[1:]]
-        print(*[""] + [visible(row.opening + text) for text in others], sep="\n", flush=True)
+        print(f"[{number}/{len(rows)}]\n" * many + visible(row.opening), end="")
+        for piece in pieces(row, steps):
+            print(colour(visible(piece), "new"), end="", flush=True)
+        others = [row.opening + beam["text"] for beam in row.beams[1:]]
+        print(*["", *map(visible, others)], sep="\n", flush=True)
         print_figures(statistics_line(session, row, many))
     times = [time for row in rows for time in row.times]
     if many and times and not is_json:
         n, seconds = len(times), max(max(times) - min(row.started for row in rows), 1e-9)
         speed = f"{n} tokens in {seconds:.3f} s: {n / seconds:.0f} tokens/s"
         print_figures(f"({len(rows)} texts, {speed})")
+
+
+def pieces(row: Row, steps: Iterator) -> Iterator[str]:
+    """Yield a row's text as it comes. Each step lengthens a row, but not always this one."""
+    n_yielded = 0
+    while True:
+        yield row.text[n_yielded:]
+        n_yielded = len(row.text)
+        if (row.sequence and not row.sequence.running) or next(steps, None) is None:
+            return
 
 
 def print_figures(line: str) -> None:
@@ -96,22 +100,19 @@ def n_tokens(ids: list) -> str:
 
 def as_json(session: Session, row: Row) -> dict:
     """Return one row as the object that --json prints."""
-    method, model = session.settings["method"], as_unicode(session.settings["model"])
-    seconds, speed = row.seconds_to_first_token, row.tokens_per_second
-    seed, reason = row.seed if session.sampled else None, row.sequence.stop_reason
+    first, speed, drafter = row.seconds_to_first_token, row.tokens_per_second, row.drafter
+    reason, seed = row.sequence.stop_reason, row.seed if session.sampled else None
     result: dict[str, Any] = dict(prompt=row.prompt, text=row.text, prompt_ids=row.prompt_ids)
-    result |= dict(ids=row.ids, stop_reason=reason, seconds_to_first_token=seconds)
-    result |= dict(tokens_per_second=speed, model=model, method=method, seed=seed)
-    if row.beams is not None:
-        stops, beams = row.sequence.stop_ids, [beam._asdict() for beam in row.beams]
-        for beam in beams:
-            ids = [token for token in beam["ids"] if token not in stops]
-            beam |= dict(ids=ids, text=session.text(ids))
-        result["beams"] = beams
-    if found := row.drafter:
-        names = "drafted tested accepted acceptance".split()
-        counted: dict[str, Any] = {name: getattr(found, name) for name in names}
-        counted["tokens_per_call"] = found.tokens_per_pass
-        counted["expected_tokens_per_call"] = found.expected_tokens_per_pass
-        result["speculation"] = counted | {"accepted_lengths": dict(sorted(found.lengths.items()))}
+    result |= dict(ids=row.ids, stop_reason=reason)
+    result |= dict(seconds_to_first_token=first, tokens_per_second=speed)
+    result |= dict(model=session.name, method=session.settings["method"], seed=seed)
+    if row.beams:
+        result["beams"] = row.beams
+    if drafter:
+        names = "drafted", "tested", "accepted", "acceptance"
+        result["speculation"] = {name: getattr(drafter, name) for name in names} | {
+            "tokens_per_call": drafter.tokens_per_pass,
+            "expected_tokens_per_call": drafter.expected_tokens_per_pass,
+            "accepted_lengths": dict(sorted(drafter.lengths.items())),
+        }
     return result

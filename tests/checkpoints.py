@@ -1,4 +1,4 @@
-"""Small random checkpoints, in the layouts of Hugging Face and of OpenAI, for the tests."""
+"""Write small random checkpoints for the tests, in Hugging Face's and in OpenAI's layout."""
 
 import json
 from pathlib import Path
@@ -10,10 +10,18 @@ from loading.errors import UserError
 from utils import load
 
 CONFIG = {
-    "model_type": "gpt2", "vocab_size": 259, "n_positions": 16, "n_ctx": 16, "n_embd": 12,
-    "n_head": 3, "n_layer": 2, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
-    "eos_token_id": 258, "tie_word_embeddings": True,
-}  # fmt: skip
+    "model_type": "gpt2",
+    "vocab_size": 259,
+    "n_positions": 16,
+    "n_ctx": 16,
+    "n_embd": 12,
+    "n_head": 3,
+    "n_layer": 2,
+    "activation_function": "gelu_new",
+    "layer_norm_epsilon": 1e-5,
+    "eos_token_id": 258,
+    "tie_word_embeddings": True,
+}
 VARIANTS = {  # name -> what differs from CONFIG
     "plain": {},
     "distilled": {"n_layer": 1},
@@ -25,28 +33,36 @@ VARIANTS = {  # name -> what differs from CONFIG
     "unscaled": {"scale_attn_weights": False},
     "by_layer": {"scale_attn_by_inverse_layer_idx": True, "n_layer": 3},
     "unscaled_by_layer": {
-        "scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True, "n_layer": 3,
+        "scale_attn_weights": False,
+        "scale_attn_by_inverse_layer_idx": True,
+        "n_layer": 3,
     },
-}  # fmt: skip
+}
 ROOT = Path(__file__).parents[1]
 LOGITS = json.loads((ROOT / "tests" / "gpt2_variants.json").read_text())
 IDS = [5, 0, 255, 258, 97, 97, 11]
 
 
 def random_arrays(config, seed=0):
-    """{name: array} as Hugging Face stores them: matrices [n_in, n_out]. Seeded."""
+    """Return {name: array} as Hugging Face stores them: matrices are [n_in, n_out]."""
     rng, d = np.random.default_rng(seed), config["n_embd"]
     n_inner = config.get("n_inner") or 4 * d
     shapes = {"wte.weight": (config["vocab_size"], d), "wpe.weight": (config["n_positions"], d)}
     for i in range(config["n_layer"]):
         shapes |= {
-            f"h.{i}.ln_1.weight": (d,), f"h.{i}.ln_1.bias": (d,),
-            f"h.{i}.attn.c_attn.weight": (d, 3 * d), f"h.{i}.attn.c_attn.bias": (3 * d,),
-            f"h.{i}.attn.c_proj.weight": (d, d), f"h.{i}.attn.c_proj.bias": (d,),
-            f"h.{i}.ln_2.weight": (d,), f"h.{i}.ln_2.bias": (d,),
-            f"h.{i}.mlp.c_fc.weight": (d, n_inner), f"h.{i}.mlp.c_fc.bias": (n_inner,),
-            f"h.{i}.mlp.c_proj.weight": (n_inner, d), f"h.{i}.mlp.c_proj.bias": (d,),
-        }  # fmt: skip
+            f"h.{i}.ln_1.weight": (d,),
+            f"h.{i}.ln_1.bias": (d,),
+            f"h.{i}.attn.c_attn.weight": (d, 3 * d),
+            f"h.{i}.attn.c_attn.bias": (3 * d,),
+            f"h.{i}.attn.c_proj.weight": (d, d),
+            f"h.{i}.attn.c_proj.bias": (d,),
+            f"h.{i}.ln_2.weight": (d,),
+            f"h.{i}.ln_2.bias": (d,),
+            f"h.{i}.mlp.c_fc.weight": (d, n_inner),
+            f"h.{i}.mlp.c_fc.bias": (n_inner,),
+            f"h.{i}.mlp.c_proj.weight": (n_inner, d),
+            f"h.{i}.mlp.c_proj.bias": (d,),
+        }
     shapes |= {"ln_f.weight": (d,), "ln_f.bias": (d,)}
     if not config.get("tie_word_embeddings", True):
         shapes["lm_head.weight"] = (config["vocab_size"], d)
@@ -54,7 +70,7 @@ def random_arrays(config, seed=0):
 
 
 def openai_arrays(arrays):
-    """The same with OpenAI's names and shapes: model/h0/mlp/c_fc/w [1, n_in, n_out]."""
+    """Return the arrays with OpenAI's names and shapes: model/h0/mlp/c_fc/w [1, n_in, n_out]."""
     found = {}
     for name, array in arrays.items():
         name = name.replace("h.", "h", 1) if name.startswith("h.") else name
@@ -70,7 +86,7 @@ def openai_arrays(arrays):
 
 
 def write_tokenizer(folder, names=("vocab.json", "merges.txt")):
-    """A byte-level BPE of 259 tokens: the bytes, two merges, <|endoftext|>."""
+    """Write a byte-level BPE of 259 tokens: the bytes, two merges, <|endoftext|>."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in printable]
     symbols = [chr(b) for b in printable] + [chr(256 + n) for n in range(len(others))]
@@ -81,22 +97,28 @@ def write_tokenizer(folder, names=("vocab.json", "merges.txt")):
 
 
 def write_tokenizer_json(folder):
-    """The same as one file, as current models have it."""
+    """Write the same BPE as tokenizer.json, the single file of current models."""
     write_tokenizer(folder)
     vocab = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False,
-                  "use_regex": True}  # fmt: skip
-    end = {"id": 258, "content": "<|endoftext|>", "special": True, "single_word": False,
-           "lstrip": False, "rstrip": False, "normalized": False}  # fmt: skip
-    file = {"version": "1.0", "added_tokens": [end], "normalizer": None, "post_processor": None,
-            "pre_tokenizer": byte_level, "decoder": byte_level,
-            "model": {"type": "BPE", "vocab": vocab, "merges": ["t h", "th e"]}}  # fmt: skip
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False}
+    byte_level |= {"trim_offsets": False, "use_regex": True}
+    end = {"id": 258, "content": "<|endoftext|>", "special": True}
+    end |= dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    file = {
+        "version": "1.0",
+        "added_tokens": [end],
+        "normalizer": None,
+        "post_processor": None,
+        "pre_tokenizer": byte_level,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "vocab": vocab, "merges": ["t h", "th e"]},
+    }
     (folder / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
 
 
 def write_folder(folder, config=CONFIG, arrays=None, **files):
-    """A folder in Hugging Face layout; files: {stem of a JSON file: object}."""
-    from safetensors.numpy import save_file  # not ours: what it writes, we must be able to read
+    """Write a folder in Hugging Face's layout. files: {stem of a JSON file: object}."""
+    from safetensors.numpy import save_file  # the reference writer: we must read its files
 
     folder.mkdir(exist_ok=True, parents=True)
     write_tokenizer(folder)
@@ -108,7 +130,7 @@ def write_folder(folder, config=CONFIG, arrays=None, **files):
 
 
 def write_openai(folder, config=CONFIG, arrays=None):
-    """A folder in OpenAI's layout, by TensorFlow."""
+    """Write a folder in OpenAI's layout, with TensorFlow."""
     import tensorflow as tf
 
     folder.mkdir(exist_ok=True, parents=True)
@@ -128,20 +150,20 @@ def write_openai(folder, config=CONFIG, arrays=None):
     return folder
 
 
-def check_logits(model, expected):
+def assert_logits(model, expected):
     logits = model(IDS)
     assert logits.dtype == np.float32
     np.testing.assert_allclose(logits[:, :12], expected, rtol=1e-5, atol=3e-5)
 
 
-def check_refused(folder, match):
+def assert_refused(folder, match):
     with pytest.raises(UserError, match=match) as error:
         load(folder)
     assert "\n" not in str(error.value)
 
 
 def write_shards(folder, config=CONFIG):
-    """The folder's model in two files, with an index."""
+    """Write a folder whose model is split into two files, with an index."""
     from safetensors.numpy import save_file
 
     arrays = random_arrays(config)
@@ -160,7 +182,7 @@ def write_index(folder, places):
 
 
 def make_reference_logits():
-    """Write gpt2_variants.json: what transformers computes. Recipe: python -m tests.checkpoints"""
+    """Write gpt2_variants.json, the logits of transformers. Run: python -m tests.checkpoints"""
     import tempfile
 
     import torch

@@ -1,4 +1,4 @@
-"""The command line on a small random model, in this process or in one of its own."""
+"""Run the command line on a small random model, in this process or in a new one."""
 
 import json
 import os
@@ -15,21 +15,29 @@ from tests.checkpoints import CONFIG, random_arrays, write_folder
 HOUSE = Path(__file__).parent.parent
 N_CTX = 48
 JSON_KEYS = {
-    "prompt", "text", "prompt_ids", "ids", "stop_reason", "seconds_to_first_token",
-    "tokens_per_second", "model", "method", "seed",
-}  # fmt: skip
+    "prompt",
+    "text",
+    "prompt_ids",
+    "ids",
+    "stop_reason",
+    "seconds_to_first_token",
+    "tokens_per_second",
+    "model",
+    "method",
+    "seed",
+}
 LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # ids; END is <|endoftext|>
 
 
 def write_letters(folder, activation="gelu_new", n_vocab=259, n_ctx=N_CTX, **files):
-    """A model that writes a to z, space and "the" at random: text without a half character. It
-    never ends by itself. files: {stem of a JSON file: object}."""
-    config = CONFIG | {"vocab_size": n_vocab, "n_positions": n_ctx, "n_ctx": n_ctx, "n_embd": 16,
-                       "n_head": 2, "activation_function": activation}  # fmt: skip
+    """Write a model that draws from a to z, space and "the", so its text has no incomplete
+    characters. It never ends a text. files: {stem of a JSON file: object}."""
+    config = CONFIG | {"vocab_size": n_vocab, "n_positions": n_ctx, "n_ctx": n_ctx}
+    config |= {"n_embd": 16, "n_head": 2, "activation_function": activation}
     arrays = random_arrays(config, seed=1)
     wte, ln_f = arrays["wte.weight"], arrays["ln_f.bias"]
-    wte *= 3 / np.linalg.norm(wte, axis=1, keepdims=True)  # else the longest row wins every time
-    wte[:, 0] = -1  # the first feature: 1 for the tokens that are written
+    wte *= 3 / np.linalg.norm(wte, axis=1, keepdims=True)  # or the longest row always wins
+    wte[:, 0] = -1  # the first feature is 1 for these tokens, -1 for all others
     wte[[*range(259)[LETTERS], SPACE, THE], 0] = 1
     ln_f[:], arrays["ln_f.weight"][0] = 0, 0
     ln_f[0] = 8
@@ -37,8 +45,8 @@ def write_letters(folder, activation="gelu_new", n_vocab=259, n_ctx=N_CTX, **fil
 
 
 class Console:
-    """Runs commands in this process: console("PROMPT", "--json", ...) -> exit status, stdout,
-    stderr. The model is `folder` where a command names none."""
+    """Run commands in this process: console("PROMPT", "--json", ...) -> exit status, stdout,
+    stderr. A command that names no model uses `folder`."""
 
     def __init__(self, capsys, folder):
         self.capsys, self.folder = capsys, folder
@@ -54,26 +62,27 @@ class Console:
         return status, *self.capsys.readouterr()
 
     def json(self, *words, model=None):
-        """The objects that a command prints with --json."""
+        """Return the objects that a command prints with --json."""
         status, out, err = self("--json", *words, model=model)
         assert (status, err) == (0, "")
         return [json.loads(line) for line in out.splitlines()]
 
     def text(self, *words, model=None):
-        """What a command prints, when it succeeds."""
+        """Return the output of a command, which must succeed."""
         status, out, err = self(*words, model=model)
         assert status == 0, err
         return out
 
     def refused(self, status, *words, model=None):
-        """The line on stderr of a command that ends with this status and prints nothing else."""
+        """Return the error line of a command, which must end with this status and print nothing
+        else."""
         found, out, err = self(*words, model=model)
         assert (found, out) == (status, ""), err
         assert err.count("\n") == 1 and err.startswith("generate.py: "), err
         return err
 
     def greedy(self, prompt, n, model=None):
-        """n greedy ids after a text, by the definition: the best of the last logits, again."""
+        """Return n greedy ids after a text, by the definition: always the best of the logits."""
         tokenizer, gpt2 = utils.load(str(model or self.folder))
         ids = tokenizer.encode(prompt) or [tokenizer.end_of_text]
         for _ in range(n):
@@ -82,7 +91,7 @@ class Console:
 
 
 def process(*words, **options):
-    """Start `python generate.py ...` with text pipes: a Popen."""
+    """Start `python generate.py ...` with pipes; return its Popen."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **options.pop("env", {})}
     command = [sys.executable, "generate.py", *map(str, words)]
@@ -90,14 +99,14 @@ def process(*words, **options):
 
 
 def finished(*words, stdin=b"", **options):
-    """Run it to its end -> exit status, stdout, stderr, the latter two as bytes."""
+    """Run `python generate.py ...` to its end; return exit status, stdout and stderr (bytes)."""
     with process(*words, **options) as running:
         out, err = running.communicate(stdin, timeout=60)
     return running.returncode, out, err
 
 
 def words_for(method, draft):
-    """The options that make a method give the greedy ids."""
+    """Return options with which a method finds the greedy ids."""
     return {
         "beam": ["--method", "beam", "--beams", 1],
         "speculative": ["--method", "speculative", "--draft", draft, "--gamma", 3],

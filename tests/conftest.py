@@ -1,4 +1,4 @@
-"""Settings and fixtures for all tests. They find the code through pyproject.toml, and need no
+"""Settings and fixtures for all tests. The tests find the code through pyproject.toml, without an
 installation."""
 
 import os
@@ -12,24 +12,24 @@ from hypothesis import settings
 from loading.tokenizer import read_gpt2_tokenizer
 from tests.commands import Console, write_letters
 
-# The same examples in every run, and no clock: a slow machine is no fault of the code.
+# Every run has the same examples. There is no deadline, because a machine may be slow.
 settings.register_profile("tokenwise", deadline=None, derandomize=True, database=None)
 settings.load_profile("tokenwise")
 os.environ["HF_HUB_CACHE"] = os.path.join(os.path.dirname(__file__), "nowhere")  # not the user's
 os.environ.pop("HF_TOKEN", None)
-# A job in the background inherits an ignored Ctrl-C, and so would the programs that tests start.
+# A job in the background ignores Ctrl-C, and the programs that tests start would inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
 def letters(tmp_path_factory):
-    """The folder of a small model that writes letters at random."""
+    """Return the folder of a small model that writes letters at random."""
     return write_letters(tmp_path_factory.mktemp("models") / "letters")
 
 
 @pytest.fixture(scope="session")
 def draft(tmp_path_factory):
-    """One that drafts for it: nearly the same."""
+    """Return the folder of a draft model for `letters`, which is nearly the same model."""
     return write_letters(tmp_path_factory.mktemp("models") / "draft", activation="silu")
 
 
@@ -40,7 +40,7 @@ def console(capsys, letters):
 
 @pytest.fixture(scope="session")
 def gpt2_files(tmp_path_factory):
-    """GPT-2's own tokenizer, from a folder that an environment variable names."""
+    """Return GPT-2's own tokenizer, from the folder in an environment variable."""
     folder = os.environ.get("TOKENWISE_GPT2_FILES")
     if not folder:
         pytest.skip(

@@ -1,4 +1,4 @@
-"""One prompt through every loop: greedy, each of them finds the same text."""
+"""Run a prompt through every loop. Greedy, all loops find the same text."""
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from tests.tiny import drafted_by
 
 
 def every_loop(model, prompt, others, n, new_filters):
-    """{loop: new ids}. others: prompts that run in the same batch; new_filters(n_prompt): the list
-    of filters of a sequence."""
+    """Return {loop: new ids}. others: more prompts for the batch; new_filters(n_prompt): makes the
+    filters of a sequence."""
     own, start = begin(model, prompt)
     sampler = Sampler(*new_filters(len(start)), to_probs=one_hot)
     drafter = DraftModel(own, sampler, np.random.default_rng(0))
@@ -25,10 +25,10 @@ def every_loop(model, prompt, others, n, new_filters):
     found = {
         name: list(loop(own, Sequence(own, start, n, sampler))) for name, loop in loops.items()
     }
-    begun = [begin(model, other) for other in others] + [(own, start)]
+    starts = [begin(model, other) for other in others] + [(own, start)]
     sequences = [
         Sequence(each, ids, n, Sampler(*new_filters(len(ids)), to_probs=one_hot))
-        for each, ids in begun
+        for each, ids in starts
     ]
     for _ in continuous(sequences, max_rows=2):
         pass
@@ -38,7 +38,7 @@ def every_loop(model, prompt, others, n, new_filters):
 
 
 def one_text(found):
-    """The new ids, which are the same in every loop."""
+    """Return the new ids, which must be the same in every loop."""
     first, *others = found.values()
     assert all(ids == first for ids in others), found
     return first

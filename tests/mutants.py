@@ -1,10 +1,10 @@
-"""Would the tests notice a mistake? Change single tokens of the code, and run its tests each time.
+"""Would the tests notice a mistake? Change one token of the code at a time, and run the tests.
 
     OMP_NUM_THREADS=1 python -m tests.mutants --seed 1 --n 100
 
-A mutant is a copy of the repository in which one number, operator, keyword or name is another. Its
-tests kill it if one of them fails, or if a file of them takes two minutes. A mutant that survives
-does the same as the original, or something that no test sees: read it, and write that test.
+A mutant is a copy of the repository in which one number, operator, keyword or name is changed. It
+is killed if a test fails, or if a test file takes more than two minutes. A mutant that survives
+behaves like the original, or lacks a test: read it, and write that test.
 """
 
 import argparse
@@ -19,14 +19,14 @@ import tokenize
 from pathlib import Path
 
 HOUSE = Path(__file__).parent.parent
-TESTS = {  # file -> its tests, the ones that find most first
+TESTS = {  # file -> its tests; the tests that find most come first
     "gpt2.py": ["gpt2", "generate", "batching", "beam", "memory"],
     "generate.py": ["generate", "speculative", "batching"],
     "samplers.py": ["samplers", "generate"],
     "speculative.py": ["speculative", "drafters"],
     "decoding/batching.py": ["batching", "seq2seq"],
 }
-OTHERS = {  # token -> what may take its place
+OTHERS = {  # token -> its replacements
     "+": ["-"], "-": ["+"], "*": ["/"], "/": ["*"], "@": ["*"], "%": ["*"], "**": ["*"],
     "<": ["<=", ">"], "<=": ["<", ">="], ">": [">=", "<"], ">=": [">", "<="],
     "==": ["!="], "!=": ["=="], "+=": ["-="], "&": ["|"], "|": ["&"],
@@ -37,7 +37,7 @@ OTHERS = {  # token -> what may take its place
 
 
 def mutants(path):
-    """Return a list for each token that can change: (its line, what changes, the whole text)."""
+    """Return, for each token that can change, its mutants: (line, change, the whole text)."""
     text = (HOUSE / path).read_text(encoding="utf-8")
     tree, lines = ast.parse(text), text.splitlines(keepends=True)
     skipped, names, found = lines_without_code(tree), local_names(tree), []
@@ -57,7 +57,7 @@ def mutants(path):
 
 
 def alternatives(kind, token, names):
-    """Return what a token may become; a variable becomes another one of its function."""
+    """Return a token's replacements. A variable is replaced by other variables of its function."""
     if kind == tokenize.NUMBER:
         return [f"({token} + 1)", f"({token} - 1)"]
     if kind in (tokenize.OP, tokenize.NAME):
@@ -87,7 +87,7 @@ def lines_without_code(tree):
 
 
 def local_names(tree):
-    """Return {line: the variables of the function that it is in}."""
+    """Return {line: the variables of its function}."""
     found = {}
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
@@ -100,7 +100,7 @@ def local_names(tree):
 
 
 def is_killed(copy, path, mutant):
-    """Run a file's tests on one of its mutants."""
+    """Run a file's tests on a mutant; return whether one failed."""
     (copy / path).write_text(mutant, encoding="utf-8")
     for name in TESTS[path]:
         command = [sys.executable, "-m", "pytest", "-x", "-q", f"tests/test_{name}.py"]

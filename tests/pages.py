@@ -1,4 +1,4 @@
-"""Pages for the tests: recorded runs, and the data of a page as arrays again."""
+"""Record runs for the tests of the page, and unpack the data of a page."""
 
 import base64
 import functools
@@ -17,7 +17,7 @@ from samplers import make_sampler
 from speculative import speculative
 
 BEAMS = {"method": "beam", "beams": 3, "length_penalty": 1.0}
-NAMED = {  # what the command line calls them
+NAMED = {  # kind of run -> the names that the command line gives its settings
     "naive": {"model": "stories", "method": "naive"},
     "cached": {"model": "stories", "method": "cached"},
     "speculative": {
@@ -33,7 +33,7 @@ METHODS = ("naive", "cached", "speculative", "beam", "en-de")
 
 
 def recorded(tokenizer, model, text, n=12, loop=cached, seed=1, named=None, **settings):
-    """What page.record makes of a text after a prompt."""
+    """Continue a prompt; return what page.record makes of it."""
     ids, has_source = tokenizer.encode(text), hasattr(model, "read")
     ids = model.add_special_tokens(ids) if has_source else ids
     model, start = begin(model, ids)
@@ -46,14 +46,14 @@ def recorded(tokenizer, model, text, n=12, loop=cached, seed=1, named=None, **se
 
 
 def searched(model, sequence, steps):
-    """Beam search as a loop."""
+    """Run beam search as a loop."""
     [found] = beam_search(model, sequence.ids, sequence.n_left, 3, trace=steps)
     for token in found.ids:
         yield sequence.append(token)
 
 
 def drafted(model, sequence):
-    """Speculation with the small model as the drafter."""
+    """Run speculative decoding as a loop, with the small model as the drafter."""
     draft = utils.load("stories-draft")[1]
     drafter = DraftModel(draft, sequence.sampler, np.random.default_rng(3))
     return speculative(model, sequence, drafter)
@@ -61,7 +61,7 @@ def drafted(model, sequence):
 
 @functools.cache
 def by_method(method):
-    """The data of a page for each kind of run, of the models in the repository."""
+    """Return the data of a page for this kind of run, with the models in the repository."""
     tokenizer, model = utils.load("en-de" if method == "en-de" else "stories")
     if method == "en-de":
         return recorded(tokenizer, model, "The weather is nice.", 10, searched, named=NAMED[method])
@@ -76,12 +76,12 @@ TYPES = {f"{name}Array": dtype for dtype, name in page.TYPES.items()}
 
 
 def array(data, name, *shape):
-    """A packed array of a page's data."""
+    """Unpack an array of a page's data."""
     kind, text = data["arrays"][name]
     return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<" + TYPES[kind]).reshape(shape)
 
 
 def data_of(html):
-    """The data in a page."""
+    """Return the data in a page."""
     found = re.search(r'<script id="data" type="application/json">(.*?)</script>', html, re.S)
     return json.loads(found[1])

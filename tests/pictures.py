@@ -1,7 +1,7 @@
-"""Makes the README's picture of a page, inside/pictures/story.png: python -m tests.pictures
+"""Make the README's picture of a page, inside/pictures/story.png: python -m tests.pictures
 
-With a folder, `python -m tests.pictures FOLDER`: pictures of every kind of run, at four widths,
-light and dark, to be looked at.
+`python -m tests.pictures FOLDER` makes pictures of every kind of run, at four widths, light and
+dark, for somebody to look at.
 """
 
 import sys
@@ -12,17 +12,7 @@ from terminal import cli
 from tests.chromium import Browser
 
 PICTURE = Path(__file__).parent.parent / "inside" / "pictures" / "story.png"
-STORY = [
-    "Once upon a time",
-    "--seed",
-    "3",
-    "--tokens",
-    "49",
-    "--temperature",
-    "0.8",
-    "--top-p",
-    "0.9",
-]
+STORY = ["Once upon a time", *"--seed 3 --tokens 49 --temperature 0.8 --top-p 0.9".split()]
 RUNS = {
     "cached": STORY,
     "greedy": ["The cat sat on the mat.", "--temperature", "0", "--min-length", "40"],
@@ -39,7 +29,7 @@ def main(words: list[str]) -> None:
             file = Path(place, f"{run}.html")
             cli.main([*RUNS[run], "--html", str(file)])
             text = file.read_text(encoding="utf-8")
-            if not words:  # a README is shown at a width of about 830 pixels
+            if not words:  # GitHub shows a README at a width of about 830 pixels
                 browser.open(Path(place), text, 830, address="#token=47")
                 PICTURE.write_bytes(browser.picture("#attention", scale=1.5))
                 continue

@@ -1,5 +1,5 @@
-"""A local HTTP server in the place of the Hugging Face hub, or of OpenAI's files, which misbehaves
-on request."""
+"""A local HTTP server that stands in for the Hugging Face hub and OpenAI's files. It can
+misbehave."""
 
 import contextlib
 import hashlib
@@ -13,11 +13,11 @@ COMMIT = "c0ffee" * 6 + "abcd"
 
 
 class Server:
-    """Serves `files` {path: bytes} at `url`; a context manager.
+    """A context manager that serves `files` {path: bytes} at `url`.
 
-    faults: {path: [fault, ...]}, one for each GET in turn, afterwards all goes well; a fault is a
-    function of the handler and the bytes to send. requests: what was asked, (method, path, Range);
-    tokens: the header Authorization of each request, or None.
+    faults: {path: [fault, ...]}. Each GET of the path takes the next fault, a function of the
+    handler and the bytes to send; after the last one all goes well. requests: a list of (method,
+    path, Range). tokens: each request's Authorization header, or None.
     """
 
     def __init__(self, files):
@@ -35,18 +35,20 @@ class Server:
         self.http.shutdown()
         self.http.server_close()
 
-    def asked(self, path):
-        """The Range header of every GET of a path, in order."""
+    def ranges(self, path):
+        """Return the Range header of every GET of a path, in order."""
         return [r for method, found, r in self.requests if (method, found) == ("GET", path)]
 
 
 def hub(name, folder):
-    """A Server that is a hub with one repository, of a folder's files."""
+    """Return a Server that is a hub with one repository: the files of a folder."""
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
-    entries = [{"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
-               for path, data in files.items()]  # fmt: skip
-    repository = {"id": name, "sha": COMMIT, "private": False, "gated": False,
-                  "siblings": [{"rfilename": path} for path in files]}  # fmt: skip
+    entries = [
+        {"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
+        for path, data in files.items()
+    ]
+    repository = {"id": name, "sha": COMMIT, "private": False, "gated": False}
+    repository |= {"siblings": [{"rfilename": path} for path in files]}
     api = f"/api/models/{name}"
     served = {f"{api}/revision/main": repository, f"{api}/tree/{COMMIT}": entries}
     served = {path: json.dumps(value).encode() for path, value in served.items()}
@@ -80,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
             self.serve(body)
 
     def serve(self, body, limit=None, headers=()):
-        """Send a body; send only `limit` bytes of it and break off."""
+        """Send a body. With a limit, send only so many bytes and close the connection."""
         found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         first = int(found[1]) if found else 0
         md5 = b64encode(hashlib.md5(body).digest()).decode()
@@ -90,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
             extra["Content-Range"] = f"bytes {first}-{len(body) - 1}/{len(body)}"
         self.start(206 if first else 200, len(body) - first, extra | dict(headers))
         if self.command == "GET":
-            with contextlib.suppress(ConnectionError):  # the other side may hang up as well
+            with contextlib.suppress(ConnectionError):  # the client may hang up, too
                 self.wfile.write(body[first:][:limit])
 
     def start(self, status, length, headers=()):
@@ -105,17 +107,17 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def cut(n):
-    """Break the connection off after n bytes of the body."""
+    """Return a fault that closes the connection after n bytes of the body."""
     return lambda handler, body: handler.serve(body, limit=n)
 
 
 def answer(status, **headers):
-    """An error status instead of the file; X_Error_Code="GatedRepo"."""
+    """Return a fault that sends an error status and headers, e.g. X_Error_Code="GatedRepo"."""
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda handler, body: handler.start(status, 0, headers)
 
 
 def garbage(handler, body):
-    """As many bytes as are right, but wrong ones, under the headers of the right ones."""
+    """Send wrong bytes, as many as the body has, with the headers of the right ones."""
     md5 = b64encode(hashlib.md5(body).digest()).decode()
     handler.serve(bytes(255 - byte for byte in body), headers={"Content-MD5": md5})

@@ -1,6 +1,6 @@
-"""Makes TensorFlow checkpoints, good and bad ones, fetches each from a local server as OpenAI's
-release, and notes what that says in messages.json. A process of its own: importing TensorFlow takes
-seconds."""
+"""Make good and bad TensorFlow checkpoints, fetch each from a local server that stands in for
+OpenAI's, and write the error messages to messages.json. This runs in a process of its own, because
+importing TensorFlow takes seconds."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ INDEX, DATA = openai.CHECKPOINT[1:]
 
 
 def released(folder):
-    """A folder's files -> {path on the server: bytes}; its tokenizer is the official one."""
+    """Return {path on the server: bytes} of a folder; its tokenizer becomes the official one."""
     files = {f"/124M/{path.name}": path.read_bytes() for path in folder.iterdir()}
     openai.VOCAB = hashlib.sha256(files["/124M/encoder.json"]).hexdigest()
     openai.MERGES = hashlib.sha256(files["/124M/vocab.bpe"]).hexdigest()
@@ -29,7 +29,7 @@ def released(folder):
 
 
 def fetched(place, files, faults=None):
-    """-> what fetch() has to complain about, or None, and what it leaves."""
+    """Return the message of fetch(), or None, and the names of the files that it leaves."""
     place.mkdir()
     with Server(files) as server:
         server.faults = faults or {}
@@ -42,20 +42,20 @@ def fetched(place, files, faults=None):
 
 
 def altered(data):
-    """One byte in the middle is another."""
+    """Return the data with a different byte in the middle."""
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]
 
 
 def cases(folder):
-    """Name, files, faults of the server."""
+    """Yield (name, files, faults of the server)."""
     good = released(write_openai(folder / "released"))
     data, index, vocab = (f"/124M/{name}" for name in (DATA, INDEX, "encoder.json"))
     yield "good", good, {}
     yield "no index", {path: file for path, file in good.items() if path != index}, {}
     yield "cut data", good, {data: [cut(10_000)]}
     yield "data changed on the way", good, {data: [garbage]}
-    yield "another vocabulary", good | {vocab: good[vocab].replace(b"the", b"eth")}, {}
+    yield "different vocabulary", good | {vocab: good[vocab].replace(b"the", b"eth")}, {}
     yield "short data", good | {data: good[data][:10_000]}, {}
     yield "altered data", good | {data: altered(good[data])}, {}
     yield "altered index", good | {index: altered(good[index])}, {}

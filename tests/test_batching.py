@@ -1,4 +1,5 @@
-"""batching.py: every sequence is what it is alone, whenever it arrives; what passes, and when."""
+"""batching.py: each sequence has the same text as alone, whenever it arrives. The model makes the
+right passes in the right order."""
 
 import copy
 import functools
@@ -22,23 +23,23 @@ from tests.tiny import FunctionModel, arrays, as_function, close, same_greedy, t
 MODEL = tiny_gpt2(stop_ids=[5])
 N_CTX, N_VOCAB = MODEL.n_ctx, MODEL.n_vocab
 WARM = Sampler(temperature(1.2), top_k(6))
-SAMPLERS = [greedy, WARM, Sampler(repetition_penalty(1.5), temperature(0.7)),
-            Sampler(no_repeat_ngram(2))]  # fmt: skip
+PENALISED = Sampler(repetition_penalty(1.5), temperature(0.7))
+SAMPLERS = [greedy, WARM, PENALISED, Sampler(no_repeat_ngram(2))]
 FOLDERS = Path(__file__).parent / "fixtures" / "seq2seq"
 NAMES = ["t5-gated-untied", "bart", "mbart"]
 SEQ2SEQ = {name: utils.load(FOLDERS / name)[1] for name in NAMES}
 
 
 def arrivals(sequences, gaps):
-    """The sequences, each after so many questions to which none waited."""
+    """Yield the sequences, and `gap` times None before each: no sequence is waiting yet."""
     for sequence, gap in zip(sequences, gaps):
         yield from [None] * gap
         yield sequence
 
 
 def run(sequences, gaps=None, finish_at=(), **settings):
-    """Run all, also those that arrive after no sequence ran; the reader ends some after so many
-    tokens. -> (sequence, token) pairs"""
+    """Run all sequences, even if some arrive when no other is left; finish some after `finish_at`
+    tokens. Return the (sequence, token) pairs."""
     waiting, pairs = arrivals(sequences, gaps or [0] * len(sequences)), []
     finish_at = dict(zip(sequences, finish_at))
     for _ in range(100):
@@ -51,15 +52,15 @@ def run(sequences, gaps=None, finish_at=(), **settings):
     return pairs
 
 
-# --- each is what it is alone ---------------------------------------------------------------------
+# --- the same text as alone -----------------------------------------------------------------------
 
 texts = st.tuples(
-    st.sampled_from([0, 1, 2]),  # which beginning
-    st.integers(0, 12),  # how much of it
-    st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=12),  # what follows
+    st.sampled_from([0, 1, 2]),  # the index of a beginning
+    st.integers(0, 12),  # the number of its tokens
+    st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=12),  # the rest of the prompt
     st.integers(0, 20),  # new tokens
     st.sampled_from(SAMPLERS),
-    st.one_of(st.none(), st.integers(1, 6)),  # its reader ends it after so many tokens
+    st.one_of(st.none(), st.integers(1, 6)),  # the caller finishes it after so many tokens
 )
 BEGINNINGS = np.random.default_rng(4).integers(N_VOCAB, size=(3, 12)).tolist()
 
@@ -74,12 +75,12 @@ def make(model, seed, text):
     st.lists(st.tuples(texts, st.integers(0, 3)), max_size=8),
     st.integers(1, 5),
     st.integers(1, 26),
-    st.sampled_from([MODEL, as_function(MODEL)]),  # the second has a cache of its own
+    st.sampled_from([MODEL, as_function(MODEL)]),  # the second has an unbatched cache
 )
 @example([((0, 9, [1], 5, WARM, None), 0)] * 4, 2, 4, MODEL)  # n samples of one prompt
 @example([((0, 12, [1] * 12, 9, WARM, None), 0), ((0, 9, [1], 0, WARM, None), 0)] * 2, 1, 9, MODEL)
-def test_every_sequence_is_what_it_is_alone(arriving, max_rows, chunk, model):
-    """Whatever its neighbours are and whenever it arrives: ids, reason to stop, random numbers."""
+def test_every_sequence_is_the_same_as_alone(arriving, max_rows, chunk, model):
+    """Ids, stop reason and random numbers depend neither on the neighbours nor on the arrival."""
     chosen, gaps = [text for text, _ in arriving], [gap for _, gap in arriving]
     sequences = [make(model, seed, text) for seed, text in enumerate(chosen)]
     finish_at = [text[-1] for text in chosen]
@@ -95,7 +96,7 @@ def test_every_sequence_is_what_it_is_alone(arriving, max_rows, chunk, model):
 
 
 def test_the_examples_end_for_every_reason():
-    """For the test above: texts that end by a stop id, in length, and at the context."""
+    """The texts of the test above end with a stop id, at n tokens, and at the context's end."""
     reasons = set()
     for seed, n in itertools.product(range(6), (3, 100)):
         sequence = Sequence(MODEL, BEGINNINGS[seed % 3][:9], n, WARM, seed)
@@ -107,8 +108,8 @@ def test_the_examples_end_for_every_reason():
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=12)
 @given(data=st.data())
-def test_answers_to_sources_of_any_length_are_what_each_is_alone(name, data):
-    """Each sequence has the model that has read its source; some share one."""
+def test_answers_to_sources_of_any_length_are_the_same_as_alone(name, data):
+    """Each sequence has a model that has read its source; some sequences share a model."""
     model, rng = SEQ2SEQ[name], np.random.default_rng(0)
     sources = [rng.integers(4, model.n_vocab, n).tolist() for n in (1, 7, 19, 4)]
     read = [model.read(source) for source in sources]
@@ -139,7 +140,7 @@ def test_answers_to_sources_of_any_length_are_what_each_is_alone(name, data):
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral", "gemma2"])
-def test_texts_of_other_families_are_what_each_is_alone(name):
+def test_texts_of_other_families_are_the_same_as_alone(name):
     model = load_llama(name)
     prompts = np.random.default_rng(0).integers(64, size=(3, 20)).tolist()
     sequences = [Sequence(model, ids[:n], 10) for ids, n in zip(prompts, (3, 19, 11))]
@@ -149,7 +150,7 @@ def test_texts_of_other_families_are_what_each_is_alone(name):
         same_greedy(model, prompt, sequence.new_ids, list(generate(model, prompt, 10)))
 
 
-def test_n_samples_of_a_prompt_are_those_of_n_seeds():
+def test_n_samples_of_a_prompt_are_the_texts_of_n_seeds():
     prompt = BEGINNINGS[0]
     samples = [Sequence(MODEL, prompt, 9, WARM, seed) for seed in range(6)]
     list(continuous(samples))
@@ -158,12 +159,11 @@ def test_n_samples_of_a_prompt_are_those_of_n_seeds():
     assert len({tuple(ids) for ids in expected}) > 3
 
 
-# --- what passes through the model, and when ------------------------------------------------------
+# --- the model's passes, in their order -----------------------------------------------------------
 
 
 class Log:
-    """A model around another. `passes` has ("prompt", n tokens) and ("step", n rows) in their
-    order."""
+    """A wrapper of a model that logs its `passes`: ("prompt", n tokens) or ("step", n rows)."""
 
     def __init__(self, model):
         self.model, self.passes = model, []
@@ -191,7 +191,7 @@ def log_of(prompts, ns, **settings):
     return log
 
 
-def test_a_common_beginning_passes_once():
+def test_a_common_beginning_is_passed_once():
     a, b = BEGINNINGS[0][:9], BEGINNINGS[1][:6]
     assert a[0] != b[0]
     prompts = [[*a, 1, 2], [*a, 3], a, [*a, 3, 4, 5], b, [*b, 7], [*a, 1, 2]]
@@ -199,20 +199,22 @@ def test_a_common_beginning_passes_once():
     assert log.of("prompt") == [11, 1, 1, 3, 6, 1, 11]
 
 
-def test_a_prompt_after_a_longer_one_with_the_same_beginning_passes_its_last_token():
+def test_a_prompt_that_begins_a_longer_one_passes_only_its_last_token():
     assert log_of([[1, 2, 3, 4], [1, 2], [1, 2, 3]], [2] * 3).of("prompt") == [4, 1, 1]
 
 
 def test_n_samples_of_a_prompt_take_one_prefill():
     log = log_of([BEGINNINGS[0]] * 5, [4] * 5, max_rows=8)
-    assert log.of("prompt") == [12, 1, 1, 1, 1]  # each needs the logits of the last token
+    assert log.of("prompt") == [12, 1, 1, 1, 1]  # each sequence needs the last token's logits
     assert log.of("step") == [1, 2, 3, 3, 3, 2, 1]
 
 
 def test_a_chunk_of_a_prompt_passes_between_two_steps_of_the_running_rows():
     log = log_of([[1], BEGINNINGS[0][:11]], [9, 3], chunk=4)
     assert log.passes == [
-        ("prompt", 1), ("step", 1), ("prompt", 4), ("step", 1), ("prompt", 4), ("step", 1),
+        ("prompt", 1), ("step", 1),
+        ("prompt", 4), ("step", 1),
+        ("prompt", 4), ("step", 1),
         ("prompt", 3), ("step", 2), ("step", 2), ("step", 1), ("step", 1), ("step", 1),
     ]  # fmt: skip
 
@@ -223,11 +225,9 @@ def test_a_chunk_of_a_prompt_passes_between_two_steps_of_the_running_rows():
     st.integers(1, 4),
     st.integers(1, 16),
 )
-def test_running_rows_wait_no_longer_than_a_chunk_and_never_are_more_than_max_rows(
-    texts, max_rows, chunk
-):
-    """Each token of a prompt passes once, in as few chunks as there can be, and each new token but
-    the last once."""
+def test_rows_wait_for_at_most_a_chunk_and_are_at_most_max_rows(texts, max_rows, chunk):
+    """Each token of a prompt passes once, in as few chunks as possible. Each new token but the last
+    passes once."""
     log = Log(ENDLESS)
     sequences = [Sequence(log, [i] * n, n_new) for i, (n, n_new, _) in enumerate(texts)]
     run(sequences, [gap for *_, gap in texts], max_rows=max_rows, chunk=chunk)
@@ -239,7 +239,7 @@ def test_running_rows_wait_no_longer_than_a_chunk_and_never_are_more_than_max_ro
     assert sum(log.of("step")) == sum(n_new - 1 for _, n_new in running)
 
 
-def test_8_rows_and_chunks_of_256():
+def test_the_defaults_are_8_rows_and_chunks_of_256():
     log = log_of([[i] for i in range(10)], [12] * 10)
     assert max(log.of("step")) == 8
     long = Log(tiny_gpt2(n_ctx=600))
@@ -254,7 +254,7 @@ def test_while_a_row_runs_no_two_chunks_follow_each_other():
     assert log.of("prompt") == [1] + [3] * 4 + [3] * 4 + [3]
 
 
-def test_a_free_row_goes_to_the_next_that_waits():
+def test_a_free_row_goes_to_the_next_waiting_sequence():
     """The batch stays full, and the sequences begin in the order of their arrival."""
     log = Log(ENDLESS)
     sequences = [Sequence(log, [i + 1], n) for i, n in enumerate([3, 6, 2, 5, 1, 4, 2])]
@@ -262,14 +262,18 @@ def test_a_free_row_goes_to_the_next_that_waits():
     began = list(dict.fromkeys(sequences.index(sequence) for sequence, _ in pairs))
     assert began == list(range(7))
     assert log.passes == [
-        ("prompt", 1), ("step", 1), ("prompt", 1), ("step", 2), ("prompt", 1), ("step", 2),
-        ("prompt", 1), ("step", 2), ("prompt", 1), ("step", 2),  # the fifth is complete at once
-        ("prompt", 1), ("step", 3), ("prompt", 1), ("step", 3), ("step", 1),
+        ("prompt", 1), ("step", 1),
+        ("prompt", 1), ("step", 2),
+        ("prompt", 1), ("step", 2),
+        ("prompt", 1), ("step", 2),
+        ("prompt", 1), ("step", 2),  # the fifth is complete at once
+        ("prompt", 1), ("step", 3),
+        ("prompt", 1), ("step", 3), ("step", 1),
     ]  # fmt: skip
 
 
-def test_the_next_sequence_is_asked_for_when_a_row_is_free():
-    """And is made no earlier, as a terminal that starts its clock wants it."""
+def test_the_next_sequence_is_made_when_a_row_is_free():
+    """It is made no earlier, because a terminal starts its clock then."""
     made = []
 
     def arriving():
@@ -283,20 +287,20 @@ def test_the_next_sequence_is_asked_for_when_a_row_is_free():
     for n_made, which in seen:
         first_of.setdefault(which, n_made)
     assert first_of == {0: 1, 1: 2, 2: 3, 3: 4}
-    assert [n for n, which in seen if which == 0] == [1, 1, 2, 2]  # row 2 is made when 0 has ended
+    assert [n for n, which in seen if which == 0] == [1, 1, 2, 2]
 
 
-def test_it_ends_when_none_runs_and_none_waits():
+def test_the_loop_ends_when_no_sequence_runs_or_waits():
     log = Log(ENDLESS)
     assert list(continuous([])) == []
     waiting = iter([None, Sequence(log, [1], 2), None, None, None])
-    assert list(continuous(waiting)) == []  # none waits now
+    assert list(continuous(waiting)) == []  # None: no sequence is waiting yet
     assert len(list(continuous(waiting))) == 2
     assert len(list(waiting)) == 2
 
 
 @pytest.mark.parametrize("prompt, n", [([1, 2], 0), ([3] * N_CTX, 5)])
-def test_a_sequence_that_has_ended_passes_nothing_and_takes_no_row(prompt, n):
+def test_a_finished_sequence_takes_no_pass_and_no_row(prompt, n):
     log = Log(ENDLESS)
     over = [Sequence(log, prompt, n) for _ in range(3)]
     running = [Sequence(log, [i], 2) for i in range(2)]
@@ -305,7 +309,7 @@ def test_a_sequence_that_has_ended_passes_nothing_and_takes_no_row(prompt, n):
     assert log.passes == [("prompt", 1), ("step", 1)] * 2
 
 
-def test_no_token_is_computed_before_it_is_asked_for():
+def test_no_token_is_computed_before_the_caller_wants_it():
     log = Log(ENDLESS)
     tokens = continuous([Sequence(log, [1, 2], 9)])
     assert log.passes == []
@@ -313,7 +317,7 @@ def test_no_token_is_computed_before_it_is_asked_for():
     assert log.passes == [("prompt", 2)]
 
 
-# --- a loop that is left, a sequence that its reader ends -----------------------------------------
+# --- callers that leave the loop or finish a sequence ---------------------------------------------
 
 PROMPTS = [BEGINNINGS[0], [3], BEGINNINGS[0][:9] + [1, 2], [9, 9], [3]]
 NS = [5, 17, 4, 8, 6]
@@ -324,7 +328,7 @@ def batch():
 
 
 def alone(sequence):
-    """-> the new ids of the same sequence by the cached loop."""
+    """Return the new ids of the sequence, by the cached loop."""
     list(cached(ENDLESS, sequence))
     return sequence.new_ids
 
@@ -333,8 +337,9 @@ WHOLE = [alone(sequence) for sequence in batch()]
 
 
 @pytest.mark.parametrize("n_taken", [0, 1, 2, 5, 7, 13, 17, 25, 39])
-def test_another_loop_goes_on_where_one_was_left(n_taken):
-    """In the middle of a turn, or of a prompt's chunks: sequences have just what was yielded."""
+def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
+    """The sequences have exactly the tokens that were yielded, even in the middle of a turn or
+    between the chunks of a prompt."""
     sequences = batch()
     tokens = continuous(sequences, max_rows=3, chunk=2)
     taken = list(itertools.islice(tokens, n_taken))
@@ -354,26 +359,31 @@ def test_another_loop_goes_on_where_one_was_left(n_taken):
         assert [sequence.new_ids for sequence in resumed] == WHOLE
 
 
-@pytest.mark.parametrize("ender, n_taken, ended", [
-    (0, 1, 0), (0, 3, 0),  # itself, with its first token too
-    (1, 2, 0), (0, 2, 1),  # a row before it in the batch, and after
-    (0, 1, 2),  # one whose prompt has not begun to pass
-    (1, 3, 2),  # one whose prompt is passing
-    (0, 5, 4),  # one that waits
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "ender, n_taken, ended",
+    [
+        (0, 1, 0),  # the sequence itself, at its first token
+        (0, 3, 0),
+        (1, 2, 0),  # an earlier row of the batch
+        (0, 2, 1),  # a later row
+        (0, 1, 2),  # a sequence before its prompt's first pass
+        (1, 3, 2),  # a sequence during its prompt's passes
+        (0, 5, 4),  # a waiting sequence
+    ],
+)
 @pytest.mark.parametrize("chunk", [1, 4, 100])
-def test_a_reader_ends_any_sequence_and_the_others_go_on(ender, n_taken, ended, chunk):
+def test_a_caller_may_finish_any_sequence_and_the_others_go_on(ender, n_taken, ended, chunk):
     sequences = batch()
     for sequence, _ in continuous(sequences, max_rows=3, chunk=chunk):
         if sequence is sequences[ender] and len(sequence.new_ids) == n_taken:
             sequences[ended].finish("stop")
-            kept = list(sequences[ended].new_ids)
+            last_ids = list(sequences[ended].new_ids)
     for i, (sequence, whole) in enumerate(zip(sequences, WHOLE)):
-        assert sequence.new_ids == (kept if i == ended else whole)
+        assert sequence.new_ids == (last_ids if i == ended else whole)
         assert sequence.stop_reason == ("stop" if i == ended else "length")
 
 
-def test_a_reader_that_ends_all_ends_the_loop():
+def test_a_caller_that_finishes_all_sequences_ends_the_loop():
     log = Log(ENDLESS)
     sequences = [Sequence(log, [i], 9) for i in range(4)]
     for _ in continuous(sequences, max_rows=2):
@@ -384,7 +394,7 @@ def test_a_reader_that_ends_all_ends_the_loop():
     assert len(log.passes) == 2
 
 
-def test_an_error_of_a_sampler_is_raised_and_leaves_the_others_as_they_were():
+def test_a_sampler_s_error_is_raised_and_leaves_the_other_sequences_unchanged():
     def fails(logits, ids):
         return logits if len(ids) < 3 else logits[ids[99]]
 
@@ -398,7 +408,7 @@ def test_an_error_of_a_sampler_is_raised_and_leaves_the_others_as_they_were():
     assert sequences[0].new_ids == expected
 
 
-def test_nothing_that_is_given_is_changed():
+def test_no_argument_is_changed():
     params, prompts = copy.deepcopy(arrays(ENDLESS.params)), copy.deepcopy(PROMPTS)
     sequences = batch()
     given_list = list(sequences)
@@ -418,7 +428,7 @@ def test_nothing_that_is_given_is_changed():
     st.integers(1, 10),
 )
 def test_a_prefill_has_the_logits_and_the_cache_of_a_whole_pass(prompts, chunk):
-    """Of two ids, so that prompts often begin alike."""
+    """The prompts have only two different ids, so they often begin alike."""
     prefill = Prefill()
     for prompt in prompts:
         sequence = Sequence(ENDLESS, prompt, 3)
@@ -433,7 +443,7 @@ def test_a_prefill_has_the_logits_and_the_cache_of_a_whole_pass(prompts, chunk):
         close(prefill.cache.kv[..., :n, :], fresh.kv[..., :n, :])
 
 
-def test_a_sequence_that_is_resumed_passes_all_of_its_text():
+def test_a_resumed_sequence_passes_its_whole_text():
     sequence = Sequence(ENDLESS, [1, 2], 5)
     sequence.append(7)
     prefill = Prefill()
@@ -441,7 +451,7 @@ def test_a_sequence_that_is_resumed_passes_all_of_its_text():
     close(prefill.step(100), ENDLESS([1, 2, 7])[-1])
 
 
-def test_another_source_begins_with_an_empty_cache():
+def test_a_different_source_begins_with_an_empty_cache():
     model = SEQ2SEQ["bart"]
     one, other = (Log(model.read(source)) for source in ([5, 6, 7], [8, 9]))
     prefill = Prefill()
@@ -451,8 +461,8 @@ def test_another_source_begins_with_an_empty_cache():
         assert reader.passes.pop() == ("prompt", n_passed)
 
 
-def test_a_model_with_a_cache_of_its_own_runs_one_text_after_the_other():
-    after = np.roll(np.eye(9, dtype=np.float32), 1, axis=1)  # t + 1 comes after t
+def test_a_model_with_an_unbatched_cache_runs_one_text_after_the_other():
+    after = np.roll(np.eye(9, dtype=np.float32), 1, axis=1)  # t + 1 follows t
     log = Log(FunctionModel(lambda ids: after[ids[-1]], n_vocab=9))
     sequences = [Sequence(log, [i, 3 * i], 3) for i in range(1, 3)]
     pairs = run(sequences)
@@ -461,14 +471,13 @@ def test_a_model_with_a_cache_of_its_own_runs_one_text_after_the_other():
     assert log.of("prompt") == [2, 1, 1, 2, 1, 1]
 
 
-def test_a_prompt_that_its_reader_ends_passes_no_further():
+def test_a_prompt_makes_no_more_passes_when_its_sequence_is_finished():
     first, second = Sequence(MODEL, [1, 2], 9), Sequence(MODEL, list(range(11)), 5)
-    passed = []
-    begun = Prefill.step
+    passed, original = [], Prefill.step
 
     def step(prefill, chunk):
         passed.append(list(prefill.ids))
-        return begun(prefill, chunk)
+        return original(prefill, chunk)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Prefill, "step", step)
@@ -479,7 +488,7 @@ def test_a_prompt_that_its_reader_ends_passes_no_further():
 
 
 @pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (-1, 9)])
-def test_at_least_one_row_and_one_token(numbers):
+def test_max_rows_and_chunk_are_at_least_one(numbers):
     with pytest.raises(ValueError, match="at least 1"):
         list(continuous([Sequence(MODEL, [1], 2)], *numbers))
 
@@ -489,20 +498,26 @@ def test_at_least_one_row_and_one_token(numbers):
 SOURCES = [[5, 6, 7], [9], [8, 4, 11, 12, 9, 10, 5]]
 FAMILIES = {
     "gpt2": lambda: [ENDLESS],
-    "llama": lambda: [load_llama("llama")],  # heads of queries share one of keys
+    "llama": lambda: [load_llama("llama")],  # query heads share key-value heads
     "mistral": lambda: [load_llama("mistral")],  # windows
     "gemma2": lambda: [load_llama("gemma2")],  # windows, soft caps
     "smollm3": lambda: [load_llama("smollm3")],  # a layer without positions
-    **{name: lambda name=name: [SEQ2SEQ[name].read(source) for source in SOURCES]
-       for name in NAMES},  # models that have read sources of different lengths
-}  # fmt: skip
+    "t5-gated-untied": lambda: readers("t5-gated-untied"),
+    "bart": lambda: readers("bart"),
+    "mbart": lambda: readers("mbart"),
+}
+
+
+def readers(name):
+    """Return models that have read sources of different lengths."""
+    return [SEQ2SEQ[name].read(source) for source in SOURCES]
 
 
 class Texts:
-    """Rows, and the ids that each of them should hold; `models`: those of one family."""
+    """Rows, and the ids that each of them should hold. `models` are of one family."""
 
     def __init__(self, models):
-        self.models, self.rows, self.texts = models, Rows(), []  # (which model, its ids)
+        self.models, self.rows, self.texts = models, Rows(), []  # (index of a model, ids)
         self.n_ctx = models[0].n_ctx
         self.alone = functools.cache(lambda which, ids: models[which](np.array(ids)))
 
@@ -518,17 +533,17 @@ class Texts:
         self.texts.append((which % len(self.models), ids))
 
     def step(self, n_new):
-        """Pass n_new tokens of each row: the logits are those of the row alone."""
+        """Pass n_new tokens of each row; each row must have the same logits as alone."""
         longest = max((len(ids) for _, ids in self.texts), default=self.n_ctx)
         if n_new := min(n_new, self.n_ctx - longest):
-            new = [[(len(ids) + 2 * row + k) % 11 for k in range(n_new)]
-                   for row, (_, ids) in enumerate(self.texts)]  # fmt: skip
-            logits = self.models[0](np.array(new), self.rows)  # any that has read a source
+            starts = [len(ids) + 2 * row for row, (_, ids) in enumerate(self.texts)]
+            new = [[(start + k) % 11 for k in range(n_new)] for start in starts]
+            logits = self.models[0](np.array(new), self.rows)  # any of the models will do
             for (which, ids), more, found in zip(self.texts, new, logits, strict=True):
                 ids += more
                 close(found, self.alone(which, tuple(ids))[-n_new:])
 
-    def cut(self, lengths):  # one for each row; further ones are not used
+    def cut(self, lengths):  # one length for all rows, or one for each row and some unused ones
         n = len(self.texts)
         self.rows.cut(np.array(lengths[:n], int) if len(lengths) > 1 else lengths[0])
         each = lengths if len(lengths) > 1 else lengths * n
@@ -539,7 +554,7 @@ class Texts:
         self.rows.select(chosen)
         self.texts = [(self.texts[row][0], list(self.texts[row][1])) for row in chosen]
 
-    def check(self):
+    def assert_lengths(self):
         assert self.rows.length.tolist() == [len(ids) for _, ids in self.texts]
         if self.rows.kv is not None:
             assert self.rows.kv.dtype == np.float32
@@ -550,7 +565,7 @@ class Texts:
 operations = st.one_of(
     st.tuples(st.just("join"), st.integers(0, 16), st.integers(0, 5)),
     st.tuples(st.just("step"), st.sampled_from([1, 1, 1, 2, 5])),
-    st.tuples(st.just("cut"), st.lists(st.integers(0, 12), min_size=1, max_size=1)),  # of all
+    st.tuples(st.just("cut"), st.lists(st.integers(0, 12), min_size=1, max_size=1)),  # all rows
     st.tuples(st.just("cut"), st.lists(st.integers(0, 12), min_size=12, max_size=12)),
     st.tuples(st.just("select"), st.lists(st.integers(0, 5), max_size=4)),
 )
@@ -563,13 +578,13 @@ operations = st.one_of(
 )
 @example([("join", 3, 1), ("join", 9, 0), ("select", [1]), ("join", 1, 2), ("step", 5)])
 @example([("join", 9, 1), ("select", []), ("join", 2, 2), ("join", 0, 1), ("step", 2)])
-@example([("join", 2, 0), ("join", 16, 2)] + [("step", 1)] * 30)  # to the end of the context
+@example([("join", 2, 0), ("join", 16, 2)] + [("step", 1)] * 30)  # the rows fill the context
 @example([("join", 8, 0), ("join", 8, 1), ("cut", [3] * 12), ("step", 1), ("select", [1, 0, 1])])
 def test_rows_join_leave_and_are_cut_in_any_order_and_each_keeps_its_own_text(family, operations):
     texts = Texts(models_of(family))
     for name, *arguments in operations:
         getattr(texts, name)(*arguments)
-        texts.check()
+        texts.assert_lengths()
     if texts.texts:
         texts.step(1)
 
@@ -589,17 +604,17 @@ def test_an_answer_s_row_has_its_source():
     assert rows.source.length.tolist() == [1]
 
 
-def test_past_the_context_of_the_longest_row_is_an_error_and_changes_nothing():
+def test_a_step_past_the_context_is_an_error_and_changes_nothing():
     texts = Texts([ENDLESS])
     texts.join(3, 0)
     texts.join(N_CTX - 1, 1)
     with pytest.raises(ValueError, match=f"{N_CTX + 1} tokens do not fit the context of {N_CTX}"):
         ENDLESS(np.ones((2, 2), int), texts.rows)
-    texts.check()
+    texts.assert_lengths()
     texts.step(1)
 
 
-def test_after_an_error_in_the_middle_of_a_step_the_rows_go_on(monkeypatch):
+def test_rows_go_on_after_an_error_in_the_middle_of_a_step(monkeypatch):
     texts = Texts([ENDLESS])
     for n in (3, 7, 1):
         texts.join(n, 1)
@@ -609,13 +624,13 @@ def test_after_an_error_in_the_middle_of_a_step_the_rows_go_on(monkeypatch):
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(gpt2, "feed_forward", fails)  # the first layer has its keys already
+        patch.setattr(gpt2, "feed_forward", fails)  # the first layer already has its keys
         ENDLESS(np.ones((3, 2), int), texts.rows)
-    texts.check()
+    texts.assert_lengths()
     texts.step(2)
 
 
-def test_rows_that_are_all_kept_are_not_copied():
+def test_selecting_all_rows_copies_nothing():
     texts = Texts([ENDLESS])
     texts.join(3, 0)
     texts.join(5, 1)
@@ -624,7 +639,7 @@ def test_rows_that_are_all_kept_are_not_copied():
     assert texts.rows.kv is before
 
 
-def test_the_slots_of_rows_grow_to_twice_the_tokens_and_never_past_the_context():
+def test_the_slots_of_rows_double_and_never_exceed_the_context():
     texts, slots = Texts([ENDLESS]), [0]
     texts.join(1, 0)
     texts.join(0, 1)

@@ -1,6 +1,7 @@
-"""beam.py: equal to a reference, to brute force and, at width 1, to greedy; its cache, its trace.
+"""beam.py finds the same texts as transformers, as brute force and, at width 1, as greedy search.
+Its cache follows the beams, and its trace has every candidate.
 
-tests/fixtures/make_beam.py made the reference's sequences and scores.
+tests/fixtures/make_beam.py made the sequences and scores of transformers.
 """
 
 import copy
@@ -41,13 +42,13 @@ def random_model(stops="no end", seed=0):
 
 
 def table(probs, stop_ids=()):
-    """A model whose next token depends only on the last one: a table [n_vocab, n_vocab]."""
+    """Return a model whose next token depends only on the last one: probs [n_vocab, n_vocab]."""
     with np.errstate(divide="ignore"):
         logits = np.log(np.array(probs, np.float32))
     return FunctionModel(lambda ids: logits[ids[-1]], len(probs), stop_ids=stop_ids)
 
 
-# --- the same as the reference --------------------------------------------------------------------
+# --- compared with transformers -------------------------------------------------------------------
 
 
 def test_the_reference_has_each_case():
@@ -55,7 +56,7 @@ def test_the_reference_has_each_case():
 
 
 @pytest.mark.parametrize("stops", STOPS)
-def test_ids_and_scores_are_the_reference(stops):
+def test_ids_and_scores_equal_the_reference(stops):
     model = random_model(stops)
     for case in cases():
         if case["stops"] != stops:
@@ -65,23 +66,22 @@ def test_ids_and_scores_are_the_reference(stops):
             filters.append(no_repeat_ngram(case["no_repeat_ngram"]))
         if case["min_new"]:
             filters.append(min_length(start + case["min_new"], model.stop_ids))
-        found = beam_search(
-            model, case["prompt"], case["n"], case["width"], case["length_penalty"],
-            case["early_stopping"], n_return=case["width"], filters=filters,
-        )  # fmt: skip
+        settings = {key: case[key] for key in ("width", "length_penalty", "early_stopping")}
+        settings |= {"n_return": case["width"], "filters": filters}
+        found = beam_search(model, case["prompt"], case["n"], **settings)
         ids, scores = zip(*REFERENCE[name(case)])
         assert [h.ids for h in found] == list(ids), name(case)
         assert [h.score for h in found] == pytest.approx(list(scores), rel=2e-5), name(case)
 
 
-def test_the_reference_has_what_is_hard():
-    """Ends at the first token, in the middle, by length; each setting matters."""
+def test_the_reference_has_hard_cases():
+    """Texts end at the first token, in the middle and at n tokens; each setting matters."""
     best = {key: rows[0][0] for key, rows in REFERENCE.items()}
     lengths = [len(ids) for ids in best.values()]
     assert {1, 3, 7, 8, 10, N_CTX - len(PROMPT)} <= set(lengths)
 
     def matters(setting, others):
-        """The cases whose best sequence is another one if this setting is another one."""
+        """Count the cases whose best sequence changes with this setting."""
         changed = 0
         for case in cases():
             for other in others:
@@ -94,7 +94,7 @@ def test_the_reference_has_what_is_hard():
     assert matters("width", [2]) > 5
 
 
-# --- the same as what is certain ------------------------------------------------------------------
+# --- compared with greedy search and brute force --------------------------------------------------
 
 
 @pytest.mark.parametrize("stops", STOPS)
@@ -109,12 +109,12 @@ def test_width_1_is_greedy(stops, early_stopping):
 
 
 def log_softmax_first(logits, ids):
-    """What a repetition penalty acts on in beam search: log-probabilities, all negative."""
+    """Return log-probabilities, all negative: beam search applies filters to these."""
     return log_softmax(logits)
 
 
 def brute_force(model, prompt, n, length_penalty):
-    """Every sequence there is: {ids up to a stop id or n: (log P, score)}."""
+    """Return all sequences: {ids up to a stop id or n: (log P, score)}."""
     found = {}
     for ids in itertools.product(range(model.n_vocab), repeat=n):
         ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
@@ -126,13 +126,13 @@ def brute_force(model, prompt, n, length_penalty):
 
 
 def log_probability(model, prompt, ids):
-    """Of ids after the prompt, in one pass over all of them."""
+    """Return log P of ids after the prompt, in one pass over all of them."""
     log_probs = log_softmax(model(np.array([*prompt, *ids])))[len(prompt) - 1 : -1]
     return math.fsum(log_probs[range(len(ids)), ids].tolist())
 
 
 @pytest.mark.parametrize("stop_ids", [(), (3,), (1, 3)])
-def test_a_width_of_all_sequences_is_brute_force(stop_ids):
+def test_a_width_of_all_sequences_equals_brute_force(stop_ids):
     params = random_params(seed=4)
     params["wte"], params["lm_head"] = params["wte"][:4], params["lm_head"][:4]
     model, n = GPT2(params, N_HEAD, stop_ids), 4
@@ -145,8 +145,8 @@ def test_a_width_of_all_sequences_is_brute_force(stop_ids):
             assert (h.log_probability, h.score) == pytest.approx(every[tuple(h.ids)], rel=1e-5)
 
 
-def test_a_path_that_greedy_misses():
-    """From 0: to 1 with 0.6, to 2 with 0.4; from 1 on no token is likely, from 2 on one is."""
+def test_beam_search_finds_a_path_that_greedy_misses():
+    """0 is followed by 1 (p 0.6) or 2 (p 0.4). No token is likely after 1, but 0 is after 2."""
     model = table([[0, 0.6, 0.4, 0], [0.3, 0.3, 0.2, 0.2], [0.9, 0.1, 0, 0], [0.25] * 4])
     assert beam_search(model, [0], 2, 1)[0].ids == [1, 0]
     (found,) = beam_search(model, [0], 2, 2, length_penalty=0.5)
@@ -156,7 +156,7 @@ def test_a_path_that_greedy_misses():
 
 
 def test_a_stop_counts_only_among_the_best_candidates():
-    """Stop id 2 is the third best candidate of the first step: a width of 2 passes it by."""
+    """Stop id 2 is the third best candidate of the first step: a width of 2 ignores it."""
     model = table([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [1 / 3] * 3], stop_ids=[2])
     found = beam_search(model, [0], 1, 3, n_return=3)
     assert [h.ids for h in found] == [[0], [1], [2]]
@@ -166,7 +166,7 @@ def test_a_stop_counts_only_among_the_best_candidates():
     assert [c.status for c in trace[0]] == ["kept", "kept", "dropped"]
 
 
-# --- the cache, the inputs ------------------------------------------------------------------------
+# --- the cache and the arguments ------------------------------------------------------------------
 
 
 FILTERS = {
@@ -187,13 +187,13 @@ FILTERS = {
     st.booleans(),
     st.sampled_from(sorted(FILTERS)),
 )
-def test_every_step_is_that_of_a_search_without_a_cache(
+def test_every_step_equals_the_step_of_a_search_without_a_cache(
     stops, prompt, n, width, penalty, early_stopping, filters
 ):
     model, results = random_model(stops), []
+    arguments = prompt, n, width, penalty, early_stopping, width, FILTERS[filters]
     for each in (model, as_function(model)):
-        found = beam_search(each, prompt, n, width, penalty, early_stopping, width,
-                            FILTERS[filters], trace := [])  # fmt: skip
+        found = beam_search(each, *arguments, trace := [])
         results.append((found, trace))
     (found, trace), (slow, slow_trace) = results
     for step, slow_step in zip(trace, slow_trace, strict=True):
@@ -204,7 +204,8 @@ def test_every_step_is_that_of_a_search_without_a_cache(
 
 @pytest.mark.parametrize("stops", STOPS)
 def test_the_cache_follows_its_beams(stops):
-    """The same as without a cache, each sum that of its ids, and one pass over the prompt."""
+    """A search without a cache finds the same. Each sum is the log P of its ids. The prompt takes
+    one pass."""
     model = random_model(stops, seed=1)
     watched, slow = Watched(model), as_function(model)
     setting = dict(width=5, n_return=5, length_penalty=2.0)
@@ -232,7 +233,7 @@ def test_no_argument_changes():
     assert beam_search(model, tuple(prompt), 8, filters=filters, n_return=4) == first
 
 
-def test_filters_see_each_beams_own_ids_and_float32():
+def test_filters_get_each_beam_s_own_ids_and_float32():
     seen = []
 
     def look(log_probs, ids):
@@ -253,17 +254,17 @@ def test_a_forced_id_leaves_fewer_candidates_than_beams():
     found = beam_search(random_model(), PROMPT, 3, 4, n_return=4, filters=filters)
     assert [h.ids[:2] for h in found] == [[11, 12]] * 4
     (found,) = beam_search(random_model(), PROMPT, 2, 4, n_return=4, filters=filters)
-    assert (found.ids, found.log_probability) == ([11, 12], 0.0)  # all there is, not 4
+    assert (found.ids, found.log_probability) == ([11, 12], 0.0)  # there is only one text
 
 
-def test_more_beams_than_tokens():
+def test_there_may_be_more_beams_than_tokens():
     model = table([[0.7, 0.3], [0.6, 0.4]])
     found = beam_search(model, [0], 2, 50, length_penalty=0.0, n_return=50)
     assert [h.ids for h in found] == [[0, 0], [0, 1], [1, 0], [1, 1]]
     assert [math.exp(h.score) for h in found] == pytest.approx([0.49, 0.21, 0.18, 0.12])
 
 
-def test_it_ends_with_the_context():
+def test_the_search_ends_with_the_context():
     found = beam_search(random_model(), PROMPT, 1000, 2)
     assert len(found[0].ids) == N_CTX - len(PROMPT)
 
@@ -283,24 +284,24 @@ def test_it_ends_with_the_context():
         ({"filters": [lambda logits, ids: np.full_like(logits, np.nan)]}, "no text is left"),
     ],
 )
-def test_nonsense_is_refused(change, message):
+def test_wrong_arguments_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         beam_search(random_model(), **{"prompt": PROMPT, "n": 5} | change)
 
 
-# --- the parts, the trace -------------------------------------------------------------------------
+# --- the parts and the trace ----------------------------------------------------------------------
 
 
 @given(
     st.lists(st.sampled_from([-np.inf, np.nan, -3.0, -2.0, 0.0, 4.0]), min_size=1, max_size=40),
     st.integers(1, 50),
 )
-def test_the_top_indices_are_those_of_a_stable_sort(values, k):
+def test_top_indices_equals_a_stable_sort(values, k):
     wanted = sorted((i for i, v in enumerate(values) if v > -np.inf), key=lambda i: -values[i])
     assert top_indices(np.array(values, np.float32), k).tolist() == wanted[:k]
 
 
-def test_of_equals_the_first():
+def test_of_equal_candidates_the_first_wins():
     found = beam_search(table([[0.25] * 4] * 4), [3], 3, 2, n_return=2)
     assert [h.ids for h in found] == [[0, 0, 0], [0, 0, 1]]
 

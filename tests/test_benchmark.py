@@ -1,4 +1,4 @@
-"""The benchmark runs: on a tiny model, alone, once. What it measured is not judged here."""
+"""The benchmark runs once, with a tiny model and tokenwise alone. Its figures do not count here."""
 
 import json
 import math
@@ -12,12 +12,12 @@ from benchmarks import benchmark, checkpoints, contender
 
 
 def numbers(results):
-    """All numbers of a nested dict."""
+    """Yield all numbers of a nested dict."""
     for value in results.values():
         yield from numbers(value) if isinstance(value, dict) else [value]
 
 
-def test_measures_writes_and_draws(tmp_path):
+def test_the_benchmark_measures_writes_and_draws(tmp_path):
     command = [sys.executable, "-m", "benchmarks.benchmark", "--small", "--rounds", "1"]
     command += ["--repeats", "1", "--threads", "1"]
     command += ["--folder", str(tmp_path / "made"), "--results", str(tmp_path)]
@@ -33,18 +33,20 @@ def test_measures_writes_and_draws(tmp_path):
         assert told in done.stdout
 
 
-@pytest.mark.parametrize("name", ["onnxruntime", "llama.cpp"])  # their checkpoints are ours
-def test_others_make_our_logits(name, tmp_path):
+@pytest.mark.parametrize("name", ["onnxruntime", "llama.cpp"])  # we write their checkpoints
+def test_other_libraries_compute_our_logits(name, tmp_path):
     if name not in contender.installed():
         pytest.skip(f"{name} is not here: pip install -r benchmarks/requirements.txt")
     benchmark.make_gpt2(tmp_path / "made", checkpoints.TINY, [name])
     contender.agrees(name, tmp_path / "made" / contender.CONTENDERS[name][0].layout, 1)
 
 
-def test_compares_with_the_better_of_the_others():
-    names = {"tokenwise": {"decode at 64": 0.02, "start to first token": 0.5},
-             "transformers a": {"decode at 64": 0.04, "start to first token": 4.0},
-             "transformers b": {"decode at 64": 0.05, "start to first token": 2.0}}  # fmt: skip
+def test_the_report_compares_with_the_better_transformers():
+    names = {
+        "tokenwise": {"decode at 64": 0.02, "start to first token": 0.5},
+        "transformers a": {"decode at 64": 0.04, "start to first token": 4.0},
+        "transformers b": {"decode at 64": 0.05, "start to first token": 2.0},
+    }
     _, decode, start = benchmark.comparison("124M", names)
-    assert decode.split()[-1] == "2.00"  # times as many tokens a second as the faster one
-    assert start.split()[-1] == "0.25"  # of the time of the quicker one
+    assert decode.split()[-1] == "2.00"  # 2.00 times the tokens/s of the faster library
+    assert start.split()[-1] == "0.25"  # 0.25 of the time of the quicker library

@@ -1,4 +1,5 @@
-"""The page in a headless Chromium: it loads alone, a click selects, sliders follow samplers.py."""
+"""The page in a headless Chromium: it loads without a server, a click selects a token, the sliders
+do what samplers.py does."""
 
 import functools
 import json
@@ -17,11 +18,19 @@ pytest.importorskip("selenium", reason="the page's tests need selenium")
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="the page's tests need chromium and its chromedriver"
 )
-SETTINGS = [  # of the sliders
-    {"temperature": 1.0}, {"temperature": 0.5}, {"temperature": 2.0}, {"temperature": 0},
-    {"temperature": 0.8, "top_k": 40}, {"temperature": 1.0, "top_p": 0.9}, {"top_p": 0.5},
-    {"min_p": 0.05}, {"temperature": 1.5, "top_k": 100, "top_p": 0.7, "min_p": 0.02},
-]  # fmt: skip
+SETTINGS = [  # the sliders' values
+    {"temperature": 1.0},
+    {"temperature": 0.5},
+    {"temperature": 2.0},
+    {"temperature": 0},
+    {"temperature": 0.8, "top_k": 40},
+    {"temperature": 1.0, "top_p": 0.9},
+    {"top_p": 0.5},
+    {"min_p": 0.05},
+    {"temperature": 1.5, "top_k": 100, "top_p": 0.7, "min_p": 0.02},
+]
+PLAIN = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+STYLE = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +47,11 @@ def method(request):
 
 @functools.cache
 def run(name):
-    """The data of more pages about stories."""
+    """Return the data of more pages about stories."""
     tokenizer, model = utils.load("stories")
+    record = functools.partial(recorded, tokenizer, model)
     named = {"model": "stories", "method": "cached"}
-    if name == "filtered":  # it bans the token that the model likes best, before and after the cut
+    if name == "filtered":  # one token is banned before the settings, one after them
         [the], [a] = tokenizer.encode(" the"), tokenizer.encode(" a")
 
         def without(token):
@@ -51,21 +61,20 @@ def run(name):
             return ban
 
         first, last = [min_length(40, model.stop_ids), without(the)], [without(a)]
-        return recorded(tokenizer, model, "The cat sat on", 8, temperature=0.8, top_k=20,
-                        first=first, last=last, named=named)  # fmt: skip
+        settings = {"temperature": 0.8, "top_k": 20, "first": first, "last": last}
+        return record("The cat sat on", 8, named=named, **settings)
     if name == "greedy":
-        return recorded(tokenizer, model, "Once upon a time", 30, temperature=0, named=named)
+        return record("Once upon a time", 30, temperature=0, named=named)
     if name == "long":
         first = [min_length(400, model.stop_ids)]
-        return recorded(tokenizer, model, "Once upon a", 260, first=first, temperature=0.8,
-                        named=named)  # fmt: skip
+        return record("Once upon a", 260, first=first, temperature=0.8, named=named)
     assert name == "drafts"
     named |= {"method": "speculative", "draft": "stories-draft", "gamma": 4}
-    return recorded(tokenizer, model, "Once upon a time", 40, drafted, temperature=0.9, named=named)
+    return record("Once upon a time", 40, drafted, temperature=0.9, named=named)
 
 
 @pytest.mark.parametrize("width", [360, 800, 1280, 1600])
-def test_a_page_loads_without_an_error_or_a_request_and_fits(browser, tmp_path, method, width):
+def test_a_page_loads_without_errors_or_requests_and_fits(browser, tmp_path, method, width):
     data = by_method(method)
     browser.open(tmp_path, page.html(data), width)
     assert browser.js("return document.documentElement.scrollWidth <= window.innerWidth")
@@ -100,7 +109,7 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     assert "method" not in browser.text("#facts")
 
 
-def test_a_click_selects_and_arrows_go_on(browser, tmp_path):
+def test_a_click_selects_a_token_and_arrows_move_on(browser, tmp_path):
     data = by_method("cached")
     browser.open(tmp_path, page.html(data))
     browser.all("#text .token")[6].click()
@@ -121,7 +130,7 @@ def test_a_click_selects_and_arrows_go_on(browser, tmp_path):
 # --- the address, and play ------------------------------------------------------------------------
 
 
-def test_the_address_has_what_is_shown(browser, tmp_path):
+def test_the_address_holds_the_state_of_the_page(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
     browser.js("select(9)")
     browser.all('[data-head="4.6"]')[0].click()
@@ -157,9 +166,9 @@ def test_any_address_is_harmless(browser, tmp_path, address):
 
 
 def test_play_lets_the_text_grow_to_its_end(browser, tmp_path):
-    data = by_method("speculative") | {"passes": [
-        one | {"seconds": 0.0} for one in by_method("speculative")["passes"]]}  # fmt: skip
-    browser.open(tmp_path, page.html(data))
+    data = by_method("speculative")
+    passes = [one | {"seconds": 0.0} for one in data["passes"]]
+    browser.open(tmp_path, page.html(data | {"passes": passes}))
     browser.all("#play")[0].click()
     hidden = "return [...document.querySelectorAll('#text .token')].filter((token) =>" \
              " getComputedStyle(token).visibility === 'hidden').length"  # fmt: skip
@@ -169,11 +178,11 @@ def test_play_lets_the_text_grow_to_its_end(browser, tmp_path):
     assert browser.js(hidden) == 0
     assert browser.value("#play", "aria-pressed") == "false"
     browser.js("select(n_rows); play()")
-    browser.all("#previous")[0].click()  # a hand stops it
+    browser.all("#previous")[0].click()  # the user stops it
     assert not browser.js("return timer")
 
 
-def test_tokens_come_with_the_passes_that_made_them(browser, tmp_path, method):
+def test_each_token_appears_with_the_pass_that_made_it(browser, tmp_path, method):
     data = by_method(method)
     browser.open(tmp_path, page.html(data))
     new = range(data["n_prompt"], len(data["ids"]))
@@ -187,6 +196,19 @@ def test_tokens_come_with_the_passes_that_made_them(browser, tmp_path, method):
 # --- the sampler ----------------------------------------------------------------------------------
 
 
+def test_settings_between_the_sliders_steps_are_kept(browser, tmp_path):
+    tokenizer, model = utils.load("stories")
+    data = recorded(tokenizer, model, "Once upon a time", 4, temperature=0.73, top_p=0.925)
+    browser.open(tmp_path, page.html(data))
+    for script in ("return", "change({temperature: 0.5, top_p: 0.3})"):
+        browser.js(script)
+        browser.all("#restore")[0].click()
+        assert browser.text("[for=temperature][data-is]") == "0.73"
+        assert browser.text("[for=top_p][data-is]") == "0.925"
+        browser.js("select(arguments[0])", data["n_prompt"])
+        assert browser.text("#dice").startswith("The run threw")
+
+
 def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 8, temperature=0.8)
@@ -196,21 +218,20 @@ def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
         browser.all("#text .token")[token].click()
         best = np.argsort(-logits[token - 1], kind="stable")[:10]
         for settings in SETTINGS:
-            plain = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
-            for name, value in (plain | settings).items():
+            for name, value in (PLAIN | settings).items():
                 browser.slide(name, value)
             expected = make_sampler(**settings)(logits[token - 1], [])
             bars = browser.bars()
             assert [*bars][:10] == best.tolist()
             np.testing.assert_allclose([bars[id] for id in best], expected[best], atol=1e-5)
-            kept = (expected > 0).sum()
+            n_left = (expected > 0).sum()
             assert "falls among the others" not in browser.text(".handle")
-            if settings.get("temperature") != 0 and 0 < kept < 200:
-                assert browser.value(".handle", "aria-valuenow") == f"{kept}"
+            if settings.get("temperature") != 0 and 0 < n_left < 200:
+                assert browser.value(".handle", "aria-valuenow") == f"{n_left}"
 
 
-def test_sampling_in_the_page_is_that_of_samplers_everywhere(browser, tmp_path):
-    """All stored tokens of all positions; where the page says that it is exact, it is."""
+def test_the_page_samples_like_samplers_at_every_position(browser, tmp_path):
+    """All stored tokens have the same p, up to 1e-5 if the page says that it is exact."""
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 20, temperature=1.3)
     browser.open(tmp_path, page.html(data))
@@ -228,12 +249,12 @@ def test_sampling_in_the_page_is_that_of_samplers_everywhere(browser, tmp_path):
 
 
 def chain(browser, row, settings):
-    plain = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
-    return browser.js("return chain(arguments[0], arguments[1])", row, plain | settings)
+    return browser.js("return chain(arguments[0], arguments[1])", row, PLAIN | settings)
 
 
-def test_with_filters_of_the_user_s_own_the_page_has_the_sampler_s_probabilities(browser, tmp_path):
-    """The model's column is the model's, the last is the whole sampler's; who removed what."""
+def test_the_page_follows_the_user_s_own_filters(browser, tmp_path):
+    """Its first column has the model's probabilities, its last column the sampler's. It names the
+    filter that removed a token."""
     data, (tokenizer, model) = run("filtered"), utils.load("stories")
     browser.open(tmp_path, page.html(data))
     [the], [a] = tokenizer.encode(" the"), tokenizer.encode(" a")
@@ -251,16 +272,15 @@ def test_with_filters_of_the_user_s_own_the_page_has_the_sampler_s_probabilities
         browser.js("select(arguments[0])", i)
         for token, early in ((the, True), (a, False)):
             for row in browser.all(f'#candidates tr.removed[data-token="{token}"]'):
-                assert "line-through" in browser.js(
-                    "return getComputedStyle(arguments[0].querySelector('code')).textDecoration",
-                    row,
-                )
+                chip = "arguments[0].querySelector('code')"
+                line = browser.js(f"return getComputedStyle({chip}).textDecoration", row)
+                assert "line-through" in line
                 assert "✕ run" in row.text and row.get_attribute("data-p") == "0"
                 seen.add(early)
     assert seen == {True, False}
 
 
-def test_the_die_is_the_run_s_and_falls_on_the_token_that_came(browser, tmp_path):
+def test_the_page_s_die_falls_on_the_token_of_the_run(browser, tmp_path):
     data = by_method("cached")
     browser.open(tmp_path, page.html(data))
     for token, (_, u, low, high) in enumerate(data["draws"], data["n_prompt"]):
@@ -288,9 +308,15 @@ def test_the_die_is_the_run_s_and_falls_on_the_token_that_came(browser, tmp_path
     assert browser.text("#dice").startswith("The run threw")
 
 
-@pytest.mark.parametrize("name, says", [("greedy", "Greedy"), ("beam", "Beam search threw no die"),
-                                        ("drafts", "see Speculation")])  # fmt: skip
-def test_no_die_is_shown_where_none_was_thrown(browser, tmp_path, name, says):
+@pytest.mark.parametrize(
+    "name, says",
+    [
+        ("greedy", "Greedy"),
+        ("beam", "Beam search threw no die"),
+        ("drafts", "see Speculation"),
+    ],
+)
+def test_no_die_is_shown_if_none_was_thrown(browser, tmp_path, name, says):
     data = by_method("beam") if name == "beam" else run(name)
     browser.open(tmp_path, page.html(data))
     for token, draw in enumerate(data["draws"], data["n_prompt"]):
@@ -305,7 +331,7 @@ def test_no_die_is_shown_where_none_was_thrown(browser, tmp_path, name, says):
 def test_the_cut_line_moves_the_slider(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
     for _ in range(3):
-        browser.all(".handle")[0].send_keys("\ue013")  # up: it begins below the last token
+        browser.all(".handle")[0].send_keys("\ue013")  # up; it begins below the last token
     n = int(browser.value(".handle", "aria-valuenow"))
     assert browser.text("[for=top_k][data-is]") == f"{n}"
     from selenium.webdriver import ActionChains
@@ -313,16 +339,17 @@ def test_the_cut_line_moves_the_slider(browser, tmp_path):
     handle, row = browser.all(".handle")[0], browser.all("#candidates .candidate")[3]
     browser.js("arguments[0].scrollIntoView({block: 'center'})", handle)
     handle = browser.all(".handle")[0]
-    ActionChains(browser.driver).click_and_hold(handle).move_to_element(row).move_by_offset(
-        0, 10).release().perform()  # fmt: skip
+    drag = ActionChains(browser.driver).click_and_hold(handle).move_to_element(row)
+    drag.move_by_offset(0, 10).release().perform()
     assert browser.value(".handle", "aria-valuenow") == "4"
-    rows = browser.js("return [...document.querySelectorAll('#candidates tbody tr')]"
-                      ".map((row) => row.className)")  # fmt: skip
+    rows = "[...document.querySelectorAll('#candidates tbody tr')]"
+    rows = browser.js(f"return {rows}.map((row) => row.className)")
     assert rows.index("cut") == 4 and all("removed" in name for name in rows[5:11])
     browser.slide("top_k", 0)
     browser.slide("top_p", 0.5)
-    browser.all(".handle")[0].send_keys("\ue015")  # down: with top-p, that slider moves
-    assert float(browser.text("[for=top_p][data-is]")) > 0.5
+    browser.all(".handle")[0].send_keys("\ue015")  # down; the line is top-k's, top-p is lifted
+    assert browser.text("[for=top_p][data-is]") == "1"
+    assert browser.text("[for=top_k][data-is]") == browser.value(".handle", "aria-valuenow")
 
 
 # --- why, and attention ---------------------------------------------------------------------------
@@ -333,42 +360,40 @@ def test_the_parts_in_the_page_add_up(browser, tmp_path, method):
     browser.open(tmp_path, page.html(data))
     for token in range(1, len(data["ids"])):
         browser.js("select(arguments[0])", token)
-        shown = browser.js("""return [...document.querySelectorAll('#why td.number')]
+        numbers = browser.js("""return [...document.querySelectorAll('#why td.number')]
             .map((cell) => Number(cell.textContent.replace('−', '-')))""")
-        assert sum(shown[:-1]) == pytest.approx(shown[-1], abs=0.06)
+        assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=0.06)
         bars = browser.js("""return [...document.querySelectorAll('#why .signed')]
             .map((bar) => Number(bar.style.getPropertyValue('--x')))""")
-        np.testing.assert_allclose(bars, np.abs(shown) / np.abs(shown).max(), atol=0.02)
+        np.testing.assert_allclose(bars, np.abs(numbers) / np.abs(numbers).max(), atol=0.02)
         difference = browser.js("""const {tokens, came} = chain(state.selected - 1, given);
             const rival = stored("rivals", state.selected - 1)[0];
             return Math.log(tokens[came].model)
-                 - Math.log(tokens.find((token) => token.id === rival).model);""")  # fmt: skip
-        assert shown[-1] == pytest.approx(difference, abs=0.02)
+                 - Math.log(tokens.find((token) => token.id === rival).model);""")
+        assert numbers[-1] == pytest.approx(difference, abs=0.02)
 
 
-def test_a_candidate_that_is_clicked_is_compared_with(browser, tmp_path):
+def test_a_click_on_a_candidate_compares_with_it(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
     row = browser.all("#candidates .candidate:not(.chosen)")[2]
     rival = row.get_attribute("data-token")
     row.click()
     assert browser.value("#why select", "value") == rival
-    browser.js("select(5)")  # another token: its own runner-up again
+    browser.js("select(5)")  # a different token is compared with its own runner-up
     assert browser.js("return state.rival") is None
 
 
-def test_the_head_that_contributed_most_is_shown_first(browser, tmp_path):
+def test_the_head_with_the_largest_effect_is_shown_first(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
     added = np.array(browser.js("return addedAt(state.selected - 1)"))
-    heads = [(abs(added[1 + layer * 8 + head]), f"{layer}.{head}")
-             for layer in range(5) for head in range(7)]  # fmt: skip
-    most = max(heads)[1]
+    names = [(layer, head) for layer in range(5) for head in range(7)]
+    effects = {f"{layer}.{head}": added[1 + layer * 8 + head] for layer, head in names}
+    most = max(effects, key=lambda name: abs(effects[name]))
     assert browser.value(".heads [aria-pressed=true]", "data-head") == most
     says = browser.text("#attention .lead")
-    signs = {f"{layer}.{head}": added[1 + layer * 8 + head] for layer in range(5)
-             for head in range(7)}  # fmt: skip
-    for x in (signs[most], -abs(signs[most])):  # for the token that came, and against it
-        assert says.startswith(f"Head {most} had the largest effect: it pushed "
-                               + ("for" if x > 0 else "against"))  # fmt: skip
+    for x in (effects[most], -abs(effects[most])):  # for the run's token, and against it
+        side = "for" if x > 0 else "against"
+        assert says.startswith(f"Head {most} had the largest effect: it pushed {side}")
         assert f"{abs(x):.2f}" in says
         browser.js("""const one = addedAt;
             addedAt = (row) => one(row).map((x) => -Math.abs(x)); showAttention()""")
@@ -399,16 +424,20 @@ def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
     assert browser.js("return document.querySelector('#lens tbody th').textContent") == "0"
 
 
-def test_a_plain_pattern_has_its_word(browser, tmp_path):
-    """Of each head, given weights of our own."""
+def test_a_head_s_pattern_has_a_name(browser, tmp_path):
+    """The test gives the heads weights with a clear pattern."""
     browser.open(tmp_path, page.html(by_method("cached")))
     browser.js("""data.ids.splice(0, data.ids.length, ...range(n_rows + 1).map((i) => i % 5));
         globalThis.looksAt = (key) => { weightsAt = (head, row) =>
             range(row + 1).map((i) => Number(i === Math.max(0, key(row)))); };""")
-    expected = {"row => row": "itself", "row => row - 1": "the previous token",
-                "row => 0": "the first token", "row => row - 5": "the same token before",
-                "row => row - 4": "what followed the same token (induction)",
-                "row => row - 2": None}  # fmt: skip
+    expected = {
+        "row => row": "itself",
+        "row => row - 1": "the previous token",
+        "row => 0": "the first token",
+        "row => row - 5": "the same token before",
+        "row => row - 4": "what followed the same token (induction)",
+        "row => row - 2": None,
+    }
     for key, word in expected.items():
         found = browser.js(f"looksAt({key}); return patternOf(0)")
         assert (found["share"] > 0.5) == (word is not None), key
@@ -470,8 +499,8 @@ def test_a_bet_shows_p_q_and_the_die(browser, tmp_path):
 def test_drafts_stand_in_columns_and_a_pass_takes_one_line(browser, tmp_path):
     for width in (360, 800, 1280):
         browser.open(tmp_path, page.html(run("drafts")), width)
-        heights = browser.js("return [...document.querySelectorAll('#drafts li')]"
-                             ".map((line) => line.offsetHeight)")  # fmt: skip
+        lines = "[...document.querySelectorAll('#drafts li')]"
+        heights = browser.js(f"return {lines}.map((line) => line.offsetHeight)")
         assert max(heights) < 40
         places = browser.js("""return [...document.querySelectorAll('#drafts li button')].map(
             (line) => [...line.querySelectorAll('.draft')].map((draft) => draft.offsetLeft))""")
@@ -479,7 +508,7 @@ def test_drafts_stand_in_columns_and_a_pass_takes_one_line(browser, tmp_path):
             assert len({line[column] for line in places if len(line) > column}) == 1
 
 
-def test_drafts_and_beams_are_those_of_the_run(browser, tmp_path):
+def test_the_page_shows_the_drafts_and_beams_of_the_run(browser, tmp_path):
     data = by_method("speculative")
     browser.open(tmp_path, page.html(data))
     kinds = browser.js("return passes.map((pass) => outcomes(pass).map(({kind}) => kind))")
@@ -491,8 +520,8 @@ def test_drafts_and_beams_are_those_of_the_run(browser, tmp_path):
     browser.open(tmp_path, page.html(data))
     won = browser.js("return steps.flat().filter((node) => node.won).map((node) => node.token)")
     assert won == data["ids"][data["n_prompt"] :]
-    kept = sum(c[3] != "dropped" for step in data["beams"] for c in step)
-    assert len(browser.all("#beams svg g[data-depth]")) == kept
+    n_beams = sum(c[3] != "dropped" for step in data["beams"] for c in step)
+    assert len(browser.all("#beams svg g[data-depth]")) == n_beams
     assert browser.all("#beams .edge.dropped") and browser.all("#beams .cut")
     ended = [c for step in data["beams"] for c in step if c[3] in ("finished", "limit")]
     scores = [float(row.text.split()[-1].replace("−", "-")) for row in browser.all("#finals tr")]
@@ -504,7 +533,7 @@ def test_drafts_and_beams_are_those_of_the_run(browser, tmp_path):
         assert row.startswith(status) and f"−{-logprob:.2f}" in row
 
 
-def test_a_text_that_ends_late_is_behind_those_that_ended_before(browser, tmp_path):
+def test_a_late_end_is_compared_with_earlier_ends(browser, tmp_path):
     data = by_method("beam")
     one, two, three = data["ids"][-3:]
     steps = [[[0, one, -1.0, "finished"], [0, two, -2.0, "kept"]], [[0, three, -5.5, "finished"]]]
@@ -538,7 +567,7 @@ def test_it_is_said_which_texts_the_limit_stopped(browser, tmp_path):
     assert "■" in browser.all("#beams g.won text")[-1].text
 
 
-def test_the_cache_counts_and_without_it_all_is_computed(browser, tmp_path):
+def test_the_cache_panel_counts_computed_tokens_with_and_without_a_cache(browser, tmp_path):
     data = by_method("cached")
     browser.open(tmp_path, page.html(data))
     browser.js("select(n_rows)")
@@ -551,7 +580,7 @@ def test_the_cache_counts_and_without_it_all_is_computed(browser, tmp_path):
     assert read != computed
     browser.all("#naive")[0].click()
     read, computed = re.findall(r"(?:rgb|color)\([^)]*\)", browser.js(picture))[:3:2]
-    assert read == computed  # all is computed
+    assert read == computed  # every token is computed
     assert f"so far {sum(range(n_prompt, n))} positions computed" in browser.text("#totals")
     assert "holds" not in browser.text("#totals")
     browser.all("#naive")[0].click()
@@ -580,9 +609,9 @@ def test_the_selected_token_is_in_sight(browser, tmp_path, width):
         assert browser.js(IN_SIGHT), token
     browser.all("#next")[0].click()
     assert browser.js(IN_SIGHT)
-    gap = browser.js("return document.querySelector('#panels').getBoundingClientRect().top"
-                     " - document.querySelector('nav').getBoundingClientRect().bottom")  # fmt: skip
-    assert width > 1000 or 0 <= gap < 60  # under the text come the panels, not more text
+    box = "return document.querySelector(arguments[0]).getBoundingClientRect()"
+    gap = browser.js(box, "#panels")["top"] - browser.js(box, "nav")["bottom"]
+    assert width > 1000 or 0 <= gap < 60  # the panels follow right below the text
 
 
 def test_a_long_text_s_cache_is_not_taller_than_a_screen(browser, tmp_path):
@@ -606,9 +635,8 @@ def test_on_a_phone_no_token_is_cut_off(browser, tmp_path, name):
 @pytest.mark.parametrize("width", [1280, 1300, 1600])
 def test_the_panels_have_two_columns(browser, tmp_path, width):
     browser.open(tmp_path, page.html(by_method("cached")), width)
-    left = [browser.js("return document.querySelector(arguments[0]).offsetLeft", name)
-            for name in ("#why", "#attention")]  # fmt: skip
-    assert left[0] < left[1]
+    offset = "return document.querySelector(arguments[0]).offsetLeft"
+    assert browser.js(offset, "#why") < browser.js(offset, "#attention")
 
 
 def test_tokens_without_letters_can_be_seen_and_chosen(browser, tmp_path):
@@ -621,7 +649,7 @@ def test_tokens_without_letters_can_be_seen_and_chosen(browser, tmp_path):
     assert browser.value('#text [aria-selected="true"]', "id") == "token-1"
 
 
-def test_signs_that_turn_a_line_around_stay_among_themselves(browser, tmp_path):
+def test_characters_that_reverse_a_line_reverse_only_themselves(browser, tmp_path):
     data = by_method("cached")
     turning = "\u202eabc"
     labels = data["labels"] | {data["ids"][6]: turning}
@@ -631,40 +659,37 @@ def test_signs_that_turn_a_line_around_stay_among_themselves(browser, tmp_path):
     assert "<202E>abc" in browser.text("#selected")
     first, second = (browser.all(f"#token-{i} .word")[0].rect for i in (5, 7))
     assert first["y"] < second["y"] or first["x"] < second["x"]
-    assert browser.js("return getComputedStyle(document.querySelector('#token-6 .word'))"
-                      ".unicodeBidi") == "isolate"  # fmt: skip
+    assert browser.js(STYLE, "#token-6 .word", "unicodeBidi") == "isolate"
 
 
 def test_a_page_can_be_printed(browser, tmp_path):
     browser.scheme("dark")
     browser.open(tmp_path, page.html(run("drafts")))
-    browser.command("Emulation.setEmulatedMedia", media="print",
-                    features=[{"name": "prefers-color-scheme", "value": "dark"}])  # fmt: skip
-    style = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
-    assert browser.js(style, "#text", "color") == "rgb(28, 28, 26)"
-    assert browser.js(style, ".heads", "maxHeight") == "none"
+    features = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.command("Emulation.setEmulatedMedia", media="print", features=features)
+    assert browser.js(STYLE, "#text", "color") == "rgb(28, 28, 26)"
+    assert browser.js(STYLE, ".heads", "maxHeight") == "none"
     for part in (".track", "#candidates td", "canvas", ".token .word", "#alignment"):
-        assert browser.js(style, part, "printColorAdjust") == "exact"
+        assert browser.js(STYLE, part, "printColorAdjust") == "exact"
     browser.command("Emulation.setEmulatedMedia", media="", features=[])
 
 
-def test_forced_colours_leave_the_drawings(browser, tmp_path):
+def test_forced_colours_keep_the_drawings_visible(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
     features = [{"name": "forced-colors", "value": "active"}]
     browser.command("Emulation.setEmulatedMedia", features=features)
-    style = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
     for part in (".track", ".signed", "#candidates td", "svg", ".token .word"):
-        assert browser.js(style, part, "forcedColorAdjust") == "none", part
-    bar = browser.js("return getComputedStyle(document.querySelector('.looks .track'), '::before')"
-                     ".backgroundColor")  # fmt: skip
-    assert bar not in ("rgba(0, 0, 0, 0)", browser.js(style, "section", "backgroundColor"))
+        assert browser.js(STYLE, part, "forcedColorAdjust") == "none", part
+    track = "document.querySelector('.looks .track')"
+    bar = browser.js(f"return getComputedStyle({track}, '::before').backgroundColor")
+    assert bar not in ("rgba(0, 0, 0, 0)", browser.js(STYLE, "section", "backgroundColor"))
     browser.command("Emulation.setEmulatedMedia", features=[])
 
 
 # --- keyboard, screen reader, touch ---------------------------------------------------------------
 
 
-def test_keys_belong_to_the_text_only_where_it_has_the_focus(browser, tmp_path):
+def test_keys_move_the_text_only_if_it_has_the_focus(browser, tmp_path):
     browser.open(tmp_path, page.html(run("long")), 800)
     at = browser.js("return state.selected")
     browser.js("document.querySelector('#cache .scroll').focus()")
@@ -672,10 +697,10 @@ def test_keys_belong_to_the_text_only_where_it_has_the_focus(browser, tmp_path):
         browser.driver.switch_to.active_element.send_keys(key)
         assert browser.js("return state.selected") == at
     browser.js("document.activeElement.blur()")
-    prevented = "return !dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]," \
-                "bubbles: true, cancelable: true})) || !document.body.dispatchEvent(" \
-                "new KeyboardEvent('keydown', {key: arguments[0], bubbles: true," \
-                "cancelable: true}))"  # fmt: skip
+    prevented = """
+        const event = () => new KeyboardEvent('keydown',
+            {key: arguments[0], bubbles: true, cancelable: true});
+        return !dispatchEvent(event()) || !document.body.dispatchEvent(event())"""
     assert not browser.js(prevented, "Home") and not browser.js(prevented, " ")
     assert browser.js(prevented, "ArrowRight")
     browser.js("document.querySelector('#text [tabindex=\"0\"]').focus()")
@@ -683,9 +708,9 @@ def test_keys_belong_to_the_text_only_where_it_has_the_focus(browser, tmp_path):
     assert browser.js("return state.selected") == 1
 
 
-def test_few_tab_stops_and_all_is_reached(browser, tmp_path, method):
-    browser.open(tmp_path, page.html(run("drafts") if method == "speculative" else
-                                     by_method(method)))  # fmt: skip
+def test_there_are_few_tab_stops_and_arrows_do_the_rest(browser, tmp_path, method):
+    data = run("drafts") if method == "speculative" else by_method(method)
+    browser.open(tmp_path, page.html(data))
     stops = browser.js("""return [...document.querySelectorAll(
         'a, button, input, select, [tabindex]')].filter((element) => element.tabIndex >= 0
         && !element.disabled && element.checkVisibility()).length""")
@@ -707,9 +732,8 @@ def test_a_screen_reader_hears_names(browser, tmp_path, method):
              || element.getAttribute('aria-labelledby'))).map((element) => element.outerHTML)""")
     assert unnamed == []
     for section in browser.all("section:not([hidden])"):
-        heading = browser.js("return document.getElementById(arguments[0].getAttribute("
-                             "'aria-labelledby')).textContent", section)  # fmt: skip
-        assert heading
+        heading = "arguments[0].getAttribute('aria-labelledby')"
+        assert browser.js(f"return document.getElementById({heading}).textContent", section)
     tables = browser.js("""return [...document.querySelectorAll('table')].filter((table) =>
         !table.querySelector('thead th') && table.checkVisibility()).length""")
     assert tables == 0
@@ -718,7 +742,7 @@ def test_a_screen_reader_hears_names(browser, tmp_path, method):
     assert hidden == 0
 
 
-def test_a_finger_meets_24_pixels(browser, tmp_path, method):
+def test_touch_targets_have_24_pixels(browser, tmp_path, method):
     browser.open(tmp_path, page.html(by_method(method)), 360)
     small = browser.js("""return [...document.querySelectorAll('button, select, [role=slider],'
         + 'input:not([type=radio], [type=checkbox]), label:has(input)')]
@@ -732,7 +756,7 @@ def test_a_finger_meets_24_pixels(browser, tmp_path, method):
 # --- text is text ---------------------------------------------------------------------------------
 
 
-def test_a_prompt_to_which_nothing_came_has_a_page(browser, tmp_path):
+def test_a_prompt_without_new_tokens_has_a_page(browser, tmp_path):
     tokenizer, model = utils.load("stories")
     browser.open(tmp_path, page.html(recorded(tokenizer, model, "Once upon a time", n=0)))
     assert browser.value('#text [aria-selected="true"]', "id") == "token-1"
@@ -764,15 +788,12 @@ def test_the_page_works_in_a_frame_of_a_notebook(browser, tmp_path):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["drafts", "filtered", "beam", "en-de"])
-def test_letters_stand_out_from_what_is_behind_them(browser, tmp_path, scheme, name):
-    """WCAG's contrast of at least 4.5: of every letter on the page to all that lies below it."""
+def test_letters_stand_out_from_their_background(browser, tmp_path, scheme, name):
+    """Every letter has WCAG's contrast of at least 4.5 with everything below it."""
     data = run(name) if name in ("drafts", "filtered") else by_method(name)
-    pieces = [
-        data["pieces"][0],
-        "",
-        *data["pieces"][2:],
-    ]  # a token without a text, in small letters
-    logprobs = [-20.0] * len(data["logprobs"])  # all of them as surprising as can be
+    first, _, *rest = data["pieces"]
+    pieces = [first, "", *rest]  # a token without text has small letters
+    logprobs = [-20.0] * len(data["logprobs"])  # surprising tokens have the darkest tint
     browser.scheme(scheme)
     browser.open(tmp_path, page.html(data | {"pieces": pieces, "logprobs": logprobs}))
     found = browser.js(LETTERS)
@@ -781,7 +802,7 @@ def test_letters_stand_out_from_what_is_behind_them(browser, tmp_path, scheme, n
     found += browser.js(LETTERS)
     for text, letters, below in found:
         paper = np.zeros(3)
-        for *rgb, alpha in reversed(below):  # from the page's ground up
+        for *rgb, alpha in reversed(below):  # start with the bottom layer
             paper = alpha * np.array(rgb) + (1 - alpha) * paper
         *rgb, alpha = letters
         ink = alpha * np.array(rgb) + (1 - alpha) * paper
@@ -789,8 +810,8 @@ def test_letters_stand_out_from_what_is_behind_them(browser, tmp_path, scheme, n
     browser.scheme("light")
 
 
-# Of each piece of text that can be seen: the text, its colour, the colours of what is below it,
-# drawn on a canvas to read them as numbers; opacity counts as the letters' alpha.
+# For each visible piece of text: the text, its colour, and the colours of the elements below it. A
+# canvas turns the colours into numbers; opacity counts as the letters' alpha.
 LETTERS = """
 const context = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
 const read = (colour) => {

@@ -1,5 +1,5 @@
-"""terminal/chat.py: a checkpoint's own template; special tokens that a user types; and the cache
-that is kept from turn to turn."""
+"""terminal/chat.py uses a checkpoint's own template, keeps special tokens that a user types as
+text, and keeps the cache from turn to turn."""
 
 import copy
 import json
@@ -45,8 +45,13 @@ MISTRAL = """{{ bos_token }}
     {%- else %}{{- raise_exception('Only user and assistant roles are supported!') }}
     {%- endif %}
 {%- endfor %}"""
-RENDERED = {  # fixture, the tokens of the format, the end of a turn, template, text of three turns
-    "ChatML": ("qwen", ["<|im_start|>", "<|im_end|>"], "<|im_end|>", CHATML, """\
+RENDERED = {  # format -> fixture, its tokens, the end of a turn, template, the text of three turns
+    "ChatML": (
+        "qwen",
+        ["<|im_start|>", "<|im_end|>"],
+        "<|im_end|>",
+        CHATML,
+        """\
 <|im_start|>system
 Be brief.<|im_end|>
 <|im_start|>user
@@ -56,9 +61,14 @@ the cat<|im_end|>
 <|im_start|>user
 And?<|im_end|>
 <|im_start|>assistant
-"""),
-    "Llama 3": ("llama3", ["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"], "<|eot_id|>",
-                LLAMA3, """\
+""",
+    ),
+    "Llama 3": (
+        "llama3",
+        ["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
+        "<|eot_id|>",
+        LLAMA3,
+        """\
 <|begin_of_text|><|start_header_id|>system<|end_header_id|>
 
 Be brief.<|eot_id|><|start_header_id|>user<|end_header_id|>
@@ -69,10 +79,16 @@ the cat<|eot_id|><|start_header_id|>user<|end_header_id|>
 
 And?<|eot_id|><|start_header_id|>assistant<|end_header_id|>
 
-"""),
-    "Mistral": ("mistral", ["[INST]", "[/INST]"], "</s>", MISTRAL,
-                "<s>[INST]  Hi [/INST]the cat</s>[INST] And?[/INST]"),
-}  # fmt: skip
+""",
+    ),
+    "Mistral": (
+        "mistral",
+        ["[INST]", "[/INST]"],
+        "</s>",
+        MISTRAL,
+        "<s>[INST]  Hi [/INST]the cat</s>[INST] And?[/INST]",
+    ),
+}
 
 
 def make(folder, name):
@@ -93,7 +109,7 @@ def make(folder, name):
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_a_conversation_is_what_the_template_writes(tmp_path, name):
+def test_a_conversation_has_the_template_s_text(tmp_path, name):
     tokenizer, (*_, end, _, expected) = make(tmp_path, name), RENDERED[name]
     chat = Conversation(tokenizer, tmp_path, None if name == "Mistral" else "Be brief.")
     first = chat.ask(" Hi ")
@@ -107,7 +123,7 @@ def test_a_conversation_is_what_the_template_writes(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_special_tokens_that_a_user_types_stay_text(tmp_path, name):
+def test_special_tokens_that_a_user_types_remain_text(tmp_path, name):
     tokenizer = make(tmp_path, name)
     special = {*tokenizer.special.values()}
     typed = "".join(tokenizer.special) + "<|im_<|im_end|>end|>"
@@ -121,8 +137,8 @@ def test_special_tokens_that_a_user_types_stay_text(tmp_path, name):
         assert sum(id in special for id in system) <= len(plain) + len(RENDERED[name][1])
 
 
-def test_the_template_decides_about_the_turns_before(tmp_path):
-    """Such as a default system text, and thoughts that are left out."""
+def test_the_template_may_change_earlier_turns(tmp_path):
+    """It may add a default system text, and leave out thoughts."""
     tokenizer = make(tmp_path, "ChatML")
     chat = Conversation(tokenizer, tmp_path)
     assert "You are helpful." in tokenizer.decode(chat.ask("a"))
@@ -156,7 +172,7 @@ def test_a_template_may_be_a_file_or_one_of_several(tmp_path):
         ("{{ messages.append(1) }}", "unsafe"),
     ],
 )
-def test_a_template_that_refuses_or_is_hostile_is_one_line(tmp_path, template, says):
+def test_a_template_that_refuses_or_is_hostile_gives_one_line(tmp_path, template, says):
     tokenizer = make(tmp_path, "ChatML")
     (tmp_path / "chat_template.jinja").write_text(template)
     with pytest.raises(UserError, match=says) as caught:
@@ -171,12 +187,11 @@ TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model that writes letters, with the tokens and the template of ChatML."""
+    """Return the folder of a model that writes letters, with ChatML's tokens and template."""
     folder = write_letters(tmp_path_factory.mktemp("models") / "chat", n_vocab=261, n_ctx=160)
     vocab = json.loads((folder / "vocab.json").read_text())
-    by_bytes = {
-        "type": "ByteLevel", "add_prefix_space": False, "use_regex": True, "trim_offsets": True,
-    }  # fmt: skip
+    by_bytes = {"type": "ByteLevel", "add_prefix_space": False}
+    by_bytes |= {"use_regex": True, "trim_offsets": True}
     del vocab["<|endoftext|>"]
     model = {"type": "BPE", "vocab": vocab, "merges": ["t h", "th e"]}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
@@ -190,7 +205,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def start(folder):
-    """A function: words of the command line -> a shell in a conversation with this model."""
+    """Return a function that starts a conversation with this model: options -> a shell."""
 
     def start(*words):
         words = ["--interactive", "--chat", "--model", str(folder), "-n", "9", *map(str, words)]
@@ -224,7 +239,7 @@ def test_one_prompt_is_one_turn(console, folder, tmp_path):
         assert (row["text"], row["ids"], row["stop_reason"]) == ("ab", [64, 65], "eos")
 
 
-def test_turns_are_kept_and_so_is_the_cache(console, start):
+def test_turns_and_the_cache_are_kept(console, start):
     shell = start()
     tokenizer, model = shell.session.tokenizer, shell.session.model
     shell.session.model = watched = Watched(model)
@@ -238,12 +253,12 @@ def test_turns_are_kept_and_so_is_the_cache(console, start):
         common = [a == b for a, b in zip(cached_ids, expected)]
         n_common = (common + [False]).index(False)
         assert [shape[-1] for shape in watched.shapes] == [len(expected) - n_common] + [1] * 8
-        assert n_common >= len(cached_ids) - 1  # but the first, all of the turns before
-        cached_ids = [*expected, *answer[:-1]]  # the last token has not passed
+        assert n_common >= len(cached_ids) - 1  # all earlier turns come from the cache
+        cached_ids = [*expected, *answer[:-1]]  # the last token has not been passed
     assert [message["role"] for message in shell.session.chat.messages] == ["user", "assistant"] * 3
 
 
-def test_system_and_reset(console, start):
+def test_system_changes_the_system_text_and_reset_forgets_the_turns(console, start):
     shell = start()
     shell.answer("the cat")
     shell.answer("/system Be brief.")
@@ -253,14 +268,14 @@ def test_system_and_reset(console, start):
     shell.answer("a")
     shell.answer("/system off")
     assert "helpful" in tokenizer.decode(ask())
-    begun = ask()
+    beginning = ask()
     shell.answer("a")
-    assert ask() != begun
+    assert ask() != beginning
     shell.answer("/reset")
-    assert ask() == begun
+    assert ask() == beginning
 
 
-def test_a_conversation_that_fills_the_context(console, start):
+def test_a_message_too_long_for_the_context_is_refused(console, start):
     shell = start("-n", 30)
     shell.answer("a" * 30)
     console.capsys.readouterr()
@@ -269,10 +284,10 @@ def test_a_conversation_that_fills_the_context(console, start):
     out, err = console.capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert "tokens, the model takes 160: /reset begins another conversation" in err
-    assert shell.session.chat.messages == before  # it goes on with a shorter message
+    assert shell.session.chat.messages == before
 
 
-def test_an_answer_that_is_stopped_is_a_turn(console, start, tmp_path):
+def test_a_stopped_answer_is_a_turn(console, start, tmp_path):
     (tmp_path / "stopping.py").write_text(
         "def f(logits, ids):\n    if ids[-2:] == [64, 65]: raise KeyboardInterrupt\n"
         "    logits[64 + (ids[-1] == 64)] = 99\n    return logits\n"
@@ -283,14 +298,14 @@ def test_an_answer_that_is_stopped_is_a_turn(console, start, tmp_path):
     assert [turn["content"] for turn in shell.session.chat.messages] == ["the cat", "ab"]
 
 
-def test_score_is_of_the_answer_in_its_conversation(console, start):
+def test_score_rates_the_answer_in_its_conversation(console, start):
     shell = start()
     shell.answer("the cat")
     scored = shell.session.score_row(shell.row)
     assert scored["ids"] == shell.row.sequence.new_ids and len(scored["logprobs"]) == 9
 
 
-def test_what_cannot_chat(console, letters):
+def test_models_that_cannot_chat_are_refused(console, letters):
     for model in letters, "stories":
         err = console.refused(1, "a", "--chat", model=model)
         assert "such as HuggingFaceTB/SmolLM2-135M-Instruct" in err
@@ -299,5 +314,5 @@ def test_what_cannot_chat(console, letters):
     shell = Shell(Session(options.parse(["--interactive", "--model", str(letters)])))
     shell.answer("/chat")
     assert "no chat template" in console.capsys.readouterr().err
-    shell.answer("a")  # the session goes on without
+    shell.answer("a")  # the session goes on without a conversation
     assert console.capsys.readouterr().out.startswith("a")

@@ -1,4 +1,4 @@
-"""--compare: the same prompt through every method, in one table."""
+"""--compare runs the same prompt with every method, and prints one table."""
 
 import re
 
@@ -14,7 +14,7 @@ from tests.commands import HOUSE, N_CTX, write_letters
 
 
 def table(out):
-    """--compare's table as {method: {column: text}}."""
+    """Return --compare's table as {method: {column: text}}."""
     columns = "speed ratio first per_pass accepted ids".split()
     lines = [re.sub("[█-▏]", " ", line) for line in out.splitlines()]
     rows = [line.split(maxsplit=6) for line in lines if line.split()[0] in METHODS]
@@ -37,7 +37,7 @@ def test_compare_shows_every_method_and_that_the_ids_are_identical(console, draf
     assert "speculative" not in table(console.text("the cat", "--compare", "-n", 4))
 
 
-def test_a_drafter_of_your_own_needs_no_draft_model(console, tmp_path):
+def test_a_user_s_drafter_needs_no_draft_model(console, tmp_path):
     (tmp_path / "own.py").write_text("from decoding.drafters import PromptLookup\n")
     own = f"{tmp_path / 'own.py'}:PromptLookup(model.n_vocab)"
     words = "abcabc", "--compare", "-n", 9, "--drafter", own
@@ -69,11 +69,11 @@ def test_compare_shows_a_difference(console, monkeypatch):
 
 @pytest.fixture
 def timed(monkeypatch):
-    """-> (the methods in the order in which they ran, a function that sets their speeds in each of
-    their rounds)."""
+    """Return the list of methods in the order of their runs, and a function that sets the speeds of
+    each method in its rounds."""
     ran, generate = [], Session.generate
 
-    def noting(session, rows):
+    def recording(session, rows):
         method = session.settings["method"]
         rows[0].place = method, ran.count(method)
         ran.append(method)
@@ -83,24 +83,30 @@ def timed(monkeypatch):
         found = property(lambda row: speeds[row.place[0]][row.place[1]])
         monkeypatch.setattr("terminal.row.Row.tokens_per_second", found)
 
-    monkeypatch.setattr(Session, "generate", noting)
+    monkeypatch.setattr(Session, "generate", recording)
     return ran, set_speeds
 
 
-def test_the_methods_take_turns_and_the_table_has_medians_without_the_first_round(console, timed):
+def test_methods_take_turns_and_the_table_has_medians_without_the_first_round(console, timed):
     ran, set_speeds = timed
-    set_speeds({
-        "naive": [900.0, 20.0, 10.0, 40.0], "cached": [1.0, 50.0, 70.0, 60.0],
-        "beam": [1.0, 2.0, 2.0, 2.0], "ngram": [1.0, 30.0, 10.0, 20.0],
+    rounds = {
+        "naive": [900.0, 20.0, 10.0, 40.0],
+        "cached": [1.0, 50.0, 70.0, 60.0],
+        "beam": [1.0, 2.0, 2.0, 2.0],
+        "ngram": [1.0, 30.0, 10.0, 20.0],
         "lookup": [1.0, 25.0, 25.0, 99.0],
-    })  # fmt: skip
+    }
+    set_speeds(rounds)
     out = console.text("the cat", "--compare", "-n", 4)
     assert ran == [method for method in METHODS if method != "speculative"] * 4
     speeds = {method: (row["speed"], row["ratio"]) for method, row in table(out).items()}
     assert speeds == {
-        "naive": ("20.0", "1.00"), "cached": ("60.0", "3.00"), "beam": ("2.0", "0.10"),
-        "ngram": ("20.0", "1.00"), "lookup": ("25.0", "1.25"),
-    }  # fmt: skip
+        "naive": ("20.0", "1.00"),
+        "cached": ("60.0", "3.00"),
+        "beam": ("2.0", "0.10"),
+        "ngram": ("20.0", "1.00"),
+        "lookup": ("25.0", "1.25"),
+    }
 
 
 def test_compare_starts_each_prompt_with_its_own_seed(console, monkeypatch):
@@ -115,7 +121,7 @@ def test_compare_starts_each_prompt_with_its_own_seed(console, monkeypatch):
     assert seeds == [[5] * 4] * 5 + [[6] * 4] * 5
 
 
-def test_compare_of_sampled_text_with_stops_and_of_a_full_context(console):
+def test_compare_with_sampling_with_stops_and_with_a_full_context(console):
     how = ["--temperature", 0.9, "--seed", 1]
     rows = table(console.text("the cat", "--compare", "-n", 8, *how))
     assert rows["cached"]["ids"] == "as naive"
@@ -134,7 +140,7 @@ def test_the_encoder_runs_once_for_each_method_and_round(monkeypatch):
     monkeypatch.setattr(EncoderDecoder, "encode", lambda *a: runs.append(1) or encode(*a))
     session = Session(options.parse(["a", "--model", str(HOUSE / folder), "-n", "3"]))
     compare(session, "the cat")
-    assert len(runs) == 4 * (len(METHODS) - 1)  # all but speculative: there is no draft
+    assert len(runs) == 4 * (len(METHODS) - 1)  # speculative needs a draft model
 
 
 @pytest.mark.parametrize("wrong", [["the cat", "--draft", "no-such"], ["a" * (N_CTX + 1)]])

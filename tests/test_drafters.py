@@ -1,4 +1,5 @@
-"""drafters.py: n-grams and lookup by their definitions, draft models, the counts of Measured."""
+"""drafters.py: n-grams and lookup follow their definitions, a model accepts its own drafts, and
+Measured counts right."""
 
 import math
 from collections import Counter
@@ -40,7 +41,7 @@ def greedy_ids(prompt, n=100):
 
 
 def passes_of(drafter, sampler=greedy, prompt=PROMPTS[1]):
-    """-> for each pass: how many drafts, how many of them accepted."""
+    """Return, for each pass, the number of drafts and the number of accepted ones."""
     noted = Noted(drafter)
     by_speculation(prompt, 100, noted, 5, sampler)
     return [(len(drafts), len(tokens) - 1) for _, drafts, tokens in noted.passes]
@@ -50,7 +51,7 @@ def passes_of(drafter, sampler=greedy, prompt=PROMPTS[1]):
     "sampler", [greedy, Sampler(), Sampler(repetition_penalty(1.5), top_p(0.9))]
 )
 def test_the_model_as_its_own_draft_is_always_accepted(sampler):
-    """As a draft model that sees a wrong text or a stale cache would not be, though still exact."""
+    """A draft model with a wrong text or a stale cache would be rejected, and still exact."""
     for prompt in PROMPTS:
         passes = passes_of(DraftModel(TARGET, sampler, rng_of(7)), sampler, prompt)
         assert all(drafted == accepted for drafted, accepted in passes)
@@ -69,7 +70,7 @@ def test_right_drafts_are_all_accepted_and_wrong_ones_never():
 # --- Measured -------------------------------------------------------------------------------------
 
 
-def test_a_measured_drafter_drafts_and_learns_as_it_does_by_itself():
+def test_a_measured_drafter_drafts_and_learns_as_without_measuring():
     prompt, sampler = PROMPTS[2], Sampler(temperature(0.8))
     plain, measured = Noted(NGramStore(N_VOCAB)), Noted(NGramStore(N_VOCAB))
     ids = by_speculation(prompt, 100, plain, 4, sampler)
@@ -102,7 +103,7 @@ def test_the_counts_of_a_few_passes_by_hand():
     measured.learn([5], [], logits[:1], [9])
     assert (measured.drafted, measured.accepted, measured.rejected) == (9, 4, 2)
     assert measured.lengths == {3: 1, 1: 1, 0: 2}
-    assert measured.tested == 6  # 3 came after a rejected one
+    assert measured.tested == 6  # the 3 others followed a rejected draft
     assert measured.acceptance == pytest.approx(4 / 6)
     assert measured.tokens_per_pass == pytest.approx(8 / 4)
 
@@ -125,15 +126,15 @@ def test_expected_tokens_per_pass_is_the_closed_form(gamma, accepted, rejected):
 
     measured.sizes[gamma] = 3
     assert measured.expected_tokens_per_pass == pytest.approx(closed(gamma))
-    measured.sizes[1] += 2  # passes over a single draft: they could give fewer tokens
+    measured.sizes[1] += 2  # passes with a single draft give fewer tokens
     sizes = list(measured.sizes.elements())
     mean = sum(map(closed, sizes)) / len(sizes)
     assert measured.expected_tokens_per_pass == pytest.approx(mean)
 
 
 @pytest.mark.parametrize("rate, gamma", [(0.3, 2), (0.7, 4), (0.9, 8)])
-def test_a_replay_at_some_rate_gives_that_acceptance_and_the_theorys_tokens_per_pass(rate, gamma):
-    after = np.roll(np.eye(9, dtype=np.float32), 1, axis=1)  # t + 1 comes after t
+def test_a_replay_has_its_rate_of_acceptance_and_the_theory_s_tokens_per_pass(rate, gamma):
+    after = np.roll(np.eye(9, dtype=np.float32), 1, axis=1)  # t + 1 follows t
     counting = FunctionModel(lambda ids: after[ids[-1]], n_vocab=9, n_ctx=10**6)
     n = 4000
     measured = Measured(Replay(9, [i % 9 for i in range(2 * n)], rate, rng_of(5)))
@@ -151,29 +152,28 @@ def test_a_replay_at_some_rate_gives_that_acceptance_and_the_theorys_tokens_per_
 # --- n-grams --------------------------------------------------------------------------------------
 
 
-def test_ngram_counts_of_a_small_text():
+def test_a_small_text_has_these_ngram_counts():
     store = NGramStore(9, n=3)
     store.read([1, 2, 3, 1, 2, 4, 1, 2, 3])
-    assert store.counts == {
-        (1,): {2: 3}, (2,): {3: 2, 4: 1}, (3,): {1: 1}, (4,): {1: 1},
-        (1, 2): {3: 2, 4: 1}, (2, 3): {1: 1}, (3, 1): {2: 1}, (2, 4): {1: 1}, (4, 1): {2: 1},
-    }  # fmt: skip
+    after_one = {(1,): {2: 3}, (2,): {3: 2, 4: 1}, (3,): {1: 1}, (4,): {1: 1}}
+    after_two = {(1, 2): {3: 2, 4: 1}, (2, 3): {1: 1}, (3, 1): {2: 1}, (2, 4): {1: 1}}
+    assert store.counts == after_one | after_two | {(4, 1): {2: 1}}
 
 
-def test_a_text_that_grows_is_counted_once():
+def test_a_growing_text_is_counted_once():
     whole, grown, text = NGramStore(9, n=4), NGramStore(9, n=4), [1, 2, 3, 1, 2, 4, 1, 2, 3]
     whole.read(text)
     for end in (1, 2, 5, 5, 6, 9):
         grown.read(text[:end])
     assert grown.counts == whole.counts
-    grown.read([1, 2, 7])  # another text: only its new part counts
+    grown.read([1, 2, 7])  # a different text adds only its new part
     assert grown.counts[(2,)] == {3: 2, 4: 1, 7: 1} and grown.counts[(1, 2)] == {3: 2, 4: 1, 7: 1}
 
 
-def test_the_longest_known_context_drafts_and_shorter_ones_when_it_is_unknown():
+def test_the_longest_known_context_drafts():
     store = NGramStore(9, n=3, before=[1, 2, 3, 5, 2, 4, 6, 2, 4])
-    assert store.next([1, 2]) == 3  # (1, 2) -> 3 once, though (2,) -> 4 twice
-    assert store.next([7, 2]) == 4  # (7, 2) is unknown: back off to (2,)
+    assert store.next([1, 2]) == 3  # (1, 2) -> 3 once wins over (2,) -> 4 twice
+    assert store.next([7, 2]) == 4  # (7, 2) is unknown, so it backs off to (2,)
     assert store.next([2]) == 4
     assert store.next([7]) is None and store.next([]) is None
 
@@ -188,25 +188,25 @@ def test_an_unknown_context_stops_drafting():
     assert store.propose([5], 8)[0] == [6, 7]
 
 
-def test_a_store_learns_the_models_best_tokens_at_every_verified_position():
+def test_a_store_learns_the_model_s_best_tokens_at_every_verified_position():
     logits = np.array([[0, 1, 5, 3, 2], [9, 1, 2, 3, 8]], np.float32)
     store = NGramStore(5, n=3, filler_top_k=1)
     store.learn([4, 1], [3], logits, [3, 0])
     assert store.counts == {(1,): {2: 1}, (4, 1): {2: 1}, (3,): {0: 1}, (1, 3): {0: 1}}
     store = NGramStore(5, n=2, filler_top_k=3)
-    store.learn([4, 1], [3], logits, [2])  # the rejected draft's position too
+    store.learn([4, 1], [3], logits, [2])  # also at the rejected draft's position
     assert store.counts == {(1,): {2: 1, 3: 1, 4: 1}, (3,): {0: 1, 4: 1, 3: 1}}
 
 
-def test_the_best_of_the_tokens_learned_at_once_is_drafted():
+def test_the_best_of_the_tokens_learned_together_is_drafted():
     for seed in range(20):
         logits = rng_of(seed).normal(size=(1, 300)).astype(np.float32)
-        store = NGramStore(300, n=2, filler_top_k=150)  # fewer may come in order by chance
+        store = NGramStore(300, n=2, filler_top_k=150)  # fewer could be in order by chance
         store.learn([4], [], logits, [0])
         assert store.next([4]) == logits.argmax()
 
 
-def test_more_fillers_than_tokens_are_all_the_tokens():
+def test_a_large_filler_top_k_learns_all_tokens():
     store = NGramStore(5, n=2, filler_top_k=8)
     store.learn([4], [], np.arange(5, dtype=np.float32)[None], [0])
     assert store.counts == {(4,): dict.fromkeys(range(5), 1)}
@@ -233,11 +233,11 @@ def copied(text, n, max_size=3, before=()):
 def test_lookup_takes_the_latest_occurrence_of_the_longest_suffix():
     assert copied([1, 2, 3, 1, 2, 4, 5, 1, 2], 2) == [4, 5]  # the latest (1, 2)
     assert copied([5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2], 2) == [7, 1]  # (5, 1, 2) is longer
-    assert copied([5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2], 2, max_size=2) == [8, 6]  # not longer than 2
+    assert copied([5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2], 2, max_size=2) == [8, 6]  # at most 2 tokens
     assert copied([3, 3, 3], 2) == [3, 3]  # occurrences may overlap
 
 
-def test_lookup_goes_on_with_its_own_copy_past_the_end_of_the_text():
+def test_lookup_continues_with_its_own_copy_past_the_end_of_the_text():
     assert copied([1, 2, 3, 1, 2], 7) == [3, 1, 2, 3, 1, 2, 3]
     assert copied([4, 4], 3) == [4, 4, 4]
 
@@ -248,13 +248,13 @@ def test_lookup_drafts_nothing_without_an_earlier_occurrence():
 
 def test_lookup_reads_the_source_before_the_text():
     assert copied([0, 6], 3, before=[5, 6, 7, 8]) == [7, 8, 0]
-    assert copied([0, 6, 9, 6], 1, before=[5, 6, 7, 8]) == [9]  # later than the source's
+    assert copied([0, 6, 9, 6], 1, before=[5, 6, 7, 8]) == [9]  # the text is later than the source
 
 
 @settings(max_examples=200)
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=15), st.integers(1, 4), st.integers(0, 20))
-def test_lookup_is_its_definition(text, max_size, n):
-    """Write down one token after the other, each copied from `distance` tokens back."""
+def test_lookup_follows_its_definition(text, max_size, n):
+    """The definition copies one token after the other from `distance` tokens back."""
     places = [  # (size, end) of every earlier occurrence of a suffix
         (size, end)
         for size in range(1, max_size + 1)
@@ -269,46 +269,45 @@ def test_lookup_is_its_definition(text, max_size, n):
     assert copied(text, n, max_size) == longer[len(text) :]
 
 
-# --- the parts; nothing is changed ----------------------------------------------------------------
+# --- the parts, and the arguments -----------------------------------------------------------------
 
 
-def test_the_prefix_that_two_texts_share():
+def test_common_prefix_counts_equal_tokens():
     assert common_prefix([1, 2, 3], [1, 2, 4, 5]) == 2
     assert common_prefix([1, 2], [1, 2, 3]) == common_prefix([1, 2, 3], [1, 2]) == 2
     assert common_prefix([], [1]) == common_prefix([2], [1]) == 0
 
 
-def test_one_hot_distributions():
+def test_one_hots_are_certain_distributions():
     qs = one_hots([2, 0, 2], 4)
     np.testing.assert_array_equal(qs, [[0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0]])
     assert one_hots([], 4) == []
 
 
-def test_drafters_change_nothing_that_they_are_given():
+def test_drafters_do_not_change_their_arguments():
     before, ids = [4, 1, 2, 4], [1, 2, 3, 1]
     drafters = [NGramStore(11, before=before), PromptLookup(11, before=before)]
     drafters += [Replay(11, ids + ids, 0.5, rng_of()), DraftModel(SMALL, greedy, rng_of())]
     for drafter in [*drafters, Measured(NGramStore(11))]:
         drafts, _ = drafter.propose(ids, 3)
-        asked, tokens = list(drafts), [5, 6]
+        proposed, tokens = list(drafts), [5, 6]
         drafter.learn(ids, drafts, np.zeros((len(drafts) + 1, 11), np.float32), tokens)
-        assert drafts == asked and len(drafts) > 0
+        assert drafts == proposed and len(drafts) > 0
         assert tokens == [5, 6]
     assert (before, ids) == ([4, 1, 2, 4], [1, 2, 3, 1])
 
 
 def test_all_distributions_are_float32():
-    for drafter in (
-        DraftModel(SMALL, Sampler(), rng_of(7)), NGramStore(11), PromptLookup(11, 2),
-        Replay(11, [1, 2] * 5, 1, rng_of(7)), Measured(NGramStore(11)),
-    ):  # fmt: skip
+    drafters = [NGramStore(11), PromptLookup(11, 2), Measured(NGramStore(11))]
+    drafters += [DraftModel(SMALL, Sampler(), rng_of(7)), Replay(11, [1, 2] * 5, 1, rng_of(7))]
+    for drafter in drafters:
         drafts, qs = drafter.propose([1, 2, 1, 2], 3)
         assert len(drafts) == 3 and all(q.dtype == np.float32 and q.shape == (11,) for q in qs)
 
 
 def test_a_draft_that_cannot_be_drawn_is_left_out():
-    """Where the filters leave no token, a draft model stops; if the text gets there, the model's
-    own sampler raises the error."""
+    """If the filters leave no token, a draft model stops drafting. If the text arrives there, the
+    model's own sampler raises the error."""
     sampler = Sampler(no_repeat_ngram(1))
     drafter = DraftModel(SMALL, sampler, rng_of(7))
     drafts, qs = drafter.propose([1, 2, 3, 4, 5, 6, 7, 8], 16)

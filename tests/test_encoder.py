@@ -1,8 +1,9 @@
-"""encoder.py: GPT-2's ids exactly, any text and any bytes, special tokens, streams, broken files.
+"""encoder.py gives exactly GPT-2's ids. It takes any text and any bytes, knows special tokens,
+streams text, and refuses broken files.
 
-Most tests use a vocabulary made here; the official ids come with the few merges that they need. To
-check them with the official files too, put GPT-2's encoder.json and vocab.bpe into a folder and
-name it in the environment variable TOKENWISE_GPT2_FILES.
+Most tests use a small vocabulary. The official ids are tested with the few merges that they need.
+To test them with the official files, too, put GPT-2's encoder.json and vocab.bpe into a folder and
+set TOKENWISE_GPT2_FILES to this folder.
 """
 
 import json
@@ -45,7 +46,7 @@ TINY_MERGES = [
 
 
 def build(merges, special=()):
-    """Ids as in GPT-2: the bytes, then the merges, then the special tokens."""
+    """Return a tokenizer with ids in GPT-2's order: bytes, merges, special tokens."""
     tokens = [*BYTE_TO_CHAR.values(), *("".join(pair) for pair in merges), *special]
     return Tokenizer({token: id for id, token in enumerate(dict.fromkeys(tokens))}, merges)
 
@@ -54,7 +55,7 @@ TINY = build(TINY_MERGES, ["<|endoftext|>"])
 
 
 def for_all(*strategies):
-    """A property test without hypothesis's limit of time: a busy machine is no fault."""
+    """Return a property test without hypothesis's time limit, because a machine may be busy."""
     return lambda test: settings(deadline=None)(given(*strategies)(test))
 
 
@@ -63,10 +64,9 @@ def for_all(*strategies):
 
 @pytest.fixture(scope="module")
 def gpt2():
-    """GPT-2's encoder with the merges of the vectors alone; encode gives the official ids.
+    """Return GPT-2's encoder with only the merges that the vectors need, and the official ids.
 
-    Merging with fewer merges is the same wherever all the merges that apply are there: each time
-    the best of the pairs present is the best of the full list as well.
+    The other merges change nothing: each time, the best pair of the text is in the short list, too.
     """
     merges = [tuple(pair.split(" ")) for pair in VECTORS["merges"]]
     printable = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) == byte]
@@ -87,16 +87,16 @@ def gpt2():
 
 
 @pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
-def test_gpt2_ids(gpt2, text, ids):
+def test_ids_equal_gpt2_s(gpt2, text, ids):
     assert gpt2.encode(text) == ids
     assert gpt2.decode(ids) == text
 
 
-def test_gpt2_special_token(gpt2):
+def test_gpt2_has_a_special_token(gpt2):
     assert gpt2.encode("hello <|endoftext|>", special=True) == [31373, 220, 50256]
 
 
-def test_gpt2_ids_with_the_official_files(gpt2_files):
+def test_ids_equal_gpt2_s_with_the_official_files(gpt2_files):
     assert (gpt2_files.n_vocab, gpt2_files.end_of_text) == (50257, 50256)
     assert gpt2_files.special == {"<|endoftext|>": 50256}
     assert gpt2_files.encode("hello <|endoftext|>", special=True) == [31373, 220, 50256]
@@ -122,10 +122,10 @@ def test_bytes_to_unicode_is_a_printable_bijection():
         ("a  b\n\n c \t", ["a", " ", " b", "\n\n", " c", " \t"]),
         ("x1 22?!  ", ["x", "1", " 22", "?!", "  "]),
         ("naïve_é ²½ª", ["naïve", "_", "é", " ²½", "ª"]),
-        ("a\x1cb\x00", ["a", "\x1c", "b", "\x00"]),  # \x1c is no space to GPT-2
+        ("a\x1cb\x00", ["a", "\x1c", "b", "\x00"]),  # \x1c is not a space for GPT-2
     ],
 )
-def test_words(text, words):
+def test_text_is_split_into_words(text, words):
     assert regex.findall(PATTERN, text) == gpt2_words(text) == words
 
 
@@ -135,12 +135,12 @@ def test_merges_go_by_rank_and_then_from_the_left():
 
     assert symbols("hello hello world") == ["hello", " hello", " w", "o", "r", "l", "d"]
     assert symbols("aaaaaaa") == ["aaaa", "aa", "a"]
-    assert symbols("aab") == ["aa", "b"]  # the merge of a a comes before that of a b
-    assert symbols("bababab") == ["b", "abab", "ab"]  # not ba ba ba b
+    assert symbols("aab") == ["aa", "b"]  # the merge "a a" comes before "a b"
+    assert symbols("bababab") == ["b", "abab", "ab"]  # not ["ba", "ba", "ba", "b"]
 
 
 def reference_merge(word, ranks):
-    """The plain algorithm: find the best pair of the word, merge all of it, start again."""
+    """Merge by the plain algorithm: merge the word's best pair everywhere, and start again."""
     symbols = list(word)
     while pairs := [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]:
         best = min(pairs, key=ranks.get)
@@ -155,7 +155,7 @@ def reference_merge(word, ranks):
 
 @st.composite
 def merge_lists(draw):
-    """Merges of a few letters and of each other's results, in any order."""
+    """Draw merges of a few letters and of other merges' results, in any order."""
     symbols, merges = ["a", "b", "c"], []
     for _ in range(draw(st.integers(0, 12))):
         pair = draw(st.sampled_from(symbols)), draw(st.sampled_from(symbols))
@@ -174,14 +174,14 @@ def test_merges_equal_the_plain_algorithm(merges, word):
 
 def test_the_example_of_the_docstring():
     ranks = {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2}
-    shown = [line.split("  all")[0].split() for line in merge_all.__doc__.splitlines()[5:9]]
-    for n, symbols in enumerate(shown):
+    steps = [line.split("  all")[0].split() for line in merge_all.__doc__.splitlines()[5:9]]
+    for n, symbols in enumerate(steps):
         first = {pair: rank for pair, rank in ranks.items() if rank < n}
         assert merge_all(list("aaabdaaabac"), first) == symbols
 
 
 @pytest.mark.parametrize("letters", ["a", "ab", "abhelo"])
-def test_a_long_word(letters):
+def test_a_long_word_is_encoded(letters):
     word = "".join(random.Random(0).choices(letters, k=50_000))
     assert TINY.decode(TINY.encode(word)) == word
 
@@ -199,7 +199,7 @@ def test_the_cache_is_bounded_and_private():
 
 
 @for_all(st.text())
-def test_text_comes_back(text):
+def test_encoded_text_is_decoded_to_itself(text):
     ids = TINY.encode(text)
     assert TINY.decode(ids) == text
     assert all(0 <= id < TINY.n_vocab for id in ids)
@@ -220,12 +220,12 @@ def test_lone_surrogates_become_replacement_characters(parts, surrogate):
         ("\x00\x00", "\x00\x00"),
     ],
 )
-def test_odd_characters(text, back):
+def test_odd_characters_are_decoded(text, back):
     assert TINY.decode(TINY.encode(text)) == back
 
 
 @for_all(st.binary())
-def test_bytes_come_back(data):
+def test_any_bytes_are_decoded(data):
     ids = [TINY.vocab[BYTE_TO_CHAR[byte]] for byte in data]
     assert b"".join(map(TINY.token_bytes, ids)) == data
     assert TINY.decode(ids) == data.decode("utf-8", errors="replace")
@@ -250,14 +250,14 @@ def test_a_stream_never_shows_half_a_character(text):
     assert shown == text
 
 
-def test_stream_shows_a_character_with_its_last_byte():
-    ids = TINY.encode("é🤗!")  # 🤗 is four bytes: a merge of two, and two alone
+def test_a_stream_shows_a_character_with_its_last_byte():
+    ids = TINY.encode("é🤗!")  # 🤗 is a merge of two bytes and two single bytes
     assert streamed(TINY, ids) == ["é", "", "", "🤗", "!", ""]
     assert streamed(TINY, ids[:3]) == ["é", "", "", "\ufffd"]
 
 
 @pytest.mark.parametrize("id", [-1, TINY.n_vocab, 10**9])
-def test_unknown_id(id):
+def test_an_unknown_id_is_an_error(id):
     message = f"no token {id} in a vocabulary of {TINY.n_vocab} tokens"
     with pytest.raises(ValueError, match=message):
         TINY.decode([0, id])
@@ -268,7 +268,7 @@ def test_unknown_id(id):
 # --- special tokens -------------------------------------------------------------------------------
 
 
-def test_special_tokens_are_plain_text_unless_asked_for():
+def test_special_tokens_are_plain_text_by_default():
     text = "hello<|endoftext|> hello"
     end = TINY.end_of_text
     assert end == TINY.vocab["<|endoftext|>"] == TINY.n_vocab - 1
@@ -280,13 +280,13 @@ def test_special_tokens_are_plain_text_unless_asked_for():
 
 
 @for_all(st.lists(st.sampled_from(["<|endoftext|>", "<|", "hello", " ", "é", "|>"])).map("".join))
-def test_special_tokens_come_back(text):
+def test_encoded_special_tokens_are_decoded_to_themselves(text):
     ids = TINY.encode(text, special=True)
     assert ids.count(TINY.end_of_text) == text.count("<|endoftext|>")
     assert TINY.decode(ids) == text
 
 
-def test_without_special_tokens():
+def test_a_tokenizer_may_have_no_special_tokens():
     tokenizer = build(TINY_MERGES)
     assert tokenizer.special == {} and tokenizer.end_of_text is None
     text = "hello <|endoftext|> aaaa"
@@ -300,7 +300,7 @@ def test_the_longest_special_token_wins():
     assert tokenizer.decode(ids) == "<a>><a>[.*]<é>"
 
 
-def test_added_tokens_follow_those_of_the_vocabulary(tmp_path):
+def test_added_tokens_follow_the_vocabulary(tmp_path):
     write(tmp_path, TINY)
     (tmp_path / "added_tokens.json").write_text(json.dumps({"<|startoftext|>": TINY.n_vocab}))
     read = read_gpt2_tokenizer(tmp_path)
@@ -323,13 +323,13 @@ def write(folder, tokenizer, vocab_name="vocab.json", merges_name="merges.txt"):
     (folder / merges_name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def test_from_folder(tmp_path):
+def test_a_folder_is_read_as_it_was_written(tmp_path):
     write(tmp_path, TINY)
     read = read_gpt2_tokenizer(tmp_path)
     assert (read.vocab, read.merges, read.special) == (TINY.vocab, TINY.merges, TINY.special)
 
 
-def test_a_merge_of_hash_signs_is_no_version(tmp_path):
+def test_a_merge_of_hash_signs_is_not_a_version(tmp_path):
     hashes = build([("#", "#"), ("##", "##")])
     write(tmp_path, hashes)
     assert read_gpt2_tokenizer(tmp_path).encode("#####") == [257, hashes.vocab["#"]]
@@ -346,7 +346,7 @@ def test_only_the_first_line_of_the_merges_can_be_a_version(tmp_path, version):
     assert (read.merges, read.special) == (merges, {})
 
 
-def test_a_line_of_merges_that_is_no_pair(tmp_path):
+def test_a_line_of_merges_must_be_a_pair(tmp_path):
     write(tmp_path, TINY)
     (tmp_path / "merges.txt").write_text("#version: 0.2\nh e\nh e e\n")
     with pytest.raises(ValueError, match=r"merges.txt is damaged: \('h', 'e', 'e'\) is not a pair"):
@@ -364,21 +364,21 @@ def cut_at(share):
         ("vocab.json", cut_at(0.5)),
         ("vocab.json", cut_at(0.99)),
         ("vocab.json", lambda text: "[1, 2]"),
-        ("vocab.json", lambda text: text.replace(": 7,", ": 8,")),  # an id twice
+        ("vocab.json", lambda text: text.replace(": 7,", ": 8,")),  # one id is there twice
         ("vocab.json", lambda text: text.replace(": 7,", ': "7",')),
         ("vocab.json", lambda text: text.replace('"hell"', '"hall"')),
         ("merges.txt", cut_at(0)),
         ("merges.txt", lambda text: text[: text.index("\nĠ hello")]),  # after a whole line
-        ("merges.txt", lambda text: text[: text.index("l o\n")]),  # inside one
+        ("merges.txt", lambda text: text[: text.index("l o\n")]),  # inside a line
         ("merges.txt", lambda text: text.replace("h e\n", "h e e\n")),
         ("merges.txt", lambda text: text.replace("h e\n", "h i\n")),
-        ("merges.txt", lambda text: text.replace("he ll\n", "hel l\n")),  # nothing makes hel
+        ("merges.txt", lambda text: text.replace("he ll\n", "hel l\n")),  # no merge makes hel
         ("merges.txt", lambda text: text.replace("h e\n", " he\n")),
         ("merges.txt", lambda text: "<html>not found</html>"),
         ("merges.txt", lambda text: text.encode("utf-8") + b"\xff a\n"),
     ],
 )
-def test_damaged_files(tmp_path, name, damage):
+def test_damaged_files_are_refused(tmp_path, name, damage):
     write(tmp_path, TINY)
     damaged = damage((tmp_path / name).read_text(encoding="utf-8"))
     data = damaged if isinstance(damaged, bytes) else damaged.encode("utf-8")

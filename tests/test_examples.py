@@ -1,4 +1,4 @@
-"""examples/README.md: every command runs, and its table is right."""
+"""examples/README.md: every command runs, and the table is right."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ def test_a_command_runs(command, capsys):
 
 
 def n_lines(path):
-    """Lines of code: no docstrings, comments or empty lines."""
+    """Count lines of code, without docstrings, comments and empty lines."""
     text = path.read_text(encoding="utf-8")
     skipped = set()
     for node in ast.walk(ast.parse(text)):
@@ -44,9 +44,9 @@ def test_the_table_has_every_file_and_its_lines():
     assert max(table.values()) <= 60
 
 
-def test_every_file_has_a_command_that_the_readme_tries():
+def test_every_file_has_a_command_in_the_readme():
     tried = {name for command in COMMANDS for name in re.findall(r"examples/(\w+\.py)", command)}
-    assert tried == FILES - {"derivatives.py", "patterns.py"}  # which automaton.py uses
+    assert tried == FILES - {"derivatives.py", "patterns.py"}  # automaton.py uses these two
     for name in tried - {"shortest.py"}:
         text = ast.get_docstring(ast.parse((FOLDER / name).read_text(encoding="utf-8")))
         own = re.findall(r"^    (python generate.py (?:.*\\\n)?.*)", text, re.M)

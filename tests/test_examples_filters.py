@@ -1,4 +1,4 @@
-"""examples/shelf.py and watermark.py: against transformers, their definitions, and chance."""
+"""examples/shelf.py and watermark.py, compared with transformers, their definitions, and chance."""
 
 from collections import Counter
 from pathlib import Path
@@ -20,7 +20,7 @@ MODEL = tiny_gpt2()
 
 
 class Guesses(Drafter):
-    """Drafts tokens by chance, and says so."""
+    """Draft tokens at random, and return their true distribution."""
 
     def __init__(self, n_vocab):
         self.n_vocab, self.rng = n_vocab, np.random.default_rng(5)
@@ -41,7 +41,7 @@ ALL = {
 
 
 @pytest.mark.parametrize("case", range(len(REFERENCE["names"])))
-def test_a_filter_is_that_of_transformers(case):
+def test_a_filter_equals_transformers(case):
     name, value = str(REFERENCE["names"][case]).split()
     made = getattr(shelf, name)(float(value))
     for logits, expected in zip(REFERENCE["logits"], REFERENCE["filtered"][case]):
@@ -66,26 +66,26 @@ def test_every_loop_finds_the_same_text(name):
 
 def test_top_n_sigma_does_not_depend_on_temperature():
     logits = np.random.default_rng(0).normal(size=500).astype(np.float32)
-    kept = shelf.top_n_sigma(1.0)(logits, []) > -np.inf
-    assert 1 < kept.sum() < 50
-    np.testing.assert_array_equal(shelf.top_n_sigma(1.0)(logits / 4, []) > -np.inf, kept)
+    finite = shelf.top_n_sigma(1.0)(logits, []) > -np.inf
+    assert 1 < finite.sum() < 50
+    np.testing.assert_array_equal(shelf.top_n_sigma(1.0)(logits / 4, []) > -np.inf, finite)
 
 
-def test_dry_penalises_what_would_repeat_the_text():
-    ids = [1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3]  # 1 2 3 4 and 2 3 5: after 1 2 3 comes 4, or 5
+def test_dry_penalises_repetitions_of_the_text():
+    ids = [1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3]  # 4 has followed 1 2 3, and 5 has followed 2 3
     penalty = -shelf.dry(1.0, 2.0, 2)(np.zeros(10, np.float32), ids)
     assert dict(enumerate(penalty)) == dict.fromkeys(range(10), 0) | {4: 2.0, 5: 1.0}
 
 
 def test_dry_ends_a_loop():
     logits = np.zeros(11, np.float32)
-    logits[3] = 4  # after 3 4 3 4 3 4 ... comes 3
+    logits[3] = 4  # 3 4 3 4 3 4 ... continues with 3
     assert softmax(logits)[3] > 0.8
     assert softmax(shelf.dry()(logits, [3, 4] * 4))[3] < 0.01
 
 
 def test_xtc_is_the_mixture_of_both_cases():
-    """A coin for each draw, as published, against the one distribution."""
+    """Draw with a coin for each token, as published; compare with the filter's distribution."""
     p, rng = np.array([0.4, 0.3, 0.2, 0.06, 0.04], np.float32), np.random.default_rng(3)
     counts = Counter()
     for _ in range(4000):
@@ -110,7 +110,7 @@ def test_xtc_leaves_a_single_choice_alone():
 # --- the watermark --------------------------------------------------------------------------------
 
 
-def test_the_green_tokens_are_a_share_that_key_and_token_choose():
+def test_key_and_token_choose_the_green_share():
     lists = {(key, token): green(key, token, 1000, 0.25) for key in (1, 2) for token in (5, 6)}
     assert {share.sum() for share in lists.values()} == {250}
     assert len({share.tobytes() for share in lists.values()}) == 4
@@ -154,16 +154,17 @@ def test_a_text_without_a_mark_has_a_standard_normal_z():
 
 
 def test_speculation_keeps_the_marked_distribution():
-    """Two tokens after a prompt: every pair's probability is known."""
+    """Draw two tokens after a prompt: the probability of every pair is known."""
     model, sampler = tiny_gpt2(n_vocab=4), Sampler(watermark(7), shelf.xtc(0.2, 0.5))
-    first = sampler(model([1])[-1], [1])
-    pairs = {(a, b): float(first[a] * sampler(model([1, a])[-1], [1, a])[b])
-             for a in range(4) for b in range(4)}  # fmt: skip
+
+    def probabilities(sampler):  # -> {(first token, second token): p}
+        firsts = enumerate(sampler(model([1])[-1], [1]).tolist())
+        seconds = [sampler(model([1, a])[-1], [1, a]).tolist() for a in range(4)]
+        return {(a, b): p * q for a, p in firsts for b, q in enumerate(seconds[a])}
+
     guesses = Guesses(4)
     counts = Counter(
         tuple(generate(model, [1], 2, sampler, seed, drafted_by(guesses))) for seed in range(800)
     )
-    assert p_value(counts, pairs) > 1e-3
-    plain = {(a, b): float(softmax(model([1])[-1])[a] * softmax(model([1, a])[-1])[b])
-             for a in range(4) for b in range(4)}  # fmt: skip
-    assert p_value(counts, plain) < 1e-3
+    assert p_value(counts, probabilities(sampler)) > 1e-3
+    assert p_value(counts, probabilities(Sampler())) < 1e-3

@@ -24,7 +24,7 @@ PROMPT, N = [1, 2], 4
 
 
 def every_text(model=MODEL, prompt=PROMPT, n=N, sampler=PLAIN):
-    """{new ids: P} of all texts of at most n tokens, or up to a stop id."""
+    """Return {new ids: P} of all texts; they end after n tokens or with a stop id."""
     texts, found = {(): 1.0}, {}
     for length in range(1, n + 1):
         longer = {}
@@ -50,7 +50,7 @@ def run(loop, model, prompts, n=N, sampler=PLAIN, seed=0):
 # --- choosing among texts -------------------------------------------------------------------------
 
 
-def test_chrf_is_sacrebleu_s():
+def test_chrf_equals_sacrebleu_s():
     for (one, other), expected in zip(REFERENCE["texts"], REFERENCE["chrf"]):
         found = choosing.chrf(choosing.ngrams(str(one)), choosing.ngrams(str(other)))
         assert found == pytest.approx(expected, abs=1e-6), (one, other)
@@ -72,7 +72,7 @@ def test_best_of_many_is_nearly_the_best_of_all():
 
 
 class Letters:
-    """The text of an id is a letter."""
+    """A tokenizer whose tokens are letters."""
 
     def decode(self, ids):
         return "".join("abcd."[id] for id in ids)
@@ -88,7 +88,7 @@ def test_minimum_bayes_risk_keeps_the_text_most_like_the_others():
     assert Letters().decode(row.new_ids) == texts[int(np.argmax(likeness))]
 
 
-def test_one_draw_is_a_plain_draw():
+def test_best_of_one_is_a_plain_draw():
     counts = Counter(
         tuple(run(choosing.best_of(1), MODEL, [PROMPT], 2, seed=seed)[0].new_ids)
         for seed in range(600)
@@ -97,7 +97,7 @@ def test_one_draw_is_a_plain_draw():
 
 
 @pytest.mark.parametrize("loop", [choosing.best_of(3), best_first(300)], ids=["best of", "best"])
-def test_a_loop_answers_a_source(loop):
+def test_a_loop_translates_a_source(loop):
     tokenizer, model = utils.load("en-de")
     source = model.add_special_tokens(tokenizer.encode("Go home!"))
     [row] = run(loop, model, [source], 12, Sampler(temperature(0.5)))
@@ -117,7 +117,7 @@ def test_best_first_finds_the_most_probable_text():
         assert row.new_ids == [*max(texts, key=texts.get)]
         assert row.stop_reason in ("eos", "length")
         found.append(row.new_ids == list(generate(model, PROMPT, N)))
-    assert not all(found)  # the greedy text is another one
+    assert not all(found)  # greedy search finds a different text
 
 
 def test_best_first_search_obeys_the_filters():
@@ -127,21 +127,24 @@ def test_best_first_search_obeys_the_filters():
     assert row.new_ids == [*max(texts, key=texts.get)]
 
 
-@pytest.mark.parametrize("passes, n_passes, length, reason", [
-    (10, 10, 2, "passes"),  # 1 + 3 beginnings of 0 and 1 tokens, 6 of 2, and the next is a result
-    (13, 13, 3, "passes"),
-    (40, 40, 4, "length"),
-    (99, 40, 4, "length"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "passes, n_passes, length, reason",
+    [
+        (10, 10, 2, "passes"),  # all beginnings of 0 and 1 tokens, 1 + 3, and 6 of 2 tokens
+        (13, 13, 3, "passes"),
+        (40, 40, 4, "length"),
+        (99, 40, 4, "length"),
+    ],
+)
 def test_the_passes_are_bounded(passes, n_passes, length, reason):
-    flat = Watched(FunctionModel(lambda ids: np.zeros(3, np.float32), 3))  # all equally probable
+    flat = Watched(FunctionModel(lambda ids: np.zeros(3, np.float32), 3))  # equal probabilities
     sequence = Sequence(flat, PROMPT, N)
     assert len(list(best_first(passes)(flat, sequence))) == length
     assert len(flat.shapes) == n_passes
     assert sequence.stop_reason == reason
 
 
-def test_where_no_text_is_left_the_search_ends():
+def test_a_search_without_any_text_is_an_error():
     none = Sampler(lambda logits, ids: logits - np.inf)
     with pytest.raises(ValueError, match="no text is left"), np.errstate(all="ignore"):
         run(best_first(), MODEL, [PROMPT], sampler=none)
@@ -154,8 +157,8 @@ def test_two_beams_are_two_draws_without_replacement():
     """P(first a, then b) = P(a) P(b) / (1 - P(a))."""
     model = tiny_gpt2(n_vocab=3, stop_ids=[2])
     texts, sampler = every_text(model, [1], 2), Sampler()
-    pairs = {(a, b): texts[a] * texts[b] / (1 - texts[a])
-             for a, b in itertools.permutations(texts, 2)}  # fmt: skip
+    in_order = itertools.permutations(texts, 2)
+    pairs = {(a, b): texts[a] * texts[b] / (1 - texts[a]) for a, b in in_order}
     counts, wrong = Counter(), Counter()
     for seed in range(600):
         beams = stochastic_beams(model, Sequence(model, [1], 2, sampler, seed), 2)
@@ -166,7 +169,7 @@ def test_two_beams_are_two_draws_without_replacement():
     assert p_value(wrong, pairs) < 1e-3
 
 
-def test_all_beams_are_all_texts():
+def test_enough_beams_find_all_texts():
     texts = every_text()
     beams = stochastic_beams(MODEL, Sequence(MODEL, PROMPT, N, Sampler()), 10_000)
     found = {tuple(beam.ids): beam.log_p for beam in beams}
@@ -193,7 +196,7 @@ def test_equal_prompts_get_different_texts():
     assert all(not row.running for row in rows)
 
 
-def test_where_no_other_text_exists_a_row_ends_empty():
+def test_a_row_is_empty_if_no_other_text_exists():
     rows = run(Distinct(5), MODEL, [PROMPT] * 3, n=1, sampler=Sampler(top_k(2)))
     assert [row.stop_reason for row in rows[2:]] == ["no other"]
     assert [len(row.new_ids) for row in rows] == [1, 1, 0]
@@ -222,20 +225,20 @@ def test_drafts_keep_the_distribution(new):
 
 @pytest.mark.parametrize("new, last_matters", [(Jacobi, False), (Recycling, True)])
 def test_many_drafts_are_accepted(new, last_matters):
-    """Jacobi's, if a token depends on its place; recycled ones, if it depends on the last token."""
+    """Jacobi's drafts are right if a token depends on its position. Recycled drafts are right if it
+    depends on the last token."""
 
     def next_one(ids):
         return np.eye(4, dtype=np.float32)[(ids[-1] + 1 if last_matters else len(ids) ** 2) % 4]
 
     model = FunctionModel(next_one, 4, n_ctx=60)
     measured = Measured(new(model))
-    assert list(generate(model, [0], 40, loop=drafted_by(measured))) == list(
-        generate(model, [0], 40)
-    )
+    drafted = generate(model, [0], 40, loop=drafted_by(measured))
+    assert list(drafted) == list(generate(model, [0], 40))
     assert measured.tokens_per_pass > 2.5
 
 
-def test_jacobi_drafts_what_the_last_pass_found_at_these_places():
+def test_jacobi_drafts_the_last_pass_s_best_tokens_at_these_positions():
     jacobi = Jacobi(MODEL)
     assert jacobi.propose([3, 1], 3)[0] == [1, 1, 1]
     logits = np.eye(5, dtype=np.float32)[[2, 0, 3, 1]]  # after [3, 1], and after each draft
@@ -249,7 +252,7 @@ def test_recycling_drafts_the_latest_successors():
     recycling = Recycling(MODEL)
     assert recycling.propose([3, 1], 3)[0] == []
     recycling.learn([3, 1], [0, 2], np.eye(5, dtype=np.float32)[[0, 3, 1]], [0])
-    assert recycling.propose([3, 1, 0], 4)[0] == [3]  # 0 -> 3, and of 3 nothing is known
+    assert recycling.propose([3, 1, 0], 4)[0] == [3]  # 0 -> 3; 3 has no successor yet
     assert recycling.propose([3, 1, 2], 4)[0] == [1, 0, 3]
     recycling.learn([3, 1], [], np.eye(5, dtype=np.float32)[[4]], [4])
     assert recycling.propose([1], 4)[0] == [4]

@@ -1,4 +1,4 @@
-"""examples/contrastive.py and guidance.py: two models as one, in every loop."""
+"""examples/contrastive.py and guidance.py: two models act as one in every loop."""
 
 from collections import Counter
 from pathlib import Path
@@ -23,7 +23,7 @@ PROMPT, OTHERS = [1, 2, 3, 4], [[5], [6, 7, 8, 9, 10, 0]]
 
 
 def contrast(large, small, alpha):
-    """The definition, one position at a time: logits [n_vocab] x 2 -> [n_vocab]."""
+    """Follow the definition at one position: two logits [n_vocab] -> [n_vocab]."""
     p, q = softmax(large.astype(float)), softmax(small.astype(float))
     return np.array([np.log(a / b) if a >= alpha * p.max() else -np.inf for a, b in zip(p, q)])
 
@@ -31,7 +31,7 @@ def contrast(large, small, alpha):
 # --- contrastive decoding -------------------------------------------------------------------------
 
 
-def test_contrastive_logits_are_those_of_the_definition():
+def test_contrastive_logits_follow_the_definition():
     _, pair = contrastive(alpha=0.05)
     large, small = utils.load("stories")[1], utils.load("stories-draft")[1]
     ids = np.array([[5, 900, 17], [8, 9, 10]])
@@ -58,8 +58,8 @@ def test_every_loop_finds_the_same_text(model):
     assert found != list(generate(LARGE, PROMPT, 12))
 
 
-def test_models_of_different_vocabularies_are_refused():
-    with pytest.raises(ValueError, match="one vocabulary"):
+def test_models_with_different_vocabularies_are_refused():
+    with pytest.raises(ValueError, match="the same vocabulary"):
         Pair(LARGE, tiny_gpt2(n_vocab=12), max)
 
 
@@ -79,7 +79,7 @@ def by_definition(model, prompt, new, gamma):  # -> the next token's logits [n_v
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1, 3])
-def test_guided_logits_are_those_of_the_definition(gamma):
+def test_guided_logits_follow_the_definition(gamma):
     model = Guided(LARGE, gamma).read(PROMPT)
     new = [5, 6, 7]
     logits = model(np.array(PROMPT + new), last=4)
@@ -90,7 +90,7 @@ def test_guided_logits_are_those_of_the_definition(gamma):
 def test_beams_are_selected_and_cut():
     model = Guided(LARGE, 2.0).read(PROMPT)
     cache = model.new_cache(1)
-    model(np.array([PROMPT[:2]]), cache)  # the prompt in two parts
+    model(np.array([PROMPT[:2]]), cache)  # the prompt comes in two parts
     model(np.array([PROMPT[2:]]), cache)
     cache.select([0, 0])
     model(np.array([[1], [2]]), cache)
@@ -112,7 +112,7 @@ def test_a_cut_may_reach_into_the_prompt():
 
 
 @pytest.mark.parametrize("case", range(len(REFERENCE["scales"])))
-def test_guided_text_is_that_of_transformers(case):
+def test_guided_text_equals_transformers(case):
     _, model = utils.load(GPT2_FOLDERS / "plain")
     guide = Guided(model, REFERENCE["scales"][case])
     assert list(generate(guide, [3, 1, 4, 1, 5], 11)) == REFERENCE["guided"][case].tolist()
@@ -135,9 +135,9 @@ def test_drawn_texts_have_the_distribution_of_the_combined_logits():
     pair, prompt = Pair(large, small, lambda a, b: a - b), [1, 2, 1]
 
     def probabilities(model):
-        first = softmax(model(prompt)[-1])
-        return {(a, b): float(first[a] * softmax(model([*prompt, a])[-1])[b])
-                for a in range(3) for b in range(3)}  # fmt: skip
+        firsts = enumerate(softmax(model(prompt)[-1]).tolist())
+        seconds = [softmax(model([*prompt, a])[-1]).tolist() for a in range(3)]
+        return {(a, b): p * q for a, p in firsts for b, q in enumerate(seconds[a])}
 
     loop = drafted_by(PromptLookup(3))
     draws = (tuple(generate(pair, prompt, 2, Sampler(), seed, loop)) for seed in range(600))

@@ -1,4 +1,4 @@
-"""--score, --explain: they print the numbers that the model computes."""
+"""--score and --explain print the numbers that the model computes."""
 
 import json
 import math
@@ -23,7 +23,7 @@ ESCAPE = "\x1b["
 
 
 def direct(folder, text):
-    """log P of each token of a text that fits the context: one pass, from <|endoftext|>."""
+    """Return a text's ids and their log P, in one pass that starts with <|endoftext|>."""
     tokenizer, model = utils.load(str(folder))
     ids = tokenizer.encode(text)
     return ids, log_softmax(model(np.array([END, *ids]))[:-1])[range(len(ids)), ids]
@@ -60,7 +60,7 @@ def test_a_text_longer_than_the_context_is_scored_in_strides(console, letters):
 
 
 def test_score_prints_the_text_and_a_line_per_token(console, letters):
-    """In bits, as the heading says."""
+    """The lines have bits, as the heading says."""
     ids, logprobs = direct(letters, "the cat")
     text, empty, heading, *lines = console.text("--score", "the cat").splitlines()
     assert (text, empty) == ("the cat", "") and "in bits" in heading
@@ -77,7 +77,7 @@ def test_score_prints_the_text_and_a_line_per_token(console, letters):
     assert "'<C3>'\n" in console.text("--score", "Zoë")  # a byte of a half character
 
 
-def test_a_drafter_of_your_own_is_explained(console, tmp_path):
+def test_a_user_s_drafter_is_explained(console, tmp_path):
     (tmp_path / "own.py").write_text("from decoding.drafters import PromptLookup\n")
     own = f"{tmp_path / 'own.py'}:PromptLookup(model.n_vocab)"
     looked_up = console.text("--explain", "abcabc", "-n", 9, "--method", "lookup")
@@ -95,7 +95,7 @@ def loop(model, sequence):
 """
 
 
-def test_a_token_that_a_loop_chose_without_the_sampler_has_no_figures(console, tmp_path):
+def test_a_token_chosen_without_the_sampler_has_no_figures(console, tmp_path):
     (tmp_path / "own.py").write_text(OWN_LOOP)
     out = console.text("--explain", "a", "-n", 3, "--loop", f"{tmp_path / 'own.py'}:loop")
     first, second, third = out.splitlines()[3:6]
@@ -104,9 +104,8 @@ def test_a_token_that_a_loop_chose_without_the_sampler_has_no_figures(console, t
 
 
 def test_a_bar_is_as_long_as_its_share():
-    assert [bar(share, 4) for share in (0, 1 / 32, 0.25, 0.5 + 3 / 32, 1, 7)] == [
-        "", "▏", "█", "██▍", "████", "████",
-    ]  # fmt: skip
+    bars = [bar(share, 4) for share in (0, 1 / 32, 0.25, 0.5 + 3 / 32, 1, 7)]
+    assert bars == ["", "▏", "█", "██▍", "████", "████"]
 
 
 def make_terminal(monkeypatch):
@@ -116,7 +115,7 @@ def make_terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
 
 
-def test_on_a_terminal_tokens_are_tinted_by_their_surprise(console, letters, monkeypatch):
+def test_a_terminal_tints_tokens_by_their_surprise(console, letters, monkeypatch):
     make_terminal(monkeypatch)
     text, *_ = console.text("--score", "the cat").splitlines()
     ids, logprobs = direct(letters, "the cat")
@@ -133,7 +132,7 @@ def test_on_a_terminal_tokens_are_tinted_by_their_surprise(console, letters, mon
 
 
 @pytest.mark.parametrize("scale", [np.nan, np.inf, 1e6])
-def test_a_model_without_numbers_has_no_score(console, tmp_path, scale):
+def test_a_model_whose_logits_are_nan_has_no_score(console, tmp_path, scale):
     folder = write_letters(tmp_path / "m")
     tensors = load_file(folder / "model.safetensors")
     tensors["wte.weight"] *= np.float32(scale)
@@ -141,22 +140,22 @@ def test_a_model_without_numbers_has_no_score(console, tmp_path, scale):
     assert "no probability" in console.refused(1, "--score", "the cat", model=folder)
 
 
-def test_bits_per_byte_are_of_the_bytes_that_are_scored(console, tmp_path):
-    [result] = console.json("--score", "a\udcff\udce2b")  # two bytes that are no UTF-8
+def test_bits_per_byte_count_only_the_scored_bytes(console, tmp_path):
+    [result] = console.json("--score", "a\udcff\udce2b")  # two of the bytes are not UTF-8
     bits = -result["total"] / math.log(2)
     assert result["bits_per_byte"] == pytest.approx(bits / 4)
     folder = write_letters(tmp_path / "m")
     vocab = json.loads((folder / "vocab.json").read_text())
-    vocab["unused"] = vocab.pop("<|endoftext|>")  # no token to start from
+    vocab["unused"] = vocab.pop("<|endoftext|>")  # so the first token has no score
     (folder / "vocab.json").write_text(json.dumps(vocab))
     [result] = console.json("--score", "the cat", model=folder)
-    assert len(result["ids"]) == 4  # without "the", 3 bytes
+    assert len(result["ids"]) == 4  # " cat", 4 bytes
     assert result["bits_per_byte"] == pytest.approx(-result["total"] / math.log(2) / 4)
     [result] = console.json("--score", "the", model=folder)
     assert (result["total"], result["bits_per_byte"], result["perplexity"]) == (0, 0, 1)
 
 
-def test_score_of_several_texts_and_of_standard_input(console, letters, tmp_path):
+def test_score_takes_several_texts_or_standard_input(console, letters, tmp_path):
     (tmp_path / "texts").write_text("the cat\na\n")
     words = ["--score", "x", "--prompts-file", str(tmp_path / "texts"), "--json"]
     rows = console.json(*words[:-1])
@@ -164,7 +163,7 @@ def test_score_of_several_texts_and_of_standard_input(console, letters, tmp_path
     status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=LONG.encode())
     assert (status, err) == (0, b"")
     assert json.loads(out) == console.json("--score", LONG)[0]
-    for given, scored in (b"a\n\n", "a\n"), (b"a\n", "a"), (b"\n", ""):  # one newline goes
+    for given, scored in (b"a\n\n", "a\n"), (b"a\n", "a"), (b"\n", ""):  # one newline is removed
         status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=given)
         assert json.loads(out) == console.json("--score", scored)[0]
 
@@ -200,7 +199,7 @@ def test_explain_shows_each_step(console, letters, method):
         assert others.startswith(" ".join(f"{tokenizer.decode([t])!r} {p[t]:.0%}" for t in best))
 
 
-def test_explain_shows_the_row_that_is_printed_without_it(console):
+def test_explain_shows_the_same_rows_as_a_plain_run(console):
     how = ["-n", 5, "--temperature", 1.5, "--seed", 3, "the cat", "the cat"]
     rows = console.json(*how)
     blocks = console.text(*how, "--explain").split("'the cat':\n")[1:]
@@ -216,7 +215,7 @@ PASS = re.compile(r"(\d+)/(\d+) (.*)")
 
 @pytest.mark.parametrize("how", [[], ["--temperature", 1.0, "--seed", 5]])
 @pytest.mark.parametrize("method", ["speculative", "ngram", "lookup"])
-def test_explain_shows_accepted_rejected_and_corrected(console, draft, method, how):
+def test_explain_shows_accepted_rejected_and_corrected_drafts(console, draft, method, how):
     words = ["the cat", "-n", 24, "--method", method, *how]
     words += ["--draft", draft] if method == "speculative" else []
     [row] = console.json(*words)
@@ -225,17 +224,17 @@ def test_explain_shows_accepted_rejected_and_corrected(console, draft, method, h
     assert legend.startswith("accepted/drafted") and printed == "the cat" + row["text"]
     for line in lines:
         n_accepted, n_drafts, names = PASS.fullmatch(line).groups()
-        kept = re.findall(r"(?:^| )[+]?('[^']*')", names)
-        text += "".join(map(eval, kept))
+        tokens = re.findall(r"(?:^| )[+]?('[^']*')", names)
+        text += "".join(map(eval, tokens))
         accepted, drafted = accepted + int(n_accepted), drafted + int(n_drafts)
-        assert len(kept) in (int(n_accepted), int(n_accepted) + 1)
-        if len(kept) > int(n_accepted):  # else the row has ended among the accepted
+        assert len(tokens) in (int(n_accepted), int(n_accepted) + 1)
+        if len(tokens) > int(n_accepted):  # otherwise the row ended with an accepted draft
             assert ("-'" in names) == (int(n_accepted) < int(n_drafts))
     assert text == row["text"]
     assert (accepted, drafted) == (row["speculation"]["accepted"], row["speculation"]["drafted"])
 
 
-def test_explain_of_beams_is_a_tree(console):
+def test_explain_shows_beams_as_a_tree(console):
     words = ["the cat", "-n", 6, "--method", "beam", "--beams", 3]
     legend, root, *tree, printed = console.text(*words, "--explain").splitlines()
     [row] = console.json(*words, "--return", 3)
@@ -249,13 +248,15 @@ def test_explain_of_beams_is_a_tree(console):
 
 
 def test_the_tree_names_special_tokens(console):
-    """And shows the space before a word, as the steps do."""
+    """It also shows the space before a word, as the steps do."""
     out = console.text("The weather is nice.", "--explain", model="en-de")
     assert "</s>'" in out and "' Wetter" in out and "''" not in out
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_explain_of_a_full_context_and_of_a_stop_at_once(console, letters, draft, method):
+def test_explain_with_a_full_context_and_with_a_stop_at_the_first_token(
+    console, letters, draft, method
+):
     words = ["--explain", "--method", method]
     words += ["--draft", draft] if method == "speculative" else []
     assert console.text("a" * N_CTX, *words).splitlines()[-1] == "a" * N_CTX
@@ -278,7 +279,7 @@ def test_a_mistake_is_refused_before_the_legend(console, wrong):
         (False, {}, False),
     ],
 )
-def test_colour_is_for_terminals_that_want_it(monkeypatch, is_terminal, environment, coloured):
+def test_only_terminals_that_want_colour_get_it(monkeypatch, is_terminal, environment, coloured):
     monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, value in ({"TERM": "xterm"} | environment).items():

@@ -1,4 +1,5 @@
-"""loading/few_rows.py: the same product in every form, for every shape, and the choice of form."""
+"""loading/few_rows.py: every form gives the same product for every shape, and blocks are used only
+where they pay."""
 
 import os
 import subprocess
@@ -18,20 +19,20 @@ from tests.tiny import close
 
 
 def whole_numbers(*shape, seed=0):
-    """Their products and sums are exact in float32, in any order."""
+    """Return random integers: their products and sums are exact in float32, in any order."""
     return np.random.default_rng(seed).integers(-8, 9, shape).astype(np.float32)
 
 
 @pytest.fixture
 def pays(monkeypatch):
-    """A function that chooses whether blocks pay, on any machine."""
+    """Return a function that says whether blocks pay on this machine."""
     return lambda pays: monkeypatch.setattr(few_rows, "blocks_pay", lambda: pays)
 
 
-LAYOUTS = {  # a weight [n_out, n_in] as it may lie in memory
+LAYOUTS = {  # the layouts in memory of a weight [n_out, n_in]
     "rows": np.ascontiguousarray,
     "columns, as in GPT-2's files": np.asfortranarray,
-    "a part of a larger one": lambda w: np.hstack([w[:, :1], w, w])[:, 1 : 1 + w.shape[1]],
+    "part of a larger array": lambda w: np.hstack([w[:, :1], w, w])[:, 1 : 1 + w.shape[1]],
 }
 
 
@@ -57,7 +58,7 @@ def test_every_form_gives_the_product(n_rows, n_in, n_out, layout, small, blocks
         y = rows @ w.view(Weight).T
     assert type(y) is np.ndarray and y.dtype == np.float32 and y.shape == (n_rows, n_out)
     np.testing.assert_array_equal(y, rows.astype(float) @ w.T.astype(float))
-    y += 1  # it may be written to
+    y += 1  # the result is writeable
     np.testing.assert_array_equal(rows, before[0])
     np.testing.assert_array_equal(w, before[1])
 
@@ -72,7 +73,7 @@ def test_real_numbers_differ_only_by_rounding(n_rows, n_blocks, n_out):
 
 
 @pytest.mark.parametrize("n_rows, forms", [(1, ""), (2, "oi"), (32, "oi"), (33, "")])
-def test_blocks_are_for_a_few_rows_where_they_pay(monkeypatch, pays, n_rows, forms):
+def test_blocks_are_used_for_a_few_rows_if_they_pay(monkeypatch, pays, n_rows, forms):
     seen = []
     for name in ("blocks_of_outputs", "blocks_of_inputs"):
         f = getattr(few_rows, name)
@@ -81,11 +82,11 @@ def test_blocks_are_for_a_few_rows_where_they_pay(monkeypatch, pays, n_rows, for
     for chosen in (False, True):
         pays(chosen)
         product(rows, w.T)  # a weight [n_out, n_in] whose rows are contiguous
-        product(rows, np.ascontiguousarray(w.T))  # and one whose columns are
+        product(rows, np.ascontiguousarray(w.T))  # a weight whose columns are contiguous
     assert "".join(seen) == forms
 
 
-def test_a_weight_whose_blocks_would_be_large_products_is_one_product(monkeypatch, pays):
+def test_a_weight_with_large_blocks_is_one_product(monkeypatch, pays):
     pays(True)
     monkeypatch.setattr(few_rows, "blocks_of_outputs", None)
     rows, w = np.ones((32, 5000), np.float32), np.ones((3, 5000), np.float32)
@@ -97,7 +98,7 @@ def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads
     pays(True)
     sizes, pool = [], few_rows.pool()
     monkeypatch.setattr(few_rows, "n_threads", n_threads)
-    monkeypatch.setattr(few_rows, "SHARE", 64 * 10)  # the weight below has 5.3 times as many
+    monkeypatch.setattr(few_rows, "SHARE", 64 * 10)  # the weight has 5.3 times as many numbers
 
     class Pool:
         def map(self, f, rows, parts):
@@ -110,9 +111,8 @@ def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads
     assert len(sizes) == n_parts and sum(sizes) == 53 * (n_parts > 0)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="SKIPPED: this system has no fork")
-def test_a_forked_process_makes_threads_of_its_own():
-    code = """import multiprocessing, numpy as np
+FORK = """
+import multiprocessing, numpy as np
 from loading import few_rows
 few_rows.n_threads, few_rows.SHARE, few_rows.blocks_pay = 2, 1, lambda: True
 product = lambda: few_rows.product(np.ones((2, 32)), np.ones((32, 8)))
@@ -121,12 +121,17 @@ child = multiprocessing.get_context("fork").Process(target=product)
 child.start()
 child.join(20)
 print(child.exitcode)
-child.kill()"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+child.kill()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_makes_its_own_threads():
+    result = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
     assert result.stdout == "0\n", result.stderr
 
 
-def test_a_batch_is_one_product_not_one_for_each_row(monkeypatch):
+def test_a_batch_takes_one_product(monkeypatch):
     shapes = []
     monkeypatch.setattr(few_rows, "product", lambda rows, w: shapes.append(rows.shape) or rows @ w)
     w = whole_numbers(5, 6).view(Weight)
@@ -135,7 +140,7 @@ def test_a_batch_is_one_product_not_one_for_each_row(monkeypatch):
     assert shapes == [(1, 6), (3, 6), (8, 6)]
 
 
-def test_all_but_the_product_is_numpy_s():
+def test_apart_from_its_product_a_weight_is_an_ordinary_array():
     w = whole_numbers(5, 6)
     weight = w.view(Weight)
     for index in (3, [1, 1, 4], (slice(None), 2), np.array([[0, 1]])):
@@ -146,17 +151,20 @@ def test_all_but_the_product_is_numpy_s():
 
 
 @pytest.mark.parametrize("blocks, plain, pays", [(1, 2, True), (0.74, 1, True), (0.76, 1, False)])
-def test_blocks_pay_where_they_take_less_than_three_quarters(monkeypatch, blocks, plain, pays):
-    """The fastest of each counts: a disturbance does not."""
+def test_blocks_pay_if_they_take_less_than_three_quarters(monkeypatch, blocks, plain, pays):
+    """The fastest time of each counts, so a disturbance does not."""
     seconds = iter([[9, plain, 9], [9, 9, blocks]])
-    monkeypatch.setattr(
-        timeit, "repeat", lambda function, number: function() is None or next(seconds)
-    )
+
+    def repeat(function, number):
+        function()
+        return next(seconds)
+
+    monkeypatch.setattr(timeit, "repeat", repeat)
     assert few_rows.blocks_pay.__wrapped__() is pays
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (3, 1), (4, 5), (2, 3, 4)])
-def test_a_model_has_the_same_logits_in_either_form(pays, shape):
+def test_a_model_has_the_same_logits_with_and_without_blocks(pays, shape):
     model = random_gpt2(97, 16, 64, 2, 4, scale=0.3)
     assert isinstance(model.params["wte"], Weight)
     ids = np.random.default_rng(0).integers(0, 97, shape)

@@ -1,5 +1,5 @@
-"""What lessons 1 to 4 promise: one new key per layer and step, a film that is also a still, stops
-that are those of the README, and a greeting for an exercise that nobody has touched."""
+"""Lessons 1 to 4 keep their promises: each step stores one new key per layer, the film is also a
+still, the debugger stops as the README says, and an untouched exercise says what to write."""
 
 import base64
 import copy
@@ -29,7 +29,7 @@ PROMPT = TOKENIZER.encode("Once upon a time")
 
 
 def cells(lesson, *ids):
-    """The names that these cells of a notebook define, after the cell of its imports."""
+    """Run the imports and these cells of a notebook; return the names that they define."""
     notebook = nbformat.read(FOLDER / f"{lesson}.ipynb", as_version=4)
     source = {cell.id: cell.source for cell in notebook.cells}
     names: dict = {}
@@ -38,13 +38,7 @@ def cells(lesson, *ids):
     return names
 
 
-def solution(lesson, names):
-    text = (FOLDER / "solutions" / f"{lesson}.py").read_text(encoding="utf-8")
-    exec(text, names)
-    return text
-
-
-def check(capsys, lesson, number, *answers):
+def verdict(capsys, lesson, number, *answers):
     lessons.check(lesson, number, *answers)
     return capsys.readouterr().out
 
@@ -53,9 +47,11 @@ def check(capsys, lesson, number, *answers):
 
 
 def new_rows(calls):
-    """For each pass: of how many tokens each layer has computed keys."""
-    return [[c.inputs["x"][-2] for c in one.walk() if c.name == "self_attention"]
-            for one in passes(calls, MODEL)]  # fmt: skip
+    """Return, for each pass, the number of tokens whose keys each layer has computed."""
+    return [
+        [call.inputs["x"][-2] for call in one.walk() if call.name == "self_attention"]
+        for one in passes(calls, MODEL)
+    ]
 
 
 def test_the_cached_loop_stores_one_new_key_per_layer_and_step():
@@ -66,7 +62,7 @@ def test_the_cached_loop_stores_one_new_key_per_layer_and_step():
         assert new_rows(calls) == [[n] * n_layer for n in expected]
 
 
-def test_the_lessons_own_step_stores_one_key_per_layer_too():
+def test_the_lesson_s_own_step_also_stores_one_key_per_layer():
     names = cells("04_loop_and_cache", "step")
     shape = MODEL.n_head, 0, MODEL.n_embd // MODEL.n_head
     keys, values = ([np.zeros(shape, np.float32)] * len(MODEL.params["blocks"]) for _ in range(2))
@@ -80,22 +76,23 @@ def test_the_lessons_own_step_stores_one_key_per_layer_too():
     np.testing.assert_allclose(np.stack([keys, values]), expected, atol=1e-5)
 
 
-def test_the_film_moves_and_is_a_still_where_nothing_moves():
+def test_the_film_moves_and_its_first_frame_is_the_still():
     notebook = nbformat.read(FOLDER / "04_loop_and_cache.ipynb", as_version=4)
     [cell] = [cell for cell in notebook.cells if cell.id == "animation"]
     film = Image.open(io.BytesIO(base64.b64decode(cell.outputs[0].data["image/png"])))
     assert film.is_animated and film.n_frames >= 8
     first = np.asarray(film.convert("RGB"))
     film.seek(film.n_frames - 1)
-    assert np.array_equal(first, np.asarray(film.convert("RGB")))  # the still is the last pass
+    assert np.array_equal(first, np.asarray(film.convert("RGB")))  # both show the last pass
     film.seek(1)
     assert not np.array_equal(first, np.asarray(film.convert("RGB")))
 
 
-def test_a_text_of_the_readers_own_is_drawn_for_other_models_too(monkeypatch):
+def test_the_reader_s_own_text_is_drawn_for_any_model(monkeypatch):
     _, llama = utils.load("stories-llama")
     llama = copy.copy(llama)
-    llama.params = {**llama.params, "blocks": llama.params["blocks"] * 4}  # as deep as a large one
+    blocks = llama.params["blocks"] * 4  # a large model has as many layers
+    llama.params = {**llama.params, "blocks": blocks}
     llama.frequencies, llama.windows = llama.frequencies * 4, llama.windows * 4
     shown = []
     monkeypatch.setattr(lessons, "display", shown.append)
@@ -104,13 +101,13 @@ def test_a_text_of_the_readers_own_is_drawn_for_other_models_too(monkeypatch):
         drawing.your_text(TOKENIZER, llama, "A dragon\nsang for 12 Zoës 🍓.")
     assert len(shown) == len(LESSONS) and not lessons.plt.get_fignums()
     heights = [int.from_bytes(picture.data[20:24], "big") for picture in shown]
-    assert max(heights) < 1500  # 20 layers, and it still fits a page
+    assert max(heights) < 1500  # 20 layers still fit a page
 
 
 # --- lessons 1 to 3 -------------------------------------------------------------------------------
 
 
-def test_the_debugger_stops_where_the_readme_says_and_shows_what_it_says():
+def test_the_lesson_s_debugger_stops_are_the_readme_s():
     row = r"^\| `b (\S+)` \| `(p .+?)` \| `(.+?)` \| `(.+?)` \|"
     stops = re.findall(row, (FOLDER.parent / "README.md").read_text(encoding="utf-8"), re.M)
     notebook = nbformat.read(FOLDER / "01_forward_pass.ipynb", as_version=4)
@@ -123,15 +120,15 @@ def test_the_debugger_stops_where_the_readme_says_and_shows_what_it_says():
 
 @pytest.mark.parametrize("lesson", LESSONS)
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_an_untouched_exercise_is_greeted_with_what_to_write(capsys, lesson, number):
+def test_an_untouched_exercise_says_what_to_write(capsys, lesson, number):
     nothing = [lambda *given, **named: None] * (2 if (lesson[:2], number) in PAIRS else 1)
-    assert check(capsys, lesson, number, *nothing).startswith("not solved yet: write ")
+    assert verdict(capsys, lesson, number, *nothing).startswith("not solved yet: write ")
 
 
-PAIRS = {("01", 3), ("03", 3), ("04", 2)}  # exercises of two functions
+PAIRS = {("01", 3), ("03", 3), ("04", 2)}  # exercises with two functions
 
 
-def test_the_lessons_own_training_and_encoder_agree_with_encoder_py():
+def test_the_lesson_s_own_training_and_encoder_agree_with_encoder_py():
     names = cells("02_tokens", "words-letters", "by-hand", "train", "encode")
     merges = names["train"]("hug hug hugs pug pun", 3)
     assert merges == [("u", "g"), ("h", "ug"), ("Ġ", "hug")]

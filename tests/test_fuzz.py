@@ -1,5 +1,5 @@
-"""Any text, ids, logits, words of a command and files in a folder: they work, or one clear line
-gives the reason why not. The examples are the same in every run."""
+"""Any text, ids, logits, options and files either work or give one clear line that says why not.
+Every run has the same examples."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ from tests.test_llama_files import write_qwen
 FIXTURES = Path(__file__).parent / "fixtures"
 SEQ2SEQ = FIXTURES / "seq2seq"
 
-# ----------------------------------------------------------------------------------------- the text
+# --- the text -------------------------------------------------------------------------------------
 
 TOKENIZERS = {
     "gpt2": read_gpt2_tokenizer(FIXTURES.parent.parent / "models" / "stories"),
@@ -35,7 +35,7 @@ TOKENIZERS = {
 }
 each_tokenizer = pytest.mark.parametrize("name", TOKENIZERS)
 SPECIAL = sorted({text for tokenizer in TOKENIZERS.values() for text in tokenizer.special})
-any_character = st.characters(codec=None, exclude_categories=())  # lone surrogates too
+any_character = st.characters(codec=None, exclude_categories=())  # with lone surrogates
 any_text = st.lists(st.text(any_character) | st.sampled_from(SPECIAL)).map("".join)
 
 
@@ -46,23 +46,24 @@ def streamed(tokenizer, ids):
 
 @each_tokenizer
 @given(text=any_text, special=st.booleans())
-def test_any_text(name, text, special):
+def test_any_text_is_encoded_and_decoded(name, text, special):
     tokenizer = TOKENIZERS[name]
     ids = tokenizer.encode(text, special)
     assert all(type(id) is int and 0 <= id < tokenizer.n_vocab for id in ids)
-    unknown = tokenizer.special.get("<unk>")  # a character without a piece
-    is_unigram = name in ("t5", "mbart")  # whose library finds special tokens in any text
+    unknown = tokenizer.special.get("<unk>")  # stands for a character without a piece
+    is_unigram = name in ("t5", "mbart")  # their library finds special tokens in any text
     assert special or is_unigram or not {*tokenizer.special.values()} - {unknown} & {*ids}
     decoded = tokenizer.decode(ids)
     decoded.encode("utf-8")  # no surrogate is left
     assert streamed(tokenizer, ids) == decoded
-    if isinstance(tokenizer, Tokenizer) and not (special and name == "bart"):  # which hides marks
+    hides_special = special and name == "bart"
+    if isinstance(tokenizer, Tokenizer) and not hides_special:
         assert decoded == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @each_tokenizer
 @given(ids=st.lists(st.integers(0, 10_000) | st.integers(), max_size=20))
-def test_any_ids(name, ids):
+def test_any_ids_are_decoded_or_refused(name, ids):
     tokenizer = TOKENIZERS[name]
     if all(0 <= id < tokenizer.n_vocab for id in ids):
         assert tokenizer.decode(ids) == streamed(tokenizer, ids)
@@ -72,24 +73,25 @@ def test_any_ids(name, ids):
                 decode(ids)
 
 
-# ------------------------------------------------------------------------------------- the samplers
+# --- the samplers ---------------------------------------------------------------------------------
 
 floats = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-45, 3e38, -3e38, 1.0, 1.0])
 any_logits = st.lists(floats | st.floats(width=32), min_size=1, max_size=9).map(
     lambda values: np.array(values, np.float32)
 )
-past_their_ends = st.fixed_dictionaries({}, optional={
+SETTINGS = {  # normal and extreme values
     "temperature": st.sampled_from([0, 1e-300, 1e-45, 1e-6, 1.0, 1e6, 1e38, 1e300]),
     "top_k": st.integers(0, 11) | st.just(2**63),
     "top_p": st.sampled_from([0, 1e-300, 1e-9, 0.5, 1 - 1e-9, 1, 1.5]),
     "min_p": st.sampled_from([0, 1e-300, 1e-9, 0.5, 1]),
     "repetition_penalty": st.sampled_from([1e-300, 1e-9, 1, 1.2, 1e9, 1e300]),
     "no_repeat_ngram": st.sampled_from([0, 1, 2, 3, 10, 2**63]),
-})  # fmt: skip
+}
+any_settings = st.fixed_dictionaries({}, optional=SETTINGS)
 
 
-@given(any_logits, past_their_ends, st.data())
-def test_any_logits_and_any_settings(logits, settings, data):
+@given(any_logits, any_settings, st.data())
+def test_any_logits_and_settings_give_probabilities_or_one_error(logits, settings, data):
     ids = data.draw(st.lists(st.integers(0, len(logits) - 1), max_size=6))
     before = logits.copy()
     sampler = make_sampler(**settings)
@@ -105,9 +107,9 @@ def test_any_logits_and_any_settings(logits, settings, data):
     assert probs[draw(probs, np.random.default_rng(0))] > 0
 
 
-@given(st.lists(st.floats(-(2.0**20), 2.0**20, width=32), min_size=1, max_size=9), past_their_ends)
-def test_numbers_always_allow_a_draw(values, settings):
-    """Filters that depend on nothing but the logits leave a token."""
+@given(st.lists(st.floats(-(2.0**20), 2.0**20, width=32), min_size=1, max_size=9), any_settings)
+def test_finite_logits_always_allow_a_draw(values, settings):
+    """Filters that depend only on the logits leave a token."""
     logits = np.array(values, np.float32)
     settings = settings | {"repetition_penalty": 0, "no_repeat_ngram": 0}
     with np.errstate(all="ignore"):
@@ -115,30 +117,30 @@ def test_numbers_always_allow_a_draw(values, settings):
     assert abs(probs.sum() - 1) < 1e-5
 
 
-# -------------------------------------------------------------------------------------- the folders
+# --- the folders ----------------------------------------------------------------------------------
 
 NAMES = ["gpt2", "shards", "t5", "bart", "mbart", "llama"]
 each_folder = pytest.mark.parametrize("name", NAMES)
 
 
 def in_each_folder(test):
-    """Decorates test(folders, name, data): 30 examples for each of NAMES."""
+    """Give test(folders, name, data) 30 examples for each of NAMES."""
     return each_folder(settings(max_examples=30)(given(data=st.data())(test)))
 
 
-WEIRD = [
-    None, True, False, 0, 1, -1, 2, 3, 2**31, 10**6, 10**9, 2**64, 10**30, 0.0, -0.5, 1e-5, 1e308,
-    math.nan, math.inf, "", "x", "1", "gpt2", "relu", "gated-gelu", [], [0], [1, 2], [None], ["x"],
-    [[[]]], {}, {"a": 1}, "two\nlines", "\x1b[2J", "\ud800", "long " * 10_000, [10**9] * 1000,
-]  # fmt: skip
+WEIRD = [None, True, False, 0, 1, -1, 2, 3, 2**31, 10**6, 10**9, 2**64, 10**30]
+WEIRD += [0.0, -0.5, 1e-5, 1e308, math.nan, math.inf]
+WEIRD += ["", "x", "1", "gpt2", "relu", "gated-gelu"]
+WEIRD += [[], [0], [1, 2], [None], ["x"], [[[]]], {}, {"a": 1}]
+WEIRD += ["two\nlines", "\x1b[2J", "\ud800", "long " * 10_000, [10**9] * 1000]
 weird = st.sampled_from(WEIRD)
-FILES = ["..", ".", "", "/etc/passwd", "../x", "a/b", "nul\0", "*", "**", "[", "loop", "x" * 300,
-         "config.json", "two\nlines", "\ud800", "outside"]  # fmt: skip
+FILES = ["..", ".", "", "/etc/passwd", "../x", "a/b", "nul\0", "*", "**", "[", "loop"]
+FILES += ["x" * 300, "config.json", "two\nlines", "\ud800", "outside"]
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """{name: a good folder}"""
+    """Return {name: an intact folder}."""
     folder = tmp_path_factory.mktemp("good")
     good = {name: SEQ2SEQ / name for name in ("t5", "bart", "mbart")}
     good |= {"gpt2": FIXTURES / "gpt2" / "by_layer", "shards": FIXTURES / "gpt2" / "plain"}
@@ -157,8 +159,9 @@ def copy(folder):
         yield path
 
 
-def check_loads_or_says_why(folder):
-    """The whole way: load, encode, two tokens, decode. -> whether it worked"""
+def loads_or_says_why(folder):
+    """Load, encode, generate two tokens, decode. Return whether all of it worked; an error must be
+    one line."""
     before = set(os.listdir(folder.parent.parent)), set(os.listdir(folder.parent))
     try:
         tokenizer, model = utils.load(folder)
@@ -175,20 +178,20 @@ def check_loads_or_says_why(folder):
             new = list(generate(model, ids, 2))
         assert isinstance(tokenizer.decode([id for id in new if id < tokenizer.n_vocab]), str)
     except (*MALFORMED, MemoryError):
-        return False  # sizes of a configuration that no array proves, such as n_head
+        return False  # no array contradicts a wrong n_head, for example
     return True
 
 
 @each_folder
-def test_the_good_folders_are_good(folders, name):
+def test_the_intact_folders_load(folders, name):
     with copy(folders[name]) as folder:
-        assert check_loads_or_says_why(folder)
+        assert loads_or_says_why(folder)
 
 
 @st.composite
 def damaged(draw, data):
-    """These bytes cut, altered in a few places, with others among them, or others; or the latter
-    half all ones: as weights these are NaN."""
+    """Cut these bytes, alter a few, insert some or replace all; or fill the second half with ones,
+    which are NaN as weights."""
     place, some = st.integers(0, len(data)), st.binary(max_size=12)
     kind = draw(st.sampled_from(["cut", "alter", "insert", "replace", "ones"]))
     at = draw(st.integers(0, min(64, len(data))) | place)
@@ -208,7 +211,7 @@ def damaged(draw, data):
 
 
 @in_each_folder
-def test_a_damaged_file(folders, name, data):
+def test_a_damaged_file_gives_one_line(folders, name, data):
     with copy(folders[name]) as folder:
         path = data.draw(st.sampled_from(sorted(p for p in folder.iterdir() if p.is_file())))
         kind = data.draw(st.sampled_from(["bytes"] * 7 + ["none", "folder", "loop", "fifo"]))
@@ -222,29 +225,31 @@ def test_a_damaged_file(folders, name, data):
             path.symlink_to(path.name)
         elif kind == "fifo":
             os.mkfifo(path)
-        check_loads_or_says_why(folder)
+        loads_or_says_why(folder)
+
+
+MORE_NAMES = """n_inner n_ctx eos_token_id bos_token_id max_length top_k forced_bos_token_id
+temperature num_beams"""
+LLAMA_NAMES = """head_dim rope_theta rope_scaling layer_types sliding_window partial_rotary_factor
+rms_norm_eps use_sliding_window"""
 
 
 @in_each_folder
-def test_configurations_of_any_values(folders, name, data):
+def test_any_values_in_a_config_give_one_line(folders, name, data):
     with copy(folders[name]) as folder:
         path = folder / data.draw(st.sampled_from(["config.json"] * 3 + ["generation_config.json"]))
         config = json.loads(path.read_text()) if path.is_file() else {}
-        names = [*config, "n_inner", "n_ctx", "eos_token_id", "bos_token_id", "max_length", "top_k",
-                 "forced_bos_token_id", "temperature", "num_beams"]  # fmt: skip
-        if name == "llama":
-            names += ["head_dim", "rope_theta", "rope_scaling", "layer_types", "sliding_window",
-                      "partial_rotary_factor", "rms_norm_eps", "use_sliding_window"]  # fmt: skip
+        names = [*config, *MORE_NAMES.split(), *LLAMA_NAMES.split() * (name == "llama")]
         for key in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2)):
             config[key] = data.draw(weird)
             if data.draw(st.integers(0, 4)) == 0:
                 del config[key]
         path.write_text(json.dumps(config))
-        check_loads_or_says_why(folder)
+        loads_or_says_why(folder)
 
 
 def places(part, at=()):
-    """The places of all values in JSON."""
+    """Yield the paths of all values in a JSON object."""
     part = dict(enumerate(part)) if isinstance(part, list) else part
     for key, value in part.items() if isinstance(part, dict) else ():
         yield (*at, key)
@@ -253,7 +258,7 @@ def places(part, at=()):
 
 @settings(max_examples=300)
 @given(data=st.data())
-def test_tokenizer_json_of_any_values(folders, data):
+def test_any_values_in_tokenizer_json_give_one_line(folders, data):
     with copy(folders["llama"]) as folder:
         path = folder / "tokenizer.json"
         file = json.loads(path.read_text())
@@ -261,23 +266,23 @@ def test_tokenizer_json_of_any_values(folders, data):
         known = [place for place in places(file) if place[:2] != ("model", "vocab")]
         for place in data.draw(st.lists(st.sampled_from(known + vocab), min_size=1, max_size=2)):
             part = file
-            with contextlib.suppress(KeyError, IndexError, TypeError):  # an earlier one is gone
+            with contextlib.suppress(KeyError, IndexError, TypeError):  # it may be gone by now
                 for key in place[:-1]:
                     part = part[key]
                 part[place[-1]] = data.draw(weird)
                 if data.draw(st.integers(0, 4)) == 0:
                     del part[place[-1]]
         path.write_text(json.dumps(file))
-        check_loads_or_says_why(folder)
+        loads_or_says_why(folder)
 
 
 @in_each_folder
-def test_headers_of_any_values(folders, name, data):
+def test_any_values_in_a_safetensors_header_give_one_line(folders, name, data):
     with copy(folders[name]) as folder:
         path = data.draw(st.sampled_from(sorted(folder.glob("*.safetensors"))))
         whole = path.read_bytes()
         [length] = struct.unpack("<Q", whole[:8])
-        header = json.loads(whole[8 : 8 + length])
+        header, arrays = json.loads(whole[8 : 8 + length]), whole[8 + length :]
         key = data.draw(st.sampled_from(sorted(header)))
         what = data.draw(st.sampled_from(["dtype", "shape", "data_offsets", "name", "all", "gone"]))
         numbers = st.lists(st.sampled_from([0, 1, 2, 64, 2**20, 2**40, -1, True, 1.0]), max_size=4)
@@ -292,21 +297,19 @@ def test_headers_of_any_values(folders, name, data):
                 header[key] = data.draw(weird)
         text = json.dumps(header).encode()
         length = data.draw(st.sampled_from([len(text)] * 8 + [0, 8, 10**8, 2**40, 2**64 - 1]))
-        path.write_bytes(
-            struct.pack("<Q", length) + text + whole[8 + struct.unpack("<Q", whole[:8])[0] :]
-        )
-        check_loads_or_says_why(folder)
+        path.write_bytes(struct.pack("<Q", length) + text + arrays)
+        loads_or_says_why(folder)
 
 
 @given(file=st.sampled_from(FILES), data=st.data())
-def test_indices_of_any_names(folders, file, data):
+def test_any_file_name_in_an_index_is_refused(folders, file, data):
     with copy(folders["shards"]) as folder:
         path = folder / "model.safetensors.index.json"
         places = json.loads(path.read_text())["weight_map"]
         shard = data.draw(st.sampled_from(sorted(set(places.values()))))
         places = {name: place.replace(shard, file) for name, place in places.items()}
         path.write_text(json.dumps({"weight_map": places}))
-        assert not check_loads_or_says_why(folder)
+        assert not loads_or_says_why(folder)
 
 
 symbols = st.sampled_from(["a", "t", "h", "th", "", " ", "Ġ", "é", "字", "\ud800", "<s>", "\x00"])
@@ -317,23 +320,22 @@ symbols = st.sampled_from(["a", "t", "h", "th", "", " ", "Ġ", "é", "字", "\ud
     more=st.dictionaries(symbols, st.integers(255, 270) | weird, max_size=4),
     filled=st.booleans(),
 )
-@example(lines=[" ", "a "], more={}, filled=True)  # a merge with nothing
-def test_merges_and_vocabularies_of_any_kind(folders, lines, more, filled):
+@example(lines=[" ", "a "], more={}, filled=True)  # a merge with an empty string
+def test_any_merges_and_vocabulary_work_or_give_one_line(folders, lines, more, filled):
     with copy(folders["gpt2"]) as folder:
         path = folder / "vocab.json"
         vocab = json.loads(path.read_text()) | more
-        if filled:  # the bytes and the merged tokens, each with its own id
+        if filled:  # the vocabulary is complete: the bytes and the merged tokens
             made = [line.replace(" ", "", 1) for line in lines]
             tokens = dict.fromkeys([*filter(lambda token: len(token) == 1, vocab), *made])
             vocab = {token: id for id, token in enumerate(tokens)}
         path.write_text(json.dumps(vocab))
         merges = "\n".join(lines).encode("utf-8", "surrogatepass")
         (folder / "merges.txt").write_bytes(merges)
-        if check_loads_or_says_why(folder):
+        if loads_or_says_why(folder):
             tokenizer = read_gpt2_tokenizer(folder)
             text = "a the that aa\x00é 字" + "".join(lines).replace("\ud800", "")
             for special in (False, True):
                 assert tokenizer.decode(tokenizer.encode(text, special)) == text
-            assert streamed(tokenizer, range(tokenizer.n_vocab)) == tokenizer.decode(
-                range(tokenizer.n_vocab)
-            )
+            ids = range(tokenizer.n_vocab)
+            assert streamed(tokenizer, ids) == tokenizer.decode(ids)

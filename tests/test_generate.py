@@ -1,4 +1,5 @@
-"""generate.py: when a sequence ends; naive and cached make one text; wrong use; the chain rule."""
+"""generate.py: a sequence ends at the right token, naive and cached make the same text, wrong use
+is refused, and drawn texts follow the chain rule."""
 
 import copy
 import itertools
@@ -40,7 +41,7 @@ WARM = Sampler(temperature(1.2), top_k(6))
 
 
 def run(loop, prompt, n, sampler=greedy, seed=0, model=MODEL):
-    """-> the new ids of a text, which are the tokens that the loop yields."""
+    """Return the new ids of a text, which are the tokens that the loop yields."""
     sequence, tokens = Sequence(model, prompt, n, sampler, seed), []
     for token in loop(model, sequence):
         assert type(token) is int and sequence.ids[-1] == token
@@ -60,7 +61,7 @@ def test_a_sequence_takes_tokens_until_it_has_n_new_ones():
     assert (sequence.n_left, sequence.stop_reason, sequence.running) == (2, None, True)
     assert sequence.append(5) == 5
     assert (sequence.new_ids, sequence.n_left, sequence.running) == ([5], 1, True)
-    token = sequence.append(np.int64(9))  # of a loop of one's own, by NumPy
+    token = sequence.append(np.int64(9))  # a user's loop may append NumPy's integers
     assert type(token) is int and type(sequence.ids[-1]) is int
     assert (sequence.ids, sequence.new_ids) == ([5, 6, 5, 9], [5, 9])
     assert (sequence.n_left, sequence.stop_reason, sequence.running) == (0, "length", False)
@@ -75,15 +76,15 @@ def test_a_sequence_takes_tokens_until_it_has_n_new_ones():
         (N_CTX - 3, 3, [1, 2, 4], "length"),  # the context is full, too
         (N_CTX - 3, 2, [1, 2], "length"),
         (N_CTX - 3, 4, [1, 7], "eos"),
-        (N_CTX - 3, 2, [1, 7], "eos"),  # n tokens, too
+        (N_CTX - 3, 2, [1, 7], "eos"),  # there are n tokens, too
         (N_CTX - 3, 4, [1, 2, 7], "eos"),  # the context is full, too
-        (N_CTX - 3, 3, [1, 2, 8], "eos"),  # both, too
+        (N_CTX - 3, 3, [1, 2, 8], "eos"),  # both are true, too
         (5, 0, [], "length"),
         (N_CTX, 0, [], "length"),
         (N_CTX, 1, [], "context"),
     ],
 )
-def test_a_sequence_ends_for_the_first_of_eos_length_and_context(n_prompt, n, tokens, reason):
+def test_a_sequence_ends_with_eos_at_its_length_or_at_the_context(n_prompt, n, tokens, reason):
     sequence = Sequence(tiny_gpt2(stop_ids=[7, 8]), [7] * n_prompt, n)
     for token in tokens:
         assert sequence.running
@@ -94,8 +95,8 @@ def test_a_sequence_ends_for_the_first_of_eos_length_and_context(n_prompt, n, to
 
 
 @pytest.mark.parametrize("tokens", [[], [2], [7], [2, 3]])
-def test_a_reader_ends_a_sequence_for_its_own_reason(tokens):
-    """Also one that ends with this token: a stop text may be complete with the last token."""
+def test_a_caller_may_finish_a_sequence_for_its_own_reason(tokens):
+    """This holds even if the last token has ended the sequence: it may complete a stop text."""
     sequence = Sequence(tiny_gpt2(stop_ids=[7]), [1], 2)
     for token in tokens:
         sequence.append(token)
@@ -104,24 +105,27 @@ def test_a_reader_ends_a_sequence_for_its_own_reason(tokens):
     assert sequence.new_ids == tokens
 
 
-def test_fewer_than_0_new_tokens_are_refused():
+def test_a_negative_number_of_new_tokens_is_refused():
     with pytest.raises(ValueError, match="-1 new tokens"):
         Sequence(MODEL, [1], -1)
 
 
-@pytest.mark.parametrize("prompt, message", [
-    ([], f"a prompt of 0 tokens: 1 to {N_CTX} are possible"),
-    ([1] * (N_CTX + 1), f"a prompt of {N_CTX + 1} tokens: 1 to {N_CTX} are possible"),
-    ("Once", "encode the text first"),
-    ("", "encode the text first"),
-    (["a"], "encode the text first"),
-    ([1.0, 2.5], "encode the text first"),
-    ([[1, 2]], "encode the text first"),
-    (7, "encode the text first"),
-    ([5, -3, 7], "token ids are 0 to 10, not -3 to 7"),
-    ([3, N_VOCAB, 0], "token ids are 0 to 10, not 0 to 11"),
-])  # fmt: skip
-def test_a_prompt_that_is_no_list_of_tokens_or_does_not_fit_is_refused(prompt, message):
+@pytest.mark.parametrize(
+    "prompt, message",
+    [
+        ([], f"a prompt of 0 tokens: 1 to {N_CTX} are possible"),
+        ([1] * (N_CTX + 1), f"a prompt of {N_CTX + 1} tokens: 1 to {N_CTX} are possible"),
+        ("Once", "encode the text first"),
+        ("", "encode the text first"),
+        (["a"], "encode the text first"),
+        ([1.0, 2.5], "encode the text first"),
+        ([[1, 2]], "encode the text first"),
+        (7, "encode the text first"),
+        ([5, -3, 7], "token ids are 0 to 10, not -3 to 7"),
+        ([3, N_VOCAB, 0], "token ids are 0 to 10, not 0 to 11"),
+    ],
+)
+def test_a_prompt_that_is_not_a_list_of_ids_or_does_not_fit_is_refused(prompt, message):
     with pytest.raises(ValueError, match=message):
         Sequence(MODEL, prompt, 5)
     with pytest.raises(ValueError, match=message):
@@ -134,22 +138,22 @@ def test_any_sequence_of_token_ids_is_a_prompt(prompt):
     assert ids == list(prompt) and {type(id) for id in ids} == {int}
 
 
-def test_a_filter_is_no_sampler():
-    """Its sampler would be forgotten, and logits taken for probabilities."""
-    for wrong in (top_k(3), softmax_of_mine, None):
+def test_a_filter_is_not_a_sampler():
+    """It returns logits, and a loop would take them for probabilities."""
+    for wrong in (top_k(3), own_softmax, None):
         with pytest.raises(ValueError, match=r"no sampler: a filter alone is Sampler\(filter\)"):
             Sequence(MODEL, [1], 2, wrong)
         with pytest.raises(ValueError, match="no sampler"):
             next(generate(MODEL, [1], 2, wrong))
 
 
-def softmax_of_mine(logits, ids):
+def own_softmax(logits, ids):
     return np.exp(logits) / np.exp(logits).sum()
 
 
 @either_loop
 @pytest.mark.parametrize("to_probs", [lambda logits: logits, lambda logits: 2 * one_hot(logits)])
-def test_a_sampler_whose_result_does_not_sum_to_1_is_refused_at_the_first_token(loop, to_probs):
+def test_probabilities_that_do_not_sum_to_1_are_refused_at_the_first_token(loop, to_probs):
     with pytest.raises(ValueError, match="probabilities sum to .*, not to 1"):
         next(generate(MODEL, [1], 2, Sampler(to_probs=to_probs), loop=loop))
 
@@ -168,7 +172,7 @@ prompts = st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=N_CTX)
 
 @given(prompts, st.integers(0, N_CTX))
 @settings(max_examples=25)
-def test_greedy_text_is_the_same_by_either_loop(prompt, n):
+def test_greedy_text_is_the_same_in_both_loops(prompt, n):
     ids = run(cached, prompt, n)
     assert len(ids) == min(n, N_CTX - len(prompt))
     same_greedy(MODEL, prompt, ids, run(naive, prompt, n))
@@ -176,12 +180,12 @@ def test_greedy_text_is_the_same_by_either_loop(prompt, n):
 
 @given(prompts, st.integers(0, 2**32), st.sampled_from([WARM, Sampler(no_repeat_ngram(2))]))
 @settings(max_examples=25)
-def test_sampled_text_is_the_same_by_either_loop(prompt, seed, sampler):
+def test_sampled_text_is_the_same_in_both_loops(prompt, seed, sampler):
     assert run(naive, prompt, 12, sampler, seed) == run(cached, prompt, 12, sampler, seed)
 
 
 @either_loop
-def test_a_seed_reproduces_and_another_does_not(loop):
+def test_a_seed_reproduces_a_text_and_a_different_seed_does_not(loop):
     text = run(loop, [3], 12, WARM, 4)
     assert run(loop, [3], 12, WARM, 4) == text != run(loop, [3], 12, WARM, 5)
 
@@ -195,9 +199,9 @@ def test_a_text_may_fill_the_context(loop, n_prompt):
 
 
 @either_loop
-def test_a_model_may_have_a_cache_of_its_own(loop):
-    """Such as a bigram's: it counts its tokens and can be cut, no more is asked of it."""
-    after = np.roll(np.eye(9, dtype=np.float32), 2, axis=1)  # t + 2 comes after t
+def test_a_model_may_have_its_own_kind_of_cache(loop):
+    """A bigram model's cache, for example, only counts its tokens and can be cut."""
+    after = np.roll(np.eye(9, dtype=np.float32), 2, axis=1)  # t + 2 follows t
     counting = FunctionModel(lambda ids: after[ids[-1]], n_vocab=9)
     assert run(loop, [5, 1], 6, model=counting) == [3, 5, 7, 0, 2, 4]
 
@@ -206,9 +210,9 @@ def test_the_comparison_allows_only_near_ties_and_prints_them(capsys):
     def two_logits(ids):
         return np.array([[1, 1.5], [1, 1.00005]], np.float32)[[ids[-1]]]
 
-    same_greedy(two_logits, [0, 1], [1, 0, 1], [1, 1, 1])  # beyond the first nothing compares
+    same_greedy(two_logits, [0, 1], [1, 0, 1], [1, 1, 1])  # it ends at the first near tie
     assert "near tie after [0, 1, 1]" in capsys.readouterr().out
-    with pytest.raises(AssertionError, match="the logits differ by 0.5"):
+    with pytest.raises(AssertionError, match="their logits differ by 0.5"):
         same_greedy(two_logits, [1, 0], [0, 1], [1, 1])
 
 
@@ -219,8 +223,8 @@ FULL = np.random.default_rng(1).integers(N_VOCAB, size=N_CTX)
 
 @given(st.lists(st.tuples(st.integers(1, N_CTX), st.integers(1, 9)), min_size=1, max_size=5))
 @settings(max_examples=40)
-def test_advance_gives_the_logits_after_the_last_token_however_much_is_held(steps):
-    """The text may have become longer, shorter, or the same again."""
+def test_advance_gives_the_logits_after_the_last_token_for_any_cached_length(steps):
+    """The text may be longer than the cached one, shorter, or the same."""
     cache = MODEL.new_cache()
     for length, chunk in steps:
         found = advance(MODEL, FULL[:length].tolist(), cache, chunk)
@@ -228,7 +232,7 @@ def test_advance_gives_the_logits_after_the_last_token_however_much_is_held(step
         assert cache.length == length
 
 
-def test_advance_passes_what_is_new_in_chunks_and_at_least_the_last_token():
+def test_advance_passes_new_tokens_in_chunks_and_at_least_the_last_token():
     watched, cache = Watched(MODEL), MODEL.new_cache()
     for length in (11, 11, 17, 3):
         advance(watched, FULL[:length], cache, chunk=4)
@@ -249,8 +253,8 @@ def test_a_long_prompt_passes_in_chunks_of_256():
     assert watched.shapes == [(256,), (256,), (38,)]
 
 
-def test_cached_goes_on_with_the_tokens_that_its_cache_holds():
-    """Such as the turns of a chat: they do not pass again; a changed end does."""
+def test_cached_goes_on_after_the_tokens_in_its_cache():
+    """The turns of a chat, for example, do not pass again. A changed end does."""
     watched, cache = Watched(MODEL), MODEL.new_cache()
     sequence = Sequence(watched, [1, 2, 3], 4)
     first = list(cached(watched, sequence, cache))
@@ -264,20 +268,20 @@ def test_cached_goes_on_with_the_tokens_that_its_cache_holds():
     assert list(cached(watched, Sequence(watched, other, 3), cache)) == run(naive, other, 3)
 
 
-# --- what a loop does -----------------------------------------------------------------------------
+# --- a loop's sampler, passes and arguments -------------------------------------------------------
 
 
 @either_loop
 def test_a_sampler_sees_its_whole_sequence(loop):
     seen = []
 
-    def note(logits, ids):
+    def record(logits, ids):
         assert logits.shape == (N_VOCAB,) and logits.dtype == np.float32
         close(logits, MODEL(ids)[-1])
         seen.append(list(ids))
         return logits
 
-    sequence = Sequence(MODEL, PROMPTS[0], 9, Sampler(note, temperature(1.5)))
+    sequence = Sequence(MODEL, PROMPTS[0], 9, Sampler(record, temperature(1.5)))
     list(loop(MODEL, sequence))
     assert seen == [sequence.ids[:n] for n in range(7, 16)]
 
@@ -290,14 +294,14 @@ def test_a_loop_draws_once_per_token_from_its_sequence_s_generator(loop):
     assert sequence.rng.random() == expected.random()
 
 
-def test_the_cached_loop_runs_each_token_once():
+def test_the_cached_loop_passes_each_token_once():
     watched = Watched(MODEL)
     run(cached, [1, 2, 3], 4, model=watched)
     assert watched.shapes == [(3,), (1,), (1,), (1,)]
     assert watched.lasts == {1}  # no unused logits are computed
 
 
-def test_the_naive_loop_runs_over_the_whole_text_so_far():
+def test_the_naive_loop_passes_the_whole_text_for_each_token():
     watched = Watched(MODEL)
     run(naive, [1, 2, 3], 4, model=watched)
     assert watched.shapes == [(3,), (4,), (5,), (6,)]
@@ -305,7 +309,7 @@ def test_the_naive_loop_runs_over_the_whole_text_so_far():
 
 
 @either_loop
-def test_nothing_to_do(loop):
+def test_a_finished_sequence_takes_no_pass(loop):
     watched = Watched(MODEL)
     for prompt, n in (([1], 0), ([4] * N_CTX, 5)):
         assert run(loop, prompt, n, model=watched) == []
@@ -313,7 +317,7 @@ def test_nothing_to_do(loop):
 
 
 @either_loop
-def test_no_model_sampler_or_prompt_is_changed(loop):
+def test_model_sampler_and_prompt_are_not_changed(loop):
     prompt, params = list(PROMPTS[0]), copy.deepcopy(arrays(MODEL.params))
     run(loop, prompt, 9, WARM)
     assert prompt == PROMPTS[0] and len(WARM.filters) == 2
@@ -322,7 +326,7 @@ def test_no_model_sampler_or_prompt_is_changed(loop):
 
 
 @either_loop
-def test_a_loop_computes_no_token_before_it_is_asked(loop):
+def test_a_loop_computes_no_token_before_the_caller_wants_it(loop):
     watched = Watched(MODEL)
     tokens = loop(watched, Sequence(watched, [1], 9))
     assert watched.shapes == []
@@ -330,12 +334,12 @@ def test_a_loop_computes_no_token_before_it_is_asked(loop):
     assert len(watched.shapes) == 1
 
 
-# --- a loop that is left, a sequence that its reader ends -----------------------------------------
+# --- callers that leave the loop or finish a sequence ---------------------------------------------
 
 
 @either_loop
 @pytest.mark.parametrize("n_taken", [0, 1, 5, 12])
-def test_another_loop_goes_on_where_one_was_left(loop, n_taken):
+def test_any_loop_goes_on_where_the_caller_left_one(loop, n_taken):
     whole = run(loop, [3, 4], 12, WARM)
     sequence = Sequence(MODEL, [3, 4], 12, WARM)
     tokens = loop(MODEL, sequence)
@@ -351,7 +355,7 @@ def test_another_loop_goes_on_where_one_was_left(loop, n_taken):
 
 @either_loop
 @pytest.mark.parametrize("n_taken", [1, 4])
-def test_a_reader_ends_a_text(loop, n_taken):
+def test_a_caller_may_finish_a_text(loop, n_taken):
     watched = Watched(MODEL)
     sequence = Sequence(watched, [3], 9, WARM)
     for _ in loop(watched, sequence):
@@ -361,7 +365,7 @@ def test_a_reader_ends_a_text(loop, n_taken):
     assert sequence.stop_reason == "stop" and len(watched.shapes) == n_taken
 
 
-# --- one prompt -----------------------------------------------------------------------------------
+# --- generate -------------------------------------------------------------------------------------
 
 
 @either_loop
@@ -402,7 +406,7 @@ def test_generate_is_reproducible_and_greedy_by_default(loop):
 
 
 class Reader:
-    """As an encoder-decoder: a prompt is its source, and the text begins with other ids."""
+    """Like an encoder-decoder: the prompt is its source, and the text begins with other ids."""
 
     def read(self, source):
         assert source == [5, 5, 5]
@@ -430,7 +434,7 @@ SAMPLER = Sampler(no_repeat_ngram(3), temperature(1.5))
 
 
 def sequence_probabilities(sampler):
-    """{new ids: product of the conditionals} of every text that ends by a stop id or in length."""
+    """Return {new ids: product of the conditionals} of every text, up to a stop id or N_NEW."""
     found, open_texts = {}, {(): 1.0}
     for n in range(1, N_NEW + 1):
         longer = {}
@@ -446,13 +450,13 @@ def sequence_probabilities(sampler):
 @pytest.mark.parametrize("sampler", [Sampler(), SAMPLER, Sampler(top_k(2)), greedy])
 def test_the_probabilities_of_all_texts_sum_to_1(sampler):
     probabilities = sequence_probabilities(sampler)
-    assert len(probabilities) == 2 * 2 * 3 + 2 + 1  # by length 3, 2 and 1
+    assert len(probabilities) == 2 * 2 * 3 + 2 + 1  # texts of length 3, 2 and 1
     assert sum(probabilities.values()) == pytest.approx(1, abs=1e-6)
 
 
 @either_loop
 def test_texts_occur_as_often_as_the_product_of_their_conditionals(loop):
-    """Known-wrong products must fail the same test."""
+    """Wrong products must fail the same test."""
     probabilities = sequence_probabilities(SAMPLER)
     assert sum(p > 0 for p in probabilities.values()) == 13  # two repeat a 3-gram of the prompt
     assert min(p for p in probabilities.values() if p > 0) > 5 / 2000
@@ -462,7 +466,7 @@ def test_texts_occur_as_often_as_the_product_of_their_conditionals(loop):
     assert p_value(counts, probabilities) > 1e-3
     colder = Sampler(no_repeat_ngram(3), temperature(1.1))
     assert p_value(counts, sequence_probabilities(colder)) < 1e-6
-    first = SAMPLER(TINY(PROMPT)[-1], PROMPT)  # as if no token depended on the one before
+    first = SAMPLER(TINY(PROMPT)[-1], PROMPT)  # as if no token depended on the last one
     independent = {ids: float(np.prod(first[list(ids)])) for ids in probabilities}
     assert p_value(counts, independent) < 1e-6
 

@@ -1,4 +1,4 @@
-"""gpt2.py: the reference's logits; one answer however the tokens are split, cached, or batched."""
+"""gpt2.py computes the reference's logits, no matter how tokens are split, cached or batched."""
 
 import copy
 import json
@@ -42,30 +42,30 @@ LOGITS = MODEL(FULL)  # [n_ctx, n_vocab]
 
 @pytest.fixture(scope="module", params=FOLDERS)
 def reference(request):
-    """(model, what transformers computed with it)"""
+    """Return (model, the arrays that transformers computed)."""
     _, model = load(GPT2_FOLDERS / request.param)
     with np.load(GPT2_FOLDERS / request.param / "expected.npz") as expected:
         return model, dict(expected)
 
 
+SWITCHES = """activation_function scale_attn_weights scale_attn_by_inverse_layer_idx
+tie_word_embeddings n_inner""".split()
+
+
 def test_there_is_a_fixture_of_every_kind():
     configs = [json.loads((GPT2_FOLDERS / name / "config.json").read_text()) for name in FOLDERS]
-    switches = (
-        "activation_function", "scale_attn_weights", "scale_attn_by_inverse_layer_idx",
-        "tie_word_embeddings", "n_inner",
-    )  # fmt: skip
-    assert len({tuple(config[name] for name in switches) for config in configs}) == 8
+    assert len({tuple(config[name] for name in SWITCHES) for config in configs}) == 8
     assert {c["n_layer"] for c in configs} == {1, 2, 3}
     assert {c["n_head"] for c in configs} == {1, 2, 4, 8}
 
 
-def test_logits_are_the_reference_s(reference):
+def test_logits_equal_the_reference_s(reference):
     model, expected = reference
     close(model(expected["ids"]), expected["logits"])
 
 
-def test_logits_of_rows_of_different_lengths_are_the_reference_s(reference):
-    """The reference pads them on the left; here each joins the batch, and takes one step."""
+def test_logits_of_rows_of_different_lengths_equal_the_reference_s(reference):
+    """The reference pads the rows on the left. Here each joins the batch and takes one step."""
     model, expected = reference
     assert (expected["batch"] < 0).sum() == 3
     rows, last = Rows(), []
@@ -78,21 +78,21 @@ def test_logits_of_rows_of_different_lengths_are_the_reference_s(reference):
     close(model(np.array(last), rows)[:, -1], expected["batch_logits"])
 
 
-def test_greedy_ids_are_the_reference_s(reference):
+def test_greedy_ids_equal_the_reference_s(reference):
     model, expected = reference
     prompt = expected["ids"][:3].tolist()
     ids = list(generate(model, prompt, model.n_ctx))
     same_greedy(model, prompt, ids, expected["greedy"].tolist())
 
 
-def test_greedy_ids_of_each_row_are_the_reference_s(reference):
+def test_greedy_ids_of_each_row_equal_the_reference_s(reference):
     model, expected = reference
     for row, theirs in zip(expected["batch"], expected["batch_greedy"].tolist()):
         prompt = row[row >= 0].tolist()
         same_greedy(model, prompt, list(generate(model, prompt, 8)), theirs)
 
 
-def test_the_end_of_text_stops(reference):
+def test_the_end_of_text_is_the_stop_id(reference):
     model, _ = reference
     assert model.stop_ids == (model.n_vocab - 1,)
 
@@ -100,7 +100,7 @@ def test_the_end_of_text_stops(reference):
 # --- cached == naive ------------------------------------------------------------------------------
 
 
-def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq], cut before these positions -> logits
+def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq], the chunks' starts -> logits
     return np.concatenate([model(part, cache) for part in np.split(ids, cuts, axis=-1)], axis=-2)
 
 
@@ -117,7 +117,7 @@ def test_any_split_into_chunks_gives_the_same_logits(cuts):
     assert cache.length == N_CTX
 
 
-def test_one_token_at_a_time_up_to_the_context(reference):
+def test_one_token_at_a_time_gives_the_reference_s_logits(reference):
     model, expected = reference
     cache, n = model.new_cache(), len(expected["ids"])
     assert n == model.n_ctx
@@ -139,7 +139,7 @@ def test_one_token_past_the_context_is_an_error_with_both_numbers(held):
 
 @few
 @given(st.integers(0, N_CTX), st.integers(1, N_CTX))
-def test_a_cache_cut_back_goes_on_as_if_nothing_had_been(length, first):
+def test_a_cut_cache_goes_on_as_if_it_had_never_been_longer(length, first):
     length = min(length, first)
     cache = MODEL.new_cache()
     MODEL(np.concatenate([FULL[:length], np.flip(FULL)[: first - length]]), cache)
@@ -166,13 +166,13 @@ def test_a_cut_past_the_end_forgets_nothing():
 
 @few
 @given(st.integers(1, N_CTX + 2), st.booleans())
-def test_only_the_last_positions(last, with_cache):
+def test_last_gives_only_the_last_logits(last, with_cache):
     cache = MODEL.new_cache() if with_cache else None
     close(MODEL(FULL, cache, last=last), LOGITS[-last:])
 
 
 @pytest.mark.parametrize("last", [0, -1])
-def test_the_last_0_positions_are_refused_and_leave_the_cache_unchanged(last):
+def test_last_below_1_is_refused_and_leaves_the_cache_unchanged(last):
     cache = MODEL.new_cache()
     MODEL(FULL[:3], cache)
     for with_cache in (None, cache):
@@ -203,19 +203,19 @@ BATCH = np.stack([np.roll(FULL, 5 * row)[:7] for row in range(4)])
     st.lists(st.integers(0, 3), min_size=1, max_size=6),
     st.lists(st.integers(0, 5), min_size=1, max_size=3),
 )
-@example([3, 2, 0, 1], [0, 1, 2, 3])  # the same rows again, in order
+@example([3, 2, 0, 1], [0, 1, 2, 3])  # the second call restores the order
 @example([3, 3, 1], [2, 0])
 def test_selected_rows_go_on_in_their_new_order(rows, again):
-    """Repeated, re-ordered, dropped, twice in a row: as if each had always been the only one."""
+    """Rows may be repeated, re-ordered and dropped. Each goes on as if it were alone."""
     cache = MODEL.new_cache(4)
     MODEL(BATCH, cache)
     cache.select(rows)
     again = [i for i in again if i < len(rows)] or [0]
     cache.select(again)
-    kept = [rows[i] for i in again]
+    rows = [rows[i] for i in again]
     assert cache.length == 7
-    new = FULL[: 2 * len(kept)].reshape(-1, 2)
-    for logits, row, tail in zip(MODEL(new, cache), kept, new, strict=True):
+    new = FULL[: 2 * len(rows)].reshape(-1, 2)
+    for logits, row, tail in zip(MODEL(new, cache), rows, new, strict=True):
         close(logits, MODEL([*BATCH[row], *tail])[-2:])
 
 
@@ -232,19 +232,19 @@ def test_copies_of_a_row_do_not_share_memory():
     close(logits[1], MODEL([*FULL[:3], 3, 4])[3:])
 
 
-def test_a_cache_has_slots_for_twice_its_tokens_but_never_for_more_than_the_context():
+def test_the_slots_of_a_cache_double_and_never_exceed_the_context():
     cache, slots = MODEL.new_cache(2), []
     for _ in range(N_CTX):
         MODEL([[1], [2]], cache)
         slots.append(cache.kv.shape[-2])
     assert slots == sorted(slots) and slots[-1] == N_CTX
     assert all(n <= n_slots <= 2 * n for n, n_slots in enumerate(slots, 1))
-    assert len(set(slots)) <= 1 + np.log2(N_CTX)  # it was copied so few times
+    assert len(set(slots)) <= 1 + np.log2(N_CTX)  # the cache was copied so few times
     assert all(slots[n - 1] == slots[n - 2] for n in range(2, N_CTX + 1) if n <= slots[n - 2])
 
 
 def test_selected_rows_keep_their_room():
-    """Else the next token copies the whole cache once more."""
+    """Otherwise the next token would copy the whole cache once more."""
     cache = MODEL.new_cache(2)
     MODEL(BATCH[:2, :3], cache)
     MODEL(BATCH[:2, 3:4], cache)
@@ -254,11 +254,11 @@ def test_selected_rows_keep_their_room():
     assert cache.kv.shape[-2] == n_slots
 
 
-def test_a_cache_says_where_its_new_tokens_are():
+def test_a_cache_returns_the_positions_of_new_tokens():
     cache = Cache(2, (), 3, 8, 4)
     assert cache.kv.shape == (2, 2, 3, 0, 4)
     assert cache.extend(3).tolist() == [0, 1, 2]
-    assert cache.length == 0  # the tokens count when the last layer has them
+    assert cache.length == 0  # it grows when the last layer has the new tokens
     k, v = np.random.default_rng(0).normal(size=(2, 3, 3, 4)).astype(np.float32)
     for layer in range(2):
         for held, new in zip(cache.append(layer, k, v), (k, v), strict=True):
@@ -282,16 +282,14 @@ class Failure(Exception):
     [
         ("layer_norm", 0, 0),
         ("attention", 0, 0),  # in the first of two layers
-        ("linear", 4, 0),  # before the keys of the second
-        ("attention", 1, 9),  # after them: the cache has all of the pass
+        ("linear", 4, 0),  # before the second layer's keys
+        ("attention", 1, 9),  # after the second layer's keys: the cache has the whole pass
         ("feed_forward", 1, 9),
         ("linear", 8, 9),  # the head
     ],
 )
 @pytest.mark.parametrize("held", [0, 5])
-def test_after_an_error_in_the_middle_of_a_pass_the_cache_goes_on(
-    name, n_calls, n_passed, held, monkeypatch
-):
+def test_a_cache_goes_on_after_an_error_in_a_pass(name, n_calls, n_passed, held, monkeypatch):
     cache, function, calls = MODEL.new_cache(), getattr(gpt2, name), []
     MODEL(FULL[:held], cache) if held else None
 
@@ -314,19 +312,19 @@ def test_after_an_error_in_the_middle_of_a_pass_the_cache_goes_on(
 
 @pytest.mark.parametrize("name", ["attention", "layer_norm", "linear", "softmax", "causal_mask"])
 def test_a_replaced_function_runs(name, monkeypatch):
-    """Such as an attention of one's own: the model has no copy of ours."""
+    """The model looks each function up in its module, so a user can replace attention."""
     function, calls = getattr(gpt2, name), []
 
-    def mine(*args, **more):
+    def replacement(*args, **more):
         calls.append(name)
         return function(*args, **more)
 
-    monkeypatch.setattr(gpt2, name, mine)
+    monkeypatch.setattr(gpt2, name, replacement)
     close(MODEL(FULL), LOGITS)
     assert len(calls) == {"causal_mask": 1, "layer_norm": 5, "linear": 9}.get(name, 2)
 
 
-def test_a_wrong_attention_is_seen(monkeypatch):
+def test_a_wrong_attention_changes_the_logits(monkeypatch):
     monkeypatch.setattr(gpt2, "attention", lambda q, k, v, mask: v[..., -q.shape[-2] :, :])
     assert np.abs(MODEL(FULL) - LOGITS).max() > 1
 
@@ -340,7 +338,7 @@ def test_a_token_changes_no_earlier_logits(position, token):
     ids = FULL.copy()
     ids[position] = token
     close(MODEL(ids)[:position], LOGITS[:position])
-    if token != FULL[position]:  # and it does change the later ones, to the very last
+    if token != FULL[position]:  # it does change all later logits
         changes = np.abs(MODEL(ids) - LOGITS)[position:].max(axis=-1)
         assert (changes > 0).all()
 
@@ -349,7 +347,7 @@ def types_seen(activation, ids, with_cache=False):
     model = GPT2(traced(MODEL.params), MODEL.n_head, activation=activation)
     Traced.seen.clear()
     logits = model(ids, model.new_cache(*np.shape(ids)[:-1]) if with_cache else None)
-    assert isinstance(logits, Traced)  # the trace went all the way
+    assert isinstance(logits, Traced)  # the trace reached the end
     return Traced.seen - {np.dtype(bool)}
 
 
@@ -369,12 +367,12 @@ def test_the_trace_finds_a_float64_inside():
 
 def test_the_cache_is_float32():
     cache = MODEL.new_cache(2)
-    kept = [cache.kv]
+    dtypes = {cache.kv.dtype}
     MODEL([[1], [2]], cache)
-    kept.append(cache.kv)
+    dtypes.add(cache.kv.dtype)
     cache.select([1])
-    kept.append(cache.kv)
-    assert {kv.dtype for kv in kept} == {np.dtype(np.float32)}
+    dtypes.add(cache.kv.dtype)
+    assert dtypes == {np.dtype(np.float32)}
 
 
 def test_arguments_are_not_changed():
@@ -401,7 +399,7 @@ DEFINITIONS = {
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_activations_are_their_definitions(name):
+def test_activations_follow_their_definitions(name):
     x = X.copy()
     found = ACTIVATIONS[name](x)
     np.testing.assert_allclose(found, [DEFINITIONS[name](float(v)) for v in X], atol=2e-6)
@@ -411,7 +409,7 @@ def test_activations_are_their_definitions(name):
     np.testing.assert_allclose(far, [0, 1000], atol=1e-6)
 
 
-def test_softmax_sums_to_1_at_any_size_of_its_argument():
+def test_softmax_sums_to_1_for_arguments_of_any_size():
     x = np.array([[1e4, 1e4, -1e4], [0, 0, 0], [-np.inf, 3, 2]], np.float32)
     before = x.copy()
     np.testing.assert_allclose(softmax(x).sum(-1), 1, rtol=1e-6)
@@ -420,7 +418,7 @@ def test_softmax_sums_to_1_at_any_size_of_its_argument():
     np.testing.assert_array_equal(x, before)
 
 
-def test_log_softmax_is_the_logarithm_where_softmax_underflows_too():
+def test_log_softmax_is_right_even_if_softmax_underflows():
     x = np.array([[1, 2, 4], [1000, 0, -9e3], [-np.inf, 3, 3]], np.float32)
     before = x.copy()
     found = log_softmax(x)
@@ -456,13 +454,13 @@ def test_a_model_has_its_epsilon_and_its_activation():
         assert np.abs(GPT2(MODEL.params, 2, **more)(ids) - MODEL(ids)).max() > 0.1
 
 
-def test_the_sizes_of_a_model():
+def test_a_model_knows_its_sizes():
     model = tiny_gpt2(n_vocab=13, n_ctx=9, n_embd=6, stop_ids=[3])
     sizes = model.n_vocab, model.n_ctx, model.n_embd, model.n_head, model.stop_ids
     assert sizes == (13, 9, 6, 2, (3,))
 
 
-def test_a_head_of_its_own_is_optional():
+def test_a_separate_head_is_optional():
     tied = {name: array for name, array in MODEL.params.items() if name != "lm_head"}
     same = {**MODEL.params, "lm_head": MODEL.params["wte"]}
     close(GPT2(tied, 2)(FULL), GPT2(same, 2)(FULL))
@@ -483,7 +481,7 @@ def test_a_linear_layer_is_a_product_and_a_bias():
     assert linear(x, w, b).tolist() == [21, 37, 53]
 
 
-def test_attention_is_its_equation():
+def test_attention_follows_its_equation():
     rng = np.random.default_rng(0)
     q, k, v = (rng.normal(size=(2, n, 4)).astype(np.float32) for n in (3, 5, 5))
     mask = np.where(rng.random((2, 3, 5)) < 0.3, np.float32(-1e10), np.float32(0))
@@ -495,7 +493,7 @@ def test_attention_is_its_equation():
         np.testing.assert_array_equal(array, old)
 
 
-def test_attention_is_the_mean_of_the_values_where_all_keys_are_alike():
+def test_attention_to_equal_keys_is_the_mean_of_the_values():
     v = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     q, k = np.ones((5, 3), np.float32), np.ones((5, 3), np.float32)
     running = np.cumsum(v, axis=0) / np.arange(1, 6, dtype=np.float32)[:, None]

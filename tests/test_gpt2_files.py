@@ -1,4 +1,4 @@
-"""Folders with a GPT-2 in the layout of Hugging Face: good ones, variants, damaged ones."""
+"""A GPT-2 is loaded from a folder in Hugging Face's layout: variants, and damaged folders."""
 
 import struct
 
@@ -10,8 +10,8 @@ from tests.checkpoints import (
     IDS,
     LOGITS,
     VARIANTS,
-    check_logits,
-    check_refused,
+    assert_logits,
+    assert_refused,
     random_arrays,
     write_folder,
     write_shards,
@@ -21,12 +21,12 @@ from utils import load
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_logits_are_those_of_transformers(tmp_path, variant):
+def test_logits_equal_transformers(tmp_path, variant):
     _, model = load(write_folder(tmp_path, CONFIG | VARIANTS[variant]))
-    check_logits(model, LOGITS[variant])
+    assert_logits(model, LOGITS[variant])
 
 
-def test_the_reference_tells_the_variants_apart():
+def test_the_variants_have_different_reference_logits():
     for variant in ("relu", "gelu", "silu", "unscaled", "untied"):
         assert np.abs(np.subtract(LOGITS["plain"], LOGITS[variant])).max() > 3e-4
 
@@ -37,7 +37,7 @@ def test_prefix_masks_and_a_stored_tied_head_make_no_difference(tmp_path):
     for i in range(CONFIG["n_layer"]):
         arrays[f"transformer.h.{i}.attn.bias"] = np.tri(16, dtype=bool)[None, None]
         arrays[f"transformer.h.{i}.attn.masked_bias"] = np.array(-1e4, np.float32)
-    check_logits(load(write_folder(tmp_path, arrays=arrays))[1], LOGITS["plain"])
+    assert_logits(load(write_folder(tmp_path, arrays=arrays))[1], LOGITS["plain"])
 
 
 def test_half_and_double_precision_become_float32(tmp_path):
@@ -54,20 +54,21 @@ def test_half_and_double_precision_become_float32(tmp_path):
 
 def test_shards_are_one_model(tmp_path):
     write_shards(tmp_path)
-    check_logits(load(tmp_path)[1], LOGITS["plain"])
+    assert_logits(load(tmp_path)[1], LOGITS["plain"])
 
 
 def test_a_pickle_is_never_opened(tmp_path):
     write_folder(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    check_refused(tmp_path, "has no model.safetensors; other formats can run .*save_pretrained")
+    assert_refused(tmp_path, "has no model.safetensors; other formats can run .*save_pretrained")
 
 
 def test_a_pointer_of_git_lfs_is_named(tmp_path):
     write_folder(tmp_path)
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 497774208\n"
     (tmp_path / "model.safetensors").write_text(pointer)
-    check_refused(tmp_path, "model.safetensors is damaged: .*; a pointer of Git LFS becomes .*pull")
+    line = "model.safetensors is damaged: .*; a pointer of Git LFS becomes .*pull"
+    assert_refused(tmp_path, line)
 
 
 @pytest.mark.parametrize(
@@ -89,21 +90,21 @@ def test_a_pointer_of_git_lfs_is_named(tmp_path):
     ],
 )
 def test_a_config_that_does_not_fit_is_refused(tmp_path, change, match):
-    check_refused(write_folder(tmp_path, CONFIG | change, random_arrays(CONFIG)), match)
+    assert_refused(write_folder(tmp_path, CONFIG | change, random_arrays(CONFIG)), match)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, "\xff\xfe", "1e999"])
 @pytest.mark.parametrize("file", ["config.json", "generation_config.json", "model.safetensors"])
-def test_json_that_is_none_is_refused(tmp_path, file, text):
+def test_files_that_are_not_json_objects_are_refused(tmp_path, file, text):
     write_folder(tmp_path)
     data = text.encode("latin-1")
     if file == "model.safetensors":
         data = struct.pack("<Q", len(data)) + data
     (tmp_path / file).write_bytes(data)
-    check_refused(tmp_path, "fetch")
+    assert_refused(tmp_path, "fetch")
 
 
-def test_stop_ids_and_defaults(tmp_path):
+def test_stop_ids_come_from_the_config_and_have_a_default(tmp_path):
     def stop_ids(config, **files):
         folder = write_folder(tmp_path, config, **files)
         return load(folder)[1].stop_ids
@@ -111,7 +112,7 @@ def test_stop_ids_and_defaults(tmp_path):
     assert stop_ids(CONFIG) == (258,)
     assert stop_ids(CONFIG | {"eos_token_id": [258, 3]}) == (258, 3)
     assert stop_ids(CONFIG | {"eos_token_id": None}) == ()
-    assert stop_ids(CONFIG | {"eos_token_id": 50256}) == ()  # no token of this vocabulary
+    assert stop_ids(CONFIG | {"eos_token_id": 50256}) == ()  # outside this vocabulary
     assert stop_ids({k: v for k, v in CONFIG.items() if k != "eos_token_id"}) == (258,)
     assert load(tmp_path)[1].generation_config == {}
     generation_config = {"eos_token_id": 7, "temperature": 0.8}
@@ -122,24 +123,24 @@ def test_stop_ids_and_defaults(tmp_path):
 def test_a_tokenizer_that_is_damaged_or_too_large_is_refused(tmp_path):
     arrays = random_arrays(CONFIG | {"vocab_size": 257})
     write_folder(tmp_path, CONFIG | {"vocab_size": 257}, arrays)
-    check_refused(tmp_path, "the tokenizer has 259 tokens, the model 257")
+    assert_refused(tmp_path, "the tokenizer has 259 tokens, the model 257")
     write_folder(tmp_path)
     (tmp_path / "merges.txt").write_text("one two three four")
-    check_refused(tmp_path, "merges.txt is damaged")
+    assert_refused(tmp_path, "merges.txt is damaged")
     (tmp_path / "merges.txt").unlink()
-    check_refused(tmp_path, "has no tokenizer.json; transformers writes it: AutoTokenizer")
+    assert_refused(tmp_path, "has no tokenizer.json; transformers writes it: AutoTokenizer")
 
 
 def test_weights_are_views_of_the_mapped_file(tmp_path):
     params = load(write_folder(tmp_path))[1].params
     c_attn = params["blocks"][0]["attn"]["c_attn"]
-    assert c_attn["w"].shape == (36, 12) and c_attn["w"].T.flags.c_contiguous  # as it is stored
+    assert c_attn["w"].shape == (36, 12) and c_attn["w"].T.flags.c_contiguous  # as in the file
     for array in arrays(params):
         assert not array.flags.owndata and not array.flags.writeable
 
 
-def test_nothing_is_written_into_a_folder(tmp_path):
-    """Not even beside 16-bit weights, nor through a link that the folder brings along."""
+def test_loading_writes_nothing_into_the_folder(tmp_path):
+    """It writes no float32 copy of 16-bit weights, and follows no link in the folder."""
     halves = {name: array.astype(np.float16) for name, array in random_arrays(CONFIG).items()}
     write_folder(tmp_path / "model", arrays=halves)
     (tmp_path / "mine").write_text("mine")
@@ -151,13 +152,13 @@ def test_nothing_is_written_into_a_folder(tmp_path):
 
 
 @pytest.mark.parametrize("config", [CONFIG, {k: v for k, v in CONFIG.items() if k[:3] != "tie"}])
-def test_a_head_that_differs_from_the_embedding_is_used_and_told(tmp_path, capsys, config):
+def test_a_head_that_differs_from_the_embedding_is_used_with_a_note(tmp_path, capsys, config):
     arrays = random_arrays(CONFIG | {"tie_word_embeddings": False})
     _, model = load(write_folder(tmp_path, config, arrays))
     assert capsys.readouterr().err == (
         "note: the file's head is used, which is not the embedding, as config.json has it\n"
     )
-    check_logits(model, LOGITS["untied"])
+    assert_logits(model, LOGITS["untied"])
     arrays["lm_head.weight"] = arrays["wte.weight"]
     assert "lm_head" not in load(write_folder(tmp_path, config, arrays))[1].params
     assert capsys.readouterr().err == ""
@@ -176,10 +177,10 @@ def test_a_head_that_differs_from_the_embedding_is_used_and_told(tmp_path, capsy
 def test_arrays_that_do_not_fit_are_refused(tmp_path, change, match):
     arrays = random_arrays(CONFIG)
     arrays |= {k: np.ones(12, np.float32) if v is None else v for k, v in change.items()}
-    check_refused(write_folder(tmp_path, arrays=arrays), match)
+    assert_refused(write_folder(tmp_path, arrays=arrays), match)
 
 
-def test_an_array_that_one_layer_lacks_is_noticed(tmp_path):
+def test_a_layer_that_lacks_an_array_is_refused(tmp_path):
     arrays = random_arrays(CONFIG)
     del arrays["h.1.mlp.c_fc.bias"]
-    check_refused(write_folder(tmp_path, arrays=arrays), "layer 1 are not like those of layer 0")
+    assert_refused(write_folder(tmp_path, arrays=arrays), "layer 1 are not like those of layer 0")

@@ -1,4 +1,4 @@
-"""The notebooks' own small module."""
+"""notebooks/lessons.py: the helpers of the notebooks."""
 
 import ast
 import inspect
@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "notebooks"))
 import lessons  # noqa: E402
 
 
-def test_medians_take_turns_after_a_round_that_does_not_count(monkeypatch):
+def test_medians_take_turns_and_leave_out_the_first_round(monkeypatch):
     clock, order = [0.0], []
     monkeypatch.setattr(lessons.time, "perf_counter", lambda: clock[0])
 
@@ -24,13 +24,13 @@ def test_medians_take_turns_after_a_round_that_does_not_count(monkeypatch):
 
         return run
 
-    quick = action("quick", iter([50, 1, 9, 2]))  # the first is the warm-up
+    quick = action("quick", iter([50, 1, 9, 2]))  # the first round warms up
     slow = action("slow", iter([90, 8, 7, 60]))
     assert lessons.medians({"quick": quick, "slow": slow}, rounds=3) == {"quick": 2, "slow": 8}
     assert order == ["quick", "slow"] * 4
 
 
-def test_a_check_says_what_is_missing_and_stops_nothing(capsys, monkeypatch, tmp_path):
+def test_a_check_says_what_is_missing_and_raises_nothing(capsys, monkeypatch, tmp_path):
     (tmp_path / "checks").mkdir()
     (tmp_path / "checks" / "lesson_adding.py").write_text(
         "def exercise_1(add):\n    assert add(1, 2) == 3, 'the sum of 1 and 2'\n"
@@ -47,7 +47,7 @@ def test_a_check_says_what_is_missing_and_stops_nothing(capsys, monkeypatch, tmp
     assert wrong.startswith("not solved yet: TypeError: ") and "(line 2" in wrong
 
 
-def test_a_picture_is_shown_sharp_with_its_alternative(monkeypatch):
+def test_a_picture_is_sharp_and_has_an_alternative_text(monkeypatch):
     shown = []
     monkeypatch.setattr(lessons, "display", shown.append)
     figure, axes = lessons.plt.subplots(figsize=(4, 3))
@@ -66,7 +66,7 @@ def test_a_paragraph_is_wrapped_and_indented(capsys):
     assert all(line.startswith("    ") for line in lines)
 
 
-def test_a_source_fits_a_slide(capsys):
+def test_a_function_s_source_fits_a_slide(capsys):
     import gpt2
     from families import llama
 
@@ -105,7 +105,7 @@ def test_a_source_without_a_place_to_break_is_still_whole(capsys):
     assert "".join(written.split()) in "".join(out.split())
 
 
-def test_continuations_are_the_texts_of_their_seeds_and_all_have_n_tokens():
+def test_continuations_are_the_texts_of_their_seeds_and_have_n_tokens():
     from generate import generate
     from samplers import Sampler
 
@@ -117,7 +117,7 @@ def test_continuations_are_the_texts_of_their_seeds_and_all_have_n_tokens():
     assert {0, 1} & set(texts[:, :-1].ravel().tolist())
 
 
-def test_other_prompts_are_continued_like_the_same_one():
+def test_different_prompts_are_continued_like_a_single_one():
     from samplers import Sampler
 
     model = lessons.tiny_model(5, seed=3)
@@ -126,7 +126,7 @@ def test_other_prompts_are_continued_like_the_same_one():
     assert texts.shape == (2, 6)
 
 
-def test_a_replaced_function_is_called_by_the_model_until_the_block_ends():
+def test_the_model_calls_a_replaced_function_until_the_block_ends():
     import gpt2
 
     model, ids = lessons.tiny_model(5, seed=3), np.arange(5)
@@ -137,10 +137,10 @@ def test_a_replaced_function_is_called_by_the_model_until_the_block_ends():
         np.testing.assert_array_equal(model(ids), right)
 
 
-def test_a_tiny_model_is_random_but_the_same_for_a_seed():
+def test_a_tiny_model_is_random_and_depends_on_its_seed():
     model, ids = lessons.tiny_model(5, seed=3), np.arange(5)
     assert (model.n_vocab, model.stop_ids) == (5, ())
-    assert model.n_ctx >= 16  # the lessons' longest texts
+    assert model.n_ctx >= 16  # the lessons have texts of this length
     np.testing.assert_array_equal(model(ids), lessons.tiny_model(5, seed=3)(ids))
     assert model(ids).dtype == np.float32
     assert not np.allclose(model(ids), lessons.tiny_model(5, seed=4)(ids))

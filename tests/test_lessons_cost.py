@@ -1,4 +1,4 @@
-"""Lessons 7 to 11: what they count, and where their pictures put it."""
+"""Lessons 7 to 11 count right, and their pictures show it in the right place."""
 
 import sys
 from pathlib import Path
@@ -24,7 +24,7 @@ from generate import Sequence  # noqa: E402
 
 
 @pytest.mark.parametrize("n_rows, n_past, n_new", [(1, 0, 5), (1, 5, 1), (3, 4, 2)])
-def test_the_formulas_count_what_the_running_code_does(n_rows, n_past, n_new):
+def test_the_formulas_agree_with_counts_of_the_running_code(n_rows, n_past, n_new):
     model = tiny_gpt2()
     shape, n_all = counting.shape_of(model), n_past + n_new
     cache = model.new_cache(n_rows)
@@ -37,7 +37,7 @@ def test_the_formulas_count_what_the_running_code_does(n_rows, n_past, n_new):
     assert read == counting.pass_bytes(shape, n_all, n_rows)
 
 
-def test_no_two_texts_sit_in_one_row_at_once():
+def test_a_row_holds_one_text_at_a_time():
     model, made = tiny_gpt2(), {}
     for n, length in enumerate((5, 2, 7, 1, 3, 4)):
         made[Sequence(model, [1, 2], length, seed=n)] = []
@@ -51,7 +51,7 @@ def test_no_two_texts_sit_in_one_row_at_once():
 
 
 @pytest.mark.parametrize("n", [2, 7, 9])
-def test_the_cache_saves_for_a_short_text_too(n):
+def test_the_savings_of_the_cache_are_drawn_even_for_a_short_text(n):
     def flops(model, ids, *args, **settings):
         return counting.counted(model, model, ids, *args, **settings)[1]
 
@@ -61,13 +61,13 @@ def test_the_cache_saves_for_a_short_text_too(n):
     assert f"the token at position {min(n, 8)}," in alt
 
 
-def test_the_bytes_of_an_arrow_are_named():
+def test_the_bytes_of_an_arrow_have_a_label():
     names = {"0123": "0-3", " ": "space", "z": "“z”", "bcz": "b-c, “z”"}
     found = [lesson_07_choosing.label(np.frombuffer(text.encode(), np.uint8)) for text in names]
     assert found == [*names.values()]
 
 
-def test_a_picture_of_a_text_of_ones_own_says_what_it_shows():
+def test_the_alternative_text_of_the_reader_s_own_picture_says_what_it_shows():
     alt = lesson_09_roofline.roof_of(tiny_gpt2(), [1] * 13, 1e10, 1e11)
     lessons.plt.close()
     assert "a prompt of 8 tokens runs at " in alt

@@ -1,4 +1,4 @@
-"""The model in the page: in a headless Chromium, over file://, it agrees with NumPy's."""
+"""The model in the page agrees with NumPy's, in a headless Chromium and over file://."""
 
 import base64
 import copy
@@ -45,14 +45,14 @@ def browser():
 
 @pytest.fixture(scope="module", params=["stories", "stories-draft"])
 def opened(request, browser, tmp_path_factory):
-    """A live page in the browser -> the browser, and the tokenizer and the model of the page."""
+    """Open a live page; return the browser, and the page's tokenizer and model."""
     tokenizer, model = utils.load(request.param)
     model = live.in_8_bits(tokenizer, model)
-    show(browser, tmp_path_factory.mktemp("live"), tokenizer, model)
+    open_page(browser, tmp_path_factory.mktemp("live"), tokenizer, model)
     return browser, tokenizer, model
 
 
-def show(browser, folder, tokenizer, model, text="Once upon a time", width=1280, **settings):
+def open_page(browser, folder, tokenizer, model, text="Once upon a time", width=1280, **settings):
     """Open a live page; return its data."""
     data = recorded(tokenizer, model, text, 8, **settings)
     browser.open(folder, page.html(data, live.parts(tokenizer, model)), width)
@@ -61,7 +61,7 @@ def show(browser, folder, tokenizer, model, text="Once upon a time", width=1280,
 
 
 def settled(browser):
-    """Wait until the panel has done what it was asked for."""
+    """Wait until the panel has finished its work."""
     browser.wait("return Boolean(globalThis.live)")
     browser.driver.execute_async_script("""
         const [done] = arguments, {panel} = live;
@@ -108,7 +108,7 @@ def written(browser, ids, n, seed=0, **settings):
     )
 
 
-def test_the_logits_are_those_of_numpy_on_50_texts(opened):
+def test_the_logits_equal_numpy_s_for_50_texts(opened):
     browser, tokenizer, model = opened
     rng = np.random.default_rng(0)
     for n in range(1, 51):
@@ -118,7 +118,7 @@ def test_the_logits_are_those_of_numpy_on_50_texts(opened):
         np.testing.assert_allclose(logits_of(browser, ids), model(ids), rtol=0, atol=1e-3)
 
 
-def test_a_greedy_text_of_200_tokens_is_that_of_numpy(opened):
+def test_a_greedy_text_of_200_tokens_equals_numpy_s(opened):
     browser, tokenizer, model = opened
     endless, prompt = copy.copy(model), tokenizer.encode("Once upon a time")
     endless.stop_ids = ()
@@ -130,7 +130,7 @@ def test_a_greedy_text_of_200_tokens_is_that_of_numpy(opened):
 def test_a_text_becomes_the_same_ids_and_pieces(opened):
     browser, tokenizer, _ = opened
     rng = np.random.default_rng(0)
-    points = rng.integers(1, 0x3000, (40, 30))  # scripts of every kind, unassigned points too
+    points = rng.integers(1, 0x3000, (40, 30))  # many scripts, and unassigned code points
     words = "".join(map(chr, rng.integers(97, 123, 3000)))
     for text in [*HOSTILE, *("".join(map(chr, row)) for row in points), words]:
         ids = tokenizer.encode(text)
@@ -149,7 +149,7 @@ def test_every_token_has_the_label_of_the_page(opened):
     labels = browser.js("return range(live.model.n_vocab).map((id) => live.tokenizer.label(id))")
     for id, found in enumerate(labels):
         expected = label(tokenizer, id)
-        if "�" in tokenizer.decode([id]):  # bytes: the page shows all that are not ASCII
+        if "�" in tokenizer.decode([id]):  # the page shows all bytes that are not ASCII
             assert found.isascii() and "<" in found
         else:
             assert found == expected
@@ -166,7 +166,7 @@ def test_every_token_has_the_label_of_the_page(opened):
         {"top_k": 5, "top_p": 0.8, "min_p": 0.1},
     ],
 )
-def test_sampling_is_that_of_samplers(opened, settings):
+def test_sampling_equals_samplers_py(opened, settings):
     browser, tokenizer, model = opened
     ids = tokenizer.encode("Tom and Lily went to the")
     logits = model(ids)[-1]
@@ -182,8 +182,8 @@ def test_sampling_is_that_of_samplers(opened, settings):
     assert (np.diff([p for _, p in found]) <= 0).all()
 
 
-def test_the_draws_have_the_probabilities(opened):
-    """chi-square of 20,000 draws, over seeds and places."""
+def test_the_draws_follow_the_probabilities(opened):
+    """The chi-square test uses 20,000 draws with many seeds and places."""
     browser, tokenizer, model = opened
     logits = model(tokenizer.encode("Tom and Lily went to the"))[-1]
     probabilities = make_sampler(top_k=12)(logits, [])
@@ -195,10 +195,11 @@ def test_the_draws_have_the_probabilities(opened):
         logits.tolist(),
         PLAIN | {"top_k": 12},
     )
-    kept = np.flatnonzero(probabilities)
-    counts, expected = np.bincount(ids, minlength=model.n_vocab), 20_000 * probabilities[kept]
-    assert counts[kept].sum() == 20_000
-    assert ((counts[kept] - expected) ** 2 / expected).sum() < 31.3  # 11 degrees: 0.1 %
+    possible = np.flatnonzero(probabilities)
+    counts, expected = np.bincount(ids, minlength=model.n_vocab), 20_000 * probabilities[possible]
+    assert counts[possible].sum() == 20_000
+    chi_square = ((counts[possible] - expected) ** 2 / expected).sum()
+    assert chi_square < 31.3  # 11 degrees of freedom: 0.1 %
 
 
 def test_the_generator_is_uniform_and_its_seed_gives_one_text(opened):
@@ -210,13 +211,14 @@ def test_the_generator_is_uniform_and_its_seed_gives_one_text(opened):
     for numbers in u, (u[:, 1:] - u[:, :-1]) % 1, (u[1:] - u[:-1]) % 1:
         counts, _ = np.histogram(numbers, 20, (0, 1))
         expected = numbers.size / 20
-        assert ((counts - expected) ** 2 / expected).sum() < 43.8  # 19 degrees: 0.1 %
+        chi_square = ((counts - expected) ** 2 / expected).sum()
+        assert chi_square < 43.8  # 19 degrees of freedom: 0.1 %
     ids = tokenizer.encode("One day")
     assert written(browser, ids, 12, seed=1) == written(browser, ids, 12, seed=1)
     assert written(browser, ids, 12, seed=1) != written(browser, ids, 12, seed=2)
 
 
-def test_a_head_switched_off_adds_nothing(opened):
+def test_a_head_that_is_off_adds_nothing(opened):
     browser, tokenizer, model = opened
     ids = tokenizer.encode("Tom and Lily went to the")
     changed = copy.deepcopy(model)
@@ -233,7 +235,7 @@ def test_a_head_switched_off_adds_nothing(opened):
 def test_a_fork_of_a_cache_does_not_change_it(opened):
     """Two branches go on from one cache; each has the logits of its own text."""
     browser, tokenizer, _ = opened
-    errors = browser.js(
+    differences = browser.js(
         """
         const [common, a, b] = arguments, {model} = live, cache = [];
         const last = (ids, cache) => Array.from(ids.map((id) => model.logits(id, cache)).at(-1));
@@ -247,10 +249,10 @@ def test_a_fork_of_a_cache_does_not_change_it(opened):
         [5, 6, 7],
         [8, 9],
     )
-    assert max(errors) < 1e-4
+    assert max(differences) < 1e-4
 
 
-def test_8_bits_are_the_model_and_rounding_twice_changes_nothing():
+def test_8_bits_change_the_logits_little_and_rounding_twice_changes_nothing():
     tokenizer, model = utils.load("stories")
     ids = np.random.default_rng(0).integers(model.n_vocab, size=40)
     rounded = live.in_8_bits(tokenizer, model)
@@ -261,7 +263,7 @@ def test_8_bits_are_the_model_and_rounding_twice_changes_nothing():
 
 
 @pytest.mark.parametrize("name", ["stories-llama", "en-de"])
-def test_another_family_is_refused_in_one_line(name):
+def test_other_families_are_refused_in_one_line(name):
     with pytest.raises(UserError, match="a GPT-2 into the page, such as stories"):
         live.in_8_bits(*utils.load(name))
 
@@ -279,10 +281,10 @@ def test_a_page_of_stories_draft_is_small():
 
 @pytest.fixture
 def panel(browser, tmp_path):
-    """A live page of the small model -> what `opened` returns, and the ids of the run's text."""
+    """Open a live page of the small model; return what `opened` returns, and the run's ids."""
     tokenizer, model = utils.load("stories-draft")
     model = live.in_8_bits(tokenizer, model)
-    data = show(browser, tmp_path, tokenizer, model, temperature=0.8)
+    data = open_page(browser, tmp_path, tokenizer, model, temperature=0.8)
     return browser, tokenizer, model, data["ids"]
 
 
@@ -296,7 +298,7 @@ def click(browser, selector, place=0):
 
 
 def bars(browser):
-    """Return the candidates that are shown: {id: p}."""
+    """Return {id: p} of the listed candidates."""
     lines = browser.js(
         "return [...document.querySelectorAll('#live .bars li')].map((line) =>"
         " [Number(line.dataset.token), Number(line.dataset.p)])"
@@ -305,7 +307,7 @@ def bars(browser):
     return dict(lines)
 
 
-def test_a_candidate_opens_a_branch_and_the_model_goes_on(panel):
+def test_a_click_on_a_candidate_opens_a_branch_and_the_model_goes_on(panel):
     browser, tokenizer, _, ids = panel
     click(browser, ".current .token", 6)
     chosen = list(bars(browser))[2]
@@ -318,7 +320,7 @@ def test_a_candidate_opens_a_branch_and_the_model_goes_on(panel):
     assert browser.driver.get_log("browser") == []
 
 
-def test_at_the_end_a_candidate_lengthens_the_branch(panel):
+def test_a_candidate_at_the_end_lengthens_the_branch(panel):
     browser, _, _, ids = panel
     click(browser, ".bars button", 1)
     [text] = branches(browser)
@@ -347,13 +349,14 @@ def test_writing_can_be_stopped(panel):
     assert len(ids) + 3 <= len(branches(browser)[0]) < len(ids) + 10
 
 
-def test_another_seed_is_another_way_from_the_same_place(panel):
+def test_a_different_seed_gives_a_different_text_from_the_same_place(panel):
     browser, _, _, ids = panel
     click(browser, ".current .token", 6)
+    script = """const input = document.querySelector("#seed"); input.value = arguments[0];
+                input.dispatchEvent(new Event("change"))"""
     texts = []
     for seed in (7, 8, 7):
-        browser.js("""const input = document.querySelector("#seed"); input.value = arguments[0];
-                      input.dispatchEvent(new Event("change"))""", seed)  # fmt: skip
+        browser.js(script, seed)
         settled(browser)
         texts.append(branches(browser)[-1])
         browser.js("live.panel.place = 6")
@@ -361,7 +364,7 @@ def test_another_seed_is_another_way_from_the_same_place(panel):
     assert all(text[:6] == ids[:6] for text in texts)
 
 
-def test_a_text_can_be_edited_and_markup_in_it_stays_text(panel):
+def test_a_text_can_be_edited_and_its_markup_stays_text(panel):
     browser, tokenizer, model, ids = panel
     click(browser, "#edit")
     area = browser.all("#live textarea")[0]
@@ -382,7 +385,7 @@ def test_a_text_can_be_edited_and_markup_in_it_stays_text(panel):
     assert browser.driver.get_log("browser") == []
 
 
-def test_a_switch_moves_the_candidates_as_numpy_says(panel):
+def test_a_switch_changes_the_candidates_as_in_numpy(panel):
     browser, tokenizer, model, ids = panel
     changed = copy.deepcopy(model)
     d_head = model.n_embd // model.n_head
@@ -401,7 +404,7 @@ def test_a_switch_moves_the_candidates_as_numpy_says(panel):
     assert not any(browser.js(notes))
 
 
-def test_the_sliders_above_are_those_of_the_panel(panel):
+def test_the_panel_follows_the_page_s_sliders(panel):
     browser, tokenizer, model, ids = panel
     browser.slide("temperature", 0.3)
     browser.slide("top_k", 4)
@@ -424,7 +427,7 @@ def test_two_branches_are_compared(panel):
     note = browser.text("#live .branch:not(.current) .note")
     assert note == f"6 tokens as in Branch 2, then {bits(first)}; there {bits(second)}"
     assert len(browser.all("#live .same")) == 6
-    click(browser, ".branch:not(.current) .token", 6)  # the other becomes the current one
+    click(browser, ".branch:not(.current) .token", 6)  # the other branch becomes the current one
     assert "6 tokens as in Branch 1" in browser.text("#live .branch:not(.current) .note")
     marked = browser.text("#live .bars")
     assert "Branch 1" in marked and "Branch 2" in marked
@@ -432,7 +435,7 @@ def test_two_branches_are_compared(panel):
     assert branches(browser) == [second]
 
 
-def test_the_panel_is_used_by_keys_alone(panel):
+def test_the_panel_can_be_used_with_keys_alone(panel):
     browser, _, _, ids = panel
     selected = browser.js("return state.selected")
     browser.js("document.querySelector('#live [aria-selected=true]').focus()")
@@ -452,11 +455,15 @@ def test_the_panel_is_used_by_keys_alone(panel):
 def test_a_text_ends_with_the_context(panel):
     browser, _, model, ids = panel
     long = np.random.default_rng(0).integers(3000, size=model.n_ctx - 5).tolist()
-    browser.driver.execute_async_script(
-        "const [ids, done] = arguments, {panel} = live;"
-        "live.read(live.model, ids).then((found) => {"
-        "  panel.current.whole = found; panel.place = ids.length; done(); })", long
-    )  # fmt: skip
+    script = """
+        const [ids, done] = arguments, {panel} = live;
+        live.read(live.model, ids).then((found) => {
+          panel.current.whole = found;
+          panel.place = ids.length;
+          done();
+        });
+    """
+    browser.driver.execute_async_script(script, long)
     click(browser, "#write")
     assert len(branches(browser)[0]) == model.n_ctx
     assert browser.all("#write")[0].get_attribute("disabled")
@@ -467,7 +474,7 @@ def test_a_text_ends_with_the_context(panel):
 def test_the_panel_fits_and_can_be_touched(browser, tmp_path, width):
     tokenizer, model = utils.load("stories-draft")
     model = live.in_8_bits(tokenizer, model)
-    show(browser, tmp_path, tokenizer, model, width=width)
+    open_page(browser, tmp_path, tokenizer, model, width=width)
     click(browser, ".current .token", 6)
     click(browser, ".bars button", 2)
     assert browser.js("return document.documentElement.scrollWidth <= window.innerWidth")

@@ -1,4 +1,4 @@
-"""llama.py: the reference's logits for every family; one answer however the tokens are split."""
+"""llama.py computes the reference's logits for every family, no matter how tokens are split."""
 
 import copy
 import functools
@@ -39,14 +39,14 @@ from tests.tiny import (
 )
 
 NAMES = sorted(folder.name for folder in LLAMA_FOLDERS.iterdir())
-SEVERAL = ["gemma3", "llama", "mistral", "olmo2", "qwen3", "smollm3"]  # every kind of block
+SEVERAL = ["gemma3", "llama", "mistral", "olmo2", "qwen3", "smollm3"]  # all kinds of blocks
 every_model = pytest.mark.parametrize("name", NAMES)
 several_models = pytest.mark.parametrize("name", SEVERAL)
 
 
 @functools.cache
 def load(name):
-    """A fixture's model, without a tokenizer."""
+    """Return a fixture's model. The fixtures have no tokenizer."""
     folder = LLAMA_FOLDERS / name
     model = read_llama(folder, read_json(folder / "config.json"), n_tokens=64)
     model.stop_ids = (2,)
@@ -55,10 +55,10 @@ def load(name):
 
 @functools.cache
 def reference(name):
-    """What transformers computed with it."""
+    """Return the arrays that transformers computed with this fixture."""
     with np.load(LLAMA_FOLDERS / name / "expected.npz") as expected:
-        return {key: array.astype(int) if array.dtype == np.int8 else array
-                for key, array in expected.items()}  # fmt: skip
+        found = dict(expected)
+    return found | {key: a.astype(int) for key, a in found.items() if a.dtype == np.int8}
 
 
 # --- the reference implementation -----------------------------------------------------------------
@@ -73,20 +73,20 @@ def test_there_is_a_fixture_of_every_family_and_of_every_kind_of_block():
     assert {"lm_head" in load(name).params for name in NAMES} == {True, False}
 
 
-def names(params, path=""):  # of all arrays of a block
+def names(params, path=""):  # -> the names of all arrays of a block
     if not isinstance(params, dict):
         return [path]
     return [name for key, part in params.items() for name in names(part, f"{path}.{key}")]
 
 
 @every_model
-def test_logits_are_the_reference_s(name):
+def test_logits_equal_the_reference_s(name):
     close(load(name)(reference(name)["ids"]), reference(name)["logits"])
 
 
 @every_model
-def test_logits_of_rows_of_different_lengths_are_the_reference_s(name):
-    """The reference pads them on the left; here each joins the batch, and takes one step."""
+def test_logits_of_rows_of_different_lengths_equal_the_reference_s(name):
+    """The reference pads the rows on the left. Here each joins the batch and takes one step."""
     model, batch, rows = load(name), reference(name)["batch"], Rows()
     assert (batch < 0).sum() == 5
     for ids in (row[row >= 0] for row in batch):
@@ -97,14 +97,14 @@ def test_logits_of_rows_of_different_lengths_are_the_reference_s(name):
 
 
 @every_model
-def test_greedy_ids_are_the_reference_s(name):
+def test_greedy_ids_equal_the_reference_s(name):
     prompt = reference(name)["ids"][:20].tolist()
     ids = list(generate(load(name), prompt, 24))
     same_greedy(load(name), prompt, ids, reference(name)["greedy"].tolist())
 
 
 @every_model
-def test_beams_are_the_reference_s(name):
+def test_beams_equal_the_reference_s(name):
     prompt = reference(name)["ids"][:20].tolist()
     found = beam_search(load(name), prompt, 24, 3, n_return=3)
     expected = [[id for id in ids if id >= 0] for ids in reference(name)["beams"].tolist()]
@@ -116,7 +116,7 @@ def test_beams_are_the_reference_s(name):
 # --- cached == naive, batched == one by one -------------------------------------------------------
 
 
-def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq], cut before these positions -> logits
+def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq], the chunks' starts -> logits
     return np.concatenate([model(part, cache) for part in np.split(ids, cuts, axis=-1)], axis=-2)
 
 
@@ -159,13 +159,13 @@ def test_any_batch_dimensions_may_precede_the_sequence(name, shape):
 
 
 @every_model
-def test_speculation_is_greedy(name):
+def test_greedy_speculation_finds_the_greedy_text(name):
     model, prompt = load(name), reference(name)["ids"][:20].tolist() * 2
     ids = list(generate(model, prompt, 12, loop=drafted_by(PromptLookup(64))))
     same_greedy(model, prompt, ids, list(generate(model, prompt, 12)))
 
 
-def test_past_the_context_is_an_error():
+def test_a_pass_beyond_the_context_is_an_error():
     model = load("llama")
     with pytest.raises(ValueError, match="65 tokens do not fit the context of 64"):
         model([1] * 65, model.new_cache())
@@ -173,22 +173,22 @@ def test_past_the_context_is_an_error():
 
 @several_models
 @pytest.mark.parametrize("last", [1, 3, 40, 50])
-def test_only_the_last_positions(name, last):
+def test_last_gives_only_the_last_logits(name, last):
     ids = reference(name)["ids"]
     close(load(name)(ids, last=last), reference(name)["logits"][-last:])
 
 
-def test_the_last_0_positions_are_refused():
+def test_last_below_1_is_refused():
     for last in (0, -1):
         with pytest.raises(ValueError, match=f"last={last}: at least one position"):
             load("llama")([1, 2], last=last)
 
 
-# --- what a position sees -------------------------------------------------------------------------
+# --- causality and windows ------------------------------------------------------------------------
 
 
 def changed(model, ids, position):
-    """The positions whose logits change with one token."""
+    """Return the positions whose logits change with the token at this position."""
     other = ids.copy()
     other[position] = (other[position] + 1) % 64
     differ = np.abs(model(ids) - model(other)).max(axis=-1) > 0
@@ -200,11 +200,11 @@ def test_a_token_changes_no_earlier_logits():
 
 
 def test_two_windows_of_8_reach_15_tokens():
-    """Each layer sees 8 tokens, so 7 back; two layers 14 back."""
+    """Each layer looks back 7 tokens, so two layers look back 14."""
     assert changed(load("mistral"), reference("mistral")["ids"], 3) == list(range(3, 18))
 
 
-def test_windows_are_those_of_the_layers():
+def test_each_layer_has_its_window():
     windows = {name: load(name).windows for name in NAMES}
     assert windows["gemma3"] == [8, 8, 8, 8, 8, None, 8]
     assert windows["gemma2"] == [8, None] and windows["qwen2-window"] == [None, 8]
@@ -212,7 +212,7 @@ def test_windows_are_those_of_the_layers():
 
 
 def test_a_layer_without_positions_does_not_see_the_order():
-    """All heads of SmolLM3's second layer, alone."""
+    """The model is SmolLM3's second layer alone."""
     whole = load("smollm3")
     params = {**whole.params, "blocks": whole.params["blocks"][1:]}
     model = Llama(params, whole.n_head, whole.n_ctx, frequencies=[None])
@@ -221,7 +221,7 @@ def test_a_layer_without_positions_does_not_see_the_order():
     assert np.abs(rotated([4, 5, 6, 7]) - rotated([6, 4, 5, 7]))[-1].max() > 1e-3
 
 
-# --- types, arguments, shapes ---------------------------------------------------------------------
+# --- types, arguments and shapes ------------------------------------------------------------------
 
 
 @every_model
@@ -231,7 +231,7 @@ def test_every_step_is_float32(name):
     for ids in ([3], list(range(12)), [[1, 2], [3, 4]]):
         for cache in (None, model.new_cache(*np.shape(ids)[:-1])):
             Traced.seen.clear()
-            assert isinstance(model(ids, cache), Traced)  # the trace went all the way
+            assert isinstance(model(ids, cache), Traced)  # the trace reached the end
             assert Traced.seen - {np.dtype(bool)} == {np.dtype(np.float32)}
             assert cache is None or cache.kv.dtype == np.float32
 
@@ -254,10 +254,10 @@ def test_arguments_are_not_changed(name):
         np.testing.assert_array_equal(array, old)
 
 
-@pytest.mark.parametrize("norm_size", [None, 4, 24])  # no norm of q and k, each head's, all heads'
+@pytest.mark.parametrize("norm_size", [None, 4, 24])  # no q norm, one per head, one over all heads
 @pytest.mark.parametrize("bias, tied", [(False, True), (True, False)])
 def test_a_model_has_the_parts_that_its_parameters_name(bias, tied, norm_size):
-    """6 heads of 4 numbers share 2 of keys and values."""
+    """The model has 6 query heads, 2 key-value heads and 4 features per head."""
     attn = {name: dense(6, n, bias) for name, n in (("q", 24), ("k", 8), ("v", 8))}
     attn["o"] = dense(24, 6, bias)
     if norm_size:
@@ -275,7 +275,7 @@ def test_a_model_has_the_parts_that_its_parameters_name(bias, tied, norm_size):
     for array in arrays(params):
         before = model([1, 2, 3])
         array += rng.normal(0, 0.4, array.shape).astype(np.float32)
-        assert np.abs(model([1, 2, 3]) - before).max() > 0  # it is used
+        assert np.abs(model([1, 2, 3]) - before).max() > 0  # the model uses this array
 
 
 # --- the parts ------------------------------------------------------------------------------------
@@ -283,10 +283,10 @@ def test_a_model_has_the_parts_that_its_parameters_name(bias, tied, norm_size):
 
 def test_grouped_attention_is_attention_with_repeated_keys():
     rng = np.random.default_rng(0)
-    q, k, v = (rng.normal(size=(3, n, t, 8)).astype(np.float32)
-               for n, t in ((6, 4), (2, 9), (2, 9)))  # fmt: skip
+    shapes = (3, 6, 4, 8), (3, 2, 9, 8), (3, 2, 9, 8)  # [batch, n_head, n, d_head]
+    q, k, v = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
     mask = gpt2.causal_mask(np.arange(4) + [[5], [3], [0]])  # rows of different lengths
-    repeated = [np.repeat(x, 3, axis=1) for x in (k, v)]  # head h of q has head h // 3 of k
+    repeated = [np.repeat(x, 3, axis=1) for x in (k, v)]  # query head h uses key head h // 3
     expected = gpt2.attention(q, *repeated, mask)
     close(attention(q, k, v, mask, 1 / math.sqrt(8), None), expected)
     close(attention(q * 2, k, v, mask, 0.5 / math.sqrt(8), None), expected)
@@ -294,7 +294,8 @@ def test_grouped_attention_is_attention_with_repeated_keys():
 
 
 def test_a_rotation_turns_pairs_and_keeps_lengths():
-    """As complex numbers x[i] + 1j * x[i + d / 2], times exp(1j * position * frequency)."""
+    """The test multiplies complex numbers x[i] + 1j * x[i + d / 2] by
+    exp(1j * position * frequency)."""
     x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
     positions, frequencies = np.array([0, 1, 2, 7, 60]), rotary_frequencies(8, 100)
     np.testing.assert_allclose(frequencies, [1, 100**-0.25, 0.1, 100**-0.75], rtol=1e-6)
@@ -304,17 +305,17 @@ def test_a_rotation_turns_pairs_and_keeps_lengths():
     np.testing.assert_array_equal(found[:, 0], x[:, 0])
 
 
-def test_scores_depend_on_the_distance_alone():
+def test_attention_scores_depend_only_on_the_distance():
     rng = np.random.default_rng(1)
     q, k = rng.normal(size=(2, 1, 8)).astype(np.float32)
 
-    def score(at, other):
-        q_at, k_at = (rotate(x[None], np.array([position]), FREQUENCIES)
-                      for x, position in ((q, at), (k, other)))  # fmt: skip
+    def dot_product(at, other):  # the positions of query and key
+        q_at = rotate(q[None], np.array([at]), FREQUENCIES)
+        k_at = rotate(k[None], np.array([other]), FREQUENCIES)
         return float((q_at * k_at).sum())
 
-    assert score(9, 4) == pytest.approx(score(105, 100), abs=1e-4)
-    assert score(9, 4) != pytest.approx(score(9, 5), abs=1e-2)
+    assert dot_product(9, 4) == pytest.approx(dot_product(105, 100), abs=1e-4)
+    assert dot_product(9, 4) != pytest.approx(dot_product(9, 5), abs=1e-2)
 
 
 FREQUENCIES = rotary_frequencies(8, 500)
@@ -327,7 +328,7 @@ def test_linear_scaling_stretches_positions():
 
 
 def test_llama3_scaling_has_three_bands():
-    """By wavelength, as the reference defines it; the fixture has all three."""
+    """The reference defines the bands by wavelength. The fixture has all three."""
     found = llama3_frequencies(FREQUENCIES, 8.0, 1.0, 4.0, 32)
     np.testing.assert_array_equal(found, load("llama-llama3").frequencies[0])
     bands = []
@@ -351,7 +352,7 @@ def test_a_window_hides_older_keys():
     mask = gpt2.causal_mask(one)
     assert window_mask(mask, 5, one) is mask and window_mask(mask, None, one) is mask
     assert (window_mask(mask, 3, one) == 0).tolist() == [[[_, _, True, True, True]]]
-    rows = np.array([[3], [1]])  # a longer row and a shorter one, whose last keys are later
+    rows = np.array([[3], [1]])  # the shorter row has unused slots at its end
     found = window_mask(gpt2.causal_mask(rows), 2, rows)
     assert (found == 0).tolist() == [[[[_, _, True, True]]], [[[True, True, _, _]]]]
     two = np.array([2, 3])
@@ -360,7 +361,7 @@ def test_a_window_hides_older_keys():
     assert found.dtype == np.float32 and found.min() == np.float32(-1e10)
 
 
-def test_a_soft_cap_bounds_and_hardly_changes_small_numbers():
+def test_a_soft_cap_bounds_large_numbers_and_hardly_changes_small_ones():
     x = np.array([-1e3, -0.1, 0, 0.1, 1e3], np.float32)
     np.testing.assert_allclose(soft_cap(x, 5.0), [-5, -0.1, 0, 0.1, 5], atol=1e-4)
     assert soft_cap(x, None) is x

@@ -1,4 +1,5 @@
-"""Loading today's decoders: both dialects of config.json, 16-bit files, folders that do not fit."""
+"""Today's decoders are loaded from both dialects of config.json and from 16-bit files. Folders that
+do not fit are refused."""
 
 import json
 import shutil
@@ -22,15 +23,22 @@ from tests.tiny import LLAMA_FOLDERS
 IDS = list(range(3, 33))
 NAMES = sorted(folder.name for folder in LLAMA_FOLDERS.iterdir())
 QWEN = {
-    "model_type": "qwen2", "vocab_size": 270, "hidden_size": 12, "num_hidden_layers": 1,
-    "intermediate_size": 10, "num_attention_heads": 2, "num_key_value_heads": 1,
-    "max_position_embeddings": 64, "eos_token_id": 258, "tie_word_embeddings": True,
-}  # fmt: skip
+    "model_type": "qwen2",
+    "vocab_size": 270,
+    "hidden_size": 12,
+    "num_hidden_layers": 1,
+    "intermediate_size": 10,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 64,
+    "eos_token_id": 258,
+    "tie_word_embeddings": True,
+}
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A function: name -> a copy of that fixture, which a test may damage."""
+    """Return a function: name -> a copy of this fixture, which a test may damage."""
 
     def copied(name):
         return Path(shutil.copytree(LLAMA_FOLDERS / name, tmp_path / name))
@@ -49,12 +57,12 @@ def logits(folder):
 def change(folder, *dropped, **entries):
     """Drop keys from config.json, set others."""
     config = json.loads((folder / "config.json").read_text()) | entries
-    kept = {key: value for key, value in config.items() if key not in dropped}
-    (folder / "config.json").write_text(json.dumps(kept))
+    config = {key: value for key, value in config.items() if key not in dropped}
+    (folder / "config.json").write_text(json.dumps(config))
 
 
-def refused(folder, words):
-    """load gives one line that has these words, and nothing but the user's error."""
+def assert_refused(folder, words):
+    """Assert that load raises a UserError of one line with these words."""
     write_tokenizer_json(folder)
     with pytest.raises(UserError, match=words) as caught:
         utils.load(folder)
@@ -66,7 +74,8 @@ def refused(folder, words):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_hub_s_dialect_means_the_same(folder, name):
-    """rope_theta and rope_scaling, Gemma 3's two thetas and its pattern: no rope_parameters."""
+    """It has rope_theta and rope_scaling, or Gemma 3's two thetas and pattern, instead of
+    rope_parameters."""
     copy = folder(name)
     expected, config = logits(copy), json.loads((copy / "config.json").read_text())
     rope = config["rope_parameters"]
@@ -86,17 +95,17 @@ def test_the_hub_s_dialect_means_the_same(folder, name):
 def test_keys_with_their_usual_value_may_be_absent(folder, name):
     copy = folder(name)
     expected, config = logits(copy), json.loads((copy / "config.json").read_text())
-    usual = {"hidden_act": "silu", "hidden_activation": "gelu_pytorch_tanh", "head_dim": 8,
-             "rms_norm_eps": 1e-5 if name == "olmo2" else 1e-6, "attention_bias": False,
-             "mlp_bias": False, "tie_word_embeddings": name.startswith(("gemma", "smollm3")),
-             "use_sliding_window": False}  # fmt: skip
+    usual = {"hidden_act": "silu", "hidden_activation": "gelu_pytorch_tanh", "head_dim": 8}
+    usual |= {"attention_bias": False, "mlp_bias": False, "use_sliding_window": False}
+    usual["tie_word_embeddings"] = name.startswith(("gemma", "smollm3"))
+    usual["rms_norm_eps"] = 1e-5 if name == "olmo2" else 1e-6
     change(copy, *(key for key, value in usual.items() if config.get(key) == value))
     np.testing.assert_array_equal(logits(copy), expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_heads_and_their_sizes_are_read_off_the_arrays(folder, name):
-    """Families have other defaults for these keys, and none matters."""
+def test_heads_and_their_sizes_come_from_the_arrays(folder, name):
+    """The families' different defaults for these keys do not matter."""
     copy = folder(name)
     expected = model(copy)
     change(copy, "num_key_value_heads", "head_dim", "attention_bias", "mlp_bias")
@@ -107,10 +116,15 @@ def test_heads_and_their_sizes_are_read_off_the_arrays(folder, name):
 
 @pytest.mark.parametrize(
     "name, theta, local",
-    [("llama", 1e4, 1e4), ("qwen3", 1e4, 1e4), ("smollm3", 2e6, 2e6), ("gemma2", 1e4, 1e4),
-     ("gemma3", 1e6, 1e4)],
-)  # fmt: skip
-def test_defaults_of_rotary_positions_are_the_family_s(folder, name, theta, local):
+    [
+        ("llama", 1e4, 1e4),
+        ("qwen3", 1e4, 1e4),
+        ("smollm3", 2e6, 2e6),
+        ("gemma2", 1e4, 1e4),
+        ("gemma3", 1e6, 1e4),
+    ],
+)
+def test_each_family_has_its_default_theta(folder, name, theta, local):
     copy = folder(name)
     dropped = "rope_parameters", "rope_scaling", "rope_theta", "rope_local_base_freq"
     change(copy, *dropped)
@@ -123,7 +137,7 @@ def test_defaults_of_rotary_positions_are_the_family_s(folder, name, theta, loca
 
 
 @pytest.mark.parametrize("name", ["gemma2", "gemma3", "mistral"])
-def test_a_window_is_4096_tokens_where_none_is_given_and_null_is_none(folder, name):
+def test_the_default_window_is_4096_tokens_and_null_means_none(folder, name):
     copy = folder(name)
     change(copy, "sliding_window")
     assert set(model(copy).windows) - {None} == {4096}
@@ -132,7 +146,7 @@ def test_a_window_is_4096_tokens_where_none_is_given_and_null_is_none(folder, na
 
 
 @pytest.mark.parametrize("name", ["qwen2", "qwen3"])
-def test_qwen_s_window_does_not_count_unless_it_is_used(folder, name):
+def test_qwen_s_window_needs_use_sliding_window(folder, name):
     copy = folder(name)
     change(copy, "layer_types", sliding_window=8, max_window_layers=1, use_sliding_window=False)
     assert model(copy).windows == [None, None]
@@ -150,8 +164,8 @@ def test_families_without_use_sliding_window_ignore_it(folder, name):
     assert model(copy).windows == expected != [None, None]
 
 
-def test_every_layer_slides_from_layer_0_on(folder):
-    """max_window_layers: 0 is a number like others."""
+def test_max_window_layers_may_be_0(folder):
+    """Then every layer has a window."""
     copy = folder("qwen2")
     change(copy, "layer_types", sliding_window=8, max_window_layers=0, use_sliding_window=True)
     assert model(copy).windows == [8, 8]
@@ -159,18 +173,18 @@ def test_every_layer_slides_from_layer_0_on(folder):
     assert model(copy).windows == [None, None]  # the default is 28
 
 
-def test_gemma2_has_its_caps_where_none_are_given(folder):
+def test_gemma2_has_default_caps(folder):
     copy = folder("gemma2")
     change(copy, "attn_logit_softcapping", "final_logit_softcapping")
     assert (model(copy).score_cap, model(copy).logit_cap) == (50, 30)
     change(copy, attn_logit_softcapping=None, final_logit_softcapping=None)
     assert (model(copy).score_cap, model(copy).logit_cap) == (None, None)
     copy = folder("gemma3")
-    change(copy, attn_logit_softcapping=5.0)  # which its code ignores
+    change(copy, attn_logit_softcapping=5.0)  # Gemma 3 ignores this key
     assert model(copy).score_cap is None
 
 
-def test_layers_without_positions_are_those_listed(folder):
+def test_no_rope_layers_lists_the_layers_without_positions(folder):
     copy = folder("smollm3")
     change(copy, no_rope_layers=[0, 1])
     assert [part is None for part in model(copy).frequencies] == [True, False]
@@ -203,11 +217,11 @@ def test_layers_without_positions_are_those_listed(folder):
         ("qwen2", {"layer_types": ["full_attention", "linear"]}, "layer_types = "),
         ("smollm3", {"no_rope_layers": [1]}, "IndexError"),
     ],
-)  # fmt: skip
-def test_what_is_not_implemented_or_does_not_fit_is_refused_by_name(folder, name, entries, words):
+)
+def test_unknown_or_wrong_settings_are_refused_by_name(folder, name, entries, words):
     copy = folder(name)
     change(copy, **entries)
-    refused(copy, words)
+    assert_refused(copy, words)
 
 
 def test_every_family_has_its_loader():
@@ -220,17 +234,17 @@ def test_every_family_has_its_loader():
 
 
 def write_qwen(folder, **entries):
-    """A Qwen2 whose embedding has 11 rows without a token, which would always be drawn."""
+    """Write a Qwen2 whose embedding has 11 rows without a token. They have the largest logits."""
     rng, d = np.random.default_rng(0), QWEN["hidden_size"]
     shapes = {"embed_tokens": (270, d), "norm": (d,)}
-    layer = {"self_attn.q_proj": (12, d), "self_attn.k_proj": (6, d), "self_attn.v_proj": (6, d),
-             "self_attn.o_proj": (d, 12), "mlp.gate_proj": (10, d), "mlp.up_proj": (10, d),
-             "mlp.down_proj": (d, 10), "input_layernorm": (d,),
-             "post_attention_layernorm": (d,)}  # fmt: skip
+    queries = {"q": 12, "k": 6, "v": 6}
+    layer = {f"self_attn.{name}_proj": (n, d) for name, n in queries.items()}
+    layer |= {"self_attn.o_proj": (d, 12), "mlp.gate_proj": (10, d), "mlp.up_proj": (10, d)}
+    layer |= {"mlp.down_proj": (d, 10), "input_layernorm": (d,), "post_attention_layernorm": (d,)}
     shapes |= {f"layers.0.{name}": shape for name, shape in layer.items()}
     arrays = {f"model.{name}.weight": rng.normal(size=shape) for name, shape in shapes.items()}
-    arrays |= {f"model.layers.0.self_attn.{name}_proj.bias": np.zeros(n)
-               for name, n in (("q", 12), ("k", 6), ("v", 6))}  # fmt: skip
+    for name, n in queries.items():
+        arrays[f"model.layers.0.self_attn.{name}_proj.bias"] = np.zeros(n)
     arrays["model.embed_tokens.weight"][259:] *= 100
     arrays = {name: array.astype(np.float16) for name, array in arrays.items()}
     save_file(arrays, folder / "model.safetensors")
@@ -260,34 +274,32 @@ def test_stop_ids_come_from_generation_config_first(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["llama-tied", "gemma3"])
-def test_other_names_for_the_same_arrays(folder, name):
+def test_arrays_may_lack_the_prefix_model(folder, name):
     copy = folder(name)
     expected, path = logits(copy), copy / "model.safetensors"
     tensors = {key.removeprefix("model."): array for key, array in halves(path).items()}
-    tensors["lm_head.weight"] = tensors["embed_tokens.weight"]  # stored though it is tied
+    tensors["lm_head.weight"] = tensors["embed_tokens.weight"]  # some files store a tied head
     tensors["layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(4, np.float32)
     save_file(tensors, path)
     np.testing.assert_array_equal(logits(copy), expected)
 
 
 def halves(path):
-    """The arrays of a file, as float32."""
+    """Return the arrays of a file as float32."""
     return {name: np.array(array) for name, array in read_safetensors(path).items()}
 
 
-def test_float16_is_read_too(folder):
+def test_float16_files_are_read(folder):
     copy = folder("llama")
-    exact = {
-        name: array.astype(np.float16) for name, array in halves(copy / "model.safetensors").items()
-    }
-    save_file(exact, copy / "model.safetensors")
+    path = copy / "model.safetensors"
+    exact = {name: array.astype(np.float16) for name, array in halves(path).items()}
+    save_file(exact, path)
     found = logits(copy)
-    save_file({name: array.astype(np.float32) for name, array in exact.items()},
-              copy / "model.safetensors")  # fmt: skip
+    save_file({name: array.astype(np.float32) for name, array in exact.items()}, path)
     np.testing.assert_array_equal(logits(copy), found)
 
 
-def test_float32_is_mapped(folder):
+def test_float32_files_are_mapped(folder):
     copy = folder("llama-tied")
     params = model(copy).params
     for array in (params["wte"], params["blocks"][1]["mlp"]["gate"]["w"], params["norm"]["g"]):

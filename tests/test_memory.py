@@ -1,4 +1,4 @@
-"""Memory: a loop does not grow from step to step, and no unused logits are computed."""
+"""Memory does not grow with the steps of a loop, and no unused logits are computed."""
 
 import tracemalloc
 
@@ -22,7 +22,7 @@ def traced():
 
 
 def peak(f):
-    """Bytes: the most that f held at once, above what there was before."""
+    """Return the peak memory of f, in bytes above the memory before."""
     before = tracemalloc.get_traced_memory()[0]
     tracemalloc.reset_peak()
     f()
@@ -31,12 +31,12 @@ def peak(f):
 
 @pytest.mark.parametrize(
     "loop, bytes_per_token",
-    # A token's id, its keys and values (256 bytes, and slots for as many more), and what a store
-    # counts of it may stay; its logits (12 kB) may not.
+    # A token may keep its id, its keys and values (256 bytes, and as many free slots), and the
+    # counts in a store; but not its logits (12 kB).
     [(cached, 600), (drafted_by(NGramStore(N_VOCAB)), 3000)],
     ids=["cached", "n-grams"],
 )
-def test_a_thousand_steps_hold_no_more_than_a_hundred(traced, loop, bytes_per_token):
+def test_900_more_steps_keep_few_bytes(traced, loop, bytes_per_token):
     model = tiny_gpt2(n_vocab=N_VOCAB, n_ctx=1200)
     tokens = generate(model, [1], 1100, SAMPLER, loop=loop)
     held = {}
@@ -48,7 +48,7 @@ def test_a_thousand_steps_hold_no_more_than_a_hundred(traced, loop, bytes_per_to
     assert held[1000] - held[100] < 900 * bytes_per_token
 
 
-def test_of_a_prompt_only_the_last_logits_are_computed(traced):
+def test_a_prompt_computes_only_its_last_logits(traced):
     model, prompt = tiny_gpt2(n_vocab=30_000, n_ctx=600), [1] * 500
     everything = 500 * 30_000 * 4  # bytes of [n_seq, n_vocab]
     assert peak(lambda: model(prompt)) > everything
@@ -56,7 +56,7 @@ def test_of_a_prompt_only_the_last_logits_are_computed(traced):
         assert peak(lambda loop=loop: list(generate(model, prompt, 3, loop=loop))) < everything / 4
 
 
-def test_a_batch_holds_no_more_than_twice_its_keys_and_values(traced):
+def test_a_batch_takes_at_most_twice_its_keys_and_values(traced):
     model = tiny_gpt2(n_ctx=1000)
     before, cache = tracemalloc.get_traced_memory()[0], model.new_cache(8)
     model(np.zeros((8, 50), int), cache)
@@ -64,7 +64,7 @@ def test_a_batch_holds_no_more_than_twice_its_keys_and_values(traced):
     assert tracemalloc.get_traced_memory()[0] - before < 2 * keys_and_values + 10_000
 
 
-def test_a_long_prompt_needs_memory_for_its_chunks_not_for_its_square(traced):
+def test_a_long_prompt_needs_memory_for_its_chunks_only(traced):
     model, prompt = tiny_gpt2(n_ctx=4000), [1] * 3999
     whole = 2 * 4000 * 4000 * 4  # the scores of two heads
     assert peak(lambda: model(prompt)) > whole

@@ -1,4 +1,4 @@
-"""The embedded models: what their cards promise of their size, and that they do their work."""
+"""The embedded models have the sizes that their READMEs promise, and do their work."""
 
 from pathlib import Path
 
@@ -12,28 +12,26 @@ from generate import begin, generate
 from loading.parameters import n_parameters
 
 MODELS = Path(__file__).parent.parent / "models"
-SIZES = {  # at most so many parameters
-    "stories": 4_000_000, "stories-llama": 4_000_000, "stories-draft": 388_595,
-}  # fmt: skip
+MOST_PARAMETERS = {"stories": 4_000_000, "stories-llama": 4_000_000, "stories-draft": 388_595}
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_size_and_context(name):
+@pytest.mark.parametrize("name", MOST_PARAMETERS)
+def test_a_model_s_size_and_context(name):
     tokenizer, model = utils.load(name)
-    assert n_parameters(model.params) <= SIZES[name]
+    assert n_parameters(model.params) <= MOST_PARAMETERS[name]
     assert model.n_ctx >= 512
     assert 2000 <= len(tokenizer.merges) <= 4096
     assert (MODELS / name / "README.md").is_file()
 
 
-def test_the_draft_shares_the_vocabulary_and_is_a_tenth():
+def test_the_draft_model_has_the_same_vocabulary_and_a_tenth_of_the_size():
     tokenizer, model = utils.load("stories")
     draft_encoder, draft = utils.load("stories-draft")
     assert tokenizer.vocab == draft_encoder.vocab and tokenizer.merges == draft_encoder.merges
     assert n_parameters(draft.params) <= n_parameters(model.params) / 10
 
 
-def test_the_llama_has_the_tokens_of_stories_in_a_file_of_16_bits():
+def test_the_llama_has_the_tokens_of_stories_and_16_bit_weights():
     tokenizer, model = utils.load("stories")
     llama_tokenizer, llama = utils.load("stories-llama")
     text = 'Lily\'s 3 cats said: "Où?"  <|endoftext|>\n'
@@ -46,7 +44,7 @@ def test_the_llama_has_the_tokens_of_stories_in_a_file_of_16_bits():
 @pytest.mark.parametrize(
     "name, bound", [("stories", 1.0), ("stories-llama", 1.0), ("stories-draft", 1.3)]
 )
-def test_an_unseen_sentence_costs_few_bits(name, bound):
+def test_an_unseen_text_costs_few_bits(name, bound):
     text = (
         "One day, a girl named Mia went to the park with her mom. She saw a big red kite in the"
         ' sky. "Look, mom! I want to fly a kite too," she said. Her mom smiled and said, "Okay,'
@@ -55,7 +53,7 @@ def test_an_unseen_sentence_costs_few_bits(name, bound):
     assert score(*utils.load(name), text)["bits_per_byte"] < bound
 
 
-def test_a_story_is_made_of_words_and_ends():
+def test_a_story_has_words_and_an_end():
     tokenizer, model = utils.load("stories")
     ids = list(generate(model, tokenizer.encode("Once upon a time"), 500))
     assert ids[-1] == tokenizer.end_of_text
@@ -64,7 +62,7 @@ def test_a_story_is_made_of_words_and_ends():
     assert np.mean([word.isascii() for word in words]) == 1
 
 
-def test_en_de_is_small_and_lists_what_it_was_not_trained_on():
+def test_en_de_is_small_and_has_its_held_out_sentences():
     tokenizer, model = utils.load("en-de")
     assert n_parameters(model.params) <= 6_000_000
     assert tokenizer.n_vocab == model.n_vocab
@@ -74,11 +72,14 @@ def test_en_de_is_small_and_lists_what_it_was_not_trained_on():
     assert "CC BY 2.0 FR" in (MODELS / "en-de" / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("english, german", [
-    ("The weather is nice today.", "Das Wetter ist heute schön."),
-    ("I would like to buy a new car.", "Ich möchte ein neues Auto kaufen."),
-    ("My mother is reading a book in the garden.", "Meine Mutter liest ein Buch im Garten."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "english, german",
+    [
+        ("The weather is nice today.", "Das Wetter ist heute schön."),
+        ("I would like to buy a new car.", "Ich möchte ein neues Auto kaufen."),
+        ("My mother is reading a book in the garden.", "Meine Mutter liest ein Buch im Garten."),
+    ],
+)
 def test_en_de_translates(english, german):
     tokenizer, model = utils.load("en-de")
     model, start = begin(model, model.add_special_tokens(tokenizer.encode(english)))

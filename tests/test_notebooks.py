@@ -1,5 +1,5 @@
-"""Every notebook runs from top to bottom as its class sees it, its exercises can be solved, and it
-is saved tidily."""
+"""Every notebook runs from top to bottom in its class edition, its exercises can be solved, and its
+saved form is tidy."""
 
 import ast
 import html
@@ -34,7 +34,7 @@ def notebook(path):
 
 
 def made(folder, *options):
-    """The folder of an edition, as its command makes it."""
+    """Make an edition in this folder with the command; return the folder."""
     command = [sys.executable, FOLDER / "edition.py", folder, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"{len(NOTEBOOKS)} ")
@@ -53,7 +53,7 @@ def pages(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def on_github(tmp_path_factory):
-    """The edition for class with badges; it must lie in the project."""
+    """Make the class edition with badges. It must lie in the project."""
     folder = Path(tempfile.mkdtemp(dir=FOLDER))
     yield made(folder, "--repository", ADDRESS)
     shutil.rmtree(folder)
@@ -76,7 +76,7 @@ def printed(cell, stream="stdout"):
 
 
 def pictures(notebook):
-    """The alternative text of each picture that is saved."""
+    """Yield the alternative text of each saved picture."""
     for cell in code(notebook):
         for output in cell.outputs:
             for kind in output.get("data", {}):
@@ -85,14 +85,14 @@ def pictures(notebook):
 
 
 def solutions(path):
-    """{exercise: source of its solution}: solutions/NAME.py has each under "# exercise N"."""
+    """Return {exercise: its solution}. solutions/NAME.py has each below "# exercise N"."""
     text = (FOLDER / "solutions" / path.with_suffix(".py").name).read_text(encoding="utf-8")
     parts = re.split(r"^# exercise (\d+)$", text, flags=re.MULTILINE)[1:]
     return dict(zip(map(int, parts[::2]), parts[1::2]))
 
 
 def exercises(notebook):
-    """{exercise: (index of its cell, tagged exercise-N, and of the check, the next cell)}."""
+    """Return {exercise: (index of its cell, which has the tag exercise-N, index of its check)}."""
     found = {}
     for place, cell in enumerate(notebook.cells):
         for tag in cell.metadata.get("tags", []):
@@ -102,13 +102,13 @@ def exercises(notebook):
 
 
 def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, class_edition, monkeypatch):
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # two that share a core wait for each other
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # threads that share a core are slow
     notebook = nbformat.read(class_edition / path.name, as_version=4)
     assert not any(cell.outputs for cell in code(notebook))
     client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(FOLDER)}})
     with client.setup_kernel():
         for place, cell in enumerate(notebook.cells):
-            if edition.tagged(cell, "ours"):  # this reader gives up
+            if edition.tagged(cell, "ours"):  # uncomment our solution
                 cell.source = cell.source.removeprefix("# If you give up: ")
             client.execute_cell(cell, place)  # raises on any error
             if cell.cell_type == "code":
@@ -121,13 +121,12 @@ def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, class_edit
             assert printed(notebook.cells[check]) == "solved\n"
 
 
-def own(notebook):  # the cells of code that are in the saved notebook, too
-    return [
-        cell for cell in code(notebook) if not {"guess", "ours"} & {*cell.metadata.get("tags", [])}
-    ]
+def own(notebook):  # -> the code cells that the saved notebook has, too
+    added = {"guess", "ours"}
+    return [cell for cell in code(notebook) if not added & {*cell.metadata.get("tags", [])}]
 
 
-def test_the_class_edition_is_the_same_code_without_solutions(path, notebook, class_edition):
+def test_the_class_edition_has_the_same_code_without_solutions(path, notebook, class_edition):
     edited = nbformat.read(class_edition / path.name, as_version=4)
     assert "](solutions/" in notebook.cells[0].source
     assert "/solutions/" not in "".join(cell.source for cell in prose(edited))
@@ -139,11 +138,11 @@ def test_the_class_edition_is_the_same_code_without_solutions(path, notebook, cl
 
 
 def test_the_class_edition_answers_no_prediction(path, class_edition):
-    """After each there is a place for the guess, then code, and what follows it is folded."""
+    """Each question is followed by a place for the guess, by code, and by a folded answer."""
     cells = nbformat.read(class_edition / path.name, as_version=4).cells
-    asked = [place for place, cell in enumerate(cells)
-             if cell.cell_type == "markdown" and "**Predict" in cell.source]  # fmt: skip
-    for place in asked:
+    for place, cell in enumerate(cells):
+        if cell.cell_type != "markdown" or "**Predict" not in cell.source:
+            continue
         assert edition.tagged(cells[place + 1], "guess")
         rest = cells[place + 2 :]
         ran = next(i for i, cell in enumerate(rest) if cell.cell_type == "code")
@@ -151,7 +150,7 @@ def test_the_class_edition_answers_no_prediction(path, class_edition):
         assert answer.source.startswith(("<details>", "#", "**Predict", "**Question"))
 
 
-def test_no_alternative_text_stands_in_a_cell(notebook):
+def test_no_cell_has_a_literal_alternative_text(notebook):
     for cell in code(notebook):
         for node in ast.walk(ast.parse(cell.source)):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "lessons.show":
@@ -160,8 +159,8 @@ def test_no_alternative_text_stands_in_a_cell(notebook):
 
 
 def broken_links(text, folder):
-    """The links of a Markdown text in this folder that lead nowhere; also those to the project's
-    address, to a file that the project does not have."""
+    """Yield the links of a Markdown text in this folder that lead nowhere. A link to the project's
+    address leads nowhere if the project lacks the file."""
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         place, _, anchor = target.partition("#")
         if target.startswith(f"{ADDRESS}/blob/main/"):
@@ -196,7 +195,7 @@ def test_every_link_of_the_pages_leads_somewhere(pages):
             assert re.match("https?://|#", target) or (pages / place).exists(), (file.name, target)
 
 
-def test_a_page_needs_nothing_from_elsewhere(path, pages):
+def test_a_page_needs_no_other_files(path, pages):
     text = (pages / path.with_suffix(".html").name).read_text(encoding="utf-8")
     sources = re.findall(r'<(?:img|script|link)[^>]*?(?:src|href)="(.*?)"', text, flags=re.DOTALL)
     assert sources and all(source.startswith("data:") for source in sources)
@@ -204,18 +203,15 @@ def test_a_page_needs_nothing_from_elsewhere(path, pages):
     assert "$" not in re.sub(quoted, "", text, flags=re.DOTALL)
 
 
-def test_every_link_beside_the_lessons_leads_somewhere():
-    for file in (
-        FOLDER / "README.md",
-        *FOLDER.glob("solutions/*.md"),
-        *FOLDER.glob("teachers/*.md"),
-    ):
+def test_every_link_of_the_other_texts_leads_somewhere():
+    sheets = [*FOLDER.glob("solutions/*.md"), *FOLDER.glob("teachers/*.md")]
+    for file in (FOLDER / "README.md", *sheets):
         assert not list(broken_links(file.read_text(encoding="utf-8"), file.parent)), file
 
 
 def test_git_does_not_ignore_the_folder_that_the_badges_point_to():
     if not (FOLDER.parent / ".git").exists():
-        return  # a copy without its history
+        return  # this is a copy without a history
     command = ["git", "check-ignore", "-q", "notebooks/class/01_forward_pass.ipynb"]
     assert subprocess.run(command, cwd=FOLDER.parent).returncode == 1
 
@@ -224,31 +220,31 @@ def test_the_top_of_a_lesson_is_up_to_date(path, notebook):
     assert notebook.cells[0].source == edition.titled(path.stem)
 
 
-def test_the_core_fits_a_lesson(path, notebook):
+def test_the_core_fits_into_a_lesson(path, notebook):
     whole, core = edition.minutes(notebook)
     assert core <= 50 and core <= whole
 
 
-def test_a_lesson_has_a_teachers_sheet_of_one_page(path):
+def test_a_lesson_has_a_teacher_s_sheet_of_one_page(path):
     sheet = (FOLDER / "teachers" / f"{path.stem}.md").read_text(encoding="utf-8")
     for heading in ("At 45 minutes", "Ask", "Common wrong answers", "The workshop"):
         assert f"\n## {heading}\n" in sheet, heading
     assert len(sheet.split()) <= 500
 
 
-def test_has_three_exercises_each_with_a_solution_and_a_hidden_check(path, notebook):
+def test_a_lesson_has_three_exercises_with_solutions_and_hidden_checks(path, notebook):
     assert list(exercises(notebook)) == list(solutions(path)) == [1, 2, 3]
     for number, (_, check) in exercises(notebook).items():
         assert notebook.cells[check].source.startswith(f'lessons.check("{path.stem}", {number}')
 
 
-def test_every_assert_of_a_check_tells_what_is_missing(path):
+def test_every_assert_of_a_check_says_what_is_missing(path):
     text = (FOLDER / "checks" / f"lesson_{path.stem}.py").read_text(encoding="utf-8")
     asserts = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assert)]
     assert asserts and all(node.msg for node in asserts)
 
 
-def test_begins_with_what_it_needs_and_gives(path, notebook):
+def test_a_lesson_begins_with_its_requirements_and_goals(path, notebook):
     title, setup = notebook.cells[:2]
     for part in (r"^# \d+\. .+", r"^\*About \d+ minutes", r"\*\*Before", r"\*\*Goals"):
         assert re.search(part, title.source, flags=re.MULTILINE), part
@@ -256,25 +252,25 @@ def test_begins_with_what_it_needs_and_gives(path, notebook):
     assert setup.source == (FOLDER / "bootstrap.py").read_text(encoding="utf-8").strip()
 
 
-def test_ends_with_a_text_of_the_readers_own(notebook):
+def test_a_lesson_ends_with_the_reader_s_own_text(notebook):
     (cell,) = tagged(notebook, "your-text")
     assert re.match(r'MODEL, TEXT = "[\w-]+", ', cell.source)
 
 
-def test_is_saved_with_the_outputs_of_one_run(notebook):
+def test_a_notebook_is_saved_with_the_outputs_of_one_run(notebook):
     cells = code(notebook)
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     for cell in cells:
         assert not printed(cell, "stderr")
         assert not any(output.output_type == "error" for output in cell.outputs)
         lines = printed(cell).splitlines()
-        assert len(lines) <= 40  # no wall of output
+        assert len(lines) <= 40
         assert all(len(line) <= 79 for line in lines)
     alternatives = list(pictures(notebook))
     assert alternatives and all(len(text) > 30 for text in alternatives)
 
 
-def test_can_be_projected(notebook):
+def test_the_cells_fit_a_projector(notebook):
     for cell in code(notebook):
         lines = cell.source.splitlines()
         assert len(lines) <= 20 or "setup" in cell.metadata.get("tags", []), cell.source
@@ -286,9 +282,10 @@ NOT_PROSE = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)|https?://\S+"
 
 
 def test_numbers_in_the_prose_come_from_a_cell(notebook):
-    """Those with a decimal point or a percent sign, but where the sentence names its source."""
+    """This holds for numbers with a decimal point or a percent sign, unless the sentence names its
+    source."""
     outputs = "\n".join(printed(cell) + cell.source for cell in code(notebook))
-    shown = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", outputs.replace(",", ""))}
+    known = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", outputs.replace(",", ""))}
     for cell in prose(notebook):
         text = re.sub(NOT_PROSE, " ", cell.source, flags=re.DOTALL)
         for sentence in re.split(r"(?<=[.:?!])\s", text):
@@ -296,23 +293,23 @@ def test_numbers_in_the_prose_come_from_a_cell(notebook):
                 value = number.strip(" %").replace(",", "")
                 if "." in value or "%" in number:
                     sourced = re.search(r"\b(19|20)\d\d\b", sentence)
-                    assert sourced or comes_from(float(value), value, shown), sentence
+                    assert sourced or comes_from(value, known), sentence
 
 
-def comes_from(number, written, shown):
-    """Whether a number of the outputs, or its hundredfold, is this one when rounded like it."""
-    digits = len(written.partition(".")[2])
-    return any(abs(value * scale - number) <= 0.51 * 10**-digits
-               for value in shown for scale in (1, 100))  # fmt: skip
+def comes_from(written, known):
+    """Return whether a known number, or a hundred times it, is this one after rounding."""
+    error = 0.51 * 10 ** -len(written.partition(".")[2])
+    scaled = [scale * number for number in known for scale in (1, 100)]
+    return any(abs(number - float(written)) <= error for number in scaled)
 
 
-def test_says_nothing_of_the_machine_it_ran_on(path):
+def test_a_notebook_says_nothing_about_the_machine_it_ran_on(path):
     assert path.stat().st_size < 1_500_000
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"/(root|home|tmp|Users|work)/", text)
 
 
-def test_is_in_the_index(path):
+def test_a_notebook_is_in_the_index(path):
     assert f"({path.name})" in (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
@@ -326,9 +323,7 @@ def test_badges_for_a_folder_outside_the_repository_are_refused(tmp_path):
 def test_a_repository_gives_badges_and_an_address_to_clone(path, on_github):
     title, setup = nbformat.read(on_github / path.name, as_version=4).cells[:2]
     place = f"notebooks/{on_github.name}/{path.name}"
-    assert (
-        f"(https://colab.research.google.com/github/someone/tokenwise/blob/main/{place})"
-        in title.source
-    )
+    colab = "https://colab.research.google.com/github/someone/tokenwise/blob/main"
+    assert f"({colab}/{place})" in title.source
     assert f"(https://mybinder.org/v2/gh/someone/tokenwise/main?labpath={place})" in title.source
     assert f'address = "{ADDRESS}"\n' in setup.source

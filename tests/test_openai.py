@@ -1,4 +1,4 @@
-"""OpenAI's release of GPT-2: fetched, and rewritten as a folder in Hugging Face's layout."""
+"""OpenAI's release of GPT-2 is downloaded and rewritten as a folder in Hugging Face's layout."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pytest
 
 import utils
 from loading import openai
-from tests.checkpoints import CONFIG, LOGITS, ROOT, check_logits, check_refused, write_folder
+from tests.checkpoints import CONFIG, LOGITS, ROOT, assert_logits, assert_refused, write_folder
 from tests.server import Server, answer
 from utils import load
 
@@ -22,7 +22,7 @@ needs_tensorflow = pytest.mark.skipif(
 
 @pytest.fixture
 def release(monkeypatch, tmp_path):
-    """A server of OpenAI's, for a folder models/ of our own; TensorFlow is there."""
+    """Serve OpenAI's files locally to an empty folder models/. Pretend that TensorFlow is there."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
     monkeypatch.setattr(utils, "MODELS", tmp_path)
     with Server({}) as server:
@@ -30,47 +30,47 @@ def release(monkeypatch, tmp_path):
         yield server
 
 
-def test_without_tensorflow_the_way_out_is_said_before_a_download(release, monkeypatch):
+def test_without_tensorflow_the_next_step_is_said_before_a_download(release, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    check_refused("124M", "with TensorFlow, once: pip install tensorflow, or use .*: gpt2, ")
+    assert_refused("124M", "with TensorFlow, once: pip install tensorflow, or use .*: gpt2, ")
     assert release.requests == []
 
 
-def test_a_failed_download_is_told_and_leaves_nothing(release, tmp_path):
-    check_refused("124M", "cannot fetch 124M into .*404.*; run this again")
+def test_a_failed_download_gives_one_line_and_leaves_nothing(release, tmp_path):
+    assert_refused("124M", "cannot fetch 124M into .*404.*; run this again")
     release.files["/124M/hparams.json"] = b"{}"
-    check_refused("124M", "cannot fetch 124M into .*404.*model.ckpt.index; run this again")
+    assert_refused("124M", "cannot fetch 124M into .*404.*model.ckpt.index; run this again")
     release.faults["/124M/hparams.json"] = [answer(500)]
-    check_refused("124M", "cannot fetch 124M into .*500.*; run this again")
+    assert_refused("124M", "cannot fetch 124M into .*500.*; run this again")
     release.http.server_close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_network(release, monkeypatch, tmp_path):
+def test_without_a_network_there_is_one_line(release, monkeypatch, tmp_path):
     monkeypatch.setattr(openai, "RELEASE", "http://127.0.0.1:9")
-    check_refused("355M", "cannot fetch 355M into .*Connection refused.*; run this again")
+    assert_refused("355M", "cannot fetch 355M into .*Connection refused.*; run this again")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_models_folder_that_cannot_be_written(release, monkeypatch, tmp_path):
+def test_a_models_folder_that_cannot_be_written_gives_one_line(release, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setattr(utils, "MODELS", tmp_path / "file")
-    check_refused("124M", "cannot fetch 124M into .*(Not a directory|File exists)")
+    assert_refused("124M", "cannot fetch 124M into .*(Not a directory|File exists)")
 
 
-def test_a_model_that_is_here_needs_no_network_and_no_tensorflow(release, monkeypatch, tmp_path):
+def test_a_downloaded_model_needs_no_network_and_no_tensorflow(release, monkeypatch, tmp_path):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     write_folder(tmp_path / "124M")
-    check_logits(load("124M")[1], LOGITS["plain"])
+    assert_logits(load("124M")[1], LOGITS["plain"])
     assert release.requests == []
 
 
-def test_a_folder_in_openai_s_layout_is_told(release, tmp_path):
-    """As an earlier edition made it."""
+def test_a_folder_in_openai_s_layout_is_refused(release, tmp_path):
+    """An earlier edition made such folders."""
     (tmp_path / "124M").mkdir()
     (tmp_path / "124M" / "hparams.json").write_text("{}")
-    check_refused("124M", "124M has no config.json: it is no model in Hugging Face's layout")
-    check_refused(tmp_path / "124M", "has no config.json")
+    assert_refused("124M", "124M has no config.json: it is no model in Hugging Face's layout")
+    assert_refused(tmp_path / "124M", "has no config.json")
     assert release.requests == []
 
 
@@ -85,7 +85,7 @@ def test_a_folder_in_openai_s_layout_is_told(release, tmp_path):
         ("model/wpe", "wpe.weight"),
     ],
 )
-def test_names(theirs, ours):
+def test_names_become_hugging_face_s(theirs, ours):
     assert openai.hub_name(theirs) == ours
 
 
@@ -94,7 +94,7 @@ def test_names(theirs, ours):
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
-    """The folders that tests/tensorflow_checkpoints.py makes, and what fetching them says."""
+    """Return the folder of tests/tensorflow_checkpoints.py, and the messages of its downloads."""
     folder = tmp_path_factory.mktemp("openai")
     script = [sys.executable, "-m", "tests.tensorflow_checkpoints", str(folder)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)
@@ -110,7 +110,7 @@ def test_a_released_model_becomes_a_folder_in_hugging_face_s_layout(checkpoints)
     names = {"config.json", "model.safetensors", "vocab.json", "merges.txt"}
     assert {path.name for path in made.iterdir()} == names
     tokenizer, model = load(made)
-    check_logits(model, LOGITS["plain"])
+    assert_logits(model, LOGITS["plain"])
     assert model.stop_ids == (tokenizer.end_of_text,) == (258,)
     config = json.loads((made / "config.json").read_text())
     same = "model_type", "vocab_size", "n_positions", "n_embd", "n_head", "n_layer", "eos_token_id"
@@ -124,7 +124,7 @@ def test_a_released_model_becomes_a_folder_in_hugging_face_s_layout(checkpoints)
         ("no index", "cannot fetch 124M into .*404"),
         ("cut data", "cannot fetch 124M into .*; run this again"),
         ("data changed on the way", "model.ckpt.data.* was changed, or cut off, on the way"),
-        ("another vocabulary", "encoder.json was changed, or cut off, on the way"),
+        ("different vocabulary", "encoder.json was changed, or cut off, on the way"),
         ("short data", "the checkpoint is damaged: .*; run this again"),
         ("altered data", "the checkpoint is damaged: .*; run this again"),
         ("altered index", "the checkpoint is damaged: .*; run this again"),

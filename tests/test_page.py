@@ -1,4 +1,4 @@
-"""The data of a page are the numbers of the running code."""
+"""A page's data are the numbers of the running code."""
 
 import copy
 import functools
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import utils
+from decoding.batching import continuous
 from decoding.score import log_probabilities
 from generate import Sequence, begin
 from gpt2 import softmax
@@ -37,16 +38,16 @@ def data(request):
     return by_method(request.param)
 
 
-def test_the_page_is_one_file_that_asks_for_nothing(data):
+def test_the_page_is_one_file_that_requests_nothing(data):
     html = page.html(data)
     assert data_of(html) == json.loads(json.dumps(data))
-    outside = html.replace("http://www.w3.org/2000/svg", "")  # a name, which is not fetched
+    outside = html.replace("http://www.w3.org/2000/svg", "")  # this is a name, not a request
     assert not re.search(r"https?:|//\w+\.|\bsrc=|\bhref=|@import|url\(", outside)
     assert "default-src 'none'" in html
-    assert "<!-- " not in html  # every part is in its place
+    assert "<!-- " not in html  # every placeholder has been replaced
 
 
-def test_the_surprise_is_that_of_score(stories):
+def test_the_surprise_equals_score_s(stories):
     data = recorded(*stories, "The cat sat", 8)
     expected = log_probabilities(stories[1], data["ids"])
     np.testing.assert_allclose(data["logprobs"], expected, rtol=1e-4, atol=1e-5)
@@ -65,7 +66,7 @@ def stored(data, name):
     return array(data, name, len(data["ids"]) - 1, -1)
 
 
-def test_the_stored_logits_give_every_temperature_its_sum(stories):
+def test_the_stored_logits_give_the_sum_at_every_temperature(stories):
     tokenizer, model = stories
     data = recorded(tokenizer, model, "The cat sat", 8, temperature=0.83)
     temperatures = data["temperatures"]
@@ -81,13 +82,13 @@ def test_the_stored_logits_give_every_temperature_its_sum(stories):
 
 
 def of_one_row(logits, came, n, sampler=greedy, n_prompt=5):
-    """candidates of a text whose last token came after one row of logits."""
+    """Return the candidates of a text with a single row of logits; its last token is `came`."""
     sequence = Sequence(random_gpt2(len(logits), 8, 4, 1, 1), [0, came], 0, sampler)
     sequence.n_prompt = n_prompt
     return candidates(logits[None], sequence, [1.0], n)
 
 
-def test_a_token_below_the_best_is_stored_too():
+def test_the_text_s_token_is_stored_even_if_it_is_not_among_the_best():
     logits = np.arange(600, 0, -1, dtype=np.float32)
     best = of_one_row(logits, 500, 256)["best"][0].tolist()
     assert best[:244] == [*range(244)] and best[244] == 500
@@ -96,8 +97,8 @@ def test_a_token_below_the_best_is_stored_too():
     assert sorted(of_one_row(logits, 3, 999)["best"][0]) == [*range(600)]  # a small vocabulary
 
 
-def test_what_the_filters_did_is_recorded_apart_from_the_logits():
-    """The one before the sliders' removes the best token, the one after them another."""
+def test_the_filters_changes_are_recorded_apart_from_the_logits():
+    """A filter before the sliders removes the best token, a filter after them removes token 2."""
     logits = np.array([5, 4, 3, 2, 1], np.float32)
     removed = {}
 
@@ -116,13 +117,35 @@ def test_what_the_filters_did_is_recorded_apart_from_the_logits():
     assert found["last"][order].tolist() == [0, 0, -np.inf, 0, 0]
     names = filter_names(sampler)
     by = [names[number - 1] if number else "" for number in found["by"][order]]
-    here = "test_what_the_filters_did_is_recorded_apart_from_the_logits"
+    here = "test_the_filters_changes_are_recorded_apart_from_the_logits"
     assert by == [here, "", here, "", ""] and names[1:3] == ["temperature", "top_k"]
-    before_the_text = of_one_row(logits, 1, 5, sampler, 5)  # a token of the prompt
-    assert not before_the_text["first"].any() and not before_the_text["by"].any()
+    in_prompt = of_one_row(logits, 1, 5, sampler, 5)  # filters do not act on the prompt
+    assert not in_prompt["first"].any() and not in_prompt["by"].any()
 
 
-def test_the_model_s_best_tokens_are_stored_though_a_filter_removes_them(stories):
+def test_a_filter_that_writes_into_the_logits_is_recorded():
+    def ban(logits, ids):
+        logits[0] = -np.inf
+        return logits
+
+    found = of_one_row(np.array([5, 4, 3], np.float32), 1, 3, Sampler(ban), 1)
+    rows = zip(found["best"][0].tolist(), found["logits"][0], found["by"][0])
+    assert {*rows} == {(0, 5, 1), (1, 4, 0), (2, 3, 0)}
+
+
+def test_the_last_filters_leave_the_tokens_that_the_sliders_removed():
+    """A reader who opens top-k again sees them."""
+
+    def odd(logits, ids):
+        return np.where(np.arange(600) % 2, logits, -np.inf)
+
+    logits = np.arange(0.6, 0, -0.001, dtype=np.float32)
+    cold, cut = make_sampler(last=[odd], temperature=0.9), make_sampler(last=[odd], top_k=3)
+    assert of_one_row(logits, 1, 64, cold, 1)["left"] == pytest.approx([0.5], abs=0.01)
+    assert of_one_row(logits, 1, 64, cut, 1)["left"] == [1]
+
+
+def test_the_model_s_best_tokens_are_stored_even_if_a_filter_removes_them(stories):
     tokenizer, model = stories
     banned = np.argsort(-model(tokenizer.encode("The cat sat"))[-1])[:5].tolist()
 
@@ -134,15 +157,14 @@ def test_the_model_s_best_tokens_are_stored_though_a_filter_removes_them(stories
     data = recorded(tokenizer, model, "The cat sat", 4, first=[ban], temperature=1.0)
     row = data["n_prompt"] - 1
     ids, by = stored(data, "best")[row].tolist(), stored(data, "by")[row]
-    assert [data["filters"][by[ids.index(token)] - 1] for token in banned] == filter_names(
-        Sampler(ban)
-    ) * 5
+    names = [data["filters"][by[ids.index(token)] - 1] for token in banned]
+    assert names == filter_names(Sampler(ban)) * 5
     plain = recorded(tokenizer, model, "The cat sat", 0)
     np.testing.assert_allclose(data["logprobs"][:row], plain["logprobs"], atol=1e-5)
 
 
 def test_beam_search_filters_log_probabilities():
-    """As the search does, so that a penalty acts as it did."""
+    """The page does it as the search did, so that a penalty has the same effect."""
     data = by_method("beam")
     assert stored(data, "logits").max() <= 0 < stored(by_method("cached"), "logits").max()
 
@@ -165,7 +187,7 @@ def test_filters_that_are_objects_have_a_name():
 # --- the run --------------------------------------------------------------------------------------
 
 
-def test_the_die_is_the_sequence_s_own_and_its_throws_are_noted(stories):
+def test_the_throws_of_the_sequence_s_die_are_recorded(stories):
     tokenizer, model = stories
     data = recorded(tokenizer, model, "The cat sat", 12, seed=7, temperature=0.9)
     expected = np.random.default_rng(7).random(12)
@@ -178,7 +200,7 @@ def test_the_die_is_the_sequence_s_own_and_its_throws_are_noted(stories):
     assert isinstance(copied, np.random.Generator)
 
 
-def test_the_share_of_a_token_is_that_of_the_sampler(stories):
+def test_a_token_s_share_is_the_sampler_s_probability(stories):
     tokenizer, model = stories
     settings = {"temperature": 0.7, "top_p": 0.8, "repetition_penalty": 1.3}
     data = recorded(tokenizer, model, "The cat sat", 12, **settings)
@@ -189,7 +211,7 @@ def test_the_share_of_a_token_is_that_of_the_sampler(stories):
 
 
 @pytest.mark.parametrize("method, how", [("beam", "beams"), ("en-de", "beams")])
-def test_no_die_where_none_was_thrown(method, how, stories):
+def test_a_token_without_a_throw_says_how_it_was_chosen(method, how, stories):
     assert {draw[0] for draw in by_method(method)["draws"]} == {how}
     assert {draw[0] for draw in recorded(*stories, "Once", 4, temperature=0)["draws"]} == {"best"}
 
@@ -202,7 +224,7 @@ def test_no_die_where_none_was_thrown(method, how, stories):
     assert json.loads(json.dumps(data))["ids"][1:] == [5] * 4
 
 
-def test_the_passes_of_a_run():
+def test_the_passes_of_a_run_are_recorded():
     passes = by_method("cached")["passes"]
     assert [one["new"] for one in passes] == [3] + [1] * 15
     assert [one["begin"] for one in passes] == [0, *range(3, 18)]
@@ -213,7 +235,18 @@ def test_the_passes_of_a_run():
     assert by_method("beam")["passes"][-1]["rows"] == 3
 
 
-def test_the_bets_of_speculation_are_those_of_the_rule():
+def test_a_pass_over_a_batch_begins_after_the_tokens_in_its_cache(stories):
+    def two_rows(model, sequence):
+        rows = [Sequence(model, sequence.ids, sequence.n, seed=seed) for seed in range(2)]
+        list(continuous(rows))
+        yield from map(sequence.append, rows[0].new_ids)
+
+    first, *later = recorded(*stories, "The cat sat", 4, two_rows)["passes"]
+    assert (first["begin"], first["new"]) == (0, 3)
+    assert later and all(one["begin"] > 0 and one["new"] == 1 for one in later)
+
+
+def test_the_bets_of_speculation_follow_its_rule():
     data = by_method("speculative")
     assert len(data["passes"]) < 16
     for one in data["passes"]:
@@ -234,7 +267,7 @@ def test_the_bets_of_speculation_are_those_of_the_rule():
             assert left[rows[:, 0] == tested[-1][0]] == 0  # p < q there: nothing is left of it
     hows = {draw[0] for draw in data["draws"]}
     assert {"accepted", "residual"} <= hows <= {"accepted", "residual", "drawn"}
-    assert sum(one["drafting"] for one in data["passes"]) > 0  # the drafter's own work
+    assert sum(one["drafting"] for one in data["passes"]) > 0  # the drafter's time
 
 
 def test_a_greedy_bet_throws_no_die(stories):
@@ -242,7 +275,7 @@ def test_a_greedy_bet_throws_no_die(stories):
     assert {draw[0] for draw in data["draws"]} <= {"accepted", "best"}
 
 
-def test_the_bytes_of_a_token_in_the_cache(stories):
+def test_the_page_knows_the_bytes_of_a_token_in_the_cache(stories):
     _, model = stories
     cache = model.new_cache()
     model([1, 2, 3], cache)
@@ -258,7 +291,7 @@ def load_llama(folder):
 
 
 def family(name):
-    """A model, and the first ids of a text."""
+    """Return a model, and the first ids of a text."""
     is_llama = getattr(name, "parent", None) == FIXTURES / "llama"  # without a tokenizer
     model = load_llama(name) if is_llama else utils.load(name)[1]
     return begin(model, [5, 6, 7, 8, 9])
@@ -271,7 +304,7 @@ FAMILIES += [FIXTURES / "seq2seq" / name for name in ("t5", "bart", "mbart")]
 
 @pytest.mark.parametrize("name", FAMILIES, ids=lambda name: getattr(name, "name", name))
 def test_the_weights_of_a_query_sum_to_1(name, monkeypatch):
-    """In a text of more tokens than one chunk of 128 or 256 has, where the context allows it."""
+    """If the context allows it, the text is longer than a chunk of 128 or 256 tokens."""
     monkeypatch.setattr(page, "LEVELS", 255)
     model, start = family(name)
     n = min(model.n_ctx, 300)
@@ -285,7 +318,7 @@ def test_the_weights_of_a_query_sum_to_1(name, monkeypatch):
         np.testing.assert_allclose(((found["cross"] / 255.0) ** 2).sum(-1), 1, atol=0.05)
 
 
-def test_attention_weights_are_those_of_the_model(stories):
+def test_attention_weights_equal_the_model_s(stories):
     tokenizer, model = stories
     data = recorded(tokenizer, model, "The cat sat", 5)
     with recording(model, keep=["softmax"]) as calls:
@@ -297,7 +330,7 @@ def test_attention_weights_are_those_of_the_model(stories):
     np.testing.assert_allclose(found, expected, atol=0.02)
 
 
-def test_of_a_long_text_the_last_rows_are_stored(stories, monkeypatch):
+def test_a_long_text_stores_only_its_last_rows(stories, monkeypatch):
     monkeypatch.setattr(page, "MOST_WEIGHTS", 35 * 9 * 4)
     data = recorded(*stories, "The cat sat", 6)
     n = len(data["ids"]) - 1
@@ -315,7 +348,7 @@ def test_the_parts_add_up_to_the_difference_of_two_logits(name):
     with recording(model, keep=KEEP) as calls:
         logits = model(ids)
     found = parts(calls[-1], model, came, rivals)
-    if getattr(name, "name", "") == "bart":  # it norms after each sum
+    if getattr(name, "name", "") == "bart":  # it normalises after each sum
         assert found is None
         return
     expected = logits[range(len(ids)), came][:, None] - np.take_along_axis(logits, rivals, -1)
@@ -326,9 +359,9 @@ def test_the_parts_add_up_to_the_difference_of_two_logits(name):
     assert np.abs(found).max(axis=(0, 1)).min() >= 0
 
 
-def test_a_head_that_is_silenced_takes_its_part_away_in_the_last_layer(stories):
-    """The last layer's heads write into the sum alone: without one the difference changes by it,
-    but for the MLP after it, and for the last norm's scale."""
+def test_the_part_of_a_head_in_the_last_layer_is_what_it_writes(stories):
+    """The test computes the part of one head by hand: what the head writes to the residual stream,
+    scaled by the final norm, times the difference of the two tokens' embeddings."""
     _, model = stories
     ids = np.array([5, 6, 7, 8, 9])
     with recording(model, keep=KEEP) as calls:
@@ -346,7 +379,7 @@ def test_a_head_that_is_silenced_takes_its_part_away_in_the_last_layer(stories):
     assert found[-1, 0, 1 + 4 * 8 + 2] == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_stored_parts_are_those_of_the_candidates(stories):
+def test_the_stored_parts_add_up_to_the_logits_of_the_candidates(stories):
     tokenizer, model = stories
     data = recorded(tokenizer, model, "The cat sat", 5)
     rivals, n = stored(data, "rivals"), len(data["ids"]) - 1
@@ -360,7 +393,7 @@ def test_the_stored_parts_are_those_of_the_candidates(stories):
         np.testing.assert_allclose(added[row].sum(-1), expected, atol=0.02)
 
 
-def test_the_last_layer_read_early_is_the_model(stories):
+def test_the_lens_after_the_last_layer_shows_the_model_s_tokens(stories):
     tokenizer, model = stories
     data = recorded(tokenizer, model, "The cat sat", 5)
     assert len(data["layers"]) == 5
@@ -369,17 +402,24 @@ def test_the_last_layer_read_early_is_the_model(stories):
         assert [token for token, _ in tokens] == np.argsort(-row)[:3].tolist()
         assert p == pytest.approx(row[came], abs=1e-4)
     assert data["layers"][0] != data["layers"][-1]
-    assert len(model.params["blocks"]) == 5  # the model is as it was
+    assert len(model.params["blocks"]) == 5  # the model is unchanged
 
 
 # --- the page -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given, shown", [
-    ("/home/me/plug.py:mine()", "plug.py:mine()"), ("~/models/mine", "mine"),
-    ("../plug.py:mine('a/b')", "plug.py:mine('a/b')"), ("C:\\me\\plug.py:f", "plug.py:f"),
-    ("openai-community/gpt2", "openai-community/gpt2"), ("stories", "stories"), (0.7, 0.7),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, shown",
+    [
+        ("/home/me/plug.py:mine()", "plug.py:mine()"),
+        ("~/models/mine", "mine"),
+        ("../plug.py:mine('a/b')", "plug.py:mine('a/b')"),
+        ("C:\\me\\plug.py:f", "plug.py:f"),
+        ("openai-community/gpt2", "openai-community/gpt2"),
+        ("stories", "stories"),
+        (0.7, 0.7),
+    ],
+)
 def test_no_path_of_a_folder_is_in_a_page(given, shown):
     assert page.without_folder(given) == shown
 
@@ -390,7 +430,7 @@ def test_the_settings_that_name_things_are_in_the_page_without_folders(stories):
     assert "secret" not in page.html(data)
 
 
-def test_markup_in_a_text_is_text():
+def test_markup_in_a_text_stays_text():
     text = "</script><script>alert(1)</script><!-- style -->"
     data = by_method("cached") | {"pieces": [text]}
     html = page.html(data)
@@ -398,12 +438,12 @@ def test_markup_in_a_text_is_text():
     assert data_of(html)["pieces"] == [text]
 
 
-def test_labels_of_parts_of_characters_and_of_special_tokens(stories):
+def test_incomplete_characters_and_special_tokens_have_labels(stories):
     tokenizer, model = stories
     data = recorded(tokenizer, model, "Zoë 🙂", 3)
-    shown = [data["labels"][id] for id in data["ids"]]
-    assert any(re.search("<[0-9A-F]{2}>", label) for label in shown)
-    assert data["pieces"].count("") >= 3  # the first bytes of the face
+    labels = [data["labels"][id] for id in data["ids"]]
+    assert any(re.search("<[0-9A-F]{2}>", label) for label in labels)
+    assert data["pieces"].count("") >= 3  # the emoji's first bytes
     assert page.label(tokenizer, tokenizer.encode(" cat")[0]) == " cat"
     tokenizer, model = utils.load("en-de")
     data = recorded(tokenizer, model, "The cat.", 5)
@@ -412,7 +452,7 @@ def test_labels_of_parts_of_characters_and_of_special_tokens(stories):
 
 
 class Words:
-    """A vocabulary of 50,257 words as long as GPT-2's."""
+    """A tokenizer with 50,257 words, as many as GPT-2's."""
 
     n_vocab, special = 50257, {}
 
@@ -429,7 +469,7 @@ class Words:
         return f" w{id}"
 
 
-def test_a_hundred_tokens_of_gpt2s_shape_stay_under_2_mb():
+def test_a_hundred_tokens_of_gpt2_s_shape_stay_below_2_mb():
     model = random_gpt2(50257, 128, 48, 12, 12, scale=0.5)
     html = page.html(recorded(Words(), model, "", 97, temperature=1.0))
     data = data_of(html)
@@ -437,7 +477,7 @@ def test_a_hundred_tokens_of_gpt2s_shape_stay_under_2_mb():
     assert 500_000 < len(html.encode()) < 2_000_000
 
 
-def test_four_hundred_tokens_of_stories_stay_under_2_mb(stories):
+def test_four_hundred_tokens_of_stories_stay_below_2_mb(stories):
     tokenizer, model = stories
     go_on = min_length(404, model.stop_ids)
     data = recorded(tokenizer, model, "Once upon a time", 400, first=[go_on], temperature=0.8)
@@ -445,11 +485,11 @@ def test_four_hundred_tokens_of_stories_stay_under_2_mb(stories):
     assert 1_000_000 < len(page.html(data).encode()) < 2_000_000
 
 
-def test_show_is_a_frame_of_the_page(stories):
+def test_show_returns_the_page_in_a_frame(stories):
     pytest.importorskip("IPython")
-    shown = page.show(*stories, "Once upon", n=3, temperature=0.5)
-    assert shown.data.startswith('<div><iframe srcdoc="&lt;!doctype html')
-    assert "<script" not in shown.data  # escaped, as a value
+    frame = page.show(*stories, "Once upon", n=3, temperature=0.5)
+    assert frame.data.startswith('<div><iframe srcdoc="&lt;!doctype html')
+    assert "<script" not in frame.data  # the attribute's value is escaped
 
 
 def test_the_run_may_be_greedy(stories):

@@ -1,4 +1,4 @@
-"""FILE.py:EXPRESSION: parts of one's own on the command line."""
+"""FILE.py:EXPRESSION names a user's own part on the command line."""
 
 import re
 
@@ -18,9 +18,9 @@ from samplers import draw
 
 def only(token, tokenizer):
     def f(logits, ids):
-        kept = np.full_like(logits, -np.inf)
-        kept[tokenizer.encode(token)[0]] = 0
-        return kept
+        one = np.full_like(logits, -np.inf)
+        one[tokenizer.encode(token)[0]] = 0
+        return one
     return f
 
 def first(token, other, tokenizer, n_prompt):
@@ -34,7 +34,7 @@ def but(token, tokenizer):
         return logits
     return f
 
-@dataclasses.dataclass  # it looks its module up
+@dataclasses.dataclass  # a dataclass looks up its module
 class Again:
     n_vocab: int
     n: int = 1
@@ -44,7 +44,7 @@ class Again:
     def learn(self, *_): pass
 
 class Flat:
-    """It writes one token, for ever."""
+    """A model that always writes the same token."""
     n_ctx, stop_ids, n_vocab = 50, (), 259
     def __init__(self, best=70):
         self.best = best
@@ -127,7 +127,7 @@ def test_a_filter_gets_the_length_of_each_prompt(console, mine, method):
     assert [row["text"] for row in rows] == ["qzz", "qzz"]
 
 
-def test_more_filters_run_in_their_order(console, mine):
+def test_several_filters_run_in_their_order(console, mine):
     z, not_z = f"{mine}:only('z', tokenizer)", f"{mine}:but('z', tokenizer)"
     assert console.json("a", "-n", 2, "--filter", not_z, "--filter", z)[0]["text"] == "zz"
     assert "removed" in console.refused(1, "a", "--filter", z, "--filter", not_z)
@@ -147,7 +147,7 @@ def test_a_filter_may_end_one_beam_of_several(console, mine):
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_a_drafter_of_your_own_changes_no_greedy_text(console, mine, n):
+def test_a_user_s_drafter_changes_no_greedy_text(console, mine, n):
     plain = console.json("the cat", "-n", 20)[0]["ids"]
     how = "--method", "speculative", "--drafter", f"{mine}:Again(model.n_vocab, {n})"
     [row] = console.json("the cat", "-n", 20, *how)
@@ -156,7 +156,7 @@ def test_a_drafter_of_your_own_changes_no_greedy_text(console, mine, n):
     assert console.json("the cat", "-n", 20, *how)[0]["ids"] == plain
 
 
-def test_a_loop_of_your_own_replaces_the_cached_one(console, mine):
+def test_a_user_s_loop_replaces_the_cached_one(console, mine):
     rows = console.json("a", "b", "-n", 3, "--loop", f"{mine}:backwards")
     assert [row["ids"] for row in rows] == [[70, 71, 72]] * 2
     words = "--loop", f"{mine}:(lambda model, sequence: enough(model, sequence, 2))"
@@ -169,7 +169,7 @@ def test_a_loop_of_your_own_replaces_the_cached_one(console, mine):
 
 
 @pytest.mark.parametrize("method", ["naive", "cached", "beam", "lookup", "ngram"])
-def test_a_model_of_your_own(console, mine, letters, method):
+def test_a_user_s_model_runs_with_every_method(console, mine, letters, method):
     own = f"{mine}:(utils.load({str(letters)!r})[0], Flat(73))"
     rows = console.json("a", "b", "-n", 3, "--method", method, model=own)
     assert [row["text"] for row in rows] == ["jjj", "jjj"]
@@ -204,14 +204,14 @@ def test_a_model_of_your_own(console, mine, letters, method):
         ("model", "tokenizer", "'tokenizer' is not defined"),
     ],
 )
-def test_a_wrong_expression_is_one_line(console, mine, option, expression, error):
+def test_a_wrong_expression_gives_one_line(console, mine, option, expression, error):
     how = ["--method", "speculative"] if option == "drafter" else []
     line = console.refused(1, "a", *how, f"--{option}", f"{mine}:{expression}")
     assert error in line, line
 
 
 @pytest.mark.parametrize("where", ["none.py:f", "tests:f", "f", "", "mine.txt:f", "none.py:"])
-def test_a_file_that_is_missing_is_one_line(console, where):
+def test_a_missing_file_gives_one_line(console, where):
     line = console.refused(1, "a", "--filter", where)
     assert ("no file none.py" in line) == where.startswith("none.py:f")
     assert f"--filter {where}: " in line
@@ -226,10 +226,10 @@ def test_a_file_that_is_missing_is_one_line(console, where):
         ("filter", "opens()", "opens", "FileNotFoundError"),
     ],
 )
-def test_a_mistake_in_the_code_is_pythons_traceback(
+def test_a_mistake_in_the_code_gives_python_s_traceback(
     console, mine, view, option, expression, function, error
 ):
-    """From the user's file on; then one line that names the option."""
+    """The traceback begins in the user's file; the last line names the option."""
     status, out, err = console("a", f"--{option}", f"{mine}:{expression}", *view)
     first, place, *_, last = err.splitlines()
     assert (status, first) == (1, "Traceback (most recent call last):")
@@ -240,7 +240,7 @@ def test_a_mistake_in_the_code_is_pythons_traceback(
     assert last == f"generate.py: this error is in --{option} {mine}:{expression}"
 
 
-def test_an_error_of_a_model_is_a_traceback(console, mine, letters):
+def test_an_error_of_a_model_gives_a_traceback(console, mine, letters):
     own = f"{mine}:(utils.load({str(letters)!r})[0], Flat(-1))"
     for view in [], ["--score"], ["--method", "beam"]:
         status, out, err = console("a", *view, model=own)
@@ -249,14 +249,14 @@ def test_an_error_of_a_model_is_a_traceback(console, mine, letters):
 
 
 @pytest.mark.parametrize("code", ["def f(:", "1 / 0", "import no_such_module", "raise OSError(1)"])
-def test_a_file_with_a_mistake_is_a_traceback(console, tmp_path, code):
+def test_a_file_with_a_mistake_gives_a_traceback(console, tmp_path, code):
     (tmp_path / "wrong.py").write_text("\n" + code)
     status, out, err = console("a", "--filter", f"{tmp_path}/wrong.py:f")
     assert (status, out) == (1, "") and f'File "{tmp_path}/wrong.py", line 2' in err
     assert err.endswith(f"\ngenerate.py: this error is in --filter {tmp_path}/wrong.py:f\n")
 
 
-def test_of_two_parts_the_one_with_the_mistake_is_named(console, mine, tmp_path):
+def test_the_part_with_the_mistake_is_named(console, mine, tmp_path):
     (tmp_path / "other.py").write_text("def f(logits, ids):\n    return logits\n")
     words = "--filter", f"{tmp_path}/other.py:f", "--loop", f"{mine}:failing_loop"
     assert console("a", *words)[2].endswith(f"this error is in --loop {mine}:failing_loop\n")
@@ -278,7 +278,7 @@ def test_a_mistake_does_not_end_the_interactive_prompt(console, mine, letters):
     assert console.capsys.readouterr().out == console.text("the cat", "-n", 9)
 
 
-@pytest.mark.parametrize("words", [["--method", "lookup", "--drafter", "mine.py:x"],
-                                   ["--method", "naive", "--loop", "mine.py:x"]])  # fmt: skip
-def test_a_part_that_does_not_belong_is_refused(console, words):
+@pytest.mark.parametrize("method, part", [("lookup", "--drafter"), ("naive", "--loop")])
+def test_a_part_that_the_method_does_not_use_is_refused(console, method, part):
+    words = "--method", method, part, "mine.py:x"
     assert "is not for --method" in console.refused(2, "a", *words)

@@ -1,7 +1,7 @@
-"""Which file imports which: the centre stands alone, folders import downwards, nothing in a circle.
+"""Imports: the centre stands alone, folders import downwards, and no imports go in a circle.
 
-Imports inside a function count, too. Those under generate.py's `if __name__ == "__main__":` do not:
-the command line is another program.
+Imports inside a function count, too. Imports below generate.py's `if __name__ == "__main__":` do
+not count: the command line is a separate program.
 """
 
 import ast
@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 HOUSE = Path(__file__).parent.parent
-CENTRE = {  # file -> what it imports beside the standard library
+CENTRE = {  # file -> its imports, without the standard library
     "gpt2": {"numpy"},
     "samplers": {"numpy", "gpt2"},
     "generate": {"numpy", "samplers"},
     "speculative": {"numpy", "generate", "samplers"},
     "encoder": {"regex"},
 }
-FLOORS = [  # from the ground up; utils finds a model by its name, so it needs the loaders
+FLOORS = [  # from the ground up; utils loads models, so it stands above the loaders
     [*CENTRE],
     ["decoding", "families"],
     ["loading"],
@@ -45,7 +45,7 @@ def module(path):  # decoding/beam -> decoding.beam
 
 
 def imports(path):
-    """The modules that a file imports, anywhere in it."""
+    """Return the modules that a file imports, anywhere in it."""
     tree = ast.parse((HOUSE / path).with_suffix(".py").read_text(encoding="utf-8"))
     if path.name == "generate":
         tree.body = [node for node in tree.body if "__main__" not in ast.unparse(node)]
@@ -63,13 +63,13 @@ def imports(path):
 MODULES = {module(path) for path in FILES}
 
 
-def test_every_file_at_the_top_is_of_the_centre():
+def test_every_file_at_the_top_is_in_the_centre():
     assert {path.stem for path in HOUSE.glob("*.py")} == CENTRE.keys() | {"utils"}
     assert LEVEL.keys() == {path.parts[0] for path in FILES}
 
 
 @pytest.mark.parametrize("name", CENTRE)
-def test_a_file_of_the_centre_imports_numpy_regex_and_its_neighbours(name):
+def test_a_file_of_the_centre_imports_only_numpy_regex_and_its_neighbours(name):
     found = {other.partition(".")[0] for other in imports(Path(name))}
     assert found - sys.stdlib_module_names == CENTRE[name]
 
@@ -89,12 +89,10 @@ def test_no_imports_go_in_a_circle():
 
 
 @pytest.mark.parametrize("name", [*CENTRE, "decoding.batching", "families.seq2seq"])
-def test_the_rooms_that_compute_need_no_library_but_numpy_and_regex(name):
-    """Also none that a neighbour of theirs imports."""
-    process = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(module=name)],
-        cwd=HOUSE, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+def test_the_rooms_that_compute_need_only_numpy_and_regex(name):
+    """The imports of their neighbours count, too."""
+    command = [sys.executable, "-c", SCRIPT.format(module=name)]
+    process = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=True)
     found = set(process.stdout.split()) - sys.stdlib_module_names
     assert name.partition(".")[0] in found
     assert found <= {"numpy", "regex", "_regex", "decoding", "families"} | CENTRE.keys()

@@ -1,4 +1,5 @@
-"""samplers.py: each filter against the reference and its own definition; draws and their edges."""
+"""samplers.py: each filter equals the reference and follows its definition; a draw is right, even
+at its edges."""
 
 import itertools
 from collections import Counter
@@ -29,10 +30,14 @@ from tests.tiny import p_value
 
 INF = np.inf
 CHAIN = (
-    repetition_penalty(1.3), no_repeat_ngram(3), temperature(0.7), top_k(7), top_p(0.95),
+    repetition_penalty(1.3),
+    no_repeat_ngram(3),
+    temperature(0.7),
+    top_k(7),
+    top_p(0.95),
     min_p(0.02),
-)  # fmt: skip
-FILTERS = {  # by the names in processors.npz
+)
+FILTERS = {  # the names are in processors.npz
     "temperature 0.7": temperature(0.7),
     "top_k 1": top_k(1),
     "top_k 7": top_k(7),
@@ -53,16 +58,15 @@ FILTERS = {  # by the names in processors.npz
     "forced_id 4 at 29": forced_id(4, 29),
     "all": Sampler(*CHAIN).filter,
 }
-some_logits = st.lists(st.integers(-40, 40), min_size=1, max_size=12).map(  # ties are frequent
-    lambda tenths: np.array(tenths, np.float32) / 10
-)
+tenths = st.lists(st.integers(-40, 40), min_size=1, max_size=12)  # so ties are frequent
+some_logits = tenths.map(lambda tenths: np.array(tenths, np.float32) / 10)
 
 
 def f32(*values):
     return np.array(values, np.float32)
 
 
-def kept(logits):
+def remaining(logits):
     return np.flatnonzero(logits > -INF).tolist()
 
 
@@ -81,13 +85,13 @@ def test_every_filter_of_the_reference_is_compared(reference):
 
 @pytest.mark.parametrize("n_vocab", [10, 1000])
 @pytest.mark.parametrize("name", FILTERS)
-def test_a_filter_does_what_the_reference_does(reference, name, n_vocab):
+def test_a_filter_equals_the_reference(reference, name, n_vocab):
     number = reference["names"].tolist().index(name)
     expected = reference[f"filtered_{n_vocab}"][number]  # [n_seeds, n_vocab]
     assert len(expected) == 3
     for row, logits in enumerate(reference[f"logits_{n_vocab}"]):
         found = FILTERS[name](logits, reference[f"ids_{n_vocab}"][row].tolist())
-        assert kept(found) == kept(expected[row])
+        assert remaining(found) == remaining(expected[row])
         np.testing.assert_allclose(found, expected[row], rtol=1e-6)
 
 
@@ -114,7 +118,7 @@ def test_a_filter_keeps_its_argument_and_float32(name, seed, ids):
 # --- temperature ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("t", [1e-300, 1e-6, 1e6, 1e300])  # past float32, too
+@pytest.mark.parametrize("t", [1e-300, 1e-6, 1e6, 1e300])  # even beyond float32
 def test_temperature_at_its_extremes_is_greedy_or_uniform(t):
     logits = f32(3, -20, 3.5, 0, 15)
     probs = Sampler(temperature(t))(logits, [])
@@ -140,18 +144,18 @@ def test_temperature_is_a_power_of_the_probabilities():
 
 @given(some_logits, st.integers(1, 15))
 @settings(max_examples=40)
-def test_top_k_keeps_the_k_best_and_ties_of_the_last(logits, k):
+def test_top_k_keeps_the_k_best_tokens_and_ties_with_the_last(logits, k):
     best = sorted(logits.tolist(), reverse=True)[:k]
     found = top_k(k)(logits, [])
-    assert kept(found) == [i for i, x in enumerate(logits) if x >= best[-1]]
+    assert remaining(found) == [i for i, x in enumerate(logits) if x >= best[-1]]
     np.testing.assert_array_equal(found[found > -INF], logits[found > -INF])
 
 
-def test_top_k_of_fewer_tokens_than_k_removes_none():
+def test_top_k_with_a_large_k_removes_nothing():
     logits = f32(1, -INF, 2, -INF)
     for k in (2, 3, 4, 5, 10**9):
-        assert kept(top_k(k)(logits, [])) == [0, 2]
-    assert kept(top_k(1)(logits, [])) == [2]
+        assert remaining(top_k(k)(logits, [])) == [0, 2]
+    assert remaining(top_k(1)(logits, [])) == [2]
 
 
 # --- top-p, the nucleus ---------------------------------------------------------------------------
@@ -159,9 +163,9 @@ def test_top_k_of_fewer_tokens_than_k_removes_none():
 
 @given(some_logits, st.floats(0.001, 1))
 @settings(max_examples=50)
-def test_the_nucleus_is_the_smallest_set_whose_mass_reaches_p_and_ties_of_its_last(logits, p):
+def test_the_nucleus_is_the_smallest_set_that_reaches_p_and_ties_with_its_last(logits, p):
     probs = softmax(logits).astype(np.float64)
-    found = kept(top_p(p)(logits, []))
+    found = remaining(top_p(p)(logits, []))
     rounding = 1e-6  # the probabilities are float32
     assert probs[found].sum() >= p - rounding
     assert probs[found].min() > np.delete(probs, found).max(initial=0)  # no tie is left
@@ -172,31 +176,31 @@ def test_the_nucleus_is_the_smallest_set_whose_mass_reaches_p_and_ties_of_its_la
 
 def test_the_nucleus_reaches_p_exactly():
     logits = np.log(f32(0.5, 0.25, 0.125, 0.125))
-    assert kept(top_p(0.5)(logits, [])) == [0]
-    assert kept(top_p(0.51)(logits, [])) == [0, 1]
-    assert kept(top_p(0.75)(logits, [])) == [0, 1]
-    assert kept(top_p(0.76)(logits, [])) == [0, 1, 2, 3]  # of two equals, one would be enough
+    assert remaining(top_p(0.5)(logits, [])) == [0]
+    assert remaining(top_p(0.51)(logits, [])) == [0, 1]
+    assert remaining(top_p(0.75)(logits, [])) == [0, 1]
+    assert remaining(top_p(0.76)(logits, [])) == [0, 1, 2, 3]  # both of the equal tokens stay
 
 
-def test_equals_are_in_the_nucleus_or_not_together():
-    """As in top-k: which of them comes first in the vocabulary must not matter."""
-    assert kept(top_p(0.55)(np.zeros(10, np.float32), [])) == list(range(10))
-    assert kept(top_p(0.3)(f32(-5, 2, 2, -5, 2), [])) == [1, 2, 4]
+def test_equal_tokens_are_all_in_the_nucleus_or_all_outside():
+    """As in top-k, their order in the vocabulary must not matter."""
+    assert remaining(top_p(0.55)(np.zeros(10, np.float32), [])) == list(range(10))
+    assert remaining(top_p(0.3)(f32(-5, 2, 2, -5, 2), [])) == [1, 2, 4]
 
 
-def test_top_p_at_its_ends():
+def test_top_p_at_its_extremes():
     logits = f32(1, 5, -INF, 2)
-    assert kept(top_p(1e-9)(logits, [])) == [1]
+    assert remaining(top_p(1e-9)(logits, [])) == [1]
     for p in (1, 1.0, 1.5):
-        assert kept(top_p(p)(logits, [])) == [0, 1, 3]
+        assert remaining(top_p(p)(logits, [])) == [0, 1, 3]
 
 
-def test_top_p_of_1_removes_nothing_however_improbable():
+def test_top_p_1_removes_not_even_improbable_tokens():
     logits = np.random.default_rng(0).normal(0, 12, 5000).astype(np.float32)
     np.testing.assert_array_equal(top_p(1.0)(logits, []), logits)
 
 
-def test_a_p_that_the_rounded_mass_does_not_reach_removes_nothing():
+def test_a_p_that_the_rounded_sum_does_not_reach_removes_nothing():
     p = 1 - 2.0**-53
     for seed in range(5):
         logits = np.random.default_rng(seed).normal(0, 1, 50).astype(np.float32)
@@ -208,19 +212,19 @@ def test_a_p_that_the_rounded_mass_does_not_reach_removes_nothing():
 
 @given(some_logits, st.floats(0.01, 1))
 @settings(max_examples=40)
-def test_min_p_keeps_what_is_at_least_p_times_the_best(logits, p):
+def test_min_p_keeps_tokens_of_at_least_p_times_the_best(logits, p):
     ratio = np.exp((logits - logits.max()).astype(np.float64))
-    found = top = set(kept(min_p(p)(logits, [])))
+    found = top = set(remaining(min_p(p)(logits, [])))
     assert {i for i, r in enumerate(ratio) if r > p * (1 + 1e-5)} <= found
     assert top <= {i for i, r in enumerate(ratio) if r > p * (1 - 1e-5)}
     assert int(logits.argmax()) in found
 
 
-def test_min_p_of_1_keeps_the_best_and_its_equals():
-    assert kept(min_p(1)(f32(3, 1, 3, 2.9), [])) == [0, 2]
+def test_min_p_1_keeps_the_best_token_and_its_equals():
+    assert remaining(min_p(1)(f32(3, 1, 3, 2.9), [])) == [0, 2]
 
 
-# --- filters of the sequence ----------------------------------------------------------------------
+# --- filters that look at the sequence ------------------------------------------------------------
 
 
 def test_repetition_penalty_makes_seen_tokens_less_likely_once():
@@ -232,7 +236,7 @@ def test_repetition_penalty_makes_seen_tokens_less_likely_once():
 @given(st.lists(st.integers(0, 3), max_size=14), st.integers(1, 6))
 @settings(max_examples=50)
 def test_no_ngram_occurs_twice(ids, n):
-    found = set(kept(no_repeat_ngram(n)(np.zeros(4, np.float32), ids)))
+    found = set(remaining(no_repeat_ngram(n)(np.zeros(4, np.float32), ids)))
     grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
     for token in range(4):
         new = tuple([*ids, token][-n:])
@@ -241,16 +245,16 @@ def test_no_ngram_occurs_twice(ids, n):
 
 def test_min_length_counts_the_whole_sequence():
     stop = min_length(3, (0, 2))
-    assert kept(stop(f32(9, 1, 2), [5, 5])) == [1]
-    assert kept(stop(f32(9, 1, 2), [5, 5, 5])) == [0, 1, 2]
-    assert kept(min_length(3, ())(f32(9, 1, 2), [])) == [0, 1, 2]
+    assert remaining(stop(f32(9, 1, 2), [5, 5])) == [1]
+    assert remaining(stop(f32(9, 1, 2), [5, 5, 5])) == [0, 1, 2]
+    assert remaining(min_length(3, ())(f32(9, 1, 2), [])) == [0, 1, 2]
 
 
 def test_a_forced_id_comes_only_at_its_length():
     force = forced_id(1, 2)
     for ids, tokens in (([3], [0, 2]), ([3, 3], [1]), ([3, 3, 3], [0, 2])):
         found = force(f32(5, -INF, 4), ids)
-        assert kept(found) == tokens
+        assert remaining(found) == tokens
     np.testing.assert_array_equal(Sampler(force)(f32(5, -INF, 4), [3, 3]), f32(0, 1, 0))
 
 
@@ -261,16 +265,14 @@ def test_filters_are_applied_in_the_order_given():
     logits = np.log(f32(0.6, 0.3, 0.1))
     hot_first = Sampler(temperature(100), top_p(0.6)).filter(logits, [])
     top_first = Sampler(top_p(0.6), temperature(100)).filter(logits, [])
-    assert (kept(hot_first), kept(top_first)) == ([0, 1], [0])
+    assert (remaining(hot_first), remaining(top_first)) == ([0, 1], [0])
 
 
-def test_settings_are_applied_in_one_order():
+def test_settings_are_always_applied_in_the_same_order():
     logits = np.random.default_rng(1).normal(0, 3, 50).astype(np.float32)
     ids = [1, 2, 3, 1, 2]
-    settings = {
-        "min_p": 0.02, "top_p": 0.95, "top_k": 7, "temperature": 0.7, "no_repeat_ngram": 3,
-        "repetition_penalty": 1.3,
-    }  # fmt: skip
+    settings = {"min_p": 0.02, "top_p": 0.95, "top_k": 7, "temperature": 0.7}
+    settings |= {"no_repeat_ngram": 3, "repetition_penalty": 1.3}
     found = make_sampler(**settings)(logits, ids)
     np.testing.assert_array_equal(found, Sampler(*CHAIN)(logits, ids))
     assert not np.array_equal(found, Sampler(*reversed(CHAIN))(logits, ids))  # the order matters
@@ -319,7 +321,7 @@ def test_a_learner_s_own_filter_is_one_function():
 BROKEN = {
     "all removed": f32(-INF, -INF, -INF),
     "not a number": f32(1, np.nan, 0),
-    "nothing but": f32(np.nan, np.nan, np.nan),
+    "no numbers": f32(np.nan, np.nan, np.nan),
     "infinite": f32(1, INF, 0),
 }
 
@@ -342,7 +344,7 @@ def test_filters_that_together_remove_all_are_an_error(last):
 
 
 class Fixed:
-    """In the place of a random generator: always this number."""
+    """A random generator that always gives this number."""
 
     def __init__(self, u):
         self.u = u
@@ -351,7 +353,7 @@ class Fixed:
         return self.u
 
 
-SMALLEST, LARGEST = 0.0, 1 - 2.0**-53  # of Generator.random()
+SMALLEST, LARGEST = 0.0, 1 - 2.0**-53  # the range of Generator.random()
 
 
 @given(
@@ -371,12 +373,12 @@ def test_a_token_of_probability_0_is_never_drawn(probs, u):
     "probs",
     [np.zeros(5), np.full(5, np.nan), np.full(5, np.inf), np.ones(5), np.full(5, 0.1), f32(0.998)],
 )
-def test_what_does_not_sum_to_1_is_no_distribution(probs):
+def test_probabilities_that_do_not_sum_to_1_are_refused(probs):
     with pytest.raises(ValueError, match="probabilities sum to .*, not to 1"):
         draw(probs, np.random.default_rng(0))
 
 
-def test_the_ends_of_the_draw():
+def test_a_draw_at_the_edges_of_the_intervals():
     probs = f32(0, 0.25, 0, 0.75, 0)
     assert draw(probs, Fixed(SMALLEST)) == 1
     assert draw(probs, Fixed(0.25 - 1e-9)) == 1
@@ -386,12 +388,12 @@ def test_the_ends_of_the_draw():
 
 
 @pytest.mark.parametrize("total", [1 - 1e-4, 1, 1 + 2.0**-23, 1 + 1e-4])
-def test_the_largest_number_draws_the_last_token_for_a_sum_that_is_rounded(total):
+def test_the_largest_number_draws_the_last_token_even_if_the_sum_is_rounded(total):
     probs = np.array([total / 2, total / 2, 0], np.float32)
     assert draw(probs, Fixed(LARGEST)) == 1
 
 
-def test_tokens_are_drawn_as_often_as_is_probable():
+def test_tokens_are_drawn_with_their_probabilities():
     probs, rng = f32(0.4, 0, 0.3, 0.2, 0.1), np.random.default_rng(5)
     counts = Counter(draw(probs, rng) for _ in range(5000))
     assert p_value(counts, {0: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}) > 1e-3

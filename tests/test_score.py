@@ -1,4 +1,4 @@
-"""score.py: the chain rule, in chunks and in windows; what a text's beginning is scored after."""
+"""score.py follows the chain rule, in chunks and in windows, after end-of-text or a prefix."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ IDS = np.random.default_rng(3).integers(N_VOCAB, size=100).tolist()
 
 
 def by_hand(model, ids, first=0):
-    """log P of each token after the first, each in a pass of its own over ids[first:]."""
+    """Return log P of each token after the first; each takes a separate pass over ids[first:]."""
     passes = (model(ids[first:i], last=1)[-1] for i in range(first + 1, len(ids)))
     found = [log_softmax(logits)[token] for logits, token in zip(passes, ids[first + 1 :])]
     return np.array(found, np.float32)
@@ -27,7 +27,7 @@ def by_hand(model, ids, first=0):
 
 @settings(max_examples=25)
 @given(st.lists(st.integers(0, N_VOCAB - 1), min_size=2, max_size=N_CTX + 1), st.integers(1, 30))
-def test_each_token_has_its_probability_given_those_before_it(ids, chunk):
+def test_each_token_has_its_probability_given_the_earlier_tokens(ids, chunk):
     close(log_probabilities(MODEL, ids, chunk), by_hand(MODEL, ids))
 
 
@@ -45,8 +45,8 @@ def test_the_probabilities_of_all_texts_sum_to_1():
 
 @pytest.mark.parametrize("n", [N_CTX + 2, N_CTX + 13, 2 * N_CTX, 100])
 @pytest.mark.parametrize("chunk", [5, 128])
-def test_a_longer_text_is_scored_in_windows_that_overlap_by_half(n, chunk):
-    """Windows begin n_ctx / 2 tokens before their first new one, and each has n_ctx inputs."""
+def test_a_long_text_is_scored_in_windows_that_overlap_by_half(n, chunk):
+    """A window begins n_ctx / 2 tokens before its first new token, and has n_ctx inputs."""
     expected, half = by_hand(MODEL, IDS[: N_CTX + 1]), N_CTX // 2
     while len(expected) < n - 1:
         known = len(expected) + 1
@@ -72,12 +72,12 @@ def test_a_context_of_two_tokens_is_enough():
 
 
 @pytest.mark.parametrize("ids", [[1, N_VOCAB], [1, -1]])
-def test_ids_that_are_no_tokens_are_refused(ids):
+def test_ids_outside_the_vocabulary_are_refused(ids):
     with pytest.raises(ValueError, match="token ids are 0 to 10"):
         log_probabilities(MODEL, ids)
 
 
-def test_a_score_is_the_sum_its_mean_and_its_bits():
+def test_a_score_has_the_sum_the_perplexity_and_the_bits_per_byte():
     result = score_ids(MODEL, IDS[:2], IDS[2:9], n_bytes=20)
     logprobs = by_hand(MODEL, IDS[:9])[1:]
     assert result["ids"] == IDS[2:9]
@@ -99,7 +99,7 @@ def test_a_text_without_a_probability_has_no_score(worst):
         score_ids(model, [0], [1], n_bytes=1)
 
 
-def test_a_text_is_scored_after_the_end_of_another_or_a_prefix():
+def test_a_text_is_scored_after_end_of_text_or_after_a_prefix():
     tokenizer, model = utils.load("stories")
     ids = tokenizer.encode("The cat sat.")
     for result, prefix in (

@@ -1,4 +1,4 @@
-"""T5, BART and mBART: equal to the reference, and models like any other for every loop.
+"""T5, BART and mBART equal the reference, and every loop runs them like any other model.
 
 fixtures/make_seq2seq.py made the checkpoints and the results of transformers.
 """
@@ -36,8 +36,8 @@ from tests.tiny import (
 )
 
 FOLDERS = Path(__file__).parent / "fixtures" / "seq2seq"
-NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "mbart", "mbart-50",
-         "bart-cnn"]  # fmt: skip
+NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "bart-cnn"]
+NAMES += ["mbart", "mbart-50"]
 MODELS = {name: utils.load(FOLDERS / name)[1] for name in NAMES}
 EXPECTED = {name: json.loads((FOLDERS / name / "expected.json").read_text()) for name in NAMES}
 ARRAYS = {name: dict(np.load(FOLDERS / name / "expected.npz")) for name in NAMES}
@@ -46,12 +46,12 @@ one_of_each = pytest.mark.parametrize("name", ["t5-gated-untied", "bart", "mbart
 
 
 def reader(name, row):
-    """The model that has read one of the reference's sources."""
+    """Return the model after it has read one of the reference's sources."""
     return MODELS[name].read(EXPECTED[name]["sources"][row])
 
 
 def filters(model, n):
-    """Those of the checkpoint's configuration, for n new tokens."""
+    """Return the filters of the checkpoint's configuration, for n new tokens."""
     config = model.generation_config
     least, repeats = config.get("min_length"), config.get("no_repeat_ngram_size")
     found = [no_repeat_ngram(repeats)] if repeats else []
@@ -60,14 +60,14 @@ def filters(model, n):
 
 
 def greedy_ids(name, row, n, loop=cached):
-    """n greedy ids after one of the reference's sources."""
+    """Return n greedy ids for one of the reference's sources."""
     sampler = Sampler(*filters(reader(name, row), n), to_probs=one_hot)
     return list(generate(MODELS[name], EXPECTED[name]["sources"][row], n, sampler, loop=loop))
 
 
 def tiny_t5(n_vocab=5, n_ctx=16, seed=0, stop_ids=()):
-    """A T5 over a vocabulary small enough to write down all its texts: d_model 8, two heads of 3
-    numbers, a gated MLP of 10."""
+    """Return a T5 with a vocabulary so small that all its texts can be listed: d_model 8, two heads
+    with d_head 3, a gated MLP with d_ff 10."""
     rng, norm = np.random.default_rng(seed), {"g": (8,)}
     attn = {name: dense(8, 6, bias=False) for name in "qkv"} | {"o": dense(6, 8, bias=False)}
     mlp = {name: dense(8, 10, bias=False) for name in ("c_fc", "gate")}
@@ -82,21 +82,22 @@ def tiny_t5(n_vocab=5, n_ctx=16, seed=0, stop_ids=()):
         "lm_head": (n_vocab, 8),
     }
     params = filled(shapes, lambda _, shape: rng.normal(0, 0.6, shape).astype(np.float32))
-    settings = {"scale_head": False, "max_distance": 20, "start_ids": [0], "stop_ids": stop_ids}
-    return T5(params, 2, n_ctx, ACTIVATIONS["gelu_new"], **settings)
+    ends = {"start_ids": [0], "stop_ids": stop_ids, "special_ids": ((), ())}
+    activation = ACTIVATIONS["gelu_new"]
+    return T5(params, 2, n_ctx, activation, scale_head=False, max_distance=20, **ends)
 
 
-# ------------------------------------------------------------------------------- the reference
+# --- the reference implementation -----------------------------------------------------------------
 
 
 @every_model
-def test_the_encoder_is_the_reference_s(name):
+def test_the_encoder_equals_the_reference_s(name):
     for row, source in enumerate(EXPECTED[name]["sources"]):
         close(MODELS[name].encode(np.array(source)), ARRAYS[name][f"encoded{row}"])
 
 
 @every_model
-def test_logits_are_the_reference_s(name):
+def test_logits_equal_the_reference_s(name):
     for row in range(3):
         model, ids = reader(name, row), EXPECTED[name]["decoder"]
         close(model(ids), ARRAYS[name][f"logits{row}"])
@@ -104,8 +105,8 @@ def test_logits_are_the_reference_s(name):
 
 
 @every_model
-def test_a_batch_of_sources_of_different_lengths_is_the_reference_s(name):
-    """The reference pads its sources."""
+def test_a_batch_of_sources_of_different_lengths_equals_the_reference_s(name):
+    """The reference pads its sources; here each row joins the batch."""
     ids, rows = EXPECTED[name]["decoder"], Rows()
     for row in range(3):
         model = reader(name, row)
@@ -116,28 +117,25 @@ def test_a_batch_of_sources_of_different_lengths_is_the_reference_s(name):
 
 
 @every_model
-def test_greedy_ids_are_the_reference_s(name):
+def test_greedy_ids_equal_the_reference_s(name):
     for row, expected in enumerate(EXPECTED[name]["rows"]):
         assert greedy_ids(name, row, EXPECTED[name]["n_new"]) == expected["greedy"]
 
 
 @every_model
-def test_beams_are_the_reference_s(name):
+def test_beams_equal_the_reference_s(name):
     n, config = EXPECTED[name]["n_new"], MODELS[name].generation_config
+    ends = config.get("length_penalty", 1.0), config.get("early_stopping", False)
     for row, expected in enumerate(EXPECTED[name]["rows"]):
         model = reader(name, row)
-        found = beam_search(
-            model, model.start_ids, n, 3, config.get("length_penalty", 1.0),
-            config.get("early_stopping", False), 3, filters(model, n),
-        )  # fmt: skip
+        found = beam_search(model, model.start_ids, n, 3, *ends, 3, filters(model, n))
         assert [h.ids for h in found] == [unpadded(b["ids"], model) for b in expected["beam"]]
-        np.testing.assert_allclose(
-            [h.score for h in found], [b["score"] for b in expected["beam"]], rtol=1e-5
-        )
+        scores = [b["score"] for b in expected["beam"]]
+        np.testing.assert_allclose([h.score for h in found], scores, rtol=1e-5)
 
 
 def unpadded(ids, model):
-    """The reference pads a shorter sequence after its stop id."""
+    """Return the ids up to the stop id. The reference pads shorter sequences."""
     ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
     return ids[: ends[0]] if ends else ids
 
@@ -148,7 +146,7 @@ def test_the_fixtures_have_texts_that_stop_early_and_texts_that_do_not():
 
 
 @pytest.mark.parametrize("key", sorted(np.load(FOLDERS / "buckets.npz").files))
-def test_buckets_of_relative_positions(key):
+def test_the_buckets_of_relative_positions_equal_the_reference_s(key):
     n_buckets, max_distance, both_ways = map(int, key.split("_")[1:])
     table = np.arange(n_buckets)[:, None]  # each bucket's "bias" is its number
     bias = relative_bias(table, np.arange(601), bool(both_ways), max_distance)
@@ -158,13 +156,13 @@ def test_buckets_of_relative_positions(key):
 def test_the_bias_of_a_query_depends_only_on_its_position():
     table = np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)
     whole = relative_bias(table, np.arange(200), False, 128)  # [n_head, 200, 200]
-    positions = np.array([[199, 5, 30], [0, 130, 7]])  # of the rows of a batch
+    positions = np.array([[199, 5, 30], [0, 130, 7]])  # two rows of a batch
     bias = relative_bias(table, positions, False, 128)
     assert bias.dtype == np.float32
     np.testing.assert_array_equal(bias, np.moveaxis(whole[:, positions], 0, 1))
 
 
-# --------------------------------------------------------------------------- cached == naive
+# --- cached == naive ------------------------------------------------------------------------------
 
 
 @one_of_each
@@ -180,7 +178,7 @@ def test_any_split_into_chunks_gives_the_same_logits(name, data):
 
 
 @one_of_each
-def test_one_token_at_a_time_up_to_the_context_and_one_past_it(name):
+def test_one_token_at_a_time_gives_the_same_logits_up_to_the_context(name):
     model, rng = reader(name, 2), np.random.default_rng(0)
     ids = rng.integers(4, model.n_vocab, model.n_ctx).tolist()
     cache = model.new_cache()
@@ -191,7 +189,7 @@ def test_one_token_at_a_time_up_to_the_context_and_one_past_it(name):
 
 
 @one_of_each
-def test_only_the_last_positions(name):
+def test_last_gives_only_the_last_logits(name):
     model = reader(name, 1)
     ids = EXPECTED[name]["decoder"]
     close(model(ids, last=2), ARRAYS[name]["logits1"][-2:])
@@ -219,11 +217,11 @@ def test_the_naive_loop_gives_the_same_ids(name):
         assert greedy_ids(name, row, EXPECTED[name]["n_new"], naive) == expected["greedy"]
 
 
-# ---------------------------------------------------------------------- batched == one by one
+# --- batched == one by one ------------------------------------------------------------------------
 
 
 @every_model
-def test_answers_that_end_at_different_times_are_those_of_each_alone(name):
+def test_answers_that_end_at_different_times_are_the_same_as_alone(name):
     sequences = []
     for row, n in enumerate([9, 3, 12]):
         model, ids = begin(MODELS[name], EXPECTED[name]["sources"][row])
@@ -241,7 +239,7 @@ def test_answers_that_end_at_different_times_are_those_of_each_alone(name):
     "rows", [[2, 0, 1], [1], [2, 2], [0, 2, 2, 1, 0], [1, 2], [0, 1, 2]], ids=str
 )
 def test_selected_rows_keep_their_sources(name, rows):
-    """The rows of a batch, whose texts and sources have different lengths."""
+    """The rows' texts and sources have different lengths."""
     ids, cache = EXPECTED[name]["decoder"], Rows()
     for row in range(3):
         model = reader(name, row)
@@ -268,14 +266,14 @@ def test_one_source_serves_any_batch_shape(name):
         close(np.concatenate([model(part, cache) for part in parts], axis=-2), expected)
     cache = model.new_cache(1)
     cache.select([0, 0, 0])
-    assert cache.source is model.source  # it is not copied for beams
+    assert cache.source is model.source  # beams do not copy it
 
 
-# ---------------------------------------------------------------------------- speculation, beam
+# --- speculation and beams ------------------------------------------------------------------------
 
 
 def drafters(name, model, source, sampler):
-    """One of each kind; the n-gram drafters see the source as well."""
+    """Yield a drafter of each kind. The n-gram drafters see the source, too."""
     draft = tiny_t5(model.n_vocab, n_ctx=20).read(source)  # a smaller context
     yield NGramStore(model.n_vocab, 3, before=source)
     yield PromptLookup(model.n_vocab, 2, before=source)
@@ -295,7 +293,7 @@ def test_greedy_speculation_gives_the_greedy_ids(name, gamma):
 
 
 def conditionals(model, n, sampler):
-    """{n ids: probability}, the product of the conditionals, for every sequence there is."""
+    """Return {n ids: probability} for every sequence, as the product of the conditionals."""
     table = {}
     for ids in itertools.product(range(model.n_vocab), repeat=n):
         logits, text = model([*model.start_ids, *ids[:-1]]), list(model.start_ids)
@@ -322,7 +320,7 @@ def test_sampled_speculation_has_the_distribution_of_the_model(kind):
         counts[ids] = counts.get(ids, 0) + 1
     assert p_value(counts, table) > 0.001
     other = conditionals(family.read(OTHER), 2, sampler)
-    assert p_value(counts, other) < 1e-9  # the test sees another source
+    assert p_value(counts, other) < 1e-9  # a wrong source fails the test
 
 
 def test_each_text_of_a_batch_has_the_distribution_of_its_own_source():
@@ -339,7 +337,7 @@ def test_each_text_of_a_batch_has_the_distribution_of_its_own_source():
 
 
 @every_model
-def test_one_beam_is_greedy(name):
+def test_one_beam_finds_the_greedy_text(name):
     for row in range(3):
         model = reader(name, row)
         found = beam_search(model, model.start_ids, 9, 1, filters=filters(model, 9))
@@ -348,7 +346,7 @@ def test_one_beam_is_greedy(name):
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 2.0])
 @pytest.mark.parametrize("stop_ids", [(), (3,)], ids=["endless", "with stop"])
-def test_wide_beams_find_the_best_of_all_sequences(penalty, stop_ids):
+def test_enough_beams_find_the_best_of_all_sequences(penalty, stop_ids):
     model = tiny_t5(seed=2, stop_ids=stop_ids).read(SOURCE)
     found = beam_search(model, model.start_ids, 3, 5**3, penalty)[0]
     scores = {}
@@ -364,7 +362,7 @@ def test_wide_beams_find_the_best_of_all_sequences(penalty, stop_ids):
     assert abs(found.score - scores[best]) < 1e-5
 
 
-# -------------------------------------------------------------------------- the encoder runs once
+# --- the encoder runs once ------------------------------------------------------------------------
 
 
 @one_of_each
@@ -387,7 +385,7 @@ def test_the_encoder_runs_once_for_each_source(name, monkeypatch):
     assert len(calls) == 1
 
 
-# --------------------------------------------------------------- causality, float32, inputs, seed
+# --- causality, float32, arguments, seeds ---------------------------------------------------------
 
 
 @one_of_each
@@ -417,14 +415,14 @@ def test_every_step_is_float32(name):
     Traced.seen.clear()
     model = model.read(EXPECTED[name]["sources"][0])
     cache = model.new_cache()
-    assert isinstance(model(ids), Traced)  # the trace went all the way
+    assert isinstance(model(ids), Traced)  # the trace reached the end
     model(ids[:-1], cache)
     rows = Rows()
     rows.join(cache)
     assert isinstance(model([ids[-1:]], rows), Traced)
     assert Traced.seen - {np.dtype(bool)} == {np.dtype(np.float32)}
-    kept = cache.kv, model.source.kv, rows.kv, rows.source.kv
-    assert {kv.dtype for kv in kept} == {np.dtype(np.float32)}
+    caches = cache.kv, model.source.kv, rows.kv, rows.source.kv
+    assert {kv.dtype for kv in caches} == {np.dtype(np.float32)}
 
 
 @one_of_each
@@ -433,34 +431,34 @@ def test_arguments_are_not_changed(name):
     before = copy.deepcopy(model.params)
     single = model.read(source)
     ids = np.array([EXPECTED[name]["decoder"]] * 3)
-    kept, held = ids.copy(), single.source.kv.copy()
+    ids_before, source_before = ids.copy(), single.source.kv.copy()
     cache = single.new_cache(3)
     single(ids, cache)
     cache.select([2, 0])
     beam_search(single, single.start_ids, 4, 3)
     assert source == EXPECTED[name]["sources"][0]
-    np.testing.assert_array_equal(ids, kept)
+    np.testing.assert_array_equal(ids, ids_before)
     for array, old in zip(arrays(model.params), arrays(before), strict=True):
         np.testing.assert_array_equal(array, old)
-    np.testing.assert_array_equal(single.source.kv, held)
+    np.testing.assert_array_equal(single.source.kv, source_before)
 
 
 @one_of_each
-def test_a_second_reading_leaves_the_first_as_it_is(name):
+def test_a_second_source_does_not_change_the_first(name):
     first, second = reader(name, 0), reader(name, 2)
     close(second(EXPECTED[name]["decoder"]), ARRAYS[name]["logits2"])
     close(first(EXPECTED[name]["decoder"]), ARRAYS[name]["logits0"])
 
 
 @one_of_each
-def test_after_an_error_in_the_middle_of_a_pass_the_cache_goes_on(name, monkeypatch):
+def test_a_cache_goes_on_after_an_error_in_a_pass(name, monkeypatch):
     model, ids = reader(name, 0), EXPECTED[name]["decoder"]
     cache, attention, calls = model.new_cache(), gpt2.attention, []
     model(ids[:4], cache)
 
     def fails(*args):
         calls.append(args)
-        if len(calls) == 2:  # the first cross-attention: the first layer has its keys already
+        if len(calls) == 2:  # the first cross-attention; the first layer already has its keys
             raise ZeroDivisionError
         return attention(*args)
 
@@ -472,15 +470,15 @@ def test_after_an_error_in_the_middle_of_a_pass_the_cache_goes_on(name, monkeypa
 
 
 @every_model
-def test_a_replaced_attention_runs_in_the_encoder_and_in_both_of_the_decoder(name, monkeypatch):
-    """gpt2.attention is the only one: a wrong one is seen everywhere."""
+def test_a_replaced_attention_runs_in_the_encoder_and_twice_in_the_decoder(name, monkeypatch):
+    """All of them call gpt2.attention, so a user can replace it."""
     attention, shapes = gpt2.attention, []
 
-    def mine(q, k, v, mask):
+    def replacement(q, k, v, mask):
         shapes.append((q.shape[-2], k.shape[-2]))
         return attention(q, k, v, mask)
 
-    monkeypatch.setattr(gpt2, "attention", mine)
+    monkeypatch.setattr(gpt2, "attention", replacement)
     model, ids = reader(name, 0), EXPECTED[name]["decoder"]
     n_source, n, params = len(EXPECTED[name]["sources"][0]), len(ids), MODELS[name].params
     assert shapes == [(n_source, n_source)] * len(params["encoder"]["blocks"])
@@ -491,7 +489,7 @@ def test_a_replaced_attention_runs_in_the_encoder_and_in_both_of_the_decoder(nam
     assert np.abs(model(ids) - ARRAYS[name]["logits0"]).max() > 0.1
 
 
-def test_a_seed_reproduces_and_another_one_does_not():
+def test_a_seed_reproduces_a_text_and_a_different_seed_does_not():
     sampler, source = Sampler(temperature(2.0), top_k(50)), EXPECTED["bart"]["sources"][0]
 
     def run(seed):
@@ -500,10 +498,10 @@ def test_a_seed_reproduces_and_another_one_does_not():
     assert run(1) == run(1) != run(2)
 
 
-# ------------------------------------------------------------ sources, languages, configuration
+# --- sources, languages, configuration ------------------------------------------------------------
 
 
-def test_what_cannot_be_read_is_refused():
+def test_a_wrong_source_is_refused():
     model = MODELS["bart"]
     for source, message in (
         ([5] * 41, "41 tokens: 1 to 40"),
@@ -518,7 +516,7 @@ def test_what_cannot_be_read_is_refused():
     model.read([5] * 40)
 
 
-def test_sources_get_the_special_tokens_of_their_family_and_are_cut():
+def test_sources_get_their_family_s_special_tokens_and_are_truncated():
     assert MODELS["t5"].add_special_tokens([7, 8]) == [7, 8, 1]
     assert MODELS["bart"].add_special_tokens([7, 8]) == [0, 7, 8, 2]
     cut = MODELS["bart"].add_special_tokens(list(range(4, 100)), truncate=True)
@@ -526,16 +524,16 @@ def test_sources_get_the_special_tokens_of_their_family_and_are_cut():
     assert len(MODELS["bart"].add_special_tokens(list(range(4, 100)))) == 98
 
 
-def test_languages_are_where_mbart_and_mbart_50_have_them():
+def test_mbart_and_mbart_50_put_languages_at_different_places():
     en, ro, de = 44, 60, 43
     one = MODELS["mbart"]
-    assert (one.add_special_tokens([7]), one.start_ids) == ([7, 2, en], [ro])  # English by default
+    assert (one.add_special_tokens([7]), one.start_ids) == ([7, 2, en], [ro])  # the defaults
     other = one.for_languages(de, en)
     assert (other.add_special_tokens([7]), other.start_ids) == ([7, 2, de], [en])
     fifty = MODELS["mbart-50"].for_languages(de, en)
     assert (fifty.add_special_tokens([7]), fifty.start_ids) == ([de, 7, 2], [2])
     assert fifty.generation_config["forced_bos_token_id"] == en
-    assert MODELS["mbart-50"].generation_config["forced_bos_token_id"] == ro  # as it was
+    assert MODELS["mbart-50"].generation_config["forced_bos_token_id"] == ro  # unchanged
     assert one.for_languages(de).start_ids == [ro]
     assert fifty.read([7])([2]).shape == (1, fifty.n_vocab)
 
@@ -549,9 +547,9 @@ def test_forced_tokens_are_first_and_last():
 def test_generation_config_is_the_checkpoint_s():
     config = MODELS["bart-forced"].generation_config
     assert (config["num_beams"], config["length_penalty"]) == (4, 2.0)
-    assert (config["max_length"], config["min_length"]) == (15, 6)  # the start counts
+    assert (config["max_length"], config["min_length"]) == (15, 6)  # the start id counts
     plain = MODELS["bart"].generation_config
-    assert plain["forced_eos_token_id"] is None  # config.json does not count
+    assert plain["forced_eos_token_id"] is None  # it overrides config.json
     assert MODELS["bart"].stop_ids == (2,) and MODELS["t5"].stop_ids == (1,)
 
 

@@ -1,4 +1,4 @@
-"""Loading encoder-decoders: their folders, the hub's repositories, and their tokenizers."""
+"""Encoder-decoders and their tokenizers are loaded from folders; damaged folders are refused."""
 
 import hashlib
 import json
@@ -15,6 +15,7 @@ import utils
 from loading.errors import UserError
 from loading.tokenizer import read_tokenizer
 from tests.checkpoints import ROOT
+from tests.tiny import arrays
 
 HERE = Path(__file__).parent
 FOLDERS = HERE / "fixtures" / "seq2seq"
@@ -22,7 +23,7 @@ FOLDERS = HERE / "fixtures" / "seq2seq"
 
 @pytest.fixture
 def folder(tmp_path):
-    """A function: name -> a copy of that fixture, which a test may damage."""
+    """Return a function: name -> a copy of this fixture, which a test may damage."""
 
     def copied(name):
         return Path(shutil.copytree(FOLDERS / name, tmp_path / name))
@@ -35,10 +36,10 @@ def logits(folder):
     return model.read([5, 6, 7])([9, 8])
 
 
-def refused(call, words):
-    """One line that has these words, and nothing but the user's error."""
+def assert_refused(folder, words):
+    """Assert that load raises a UserError of one line with these words."""
     with pytest.raises(UserError, match=words) as caught:
-        call()
+        utils.load(folder)
     assert "\n" not in str(caught.value)
 
 
@@ -46,35 +47,27 @@ def change(path, **entries):
     path.write_text(json.dumps(json.loads(path.read_text()) | entries))
 
 
-# ------------------------------------------------------------------------------------ the folders
+# --- the folders ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["t5-gated-untied", "bart", "mbart"])
-def test_weights_are_mapped_not_copied(name):
-    def check(part):
-        for value in part.values() if isinstance(part, dict) else part:
-            if isinstance(value, np.ndarray):
-                assert not value.flags.owndata and not value.flags.writeable
-                assert value.flags.c_contiguous and value.dtype == np.float32
-            else:
-                check(value)
-
-    check(utils.load(FOLDERS / name)[1].params)
+def test_weights_are_mapped_and_not_copied(name):
+    for array in arrays(utils.load(FOLDERS / name)[1].params):
+        assert not array.flags.owndata and not array.flags.writeable
+        assert array.flags.c_contiguous and array.dtype == np.float32
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
-def test_other_names_for_the_same_arrays(folder, name):
+def test_arrays_may_have_their_other_names(folder, name):
     copy = folder(name)
     expected, path = logits(copy), copy / "model.safetensors"
     tensors = load_file(path)
     if name == "bart":
         assert all(key.startswith("model.") for key in tensors if key != "final_logits_bias")
     tensors = {key.removeprefix("model."): array for key, array in tensors.items()}
-    shared = tensors.pop("shared.weight")  # some files keep but one of its names
-    tensors |= {
-        "encoder.version": np.ones(1, np.float32),
-        "decoder.version": np.ones(1, np.float32),
-    }
+    shared = tensors.pop("shared.weight")  # some files have only one of its names
+    for side in ("encoder", "decoder"):
+        tensors[f"{side}.version"] = np.ones(1, np.float32)
     tensors["decoder.embed_tokens.weight"] = tensors["encoder.embed_tokens.weight"] = shared
     if name == "t5":
         unused = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
@@ -84,13 +77,13 @@ def test_other_names_for_the_same_arrays(folder, name):
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_a_side_with_an_embedding_of_its_own_is_refused(folder, side):
+def test_a_separate_embedding_of_encoder_or_decoder_is_refused(folder, side):
     copy = folder("bart")
     path = copy / "model.safetensors"
     tensors = load_file(path)
     own = tensors["model.shared.weight"] + np.float32(1)
     save_file(tensors | {f"model.{side}.embed_tokens.weight": own}, path)
-    refused(lambda: utils.load(copy), f"{side}.embed_tokens.weight is not shared.weight")
+    assert_refused(copy, f"{side}.embed_tokens.weight is not shared.weight")
 
 
 def test_the_bias_of_the_logits_may_be_missing(folder):
@@ -102,7 +95,7 @@ def test_the_bias_of_the_logits_may_be_missing(folder):
     np.testing.assert_allclose(logits(copy), expected - bias[:, :265], atol=1e-5)
 
 
-def test_generation_defaults_come_from_config_where_there_is_no_other_file(folder):
+def test_generation_defaults_come_from_config_json_without_generation_config_json(folder):
     copy = folder("bart-forced")
     (copy / "generation_config.json").unlink()
     change(copy / "config.json", forced_bos_token_id=0, num_beams=5, max_length=30, min_length=4)
@@ -124,42 +117,42 @@ def test_generation_defaults_come_from_config_where_there_is_no_other_file(folde
         ("mbart", {"model_type": "pegasus"}, "model_type is pegasus"),
     ],
 )
-def test_a_configuration_that_does_not_fit_is_refused_in_one_line(folder, name, entries, words):
+def test_a_config_that_does_not_fit_is_refused_in_one_line(folder, name, entries, words):
     copy = folder(name)
     change(copy / "config.json", **entries)
-    refused(lambda: utils.load(copy), words)
+    assert_refused(copy, words)
 
 
-def test_ids_outside_of_the_vocabulary_are_no_ends(folder):
+def test_special_ids_outside_the_vocabulary_are_ignored(folder):
     copy = folder("bart")
     change(copy / "generation_config.json", eos_token_id=[2, 999], forced_bos_token_id=-1)
     _, model = utils.load(copy)
     assert model.stop_ids == (2,) and model.generation_config["forced_bos_token_id"] is None
     change(copy / "generation_config.json", eos_token_id=2, decoder_start_token_id="x")
-    assert utils.load(copy)[1].start_ids == [2]  # the next best
+    assert utils.load(copy)[1].start_ids == [2]  # the next possible setting
 
 
 @pytest.mark.parametrize("name", ["t5", "bart", "mbart"])
-def test_a_tokenizer_that_is_missing_or_damaged_is_told(folder, name):
+def test_a_missing_or_damaged_tokenizer_is_refused(folder, name):
     copy = folder(name)
     whole = (copy / "tokenizer.json").read_bytes()
     for data in (b"", b"nonsense", b"{}", whole[: len(whole) // 2], b"[" * 10**5):
         (copy / "tokenizer.json").write_bytes(data)
-        refused(lambda: utils.load(copy), "tokenizer.json is damaged: .*; fetch or save it again")
+        assert_refused(copy, "tokenizer.json is damaged: .*; fetch or save it again")
     (copy / "tokenizer.json").unlink()
     (copy / "spiece.model").touch()
     line = r"has no tokenizer.json; transformers writes it: AutoTokenizer.*save_pretrained\(FOLDER"
-    refused(lambda: utils.load(copy), line)
+    assert_refused(copy, line)
 
 
-def test_a_config_that_tells_no_start_of_an_answer_is_refused(folder):
+def test_a_config_without_a_start_id_is_refused(folder):
     copy = folder("t5")
     for file in ("config.json", "generation_config.json"):
         change(copy / file, decoder_start_token_id=None, pad_token_id=None)
-    refused(lambda: utils.load(copy), "no decoder_start_token_id")
+    assert_refused(copy, "no decoder_start_token_id")
 
 
-# ----------------------------------------------------------------------------------- the tokenizers
+# --- the tokenizers -------------------------------------------------------------------------------
 
 NAMES = "t5", "bart", "mbart", "mbart-50"
 T5, BART, MBART, MBART_50 = (read_tokenizer(FOLDERS / name, name[:5]) for name in NAMES)
@@ -168,30 +161,30 @@ TEXT = "the cat sat on the mat. where is the dog?"
 
 
 @each_kind
-def test_text_comes_back(pieces):
+def test_encoded_text_is_decoded_to_itself(pieces):
     assert pieces.decode(pieces.encode(TEXT)) == TEXT
     assert pieces.decode(iter(pieces.encode(TEXT))) == TEXT
     assert pieces.encode("") == [] and pieces.decode([]) == ""
 
 
-def test_the_model_adds_the_marks_around_a_text_not_the_tokenizer():
+def test_the_model_adds_the_special_tokens_and_the_tokenizer_does_not():
     for pieces in (T5, BART, MBART):
         assert pieces.start == []
         assert not {*pieces.encode(TEXT)} & {*pieces.special.values()}
 
 
-def test_ids_are_the_pieces_places_and_fairseq_s_one_behind():
+def test_ids_are_the_pieces_places_and_mbart_s_are_shifted_by_one():
     assert T5.tokens[:3] == ["<pad>", "</s>", "<unk>"]
     assert MBART.tokens[:4] == ["<s>", "<pad>", "</s>", "<unk>"]
     assert MBART.encode("the cat") == [id + 1 for id in T5.encode("the cat")]
-    assert MBART.encode("§")[-1] == 3 and T5.encode("§")[-1] == 2  # the unknown
+    assert MBART.encode("§")[-1] == 3 and T5.encode("§")[-1] == 2  # <unk>
     assert "<unk>" in MBART.decode([3])
 
 
-def test_sentinels_and_languages():
+def test_sentinels_and_languages_are_special_tokens():
     assert T5.encode("the <extra_id_0>", special=True)[-1] == T5.n_vocab - 1 == 139
     assert T5.decode([40, 139]).endswith("<extra_id_99><extra_id_0>")
-    assert T5.encode("the <extra_id_0>")[-1] == 139  # a Unigram has it among its pieces
+    assert T5.encode("the <extra_id_0>")[-1] == 139  # a Unigram has it as a piece
     assert BART.special["<mask>"] not in BART.encode("the <mask>")
     assert (MBART.special["ar_AR"], MBART.special["en_XX"]) == (41, 44)
     assert MBART.n_vocab == 67 and MBART.special["<mask>"] == 66
@@ -202,7 +195,7 @@ def test_sentinels_and_languages():
 
 
 @each_kind
-def test_a_token_s_bytes(pieces):
+def test_the_tokens_bytes_are_the_text(pieces):
     whole = b"".join(map(pieces.token_bytes, pieces.encode(TEXT)))
     assert whole.decode().removeprefix(" ") == TEXT
     assert pieces.token_bytes(pieces.special["</s>"]) == b""
@@ -218,7 +211,7 @@ def test_any_text_can_be_encoded(pieces, text):
 
 @each_kind
 @given(data=st.data())
-def test_a_stream_is_the_decoded_text(pieces, data):
+def test_a_stream_equals_the_decoded_text(pieces, data):
     ids = data.draw(st.lists(st.integers(0, pieces.n_vocab - 1), max_size=12))
     stream = pieces.stream()
     fed = [stream.feed(id) for id in ids]
@@ -226,7 +219,7 @@ def test_a_stream_is_the_decoded_text(pieces, data):
 
 
 @each_kind
-def test_a_stream_shows_what_is_certain_at_once(pieces):
+def test_a_stream_shows_complete_characters_at_once(pieces):
     stream = pieces.stream()
     fed = [stream.feed(id) for id in pieces.encode(TEXT)]
     assert "".join(fed) == TEXT and stream.finish() == ""
@@ -243,10 +236,9 @@ def test_an_unknown_id_is_an_error_that_names_it(pieces, id):
 
 
 def test_en_de_has_the_ids_that_it_was_trained_on():
-    """Of all held-out sentences, by the library `sentencepiece`."""
+    """The digest belongs to the ids of all held-out sentences by the library `sentencepiece`."""
     tokenizer = read_tokenizer(ROOT / "models" / "en-de", "t5")
     lines = (ROOT / "models" / "en-de" / "held_out.tsv").read_text(encoding="utf-8").splitlines()
     ids = [tokenizer.encode(text) for line in lines for text in line.split("\t")]
-    assert hashlib.sha256(json.dumps(ids).encode()).hexdigest() == (
-        "36f1351abbbf8ad63b5ff5795edd0e8569d71d36f68154c7d72ecff468e58337"
-    )
+    digest = "36f1351abbbf8ad63b5ff5795edd0e8569d71d36f68154c7d72ecff468e58337"
+    assert hashlib.sha256(json.dumps(ids).encode()).hexdigest() == digest

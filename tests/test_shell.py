@@ -1,4 +1,4 @@
-"""The interactive prompt, through a pseudo-terminal, and command by command in this process."""
+"""The interactive prompt, in a pseudo-terminal, and command by command in this process."""
 
 import codecs
 import contextlib
@@ -23,48 +23,48 @@ from tests.commands import END, HOUSE, N_CTX, finished, process, write_letters
 
 pty = pytest.importorskip("pty", reason="pseudo-terminals are Unix's")
 PROMPT = " › "
-PATIENCE = 60  # seconds, until a test gives up on a busy machine
+PATIENCE = 60  # seconds until a test gives up; the machine may be busy
 WAITING = """
 def for_signal(logits, ids):
-    while len(ids) > 3:  # no pause: a signal just before it would be lost
+    while len(ids) > 3:  # a signal just before a pause would be lost
         pass
     return logits
 """
 
 
 class Terminal:
-    """generate.py in a pseudo-terminal: type, and read up to what is awaited."""
+    """generate.py in a pseudo-terminal: a test types, and reads up to an expected text."""
 
     def __init__(self, *words, **environment):
         self.ours, theirs = pty.openpty()
         self.decoder = codecs.getincrementaldecoder("utf-8")()
-        plain = {"TERM": "dumb", "NO_COLOR": "1", "PYTHONUTF8": "1",
-                 "XDG_STATE_HOME": os.devnull}  # no history  # fmt: skip
-        environment = plain | environment
-        self.process = process(*words, stdin=theirs, stdout=theirs, stderr=theirs,
-                               env=environment, start_new_session=True)  # fmt: skip
+        no_history = {"XDG_STATE_HOME": os.devnull}
+        plain = {"TERM": "dumb", "NO_COLOR": "1", "PYTHONUTF8": "1"}
+        options = {"env": plain | no_history | environment, "start_new_session": True}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+        self.process = process(*words, **pipes, **options)
         os.close(theirs)
 
     def read(self):
-        """What comes next, or "" when the program has ended."""
+        """Return the next piece of output, or "" if the program has ended."""
         ready, _, _ = select.select([self.ours], [], [], PATIENCE)
         assert ready, "the program is silent"
-        with contextlib.suppress(OSError):  # Linux's end of a terminal
+        with contextlib.suppress(OSError):  # Linux raises it at the terminal's end
             if read := os.read(self.ours, 4096):
                 return self.decoder.decode(read) or self.read()
         return ""
 
-    def until(self, awaited):
-        """All that comes up to and with a text."""
+    def until(self, expected):
+        """Return the output up to and including this text."""
         found = ""
-        while awaited not in found:
+        while expected not in found:
             piece = self.read()
-            assert piece, f"ended before {awaited!r}: {found!r}"
+            assert piece, f"ended before {expected!r}: {found!r}"
             found += piece
         return found.replace("\r\n", "\n")
 
     def ask(self, line):
-        """Type a line; what is answered, up to the next prompt."""
+        """Type a line; return the answer up to the next prompt."""
         os.write(self.ours, line.encode() + b"\n")
         return self.until(PROMPT).rpartition("\n")[0] + "\n"
 
@@ -72,7 +72,7 @@ class Terminal:
         self.process.send_signal(signal.SIGINT)
 
     def end(self):
-        """Read to the end -> the text, the exit status."""
+        """Read to the end; return the output and the exit status."""
         found = "".join(iter(self.read, ""))
         return found, self.process.wait(PATIENCE)
 
@@ -85,7 +85,7 @@ class Terminal:
         os.close(self.ours)
 
 
-def test_a_session_in_a_terminal(console, letters, tmp_path):
+def test_a_session_runs_in_a_terminal(console, letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
     with Terminal("--interactive", "--model", letters, "-n", 9) as terminal:
         assert "/help" in terminal.until(PROMPT)
@@ -94,14 +94,14 @@ def test_a_session_in_a_terminal(console, letters, tmp_path):
         assert "(9 tokens" in terminal.ask("the cat")
         terminal.ask(f"/filter {tmp_path}/waiting.py:for_signal")
         os.write(terminal.ours, b"a\n")
-        terminal.until("\na")  # after the echo: the text has begun
+        terminal.until("\na")  # the echo has come, and the text has begun
         terminal.interrupt()
         assert "(stopped)" in terminal.until(PROMPT)
         terminal.ask("/reset")
         assert text in terminal.ask("the cat")
-        terminal.interrupt()  # at the prompt: a new line, not the end
+        terminal.interrupt()  # at the prompt, this only gives a new line
         while not select.select([terminal.ours], [], [], 3)[0]:
-            terminal.interrupt()  # the first came after the prompt, but before it waited
+            terminal.interrupt()  # the first one came before the program waited
         terminal.until(PROMPT)
         assert text in terminal.ask("the cat")
         os.write(terminal.ours, b"\x04")  # Ctrl-D
@@ -109,7 +109,7 @@ def test_a_session_in_a_terminal(console, letters, tmp_path):
         assert (status, "Traceback" in found) == (0, False)
 
 
-def test_quit_and_colour_in_a_terminal(letters):
+def test_a_terminal_has_colours_and_quit(letters):
     interactive = "--interactive", "--model", letters, "--method", "lookup"
     with Terminal(*interactive, NO_COLOR="", TERM="xterm") as terminal:
         assert f"{letters.name} · lookup · greedy › " in terminal.until(PROMPT)
@@ -150,33 +150,34 @@ def test_an_interrupt_outside_the_prompt_ends_the_program(letters, tmp_path):
     assert status == 130 and found.endswith("interrupted\r\n") and "Traceback" not in found
 
 
-# Colours, the title, the clipboard, a bell, a C1 escape, the order of the letters.
+# It changes the title and the colours, rings the bell, has a C1 escape, and reverses letters.
 EVIL = "\x1b]0;title\x07\x1b[31m\x9b2J\x7f\r\u202e\u2066\u200f\u061c."
 SEEN = r"\x1b]0;title\x07\x1b[31m\x9b2J\x7f\r\u202e\u2066\u200f\u061c."
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 EVIL_FILTER = """
 def f(logits, ids):
-    logits[IDS[len(ids) % len(IDS) - 1]] = 999  # but for rounding, certain
+    logits[IDS[len(ids) % len(IDS) - 1]] = 999  # p = 1 after rounding
     return logits
 """
 
 
 def test_no_text_controls_the_terminal(letters, tmp_path):
-    """A model that writes EVIL, a file that has some of it."""
+    """The model writes EVIL, and a file with prompts has escapes, too."""
     tokenizer, _ = utils.load(letters)
     (tmp_path / "evil.py").write_text(f"IDS = {tokenizer.encode(EVIL)}\n{EVIL_FILTER}")
     (tmp_path / "prompts").write_text("a\n\x1b[2J\u202eb\n", encoding="utf-8")
-    score = "--prompts-file", tmp_path / "prompts", "--model", letters
-    words = *score, "--filter", f"{tmp_path}/evil.py:f", "-n", 36
-    beam = "--method", "beam", "--return", 2
-    plain = {"NO_COLOR": "1"}
-    for how in words, (*words, *beam), (*score, "--score"), (*words, "--explain"), (
-        *words, "--explain", *beam[:2]), (*words, "--compare"):  # fmt: skip
-        with Terminal(*how, **plain) as terminal:
+    prompts = "--prompts-file", tmp_path / "prompts", "--model", letters
+    words = *prompts, "--filter", f"{tmp_path}/evil.py:f", "-n", 36
+    beam, plain = ("--method", "beam"), {"NO_COLOR": "1"}
+    texts = [words, (*words, *beam, "--return", 2)]
+    views = [(*prompts, "--score"), (*words, "--compare")]
+    views += [(*words, "--explain"), (*words, "--explain", *beam)]
+    for command in texts + views:
+        with Terminal(*command, **plain) as terminal:
             found, status = terminal.end()
-        assert (status, CONTROL.findall(found.replace("\r\n", "\n"))) == (0, []), how
-        assert "--score" in how or "--compare" in how or r"\x1b" in found
-        if how in (words, (*words, *beam)):
+        assert (status, CONTROL.findall(found.replace("\r\n", "\n"))) == (0, []), command
+        assert "--score" in command or "--compare" in command or r"\x1b" in found
+        if command in texts:
             assert "a" + SEEN in found and r"\x1b[2J\u202eb" in found
     with Terminal("--interactive", *words[2:], **plain) as terminal:
         terminal.until(PROMPT)
@@ -191,7 +192,8 @@ def test_no_text_controls_the_terminal(letters, tmp_path):
 
 @pytest.fixture
 def ask(console, letters):
-    """ask(line, ...) -> what a shell answers, stdout and stderr together; ask.shell is it."""
+    """Return ask(line, ...) -> the answer, stdout and stderr together. ask.shell is the shell,
+    and ask.start(option, ...) starts a new one."""
 
     def ask(*lines):
         for line in lines:
@@ -211,7 +213,7 @@ def text_of(console, *words):
     return console.text(*words).rstrip("\n")
 
 
-def test_a_text_is_continued_without_the_texts_before_it(console, ask):
+def test_a_text_is_continued_without_the_earlier_texts(console, ask):
     first = text_of(console, "the cat", "-n", 9)
     assert ask("the cat").startswith(first + "\n(9 tokens")
     assert ask("the cat").startswith(first)
@@ -219,13 +221,13 @@ def test_a_text_is_continued_without_the_texts_before_it(console, ask):
 
 
 def test_an_empty_line_goes_on_with_the_last_text(console, ask):
-    assert ask("", "   ") == ""  # there is none
+    assert ask("", "   ") == ""  # there is no text yet
     twice = text_of(console, "the cat", "-n", 18)
     once = ask("the cat").partition("\n(")[0]
     assert once + ask("").partition("\n(")[0] == twice
     assert twice + ask("  ").partition("\n(")[0] == text_of(console, "the cat", "-n", 27)
     ask.start("--model", HOUSE / "tests/fixtures/seq2seq/bart")
-    assert ask("the cat") and ask("") == ""  # an answer is no text to go on with
+    assert ask("the cat") and ask("") == ""  # an encoder-decoder's answer is not continued
 
 
 def test_a_text_that_has_ended_is_not_continued(ask, tmp_path, console):
@@ -242,12 +244,12 @@ def test_a_command_without_a_text_takes_the_last_one(console, ask, tmp_path):
     ask("/seed 3", "/temperature 0.9")
     text = ask("the cat").partition("\n(")[0]
     assert ask("/score") == console.text("--score", text)
-    assert f"\n{text}\n(9 tokens" in ask("/explain")  # by the same seed
+    assert f"\n{text}\n(9 tokens" in ask("/explain")  # the same seed gives the same text
     assert "\ncached " in ask("/compare")
 
 
-def test_score_is_of_the_very_tokens_of_a_text(console, ask, tmp_path):
-    """Not of the tokens that its letters would be encoded as."""
+def test_score_rates_the_tokens_of_the_last_text(console, ask, tmp_path):
+    """Encoding its letters would give different tokens."""
     (tmp_path / "own.py").write_text(
         "def f(logits, ids):\n    logits[:] = 0\n    logits[[83, 71, 68][len(ids) % 3]] = 99\n"
         "    return logits\n"
@@ -259,7 +261,7 @@ def test_score_is_of_the_very_tokens_of_a_text(console, ask, tmp_path):
     assert "'the'" in ask(f"/score {text}")
 
 
-def test_score_of_an_answer(console, ask):
+def test_score_rates_the_last_answer(console, ask):
     folder = HOUSE / "tests/fixtures/seq2seq/bart"
     ask(f"/model {folder}")
     assert "there is no text" in ask("/score")
@@ -273,7 +275,7 @@ def test_score_of_an_answer(console, ask):
     np.testing.assert_allclose(logprobs, expected, atol=1e-5)
 
 
-def test_each_text_has_a_seed_of_its_own_unless_one_is_set(ask):
+def test_each_text_has_a_new_seed_unless_one_is_set(ask):
     def seeds(*lines):
         return [re.search(r"seed (\d+);", ask(line))[1] for line in lines]
 
@@ -287,15 +289,15 @@ def test_each_text_has_a_seed_of_its_own_unless_one_is_set(ask):
     assert seeds("the cat", "")[1] not in (one, two)
 
 
-def test_words_that_end_other_programs_are_commands(ask):
+def test_help_exit_and_quit_need_no_slash(ask):
     assert ask("help") == ask("/help") == ask("/he")
     for word in "exit", "quit", "/quit", "/q", "  exit ":
         assert ask(word) == "" and ask.ended is True
-    assert "no command /s" in ask("/s 3") and not ask.ended  # seed, samples, ...
+    assert "no command /s" in ask("/s 3") and not ask.ended  # /seed, /samples ... begin with s
     assert ask("/te 0.5") == "temperature = 0.5\n"
 
 
-def test_the_prompt_has_the_state(ask, letters):
+def test_the_prompt_shows_the_model_the_method_and_the_temperature(ask, letters):
     def prompt(*lines):
         ask(*lines)
         return ask.shell.prompt()
@@ -320,7 +322,7 @@ def test_the_prompt_has_the_state(ask, letters):
     ],
 )
 def test_a_command_shows_and_sets_an_option(ask, command, value, option, bad):
-    """/NAME VALUE, /NAME and /NAME off."""
+    """The forms are /NAME VALUE, /NAME and /NAME off."""
     name = command.replace("-", "_")
     before = ask(f"/{command}")
     assert before.startswith(f"{name} = ")
@@ -336,7 +338,7 @@ def test_a_command_shows_and_sets_an_option(ask, command, value, option, bad):
     assert ask(f"/{command}") == before
 
 
-def test_text_is_generated_with_the_options_that_are_set(console, ask, draft):
+def test_text_is_generated_with_the_current_options(console, ask, draft):
     ask("/tokens 12", "/seed 0", "/temperature 0.9", "/top-k 6")
     how = ["-n", 12, "--temperature", 0.9, "--top-k", 6]
     seeds = [text_of(console, "the cat", *how, "--seed", seed) for seed in (0, 3)]
@@ -354,17 +356,17 @@ def test_text_is_generated_with_the_options_that_are_set(console, ask, draft):
     assert "no model 'no-such-model'" in ask("the cat")
 
 
-def test_an_option_of_another_method_is_refused_as_on_the_command_line(ask):
-    its = ", but for speculative or ngram or lookup"
-    assert ask("/gamma 2") == f"--gamma is not for --method cached{its}\n"
+def test_an_option_of_a_different_method_is_refused_as_on_the_command_line(ask):
+    line = "--gamma is not for --method cached, but for speculative or ngram or lookup\n"
+    assert ask("/gamma 2") == line
     assert ask("/method lookup", "/gamma 2") == "method = lookup\ngamma = 2\n"
     assert "--gamma is not for --method beam" in ask("/method beam")
     assert ask("/method") == "method = lookup\n"
     assert ask("/gamma off", "/method beam").endswith("method = beam\n")
 
 
-def test_a_part_of_ones_own_is_typed_as_it_is(ask, console, tmp_path):
-    """Quotes, commas and spaces need no shell's quotes."""
+def test_a_user_s_part_needs_no_quotes(ask, console, tmp_path):
+    """Its expression may have quotes, commas and spaces."""
     (tmp_path / "own.py").write_text(
         "def only(text, tokenizer):\n    def f(logits, ids):\n        logits[:] = -1e9\n"
         "        logits[tokenizer.encode(text)] = 0\n        return logits\n    return f\n"
@@ -375,7 +377,7 @@ def test_a_part_of_ones_own_is_typed_as_it_is(ask, console, tmp_path):
 
 
 @pytest.mark.parametrize("body", ["raise SystemExit(3)", "raise GeneratorExit"])
-def test_a_part_that_would_end_the_program_does_not_end_the_session(ask, tmp_path, body):
+def test_a_part_that_raises_systemexit_does_not_end_the_session(ask, tmp_path, body):
     (tmp_path / "own.py").write_text(f"def f(logits, ids):\n    {body}\n")
     assert "own.py:f" in ask(f"/filter {tmp_path}/own.py:f", "a")
     assert not ask.ended
@@ -383,7 +385,7 @@ def test_a_part_that_would_end_the_program_does_not_end_the_session(ask, tmp_pat
     assert not ask.ended
 
 
-def test_stop_texts_are_shown_set_and_forgotten(console, ask):
+def test_stop_texts_are_shown_set_and_removed(console, ask):
     text = text_of(console, "the cat", "-n", 9)
     a = text[10:12]
     assert ask("/stop") == "stop = []\n"
@@ -394,16 +396,16 @@ def test_stop_texts_are_shown_set_and_forgotten(console, ask):
     assert ask("the cat").startswith(text + "\n")
 
 
-def test_reset_brings_back_what_the_program_began_with(ask):
+def test_reset_restores_the_options_of_the_command_line(ask):
     ask.start("--temperature", 0.7, "--stop", "x", "--seed", 4)
     names = "/temperature", "/stop", "/seed", "/tokens"
-    begun = [*map(ask, names)]
-    assert begun == ["temperature = 0.7\n", "stop = ['x']\n", "seed = 4\n", "tokens = 9\n"]
+    before = [*map(ask, names)]
+    assert before == ["temperature = 0.7\n", "stop = ['x']\n", "seed = 4\n", "tokens = 9\n"]
     ask("/temperature off", "/top-k 1", "/stop off", "/seed 5", "/tokens 2", "/reset")
-    assert [*map(ask, names)] == begun and "there is no text" in ask("/score")
+    assert [*map(ask, names)] == before and "there is no text" in ask("/score")
 
 
-def test_another_model_is_loaded_or_the_old_one_stays(ask, letters, draft):
+def test_a_different_model_is_loaded_or_the_old_one_stays(ask, letters, draft):
     assert ask("/model") == f"model = {letters}\n"
     first = ask.shell.session.model
     for wrong in "no-such-model", "two models", "--method":
@@ -432,7 +434,7 @@ def test_score_explain_and_compare_print_the_same_as_the_options(console, ask, l
     assert ask("/method") == "method = cached\n"
 
 
-def test_score_of_an_answer_of_an_encoder_decoder(console, ask):
+def test_score_rates_a_typed_answer_of_an_encoder_decoder(console, ask):
     folder = HOUSE / "tests/fixtures/seq2seq/bart"
     ask.start("--model", folder)
     scored = console.text("--score", "the cat", "--target", "a => b", model=folder)
@@ -440,7 +442,7 @@ def test_score_of_an_answer_of_an_encoder_decoder(console, ask):
     assert "needs --target" in ask("/score the cat")
 
 
-def test_an_interrupted_comparison_leaves_the_method_as_it_was(ask, monkeypatch):
+def test_an_interrupted_comparison_does_not_change_the_method(ask, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
@@ -450,14 +452,14 @@ def test_an_interrupted_comparison_leaves_the_method_as_it_was(ask, monkeypatch)
     assert ask("/method") == "method = lookup\n"
 
 
-def test_explain_leaves_the_session_as_it_was(ask):
+def test_explain_does_not_change_the_session(ask):
     ask("/method lookup")
     before = ask("the cat").partition("\n(")[0]
     assert "0/0 +" in ask("/explain the cat")
     assert ask("the cat").partition("\n(")[0] == before
 
 
-def test_help_and_unknown_commands(ask):
+def test_help_lists_the_commands_and_unknown_ones_are_refused(ask):
     helped = ask("/help")
     for command in "explain compare trace html score reset help quit".split():
         assert f"/{command}" in helped
@@ -472,22 +474,21 @@ def test_help_and_unknown_commands(ask):
         assert "no command" in ask(wrong) and not ask.ended
 
 
-def test_mistakes_do_not_end_it(ask, tmp_path, monkeypatch):
+def test_mistakes_do_not_end_the_session(ask, tmp_path, monkeypatch):
     assert {"49", "48"} <= set(re.findall(r"\d+", ask("a" * (N_CTX + 1))))
     assert "FILE.py:EXPRESSION" in ask("/filter nothing")
     with monkeypatch.context() as broken:
         broken.setattr("terminal.session.cached", lambda *_: 1 / 0)
-        assert "ZeroDivisionError" in ask("the cat") and not ask.ended  # a bug of ours
+        assert "ZeroDivisionError" in ask("the cat") and not ask.ended  # even our own bugs
     assert ask("the cat").startswith("the cat")
     assert ask("/quit") == "" and ask.ended is True
 
 
-WORDS = [
-    "", "-", "--", "off", "0", "-1", "1", "2", "17", "1e3", "nan", "9" * 5000, "0.5", "x", '"',
-    "\\", "'", "é🙂", "\x00", "\x1b", "=", " => ", "--seed=--", "--stop=--", "--sampler=--",
-    "--top-k=--", "--temperature", "--top-p", "--no-repeat-ngram", "--json", "--tokens=--", "-h",
-    "-n--", "the cat", "--score", "--threads=--", "--max-rows=1", "x.py:f", *METHODS,
-]  # fmt: skip
+WORDS = ["", "-", "--", "off", "0", "-1", "1", "2", "17", "1e3", "nan", "9" * 5000, "0.5"]
+WORDS += ["x", '"', "\\", "'", "é🙂", "\x00", "\x1b", "=", " => ", "the cat", "x.py:f"]
+WORDS += """--seed=-- --stop=-- --sampler=-- --top-k=-- --temperature --top-p --no-repeat-ngram
+--json --tokens=-- -h -n-- --score --threads=-- --max-rows=1""".split()
+WORDS += METHODS
 MODELS = ["gpt2/plain", "gpt2/untied", "seq2seq/t5", "seq2seq/bart-forced", "seq2seq/mbart-50"]
 FOLDERS = [str(HOUSE / "tests" / "fixtures" / name) for name in MODELS]
 COMMANDS = [name for name in shell.NAMES if name not in ("quit", "html", "threads")]
@@ -503,30 +504,30 @@ lines = st.one_of(
 
 
 def survives(folder, typed):
-    """A shell answers these lines, and none but /quit is its last."""
+    """Assert that a shell answers these lines, and that only /quit ends it."""
     words = ["--interactive", "--model", str(folder), "-n", "3", "--seed", "1"]
     out, err = io.StringIO(), io.StringIO()
     with np.errstate(all="ignore"), contextlib.redirect_stdout(out):
         with contextlib.redirect_stderr(err):
-            asked = shell.Shell(Session(options.parse(words)))
+            running = shell.Shell(Session(options.parse(words)))
             for line in typed:
-                ended = asked.answer(line)
+                ended = running.answer(line)
                 assert line.split()[:1] == ["/quit"] or ended is False
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_word_after_a_command_ends_it(letters, command):
+def test_no_argument_of_a_command_ends_the_session(letters, command):
     survives(letters, [line for word in WORDS for line in (f"/{command} {word}", "a")])
 
 
 @settings(max_examples=60)
 @given(typed=st.lists(lines, min_size=10, max_size=30))
-def test_nothing_typed_ends_it(letters, typed):
+def test_no_typed_lines_end_the_session(letters, typed):
     survives(letters, typed)
 
 
 @pytest.mark.parametrize("name", ["seed", "stop", "tokens", "gamma", "method", "draft", "model"])
-def test_two_dashes_are_a_value_or_one_line(console, ask, name):
+def test_two_dashes_are_a_value_or_give_one_line(console, ask, name):
     assert ask(f"/{name} --").count("\n") == 1
 
 
@@ -538,12 +539,12 @@ def test_lines_may_come_from_a_pipe(letters, console):
     assert running.returncode == 0
     assert console.text("the cat", "-n", 3).encode() in out
     assert b"tokens = 3" in out and b"\nno command /nonsense" in err
-    assert err.count(b"\n") == 3  # twice the statistics
+    assert err.count(b"\n") == 3  # the error, and the statistics of two texts
     assert out.count(PROMPT.encode()) == 5
 
 
-def test_tab_and_history_in_a_terminal(console, letters, tmp_path):
-    pytest.importorskip("readline", reason="the system has none")
+def test_a_terminal_has_tab_completion_and_a_history(console, letters, tmp_path):
+    pytest.importorskip("readline", reason="the system has no readline")
     words = "--interactive", "--model", letters, "-n", 3
     history = tmp_path / "tokenwise" / "history"
     for _ in range(2):
@@ -551,14 +552,14 @@ def test_tab_and_history_in_a_terminal(console, letters, tmp_path):
             terminal.until(PROMPT)
             assert "tokens = 4" in terminal.ask("/tok\t4")
             assert "no_repeat_ngram = 3" in terminal.ask("/no-\t3")
-            assert "EOF" in terminal.ask("EOF")  # a text as any other
+            assert "EOF" in terminal.ask("EOF")  # it is an ordinary text
             os.write(terminal.ours, b"/quit\n")
             assert terminal.end()[1] == 0
     assert history.read_text().split("\n").count("EOF") == 2
 
 
 def test_the_shell_needs_no_readline(letters, tmp_path):
-    """Where the system has none, or the history cannot be kept, the prompt works without."""
+    """The prompt works if the system has no readline, or if the history cannot be saved."""
     (tmp_path / "readline.py").write_text("raise ImportError")
     for environment in {"PYTHONPATH": str(tmp_path)}, {"XDG_STATE_HOME": "/dev/null/x"}:
         with Terminal("--interactive", "--model", letters, **environment) as terminal:
@@ -570,12 +571,12 @@ def test_the_shell_needs_no_readline(letters, tmp_path):
 
 
 def test_pasted_lines_are_one_text(console, letters):
-    """The terminal marks what is pasted, once it is asked to."""
-    pytest.importorskip("readline", reason="the system has none")
+    """The program turns bracketed paste on: the terminal marks pasted text."""
+    pytest.importorskip("readline", reason="the system has no readline")
     import readline
 
     if "libedit" in (readline.__doc__ or ""):
-        pytest.skip("libedit knows no marks")
+        pytest.skip("libedit has no bracketed paste")
     expected = console.text("a\nb", "-n", 3)
     with Terminal("--interactive", "--model", letters, "-n", 3, TERM="xterm") as terminal:
         assert "\x1b[?2004h" in terminal.until(PROMPT)

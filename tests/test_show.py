@@ -1,4 +1,4 @@
-"""Rows, and the text, the JSON and the statistics that are printed of them."""
+"""Rows, and the text, the JSON and the statistics that are printed for them."""
 
 import io
 import itertools
@@ -59,27 +59,27 @@ def test_a_batch_has_numbers_and_one_line_about_its_speed(console):
     ends = "; ended by the length asked for)"
     assert each == [f"(4 tokens, seed 7{ends}", f"(4 tokens, seed 8{ends}"]
     assert re.fullmatch(r"\(2 texts, 8 tokens in \d+\.\d{3} s: \d+ tokens/s\)", total)
-    assert "texts" not in console("a" * N_CTX, "a" * N_CTX)[2]  # without a token
+    assert "texts" not in console("a" * N_CTX, "a" * N_CTX)[2]  # there are no new tokens
 
 
-def test_a_text_that_is_drawn_shows_the_seed_that_brings_it_back(console):
+def test_a_drawn_text_shows_its_seed(console):
     status, out, err = console("the cat", "--temperature", 2, "-n", 9)
     [seed] = re.findall(r", seed (\d+);", err)
     assert console.text("the cat", "--temperature", 2, "-n", 9, "--seed", seed) == out
     assert "seed" not in console("the cat", "-n", 9)[2]
 
 
-def test_seconds_and_tokens_per_second(letters):
+def test_a_row_knows_its_seconds_and_tokens_per_second(letters):
     row = Session(options.parse(["--model", str(letters)])).row("the cat")
     assert (row.seconds_to_first_token, row.tokens_per_second) == (None, None)
     row.started, row.times = 1.0, [3.0, 4.0, 4.5]
     assert row.seconds_to_first_token == 2
     assert row.tokens_per_second == pytest.approx(3 / 3.5)
-    row.times = [3.0, 3.0, 3.0]  # one pass has made them all: it took time nevertheless
+    row.times = [3.0, 3.0, 3.0]  # a single pass made all three
     assert row.tokens_per_second == pytest.approx(3 / 2)
 
 
-def test_each_token_is_flushed_as_it_comes(console, letters, monkeypatch):
+def test_each_token_is_flushed_at_once(console, letters, monkeypatch):
     calls = []
 
     class Terminal(io.StringIO):
@@ -100,31 +100,30 @@ def test_each_token_is_flushed_as_it_comes(console, letters, monkeypatch):
     assert calls == ["the cat", *(call for text in written[1:] for call in (text, "flush"))]
 
 
-def test_a_hint_names_gpt2_when_nothing_is_chosen(monkeypatch, letters, capsys):
-    encoder_and_model = utils.load(str(letters))
-    asked = []
-    monkeypatch.setattr(utils, "load", lambda *name: asked.append(name) or encoder_and_model)
+def test_a_hint_names_gpt2_if_the_user_chooses_no_model(monkeypatch, letters, capsys):
+    tokenizer_and_model, names = utils.load(str(letters)), []
+    monkeypatch.setattr(utils, "load", lambda *name: names.append(name) or tokenizer_and_model)
     assert cli.main(["a"]) == 0
-    assert asked == [("stories",)]
+    assert names == [("stories",)]
     assert "--model gpt2 downloads GPT-2 itself" in capsys.readouterr().err
     for words in ["a", "-n", "2"], ["a", "--json"], ["a", "--model", "stories"]:
         assert cli.main(words) == 0
         assert "gpt2" not in capsys.readouterr().err
 
 
-# --- where it ends --------------------------------------------------------------------------------
+# --- the end of a text ----------------------------------------------------------------------------
 
 
-def test_the_stop_id_ends_and_is_left_out(console, tmp_path):
+def test_the_stop_id_ends_a_text_and_is_left_out(console, tmp_path):
     greedy = console.greedy("the cat", 30)
     stop = greedy[12]
     folder = write_letters(tmp_path / "m", generation_config={"eos_token_id": [END, stop]})
-    kept = greedy[: greedy.index(stop)]
+    expected = greedy[: greedy.index(stop)]
     for method in METHODS:
         if method != "speculative":
             [row] = console.json("the cat", "-n", 30, *words_for(method, None), model=folder)
-            assert (row["ids"], row["stop_reason"]) == (kept, "eos"), method
-            assert row["text"] == utils.load(folder)[0].decode(kept)
+            assert (row["ids"], row["stop_reason"]) == (expected, "eos"), method
+            assert row["text"] == utils.load(folder)[0].decode(expected)
     assert "ended by end of text)" in console("the cat", model=folder)[2]
     [row] = console.json("the cat", "-n", 30, "--min-length", 20, model=folder)
     assert len(row["ids"]) >= 20 and stop not in row["ids"][:20]
@@ -133,7 +132,7 @@ def test_the_stop_id_ends_and_is_left_out(console, tmp_path):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_context_ends_it_exactly_at_n_ctx(console, draft, method):
+def test_a_text_ends_exactly_at_n_ctx(console, draft, method):
     for prompt, n_new in ("a" * N_CTX, 0), ("a" * (N_CTX - 1), 1), ("a" * (N_CTX - 9), 9):
         [row] = console.json(prompt, *words_for(method, draft))
         assert (len(row["ids"]), row["stop_reason"]) == (n_new, "context")
@@ -162,7 +161,7 @@ def test_text_ends_before_the_earliest_stop(console):
         assert (row["text"], row["stop_reason"]) == (text[: text.index(early)], "stop")
         assert row["ids"] == free["ids"][: len(row["ids"])]
     assert first == text.index(early)
-    [row] = console.json("-n", 30, "--stop", early, "the cat")  # it takes one text, no prompt
+    [row] = console.json("-n", 30, "--stop", early, "the cat")  # --stop takes one word
     assert row["text"] == text[: text.index(early)]
     assert console("the cat", "-n", 1)[2].startswith("(1 token, ")
     status, out, err = console("the cat", "-n", 30, "--stop", text[0])
@@ -170,14 +169,14 @@ def test_text_ends_before_the_earliest_stop(console):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_stop_across_tokens_is_the_same_for_every_method(console, draft, method):
+def test_every_method_finds_a_stop_text_across_tokens(console, draft, method):
     text = console.json("the cat", "-n", 30)[0]["text"]
     stop = text[11:15]
     [row] = console.json("the cat", "-n", 30, *words_for(method, draft), "--stop", stop)
     assert (row["text"], row["stop_reason"]) == (text[: text.index(stop)], "stop")
 
 
-def test_text_that_was_held_back_is_shown_at_the_end(console):
+def test_text_that_was_held_back_is_printed_at_the_end(console):
     text = console.json("the cat", "-n", 9)[0]["text"]
     words = "the cat", "-n", 9, "--stop", text[-2:] + "#"
     assert console.json(*words)[0]["text"] == text

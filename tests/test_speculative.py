@@ -1,8 +1,8 @@
-"""speculative.py: exact for every drafter and sampler, with caches that fit the text.
+"""speculative.py is exact for every drafter and sampler, and its caches fit the text.
 
-Greedy output must be the greedy loop's ids. Sampled output must have the model's own distribution:
-over a tiny vocabulary the probability of every sequence is known exactly (the product of its
-conditionals), and a chi-square test compares. Three known-wrong variants must fail the same test.
+Greedy texts must equal the greedy loop's. Sampled texts must have the model's own distribution:
+with a tiny vocabulary the probability of every sequence is known exactly (the product of its
+conditionals), and a chi-square test compares. Three wrong variants must fail the same test.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ rng_of = np.random.default_rng
 
 
 def drafters(model, text, sampler):
-    """Every drafter by its name; `text` is the prompt and its continuation by the greedy loop."""
+    """Return {name: a function that makes it}. `text` is the prompt and its greedy continuation."""
     n_vocab = model.n_vocab
     made = {
         "smaller model": lambda: DraftModel(SMALL, sampler, rng_of(7)),
@@ -91,12 +91,12 @@ def greedy_ids(n_prompt):
     return list(generate(TARGET, PROMPTS[n_prompt], 100))
 
 
-def test_the_prompts_make_texts_that_vary():
+def test_the_greedy_texts_have_different_tokens():
     assert all(len(set(greedy_ids(i))) > 3 for i in range(len(PROMPTS)))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_greedy_speculation_is_the_greedy_loop_up_to_the_whole_context(name):
+def test_greedy_speculation_equals_the_greedy_loop_up_to_the_whole_context(name):
     for gamma in range(1, 17):
         which = gamma % len(PROMPTS)
         prompt, expected = PROMPTS[which], greedy_ids(which)
@@ -106,7 +106,7 @@ def test_greedy_speculation_is_the_greedy_loop_up_to_the_whole_context(name):
 
 
 @pytest.mark.parametrize("name", ["same model", "replay at 1", "replay at 0", "3-grams, top 1"])
-def test_never_more_than_n_tokens(name):
+def test_speculation_yields_at_most_n_tokens(name):
     prompt, expected = PROMPTS[1], greedy_ids(1)
     for n, gamma in itertools.product(range(7), (1, 3, 16)):
         drafter = make_drafter(name, TARGET, prompt + expected)
@@ -124,20 +124,20 @@ def test_a_stop_id_inside_an_accepted_block_ends_the_text_there(name):
         assert [token for _, _, tokens in noted.passes for token in tokens] == ids
 
 
-def test_a_prompt_that_fills_the_context_yields_nothing_and_asks_no_drafter():
+def test_a_prompt_that_fills_the_context_yields_nothing_and_calls_no_drafter():
     full = [1] * TARGET.n_ctx
     assert by_speculation(TARGET, full, 5, None, 4) == []
 
 
-def test_gamma_0_is_the_cached_loop():
+def test_gamma_0_equals_the_cached_loop():
     for name in ("same model", "lookup of 3", "3-grams, top 1", "replay at 1"):
         drafter = make_drafter(name, TARGET, PROMPTS[1] + greedy_ids(1))
         assert by_speculation(TARGET, PROMPTS[1], 100, drafter, 0) == greedy_ids(1)
 
 
 @pytest.mark.parametrize("name", ["smaller model", "4-grams, top 3", "lookup of 2"])
-def test_one_drafter_may_serve_many_texts_by_turns(name):
-    """Each text has its own sampler and generator; the drafter sees them in any order."""
+def test_one_drafter_may_serve_many_texts_in_turn(name):
+    """Each text has its own sampler and generator; the drafter sees the texts in any order."""
     samplers = [greedy, Sampler(temperature(0.7), top_k(3)), greedy, Sampler(temperature(2.0))]
     drafter = make_drafter(name, TARGET, sampler=samplers[1])
     texts = [Sequence(TARGET, PROMPTS[i], 8 - i, samplers[i], seed=i) for i in range(4)]
@@ -149,16 +149,16 @@ def test_one_drafter_may_serve_many_texts_by_turns(name):
     assert texts[0].new_ids == greedy_ids(0)[:8] and texts[2].new_ids == greedy_ids(2)[:6]
 
 
-def test_what_passes():
-    """The prompt but its last token; then the last token and the drafts. All of them are right."""
+def test_the_passes_have_the_prompt_then_the_last_token_and_the_drafts():
+    """The last token of the prompt passes with the first drafts. All drafts are right here."""
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     ids = by_speculation(model, PROMPTS[1], 9, Replay(TARGET.n_vocab, text, 1, rng_of()), 4)
     assert ids == greedy_ids(1)[:9]
     assert model.shapes == [(4,), (1 + 4,), (1 + 3,)]
-    assert model.lasts == {1, None}  # of the prompt, no unused logits are computed
+    assert model.lasts == {1, None}  # the prompt computes no unused logits
 
 
-def test_gamma_is_4():
+def test_the_default_of_gamma_is_4():
     model, sequence = Watched(TARGET), Sequence(TARGET, PROMPTS[1], 9)
     text = PROMPTS[1] + greedy_ids(1)
     list(speculative(model, sequence, Replay(TARGET.n_vocab, text, 1, rng_of())))
@@ -169,7 +169,7 @@ def test_a_pass_after_wrong_drafts_has_one_new_token():
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     ids = by_speculation(model, PROMPTS[1], 6, Replay(TARGET.n_vocab, text, 0, rng_of()), 2)
     assert ids == greedy_ids(1)[:6]
-    assert model.shapes == [(4,), (3,), (3,), (3,), (3,), (2,), (1,)]  # left: 6, 5, ... 1 tokens
+    assert model.shapes == [(4,), (3,), (3,), (3,), (3,), (2,), (1,)]  # 6, 5, ... 1 tokens are left
 
 
 def test_a_prompt_of_one_token_passes_with_the_first_drafts():
@@ -184,11 +184,9 @@ def test_a_prompt_of_one_token_passes_with_the_first_drafts():
     st.integers(0, 16),  # new tokens
     st.sampled_from(NAMES),
     st.integers(1, 8),  # gamma
-    st.one_of(st.none(), st.integers(1, 6)),  # the reader ends it after so many tokens
+    st.one_of(st.none(), st.integers(1, 6)),  # the caller finishes it after so many tokens
 )
-def test_a_greedy_text_is_the_cached_loop_s_and_ends_for_the_same_reason(
-    prompt, n, name, gamma, finish_at
-):
+def test_greedy_texts_and_stop_reasons_equal_the_cached_loop_s(prompt, n, name, gamma, finish_at):
     model = GPT2(TARGET.params, TARGET.n_head, stop_ids=[5])
     drafter = make_drafter(name, TARGET, (prompt + greedy_ids(1))[: model.n_ctx])
     texts = []
@@ -202,21 +200,21 @@ def test_a_greedy_text_is_the_cached_loop_s_and_ends_for_the_same_reason(
     assert texts[0].stop_reason == texts[1].stop_reason
 
 
-def test_no_draft_is_asked_for_that_could_not_be_used():
-    """The last token of a text, and the context's, are never drafts: a pass gives one itself."""
+def test_a_drafter_proposes_no_more_than_can_be_used():
+    """Each pass adds a token of its own, so the last token before n or the context is no draft."""
     for n, n_all in ((7, 7), (100, TARGET.n_ctx - len(PROMPTS[1]))):
         noted = Noted(make_drafter("replay at 0", TARGET, PROMPTS[1] + greedy_ids(1)))
         assert by_speculation(TARGET, PROMPTS[1], n, noted, 5) == greedy_ids(1)[:n_all]
-        asked = [min(5, n_left - 1) for n_left in range(n_all, 0, -1)]
-        assert [n for n, _, _ in noted.passes] == asked
+        expected = [min(5, n_left - 1) for n_left in range(n_all, 0, -1)]
+        assert [n for n, _, _ in noted.passes] == expected
 
 
-# --- a loop that is left, a sequence that its reader ends -----------------------------------------
+# --- callers that leave the loop or finish a sequence ---------------------------------------------
 
 
 @pytest.mark.parametrize("n_taken", [0, 1, 3, 5, 8, 9])
-def test_another_loop_goes_on_where_one_was_left(n_taken):
-    """In the middle of a block too: the sequence has just the tokens that were yielded."""
+def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
+    """The sequence has exactly the tokens that were yielded, even in the middle of a block."""
     drafter = Replay(TARGET.n_vocab, PROMPTS[1] + greedy_ids(1), 1, rng_of())
     sequence = Sequence(TARGET, PROMPTS[1], 9)
     tokens = speculative(TARGET, sequence, drafter)
@@ -232,8 +230,8 @@ def test_another_loop_goes_on_where_one_was_left(n_taken):
 
 @pytest.mark.parametrize("rate", [0, 0.5, 1])
 @pytest.mark.parametrize("n_taken", [1, 2, 3, 5, 6, 7])
-def test_a_reader_ends_a_text_inside_a_block(rate, n_taken):
-    """What remains of the block is not yielded, and there is no further pass."""
+def test_a_caller_may_finish_a_text_inside_a_block(rate, n_taken):
+    """The rest of the block is not yielded, and no pass follows."""
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     sequence = Sequence(TARGET, PROMPTS[1], 9)
     for token in speculative(model, sequence, Replay(TARGET.n_vocab, text, rate, rng_of(3))):
@@ -253,7 +251,7 @@ def fails_at_11(logits, ids):
     "last, error", [(lambda logits, ids: logits, ValueError), (fails_at_11, IndexError)]
 )
 def test_a_sampler_s_error_is_raised(last, error):
-    """Where the filters leave no token, or fail. The text is the beginning of the cached loop's."""
+    """The filters leave no token, or fail. The text so far begins like the cached loop's."""
     sampler, prompt = Sampler(no_repeat_ngram(1), last, to_probs=one_hot), [1, 2]
     expected = []
     with contextlib.suppress(error):
@@ -265,20 +263,20 @@ def test_a_sampler_s_error_is_raised(last, error):
     assert sequence.new_ids == expected[: len(sequence.new_ids)]
 
 
-# --- sampled: the chi-square test -----------------------------------------------------------------
+# --- sampled texts and the chi-square test --------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "x, dof, p",  # upper points as printed in every table of the distribution
+    "x, dof, p",  # from the usual tables of the distribution
     [(3.841, 1, 0.05), (5.991, 2, 0.05), (7.815, 3, 0.05), (16.919, 9, 0.05), (18.307, 10, 0.05)]
     + [(27.877, 9, 0.001), (29.588, 10, 0.001), (76.154, 50, 0.01), (68.669, 51, 0.05)],
 )
-def test_the_chi_square_tail_is_that_of_the_tables(x, dof, p):
+def test_the_chi_square_tail_agrees_with_the_tables(x, dof, p):
     assert chi_square_tail(x, dof) == pytest.approx(p, rel=1e-3)
 
 
 class Remembered(Sampler):
-    """A sampler whose result for the same logits after the same ids is computed once."""
+    """A sampler that computes the result for the same logits and ids only once."""
 
     def __init__(self, *filters):
         super().__init__(*filters)
@@ -306,7 +304,7 @@ SAMPLERS = {
 
 
 def tiny_drafters(sampler, seed=11):
-    """Drafters by their names."""
+    """Return {name: drafter}."""
     n_vocab, rng = TINY.n_vocab, rng_of(seed)
     return {
         "smaller model": DraftModel(TINY_SMALL, sampler, rng),
@@ -325,7 +323,7 @@ TINY_NAMES = list(tiny_drafters(greedy))
 
 
 def exact(sampler, ids=(), p=1.0):
-    """Every text that may follow PROMPT -> its probability, the product of its conditionals."""
+    """Return {text that may follow PROMPT: its probability, the product of its conditionals}."""
     if len(ids) == N_TOKENS or STOP in ids:
         return {ids: p}
     probs = sampler(TINY.logits([*PROMPT, *ids]), [*PROMPT, *ids]).astype(float)
@@ -334,7 +332,7 @@ def exact(sampler, ids=(), p=1.0):
 
 
 def sampled(sampler, drafter, gamma, rng):
-    """N_TEXTS texts that follow PROMPT, by one drafter that sees them all -> how often each came"""
+    """Draw N_TEXTS texts after PROMPT with one drafter; return how often each text came."""
     return Counter(
         tuple(by_speculation(TINY, PROMPT, N_TOKENS, drafter, gamma, sampler, rng))
         for _ in range(N_TEXTS)
@@ -343,7 +341,7 @@ def sampled(sampler, drafter, gamma, rng):
 
 @pytest.mark.parametrize("kind", SAMPLERS)
 @pytest.mark.parametrize("name", TINY_NAMES)
-def test_sampled_texts_have_exactly_the_models_distribution(name, kind):
+def test_sampled_texts_have_exactly_the_model_s_distribution(name, kind):
     sampler = SAMPLERS[kind]
     gamma = 1 + (TINY_NAMES.index(name) + list(SAMPLERS).index(kind)) % 3
     counts = sampled(sampler, tiny_drafters(sampler)[name], gamma, rng_of(12))
@@ -351,7 +349,7 @@ def test_sampled_texts_have_exactly_the_models_distribution(name, kind):
 
 
 def test_the_samplers_give_different_distributions():
-    """Each sampler spreads over several texts, none has the distribution of another."""
+    """Each sampler draws several texts, and no two samplers have the same distribution."""
     known = {kind: exact(sampler) for kind, sampler in SAMPLERS.items()}
     for probs in known.values():
         assert sum(probs.values()) == pytest.approx(1)
@@ -361,7 +359,7 @@ def test_the_samplers_give_different_distributions():
 
 
 class BestTokenAsIfDrawn(DraftModel):
-    """Known to be wrong: drafts its best token and passes that off as a draw from its softmax."""
+    """A wrong drafter: it drafts its best token and calls it a draw from its softmax."""
 
     def propose(self, ids, n):
         self.sampler, honest = greedy, self.sampler
@@ -386,8 +384,8 @@ def test_control_a_second_draw_from_p_is_found_wrong(name, monkeypatch):
     assert p_value(counts, exact(sampler)) < 1e-6
 
 
-def test_control_a_draft_drawn_with_the_loops_own_numbers_is_found_wrong():
-    """A draft and its acceptance must be independent: two generators of one seed are not."""
+def test_control_a_draft_drawn_with_the_loop_s_own_numbers_is_found_wrong():
+    """A draft and its acceptance must be independent. Two generators with one seed are not."""
     sampler, wrong = SAMPLERS["softmax"], Counter()
     for seed in range(N_TEXTS):
         drafter = DraftModel(TINY_SMALL, sampler, rng_of(seed))
@@ -395,11 +393,11 @@ def test_control_a_draft_drawn_with_the_loops_own_numbers_is_found_wrong():
     assert p_value(wrong, exact(sampler)) < 1e-6
 
 
-# --- verification, against theory -----------------------------------------------------------------
+# --- verification, compared with theory -----------------------------------------------------------
 
 
 class Scripted:
-    """In place of a random generator: gives these numbers."""
+    """A random generator that gives these numbers."""
 
     def __init__(self, *numbers):
         self.numbers = list(numbers)
@@ -409,12 +407,12 @@ class Scripted:
 
 
 def as_given(logits, ids):
-    """A sampler for which the logits are the probabilities."""
+    """Return the logits as the probabilities: a sampler."""
     return logits
 
 
 def frozen(counts):
-    """Eighths -> probabilities [n_vocab] that nobody can write to"""
+    """Return read-only probabilities [n_vocab] from counts of eighths."""
     probs = np.array(counts, np.float32) / 8
     probs.setflags(write=False)
     return probs
@@ -426,9 +424,9 @@ distributions = eighths.map(lambda c: frozen([*c, 8 - sum(c)]))
 
 @settings(max_examples=80)
 @given(distributions, distributions)
-def test_one_draft_accepted_or_corrected_is_distributed_as_p(p, q):
-    """All that can happen, with its probability: drafts x ~ q; acceptance at u < min(1, p / q), u
-    on either side; the correction at each step of the residual's cumulative mass."""
+def test_an_accepted_or_corrected_draft_is_distributed_as_p(p, q):
+    """The test sums the probabilities of all outcomes: a draft is drawn from q, accepted if
+    u < min(1, p / q), and otherwise corrected from the residual."""
     after = frozen([0, 0, 8, 0])
     logits = np.stack([p, after])
     out, accepted = np.zeros(4), 0.0
@@ -440,7 +438,7 @@ def test_one_draft_accepted_or_corrected_is_distributed_as_p(p, q):
         out[draft] += q[draft] * rate
         accepted += q[draft] * rate
         if rate < 1:
-            steps = round(8 * float(np.maximum(p - q, 0).sum()))  # of one eighth each
+            steps = round(8 * float(np.maximum(p - q, 0).sum()))  # one for each eighth
             for step in range(steps):
                 rng = Scripted(rate + 1e-4 * (rate > 0), (step + 0.5) / steps)
                 (token,) = verify(logits, [], [draft], [q], as_given, rng)
@@ -455,7 +453,7 @@ def test_a_token_that_the_model_cannot_draw_is_never_accepted():
         assert verify(np.stack([p, p]), [], [0], [q], as_given, Scripted(u, 0.6)) == [2]
 
 
-def test_one_hot_p_and_q_are_compared_as_greedy_does():
+def test_one_hot_p_and_q_accept_only_the_same_token():
     best, other = frozen([0, 8, 0, 0]), frozen([8, 0, 0, 0])
     for u in (0.0, 0.5, 1 - 2**-53):
         logits = np.stack([best, other])
@@ -464,14 +462,14 @@ def test_one_hot_p_and_q_are_compared_as_greedy_does():
         assert verify(logits, [], [0], [other], as_given, Scripted(u, u)) == [1]
 
 
-def test_the_residual_is_the_excess_of_p_and_p_itself_where_they_are_equal():
+def test_the_residual_is_the_excess_of_p_or_p_itself_if_p_equals_q():
     p, q = frozen([1, 3, 4, 0]), frozen([2, 2, 1, 3])
     assert residual(p, q).tolist() == [0, 1 / 4, 3 / 4, 0]
     assert residual(p, p).tolist() == p.tolist()
 
 
-def test_verification_stops_at_the_first_rejection_and_shows_the_sampler_each_prefix():
-    """p is the sampler's at ids and the accepted drafts; it is not asked after a rejection."""
+def test_verification_stops_at_the_first_rejection_and_gives_the_sampler_each_prefix():
+    """The sampler gets the ids and the accepted drafts; it is not called after a rejection."""
     seen = []
 
     def sampler(logits, ids):
@@ -488,12 +486,15 @@ def test_verification_stops_at_the_first_rejection_and_shows_the_sampler_each_pr
     assert seen[-1] == (rows[3].tolist(), [9, 1, 2, 3])
 
 
-@pytest.mark.parametrize("drafts, tokens, n_numbers", [
-    ([1, 2, 3], [1, 2], 2),  # an accepted draft is a stop id: no sampler is asked after it
-    ([1, 0, 3], [1, 2], 3),  # the correction of a rejected one
-    ([1], [1, 2], 2),  # the token after the last draft
-    ([2, 0, 3], [1], 2),  # a rejected stop id
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "drafts, tokens, n_numbers",
+    [
+        ([1, 2, 3], [1, 2], 2),  # an accepted draft is a stop id
+        ([1, 0, 3], [1, 2], 3),  # a rejected draft is corrected to a stop id
+        ([1], [1, 2], 2),  # the token after the last draft is a stop id
+        ([2, 0, 3], [1], 2),  # a stop id is rejected
+    ],
+)
 def test_nothing_follows_a_stop_id(drafts, tokens, n_numbers):
     logits, given_ids = np.eye(4, dtype=np.float32)[[1, 2, 3, 0]], []
 
@@ -505,10 +506,10 @@ def test_nothing_follows_a_stop_id(drafts, tokens, n_numbers):
     rows = logits[: len(drafts) + 1]
     assert verify(rows, [2], drafts, qs, sampler, rng, stop_ids=(2,)) == tokens
     assert len(rng.numbers) == 5 - n_numbers
-    assert not any(2 in ids[1:] for ids in given_ids)  # the one in the prompt stops nothing
+    assert not any(2 in ids[1:] for ids in given_ids)  # the prompt's stop id stops nothing
 
 
-def test_a_draft_is_accepted_as_often_as_in_theory():
+def test_a_draft_is_accepted_at_the_rate_of_the_theory():
     p, q = np.array([0.5, 0.3, 0.2], np.float32), np.array([0.2, 0.2, 0.6], np.float32)
     rng, n, accepted, made = rng_of(3), 4000, 0, Counter()
     for draft in rng.choice(3, n, p=q.astype(float) / q.sum(dtype=float)).tolist():
@@ -519,7 +520,7 @@ def test_a_draft_is_accepted_as_often_as_in_theory():
     assert p_value(made, dict(enumerate(p.tolist()))) > 1e-3
 
 
-def test_verification_changes_nothing_that_it_is_given():
+def test_verification_does_not_change_its_arguments():
     p, q = frozen([1, 3, 4, 0]), frozen([2, 2, 1, 3])
     logits, ids, drafts, qs = np.stack([p, p, p]), [5], [0, 1], [q, q]
     logits.setflags(write=False)
@@ -531,7 +532,7 @@ def test_verification_changes_nothing_that_it_is_given():
 # --- caches ---------------------------------------------------------------------------------------
 
 
-def assert_cache_is_that_of_a_fresh_pass(model, cache, ids):
+def assert_cache_equals_a_fresh_pass(model, cache, ids):
     fresh, n = model.new_cache(), len(ids)
     if ids:
         model(np.array(ids), fresh)
@@ -540,8 +541,8 @@ def assert_cache_is_that_of_a_fresh_pass(model, cache, ids):
 
 
 class Inspector:
-    """A model and a drafter around others. At each pass, as `propose` is called, it compares the
-    loop's cache with that of a fresh pass."""
+    """A wrapper of a model and of a drafter. Each call of `propose` compares the loop's cache with
+    the cache of a fresh pass."""
 
     def __init__(self, model, drafter):
         self.model, self.drafter, self.n_passes = model, drafter, 0
@@ -559,12 +560,12 @@ class Inspector:
 
     def propose(self, ids, n):
         assert self.text in (None, ids)
-        assert_cache_is_that_of_a_fresh_pass(self.model, self.cache, ids[:-1])
+        assert_cache_equals_a_fresh_pass(self.model, self.cache, ids[:-1])
         drafts, qs = self.drafter.propose(list(ids), n)
         if isinstance(self.drafter, DraftModel):
             passed = (ids + drafts)[: self.drafter.cache.length]
             assert len(passed) >= len(ids) + len(drafts) - 1 or not drafts
-            assert_cache_is_that_of_a_fresh_pass(self.drafter.model, self.drafter.cache, passed)
+            assert_cache_equals_a_fresh_pass(self.drafter.model, self.drafter.cache, passed)
         self.n_passes += 1
         return drafts, qs
 
@@ -580,16 +581,19 @@ class Inspector:
 prompts = st.lists(st.integers(0, TARGET.n_vocab - 1), min_size=1, max_size=12)
 
 
+INSPECTED = ["smaller model", "same model", "opposite model", "3-grams, top 3"]
+INSPECTED += ["model with a shorter context", "lookup of 2", "replay at 0.5"]
+
+
 @settings(max_examples=40)
 @given(
-    st.sampled_from(["smaller model", "same model", "opposite model", "3-grams, top 3"]
-                    + ["model with a shorter context", "lookup of 2", "replay at 0.5"]),
+    st.sampled_from(INSPECTED),
     st.lists(st.tuples(prompts, st.integers(1, 20)), min_size=1, max_size=3),
     st.integers(1, 16),
     st.sampled_from([greedy, Sampler(temperature(0.5)), Sampler(top_k(3))]),
-)  # fmt: skip
-def test_at_every_pass_the_caches_are_those_of_a_fresh_pass(name, texts, gamma, sampler):
-    """Unrelated prompts, by one drafter that serves them one after the other."""
+)
+def test_the_caches_equal_a_fresh_pass_at_every_pass(name, texts, gamma, sampler):
+    """One drafter serves unrelated prompts, one after the other."""
     drafter = make_drafter(name, TARGET, texts[0][0] + list(range(10)) * 3, sampler)
     for seed, (text, n) in enumerate(texts):
         inspector = Inspector(TARGET, drafter)
@@ -597,10 +601,10 @@ def test_at_every_pass_the_caches_are_those_of_a_fresh_pass(name, texts, gamma, 
         list(speculative(inspector, sequence, inspector, gamma))
         assert len(sequence.ids) == min(len(text) + n, TARGET.n_ctx)
         assert inspector.n_passes
-        assert_cache_is_that_of_a_fresh_pass(TARGET, inspector.cache, sequence.ids[:-1])
+        assert_cache_equals_a_fresh_pass(TARGET, inspector.cache, sequence.ids[:-1])
 
 
-# --- nothing is changed ---------------------------------------------------------------------------
+# --- arguments ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["smaller model", "4-grams, top 3", "lookup of 2", "replay at 1"])
@@ -617,7 +621,7 @@ def test_no_argument_is_changed_and_a_seed_gives_the_same_text_again(name):
 
 
 def test_a_drafter_cannot_change_the_text():
-    """It gets lists of its own, and its drafts and tokens are seen by nobody after it."""
+    """It gets copies of the lists."""
 
     class Rude(PromptLookup):
         def propose(self, ids, n):
@@ -629,11 +633,11 @@ def test_a_drafter_cannot_change_the_text():
     assert found == greedy_ids(1)[:15]
 
 
-# --- what a drafter proposes ----------------------------------------------------------------------
+# --- right and wrong proposals --------------------------------------------------------------------
 
 
 class Proposes(Drafter):
-    """The same drafts and distributions, always."""
+    """A drafter that always proposes the same drafts and distributions."""
 
     def __init__(self, drafts, qs):
         self.proposed = drafts, qs
@@ -642,21 +646,21 @@ class Proposes(Drafter):
         return self.proposed
 
 
-def q_of(*numbers):  # the rest of the vocabulary has 0
+def q_of(*numbers):  # -> [n_vocab], these numbers and zeros
     q = np.zeros(TARGET.n_vocab, np.float32)
     q[: len(numbers)] = numbers
     return q
 
 
-WRONG = {  # drafts, their distributions, what the error says
+WRONG = {  # name -> drafts, their distributions, words of the error
     "too many": ([1, 1, 1], [q_of(0, 1)] * 3, "3 drafts and 3 distributions, not at most 2"),
     "too few distributions": ([1, 1], [q_of(0, 1)], "2 drafts and 1 distributions"),
     "too many distributions": ([1], [q_of(0, 1)] * 2, "1 drafts and 2 distributions"),
-    "an id past the vocabulary": ([10**6], [q_of(1)], "token 1000000: token ids are 0 to 10"),
-    "the first id past it": ([TARGET.n_vocab], [q_of(1)], "token 11: token ids are 0 to 10"),
-    "an id before it": ([-1], [q_of(1)], "token -1: token ids are 0 to 10"),
+    "a large id": ([10**6], [q_of(1)], "token 1000000: token ids are 0 to 10"),
+    "the id n_vocab": ([TARGET.n_vocab], [q_of(1)], "token 11: token ids are 0 to 10"),
+    "a negative id": ([-1], [q_of(1)], "token -1: token ids are 0 to 10"),
     "not a number": ([1], [q_of(np.nan, 1)], "not the distribution"),
-    "nothing but": ([1], [np.full(TARGET.n_vocab, np.nan)], "not the distribution"),
+    "no numbers": ([1], [np.full(TARGET.n_vocab, np.nan)], "not the distribution"),
     "negative": ([1], [q_of(-0.5, 1.5)], "least -0.5"),
     "does not sum to 1": ([1], [q_of(1, 1)], "sum 2"),
     "sums to less": ([1], [q_of(0, 0.9)], "sum 0.9"),
@@ -671,23 +675,26 @@ WRONG = {  # drafts, their distributions, what the error says
 
 
 @pytest.mark.parametrize("drafts, qs, message", WRONG.values(), ids=WRONG)
-def test_a_drafter_that_does_not_propose_what_it_drew_is_refused(drafts, qs, message):
-    """Else the text would not have the model's distribution, and nobody would see it."""
+def test_wrong_proposals_are_refused(drafts, qs, message):
+    """Otherwise the text would not have the model's distribution, and nobody would notice."""
     sequence = Sequence(TARGET, [1, 2], 9)
     with pytest.raises(ValueError, match=f"a drafter.*{message}"):
         list(speculative(TARGET, sequence, Proposes(drafts, qs), gamma=2))
     assert sequence.new_ids == []
 
 
-@pytest.mark.parametrize("drafts, qs", [
-    ([], []),
-    ([0, 10], [q_of(1), q_of(*[0] * 10, 1)]),
-    ([1], [q_of(0, 0.9995, 0.0001)]),  # rounded
-    ([1], [q_of(0, 1.0005)]),
-    ([1], [q_of(0.5, 0.5).astype(float)]),
-    (np.array([1, 0]), np.stack([q_of(0, 1), q_of(1)])),
-])  # fmt: skip
-def test_what_a_drafter_may_propose(drafts, qs):
+@pytest.mark.parametrize(
+    "drafts, qs",
+    [
+        ([], []),
+        ([0, 10], [q_of(1), q_of(*[0] * 10, 1)]),
+        ([1], [q_of(0, 0.9995, 0.0001)]),  # rounded
+        ([1], [q_of(0, 1.0005)]),
+        ([1], [q_of(0.5, 0.5).astype(float)]),
+        (np.array([1, 0]), np.stack([q_of(0, 1), q_of(1)])),
+    ],
+)
+def test_right_proposals_are_accepted(drafts, qs):
     assert check_drafts(drafts, qs, 2, TARGET.n_vocab) is None
     with pytest.raises(ValueError) if len(drafts) == 2 else contextlib.nullcontext():
         check_drafts(drafts, qs, 1, TARGET.n_vocab)
@@ -699,27 +706,29 @@ def test_drafts_may_be_an_array():
             drafts, qs = super().propose(ids, n)
             return np.array(drafts, int), np.array(qs)
 
-    texts = [by_speculation(TARGET, [1, 2, 1, 2, 1], 9, drafter(TARGET.n_vocab), 2)
-             for drafter in (Array, PromptLookup)]  # fmt: skip
-    assert texts[0] == texts[1]
+    found, expected = (
+        by_speculation(TARGET, [1, 2, 1, 2, 1], 9, drafter(TARGET.n_vocab), 2)
+        for drafter in (Array, PromptLookup)
+    )
+    assert found == expected
 
 
 @pytest.mark.parametrize("prompt", [[1], [1, 2]])
-def test_a_text_that_another_loop_began_goes_on(prompt):
+def test_a_text_that_the_cached_loop_began_goes_on(prompt):
     model = tiny_gpt2()
     expected = list(generate(model, prompt, 14))
     sequence = Sequence(model, prompt, 14)
-    begun = [token for _, token in zip(range(6), cached(model, sequence))]
+    first = [token for _, token in zip(range(6), cached(model, sequence))]
     rest = list(speculative(model, sequence, PromptLookup(model.n_vocab)))
-    assert begun + rest == expected
+    assert first + rest == expected
 
 
-def test_a_q_that_is_no_array_is_refused():
+def test_a_distribution_that_is_not_an_array_is_refused():
     with pytest.raises(ValueError, match="array"):
         check_drafts([1], [[0.5, 0.5]], 1, 2)  # type: ignore[list-item]
 
 
-def test_a_drafter_that_changes_what_it_learns_from_changes_no_text():
+def test_a_drafter_that_changes_the_arguments_of_learn_changes_no_text():
     class Greedy(PromptLookup):
         def learn(self, ids, drafts, logits, tokens):
             tokens.clear()

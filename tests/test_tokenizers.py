@@ -1,9 +1,9 @@
-"""loading/tokenizer.py: the library's ids and texts for each dialect of tokenizer.json, streams,
-and files that are damaged.
+"""loading/tokenizer.py gives the library's ids and texts in each dialect of tokenizer.json, streams
+text, and refuses damaged files.
 
-The fixtures are small files of each dialect. To check published tokenizers too, name a folder of
-them in the environment variable TOKENWISE_MODERN_FILES: each of its folders holds tokenizer.json,
-and the vectors.json and decode.json that the library makes of it.
+The fixtures are small files in each dialect. To test published tokenizers, too, set the environment
+variable TOKENWISE_MODERN_FILES to a folder with a subfolder for each: tokenizer.json, and the
+vectors.json and decode.json that the library makes of it.
 """
 
 import copy
@@ -40,14 +40,14 @@ def write(folder, file):
 
 @pytest.fixture(scope="session")
 def read(tmp_path_factory):
-    """A function: the name of a fixture -> its tokenizer."""
+    """Return a function: the name of a fixture -> its tokenizer."""
     folder = tmp_path_factory.mktemp("tokenizers")
     return lambda name: read_tokenizer(write(folder / name, FOUND[name]["tokenizer"]), "llama")
 
 
 @pytest.fixture(scope="module", params=PUBLISHED)
 def published(request):
-    """A published tokenizer, and the folder with its vectors."""
+    """Return a published tokenizer, and the folder with its vectors."""
     if not FILES:
         pytest.skip("NOT RUN: published tokenizers, see the beginning of test_tokenizers.py")
     folder = Path(FILES, request.param)
@@ -62,17 +62,21 @@ def streamed(tokenizer, ids):
 # --- the library's ids and texts ------------------------------------------------------------------
 
 
-def check_ids(tokenizer, vectors):
+def assert_ids(tokenizer, vectors):
     for vector in vectors:
         text, ids = vector["text"], vector["ids_with_special"]
         assert tokenizer.encode(text, special=True) == ids
         assert tokenizer.encode(text, special=True, first=False) == vector["ids"]
 
 
-def check_texts(tokenizer, vectors):
-    """Whole and streamed. The library shows MARKS and BOS; here they are not part of a text."""
-    silent = {text: id for text, id in tokenizer.special.items()
-              if MARKS.fullmatch(text) or id in tokenizer.start}  # fmt: skip
+def assert_texts(tokenizer, vectors):
+    """Assert that texts equal the library's, decoded and streamed. The library decodes MARKS and
+    BOS; we leave them out."""
+    silent = {
+        text: id
+        for text, id in tokenizer.special.items()
+        if MARKS.fullmatch(text) or id in tokenizer.start
+    }
     decoder = str(tokenizer.library.decoder)
     strips = "Strip" in decoder or "Metaspace" in decoder
     for vector in vectors:
@@ -86,30 +90,30 @@ def check_texts(tokenizer, vectors):
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_ids_are_those_of_the_library(read, name):
-    check_ids(read(name), FOUND[name]["texts"])
+def test_ids_equal_the_library_s(read, name):
+    assert_ids(read(name), FOUND[name]["texts"])
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_texts_are_those_of_the_library(read, name):
-    check_texts(read(name), FOUND[name]["texts"] + FOUND[name]["ids"])
+def test_texts_equal_the_library_s(read, name):
+    assert_texts(read(name), FOUND[name]["texts"] + FOUND[name]["ids"])
 
 
-def test_published_tokenizers(published):
+def test_published_tokenizers_equal_the_library(published):
     tokenizer, folder = published
-    check_ids(tokenizer, json.loads((folder / "vectors.json").read_text()))
-    check_texts(tokenizer, json.loads((folder / "vectors.json").read_text()))
+    assert_ids(tokenizer, json.loads((folder / "vectors.json").read_text()))
+    assert_texts(tokenizer, json.loads((folder / "vectors.json").read_text()))
     if (folder / "decode.json").exists():
-        check_texts(tokenizer, json.loads((folder / "decode.json").read_text()))
+        assert_texts(tokenizer, json.loads((folder / "decode.json").read_text()))
 
 
-# --- what the models and the terminal rely on -----------------------------------------------------
+# --- encoding and decoding ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["llama3", "qwen", "llama2", "gemma"])
 @given(text=st.text())
-def test_any_text_comes_back(read, name, text):
-    """In its normal form; \u2581 stands for a space in pieces."""
+def test_encoded_text_is_decoded_to_itself(read, name, text):
+    """Qwen normalises text to NFC; pieces write a space as \u2581."""
     tokenizer = read(name)
     ids = tokenizer.encode(text)
     if name == "qwen":
@@ -121,20 +125,18 @@ def test_any_text_comes_back(read, name, text):
     assert not {*tokenizer.special.values()} & {*ids[len(tokenizer.start) :]}
 
 
-def test_bos_is_added_once_and_only_where_a_text_begins(read):
+def test_bos_is_added_once_and_only_at_the_beginning_of_a_text(read):
     for name, bos in (BYTES, "<|begin|>"), (PIECES, "<s>"):
         tokenizer = read(name)
         assert tokenizer.encode("") == tokenizer.start == [tokenizer.special[bos]]
         assert tokenizer.encode("", first=False) == []
-        assert tokenizer.encode("the cat") == [
-            *tokenizer.start,
-            *tokenizer.encode("the cat", first=False),
-        ]
+        ids = tokenizer.encode("the cat", first=False)
+        assert tokenizer.encode("the cat") == [*tokenizer.start, *ids]
         assert tokenizer.decode(tokenizer.encode("the cat")) == "the cat"
 
 
 def test_a_text_may_be_decoded_in_parts(read):
-    """The space that encode puts before a text is left out there, and only there."""
+    """decode removes the space that encode puts before a text, and no other space."""
     tokenizer = read(PIECES)
     ids = tokenizer.encode("the cat sat")
     assert tokenizer.decode(ids[:2]) == "the " and tokenizer.decode(ids[1:2]) == " the "
@@ -143,12 +145,12 @@ def test_a_text_may_be_decoded_in_parts(read):
 
 
 @pytest.mark.parametrize("name", [BYTES, PIECES])
-def test_the_score_begins_after_bos(read, name):
+def test_a_score_begins_after_bos(read, name):
     tokenizer = read(name)
     [bos], ids = tokenizer.start, tokenizer.encode("the cat sat", first=False)
     path = [bos, *ids]
 
-    def logits(so_far):  # [n_vocab]: P of the right token is n / (n + 1) after n tokens
+    def logits(so_far):  # -> [n_vocab]; after n tokens, the right token has P = n / (n + 1)
         right = np.arange(tokenizer.n_vocab) == path[len(so_far)]
         assert list(so_far) == path[: len(so_far)]
         others = 1 / (tokenizer.n_vocab - 1)
@@ -167,7 +169,7 @@ def test_the_score_begins_after_bos(read, name):
 
 @pytest.mark.parametrize("name", FOUND)
 @given(data=st.data())
-def test_a_stream_of_any_ids_is_the_decoded_text(read, name, data):
+def test_a_stream_of_any_ids_equals_the_decoded_text(read, name, data):
     tokenizer = read(name)
     ids = data.draw(st.lists(st.integers(0, tokenizer.n_vocab - 1), max_size=20))
     assert streamed(tokenizer, ids) == tokenizer.decode(ids)
@@ -175,21 +177,21 @@ def test_a_stream_of_any_ids_is_the_decoded_text(read, name, data):
 
 
 @pytest.mark.parametrize("name", ["llama3", "llama2", "gemma"])
-def test_a_character_appears_with_its_last_byte_or_with_the_token_after_it(read, name):
-    tokenizer, shown = read(name), []
+def test_a_character_appears_with_its_last_byte_or_with_the_next_token(read, name):
+    tokenizer, pieces = read(name), []
     stream = tokenizer.stream()
     for id in tokenizer.encode("the €ä cat"):
-        shown.append(stream.feed(id))
-    shown.append(stream.finish())
-    assert "".join(shown) == "the €ä cat" and "" in shown
-    assert not any("\ufffd" in piece for piece in shown)
+        pieces.append(stream.feed(id))
+    pieces.append(stream.finish())
+    assert "".join(pieces) == "the €ä cat" and "" in pieces
+    assert not any("\ufffd" in piece for piece in pieces)
     ids = tokenizer.encode("€")[:-1]  # without its last byte
     assert streamed(tokenizer, ids) == tokenizer.decode(ids)
     assert tokenizer.decode(ids).endswith("\ufffd")
 
 
 def test_a_stream_decodes_few_ids_again(read, monkeypatch):
-    """A long text takes a time in proportion to its length."""
+    """So the time for a text is proportional to its length."""
     tokenizer, lengths = read(PIECES), []
     decode = tokenizer.decode
     monkeypatch.setattr(tokenizer, "decode", lambda ids: lengths.append(len(ids)) or decode(ids))
@@ -197,11 +199,11 @@ def test_a_stream_decodes_few_ids_again(read, monkeypatch):
     assert max(lengths) <= 3
 
 
-# --- a token by itself ----------------------------------------------------------------------------
+# --- single tokens --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama3", "llama2", "gemma", "qwen"])
-def test_the_bytes_of_tokens_are_those_of_the_text(read, name):
+def test_the_bytes_of_the_tokens_are_the_bytes_of_the_text(read, name):
     tokenizer, text = read(name), "the cat: 'é' ☃"
     ids = tokenizer.encode(text)
     whole = b"".join(map(tokenizer.token_bytes, ids))
@@ -222,32 +224,28 @@ def test_an_unknown_id_is_an_error_that_names_it(read, id):
 # --- the files ------------------------------------------------------------------------------------
 
 
-def test_limits_and_padding_that_a_file_brings_along_do_not_count(tmp_path):
+def test_truncation_and_padding_in_a_file_are_ignored(tmp_path):
     file = copy.deepcopy(FOUND[BYTES]["tokenizer"])
     ids = read_tokenizer(write(tmp_path / "plain", file), "llama").encode("the cat sat")
-    file["truncation"] = {"max_length": 2, "strategy": "LongestFirst", "stride": 0,
-                          "direction": "Right"}  # fmt: skip
-    file["padding"] = {"strategy": {"Fixed": 99}, "direction": "Right", "pad_id": 0,
-                       "pad_type_id": 0, "pad_token": "a", "pad_to_multiple_of": None}  # fmt: skip
+    file["truncation"] = {"max_length": 2, "strategy": "LongestFirst"}
+    file["truncation"] |= {"stride": 0, "direction": "Right"}
+    file["padding"] = {"strategy": {"Fixed": 99}, "direction": "Right", "pad_id": 0}
+    file["padding"] |= {"pad_type_id": 0, "pad_token": "a", "pad_to_multiple_of": None}
     assert read_tokenizer(write(tmp_path / "limited", file), "llama").encode("the cat sat") == ids
 
 
-def test_a_mark_after_a_text_would_end_it_and_is_left_out(tmp_path):
+def test_an_end_token_that_a_file_adds_is_left_out(tmp_path):
+    """It would end every prompt."""
     file = copy.deepcopy(FOUND[PIECES]["tokenizer"])
-    end = {"SpecialToken": {"id": "</s>", "type_id": 0}}
-    file["post_processor"]["single"].append(end)
-    file["post_processor"]["special_tokens"]["</s>"] = {
-        "id": "</s>",
-        "ids": [2],
-        "tokens": ["</s>"],
-    }
+    template = file["post_processor"]
+    template["single"].append({"SpecialToken": {"id": "</s>", "type_id": 0}})
+    template["special_tokens"]["</s>"] = {"id": "</s>", "ids": [2], "tokens": ["</s>"]}
     tokenizer = read_tokenizer(write(tmp_path, file), "llama")
     assert tokenizer.start == [1] and 2 not in tokenizer.encode("the cat")
-    assert read_tokenizer(tmp_path, "t5").start == []  # an encoder-decoder adds its own marks
+    assert read_tokenizer(tmp_path, "t5").start == []  # an encoder-decoder adds its own tokens
 
 
-def test_the_flags_of_an_added_token_are_false_where_they_are_true_nowhere(tmp_path):
-    """Such as `special`: a token that is not special is found in any text."""
+def test_an_added_token_that_is_not_special_is_found_in_any_text(tmp_path):
     file = copy.deepcopy(FOUND[BYTES]["tokenizer"])
     file["added_tokens"][0]["special"] = False
     text, id = file["added_tokens"][0]["content"], file["added_tokens"][0]["id"]
@@ -260,10 +258,11 @@ def test_the_flags_of_an_added_token_are_false_where_they_are_true_nowhere(tmp_p
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", "{}", "[" * 100000, '{"model": {"type": "Nonsense"}}'],
+    "text",
+    ["", "{", "[]", "null", "{}", "[" * 100000, '{"model": {"type": "Nonsense"}}'],
     ids=lambda text: text[:9],
-)  # fmt: skip
-def test_files_that_are_not_a_tokenizer(tmp_path, text):
+)
+def test_files_that_are_not_a_tokenizer_are_refused(tmp_path, text):
     (tmp_path / "tokenizer.json").write_text(text)
     with pytest.raises(UserError, match="tokenizer.json is damaged: .*; fetch or save") as caught:
         read_tokenizer(tmp_path, "llama")
@@ -277,7 +276,7 @@ def test_ids_with_gaps_are_refused(tmp_path):
         read_tokenizer(write(tmp_path, file), "llama")
 
 
-def test_gpt2_s_two_files_are_for_gpt2_and_those_that_say_so(tmp_path):
+def test_gpt2_s_two_files_are_read_for_gpt2_and_its_tokenizer_class(tmp_path):
     write_tokenizer(tmp_path)
     ids = read_tokenizer(tmp_path, "gpt2").encode("the cat")
     for config in (None, "{}", '{"tokenizer_class": "Qwen2Tokenizer"}'):

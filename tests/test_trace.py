@@ -1,4 +1,4 @@
-"""The recorder of the running code, and the trace that is printed from it."""
+"""The recorder of the running code, and the printed trace."""
 
 import json
 import sys
@@ -18,19 +18,20 @@ from tests.tiny import close, tiny_gpt2
 
 FIXTURES = Path(__file__).parent / "fixtures"
 FAMILIES = "gpt2", "llama", "seq2seq"
-MODELS = ["stories", "en-de", *(path.parent for family in FAMILIES
-          for path in sorted(FIXTURES.glob(f"{family}/*/config.json")))]  # fmt: skip
+MODELS: list = ["stories", "en-de"]
+for family in FAMILIES:
+    MODELS += [path.parent for path in sorted(FIXTURES.glob(f"{family}/*/config.json"))]
 
 
 def recorded(model, prompt, n=2, keep=()):
-    """The calls of the cached loop after a prompt."""
+    """Continue a prompt with the cached loop; return the recorded calls."""
     with recording(model, keep) as calls:
         list(generate(model, prompt, n))
     return calls
 
 
 def inner(call, name):
-    """The first call of that name inside it."""
+    """Return the first call with this name inside a call."""
     return next(inside for inside in call.walk() if inside.name == name)
 
 
@@ -42,19 +43,18 @@ def test_the_calls_are_a_tree_with_places_and_shapes():
     assert (first.output, second.output) == ((1, 11), (1, 11))
     softmax = [inner(call, "softmax") for call in (first, second)]
     assert [call.output for call in softmax] == [(2, 3, 3), (2, 1, 4)]
-    assert [call.name for call in inner(first, "block").calls] == [
-        "layer_norm", "self_attention", "layer_norm", "feed_forward"
-    ]  # fmt: skip
+    names = [call.name for call in inner(first, "block").calls]
+    assert names == ["layer_norm", "self_attention", "layer_norm", "feed_forward"]
 
 
-def test_of_several_results_the_first_is_noted():
+def test_a_call_with_several_results_records_the_first():
     model = tiny_gpt2()
     [first, second] = passes(recorded(model, [1, 2, 3]), model)
     assert [inner(call, "extend").output for call in (first, second)] == [(3,), (1,)]
 
 
-def test_a_model_of_a_notebook_s_cell_is_recorded():
-    """Its class has no file."""
+def test_a_model_defined_in_a_notebook_is_recorded():
+    """The source of its class is not in a file."""
     code = "class Mine(GPT2):\n    def block(self, x, **more): return super().block(x, **more)\n"
     names = {"GPT2": GPT2, "__name__": "__main__"}
     exec(compile(code, "<cell 1>", "exec"), names)
@@ -65,7 +65,7 @@ def test_a_model_of_a_notebook_s_cell_is_recorded():
     assert first.file == "<cell 1>" and first.calls[0].name == "block"
 
 
-def test_a_value_that_is_kept_is_a_copy():
+def test_a_recorded_value_is_a_copy():
     model = tiny_gpt2()
     with recording(model, keep=["linear"]) as calls:
         logits = model([1, 2, 3])
@@ -74,7 +74,7 @@ def test_a_value_that_is_kept_is_a_copy():
     np.testing.assert_array_equal(calls[0].calls[-1].value, expected)
 
 
-def test_the_profile_function_from_before_is_there_again():
+def test_the_earlier_profile_function_is_restored():
     def before(frame, event, result):
         pass
 
@@ -87,7 +87,7 @@ def test_the_profile_function_from_before_is_there_again():
         sys.setprofile(None)
 
 
-def test_a_block_adds_to_the_stream_what_its_parts_return():
+def test_a_block_adds_its_parts_results_to_the_stream():
     model = tiny_gpt2()
     with recording(model, keep=["block", "self_attention", "feed_forward"]) as calls:
         model([1, 2, 3])
@@ -101,16 +101,17 @@ def test_a_block_adds_to_the_stream_what_its_parts_return():
             assert part.norms[1] == pytest.approx(np.linalg.norm(part.value[-1]), rel=1e-5)
 
 
-def test_multiply_adds_are_those_of_the_matrix_products():
+def test_multiply_adds_count_the_matrix_products():
     model = tiny_gpt2(n_vocab=11, n_embd=8, n_layer=2)
     for n in (1, 5):
         with recording(model) as calls:
             model(np.zeros(n, int), last=1)
-        # a block: 3 + 1 + 4 + 4 matrices of 8 x 8; attention: n queries, n keys, twice 8 numbers
+        # A block has 3 + 1 + 4 + 4 matrices of 8 x 8; attention has n queries, n keys, and two
+        # products with 8 features.
         assert calls[0].multiply_adds == 2 * (n * 12 * 8 * 8 + 2 * n * n * 8) + 8 * 11
 
 
-def test_only_the_model_is_recorded_and_only_meanwhile():
+def test_only_the_model_s_calls_inside_the_block_are_recorded():
     model = tiny_gpt2()
     calls = recorded(model, [1])
     n = len(calls)
@@ -118,10 +119,10 @@ def test_only_the_model_is_recorded_and_only_meanwhile():
     assert len(calls) == n and sys.getprofile() is None
     assert all(call.file == "gpt2.py" for root in calls for call in root.walk())
     assert all(call.value is None for root in calls for call in root.walk())
-    assert passes(calls, tiny_gpt2()) == []  # another model's
+    assert passes(calls, tiny_gpt2()) == []  # these are the passes of a different model
 
 
-def test_an_error_leaves_the_tree_in_order():
+def test_the_tree_is_right_after_an_error():
     model = tiny_gpt2()
     with recording(model) as calls:
         with pytest.raises(IndexError):
@@ -148,14 +149,14 @@ def test_a_trace_of_every_model_fits_80_columns(name):
     assert len(text.split("Norms at")[1].splitlines()) == 2 + n_layer
 
 
-def test_a_long_prompt_fits_too():
+def test_the_trace_of_a_long_prompt_fits_80_columns():
     model = random_gpt2(10, 1024, 768, 1, 12)
     text = format_trace(passes(recorded(model, [1] * 1000), model))
-    assert "[12,256,64] -> [2,12,256|512,64]" in text  # in chunks
+    assert "[12,256,64] -> [2,12,256|512,64]" in text  # the prompt passes in chunks
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_the_trace_shows_one_row_where_there_were_many():
+def test_the_trace_shows_equal_calls_once():
     model = tiny_gpt2()
     lines = format_trace(passes(recorded(model, [1, 2, 3]), model)).splitlines()
     found = {line.split()[0]: line.split(maxsplit=2)[2] for line in lines if "gpt2.py" in line}
@@ -165,7 +166,15 @@ def test_the_trace_shows_one_row_where_there_were_many():
     assert found["causal_mask"] == "[3|1] -> [1,3|1,3|4]"
 
 
-def test_a_single_pass_has_no_second():
+def test_different_passes_are_printed_one_after_the_other():
+    one, two = tiny_gpt2(n_layer=1), tiny_gpt2(n_layer=2)
+    given = [passes(recorded(model, [1, 2, 3], n=1), model)[0] for model in (one, two)]
+    text = format_trace(given)
+    assert text.count("__call__") == 2 and text.count("] -> same x2") >= 1
+    assert "|" not in text.split("Norms")[0].split("\n", 1)[1]
+
+
+def test_the_trace_of_a_single_pass_has_no_second_shapes():
     model = tiny_gpt2()
     text = format_trace(passes(recorded(model, [1, 2, 3], n=1), model))
     assert "[3] ->" in text and "|" not in text.split("\n", 1)[1]

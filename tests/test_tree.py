@@ -1,9 +1,9 @@
-"""terminal/tree.py: the trace of a beam search as lines."""
+"""inside/tree.py draws the trace of a beam search as lines."""
 
 import numpy as np
 
 from decoding.beam import Candidate, beam_search
-from terminal.tree import format_tree
+from inside.tree import format_tree
 from tests.tiny import FunctionModel
 
 
@@ -23,8 +23,8 @@ TRACE = [
 ]
 
 
-def test_the_tree_of_beams():
-    """A run is one line, its branches stand below it, and a dropped beam is marked."""
+def test_beams_are_drawn_as_a_tree():
+    """A run of tokens is one line, its branches stand below it, and a dropped beam has a mark."""
     lines = format_tree(TRACE, chr, [*map(ord, "axy.")]).split("\n")
     assert lines == [
         "├─ 'a' -1.00",
@@ -43,7 +43,7 @@ def test_one_beam_is_one_line():
     assert format_tree(steps, chr, [*map(ord, "ab")]) == "└─ 'ab' -2.00  <- the best"
 
 
-def test_a_long_tree_needs_no_deep_recursion_and_fits():
+def test_a_long_tree_needs_no_deep_recursion_and_fits_80_columns():
     logits, trace = np.log(np.array([0.6, 0.4], np.float32)), []
     model = FunctionModel(lambda ids: logits, n_vocab=2, n_ctx=1500)
     (found,) = beam_search(model, [0], 1400, 2, trace=trace)

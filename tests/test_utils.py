@@ -1,4 +1,4 @@
-"""Finding a model by its name."""
+"""utils.py finds a model by its name."""
 
 import os
 import shutil
@@ -8,13 +8,13 @@ import sys
 import pytest
 
 import utils
-from tests.checkpoints import CONFIG, LOGITS, ROOT, check_logits, check_refused, write_folder
+from tests.checkpoints import CONFIG, LOGITS, ROOT, assert_logits, assert_refused, write_folder
 from utils import load
 
 
 @pytest.fixture
 def models(tmp_path, monkeypatch):
-    """A folder models/ with one model, `little`."""
+    """Return a folder models/ with one model, `little`."""
     monkeypatch.setattr(utils, "MODELS", tmp_path / "models")
     write_folder(tmp_path / "models" / "little")
     return tmp_path / "models"
@@ -22,48 +22,58 @@ def models(tmp_path, monkeypatch):
 
 def test_a_name_or_a_path_finds_a_model(models, monkeypatch):
     for name in ("little", models / "little", str(models / "little")):
-        check_logits(load(name)[1], LOGITS["plain"])
+        assert_logits(load(name)[1], LOGITS["plain"])
     monkeypatch.chdir(models.parent)
     assert utils.find("models/little").resolve() == (models / "little").resolve()
     write_folder(models.parent / "little", CONFIG | {"n_layer": 1})
-    assert utils.find("little") == models / "little"  # a model with a name comes first
+    assert utils.find("little") == models / "little"  # a model in models/ comes first
 
 
-def test_what_is_not_there_is_refused_with_what_is(models, monkeypatch):
-    check_refused("big", "no model 'big': use .*stories, .*124M, .*little, or a folder")
-    check_refused("x" * 5000, "File name too long|no model 'x{99}: use")
-    check_refused("nul\0", "no model|embedded null")
+def test_an_unknown_name_is_refused_with_the_known_names(models, monkeypatch):
+    assert_refused("big", "no model 'big': use .*stories, .*124M, .*little, or a folder")
+    assert_refused("x" * 5000, "File name too long|no model 'x{99}: use")
+    assert_refused("nul\0", "no model|embedded null")
     monkeypatch.chdir(models.parent)
-    check_refused("models/storys", "no model 'models/storys'")  # a path, and no OWNER/NAME
+    assert_refused("models/storys", "no model 'models/storys'")  # a path, not OWNER/NAME
     (models.parent / "empty").mkdir()
-    check_refused("empty", "empty has no config.json")
+    assert_refused("empty", "empty has no config.json")
     (models / "stories").mkdir()
-    check_refused("stories", "stories has no config.json")
+    assert_refused("stories", "stories has no config.json")
 
 
 @pytest.mark.parametrize(
-    "name, meant", [("storys", "stories"), ("Stories", "stories"), ("124m", "124M"),
-                    ("GPT2", "gpt2"), ("distil-gpt2", "distilgpt2"), ("LITTLE", "little")],
-)  # fmt: skip
-def test_a_mistyped_name_brings_the_right_one(models, name, meant):
-    check_refused(name, f"no model '{name}': did you mean {meant}[?] Or use stories")
+    "name, meant",
+    [
+        ("storys", "stories"),
+        ("Stories", "stories"),
+        ("124m", "124M"),
+        ("GPT2", "gpt2"),
+        ("distil-gpt2", "distilgpt2"),
+        ("LITTLE", "little"),
+    ],
+)
+def test_a_mistyped_name_suggests_the_right_one(models, name, meant):
+    assert_refused(name, f"no model '{name}': did you mean {meant}[?] Or use stories")
 
 
-def test_a_file_of_a_model_brings_its_folder(models):
-    check_refused(models / "little" / "config.json", "is a file: name its folder, .*little$")
+def test_a_file_of_a_model_suggests_its_folder(models):
+    assert_refused(models / "little" / "config.json", "is a file: name its folder, .*little$")
 
 
 @pytest.mark.parametrize(
     "config, match",
-    [("[]", "config.json is damaged: not a JSON object; fetch or save"), ("{}", "'model_type'"),
-     ('{"model_type": "phi3"}', "model_type is phi3, known are gpt2, t5, bart, mbart, llama")],
-)  # fmt: skip
-def test_a_config_that_names_no_known_family(models, config, match):
+    [
+        ("[]", "config.json is damaged: not a JSON object; fetch or save"),
+        ("{}", "'model_type'"),
+        ('{"model_type": "phi3"}', "model_type is phi3, known are gpt2, t5, bart, mbart, llama"),
+    ],
+)
+def test_a_config_without_a_known_family_is_refused(models, config, match):
     (models / "little" / "config.json").write_text(config)
-    check_refused("little", match)
+    assert_refused("little", match)
 
 
-def test_the_names_and_what_they_are(models):
+def test_each_name_has_a_description_a_size_and_a_place(models):
     rows = {name: row for name, *row in utils.names()}
     assert rows["little"] == ["a folder in models/", "", "here"]
     assert rows["124M"][1:] == ["0.5 GB", "downloaded when first used"]
@@ -72,7 +82,7 @@ def test_the_names_and_what_they_are(models):
     assert dict((row[0], row[3]) for row in utils.names())["124M"] == "here"
 
 
-def test_the_table_of_names_is_the_truth():
+def test_the_table_of_names_has_the_right_sizes():
     rows = {name: row for name, *row in utils.names()}
     for name in ("stories", "stories-llama", "stories-draft", "en-de"):
         n_bytes = sum(path.stat().st_size for path in (ROOT / "models" / name).iterdir())
@@ -81,7 +91,7 @@ def test_the_table_of_names_is_the_truth():
     assert {*utils.openai.SIZES} < rows.keys()
 
 
-def test_git_ignores_the_models_that_are_fetched():
+def test_git_ignores_downloaded_models():
     def ignored(path):
         return subprocess.run(["git", "check-ignore", "-q", path], cwd=ROOT).returncode
 
@@ -92,16 +102,21 @@ def test_git_ignores_the_models_that_are_fetched():
     assert [ignored(f"models/{path}") for path in ours] == [1] * 5
 
 
+LOAD = """
+import sys
+
+OTHERS = "tokenizers huggingface_hub requests tqdm jinja2 threadpoolctl tensorflow torch"
+for name in [*OTHERS.split(), "sentencepiece"]:
+    sys.modules[name] = None
+import utils
+
+print(*utils.load(sys.argv[1]))
+"""
+
+
 @pytest.mark.parametrize("name", ["stories", "stories-draft", "stories-llama"])
-def test_the_first_installation_loads_what_is_here(name):
-    """NumPy, regex and safetensors: no other library is imported."""
-    check = (
-        "import sys\n"
-        "for name in ('tokenizers', 'huggingface_hub', 'requests', 'tqdm', 'jinja2',"
-        " 'threadpoolctl', 'tensorflow', 'torch', 'sentencepiece'): sys.modules[name] = None\n"
-        "import utils; print(*utils.load(sys.argv[1]))"
-    )
+def test_the_models_of_the_repository_need_numpy_regex_and_safetensors_only(name):
     environment = os.environ | {"HF_HUB_CACHE": "nowhere"}
-    command = [sys.executable, "-c", check, name]
+    command = [sys.executable, "-c", LOAD, name]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,5 @@
-"""Folders as real repositories have them: rows without a token, tokens without a row, tokens in a
-file of their own, marks around a text; and the names and settings of older configurations."""
+"""Models as real repositories have them: with rows without a token, tokens without a row,
+added_tokens.json, special tokens around a text, and older names and settings."""
 
 import json
 import shutil
@@ -26,8 +26,8 @@ def change(path, **entries):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A function: name -> a copy of a fixture, or of the GPT-2 that writes letters, to be changed;
-    entries of config.json may be given."""
+    """Return a function: name, changes of config.json -> a copy of a fixture, or of the GPT-2 that
+    writes letters. A test may change the copy."""
 
     def copied(name, **config):
         copy = tmp_path / name
@@ -42,7 +42,7 @@ def folder(tmp_path):
 
 
 def change_rows(folder, change_array):
-    """Let change_array(array [n_vocab, ...]) -> array replace all that has a row for each token."""
+    """Replace each array [n_vocab, ...] by change_array(array)."""
     path, config = folder / "model.safetensors", json.loads((folder / "config.json").read_text())
     arrays = load_file(path)
     for name, array in arrays.items():
@@ -56,7 +56,7 @@ def change_rows(folder, change_array):
 
 
 def padded(folder):
-    """Add 40 rows that would win every time."""
+    """Add 40 rows without a token; some of them always have the largest logit."""
     n_tokens = utils.load(folder)[0].n_vocab
 
     def pad(array):
@@ -71,7 +71,7 @@ def padded(folder):
 
 
 @pytest.mark.parametrize("name", ["letters", "t5", "t5-gated-untied", "bart", "bart-forced"])
-def test_rows_without_a_token_change_nothing_that_is_printed(console, folder, tmp_path, name):
+def test_rows_without_a_token_do_not_change_the_output(console, folder, tmp_path, name):
     whole, copy = folder(name), padded(shutil.copytree(tmp_path / name, tmp_path / "padded"))
     sampled = "--temperature", 3, "--seed", 7
     methods = "naive", "cached", "ngram", "lookup"
@@ -81,13 +81,14 @@ def test_rows_without_a_token_change_nothing_that_is_printed(console, folder, tm
         ["--method", "beam", "--beams", 3, "--return", 3],
         ["--method", "cached", *sampled, "--top-p", 0.99, "--repetition-penalty", 3],
     ]
+    n_tokens = utils.load(copy)[0].n_vocab
     for words in commands:
         words = ["the cat", "a", "tea", "--tokens", 12, *words]
-        rows = [[{key: row[key] for key in ("text", "ids", "stop_reason")} for row in
-                 console.json(*words, model=where)] for where in (whole, copy)]  # fmt: skip
-        assert rows[0] == rows[1]
-        n_tokens = utils.load(copy)[0].n_vocab
-        assert max(max(row["ids"], default=0) for row in rows[1]) < n_tokens
+        expected, found = (console.json(*words, model=model) for model in (whole, copy))
+        for row, other in zip(expected, found, strict=True):
+            for key in ("text", "ids", "stop_reason"):
+                assert row[key] == other[key]
+            assert max(other["ids"], default=0) < n_tokens
 
 
 @pytest.mark.parametrize("name", ["letters", "t5", "bart"])
@@ -99,14 +100,14 @@ def test_rows_without_a_token_are_neither_explained_nor_scored(console, folder, 
         assert console.text(*words, model=copy) == console.text(*words, model=whole)
 
 
-def test_a_draft_may_be_padded_otherwise(console, folder, tmp_path):
+def test_a_draft_model_may_have_different_padding(console, folder, tmp_path):
     whole = folder("letters")
     draft = padded(shutil.copytree(whole, tmp_path / "draft"))
     words = "a", "--tokens", 9, "--method", "speculative", "--draft", draft
     assert console.json(*words, model=whole)[0]["ids"] == console.greedy("a", 9, whole)
 
 
-def test_the_rows_that_are_left_are_not_copied(folder):
+def test_the_remaining_rows_are_not_copied(folder):
     model = utils.load(padded(folder("t5-gated-untied")))[1]
     for name in ("wte", "lm_head"):
         assert len(model.params[name]) == model.n_vocab == 140
@@ -116,7 +117,7 @@ def test_the_rows_that_are_left_are_not_copied(folder):
 # --- tokens without a row -------------------------------------------------------------------------
 
 
-def test_a_summariser_whose_mask_has_no_row_works_but_for_the_mask(console):
+def test_a_model_whose_mask_token_has_no_row_refuses_only_this_token(console):
     tokenizer, model = utils.load(FOLDERS / "bart-cnn")
     assert (tokenizer.n_vocab, model.n_vocab, tokenizer.special["<mask>"]) == (265, 264, 264)
     row, other = console.json("the cat", "a", model=FOLDERS / "bart-cnn")
@@ -128,9 +129,9 @@ def test_a_summariser_whose_mask_has_no_row_works_but_for_the_mask(console):
     assert 264 in console.json("the <mask> sat", model=FOLDERS / "bart")[0]["prompt_ids"]
 
 
-def test_settings_of_a_configuration_without_a_file_for_generation():
+def test_a_config_may_have_the_settings_of_generation():
     config = utils.load(FOLDERS / "bart-cnn")[1].generation_config
-    assert (config["num_beams"], config["length_penalty"]) == (4, 2.0)  # not those of a task
+    assert config["num_beams"] == 4 and config["length_penalty"] == 2.0  # not a task's settings
     assert config["forced_bos_token_id"] == 0 and config["forced_eos_token_id"] is None
 
 
@@ -146,20 +147,20 @@ def test_only_special_tokens_may_lack_a_row(folder, name, n):
     assert "\n" not in str(caught.value)
 
 
-def test_an_end_of_text_without_a_row_does_not_begin_one(console, folder):
+def test_an_end_of_text_without_a_row_cannot_begin_a_text(console, folder):
     copy = folder("letters")
     change_rows(copy, lambda array: array[:258])
     assert utils.load(copy)[0].end_of_text is None
     assert len(console.json("a", "--tokens", 5, model=copy)[0]["ids"]) == 5
     assert "a prompt of 0 tokens" in console.refused(1, "", model=copy)
-    assert " in 3 tokens; " in console.text("teat", "--score", model=copy)  # but the first
+    assert " in 3 tokens; " in console.text("teat", "--score", model=copy)  # the first has no score
 
 
 # --- added_tokens.json ----------------------------------------------------------------------------
 
 
 def test_an_added_token_of_gpt2_can_be_drawn_and_ends_a_text(console, tmp_path):
-    """Here every logit but the added token's is 0, or below."""
+    """All other logits are much lower than the added token's."""
     config = CONFIG | {"vocab_size": 320, "eos_token_id": 259}
     arrays = random_arrays(config)
     arrays["wte.weight"][:] = -1
@@ -173,16 +174,17 @@ def test_an_added_token_of_gpt2_can_be_drawn_and_ends_a_text(console, tmp_path):
     assert out.endswith("100.0%          0.00            '<|pad|>'\na\n")
 
 
-def test_an_end_of_text_without_a_row_is_none(tmp_path):
-    copy = write_folder(tmp_path / "padded", CONFIG | {"eos_token_id": 50256})  # of another one
+def test_an_end_of_text_outside_the_vocabulary_is_ignored(tmp_path):
+    config = CONFIG | {"eos_token_id": 50256}  # GPT-2's end of text
+    copy = write_folder(tmp_path / "padded", config)
     assert utils.load(copy)[1].stop_ids == ()
 
 
-# --- special tokens in a source, marks in an answer -----------------------------------------------
+# --- special tokens in a source and in an answer --------------------------------------------------
 
-PARSED = [  # what the tokenizers of transformers 5.23 make of it
-    ("t5", "the <extra_id_0> sat <extra_id_1> on",
-     "▁th e <extra_id_0> ▁ s at <extra_id_1> ▁o n </s>"),
+SENTINELS = "the <extra_id_0> sat <extra_id_1> on"
+PARSED = [  # model, text, the tokens by transformers 5.23
+    ("t5", SENTINELS, "▁th e <extra_id_0> ▁ s at <extra_id_1> ▁o n </s>"),
     ("t5", "<extra_id_0> <extra_id_1> the", "<extra_id_0> <extra_id_1> ▁th e </s>"),
     ("t5", "a</s>b", "▁ a </s> ▁b </s>"),
     ("t5", "<pad>the <unk> cat ", "<pad> ▁th e <unk> ▁ c at </s>"),
@@ -192,28 +194,27 @@ PARSED = [  # what the tokenizers of transformers 5.23 make of it
     ("mbart", "en_XX the cat", "en_XX ▁th e ▁ c at </s> en_XX"),
     ("bart", "a</s>b <s> c", "<s> a </s> b Ġ <s> Ġ c </s>"),
     ("bart", "<mask> the", "<s> <mask> Ġthe </s>"),
-    ("bart", "a <mask> b", "<s> a <mask> Ġ b </s>"),  # as its own tokenizer.json has it: lstrip
-]  # fmt: skip
+    ("bart", "a <mask> b", "<s> a <mask> Ġ b </s>"),  # its tokenizer.json has lstrip
+]
 
 
 @pytest.mark.parametrize("name, text, tokens", PARSED)
-def test_special_tokens_in_a_source(console, name, text, tokens):
+def test_special_tokens_are_found_in_a_source(console, name, text, tokens):
     tokenizer, _ = utils.load(FOLDERS / name)
     ids = console.json(text, "--tokens", 1, model=FOLDERS / name)[0]["prompt_ids"]
     assert [tokenizer.tokens[id] for id in ids] == tokens.split(" ")
 
 
-def test_special_tokens_in_a_prompt_of_gpt2_are_plain_text(console):
+def test_special_tokens_in_gpt2_s_prompt_are_plain_text(console):
     row = console.json("<|endoftext|>", "--tokens", 1)[0]
     assert len(row["prompt_ids"]) == len("<|endoftext|>")
 
 
 @pytest.mark.parametrize("name", ["bart", "mbart", "t5"])
-def test_marks_are_not_text_in_an_answer(name):
+def test_special_tokens_in_an_answer_are_not_text(name):
     tokenizer, _ = utils.load(FOLDERS / name)
-    marks = [
-        tokenizer.special[mark] for mark in ("<s>", "<pad>", "</s>") if mark in tokenizer.special
-    ]
+    special = tokenizer.special
+    marks = [special[mark] for mark in ("<s>", "<pad>", "</s>") if mark in special]
     ids = tokenizer.encode("the cat")
     between = [token for pair in zip(ids, marks * 9) for token in pair]
     stream = tokenizer.stream()
@@ -233,30 +234,32 @@ def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
     n = len(model.prefix) - len(model.start_ids) + len(ids)
     path, logprobs = [*model.prefix, *ids], {}
 
-    def note(logits, so_far):  # [n_vocab] -> [n_vocab]: only the path's token is left
+    def follow(logits, so_far):  # [n_vocab] -> [n_vocab]; only the path's token is left
         token = path[len(so_far)]
         logprobs[len(so_far)] = np.log(softmax(logits)[token])
         return np.where(np.arange(model.n_vocab) == token, logits, -np.inf)
 
-    along = Sampler(*model.forced_filters(n + 1), note)
-    assert list(generate.generate(model, model.start_ids, n, along))[-len(ids) :] == ids
+    sampler = Sampler(*model.forced_filters(n + 1), follow)
+    assert list(generate.generate(model, model.start_ids, n, sampler))[-len(ids) :] == ids
     found = score.score(tokenizer, model, "the dog ran", model.prefix)
     assert found["ids"] == ids and len(found["logprobs"]) == len(ids)
     assert found["total"] == pytest.approx(sum(logprobs.values()), rel=1e-4)
 
 
+LANGUAGES = "ro_RO", "de_DE", "zh_CN"
+
+
 @pytest.mark.parametrize("name", ["mbart", "mbart-50"])
 def test_the_score_of_an_answer_depends_on_its_language(console, name):
     words = "the cat sat", "--score", "--target", "the dog ran", "--target-lang"
-    totals = {console.text(*words, code, model=FOLDERS / name).splitlines()[-1]
-              for code in ("ro_RO", "de_DE", "zh_CN")}  # fmt: skip
-    assert len(totals) == 3
+    outputs = [console.text(*words, code, model=FOLDERS / name) for code in LANGUAGES]
+    assert len({out.splitlines()[-1] for out in outputs}) == 3
 
 
 # --- other names, and lengths ---------------------------------------------------------------------
 
 
-def test_old_names_of_the_arrays_of_gpt2(tmp_path):
+def test_gpt2_s_arrays_may_have_their_older_names(tmp_path):
     copy = write_folder(tmp_path / "old")
     expected = utils.load(copy)[1]([1, 2, 3])
     arrays = load_file(copy / "model.safetensors")
@@ -268,7 +271,7 @@ def test_old_names_of_the_arrays_of_gpt2(tmp_path):
         np.testing.assert_array_equal(utils.load(copy)[1]([1, 2, 3]), expected)
 
 
-def test_the_lengths_of_a_checkpoint_count_the_prompt(console, tmp_path):
+def test_max_length_and_min_length_count_the_prompt(console, tmp_path):
     lengths = {"max_length": 12, "min_length": 5}
     copy = write_letters(tmp_path / "letters", generation_config=lengths)
     for prompt, n in (("a", 11), ("abcdefgh", 4), ("abcdefghabcdefgh", 1)):
@@ -276,6 +279,7 @@ def test_the_lengths_of_a_checkpoint_count_the_prompt(console, tmp_path):
     assert len(console.json("a", "--tokens", 20, model=copy)[0]["ids"]) == 20
     change(copy / "generation_config.json", max_new_tokens=3)
     assert len(console.json("a", model=copy)[0]["ids"]) == 3
-    change(copy / "config.json", eos_token_id=[*range(64, 90), 220, 257])  # ends at the first token
+    every_token = [*range(64, 90), 220, 257]
+    change(copy / "config.json", eos_token_id=every_token)
     for prompt, words, n in (("a", [], 3), ("abcd", [], 1), ("abcde", [], 0)):
         assert len(console.json(prompt, *words, model=copy)[0]["ids"]) == n

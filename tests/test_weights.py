@@ -1,4 +1,4 @@
-"""loading/weights.py: safetensors files, good, damaged and hostile ones."""
+"""loading/weights.py reads safetensors files, and refuses damaged and hostile ones."""
 
 import json
 import struct
@@ -15,7 +15,7 @@ from tests.checkpoints import write_index, write_shards
 
 
 def write_raw(path, entries, data, length=None):
-    """A safetensors file as it is told: {name: [dtype, shape, offsets]}."""
+    """Write a safetensors file with these entries, {name: [dtype, shape, offsets]}."""
     keys = "dtype", "shape", "data_offsets"
     header = json.dumps({name: dict(zip(keys, entry)) for name, entry in entries.items()}).encode()
     path.write_bytes(struct.pack("<Q", len(header) if length is None else length) + header + data)
@@ -25,7 +25,7 @@ def write_raw(path, entries, data, length=None):
 GOOD = {"a": ["F32", [2, 1], [0, 8]], "b": ["I64", [], [8, 16]], "c": ["F16", [0, 3], [16, 16]]}
 
 
-def test_floats_of_any_width_become_float32_and_others_are_left_out(tmp_path):
+def test_floats_of_any_width_become_float32_and_other_types_are_left_out(tmp_path):
     rng = np.random.default_rng(0)
     arrays = {
         "f32": rng.normal(size=(3, 5)).astype(np.float32),
@@ -52,7 +52,7 @@ def test_bfloat16_is_the_upper_half_of_a_float32(tmp_path):
     assert list(found[0]) == [1.5, -2.0, 0.0, 0.0] and found[1, 2] == np.inf
 
 
-def test_a_float64_past_the_range_becomes_infinite_without_a_warning(tmp_path):
+def test_a_large_float64_becomes_infinite_without_a_warning(tmp_path):
     save_file({"x": np.array([1e300, -1e300, 1.0])}, tmp_path / "file")
     assert list(read_safetensors(tmp_path / "file")["x"]) == [np.inf, -np.inf, 1]
 
@@ -66,7 +66,7 @@ def test_float32_is_a_read_only_view_of_the_mapped_file(tmp_path):
     assert isinstance(base, np.memmap)
 
 
-def test_an_unaligned_array_is_copied_into_line(tmp_path):
+def test_an_unaligned_array_is_copied(tmp_path):
     raw = np.arange(3, dtype=np.float32).tobytes()
     entries = {"a": ["U8", [1], [0, 1]], "b": ["F32", [3], [1, 13]]}
     found = read_safetensors(write_raw(tmp_path / "file", entries, b"\0" + raw))
@@ -76,7 +76,7 @@ def test_an_unaligned_array_is_copied_into_line(tmp_path):
 # --- damaged files --------------------------------------------------------------------------------
 
 
-def test_the_good_example_is_good(tmp_path):
+def test_the_intact_file_is_read(tmp_path):
     found = read_safetensors(write_raw(tmp_path / "file", GOOD, bytes(16)))
     assert {name: array.shape for name, array in found.items()} == {"a": (2, 1), "c": (0, 3)}
 
@@ -85,25 +85,25 @@ def test_the_good_example_is_good(tmp_path):
     "entries, n_bytes",
     [
         (GOOD, 15),  # cut
-        (GOOD, 17),  # too much
+        (GOOD, 17),  # too long
         ({"a": ["F32", [2], [0, 8]], "b": ["F32", [2], [4, 12]]}, 12),  # overlap
         ({"a": ["F32", [2], [0, 8]], "b": ["F32", [1], [12, 16]]}, 16),  # gap
         ({"a": ["F32", [2], [8, 0]]}, 8),
         ({"a": ["F32", [2], [-8, 0]]}, 8),
         ({"a": ["F32", [3], [0, 8]]}, 8),
-        ({"a": ["F32", [2**40], [0, 2**42]]}, 8),  # a terabyte and more
+        ({"a": ["F32", [2**40], [0, 2**42]]}, 8),  # more than a terabyte
         ({"a": ["F32", "2", [0, 8]]}, 8),
         ({"a": ["F33", [2], [0, 8]]}, 8),
         ({"a": []}, 0),
     ],
 )
-def test_a_header_that_lies_is_refused(tmp_path, entries, n_bytes):
+def test_a_wrong_header_is_refused(tmp_path, entries, n_bytes):
     with pytest.raises(ValueError, match="file is damaged: .*git lfs pull"):
         read_safetensors(write_raw(tmp_path / "file", entries, bytes(n_bytes)))
 
 
 @pytest.mark.parametrize("length", [2**40, 2**64 - 1, 200, 1, 0])
-def test_a_length_of_the_header_that_lies_is_refused(tmp_path, length):
+def test_a_wrong_length_of_the_header_is_refused(tmp_path, length):
     with pytest.raises(ValueError):
         read_safetensors(write_raw(tmp_path / "file", GOOD, bytes(16), length))
 
@@ -118,7 +118,7 @@ def test_every_truncation_is_refused(tmp_path):
 
 @settings(max_examples=200)
 @given(st.data())
-def test_altered_files_are_refused_or_still_whole(tmp_path_factory, data):
+def test_altered_files_are_refused_or_have_small_arrays(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "altered"
     whole = bytearray(write_raw(path, GOOD, bytes(16)).read_bytes())
     for _ in range(data.draw(st.integers(1, 3))):
@@ -134,14 +134,14 @@ def test_altered_files_are_refused_or_still_whole(tmp_path_factory, data):
 # --- a folder -------------------------------------------------------------------------------------
 
 
-def test_the_prefix_and_what_is_unused_are_left_out(tmp_path):
+def test_the_prefix_and_unused_arrays_are_left_out(tmp_path):
     one = np.ones(1, np.float32)
     arrays = {"model.a": one, "model.b.mask": one, "c.model.d": one}
     save_file(arrays, tmp_path / "model.safetensors")
     assert read_weights(tmp_path, "model.", (".mask",)).keys() == {"a", "c.model.d"}
 
 
-def test_a_shard_outside_of_the_folder_is_refused(tmp_path):
+def test_a_shard_outside_the_folder_is_refused(tmp_path):
     folder = tmp_path / "model"
     places = write_shards(folder)
     assert read_weights(folder, "", ()).keys() == places.keys()

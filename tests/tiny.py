@@ -1,4 +1,4 @@
-"""Small models with random weights, and comparisons, for the tests of the core."""
+"""Small random models, and comparisons, for the tests."""
 
 import functools
 import math
@@ -17,8 +17,8 @@ NEAR_TIE = 1e-4  # BLAS sums one row and many rows in different order
 
 
 def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, **more):
-    """A GPT-2 of two heads. Its weights are large, its norms are nearly plain, and its lm_head is
-    not wte, so that its text does not settle on one token."""
+    """Return a GPT-2 with two heads. Its weights are large, its norms close to the identity, and
+    its lm_head is not wte, so that its text does not settle on one token."""
     rng = np.random.default_rng(seed)
 
     def random(name, shape):
@@ -30,7 +30,7 @@ def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, **more):
 
 
 def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer):
-    """GPT-2's parameters with an lm_head, as a tree of shapes."""
+    """Return the shapes of GPT-2's parameters and an lm_head, nested as the parameters are."""
     norm, n_inner = {"g": (n_embd,), "b": (n_embd,)}, 4 * n_embd
     block = {
         "ln_1": norm,
@@ -47,7 +47,7 @@ def dense(n_in, n_out, bias=True):
 
 
 def filled(shapes, make, name=""):
-    """A tree of shapes -> the tree of make(name, shape)."""
+    """Replace each shape of nested shapes by make(name, shape)."""
     if isinstance(shapes, tuple):
         return make(name, shapes)
     if isinstance(shapes, list):
@@ -56,13 +56,13 @@ def filled(shapes, make, name=""):
 
 
 def opposite(model):
-    """The same model, but its worst token is the best."""
+    """Return the model with negated logits: its worst token becomes the best."""
     return GPT2({**model.params, "lm_head": -model.params["lm_head"]}, model.n_head)
 
 
 class FunctionModel:
-    """A model that is a function: ids [n_seq] -> logits [n_vocab] of the next token. Its cache is
-    one of its own, and has the ids."""
+    """A model made of a function: ids [n_seq] -> logits [n_vocab] of the next token. Its cache
+    holds the ids."""
 
     def __init__(self, logits, n_vocab, n_ctx=20, stop_ids=()):
         self.logits, self.n_vocab, self.n_ctx, self.stop_ids = logits, n_vocab, n_ctx, stop_ids
@@ -83,7 +83,7 @@ class FunctionModel:
 
 
 class IdsCache:
-    """IdsCache() for one text, IdsCache(8) for a batch of 8."""
+    """The ids of each row: IdsCache() for one text, IdsCache(8) for a batch of 8."""
 
     def __init__(self, n_rows=1):
         self.rows = [[] for _ in range(n_rows)]
@@ -100,7 +100,7 @@ class IdsCache:
 
 
 def as_function(model):
-    """The same model, but its logits after the same ids are computed once."""
+    """Return the model as a FunctionModel that computes the logits after the same ids only once."""
 
     @functools.cache
     def logits(ids):
@@ -110,7 +110,7 @@ def as_function(model):
 
 
 class Watched:
-    """A model that notes, for each call, the shape of the ids, and how many logits are wanted."""
+    """A model that records the shape of the ids and the argument `last` of each call."""
 
     def __init__(self, model):
         self.model, self.shapes, self.lasts = model, [], set()
@@ -125,12 +125,12 @@ class Watched:
 
 
 def drafted_by(drafter, gamma=4):
-    """The speculative loop with this drafter."""
+    """Return the speculative loop with this drafter."""
     return functools.partial(speculative, drafter=drafter, gamma=gamma)
 
 
 class Noted:
-    """A drafter that notes the passes of another: n, its drafts, the tokens that came of them."""
+    """A drafter that records each pass of a drafter: n, the drafts, the tokens of the pass."""
 
     def __init__(self, drafter):
         self.drafter, self.passes = drafter, []
@@ -148,7 +148,7 @@ class Noted:
 
 
 def arrays(params):
-    """Every array of the nested parameters."""
+    """Return every array of the nested parameters."""
     if isinstance(params, np.ndarray):
         return [params]
     parts = params.values() if isinstance(params, dict) else params
@@ -156,7 +156,7 @@ def arrays(params):
 
 
 class Traced(np.ndarray):
-    """An array that notes the type of every array that is computed from it."""
+    """An array that records the dtype of every array that is computed from it."""
 
     seen = set()
 
@@ -176,30 +176,30 @@ def traced(params):
 
 
 def close(logits, expected):
-    """Equal to float32 rounding, for logits of the order of 10."""
+    """Assert that logits of the order of 10 are equal up to float32 rounding."""
     assert logits.shape == expected.shape
     assert logits.dtype == expected.dtype == np.float32
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=5e-5)
 
 
 def same_greedy(model, prompt, ids, expected):
-    """The same new ids, or from the first difference on a near tie of the two, which is printed."""
+    """Assert that the new ids are equal, or that their first difference is a near tie. Print it."""
     for i, (token, other) in enumerate(zip(ids, expected, strict=True)):
         if token != other:
             logits = model([*prompt, *ids[:i]])[-1]
             gap = abs(float(logits[token] - logits[other]))
-            assert gap < NEAR_TIE, f"{ids} instead of {expected}: the logits differ by {gap}"
+            assert gap < NEAR_TIE, f"{ids} instead of {expected}: their logits differ by {gap}"
             print(f"near tie after {[*prompt, *ids[:i]]}: {token} or {other}, {gap:.1e} apart")
             return
 
 
 def p_value(counts, probabilities):
-    """Of {outcome: count} if these are its probabilities: Pearson's chi-square test, in which all
-    outcomes that are expected fewer than 5 times count as one."""
+    """Return the p-value of {outcome: count} under these probabilities, by Pearson's chi-square
+    test. All outcomes that are expected fewer than 5 times count as one."""
     n = sum(counts.values())
     possible = {outcome: p for outcome, p in probabilities.items() if p > 0}
     assert counts.keys() <= possible.keys(), "an impossible outcome"
-    cells = {}  # outcome, None for the rare ones -> [observed, expected]
+    cells = {}  # outcome (None for all rare ones) -> [observed, expected]
     for outcome, p in possible.items():
         cell = cells.setdefault(outcome if n * p >= 5 else None, [0, 0.0])
         cell[0] += counts.get(outcome, 0)
@@ -209,7 +209,7 @@ def p_value(counts, probabilities):
 
 
 def chi_square_tail(x, dof):
-    """P(a chi-square variable of `dof` degrees of freedom > x): the finite sums of Abramowitz &
+    """Return P(chi-square with `dof` degrees of freedom > x), by the finite sums of Abramowitz &
     Stegun 26.4.4 (odd) and 26.4.5 (even)."""
     half, odd = x / 2, dof % 2
     steps = (i + odd / 2 for i in range(dof // 2))

@@ -1,4 +1,4 @@
-"""Text files -> documents: read, split, and cleaned of held-out text."""
+"""Split text files into documents, and drop those that overlap with the held-out text."""
 
 import re
 
@@ -6,8 +6,8 @@ SEPARATOR = "<|endoftext|>"
 
 
 def read_documents(paths, opening=None):
-    """Split each file at SEPARATOR; a file that has none is split before each line that matches
-    the regular expression `opening`, or is one document."""
+    """Split each file at SEPARATOR. Split a file without it before each line that matches the
+    regular expression `opening`; without `opening` the file is one document."""
     documents = []
     for path in paths:
         with open(path, encoding="utf-8") as file:
@@ -25,15 +25,15 @@ def _words(text):
 
 
 def without_overlap(documents, held_out):
-    """Drop every document that shares its opening 120 or its middle 80 letters with the held-out
-    text, and every repetition: what a model is tested on, it must not have seen."""
+    """Drop every document whose first 120 or middle 80 letters occur in the held-out text, and
+    every repetition. A model must not have seen the text that it is tested on."""
     held_out = _words(" ".join(held_out))
-    seen, kept = set(), []
+    seen, remaining = set(), []
     for document in documents:
         words = _words(document)
         middle = words[len(words) // 2 :][:80]
         if words in seen or words[:120] in held_out or middle in held_out:
             continue
         seen.add(words)
-        kept.append(document)
-    return kept
+        remaining.append(document)
+    return remaining

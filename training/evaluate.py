@@ -1,9 +1,9 @@
-"""Bits per byte of a model on text that it was not trained on, by tokenwise itself.
+"""Measure a model's bits per byte on held-out text, with tokenwise itself.
 
     python training/evaluate.py models/stories held_out.txt
 
-Each document is read in a fresh context after the separator. The loss of the separator that ends
-it counts, its bytes do not.
+The model reads each document in a fresh context, after the separator. The loss of the separator
+that ends the document counts; the bytes of this separator do not.
 """
 
 import argparse
@@ -15,12 +15,12 @@ from corpus import read_documents
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import utils  # noqa: E402 (the project's own rooms are one folder up)
+import utils  # noqa: E402 (the project's own modules are one folder up)
 from decoding import score  # noqa: E402
 
 
 def bits_per_byte(tokenizer, model, documents):
-    """Documents -> (bits per byte, nats per token, tokens, bytes)."""
+    """Return (bits per byte, nats per token, tokens, bytes)."""
     nats = n_tokens = n_bytes = 0
     end = [tokenizer.end_of_text]
     for document in documents:
@@ -46,5 +46,5 @@ if __name__ == "__main__":
     if not documents:
         sys.exit("there is no text in these files")
     bits, nats, n_tokens, n_bytes = bits_per_byte(tokenizer, model, documents)
-    print(f"{bits:.4f} bits per byte, {nats:.4f} nats per token ({n_tokens:,} tokens,"
-          f" {n_bytes:,} bytes)")  # fmt: skip
+    sizes = f"{n_tokens:,} tokens, {n_bytes:,} bytes"
+    print(f"{bits:.4f} bits per byte, {nats:.4f} nats per token ({sizes})")

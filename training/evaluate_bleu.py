@@ -1,4 +1,4 @@
-"""BLEU of a translating model on sentences that it was not trained on, by tokenwise itself.
+"""Measure a translating model's BLEU on held-out sentences, with tokenwise itself.
 
     python training/evaluate_bleu.py models/en-de models/en-de/held_out.tsv
 
@@ -13,12 +13,12 @@ import sacrebleu
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import utils  # noqa: E402 (the project's own rooms are one folder up)
+import utils  # noqa: E402 (the project's own modules are one folder up)
 from decoding.beam import beam_search  # noqa: E402
 
 
 def translate(tokenizer, model, text, width, n=100):
-    """The best of a beam search, as text."""
+    """Return the best text of a beam search."""
     decoder = model.read(model.add_special_tokens(tokenizer.encode(text)))
     best = beam_search(decoder, decoder.start_ids, n, width)[0]
     return tokenizer.decode([token for token in best.ids if token not in model.stop_ids])
@@ -36,9 +36,9 @@ def main():
     except (utils.UserError, OSError, ValueError) as error:
         sys.exit(str(error))
     if not hasattr(model, "read"):
-        sys.exit(f"{args.model} does not translate: an encoder-decoder is needed")
+        sys.exit(f"{args.model} does not translate: name an encoder-decoder, such as en-de")
     if not lines or any(len(line) < 2 for line in lines):
-        sys.exit(f"{args.pairs}: not each line is a source, a tab, and its translations")
+        sys.exit(f"{args.pairs}: each line must be a source, a tab and its translations")
     answers = [translate(tokenizer, model, source, args.beams) for source, *_ in lines]
     most = max(len(references) for _, *references in lines)
     streams = [[refs[i] if i < len(refs) else None for _, *refs in lines] for i in range(most)]

@@ -1,6 +1,6 @@
 """Muon (Jordan 2024, https://kellerjordan.github.io/posts/muon/) in float32.
 
-torch.optim.Muon orthogonalises in bfloat16, which a CPU without bfloat16 units runs 8 times slower.
+torch.optim.Muon orthogonalises in bfloat16. A CPU without bfloat16 units is 8 times slower at that.
 """
 
 import math
@@ -10,7 +10,7 @@ import torch
 
 
 def orthogonalize(g, steps=5):
-    """The nearest (semi-)orthogonal matrix to g, roughly: five quintic Newton-Schulz iterations."""
+    """Return roughly the nearest (semi-)orthogonal matrix to g, by quintic Newton-Schulz steps."""
     x = g.T if g.shape[0] > g.shape[1] else g
     x = x / (x.norm() + 1e-7)
     for _ in range(steps):
@@ -20,7 +20,7 @@ def orthogonalize(g, steps=5):
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose update to each matrix is orthogonalised; for 2-D hidden weights only."""
+    """Momentum with an orthogonalised update of each matrix; only for 2-D hidden weights."""
 
     def __init__(self, params, lr=0.02, momentum=0.95, weight_decay=0.0):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
@@ -38,8 +38,8 @@ class Muon(torch.optim.Optimizer):
 
 
 def update(model, optimizers, step, n_steps, warm_up=100):
-    """One step of all optimizers: each one's rate rises for `warm_up` steps to the rate that it was
-    made with, and falls linearly to zero at n_steps."""
+    """Take one step with all optimizers. A learning rate rises for `warm_up` steps to its initial
+    setting, the peak; it falls linearly to zero at n_steps."""
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     for optimizer in optimizers:
         for group in optimizer.param_groups:

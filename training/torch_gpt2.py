@@ -1,4 +1,4 @@
-"""GPT-2 in PyTorch, for training, and its tensors as Hugging Face names them."""
+"""GPT-2 in PyTorch, for training. It returns its tensors with Hugging Face's names."""
 
 import torch
 import torch.nn as nn
@@ -48,14 +48,20 @@ class GPT2(nn.Module):
     def config(self):
         n_ctx, n_embd = self.wpe.weight.shape
         return {
-            "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2",
-            "vocab_size": len(self.wte.weight), "n_positions": n_ctx, "n_ctx": n_ctx,
-            "n_embd": n_embd, "n_head": self.n_head, "n_layer": len(self.h),
-            "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
-        }  # fmt: skip
+            "architectures": ["GPT2LMHeadModel"],
+            "model_type": "gpt2",
+            "vocab_size": len(self.wte.weight),
+            "n_positions": n_ctx,
+            "n_ctx": n_ctx,
+            "n_embd": n_embd,
+            "n_head": self.n_head,
+            "n_layer": len(self.h),
+            "activation_function": "gelu_new",
+            "layer_norm_epsilon": 1e-5,
+        }
 
     def tensors(self):
-        """{name: tensor}: q, k and v are one matrix, and weights are [in, out]."""
+        """Return {name: tensor}: q, k and v are one matrix; weights are [in, out]."""
         state, tensors = self.state_dict(), {}
         for name in ("wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias"):
             tensors[name] = state[name]

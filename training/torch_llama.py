@@ -1,4 +1,4 @@
-"""Llama in PyTorch, for training. Its modules, and so its tensors, have Hugging Face's names."""
+"""Llama in PyTorch, for training. Its modules and tensors have Hugging Face's names."""
 
 import torch
 import torch.nn as nn
@@ -8,14 +8,14 @@ THETA, EPS = 10000.0, 1e-5
 
 
 def rotation(n_ctx, n_dim):
-    """Cosines and sines of the angles position * THETA^(-2i / n_dim): two [n_ctx, n_dim / 2]."""
+    """Return the cosines and sines of position * THETA^(-2i / n_dim): two [n_ctx, n_dim / 2]."""
     frequencies = THETA ** (-torch.arange(0, n_dim, 2) / n_dim)
     angles = torch.outer(torch.arange(n_ctx), frequencies)
     return angles.cos(), angles.sin()
 
 
-def rotate(x, cos, sin):  # [..., n_seq, n_dim], two [n_seq, n_dim / 2] -> as x
-    """Rotary positions (Su et al. 2021): dimension i is paired with i + n_dim / 2."""
+def rotate(x, cos, sin):  # [..., n_seq, n_dim], two [n_seq, n_dim / 2] -> [..., n_seq, n_dim]
+    """Apply rotary positions (Su et al. 2021): dimension i is paired with i + n_dim / 2."""
     x1, x2 = x.chunk(2, dim=-1)
     return torch.cat([x1 * cos - x2 * sin, x2 * cos + x1 * sin], dim=-1)
 
@@ -89,14 +89,20 @@ class Llama(nn.Module):
     def config(self):
         args = self.args
         return {
-            "architectures": ["LlamaForCausalLM"], "model_type": "llama",
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
             "vocab_size": len(self.embed_tokens.weight),
-            "max_position_embeddings": args.n_ctx, "hidden_size": args.n_embd,
-            "intermediate_size": args.n_inner, "num_hidden_layers": args.n_layer,
-            "num_attention_heads": args.n_head, "num_key_value_heads": args.n_kv_head,
-            "hidden_act": "silu", "rms_norm_eps": EPS, "rope_theta": THETA,
-        }  # fmt: skip
+            "max_position_embeddings": args.n_ctx,
+            "hidden_size": args.n_embd,
+            "intermediate_size": args.n_inner,
+            "num_hidden_layers": args.n_layer,
+            "num_attention_heads": args.n_head,
+            "num_key_value_heads": args.n_kv_head,
+            "hidden_act": "silu",
+            "rms_norm_eps": EPS,
+            "rope_theta": THETA,
+        }
 
     def tensors(self):
-        """{name: tensor}; weights are [out, in]."""
+        """Return {name: tensor}; weights are [out, in]."""
         return {f"model.{name}": tensor for name, tensor in self.state_dict().items()}

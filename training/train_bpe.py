@@ -1,8 +1,8 @@
-"""Train a byte-level BPE on text files:
+"""Train a byte-level BPE on text files.
 
     python training/train_bpe.py models/stories --merges 3072 corpus/*.txt
 
-writes vocab.json and merges.txt, in GPT-2's format, to models/stories.
+This writes vocab.json and merges.txt, in GPT-2's format, to models/stories.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 
 def train(documents, n_merges):
-    """documents -> a tokenizer of 256 bytes + n_merges merges + the separator, which comes last."""
+    """Return a tokenizer with 256 bytes, n_merges merges and, as its last token, the separator."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -29,7 +29,7 @@ def train(documents, n_merges):
 
 
 def save(tokenizer, folder):
-    """Write vocab.json (separator included) and merges.txt."""
+    """Write vocab.json, which includes the separator, and merges.txt."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.model.save(str(folder))
     vocabulary = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))

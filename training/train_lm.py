@@ -1,12 +1,12 @@
-"""Train a small GPT-2 or Llama on text files and write it in Hugging Face layout.
+"""Train a small GPT-2 or Llama on text files, and save it in Hugging Face's layout.
 
     python training/train_bpe.py models/stories corpus/*.txt
     python training/train_lm.py models/stories corpus/*.txt --epochs 10
 
-Each document is one training sequence that starts at position 0, as it will be read when text is
-generated; most are preceded by the separator, some are not, so that the model can start either way.
-Hidden matrices are trained by Muon, embeddings and vectors by AdamW; the learning rate rises
-briefly and then falls linearly to zero.
+Each document is one training sequence that starts at position 0, as a prompt does. Most documents
+follow the separator and some do not, so the model can start with or without it. Muon trains the
+hidden matrices, AdamW the embeddings and vectors. The learning rate rises briefly and then falls
+linearly to zero.
 """
 
 import argparse
@@ -31,8 +31,8 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 
 def initialize(model, n_layer):
-    """Normal matrices, zero biases; the 2 * n_layer matrices that add to the residual stream start
-    smaller, so that their sum does not grow with depth (GPT-2)."""
+    """Draw normal matrices, set biases to zero. The 2 * n_layer matrices that add to the residual
+    stream start smaller, so that their sum does not grow with depth (GPT-2)."""
     for name, p in model.named_parameters():
         if p.ndim == 2:
             std = 0.02 / math.sqrt(2 * n_layer) if name.endswith(model.residual) else 0.02
@@ -50,8 +50,8 @@ def load_tokenizer(folder):
 
 
 def batches(documents, separator, n_ctx, tokens_per_batch, rng):
-    """One epoch of (inputs, targets) [rows, n_seq]: documents of like length side by side, targets
-    padded by -100. A document longer than the context is cut at a random place."""
+    """Return one epoch of (inputs, targets), [n_rows, n_seq] each. A batch has documents of similar
+    length; targets are padded with -100. A document longer than the context is cut at random."""
     documents = documents[:]
     rng.shuffle(documents)
     result = []
@@ -82,8 +82,8 @@ def cross_entropy(logits, targets):
 
 
 @torch.no_grad()
-def check(model, held_back):
-    """Mean loss in nats per token over batches that are not trained on."""
+def mean_loss(model, held_back):
+    """Return the mean loss, in nats per token, over batches that the model is not trained on."""
     model.eval()
     losses = [(cross_entropy(model(x), y).item(), (y >= 0).sum().item()) for x, y in held_back]
     model.train()
@@ -107,8 +107,8 @@ def train(model, documents, separator, args, config):
         Muon(matrices, lr=args.muon_lr, weight_decay=args.weight_decay),
         torch.optim.AdamW(others, lr=args.adam_lr, betas=(0.9, 0.98), weight_decay=0.01),
     ]
-    epochs = [batches(documents, separator, args.n_ctx, args.batch, rng)
-              for _ in range(args.epochs)]  # fmt: skip
+    shape = args.n_ctx, args.batch
+    epochs = [batches(documents, separator, *shape, rng) for _ in range(args.epochs)]
 
     def loss_of(inputs, targets):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.autocast):
@@ -117,14 +117,14 @@ def train(model, documents, separator, args, config):
 
     def save_epoch(epoch):
         save(model, args.folder, config, DTYPES[args.dtype])
-        print(f"epoch {epoch}: held-back loss {check(model, held_back):.4f}", flush=True)
+        print(f"epoch {epoch}: held-back loss {mean_loss(model, held_back):.4f}", flush=True)
 
     fit(model, optimizers, epochs, loss_of, save_epoch)
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="has vocab.json and merges.txt, gets the model")
+    parser.add_argument("folder", type=Path, help="it has vocab.json and merges.txt")
     parser.add_argument("files", nargs="+", type=Path, help="text files")
     parser.add_argument("--held-out", nargs="*", type=Path, default=[], help="never trained on")
     parser.add_argument("--opening", help="regular expression that begins a document")
@@ -133,17 +133,17 @@ def arguments():
     parser.add_argument("--n-embd", type=int, default=224)
     parser.add_argument("--n-head", type=int, default=7)
     parser.add_argument("--n-layer", type=int, default=5)
-    parser.add_argument("--n-kv-head", type=int, default=2, help="llama: heads of k and v")
+    parser.add_argument("--n-kv-head", type=int, default=2, help="llama: key-value heads")
     parser.add_argument("--n-inner", type=int, default=576, help="llama: width of the MLP")
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--batch", type=int, default=8192, help="tokens a step")
+    parser.add_argument("--batch", type=int, default=8192, help="tokens per step")
     parser.add_argument("--muon-lr", type=float, default=0.02)
     parser.add_argument("--adam-lr", type=float, default=0.003)
     parser.add_argument("--weight-decay", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--autocast", action="store_true", help="products in bfloat16")
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="of the saved weights")
+    parser.add_argument("--autocast", action="store_true", help="multiply in bfloat16")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="the saved weights")
     return parser.parse_args()
 
 
@@ -155,17 +155,15 @@ def main():
     documents = read_documents(args.files, args.opening)
     documents = without_overlap(documents, read_documents(args.held_out))
     if len(documents) < 50:
-        sys.exit(f"{len(documents)} documents are too few: 50 at least, one of which is held back")
+        sys.exit(f"{len(documents)} documents are too few; give at least 50 (one is held back)")
     random.Random(args.seed).shuffle(documents)
     documents = [encoding.ids for encoding in tokenizer.encode_batch(documents)]
     model = ARCHITECTURES[args.architecture](tokenizer.get_vocab_size(), args)
     initialize(model, args.n_layer)
     if args.architecture == "llama":  # its loader reads this file, not vocab.json
         tokenizer.save(f"{args.folder}/tokenizer.json", pretty=False)
-    config = {
-        **model.config(), "bos_token_id": separator, "eos_token_id": separator,
-        "tie_word_embeddings": True, "torch_dtype": args.dtype,
-    }  # fmt: skip
+    config = model.config() | {"bos_token_id": separator, "eos_token_id": separator}
+    config |= {"tie_word_embeddings": True, "torch_dtype": args.dtype}
     n_parameters = sum(p.numel() for p in model.parameters())
     n_tokens = sum(len(ids) + 1 for ids in documents)
     print(f"{n_parameters:,} parameters, {len(documents):,} documents, {n_tokens:,} tokens")

@@ -1,9 +1,9 @@
-"""Train a small T5 to translate, from a file of "source TAB target" lines, in Hugging Face layout.
+"""Train a small T5 to translate, on lines of "source TAB target"; save it in Hugging Face's layout.
 
     python training/train_t5.py models/en-de eng-deu.tsv.gz --epochs 6
 
-Lines are split by their source sentence: 1,000 sentences, with all their translations, are held out
-and listed in held_out.tsv. Hidden matrices are trained by Muon, the rest by AdamW.
+1,000 source sentences, with all their translations, are held out and listed in held_out.tsv. Muon
+trains the hidden matrices, AdamW the rest.
 """
 
 import argparse
@@ -22,7 +22,7 @@ PAD, END, UNKNOWN = 0, 1, 2  # T5's ids; the decoder starts with PAD
 
 
 def read_pairs(path):
-    """-> {source: [targets]}, in the order of the file."""
+    """Return {source: [targets]}, in the order of the file."""
     pairs = {}
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for line in file:
@@ -32,7 +32,7 @@ def read_pairs(path):
 
 
 def split(pairs, n_held_out, seed):
-    """-> (training pairs [(source, target)], held-out {source: [targets]})."""
+    """Return (training pairs [(source, target)], held-out {source: [targets]})."""
     sources = sorted(pairs)
     random.Random(seed).shuffle(sources)
     held_out = {source: pairs[source] for source in sources[:n_held_out]}
@@ -40,15 +40,21 @@ def split(pairs, n_held_out, seed):
 
 
 def train_tokenizer(folder, texts, n_vocab):
-    """One SentencePiece unigram model over both languages, with T5's special ids, as
+    """Train one SentencePiece unigram model on both languages, with T5's special ids; save it as
     tokenizer.json."""
     lines = folder / "lines.txt"
     lines.write_text("\n".join(texts), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
-        input=str(lines), model_prefix=str(folder / "spiece"), vocab_size=n_vocab,
-        pad_id=PAD, eos_id=END, unk_id=UNKNOWN, bos_id=-1, character_coverage=1.0,
+        input=str(lines),
+        model_prefix=str(folder / "spiece"),
+        vocab_size=n_vocab,
+        pad_id=PAD,
+        eos_id=END,
+        unk_id=UNKNOWN,
+        bos_id=-1,
+        character_coverage=1.0,
         minloglevel=2,
-    )  # fmt: skip
+    )
     T5Tokenizer.from_pretrained(folder, extra_ids=0).save_pretrained(folder)
     for path in (lines, folder / "spiece.model", folder / "spiece.vocab"):
         path.unlink()
@@ -56,7 +62,7 @@ def train_tokenizer(folder, texts, n_vocab):
 
 
 def batches(pairs, tokens_per_batch, rng):
-    """One epoch of (inputs, mask, labels); pairs of like length side by side."""
+    """Return one epoch of (inputs, mask, labels). A batch has pairs of similar length."""
     pairs = pairs[:]
     rng.shuffle(pairs)
     result = []
@@ -77,7 +83,8 @@ def pad(rows, value):  # lists of ids -> [n_rows, n_longest]
 
 
 def optimizers_for(model, args):
-    """T5 does not divide scores by sqrt(d_kv): its queries move that much slower instead."""
+    """Return the optimizers. T5 does not divide its attention scores by sqrt(d_kv); instead its
+    queries learn sqrt(d_kv) times slower."""
     hidden = {n: p for n, p in model.named_parameters() if p.ndim == 2 and "block" in n}
     hidden = {n: p for n, p in hidden.items() if "relative" not in n}
     queries = [p for n, p in hidden.items() if n.endswith(".q.weight")]
@@ -110,7 +117,7 @@ def train(model, pairs, args):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where the model goes")
+    parser.add_argument("folder", type=Path, help="the model's folder")
     parser.add_argument("pairs", type=Path, help="gzipped lines: source TAB target")
     parser.add_argument("--n-vocab", type=int, default=4000)
     parser.add_argument("--d-model", type=int, default=192)
@@ -118,7 +125,7 @@ def arguments():
     parser.add_argument("--encoder-layers", type=int, default=4)
     parser.add_argument("--decoder-layers", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--batch", type=int, default=4096, help="target tokens a step")
+    parser.add_argument("--batch", type=int, default=4096, help="target tokens per step")
     parser.add_argument("--muon-lr", type=float, default=0.02)
     parser.add_argument("--adam-lr", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=0)
@@ -137,11 +144,17 @@ def main():
     sides = [tokenizer.encode_batch(side, add_special_tokens=False) for side in zip(*pairs)]
     ids = [[encoding.ids + [END] for encoding in side] for side in sides]
     config = T5Config(
-        vocab_size=args.n_vocab, d_model=args.d_model, d_kv=args.d_model // args.n_head,
-        d_ff=4 * args.d_model, num_heads=args.n_head, num_layers=args.encoder_layers,
-        num_decoder_layers=args.decoder_layers, feed_forward_proj="relu", dropout_rate=0.0,
+        vocab_size=args.n_vocab,
+        d_model=args.d_model,
+        d_kv=args.d_model // args.n_head,
+        d_ff=4 * args.d_model,
+        num_heads=args.n_head,
+        num_layers=args.encoder_layers,
+        num_decoder_layers=args.decoder_layers,
+        feed_forward_proj="relu",
+        dropout_rate=0.0,
         decoder_start_token_id=PAD,
-    )  # fmt: skip
+    )
     model = T5ForConditionalGeneration(config)
     model.generation_config.update(num_beams=4, max_new_tokens=100)
     n_parameters = sum(p.numel() for p in model.parameters())

@@ -1,6 +1,7 @@
 """Build GPT-2 yourself, step by step: python -m workshop new mine.py"""
 
 import argparse
+import contextlib
 import difflib
 import json
 import sys
@@ -20,8 +21,11 @@ def main(argv: list[str]) -> int:
         return new(Path(argv[1]))
     options = read_options(argv)
     steps = chosen(options.step)
-    reader = load(Path(options.file))
-    verdicts = [check(reader, step) for step in STEPS if step in steps or not options.step]
+    with contextlib.redirect_stdout(sys.stderr):  # what the reader's code prints is no verdict
+        reader = load(Path(options.file))
+        for step in STEPS[: STEPS.index(steps[0])]:  # what is wrong in them is replaced
+            check(reader, step, name=False)
+        verdicts = [check(reader, step) for step in steps]
     if options.json:
         print(json.dumps([verdict._asdict() for verdict in verdicts], indent=1))
     elif options.hint:
@@ -70,11 +74,12 @@ def load(path: Path) -> Reader:
         return Reader(path, STEPS)
     except SyntaxError as error:
         sys.exit(f"{path}, line {error.lineno}: {error.msg}")
-    except OSError as error:
-        sys.exit(f"cannot read {path}: {error.strerror}. python -m workshop new {path} writes it")
     except BaseException as error:  # sys.exit at the top, for example
         own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-        line = f", line {own[-1].lineno}: {own[-1].line}" if own else ""
+        if isinstance(error, OSError) and not own:
+            why = f"cannot read {path}: {error.strerror}"
+            sys.exit(f"{why}. python -m workshop new {path} writes it")
+        line = f", line {own[-1].lineno}: {own[-1].line}".rstrip(":") if own else ""
         sys.exit(f"{path}{line}: {type(error).__name__}: {error}")
 
 

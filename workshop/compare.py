@@ -35,11 +35,10 @@ def is_right(a: Seen, b: Seen) -> float:
 
 def is_same(a: Seen, b: Seen) -> float:
     """Return how probable it is that the same mistake gave a and b."""
-    if isinstance(a.value, Raised) or isinstance(b.value, Raised):
-        both = isinstance(a.value, Raised) and isinstance(b.value, Raised)
+    if errors := [look.value for look in (a, b) if isinstance(look.value, Raised)]:
         # In a reader's code "list index out of range", an error without numbers, has any cause.
-        specific = both and (re.search(r"\d", a.value.error) or not a.value.line)
-        return bool(specific) and a.value.error == b.value.error
+        specific = re.search(r"\d", errors[0].error) or not errors[0].line
+        return len(errors) == 2 and bool(specific) and errors[0].error == errors[1].error
     if b.kind == "stages":
         return 1.0
     if b.kind == "~":
@@ -58,12 +57,8 @@ def plain(value):  # arrays, tuples and NumPy's numbers -> lists and Python's nu
 
 
 def same_shape(a, b):
-    arrays = isinstance(a, np.ndarray | np.generic | float) and isinstance(b, np.ndarray)
-    return arrays and np.shape(a) == b.shape and is_bool(a) == is_bool(b)
-
-
-def is_bool(x):
-    return np.asarray(x).dtype.kind == "b"
+    arrays = isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape
+    return arrays and (a.dtype == bool) == (b.dtype == bool)
 
 
 def close(a, b):  # -> bools: equal to the rounding of float32
@@ -93,13 +88,12 @@ def chance(mine: list, right: list) -> float:
 # --- different: how? ------------------------------------------------------------------------------
 
 
-def tell(mine, right, i: int) -> str:
-    """Say how look i of two tapes differs."""
-    a, b = mine[i], right[i]
+def tell(a: Seen | None, b: Seen | None, before: list[tuple[Seen, Seen]]) -> str:
+    """Say how a differs from b, the right one. before: the looks that came before these two."""
     if a and isinstance(a.value, Raised):
         return f"{a.value.line or b and b.label}: {a.value.error}"
-    if a is None or b is None or isinstance(b.value, Raised):
-        return f"after {right[i - 1].label}: another number of results"
+    if not (a and b):
+        return f"{(a or b or before[-1][1]).label}: another number of results"
     if b.kind == "~":
         return f"{b.label}: {odd_one(a.value, b.value)}"
     if b.kind.startswith("<="):
@@ -109,7 +103,7 @@ def tell(mine, right, i: int) -> str:
     if not same_shape(a.value, b.value):
         return f"{b.label}: {shapes(a.value, b)}"
     what = relation(a.value, b.value, b.kind) or first_number(a.value, b.value, b.kind)
-    return f"{first_stage(mine, right, i)}{b.label}: {what}"
+    return f"{first_stage(before)}{b.label}: {what}"
 
 
 def odd_one(mine, right):  # two lists of outcomes -> the one whose shares differ most
@@ -122,26 +116,24 @@ def odd_one(mine, right):  # two lists of outcomes -> the one whose shares diffe
 def shapes(value, right):
     """Say both shapes, with the names of their axes."""
     names, sizes = right.kind.split(", "), right.value.shape
-    known = dict(zip(sizes, names)) if len({*sizes}) == len(sizes) else {}
     if value is None:
         return "nothing comes back: is a return missing?"
     if not isinstance(value, np.ndarray | np.generic):
         return f"a {type(value).__name__} instead of an array"
     if value.shape == sizes:
         return f"the type is {value.dtype} instead of {right.value.dtype}"
+    known = dict(zip(sizes, names)) if len({*sizes}) == len(sizes) else {}
     mine = ", ".join(f"{known.get(n, '')} {n}".strip() for n in value.shape)
     ours = ", ".join(f"{name} {n}" for name, n in zip(names, sizes))
     return f"the shape is [{mine}] instead of [{ours}]"
 
 
-def first_stage(mine, right, i):
-    """Say the first stage on the way to look i that differs, where both went the same way."""
-    for a, b in reversed([*zip(mine.seen[:i], right.seen[:i])]):
-        if b.kind == "stages":
-            for (label, x, axes), (other, y, _) in zip(a.value, b.value):
-                if label == other and same_shape(x, y) and not close(x, y).all():
-                    return f"{label} differs first: {first_number(x, y, axes)}. Then "
-            break
+def first_stage(before):
+    """Say the first stage on the way to the result that differs, where both went the same way."""
+    stages = [zip(a.value, b.value) for a, b in before if b.kind == "stages"]
+    for (label, x, axes), (other, y, _) in stages[-1] if stages else ():
+        if label == other and same_shape(x, y) and not close(x, y).all():
+            return f"{label} differs first: {first_number(x, y, axes)}. Then "
     return ""
 
 
@@ -155,21 +147,19 @@ def relation(mine, right, axes):  # -> a simple relation of all numbers, or None
     names = axes.split(", ")
     with np.errstate(all="ignore"):
         ratio = np.median((mine / right)[right != 0]) if right.any() else 0
+        more = np.mean(mine - right)
         if np.isfinite(ratio) and ratio != 0 and close(mine, ratio * right).all():
             return f"every number is {ratio:.5g} times the right one"
-        more = np.mean(mine - right)
         if np.isfinite(more) and close(mine - more, right).all():
             return f"every number is larger by {more:.5g}"
-    if right.ndim > 1 and right.shape[-1] == right.shape[-2]:
-        if close(mine, right.swapaxes(-1, -2)).all():
-            return f"it is transposed: {names[-2]} and {names[-1]} are exchanged"
+    if right.shape[-1:] == right.shape[-2:-1] and close(mine, right.swapaxes(-1, -2)).all():
+        return f"it is transposed: {names[-2]} and {names[-1]} are exchanged"
     for axis, name in enumerate(names):
         a, b = np.moveaxis(mine, axis, 0), np.moveaxis(right, axis, 0)
         if len(a) > 2 and (close(a[1:], b[:-1]).all() or close(a[:-1], b[1:]).all()):
             return f"it is shifted by one along {name}"
-        if len(a) > 32:
-            continue
-        order = [next((j for j, y in enumerate(b) if close(x, y).all()), None) for x in a]
-        if len(a) > 1 and None not in order and len({*order}) == len(a):
-            return f"the right numbers in another order: {name} 0, 1, ... are the right {order}"
+        if 1 < len(a) <= 32:
+            order = [next((j for j, y in enumerate(b) if close(x, y).all()), None) for x in a]
+            if None not in order and len({*order}) == len(a):
+                return f"the right numbers in another order: {name} 0, 1, ... are the right {order}"
     return None

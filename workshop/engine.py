@@ -25,8 +25,9 @@ from workshop.compare import Raised, Seen, is_right, is_same, tell
 from workshop.mistakes import build
 
 SECONDS_PER_LOOK = 2.0  # what takes longer never ends
-SECONDS_FOR_PAIRS = 2.5  # of one run, for all steps together
+SECONDS_OF_SEARCH = 3.5  # then a run looks for no more pairs of mistakes
 RARE = 1e-7  # two samples that differ more than this differ by no accident
+WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array of Python numbers make one"
 
 
 class Part(NamedTuple):
@@ -61,14 +62,18 @@ class Reader:
     that no step suffers from a mistake of another one."""
 
     def __init__(self, path: Path, steps: list[Step]):
-        text, self.path, self.seconds = path.read_text("utf-8"), str(path), SECONDS_FOR_PAIRS
+        text, self.path = path.read_text("utf-8"), str(path)
+        self.end = time.process_time() + SECONDS_OF_SEARCH
         self.module = types.ModuleType(path.stem)
         self.module.__file__ = self.path
-        exec(compile(text, self.path, "exec"), vars(self.module))
-        self.wrong: dict[str, str] = {}  # function: the step that found its mistake
-        self.empty = set(empty_functions(ast.parse(text)))
+        with limited(SECONDS_PER_LOOK):
+            exec(compile(text, self.path, "exec"), vars(self.module))
         parts = [part for step in steps for part in step.parts]
-        self.own = {name: find(self.module, name) for part in parts for name in part.names}
+        names = {name for part in parts for name in (*part.names, *part.needs)}
+        self.own = {name: find(self.module, name) for name in names}
+        stubs = {(self.path, line) for line in empty_functions(text)}
+        self.missing = {n for n, own in self.own.items() if own is None or place_of(own) in stubs}
+        self.wrong: dict[str, str] = {}  # function: the step that found its mistake
         for part in reversed(parts):  # of two parts with one name, the first one has its source
             self.place(part, build(part.source))
 
@@ -77,13 +82,7 @@ class Reader:
         names = part.needs or part.names
         wrong = [name for name in names if self.wrong.get(name, step) != step]
         earlier = [f"{name} (wrong in {self.wrong[name]})" for name in wrong]
-        return earlier + [name for name in names if name in self.empty or not self.has(name)]
-
-    def has(self, name: str) -> bool:
-        """Was this function, or its class with it, in the file?"""
-        owner, _, last = name.rpartition(".")
-        known = name in self.own or owner not in self.own
-        return (self.own.get(name, self) if known else find(self.own[owner], last)) is not None
+        return earlier + [name for name in names if name in self.missing]
 
     def place(self, part: Part, source: types.ModuleType | None = None) -> None:
         """Put a part's functions in their places: those of source, or the reader's own."""
@@ -102,44 +101,50 @@ def find(module: Any, name: str) -> Any:
     return module
 
 
-def empty_functions(tree: ast.AST, owner: str = "") -> Iterator[str]:
-    """Yield the names of functions that have nothing but a docstring and `...`."""
-    for node in getattr(tree, "body", []):
-        if isinstance(node, ast.ClassDef):
-            yield from empty_functions(node, node.name + ".")
-        elif isinstance(node, ast.FunctionDef):
-            constants = (
-                isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) for n in node.body
-            )
-            if all(constants):
-                yield owner + node.name
+def empty_functions(text: str) -> Iterator[int]:
+    """Yield the lines of functions that have nothing but a docstring and `...`."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            values = [n.value if isinstance(n, ast.Expr) else None for n in node.body]
+            if all(isinstance(value, ast.Constant) for value in values):
+                yield node.lineno
+
+
+def place_of(own: Any) -> tuple | None:
+    """Return a function's file and line: of two with one name, Python has kept the later."""
+    code = getattr(own, "__code__", None)
+    return code and (code.co_filename, code.co_firstlineno)
 
 
 # --- look ----------------------------------------------------------------------------------------
 
 
 class Tape:
-    """What an observer sees, one look at a time. path: the reader's file, whose calls may never
-    end; its errors are seen, too."""
+    """What an observer sees, one look at a time; `seen`: the looks so far. path: the reader's file,
+    if its functions are seen."""
 
-    def __init__(self, part: Part, module: types.ModuleType, seed: int, path: str | None = None):
-        self.looks, self.seed, self.path, self.seen = part.observe(module, seed), seed, path, []
+    def __init__(self, part: Part, module: Any, seed: int = 0, path: str | None = None):
+        self.looks, self.seed, self.path = part.observe(module, seed), seed, path
+        self.seen: list[Seen] = []
 
-    def __getitem__(self, i: int) -> Any:  # Seen, or None after the last one
-        while len(self.seen) <= i and (not self.seen or self.seen[-1] is not None):
-            self.seen.append(self.look())
-        return self.seen[i] if i < len(self.seen) else None
+    def __iter__(self) -> Iterator[Seen]:
+        for i in itertools.count():
+            if i == len(self.seen) and not self.look():
+                return
+            yield self.seen[i]
 
-    def look(self):
+    def look(self) -> Seen | None:
+        """Take one more look, if there is one. An error is seen, too."""
         try:
-            with limited(SECONDS_PER_LOOK if self.path else None), np.errstate(all="ignore"):
+            with limited(SECONDS_PER_LOOK), np.errstate(all="ignore"):
                 seen = next(self.looks, None)
-            if seen and isinstance(seen.value, Exception):
-                return seen._replace(value=self.raised(seen.value))
-            # A copy, because later calls may change the array.
-            return seen and seen._replace(value=copy.copy(seen.value))
         except (Exception, SystemExit) as error:
-            return Seen("", self.raised(error))
+            seen = Seen("", error)
+        if seen:
+            failed = isinstance(seen.value, BaseException)
+            value = self.raised(seen.value) if failed else copy.copy(seen.value)  # it may change
+            self.seen.append(seen._replace(value=value))
+        return seen
 
     def raised(self, error):
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self.path]
@@ -148,175 +153,141 @@ class Tape:
 
 
 @contextlib.contextmanager
-def limited(seconds: float | None) -> Iterator[None]:
+def limited(seconds: float) -> Iterator[None]:
     """Raise a TimeoutError in what takes longer."""
-    stopped = []
-
-    def stop():
-        stopped.append(True)
-        interrupt_main()
-
-    timer = threading.Timer(seconds or 0, stop)
+    end, timer = time.perf_counter() + seconds, threading.Timer(seconds, interrupt_main)
+    timer.start()
     try:
-        if seconds:
-            timer.start()
         yield
     except KeyboardInterrupt as error:
-        if not stopped:
+        if time.perf_counter() < end:
             raise  # Ctrl-C
         raise TimeoutError("it never ends").with_traceback(error.__traceback__) from None
     finally:
         timer.cancel()
 
 
-def agree(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple[float, int]:
-    """Return how probable it is that they are the same, and the first look that differs, or -1."""
-    probable = 1.0
-    for i in itertools.count():
-        a, b = mine[i], other[i]
-        if a is None and b is None:
-            return probable, -1
-        same = 0.0 if a is None or b is None else alike(a, b)
-        if not same > RARE:
-            return 0.0, i
-        probable = min(probable, same)
-    raise AssertionError
+def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple | None:
+    """Return the first two looks that differ, or None. There may be no look on one side."""
+    for a, b in itertools.zip_longest(mine, other):
+        if not (a and b and alike(a, b) > RARE):
+            return a, b
+    return None
 
 
 # --- judge ----------------------------------------------------------------------------------------
 
 
-def check(reader: Reader, step: Step, seed: int = 0) -> Verdict:
-    """Check a step. The steps after it use the reader's functions where they are right."""
-    missing: list[str] = []
-    wrong = []
+def check(reader: Reader, step: Step, seed: int = 0, name: bool = True) -> Verdict:
+    """Check a step, and say the names of its mistakes, if `name`. The steps after it use the
+    reader's functions where they are right."""
+    missing, wrong, n_right = [], [], 0
     for part in step.parts:
         if absent := reader.absent(part, step.name):
-            missing += [name for name in absent if name not in missing]
+            missing += absent
             continue
         reader.place(part)
-        if found := judge(part, reader, seed):
+        if found := judge(part, reader.module, reader.path, seed, reader.end if name else None):
             wrong.append(found)
             reader.wrong |= dict.fromkeys(part.names, step.name)
             reader.place(part, build(part.source))
+        n_right += not found
     if wrong:
         names = " + ".join(name for name, _ in wrong if name) or None
         says = " ".join([*(text for _, text in wrong), step.lesson])
         return Verdict(step.name, "wrong", names, says)
     if missing:
-        return Verdict(step.name, "missing", None, f"not yet: {', '.join(missing)}")
+        rest = "; the rest is right" if n_right else ""
+        says = f"not yet: {', '.join(dict.fromkeys(missing))}{rest}"
+        return Verdict(step.name, "missing", None, says)
     return Verdict(step.name, "done", None, "done")
 
 
-def judge(part: Part, reader: Reader, seed: int) -> tuple[str | None, str] | None:
-    """Return the name of the mistake, or None, and what is to be said; None if all is right."""
-    mine = Tape(part, reader.module, seed, reader.path)
-    right = Tape(part, build(part.source), seed)
-    _, i = agree(mine, right, is_right)
+def judge(
+    part: Part, module: Any, path: str | None = None, seed: int = 0, end: float | None = 0.0
+) -> tuple[str | None, str] | None:
+    """Return the name of the mistake, or None, and what is to be said; None if all is right.
+
+    path: the file of module. end: when to end the search for pairs of mistakes, by
+    time.process_time(); None: say no names."""
+    mine, right = Tape(part, module, seed, path), Tape(part, build(part.source), seed)
+    differ = difference(mine, right, is_right)
     typed = wide(mine, right)
-    if i < 0:
+    if not differ:
         return ("float64", typed) if typed else None
-    place = tell(mine, right, i)
-    start = time.perf_counter()
-    found = (
-        ()
-        if mine[i] and "steps before" in mine[i].label
-        else named(part, mine, right, reader.seconds)
-    )
-    reader.seconds -= time.perf_counter() - start
+    a, b = differ
+    place = tell(a, b, [*zip(mine.seen, right.seen)][:-1])
     says = f"{place}. {typed}".strip()
-    if found:
-        these = (
-            "the error is that" if isinstance(mine[i].value, Raised) else "these are the numbers"
-        )
+    if place.endswith("is a return missing?"):
+        return "no return", says
+    if end is not None and (found := named(part, mine, right, end)):
+        raised = a and isinstance(a.value, Raised)
+        these = "this is the error" if raised else "these are the numbers"
         what = f"{these} {' and '.join(mistake.says for mistake in found)}"
         return " + ".join(mistake.name for mistake in found), f"{part.names[0]}: {what}. ({says})"
-    slow = (
-        right[i] and right[i].kind.startswith("<=") and mine[i] and isinstance(mine[i].value, int)
-    )
-    return "slow" if slow else None, says
+    return "slow" if place.startswith("slow: ") else None, says
 
 
-def named(part: Part, mine: Tape, right: Tape, seconds: float) -> tuple:
+def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
     """Return the mistake, or the pair of mistakes, that gives the same as mine."""
-    odd = [not (b and is_right(a, b) > RARE) for a, b in beside(mine, right)]
-
-    def score(*wrong):
-        try:
-            module = build(wrong[0].source, wrong)
-        except (LookupError, SyntaxError):  # the first has changed what the second would change
-            return None
-        try:
-            with limited(SECONDS_PER_LOOK):
-                return fit(mine, Tape(part, module, mine.seed), odd)
-        except TimeoutError:  # two mistakes in one loop
-            return 0.0
-
-    scores = {mistake: score(mistake) or 0.0 for mistake in part.mistakes}
+    odd = {a.label for a in mine if not same(a, right, is_right) > RARE}
+    tapes = {m: Tape(part, build(m.source, (m,)), mine.seed) for m in part.mistakes}
+    scores = {mistake: fit(mine, tape, odd) for mistake, tape in tapes.items()}
     best = max(scores, key=scores.__getitem__, default=None)
     if best and scores[best]:
         return (best,)
-    near = {m: nearness(mine, Tape(part, build(m.source, (m,)), mine.seed), odd) for m in scores}
+    near = {mistake: nearness(mine, tape, odd) for mistake, tape in tapes.items()}
     # First the pairs of which each alone already gives much of what mine gave.
     every = itertools.combinations(part.mistakes, 2)
     pairs = sorted(every, key=lambda pair: -near[pair[0]] - near[pair[1]])
-    end = time.perf_counter() + seconds
-    for a, b in itertools.takewhile(lambda _: time.perf_counter() < end, pairs):
-        if a.source == b.source:
-            found = score(a, b)
-            if found or found is None and score(b, a):
-                return a, b
+    for pair in itertools.takewhile(lambda _: time.process_time() < end, pairs):
+        module = with_both(pair)
+        if module and fit(mine, Tape(part, module, mine.seed), odd):
+            return pair
     return ()
 
 
-def fit(mine: Tape, other: Tape, odd: list[bool]) -> float:
+def with_both(pair: tuple) -> types.ModuleType | None:
+    """Return the source with two mistakes; None if they are in two, or exclude one another."""
+    if pair[0].source != pair[1].source:
+        return None
+    for wrong in pair, pair[::-1]:  # the first may change what the second would change
+        with contextlib.suppress(LookupError, SyntaxError):
+            return build(pair[0].source, wrong)
+    return None
+
+
+def same(a: Seen, other: Tape, alike: Callable[[Seen, Seen], float]) -> float:
+    """Return how probable it is that other has this look, too."""
+    b = next((b for b in other if b.label == a.label), None)
+    return alike(a, b) if b else 0.0
+
+
+def fit(mine: Tape, other: Tape, odd: set) -> float:
     """Return how probable it is that one mistake made both: all that mine gave is the same, and
     among it something that is not right. Where mine raised an error, other may not."""
     probable, proof = 1.0, False
-    for i, (a, b) in enumerate(beside(mine, other)):
-        if not proof and not any(odd[i:]):
+    for a in mine:
+        alike = same(a, other, is_same)
+        if isinstance(a.value, Raised) and not alike:
+            probable /= 2
+        elif alike > RARE:
+            probable, proof = min(probable, alike), proof or a.label in odd
+        else:
             return 0.0
-        if isinstance(a.value, Raised):
-            same_error = b is not None and is_same(a, b) > 0
-            probable, proof = probable if same_error else probable / 2, proof or same_error
-            continue
-        same = is_same(a, b) if b else 0.0
-        if not same > RARE:
-            return 0.0
-        probable, proof = min(probable, same), proof or odd[i]
     return probable * proof
 
 
-def nearness(mine: Tape, other: Tape, odd: list[bool]) -> int:
+def nearness(mine: Tape, other: Tape, odd: set) -> int:
     """Return how many of the first results they have in common, before chance, which takes long; a
     wrong result counts ten times."""
-    n = next((i for i, look in enumerate(mine.seen) if look and look.kind == "~"), 16)
-    looks = itertools.islice(beside(mine, other), min(n, 16))
-    same = [b is not None and is_same(a, b) > RARE for a, b in looks]
-    return sum(10 if is_odd else 1 for is_odd, both in zip(odd, same) if both)
-
-
-def beside(mine: Tape, other: Tape) -> Iterator[tuple[Seen, Seen | None]]:
-    """Yield each look of mine, and the look of the same label that follows in other, or None."""
-    after = 0
-    for i in itertools.count():
-        if (a := mine[i]) is None:
-            return
-        j = after
-        while (b := other[j]) is not None and b.label != a.label:
-            j += 1
-        after = after if b is None else j + 1
-        yield a, b
+    first = itertools.takewhile(lambda look: look.kind != "~", itertools.islice(mine, 16))
+    return sum(10 if a.label in odd else 1 for a in first if same(a, other, is_same) > RARE)
 
 
 def wide(mine: Tape, right: Tape) -> str:
     """Say which result is float64, though the right one is float32."""
     for a, b in zip(mine.seen, right.seen):
-        if (
-            a
-            and b
-            and [str(getattr(x.value, "dtype", "")) for x in (a, b)] == ["float64", "float32"]
-        ):
-            return (f"{a.label} has the type float64, not float32: np.sqrt of a Python number makes"
-                    " one, and np.array or np.zeros of Python numbers.")  # fmt: skip
+        if [getattr(x.value, "dtype", None) for x in (a, b)] == [np.float64, np.float32]:
+            return f"{a.label} has the type float64, not float32: {WHY_FLOAT64}."
     return ""

@@ -1,12 +1,13 @@
 """Known mistakes: the project's own source, with an expression replaced."""
 
-import __future__
+from __future__ import annotations  # compile takes it over: the sources' own line is another chunk
 
+import ast
 import functools
 import re
 import types
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,26 +22,21 @@ class Mistake(NamedTuple):
     changes: tuple
 
 
-def mistakes(where: str, table: str) -> tuple:
-    """Read a table of mistakes in "FILE FUNCTION": lines "name: what it says", each followed by its
-    changes, "    old -> new". "    -> new" may be a line of its own; 8 spaces continue a line."""
-    source, function = where.split()
-    entries: list[list[str]] = []
-    for line in filter(None, table.splitlines()):
-        if line.startswith("        "):
-            entries[-1][-1] += line[7:]
-        elif line.startswith("    ->"):
-            entries[-1][-1] += line[3:]
-        elif line.startswith("    "):
-            entries[-1].append(line[4:])
-        else:
-            entries.append([line])
+def mistakes(table: str) -> tuple[Mistake, ...]:
+    """Read a table of mistakes. "[FILE FUNCTION]" heads those in a function. A line "name: what it
+    says" is followed by its changes, "    old -> new" or, for the function's last line, "    =>
+    new". "    -> new" may be a line of its own, and 8 spaces continue a line."""
     found = []
-    for head, *changes in entries:
+    table = re.sub(r"\n {7}(?= )|\n {3}(?= ->)", "", table.strip("\n"))
+    for entry in re.split(r"\n(?=\S)", table):
+        head, *lines = entry.split("\n    ")
+        if head.startswith("["):
+            source, function = head.strip("[]").split()
+            continue
         name, says = head.split(": ", 1)
-        pairs = (change.replace(r"\n", "\n").split(" ->", 1) for change in changes)
-        changed = tuple((old, new.strip(" ")) for old, new in pairs)
-        found.append(Mistake(name, says, source, function, changed))
+        pairs = (re.split(" ->|=>", line.replace(r"\n", "\n"), maxsplit=1) for line in lines)
+        changes = tuple((old, new.strip(" ")) for old, new in pairs)
+        found.append(Mistake(name, says, source, function, changes))
     return tuple(found)
 
 
@@ -50,12 +46,14 @@ def build(source: str, wrong: tuple = ()) -> types.ModuleType:
     text = (ROOT / source).read_text("utf-8")
     for mistake in wrong:
         begin, end = body(text, mistake.function)
-        code = text[begin:end]
+        lines = text.splitlines(keepends=True)
+        code = "".join(lines[begin:end])
         for old, new in mistake.changes:
+            old = old or code.splitlines()[-1].strip()
             if old not in code:
                 raise LookupError(f"{mistake.function} has no {old!r}")
             code = code.replace(old, new)
-        text = text[:begin] + code + text[end:]
+        text = "".join([*lines[:begin], code, *lines[end:]])
     module = types.ModuleType("ours")
     for chunk in text.split("\n\n\n"):  # two empty lines: between functions or classes
         exec(compiled(chunk), vars(module))
@@ -65,18 +63,15 @@ def build(source: str, wrong: tuple = ()) -> types.ModuleType:
 @functools.cache
 def compiled(chunk: str) -> types.CodeType:
     """Compile a part of a file, once for all mistakes in other parts."""
-    return compile(chunk, "<ours>", "exec", __future__.annotations.compiler_flag)
+    return compile(chunk, "<ours>", "exec")
 
 
+@functools.cache
 def body(text: str, function: str) -> tuple[int, int]:
-    """Return where the body of "function" or "Class.method" begins and ends in a file."""
-    begin, stop = 0, len(text)
+    """Return the first line of the body of "function" or "Class.method", and the line after it."""
+    node: Any = ast.parse(text)
     for name in function.split("."):
-        head = re.compile(rf"^( *)(def|class) {name}\b.*\n", re.MULTILINE)
-        if not (found := head.search(text, begin, stop)):
-            raise LookupError(f"no {function}")
-        end = re.compile(rf"^ {{0,{len(found[1])}}}[^ \n)]", re.MULTILINE)
-        begin = found.end()
-        stop = next((m.start() for m in end.finditer(text, begin, stop)), stop)
-    docstring = re.compile(r'\s*""".*?"""\n', re.DOTALL).match(text, begin, stop)
-    return docstring.end() if docstring else begin, stop
+        inside = (n for n in ast.walk(node) if isinstance(n, ast.FunctionDef | ast.ClassDef))
+        node = next(n for n in inside if n.name == name)
+    first = node.body[ast.get_docstring(node) is not None]
+    return first.lineno - 1, node.end_lineno

@@ -202,7 +202,10 @@ def encode(word, merges, vocab):  # str, list of pairs, {bytes: id} -> list of i
 
 
 class Cache:
-    """The keys and values of all tokens so far, for each block."""
+    """The keys and values of all tokens so far, for each block.
+
+    A pass calls extend once, then append for each block. After the pass, length counts its tokens.
+    """
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
         self.n_ctx, self.length = n_ctx, 0  # length: how many tokens have passed
@@ -231,7 +234,8 @@ class Cache:
 def advance(model, ids, cache, chunk=256):  # -> [n_vocab]
     """Pass those of ids that the cache does not hold yet, at most `chunk` tokens in one pass.
 
-    Return the logits of the last one. The cache holds the first cache.length of ids, never all.
+    Return the logits of the last one; with last=1 the model computes no others. The cache holds
+    the first cache.length of ids, never all.
     """
     ...
 
@@ -257,13 +261,17 @@ class Rows:
         # Make a place for the keys and values here.
 
     def extend(self, n_new):  # int -> [n_rows, n_new]
-        """Return the positions of n_new tokens of each row, which come after those of this row."""
+        """Return the positions of n_new tokens of each row, which come after those of this row.
+
+        Nothing has to be checked here.
+        """
         ...
 
     def append(self, layer, k, v):  # 2 x [n_rows, n_head, n_new, d_head] -> n_all instead of n_new
         """Store each row's new keys and values in its own slots; return all.
 
-        n_all: the tokens of the longest row, the new ones included. Unused slots are 0.
+        n_all: the tokens of the longest row, the new ones included. An unused slot may hold any
+        finite numbers: the mask hides it.
         """
         ...
 
@@ -293,6 +301,7 @@ def verify(logits, ids, drafts, qs, sampler, rng):
     all of them. p: sampler(a row of the logits, the text before it) -> probabilities [n_vocab].
     Accept draft x with probability min(1, p(x) / q(x)), one after the other. At the first rejection
     draw a token from max(0, p - q), normalised, and stop. If all pass, draw one more from p.
+    Accepted and redrawn tokens are distributed like p, because min(p, q) + max(0, p - q) = p.
     """
     ...
 
@@ -304,7 +313,11 @@ class DraftModel:
     """A drafter: a small model that proposes tokens for a large one, with a cache of its own."""
 
     def __init__(self, model, sampler, seed):
-        """Keep what `propose` needs. seed: that of the text, whose rng is default_rng(seed)."""
+        """Keep what `propose` needs.
+
+        seed: the drafts are drawn with an rng of their own, which this seed decides. The text is
+        drawn with default_rng(seed), and the drafts must not depend on what it draws.
+        """
         ...
 
     def propose(self, ids, n):  # -> n tokens, n distributions [n_vocab]
@@ -359,3 +372,13 @@ def model(name="stories"):
 
     tokenizer, loaded = utils.load(name)
     return tokenizer, GPT2(loaded.params, loaded.n_head, loaded.stop_ids)
+
+
+def fast(model, sequence):
+    """Yield tokens by your own speculative loop; the drafts are what followed before in the text.
+
+    python generate.py "The dragon was hungry. He" --loop mine.py:fast
+    """
+    from decoding.drafters import PromptLookup
+
+    return speculative(model, sequence, PromptLookup(model.n_vocab))

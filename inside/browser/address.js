@@ -18,11 +18,9 @@ function followAddress() {
   const token = Math.floor(words.get("token")), head = words.get("head");
   if (token >= 1 && token <= n_rows) state.selected = token;
   if (head === "all" || HEADS.includes(head)) state.head = HEADS.indexOf(head);
-  for (const name of SAMPLER) {
-    const slider = find(`#${name}`);  // it keeps its bounds and its steps
-    if (!words.has(name)) continue;
-    slider.value = words.get(name);
-    state[name] = slider.valueAsNumber;
+  for (const name of SAMPLER.filter((name) => words.has(name))) {
+    find(`#${name}`).value = words.get(name);  // a slider keeps its bounds and its steps
+    state[name] = find(`#${name}`).valueAsNumber;
   }
   show();
 }

@@ -15,7 +15,7 @@ function weightsAt(head, row, ofSource) {
 // The head that is shown: the chosen one, or the one of the largest effect; -1 for all.
 function shownHead(row) {
   if (state.head !== null || !has.parts) return state.head ?? -1;
-  const sizes = addedByHeads(row).map(Math.abs);
+  const sizes = addedByHeads(addedAt(row)).map(Math.abs);
   return sizes.indexOf(Math.max(...sizes));
 }
 
@@ -69,9 +69,9 @@ function drawHeads() {
 
 // A line for each layer: its number, and what `make` makes of each head.
 function fillGrid(group, make) {
-  const number = (layer) => element("span", {"aria-hidden": "true"}, layer);
-  fill(group, {"--heads": n_head}, HEADS.flatMap((name, head) =>
-    [head % n_head ? "" : number(name.split(".")[0]), make(name, head)]));
+  fill(group, {"--heads": n_head}, HEADS.flatMap((name, head) => [
+    head % n_head === 0 && element("span", {"aria-hidden": "true"}, name.split(".")[0]),
+    make(name, head)]));
 }
 
 // The whole triangle of a head in points: a row for each query, a column for each key.
@@ -101,7 +101,7 @@ function choose(head) {
 
 function showAttention() {
   const row = state.selected - 1, shown = isStored(row) ? shownHead(row) : -1;
-  const added = has.parts ? addedByHeads(row) : [], x = added[shown], name = HEADS[shown];
+  const added = has.parts ? addedByHeads(addedAt(row)) : [], x = added[shown], name = HEADS[shown];
   const pushed = x !== undefined, pattern = patterns[shown] && inWords(patterns[shown]);
   tell("#attention", {head: name ? `Head ${name}` : "The mean of all heads", name, pattern,
     came: data.ids[row + 1], before: data.ids[row], added: signed(x ?? 0),

@@ -12,8 +12,7 @@ function play() {
   if (timer) return pause();
   const mean = sum(passes.map((pass) => pass.seconds)) / passes.length;
   const slower = clamp(Math.round(0.3 / mean), 1, 500);  // so that an eye can follow
-  const first = state.selected < n_rows ? state.selected : 0;
-  goTo(Math.max(first, data.n_prompt) - 1);
+  goTo(Math.max(state.selected % n_rows, data.n_prompt) - 1);  // at the end: from the beginning
   find("main").classList.add("growing");
   find("#play").setAttribute("aria-pressed", "true");
   tell("#pace", {ms: Math.round(1000 / slower)});

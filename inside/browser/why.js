@@ -22,10 +22,8 @@ function addedAt(row) {
 }
 
 // What each head added, with its look at the source if there is one.
-const addedByHeads = (row) => {
-  const added = addedAt(row);
-  return HEADS.map((_, head) => sum(added.filter((_, i) => HEAD_OF[i] === head)));
-};
+const addedByHeads = (added) =>
+  HEADS.map((_, head) => sum(added.filter((_, i) => HEAD_OF[i] === head)));
 
 function compareWith(id) {
   state.rival = id;

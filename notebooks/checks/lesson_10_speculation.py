@@ -46,11 +46,14 @@ def exercise_loop(greedy_speculation):
     """Check greedy_speculation(model, drafter, ids, n, gamma=4) -> n new ids."""
     tiny, prompt, n = random_gpt2(8, 64, 8, 2, 2, 0.6, 4, tied=False), [1, 2, 3, 4, 5], 10
     text = prompt + list(generate(tiny, prompt, n))
-    for wrong in (), (6, 7, 12), range(15):
-        ours, theirs, drafter = Watched(tiny), Watched(tiny), Planned(8, text, wrong)
-        list(speculative(ours, Sequence(ours, prompt, n), drafter))
-        found = greedy_speculation(theirs, drafter, list(prompt), n)
+    plans = (4, 15, ()), (4, 15, (6, 7, 12)), (4, 15, range(15)), (2, 15, (9,)), (4, 8, ())
+    for gamma, n_known, wrong in plans:  # the drafter knows the first n_known ids of the text
+        ours, theirs, given = Watched(tiny), Watched(tiny), list(prompt)
+        drafter = Planned(8, text[:n_known], wrong)
+        list(speculative(ours, Sequence(ours, prompt, n), drafter, gamma))
+        found = greedy_speculation(theirs, drafter, given, n, gamma)
         assert found is not None, "write greedy_speculation"
+        assert given == prompt, "the given ids have changed: work on a copy"
         held = []
         for number, (start, ids) in enumerate(theirs.passes):
             known = common_prefix(held[:start], prompt + list(found))
@@ -71,6 +74,8 @@ def exercise_loop(greedy_speculation):
         assert done <= needed, (
             f"the text is right, but {done} tokens passed instead of {needed}, some of them twice"
         )
+        most = max(len(ids) for _, ids in theirs.passes[1:])
+        assert most <= gamma + 1, f"with gamma = {gamma}, a pass had {most} tokens"
 
 
 def exercise_1(acceptance, best_certain):

@@ -1,13 +1,46 @@
 """The steps, in the order of the course."""
 
-from workshop.engine import Step
-from workshop.steps import beam, keys, layers, loops, pairs, speculation, stories, transformer
+import importlib.util
 
-ORDER = (
-    "softmax layers attention mask heads block model naive draw pairs keys cached rows rule"
-    " speculation beam stories"
-).split()
-FILES = layers, transformer, loops, pairs, keys, speculation, beam, stories
-STEPS: list[Step] = sorted(
-    (step for file in FILES for step in file.STEPS), key=lambda step: ORDER.index(step.name)
+from workshop.engine import Step
+from workshop.steps.beam import BEAM
+from workshop.steps.keys import CUT, KEYS, PREFILL, ROWS
+from workshop.steps.layers import GELU, LAYER_NORM, LINEAR, SOFTMAX
+from workshop.steps.loops import ADVANCE, CACHED, DRAW, NAIVE, TEMPERATURE, TOP_K, TOP_P
+from workshop.steps.pairs import ENCODE, MERGE
+from workshop.steps.speculation import DRAFT_MODEL, RULE, SPECULATIVE
+from workshop.steps.stories import STORIES
+from workshop.steps.transformer import (
+    ATTENTION,
+    BLOCK,
+    FEED_FORWARD,
+    MASK,
+    MERGE_HEADS,
+    MODEL,
+    SELF_ATTENTION,
+    SPLIT_HEADS,
 )
+
+ONE_BLOCK = "Lesson 1, One block, line by line."
+STEPS = [
+    Step("softmax", ONE_BLOCK, (SOFTMAX,)),
+    Step("layers", ONE_BLOCK, (LAYER_NORM, GELU, LINEAR)),
+    Step("attention", ONE_BLOCK, (ATTENTION,)),
+    Step("mask", ONE_BLOCK, (MASK,)),
+    Step("heads", ONE_BLOCK, (SPLIT_HEADS, MERGE_HEADS)),
+    Step("block", ONE_BLOCK, (SELF_ATTENTION, FEED_FORWARD, BLOCK)),
+    Step("model", "Lesson 1, From an id to a vector.", (MODEL,)),
+    Step("naive", "Lesson 4, Predict, append, repeat.", (NAIVE,)),
+    Step("draw", "Lesson 5, The draw.", (DRAW, TEMPERATURE, TOP_K, TOP_P)),
+    Step("pairs", "Lesson 2, Pairs: merge by hand.", (MERGE, ENCODE)),
+    Step("keys", "Lesson 4, A step of our own.", (KEYS, CUT)),
+    Step("cached", "Lesson 4, A step of our own.", (ADVANCE, CACHED)),
+    Step("rows", "Lesson 11, A row for each reader.", (ROWS, PREFILL)),
+    Step("rule", "Lesson 10, The rule for samples.", (RULE,)),
+    Step("speculation", "Lesson 10, The whole loop, step by step.", (DRAFT_MODEL, SPECULATIVE)),
+    Step("beam", "Lesson 6, Try them all.", (BEAM,)),
+    Step("stories", "Lesson 4, The same in generate.py.", (STORIES,)),
+]
+# The last step reads weights and a tokenizer with libraries. Without these it is left out.
+if not all(map(importlib.util.find_spec, ("safetensors", "tokenizers", "regex"))):
+    STEPS.pop()

@@ -3,7 +3,7 @@
 import numpy as np
 
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel, attempt
 
@@ -26,7 +26,7 @@ def see_texts(m, name, n, width, stop_ids=(), most=60, **more):
     for label, i in ("log P", 1), ("scores", 2):
         scores = np.array([float(text[i]) for text in found], np.float32)
         yield Seen(f"their {label} {name}", scores, "text")
-    yield Seen("the prompt, afterwards", prompt)
+    yield Seen(f"the prompt, afterwards, {name}", prompt)
     yield Seen(f"tokens that passed {name}", model.n_rows, "<=")
     yield Seen(f"passes {name}", len(model.passes), "<=")
 
@@ -45,9 +45,8 @@ def see_beam(m, seed):
     yield from attempt(see_texts(m, "of one token", 1, 3), "one token")
 
 
-BEAM = mistakes(
-    "workshop/reference.py beam_search",
-    r"""
+BEAM_WRONG = mistakes(r"""
+[workshop/reference.py beam_search]
 log P not summed: with the log probability of the last token alone
     log_softmax(logits) + np.array([[log_p] for _, log_p in beams]) -> log_softmax(logits)
 probabilities summed: with probabilities summed instead of their logarithms
@@ -129,13 +128,13 @@ worst first: with the worst text first
 not ranked: with texts in the order in which they were finished
     finished.sort(key=lambda text: -text[2]) -> pass
 all texts: of all finished texts instead of `width`
-    return finished[:width] -> return finished
+    => return finished
 best text only: of the best text alone
-    return finished[:width] -> return finished[:1]
+    => return finished[:1]
 the best text, no list: of the best text itself instead of a list
-    return finished[:width] -> return finished[0]
+    => return finished[0]
 beams: of the beams instead of the finished texts
-    return finished[:width] -> return [(*beam, 0.0) for beam in beams]
+    => return [(*beam, 0.0) for beam in beams]
 score first: of (score, ids, log P)
     finished.append((ids, log_p, log_p / len(ids) ** length_penalty))
     -> finished.append((log_p / len(ids) ** length_penalty, ids, log_p))
@@ -164,14 +163,6 @@ first logits: with the logits of the prompt's first token
 one pass too many: with a pass after the last step
     finished.sort -> model(np.array([prompt])); finished.sort
 no return: of a function that returns nothing
-    return finished[:width] -> return None
-""",
-)
-
-STEPS = [
-    Step(
-        "beam",
-        "Lesson 6, Try them all.",
-        (Part(("beam_search",), "workshop/reference.py", see_beam, BEAM),),
-    )
-]
+    => return None
+""")
+BEAM = Part(("beam_search",), "workshop/reference.py", see_beam, BEAM_WRONG)

@@ -1,5 +1,6 @@
 """Random arrays and tiny models that hide no mistake."""
 
+import contextlib
 import functools
 
 import numpy as np
@@ -18,6 +19,23 @@ def attempt(looks, name):
         yield from looks
     except Exception as error:
         yield Seen(name, error)
+
+
+@contextlib.contextmanager
+def heard(owner, name, note):
+    """While it lasts, call note(result, *args, **more) after each owner.name(*args, **more)."""
+    kept = getattr(owner, name)
+
+    def call(*args, **more):
+        result = kept(*args, **more)
+        note(result, *args, **more)
+        return result
+
+    setattr(owner, name, call)
+    try:
+        yield
+    finally:
+        setattr(owner, name, kept)
 
 
 def dense(n_in, n_out, seed, scale=1.0):
@@ -55,6 +73,11 @@ def parameters(n_vocab=11, n_ctx=16, n_embd=12, n_layer=3, tied=False, seed=0):
         "ln_f": norm(n_embd, seed + 2),
         **head,
     }
+
+
+def tiny(m, n_head=3, **sizes):
+    """Return a tiny model of m's. Its activation is given: the default is from when m was made."""
+    return m.GPT2(parameters(**sizes), n_head, activation=m.gelu)
 
 
 @functools.cache

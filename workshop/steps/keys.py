@@ -4,35 +4,32 @@ import numpy as np
 
 from gpt2 import GPT2
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
-from workshop.steps.inputs import attempt, numbers, parameters
+from workshop.steps.inputs import attempt, heard, numbers, parameters, tiny
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
-def kept_by(cache):
-    """Watch append -> what it returns [(label, array, axes)], and the layers it is called for."""
-    seen, layers, append = [], [], cache.append
+def passed(model, cache, ids):
+    """One pass -> the logits; what append returned, [(label, array, axes)]; its layers."""
+    seen, layers = [], []
 
-    def watched(layer, k, v):
+    def note(both, layer, k, v):
         layers.append(layer)
-        both = append(layer, k, v)
-        for name, all_of_them in zip(("keys", "values"), both):
-            if isinstance(all_of_them, np.ndarray):
+        for name, kept in zip(("keys", "values"), both):
+            if isinstance(kept, np.ndarray):
                 label = f"what append returns for block {layer}, {name},"
-                seen.append((label, all_of_them.copy(), "n_head, row, number"))
-        return both
+                axes = "text, n_head, row, number".split(", ")[-kept.ndim :]
+                seen.append((label, kept.copy(), ", ".join(axes)))
 
-    cache.append = watched
-    return seen, layers
+    with heard(cache, "append", note):
+        return model(ids, cache), seen, layers
 
 
 def see_pass(model, cache, ids, name):
     """One pass: the logits, and what the cache returned on the way."""
-    seen, layers = kept_by(cache)
-    logits = model(ids, cache)
-    del cache.append
+    logits, seen, layers = passed(model, cache, ids)
     yield Seen("on the way", seen, "stages")
     yield Seen(f"the logits of {name}", logits, "n_new, n_vocab")
     yield Seen(f"the layers for which {name} called cache.append", layers)
@@ -40,7 +37,7 @@ def see_pass(model, cache, ids, name):
 
 
 def see_one(m):
-    model = m.GPT2(parameters(), 3)
+    model = tiny(m)
     yield Seen("the model without a cache (see the steps before)", model(IDS), "n_new, n_vocab")
     cache = model.new_cache()
     yield Seen("the length of an empty cache", cache.length)
@@ -50,7 +47,7 @@ def see_one(m):
 
 
 def see_several(m):
-    model = m.GPT2(parameters(), 3)
+    model = tiny(m)
     cache = model.new_cache()
     yield from see_pass(model, cache, IDS[:3], "three tokens at once")
     yield from see_pass(model, cache, IDS[3:5], "two tokens after three")
@@ -60,7 +57,7 @@ def see_several(m):
 
 
 def see_batch(m):
-    model = m.GPT2(parameters(), 3)
+    model = tiny(m)
     cache, two = model.new_cache(2), np.array([IDS[:3], IDS[2:5]])
     yield Seen("the logits of two texts", model(two, cache), "batch, n_new, n_vocab")
     more = model(two[:, :2], cache)
@@ -68,7 +65,7 @@ def see_batch(m):
 
 
 def see_context(m):
-    model = m.GPT2(parameters(n_ctx=5), 3)
+    model = tiny(m, n_ctx=5)
     for before, new in ((0, 4), (0, 5), (3, 3), (0, 6)):
         cache, raised = model.new_cache(), False
         if before:
@@ -85,7 +82,7 @@ def see_context(m):
 
 def see_appended(m, name, *actions):
     """Call extend and append for each of 3 blocks, or cut: what do the last calls return?"""
-    cache = m.GPT2(parameters(), 3).new_cache()
+    cache = tiny(m).new_cache()
     for number, (action, n) in enumerate(actions):
         if action == "cut":
             cache.cut(n)
@@ -96,9 +93,8 @@ def see_appended(m, name, *actions):
     for label, i in ("keys", 0), ("values", 1):
         for layer in range(3):
             axes = "n_head, n_all, d_head"
-            yield Seen(
-                f"the {label} that append returns for block {layer} {name}", both[layer][i], axes
-            )
+            what = f"the {label} that append returns for block {layer} {name}"
+            yield Seen(what, both[layer][i], axes)
 
 
 def see_keys(m, seed):
@@ -117,7 +113,7 @@ def see_cut(m, seed):
 
 
 def see_passes_after_cut(m):
-    model = m.GPT2(parameters(), 3)
+    model = tiny(m)
     cache = model.new_cache()
     model(IDS[:6], cache)
     cache.cut(3)
@@ -132,38 +128,33 @@ def see_passes_after_cut(m):
     yield from see_pass(model, cache, IDS[:2], "two tokens after cut(0)")
 
 
-NEW = "self.kv[:, layer, ..., self.length : n_all, :] = k, v"
-KEYS = (
-    mistakes(
-        "gpt2.py extend",
-        r"""
+KEYS_WRONG = mistakes(r"""
+[gpt2.py extend]
 positions from 0: with positions from 0 in each pass: they go on after the tokens in the cache
-    return np.arange(self.length, n_all) -> return np.arange(n_new)
+    => return np.arange(n_new)
 positions + 1: with positions from 1
-    return np.arange(self.length, n_all) -> return np.arange(self.length + 1, n_all + 1)
+    => return np.arange(self.length + 1, n_all + 1)
 positions + 1 after others: with positions one too large after tokens that are kept
-    return np.arange(self.length, n_all)
-    -> return np.arange(self.length, n_all) + (self.length > 0)
+    => return np.arange(self.length, n_all) + (self.length > 0)
 positions - 1 after others: with positions one too small after tokens that are kept
-    return np.arange(self.length, n_all)
-    -> return np.arange(self.length, n_all) - (self.length > 0)
+    => return np.arange(self.length, n_all) - (self.length > 0)
 first position for all: with the first new position for all new tokens
-    return np.arange(self.length, n_all) -> return np.full(n_new, self.length)
+    => return np.full(n_new, self.length)
 last position for all: with the last new position for all new tokens
-    return np.arange(self.length, n_all) -> return np.full(n_new, n_all - 1)
+    => return np.full(n_new, n_all - 1)
 all positions: of the positions of all tokens, not of the new ones alone
-    return np.arange(self.length, n_all) -> return np.arange(n_all)
+    => return np.arange(n_all)
 n_ctx not checked: without the ValueError past n_ctx
     if n_all > self.n_ctx: -> if False:
 n_ctx one too early: with the ValueError already at n_ctx tokens
     n_all > self.n_ctx: -> n_all >= self.n_ctx:
 n_new checked: with n_new compared with n_ctx instead of all tokens
     if n_all > self.n_ctx: -> if n_new > self.n_ctx:
-""",
-    )
-    + mistakes(
-        "gpt2.py append",
-        r"""
+[gpt2.py append]
+one slot too late: with the new keys and values after their own slots: extend has counted them
+    self.kv[:, layer, ..., self.length : n_all, :] = k, v
+    -> room = [(0, 0)] * (self.kv.ndim - 2) + [(0, k.shape[-2]), (0, 0)]; self.kv = np.pad(self.kv,
+        room); self.kv[:, layer, ..., n_all : n_all + k.shape[-2], :] = k, v
 length in each block: with the length growing in each block instead of once in a pass
     if layer == self.kv.shape[1] - 1: -> if True:
 length never: with a length that stays 0
@@ -176,8 +167,7 @@ keys of all blocks in one place: with one place for the keys of all blocks
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[0, 0, ..., self.length : n_all, :] = k
         \n        self.kv[1, layer, ..., self.length : n_all, :] = v
-    return self.kv[:, layer, ..., :n_all, :]
-    -> return self.kv[0, 0, ..., :n_all, :], self.kv[1, layer, ..., :n_all, :]
+    => return self.kv[0, 0, ..., :n_all, :], self.kv[1, layer, ..., :n_all, :]
 keys of all blocks kept for block 0: with the keys of all blocks kept in the place of block 0
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[0, 0, ..., self.length : n_all, :] = k
@@ -186,10 +176,9 @@ all blocks kept for block 0: with the keys and values of all blocks kept in the 
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[:, 0, ..., self.length : n_all, :] = k, v
 new ones only: with the new keys and values alone: those of the tokens before are not used
-    return self.kv[:, layer, ..., :n_all, :] -> return k, v
+    => return k, v
 old ones only: with the new keys and values left out: a new token does not see itself
-    return self.kv[:, layer, ..., :n_all, :]
-    -> return self.kv[:, layer, ..., : max(n_all - k.shape[-2], 1), :]
+    => return self.kv[:, layer, ..., : max(n_all - k.shape[-2], 1), :]
 k and v exchanged: with keys and values exchanged
     = k, v -> = v, k
 keys as values: with the keys as the values, too
@@ -210,14 +199,10 @@ not kept: with keys and values that are not kept
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[:, layer, ..., :n_all, :] = 0; both = self.kv[:, layer, ..., :n_all, :].copy();
         both[..., self.length :, :] = k, v
-    return self.kv[:, layer, ..., :n_all, :] -> return both
+    => return both
 no return: of an append that returns nothing
     return self.kv -> self.kv
-""",
-    )
-    + mistakes(
-        "gpt2.py self_attention",
-        r"""
+[gpt2.py self_attention]
 cache not used: without cache.append: self_attention does not call it, or gets no cache
     if cache is not None: -> if False:
 append's result not used: with the new keys and values alone in attention: append's result is not
@@ -234,11 +219,7 @@ queries kept: with the queries kept instead of the keys
 appended twice: with append called twice in a pass
     k, v = cache.append(layer, k, v)
     -> old = k, v; cache.append(layer, *old); k, v = cache.append(layer, *old)
-""",
-    )
-    + mistakes(
-        "gpt2.py __call__",
-        r"""
+[gpt2.py __call__]
 wpe from 0: with the embeddings of positions 0, 1, 2, ... but the right mask
     ["wpe"][positions] -> ["wpe"][np.arange(ids.shape[-1])]
 no wpe with a cache: without wpe after tokens that are kept
@@ -253,48 +234,27 @@ no mask after others: without the mask after tokens that are kept
     -> mask = causal_mask(positions) if positions.flat[0] == 0 else np.float32(0)
 cache for the first block: with the cache in the first block alone
     mask=mask, cache=cache, -> mask=mask, cache=cache if layer == 0 else None,
-""",
-    )
-    + mistakes(
-        "gpt2.py block",
-        r"""
-
-""",
-    )
-)
-KEYS += mistakes(
-    "workshop/reference.py GPT2.block",
-    r"""
+[workshop/reference.py GPT2.block]
 layer 0 in every block: with layer 0 for all blocks: the block does not pass its layer on
     layer=layer -> layer=0
 cache not passed on: without a cache in self_attention: the block does not pass it on
     cache=cache -> cache=None
-""",
-) + mistakes(
-    "workshop/reference.py Cache.__init__",
-    r"""
+[workshop/reference.py Cache.__init__]
 keys and values in one list: with one list for the keys and the values
-    self.values: list = [None] * n_layer -> self.values = self.keys
-""",
-)
-KEYS += mistakes(
-    "workshop/reference.py Cache.extend",
-    r"""
+    => self.values = self.keys
+[workshop/reference.py Cache.extend]
 length left as it is: with a length that stays 0, so that all positions begin at 0
     self.length += n_new -> pass
-    np.arange(self.length - n_new, self.length) -> np.arange(self.length, self.length + n_new)
+    => return np.arange(self.length, self.length + n_new)
 positions after the growth: with positions made after the length has grown
-    np.arange(self.length - n_new, self.length) -> np.arange(self.length, self.length + n_new)
+    => return np.arange(self.length, self.length + n_new)
 length grows by 1: with a length that grows by 1, whatever n_new is
     self.length += n_new -> old = self.length; self.length += 1
-    np.arange(self.length - n_new, self.length) -> np.arange(old, old + n_new)
+    => return np.arange(old, old + n_new)
 length of this pass alone: with the length of this pass in the place of all
     self.length += n_new -> old = self.length; self.length = n_new
-    np.arange(self.length - n_new, self.length) -> np.arange(old, old + n_new)
-""",
-) + mistakes(
-    "workshop/reference.py Cache.append",
-    r"""
+    => return np.arange(old, old + n_new)
+[workshop/reference.py Cache.append]
 last pass alone kept: with the keys and values of the last pass alone kept
     self.keys[layer], self.values[layer] = k, v -> pass
     if self.keys[layer] is not None: -> old = self.keys[layer], self.values[layer]
@@ -337,17 +297,15 @@ values not joined: with the keys joined, but the values of the last pass alone
 keys not joined: with the values joined, but the keys of the last pass alone
     k = np.concatenate([self.keys[layer], k], axis=-2) -> pass
 length in append, too: with the length growing in each block's append, too
-    return k, v -> self.length += k.shape[-2]; return k, v
-""",
-)
-CUT = mistakes(
-    "workshop/reference.py Cache.cut",
-    r"""
+    => self.length += k.shape[-2]; return k, v
+""")
+CUT_WRONG = mistakes(r"""
+[workshop/reference.py Cache.cut]
 length alone cut: with the length cut, but not the keys and values
     self.keys = [k[..., :length, :] for k in self.keys] -> pass
-    self.values = [v[..., :length, :] for v in self.values] -> pass
+    => pass
 keys alone cut: with the length and the keys cut, but not the values
-    self.values = [v[..., :length, :] for v in self.values] -> pass
+    => pass
 values alone cut: with the length and the values cut, but not the keys
     self.keys = [k[..., :length, :] for k in self.keys] -> pass
 arrays alone cut: with the keys and values cut, but not the length
@@ -375,12 +333,9 @@ number of tokens cut: with `length` tokens cut off instead of kept
     self.length = length -> length = self.length = self.length - length
 longer than before: with a length that a cut can make longer
     if length < self.length: -> if True:
-""",
-) + mistakes(
-    "gpt2.py cut",
-    r"""
+[gpt2.py cut]
 nothing: of a cut that does nothing
-    self.length = min(self.length, length) -> pass
+    => pass
 one too many: with one token too many left
     min(self.length, length) -> min(self.length, length + 1)
 one too few: with one token too few left
@@ -394,25 +349,22 @@ number of tokens: with `length` tokens removed instead of `length` tokens left
 all: with all tokens forgotten
     min(self.length, length) -> 0
 the first ones: with the first tokens forgotten instead of the last ones
-    self.length = min(self.length, length)
-    -> length = min(length, self.length); self.kv[..., :length, :] = self.kv[..., self.length -
+    => length = min(length, self.length); self.kv[..., :length, :] = self.kv[..., self.length -
         length : self.length, :].copy(); self.length = length
 keys alone: with the keys alone cut, and the values of the forgotten tokens left
-    self.length = min(self.length, length)
-    -> length = min(self.length, length); self.kv[0, ..., length : self.length, :] = 0;
-        self.length = self.length
+    => length = min(self.length, length); self.kv[0, ..., length : self.length, :] = 0; self.length
+        = self.length
 length kept: with keys and values cut, but not the length
-    self.length = min(self.length, length) -> self.kv[..., length:, :] = 0
+    => self.kv[..., length:, :] = 0
 length alone: with the length cut, but not the keys and values, which come before the new ones
-    self.length = min(self.length, length)
-    -> self.length = min(self.length, length); self.append = None
+    => self.length = min(self.length, length); self.append = None
 first block: with the first block alone cut
-    self.length = min(self.length, length)
-    -> self.length = min(self.length, length); self.kv[:, 1:, ..., 0, :] += 1
-""",
-)
-CACHE = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
-KEPT = *CACHE[1:], "Cache.extend", "Cache.append"
+    => self.length = min(self.length, length); self.kv[:, 1:, ..., 0, :] += 1
+""")
+PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
+WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
+KEYS = Part(PLACED, "gpt2.py", see_keys, KEYS_WRONG, WRITTEN)
+CUT = Part(PLACED, "gpt2.py", see_cut, CUT_WRONG, (*WRITTEN, "Cache.cut"))
 
 
 def see_rows(m, seed):
@@ -420,31 +372,32 @@ def see_rows(m, seed):
     cache = m.Rows(3, 3, 3, 16, 4)
     yield Seen("the positions of extend(3)", np.array(cache.extend(3)), "n_rows, n_new")
     cache = m.Rows(3, 3, 3, 16, 4)
-    prompts = np.array([IDS[:5], IDS[2:7], IDS[3:8]])
-    seen, _ = kept_by(cache)
-    logits = model(prompts, cache)
-    yield Seen("on the way", seen, "stages")
-    yield Seen("the logits of three texts of 5 tokens", logits, "n_rows, n_new, n_vocab")
-    yield Seen("the lengths after 5 tokens", np.array(cache.lengths), "n_rows")
+
+    def see(name, ids, lengths):  # after this pass
+        logits, seen, _ = passed(model, cache, np.array(ids))
+        ends = np.reshape(lengths, (-1, 1, 1, 1))  # an unused slot may hold anything
+        used = [
+            (label, np.where(np.arange(x.shape[-2])[:, None] < ends, x, 0), axes)
+            for label, x, axes in seen
+            if x.ndim == 4
+        ]
+        yield Seen("on the way", used, "stages")
+        yield Seen(f"the logits of {name}", logits, "n_rows, n_new, n_vocab")
+        yield Seen(f"the lengths after {name}", np.array(cache.lengths), "n_rows")
+
+    yield from see("three texts of 5 tokens", [IDS[:5], IDS[2:7], IDS[3:8]], [5, 5, 5])
     cache.cut([3, 4, 2])
     yield Seen("the lengths after cut([3 4 2])", np.array(cache.lengths), "n_rows")
-    for new in ([[7], [8], [9]], [[1], [2], [3]], [[4, 4], [5, 6], [6, 0]]):
-        seen.clear()
-        logits = model(np.array(new), cache)
-        yield Seen("on the way", seen, "stages")
-        name = f"the logits of {len(new[0])} more token for each of 3, 4 and 2"
-        yield Seen(name, logits, "n_rows, n_new, n_vocab")
-    yield Seen("the lengths after 1, 1 and 2 more", np.array(cache.lengths), "n_rows")
+    yield from see("one more token for each of 3, 4 and 2", [[7], [8], [9]], [4, 5, 3])
+    yield from see("a second one", [[1], [2], [3]], [5, 6, 4])
+    yield from see("two more for each", [[4, 4], [5, 6], [6, 0]], [7, 8, 6])
     cache.cut(np.array([1, 9, 3]))
     yield Seen("the lengths after cut([1 9 3])", np.array(cache.lengths), "n_rows")
-    logits = model(np.array([[7], [8], [9]]), cache)
-    yield Seen("the logits after cut([1 9 3])", logits, "n_rows, n_new, n_vocab")
+    yield from see("a token after cut([1 9 3])", [[7], [8], [9]], [2, 9, 4])
 
 
-ROWS = (
-    mistakes(
-        "workshop/reference.py Rows.extend",
-        r"""
+ROWS_WRONG = mistakes(r"""
+[workshop/reference.py Rows.extend]
 one position for all: with the positions of the longest row for all rows
     self.lengths[:, None] + np.arange(n_new)
     -> self.lengths.max() + np.arange(n_new) + 0 * self.lengths[:, None]
@@ -458,11 +411,11 @@ positions + 1: with positions one too large
 same positions: with the first new position for all new tokens of a row
     self.lengths[:, None] + np.arange(n_new) -> self.lengths[:, None] + 0 * np.arange(n_new)
 longest row's positions returned: with the longest row's positions returned for all rows
-    return self.positions -> return 0 * self.positions + self.positions.max(0)
+    => return 0 * self.positions + self.positions.max(0)
 positions from 0 returned: with positions from 0 returned in each pass
-    return self.positions -> return 0 * self.positions + np.arange(n_new)
+    => return 0 * self.positions + np.arange(n_new)
 one row: of positions [n_new] of the longest row instead of [n_rows, n_new]
-    return self.positions -> return self.positions[self.lengths.argmax()]
+    => return self.positions[self.lengths.argmax()]
 lengths first: with the lengths grown before the positions are made
     self.positions = self.lengths[:, None] + np.arange(n_new)
     -> self.positions = self.lengths[:, None] + n_new + np.arange(n_new)
@@ -471,14 +424,10 @@ lengths not grown: with lengths that do not grow
 lengths + 1: with lengths that grow by 1 whatever n_new is
     self.lengths = self.lengths + n_new -> self.lengths = self.lengths + 1
 transposed: with positions [n_new, n_rows]
-    return self.positions -> return self.positions.T
+    => return self.positions.T
 not along the rows: without the axis for the new tokens: lengths + arange fails or is laid wrongly
     self.lengths[:, None] + np.arange -> self.lengths + np.arange
-""",
-    )
-    + mistakes(
-        "workshop/reference.py Rows.append",
-        r"""
+[workshop/reference.py Rows.append]
 slots of the longest: with the new keys and values in the slots after the longest row for all rows
     kept[rows, :, self.positions]
     -> kept[rows, :, self.positions.max(0, keepdims=True) + 0 * self.positions]
@@ -505,7 +454,7 @@ one slot more: with one slot too many returned
 k and v exchanged: with keys and values exchanged
     (k, v) -> (v, k)
 new ones only: with the new keys and values alone: those of the tokens before are not used
-    return self.kv[:, layer, :, :, :n_all] -> return k, v
+    => return k, v
 one place for all blocks: with one place for all blocks
     self.kv[:, layer], -> self.kv[:, 0],
     return self.kv[:, layer -> return self.kv[:, 0
@@ -521,11 +470,7 @@ lengths as slots: with slot lengths[i], one too far, instead of the new token's 
     kept[rows, :, self.positions] -> kept[rows, :, self.positions + 1]
 no return: of an append that returns nothing
     return self.kv -> self.kv
-""",
-    )
-    + mistakes(
-        "workshop/reference.py Rows.cut",
-        r"""
+[workshop/reference.py Rows.cut]
 nothing cut: of a cut that does nothing
     self.lengths = np.minimum(self.lengths, lengths) -> pass
 cut to the longest: with all rows cut to the largest of the lengths
@@ -544,9 +489,9 @@ number removed: with lengths[i] tokens removed instead of left
     np.minimum(self.lengths, lengths) -> np.maximum(self.lengths - lengths, 0)
 list kept: of lengths that become a list
     np.minimum(self.lengths, lengths) -> lengths
-""",
-    )
-)
+""")
+ROWS_METHODS = "Rows.extend", "Rows.append", "Rows.cut"
+ROWS = Part(("Rows",), "workshop/reference.py", see_rows, ROWS_WRONG, ROWS_METHODS)
 
 
 class BatchModel:
@@ -574,13 +519,12 @@ def see_prefill(m, seed):
     yield Seen("the logits of one more token", more, "n_rows, n_new, n_vocab")
 
 
-PREFILL = mistakes(
-    "workshop/reference.py prefill",
-    r"""
+PREFILL_WRONG = mistakes(r"""
+[workshop/reference.py prefill]
 last column: with the logits of the last column: for a shorter row these are those of the filling
-    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
+    => return logits[:, -1]
 first column: with the logits of the first column
-    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, 0]
+    => return logits[:, 0]
 one too far: with the logits one token too far
     lengths - 1] -> np.minimum(lengths, lengths.max() - 1)]
 one too early: with the logits one token too early
@@ -588,16 +532,16 @@ one too early: with the logits one token too early
 index out of bounds: with the logits of row lengths[i], one too far
     lengths - 1] -> lengths]
 all logits: of the logits of all columns
-    return logits[np.arange(len(prompts)), lengths - 1] -> return logits
+    => return logits
 every row with every length: of [n_rows, n_rows] logits: index rows and columns together
-    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, lengths - 1]
+    => return logits[:, lengths - 1]
 filled at the beginning: with shorter rows filled up at their beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]
     -> [*[0] * (lengths.max() - len(prompt)), *prompt]
 filled at the beginning, last column: with shorter rows filled up at their beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]
     -> [*[0] * (lengths.max() - len(prompt)), *prompt]
-    return logits[np.arange(len(prompts)), lengths - 1] -> return logits[:, -1]
+    => return logits[:, -1]
 not cut: with the filling left in the cache
     cache.cut(lengths) -> pass
 cut to the shortest: with the cache cut to the shortest prompt
@@ -613,32 +557,5 @@ one by one: with a pass for each prompt
     return logits[ -> for _ in prompts[1:]: model(ids); \n    return logits[
 prompts changed: of a prefill that fills up the prompts themselves
     return logits -> prompts[:] = ids.tolist(); return logits
-no return: of a function that returns nothing
-    return logits -> logits
-""",
-)
-
-STEPS = [
-    Step(
-        "keys",
-        "Lesson 4, A step of our own.",
-        (
-            Part(CACHE, "gpt2.py", see_keys, KEYS, KEPT),
-            Part(CACHE, "gpt2.py", see_cut, CUT, (*KEPT, "Cache.cut")),
-        ),
-    ),
-    Step(
-        "rows",
-        "Lesson 11, A row for each reader.",
-        (
-            Part(
-                ("Rows",),
-                "workshop/reference.py",
-                see_rows,
-                ROWS,
-                ("Rows.extend", "Rows.append", "Rows.cut"),
-            ),
-            Part(("prefill",), "workshop/reference.py", see_prefill, PREFILL),
-        ),
-    ),
-]
+""")
+PREFILL = Part(("prefill",), "workshop/reference.py", see_prefill, PREFILL_WRONG)

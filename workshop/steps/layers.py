@@ -3,7 +3,7 @@
 import numpy as np
 
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
 from workshop.steps.inputs import numbers
 
@@ -20,9 +20,8 @@ def see_softmax(m, seed):
         yield Seen(f"softmax of {row}", m.softmax(np.array(row, np.float32)), "n")
 
 
-SOFTMAX = mistakes(
-    "gpt2.py softmax",
-    r"""
+SOFTMAX_WRONG = mistakes(r"""
+[gpt2.py softmax]
 sum of the whole array: with the sum of the whole array instead of a sum for each row
     e.sum(-1, keepdims=True) -> e.sum()
 sum over axis 0: with the sum over the first axis instead of the last
@@ -48,7 +47,7 @@ maximum added: with the maximum added instead of taken away
 clipped: with large numbers cut off, which changes them
     x - x.max(-1, keepdims=True) -> np.clip(x, -80, 80)
 not normalised: without the division by the sum
-    e / e.sum(-1, keepdims=True) -> e
+    => return e
 length: divided by the length of the row as a vector instead of its sum
     e.sum(-1, keepdims=True) -> np.linalg.norm(e, axis=-1, keepdims=True)
 mean of e^x: divided by the mean of e^x instead of the sum
@@ -57,7 +56,7 @@ keepdims: without keepdims=True: the sums or maxima have lost an axis, so they a
         wrong one
     e.sum(-1, keepdims=True) -> e.sum(-1)
 keepdims, divided in place: without keepdims=True: the sums have lost an axis
-    return e / e.sum(-1, keepdims=True) -> e /= e.sum(-1); return e
+    => e /= e.sum(-1); return e
 each x[i]: of one softmax for each x[i]: right for two axes, but a row is the last axis
     e.sum(-1, keepdims=True) -> e.sum(tuple(range(1, x.ndim)), keepdims=True)
 absolute values: of the absolute values of x
@@ -67,7 +66,7 @@ sum of x: divided by the sum of x instead of the sum of e^x
 argument changed: of a softmax that takes the maximum away in place: its argument is changed
     e = np.exp(x - x.max(-1, keepdims=True)) -> x -= x.max(-1, keepdims=True); e = np.exp(x)
 argument overwritten: of a softmax that writes its result over its argument
-    return e / e.sum(-1, keepdims=True) -> x[...] = e / e.sum(-1, keepdims=True); return x
+    => x[...] = e / e.sum(-1, keepdims=True); return x
 argument e^x: of a softmax that writes e^x over its argument
     e = np.exp(x - x.max(-1, keepdims=True))
     -> e = x; e -= x.max(-1, keepdims=True); np.exp(x, out=x)
@@ -78,7 +77,7 @@ no exponential: without e^x: x divided by its sum
 exponential of the maximum only: of x, not e^x, after the maximum was taken away
     np.exp(x - x.max(-1, keepdims=True)) -> x - x.max(-1, keepdims=True)
 logarithm: of the logarithm of the softmax
-    return e / e.sum(-1, keepdims=True) -> return np.log(e / e.sum(-1, keepdims=True))
+    => return np.log(e / e.sum(-1, keepdims=True))
 twice: of a softmax of a softmax
     return e -> e = np.exp(e / e.sum(-1, keepdims=True)); return e
 base 2: of 2^x instead of e^x
@@ -89,10 +88,8 @@ expm1: of e^x - 1
     np.exp -> np.expm1
 divided by the maximum: with x divided by the maximum instead of the maximum taken away
     x - x.max -> x / x.max
-no return: of a function that returns nothing
-    return e -> e
-""",
-)
+""")
+SOFTMAX = Part(("softmax",), "gpt2.py", see_softmax, SOFTMAX_WRONG)
 
 
 def see_layer_norm(m, seed):
@@ -108,9 +105,8 @@ def see_layer_norm(m, seed):
     yield Seen("layer_norm with more axes", m.layer_norm(x, g, b), "batch, row, n_embd")
 
 
-LAYER_NORM = mistakes(
-    "gpt2.py layer_norm",
-    r"""
+LAYER_NORM_WRONG = mistakes(r"""
+[gpt2.py layer_norm]
 no mean: without the mean taken away (an RMS norm)
     x = x - x.mean(-1, keepdims=True) -> pass
 mean in the variance only: with the mean taken away in the variance, but not from x itself
@@ -187,10 +183,8 @@ argument overwritten: of a layer norm that writes its result over its argument
     x = x - x -> whole = x; x = x - x
     return x -> whole[...] = x
     g + b -> g + b; return whole
-no return: of a function that returns nothing
-    return x -> x
-""",
-)
+""")
+LAYER_NORM = Part(("layer_norm",), "gpt2.py", see_layer_norm, LAYER_NORM_WRONG)
 
 
 def see_gelu(m, seed):
@@ -200,17 +194,16 @@ def see_gelu(m, seed):
     yield Seen("gelu with more axes", m.gelu(numbers(2, 3, 4)), "batch, row, n")
 
 
-GELU = mistakes(
-    "gpt2.py gelu",
-    r"""
+GELU_WRONG = mistakes(r"""
+[gpt2.py gelu]
 erf: of the exact gelu, with erf; GPT-2 has the formula with tanh
-    return -> return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)).astype(x.dtype)) #
+    => return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)).astype(x.dtype))
 relu: of relu
-    return -> return np.maximum(x, 0) #
+    => return np.maximum(x, 0)
 sigmoid: of x * sigmoid(1.702 x), another approximation
-    return -> return x / (1 + np.exp(-1.702 * x)) #
+    => return x / (1 + np.exp(-1.702 * x))
 silu: of x * sigmoid(x)
-    return -> return x / (1 + np.exp(-x)) #
+    => return x / (1 + np.exp(-x))
 no half: without the factor 1/2
     0.5 * x -> x
 a quarter: with the factor 1/4
@@ -278,10 +271,8 @@ tan: of tan instead of tanh
 argument overwritten: of a gelu that writes its result over its argument
     return 0.5 -> x[...] = 0.5
     * x))) -> * x))); return x
-no return: of a function that returns nothing
-    return ->
-""",
-)
+""")
+GELU = Part(("gelu",), "gpt2.py", see_gelu, GELU_WRONG)
 
 
 def see_linear(m, seed):
@@ -296,19 +287,18 @@ def see_linear(m, seed):
     yield Seen("the b of linear, afterwards", b, "n_out")
 
 
-LINEAR = mistakes(
-    "gpt2.py linear",
-    r"""
+LINEAR_WRONG = mistakes(r"""
+[gpt2.py linear]
 not transposed: of x @ w: w has a row for each output, so it is x @ w.T
     w.T -> w
 reshaped: with w reshaped to [n_in, n_out], which is not w.T
     w.T -> w.reshape(w.shape[::-1])
 w first: of w @ x.T: rows and outputs are exchanged
-    x @ w.T + b -> w @ x.T
+    => return w @ x.T
 w first, plus b: of w @ x.T + b: rows and outputs are exchanged
-    x @ w.T + b -> w @ x.T + b
+    => return w @ x.T + b
 w @ x: of w @ x, which is right for a single row only
-    x @ w.T + b -> w @ x + b
+    => return w @ x + b
 product of numbers: of x * w, which multiplies number by number
     x @ w.T -> x * w
 no b: without b
@@ -322,27 +312,8 @@ b twice: with b added twice
 b summed: with the sum of b added to every output
     w.T + b -> w.T + np.sum(b, dtype=np.float32)
 b before: with b added before the product
-    x @ w.T + b -> (x + b) @ w.T
+    => return (x + b) @ w.T
 b per row: with b along the rows instead of the outputs
     w.T + b -> w.T + b[:, None]
-no return: of a function that returns nothing
-    return ->
-""",
-)
-
-STEPS = [
-    Step(
-        "softmax",
-        "Lesson 1, One block, line by line.",
-        (Part(("softmax",), "gpt2.py", see_softmax, SOFTMAX),),
-    ),
-    Step(
-        "layers",
-        "Lesson 1, One block, line by line.",
-        (
-            Part(("layer_norm",), "gpt2.py", see_layer_norm, LAYER_NORM),
-            Part(("gelu",), "gpt2.py", see_gelu, GELU),
-            Part(("linear",), "gpt2.py", see_linear, LINEAR),
-        ),
-    ),
-]
+""")
+LINEAR = Part(("linear",), "gpt2.py", see_linear, LINEAR_WRONG)

@@ -5,7 +5,7 @@ import numpy as np
 from generate import Sequence
 from samplers import Sampler
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel
 
@@ -36,7 +36,7 @@ def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
         tokens.append(token)
         if len(tokens) == end:
             sequence.finish("reader")
-        if len(tokens) > n + 3:
+        if len(tokens) > n + 9:
             break
     return tokens, sequence, model
 
@@ -46,7 +46,6 @@ def see_loop(loop, name, seed):
     tokens, sequence, model = run(loop, 7)
     yield Seen(f"the tokens of {name}", tokens)
     yield Seen("the text, afterwards", sequence.ids)
-    yield Seen("the passes of the model (tokens before, new tokens)", model.passes, "stages")
     tokens, sequence, model = run(loop, 7, stop_ids=(tokens[3],))
     yield Seen("the tokens when a stop id comes", tokens)
     tokens, *_ = run(loop, 7, end=3)
@@ -66,17 +65,8 @@ def see_naive(m, seed):
     yield Seen("tokens that passed through the model for 7 tokens", model.n_rows, "<=")
 
 
-NAIVE = mistakes(
-    "generate.py naive",
-    r"""
-first position: with the logits of the first position instead of the last
-    last=1)[-1] -> last=None)[0]
-last but one: with the logits of the last position but one
-    last=1)[-1] -> last=None)[-2]
-all positions: with the logits of all positions: take those of the last one
-    last=1)[-1] -> last=None)
-all positions, last=1: with logits [1, n_vocab] instead of [n_vocab]
-    last=1)[-1] -> last=1)
+LOOP_WRONG = mistakes(r"""
+[generate.py naive]
 best logit: with the best token (argmax) instead of a draw from what the sampler gives
     draw(probabilities, sequence.rng) -> int(np.argmax(logits))
 best probability: with the most probable token instead of a draw
@@ -95,6 +85,48 @@ sampler with the last token: with the last token alone for the sampler
     sampler(logits, sequence.ids) -> sampler(logits, sequence.ids[-1:])
 sampler without ids: with no text for the sampler
     sampler(logits, sequence.ids) -> sampler(logits, [])
+not appended: of a loop that does not lengthen the text: call sequence.append(token)
+    => yield draw(probabilities, sequence.rng)
+ids.append: of a loop that appends to sequence.ids: only sequence.append notices the end
+    => token = draw(probabilities, sequence.rng); sequence.ids.append(token); yield token
+appended twice: with each token appended twice
+    => token = draw(probabilities, sequence.rng); sequence.append(token); yield
+        sequence.append(token)
+not yielded: of a loop that yields nothing
+    => sequence.append(draw(probabilities, sequence.rng))
+return: of a return in the place of a yield: the loop ends, and gives a token instead of tokens
+    yield sequence -> return sequence
+list of one: of a loop that yields lists
+    => yield [sequence.append(draw(probabilities, sequence.rng))]
+the whole text: of a loop that yields the text instead of its new token
+    => sequence.append(draw(probabilities, sequence.rng)); yield list(sequence.ids)
+n_left: of a loop that runs while n_left > 0: a stop id or its reader can end the text earlier
+    while sequence.running -> while sequence.n_left > 0
+a list: of a loop that returns all tokens at the end: its reader cannot end it earlier
+    while sequence.running: -> tokens = []\n    while sequence.running:
+    => tokens.append(sequence.append(draw(probabilities, sequence.rng)))\n    return tokens
+one token: of a loop that ends after one token
+    while sequence -> if sequence
+one too few: of a loop that leaves the last token out
+    while sequence.running -> while sequence.running and sequence.n_left > 1
+stop id left out: of a loop that leaves the stop id out
+    => token = sequence.append(draw(probabilities, sequence.rng)); yield from [] if token in
+        sequence.stop_ids else [token]
+a seed of its own: with an rng of its own, without a seed
+    sequence.rng -> np.random.default_rng()
+a new rng for each token: with a new rng for each token, always with the same seed
+    sequence.rng -> np.random.default_rng(0)
+""")
+NAIVE_WRONG = LOOP_WRONG + mistakes(r"""
+[generate.py naive]
+first position: with the logits of the first position instead of the last
+    last=1)[-1] -> last=None)[0]
+last but one: with the logits of the last position but one
+    last=1)[-1] -> last=None)[-2]
+all positions: with the logits of all positions: take those of the last one
+    last=1)[-1] -> last=None)
+all positions, last=1: with logits [1, n_vocab] instead of [n_vocab]
+    last=1)[-1] -> last=1)
 last token only: with the last token alone passed: without a cache the model needs the whole text
     np.array(sequence.ids) -> np.array(sequence.ids[-1:])
 prompt only: with the prompt alone passed each time
@@ -103,52 +135,14 @@ without the last token: with the text without its last token passed
     np.array(sequence.ids) -> np.array(sequence.ids[:-1])
 new tokens only: with the new tokens alone passed
     np.array(sequence.ids) -> np.array(sequence.new_ids)
-not appended: of a loop that does not lengthen the text: call sequence.append(token)
-    sequence.append(draw(probabilities, sequence.rng)) -> draw(probabilities, sequence.rng)
-ids.append: of a loop that appends to sequence.ids: only sequence.append notices the end
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> token = draw(probabilities, sequence.rng); sequence.ids.append(token); yield token
-appended twice: with each token appended twice
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> token = draw(probabilities, sequence.rng); sequence.append(token); yield
-        sequence.append(token)
-not yielded: of a loop that yields nothing
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> sequence.append(draw(probabilities, sequence.rng))
-return: of a return in the place of a yield: the loop ends, and gives a token instead of tokens
-    yield sequence -> return sequence
-list of one: of a loop that yields lists
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> yield [sequence.append(draw(probabilities, sequence.rng))]
-the whole text: of a loop that yields the text instead of its new token
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> sequence.append(draw(probabilities, sequence.rng)); yield list(sequence.ids)
-n_left: of a loop that runs while n_left > 0: a stop id or its reader can end the text earlier
-    while sequence.running -> while sequence.n_left > 0
 one too many: of a loop that goes on once after the end of the text
     while sequence.running:
     -> yield sequence.append(draw(sequence.sampler(model(np.array(sequence.ids), last=1)[-1],
         sequence.ids), sequence.rng))\n    while sequence.running:
-a list: of a loop that returns all tokens at the end: its reader cannot end it earlier
-    while sequence.running: -> tokens = []\n    while sequence.running:
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> tokens.append(sequence.append(draw(probabilities, sequence.rng)))\n    return tokens
-one token: of a loop that ends after one token
-    while sequence -> if sequence
-one too few: of a loop that leaves the last token out
-    while sequence.running -> while sequence.running and sequence.n_left > 1
-stop id left out: of a loop that leaves the stop id out
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> token = sequence.append(draw(probabilities, sequence.rng)); yield from [] if token in
-        sequence.stop_ids else [token]
-a seed of its own: with an rng of its own, without a seed
-    sequence.rng -> np.random.default_rng()
-a new rng for each token: with a new rng for each token, always with the same seed
-    sequence.rng -> np.random.default_rng(0)
 passed twice: with two passes of the model for each token
     logits = model -> model(np.array(sequence.ids)); logits = model
-""",
-)
+""")
+NAIVE = Part(("naive",), "generate.py", see_naive, NAIVE_WRONG)
 
 
 # --- draws and filters ----------------------------------------------------------------------------
@@ -173,42 +167,34 @@ def see_draw(m, seed):
     yield Seen("the argument of draw, afterwards", probs, "n_vocab")
 
 
-DRAW = mistakes(
-    "samplers.py draw",
-    r"""
+DRAW_WRONG = mistakes(r"""
+[samplers.py draw]
 best: of the most probable token each time
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> int(np.argmax(probs))
+    => return int(np.argmax(probs))
 uniform: of draws in which all tokens are equally probable
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> int(rng.integers(len(probs)))
+    => return int(rng.integers(len(probs)))
 uniform, where possible: of draws in which all possible tokens are equally probable
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> int(rng.choice(np.flatnonzero(probs)))
+    => return int(rng.choice(np.flatnonzero(probs)))
 softmax: of a softmax of the probabilities
     np.cumsum(probs -> np.cumsum(np.exp(probs) / np.exp(probs).sum()
 one to the right: of the token after the right one
     side="right")) -> side="right")) + 1
 one to the right, at most the last: of the token after the right one
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) + 1,
+    => return min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) + 1,
         len(probs) - 1)
 one to the left: of the token before the right one
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> max(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) - 1, 0)
+    => return max(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) - 1,
+        0)
 no rng: of draws that do not use rng: they cannot be repeated
     rng.random() -> np.random.default_rng().random()
 one seed: of a generator that starts again at each draw
     rng.random() -> np.random.default_rng(0).random()
 not accumulated: of u compared with the probabilities themselves instead of their running sum
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> int(np.argmax(probs > rng.random()))
+    => return int(np.argmax(probs > rng.random()))
 first above its own u: of each token accepted by its own chance, one after the other
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> int(np.argmax(np.append(rng.random(len(probs)) < probs, True)))
+    => return int(np.argmax(np.append(rng.random(len(probs)) < probs, True)))
 one u for each: of the largest p * u
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> int(np.argmax(probs * rng.random(len(probs))))
+    => return int(np.argmax(probs * rng.random(len(probs))))
 normal: of a random number that is not uniform
     rng.random() -> min(abs(rng.normal()), 0.999999)
 squared: of the squares of the probabilities
@@ -220,24 +206,20 @@ sorted: of the rank of a token, largest first, instead of the token
 sorted upwards: of the rank of a token, smallest first, instead of the token
     np.cumsum(probs, -> np.cumsum(np.sort(probs),
 the probability: of the probability of the token instead of the token
-    return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> return float(probs[np.searchsorted(cumulative, rng.random() * cumulative[-1],
-        side="right")])
+    => return float(probs[np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")])
 last never: of draws that never give the last token
     rng.random() * -> rng.random() * (1 - probs[-1]) *
 an array: of an array instead of a whole number
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> np.searchsorted(cumulative, [rng.random() * cumulative[-1]], side="right")
+    => return np.searchsorted(cumulative, [rng.random() * cumulative[-1]], side="right")
 one-hot: of a vector of 0 and one 1 instead of a whole number
-    int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-    -> rng.multinomial(1, probs.astype(float) / probs.astype(float).sum())
+    => return rng.multinomial(1, probs.astype(float) / probs.astype(float).sum())
 argument overwritten: of a draw that writes the running sum over its argument
     cumulative = np.cumsum(probs, dtype=np.float64)
     -> cumulative = np.cumsum(probs, dtype=np.float64); probs[...] = cumulative
 no return: of a function that returns nothing
     return int -> int
-""",
-)
+""")
+DRAW = Part(("draw",), "samplers.py", see_draw, DRAW_WRONG)
 
 SCORES = np.array([0.3, 1.1, -0.6, 0.9, 0.7, -0.2, 1.6], np.float32)
 
@@ -265,9 +247,8 @@ def see_top_p(m, seed):
     yield from see_filter(m.top_p, "top_p", (0.8, 0.3, 0.9, 0.5, 0.99, 1.0, 0.05, 0.15, 0.7))
 
 
-TEMPERATURE = mistakes(
-    "samplers.py temperature",
-    r"""
+TEMPERATURE_WRONG = mistakes(r"""
+[samplers.py temperature]
 multiplied: with the logits multiplied by t instead of divided
     logits / scale -> logits * scale
 not used: with the logits unchanged
@@ -289,21 +270,17 @@ probabilities divided: of probabilities, divided by t
 exponentials: of e^(logits / t): a filter returns logits
     logits / scale -> np.exp(logits / scale)
 in place: of a filter that changes its argument
-    return lambda logits, ids: logits / scale
-    -> return lambda logits, ids: np.divide(logits, scale, out=logits)
+    => return lambda logits, ids: np.divide(logits, scale, out=logits)
 logits, not a filter: of a function that is no filter: temperature(t) returns a function
-    return lambda logits, ids: logits / scale -> return t
+    => return t
 no ids: of a filter that takes the logits alone: it is called with the logits and ids
     lambda logits, ids: -> lambda logits:
 no return: of a function that returns nothing
     return lambda -> lambda
-filter without return: of a filter that returns nothing
-    logits / scale -> None
-""",
-)
-TOP_K = mistakes(
-    "samplers.py top_k",
-    r"""
+""")
+TEMPERATURE = Part(("temperature",), "samplers.py", see_temperature, TEMPERATURE_WRONG)
+TOP_K_WRONG = mistakes(r"""
+[samplers.py keep_top_k]
 one too few: with one logit too few: the k-th largest is not kept
     logits >= np -> logits > np
 one too many: with one logit too many
@@ -323,47 +300,37 @@ last k: with the last k tokens kept
 best only: with the best token alone
     logits >= np.partition(logits, -k)[-k] -> logits >= logits.max()
 0 instead of -inf: with 0 instead of -inf: e^0 is 1
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(0))
+    => return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(0))
 -1e10 instead of -inf: with -1e10 instead of -inf
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e10))
+    => return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e10))
 -1e9 instead of -inf: with -1e9 instead of -inf
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e9))
+    => return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e9))
 the k logits: of the k logits alone, without the other places
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> return np.sort(logits)[::-1][:k]
+    => return np.sort(logits)[::-1][:k]
 the k tokens: of the k tokens instead of logits
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> return np.argsort(logits)[::-1][:k]
+    => return np.argsort(logits)[::-1][:k]
 sorted: of logits in another order
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> x = np.sort(logits)[::-1]; return keep(x, x >= np.partition(x, -k)[-k])
+    => x = np.sort(logits)[::-1]; return keep(x, x >= np.partition(x, -k)[-k])
 ranks for tokens: with argsort taken for the ranks of the tokens
     logits >= np.partition(logits, -k)[-k] -> np.argsort(-logits) < k
-large k: that fail where k is larger than the vocabulary
+large k: of a filter that fails where k is larger than the vocabulary
     if k >= len(logits): -> if False:
-large k, sorted: that fail where k is larger than the vocabulary, with sort
+large k, sorted: of a sort that has fewer than k logits: take min(k, len(logits))
     if k >= len(logits): -> if False:
     np.partition(logits, -k)[-k] -> np.sort(logits)[-k]
 probabilities: of probabilities: a filter returns logits
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> e = np.where(logits >= np.partition(logits, -k)[-k], np.exp(logits), 0); return e / e.sum()
+    => e = np.where(logits >= np.partition(logits, -k)[-k], np.exp(logits), 0); return e / e.sum()
 not used: with the logits unchanged
-    return keep(logits, logits >= np.partition(logits, -k)[-k]) -> return logits
+    => return logits
 in place: of a filter that changes its argument
-    return keep(logits, logits >= np.partition(logits, -k)[-k])
-    -> logits[logits < np.partition(logits, -k)[-k]] = -np.inf; return logits
+    => logits[logits < np.partition(logits, -k)[-k]] = -np.inf; return logits
+[samplers.py top_k]
 no return: of a function that returns nothing
-    return keep_top_k -> keep_top_k
-filter without return: of a filter that returns nothing
-    return keep(logits, -> keep(logits,
-""",
-)
-TOP_P = mistakes(
-    "samplers.py top_p",
-    r"""
+    => keep_top_k
+""")
+TOP_K = Part(("top_k",), "samplers.py", see_top_k, TOP_K_WRONG)
+TOP_P_WRONG = mistakes(r"""
+[samplers.py keep_top_p]
 one too few: without the token that reaches p: the sum of the kept ones is below p
     probs >= falling[last] -> probs >= falling[max(last - 1, 0)]
 one too many: with one token more than needed
@@ -384,7 +351,7 @@ at least p of the best: with the tokens at least p times as probable as the best
     probs >= falling[last] -> probs >= p * falling[0]
 the rest: with the nucleus removed and the rest kept
     probs >= falling[last] -> probs < falling[last]
-beyond the last: without the last token of the nucleus: > instead of >=
+beyond the last: without the last token of the nucleus: the token that reaches p is kept, too
     probs >= falling[last] -> probs > falling[last]
 not sorted: with the tokens in the order of their ids instead of their probabilities
     last = min(int(np.searchsorted(mass, p)), len(mass) - 1) -> last = 0
@@ -402,33 +369,26 @@ logits summed: with the logits summed instead of the probabilities
 exponentials summed: with e^logits summed instead of the probabilities
     probs = softmax(logits) -> probs = np.exp(logits)
 0 instead of -inf: with 0 instead of -inf: e^0 is 1
-    return keep(logits, probs >= falling[last])
-    -> return np.where(probs >= falling[last], logits, np.float32(0))
+    => return np.where(probs >= falling[last], logits, np.float32(0))
 -1e10 instead of -inf: with -1e10 instead of -inf
-    return keep(logits, probs >= falling[last])
-    -> return np.where(probs >= falling[last], logits, np.float32(-1e10))
+    => return np.where(probs >= falling[last], logits, np.float32(-1e10))
 -1e9 instead of -inf: with -1e9 instead of -inf
-    return keep(logits, probs >= falling[last])
-    -> return np.where(probs >= falling[last], logits, np.float32(-1e9))
+    => return np.where(probs >= falling[last], logits, np.float32(-1e9))
 probabilities: of probabilities: a filter returns logits
-    return keep(logits, probs >= falling[last])
-    -> return np.where(probs >= falling[last], probs, 0)
+    => return np.where(probs >= falling[last], probs, 0)
 probabilities, normalised: of probabilities: a filter returns logits
-    return keep(logits, probs >= falling[last])
-    -> probs = np.where(probs >= falling[last], probs, 0); return probs / probs.sum()
+    => probs = np.where(probs >= falling[last], probs, 0); return probs / probs.sum()
 best only: with the best token alone
     probs >= falling[last] -> probs >= falling[0]
 not used: with the logits unchanged
     return keep(logits, probs -> return (logits, logits)[0]; (logits, probs
 in place: of a filter that changes its argument
-    return keep(logits, probs >= falling[last])
-    -> logits[probs < falling[last]] = -np.inf; return logits
+    => logits[probs < falling[last]] = -np.inf; return logits
+[samplers.py top_p]
 no return: of a function that returns nothing
-    return keep_top_p -> keep_top_p
-filter without return: of a filter that returns nothing
-    return keep(logits, -> keep(logits,
-""",
-)
+    => keep_top_p
+""")
+TOP_P = Part(("top_p",), "samplers.py", see_top_p, TOP_P_WRONG)
 
 # --- the cached loop ------------------------------------------------------------------------------
 
@@ -452,9 +412,8 @@ def see_advance(m, seed):
     yield Seen("passes of 6 tokens with chunk=3", model.passes)
 
 
-ADVANCE = mistakes(
-    "generate.py advance",
-    r"""
+ADVANCE_WRONG = mistakes(r"""
+[generate.py advance]
 all ids passed: with all ids passed, also those in the cache
     range(cache.length, -> range(0,
 all ids in one pass: with all ids passed at once, also those in the cache
@@ -489,21 +448,19 @@ without a cache: without the cache in the model's call
 whole text without a cache: with the whole text passed without the cache
     for start in -> logits = model(ids, None, last=1); return logits[-1]\n    for start in
 a row of one: of logits [1, n_vocab] instead of [n_vocab]
-    return logits[..., -1, :] -> return logits
+    => return logits
 first logits: of the logits of the first token of the last pass
     cache, last=1) -> cache)
-    logits[..., -1, :] -> logits[..., 0, :]
+    => return logits[..., 0, :]
 all logits: of the logits of all tokens in the last pass
     cache, last=1) -> cache)
-    return logits[..., -1, :] -> return logits
+    => return logits
 first pass: of the logits of the first pass
     for start -> first = None\n    for start
     cache, last=1) -> cache, last=1); first = logits if first is None else first
     return logits -> return first
-no return: of a function that returns nothing
-    return logits -> logits
-""",
-)
+""")
+ADVANCE = Part(("advance",), "generate.py", see_advance, ADVANCE_WRONG)
 
 
 def see_cached(m, seed):
@@ -524,16 +481,8 @@ def see_cached(m, seed):
     yield Seen("what the given cache holds", cache.rows)
 
 
-CACHED = tuple(
-    mistake._replace(function="cached")
-    for mistake in NAIVE
-    if not any(
-        "last=1" in o + n or "np.array(" in o or "model = " in o or "logits = model" in o
-        for o, n in mistake.changes
-    )
-) + mistakes(
-    "generate.py cached",
-    r"""
+CACHED_WRONG = tuple(wrong._replace(function="cached") for wrong in LOOP_WRONG) + mistakes(r"""
+[generate.py cached]
 whole text each time: with the whole text passed each time, as in naive: nothing is kept
     logits = advance(model, sequence.ids, cache)
     -> logits = advance(model, sequence.ids, model.new_cache())
@@ -553,8 +502,7 @@ whole text into the cache: with the whole text passed into the cache each time
     logits = advance(model, sequence.ids, cache)
     -> logits = model(np.array(sequence.ids), cache, last=1)[-1]
 one pass too many: with a pass for the last token, whose logits nobody needs
-    yield sequence.append(draw(probabilities, sequence.rng))
-    -> yield sequence.append(draw(probabilities, sequence.rng)); advance(model, sequence.ids,
+    => yield sequence.append(draw(probabilities, sequence.rng)); advance(model, sequence.ids,
         cache); cache.cut(len(sequence.ids) - 1) if sequence.running else 0
 one at a time: with the prompt passed one token at a time
     logits = advance(model, sequence.ids, cache)
@@ -566,31 +514,5 @@ the prompt each time: with logits that are not computed again: those of the prom
     logits = advance(model, sequence.ids, cache)
     -> logits = advance(model, sequence.ids, cache) if cache.length < sequence.n_prompt else
         logits
-""",
-)
-
-STEPS = [
-    Step(
-        "naive",
-        "Lesson 4, Predict, append, repeat.",
-        (Part(("naive",), "generate.py", see_naive, NAIVE),),
-    ),
-    Step(
-        "draw",
-        "Lesson 5, The draw.",
-        (
-            Part(("draw",), "samplers.py", see_draw, DRAW),
-            Part(("temperature",), "samplers.py", see_temperature, TEMPERATURE),
-            Part(("top_k",), "samplers.py", see_top_k, TOP_K),
-            Part(("top_p",), "samplers.py", see_top_p, TOP_P),
-        ),
-    ),
-    Step(
-        "cached",
-        "Lesson 4, A step of our own.",
-        (
-            Part(("advance",), "generate.py", see_advance, ADVANCE),
-            Part(("cached",), "generate.py", see_cached, CACHED),
-        ),
-    ),
-]
+""")
+CACHED = Part(("cached",), "generate.py", see_cached, CACHED_WRONG)

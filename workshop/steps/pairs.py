@@ -1,7 +1,7 @@
 """Step 10: byte pairs."""
 
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
 
 
@@ -11,7 +11,7 @@ def see_merge(m, seed):
         left, right = (part.encode() for part in pair.split())
         found = m.merge(symbols, (left, right))
         yield Seen(f"merge({text!r}, {pair!r})", list(found) if found is not None else None)
-        yield Seen("the list of symbols, afterwards", symbols)
+        yield Seen(f"the symbols of merge({text!r}, {pair!r}), afterwards", symbols)
 
     yield from merge("a b c a b", "a b")
     yield from merge("a a a", "a a")
@@ -25,9 +25,8 @@ def see_merge(m, seed):
     yield from merge("b b a", "a b")
 
 
-MERGE = mistakes(
-    "workshop/reference.py merge",
-    r"""
+MERGE_WRONG = mistakes(r"""
+[workshop/reference.py merge]
 first only: with the first pair alone joined
     merged, i = [], 0 -> merged, i, done = [], 0, False
     tuple(pair) -> tuple(pair) and not done; done = done or both
@@ -44,9 +43,9 @@ overlapping, rest dropped: with a symbol used in two pairs, and what follows a p
         else None
 last symbol lost: without the last symbol
     while i < len(symbols): -> while i < len(symbols) - 1:
-three at once: that skip the symbol after a pair
+three at once: of a merge that skips the symbol after a pair
     i += 2 -> i += 3
-others skipped: that skip a symbol after each one that is not joined
+others skipped: of a merge that skips a symbol after each one that is not joined
     else 1 -> else 2
 text compared: with pairs found by their joined text: a bc is not ab c
     tuple(symbols[i : i + 2]) == tuple(pair)
@@ -68,7 +67,7 @@ pair inserted: with the joined symbol before the pair, which stays
 pairs alone: without the symbols that are not joined
     merged.append(pair[0] + pair[1] if both else symbols[i])
     -> merged += [pair[0] + pair[1]] if both else []
-end not tested: that look past the last symbol
+end not tested: of a merge that looks past the last symbol
     tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
 from the right: with pairs looked for from the right to the left
     merged, i = [], 0
@@ -77,15 +76,15 @@ from the right: with pairs looked for from the right to the left
         len({*symbols}) == 1 and len(symbols) == 3 and False else right_first(symbols, pair)
         #\n    i = 0
 in place: of a merge that changes its argument
-    return merged -> symbols[:] = merged; return merged
+    => symbols[:] = merged; return merged
 in place alone: of a merge that changes its argument and returns nothing
-    return merged -> symbols[:] = merged
+    => symbols[:] = merged
 bytes: of one bytes object instead of a list
-    return merged -> return b"".join(merged)
+    => return b"".join(merged)
 no return: of a function that returns nothing
-    return merged -> merged
-""",
-)
+    => merged
+""")
+MERGE = Part(("merge",), "workshop/reference.py", see_merge, MERGE_WRONG)
 
 # In many of the words two pairs of neighbours that can be merged share a symbol.
 MERGES = [
@@ -110,10 +109,9 @@ def see_encode(m, seed):
     yield Seen("merges, afterwards", merges)
 
 
-ENCODE = mistakes(
-    "workshop/reference.py encode",
-    r"""
-characters: with characters instead of bytes: a letter such as \u00e9 is two bytes
+ENCODE_WRONG = mistakes(r"""
+[workshop/reference.py encode]
+characters: with characters instead of bytes: a letter such as Ã© is two bytes
     [bytes([byte]) for byte in word.encode("utf-8")] -> [char.encode() for char in word]
 latin-1: with the bytes of latin-1 instead of UTF-8
     "utf-8" -> "latin-1"
@@ -168,18 +166,7 @@ bytes as numbers: of bytes that are numbers: take bytes([byte])
     [bytes([byte]) for byte in word.encode("utf-8")] -> list(word.encode("utf-8"))
 text: of symbols that are str: take word.encode("utf-8")
     [bytes([byte]) for byte in word.encode("utf-8")] -> list(word)
-empty word: that fail for a word without pairs
+empty word: of an encode that fails for a word without pairs
     if not pairs: -> if False:
-""",
-)
-
-STEPS = [
-    Step(
-        "pairs",
-        "Lesson 2, Merges by hand.",
-        (
-            Part(("merge",), "workshop/reference.py", see_merge, MERGE),
-            Part(("encode",), "workshop/reference.py", see_encode, ENCODE),
-        ),
-    )
-]
+""")
+ENCODE = Part(("encode",), "workshop/reference.py", see_encode, ENCODE_WRONG)

@@ -4,13 +4,14 @@ import itertools
 
 import numpy as np
 
+from decoding import drafters
 from generate import Sequence
 from samplers import Sampler, draw
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
 from workshop.steps.inputs import WatchedModel, attempt
-from workshop.steps.loops import CHOICE, PROMPT
+from workshop.steps.loops import CHOICE, PROMPT, run
 
 P = np.array([[0.45, 0.1, 0.15, 0.3], [0.1, 0.4, 0.2, 0.3], [0.15, 0.25, 0.5, 0.1]], np.float32)
 Q = np.array([[0.05, 0.7, 0.13, 0.12], [0.5, 0.05, 0.4, 0.05]], np.float32)
@@ -55,9 +56,8 @@ def see_rule(m, seed):
             yield Seen(f"what {n} calls with the drafts {drafts} give", found, "~")
 
 
-RULE = mistakes(
-    "speculative.py verify",
-    r"""
+RULE_WRONG = mistakes(r"""
+[speculative.py verify]
 accept always: with every draft accepted
     rng.random() * q[x] >= p[x] -> False
 accept never: with every draft rejected
@@ -110,15 +110,15 @@ drawn from p at the end: with a draw from the last p at the end, also after a re
     return [*tokens, draw(residual -> break; draw(residual
     , rng)]\n        tokens.append(x) -> , rng)\n        tokens.append(x)
 no bonus token: without the token after all accepted drafts
-    return [*tokens, draw(p, rng)] -> return tokens
+    => return tokens
 bonus from row 0: with the token after all drafts drawn from the first row
     logits[-1] -> logits[0]
 bonus from the last draft's row: with the token after all drafts drawn from the last draft's row
     logits[-1] -> logits[max(len(tokens) - 1, 0)]
 bonus from q: with the token after all drafts drawn from the last q
-    return [*tokens, draw(p, rng)] -> return [*tokens, draw(qs[-1] if qs else p, rng)]
+    => return [*tokens, draw(qs[-1] if qs else p, rng)]
 bonus is the best: with the most probable token after all drafts instead of a draw
-    return [*tokens, draw(p, rng)] -> return [*tokens, int(np.argmax(p))]
+    => return [*tokens, int(np.argmax(p))]
 row after the draft: with the row behind a draft instead of the row before it
     logits[len(tokens)] -> logits[len(tokens) + 1]
 row 0 for all: with the first row for all drafts
@@ -150,7 +150,7 @@ sampler not used: with a softmax of the logits instead of the sampler
 ids included: of ids and the new tokens: return the new tokens alone
     return [*tokens, draw(residual(p, q), rng)]
     -> return [*ids, *tokens, draw(residual(p, q), rng)]
-    return [*tokens, draw(p, rng)] -> return [*ids, *tokens, draw(p, rng)]
+    => return [*ids, *tokens, draw(p, rng)]
 one u for all: with one random number for all drafts
     tokens: Ids = [] -> tokens: Ids = []; u = rng.random()
     rng.random() * q[x] -> u * q[x]
@@ -167,23 +167,23 @@ ids changed: of a verify that lengthens ids
     tokens.append(x) -> tokens.append(x); ids.append(x)
 a count: of the number of accepted drafts instead of tokens
     return [*tokens, draw(residual(p, q), rng)] -> return len(tokens)
-    return [*tokens, draw(p, rng)] -> return len(tokens)
+    => return len(tokens)
 no return: of a function that returns nothing
     return [*tokens, draw(residual(p, q), rng)] -> return None
-    return [*tokens, draw(p, rng)] -> return None
-""",
-)
+    => return None
+""")
+RULE = Part(("verify",), "speculative.py", see_rule, RULE_WRONG)
 
 
-def see_draft_model(m, seed):
+def proposed(drafter, ids, n):
+    drafts, qs = drafter.propose(list(ids), n)
+    return [int(x) for x in drafts], np.array([np.array(q) for q in qs])
+
+
+def see_drafts(m):
     model = WatchedModel()
     drafter = m.DraftModel(model, CHOICE, 3)
-
-    def propose(ids, n):
-        drafts, qs = drafter.propose(list(ids), n)
-        return [int(x) for x in drafts], np.array([np.array(q) for q in qs])
-
-    drafts, qs = propose(PROMPT, 3)
+    drafts, qs = proposed(drafter, PROMPT, 3)
     sure = [float(np.max(q)) > 0.99 for q in qs]
     yield Seen("each q is certain, as the sampler here makes it", sure)
     if not all(sure):
@@ -195,37 +195,53 @@ def see_draft_model(m, seed):
     yield Seen("their distributions", qs, "n, n_vocab")
     yield Seen("tokens that passed through the small model: 5, then 2 drafts", model.n_rows, "<=1")
     ids = [*PROMPT, *drafts[:2], 0]
-    yield Seen("three drafts after two that were accepted", propose(ids, 3)[0])
+    yield Seen("three drafts after two that were accepted", proposed(drafter, ids, 3)[0])
     yield Seen("tokens that passed, when the beginning is in the cache", model.n_rows, "<=2")
     ids = [*PROMPT, 6]
-    yield Seen("two drafts after none that was accepted", propose(ids, 2)[0])
-    yield Seen("no drafts", propose(ids, 0)[0])
-    ids = [*PROMPT, 6, *propose(ids, 2)[0], 4]
-    yield Seen("two drafts after all were accepted", propose(ids, 2)[0])
-    ids = [*PROMPT[:2], 6, 6, 0, 6, 2, 2]
-    yield Seen("two drafts after another text with the same beginning", propose(ids, 2)[0])
+    yield Seen("two drafts after none that was accepted", proposed(drafter, ids, 2)[0])
+    yield Seen("no drafts", proposed(drafter, ids, 0)[0])
+    ids = [*PROMPT, 6, *proposed(drafter, ids, 2)[0], 4]
+    yield Seen("two drafts after all were accepted", proposed(drafter, ids, 2)[0])
     yield Seen("tokens that passed in all", model.n_rows, "<=5")
     yield Seen("passes in all", len(model.passes), "<=5")
-    given = list(PROMPT)
-    m.DraftModel(WatchedModel(), CHOICE, 3).propose(given, 2)
-    yield Seen("ids, afterwards", given)
+
+
+def see_another_text(m):
+    drafter, ids = m.DraftModel(WatchedModel(), CHOICE, 3), list(PROMPT)
+    drafter.propose(ids, 3)
+    yield Seen("ids, afterwards", ids)
+    ids = [*PROMPT[:2], 6, 6, 0, 6, 2, 2]
+    drafts, _ = proposed(drafter, ids, 2)
+    yield Seen("two drafts after another text with the same beginning", drafts)
+
+
+def see_chance(m, seed):
+    twins = [m.DraftModel(WatchedModel(), Sampler(), 5).propose([0, 1], 9)[0] for _ in range(2)]
+    yield Seen("one seed gives the same drafts", twins[0] == twins[1])
     first, equal, model = [], [], WatchedModel(n_vocab=3)
     for i in range(300):
         model.passes.clear()
         drafter = m.DraftModel(model, Sampler(), 1000 * seed + i)
-        drafts, qs = propose([0, 1], 2)
-        first.append((*drafts, *propose([0, 1], 1)[0]))
+        drafts, qs = proposed(drafter, [0, 1], 2)
+        first.append((*drafts, *proposed(drafter, [0, 1], 1)[0]))
         equal.append(drafts[0] == draw(qs[0], np.random.default_rng(1000 * seed + i)))
     yield Seen("drafts of 300 seeds: two, and one more in a second call", first, "~")
     yield Seen("distributions of the last drafts", qs[:1], "n, n_vocab")
     yield Seen("is the first draft what the text's own rng would draw?", equal, "~")
 
 
-DRAFT_MODEL = mistakes(
-    "workshop/reference.py DraftModel",
-    r"""
+def see_draft_model(m, seed):
+    yield from attempt(see_drafts(m), "drafts")
+    yield from attempt(see_another_text(m), "another text")
+    yield from attempt(see_chance(m, seed), "drafts by chance")
+
+
+DRAFT_MODEL_WRONG = mistakes(r"""
+[workshop/reference.py DraftModel]
 one seed: with the text's own seed for the drafts: they depend on what the text draws
     np.random.default_rng([seed, 1]) -> np.random.default_rng(seed)
+no seed: with an rng that has no seed: the same text has other drafts each time
+    np.random.default_rng([seed, 1]) -> np.random.default_rng()
 a fixed seed: with one seed for the drafts of all texts
     np.random.default_rng([seed, 1]) -> np.random.default_rng(0)
 a new rng in each call: with an rng that begins again in each call of propose
@@ -287,7 +303,10 @@ one q: of one q instead of one for each draft
     return drafts, qs -> return drafts, qs[-1]
 no return: of a function that returns nothing
     return drafts, qs -> pass
-""",
+""")
+DRAFTS = "DraftModel.__init__", "DraftModel.propose"
+DRAFT_MODEL = Part(
+    ("DraftModel",), "workshop/reference.py", see_draft_model, DRAFT_MODEL_WRONG, DRAFTS
 )
 
 
@@ -297,8 +316,8 @@ GOOD = True, True, False, True, True, True, True, False
 class Script:
     """A drafter that knows what comes next, and is wrong at some places. It notes its calls."""
 
-    def __init__(self, model, good):
-        self.model, self.good, self.asked, self.heard = model, good, [], []
+    def __init__(self, good):
+        self.model, self.good, self.asked, self.heard = WatchedModel(), good, [], []
 
     def propose(self, ids, n):
         if n:
@@ -314,49 +333,19 @@ class Script:
 
     def learn(self, ids, drafts, logits, tokens):
         if len(drafts):
-            heard = (
-                list(ids),
-                list(map(int, drafts)),
-                list(np.shape(logits)),
-                list(map(int, tokens)),
-            )
-            self.heard.append(heard)
+            self.heard.append((list(ids), list(drafts), list(np.shape(logits)), list(tokens)))
 
 
-class Small:
-    """A drafter that draws from a small model of its own."""
-
-    def __init__(self, model, seed):
-        self.model, self.rng = model, np.random.default_rng([seed, 9])
-
-    def propose(self, ids, n):
-        drafts, qs = [], []
-        for _ in range(n):
-            qs.append(Sampler()(self.model.after((*ids, *drafts)), ids))
-            drafts.append(draw(qs[-1], self.rng))
-        return drafts, qs
-
-    def learn(self, *heard):
-        pass
-
-
-def see_loop(m, n, name, gamma=3, stop_ids=(), end=None, good=GOOD):
-    model, tokens = WatchedModel(stop_ids=stop_ids, n_ctx=60), []
-    sequence, script = Sequence(model, PROMPT, n, CHOICE), Script(model, good)
-    for token in m.speculative(model, sequence, script, gamma):
-        tokens.append(int(token))
-        if len(tokens) == end:
-            sequence.finish("reader")
-        if len(tokens) > n + 9:
-            break
-    yield Seen("passes (tokens before, new tokens)", model.passes, "stages")
+def see_loop(m, n, name, gamma=3, good=GOOD, **how):
+    script = Script(good)
+    tokens, sequence, model = run(m.speculative, n, drafter=script, gamma=gamma, **how)
     yield Seen(f"the tokens {name}", tokens)
-    if end is None:
+    if "end" not in how:
         yield Seen(f"the text, afterwards, {name}", sequence.ids)
         yield Seen(f"(tokens so far, n) of each call of propose {name}", script.asked)
         yield Seen(f"tokens that passed through the model {name}", model.n_rows, "<=")
         yield Seen(f"passes of the model {name}", len(model.passes), "<=")
-    if end is None and not stop_ids:
+    if not how:
         yield Seen(f"what the drafter has learned {name}", script.heard)
 
 
@@ -373,26 +362,27 @@ def see_speculative(m, seed):
         found = []
         for i in range(n):
             model.passes.clear()
+            small.passes.clear()
             sequence = Sequence(model, [0, 1], 3, Sampler(), [seed, i])
-            tokens = m.speculative(model, sequence, Small(small, seed + i), 2)
+            drafter = drafters.DraftModel(small, Sampler(), np.random.default_rng([seed, i, 9]))
+            tokens = m.speculative(model, sequence, drafter, 2)
             found.append(tuple(map(int, itertools.islice(tokens, 9))))
         yield Seen(f"{n} texts of three tokens", found, "~")
 
 
-SPECULATIVE = mistakes(
-    "workshop/reference.py speculative",
-    r"""
+SPECULATIVE_WRONG = mistakes(r"""
+[workshop/reference.py speculative]
 cache not cut: without the cut: the cache holds drafts that were rejected
-    cache.cut(len(sequence.ids) - 1) -> pass
+    => pass
 cut one too late: with the cache cut one token too late: the newest token has not passed yet
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids))
+    => cache.cut(len(sequence.ids))
 cut one too early: with the cache cut one token too early, so that a token passes again
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(sequence.ids) - 2)
+    => cache.cut(len(sequence.ids) - 2)
 cut to the round's beginning: with the cache cut to where the round began: accepted tokens pass
         again
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) - 1)
+    => cache.cut(len(ids) - 1)
 cut to the round's text: with the cache cut to the text before the round: accepted tokens pass again
-    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids))
+    => cache.cut(len(ids))
 cache not used: with the whole text passed in each round: the cache is not used, or is emptied
     new = [*ids[cache.length :], *drafts] -> new = [*ids, *drafts]
     model(np.array(new), cache) -> model(np.array(new))
@@ -479,27 +469,5 @@ no drafts: with the drafts not used: one token for each pass
     drafts, qs = drafter.propose(ids, n) -> drafter.propose(ids, n); drafts, qs = [], []
 one round: of one round alone
     while sequence -> if sequence
-""",
-)
-
-STEPS = [
-    Step(
-        "rule",
-        "Lesson 10, The rule for samples.",
-        (Part(("verify",), "speculative.py", see_rule, RULE),),
-    ),
-    Step(
-        "speculation",
-        "Lesson 10, Draft and verify.",
-        (
-            Part(
-                ("DraftModel",),
-                "workshop/reference.py",
-                see_draft_model,
-                DRAFT_MODEL,
-                ("DraftModel.__init__", "DraftModel.propose"),
-            ),
-            Part(("speculative",), "speculative.py", see_speculative, SPECULATIVE),
-        ),
-    ),
-]
+""")
+SPECULATIVE = Part(("speculative",), "speculative.py", see_speculative, SPECULATIVE_WRONG)

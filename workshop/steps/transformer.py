@@ -1,11 +1,14 @@
 """Steps 3 to 7: attention, the mask, heads, the block, the model."""
 
+import contextlib
+import functools
+
 import numpy as np
 
 from workshop.compare import Seen
-from workshop.engine import Part, Step
+from workshop.engine import Part
 from workshop.mistakes import mistakes
-from workshop.steps.inputs import block, numbers, parameters
+from workshop.steps.inputs import block, heard, numbers, parameters, tiny
 
 HIDDEN = np.float32(-1e10)
 
@@ -31,9 +34,8 @@ def see_attention(m, seed):
     yield Seen("attention of seven texts", found, "batch, n_head, n_new, d")
 
 
-ATTENTION = mistakes(
-    "gpt2.py attention",
-    r"""
+ATTENTION_WRONG = mistakes(r"""
+[gpt2.py attention]
 no scale: without the division by sqrt(d)
     q / math.sqrt(q.shape[-1]) -> q
 divided by d: with the scores divided by d instead of sqrt(d)
@@ -119,10 +121,8 @@ plain mean: of the plain mean of the values
     q / math -> 0 * q / math
 q overwritten: of an attention that scales q in place
     return softmax(q / math.sqrt(q.shape[-1]) -> q /= math.sqrt(q.shape[-1]); return softmax(q
-no return: of a function that returns nothing
-    return softmax -> softmax
-""",
-)
+""")
+ATTENTION = Part(("attention",), "gpt2.py", see_attention, ATTENTION_WRONG)
 
 
 def see_mask(m, seed):
@@ -133,9 +133,8 @@ def see_mask(m, seed):
     yield Seen("causal_mask of three texts", m.causal_mask(rows), "n_rows, heads, n_new, n_all")
 
 
-MASK = mistakes(
-    "gpt2.py causal_mask",
-    r"""
+MASK_WRONG = mistakes(r"""
+[gpt2.py causal_mask]
 itself hidden: with each token hidden from itself: >= instead of >
     ) > positions -> ) >= positions
 one too many: with one later token visible
@@ -166,7 +165,7 @@ last position: with the last position + 1 of the first text as n_all
 transposed: with queries and keys exchanged
     positions[..., None, :, None] -> positions[..., None, :, None]; later = later.swapaxes(-1, -2)
 bools: of bools instead of -1e10 and 0
-    np.where(later, np.float32(-1e10), np.float32(0)) -> later
+    => return later
 1 and 0: with 1 for hidden keys instead of -1e10
     np.float32(-1e10) -> np.float32(1)
 1 for visible: with 1 for visible keys and 0 for hidden ones
@@ -190,12 +189,9 @@ nothing hidden: with 0, or almost 0, instead of -1e10: no key is hidden
 no axis for the heads: without the axis for the heads
     positions[..., None, :, None] -> positions[..., :, None]
 heads first: with the axis for the heads first, before the texts
-    np.where(later, np.float32(-1e10), np.float32(0))
-    -> np.where(later, np.float32(-1e10), np.float32(0)).swapaxes(0, -3)
-no return: of a function that returns nothing
-    return np -> np
-""",
-)
+    => return np.where(later, np.float32(-1e10), np.float32(0)).swapaxes(0, -3)
+""")
+MASK = Part(("causal_mask",), "gpt2.py", see_mask, MASK_WRONG)
 
 
 def see_split(m, seed):
@@ -208,9 +204,8 @@ def see_split(m, seed):
     yield Seen("one head", m.split_heads(numbers(3, 4), 1), "n_head, n, d_head")
 
 
-SPLIT = mistakes(
-    "gpt2.py split_heads",
-    r"""
+SPLIT_HEADS_WRONG = mistakes(r"""
+[gpt2.py split_heads]
 reshaped to [n_head, n, d_head]: of a reshape to [n_head, n, d_head]: rows are torn apart, swap
         axes
     x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
@@ -234,20 +229,15 @@ heads in rows: with the rows cut into heads instead of the columns
     x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
     -> x.shape[:-2], n_head, x.shape[-2] // n_head, x.shape[-1])
 stacked in front: with the heads before all other axes: they belong before n
-    return x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
-    -> return np.stack(np.split(x, n_head, axis=-1))
+    => return np.stack(np.split(x, n_head, axis=-1))
 list: of a list of heads instead of an array
-    return x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
-    -> return np.split(x, n_head, axis=-1)
+    => return np.split(x, n_head, axis=-1)
 two axes only: of [n, n_head * d_head] alone: other axes before them are not taken along
-    x.reshape(*x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
-    -> x.reshape(x.shape[0], n_head, -1).swapaxes(0, 1)
+    => return x.reshape(x.shape[0], n_head, -1).swapaxes(0, 1)
 heads reversed: with the heads in reverse order
     -3) -> -3)[..., ::-1, :, :]
-no return: of a function that returns nothing
-    return ->
-""",
-)
+""")
+SPLIT_HEADS = Part(("split_heads",), "gpt2.py", see_split, SPLIT_HEADS_WRONG)
 
 
 def see_merge(m, seed):
@@ -257,9 +247,8 @@ def see_merge(m, seed):
     yield Seen("merge_heads, n_head = n = d_head = 3", square, "n, n_embd")
 
 
-MERGE = mistakes(
-    "gpt2.py merge_heads",
-    r"""
+MERGE_HEADS_WRONG = mistakes(r"""
+[gpt2.py merge_heads]
 reshaped only: of a reshape alone: swap the axes of heads and rows first
     x = x.swapaxes(-2, -3) -> x = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
 swapped wrongly: with the last two axes swapped before the reshape
@@ -277,41 +266,30 @@ summed: with the heads summed
 mean: with the mean of the heads
     x = x.swapaxes(-2, -3) -> return x.mean(-3)
 first axis only: of three axes only: other axes before them are not taken along
-    return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1]) -> return x.reshape(x.shape[0], -1)
+    => return x.reshape(x.shape[0], -1)
 heads below each other: with the heads one below the other instead of side by side
     x = x.swapaxes(-2, -3) -> return x.reshape(*x.shape[:-3], -1, x.shape[-1])
 heads reversed: with the heads in reverse order
     x = x.swapaxes(-2, -3) -> x = x[..., ::-1, :, :].swapaxes(-2, -3)
-no return: of a function that returns nothing
-    return x.reshape -> x.reshape
-""",
-)
+""")
+MERGE_HEADS = Part(("merge_heads",), "gpt2.py", see_merge, MERGE_HEADS_WRONG)
 
 STAGES = "linear", "split_heads", "attention", "merge_heads", "layer_norm", "feed_forward"
 
 
 def stages(m, names, call):
     """Run call() -> its result, and [(label, array, axes)] of what m's functions returned in it."""
-    seen, kept = [], {name: getattr(m, name) for name in names}
+    seen = []
 
-    def watched(name):
-        def f(*args, **more):
-            result = kept[name](*args, **more)
-            if isinstance(result, np.ndarray):
-                axes = ("batch, head, " * 2 + "row, number").split(", ")[-result.ndim :]
-                seen.append((name, result.copy(), ", ".join(axes)))
-            return result
+    def note(name, result, *args, **more):
+        if isinstance(result, np.ndarray):
+            axes = ("batch, head, " * 2 + "row, number").split(", ")[-result.ndim :]
+            seen.append((name, result.copy(), ", ".join(axes)))
 
-        return f
-
-    try:
+    with contextlib.ExitStack() as stack:
         for name in names:
-            setattr(m, name, watched(name))
-        result = call()
-    finally:
-        for name in names:
-            setattr(m, name, kept[name])
-    return result, seen
+            stack.enter_context(heard(m, name, functools.partial(note, name)))
+        return call(), seen
 
 
 CAUSAL = np.where(np.tri(5) > 0, np.float32(0), HIDDEN)[None]
@@ -330,9 +308,8 @@ def see_self_attention(m, seed):
     yield Seen("self_attention, one head", one, "n_new, n_embd")
 
 
-SELF_ATTENTION = mistakes(
-    "gpt2.py self_attention",
-    r"""
+SELF_ATTENTION_WRONG = mistakes(r"""
+[gpt2.py self_attention]
 q and k exchanged: with queries and keys exchanged
     q, k, v = -> k, q, v =
 k and v exchanged: with keys and values exchanged
@@ -344,8 +321,7 @@ k, v, q: with the order key, value, query
 v, q, k: with the order value, query, key
     q, k, v = -> v, q, k =
 no c_proj: without c_proj
-    return linear(merge_heads(attention(q, k, v, mask)), **c_proj)
-    -> return merge_heads(attention(q, k, v, mask))
+    => return merge_heads(attention(q, k, v, mask))
 no mask: without the mask
     v, mask) -> v, np.float32(0))
 one head: of a single head
@@ -389,10 +365,8 @@ softmax again: of a second softmax, over the result of attention
     attention(q, k, v, mask) -> softmax(attention(q, k, v, mask))
 norm inside: with a layer norm here: the block does that
     linear(x, **c_attn) -> linear(layer_norm(x, 1, 0), **c_attn)
-no return: of a function that returns nothing
-    return linear -> linear
-""",
-)
+""")
+SELF_ATTENTION = Part(("self_attention",), "gpt2.py", see_self_attention, SELF_ATTENTION_WRONG)
 
 
 def see_feed_forward(m, seed):
@@ -406,17 +380,14 @@ def see_feed_forward(m, seed):
     yield Seen("feed_forward of three texts", more, "batch, n_new, n_embd")
 
 
-FEED_FORWARD = mistakes(
-    "gpt2.py feed_forward",
-    r"""
+FEED_FORWARD_WRONG = mistakes(r"""
+[gpt2.py feed_forward]
 no activation: without the activation
     activation(linear(x, **c_fc)) -> linear(x, **c_fc)
 activation last: with the activation after c_proj instead of between
-    linear(activation(linear(x, **c_fc)), **c_proj)
-    -> activation(linear(linear(x, **c_fc), **c_proj))
+    => return activation(linear(linear(x, **c_fc), **c_proj))
 activation twice: with the activation after c_proj, too
-    linear(activation(linear(x, **c_fc)), **c_proj)
-    -> activation(linear(activation(linear(x, **c_fc)), **c_proj))
+    => return activation(linear(activation(linear(x, **c_fc)), **c_proj))
 activation doubled: with the activation applied twice
     activation(linear(x, **c_fc)) -> activation(activation(linear(x, **c_fc)))
 activation first: with the activation before c_fc
@@ -440,11 +411,9 @@ exchanged: with c_fc and c_proj exchanged
     **c_fc -> **c_proj
     **c_proj) -> **c_fc)
 no c_proj: without c_proj
-    return linear(activation(linear(x, **c_fc)), **c_proj) -> return activation(linear(x, **c_fc))
-no return: of a function that returns nothing
-    return ->
-""",
-)
+    => return activation(linear(x, **c_fc))
+""")
+FEED_FORWARD = Part(("feed_forward",), "gpt2.py", see_feed_forward, FEED_FORWARD_WRONG)
 
 
 def see_block(m, seed):
@@ -455,13 +424,12 @@ def see_block(m, seed):
     yield Seen("on the way", seen, "stages")
     yield Seen("block", found, "n_new, n_embd")
     yield Seen("the x of block, afterwards", x, "n_new, n_embd")
-    plain = m.GPT2(parameters(), 2).block(x, **params, **call)
+    plain = tiny(m, 2).block(x, **params, **call)
     yield Seen("block of a model with gelu and two heads", plain, "n_new, n_embd")
 
 
-BLOCK = mistakes(
-    "gpt2.py block",
-    r"""
+BLOCK_WRONG = mistakes(r"""
+[gpt2.py block]
 no residual for attention: without x added to what attention gives
     x = x + self_attention -> x = self_attention
 no residual for the feed-forward: without x added to what the feed-forward gives
@@ -475,8 +443,7 @@ norm after attention: with the norms after attention and after the feed-forward 
     -> x = layer_norm(x + self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache,
         layer=layer), **ln_1, eps=self.eps)
     h = layer_norm(x, **ln_2, eps=self.eps) -> h = x
-    return x + feed_forward(h, **mlp, activation=self.activation)
-    -> return layer_norm(x + feed_forward(h, **mlp, activation=self.activation), **ln_2,
+    => return layer_norm(x + feed_forward(h, **mlp, activation=self.activation), **ln_2,
         eps=self.eps)
 norm of the results: with the norms after attention and the feed-forward, before x is added
     h = layer_norm(x, **ln_1, eps=self.eps) -> h = x
@@ -540,34 +507,26 @@ no mask: without the mask
 no attention: without attention
     x = x + self_attention -> self_attention
 no feed-forward: without the feed-forward
-    return x + feed_forward(h, **mlp, activation=self.activation) -> return x
+    => return x
 residual in place: of a block that adds to its argument in place
     x = x + self_attention -> x += self_attention
 one head: with one head
     n_head=self.n_head -> n_head=1
-no return: of a function that returns nothing
-    return x -> x
-""",
-)
+""")
+BLOCK = Part(("GPT2.block",), "gpt2.py", see_block, BLOCK_WRONG)
 
 
 def see_model(m, seed):
     ids, model = [3, 1, 4, 1, 5, 9, 2], m.GPT2(parameters(), 3, activation=np.tanh, eps=0.1)
-    stream, block = [], m.GPT2.block
+    stream = []
 
-    def watched(self, *args, **more):
+    def note(result, model, x, *args, **more):
         if not stream:
-            x = np.array(args[0] if args else more["x"])
-            stream.append(("the sum of the embeddings", x, "row, number"))
-        result = block(self, *args, **more)
+            stream.append(("the sum of the embeddings", np.array(x), "row, number"))
         stream.append((f"x after block {len(stream) - 1}", np.array(result), "row, number"))
-        return result
 
-    m.GPT2.block = watched
-    try:
+    with heard(m.GPT2, "block", note):
         logits = model(ids)
-    finally:
-        m.GPT2.block = block
     yield Seen("on the way", stream, "stages")
     yield Seen("model(ids)", logits, "n_new, n_vocab")
     yield Seen("model(ids) of an array", model(np.array(ids)), "n_new, n_vocab")
@@ -577,15 +536,13 @@ def see_model(m, seed):
     yield Seen("model(ids) of two texts", two, "batch, n_new, n_vocab")
     one = model(np.array([ids[:5], ids[2:], ids[1:6]]), last=1)
     yield Seen("model(ids, last=1) of three texts", one, "batch, n_new, n_vocab")
-    tied = m.GPT2(parameters(tied=True), 3)
+    tied = tiny(m, tied=True)
     yield Seen("model(ids) without lm_head", tied(ids), "n_new, n_vocab")
     yield Seen("model(ids) again", tied(ids), "n_new, n_vocab")
 
 
-X = 'x = self.params["wte"][ids] + self.params["wpe"][positions]'
-MODEL = mistakes(
-    "gpt2.py __call__",
-    r"""
+MODEL_WRONG = mistakes(r"""
+[gpt2.py __call__]
 no wpe: without the positions' embeddings (wpe)
     ["wte"][ids] + self.params["wpe"][positions] -> ["wte"][ids]
 no wte: without the tokens' embeddings (wte)
@@ -646,13 +603,11 @@ head is always wte: with wte as the head, though there is an lm_head
 head is always lm_head: with lm_head as the head, also where there is none
     self.params.get("lm_head", self.params["wte"]) -> self.params["lm_head"]
 no head: of the stream after the last norm: without the head
-    return linear(x, self.params.get("lm_head", self.params["wte"])) -> return x
+    => return x
 probabilities: of probabilities: logits come before the softmax
-    return linear(x, self.params.get("lm_head", self.params["wte"]))
-    -> return softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
+    => return softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
 log probabilities: of log probabilities: logits come before the softmax
-    return linear(x, self.params.get("lm_head", self.params["wte"]))
-    -> return log_softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
+    => return log_softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
 last ignored: of all positions: last is not used
     x = x if last is None else x[..., -last:, :] -> pass
 first instead of last: with the first positions instead of the last ones
@@ -684,43 +639,7 @@ embeddings changed: of a model that adds wpe to wte in place
     x = self.params["wte"][ids] + self.params["wpe"][positions]
     -> w = self.params["wte"]; w[ids] += self.params["wpe"][positions] if w[ids].ndim == 2 else
         0; x = w[ids]
-no return: of a function that returns nothing
-    return linear -> linear
-""",
-)
+""")
+MODEL = Part(("GPT2.__call__",), "gpt2.py", see_model, MODEL_WRONG)
 
 BLOCK_LESSON = "Lesson 1, One block, line by line."
-STEPS = [
-    Step(
-        "attention",
-        BLOCK_LESSON,
-        (Part(("attention",), "gpt2.py", see_attention, ATTENTION),),
-    ),
-    Step(
-        "mask",
-        BLOCK_LESSON,
-        (Part(("causal_mask",), "gpt2.py", see_mask, MASK),),
-    ),
-    Step(
-        "heads",
-        BLOCK_LESSON,
-        (
-            Part(("split_heads",), "gpt2.py", see_split, SPLIT),
-            Part(("merge_heads",), "gpt2.py", see_merge, MERGE),
-        ),
-    ),
-    Step(
-        "block",
-        BLOCK_LESSON,
-        (
-            Part(("self_attention",), "gpt2.py", see_self_attention, SELF_ATTENTION),
-            Part(("feed_forward",), "gpt2.py", see_feed_forward, FEED_FORWARD),
-            Part(("GPT2.block",), "gpt2.py", see_block, BLOCK),
-        ),
-    ),
-    Step(
-        "model",
-        "Lesson 1, From an id to a vector.",
-        (Part(("GPT2.__call__",), "gpt2.py", see_model, MODEL),),
-    ),
-]

@@ -21,10 +21,8 @@ def format_tree(trace: list, name: Callable[[int], str], winner: list[int], widt
             mark = "" if children[ids] else "  x"
             if seen[ids].status == "finished":
                 mark = "  <- the best" if [*ids] == winner else "  finished"
-            end, text = (
-                f" {seen[ids].log_probability:.2f}{mark}",
-                repr("".join(map(name, ids[start:]))),
-            )
+            end = f" {seen[ids].log_probability:.2f}{mark}"
+            text = repr("".join(map(name, ids[start:])))
             room = width - len(shown := branch[-width // 2 :]) - len(end)
             lines.append(shown + (text if len(text) <= room else text[: room - 1] + "…") + end)
         before = branch[:-3] + {"├─ ": "│  ", "└─ ": "   ", "": ""}[branch[-3:]]
