@@ -166,13 +166,10 @@ class Decoder:
     def forced_filters(self, n: int) -> list[Filter]:
         """Return filters that force the first and the last of n new tokens, if the checkpoint names
         such tokens. Apply these filters last."""
-        positions = {"forced_bos_token_id": 0, "forced_eos_token_id": n - 1}
-        forced = {name: self.generation_config.get(name) for name in positions}
-        return [
-            forced_id(token, len(self.start_ids) + positions[name])
-            for name, token in forced.items()
-            if token is not None
-        ]
+        config, n_start = self.generation_config, len(self.start_ids)
+        ends = ("forced_bos_token_id", 0), ("forced_eos_token_id", n - 1)
+        forced = [(config.get(name), n_start + i) for name, i in ends]
+        return [forced_id(token, length) for token, length in forced if token is not None]
 
 
 class DecoderCache(Cache):

@@ -10,7 +10,9 @@ the text that answers it is folded. A cell tagged `yours` keeps only the signatu
 functions. With --repository, each notebook begins with badges that open it on Colab and on Binder.
 The badges point to the folder, so commit it.
 
-A section whose heading begins with "Deeper:" is not part of the core. README.md gives the order.
+A section whose heading begins with "Deeper:" is not part of the core, and "Second session:" begins
+the second half of a core that fills two lessons. A text tagged `answer` is folded wherever it
+stands. README.md gives the order.
 """
 
 import argparse
@@ -48,38 +50,65 @@ def tagged(cell, tag):
 
 
 def sections(notebook):
-    """Yield (cell, its source or a section of it, whether that is core), up to the exercises."""
-    core = True
+    """Yield (heading, session, minutes) of each part of a cell, up to the exercises.
+
+    The sessions of the core are 1 and 2; a deeper section has session 0.
+    """
+    heading, latest = "Beginning", 1
+    session = latest
     for cell in notebook.cells[2:]:  # skip the title and the cell that finds the project
         if cell.cell_type == "code":
-            yield cell, cell.source, core
+            yield heading, session, of_code(cell)
             continue
         for part in re.split(r"^(?=##+ )", cell.source, flags=re.MULTILINE):
             if part.startswith(("## Exercises", "## Your own text")):
                 return
             if part.startswith("## "):
-                core = not part.startswith("## Deeper:")
-            yield cell, part, core
+                heading = part.partition("\n")[0].removeprefix("## ")
+                kind, _, rest = heading.partition(": ")
+                heading = rest if kind in ("Deeper", "Second session") else heading
+                latest = 2 if kind == "Second session" else latest
+                session = 0 if kind == "Deeper" else latest
+            yield heading, session, of_prose(part)
 
 
-def minutes(notebook) -> tuple[int, int]:
-    """Return the minutes of the whole lesson and of its core, rounded to five.
+def of_prose(text) -> float:
+    """Return the minutes for a text: 200 words each, and three for each task to think about."""
+    asked = len(re.findall(r"\*\*(?:Predict|Question)", text))
+    return len(text.split()) / 200 + 3 * asked
 
-    A minute is 200 words, 12 lines of code, 20 lines of output or one picture. A prediction or a
-    question takes two minutes.
+
+def of_code(cell) -> float:
+    """Return the minutes for a cell and its output.
+
+    A minute is 12 lines of code, 20 lines of output or one picture. Writing a function takes ten.
     """
-    total = {True: 0.0, False: 0.0}
-    for cell, text, core in sections(notebook):
-        if cell.cell_type == "markdown":
-            asked = len(re.findall(r"\*\*(?:Predict|Question)", text))
-            total[core] += len(text.split()) / 200 + 2 * asked
-            continue
-        if not tagged(cell, "drawing"):
-            total[core] += sum(bool(line.strip()) for line in text.splitlines()) / 12
-        for output in cell.outputs:
-            total[core] += len(output.get("text", "").splitlines()) / 20
-            total[core] += any(kind.startswith("image/") for kind in output.get("data", {}))
-    return 5 * round(sum(total.values()) / 5), 5 * round(total[True] / 5)
+    n_lines = sum(bool(line.strip()) for line in cell.source.splitlines())
+    spent = 10 if tagged(cell, "yours") else 0 if tagged(cell, "drawing") else n_lines / 12
+    for output in cell.outputs:
+        spent += len(output.get("text", "").splitlines()) / 20
+        spent += any(kind.startswith("image/") for kind in output.get("data", {}))
+    return spent
+
+
+def minutes(notebook) -> tuple[int, list[int]]:
+    """Return the minutes of the whole lesson and of each session of its core, rounded to five."""
+    total = [0.0, 0.0, 0.0]  # of the deeper sections, the first session and the second
+    for _, session, spent in sections(notebook):
+        total[session] += spent
+    return 5 * round(sum(total) / 5), [5 * round(spent / 5) for spent in total[1:] if spent]
+
+
+def by_section(notebook) -> str:
+    """Return the minutes of each section, as a teacher's sheet has them."""
+    total = {}
+    for heading, session, spent in sections(notebook):
+        before = total.get(heading, (session, 0))[1]
+        total[heading] = session, before + spent
+    found = []
+    for heading, (session, spent) in total.items():
+        found.append(f"{heading} {max(1, round(spent))}" + (" (deeper)" if session == 0 else ""))
+    return f"*Minutes: {'; '.join(found)}.*"
 
 
 def titled(name) -> str:
@@ -89,9 +118,12 @@ def titled(name) -> str:
     while re.match(r"Previous|Next|\[", paragraphs[-1]):
         paragraphs.pop()
     whole, core = minutes(notebook)
-    paragraphs[1] = f"*About {whole} minutes, {core} of them the core; exercises apart.*"
-    if core == whole:
+    paragraphs[1] = f"*About {whole} minutes, {core[0]} of them the core; exercises apart.*"
+    if core == [whole]:
         paragraphs[1] = f"*About {whole} minutes; exercises apart.*"
+    if len(core) == 2:
+        sessions = f"The core is two sessions, of {core[0]} and {core[1]}"
+        paragraphs[1] = f"*About {whole} minutes. {sessions}; exercises apart.*"
     names, links = order(), []
     place = names.index(name)
     for step, text in (-1, "← {}"), (1, "{} →"):
@@ -121,7 +153,7 @@ def for_class(notebook, name):
                 cells.append(new_cell(cell, "ours", give_up))
             continue
         cell.source = without_solutions(cell.source)
-        if ran:
+        if ran or tagged(cell, "answer"):
             cell.source, ran = folded(cell.source), None
         if "**Predict" in cell.source:
             cells.append(new_cell(cell, "guess", "# My guess: "))
@@ -215,16 +247,21 @@ def write_class(folder, address):
 
 
 def write_titles():
-    """Bring the first cell of each saved notebook and the minutes in README.md up to date."""
+    """Bring the lessons' first cells, README.md and the teachers' sheets up to date."""
     index = HERE / "README.md"
     for name in order():
         notebook = read(name)
         notebook.cells[0].source = titled(name)
         nbformat.write(notebook, HERE / f"{name}.ipynb")
-        row = rf"(^\| \[.+?\]\({name}\.ipynb\)) \| \d+ \| \d+ \|"
-        spent = "{} | {} |".format(*minutes(notebook))
-        text = re.sub(row, rf"\1 | {spent}", index.read_text("utf-8"), flags=re.MULTILINE)
+        whole, core = minutes(notebook)
+        row = rf"(^\| \[.+?\]\({name}\.ipynb\)) \| [\d +]+ \| [\d +]+ \|"
+        spent = rf"\1 | {whole} | {' + '.join(map(str, core))} |"
+        text = re.sub(row, spent, index.read_text("utf-8"), flags=re.MULTILINE)
         index.write_text(text, encoding="utf-8")
+        sheet = HERE / f"teachers/{name}.md"
+        paragraphs = sheet.read_text("utf-8").split("\n\n")
+        paragraphs[1] = by_section(notebook)
+        sheet.write_text("\n\n".join(paragraphs), encoding="utf-8")
 
 
 def main():
@@ -233,7 +270,7 @@ def main():
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--repository", help="add badges for this address on GitHub")
     parser.add_argument("--html", action="store_true", help="write pages with the saved outputs")
-    parser.add_argument("--titles", action="store_true", help="update the lessons' first cells")
+    parser.add_argument("--titles", action="store_true", help="update the minutes and the links")
     args = parser.parse_args()
     if args.titles:
         return write_titles()

@@ -53,7 +53,8 @@ def page(name, folder):
             ran = ran if ran is None else True
             sections[-1] += code(cell) + outputs(cell, ran is not None)
             continue
-        text = edition.folded(cell.source, "What to make of it") if ran else cell.source
+        is_answer = ran or edition.tagged(cell, "answer")
+        text = edition.folded(cell.source, "What to make of it") if is_answer else cell.source
         ran = False if "**Predict" in cell.source else None if ran else ran
         first, *others = re.split(r"^(?=## )", text, flags=re.MULTILINE)
         sections[-1] += prose(first)

@@ -42,7 +42,5 @@ def compare_line(method: str, rows: list[Row], naive: list[Row], sampled: bool) 
         ids = "likeliest" if method == "beam" else "sampled"
     per_pass = f"{drafter.tokens_per_pass:.2f}" if drafter else "1.00"
     accepted = f"{drafter.acceptance:.0%}" if drafter else "-"
-    return (
-        f"{method:<12}{speed:>8.1f} {ratio:>8.2f} {bar(ratio / 10, 10):<10}"
-        f"{row.seconds_to_first_token:>9.3f}{per_pass:>9}{accepted:>9}  {ids}"
-    )
+    line = f"{method:<12}{speed:>8.1f} {ratio:>8.2f} {bar(ratio / 10, 10):<10}"
+    return f"{line}{row.seconds_to_first_token:>9.3f}{per_pass:>9}{accepted:>9}  {ids}"

@@ -1,6 +1,5 @@
 """--explain and --score: each step as it is taken, each token with its surprise."""
 
-import json
 import math
 import shutil
 from functools import partial
@@ -89,10 +88,8 @@ class PrintedPasses(Measured):
         print(f"{n}/{len(drafts)}", *parts, flush=True)
 
 
-def print_score(tokenizer: Any, result: dict, as_json: bool = False) -> None:
+def print_score(tokenizer: Any, result: dict) -> None:
     """Print the result of score.score: the text, tinted by surprise; then each token."""
-    if as_json:
-        return print(json.dumps(result))
     names = [label(tokenizer, token) for token in result["ids"]]
     surprises = [-logprob / math.log(2) for logprob in result["logprobs"]]
     print("".join(show.tint(show.visible(name), bits) for name, bits in zip(names, surprises)))

@@ -16,7 +16,10 @@ def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
     """Print one view of a prompt. number: the prompt's index; it is added to the seed."""
     if name == "score":
         scored = session.score(prompt, session.given.get("target"))
-        print_score(session.tokenizer, scored, session.settings["json"])
+        if session.settings["json"]:
+            print(json.dumps(scored))
+        else:
+            print_score(session.tokenizer, scored)
     elif name == "compare":
         compare(session, prompt, number)
     else:
@@ -39,7 +42,7 @@ def trace(session: Session, row: Row) -> None:
 
 
 def write_page(session: Session, row: Row, file: str) -> None:
-    """Print a row as always, and write its page."""
+    """Print a row as always, and write its page. An error or Ctrl-C leaves no half page."""
     from inside import page
     from inside.live import in_8_bits, parts
 
@@ -47,15 +50,20 @@ def write_page(session: Session, row: Row, file: str) -> None:
         session.model = in_8_bits(session.tokenizer, session.model)
     if not file.endswith((".html", ".htm")):
         raise UserError(f"--html writes a page, to a name that ends in .html: not {file!r}")
-    os.stat(Path(file).parent)  # if it is missing, the error comes now, not after a long text
     settings = session.settings | {"seed": row.seed}
-    if settings["method"] == "beam":  # nothing is drawn: the sliders begin at the model's own
+    if settings["method"] == "beam":  # it does not sample, so the sliders begin at neutral
         settings |= dict.fromkeys(page.SLIDERS)
-    with page.watching(session.start(row)) as run:
-        show.stream(session, [row])
-    more = row.prompt_ids if session.reads else (), row.steps, settings
-    data = page.record(session.tokenizer, row.sequence, run, *more)
-    live = parts(session.tokenizer, session.model) if "live" in session.given else None
-    Path(file).write_text(page.html(data, live), encoding="utf-8")
+    unfinished = Path(f"{file}.unfinished")
+    unfinished.touch()  # an error comes now, not after a long text
+    try:
+        with page.watching(session.start(row)) as run:
+            show.stream(session, [row])
+        more = row.prompt_ids if session.reads else (), row.steps, settings
+        data = page.record(session.tokenizer, row.sequence, run, *more)
+        live = parts(session.tokenizer, session.model) if "live" in session.given else None
+        unfinished.write_text(page.html(data, live), encoding="utf-8")
+        os.replace(unfinished, file)
+    finally:
+        unfinished.unlink(missing_ok=True)
     if not session.settings["json"]:
         show.print_figures(f"({file} is written: open it in a browser)")

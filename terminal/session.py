@@ -20,7 +20,7 @@ from decoding.beam import beam_search
 from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup
 from decoding.score import score, score_ids
 from encoder import as_unicode
-from generate import Loop, Sequence, begin, cached, naive
+from generate import Sequence, begin, cached, naive
 from loading import few_rows
 from loading.errors import UserError
 from loading.parameters import n_parameters
@@ -115,9 +115,9 @@ class Session:
                 yield row
             return
         for row, before in pairs:
-            sequence = row.sequence or self.start(row, before)
-            loop = self.loop(row)
-            for token in loop(sequence.model, sequence):
+            if row.sequence is None:
+                self.start(row, before)
+            for token in self.loop(row):  # such as generate.cached
                 row.feed(token, self.settings["stop"])
                 yield row
 
@@ -140,21 +140,20 @@ class Session:
         row.sequence.sampler = samplers.make_sampler(first, last, **chosen)
         return row.sequence
 
-    def loop(self, row: Row) -> Loop:
-        """Return the loop of the chosen method, (model, sequence) -> tokens."""
-        method = self.settings["method"]
+    def loop(self, row: Row) -> Iterator[int]:
+        """Lengthen a row by the chosen method; yield its tokens."""
+        method, sequence, model = self.settings["method"], row.sequence, row.sequence.model
         if method == "naive":
-            return naive
+            return naive(model, sequence)
         if method == "beam":
-            return lambda model, sequence: self.search(row)
+            return self.search(row)
         if method in DRAFTING:
-            row.drafter = drafter = row.drafter or Measured(self.new_drafter(row))
-            gamma = self.settings["gamma"]
-            return lambda model, sequence: speculative(model, sequence, drafter, gamma)
+            row.drafter = row.drafter or Measured(self.new_drafter(row))
+            return speculative(model, sequence, row.drafter, self.settings["gamma"])
         if "loop" in self.own:
-            return self.own["loop"].make(**self.offered, sequence=row.sequence)
-        row.cache = cache = row.cache or row.sequence.model.new_cache()
-        return lambda model, sequence: cached(model, sequence, cache)
+            return self.own["loop"].make(**self.offered, sequence=sequence)(model, sequence)
+        row.cache = row.cache or model.new_cache()
+        return cached(model, sequence, row.cache)
 
     def search(self, row: Row) -> Iterator[int]:
         """Search beams; the best becomes the text, row.beams holds all without the stop ids."""

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import gpt2
 from loading import few_rows
 from loading.few_rows import Weight, blocks_of_inputs, blocks_of_outputs, product
-from loading.gpt2 import random_gpt2
 from tests.tiny import close
+from training.untrained import random_gpt2
 
 
 def whole_numbers(*shape, seed=0):

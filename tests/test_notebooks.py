@@ -220,9 +220,9 @@ def test_the_top_of_a_lesson_is_up_to_date(path, notebook):
     assert notebook.cells[0].source == edition.titled(path.stem)
 
 
-def test_the_core_fits_into_a_lesson(path, notebook):
+def test_each_session_of_the_core_fits_a_lesson(path, notebook):
     whole, core = edition.minutes(notebook)
-    assert core <= 50 and core <= whole
+    assert max(core) <= 50 and len(core) <= 2 and sum(core) <= whole + 5
 
 
 def test_a_lesson_has_a_teacher_s_sheet_of_one_page(path):
@@ -230,6 +230,11 @@ def test_a_lesson_has_a_teacher_s_sheet_of_one_page(path):
     for heading in ("At 45 minutes", "Ask", "Common wrong answers", "The workshop"):
         assert f"\n## {heading}\n" in sheet, heading
     assert len(sheet.split()) <= 500
+
+
+def test_a_teacher_s_sheet_has_the_minutes_of_each_section(path, notebook):
+    sheet = (FOLDER / "teachers" / f"{path.stem}.md").read_text(encoding="utf-8")
+    assert edition.by_section(notebook) in sheet.splitlines()
 
 
 def test_a_lesson_has_three_exercises_with_solutions_and_hidden_checks(path, notebook):

@@ -20,10 +20,10 @@ from inside.recorder import recording
 from inside.run import Die
 from inside.why import KEEP, parts
 from loading.config import read_json
-from loading.gpt2 import random_gpt2
 from loading.llama import read_llama
 from samplers import Sampler, greedy, make_sampler, min_length, temperature
 from tests.pages import METHODS, array, by_method, data_of, drafted, recorded
+from training.untrained import random_gpt2
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -12,9 +12,9 @@ from generate import generate
 from gpt2 import GPT2
 from inside.recorder import passes, recording
 from inside.trace import as_json, format_trace
-from loading.gpt2 import random_gpt2
 from tests.test_llama import load as load_llama
 from tests.tiny import close, tiny_gpt2
+from training.untrained import random_gpt2
 
 FIXTURES = Path(__file__).parent / "fixtures"
 FAMILIES = "gpt2", "llama", "seq2seq"

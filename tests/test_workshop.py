@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from generate import Sequence, cached
 from workshop import __main__ as cli
 from workshop import engine
 from workshop.compare import Raised, chance, is_right, is_same
@@ -15,6 +16,7 @@ from workshop.engine import RARE, Reader, Tape, check, difference
 from workshop.mistakes import build
 from workshop.steps import STEPS
 from workshop.steps.hints import HINTS
+from workshop.steps.inputs import WatchedModel
 
 STUDENTS = Path(__file__).with_name("students")
 sys.path.append(str(STUDENTS))
@@ -24,6 +26,9 @@ from styles import restyle  # noqa: E402
 RIGHT = STUDENTS / "right.py"
 PARTS = [(step, part) for step in STEPS for part in step.parts]
 STEP = {step.name: step for step in STEPS}
+
+
+TOLERATED = {"cut one too early"}  # a token passes twice, as in some right solutions
 
 
 def strictly(a, b):
@@ -50,6 +55,9 @@ def test_every_mistake_differs_from_the_right_answer_and_from_every_other(step, 
     assert len(tapes) == len(part.mistakes), "two mistakes have one name"
     for name, tape in tapes.items():
         assert difference(tape, right, strictly), f"{name} is not seen"
+        assert name in TOLERATED or difference(tape, right, is_right), f"{name} is right"
+        errors = [look.value.error for look in tape if isinstance(look.value, Raised)]
+        assert not any(error.startswith("NameError") for error in errors), (name, errors)
     for (a, one), (b, other) in itertools.combinations(tapes.items(), 2):
         assert difference(one, other, strictly), f"{a} and {b} look the same"
 
@@ -297,6 +305,16 @@ def test_the_file_that_new_writes_names_every_function_of_every_step(tmp_path):
     assert needed <= reader.missing
 
 
+def test_the_fast_loop_of_the_file_that_new_writes_gives_the_text_of_the_plain_one(tmp_path):
+    skeleton = cli.SKELETON.read_text("utf-8")
+    path = tmp_path / "mine.py"
+    path.write_text(RIGHT.read_text("utf-8") + skeleton[skeleton.index("def fast(") :], "utf-8")
+    fast, model = Reader(path, STEPS).module.fast, WatchedModel()
+    repeated = [3, 1, 4, 3, 1, 4, 3]
+    tokens = list(fast(model, Sequence(model, repeated, 12)))
+    assert tokens == list(cached(model, Sequence(model, repeated, 12)))
+
+
 @pytest.mark.parametrize(
     "argv, says",
     [
@@ -368,4 +386,5 @@ def test_the_lessons_that_are_named_have_these_headings():
         [path] = (Path(cli.__file__).parents[1] / "notebooks").glob(f"{int(number):02}_*.ipynb")
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
-        assert re.search(rf"^## {re.escape(heading)}$", text, re.MULTILINE), lesson
+        kind = "(Second session: |Deeper: )?"
+        assert re.search(rf"^## {kind}{re.escape(heading)}$", text, re.MULTILINE), lesson

@@ -11,7 +11,8 @@ import numpy as np
 class Seen(NamedTuple):
     """What a call gave. kind: the axes of an array, such as "n_new, d"; "=": a value; "<=2": a
     count, which may be smaller, or larger by 2; "~": a list of outcomes of chance; "stages":
-    [(label, array, axes)] on the way to the result, which only tell the place of a difference."""
+    [(label, array, axes)] on the way to the result, which only tell the place of a difference;
+    "!": an error that has one cause, whatever it says."""
 
     label: str
     value: Any
@@ -36,9 +37,11 @@ def is_right(a: Seen, b: Seen) -> float:
 def is_same(a: Seen, b: Seen) -> float:
     """Return how probable it is that the same mistake gave a and b."""
     if errors := [look.value for look in (a, b) if isinstance(look.value, Raised)]:
+        if len(errors) == 1 or b.kind == "!":
+            return len(errors) == 2
         # In a reader's code "list index out of range", an error without numbers, has any cause.
         specific = re.search(r"\d", errors[0].error) or not errors[0].line
-        return len(errors) == 2 and bool(specific) and errors[0].error == errors[1].error
+        return bool(specific) and errors[0].error == errors[1].error
     if b.kind == "stages":
         return 1.0
     if b.kind == "~":
@@ -91,7 +94,8 @@ def chance(mine: list, right: list) -> float:
 def tell(a: Seen | None, b: Seen | None, before: list[tuple[Seen, Seen]]) -> str:
     """Say how a differs from b, the right one. before: the looks that came before these two."""
     if a and isinstance(a.value, Raised):
-        return f"{a.value.line or b and b.label}: {a.value.error}"
+        places = a.label or b and b.label, a.value.line, a.value.error
+        return ": ".join(filter(None, places))
     if not (a and b):
         return f"{(a or b or before[-1][1]).label}: another number of results"
     if b.kind == "~":

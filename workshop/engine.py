@@ -124,7 +124,7 @@ class Tape:
     if its functions are seen."""
 
     def __init__(self, part: Part, module: Any, seed: int = 0, path: str | None = None):
-        self.looks, self.seed, self.path = part.observe(module, seed), seed, path
+        self.looks, self.path = part.observe(module, seed), path
         self.seen: list[Seen] = []
 
     def __iter__(self) -> Iterator[Seen]:
@@ -154,17 +154,23 @@ class Tape:
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise a TimeoutError in what takes longer."""
-    end, timer = time.perf_counter() + seconds, threading.Timer(seconds, interrupt_main)
-    timer.start()
+    """Raise a TimeoutError in what computes longer. A busy machine does not shorten this time."""
+    ended, end = threading.Event(), time.process_time() + seconds
+
+    def watch():
+        while not ended.wait(seconds / 10):
+            if time.process_time() > end:
+                return interrupt_main()
+
+    threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     except KeyboardInterrupt as error:
-        if time.perf_counter() < end:
+        if time.process_time() < end:
             raise  # Ctrl-C
         raise TimeoutError("it never ends").with_traceback(error.__traceback__) from None
     finally:
-        timer.cancel()
+        ended.set()
 
 
 def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple | None:
@@ -178,7 +184,7 @@ def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) ->
 # --- judge ----------------------------------------------------------------------------------------
 
 
-def check(reader: Reader, step: Step, seed: int = 0, name: bool = True) -> Verdict:
+def check(reader: Reader, step: Step, name: bool = True) -> Verdict:
     """Check a step, and say the names of its mistakes, if `name`. The steps after it use the
     reader's functions where they are right."""
     missing, wrong, n_right = [], [], 0
@@ -187,14 +193,14 @@ def check(reader: Reader, step: Step, seed: int = 0, name: bool = True) -> Verdi
             missing += absent
             continue
         reader.place(part)
-        if found := judge(part, reader.module, reader.path, seed, reader.end if name else None):
+        if found := judge(part, reader.module, reader.path, reader.end if name else None):
             wrong.append(found)
             reader.wrong |= dict.fromkeys(part.names, step.name)
             reader.place(part, build(part.source))
         n_right += not found
     if wrong:
         names = " + ".join(name for name, _ in wrong if name) or None
-        says = " ".join([*(text for _, text in wrong), step.lesson])
+        says = " ".join([*dict.fromkeys(text for _, text in wrong), step.lesson])
         return Verdict(step.name, "wrong", names, says)
     if missing:
         rest = "; the rest is right" if n_right else ""
@@ -204,13 +210,13 @@ def check(reader: Reader, step: Step, seed: int = 0, name: bool = True) -> Verdi
 
 
 def judge(
-    part: Part, module: Any, path: str | None = None, seed: int = 0, end: float | None = 0.0
+    part: Part, module: Any, path: str | None = None, end: float | None = 0.0
 ) -> tuple[str | None, str] | None:
     """Return the name of the mistake, or None, and what is to be said; None if all is right.
 
     path: the file of module. end: when to end the search for pairs of mistakes, by
     time.process_time(); None: say no names."""
-    mine, right = Tape(part, module, seed, path), Tape(part, build(part.source), seed)
+    mine, right = Tape(part, module, path=path), Tape(part, build(part.source))
     differ = difference(mine, right, is_right)
     typed = wide(mine, right)
     if not differ:
@@ -219,7 +225,7 @@ def judge(
     place = tell(a, b, [*zip(mine.seen, right.seen)][:-1])
     says = f"{place}. {typed}".strip()
     if place.endswith("is a return missing?"):
-        return "no return", says
+        return "no return", place
     if end is not None and (found := named(part, mine, right, end)):
         raised = a and isinstance(a.value, Raised)
         these = "this is the error" if raised else "these are the numbers"
@@ -231,7 +237,7 @@ def judge(
 def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
     """Return the mistake, or the pair of mistakes, that gives the same as mine."""
     odd = {a.label for a in mine if not same(a, right, is_right) > RARE}
-    tapes = {m: Tape(part, build(m.source, (m,)), mine.seed) for m in part.mistakes}
+    tapes = {m: Tape(part, build(m.source, (m,))) for m in part.mistakes}
     scores = {mistake: fit(mine, tape, odd) for mistake, tape in tapes.items()}
     best = max(scores, key=scores.__getitem__, default=None)
     if best and scores[best]:
@@ -240,9 +246,10 @@ def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
     # First the pairs of which each alone already gives much of what mine gave.
     every = itertools.combinations(part.mistakes, 2)
     pairs = sorted(every, key=lambda pair: -near[pair[0]] - near[pair[1]])
-    for pair in itertools.takewhile(lambda _: time.process_time() < end, pairs):
+    numbers = odd - {a.label for a in mine if isinstance(a.value, Raised)}  # an error fits too many
+    for pair in itertools.takewhile(lambda _: numbers and time.process_time() < end, pairs):
         module = with_both(pair)
-        if module and fit(mine, Tape(part, module, mine.seed), odd):
+        if module and fit(mine, Tape(part, module), numbers):
             return pair
     return ()
 

@@ -142,7 +142,8 @@ def naive(model, sequence):
     """Yield tokens until sequence.running is False. Each time, pass the whole text so far.
 
     sequence.ids: the text so far, a list; sequence.sampler(logits [n_vocab], ids) -> probabilities
-    [n_vocab]; sequence.append(token) lengthens the text; draw(probabilities, sequence.rng) -> token
+    [n_vocab]; sequence.append(token) lengthens the text, and comes before the yield;
+    draw(probabilities, sequence.rng) -> token
     is your next step. The logits that count are those of the last position.
     """
     ...
@@ -196,7 +197,8 @@ def encode(word, merges, vocab):  # str, list of pairs, {bytes: id} -> list of i
 
 
 # === 11. keys =====================================================================================
-# The keys and values of tokens that were passed before, so that only new tokens pass. Write extend
+# The keys and values of tokens that were passed before, so that only new tokens pass. This step
+# needs self_attention, GPT2.block and GPT2.__call__ of your own, because they use it. Write extend
 # and append for one new token at a time, and use them in self_attention and in GPT2.__call__. Then
 # several new tokens, after others that are kept. Then cut.
 
@@ -204,13 +206,14 @@ def encode(word, merges, vocab):  # str, list of pairs, {bytes: id} -> list of i
 class Cache:
     """The keys and values of all tokens so far, for each block.
 
-    A pass calls extend once, then append for each block. After the pass, length counts its tokens.
+    A pass calls extend once, then append once for each block; either may let length grow. After the
+    pass, length counts its tokens.
     """
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
         self.n_ctx, self.length = n_ctx, 0  # length: how many tokens have passed
-        # Make a place for the keys and values of each block here. batch is () for one text,
-        # (8,) for eight texts of the same length.
+        # Make a place for the keys and values of each block here: an array with n_ctx slots, or
+        # lists of arrays that grow. batch is () for one text, (8,) for eight of the same length.
 
     def extend(self, n_new):  # int -> [n_new]
         """Return the positions of n_new tokens, which come after those in the cache.
@@ -224,7 +227,7 @@ class Cache:
         ...
 
     def cut(self, length):
-        """Forget the tokens from position `length` on. If there are none, do nothing."""
+        """Forget the tokens from position `length` on. If the cache has no more, do nothing."""
         ...
 
 
@@ -234,8 +237,8 @@ class Cache:
 def advance(model, ids, cache, chunk=256):  # -> [n_vocab]
     """Pass those of ids that the cache does not hold yet, at most `chunk` tokens in one pass.
 
-    Return the logits of the last one; with last=1 the model computes no others. The cache holds
-    the first cache.length of ids, never all.
+    Return the logits of the last one: model(ids, cache, last=1) computes no others. You may rely on
+    this: the cache holds the first cache.length of ids, and at least one is left to pass.
     """
     ...
 
@@ -324,12 +327,12 @@ class DraftModel:
         """Draw n tokens that follow ids, one after the other, from the small model's distribution.
 
         Return them and these distributions. Later calls may have other ids after a common
-        beginning: pass only tokens that the cache does not hold.
+        beginning: pass only tokens that the cache does not hold, but always the last of ids.
         """
         ...
 
     def learn(self, ids, drafts, logits, tokens):
-        """Hear what the large model said: nothing to do here."""
+        """Hear what the large model said: other drafters learn from it, this one need not."""
 
 
 def speculative(model, sequence, drafter, gamma=4):
@@ -338,8 +341,8 @@ def speculative(model, sequence, drafter, gamma=4):
     Each round: drafter.propose(sequence.ids, n) gives n = gamma drafts, but never so many that the
     text could become too long: sequence.n_left tokens may still come, and a pass adds one more than
     its drafts. One pass of the model over what its cache does not hold, and the drafts. verify.
-    drafter.learn(ids, drafts, logits, tokens). Append and yield tokens while sequence.running. Then
-    the cache forgets the drafts that were not accepted.
+    drafter.learn(ids, drafts, logits, tokens). Append each token, then yield it, while
+    sequence.running. Then the cache forgets the drafts that were not accepted.
     """
     ...
 
@@ -353,7 +356,8 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
     Begin with one beam, the prompt. At each of n steps continue every beam by every token; log P is
     the sum of the log probabilities of the new tokens. A candidate that ends with one of
     model.stop_ids is finished if it is among the best `width` candidates; otherwise it is dropped.
-    Of the others the best `width` go on. At step n, the best `width` candidates are finished.
+    Of all that do not end, the best `width` go on, so that there are `width` beams again. At step
+    n, the best `width` candidates are finished.
     score = log P / (number of new tokens) ** length_penalty; it ranks all that are finished.
     Pass each beam's new token only: cache = model.new_cache(1); cache.select([0, 0, 1]) makes row 0
     twice and row 1 once the new rows of the cache.

@@ -7,8 +7,8 @@ import utils
 from benchmarks.replay import Replay
 from decoding.drafters import PromptLookup, common_prefix, one_hots
 from generate import Sequence, generate
-from loading.gpt2 import random_gpt2
 from speculative import speculative
+from training.untrained import random_gpt2
 
 tokenizer, model = utils.load("stories")
 

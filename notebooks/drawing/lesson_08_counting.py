@@ -66,7 +66,7 @@ def saving(positions, counted, measured):
     )
 
 
-def saving_of(model, ids, recorded_flops, medians, every=8):
+def saving_of(model, ids, recorded_flops, fastest, every=8):
     """Measure and draw the saving for the beginnings of a text -> the alternative text."""
     lengths = [*range(every, len(ids) + 1, every)] or [len(ids)]
     counted, measured = [], []
@@ -78,7 +78,7 @@ def saving_of(model, ids, recorded_flops, medians, every=8):
             model(ids[None, n - 1 : n], cache, last=1)
             cache.cut(n - 1)
 
-        times = medians({"naive": lambda n=n: model(ids[:n], last=1), "cached": step}, rounds=3)
+        times = fastest({"naive": lambda n=n: model(ids[:n], last=1), "cached": step})
         measured.append(times["naive"] / times["cached"])
         works = [recorded_flops(model, ids[:n], last=1)]
         works.append(recorded_flops(model, ids[None, n - 1 : n], cache, last=1))

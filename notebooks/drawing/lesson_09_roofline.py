@@ -29,15 +29,15 @@ def limits(sizes, prefill, batch, reading, computing):
     most = [max(m / t for m, t in times.items()) for times in (prefill, batch)]
     return (
         "Left: the time of a pass against its number of tokens, with the two least times. Reading "
-        "is flat and computing rises. The measured points lie on or above the higher line. Right: "
+        "is flat and computing rises. Right: "
         f"tokens per second, up to {most[0]:.0f} in a prefill and {most[1]:.0f} in a batch."
     )
 
 
 def few_rows(found):
-    """Draw the seconds of each way, {rows: {name: seconds}}, in units of one plain row."""
+    """Draw the cost of each way, {rows: {name: times the time of one row}}."""
     figure, axis = plt.subplots(figsize=(9, 3.8))
-    one, top = found[1]["plain"], 0
+    top = 0
     labels = {
         "plain": "plain: rows @ w.T",
         "in_blocks": "in blocks of 32",
@@ -45,7 +45,7 @@ def few_rows(found):
     }
     for (name, label), style in zip(labels.items(), ("o-", "s-", "^:")):
         counts = [n for n in found if name in found[n]]
-        costs = [found[n][name] / one for n in counts]
+        costs = [found[n][name] for n in counts]
         axis.plot(counts, costs, style, markersize=5, label=label)
         top = max([top, *costs]) if name != "row_by_row" else top
     axis.set(title="Cost of a product, in products of one row", ylim=(0, 1.2 * top))
@@ -53,10 +53,10 @@ def few_rows(found):
     axis.set_xticks(list(found), list(found))
     axis.minorticks_off()
     axis.legend(frameon=False, loc="upper left")
-    two = ", ".join(f"{name} {found[2][name] / one:.1f}" for name in labels)
+    two = ", ".join(f"{name} {found[2][name]:.1f}" for name in labels)
     return (
-        "The cost of a product against its rows, in products of one row. Row by row, it rises in "
-        f"proportion. Two rows cost {two} times one row."
+        "The cost of a product against its rows, a line for each way, in products of one row. "
+        f"Two rows cost {two} times one row."
     )
 
 
@@ -122,7 +122,7 @@ def roof_of(model, ids, bandwidth, peak):
         actions = (whole, step) if n == longest else (whole,)
         for points, action in zip(found.values(), actions):
             _, work, read = counted(model, action)
-            points[n] = work / read, work / lessons.medians({0: action}, rounds=3)[0]
+            points[n] = work / read, work / lessons.fastest({0: action})[0]
     roof(found, bandwidth, peak)
     prefill, cached = (points[longest][1] / 1e9 for points in found.values())
     return (

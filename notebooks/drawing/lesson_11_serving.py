@@ -13,7 +13,7 @@ def exchange(points):
     for n_rows, point in points.items():
         name = "1 row" if n_rows == 1 else f"{n_rows} rows"
         axis.annotate(name, point, (6, -14), textcoords="offset points")
-    axis.set(title="What all gain, and what each pays", xlim=(0, None), ylim=(0, None))
+    axis.set(title="All readers' tokens, and what each waits", xlim=(0, None), ylim=(0, None))
     axis.set(xlabel="one reader: from token to token (ms)", ylabel="all readers: tokens / s")
     text = "; ".join(f"{n}: {rate:.0f} at {ms:.2f} ms" for n, (ms, rate) in points.items())
     return (

@@ -15,8 +15,8 @@ def form(found):
     return "a list of ids" if isinstance(found, list) else "a number"
 
 
-def see_texts(m, name, n, width, stop_ids=(), most=60, **more):
-    model = WatchedModel(n_vocab=5, stop_ids=stop_ids, seed=2, scale=1.2, most=most)
+def see_texts(m, name, n, width, stop_ids=(), seed=2, **more):
+    model = WatchedModel(n_vocab=5, stop_ids=stop_ids, seed=seed, scale=1.2, most=60)
     prompt = [3, 1, 4]
     found = m.beam_search(model, prompt, n, width, **more)
     yield Seen(f"what comes back {name}", form(found))
@@ -36,6 +36,8 @@ def see_beam(m, seed):
     yield from attempt(see_texts(m, "of width 1", 4, 1), "width 1")
     yield from attempt(see_texts(m, "with a stop id", 5, 3, (2,)), "a stop id")
     yield from attempt(see_texts(m, "with two stop ids", 6, 4, (0, 2)), "two stop ids")
+    again = see_texts(m, "of width 4, with a stop id", 6, 4, (1,), seed=1)
+    yield from attempt(again, "width 4")
     long = see_texts(m, "with length_penalty=2", 6, 4, (1,), length_penalty=2.0)
     yield from attempt(long, "length_penalty=2")
     sums = see_texts(m, "with length_penalty=0", 6, 4, (1,), length_penalty=0.0)

@@ -55,8 +55,8 @@ pairs
 
 keys
 - A block's keys: np.concatenate([old, new], axis=-2). The axis of the tokens is -2.
-- The positions of new tokens go on where the cache ends. extend and append both need the old
-  length: let it grow only when the last block has appended.
+- The positions of new tokens go on where the cache ends. If extend lets the length grow, the new
+  slots end at length; if append does, then only for the last block: all need the old length.
 - Cutting: keep the first `length` tokens of every block's keys and values, and the length.
 
 cached

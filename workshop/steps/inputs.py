@@ -13,12 +13,12 @@ def numbers(*shape, scale=1.0, seed=0):
     return np.random.default_rng([seed, *shape]).normal(0, scale, shape).astype(np.float32)
 
 
-def attempt(looks, name):
-    """Pass on what a part of an observer yields, and the error that ends it."""
+def attempt(looks, name, kind="="):
+    """Pass on what a part of an observer yields, and the error that ends it. kind: see Seen."""
     try:
         yield from looks
     except Exception as error:
-        yield Seen(name, error)
+        yield Seen(name, error, kind)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ def passed(model, cache, ids):
         layers.append(layer)
         for name, kept in zip(("keys", "values"), both):
             if isinstance(kept, np.ndarray):
-                label = f"what append returns for block {layer}, {name},"
+                label = f"what append returns for block {layer} ({name})"
                 axes = "text, n_head, row, number".split(", ")[-kept.ndim :]
                 seen.append((label, kept.copy(), ", ".join(axes)))
 
@@ -30,7 +30,7 @@ def passed(model, cache, ids):
 def see_pass(model, cache, ids, name):
     """One pass: the logits, and what the cache returned on the way."""
     logits, seen, layers = passed(model, cache, ids)
-    yield Seen("on the way", seen, "stages")
+    yield Seen(f"on the way to the logits of {name}", seen, "stages")
     yield Seen(f"the logits of {name}", logits, "n_new, n_vocab")
     yield Seen(f"the layers for which {name} called cache.append", layers)
     yield Seen(f"cache.length after {name}", cache.length)
@@ -42,7 +42,7 @@ def see_one(m):
     cache = model.new_cache()
     yield Seen("the length of an empty cache", cache.length)
     for i in range(4):
-        yield from see_pass(model, cache, IDS[i : i + 1], f"token {i}, one at a time,")
+        yield from see_pass(model, cache, IDS[i : i + 1], f"token {i} alone")
     yield from see_pass(model, model.new_cache(), IDS[5:6], "a first token in another cache")
 
 
@@ -151,12 +151,6 @@ n_ctx one too early: with the ValueError already at n_ctx tokens
 n_new checked: with n_new compared with n_ctx instead of all tokens
     if n_all > self.n_ctx: -> if n_new > self.n_ctx:
 [gpt2.py append]
-one slot too late: with the new keys and values after their own slots: extend has counted them
-    self.kv[:, layer, ..., self.length : n_all, :] = k, v
-    -> room = [(0, 0)] * (self.kv.ndim - 2) + [(0, k.shape[-2]), (0, 0)]; self.kv = np.pad(self.kv,
-        room); self.kv[:, layer, ..., n_all : n_all + k.shape[-2], :] = k, v
-length in each block: with the length growing in each block instead of once in a pass
-    if layer == self.kv.shape[1] - 1: -> if True:
 length never: with a length that stays 0
     self.length = n_all -> pass
 length + 1: with the length growing by 1 for each pass
@@ -202,6 +196,18 @@ not kept: with keys and values that are not kept
     => return both
 no return: of an append that returns nothing
     return self.kv -> self.kv
+[gpt2.py Cache]
+length in each block: with the length growing in each block instead of once in a pass
+    n_head, 0, -> n_head, 99,
+    if layer == self.kv.shape[1] - 1: -> if True:
+one slot too late: with the new keys and values after their own slots: extend has counted them
+    n_head, 0, -> n_head, 99,
+    self.length : n_all, :] -> n_all : n_all + k.shape[-2], :]
+one slot too late, returned: with the new keys and values after their own slots: extend has counted
+        them, and length - n_new is where they begin
+    n_head, 0, -> n_head, 99,
+    self.length : n_all, :] -> n_all : n_all + k.shape[-2], :]
+    layer, ..., :n_all, :] -> layer, ..., : n_all + k.shape[-2], :]
 [gpt2.py self_attention]
 cache not used: without cache.append: self_attention does not call it, or gets no cache
     if cache is not None: -> if False:
@@ -381,7 +387,7 @@ def see_rows(m, seed):
             for label, x, axes in seen
             if x.ndim == 4
         ]
-        yield Seen("on the way", used, "stages")
+        yield Seen(f"on the way to the logits of {name}", used, "stages")
         yield Seen(f"the logits of {name}", logits, "n_rows, n_new, n_vocab")
         yield Seen(f"the lengths after {name}", np.array(cache.lengths), "n_rows")
 
@@ -414,6 +420,8 @@ longest row's positions returned: with the longest row's positions returned for 
     => return 0 * self.positions + self.positions.max(0)
 positions from 0 returned: with positions from 0 returned in each pass
     => return 0 * self.positions + np.arange(n_new)
+row 0's positions returned: with row 0's positions returned for all rows
+    return self.positions -> return 0 * self.positions + self.positions[0]
 one row: of positions [n_new] of the longest row instead of [n_rows, n_new]
     => return self.positions[self.lengths.argmax()]
 lengths first: with the lengths grown before the positions are made
@@ -470,7 +478,17 @@ lengths as slots: with slot lengths[i], one too far, instead of the new token's 
     kept[rows, :, self.positions] -> kept[rows, :, self.positions + 1]
 no return: of an append that returns nothing
     return self.kv -> self.kv
+[workshop/reference.py Rows]
+lengths in each block: with lengths that grow in each block instead of once in a pass
+    self.lengths = self.lengths + n_new -> pass
+    return self.kv[:, layer, :, :, :n_all] -> found = self.kv[:, layer, :, :, :n_all]
+        \n        self.lengths = self.lengths + k.shape[2]
+        \n        self.positions = self.positions + k.shape[2]; return found
+after their own slots: with the new keys and values after their own slots: extend has counted them
+    kept[rows, :, self.positions] -> kept[rows, :, self.positions + k.shape[2]]
 [workshop/reference.py Rows.cut]
+cut empties: with all keys and values emptied by a cut
+    row, :, length:] -> row, :, :]
 nothing cut: of a cut that does nothing
     self.lengths = np.minimum(self.lengths, lengths) -> pass
 cut to the longest: with all rows cut to the largest of the lengths

@@ -46,6 +46,9 @@ def see_loop(loop, name, seed):
     tokens, sequence, model = run(loop, 7)
     yield Seen(f"the tokens of {name}", tokens)
     yield Seen("the text, afterwards", sequence.ids)
+    text = Sequence(WatchedModel(), PROMPT, 7, CHOICE)
+    next(iter(loop(WatchedModel(), text)), None)
+    yield Seen(f"sequence.ids, when {name} yields the first token", text.ids)
     tokens, sequence, model = run(loop, 7, stop_ids=(tokens[3],))
     yield Seen("the tokens when a stop id comes", tokens)
     tokens, *_ = run(loop, 7, end=3)
@@ -92,6 +95,8 @@ ids.append: of a loop that appends to sequence.ids: only sequence.append notices
 appended twice: with each token appended twice
     => token = draw(probabilities, sequence.rng); sequence.append(token); yield
         sequence.append(token)
+yielded first: with each token yielded before it is appended: append it, then yield it
+    => token = draw(probabilities, sequence.rng); yield token; sequence.append(token)
 not yielded: of a loop that yields nothing
     => sequence.append(draw(probabilities, sequence.rng))
 return: of a return in the place of a yield: the loop ends, and gives a token instead of tokens

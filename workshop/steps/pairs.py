@@ -70,11 +70,9 @@ pairs alone: without the symbols that are not joined
 end not tested: of a merge that looks past the last symbol
     tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
 from the right: with pairs looked for from the right to the left
-    merged, i = [], 0
-    -> return [s[::-1] for s in merge([s[::-1] for s in symbols][::-1], (pair[1][::-1],
-        pair[0][::-1]))][::-1] if len(symbols) > 2 and symbols[0] == symbols[1] == symbols[2] and
-        len({*symbols}) == 1 and len(symbols) == 3 and False else right_first(symbols, pair)
-        #\n    i = 0
+    merged, i = [], 0 -> merged, i, symbols = [], 0, symbols[::-1]
+    tuple(pair) -> tuple(pair)[::-1]
+    return merged -> return merged[::-1]
 in place: of a merge that changes its argument
     => symbols[:] = merged; return merged
 in place alone: of a merge that changes its argument and returns nothing

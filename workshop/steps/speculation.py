@@ -198,12 +198,13 @@ def see_drafts(m):
     yield Seen("three drafts after two that were accepted", proposed(drafter, ids, 3)[0])
     yield Seen("tokens that passed, when the beginning is in the cache", model.n_rows, "<=2")
     ids = [*PROMPT, 6]
-    yield Seen("two drafts after none that was accepted", proposed(drafter, ids, 2)[0])
-    yield Seen("no drafts", proposed(drafter, ids, 0)[0])
-    ids = [*PROMPT, 6, *proposed(drafter, ids, 2)[0], 4]
+    drafts, _ = proposed(drafter, ids, 2)
+    yield Seen("two drafts after none that was accepted", drafts)
+    ids = [*ids, *drafts, 4]
     yield Seen("two drafts after all were accepted", proposed(drafter, ids, 2)[0])
     yield Seen("tokens that passed in all", model.n_rows, "<=5")
     yield Seen("passes in all", len(model.passes), "<=5")
+    yield Seen("no drafts", proposed(drafter, ids, 0)[0])
 
 
 def see_another_text(m):
@@ -215,6 +216,12 @@ def see_another_text(m):
     yield Seen("two drafts after another text with the same beginning", drafts)
 
 
+def see_again(m):
+    drafter = m.DraftModel(WatchedModel(), CHOICE, 3)
+    drafter.propose(list(PROMPT), 3)
+    yield Seen("drafts for the same ids again", proposed(drafter, PROMPT, 2)[0])
+
+
 def see_chance(m, seed):
     twins = [m.DraftModel(WatchedModel(), Sampler(), 5).propose([0, 1], 9)[0] for _ in range(2)]
     yield Seen("one seed gives the same drafts", twins[0] == twins[1])
@@ -223,7 +230,7 @@ def see_chance(m, seed):
         model.passes.clear()
         drafter = m.DraftModel(model, Sampler(), 1000 * seed + i)
         drafts, qs = proposed(drafter, [0, 1], 2)
-        first.append((*drafts, *proposed(drafter, [0, 1], 1)[0]))
+        first.append((*drafts, *proposed(drafter, [0, 1, 2, 2], 1)[0]))
         equal.append(drafts[0] == draw(qs[0], np.random.default_rng(1000 * seed + i)))
     yield Seen("drafts of 300 seeds: two, and one more in a second call", first, "~")
     yield Seen("distributions of the last drafts", qs[:1], "n, n_vocab")
@@ -233,6 +240,7 @@ def see_chance(m, seed):
 def see_draft_model(m, seed):
     yield from attempt(see_drafts(m), "drafts")
     yield from attempt(see_another_text(m), "another text")
+    yield from attempt(see_again(m), "propose, called again with the same ids", "!")
     yield from attempt(see_chance(m, seed), "drafts by chance")
 
 
@@ -254,6 +262,9 @@ one seed, in each call: with the text's own seed, again in each call of propose
     self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
 cache not cut: without the cut: the cache holds drafts that were rejected
     self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1)
+all ids in the cache: with a cache that may hold all of ids: the last token always passes, because
+        its logits are needed
+    len(ids) - 1) and self -> len(ids)) and self
 cut one too early: with the cache cut one token too early
     self.cache.cut(kept) -> kept = max(kept - 1, 0); self.cache.cut(kept)
 no cache: without a cache: the whole text passes for each draft
@@ -349,6 +360,12 @@ def see_loop(m, n, name, gamma=3, good=GOOD, **how):
         yield Seen(f"what the drafter has learned {name}", script.heard)
 
 
+def see_first(m):
+    text, model = Sequence(WatchedModel(), PROMPT, 9, CHOICE), WatchedModel()
+    next(iter(m.speculative(model, text, Script((True,)), 3)), None)
+    yield Seen("sequence.ids, when the first token is yielded", text.ids)
+
+
 def see_speculative(m, seed):
     yield from attempt(see_loop(m, 17, "with gamma = 3"), "gamma = 3")
     yield from attempt(see_loop(m, 6, "of a short text, gamma = 5", 5), "gamma = 5")
@@ -357,6 +374,7 @@ def see_speculative(m, seed):
     yield from attempt(see_loop(m, 17, "when a stop id comes", stop_ids=(3,)), "a stop id")
     yield from attempt(see_loop(m, 17, "when the reader ends the text after 5", end=5), "an end")
     yield from attempt(see_loop(m, 0, "when none are wanted"), "no tokens")
+    yield from attempt(see_first(m), "the first token")
     model, small = (WatchedModel(n_vocab=3, seed=i, scale=1.2) for i in (5, 6))
     for n in 60, 400:
         found = []
@@ -374,6 +392,17 @@ SPECULATIVE_WRONG = mistakes(r"""
 [workshop/reference.py speculative]
 cache not cut: without the cut: the cache holds drafts that were rejected
     => pass
+cache not cut, text and drafts in one: without the cut: the cache holds drafts that were rejected,
+        where others should pass
+    [*ids[cache.length :], *drafts] -> [*ids, *drafts][cache.length :]
+    cache.cut(len(sequence.ids) - 1) -> pass
+ids that grow: with sequence.ids itself as ids: it grows with each token: take list(sequence.ids)
+    ids = list(sequence.ids) -> ids = sequence.ids
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) + len(tokens) - 1)
+ids that grow, text and drafts in one: with sequence.ids itself as ids, which grows with each token
+    ids = list(sequence.ids) -> ids = sequence.ids
+    [*ids[cache.length :], *drafts] -> [*ids, *drafts][cache.length :]
+    cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) + len(tokens) - 1)
 cut one too late: with the cache cut one token too late: the newest token has not passed yet
     => cache.cut(len(sequence.ids))
 cut one too early: with the cache cut one token too early, so that a token passes again
@@ -433,6 +462,8 @@ drafts unchecked: with the drafts themselves, whatever verify says
     for token in tokens: -> for token in [*drafts, tokens[-1]]:
 appended twice: with each token appended twice
     yield sequence.append(token) -> sequence.append(token); yield sequence.append(token)
+yielded first: with each token yielded before it is appended: append it, then yield it
+    yield sequence.append(token) -> yield token; sequence.append(token)
 not appended: of a loop that does not lengthen the text
     yield sequence.append(token) -> yield token
 not yielded: of a loop that yields nothing

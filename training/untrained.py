@@ -1,0 +1,25 @@
+"""Makes a GPT-2 with random weights, of any size, for lessons and tests."""
+
+import numpy as np
+
+from gpt2 import GPT2
+from loading.gpt2 import WORDS
+from loading.parameters import build_params, list_blocks
+
+
+def random_gpt2(n_vocab, n_ctx, n_embd, n_layer, n_head, scale=0.02, seed=0, tied=True) -> GPT2:
+    """Return a GPT-2 with weights drawn from N(0, scale), and the norms' gains from N(1, scale)."""
+    rng, d = np.random.default_rng(seed), n_embd
+    block = {"ln_1": (d,), "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d)}
+    block |= {"ln_2": (d,), "mlp.c_fc": (d, 4 * d), "mlp.c_proj": (4 * d, d)}
+    shapes = {f"h.{i}.{name}": shape for i in range(n_layer) for name, shape in block.items()}
+    shapes |= {"wte": (n_vocab, d), "wpe": (n_ctx, d), "ln_f": (d,)}
+    shapes |= {} if tied else {"lm_head": (n_vocab, d)}
+    tensors = {}
+    for name, shape in shapes.items():
+        tensors[f"{name}.weight"] = rng.normal(len(shape) == 1, scale, shape).astype(np.float32)
+        if name not in ("wte", "wpe", "lm_head"):
+            tensors[f"{name}.bias"] = rng.normal(0, scale, shape[-1]).astype(np.float32)
+    params = build_params(tensors, WORDS, transposed=True)
+    list_blocks(params, n_layer)
+    return GPT2(params, n_head)
