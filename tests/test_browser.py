@@ -169,6 +169,7 @@ def test_play_lets_the_text_grow_to_its_end(browser, tmp_path):
     data = by_method("speculative")
     passes = [one | {"seconds": 0.0} for one in data["passes"]]
     browser.open(tmp_path, page.html(data | {"passes": passes}))
+    browser.js("select(1)")
     browser.all("#play")[0].click()
     hidden = "return [...document.querySelectorAll('#text .token')].filter((token) =>" \
              " getComputedStyle(token).visibility === 'hidden').length"  # fmt: skip
@@ -454,7 +455,7 @@ def test_every_head_has_its_pattern_in_words(browser, tmp_path):
     titles = [head.get_attribute("title") for head in browser.all(".heads button")]
     says = r"head \d\.\d: (mostly at|no plain pattern; most at) .+, \d+\.\d.% of its weight"
     assert len(titles) == 35 and all(re.fullmatch(says, title) for title in titles)
-    plainest = browser.all("#patterns li")[0].text
+    plainest = browser.value("#patterns li:first-child", "textContent")
     assert plainest in titles
     shares = [float(re.search(r"([\d.]+).%", title)[1]) for title in titles]
     assert float(re.search(r"([\d.]+).%", plainest)[1]) == max(shares)
@@ -474,7 +475,7 @@ def test_a_bet_shows_p_q_and_the_die(browser, tmp_path):
         if not one["bets"]:
             continue
         browser.all(f'#drafts [data-pass="{i}"]')[0].click()
-        rows = [row.text for row in browser.all("#bets tbody tr")]
+        rows = [row.text for row in browser.all("#bets [data-case=bets] tbody tr")]
         assert len(rows) == len(one["bets"])
         for row, (_, q, p, u) in zip(rows, one["bets"]):
             if u is None:
