@@ -353,6 +353,47 @@ def test_the_cut_line_moves_the_slider(browser, tmp_path):
     assert browser.text("[for=top_k][data-is]") == browser.value(".handle", "aria-valuenow")
 
 
+def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, tmp_path):
+    """Also when it keeps more than are listed, or the page does not know how many."""
+    tokenizer, model = utils.load("stories")
+    data = recorded(tokenizer, model, "Once upon a time there", 2, temperature=0.7, top_p=0.9)
+    browser.open(tmp_path, page.html(data))
+    classes = "return [...document.querySelectorAll('#candidates tbody tr')].map((row) =>" \
+              " [row.className, row.textContent])"  # fmt: skip
+    browser.js("select(5)")
+    for p in (0.5, 0.9, 0.97):
+        browser.slide("top_p", p)
+        tokens = chain(browser, 4, {"temperature": 0.7, "top_p": p})["tokens"]
+        left = [token for token in tokens if token["p"] > 0]
+        in_model, after = (
+            100 * sum(token[name] for token in left) for name in ("model", "tempered")
+        )
+        says = browser.text(".handle")
+        assert f"keeps {len(left)} of 3,329 tokens. The model gave them {in_model:.1f} %" in says
+        assert f"have {after:.1f} %. All others had {100 - in_model:.1f} %, then" in says
+        rows = browser.js(classes)
+        at = [name for name, _ in rows].index("cut")
+        assert not any("removed" in name for name, _ in rows[:at])
+        assert all("removed" in name or name == "others" for name, _ in rows[at + 1 :])
+        assert (f"{len(left) - 10} others" in rows[at - 1][1]) == (len(left) > 11)
+        assert f"✕ top-p {p}" in rows[-1][1]
+    browser.slide("temperature", 2)  # top-p cuts among those of which only the sum is known
+    assert "falls among the others" in browser.text(".handle")
+    assert browser.js(classes)[-1][0] == "cut"
+    browser.slide("temperature", 0)
+    assert browser.js(classes)[1][0] == "cut" and "the best alone" in browser.text(".handle")
+
+
+def test_numbers_are_not_rounded_until_they_are_equal(browser, tmp_path):
+    browser.open(tmp_path, page.html(by_method("cached")))
+    assert browser.js("return digits([0.6838, 0.6792])") == ["0.6838", "0.6792"]
+    assert browser.js("return digits([1, 0.99999])") == ["1.0000", "0.9999"]
+    assert browser.js("return digits([0.895447, 0.895448, 0.895463])") == \
+        ["0.895447", "0.895448", "0.895463"]  # fmt: skip
+    assert browser.js("return [0, 0.00005, 0.603, 0.9996, 1].map(percent)") == \
+        ["0.0\xa0%", "<\xa00.01\xa0%", "60.3\xa0%", ">\xa099.9\xa0%", "100.0\xa0%"]  # fmt: skip
+
+
 # --- why, and attention ---------------------------------------------------------------------------
 
 
@@ -592,7 +633,39 @@ def test_the_cache_panel_counts_computed_tokens_with_and_without_a_cache(browser
     browser.js("select(n_rows)")
     assert "This run kept none" in browser.text("#cache .lead")
     all_of_them, again = sum(range(n_prompt, n)), sum(range(n_prompt, n - 1))
-    assert f"so far {all_of_them} positions computed, {again} of them again" in browser.text("#totals")
+    assert f"so far {all_of_them} positions computed, {again} of them again" in browser.text(
+        "#totals"
+    )
+
+
+def test_drafts_open_on_a_rejection_whose_numbers_can_be_read(browser, tmp_path):
+    browser.open(tmp_path, page.html(run("drafts")))
+    rejected = browser.text("#bets [data-case=bets] tr.rejected")
+    assert min(map(float, re.findall(r"([\d.]+) %", rejected))) > 1
+
+
+def test_the_cells_of_rejected_drafts_are_not_held(browser, tmp_path):
+    data = run("drafts")
+    browser.open(tmp_path, page.html(data))
+    for i, one in enumerate(data["passes"]):
+        browser.js("select(arguments[0])", min(len(data["ids"]) - 1, one["known"]))
+        lost = len(one["bets"]) - one["accepted"]
+        held = one["begin"] + one["new"] - lost
+        totals = browser.text("#totals")
+        assert totals.startswith(f"Pass {i + 1} ") or one["known"] == len(data["ids"])
+        assert f"holds {round(held * data['kv_bytes'] / 1000, 2):g} kB" in totals
+        assert (f"{lost} of them for drafts that are thrown away" in totals) == (lost > 0)
+
+
+def test_token_pass_step_and_position_count_alike(browser, tmp_path):
+    """New token k is of pass k and step k, at the prompt's length + k."""
+    for method in ("cached", "beam"):
+        data = by_method(method)
+        browser.open(tmp_path, page.html(data))
+        browser.js("select(arguments[0])", data["n_prompt"] + 3)
+        assert f"new token 4, position {data['n_prompt'] + 4}" in browser.text("#selected")
+        assert browser.text("#totals").startswith("Pass 4 ")
+    assert browser.text("#step h3").startswith("Step 4")
 
 
 # --- layout ---------------------------------------------------------------------------------------
