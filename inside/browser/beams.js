@@ -17,9 +17,8 @@ function readBeams() {
       return {parent, depth, token, logprob, status, won, behind: leader - logprob,
         text: (parent ? parent.text : "") + label(token)};
     });
-    const finished = nodes.filter(isEnd);
     kept = nodes.filter((node) => node.status === "kept");
-    ended = Math.max(ended, ...finished.map((node) => node.logprob));
+    ended = Math.max(ended, ...nodes.filter(isEnd).map((node) => node.logprob));
     return nodes;
   });
 }

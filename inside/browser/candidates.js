@@ -29,14 +29,13 @@ function showCandidates() {
   const shown = listed.filter(({rank}, i) => i < MOST_BARS || rank === came || rank === winner);
   const part = find("#candidates"), lines = shown.map((token) => candidate(token, found, winner));
   const first = shown.findIndex((token) => !token.early && token.rank >= found.kept);
-  const more = tokens.filter((token) => found.cut && !token.early && token.rank < found.kept
-    && !shown.includes(token));  // they are kept, but not shown
+  const kept = tokens.slice(0, found.cut ? found.kept : 0);
+  const more = kept.filter((token) => !token.early && !shown.includes(token));
   const named = [...shown, ...more], rest = others(data.n_vocab - named.length,
     (stage) => 1 - total(named, stage), found.cut && remover({rank: Infinity}, found));
   lines.splice(first < 0 ? lines.length : first, 0,
-    ...others(more.length, (stage) => total(more, stage)), ...found.cut ? [find("tr.cut")] : []);
-  part.querySelector("tbody").replaceChildren(...lines, ...rest,
-    ...found.cut ? [] : [find("tr.cut")]);
+    others(more.length, (stage) => total(more, stage)), found.cut ? "" : rest, find("tr.cut"));
+  part.querySelector("tbody").replaceChildren(...lines, found.cut ? rest : "");
   part.classList.toggle("filtered", found.changed);
   part.classList.toggle("thrown", thrown);
   part.style.setProperty("--die", die);
@@ -84,7 +83,7 @@ const total = (tokens, stage) => sum(tokens.map((token) => token[stage]));
 function others(n, share, by) {
   const token = Object.fromEntries(["model", "filtered", "tempered", "p"].map((stage) =>
     [stage, Math.max(0, Number(share(stage).toFixed(6)))]));
-  return n ? [stages(".others", element("i", plural(n, "other")), token, by)] : [];
+  return n ? stages(".others", element("i", plural(n, "other")), token, by) : "";
 }
 
 // A line of the table: the probability after each step, until something removed the token.

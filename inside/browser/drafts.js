@@ -24,8 +24,8 @@ function drawDrafts() {
   const work = total("multiply_adds");
   tell("#drafts .lead", {passes: passes.length, new: data.ids.length - data.n_prompt,
     accepted: n("accepted"), rejected: n("rejected"), own: n("own"), unread: n("unread"),
-    after: n("own") - n("rejected"), model: compact.format(work),
-    drafter: compact.format(total("drafting")), plain: compact.format(work * n_rows / total("new"))},
+    after: n("own") - n("rejected"), model: compact.format(work), drafter:
+    compact.format(total("drafting")), plain: compact.format(work * n_rows / total("new"))},
   passes[0].new < data.n_prompt && "prompt");
   const draft = ({token, kind}) => element(`span.draft.${kind}`, {title: kind}, chip(token));
   fill(find("#drafts ol"), {"--columns": Math.max(...all.map((drafts) => drafts.length))},

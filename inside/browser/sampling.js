@@ -59,21 +59,19 @@ function chain(row, settings) {
   const [ids, raw, filters, added, by] = ["best", "logits", "first", "last", "by"].map((name) =>
     stored(name, row));
   const first = raw.map((logit, i) => logit + filters[i]);
-  const order = range(ids.length).sort((a, b) => first[b] - first[a] || raw[b] - raw[a]);
-  const logits = order.map((i) => first[i]), last = order.map((i) => added[i]);
   const sampled = (settings) => {
     const rest = stored("rest", row)[data.temperatures.indexOf(settings.temperature || 1)];
-    return probabilities(logits, rest, last, stored("left", row)[0], settings);
+    return probabilities(first, rest, added, stored("left", row)[0], settings);
   };
   const found = sampled(settings), {tempered} = sampled(PLAIN);
-  const came = order.findIndex((i) => ids[i] === data.ids[row + 1]);
-  const base = raw[order[came]] - data.logprobs[row];  // log of the model's whole sum
+  const came = ids.indexOf(data.ids[row + 1]);
+  const base = raw[came] - data.logprobs[row];  // log of the model's whole sum
   let below = 0;
-  const tokens = order.map((i, rank) => {
-    const early = first[i] === -Infinity, p = found.probs[rank];
+  const tokens = Array.from(ids, (id, i) => {
+    const early = first[i] === -Infinity, p = found.probs[i];
     below += p;
-    return {id: ids[i], rank, model: Math.exp(raw[i] - base), filtered: tempered[rank],
-      tempered: found.tempered[rank], p, below: below - p, early,
+    return {id, rank: i, model: Math.exp(raw[i] - base), filtered: tempered[i],
+      tempered: found.tempered[i], p, below: below - p, early,
       height: early ? raw[i] : first[i], by: data.filters[by[i] - 1] ?? ""};
   });
   return {...found, tokens, came,

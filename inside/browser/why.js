@@ -63,6 +63,7 @@ function lookOf(i, row) {
   const ofSource = PARTS[i].startsWith("source");
   if (i === 0) return ["of ", chip(data.ids[row])];
   if (HEAD_OF[i] < 0 || !isStored(row)) return "";
-  const weights = weightsAt(HEAD_OF[i], row, ofSource), best = weights.indexOf(Math.max(...weights));
+  const weights = weightsAt(HEAD_OF[i], row, ofSource);
+  const best = weights.indexOf(Math.max(...weights));
   return [chip((ofSource ? data.source : data.ids)[best]), ` ${percent(weights[best])}`];
 }
