@@ -91,8 +91,7 @@ def of_one_row(logits, came, n, sampler=greedy, n_prompt=5):
 def test_the_text_s_token_is_stored_even_if_it_is_not_among_the_best():
     logits = np.arange(600, 0, -1, dtype=np.float32)
     best = of_one_row(logits, 500, 256)["best"][0].tolist()
-    assert best[:244] == [*range(244)] and best[244] == 500
-    assert sorted(best) == [*range(255), 500]
+    assert best == [*range(255), 500]
     assert of_one_row(logits, 3, 300)["best"][0].tolist() == [*range(300)]
     assert sorted(of_one_row(logits, 3, 999)["best"][0]) == [*range(600)]  # a small vocabulary
 
