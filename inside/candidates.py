@@ -33,6 +33,7 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
         best, own = top_indices(first, n), top_indices(row, n)
         chosen = [*best[: n - N_EXTRA], came, *own[: N_EXTRA - 1], *best, *own]
         stored = [*dict.fromkeys(chosen)][:n]
+        stored.sort(key=lambda x: (-first[x], -row[x]))  # a removed token: where the model had it
         others = np.delete(np.arange(len(row)), stored)
         with np.errstate(divide="ignore"):  # log 0, if no others are left
             rest = np.log(np.exp((first[others] - first.max()) / scale).sum(-1))

@@ -77,7 +77,7 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     data |= {"ids": ids, "pieces": pieces(tokenizer, ids), "n_prompt": sequence.n_prompt}
     data |= {"source": source, "source_pieces": pieces(tokenizer, source)}
     data |= {"passes": read_passes(run, sequence), "filters": filter_names(sequence.sampler)}
-    data["beams"] = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in s] for s in steps]
+    data["beams"] = [[beam(candidate, sequence.stop_ids) for candidate in s] for s in steps]
     data["temperatures"] = sorted({*(np.arange(1, 21) / 10), sliders["temperature"] or 1.0})
     arrays = look_inside(sequence, run, data)
     named = {*ids, *source, *arrays["best"].flat}  # "best" includes the rivals
@@ -86,6 +86,13 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     named |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}
     data["labels"] = {int(id): label(tokenizer, id) for id in named}
     return data | {"arrays": {name: packed(array) for name, array in arrays.items()}}
+
+
+def beam(candidate, stop_ids):
+    """Return a beam's parent, token, log P, and status: "limit" for an end without a stop id."""
+    parent, [*_, token], log_p, status = candidate
+    cut_off = status == "finished" and token not in stop_ids
+    return parent, token, log_p, "limit" if cut_off else status
 
 
 def look_inside(sequence, run, data):
@@ -120,21 +127,19 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
     family.decoder_block = early.block  # for an encoder-decoder
     found = []
     for row, token in zip(softmax(early(np.array(came))), came):
-        best = [(id, round(float(row[id]), 4)) for id in top_indices(row, 3).tolist()]
-        found.append((best, round(float(row[token]), 4)))
+        best = [(id, round(float(row[id]), 6)) for id in top_indices(row, 3).tolist()]
+        found.append((best, round(float(row[token]), 6)))
     return found
 
 
 def attention_weights(root, n, has_source):
-    """Return the rounded weights. own [n_layer, n_head, n_weights]: the stored rows, each without
-    later tokens; cross [n_layer, n_head, n_rows, n_source]; skipped: how many rows are left out."""
+    """Return the rounded weights. own [n_layer, n_head, n_rows, n]: the stored rows; cross
+    [n_layer, n_head, n_rows, n_source]; skipped: how many rows are left out."""
     kept = [call.value for call in root.named("softmax")]
     weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]  # [n_head, n, n_keys] each
     own = np.array(weights[::2] if has_source else weights)
     skipped = max(0, n - MOST_WEIGHTS // own[..., 0].size)
-    stored = np.tri(n, dtype=bool)  # a row for each token, a column for each token that it sees
-    stored[:skipped] = False
-    found = {"own": own[:, :, stored], "skipped": np.array([skipped])}
+    found = {"own": own[:, :, skipped:], "skipped": np.array([skipped])}
     return found | ({"cross": np.array(weights[1::2])[:, :, skipped:]} if has_source else {})
 
 

@@ -58,8 +58,9 @@ def read_passes(run, sequence):
 
 def read_bets(given, thrown, text):
     """Return how `verify` tested drafts. bets: [x, q(x), p(x), u] for each draft x, decided by the
-    random number u; accepted: how many drafts; residual: the best tokens of the distribution that
-    replaced a rejected draft, and the drawn one; last: [u, from, to] for the last token drawn."""
+    random number u; accepted: how many drafts; residual: [x, p(x), q(x), norm(max(0, p - q))(x)]
+    for the rejected draft, the token drawn instead of it, and the best; last: [u, from, to] for the
+    last token drawn."""
     known, drafts, qs, sampler = (given[name] for name in ("ids", "drafts", "qs", "sampler"))
     n, us = common_prefix(drafts, text[len(known) :]), thrown[len(known)]
     ps = [sampler(row, known + drafts[:i]) for i, row in enumerate(given["logits"][: n + 1])]
@@ -70,9 +71,12 @@ def read_bets(given, thrown, text):
     if len(known) + n < len(text) and len(us) > min(n + 1, len(drafts)):
         came, p = text[len(known) + n], ps[n]
         if n < len(drafts):
-            p = residual(p, qs[n])
-            shown = dict.fromkeys([*top_indices(p, 5), came])
-            found["residual"] = [(int(x), float(p[x])) for x in shown if p[x] > 0]
+            q, p = qs[n], residual(ps[n], qs[n])
+            shown = dict.fromkeys([*top_indices(p, 4), *top_indices(ps[n], 2), drafts[n], came])
+            found["residual"] = [
+                (int(x), float(ps[n][x]), float(q[x]), float(p[x]))
+                for x in sorted(shown, key=lambda x: -p[x])
+            ]
         found["last"] = [us[-1], *share(p, came)]
     return found
 

@@ -2,6 +2,7 @@
 do what samplers.py does."""
 
 import functools
+import json
 import re
 
 import numpy as np
@@ -168,6 +169,7 @@ def test_play_lets_the_text_grow_to_its_end(browser, tmp_path):
     data = by_method("speculative")
     passes = [one | {"seconds": 0.0} for one in data["passes"]]
     browser.open(tmp_path, page.html(data | {"passes": passes}))
+    browser.js("select(1)")
     browser.all("#play")[0].click()
     hidden = "return [...document.querySelectorAll('#text .token')].filter((token) =>" \
              " getComputedStyle(token).visibility === 'hidden').length"  # fmt: skip
@@ -224,7 +226,7 @@ def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
             assert [*bars][:10] == best.tolist()
             np.testing.assert_allclose([bars[id] for id in best], expected[best], atol=1e-5)
             n_left = (expected > 0).sum()
-            assert browser.text("#candidates .note") == ""
+            assert "falls among the others" not in browser.text(".handle")
             if settings.get("temperature") != 0 and 0 < n_left < 200:
                 assert browser.value(".handle", "aria-valuenow") == f"{n_left}"
 
@@ -286,18 +288,20 @@ def test_the_page_s_die_falls_on_the_token_of_the_run(browser, tmp_path):
         browser.js("select(arguments[0])", token)
         assert browser.value("#candidates tr.drawn", "data-token") == f"{data['ids'][token]}"
         says = browser.text("#dice")
-        assert f"{u:.4f}" in says and f"from {low:.4f} to {high:.4f}" in says
+        shown = [float(number) for number in re.findall(r"\d\.\d{4,}", says)]
+        np.testing.assert_allclose(shown, [u, low, high], atol=1e-4)
+        assert shown[1] <= shown[0] < shown[2] and "so it came" in says
     browser.slide("temperature", 0)
-    moved = 0
+    others = 0
     for token in range(data["n_prompt"], len(data["ids"])):
         browser.js("select(arguments[0])", token)
         best = browser.value("#candidates .candidate:first-child", "data-token")
         assert browser.value("#candidates tr.drawn", "data-token") == best
-        other, says = int(best) != data["ids"][token], browser.text("#dice")
-        moved += other
-        assert says.startswith("With these settings the die falls on") == other
-        assert ("In the run it fell on" in says) == other and ("so it came" in says) != other
-    assert moved
+        says, label = browser.text("#dice"), data["labels"][int(best)]
+        assert says.startswith("These are not the run's settings") and "so it came" not in says
+        assert says.endswith(f"the dotted line meets {label}.")
+        others += int(best) != data["ids"][token]
+    assert others
     browser.all("#roll")[0].click()
     assert browser.text("#dice").startswith("Your own die")
     browser.all("#restore")[0].click()
@@ -349,6 +353,47 @@ def test_the_cut_line_moves_the_slider(browser, tmp_path):
     assert browser.text("[for=top_k][data-is]") == browser.value(".handle", "aria-valuenow")
 
 
+def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, tmp_path):
+    """Also when it keeps more than are listed, or the page does not know how many."""
+    tokenizer, model = utils.load("stories")
+    data = recorded(tokenizer, model, "Once upon a time there", 2, temperature=0.7, top_p=0.9)
+    browser.open(tmp_path, page.html(data))
+    classes = "return [...document.querySelectorAll('#candidates tbody tr')].map((row) =>" \
+              " [row.className, row.textContent])"  # fmt: skip
+    browser.js("select(5)")
+    for p in (0.5, 0.9, 0.97):
+        browser.slide("top_p", p)
+        tokens = chain(browser, 4, {"temperature": 0.7, "top_p": p})["tokens"]
+        left = [token for token in tokens if token["p"] > 0]
+        in_model, after = (
+            100 * sum(token[name] for token in left) for name in ("model", "tempered")
+        )
+        says = browser.text(".handle")
+        assert f"keeps {len(left)} of 3,329 tokens. The model gave them {in_model:.1f} %" in says
+        assert f"have {after:.1f} %. All others had {100 - in_model:.1f} %, then" in says
+        rows = browser.js(classes)
+        at = [name for name, _ in rows].index("cut")
+        assert not any("removed" in name for name, _ in rows[:at])
+        assert all("removed" in name or name == "others" for name, _ in rows[at + 1 :])
+        assert (f"{len(left) - 10} others" in rows[at - 1][1]) == (len(left) > 11)
+        assert f"✕ top-p {p}" in rows[-1][1]
+    browser.slide("temperature", 2)  # top-p cuts among those of which only the sum is known
+    assert "falls among the others" in browser.text(".handle")
+    assert browser.js(classes)[-1][0] == "cut"
+    browser.slide("temperature", 0)
+    assert browser.js(classes)[1][0] == "cut" and "the best alone" in browser.text(".handle")
+
+
+def test_numbers_are_not_rounded_until_they_are_equal(browser, tmp_path):
+    browser.open(tmp_path, page.html(by_method("cached")))
+    assert browser.js("return digits([0.6838, 0.6792])") == ["0.6838", "0.6792"]
+    assert browser.js("return digits([1, 0.99999])") == ["1.0000", "0.9999"]
+    assert browser.js("return digits([0.895447, 0.895448, 0.895463])") == \
+        ["0.895447", "0.895448", "0.895463"]  # fmt: skip
+    assert browser.js("return [0, 0.00005, 0.603, 0.9996, 1].map(percent)") == \
+        ["0.0\xa0%", "<\xa00.01\xa0%", "60.3\xa0%", ">\xa099.9\xa0%", "100.0\xa0%"]  # fmt: skip
+
+
 # --- why, and attention ---------------------------------------------------------------------------
 
 
@@ -390,7 +435,7 @@ def test_the_head_with_the_largest_effect_is_shown_first(browser, tmp_path):
     says = browser.text("#attention .lead")
     for x in (effects[most], -abs(effects[most])):  # for the run's token, and against it
         side = "for" if x > 0 else "against"
-        assert says.startswith(f"Head {most} had the largest effect: it pushed {side}")
+        assert says.startswith(f"Head {most} had the largest effect of all heads: it pushed {side}")
         assert f"{abs(x):.2f}" in says
         browser.js("""const one = addedAt;
             addedAt = (row) => one(row).map((x) => -Math.abs(x)); showAttention()""")
@@ -399,7 +444,7 @@ def test_the_head_with_the_largest_effect_is_shown_first(browser, tmp_path):
     assert sum(weights) == pytest.approx(1)
     best = int(np.argmax(weights))
     listed = browser.js("return document.querySelector('.looks li .name small').textContent")
-    assert listed.strip() == f"{best}"
+    assert listed.strip() == f"{best + 1}"  # the position, as everywhere from 1
 
 
 def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
@@ -436,7 +481,26 @@ def test_a_head_s_pattern_has_a_name(browser, tmp_path):
         "row => row - 2": None,
     }
     for key, word in expected.items():
-        assert browser.js(f"looksAt({key}); return patternOf(0)") == word, key
+        found = browser.js(f"looksAt({key}); return patternOf(0)")
+        assert (found["share"] > 0.5) == (word is not None), key
+        assert word is None or found == {"name": word, "share": pytest.approx(1)}
+
+
+def test_every_head_has_its_pattern_in_words(browser, tmp_path):
+    browser.open(tmp_path, page.html(by_method("cached")))
+    titles = [head.get_attribute("title") for head in browser.all(".heads button")]
+    says = r"head \d\.\d: (mostly at|no plain pattern; most at) .+, \d+\.\d.% of its weight"
+    assert len(titles) == 35 and all(re.fullmatch(says, title) for title in titles)
+    plainest = browser.value("#patterns li:first-child", "textContent")
+    assert plainest in titles
+    shares = [float(re.search(r"([\d.]+).%", title)[1]) for title in titles]
+    assert float(re.search(r"([\d.]+).%", plainest)[1]) == max(shares)
+    assert len(browser.all(".looks canvas")) == 1
+    browser.js("patterns = HEADS.map((_, head) => ({name: 'itself', share: head / 40}));"
+               "showAttention(); choose(0)")  # fmt: skip
+    assert "no plain pattern; most at itself, 0.0 %" in browser.text("#attention .lead")
+    browser.js("choose(34)")
+    assert "In the whole text: mostly at itself, 85.0 %" in browser.text("#attention .lead")
 
 
 # --- drafts, beams, the cache ---------------------------------------------------------------------
@@ -452,16 +516,23 @@ def test_a_bet_shows_p_q_and_the_die(browser, tmp_path):
         if not one["bets"]:
             continue
         browser.all(f'#drafts [data-pass="{i}"]')[0].click()
-        rows = [row.text for row in browser.all("#bets tbody tr")]
+        rows = [row.text for row in browser.all("#bets [data-case=bets] tbody tr")]
         assert len(rows) == len(one["bets"])
         for row, (_, q, p, u) in zip(rows, one["bets"]):
             if u is None:
                 assert "not tested" in row
             else:
-                assert f"min(1, p/q) {min(1, p / q):.2f}, u {u:.2f}" in row
-        bars = browser.all("#residual .bars li")
+                least, die = map(float, re.search(r"\(1, p/q\) ([\d.]+), u ([\d.]+)", row).groups())
+                assert die < 1 and (die < least) == (u * q < p)
+                np.testing.assert_allclose([least, die], [min(1, p / q), u], atol=1e-4)
+        bars = browser.all("#residual tbody tr")
         assert len(bars) == len(one["residual"])
-        assert len(browser.all("#residual .bars .chosen")) == bool(bars)  # the run's token
+        assert len(browser.all("#residual .chosen")) == bool(bars)  # the token that came
+        for bar, (_, p, q, left) in zip(bars, one["residual"]):
+            shown = [float(cell.text[:-2]) for cell in bar.find_elements("css selector", "td")[:4]]
+            np.testing.assert_allclose(
+                np.array(shown) / 100, [p, q, max(0, p - q), left], rtol=0.01, atol=1e-12
+            )
         rejections += bool(bars)
     assert rejections > 1
     assert "of the drafter's" in browser.text("#drafts .lead")
@@ -494,14 +565,14 @@ def test_the_page_shows_the_drafts_and_beams_of_the_run(browser, tmp_path):
     n_beams = sum(c[3] != "dropped" for step in data["beams"] for c in step)
     assert len(browser.all("#beams svg g[data-depth]")) == n_beams
     assert browser.all("#beams .edge.dropped") and browser.all("#beams .cut")
-    ended = [c for step in data["beams"] for c in step if c[3] == "finished"]
-    scores = [float(row.text.split()[-1]) for row in browser.all("#finals tr")]
+    ended = [c for step in data["beams"] for c in step if c[3] in ("finished", "limit")]
+    scores = [float(row.text.split()[-1].replace("−", "-")) for row in browser.all("#finals tr")]
     assert len(scores) == len(ended) and scores == sorted(scores, reverse=True)
     browser.js("select(arguments[0])", data["n_prompt"] + 2)
     rows = [row.text for row in browser.all("#step tbody tr")]
     assert len(rows) == len(data["beams"][2])
     for row, (_, _, logprob, status) in zip(rows, data["beams"][2]):
-        assert row.startswith(status) and f"{logprob:.2f}" in row
+        assert row.startswith(status) and f"−{-logprob:.2f}" in row
 
 
 def test_a_late_end_is_compared_with_earlier_ends(browser, tmp_path):
@@ -513,14 +584,29 @@ def test_a_late_end_is_compared_with_earlier_ends(browser, tmp_path):
     assert behind == [[0, 1], [4.5]]
 
 
-def test_beams_open_at_their_beginning(browser, tmp_path):
-    for method in ("beam", "en-de"):
-        browser.open(tmp_path, page.html(by_method(method)), 800)
-        assert browser.js("return document.querySelector('#beams .scroll').scrollLeft") == 0
-    browser.js("select(n_rows)")
-    node = browser.all("#beams g.selected")[-1]
-    box = browser.js("return arguments[0].getBoundingClientRect()", node)
-    assert 0 < box["left"] and box["right"] < browser.js("return innerWidth")
+def test_the_race_shows_the_selected_step_and_opens_on_the_winning_end(browser, tmp_path):
+    inside = "const {left, right} = arguments[0].getBoundingClientRect();" \
+             "return left > 0 && right < innerWidth"  # fmt: skip
+    for method, width in (("beam", 360), ("beam", 1280), ("en-de", 360)):
+        browser.open(tmp_path, page.html(by_method(method)), width)
+        assert browser.js(inside, browser.all("#beams g.won")[-1])
+        for token in (1, "data.n_prompt + 2", "n_rows"):
+            browser.js(f"select({token})")
+            assert all(browser.js(inside, node) for node in browser.all("#beams g.selected"))
+
+
+def test_it_is_said_which_texts_the_limit_stopped(browser, tmp_path):
+    data = by_method("beam")
+    assert {c[3] for step in data["beams"] for c in step} == {"kept", "dropped", "limit"}
+    browser.open(tmp_path, page.html(data))
+    says = browser.text("#beams .lead")
+    assert "limit of 16 tokens stopped" in says and "all have 16 tokens here" in says
+    assert "▸" in browser.all("#beams g.won text")[-1].text
+    steps = [[one[:3] + ["finished" if one[3] == "limit" else one[3]] for one in step]
+             for step in json.loads(json.dumps(data["beams"]))]  # fmt: skip
+    browser.open(tmp_path, page.html(data | {"beams": steps}))
+    assert "stopped" not in browser.text("#beams .lead")
+    assert "■" in browser.all("#beams g.won text")[-1].text
 
 
 def test_the_cache_panel_counts_computed_tokens_with_and_without_a_cache(browser, tmp_path):
@@ -529,16 +615,16 @@ def test_the_cache_panel_counts_computed_tokens_with_and_without_a_cache(browser
     browser.js("select(n_rows)")
     totals = browser.text("#totals")
     n_prompt, n = data["n_prompt"], len(data["ids"])
-    assert f"so far {n - 1} computed, instead of {sum(range(n_prompt, n))}" in totals
-    assert f"{(n - 1) * data['kv_bytes'] / 1000:.1f} kB" in totals
+    assert f"so far {n - 1} positions computed, instead of {sum(range(n_prompt, n))}" in totals
+    assert f"holds {round((n - 1) * data['kv_bytes'] / 1000, 2):g} kB" in totals
     picture = "return getComputedStyle(document.querySelectorAll('#grid li')[4]).backgroundImage"
     read, computed = re.findall(r"(?:rgb|color)\([^)]*\)", browser.js(picture))[:3:2]
     assert read != computed
     browser.all("#naive")[0].click()
     read, computed = re.findall(r"(?:rgb|color)\([^)]*\)", browser.js(picture))[:3:2]
     assert read == computed  # every token is computed
-    assert f"so far {sum(range(n_prompt, n))} computed" in browser.text("#totals")
-    assert "holds 0.0 kB" in browser.text("#totals")
+    assert f"so far {sum(range(n_prompt, n))} positions computed" in browser.text("#totals")
+    assert "holds" not in browser.text("#totals")
     browser.all("#naive")[0].click()
     browser.js("document.querySelectorAll('#grid li')[4].click()")
     assert browser.js("return passOf(state.selected)") == 4
@@ -547,7 +633,41 @@ def test_the_cache_panel_counts_computed_tokens_with_and_without_a_cache(browser
     browser.js("select(n_rows)")
     assert "This run kept none" in browser.text("#cache .lead")
     all_of_them, again = sum(range(n_prompt, n)), sum(range(n_prompt, n - 1))
-    assert f"so far {all_of_them} computed, {again} of them again" in browser.text("#totals")
+    assert f"so far {all_of_them} positions computed, {again} of them again" in browser.text(
+        "#totals"
+    )
+
+
+def test_drafts_open_on_a_rejection_whose_numbers_can_be_read(browser, tmp_path):
+    browser.open(tmp_path, page.html(run("drafts")))
+    rejected = browser.text("#bets [data-case=bets] tr.rejected")
+    assert min(map(float, re.findall(r"([\d.]+) %", rejected))) > 1
+
+
+def test_the_cells_of_rejected_drafts_are_not_held(browser, tmp_path):
+    data = run("drafts")
+    browser.open(tmp_path, page.html(data))
+    for token in range(data["n_prompt"], len(data["ids"])):
+        browser.js("select(arguments[0])", token)
+        i = browser.js("return passOf(state.selected)")
+        one = data["passes"][i]
+        lost = len(one["bets"]) - one["accepted"]
+        held = one["begin"] + one["new"] - lost
+        totals = browser.text("#totals")
+        assert totals.startswith(f"Pass {i + 1} ")
+        assert f"holds {round(held * data['kv_bytes'] / 1000, 2):g} kB" in totals
+        assert (f"{lost} of them for drafts that are thrown away" in totals) == (lost > 0)
+
+
+def test_token_pass_step_and_position_count_alike(browser, tmp_path):
+    """New token k is of pass k and step k, at the prompt's length + k."""
+    for method in ("cached", "beam"):
+        data = by_method(method)
+        browser.open(tmp_path, page.html(data))
+        browser.js("select(arguments[0])", data["n_prompt"] + 3)
+        assert f"new token 4, position {data['n_prompt'] + 4}" in browser.text("#selected")
+        assert browser.text("#totals").startswith("Pass 4 ")
+    assert browser.text("#step h3").startswith("Step 4")
 
 
 # --- layout ---------------------------------------------------------------------------------------

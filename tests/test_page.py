@@ -91,8 +91,7 @@ def of_one_row(logits, came, n, sampler=greedy, n_prompt=5):
 def test_the_text_s_token_is_stored_even_if_it_is_not_among_the_best():
     logits = np.arange(600, 0, -1, dtype=np.float32)
     best = of_one_row(logits, 500, 256)["best"][0].tolist()
-    assert best[:244] == [*range(244)] and best[244] == 500
-    assert sorted(best) == [*range(255), 500]
+    assert best == [*range(255), 500]
     assert of_one_row(logits, 3, 300)["best"][0].tolist() == [*range(300)]
     assert sorted(of_one_row(logits, 3, 999)["best"][0]) == [*range(600)]  # a small vocabulary
 
@@ -260,8 +259,11 @@ def test_the_bets_of_speculation_follow_its_rule():
             assert low - 1e-6 <= u <= high + 1e-6
         if one["residual"]:
             assert len(tested) == one["accepted"] + 1
-            assert tested[-1][0] not in dict(one["residual"])  # there p < q, so no residual is left
-            assert 0 < sum(p for _, p in one["residual"]) <= 1.00001
+            rows = np.array(one["residual"])  # token, p, q, norm(max(0, p - q))
+            excess, left = np.maximum(rows[:, 1] - rows[:, 2], 0), rows[:, 3]
+            np.testing.assert_allclose(left / left.max(), excess / excess.max(), atol=1e-6)
+            assert 0 < left.sum() <= 1.00001
+            assert left[rows[:, 0] == tested[-1][0]] == 0  # p < q there: nothing is left of it
     hows = {draw[0] for draw in data["draws"]}
     assert {"accepted", "residual"} <= hows <= {"accepted", "residual", "drawn"}
     assert sum(one["drafting"] for one in data["passes"]) > 0  # the drafter's time
@@ -310,9 +312,7 @@ def test_the_weights_of_a_query_sum_to_1(name, monkeypatch):
         model(np.array(start + ids))
     has_source = hasattr(model, "source")
     found = page.attention_weights(calls[-1], n, has_source)
-    own = (found["own"].reshape(-1, n * (n + 1) // 2) / 255.0) ** 2
-    sums = np.add.reduceat(own, [row * (row + 1) // 2 for row in range(n)], axis=-1)
-    np.testing.assert_allclose(sums, 1, atol=0.05)
+    np.testing.assert_allclose(((found["own"] / 255.0) ** 2).sum(-1), 1, atol=0.05)
     if has_source:
         np.testing.assert_allclose(((found["cross"] / 255.0) ** 2).sum(-1), 1, atol=0.05)
 
@@ -325,9 +325,8 @@ def test_attention_weights_equal_the_model_s(stories):
     expected = np.stack([c.value for c in calls[0].walk() if c.name == "softmax"])
     n, shape = len(data["ids"]) - 1, (data["n_layer"], data["n_head"])
     assert shape == expected.shape[:2] == (5, 7)
-    rows, keys = np.tril_indices(n)
-    found = (array(data, "own", *shape, n * (n + 1) // 2) / page.LEVELS) ** 2
-    np.testing.assert_allclose(found, expected[:, :, rows, keys], atol=0.02)
+    found = (array(data, "own", *shape, n, n) / page.LEVELS) ** 2
+    np.testing.assert_allclose(found, expected, atol=0.02)
 
 
 def test_a_long_text_stores_only_its_last_rows(stories, monkeypatch):
@@ -336,8 +335,7 @@ def test_a_long_text_stores_only_its_last_rows(stories, monkeypatch):
     n = len(data["ids"]) - 1
     skipped = int(array(data, "skipped", -1)[0])
     assert skipped == n - 35 * 9 * 4 // (35 * n) > 0
-    stored = n * (n + 1) // 2 - skipped * (skipped + 1) // 2
-    assert array(data, "own", -1).size == 35 * stored
+    assert array(data, "own", -1).size == 35 * (n - skipped) * n
 
 
 @pytest.mark.parametrize("name", FAMILIES, ids=lambda name: getattr(name, "name", name))

@@ -1,15 +1,13 @@
 // What the pass at one token attended to: by one head of a layer, or by the mean of all.
 
 const isStored = (row) => row >= arrays.skipped[0];
-const before = (row) => row * (row + 1) / 2;  // how many weights the rows before have
 
 // The weights of the tokens up to this row, or of the source: levels * sqrt(w) is stored.
 function weightsAt(head, row, ofSource) {
-  const bytes = arrays[ofSource ? "cross" : "own"], [skipped] = arrays.skipped;
-  const n = ofSource ? data.source.length : row + 1;
-  const from = head * bytes.length / HEADS.length
-    + (ofSource ? (row - skipped) * n : before(row) - before(skipped));
-  const squares = Array.from(bytes.subarray(from, from + n), (byte) => byte * byte);
+  const n = ofSource ? data.source.length : n_rows, [skipped] = arrays.skipped;
+  const from = (head * (n_rows - skipped) + row - skipped) * n;
+  const bytes = arrays[ofSource ? "cross" : "own"].subarray(from, from + (ofSource ? n : row + 1));
+  const squares = Array.from(bytes, (byte) => byte * byte);
   const total = sum(squares) || 1;
   return squares.map((square) => square / total);
 }
@@ -36,33 +34,37 @@ const PATTERNS = {  // of key j at row i
   "the same token before": (i, j) => j < i && data.ids[j] === data.ids[i],
   "what followed the same token (induction)": (i, j) => j > 0 && data.ids[j - 1] === data.ids[i],
 };
-let patterns;  // of each head its word, or undefined
+let patterns;  // of each head the one with the most of its weight: {name, share}
 
-// The word for a head that has a plain pattern: more than half of its weight, where it can be.
+// The mean share of a head's weight, over rows of the whole text where the pattern can be.
 function patternOf(head) {
-  const rows = range(n_rows).filter((row) => row >= 2 && isStored(row)).slice(-64);
-  const looks = rows.map((row) => weightsAt(head, row));
-  return Object.keys(PATTERNS).find((name) => {
+  const rows = range(n_rows).filter((row) => row >= 2 && isStored(row));
+  const some = rows.filter((_, i) => i % Math.ceil(rows.length / 64) === 0);
+  const looks = some.map((row) => weightsAt(head, row));
+  return Object.entries(PATTERNS).map(([name, fits]) => {
     const fitting = looks.map((weights, i) =>
-      weights.filter((_, key) => PATTERNS[name](rows[i], key))).filter((fits) => fits.length);
-    return fitting.length > 2 && sum(fitting.map(sum)) / fitting.length > 0.5;
-  });
+      weights.filter((_, key) => fits(some[i], key))).filter((fits) => fits.length);
+    return {name, share: fitting.length > 2 ? sum(fitting.map(sum)) / fitting.length : 0};
+  }).sort((a, b) => b.share - a.share)[0];
 }
+
+// A pattern is plain if it has more than half of the weight.
+const inWords = ({name, share}) => (share > 0.5 ? "mostly at" : "no plain pattern; most at")
+  + ` ${name}, ${percent(share)} of its weight`;
 
 function drawHeads() {
   patterns = HEADS.map((_, head) => patternOf(head));
   fillGrid(find(".heads"), (name, head) => {
-    const says = `head ${name}${patterns[head] ? `, looks at ${patterns[head]}` : ""}`;
+    const says = `head ${name}: ${inWords(patterns[head])}`;
     return element("button", {title: says, "aria-label": says, "aria-pressed": "false",
       "data-head": name, tabindex: -1, onclick: () => choose(head)}, thumbnail(head),
     signedTrack(0, 1));
   });
   steer(find(".heads"), n_head);
   find("#most").hidden = !has.parts;
-  for (const pattern of new Set(patterns.filter(Boolean))) {
-    const names = HEADS.filter((_, head) => patterns[head] === pattern);
-    find("#patterns").append(element("li", `${pattern}: ${names.join(", ")}`));
-  }
+  const plainest = [...HEADS.keys()].sort((a, b) => patterns[b].share - patterns[a].share);
+  fill(find("#patterns"), plainest.slice(0, 5).map((head) =>
+    element("li", `head ${HEADS[head]}: ${inWords(patterns[head])}`)));
 }
 
 // A line for each layer: its number, and what `make` makes of each head.
@@ -72,9 +74,9 @@ function fillGrid(group, make) {
     make(name, head)]));
 }
 
-// The whole triangle of a head in 24 x 24 points: a row for each query, a column for each key.
-function thumbnail(head) {
-  const size = Math.min(24, n_rows), at = (i) => Math.floor(i * n_rows / size);
+// The whole triangle of a head in points: a row for each query, a column for each key.
+function thumbnail(head, n_points = 24) {
+  const size = Math.min(n_points, n_rows), at = (i) => Math.floor(i * n_rows / size);
   const canvas = element("canvas", {width: size, height: size, "aria-hidden": "true"});
   const context = canvas.getContext("2d");
   context.fillStyle = "#2b8cc9";  // on a light ground and on a dark one
@@ -100,10 +102,10 @@ function choose(head) {
 function showAttention() {
   const row = state.selected - 1, shown = isStored(row) ? shownHead(row) : -1;
   const added = has.parts ? addedByHeads(addedAt(row)) : [], x = added[shown], name = HEADS[shown];
-  const pushed = x !== undefined, pattern = patterns[shown];
+  const pushed = x !== undefined, pattern = patterns[shown] && inWords(patterns[shown]);
   tell("#attention", {head: name ? `Head ${name}` : "The mean of all heads", name, pattern,
     came: data.ids[row + 1], before: data.ids[row], added: signed(x ?? 0),
-    rival: pushed && stored("rivals", row)[rivalAt(row)], first: arrays.skipped[0] + 1},
+    rival: pushed && stored("rivals", row)[rivalAt(row)], first: arrays.skipped[0] + 2},
   isStored(row) ? "stored" : "missing", pushed ? "pushed" : "named", pattern && "pattern",
   pushed && has.source && "source", pushed && state.head === null && "most",
   x < 0 ? "against" : "for");
@@ -118,7 +120,8 @@ function showAttention() {
   tint(find("#text"), own);
   if (source) tint(find("#source p"), source);
   find(".looks").replaceChildren(...source ? [look(data.source, source, "The source")] : [],
-    look(data.ids, own, source ? "The answer so far" : ""));
+    look(data.ids, own, source ? "The answer so far" : ""),
+    ...shown < 0 ? [] : [element("h3", `Head ${name} in the whole text`), thumbnail(shown, 120)]);
   showAlignment();
 }
 
@@ -134,7 +137,7 @@ function look(ids, weights, title) {
   const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
   const best = order.slice(0, 5), rest = order.slice(5);
   return element("div", title && element("h3", title), element("ol.bars",
-    best.map((i) => bar("", [chip(ids[i]), element("small", ` ${i}`)], weights[i])),
+    best.map((i) => bar("", [chip(ids[i]), element("small", ` ${i + 1}`)], weights[i])),
     rest.length && bar("", element("i", plural(rest.length, "other")),
       sum(rest.map((i) => weights[i])))));
 }

@@ -1,8 +1,10 @@
 // Beams as a race: a column for each step, and from the top down how far behind the best it is.
 
-const LEFT = 40, TOP = 24, LOW = 300;  // in pixels
+const LEFT = 40, TOP = 36, LOW = 300;  // in pixels
 const svg = (tag, ...content) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), ...content);
+
+const isEnd = ({status}) => status === "finished" || status === "limit";
 
 // Every candidate of every step: `parent` is a node, or undefined at the prompt.
 function readBeams() {
@@ -15,14 +17,14 @@ function readBeams() {
       return {parent, depth, token, logprob, status, won, behind: leader - logprob,
         text: (parent ? parent.text : "") + label(token)};
     });
-    const finished = nodes.filter((node) => node.status === "finished");
     kept = nodes.filter((node) => node.status === "kept");
-    ended = Math.max(ended, ...finished.map((node) => node.logprob));
+    ended = Math.max(ended, ...nodes.filter(isEnd).map((node) => node.logprob));
     return nodes;
   });
 }
 
 const steps = readBeams();
+if (steps.length) state.selected = n_rows;  // the page opens on the end of the race
 const penalty = data.settings.length_penalty ?? 1;
 const scoreOf = ({logprob, depth}) => logprob / (depth + 1) ** penalty;
 
@@ -30,12 +32,15 @@ function drawBeams() {
   find("#beams").hidden = !steps.length;
   if (!steps.length) return;
   const shown = steps.flat().filter((node) => node.status !== "dropped");
-  const ends = shown.filter((node) => node.status === "finished");
+  const ends = shown.filter(isEnd), [{depth} = {depth: 0}] = ends;
   ends.sort((a, b) => scoreOf(b) - scoreOf(a));
   tell("#beams", {beams: data.settings.beams ?? "best", power: penalty === 1 ? "" : `^${penalty}`,
-    score: scoreOf(ends[0] ?? shown.at(-1)).toFixed(3)});
+    score: signed(scoreOf(ends[0] ?? shown.at(-1)), 3), n: depth + 1,
+    limit: steps.length},
+  ends.some(({status}) => status === "limit") && "limit",
+  ends.every((node) => node.depth === depth) ? "same" : "lengths");
   find("#finals").replaceChildren(...ends.map((node, i) => line(node.won ? ".won" : "", `${i + 1}`,
-    theEnd(node.text), node.logprob.toFixed(2), `${node.depth + 1}`, scoreOf(node).toFixed(3))));
+    node.text, signed(node.logprob), `${node.depth + 1}`, signed(scoreOf(node), 3))));
   drawRace(shown, Math.max(1, ...shown.map((node) => node.behind)) * 1.15);
 }
 
@@ -44,7 +49,7 @@ const theEnd = (text) => (text.length > 56 ? `…${text.slice(-54)}` : text);
 // deepest: how far behind the best the picture's lower edge is.
 function drawRace(shown, deepest) {
   const room = find("#beams .scroll").clientWidth - LEFT;
-  const column = clamp(room / (steps.length + 0.5), 54, 110);
+  const column = clamp(room / (steps.length + 0.5), 64, 110);
   const height = (behind) => TOP + LOW * Math.sqrt(behind / deepest);  // near the best, more room
   for (const step of steps) {
     let above = 0;  // where the label above is
@@ -58,14 +63,15 @@ function drawRace(shown, deepest) {
     && node.behind <= deepest).slice(0, 3));
   const marks = [0, 0.1, 0.5, 1, 2, 5, 10, 20].filter((behind) => behind <= deepest);
   fill(find("#beams svg"), {width: LEFT + (steps.length + 0.5) * column, height: TOP + LOW + 40},
-    marks.flatMap((behind) => axis(behind, height(behind))),
+    marks.flatMap((behind) => axis(behind, height(behind))), steps.map(([{x}], i) =>
+      svg("text", {class: "cross", x, y: 10}, `${i + 1}`)),
     dropped.map(edge), steps.map(cutMark), shown.toSorted((a, b) => a.won - b.won).map(edge),
     dropped.map(({x, y}) => svg("text", {class: "cross", x, y: y + 4}, "×")), shown.map(nodeText));
 }
 
 function axis(behind, y) {
   return [svg("path", {class: "mark", d: `M36 ${y}h9999`}),
-    svg("text", {class: "axis", x: 32, y: y + 4}, behind ? `−${behind}` : "best")];
+    svg("text", {class: "axis", x: 32, y: y + 4}, behind ? `${behind}` : "best")];
 }
 
 function edge({parent, x, y, depth, won, status}) {
@@ -82,10 +88,10 @@ function cutMark(step) {
 }
 
 function nodeText({x, y, at, won, status, depth, logprob, token}) {
-  const text = label(token).slice(0, 10) + (status === "finished" ? " ■" : "");
+  const text = label(token).slice(0, 10) + ({finished: " ■", limit: " ▸"}[status] ?? "");
   const onclick = () => select(data.n_prompt + depth);
   return svg("g", {class: won ? "won" : "", "data-depth": depth, onclick},
-    svg("title", `log P ${logprob.toFixed(2)}`), svg("circle", {cx: x, cy: y, r: won ? 4 : 3}),
+    svg("title", `log P ${signed(logprob)}`), svg("circle", {cx: x, cy: y, r: won ? 4 : 3}),
     svg("text", {x, y: at, "text-anchor": "middle"}, text));
 }
 
@@ -97,11 +103,9 @@ function showBeams() {
     made.classList.toggle("selected", Number(made.dataset.depth) === depth);
     made.classList.toggle("later", Number(made.dataset.depth) > depth);
   }
-  const scroll = find("#beams .scroll"), at = step[0].x - scroll.scrollLeft;
-  if (document.documentElement.dataset.ready && (at < 60 || at > scroll.clientWidth - 60)) {
-    scroll.scrollLeft = step[0].x - scroll.clientWidth / 2;  // a page opens at the beginning
-  }
-  find("#step h3").textContent = `Step ${depth}: ${plural(step.length, "candidate")}`;
+  const scroll = find("#beams .scroll");
+  scroll.scrollLeft = step[0].x - scroll.clientWidth / 2;
+  find("#step h3").textContent = `Step ${depth + 1}: ${plural(step.length, "candidate")}`;
   find("#step tbody").replaceChildren(...step.map(({status, text, logprob, behind}) =>
-    line(`.${status}`, status, theEnd(text), logprob.toFixed(2), behind.toFixed(2))));
+    line(`.${status}`, status, theEnd(text), signed(logprob), behind.toFixed(2))));
 }

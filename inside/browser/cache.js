@@ -21,22 +21,23 @@ function drawCache() {
   const firstOf = (pass) => range(n_rows).findIndex((row) => passOf(row + 1) === pass) + 1;
   fill(find("#grid ol"), passes.map(({begin, new: n, bets, accepted}, pass) => element("li", {
     "--begin": begin, "--kept": begin + n - bets.length + accepted, "--end": begin + n,
-    "data-pass": pass, onclick: () => select(firstOf(pass))})));
+    "data-name": pass + 1, onclick: () => select(firstOf(pass))})));
 }
 
 function showCache() {
   if (!passes.length) return;
-  const now = passOf(state.selected), {begin, new: n, rows} = passes[now];
-  const naive = find("#naive").checked || !keeps, held = naive ? 0 : begin + n;
+  const now = passOf(state.selected), {begin, new: n, rows, bets, accepted} = passes[now];
+  const naive = find("#naive").checked || !keeps, lost = bets.length - accepted;
+  const held = naive ? 0 : begin + n - lost;
   const total = (f) => sum(passes.slice(0, now + 1).map((pass) => pass.rows * f(pass)));
   const all = total((pass) => pass.begin + pass.new), once = keeps ? total((pass) => pass.new) : n;
-  tell("#cache", {pass: now, begin, new: n, end: begin + n, rows, all, once, again: all - once,
-    held: bytes(held * rows * data.kv_bytes), each: bytes(data.kv_bytes)},
+  tell("#cache", {pass: now + 1, begin, new: n, end: begin + n, rows, all, once, lost,
+    again: all - once, held: bytes(held * rows * data.kv_bytes), each: bytes(data.kv_bytes)},
   keeps ? "keeps" : "kept none", naive ? "naive" : "cached", rows > 1 && "rows",
-  rejects && "rejects");
+  rejects && "rejects", lost && "lost");
   find("#held").style.setProperty("--held", held);
   find("#grid .now")?.classList.remove("now");
   find("#grid ol").children[now].classList.add("now");
 }
 
-const bytes = (n) => (n < 1e6 ? `${(n / 1e3).toFixed(1)} kB` : `${(n / 1e6).toFixed(1)} MB`);
+const bytes = (n) => (n < 1e6 ? `${+(n / 1e3).toFixed(2)} kB` : `${+(n / 1e6).toFixed(2)} MB`);

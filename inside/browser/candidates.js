@@ -28,9 +28,14 @@ function showCandidates() {
   const listed = tokens.toSorted((a, b) => b.height - a.height || a.rank - b.rank);
   const shown = listed.filter(({rank}, i) => i < MOST_BARS || rank === came || rank === winner);
   const part = find("#candidates"), lines = shown.map((token) => candidate(token, found, winner));
-  const place = shown.findIndex((token) => !token.early && token.rank >= found.kept);
-  lines.splice(place < 0 ? lines.length : place, 0, find("tr.cut"));
-  part.querySelector("tbody").replaceChildren(...lines, others(shown));
+  const first = shown.findIndex((token) => !token.early && token.rank >= found.kept);
+  const kept = tokens.slice(0, found.cut ? found.kept : 0);
+  const more = kept.filter((token) => !token.early && !shown.includes(token));
+  const named = [...shown, ...more], rest = others(data.n_vocab - named.length,
+    (stage) => 1 - total(named, stage), found.cut && remover({rank: Infinity}, found));
+  lines.splice(first < 0 ? lines.length : first, 0,
+    others(more.length, (stage) => total(more, stage)), found.cut ? "" : rest, find("tr.cut"));
+  part.querySelector("tbody").replaceChildren(...lines, found.cut ? rest : "");
   part.classList.toggle("filtered", found.changed);
   part.classList.toggle("thrown", thrown);
   part.style.setProperty("--die", die);
@@ -41,17 +46,19 @@ function showCandidates() {
 }
 
 // The sentences of the panel: what the sampler did, how much is kept, where the die fell.
-function sayCandidates(row, die, winner, {tokens, came, exact, kept, cuts}) {
-  const [how, u = 0, from = 0, to = 0] = drawOf(row + 1), four = (x) => x.toFixed(4);
+function sayCandidates(row, die, winner, {tokens, exact, kept, cut}) {
+  const [how, ...slice] = drawOf(row + 1), [u, from, to] = digits(slice);
   const n = Math.min(kept, tokens.filter((token) => !token.early).length);
-  const share = percent(sum(tokens.slice(0, n).map((token) => token.tempered)));
-  const values = {...state, before: data.ids[row], came: data.ids[row + 1], n, share,
-    n_vocab: data.n_vocab.toLocaleString("en"), n_stored: tokens.length, die: four(die ?? 0),
-    hit: tokens[winner]?.id ?? "one of the others", u: four(u), from: four(from), to: four(to)};
+  const [model, share] = ["model", "tempered"].map((stage) => total(tokens.slice(0, n), stage));
+  const moved = SAMPLER.some((name) => state[name] !== given[name]);
+  const values = {...state, before: data.ids[row], came: data.ids[row + 1], n, u, from, to,
+    model: percent(model), share: percent(share), model_rest: percent(1 - model),
+    share_rest: percent(1 - share), n_vocab: data.n_vocab.toLocaleString("en"),
+    n_stored: tokens.length, die: (die ?? 0).toFixed(4),
+    hit: tokens[winner]?.id ?? "one of the others"};
   tell("#candidates", values, how === "prompt" || how === "beams" ? "would" : "made",
-    !exact && "inexact",
-    state.temperature === 0 ? "one is kept" : Object.keys(cuts).length ? "cut" : "uncut",
-    state.die !== null ? "own" : how === "drawn" && winner !== came ? "moved" : how);
+    state.temperature === 0 ? "one is kept" : cut ? "cut" : exact ? "uncut" : "beyond",
+    state.die !== null ? "own" : how === "drawn" && moved ? "moved" : how);
   fill(find(".handle"), {"aria-valuenow": n, "aria-valuemax": tokens.length});
 }
 
@@ -70,13 +77,13 @@ function candidate(token, found, winner) {
     onclick: () => compareWith(id)});
 }
 
-// All tokens that are not shown.
-function others(shown) {
-  const rest = (stage) => 1 - sum(shown.map((token) => token[stage]));
+const total = (tokens, stage) => sum(tokens.map((token) => token[stage]));
+
+// A line for n tokens that are not shown, if there are any. share: theirs at a stage; by: removed.
+function others(n, share, by) {
   const token = Object.fromEntries(["model", "filtered", "tempered", "p"].map((stage) =>
-    [stage, Math.max(0, Number(rest(stage).toFixed(6)))]));
-  const n = (data.n_vocab - shown.length).toLocaleString("en");
-  return stages(".others", element("i", `${n} others`), token);
+    [stage, Math.max(0, Number(share(stage).toFixed(6)))]));
+  return n ? stages(".others", element("i", plural(n, "other")), token, by) : "";
 }
 
 // A line of the table: the probability after each step, until something removed the token.

@@ -2,6 +2,10 @@
 
 const betting = passes.some((pass) => pass.bets.length);
 const rounds = passes.filter((pass) => outcomes(pass).length);
+// The page opens on a rejection whose numbers can be read: of the likeliest draft.
+const [clearest] = passes.filter((pass) => pass.residual.length)
+  .sort((a, b) => b.bets[b.accepted][2] - a.bets[a.accepted][2]);
+if (clearest) state.selected = clearest.known + clearest.accepted;
 
 // The outcome of each draft of a pass, and the token that came after them, if one did.
 function outcomes(pass) {
@@ -17,14 +21,17 @@ function drawDrafts() {
   if (!betting) return;
   const all = rounds.map(outcomes), total = (name) => sum(passes.map((pass) => pass[name]));
   const n = (kind) => all.flat().filter((outcome) => outcome.kind === kind).length;
+  const work = total("multiply_adds");
   tell("#drafts .lead", {passes: passes.length, new: data.ids.length - data.n_prompt,
     accepted: n("accepted"), rejected: n("rejected"), own: n("own"), unread: n("unread"),
-    model: compact.format(total("multiply_adds")), drafter: compact.format(total("drafting"))});
+    after: n("own") - n("rejected"), model: compact.format(work), drafter:
+    compact.format(total("drafting")), plain: compact.format(work * n_rows / total("new"))},
+  passes[0].new < data.n_prompt && "prompt");
   const draft = ({token, kind}) => element(`span.draft.${kind}`, {title: kind}, chip(token));
   fill(find("#drafts ol"), {"--columns": Math.max(...all.map((drafts) => drafts.length))},
     rounds.map((pass, i) => element("li", element("button", {tabindex: -1, "aria-pressed": "false",
       "data-pass": passes.indexOf(pass), onclick: () => select(Math.min(n_rows, pass.known))},
-    element("span.at", `${passes.indexOf(pass)}`), all[i].map(draft)))));
+    element("span.at", `${passes.indexOf(pass) + 1}`), all[i].map(draft)))));
   steer(find("#drafts ol"), 1);
 }
 
@@ -36,19 +43,23 @@ function showDrafts() {
   if (chosen) list.scrollTop = chosen.offsetTop - list.offsetTop - list.clientHeight / 2;
   const place = pass.known + accepted, came = data.ids[place];  // the pass's own token
   const how = !bets.length ? "none" : came === undefined ? "end" : drawOf(place)[0];
-  tell("#bets", {pass: at, came, rejected: bets[accepted]?.[0], u: last?.[0].toFixed(2)},
+  const [u, from, to] = digits(last ?? []);
+  tell("#bets", {pass: at + 1, came, rejected: bets[accepted]?.[0], u, from, to},
     how, bets.length && "bets");
   find("#bets tbody").replaceChildren(...bets.map((bet, i) => betLine(bet, i < accepted)));
-  find("#bets ol").replaceChildren(...how === "residual" ? residual.map(([id, p]) =>
-    bar(id === came ? ".chosen" : "", chip(id), p)) : []);
+  find("#residual tbody").replaceChildren(...residual.map(([id, p, q, left]) =>
+    line(id === came ? ".chosen" : "", chip(id), exactly(p), exactly(q),
+      exactly(Math.max(0, p - q)), exactly(left), track(left))));
 }
+
+const exactly = (p) => `${Number((100 * p).toPrecision(3))}\u00a0%`;
 
 function betLine([token, q, p, u], won) {
   const untested = element("td", {colspan: 2}, "not tested: a draft before it was rejected");
-  if (u === null) return line(".unread", chip(token), percent(q), "–", untested);
-  const least = q > 0 ? Math.min(1, p / q) : 1;
-  const says = `min(1, p/q) ${least.toFixed(2)}, u ${u.toFixed(2)}`;
-  return line(won ? ".accepted" : ".rejected", chip(token), percent(q), percent(p),
+  if (u === null) return line(".unread", chip(token), exactly(q), "–", untested);
+  const least = q > 0 ? Math.min(1, p / q) : 1, [ratio, die] = digits([least, u]);
+  const says = `min(1, p/q) ${ratio}, u ${die}`;
+  return line(won ? ".accepted" : ".rejected", chip(token), exactly(q), exactly(p),
     element("td.bet", {"--u": u}, track(least), element("span.dot", {"aria-hidden": "true"}),
       element("span.number", says)), "");
 }

@@ -7,12 +7,13 @@ const N_EXTRA = 12;  // so many of the stored tokens may be far below the best
 // filters after the sliders add; left: the share of the others that these leave.
 // -> the probability of each stored token before and after the cut, that of all others together,
 // and how many tokens each of the cuts keeps. exact: false where a filter cuts among the others,
-// of which only the sum is known.
+// of which only the sum is known. cut: whether any token is cut off, and it is known which.
 function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min_p}) {
   const weights = Array.from(logits, (logit) => Math.exp((logit - logits[0]) / (temperature || 1)));
   const atLeast = (least) => weights.filter((weight) => weight >= least).length;
-  let others = Math.exp(rest), kept = weights.length, exact = true;
-  const n_sure = others > 0 ? kept - N_EXTRA : kept, all = sum(weights) + others, cuts = {};
+  let others = Math.exp(rest), kept = weights.length, cuts = {};
+  const n_sure = others > 0 ? kept - N_EXTRA : kept, all = sum(weights) + others;
+  let exact = top_k <= n_sure || others === 0;
   if (top_k && top_k <= n_sure) {
     cuts.top_k = kept = atLeast(weights[top_k - 1]);
     others = 0;
@@ -21,9 +22,10 @@ function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min
     const goal = top_p * (sum(weights.slice(0, kept)) + others);
     let mass = 0, place = 0;
     while (place < kept - 1 && (mass += weights[place]) < goal) place++;
-    exact = place < n_sure || others === 0;
-    if (exact) cuts.top_p = kept = Math.min(kept, atLeast(weights[place]));
-    others = exact ? 0 : Math.max(0, goal - mass);
+    if (place < n_sure || others === 0) {
+      cuts.top_p = kept = Math.min(kept, atLeast(weights[place]));
+      others = 0;
+    } else [others, exact] = [Math.max(0, goal - mass), false];
   }
   if (min_p) {
     cuts.min_p = kept = Math.min(kept, atLeast(min_p));  // the best weight is 1
@@ -36,11 +38,13 @@ function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min
   if (temperature === 0) {  // the best is taken
     const best = final.indexOf(Math.max(...final));
     final = final.map((_, i) => Number(i === best));
-    others = 0;
+    [others, exact, kept] = [0, true, best + 1];
+    cuts = {temperature: kept};
   }
   const total = sum(final) + others;
-  return {tempered: weights.map((weight) => weight / all), others: others / total,
-    probs: final.map((weight) => weight / total), cuts, kept, exact};
+  const probs = final.map((weight) => weight / total);
+  return {tempered: temperature === 0 ? probs : weights.map((weight) => weight / all), probs,
+    others: others / total, cuts, kept, exact, cut: exact && Object.keys(cuts).length > 0};
 }
 
 // The first token, best first, whose cumulative probability exceeds u in [0, 1); -1: another one.
@@ -55,21 +59,19 @@ function chain(row, settings) {
   const [ids, raw, filters, added, by] = ["best", "logits", "first", "last", "by"].map((name) =>
     stored(name, row));
   const first = raw.map((logit, i) => logit + filters[i]);
-  const order = range(ids.length).sort((a, b) => first[b] - first[a] || raw[b] - raw[a]);
-  const logits = order.map((i) => first[i]), last = order.map((i) => added[i]);
   const sampled = (settings) => {
     const rest = stored("rest", row)[data.temperatures.indexOf(settings.temperature || 1)];
-    return probabilities(logits, rest, last, stored("left", row)[0], settings);
+    return probabilities(first, rest, added, stored("left", row)[0], settings);
   };
   const found = sampled(settings), {tempered} = sampled(PLAIN);
-  const came = order.findIndex((i) => ids[i] === data.ids[row + 1]);
-  const base = raw[order[came]] - data.logprobs[row];  // log of the model's whole sum
+  const came = ids.indexOf(data.ids[row + 1]);
+  const base = raw[came] - data.logprobs[row];  // log of the model's whole sum
   let below = 0;
-  const tokens = order.map((i, rank) => {
-    const early = first[i] === -Infinity, p = found.probs[rank];
+  const tokens = Array.from(ids, (id, i) => {
+    const early = first[i] === -Infinity, p = found.probs[i];
     below += p;
-    return {id: ids[i], rank, model: Math.exp(raw[i] - base), filtered: tempered[rank],
-      tempered: found.tempered[rank], p, below: below - p, early,
+    return {id, rank: i, model: Math.exp(raw[i] - base), filtered: tempered[i],
+      tempered: found.tempered[i], p, below: below - p, early,
       height: early ? raw[i] : first[i], by: data.filters[by[i] - 1] ?? ""};
   });
   return {...found, tokens, came,

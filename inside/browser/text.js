@@ -29,8 +29,8 @@ function showText() {
   const i = state.selected, n_new = i - data.n_prompt + 1;
   mark(find("#text"), "aria-selected", i - 1);
   find(`#token-${i}`).scrollIntoView({block: "nearest"});
-  tell("#selected", {token: data.ids[i], origin: n_new > 0 ? `new token ${n_new}` : "in the prompt",
-    p: percent(Math.exp(data.logprobs[i - 1])), bits: bits(i).toFixed(1)});
+  tell("#selected", {token: data.ids[i], place: i + 1,
+    origin: n_new > 0 ? `new token ${n_new}` : "prompt", p: percent(Math.exp(data.logprobs[i - 1])), bits: bits(i).toFixed(1)});
   find("#previous").disabled = i <= 1;
   find("#next").disabled = i >= n_rows;
 }

@@ -117,12 +117,18 @@ const chip = (id) => element("code", {lang: ""}, label(id));
 
 function percent(p) {
   if (p > 0 && p < 0.0001) return "<\u00a00.01\u00a0%";
-  if (p > 0.995 && p < 0.9995) return ">\u00a099\u00a0%";
-  return `${(100 * p).toFixed(p >= 0.0995 ? 0 : p >= 0.00095 || !p ? 1 : 2)}\u00a0%`;
+  if (p > 0.9995 && p < 0.99999) return ">\u00a099.9\u00a0%";
+  return `${(100 * p).toFixed(p >= 0.00095 || !p ? 1 : 2)}\u00a0%`;
+}
+
+// Numbers from 0 to 1, cut off after so many digits that their order can be seen.
+function digits(numbers, n = 4) {
+  const texts = numbers.map((x) => (Math.floor(x * 10 ** n) / 10 ** n).toFixed(n));
+  return n > 9 || new Set(texts).size === numbers.length ? texts : digits(numbers, n + 1);
 }
 
 const compact = Intl.NumberFormat("en", {notation: "compact", maximumSignificantDigits: 3});
-const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+const plural = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 const dashed = (name) => name.replaceAll("_", "-");
-const signed = (x) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(2);
+const signed = (x, n = 2) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(n);
 const bits = (token) => -data.logprobs[token - 1] / Math.LN2;

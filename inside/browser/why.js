@@ -1,18 +1,15 @@
 // Why this token and not another: what each part of the model added to the difference of their
 // logits. The parts add up to it, since the last norm's scale is the pass's own.
 
-const CHOSE = {drawn: "The die chose it", residual: "The die chose it", best: "It was taken",
-  accepted: "A draft offered it", beams: "Beam search followed it", prompt: "The prompt has it"};
+const CHOSE = {drawn: "A die chose it", residual: "A die chose it after a rejected draft",
+  best: "It was taken as the best", accepted: "A draft offered it",
+  beams: "Beam search followed it", prompt: "The prompt has it"};
 
-// The parts, as Python stores them. head: a place in HEADS, with or without a look at the source.
-const headParts = (layer, kind, ofSource) => range(n_head).map((i) => {
-  const head = layer * n_head + i;
-  return {name: `${kind} ${HEADS[head]}`, head, ofSource};
-});
-const PARTS = [{name: "embedding"}, ...range(n_layer).flatMap((layer) => [
-  ...headParts(layer, "head", false),
-  ...has.source ? headParts(layer, "source head", true) : [],
-  {name: `MLP ${layer}`}]), {name: "biases"}];
+// The parts, in the order in which Python stores them, and of each its place in HEADS or -1.
+const PARTS = ["embedding", ...range(n_layer).flatMap((layer) => [
+  ...["head", ...has.source ? ["source head"] : []].flatMap((kind) =>
+    range(n_head).map((head) => `${kind} ${layer}.${head}`)), `MLP ${layer}`]), "biases"];
+const HEAD_OF = PARTS.map((part) => HEADS.indexOf(part.replace(/^.*head /, "")));
 
 // The place, among the stored ones, of the token it is compared with.
 const rivalAt = (row) => Math.max(0, stored("rivals", row).indexOf(state.rival));
@@ -26,7 +23,7 @@ function addedAt(row) {
 
 // What each head added, with its look at the source if there is one.
 const addedByHeads = (added) =>
-  HEADS.map((_, head) => sum(added.filter((_, i) => PARTS[i].head === head)));
+  HEADS.map((_, head) => sum(added.filter((_, i) => HEAD_OF[i] === head)));
 
 function compareWith(id) {
   state.rival = id;
@@ -42,27 +39,31 @@ function showWhy() {
   find("#rival").replaceChildren(...rivals.map((id) => new Option(label(id), id)));
   find("#rival").value = rival;
   const chose = CHOSE[drawOf(state.selected)[0]] ?? "The loop chose it";
-  tell("#why", {came: data.ids[state.selected], rival, chose, size: Math.abs(total).toFixed(2),
-    factor: compact.format(Math.exp(Math.abs(total)))},
-  ...total < 0 ? ["lower", "preferred"] : ["higher"]);
   const order = range(PARTS.length).sort((a, b) => Math.abs(added[b]) - Math.abs(added[a]));
+  const largest = order.find((i) => added[i] > 0), lowest = order.find((i) => added[i] < 0);
+  const says = (i) => `${PARTS[i] ?? "no part"} (${signed(added[i] ?? 0)})`;
+  tell("#why", {came: data.ids[state.selected], rival, chose, size: Math.abs(total).toFixed(2),
+    factor: compact.format(Math.exp(Math.abs(total))), largest: says(largest),
+    lowest: says(lowest)}, ...total < 0 ? ["lower", "preferred"] : ["higher"]);
   const first = order.slice(0, 7), rest = order.slice(7);
   const others = sum(rest.map((place) => added[place]));
   const most = Math.max(...[...added, others, total].map(Math.abs));
   const part = (kind, name, x, says) => line(kind, name, signedTrack(x, most),
     element("td.number", signed(x)), element("td.says", says));
   find("#why tbody").replaceChildren(
-    ...first.map((i) => part("", button(PARTS[i]), added[i], lookOf(PARTS[i], row))),
+    ...first.map((i) => part("", button(i), added[i], lookOf(i, row))),
     part("", `${rest.length} others`, others), part(".sum", "sum", total));
 }
 
-const button = ({name, head}) => (head === undefined ? name
-  : element("button.link", {onclick: () => choose(head)}, name));
+const button = (i) => (HEAD_OF[i] < 0 ? PARTS[i]
+  : element("button.link", {onclick: () => choose(HEAD_OF[i])}, PARTS[i]));
 
-// The token that a part looks at most.
-function lookOf({name, head, ofSource}, row) {
-  if (name === "embedding") return ["of ", chip(data.ids[row])];
-  if (head === undefined || !isStored(row)) return "";
-  const weights = weightsAt(head, row, ofSource), best = weights.indexOf(Math.max(...weights));
+// The token that a part looks at most; the embedding is of one.
+function lookOf(i, row) {
+  const ofSource = PARTS[i].startsWith("source");
+  if (i === 0) return ["of ", chip(data.ids[row])];
+  if (HEAD_OF[i] < 0 || !isStored(row)) return "";
+  const weights = weightsAt(HEAD_OF[i], row, ofSource);
+  const best = weights.indexOf(Math.max(...weights));
   return [chip((ofSource ? data.source : data.ids)[best]), ` ${percent(weights[best])}`];
 }

@@ -48,11 +48,4 @@ class Tokenizer {
     const utf8 = new TextDecoder("utf-8", {ignoreBOM: true});
     return ids.map((id) => utf8.decode(this.token_bytes(id), {stream: true}));
   }
-
-  label(id) {  // a token by itself; the bytes of a part of a character as <E4>
-    const bytes = this.token_bytes(id), text = new TextDecoder().decode(bytes);
-    const hex = (byte) => `<${byte.toString(16).toUpperCase()}>`;
-    const name = (byte) => (byte < 128 ? String.fromCharCode(byte) : hex(byte));
-    return text.includes("\ufffd") ? Array.from(bytes, name).join("") : text;
-  }
 }

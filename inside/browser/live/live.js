@@ -7,7 +7,7 @@ const [numbers, scales, words] =
 const params = restored(packed.shapes, new Int8Array(numbers.buffer), scales);
 const model = new GPT2(params, packed.n_head, packed.stop_ids, packed.eps);
 const tokenizer = new Tokenizer(new TextDecoder().decode(words), packed.special);
-for (const id of range(model.n_vocab)) data.labels[id] ??= tokenizer.label(id);
+Object.assign(data.labels, packed.labels);
 
 // A branch is a text: `whole` has read it with the model, `part` with the model without some heads.
 const panel = {
