@@ -48,8 +48,8 @@ gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 
 
 def bytes_to_unicode() -> dict[int, str]:
-    """Step 3: return the character that stands for each byte in the vocabulary's files: the byte's
-    own if it can be printed, else chr(256), chr(257), ... The space is "Ġ"."""
+    """Step 3: return the character that stands for each byte in the vocabulary files: chr(byte) if
+    that can be printed, else chr(256), chr(257), ... The space is "Ġ"."""
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}
@@ -81,7 +81,7 @@ class Tokenizer:
         self._word_ids = functools.lru_cache(2**16)(self._encode_word)  # words repeat in a text
 
     def encode(self, text: str, special: bool = False) -> list[int]:
-        """Return the ids of a text. Step 4: special tokens in it are text unless `special`."""
+        """Return the ids of a text. Step 4: special tokens are plain text unless `special`."""
         ids = list[int]()
         longest_first = sorted(self.special, key=len, reverse=True) if special else []
         any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches

@@ -54,7 +54,7 @@ def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
     """Run the model over the ids [..., n_seq] that the cache does not hold yet, and return the
     logits [..., n_vocab] after the last one. Chunks keep a long prompt's scores small."""
     ids = np.asarray(ids)
-    cache.cut(ids.shape[-1] - 1)  # run the last token in any case
+    cache.cut(ids.shape[-1] - 1)  # run the last token even if it is cached
     for start in range(cache.length, ids.shape[-1], chunk):
         logits = model(ids[..., start : start + chunk], cache, last=1)  # [..., 1, n_vocab]
     return logits[..., -1, :]
@@ -70,7 +70,7 @@ def generate(
 
 def begin(model: Any, prompt: Ids) -> tuple[Model, Ids]:
     """Return the model to run and the first ids of its text. An encoder-decoder first reads the
-    prompt, its source. From then on it is a model like any other."""
+    prompt as its source. From then on it is a model like any other."""
     if not hasattr(model, "read"):
         return model, prompt
     model = model.read(prompt)
@@ -88,7 +88,7 @@ class Sequence:
     def __init__(self, model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed: Any = 0):
         check_prompt(prompt, model.n_vocab, model.n_ctx)
         if not isinstance(sampler, Sampler):
-            raise ValueError(f"{sampler!r} is no sampler: a filter alone is Sampler(filter)")
+            raise ValueError(f"{sampler!r} is not a Sampler: wrap a filter as Sampler(filter)")
         if n < 0:
             raise ValueError(f"{n} new tokens are not possible")
         self.model, self.stop_ids, self.n, self.n_ctx = model, model.stop_ids, n, model.n_ctx

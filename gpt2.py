@@ -9,8 +9,8 @@
     ' upon a time'
 
 Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". Parameters are a nested
-dict, splatted into the calls. Matrices are [n_out, n_in]. n_new counts the tokens of this call,
-n_all also those in the cache. Batch dimensions may come first.
+dict, splatted into the calls. Matrices are [n_out, n_in]. n_new counts the tokens of this call;
+n_all includes those in the cache. Batch dimensions may come first.
 """
 
 import math
@@ -146,5 +146,5 @@ class Cache:
         self.length = min(self.length, length)
 
     def select(self, rows):
-        """Keep these rows of the batch, in this order; a row may be named twice (beams)."""
+        """Keep these rows of the batch, in this order; a row may appear twice (beams)."""
         self.kv = self.kv[:, :, rows]

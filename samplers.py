@@ -71,7 +71,7 @@ def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
 
 def temperature(t: float) -> Filter:
     """Divide the logits by t > 0: t < 1 sharpens, t > 1 flattens (Ackley et al. 1985)."""
-    scale = np.float32(min(max(t, 1e-6), 1e6))  # more would overflow, and change nothing
+    scale = np.float32(min(max(t, 1e-6), 1e6))  # values beyond these would overflow
     return lambda logits, ids: logits / scale
 
 
@@ -155,7 +155,7 @@ def make_sampler(first: Iterable[Filter] = (), last: Iterable[Filter] = (), **se
     """Return a sampler with these settings, which have the names and the order of FILTERS.
 
     temperature=0 is greedy. Otherwise a setting of None or 0 leaves its filter out. Put hard
-    constraints, such as a minimum length, `first`: later, top-k might keep only what they remove.
+    constraints, such as a minimum length, `first`, or top-k may keep only tokens that they remove.
     """
     if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")

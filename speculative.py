@@ -30,8 +30,8 @@ class Drafter(Protocol):
         """Return at most n drafts after ids, and the distribution q [n_vocab] of each."""
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
-        """Learn from a pass. logits [len(drafts) + 1, n_vocab]: the model's, after ids and after
-        each draft; tokens: the accepted drafts, and the token that the model added, if any."""
+        """Learn from a pass. logits [len(drafts) + 1, n_vocab]: what the model returned after ids
+        and after each draft; tokens: the accepted drafts, then the model's token, if any."""
         return None
 
 
@@ -41,7 +41,7 @@ def speculative(
     """Yield tokens like `naive` and `cached`, up to gamma + 1 for each pass of the model."""
     cache = model.new_cache()
     if sequence.running and len(sequence.ids) > 1:
-        advance(model, sequence.ids[:-1], cache)  # the last token goes with the drafts
+        advance(model, sequence.ids[:-1], cache)  # the last token runs with the drafts
     while sequence.running:
         # Draft. The model adds one more token itself.
         ids, n = list(sequence.ids), min(gamma, sequence.n_left - 1)
@@ -55,7 +55,7 @@ def speculative(
         tokens = verify(logits, ids, drafts, qs, sequence.sampler, sequence.rng, sequence.stop_ids)
         drafter.learn(ids, drafts, logits, list(tokens))
         for token in tokens:
-            if sequence.running:  # the caller may have ended it
+            if sequence.running:  # the caller may have ended the text
                 yield sequence.append(token)
         cache.cut(len(sequence.ids) - 1)
 
@@ -72,7 +72,7 @@ def verify(
     """Return the accepted drafts and one more token, distributed as if drawn from p one by one.
 
     Accept a draft x ~ q with probability min(1, p(x) / q(x)). After the first rejection draw from
-    norm(max(0, p - q)), and stop. If all pass, draw one more from p. Nothing follows a stop id.
+    norm(max(0, p - q)) and stop. If there is none, draw one more from p. Nothing follows a stop id.
     """
     tokens: Ids = []
     for x, q in zip(drafts, qs):
@@ -92,7 +92,7 @@ def residual(p, q):  # [n_vocab] x 2 -> [n_vocab]: norm(max(0, p - q))
 
 
 def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> None:
-    """Raise ValueError unless at most n drafts are there, each with a q that allows it."""
+    """Raise ValueError unless there are at most n drafts, each with a q that allows it."""
     if not len(drafts) == len(qs) <= n:
         found = f"{len(drafts)} drafts and {len(qs)} distributions"
         raise ValueError(f"a drafter proposed {found}, not at most {n} of each")

@@ -22,7 +22,7 @@ from loading.seq2seq import load_bart, load_t5
 MODELS = Path(__file__).resolve().parent / "models"
 TABLE = (MODELS / "README.md").read_text("utf-8")
 ROWS = re.findall(r"^\| ([\w-]+) \| (.+) \| (.+) \|$", TABLE, re.M)
-KNOWN = {name: about for name, *about in ROWS[1:]}  # name -> what it is, the size of its files
+KNOWN = {name: about for name, *about in ROWS[1:]}  # name -> [what it is, the size of its files]
 LOADERS: dict[str, Any] = {"gpt2": load_gpt2, "t5": load_t5, "bart": load_bart, "mbart": load_bart}
 LOADERS |= dict.fromkeys(FAMILIES, load_llama)  # by config.json's model_type
 
@@ -39,7 +39,7 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
     with explained(f"the model in {folder} cannot be used", remedy, MALFORMED):
         config = read_json(folder / "config.json")
         if (kind := str(config["model_type"])) not in LOADERS:
-            raise ValueError(f"model_type is {kind:.50}, known are {', '.join(LOADERS)}")
+            raise ValueError(f"model_type is {kind:.50}, not one of {', '.join(LOADERS)}")
         tokenizer, model = LOADERS[kind](folder, config)
         if {*range(model.n_vocab, tokenizer.n_vocab)} - {*tokenizer.special.values()}:
             sizes = f"the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}"
@@ -61,12 +61,12 @@ def find(name: str, fetch: bool = True) -> Path:
     if name not in openai.SIZES and (found := hub.cached(name)):
         return found
     if not fetch:
-        raise UserError(f"{name} is not here: it is fetched by --model {name}")
+        raise UserError(f"{name} is not here: download it with --model {name}")
     return openai.fetch(name, MODELS / name) if name in openai.SIZES else hub.fetch(name)
 
 
 def unknown(name: str) -> str:
-    """Return the message for a name that is not a model's."""
+    """Return the error message for a name that belongs to no model."""
     if (path := Path(name)).is_file():
         return f"{name} is a file: name its folder, {path.parent}"
     if path.is_dir() or (MODELS / name).is_dir():
@@ -75,7 +75,7 @@ def unknown(name: str) -> str:
     close = difflib.get_close_matches(name.lower(), lower, 1)
     guess = f"did you mean {lower[close[0]]}? Or " if close else ""
     known = ", ".join(lower.values())
-    return f"no model {name!r:.100}: {guess}use {known}, or a folder, or OWNER/NAME of the hub"
+    return f"no model {name!r:.100}: {guess}use {known}, or a folder, or OWNER/NAME on the hub"
 
 
 def names() -> list[tuple[str, str, str, str]]:

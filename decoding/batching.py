@@ -47,7 +47,7 @@ def continuous(
         if not prefill.is_busy and not running:
             return
 
-        # Prefill: read a chunk of its prompt. After the last chunk the text becomes a row.
+        # Prefill: read the next chunk of the prompt. The last makes a new row.
         if prefill.is_busy and (logits := prefill.step(chunk)) is not None:
             sequence = prefill.leave()
             yield sequence, draw_next(sequence, logits)
@@ -63,7 +63,7 @@ def continuous(
             new = np.array([sequence.ids[-1:] for sequence in running])  # [n_rows, 1]
             logits = running[0].model(new, rows, last=1)[:, -1]  # [n_rows, n_vocab]
             for sequence, row_logits in zip(running, logits):
-                if sequence.running:  # the caller may have ended it
+                if sequence.running:  # the caller may have ended the text
                     yield sequence, draw_next(sequence, row_logits)
             rows.select([i for i, sequence in enumerate(running) if sequence.running])
             running = [sequence for sequence in running if sequence.running]
@@ -156,7 +156,7 @@ class Rows(Cache):
         self.length = np.minimum(self.length, length)
 
     def select(self, rows):  # n_rows -> len(rows)
-        """Keep these rows of the batch, and of their sources."""
+        """Keep these rows of the batch and of its sources."""
         if list(rows) != list(range(len(self.length))):
             super().select(rows)
             self.length = self.length[rows]

@@ -70,7 +70,7 @@ def beam_search(
         texts = [[*prompt, *beam.ids] for beam in beams]
         logits = advance(model, texts, cache)  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, texts, filters)
-        # Even if all stop ids rank higher, `width` beams go on. The last step ends every text.
+        # So many that `width` beams go on even if all stop ids rank higher. The last step ends all.
         n_candidates = max(2, 1 + len(model.stop_ids)) * width
         ends = model.stop_ids if length < n else range(model.n_vocab)
         step = rank(totals, beams, n_candidates, width, ends)
@@ -107,7 +107,7 @@ def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> sa
 
 def rank(totals, beams, n_candidates, width, ends):
     """Return the n_candidates best of totals [n_beams, n_vocab], best first. A candidate that ends
-    is finished if it is among the first `width`. The first `width` that go on are kept."""
+    is finished if it is among the first `width`. Of the others, the first `width` are kept."""
     step, n_kept = [], 0
     for place, index in enumerate(top_indices(totals.ravel(), n_candidates).tolist()):
         row, token = divmod(index, totals.shape[1])

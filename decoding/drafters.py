@@ -99,7 +99,7 @@ class PromptLookup(Drafter):
             for start in range(len(text) - size - 1, -1, -1):
                 if text[start : start + size] == text[-size:]:
                     found = text[start + size :]
-                    drafts = [found[i % len(found)] for i in range(n)]  # repeat it past its end
+                    drafts = [found[i % len(found)] for i in range(n)]  # repeat it if too short
                     return drafts, one_hots(drafts, self.n_vocab)
         return [], []
 
@@ -129,7 +129,7 @@ class Measured(Drafter):
 
     @property
     def tested(self) -> int:
-        """Return how many drafts were accepted or rejected: none after a rejected one is."""
+        """Return how many drafts were accepted or rejected. After a rejection none is tested."""
         return self.accepted + self.rejected
 
     @property
@@ -158,7 +158,7 @@ def best(logits: np.ndarray, k: int) -> Ids:
 
 
 def one_hots(drafts: Ids, n_vocab: int) -> list[np.ndarray]:
-    """Return a one-hot q [n_vocab] for each draft: it was chosen, not sampled."""
+    """Return a one-hot q [n_vocab] for each draft, because it was chosen, not sampled."""
     qs = np.zeros((len(drafts), n_vocab), np.float32)
     qs[range(len(drafts)), drafts] = 1
     return list(qs)

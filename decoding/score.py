@@ -21,8 +21,8 @@ from samplers import Ids
 def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
     """Return log P(ids[i] | ids[:i]) in nats for i = 1, 2, ...: [len(ids) - 1] float32.
 
-    The model reads `chunk` tokens at a time, to keep the logits small. A text that is longer than
-    the context is scored in overlapping windows; a new token sees at least n_ctx // 2 before it.
+    The model reads `chunk` tokens at a time, to keep the logits small. A text longer than the
+    context is scored in overlapping windows; each new token sees at least n_ctx // 2 earlier ones.
     """
     if ids and not 0 <= min(ids) <= max(ids) < model.n_vocab:
         raise ValueError(f"token ids are 0 to {model.n_vocab - 1}, not {min(ids)} to {max(ids)}")
@@ -47,7 +47,7 @@ def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> d
     """Score a text on its own, with only `prefix` before it; return the result of `score_ids`.
 
     prefix: the ids before the text, such as the `prefix` of an encoder-decoder's Decoder. The
-    default is the tokenizer's BOS or end of text. If it has neither, the first token has no
+    default is the tokenizer's BOS or end of text. If there is neither, the first token has no
     probability, so it and its bytes are left out.
     """
     bos = tokenizer.encode("")  # [] if the tokenizer has none

@@ -12,8 +12,8 @@
 8. Soft caps bound the attention scores and the logits (Gemma 2).
 
 Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". Read it beside gpt2.py:
-shapes are written as there, and parts have the same order. A model has those
-of the changes for which its file has parameters or settings.
+shapes are written as there, and parts have the same order. A model has only
+the changes for which its file has parameters or settings.
 """
 
 import math
@@ -32,10 +32,10 @@ class Llama:
     def __init__(
         self,
         params: dict,
-        n_head: int,  # of the queries
+        n_head: int,  # the number of query heads
         n_ctx: int,
-        frequencies: Sequence[np.ndarray | None],  # each layer's, [d_head / 2]; None: no rotation
-        windows: Sequence[int | None] | None = None,  # each layer's last tokens to see; None: all
+        frequencies: Sequence[np.ndarray | None],  # a layer's [d_head / 2]; None: no rotation
+        windows: Sequence[int | None] | None = None,  # how many tokens a layer sees; None: all
         activation: Callable = silu,
         eps: float = 1e-6,  # for the norms
         scale: float | None = None,  # multiplies the scores; by default 1 / sqrt(d_head)
@@ -66,8 +66,8 @@ class Llama:
 
     def block(self, x, attn, mlp, positions, mask, cache, layer, **norms):
         """Attention mixes tokens; the MLP then works on each token separately. x [..., n_new,
-        n_embd] -> same. norms: attn_norm and mlp_norm come before them, attn_post_norm and
-        mlp_post_norm after them; a family has some of the four."""
+        n_embd] -> same. norms: attn_norm and mlp_norm come before attention and MLP, attn_post_norm
+        and mlp_post_norm after them; a family has some of the four."""
         h = self.norm(x, norms.get("attn_norm"))
         h = self.self_attention(h, **attn, positions=positions, mask=mask, cache=cache, layer=layer)
         x = x + self.norm(h, norms.get("attn_post_norm"))
@@ -77,7 +77,7 @@ class Llama:
     def self_attention(
         self, x, q, k, v, o, positions, mask, cache, layer, q_norm=None, k_norm=None
     ):  # [..., n_new, n_embd] -> same
-        """Mix the tokens. Heads of queries share heads of keys and values."""
+        """Mix the tokens. Several query heads share one head of keys and values."""
         q = split_heads(self.norm(gpt2.linear(x, **q), q_norm), self.n_head)
         k = split_heads(self.norm(gpt2.linear(x, **k), k_norm), self.n_kv_head)
         v = split_heads(gpt2.linear(x, **v), self.n_kv_head)
@@ -89,7 +89,7 @@ class Llama:
         return gpt2.linear(merge_heads(mixed), **o)
 
     def norm(self, x, norm):  # [..., n] -> same
-        """Norm each part of len(g) numbers, such as a head's. Return x if norm is None."""
+        """Norm each part of len(g) numbers, such as one head. Return x if norm is None."""
         if norm is None:
             return x
         n = len(norm["g"])

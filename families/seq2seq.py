@@ -125,7 +125,7 @@ class EncoderDecoder:
 
 
 class Decoder:
-    """An encoder-decoder that has read its source. Like GPT-2, it continues ids: an answer's.
+    """An encoder-decoder that has read its source. Like GPT-2, it continues the ids of a text.
 
     family: the EncoderDecoder; source: a Cache of the source's keys and values in each layer.
     """
@@ -173,7 +173,7 @@ class Decoder:
 
 
 class DecoderCache(Cache):
-    """The keys and values of an answer and of its source. A batch's rows share the source's."""
+    """The keys and values of an answer and of its source. A batch's rows share one source."""
 
     def __init__(self, source, *shape):
         super().__init__(*shape)
@@ -251,9 +251,9 @@ class Bart(EncoderDecoder):
         return gpt2.linear(x, head, self.params["logits_bias"])
 
     def for_languages(self, source: int, target: int | None = None) -> "Bart":
-        """Return a copy of this mBART for two languages, given the ids of their codes. mBART cc25
-        has the source's code after the source, and starts the answer with the target's. mBART-50
-        has it before the source; its answer starts with </s>, then the target's is forced."""
+        """Return a copy for two languages, given the ids of their codes. mBART cc25 puts the
+        source's code after the source, and starts the answer with the target's code. mBART-50 puts
+        the source's code first, and forces the target's code after the answer's </s>."""
         model: Any = copy.copy(self)
         end = self.stop_ids[:1]
         is_50 = self.start_ids == [*end]

@@ -1,20 +1,20 @@
-"""The candidates of each token, for sliders in a browser: logits, what filters change, the rest."""
+"""Each token's candidates for the sliders of the page: the logits, and what each filter changes."""
 
 import numpy as np
 
 from decoding.beam import top_indices
 
-SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # no change
-N_EXTRA = 12  # stored tokens for sure: the token that came, and the model's own best
+SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # they then change nothing
+N_EXTRA = 12  # always stored: the generated token, and the model's best before any filter
 
 
 def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> arrays [n_rows, ...]
-    """Return what a browser needs to redo each row's sampling as its sliders move. best: n ids, the
-    best after the filters before the sliders', N_EXTRA among them; logits: theirs; first, last: the
-    changes by the filters before and after the sliders' (-inf: removed); by: which filter removed
-    it, from 1, or 0. The tokens that are not stored have rest, log sum exp((logit - best) / T) for
-    each temperature, and left, the share of their probability that the last filters leave. rivals:
-    the model's best tokens beside the one that came."""
+    """Return what the page needs to sample each row again when a slider moves. For the n top tokens
+    of each row: best, their ids; logits; first and last, what the filters before and after the
+    sliders add to the logits (-inf: removed); by, the number of the filter that removed a token, or
+    0. For all other tokens together: rest, log sum exp((logit - best) / T) for each temperature,
+    and left, the share of their probability that the last filters keep. rivals: the model's best
+    tokens except the generated one."""
     sliders = [k for k, name in enumerate(filter_names(sequence.sampler), 1) if name in SLIDERS]
     before, after = (sliders[0] - 1, sliders[-1]) if sliders else (-1, -1)
     scale = np.array(temperatures, np.float32)[:, None]
@@ -22,7 +22,7 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
     rows = []
     for i, row in enumerate(logits):
         *ids, came = sequence.ids[: i + 2]
-        steps = [row]  # before the filters, and after each of them; the prompt is given
+        steps = [row]  # logits before and after each filter; prompts are not filtered
         for f in sequence.sampler.filters:
             steps.append(f(steps[-1].copy(), ids) if len(ids) >= sequence.n_prompt else row)
         first, cut, last = steps[before], steps[after], steps[-1]
@@ -34,7 +34,7 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
         chosen = [*best[: n - N_EXTRA], came, *own[: N_EXTRA - 1], *best, *own]
         stored = [*dict.fromkeys(chosen)][:n]
         others = np.delete(np.arange(len(row)), stored)
-        with np.errstate(divide="ignore"):  # log 0: a small vocabulary has no others
+        with np.errstate(divide="ignore"):  # log 0, if no others are left
             rest = np.log(np.exp((first[others] - first.max()) / scale).sum(-1))
         odds = np.exp(cut[others] - cut.max())
         left = 1 - odds @ (1 - np.exp(added[others])) / max(odds.sum(), 1e-30)
@@ -45,6 +45,6 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
 
 
 def filter_names(sampler):
-    """Return each filter's function or class: no_repeat_ngram for samplers.no_repeat_ngram(3)."""
+    """Return each filter's name, such as "no_repeat_ngram" for samplers.no_repeat_ngram(3)."""
     plain = [getattr(f, "func", f) for f in sampler.filters]  # the function of a partial
     return [getattr(f, "__qualname__", type(f).__name__).split(".")[0] for f in plain]

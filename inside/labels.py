@@ -1,4 +1,4 @@
-"""Tokens as text: each by itself, and what each adds to a text."""
+"""Tokens as text: the label of a single token, and the piece that each token adds to a text."""
 
 import re
 
@@ -11,5 +11,5 @@ def label(tokenizer, id: int) -> str:
 
 
 def pieces(tokenizer, ids: list[int]) -> list[str]:
-    """Return the text that each token adds: a character comes with its last byte."""
+    """Return the text that each token adds: a character appears with its last byte."""
     return [*map(tokenizer.stream().feed, ids)]

@@ -1,10 +1,10 @@
-"""--live puts the model itself into a page: its reader can go on with the text.
+"""--live puts the model itself into a page, so that its reader can continue the text.
 
-    model = in_8_bits(tokenizer, model)  # before the run, which then has the page's weights
+    model = in_8_bits(tokenizer, model)  # before the run, so that it uses the page's weights
     page = html(record(tokenizer, sequence, run), parts(tokenizer, model))
 
-Each row of a matrix becomes 8-bit numbers and a scale, a quarter of its size. The forward pass,
-the tokenizer and the panel are JavaScript, in inside/browser/live.
+Each row of a matrix becomes 8-bit numbers and a scale, which take a quarter of the space. The
+forward pass, the tokenizer and the panel are JavaScript, in inside/browser/live.
 """
 
 import copy
@@ -19,13 +19,13 @@ from loading.errors import UserError
 from loading.parameters import n_parameters
 
 FILES = "live.css", "live.html", "gpt2.js", "encoder.js", "generate.js", "live.js"
-MOST_PARAMETERS = 20_000_000  # a page of 25 MB
+MOST_PARAMETERS = 20_000_000  # they make a page of 25 MB
 
 
 def in_8_bits(tokenizer, model) -> GPT2:
-    """Return the model with its parameters rounded to 8 bits. UserError if it is no small GPT-2."""
+    """Return a copy of a small GPT-2 with 8-bit parameters. UserError for any other model."""
     if type(model) is not GPT2 or model.activation is not gelu or type(tokenizer) is not Tokenizer:
-        raise UserError("--live puts a GPT-2 into the page, such as stories: this is another model")
+        raise UserError("--live puts a GPT-2 into the page, such as stories; this is no GPT-2")
     if n_parameters(model.params) > MOST_PARAMETERS:
         raise UserError("this model is too large for --live: use a small one, such as stories")
     rounded = copy.copy(model)
@@ -34,7 +34,7 @@ def in_8_bits(tokenizer, model) -> GPT2:
 
 
 def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
-    """Return the page's style, and the section that runs a model made by in_8_bits."""
+    """Return the page's style, and the section that runs the model. model: from in_8_bits."""
     arrays = []
     mapped(arrays.append, model.params)
     stored = zip(*map(quantized, arrays))
@@ -45,14 +45,14 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
     data |= {"numbers": packed(numbers.view("u1")), "scales": packed(scales)}
     data |= {"shapes": json.dumps(mapped(np.shape, model.params))}
     style, section, *scripts = ((FOLDER / "live" / name).read_text("utf-8") for name in FILES)
-    text = json.dumps(data).replace("<", "\\u003c")  # it may hold </script>
+    text = json.dumps(data).replace("<", "\\u003c")  # a token may contain </script>
     section += f'<script id="model" type="application/json">{text}</script>\n'
     section += f'<script type="module">\n{"".join(scripts)}</script>'  # a scope of its own
     return {"style": style, "section": section}
 
 
 def mapped(change, tree):
-    """Return a tree of parameters with each array changed."""
+    """Return a tree of parameters with `change` applied to each array."""
     if isinstance(tree, dict):
         return {name: mapped(change, part) for name, part in tree.items()}
     return [mapped(change, part) for part in tree] if isinstance(tree, list) else change(tree)
@@ -65,6 +65,6 @@ def quantized(x):  # [n_out, ...] -> whole numbers from -127 to 127, and each ro
     return np.rint(rows / scale[:, None]).astype(np.int8), scale
 
 
-def restored(x):  # [n_out, ...] -> the same, rounded to 8 bits
+def restored(x):  # [n_out, ...] -> same, rounded to 8 bits
     rows, scale = quantized(x)
     return (rows * scale[:, None]).reshape(x.shape)

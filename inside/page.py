@@ -1,7 +1,7 @@
 """A page about one text, for any browser: its tokens, and what the model computed for them.
 
     with watching(sequence) as run:
-        ...  # any loop lengthens the sequence
+        ...  # run a loop over the sequence
     Path("page.html").write_text(html(record(tokenizer, sequence, run)), "utf-8")
 
 In a notebook: show(tokenizer, model, "Once upon a time", top_k=40).
@@ -31,13 +31,13 @@ FOLDER = Path(__file__).parent / "browser"
 SCRIPTS = "tools address sampling text candidates why attention lens cache drafts beams play main"
 SHOWN = "model method seed loop draft drafter gamma beams length_penalty".split()
 TYPES = {"u1": "Uint8", "u2": "Uint16", "u4": "Uint32", "i2": "Int16", "f4": "Float32"}
-LEVELS = 63  # sqrt(weight) is rounded to this many steps; the root keeps small ones
-MOST_WEIGHTS = 8_000_000  # a text with more attention weights stores its last rows only
+LEVELS = 63  # sqrt(weight) is rounded to this many steps; the root preserves small weights
+MOST_WEIGHTS = 8_000_000  # with more attention weights, only a text's last rows are stored
 
 
 def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached, **settings):
-    """Generate n tokens, and show their page in a notebook. settings: make_sampler's."""
-    from IPython.display import HTML  # late: only notebooks have it
+    """Generate n tokens, and show their page in a notebook. settings: for make_sampler."""
+    from IPython.display import HTML  # imported here, because only notebooks have it
 
     prompt_ids, source = tokenizer.encode(prompt), ()
     if hasattr(model, "read"):
@@ -52,24 +52,24 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
 
 
 def html(recorded: dict, live: dict[str, str] | None = None) -> str:
-    """Return the page of `record`'s result: data, style and scripts in one file.
-    live: the result of live.parts, which runs the model itself in the page."""
+    """Return the page, with data, style and scripts in one file. recorded: the result of `record`;
+    live: the result of live.parts, with which the page can run the model."""
     live = live or {"style": "", "section": ""}
     scripts = [(FOLDER / f"{name}.js").read_text("utf-8") for name in SCRIPTS.split()]
     parts = {
         "style": (FOLDER / "page.css").read_text("utf-8") + live["style"],
         "scripts": "".join(scripts),
         "live": live["section"],
-        "data": json.dumps(recorded).replace("<", "\\u003c"),  # a text may hold </script>
+        "data": json.dumps(recorded).replace("<", "\\u003c"),  # a text may contain </script>
     }
     page = (FOLDER / "page.html").read_text("utf-8")
     return re.sub("<!-- (.*) -->", lambda found: parts[found[1]], page)
 
 
 def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLIDERS) -> dict:
-    """Return the data of a page about a finished sequence. run: the notes of `watching`; source:
-    the ids that an encoder-decoder read; steps: beam search's trace; settings: the sampler's
-    settings, and the heading's, which SHOWN names."""
+    """Return the data of a page about a finished sequence. run: what `watching` yielded; source:
+    the ids that an encoder-decoder read; steps: beam search's trace; settings: the values of the
+    sliders, and of the settings in SHOWN, which the page's heading shows."""
     ids, source = sequence.ids, [*source]
     sliders = SLIDERS | {k: x for k, x in settings.items() if k in SLIDERS and x is not None}
     shown = {name: without_folder(settings.get(name)) for name in SHOWN}
@@ -80,7 +80,7 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     data["beams"] = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in s] for s in steps]
     data["temperatures"] = sorted({*(np.arange(1, 21) / 10), sliders["temperature"] or 1.0})
     arrays = look_inside(sequence, run, data)
-    named = {*ids, *source, *arrays["best"].flat}  # the rivals are among these
+    named = {*ids, *source, *arrays["best"].flat}  # "best" includes the rivals
     named |= {token for step in data["beams"] for _, token, *_ in step}
     named |= {token for layer in data["layers"] for best, _ in layer for token, _ in best}
     named |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}
@@ -89,8 +89,8 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
 
 
 def look_inside(sequence, run, data):
-    """Add what the model computes to data; return the large arrays. One more pass over the whole
-    text shows every token. Its numbers equal those of a run with a cache, except for rounding."""
+    """Add what the model computes to `data`; return the large arrays. The model reads the text once
+    more, in one pass. The numbers equal those of a run with a cache, except for rounding."""
     model, came, n = sequence.model, sequence.ids[1:], len(sequence.ids) - 1
     with recording(model, dict.fromkeys(KEEP, np.copy) | {"softmax": rounded}) as calls:
         logits = model(np.array(sequence.ids[:-1]))  # [n, n_vocab]: row i predicts token i + 1
@@ -113,11 +113,11 @@ def look_inside(sequence, run, data):
 
 
 def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
-    """Read the stream x after a layer as the head would (the logit lens, nostalgebraist 2020).
-    Return for each token the three best next tokens, and P of the token that came."""
+    """Apply the last norm and the head to a layer's output x (the logit lens, nostalgebraist 2020).
+    Return for each position the three best next tokens, and P of the actual next token."""
     early, family = copy.copy(model), copy.copy(getattr(model, "family", model))
     early.family, early.block = family, lambda *_, **__: x  # the last norm and the head get x
-    family.decoder_block = early.block  # an encoder-decoder's
+    family.decoder_block = early.block  # for an encoder-decoder
     found = []
     for row, token in zip(softmax(early(np.array(came))), came):
         best = [(id, round(float(row[id]), 4)) for id in top_indices(row, 3).tolist()]
@@ -126,30 +126,30 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
 
 
 def attention_weights(root, n, has_source):
-    """Return the rounded weights. own [n_layer, n_head, n_weights]: the stored rows, each up to its
-    own token; cross [n_layer, n_head, n_rows, n_source]; skipped: the number of rows not stored."""
+    """Return the rounded weights. own [n_layer, n_head, n_weights]: the stored rows, each without
+    later tokens; cross [n_layer, n_head, n_rows, n_source]; skipped: how many rows are left out."""
     kept = [call.value for call in root.named("softmax")]
     weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]  # [n_head, n, n_keys] each
     own = np.array(weights[::2] if has_source else weights)
     skipped = max(0, n - MOST_WEIGHTS // own[..., 0].size)
-    stored = np.tri(n, dtype=bool)  # a row for each token, a column for each that it sees
+    stored = np.tri(n, dtype=bool)  # a row for each token, a column for each token that it sees
     stored[:skipped] = False
     found = {"own": own[:, :, stored], "skipped": np.array([skipped])}
     return found | ({"cross": np.array(weights[1::2])[:, :, skipped:]} if has_source else {})
 
 
-def rounded(weights):  # [..., n, n_keys] -> the same in bytes
+def rounded(weights):  # [..., n, n_keys] -> same, as bytes
     return (LEVELS * np.sqrt(weights) + 0.5).astype("u1")
 
 
 def without_folder(x):
-    """Turn /home/me/plug.py:mine(2) into plug.py:mine(2): a page is made to be sent."""
+    """Turn /home/me/plug.py:mine(2) into plug.py:mine(2): pages are sent to others."""
     return re.sub(r"^([A-Za-z]:)?[\\/.~][^:]*[\\/]", "", x) if isinstance(x, str) else x
 
 
-def packed(array):  # -> [JavaScript's type, the numbers, deflated, in base64]
+def packed(array):  # -> [the JavaScript type, the deflated numbers in base64]
     kind = "f4" if array.dtype.kind == "f" else array.dtype.str[1:]
-    if kind not in TYPES:  # whole numbers: the smallest type that holds them
+    if kind not in TYPES:  # whole numbers get the smallest type that holds them
         kind = np.min_scalar_type(array.max(initial=0)).str[1:]
     data = zlib.compress(array.astype("<" + kind).tobytes(), 9)
     return [TYPES[kind] + "Array", base64.b64encode(data).decode()]

@@ -1,11 +1,11 @@
-"""A recorder of the running code: each call of a model's functions, its shapes and its numbers.
+"""Records the calls of a model's functions as they run, with their shapes and numbers.
 
-Python reports every call and return to a profile function. The recorder is one and needs no hooks.
-It records every function in the model's files, gpt2.py and layers.py, except _private ones.
+Python reports each call and return to a profile function. The recorder is one, so a model needs no
+hooks. It records every function in the model's files, gpt2.py and layers.py, except _private ones.
 
 The views need `params`, a method `block`, and functions with the names and arguments of gpt2.py:
 self_attention (or attend), attention with q and k, softmax, merge_heads, feed_forward, layer_norm
-(or rms_norm), and linear with x and w. --trace shows functions of other names, too.
+(or rms_norm), and linear with x and w. --trace also shows functions with other names.
 """
 
 import contextlib
@@ -20,14 +20,14 @@ import gpt2
 from families import layers
 
 BLOCKS = "block", "decoder_block"
-SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}  # their params
+SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}  # name -> params
 
 
 class Call:
-    """A call: the function's name, file and line. owner: the object of a method; inputs: {name:
-    shape} of its arrays; output: the shape of its first result; norms: the norms of the last rows
-    of its first array and of its result; seconds: its time; calls: the calls inside it. If
-    `recording` keeps it, arguments and value are its arguments and its result."""
+    """One call: the function's name, file and line. owner: the object of a method; inputs: {name:
+    shape} of the array arguments; output: the shape of the first result; norms: the norms of
+    the last rows of the first array and of the result; seconds: the duration; calls: the calls
+    inside this one; arguments, value: the arguments and the result, if `recording` keeps them."""
 
     def __init__(self, frame, keep):
         code, self.owner = frame.f_code, frame.f_locals.get("self")
@@ -40,7 +40,7 @@ class Call:
         self.seconds = -time.perf_counter()
 
     def finish(self, result, keep):
-        """Note what the function returned: None after an error."""
+        """Record what the function returned, which is None after an error."""
         self.seconds += time.perf_counter()
         first = result[0] if isinstance(result, tuple) and result else result
         is_array = isinstance(first, np.ndarray)
@@ -60,7 +60,7 @@ class Call:
 
     @property
     def multiply_adds(self) -> int:
-        """Return the multiply-adds of the products x @ w.T, q @ k.T and weights @ v inside."""
+        """Return how many multiply-adds the products x @ w.T, q @ k.T and weights @ v take."""
         linear, attention = self.named("linear"), self.named("attention")
         n = sum(math.prod(call.inputs["x"]) * call.inputs["w"][0] for call in linear)
         return n + sum(2 * math.prod(c.inputs["q"]) * c.inputs["k"][-2] for c in attention)
@@ -68,9 +68,9 @@ class Call:
 
 @contextlib.contextmanager
 def recording(model, keep=(), also=()):
-    """Append to the yielded list each call of a function in the model's files, gpt2.py, layers.py
-    or `also`. keep: names of functions whose arguments and results are kept. Results are copied. If
-    keep is a dict {name: function}, the function's value for a result is kept instead."""
+    """Yield a list, and append each outermost call of the functions in the model's files, gpt2.py,
+    layers.py and `also`. keep: names of functions whose arguments and results are kept. Results are
+    copied; if keep is a dict {name: f}, f(result) is kept instead."""
     if not hasattr(model, "params"):
         raise ValueError("the recorder looks into models with layers: this one has none")
     keeps = keep if isinstance(keep, dict) else dict.fromkeys(keep, np.copy)
@@ -101,7 +101,7 @@ def recording(model, keep=(), also=()):
 
 
 def passes(calls, model):
-    """Return the passes of this model, without the passes of a model that drafts for it."""
+    """Return the passes of this model, without those of a draft model."""
     return [c for c in calls if c.name == "__call__" and c.owner.params is model.params]
 
 

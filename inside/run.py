@@ -1,4 +1,4 @@
-"""What happened in a run: its passes, its random numbers, the bets of speculation."""
+"""Records a run: its passes, its random numbers, and how each draft was tested (its "bet")."""
 
 import contextlib
 from collections import defaultdict
@@ -15,7 +15,7 @@ NO_BETS = {"bets": [], "accepted": 0, "residual": [], "last": None}
 
 
 class Die(np.random.Generator):
-    """A sequence's random generator that notes what it throws: {the text's length: [u, ...]}."""
+    """A sequence's random generator that records what it draws: {the text's length: [u, ...]}."""
 
     def __init__(self, sequence):
         super().__init__(sequence.rng.bit_generator)
@@ -29,7 +29,7 @@ class Die(np.random.Generator):
 
 @contextlib.contextmanager
 def watching(sequence):
-    """Note the calls and the throws with which a loop lengthens the sequence in a `with` block."""
+    """Record the model's calls and the random numbers while a loop runs in a `with` block."""
     die = sequence.rng = Die(sequence)
     keep = {"__call__": lambda logits: len(sequence.ids), "verify": None}
     with recording(sequence.model, keep, also=[verify]) as calls:
@@ -37,8 +37,8 @@ def watching(sequence):
 
 
 def read_passes(run, sequence):
-    """Return a dict for each pass. begin, new: its first position, and how many; known: the text's
-    length before it; drafting: the multiply-adds of drafting before it; bets: see read_bets."""
+    """Return a dict for each pass. begin: its first position; new: how many tokens it reads; known:
+    the text's length before it; drafting: the draft model's multiply-adds; bets: see read_bets."""
     calls, thrown = run
     found, drafting, own = [], 0, passes(calls, sequence.model)
     for call in calls:
@@ -57,9 +57,9 @@ def read_passes(run, sequence):
 
 
 def read_bets(given, thrown, text):
-    """Return how `verify` tested drafts. bets: [token, the drafter's q(x), the model's p(x), the u
-    that decided] of each draft; accepted: how many; residual: the best tokens of the distribution
-    used after a rejection, and the one drawn; last: [u, from, to] of the token drawn then."""
+    """Return how `verify` tested drafts. bets: [x, q(x), p(x), u] for each draft x, decided by the
+    random number u; accepted: how many drafts; residual: the best tokens of the distribution that
+    replaced a rejected draft, and the drawn one; last: [u, from, to] for the last token drawn."""
     known, drafts, qs, sampler = (given[name] for name in ("ids", "drafts", "qs", "sampler"))
     n, us = common_prefix(drafts, text[len(known) :]), thrown[len(known)]
     ps = [sampler(row, known + drafts[:i]) for i, row in enumerate(given["logits"][: n + 1])]
@@ -78,8 +78,8 @@ def read_bets(given, thrown, text):
 
 
 def read_draws(run, sequence, data, logits):
-    """Return how each new token came: [how], or [how, u, from, to] if a number u was drawn for it.
-    from, to: its share of the cumulative distribution. logits [n, n_vocab]: the sampler's input."""
+    """Return how each new token was chosen: [how], or [how, u, from, to] if a random number u chose
+    it, between `from` and `to` of the cumulative distribution. logits [n, n_vocab]: unfiltered."""
     is_greedy, n_prompt, ids = sequence.sampler.to_probs is one_hot, sequence.n_prompt, sequence.ids
     how = "beams" if data["beams"] else "best" if is_greedy else "unknown"
     draws = [[how] for _ in sequence.new_ids]
@@ -88,13 +88,13 @@ def read_draws(run, sequence, data, logits):
             p = sequence.sampler(logits[i - 1], ids[:i])
             draws[i - n_prompt] = ["drawn", *us, *share(p, ids[i])]
     for one in data["passes"]:
-        place = one["known"] - n_prompt + one["accepted"]  # the one after the accepted drafts
+        place = one["known"] - n_prompt + one["accepted"]  # the token after the accepted drafts
         draws[place - one["accepted"] : place] = [["accepted"]] * one["accepted"]
         if one["last"] and not is_greedy:
             draws[place] = ["residual" if one["residual"] else "drawn", *one["last"]]
     return draws
 
 
-def share(p, token):  # [n_vocab], an id -> where its share begins and ends, in the order of ids
+def share(p, token):  # [n_vocab], id -> where its share of the cumulative sum begins and ends
     ends = np.cumsum(p, dtype=float) / np.sum(p, dtype=float)
     return float(ends[token - 1]) if token else 0.0, float(ends[token])

@@ -1,4 +1,4 @@
-"""--trace writes out the recorded calls of a model's first two passes."""
+"""--trace prints the recorded calls of a model's first two passes."""
 
 from itertools import groupby
 
@@ -6,8 +6,8 @@ from inside.recorder import BLOCKS, SUBLAYERS, passes, recording
 
 
 def first_passes(model, steps):
-    """Take steps that run the model until it has made two passes. Return the passes, and the call
-    of `read` if it is an encoder-decoder."""
+    """Run the steps until the model has made two passes. Return these passes, and the call of
+    `read` if the model is an encoder-decoder."""
     with recording(model) as calls:
         for _ in steps:
             if len(passes(calls, model)) > 1:
@@ -16,8 +16,8 @@ def first_passes(model, steps):
 
 
 def format_trace(found, source=None):
-    """Format the calls of one or two passes as a tree, or as two trees if their calls differ; then
-    each block's norms. source: an encoder-decoder's call of `read`, which comes first."""
+    """Format one or two passes as a tree of calls, or as two trees if their calls differ. A table
+    of norms follows. source: an encoder-decoder's call of `read`, which comes first."""
     found = found[:2]
     names = [[call.name for call in one.walk()] for one in found]
     groups = [found] if names[0] == names[-1] else [[one] for one in found]
@@ -30,8 +30,8 @@ def format_trace(found, source=None):
 
 
 def tree(calls, depth=0):
-    """Return lines for a call, as each pass made it, and for the calls inside it. A line is the
-    indented name, the place, and the shapes."""
+    """Return lines for one call and the calls inside it. calls: this call in each of the passes. A
+    line is the indented name, the place, and the shapes."""
     before = sizes([next(iter(call.inputs.values()), ()) for call in calls])
     out = sizes([call.output or () for call in calls])
     shapes = f"{before} -> {'same' if before == out else out}".lstrip() if out else before
@@ -43,13 +43,13 @@ def tree(calls, depth=0):
     return lines
 
 
-def sizes(shapes):  # [(1, 3, 8), (1, 1, 8)] -> "[1,3|1,8]"; "" without an array
+def sizes(shapes):  # [(1, 3, 8), (1, 1, 8)] -> "[1,3|1,8]"; "" if there is no array
     axes = ("|".join(dict.fromkeys(map(str, axis))) for axis in zip(*shapes))
     return f"[{','.join(axes)}]" if any(shapes) else ""
 
 
 def residual_table(passes):
-    """Yield lines with each block's norms: the residual stream, what its sublayers add to it."""
+    """Yield a table of each block's norms: the residual stream, and what each sublayer adds."""
     blocks = [one.named(*BLOCKS) for one in passes]
     cross = ["+cross"] if blocks[0][0].name == "decoder_block" else []
     names = ["x", "+attn", *cross, "+MLP"]
@@ -61,7 +61,7 @@ def residual_table(passes):
 
 
 def as_json(call):
-    """Return a call and the calls inside it as a dict, for programs."""
+    """Return a call and the calls inside it as a dict for JSON."""
     shown = {"call": call.name, "file": call.file, "line": call.line, "in": call.inputs}
     shown |= {"out": call.output, "norms": call.norms}
     return shown | {"calls": [as_json(inner) for inner in call.calls]}

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 
 def format_tree(trace: list, name: Callable[[int], str], winner: list[int], width: int = 80) -> str:
-    """Draw the tree: one line per run of tokens without a fork, with the log P at its end. name:
-    token -> its text. Lines are cut to fit: a text at its end, branches at their beginning."""
+    """Draw the tree: a line is a run of tokens without a fork, followed by the log P so far. name:
+    token -> its text. Lines are cut to fit: texts lose their end, branches their beginning."""
     seen = {c.ids: c for step in trace for c in step if c.status != "dropped"}
     children = defaultdict(list)
     for ids in seen:

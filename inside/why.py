@@ -17,11 +17,11 @@ KEEP = [*BLOCKS, *SUBLAYERS, *NORMS, "merge_heads"]
 
 
 def parts(root, model, came, rivals):
-    """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]. The parts:
-    the embedding; each layer's heads, heads to the source, and MLP; the biases. root: a pass over n
-    tokens, recorded with KEEP; came [n]; rivals [n, n_rivals]. A cap of the logits is ignored.
-    Return None for a model that norms after each sum, as BART does."""
-    family = getattr(model, "family", model)  # an encoder-decoder's decoder has one
+    """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]. The parts
+    are the embedding; each layer's heads, cross-attention heads and MLP; and the biases. root: a
+    pass over n tokens, recorded with KEEP; came [n]: the next tokens; rivals [n, n_rivals]. A logit
+    cap is ignored. Return None for a model that norms after each sum, as BART does."""
+    family = getattr(model, "family", model)  # a Decoder has a family
     if not getattr(family, "pre_norm", True):
         return None
     head = np.asarray(model.params.get("lm_head", model.params["wte"]))
@@ -31,7 +31,7 @@ def parts(root, model, came, rivals):
     [shift] = model.params.get("logits_bias", np.zeros((1, len(head)), np.float32))
     bias = shift[came][:, None] - shift[rivals]  # [n, n_rivals]
 
-    # Back through the last norm: its b, its g, a layer norm's mean, and the scale of the pass.
+    # Go back through the last norm: its b, its g, a layer norm's mean, and the scale it used.
     norm = root.named(*NORMS)[-1].arguments
     x, none = norm["x"].reshape(len(came), -1), np.zeros_like(norm["g"])
     bias = bias + toward @ norm.get("b", none)
@@ -44,12 +44,12 @@ def parts(root, model, came, rivals):
     blocks = root.named(*BLOCKS)
     added = [(toward * blocks[0].arguments["x"][:, None]).sum(-1, keepdims=True)]
     for block in blocks:
-        norms = block.arguments.get("norms", {})  # Llama's
+        norms = block.arguments.get("norms", {})  # only Llama's blocks have them
         for call in block.named(*SUBLAYERS):
             wrote, direction, n = call.value, toward, 1
             if after := norms.get(f"{SUBLAYERS[call.name]}_post_norm"):
                 direction = toward * (model.norm(wrote, after) / wrote)[:, None]  # a fixed scale
-            if call.name != "feed_forward":  # the heads, before the matrix that mixes them
+            if call.name != "feed_forward":  # the heads, before c_proj mixes them
                 attn = call.arguments.get("attn", call.arguments)
                 last, n = attn.get("c_proj") or attn["o"], model.n_head
                 bias = bias + direction @ last.get("b", none)

@@ -22,12 +22,12 @@ def read_json(path: Path, optional: bool = False) -> dict:
 def activation(name: str) -> Callable:
     """Return the activation function of this name. Raises ValueError if it is unknown."""
     if name not in ACTIVATIONS:
-        raise ValueError(f"the activation {name!r} is not known, {', '.join(ACTIVATIONS)} are")
+        raise ValueError(f"the activation {name!r} is not one of {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
 
 
 def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -> list[int]:
-    """Return the key's ids as a list, without ids outside the vocabulary. default: if absent."""
+    """Return the key's ids, or the default, as a list, without ids outside the vocabulary."""
     ids = config.get(key, default)
     ids = ids if isinstance(ids, list) else [ids]
     return [id for id in ids if type(id) is int and 0 <= id < n_vocab]

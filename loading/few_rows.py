@@ -2,7 +2,7 @@
 
 For two or more rows, OpenBLAS first copies ("packs") the weight into a different layout. The copy
 is worth it for hundreds of rows, but not for a few, and its AVX-512 kernels make small products
-without one. So we multiply a few rows block by block, if `blocks_pay` finds that faster here. A
+without it. So we multiply a few rows block by block, if `blocks_pay` finds that faster here. A
 small product runs on one core, so each of `n_threads` threads takes a part of a large weight.
 """
 
@@ -16,10 +16,10 @@ import numpy as np
 
 MOST_ROWS = 32  # with more, one large product is faster
 BLOCK = 32  # rows or columns of the weight in one small product
-SMALL = 10**6  # OpenBLAS treats a product of up to so many multiplications as small
-SHARE = 2**19  # a thread is only worth its start for so many weights
+SMALL = 10**6  # OpenBLAS treats a product of up to this many multiplications as small
+SHARE = 2**19  # for fewer weights, starting another thread does not pay
 
-# As for BLAS, the environment may set the number of threads; `--threads` sets both.
+# Like BLAS, we take the number of threads from the environment. `--threads` sets it for both.
 n_threads = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or os.cpu_count() or 1)
 
 

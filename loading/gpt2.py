@@ -43,7 +43,7 @@ def read_stop_ids(model: Any, folder: Path, config: dict, tokenizer: Any) -> Non
 
 
 def scale_queries(params: Params, n_head: int, config: dict) -> None:
-    """If a variant scales its scores by other than 1/sqrt(d_head), scale its queries instead."""
+    """If a variant does not scale its scores by 1 / sqrt(d_head), scale its queries instead."""
     n_embd = params["wte"].shape[1]
     for layer, block in enumerate(params["blocks"]):
         scale = 1 if config.get("scale_attn_weights", True) else math.sqrt(n_embd / n_head)

@@ -35,11 +35,11 @@ def fetch(name: str) -> Path:
 
     try:
         folder = Path(snapshot_download(name, allow_patterns=FILES))
-        # config.json comes last: if it is there, all the rest is.
+        # config.json comes last: if it is there, so are all other files.
         return Path(hf_hub_download(name, "config.json", revision=folder.name)).parent
-    except errors.RepositoryNotFoundError:  # or it is gated
-        what = "accept its terms on its page, set a valid HF_TOKEN"
-        raise UserError(f"you may not read {name}, or the hub has none: {what}") from None
+    except errors.RepositoryNotFoundError:  # or the repository is gated
+        what = "accept the terms on its page and set a valid HF_TOKEN"
+        raise UserError(f"you may not read {name}, or it does not exist: {what}") from None
     except Exception as error:  # errors of the hub, its HTTP library or the system
         reason = f"{error.__cause__ or error}".partition("\n")[0]
         remedy = "check the network, then run this again"

@@ -55,7 +55,7 @@ def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
         if config.get(key):
             raise ValueError(f"{key} is not supported")
     tensors = read_weights(folder, prefix="model.", unused=("rotary_emb.inv_freq",))
-    if config["model_type"].startswith("gemma"):  # stores g - 1
+    if config["model_type"].startswith("gemma"):  # the file stores g - 1
         norms = {name for name in tensors if name.endswith("norm.weight")}
         tensors |= {name: tensors[name] + np.float32(1) for name in norms}
     has_after = any("post_feedforward_layernorm" in name for name in tensors)
@@ -89,7 +89,7 @@ def read_settings(config: dict, d_head: int) -> dict:
     }
     if not family.startswith("gemma"):
         return settings
-    score_cap = config["attn_logit_softcapping"] if family == "gemma2" else None  # 3 ignores it
+    score_cap = config["attn_logit_softcapping"] if family == "gemma2" else None  # Gemma 3: none
     return settings | {
         "activation": activation(config.get("hidden_activation", "gelu_pytorch_tanh")),
         "scale": 1 / math.sqrt(config["query_pre_attn_scalar"]),
@@ -99,12 +99,12 @@ def read_settings(config: dict, d_head: int) -> dict:
 
 
 def slides(config: dict, layer: int) -> bool:
-    """Return whether this layer has a sliding window. For a config without layer_types."""
+    """Return whether this layer has a sliding window, for a config without layer_types."""
     if config["model_type"] == "smollm3":
         return not rotates(config, layer)
     has_windows = "sliding_window" in FAMILIES[config["model_type"]]
     is_late = layer >= config.get("max_window_layers", 0)  # Qwen's first layers see all
-    pattern = config.get("sliding_window_pattern")  # every second or sixth of Gemma's sees all
+    pattern = config.get("sliding_window_pattern")  # Gemma: every second or sixth layer sees all
     return has_windows and is_late and not (pattern and (layer + 1) % pattern == 0)
 
 
@@ -136,4 +136,4 @@ def read_frequencies(config: dict, kind: str, d_head: int) -> np.ndarray:
             factor, low, high = (rope[f"{key}factor"] for key in ("", "low_freq_", "high_freq_"))
             return llama3_frequencies(rotary_frequencies(d_head, theta), factor, low, high, n_old)
         case name:
-            raise ValueError(f"rope_type is {name}, known are default, linear, llama3")
+            raise ValueError(f"rope_type is {name}, not one of default, linear, llama3")

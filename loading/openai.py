@@ -25,7 +25,7 @@ MERGES = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
 def fetch(size: str, folder: Path) -> Path:
     """Download an official model into `folder`, whole or not at all. Raises UserError."""
     if importlib.util.find_spec("tensorflow") is None:  # check before downloading half a gigabyte
-        remedy = "pip install tensorflow, or use the same from the hub: gpt2, gpt2-medium, ..."
+        remedy = "pip install tensorflow, or use the hub's files: gpt2, gpt2-medium, ..."
         raise UserError(f"OpenAI's checkpoints are read with TensorFlow, once: {remedy}")
     with (
         explained(f"cannot fetch {size} into {folder}", "run this again", (OSError,)),
@@ -43,8 +43,8 @@ def fetch(size: str, folder: Path) -> Path:
 
 
 def download(url: str, path: Path, sha256: str | None) -> None:
-    """Download a file, with a progress bar. Raises OSError if its size is wrong, or its checksum:
-    sha256, if it is known, or the server's."""
+    """Download a file, with a progress bar. Raises OSError if its size or checksum is wrong.
+    sha256: the expected checksum; None if only the server's MD5 is known."""
     import requests
     from tqdm import tqdm
 

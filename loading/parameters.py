@@ -21,13 +21,13 @@ OURS = re.compile(
       | blocks\.\d+\. (attn | cross | mlp)\. (c_attn | c_proj | c_fc | gate | [qkvo])\.[wb]
     )"""
 )
-LEAVES = r"\bbias$=b \b(w[tp]e|lm_head)\.w$=\1"  # for each family
+LEAVES = r"\bbias$=b \b(w[tp]e|lm_head)\.w$=\1"  # for every family
 
 
 def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = False) -> Params:
     """Turn {"h.0.ln_1.weight": array} into {"blocks": {"0": {"ln_1": {"g": array}}}}. words:
-    patterns "THEIRS=OURS ..." for the file's names, in which `weight` is w already, or a norm's g.
-    transposed: matrices are [n_in, n_out]; the tree has views. ValueError for an unknown array."""
+    patterns "THEIRS=OURS ..." for the file's names, after `weight` became w, or g in a norm.
+    transposed: the file's matrices are [n_in, n_out]. ValueError for an unknown array."""
     tree: dict = {}
     pairs = [word.split("=") for word in f"{words} {LEAVES}".split()]
     for theirs, array in tensors.items():
@@ -77,7 +77,7 @@ def settle_head(params: Params, tied: bool) -> None:
     if tied and np.array_equal(params.get("lm_head"), params["wte"]):
         del params["lm_head"]
     elif tied and "lm_head" in params:
-        note = "note: the file's head is used, which is not the embedding, as config.json has it"
+        note = "note: the file's head is used, although config.json ties it to the embedding"
         print(note, file=sys.stderr)
 
 

@@ -61,11 +61,11 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
     """Return the tokenizer, the parameters and the result of `read_ends`. Raises ValueError."""
     tensors = read_weights(folder, "model.", UNUSED)
     for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
-        copy: Any = tensors.pop(name, tensors.get("shared.weight"))  # some have one name
+        copy: Any = tensors.pop(name, tensors.get("shared.weight"))  # not every file has it
         if not np.array_equal(tensors.setdefault("shared.weight", copy), copy):
-            raise ValueError(f"{name} is not shared.weight: only models with one embedding load")
+            raise ValueError(f"{name} is not shared.weight: only one shared embedding is supported")
     params = build_params(tensors, words)
-    if config["model_type"] != "t5":  # some BARTs have none
+    if config["model_type"] != "t5":  # some BART files lack it
         params.setdefault("logits_bias", np.zeros((1, len(params["wte"])), np.float32))
     for side, n in zip(SIDES, n_layer):
         list_blocks(params[side], n)
@@ -75,7 +75,7 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
 
 
 def read_ends(folder: Path, config: dict, n_vocab: int) -> dict:
-    """Return EncoderDecoder's arguments for the ends of texts. Raises ValueError."""
+    """Return EncoderDecoder's arguments for how texts begin and end. Raises ValueError."""
     found = read_json(folder / "generation_config.json", optional=True) or config
     if found.get("force_bos_token_to_be_generated"):  # the first BART summarisers have it
         found = {"forced_bos_token_id": found["bos_token_id"]} | found

@@ -10,7 +10,7 @@ from loading.config import read_json
 from loading.errors import UserError
 
 BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # one byte of a character that has no piece
-MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # around a text, never part of it; en_XX
+MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # marks around a text, such as en_XX
 
 
 def read_tokenizer(folder: Path, model_type: str) -> Any:
@@ -62,7 +62,7 @@ class LibraryTokenizer:
         self.special = {token.content: id for id, token in self._added.items() if token.special}
         self.end_of_text = self.special.get("<|endoftext|>")
         [first, *_] = library.encode("a", add_special_tokens=False).ids
-        marked = library.encode("a").ids  # drop what follows the text: </s> would end it
+        marked = library.encode("a").ids  # drop a </s> after the text, which would end it
         self.start = marked[: marked.index(first)] if bos else []
         marks = [id for text, id in self.special.items() if MARKS.fullmatch(text)]
         self.silent = {*marks, *self.start}
@@ -108,7 +108,7 @@ class LibraryTokenizer:
 class Stream:
     """Decodes ids one by one; the returned pieces concatenate to decode(all ids). For the right
     spaces, new tokens are decoded together with the last one shown, whose text is then removed.
-    Byte pieces wait for the next other token: only then do we know whether they form characters."""
+    Byte pieces wait for the next token of another kind, which shows whether they are characters."""
 
     def __init__(self, tokenizer: LibraryTokenizer):
         self._tokenizer, self._ids, self._shown = tokenizer, list[int](), ""

@@ -1,6 +1,6 @@
 """A folder's safetensors files -> float32 arrays, mapped into memory rather than read.
 
-The library `safetensors` checks what a file's header (JSON) promises. An array is then a view of
+The library `safetensors` checks a file against its header (JSON). An array is then a view of
 the mapped file: opening a model costs nothing. Weights of 16 bits are converted at each start.
 """
 
@@ -28,7 +28,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def read_weights(folder: Path, prefix: str, unused: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return {name without prefix: float32 array}, but no name that ends with one of `unused`.
+    """Return {name without prefix: float32 array}, except names that end with one of `unused`.
     Raises UserError if a file is missing, ValueError if it is damaged."""
     paths = weight_files(folder)
     if missing := [path.name for path in paths if not path.is_file()]:
@@ -44,7 +44,7 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
         with safe_open(path, "np"):
             pass
     except SafetensorError as error:
-        remedy = "a pointer of Git LFS becomes the file by `git lfs pull`"
+        remedy = "if it is a Git LFS pointer, `git lfs pull` fetches the file"
         raise ValueError(f"{path.name} is damaged: {error}; {remedy}") from None
     data = np.asarray(np.memmap(path, np.uint8, "r"))
     start = 8 + int.from_bytes(data[:8].tobytes(), "little")

@@ -1,4 +1,4 @@
-"""A conversation as one text: the checkpoint's own template writes its turns."""
+"""A conversation as a single text, its turns formatted by the checkpoint's own template."""
 
 import re
 from pathlib import Path
@@ -9,18 +9,18 @@ from loading.errors import UserError
 
 
 class Conversation:
-    """The turns so far, as messages {"role", "content"}. tokenizer, folder: the model's; system:
-    the first message, if any. Raises UserError if the model has no template."""
+    """The turns so far, as messages {"role", "content"}. tokenizer and folder belong to the model;
+    system is the first message, or None. Raises UserError if the model has no template."""
 
     def __init__(self, tokenizer: Any, folder: Path, system: str | None = None):
         config = read_json(folder / "tokenizer_config.json", optional=True)
         file = folder / "chat_template.jinja"
         template = file.read_text("utf-8") if file.is_file() else config.get("chat_template")
-        if isinstance(template, list):  # several, by name
+        if isinstance(template, list):  # a list of named templates
             template = {entry["name"]: entry["template"] for entry in template}.get("default")
         if not template:
             other = "HuggingFaceTB/SmolLM2-135M-Instruct"
-            raise UserError(f"this model has no chat template: take another, such as {other}")
+            raise UserError(f"this model has no chat template: use a model such as {other}")
         self.tokenizer, self.template, self.messages = tokenizer, template, list[dict]()
         names = {name: config.get(name) or "" for name in ("bos_token", "eos_token")}
         self.names = {k: v["content"] if isinstance(v, dict) else v for k, v in names.items()}
@@ -30,15 +30,15 @@ class Conversation:
             self.add("system", system)
 
     def add(self, role: str, text: str) -> None:
-        """Add a turn. Special tokens in it become plain text: a space of zero width follows their
-        first character."""
+        """Add a turn. Special tokens in it become plain text, because a zero-width space
+        follows their first character."""
         names = sorted(self.tokenizer.special, key=len, reverse=True)
         special = "|".join(map(re.escape, names)) or "(?!)"
         text = re.sub(special, lambda name: f"{name[0][0]}\u200b{name[0][1:]}", text)
         self.messages.append({"role": role, "content": text})
 
     def ask(self, text: str) -> list[int]:
-        """Return the ids that the model continues: all turns, then the user's with this text."""
+        """Return the ids that the model continues: all turns so far, then a user turn with text."""
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         def raise_exception(message):
@@ -49,11 +49,11 @@ class Conversation:
         )
         self.add("user", text)
         names = self.names | {"raise_exception": raise_exception, "add_generation_prompt": True}
-        try:  # the template is a program of the checkpoint's
+        try:  # the template is code from the checkpoint
             text = jinja.from_string(self.template).render(messages=self.messages, **names)
         except Exception as error:
             raise UserError(f"the model's chat template refuses this: {error}") from None
         finally:
             self.messages.pop()
-        start = self.tokenizer.encode("")  # the template itself writes it, if it wants one
+        start = self.tokenizer.encode("")  # BOS: a template that wants one writes it itself
         return self.tokenizer.encode(text, special=True)[len(start) :]

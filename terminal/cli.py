@@ -10,7 +10,7 @@ import sys
 
 def main(argv=None):
     """Return the exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # if closed, print would write to stdout
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # print(file=None) would write to stdout
     if sys.hexversion < 0x30A0000:
         version = sys.version.split()[0]
         raise SystemExit("generate.py: tokenwise needs Python 3.10 or newer, not this " + version)
@@ -25,7 +25,7 @@ def main(argv=None):
         return 130
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except bdb.BdbQuit:  # the end of a debugger; `python -m pdb` waits for it
+    except bdb.BdbQuit:  # the user left the debugger; `python -m pdb` catches this
         sys.excepthook = lambda *_: None
         raise
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Runs one command line: prompts in; text, a view of it, or a conversation out."""
+"""Runs one command line: continues its prompts, shows a view of them, or opens a conversation."""
 
 import contextlib
 import io
@@ -12,7 +12,7 @@ from loading.errors import UserError
 from terminal import look, options, shell, show
 from terminal.session import Session
 
-QUOTED = '({} prompts; one of several words is quoted: "Once upon a time")'
+QUOTED = '({} prompts; put several words in quotes to make one: "Once upon a time")'
 MISSING = 'a PROMPT is missing, such as "Once upon a time"'
 
 
@@ -26,7 +26,7 @@ def run(words: list[str]) -> None:
     if "list_models" in given:
         for name, about, size, where in utils.names():
             print(show.visible(f"{name:<15}{size:>6}  {where.split()[0]:<10}  {about}"))
-        return print(f"{'OWNER/NAME':<35}any other of the Hugging Face hub")
+        return print(f"{'OWNER/NAME':<35}any other model on the Hugging Face hub")
     if not given["prompts"] and not given.keys() & {"prompts_file", "interactive"}:
         if sys.stdin is None or sys.stdin.isatty():
             raise options.Usage(MISSING)
@@ -49,7 +49,7 @@ def run(words: list[str]) -> None:
 
 
 def complete(session: Session, given: dict) -> None:
-    """Generate, and print the texts; with --html write a page, too."""
+    """Generate and print the texts; with --html, also write a page."""
     prompts = [p for p in read_prompts(given) for _ in range(session.settings["samples"])]
     rows = [session.row(prompt, number) for number, prompt in enumerate(prompts)]
     n_words = len(given["prompts"])
@@ -63,7 +63,7 @@ def complete(session: Session, given: dict) -> None:
 
 
 def read_prompts(given: dict) -> list[str]:
-    """Return the prompts of the command line, of standard input (-) and of --prompts-file."""
+    """Return the prompts from the command line, standard input (-) and --prompts-file."""
     prompts = [read_standard_input() if p == "-" else p for p in given["prompts"]]
     if "prompts_file" in given:
         text = Path(given["prompts_file"]).read_text(encoding="utf-8-sig")
@@ -74,8 +74,8 @@ def read_prompts(given: dict) -> list[str]:
 
 
 def read_standard_input() -> str:
-    """Return all of stdin, as UTF-8."""
-    with contextlib.suppress(io.UnsupportedOperation):  # already read, for instance by a debugger
+    """Read all of standard input, as UTF-8."""
+    with contextlib.suppress(io.UnsupportedOperation):  # fails if a debugger has read from it
         sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
     if not (text := sys.stdin.read()):
         raise UserError(f"{MISSING}: standard input is empty")

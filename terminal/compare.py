@@ -14,12 +14,12 @@ HEADING = f"{'method':<12}tokens/s  x naive{'':<11}first (s) per pass accepted  
 
 
 def compare(session: Session, prompt: str, number: int = 0) -> None:
-    """Print the table, with the session's sampler and one seed for all methods."""
+    """Print the table. All methods use the session's sampler and the same seed."""
     session = copy.copy(session)  # the caller's session stays as it was
     session.row(prompt, number)  # a bad prompt fails here, before the table
     drafts = session.own.get("drafter") or session.settings["draft"] and session.draft_model()
     rows: dict[str, list[Row]] = {m: [] for m in METHODS if m != "speculative" or drafts}
-    for _ in range(1 + N_ROUNDS):  # in turn, so that a slow minute of the machine slows them all
+    for _ in range(1 + N_ROUNDS):  # in turn, so that a slow minute slows all methods
         for method in rows:
             session.settings = resolve(session.given | {"method": method}, session.config)
             rows[method].append(session.row(prompt, number))
@@ -32,7 +32,7 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
 
 
 def compare_line(method: str, rows: list[Row], naive: list[Row], sampled: bool) -> str:
-    """Format a line of the table. Its speed is the rounds' median without the first, a warm-up."""
+    """Format one method's line. Its speed is the median of all rounds but the first, a warm-up."""
     speed, plain = (median(r.tokens_per_second or 0.0 for r in x[1:]) for x in (rows, naive))
     if not speed or not plain:
         return f"{method:<12} no tokens: the context is full"

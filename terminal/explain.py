@@ -1,4 +1,4 @@
-"""--explain and --score: each step as it is taken, each token with its surprise."""
+"""Prints the views --explain (each step of generation) and --score (each token's surprise)."""
 
 import math
 import shutil
@@ -16,17 +16,17 @@ from terminal.options import DRAFTING
 from terminal.row import Row
 from terminal.session import Session
 
-STEPS = """model: P of the token; drawn: P after temperature and filters, where it differs;
-bits: how unsure the model was (its entropy); others: what else it thought of
+STEPS = """model: P of the token; drawn: P after temperature and filters, if different;
+bits: how unsure the model was (the entropy); others: other likely tokens
   model  drawn   bits            token           others"""
 DRAFTS = "accepted/drafted: the accepted drafts, -the rejected ones, +the model's own token"
-BEAMS = "runs of tokens, with the log P (nats) at their end; x: dropped"
-WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 returns 0 if it has none
+BEAMS = "runs of tokens, each with the log P (nats) up to its end; x: dropped"
+WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 returns 0 without a terminal
 LEGENDS = {"naive": STEPS, "cached": STEPS, "beam": BEAMS}
 
 
 def explain(session: Session, row: Row) -> None:
-    """Generate a row and print each step, then the text. Beam search prints a tree at the end."""
+    """Generate a row and print each step, then the text. For beam search, print a tree instead."""
     method, tokenizer = session.settings["method"], session.tokenizer
     sequence: Any = session.start(row)
     draws, sampler = [], sequence.sampler  # (ids, P by the model [n_vocab], P by the sampler)
@@ -51,9 +51,9 @@ def explain(session: Session, row: Row) -> None:
 
 
 def step_line(draws: list, ids: list[int], tokenizer: Any) -> str:
-    """Describe the last token: P by the model and, if it differs, by the sampler; the entropy; the
-    token; the other candidates above half a percent, as many as fit. Return the token alone if a
-    user's loop chose it without the sampler."""
+    """Return a line about the last token: the model's P and, if different, the sampler's; the
+    entropy; the token; as many other tokens above 0.5% as fit. If a user's loop chose the token
+    without the sampler, the line has only the token."""
     *before, token = ids
     name = repr(label(tokenizer, token))
     if not draws or draws[-1][0] != before:
@@ -89,7 +89,7 @@ class PrintedPasses(Measured):
 
 
 def print_score(tokenizer: Any, result: dict) -> None:
-    """Print the result of score.score: the text, tinted by surprise; then each token."""
+    """Print the result of score.score: the text, tinted by surprise, then a line per token."""
     names = [label(tokenizer, token) for token in result["ids"]]
     surprises = [-logprob / math.log(2) for logprob in result["logprobs"]]
     print("".join(show.tint(show.visible(name), bits) for name, bits in zip(names, surprises)))
@@ -101,6 +101,6 @@ def print_score(tokenizer: Any, result: dict) -> None:
 
 
 def bar(share: float, width: int) -> str:
-    """Return a bar of share * width characters, to an eighth of one."""
+    """Return a bar of share * width characters, to the nearest eighth of a character."""
     full, eighths = divmod(round(min(share, 1) * width * 8), 8)
     return "█" * full + "▏▎▍▌▋▊▉"[eighths - 1 : eighths]

@@ -1,4 +1,4 @@
-"""The views that look at one prompt, --score, --explain, --compare and --trace, and the page."""
+"""The views of one prompt: --score, --explain, --compare, --trace, and the page of --html."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from terminal.session import Session
 
 
 def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
-    """Print one view of a prompt. number: the prompt's index; it is added to the seed."""
+    """Print one view of a prompt. number: the prompt's index, which is added to the seed."""
     if name == "score":
         scored = session.score(prompt, session.given.get("target"))
         if session.settings["json"]:
@@ -28,7 +28,7 @@ def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
 
 
 def trace(session: Session, row: Row) -> None:
-    """Print the first two passes for a row; before them, an encoder-decoder's over its source."""
+    """Print a row's first two passes. An encoder-decoder's pass over its source comes first."""
     from inside.trace import as_json, first_passes, format_trace
 
     found, source = first_passes(session.model, session.generate([row]))
@@ -42,19 +42,19 @@ def trace(session: Session, row: Row) -> None:
 
 
 def write_page(session: Session, row: Row, file: str) -> None:
-    """Print a row as always, and write its page. An error or Ctrl-C leaves no half page."""
+    """Print a row as usual, and write its page. An error or Ctrl-C leaves no unfinished page."""
     from inside import page
     from inside.live import in_8_bits, parts
 
     if "live" in session.given:
         session.model = in_8_bits(session.tokenizer, session.model)
     if not file.endswith((".html", ".htm")):
-        raise UserError(f"--html writes a page, to a name that ends in .html: not {file!r}")
+        raise UserError(f"--html needs a file name that ends in .html, not {file!r}")
     settings = session.settings | {"seed": row.seed}
-    if settings["method"] == "beam":  # it does not sample, so the sliders begin at neutral
+    if settings["method"] == "beam":  # it does not sample, so the sliders start at neutral
         settings |= dict.fromkeys(page.SLIDERS)
     unfinished = Path(f"{file}.unfinished")
-    unfinished.touch()  # an error comes now, not after a long text
+    unfinished.touch()  # fail now, not after a long text
     try:
         with page.watching(session.start(row)) as run:
             show.stream(session, [row])

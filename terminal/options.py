@@ -1,4 +1,4 @@
-"""The options of the command line, and the settings that they and a checkpoint's make.
+"""The options of the command line, and the settings: options, checkpoint and defaults combined.
 
 `given` is a dict of the options that the user typed; `settings` has a value for every option.
 """
@@ -18,7 +18,7 @@ DRAWING = ("naive", "cached", *DRAFTING)
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 VIEWS = ("score", "explain", "compare", "trace", "html", "interactive")
 
-# Defaults, if neither user nor checkpoint says. Those up to GENERATING are for generating text.
+# Defaults, unless the user or the checkpoint sets a value. GENERATING: the options for new text.
 DEFAULTS: dict[str, Any] = dict(method="cached", tokens=100, min_length=0, stop=[], loop=None)
 DEFAULTS |= dict(seed=None, samples=1, max_rows=16, filter=[]) | dict.fromkeys(SAMPLING)
 DEFAULTS |= dict(repetition_penalty=None, no_repeat_ngram=None, gamma=4, ngram=3, filler_top_k=1)
@@ -27,12 +27,12 @@ DEFAULTS |= dict(draft=None, drafter=None)
 GENERATING = tuple(DEFAULTS)
 DEFAULTS |= dict(model="stories", truncate=False, chat=False, system=None, json=False)
 
-# The options' names in a checkpoint's generation_config.json.
+# Option -> its name in a checkpoint's generation_config.json.
 SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "early_stopping", "draft", "seed")
 CONFIG = {name: name for name in SAME} | dict(tokens="max_new_tokens", beams="num_beams")
 CONFIG |= dict(min_length="min_new_tokens", no_repeat_ngram="no_repeat_ngram_size")
 
-# Options that are only for some methods, and these methods.
+# Options that apply only to some methods -> those methods.
 ONLY_FOR: dict[str, tuple] = {name: DRAWING for name in (*SAMPLING, "seed", "samples")}
 ONLY_FOR |= {name: ("beam",) for name in ("beams", "length_penalty", "early_stopping", "return")}
 ONLY_FOR |= dict(loop=("cached",), max_rows=("cached",), gamma=DRAFTING, ngram=DRAFTING[1:])
@@ -40,7 +40,7 @@ ONLY_FOR |= dict(draft=("speculative",), drafter=("speculative",), filler_top_k=
 
 
 class Usage(UserError):
-    """A wrong use of the command line."""
+    """The command line was used incorrectly."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -51,13 +51,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
-    """Return a message's end that suggests the known word nearest to this one, or ""."""
+    """Return "; did you mean ...?" with the known word nearest to this one, or ""."""
     near = difflib.get_close_matches(word, known, 1, cutoff=0.75)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def number(metavar, kind, least=0, most=math.inf):
-    """Return argparse's arguments for a number in a range."""
+    """Return the argparse settings of an option that takes a number from `least` to `most`."""
     whole, limit = "whole " * (kind is int), f" to {most:g}" * (most < math.inf)
 
     def parse(text):
@@ -73,60 +73,60 @@ FLAG, TEXT, FILE = dict(action="store_true"), dict(metavar="TEXT"), dict(metavar
 OWN, MORE = dict(metavar="FILE.py:EXPRESSION"), dict(action="append")
 OPTIONS = {
     "general": [
-        ("model", dict(metavar="NAME"), "a name, a folder, OWNER/NAME of the hub, or FILE.py:..."),
+        ("model", dict(metavar="NAME"), "a name, a folder, OWNER/NAME on the hub, or FILE.py:..."),
         ("prompts_file", FILE, "one prompt per line"),
         ("source_lang", dict(metavar="CODE"), "for mBART, such as en_XX"),
         ("target_lang", dict(metavar="CODE"), "for mBART, such as ro_RO"),
         ("truncate", FLAG, "cut a source that is too long for the encoder"),
-        ("chat", FLAG, "a prompt is a turn of a conversation, in the model's own format"),
-        ("system", TEXT, "with --chat: what the conversation begins with"),
+        ("chat", FLAG, "each prompt is a turn of a conversation, in the model's format"),
+        ("system", TEXT, "with --chat: a message to the model before the conversation"),
         ("threads", number("T", int, 1, 1024), "default: one per core, or one for a small model"),
         ("json", FLAG, "one JSON object per text"),
     ],
-    "generation (what you leave out is the checkpoint's, then the default)": [
+    "generation (without an option, the checkpoint's value is used, or else the default)": [
         ("method", dict(choices=METHODS), "default cached, or beam if the checkpoint says so"),
-        ("tokens", number("N", int, 1), "at most N new ones; default 100"),
-        ("min_length", number("N", int), "no end of text before N new tokens"),
-        ("stop", TEXT | MORE, "end before TEXT; may be given more than once"),
-        ("seed", number("S", int), "default: a new one each time; prompt i uses S + i"),
-        ("samples", number("N", int, 1), "N texts of each prompt, with the seeds S, S + 1, ..."),
-        ("temperature", number("T", float, 0, 100000), "default: greedy, or 1 if others sample"),
-        ("top_k", number("K", int), "draw one of the K most probable tokens"),
-        ("top_p", number("P", float, 0.0001, 1), "draw from a nucleus of mass P"),
-        ("min_p", number("P", float, 0, 1), "draw from those at least P times the best"),
-        ("repetition_penalty", number("R", float, 0.001, 1000), "of tokens that occur; 1 is none"),
-        ("no_repeat_ngram", number("N", int), "no N tokens in a row twice"),
-        ("filter", OWN | MORE, "(logits, ids) -> logits, after the others; more than once"),
+        ("tokens", number("N", int, 1), "at most N new tokens; default 100"),
+        ("min_length", number("N", int), "the text does not end before N new tokens"),
+        ("stop", TEXT | MORE, "end the text before TEXT; may be repeated"),
+        ("seed", number("S", int), "default: a different one each time; prompt i uses S + i"),
+        ("samples", number("N", int, 1), "N texts for each prompt, with the seeds S, S + 1, ..."),
+        ("temperature", number("T", float, 0, 100000), "default: greedy, or 1 with --top-k, ..."),
+        ("top_k", number("K", int), "draw from the K most probable tokens"),
+        ("top_p", number("P", float, 0.0001, 1), "draw from the fewest top tokens that sum to P"),
+        ("min_p", number("P", float, 0, 1), "drop tokens below P times the best probability"),
+        ("repetition_penalty", number("R", float, 0.001, 1000), "for tokens in the text; 1: none"),
+        ("no_repeat_ngram", number("N", int), "never the same N tokens in a row twice"),
+        ("filter", OWN | MORE, "(logits, ids) -> logits, after the other filters; may be repeated"),
     ],
     "for one method": [
-        ("loop", OWN, "cached: (model, sequence) that yields tokens, instead of ours"),
+        ("loop", OWN, "cached: your own (model, sequence) that yields tokens"),
         ("max_rows", number("R", int, 1), "cached: at most R texts at once; default 16"),
-        ("beams", number("B", int, 1, 64), "beam: the width; default 4"),
-        ("length_penalty", number("A", float, -20, 20), "beam: 0: sums; 1, the default: means"),
-        ("early_stopping", FLAG, "beam: end with B finished beams"),
-        ("return", number("K", int, 1, 64), "beam: the K best; default 1"),
+        ("beams", number("B", int, 1, 64), "beam: the number of beams; default 4"),
+        ("length_penalty", number("A", float, -20, 20), "beam: log P / length ** A; default 1"),
+        ("early_stopping", FLAG, "beam: stop as soon as B beams have finished"),
+        ("return", number("K", int, 1, 64), "beam: print the K best texts; default 1"),
         ("draft", dict(metavar="MODEL"), "speculative: the model that proposes tokens"),
-        ("drafter", OWN, "speculative: what proposes tokens, instead of a model"),
+        ("drafter", OWN, "speculative: your own drafter, instead of a model"),
         ("gamma", number("G", int, 1, 16), "drafting: at most G drafts per pass; default 4"),
         ("ngram", number("N", int, 2, 16), "ngram, lookup: the longest n-gram; default 3"),
-        ("filler_top_k", number("K", int, 1), "ngram: learn the model's K best; default 1"),
+        ("filler_top_k", number("K", int, 1), "ngram: count the model's top K, too; default 1"),
     ],
     "instead of plain text": [
         ("score", FLAG, "how much each token of the text surprises the model"),
-        ("target", TEXT, "with --score: an encoder-decoder's answer"),
+        ("target", TEXT, "with --score: the answer, for an encoder-decoder"),
         ("explain", FLAG, "each step: the token, its alternatives, the entropy"),
         ("compare", FLAG, "every method that applies, in one table"),
         ("trace", FLAG, "two passes of the model, call by call, with their shapes"),
-        ("html", FILE, "beside the text, a page (.html) that shows where it came from"),
-        ("live", FLAG, "with --html: the page holds the model, and can go on with the text"),
-        ("interactive", FLAG, "a prompt with /help"),
+        ("html", FILE, "also write a page (.html) that shows how the text was made"),
+        ("live", FLAG, "with --html: put the model into the page, to continue the text there"),
+        ("interactive", FLAG, "type prompts one after the other, and /help"),
         ("list_models", FLAG, "the names that --model knows"),
     ],
 }
 
 
 def parse(words: list[str]) -> dict[str, Any]:
-    """Read the words of a command line; return the options that are given. Raises Usage."""
+    """Parse the words of a command line; return the options that were given. Raises Usage."""
     p = Parser("generate.py", argument_default=argparse.SUPPRESS)
     p.add_argument("prompts", nargs="*", metavar="PROMPT", help="- is standard input", default=[])
     p.add_argument("--version", action="version", version="tokenwise 3.0")
@@ -135,15 +135,15 @@ def parse(words: list[str]) -> dict[str, Any]:
         for name, how, about in options:
             group.add_argument(*["-n"] * (name == "tokens"), flag(name), help=about, **how)
     end = words.index("--") if "--" in words else len(words)
-    if any(word.endswith("=--") for word in words[:end]):  # before Python 3.13 they crash argparse
+    if any(word.endswith("=--") for word in words[:end]):  # crashes argparse before Python 3.13
         raise Usage("-- is no value")
     given = vars(p.parse_intermixed_args(words[:end]))
-    return given | {"prompts": given["prompts"] + words[end + 1 :]}  # after -- there is no option
+    return given | {"prompts": given["prompts"] + words[end + 1 :]}  # after -- all are prompts
 
 
 def check(given: dict, method: str = "") -> None:
-    """Raise Usage if the given options contradict each other or are not for `method`, by default
-    the given one."""
+    """Raise Usage if the given options contradict each other or do not apply to `method`, or to the
+    given method if it is ""."""
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
     views, idle = [view for view in VIEWS if view in given], [x for x in GENERATING if x in given]
     for nonsense, message in [
@@ -178,7 +178,7 @@ def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
     greedy. The other methods are greedy if no setting asks for sampling."""
     config = read_config(generation_config)
     if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING, "loop"}:
-        config["method"] = "beam"  # the checkpoint was tuned for it
+        config["method"] = "beam"  # the checkpoint was tuned for beam search
     settings = DEFAULTS | config | given
     for name, total in ("tokens", "max_length"), ("min_length", "min_length"):
         if generation_config.get(total) and name not in config | given:
@@ -190,8 +190,8 @@ def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
 
 
 def read_config(generation_config: dict) -> dict[str, Any]:
-    """Read a checkpoint's generation_config.json as if its values were typed. Its sampling options
-    count only if it has do_sample."""
+    """Parse a checkpoint's generation_config.json as if the user had typed its values. Its sampling
+    options count only if do_sample is true."""
     samples, words = generation_config.get("do_sample") is True, []
     for name, theirs in CONFIG.items():
         value = generation_config.get(theirs)

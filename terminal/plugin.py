@@ -1,8 +1,8 @@
 """The user's own parts: --filter, --model, --drafter and --loop "FILE.py:EXPRESSION".
 
-The expression is Python. It knows the file's names and, except for a model, `tokenizer` and
-`model`. A filter also knows `n_prompt`, the number of the prompt's ids; a drafter and a loop know
-`sequence`. Each text evaluates its expressions again; a model is made once.
+The expression is Python. It can use the file's names and, except for --model, `tokenizer` and
+`model`. A filter can also use `n_prompt`, the number of prompt ids; a drafter and a loop can use
+`sequence`. The expression is evaluated anew for each text, but only once for --model.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ KINDS = {  # what the expression of each option must be
     "drafter": "an object with propose and learn",
     "model": "a tuple (tokenizer, model)",
 }
-PARTS: list["Part"] = []  # all parts so far; an error is traced to one of them
+PARTS: list["Part"] = []  # all parts so far, to find the one that raised an error
 FIRST = "numpy regex safetensors threadpoolctl"  # the libraries that every command needs
 
 
 class Part:
-    """A part of the user's own. Raises UserError if its file is missing."""
+    """A part written by the user. Raises UserError if its file is missing."""
 
     def __init__(self, option: str, where: str):
         self.option, self.where = option, f"--{option} {where}"
@@ -55,7 +55,7 @@ class Part:
         return part
 
     def holds(self, error: BaseException) -> bool:
-        """Return whether the error passed through this file."""
+        """Return whether this file is in the error's traceback, or has the syntax error."""
         wrong_syntax = isinstance(error, SyntaxError) and error.filename == self.file
         return wrong_syntax or self.place(error) is not None
 
@@ -68,7 +68,7 @@ class Part:
 
 
 def fits(part: Any, option: str) -> bool:
-    """Return whether a part fits its option, as far as can be seen before it is used."""
+    """Return whether a part fits its option, as far as that can be told before it is used."""
     if option == "model":
         return isinstance(part, tuple) and len(part) == 2 and hasattr(part[1], "n_vocab")
     if option == "drafter":

@@ -1,4 +1,4 @@
-"""A row: one prompt, the sequence that it becomes, and its text."""
+"""A row: one prompt, its growing sequence, and its text."""
 
 import time
 from typing import Any
@@ -7,11 +7,11 @@ from loading.errors import UserError
 
 
 class Row:
-    """A prompt, its sequence, the new text so far, and when each token came.
+    """A prompt, its sequence, the new text so far, and the time of each token.
 
-    prompt_ids: an encoder-decoder's source, else the prompt; opening: the text printed before the
-    new text; sequence: None until the row's turn comes; beams, steps: beam search's texts and its
-    trace; cache: the cached method's; drafter: the counts of a drafting method.
+    prompt_ids: the prompt, or an encoder-decoder's source; opening: the text printed before the new
+    text; sequence: None until generation of this row starts; beams, steps: the texts and the trace
+    of beam search; cache: the KV cache of the cached method; drafter: a drafting method's Measured.
     """
 
     def __init__(self, prompt: str, prompt_ids: list[int], opening: str, seed: int, stream: Any):
@@ -27,7 +27,7 @@ class Row:
     def feed(self, token: int, stops: list[str]) -> None:
         """Add the sequence's newest token to the text; a stop text ends the sequence."""
         if len(self.sequence.new_ids) <= len(self.times):
-            raise UserError("--loop: append a token first: yield sequence.append(token)")
+            raise UserError("--loop must append each token: yield sequence.append(token)")
         self.times.append(time.perf_counter())
         if token not in self.sequence.stop_ids:
             self.decoded += self.stream.feed(token)
@@ -49,13 +49,13 @@ class Row:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Return the speed over the whole time, with prefill: one pass may yield many tokens."""
+        """Return the average speed. It includes prefill, as one pass may yield many tokens."""
         return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
 
 
 def until_stop(text: str, stops: list[str], more: bool) -> tuple[str, bool]:
-    """Return the text before the first stop text, and whether there is one. If `more` may follow,
-    an end that may become a stop text is held back."""
+    """Return the text before the first stop text, and whether there is one. If more text may follow
+    (`more`), hold back an end that could grow into a stop text."""
     if found := [text.index(stop) for stop in stops if stop in text]:
         return text[: min(found)], True
     held = (n for stop in stops for n in range(len(stop)) if more and text.endswith(stop[:n]))

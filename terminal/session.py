@@ -1,7 +1,7 @@
 """A session: a loaded model, the settings to generate with, and the rows that are generated.
 
-The command line, the interactive prompt and all views work through this. `generate` turns the rows'
-prompts into texts, by the loops of generate.py, speculative.py and decoding/.
+The command line, the interactive prompt and all views use a session. Its `generate` turns the rows'
+prompts into texts, with the loops in generate.py, speculative.py and decoding/.
 """
 
 import copy
@@ -30,19 +30,19 @@ from terminal.options import DRAFTING, check, resolve
 from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
-SMALL = 2**24  # parameters; in a smaller model a second thread costs more than it brings
+SMALL = 2**24  # parameters; in a smaller model a second thread costs more time than it saves
 N_CORES = max((pool["num_threads"] for pool in threadpool_info()), default=1)
 
 
 class Session:
-    """A loaded model and the settings that generate with it. given: as options.parse returns it."""
+    """A loaded model and the settings to generate with. given: the result of options.parse."""
 
     def __init__(self, given: dict):
         name = given.get("model", "stories")
         own = Part("model", name) if ".py:" in name else None
         self.tokenizer, self.model = own.make() if own else utils.load(name)
         self.name = as_unicode(name)
-        self.reads = hasattr(self.model, "read")  # an encoder-decoder: a prompt is a source
+        self.reads = hasattr(self.model, "read")  # an encoder-decoder, whose prompt is its source
         if given.keys() & {"source_lang", "target_lang"}:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
         self.config = getattr(self.model, "generation_config", {})
@@ -58,17 +58,17 @@ class Session:
             self.chat = Conversation(self.tokenizer, utils.find(name), self.settings["system"])
             self.model = copy.copy(self.model)
             self.model.stop_ids = tuple({*self.model.stop_ids, *self.chat.stop_ids})
-        self.offered = {"tokenizer": self.tokenizer, "model": self.model}  # to the user's parts
+        self.offered = {"tokenizer": self.tokenizer, "model": self.model}  # for the user's parts
 
     def choose_languages(self, *codes: str | None) -> None:
-        """Set the languages of the source and of the answer."""
+        """Set the languages of the source and the answer."""
         ids = [code and self.tokenizer.special.get(code) for code in codes]
         if not hasattr(self.model, "for_languages") or any(c and not i for c, i in zip(codes, ids)):
-            raise UserError(f"this model has no languages {' and '.join(filter(None, codes))}")
+            raise UserError(f"this model lacks the language {' or '.join(filter(None, codes))}")
         self.model = self.model.for_languages(*ids)
 
     def use(self, given: dict) -> None:
-        """Replace the options. Nothing changes if they or one of their files cannot be used."""
+        """Replace the options. If one of them, or its file, cannot be used, nothing changes."""
         settings = resolve(given, self.config)
         check(given, settings["method"])
         filters = [Part("filter", where) for where in settings["filter"]]
@@ -77,7 +77,7 @@ class Session:
         self.new_seed()
 
     def new_seed(self) -> None:
-        """Set the seed: the settings' own, or a different one each time if they have none."""
+        """Set the seed that the settings name, or else a random one."""
         seed = self.settings["seed"]
         self.seed = secrets.randbits(32) if seed is None else seed
 
@@ -86,27 +86,27 @@ class Session:
         return self.settings["temperature"] != 0
 
     def row(self, prompt: str, number: int = 0) -> Row:
-        """Make the row of a prompt: encode it. The seed is the session's + number."""
+        """Encode a prompt and return its row, which gets the session's seed + number."""
         prompt, opening, model = as_unicode(prompt), "", self.model
         n_most, remedy = model.n_ctx, "shorten it"
         if self.reads:  # in a source, <mask>, <extra_id_0> and </s> are tokens
             ids = self.tokenizer.encode(prompt, special=True)
             ids = model.add_special_tokens(ids, self.settings["truncate"])
-            n_most, remedy = model.n_source, "or --truncate"
+            n_most, remedy = model.n_source, "shorten it, or use --truncate"
         elif self.chat:
-            ids, remedy = self.chat.ask(prompt), "/reset begins another conversation"
+            ids, remedy = self.chat.ask(prompt), "/reset begins a new conversation"
         else:
             end, opening = self.tokenizer.end_of_text, prompt
             ids = self.tokenizer.encode(prompt) or [end] * (end is not None)
         if len(ids) > n_most:
-            raise UserError(f"{len(ids)} tokens, the model takes {n_most}: {remedy}")
+            raise UserError(f"{len(ids)} tokens, but the model takes {n_most}: {remedy}")
         return Row(prompt, ids, opening, self.seed + number, self.tokenizer.stream())
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
-        """Make the rows' texts by the chosen method; yield a row for each new token."""
+        """Generate the rows' texts with the chosen method; yield the row of each new token."""
         method, pairs = self.settings["method"], zip(rows, [None, *rows])
         if method == "speculative" and "drafter" not in self.own:
-            self.draft_model()  # loaded before the first row's clock starts
+            self.draft_model()  # load it before the first row's clock starts
         if method == "cached" and len(rows) > 1 and "loop" not in self.own:
             arriving = (self.start(row, before) for row, before in pairs)
             for sequence, token in continuous(arriving, self.settings["max_rows"]):
@@ -122,7 +122,7 @@ class Session:
                 yield row
 
     def start(self, row: Row, before: Row | None = None) -> Sequence:
-        """Begin the sequence of a row. If the row before has the same prompt, reuse its reading."""
+        """Begin a row's sequence. If the row before has the same prompt, reuse its model."""
         row.started = time.perf_counter()
         if before and before.prompt_ids == row.prompt_ids:
             model, ids = before.sequence.model, before.sequence.ids[: before.sequence.n_prompt]
@@ -134,14 +134,14 @@ class Session:
         row.sequence = Sequence(model, ids, n, seed=row.seed)
         first = [samplers.min_length(n_ids + least, model.stop_ids)]
         last = [own.make(**self.offered, n_prompt=n_ids) for own in self.filters]
-        if self.reads:  # what the checkpoint forces comes after all others
+        if self.reads:  # the checkpoint's forced tokens overrule all filters
             last += model.forced_filters(row.sequence.n_left)
         chosen = {name: self.settings[name] for name in samplers.FILTERS}
         row.sequence.sampler = samplers.make_sampler(first, last, **chosen)
         return row.sequence
 
     def loop(self, row: Row) -> Iterator[int]:
-        """Lengthen a row by the chosen method; yield its tokens."""
+        """Continue a row's text with the chosen method; yield its new tokens."""
         method, sequence, model = self.settings["method"], row.sequence, row.sequence.model
         if method == "naive":
             return naive(model, sequence)
@@ -156,7 +156,7 @@ class Session:
         return cached(model, sequence, row.cache)
 
     def search(self, row: Row) -> Iterator[int]:
-        """Search beams; the best becomes the text, row.beams holds all without the stop ids."""
+        """Run beam search; its best beam is the text. row.beams holds all, without stop ids."""
         s, sequence = self.settings, row.sequence
         if sequence.running:
             how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]
@@ -171,7 +171,7 @@ class Session:
                     yield sequence.append(token)
 
     def new_drafter(self, row: Row) -> Any:
-        """Make the drafter of one row's tokens; n-grams and lookup copy from a source, too."""
+        """Make a row's drafter. NGramStore and PromptLookup also copy from a row's source."""
         method, n_vocab, n = self.settings["method"], self.model.n_vocab, self.settings["ngram"]
         source = row.prompt_ids if self.reads else []
         if method == "ngram":
@@ -181,12 +181,12 @@ class Session:
         if "drafter" in self.own:
             return self.own["drafter"].make(**self.offered, sequence=row.sequence)
         draft = self.draft_model()
-        if hasattr(draft, "read"):  # it drafts by as much of the source as it can read
+        if hasattr(draft, "read"):  # an encoder-decoder: it reads what it can of the source
             draft = draft.read(source[: draft.n_source])
         return DraftModel(draft, row.sequence.sampler, np.random.default_rng([row.seed, 1]))
 
     def draft_model(self) -> Any:
-        """Return the model that drafts. It is downloaded only if the user has named it."""
+        """Return the draft model. It is downloaded only if the user named it."""
         if not (name := self.settings["draft"]):
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
         if name not in self.drafts:
@@ -198,18 +198,18 @@ class Session:
         return draft
 
     def score(self, text: str, target: str | None = None) -> dict:
-        """Score a text, or an encoder-decoder's answer: target, or the text after " => "."""
+        """Score a text; for an encoder-decoder, an answer: target, or what follows " => "."""
         if not self.reads and target is None:
             return score(self.tokenizer, self.model, text)
         if target is None:
             text, _, target = text.partition(" => ")
         if not self.reads or not target:
-            raise UserError("an encoder-decoder, and nothing else, needs --target, its answer")
+            raise UserError("an encoder-decoder needs --target ANSWER; other models take none")
         model = self.model.read(self.row(text).prompt_ids)
         return score(self.tokenizer, model, target, model.prefix)
 
     def score_row(self, row: Row) -> dict:
-        """Score the ids of a row's text as they are. An answer is scored given its prompt."""
+        """Score a row's ids without encoding its text again. An answer follows its prompt."""
         ids, end = row.sequence.ids, self.tokenizer.end_of_text
         n = row.sequence.n_prompt if self.reads or self.chat else len(self.tokenizer.encode(""))
         n = n or int(end is None or ids[0] == end)

@@ -17,31 +17,31 @@ from terminal.plugin import report
 from terminal.session import Session
 
 HELP = """\
-/explain, /compare, /trace [PROMPT]: as --explain, ...; without a PROMPT of the last one
-/score [TEXT]: without a TEXT of the last one; for an encoder-decoder SOURCE => TARGET
-/html FILE.html: the last text once more, and a page about it
-/reset: the options of the beginning, and another conversation; /help, /quit
-/NAME VALUE: the option --NAME VALUE; /NAME shows it, /NAME off forgets it. The names:
+/explain, /compare, /trace [PROMPT]: like --explain, ...; without PROMPT, of the last one
+/score [TEXT]: like --score; without TEXT, of the last one. Encoder-decoders: SOURCE => TARGET
+/html FILE.html: generate the last text again, and write a page about it
+/reset: return to the options of the start, and begin a new conversation; /help, /quit
+/NAME VALUE: set the option --NAME; /NAME shows it, /NAME off unsets it. The names:
 {}
-An empty line continues the last text. What you type is kept in {}"""
+An empty line continues the last text. What you type is saved in {}"""
 COMMANDS = ["explain", "compare", "trace", "html", "score", "reset", "help", "quit"]
 GROUPS = [*options.OPTIONS.values()][:-1]  # all but the views
 SETTABLE = {name: how for group in GROUPS for name, how, _ in group if name != "prompts_file"}
 NAMES = COMMANDS + [options.flag(name)[2:] for name in SETTABLE]
-LOADING = {"model", "source_lang", "target_lang", "threads", "chat", "system"}  # a new Session
+LOADING = {"model", "source_lang", "target_lang", "threads", "chat", "system"}  # need a new Session
 STATE = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
 HISTORY = Path(STATE, "tokenwise", "history")
 
 
 class Shell:
-    """Answers lines; `row` is the last text."""
+    """Answers the lines that a user types. row: the last text's Row, or None."""
 
     def __init__(self, session: Session):
         self.session, self.first = session, session.given
         self.row: Any = None
 
     def answer(self, line: str) -> bool:
-        """Answer one line; return whether it is the last. No error ends the session."""
+        """Answer one line; return whether to quit. An error does not end the session."""
         line = {"exit": "/quit", "quit": "/quit", "help": "/help"}.get(line.strip(), line)
         try:
             if line.startswith("/"):
@@ -52,7 +52,7 @@ class Shell:
             print("\n(stopped)")
         except (BrokenPipeError, bdb.BdbQuit):
             raise
-        except BaseException as error:  # a part of one's own may call sys.exit
+        except BaseException as error:  # a user's own part may call sys.exit
             report(error, before="")
         return False
 
@@ -65,11 +65,11 @@ class Shell:
         elif last is None or session.reads or session.chat:
             return
         elif last.sequence.stop_reason == "eos":
-            return print("(the text has ended: type another)")
+            return print("(the text has ended: type a new one)")
         else:
             row = session.row(last.prompt + last.text)
             row.opening = ""
-        if session.chat and last and last.cache:  # it holds the turns so far
+        if session.chat and last and last.cache:  # the cache holds the turns so far
             row.cache = last.cache
             row.cache.cut(common_prefix(last.sequence.ids, row.prompt_ids))
         try:
@@ -82,11 +82,11 @@ class Shell:
                     session.chat.add("assistant", row.text)
 
     def command(self, name: str, value: str) -> bool:
-        """Run /NAME VALUE; return whether it is the last line. A name may be shortened."""
+        """Run /NAME VALUE; return whether to quit. A name may be shortened."""
         found = [name] if name in NAMES else [known for known in NAMES if known.startswith(name)]
         if len(found) != 1:
             meant = options.did_you_mean("/" + name, [f"/{known}" for known in NAMES])
-            raise UserError(f"no command /{name}{meant}; /help lists them")
+            raise UserError(f"no command /{name}{meant}; /help lists the commands")
         [name], session = found, self.session
         if name in COMMANDS[:5] and not (self.row or (value and name != "html")):
             raise UserError(f"/{name}: there is no text yet")
@@ -106,7 +106,7 @@ class Shell:
         return name == "quit"
 
     def option(self, name: str, value: str) -> None:
-        """Show an option, set it, or forget it."""
+        """Show, set or unset an option."""
         session, given = self.session, {**self.session.given}
         if value == "off":
             given.pop(name, None)
@@ -121,7 +121,7 @@ class Shell:
         print(show.visible(f"{name} = {self.session.settings.get(name)}"))
 
     def prompt(self) -> str:
-        """Return the text before a line: the model, the method, how tokens are drawn."""
+        """Return what is shown before the input: the model, the method, how tokens are drawn."""
         s = self.session.settings
         state = [Path(s["model"]).name[:30], s["method"]]
         if s["method"] in options.DRAWING:
@@ -130,10 +130,10 @@ class Shell:
 
 
 def interact(session: Session) -> None:
-    """Run until /quit or the end of the input."""
+    """Answer lines until /quit or the end of the input."""
     shell = Shell(session)
     what = "a message" if session.chat else "the beginning of a text"
-    print(f"Type {what}, or /help. Ctrl-C stops a text, Ctrl-D ends.")
+    print(f"Type {what}, or /help. Ctrl-C stops a text, Ctrl-D quits.")
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):  # not every system has readline
             edit_lines()
@@ -143,12 +143,12 @@ def interact(session: Session) -> None:
                 return
         except EOFError:
             return print()
-        except KeyboardInterrupt:  # at the prompt: a new line, not the end
+        except KeyboardInterrupt:  # at the prompt, Ctrl-C starts a new line
             print()
 
 
 def edit_lines() -> None:
-    """Let readline edit lines: Tab completes commands, and the history is kept."""
+    """Let readline edit lines: Tab completes commands, and the history is saved."""
     import readline
 
     def complete(line: str, state: int) -> Any:
@@ -158,7 +158,7 @@ def edit_lines() -> None:
     readline.set_completer(complete)
     readline.set_completer_delims("")  # the whole line is one word
     readline.parse_and_bind("tab: complete")
-    if os.environ.get("TERM") != "dumb":  # pasted lines are one text
+    if os.environ.get("TERM") != "dumb":  # several pasted lines are one prompt
         readline.parse_and_bind("set enable-bracketed-paste on")
     with contextlib.suppress(OSError):
         HISTORY.parent.mkdir(parents=True, exist_ok=True)

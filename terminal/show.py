@@ -1,4 +1,4 @@
-"""Prints generated rows: text as it comes, or JSON objects."""
+"""Prints generated rows: text as it is generated, or JSON objects."""
 
 import json
 import os
@@ -11,21 +11,21 @@ from terminal.row import Row
 from terminal.session import Session
 
 COLOURS = {"new": "1", "figures": "2", "accepted": "32", "rejected": "31;9", "corrected": "33;1"}
-AMBER = (230, 229, 222, 214)  # of 256 colours; a token's surprise is tinted as on the page
-# Characters that move the cursor, control the terminal or reverse the text; not \n, \t.
+AMBER = (230, 229, 222, 214)  # of a terminal's 256 colours, for rising surprise, as on the page
+# Characters that move the cursor, control the terminal or reverse the text, except \n and \t.
 CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def visible(text: str, stream: Any = None) -> str:
-    """Make text safe to print: on a terminal, control characters appear as \\x1b or so."""
+    """Make text safe to print: a terminal shows control characters as escapes such as \\x1b."""
     if not (stream or sys.stdout).isatty():
         return text
     return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def colour(text: str, kind: str, stream: Any = None) -> str:
-    """Colour a text if colours are wanted: not in a pipe, nor if NO_COLOR is set (no-color.org),
-    nor if TERM is dumb."""
+    """Colour a text on a terminal, unless NO_COLOR is set (https://no-color.org) or TERM is dumb.
+    In a pipe or a file it stays plain."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     if plain or not text or not (stream or sys.stdout).isatty():
         return text
@@ -33,14 +33,14 @@ def colour(text: str, kind: str, stream: Any = None) -> str:
 
 
 def tint(text: str, bits: float) -> str:
-    """Tint a token by its surprise, fully from 10 bits on; a space before it stays as it is."""
+    """Tint a token by its surprise, strongest from 10 bits on; a space before it stays plain."""
     word, level = text.lstrip(" "), min(4, int(bits / 2.5))
     tinted = colour(word, f"30;48;5;{AMBER[level - 1]}") if level > 0 else word
     return text[: len(text) - len(word)] + tinted
 
 
 def stream(session: Session, rows: list[Row]) -> None:
-    """Print rows in their order, no matter which ends first: text as it comes, or a JSON object."""
+    """Print the rows in order, no matter which ends first: text as it is generated, or JSON."""
     steps, many, is_json = session.generate(rows), len(rows) > 1, session.settings["json"]
     next(steps, None)  # if the first step fails, nothing has been printed
     for number, row in enumerate(rows, 1):
@@ -62,7 +62,7 @@ def stream(session: Session, rows: list[Row]) -> None:
 
 
 def pieces(row: Row, steps: Iterator) -> Iterator[str]:
-    """Yield a row's text as it comes. Each step lengthens a row, but not always this one."""
+    """Yield a row's text as it is generated. A step may also extend a different row."""
     n_yielded = 0
     while True:
         yield row.text[n_yielded:]
@@ -77,8 +77,8 @@ def print_figures(line: str) -> None:
 
 
 def statistics_line(session: Session, row: Row, batch: bool = False) -> str:
-    """Describe a row in one line: tokens, seconds, seed, why it ended. A row of a batch has no
-    seconds of its own: it shares them with other rows."""
+    """Describe a row in one line: tokens, seconds, seed, why it ended. A row in a batch has no time
+    of its own, because each pass works on several rows."""
     ends = {"eos": "end of text", "stop": "a stop text", "length": "the length asked for"}
     ends["context"] = f"the end of the context, {session.model.n_ctx} tokens"
     reason = row.sequence.stop_reason or "its loop"

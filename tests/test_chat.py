@@ -283,7 +283,7 @@ def test_a_message_too_long_for_the_context_is_refused(console, start):
     shell.answer("c" * 60)
     out, err = console.capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert "tokens, the model takes 160: /reset begins another conversation" in err
+    assert "tokens, but the model takes 160: /reset begins a new conversation" in err
     assert shell.session.chat.messages == before
 
 

@@ -363,8 +363,8 @@ def test_languages_are_chosen_by_their_codes(console):
     german = run("--target-lang", "de_DE")
     assert german["prompt_ids"] == plain["prompt_ids"] and german["ids"] != plain["ids"]
     line = console.refused(1, "a", "--target-lang", "xx_XX", model=SEQ2SEQ / "mbart")
-    assert "no languages" in line and "xx_XX" in line
-    assert "no languages" in console.refused(1, "a", "--source-lang", "en_XX")
+    assert "lacks the language" in line and "xx_XX" in line
+    assert "lacks the language en_XX" in console.refused(1, "a", "--source-lang", "en_XX")
 
 
 def test_forced_tokens_win_over_a_user_s_filter(console, tmp_path):
@@ -691,10 +691,10 @@ def test_options_may_stand_anywhere_and_a_prompt_may_begin_with_a_dash(console):
 
 
 def test_unquoted_words_get_a_note(console):
-    note = '(3 prompts; one of several words is quoted: "Once upon a time")\n'
+    note = '(3 prompts; put several words in quotes to make one: "Once upon a time")\n'
     assert note in console("once", "upon", "a", "-n", 1)[2]
     for words in ["once"], ["once upon", "a"], ["once", "upon", "--json"]:
-        assert "quoted" not in console(*words, "-n", 1)[2]
+        assert "quotes" not in console(*words, "-n", 1)[2]
 
 
 def test_the_version_and_the_names_of_models_are_printed(console, monkeypatch):

@@ -67,17 +67,17 @@ def test_a_pointer_of_git_lfs_is_named(tmp_path):
     write_folder(tmp_path)
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 497774208\n"
     (tmp_path / "model.safetensors").write_text(pointer)
-    line = "model.safetensors is damaged: .*; a pointer of Git LFS becomes .*pull"
+    line = "model.safetensors is damaged: .*; if it is a Git LFS pointer, .*pull"
     assert_refused(tmp_path, line)
 
 
 @pytest.mark.parametrize(
     "change, match",
     [
-        ({"model_type": "phi3"}, "model_type is phi3, known are gpt2, t5"),
+        ({"model_type": "phi3"}, "model_type is phi3, not one of gpt2, t5"),
         ({"model_type": ["gpt2"]}, "model_type is"),
         ({"model_type": None}, "model_type is None"),
-        ({"activation_function": "swish7"}, "'swish7' is not known, gelu_new"),
+        ({"activation_function": "swish7"}, "'swish7' is not one of gelu_new"),
         ({"activation_function": ["gelu"]}, "cannot be used: TypeError"),
         ({"n_head": 0}, "ZeroDivisionError"),
         ({"n_head": 5}, "n_embd = 12 is not a multiple of n_head = 5"),
@@ -156,7 +156,7 @@ def test_a_head_that_differs_from_the_embedding_is_used_with_a_note(tmp_path, ca
     arrays = random_arrays(CONFIG | {"tie_word_embeddings": False})
     _, model = load(write_folder(tmp_path, config, arrays))
     assert capsys.readouterr().err == (
-        "note: the file's head is used, which is not the embedding, as config.json has it\n"
+        "note: the file's head is used, although config.json ties it to the embedding\n"
     )
     assert_logits(model, LOGITS["untied"])
     arrays["lm_head.weight"] = arrays["wte.weight"]

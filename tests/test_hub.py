@@ -122,8 +122,8 @@ def test_a_repository_that_may_not_be_read_gives_one_line(start, made, status, c
     with hub("o/n", made) as server:
         server.faults[INFO] = [answer(status, X_Error_Code=code)] * 9
         assert start("o/n", server.url)[0] == (
-            "you may not read o/n, or the hub has none: accept its terms on its page, set a valid"
-            " HF_TOKEN"
+            "you may not read o/n, or it does not exist: accept the terms on its page and set"
+            " a valid HF_TOKEN"
         )
 
 

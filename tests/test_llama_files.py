@@ -197,8 +197,8 @@ def test_no_rope_layers_lists_the_layers_without_positions(folder):
     [
         ("llama", {"model_type": "phi3"}, "model_type is phi3"),
         ("llama", {"quantization_config": {"bits": 4}}, "quantization_config is not supported"),
-        ("llama", {"hidden_act": "snake"}, "'snake' is not known"),
-        ("gemma2", {"hidden_activation": "snake"}, "'snake' is not known"),
+        ("llama", {"hidden_act": "snake"}, "'snake' is not one of"),
+        ("gemma2", {"hidden_activation": "snake"}, "'snake' is not one of"),
         ("gemma3", {"use_bidirectional_attention": True}, "use_bidirectional_attention is not"),
         ("llama", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope_type is yarn"),
         ("llama", {"rope_scaling": {"type": "dynamic", "factor": 4.0}}, "rope_type is dynamic"),

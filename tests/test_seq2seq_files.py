@@ -110,10 +110,10 @@ def test_generation_defaults_come_from_config_json_without_generation_config_jso
     [
         ("t5", {"num_layers": 3}, "the file has 2 layers, config.json says 3"),
         ("t5", {"num_decoder_layers": 1}, "the file has 2 layers, config.json says 1"),
-        ("t5", {"feed_forward_proj": "gated-tanh"}, "'tanh' is not known"),
+        ("t5", {"feed_forward_proj": "gated-tanh"}, "'tanh' is not one of"),
         ("t5", {"layer_norm_epsilon": "small"}, "could not convert string to float"),
         ("bart", {"decoder_attention_heads": 3}, "not a multiple"),
-        ("bart", {"activation_function": "snake"}, "'snake' is not known"),
+        ("bart", {"activation_function": "snake"}, "'snake' is not one of"),
         ("mbart", {"model_type": "pegasus"}, "model_type is pegasus"),
     ],
 )

@@ -235,7 +235,7 @@ def test_a_text_that_has_ended_is_not_continued(ask, tmp_path, console):
     folder = write_letters(tmp_path / "m", generation_config={"eos_token_id": [END, greedy[5]]})
     ask.start("--model", folder)
     assert "ended by end of text" in ask("the cat")
-    assert ask("") == "(the text has ended: type another)\n"
+    assert ask("") == "(the text has ended: type a new one)\n"
 
 
 def test_a_command_without_a_text_takes_the_last_one(console, ask, tmp_path):
@@ -467,7 +467,7 @@ def test_help_lists_the_commands_and_unknown_ones_are_refused(ask):
         assert name.replace("_", "-") in helped
     assert max(map(len, helped.splitlines())) <= 80 or str(shell.HISTORY) in helped
     for wrong in "/no-such", "/!ls", "/EOF":
-        assert f"no command {wrong}; /help lists them\n" in ask(wrong) and not ask.ended
+        assert f"no command {wrong}; /help lists the commands\n" in ask(wrong) and not ask.ended
     assert "no command /helpp; did you mean /help?" in ask("/helpp")
     assert "no command /;" in ask("/")
     for wrong in "/version", "/interactive", "/list-models", "/prompts-file x", "/prompts x":

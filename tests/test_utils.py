@@ -65,7 +65,7 @@ def test_a_file_of_a_model_suggests_its_folder(models):
     [
         ("[]", "config.json is damaged: not a JSON object; fetch or save"),
         ("{}", "'model_type'"),
-        ('{"model_type": "phi3"}', "model_type is phi3, known are gpt2, t5, bart, mbart, llama"),
+        ('{"model_type": "phi3"}', "model_type is phi3, not one of gpt2, t5, bart, mbart, llama"),
     ],
 )
 def test_a_config_without_a_known_family_is_refused(models, config, match):
