@@ -336,7 +336,7 @@ class DraftModel:
 
 
 def speculative(model, sequence, drafter, gamma=4):
-    """Yield tokens distributed like those of naive, several for each pass of the model.
+    """Yield tokens distributed like those of naive, several for each pass through the model.
 
     In each round get drafts, qs = drafter.propose(sequence.ids, n). n is gamma, or less at the end:
     a round yields up to n + 1 tokens, but at most sequence.n_left more are wanted. Run the model
