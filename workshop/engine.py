@@ -26,8 +26,8 @@ from workshop.mistakes import build
 
 SECONDS_PER_LOOK = 2.0  # code that runs longer is taken to be an endless loop
 SECONDS_OF_SEARCH = 3.5  # then stop looking for pairs of mistakes
-RARE = 1e-7  # a smaller probability of the same result is no accident
-WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array make float64 of Python numbers"
+RARE = 1e-7  # a difference less probable than this is no accident
+WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Python numbers"
 
 
 class Part(NamedTuple):

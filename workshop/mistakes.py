@@ -1,6 +1,6 @@
 """Known mistakes: the project's source with an expression replaced."""
 
-from __future__ import annotations  # compile takes it over: the sources' own line is another chunk
+from __future__ import annotations  # inherited by compile, as a chunk lacks this line
 
 import ast
 import functools

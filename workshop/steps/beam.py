@@ -49,7 +49,7 @@ def see_beam(m, seed):
 
 BEAM_WRONG = mistakes(r"""
 [workshop/reference.py beam_search]
-log P not summed: with the log probability of the last token alone
+log P not summed: with only the log probability of the last token
     log_softmax(logits) + np.array([[log_p] for _, log_p in beams]) -> log_softmax(logits)
 probabilities summed: with probabilities summed instead of their logarithms
     log_softmax(logits) + -> np.exp(log_softmax(logits)) +
@@ -131,7 +131,7 @@ not ranked: with texts in the order in which they were finished
     finished.sort(key=lambda text: -text[2]) -> pass
 all texts: of all finished texts instead of `width`
     => return finished
-best text only: of the best text alone
+best text only: of only the best text
     => return finished[:1]
 the best text, no list: of the best text itself instead of a list
     => return finished[0]

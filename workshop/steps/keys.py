@@ -12,7 +12,7 @@ IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
 def passed(model, cache, ids):
-    """Run the model once -> logits, append's results [(label, array, axes)], append's layers."""
+    """Return the logits of a pass, append's results in it [(label, array, axes)], their layers."""
     seen, layers = [], []
 
     def note(both, layer, k, v):
@@ -28,7 +28,7 @@ def passed(model, cache, ids):
 
 
 def see_pass(model, cache, ids, name):
-    """Run the model once: see the logits, and what cache.append returned for each block."""
+    """Run the model once. Yield its logits, and what cache.append returned and was called for."""
     logits, seen, layers = passed(model, cache, ids)
     yield Seen(f"intermediate results for {name}", seen, "stages")
     yield Seen(f"the logits of {name}", logits, "n_new, n_vocab")
@@ -81,7 +81,7 @@ def see_context(m):
 
 
 def see_appended(m, name, *actions):
-    """Run actions, each (append or cut, n), on 3 blocks; see what the last appends return."""
+    """Run actions ("append" or "cut", n) on 3 blocks. Yield what the last appends return."""
     cache = tiny(m).new_cache()
     for number, (action, n) in enumerate(actions):
         if action == "cut":

@@ -42,7 +42,7 @@ def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
 
 
 def see_loop(loop, name, seed):
-    """See what must be true of naive and cached alike."""
+    """Yield what naive and cached have in common."""
     tokens, sequence, model = run(loop, 7)
     yield Seen(f"the tokens of {name}", tokens)
     yield Seen("the text, afterwards", sequence.ids)
@@ -117,7 +117,7 @@ one too few: of a loop that leaves the last token out
 stop id left out: of a loop that leaves the stop id out
     => token = sequence.append(draw(probabilities, sequence.rng)); yield from [] if token in
         sequence.stop_ids else [token]
-a seed of its own: with an rng of its own, without a seed
+a seed of its own: with a new rng that has no seed
     sequence.rng -> np.random.default_rng()
 a new rng for each token: with a new rng for each token, always with the same seed
     sequence.rng -> np.random.default_rng(0)
@@ -314,7 +314,7 @@ the k logits: of only the k logits, without a place for the others
     => return np.sort(logits)[::-1][:k]
 the k tokens: of the k tokens instead of logits
     => return np.argsort(logits)[::-1][:k]
-sorted: of logits in another order
+sorted: of logits in a different order
     => x = np.sort(logits)[::-1]; return keep(x, x >= np.partition(x, -k)[-k])
 ranks for tokens: with argsort used as the ranks of the tokens
     logits >= np.partition(logits, -k)[-k] -> np.argsort(-logits) < k
@@ -347,7 +347,7 @@ least probable first: with the least probable tokens kept until they sum to p
     probs >= falling[last] -> probs <= rising[last]
 1 - p: with 1 - p instead of p
     np.searchsorted(mass, p) -> np.searchsorted(mass, 1 - p)
-at least p: with the tokens whose own probability is at least p
+at least p: with all tokens kept that have a probability of at least p
     p >= 1 or not -> not
     probs >= falling[last] -> probs >= p
 at least p of the best: with the tokens at least p times as probable as the best one, which

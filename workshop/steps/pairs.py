@@ -27,10 +27,10 @@ def see_merge(m, seed):
 
 MERGE_WRONG = mistakes(r"""
 [workshop/reference.py merge]
-first only: with the first pair alone joined
+first only: with only the first pair joined
     merged, i = [], 0 -> merged, i, done = [], 0, False
     tuple(pair) -> tuple(pair) and not done; done = done or both
-last only: with the last pair alone joined
+last only: with only the last pair joined
     tuple(pair)
     -> tuple(pair) and not any(tuple(symbols[j : j + 2]) == tuple(pair) for j in range(i + 1,
         len(symbols)))
@@ -58,7 +58,7 @@ right symbol: with only the right symbol of the pair compared
     tuple(symbols[i : i + 2]) == tuple(pair) -> symbols[i + 1 : i + 2] == [pair[1]]
 reversed: joined as right + left
     pair[0] + pair[1] -> pair[1] + pair[0]
-left only: with the left symbol alone instead of the joined one
+left only: with only the left symbol instead of the joined one
     pair[0] + pair[1] -> pair[0]
 a pair: with the pair itself instead of the joined symbol
     pair[0] + pair[1] -> tuple(pair)
@@ -115,22 +115,22 @@ latin-1: with the bytes of latin-1 instead of UTF-8
     "utf-8" -> "latin-1"
 no merges: without merges: every byte is a token
     if not pairs: -> if True:
-one merge: with one merge alone
+one merge: with only one merge
     symbols = merge(symbols, min(pairs, key=ranks.__getitem__))
     -> symbols = merge(symbols, min(pairs, key=ranks.__getitem__)); break
-last in merges: with the pair that comes last in merges
+last in merges: with the pair that is last in merges chosen first
     min(pairs -> max(pairs
-leftmost: with the leftmost pair that is in merges, not the one that comes first in merges
+leftmost: with the leftmost pair in the word chosen, not the one that comes first in merges
     min(pairs, key=ranks.__getitem__) -> pairs[0]
-rightmost: with the rightmost pair that is in merges, not the one that comes first in merges
+rightmost: with the rightmost pair in the word chosen, not the one that comes first in merges
     min(pairs, key=ranks.__getitem__) -> pairs[-1]
-alphabetical: with the pair that comes first in the alphabet
+alphabetical: with the pair chosen that is first in alphabetical order
     min(pairs, key=ranks.__getitem__) -> min(pairs)
-by id: with the pair whose id is the largest
+by id: with the pair chosen whose id is the largest
     min(pairs, key=ranks.__getitem__) -> max(pairs, key=lambda pair: vocab[pair[0] + pair[1]])
-most frequent: with the pair that is most frequent in the word
+most frequent: with the pair chosen that is most frequent in the word
     min(pairs, key=ranks.__getitem__) -> max(pairs, key=pairs.count)
-longest: with the longest pair
+longest: with the longest pair chosen
     min(pairs, key=ranks.__getitem__) -> max(pairs, key=lambda pair: len(pair[0] + pair[1]))
 longest token: with the longest token taken first, from left to right, without merges
     ranks = {pair: rank for rank, pair in enumerate(merges)}

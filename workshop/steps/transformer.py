@@ -249,7 +249,7 @@ def see_merge(m, seed):
 
 MERGE_HEADS_WRONG = mistakes(r"""
 [gpt2.py merge_heads]
-reshaped only: of a reshape alone, but the axes of heads and rows must be swapped first
+reshaped only: of only a reshape, but the axes of heads and rows must be swapped first
     x = x.swapaxes(-2, -3) -> x = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
 swapped wrongly: with the last two axes swapped before the reshape
     x = x.swapaxes(-2, -3) -> x = x.swapaxes(-2, -3).swapaxes(-1, -2)
@@ -344,7 +344,7 @@ residual inside: with x added here already, which is the task of the block
     return linear -> return x + linear
 heads not merged: with the heads reshaped instead of merged
     merge_heads(attention(q, k, v, mask)) -> attention(q, k, v, mask).reshape(x.shape)
-heads reshaped: with the heads cut by a reshape alone instead of split_heads
+heads reshaped: with the heads cut by a reshape instead of split_heads
     split_heads(part, n_head) -> part.reshape(*part.shape[:-2], n_head, part.shape[-2], -1)
 c_proj twice: with c_proj applied twice
     return linear(merge_heads -> return linear(linear(merge_heads
