@@ -41,7 +41,7 @@ def read_options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("step", nargs="?", help=f"one of {', '.join(s.name for s in STEPS)}")
     hints = "print hint 1, 2 or 3 for the step, or for the first step that is not done"
     parser.add_argument("--hint", nargs="?", type=int, const=1, choices=(1, 2, 3), help=hints)
-    parser.add_argument("--json", action="store_true", help="print {step, state, mistake, says}")
+    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     return parser.parse_intermixed_args(argv)
 
 

@@ -2,7 +2,7 @@
 
 TEXT = """
 softmax
-- np.exp works on each number; x.sum(-1, keepdims=True) has the shape [..., 1]: one sum per row.
+- np.exp works on each number; x.sum(-1, keepdims=True) [..., 1] has one sum per row.
 - e^(x - c) / sum(e^(x - c)) is the same for every c. Which c avoids e^1000?
 - First subtract x.max(-1, keepdims=True). Then e = np.exp(...). Divide e by its row sums.
 
@@ -42,7 +42,7 @@ naive
 - logits = model(np.array(sequence.ids), last=1)[-1]; probs = sequence.sampler(logits, ids).
 
 draw
-- rng.random() is uniform in [0, 1). Lay the probabilities side by side: where is it?
+- Lay the probabilities side by side, from 0 to 1. Into which of them does rng.random() fall?
 - def temperature(t): return lambda logits, ids: ... A filter is a function that returns a new
   array.
 - top_p: sort the probabilities, largest first. np.searchsorted in their np.cumsum finds the
@@ -90,7 +90,7 @@ beam
 
 stories
 - You need not write `model`: it puts the weights of stories into your GPT2.
-- This step should be done as soon as all others are, so run the others again.
+- This step is done as soon as all other steps are done, so check the others again.
 - Compare the logits of your model with those of utils.load('stories')[1] for the same ids.
 """
 
