@@ -221,7 +221,7 @@ def test_a_simple_relation_is_said(mine):
     assert "larger by 3" in mine("layers", "normed * g + b", "normed * g + b + 3")["says"]
     split = "n_head, d_head).swapaxes(-2, -3)"
     turned = mine("heads", split, split.replace(".swap", "[..., ::-1].swap"))
-    assert "the right numbers in another order: d_head 0, 1, ... are" in turned["says"]
+    assert "the right numbers in a wrong order: d_head 0, 1, ... are" in turned["says"]
 
 
 def test_the_first_stage_that_differs_is_said(mine):
