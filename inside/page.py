@@ -133,13 +133,8 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
 
 
 def attention_weights(root, n, has_source):
-<<<<<<< HEAD
     """Return the rounded weights. own [n_layer, n_head, n_rows, n]: the stored rows; cross
     [n_layer, n_head, n_rows, n_source]; skipped: how many rows are left out."""
-=======
-    """Return the rounded weights. own [n_layer, n_head, n_weights]: self-attention, unmasked; cross
-    [n_layer, n_head, n_rows, n_source]: cross-attention; skipped: the number of rows left out."""
->>>>>>> wordsterm
     kept = [call.value for call in root.named("softmax")]
     weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]  # [n_head, n, n_keys] each
     own = np.array(weights[::2] if has_source else weights)
