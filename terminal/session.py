@@ -152,7 +152,8 @@ class Session:
             return speculative(model, sequence, row.drafter, self.settings["gamma"])
         if "loop" in self.own:
             return self.own["loop"].make(**self.offered, sequence=sequence)(model, sequence)
-        row.cache = row.cache or model.new_cache()
+        if self.chat:  # the next turn continues this cache
+            row.cache = row.cache or model.new_cache()
         return cached(model, sequence, row.cache)
 
     def search(self, row: Row) -> Iterator[int]:

@@ -80,7 +80,7 @@ def mistakes(ids, n_old, keys, values):
 
 def layers_called(prefill, ids):
     """Return how often prefill calls gpt2.linear for these ids, at least 1."""
-    found = [linear.__code__]
+    found, before = [linear.__code__], sys.getprofile()
 
     def watch(frame, event, arg):
         if event == "call" and frame.f_code is linear.__code__:
@@ -90,7 +90,7 @@ def layers_called(prefill, ids):
     try:
         prefill(ids, no_rows(), no_rows())
     finally:
-        sys.setprofile(None)
+        sys.setprofile(before)
     return len(found)
 
 
