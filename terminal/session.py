@@ -47,8 +47,8 @@ class Session:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
         self.config = getattr(self.model, "generation_config", {})
         is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
-        few_rows.n_threads = given.get("threads") or (1 if is_small else N_CORES)
-        threadpool_limits(few_rows.n_threads)
+        threadpool_limits(given.get("threads") or (1 if is_small else N_CORES))
+        few_rows.n_threads.cache_clear()
         self.drafts: dict[str, Any] = {}  # name -> a draft model, once it is loaded
         self.use(given)
         self.chat: Any = None

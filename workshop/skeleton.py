@@ -19,7 +19,7 @@ import numpy as np
 
 
 def softmax(x):  # [..., n] -> [..., n]
-    """Return e^x / sum(e^x) per row, so that each row sums to 1. x may hold numbers like 1000."""
+    """Return e^x / sum(e^x), so that each row sums to 1. x may contain numbers like 1000."""
     ...
 
 
