@@ -41,7 +41,7 @@ def speculative(
     """Yield tokens like `naive` and `cached`, up to gamma + 1 for each pass of the model."""
     cache = model.new_cache()
     if sequence.running and len(sequence.ids) > 1:
-        advance(model, sequence.ids[:-1], cache)  # the last token runs with the drafts
+        advance(model, sequence.ids[:-1], cache)  # the last token goes with the drafts
     while sequence.running:
         # Draft. The model adds one more token itself.
         ids, n = list(sequence.ids), min(gamma, sequence.n_left - 1)
@@ -55,7 +55,7 @@ def speculative(
         tokens = verify(logits, ids, drafts, qs, sequence.sampler, sequence.rng, sequence.stop_ids)
         drafter.learn(ids, drafts, logits, list(tokens))
         for token in tokens:
-            if sequence.running:  # the caller may have ended the text
+            if sequence.running:  # the caller may have ended it
                 yield sequence.append(token)
         cache.cut(len(sequence.ids) - 1)
 

@@ -63,7 +63,7 @@ def continuous(
             new = np.array([sequence.ids[-1:] for sequence in running])  # [n_rows, 1]
             logits = running[0].model(new, rows, last=1)[:, -1]  # [n_rows, n_vocab]
             for sequence, row_logits in zip(running, logits):
-                if sequence.running:  # the caller may have ended the text
+                if sequence.running:  # the caller may have ended it
                     yield sequence, draw_next(sequence, row_logits)
             rows.select([i for i, sequence in enumerate(running) if sequence.running])
             running = [sequence for sequence in running if sequence.running]

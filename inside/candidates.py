@@ -4,7 +4,7 @@ import numpy as np
 
 from decoding.beam import top_indices
 
-SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # they then change nothing
+SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # neutral values
 N_EXTRA = 12  # always stored: the generated token, and the model's best before any filter
 
 

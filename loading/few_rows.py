@@ -9,18 +9,15 @@ small product runs on one core, so each of `n_threads` threads takes a part of a
 import functools
 import os
 import timeit
-from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 MOST_ROWS = 32  # with more, one large product is faster
 BLOCK = 32  # rows or columns of the weight in one small product
 SMALL = 10**6  # OpenBLAS treats a product of up to this many multiplications as small
 SHARE = 2**19  # for fewer weights, starting another thread does not pay
-
-# Like BLAS, we take the number of threads from the environment. `--threads` sets it for both.
-n_threads = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or os.cpu_count() or 1)
 
 
 class Weight(np.ndarray):
@@ -48,19 +45,31 @@ def product(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_rows, n_ou
 
 
 def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_out]
-    n_parts = min(n_threads, w.size // SHARE)
+    n_parts = min(n_threads(), w.size // SHARE)
     if n_parts < 2:
         return blocks(rows, w)
     parts = np.array_split(w, n_parts, axis=1)  # n_parts x [n_in, a part of n_out]
-    return np.concatenate(list(pool().map(blocks, repeat(rows), parts)), axis=1)
+    errors = np.geterr()  # a thread has its own settings
+
+    def one(part):
+        with np.errstate(**errors):
+            return blocks(rows, part)
+
+    return np.concatenate(pool().map(one, parts), axis=1)
+
+
+@functools.cache
+def n_threads():
+    """Return how many threads BLAS uses. Clear this cache when that changes."""
+    return max((pool["num_threads"] for pool in threadpool_info()), default=1)
 
 
 @functools.cache
 def pool():
-    return ThreadPoolExecutor()
+    return ThreadPool(os.cpu_count())
 
 
-if hasattr(os, "register_at_fork"):  # a child process has the pool, but not its threads
+if hasattr(os, "register_at_fork"):  # a child process inherits the pool, but not its threads
     os.register_at_fork(after_in_child=pool.cache_clear)
 
 

@@ -30,8 +30,8 @@ class Conversation:
             self.add("system", system)
 
     def add(self, role: str, text: str) -> None:
-        """Add a turn. Special tokens in it become plain text, because a zero-width space
-        follows their first character."""
+        """Add a turn. To make special tokens in the text plain text, put a zero-width space
+        after their first character."""
         names = sorted(self.tokenizer.special, key=len, reverse=True)
         special = "|".join(map(re.escape, names)) or "(?!)"
         text = re.sub(special, lambda name: f"{name[0][0]}\u200b{name[0][1:]}", text)

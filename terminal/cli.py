@@ -1,4 +1,4 @@
-"""The entry of the command line. An error becomes one line and an exit status.
+"""The entry point of the command line. An error becomes one line and an exit status.
 
 Only the standard library is imported at first: NumPy may be missing, or Python too old.
 """

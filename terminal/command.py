@@ -69,7 +69,7 @@ def read_prompts(given: dict) -> list[str]:
         text = Path(given["prompts_file"]).read_text(encoding="utf-8-sig")
         prompts += [line for line in text.split("\n") if line.strip()]
     if not prompts:
-        raise UserError(f"{given['prompts_file']} has no prompt in it")
+        raise UserError(f"{given['prompts_file']} contains no prompt")
     return prompts
 
 

@@ -1,7 +1,6 @@
 """The views of one prompt: --score, --explain, --compare, --trace, and the page of --html."""
 
 import json
-import os
 from pathlib import Path
 
 from loading.errors import UserError
@@ -53,7 +52,10 @@ def write_page(session: Session, row: Row, file: str) -> None:
     settings = session.settings | {"seed": row.seed}
     if settings["method"] == "beam":  # it does not sample, so the sliders start at neutral
         settings |= dict.fromkeys(page.SLIDERS)
-    unfinished = Path(f"{file}.unfinished")
+    target = Path(file).resolve()  # a link stays a link
+    if target.is_dir():
+        raise UserError(f"{file} is a folder: --html needs the name of a file")
+    unfinished = target.with_name(f"{target.name}.unfinished")
     unfinished.touch()  # fail now, not after a long text
     try:
         with page.watching(session.start(row)) as run:
@@ -62,7 +64,7 @@ def write_page(session: Session, row: Row, file: str) -> None:
         data = page.record(session.tokenizer, row.sequence, run, *more)
         live = parts(session.tokenizer, session.model) if "live" in session.given else None
         unfinished.write_text(page.html(data, live), encoding="utf-8")
-        os.replace(unfinished, file)
+        unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
     if not session.settings["json"]:

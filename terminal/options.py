@@ -83,7 +83,7 @@ OPTIONS = {
         ("threads", number("T", int, 1, 1024), "default: one per core, or one for a small model"),
         ("json", FLAG, "one JSON object per text"),
     ],
-    "generation (without an option, the checkpoint's value is used, or else the default)": [
+    "generation (a checkpoint may have its own defaults)": [
         ("method", dict(choices=METHODS), "default cached, or beam if the checkpoint says so"),
         ("tokens", number("N", int, 1), "at most N new tokens; default 100"),
         ("min_length", number("N", int), "the text does not end before N new tokens"),
@@ -94,15 +94,15 @@ OPTIONS = {
         ("top_k", number("K", int), "draw from the K most probable tokens"),
         ("top_p", number("P", float, 0.0001, 1), "draw from the fewest top tokens that sum to P"),
         ("min_p", number("P", float, 0, 1), "drop tokens below P times the best probability"),
-        ("repetition_penalty", number("R", float, 0.001, 1000), "for tokens in the text; 1: none"),
+        ("repetition_penalty", number("R", float, 0.001, 1000), "penalise repeats; 1: no penalty"),
         ("no_repeat_ngram", number("N", int), "never the same N tokens in a row twice"),
         ("filter", OWN | MORE, "(logits, ids) -> logits, after the other filters; may be repeated"),
     ],
     "for one method": [
-        ("loop", OWN, "cached: your own (model, sequence) that yields tokens"),
+        ("loop", OWN, "cached: your own loop, (model, sequence) -> tokens"),
         ("max_rows", number("R", int, 1), "cached: at most R texts at once; default 16"),
         ("beams", number("B", int, 1, 64), "beam: the number of beams; default 4"),
-        ("length_penalty", number("A", float, -20, 20), "beam: log P / length ** A; default 1"),
+        ("length_penalty", number("A", float, -20, 20), "beam: score log P / length**A; default 1"),
         ("early_stopping", FLAG, "beam: stop as soon as B beams have finished"),
         ("return", number("K", int, 1, 64), "beam: print the K best texts; default 1"),
         ("draft", dict(metavar="MODEL"), "speculative: the model that proposes tokens"),
@@ -115,11 +115,11 @@ OPTIONS = {
         ("score", FLAG, "how much each token of the text surprises the model"),
         ("target", TEXT, "with --score: the answer, for an encoder-decoder"),
         ("explain", FLAG, "each step: the token, its alternatives, the entropy"),
-        ("compare", FLAG, "every method that applies, in one table"),
-        ("trace", FLAG, "two passes of the model, call by call, with their shapes"),
+        ("compare", FLAG, "run every method that applies, and print one table"),
+        ("trace", FLAG, "the first two passes of the model, call by call, with shapes"),
         ("html", FILE, "also write a page (.html) that shows how the text was made"),
         ("live", FLAG, "with --html: put the model into the page, to continue the text there"),
-        ("interactive", FLAG, "type prompts one after the other, and /help"),
+        ("interactive", FLAG, "an interactive prompt; /help lists its commands"),
         ("list_models", FLAG, "the names that --model knows"),
     ],
 }
@@ -136,7 +136,7 @@ def parse(words: list[str]) -> dict[str, Any]:
             group.add_argument(*["-n"] * (name == "tokens"), flag(name), help=about, **how)
     end = words.index("--") if "--" in words else len(words)
     if any(word.endswith("=--") for word in words[:end]):  # crashes argparse before Python 3.13
-        raise Usage("-- is no value")
+        raise Usage("-- is not a value")
     given = vars(p.parse_intermixed_args(words[:end]))
     return given | {"prompts": given["prompts"] + words[end + 1 :]}  # after -- all are prompts
 
@@ -147,16 +147,16 @@ def check(given: dict, method: str = "") -> None:
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
     views, idle = [view for view in VIEWS if view in given], [x for x in GENERATING if x in given]
     for nonsense, message in [
-        (len(views) > 1, f"give one of {', '.join(map(flag, views))}"),
+        (len(views) > 1, f"give only one of {', '.join(map(flag, views))}"),
         ("score" in given and idle, f"--score takes no {', '.join(map(flag, idle))}"),
         ("interactive" in given and n_prompts, "--interactive takes no PROMPT"),
         ("interactive" in given and "json" in given, "--interactive takes no --json"),
-        ("html" in given and n_prompts != 1, "--html is a page about one PROMPT"),
+        ("html" in given and n_prompts != 1, "--html takes exactly one PROMPT"),
         ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),
-        ("live" in given and "html" not in given, "--live belongs to --html"),
-        ("target" in given and "score" not in given, "--target belongs to --score"),
-        ("system" in given and "chat" not in given, "--system belongs to --chat"),
-        ("" in given.get("stop", []), "--stop takes a text that is not empty"),
+        ("live" in given and "html" not in given, "--live needs --html"),
+        ("target" in given and "score" not in given, "--target needs --score"),
+        ("system" in given and "chat" not in given, "--system needs --chat"),
+        ("" in given.get("stop", []), "--stop needs a text that is not empty"),
         (given.get("tokens", least) < least, f"--min-length {least} is more than --tokens"),
     ]:
         if nonsense:

@@ -47,8 +47,8 @@ class Session:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
         self.config = getattr(self.model, "generation_config", {})
         is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
-        few_rows.n_threads = given.get("threads") or (1 if is_small else N_CORES)
-        threadpool_limits(few_rows.n_threads)
+        threadpool_limits(given.get("threads") or (1 if is_small else N_CORES))
+        few_rows.n_threads.cache_clear()
         self.drafts: dict[str, Any] = {}  # name -> a draft model, once it is loaded
         self.use(given)
         self.chat: Any = None
@@ -171,7 +171,7 @@ class Session:
                     yield sequence.append(token)
 
     def new_drafter(self, row: Row) -> Any:
-        """Make a row's drafter. NGramStore and PromptLookup also copy from a row's source."""
+        """Make a row's drafter. The n-gram and lookup drafters also read a source."""
         method, n_vocab, n = self.settings["method"], self.model.n_vocab, self.settings["ngram"]
         source = row.prompt_ids if self.reads else []
         if method == "ngram":
@@ -198,7 +198,7 @@ class Session:
         return draft
 
     def score(self, text: str, target: str | None = None) -> dict:
-        """Score a text; for an encoder-decoder, an answer: target, or what follows " => "."""
+        """Score a text, or an encoder-decoder's answer: `target`, or what follows " => "."""
         if not self.reads and target is None:
             return score(self.tokenizer, self.model, text)
         if target is None:
@@ -209,7 +209,7 @@ class Session:
         return score(self.tokenizer, model, target, model.prefix)
 
     def score_row(self, row: Row) -> dict:
-        """Score a row's ids without encoding its text again. An answer follows its prompt."""
+        """Score a row's ids as they were generated. An answer is scored given its prompt."""
         ids, end = row.sequence.ids, self.tokenizer.end_of_text
         n = row.sequence.n_prompt if self.reads or self.chat else len(self.tokenizer.encode(""))
         n = n or int(end is None or ids[0] == end)

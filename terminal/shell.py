@@ -1,4 +1,4 @@
-"""The interactive prompt: a line is a prompt, and /NAME VALUE is the option --NAME VALUE."""
+"""The interactive prompt: a line is a prompt, and /NAME VALUE sets the option --NAME."""
 
 import atexit
 import bdb

@@ -534,10 +534,9 @@ def test_a_checkpoint_samples_only_with_do_sample(console, tmp_path):
 def test_the_user_sets_the_threads_and_a_small_model_has_one(console, monkeypatch):
     def seen(*words):
         console.text("a", "--tokens", 1, *words)
-        return {few_rows.n_threads, *(pool["num_threads"] for pool in threadpool_info())}
+        return {few_rows.n_threads(), *(pool["num_threads"] for pool in threadpool_info())}
 
     with threadpool_limits(2):
-        monkeypatch.setattr(few_rows, "n_threads", 2)
         monkeypatch.setattr("terminal.session.N_CORES", 2)
         assert seen("--threads", 2) == {2}
         assert seen() == {1}

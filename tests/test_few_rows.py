@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import timeit
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def test_every_form_gives_the_product(n_rows, n_in, n_out, layout, small, blocks
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(few_rows, "SMALL", small)
         patch.setattr(few_rows, "SHARE", share)
-        patch.setattr(few_rows, "n_threads", n_threads)
+        patch.setattr(few_rows, "n_threads", lambda: n_threads)
         patch.setattr(few_rows, "blocks_pay", lambda: blocks)
         y = rows @ w.view(Weight).T
     assert type(y) is np.ndarray and y.dtype == np.float32 and y.shape == (n_rows, n_out)
@@ -97,13 +98,13 @@ def test_a_weight_with_large_blocks_is_one_product(monkeypatch, pays):
 def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads, n_parts):
     pays(True)
     sizes, pool = [], few_rows.pool()
-    monkeypatch.setattr(few_rows, "n_threads", n_threads)
+    monkeypatch.setattr(few_rows, "n_threads", lambda: n_threads)
     monkeypatch.setattr(few_rows, "SHARE", 64 * 10)  # the weight has 5.3 times as many numbers
 
     class Pool:
-        def map(self, f, rows, parts):
+        def map(self, f, parts):
             sizes.extend(part.shape[1] for part in parts)
-            return pool.map(f, rows, parts)
+            return pool.map(f, parts)
 
     monkeypatch.setattr(few_rows, "pool", Pool)
     rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
@@ -114,7 +115,7 @@ def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads
 FORK = """
 import multiprocessing, numpy as np
 from loading import few_rows
-few_rows.n_threads, few_rows.SHARE, few_rows.blocks_pay = 2, 1, lambda: True
+few_rows.n_threads, few_rows.SHARE, few_rows.blocks_pay = lambda: 2, 1, lambda: True
 product = lambda: few_rows.product(np.ones((2, 32)), np.ones((32, 8)))
 product()
 child = multiprocessing.get_context("fork").Process(target=product)
@@ -129,6 +130,16 @@ child.kill()
 def test_a_forked_process_makes_its_own_threads():
     result = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
     assert result.stdout == "0\n", result.stderr
+
+
+@pytest.mark.parametrize("setting, error", [("raise", True), ("ignore", False)])
+def test_a_thread_has_the_error_settings_of_its_caller(monkeypatch, pays, setting, error):
+    pays(True)
+    monkeypatch.setattr(few_rows, "n_threads", lambda: 2)
+    monkeypatch.setattr(few_rows, "SHARE", 1)
+    rows, w = np.full((2, 64), 1e30, np.float32), np.full((64, 8), 1e30, np.float32)
+    with np.errstate(all=setting), pytest.raises(FloatingPointError) if error else nullcontext():
+        assert np.isinf(product(rows, w)).all()
 
 
 def test_a_batch_takes_one_product(monkeypatch):

@@ -141,9 +141,9 @@ def test_any_sequence_of_token_ids_is_a_prompt(prompt):
 def test_a_filter_is_not_a_sampler():
     """It returns logits, and a loop would take them for probabilities."""
     for wrong in (top_k(3), own_softmax, None):
-        with pytest.raises(ValueError, match=r"no sampler: a filter alone is Sampler\(filter\)"):
+        with pytest.raises(ValueError, match=r"not a Sampler: wrap a filter as Sampler\(filter\)"):
             Sequence(MODEL, [1], 2, wrong)
-        with pytest.raises(ValueError, match="no sampler"):
+        with pytest.raises(ValueError, match="not a Sampler"):
             next(generate(MODEL, [1], 2, wrong))
 
 

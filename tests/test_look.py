@@ -49,6 +49,14 @@ def test_a_page_overwrites_only_html_files(console, tmp_path):
     assert (tmp_path / "README.md").read_text() == "mine"
 
 
+def test_a_page_goes_to_the_file_behind_a_link_but_not_to_a_folder(console, tmp_path):
+    (tmp_path / "link.html").symlink_to(tmp_path / "page.html")
+    console("a", "-n", 1, "--html", tmp_path / "link.html")
+    assert (tmp_path / "link.html").is_symlink() and (tmp_path / "page.html").is_file()
+    (tmp_path / "d.html").mkdir()
+    assert "is a folder" in console.refused(1, "a", "--html", tmp_path / "d.html")
+
+
 def test_the_path_of_the_page_is_printed_except_with_json(console, tmp_path):
     file = tmp_path / "page.html"
     _, _, err = console("the cat", "-n", 2, "--html", file)

@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -220,7 +221,7 @@ def test_a_simple_relation_is_said(mine):
     assert "larger by 3" in mine("layers", "normed * g + b", "normed * g + b + 3")["says"]
     split = "n_head, d_head).swapaxes(-2, -3)"
     turned = mine("heads", split, split.replace(".swap", "[..., ::-1].swap"))
-    assert "the right numbers in another order: d_head 0, 1, ... are" in turned["says"]
+    assert "the right numbers in a wrong order: d_head 0, 1, ... are" in turned["says"]
 
 
 def test_the_first_stage_that_differs_is_said(mine):
@@ -388,3 +389,10 @@ def test_the_lessons_that_are_named_have_these_headings():
         text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
         kind = "(Second session: |Deeper: )?"
         assert re.search(rf"^## {kind}{re.escape(heading)}$", text, re.MULTILINE), lesson
+
+
+def test_code_that_waits_is_stopped_too():
+    waited = threading.Event()
+    with pytest.raises(TimeoutError, match="never ends"), engine.limited(0.02):
+        while True:
+            waited.wait(0.01)

@@ -21,9 +21,9 @@ def main(argv: list[str]) -> int:
         return new(Path(argv[1]))
     options = read_options(argv)
     steps = chosen(options.step)
-    with contextlib.redirect_stdout(sys.stderr):  # what the reader's code prints is no verdict
+    with contextlib.redirect_stdout(sys.stderr):  # keep the reader's prints out of the verdicts
         reader = load(Path(options.file))
-        for step in STEPS[: STEPS.index(steps[0])]:  # what is wrong in them is replaced
+        for step in STEPS[: STEPS.index(steps[0])]:  # to replace wrong functions
             check(reader, step, name=False)
         verdicts = [check(reader, step) for step in steps]
     if options.json:
@@ -37,29 +37,29 @@ def main(argv: list[str]) -> int:
 
 def read_options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m workshop", description=__doc__)
-    parser.add_argument("file", help="your file; `new FILE` writes it")
+    parser.add_argument("file", help="your file; `new FILE` creates it")
     parser.add_argument("step", nargs="?", help=f"one of {', '.join(s.name for s in STEPS)}")
-    hints = "hint 1, 2 or 3 for the step, or for the first that is not done"
+    hints = "print hint 1, 2 or 3 for the step, or for the first step that is not done"
     parser.add_argument("--hint", nargs="?", type=int, const=1, choices=(1, 2, 3), help=hints)
-    parser.add_argument("--json", action="store_true", help="a list of step, state, mistake, says")
+    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     return parser.parse_intermixed_args(argv)
 
 
 def new(path: Path) -> int:
-    """Write the file to fill; never over a file that exists."""
+    """Write the file for the reader to fill in. Never overwrite a file."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(SKELETON.read_text(encoding="utf-8"))
     except FileExistsError:
-        sys.exit(f"{path} exists already, and is not overwritten: choose another name")
+        sys.exit(f"{path} already exists and is not overwritten: choose a different name")
     except OSError as error:
         sys.exit(f"cannot write {path}: {error.strerror}")
-    print(f"{path} is written: fill in its first step, then run python -m workshop {path}")
+    print(f"created {path}: write its first step, then run python -m workshop {path}")
     return 0
 
 
 def chosen(name: str | None) -> list[Step]:
-    """Return the step of this name, or all."""
+    """Return the step of this name, or all steps if it is None."""
     steps = {step.name: step for step in STEPS}
     if name and name not in steps:
         close = difflib.get_close_matches(name, steps, 1)
@@ -69,7 +69,7 @@ def chosen(name: str | None) -> list[Step]:
 
 
 def load(path: Path) -> Reader:
-    """Run the reader's file. What stops it is said in one line, with the reader's own line."""
+    """Run the reader's file. Report an error in one line that quotes the reader's line."""
     try:
         return Reader(path, STEPS)
     except SyntaxError as error:
@@ -78,7 +78,7 @@ def load(path: Path) -> Reader:
         own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
         if isinstance(error, OSError) and not own:
             why = f"cannot read {path}: {error.strerror}"
-            sys.exit(f"{why}. python -m workshop new {path} writes it")
+            sys.exit(f"{why}. python -m workshop new {path} creates it")
         line = f", line {own[-1].lineno}: {own[-1].line}".rstrip(":") if own else ""
         sys.exit(f"{path}{line}: {type(error).__name__}: {error}")
 

@@ -1,4 +1,4 @@
-"""Are two results the same? Where they are not, say how they differ."""
+"""Compare two results and, if they differ, say how."""
 
 import math
 import re
@@ -9,10 +9,10 @@ import numpy as np
 
 
 class Seen(NamedTuple):
-    """What a call gave. kind: the axes of an array, such as "n_new, d"; "=": a value; "<=2": a
-    count, which may be smaller, or larger by 2; "~": a list of outcomes of chance; "stages":
-    [(label, array, axes)] on the way to the result, which only tell the place of a difference;
-    "!": an error that has one cause, whatever it says."""
+    """A look: the result of a call. kind: the names of an array's axes, such as "n_new, d"; "=": a
+    plain value; "<=2": a count, right if it is at most 2 too large; "~": a list of random outcomes;
+    "stages": intermediate results [(label, array, axes)], which only show where a difference
+    begins; "!": an error that has only one possible cause, so its message does not matter."""
 
     label: str
     value: Any
@@ -21,14 +21,14 @@ class Seen(NamedTuple):
 
 class Raised(NamedTuple):
     error: str
-    line: str  # the reader's own
+    line: str  # the line of the reader's file that raised it, or ""
 
 
 # --- the same? ------------------------------------------------------------------------------------
 
 
 def is_right(a: Seen, b: Seen) -> float:
-    """Return how probable it is that a is as good as b, which is right."""
+    """Return how probable it is that a is right. b: the right result."""
     if b.kind.startswith("<=") and isinstance(a.value, int):
         return a.value <= b.value + int(b.kind[2:] or 0)
     return is_same(a, b)
@@ -39,7 +39,7 @@ def is_same(a: Seen, b: Seen) -> float:
     if errors := [look.value for look in (a, b) if isinstance(look.value, Raised)]:
         if len(errors) == 1 or b.kind == "!":
             return len(errors) == 2
-        # In a reader's code "list index out of range", an error without numbers, has any cause.
+        # A message without numbers, such as "list index out of range", may have any cause.
         specific = re.search(r"\d", errors[0].error) or not errors[0].line
         return bool(specific) and errors[0].error == errors[1].error
     if b.kind == "stages":
@@ -47,13 +47,13 @@ def is_same(a: Seen, b: Seen) -> float:
     if b.kind == "~":
         return chance(a.value, b.value)
     if b.kind.startswith("<="):
-        return abs(a.value - b.value) <= 1  # one pass more or less is another style
+        return abs(a.value - b.value) <= 1  # one pass more or less is a matter of style
     if b.kind == "=":
         return plain(a.value) == plain(b.value)
     return same_shape(a.value, b.value) and close(a.value, b.value).all()
 
 
-def plain(value):  # arrays, tuples and NumPy's numbers -> lists and Python's numbers
+def plain(value):  # arrays, tuples and NumPy numbers -> lists and Python numbers
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
@@ -64,14 +64,14 @@ def same_shape(a, b):
     return arrays and (a.dtype == bool) == (b.dtype == bool)
 
 
-def close(a, b):  # -> bools: equal to the rounding of float32
+def close(a, b):  # -> bools: equal up to float32 rounding
     size = np.abs(b[np.isfinite(b)]).max(initial=1)
     return np.isclose(a, b, rtol=1e-4, atol=2e-5 * min(size, 100), equal_nan=True)
 
 
 def chance(mine: list, right: list) -> float:
-    """Return the probability that two samples of one distribution differ at least as much as these:
-    the chi-square test. Outcomes that are expected fewer than 5 times count as one."""
+    """Return the probability that two samples of one distribution differ at least as much as these,
+    by the chi-square test. Outcomes expected fewer than 5 times are counted together."""
     if not mine:
         return 0.0
     a, b = Counter(map(repr, mine)), Counter(map(repr, right))
@@ -92,16 +92,16 @@ def chance(mine: list, right: list) -> float:
 
 
 def tell(a: Seen | None, b: Seen | None, before: list[tuple[Seen, Seen]]) -> str:
-    """Say how a differs from b, the right one. before: the looks that came before these two."""
+    """Say how look a differs from b, the right one. before: the pairs of looks before them."""
     if a and isinstance(a.value, Raised):
         places = a.label or b and b.label, a.value.line, a.value.error
         return ": ".join(filter(None, places))
     if not (a and b):
-        return f"{(a or b or before[-1][1]).label}: another number of results"
+        return f"{(a or b or before[-1][1]).label}: a different number of results"
     if b.kind == "~":
         return f"{b.label}: {odd_one(a.value, b.value)}"
     if b.kind.startswith("<="):
-        return f"slow: {b.label}: {a.value} where {b.value} are enough"
+        return f"slow: {b.label}: {a.value} instead of {b.value}"
     if b.kind == "=":
         return f"{b.label}: {plain(a.value)!r:.150} instead of {plain(b.value)!r:.150}"
     if not same_shape(a.value, b.value):
@@ -114,14 +114,14 @@ def odd_one(mine, right):  # two lists of outcomes -> the one whose shares diffe
     a, b = Counter(map(repr, mine)), Counter(map(repr, right))
     shares = {one: (a[one] / max(1, len(mine)), b[one] / len(right)) for one in a | b}
     one, (x, y) = max(shares.items(), key=lambda item: abs(item[1][0] - item[1][1]))
-    return f"{one} comes in {x:.1%} of all cases instead of {y:.1%}"
+    return f"{one} occurs in {x:.1%} of all cases instead of {y:.1%}"
 
 
 def shapes(value, right):
     """Say both shapes, with the names of their axes."""
     names, sizes = right.kind.split(", "), right.value.shape
     if value is None:
-        return "nothing comes back: is a return missing?"
+        return "the function returns None: is a return missing?"
     if not isinstance(value, np.ndarray | np.generic):
         return f"a {type(value).__name__} instead of an array"
     if value.shape == sizes:
@@ -133,7 +133,7 @@ def shapes(value, right):
 
 
 def first_stage(before):
-    """Say the first stage on the way to the result that differs, where both went the same way."""
+    """Name the first intermediate result that differs, if both computed the same ones."""
     stages = [zip(a.value, b.value) for a, b in before if b.kind == "stages"]
     for (label, x, axes), (other, y, _) in stages[-1] if stages else ():
         if label == other and same_shape(x, y) and not close(x, y).all():
@@ -157,7 +157,7 @@ def relation(mine, right, axes):  # -> a simple relation of all numbers, or None
         if np.isfinite(more) and close(mine - more, right).all():
             return f"every number is larger by {more:.5g}"
     if right.shape[-1:] == right.shape[-2:-1] and close(mine, right.swapaxes(-1, -2)).all():
-        return f"it is transposed: {names[-2]} and {names[-1]} are exchanged"
+        return f"it is transposed: {names[-2]} and {names[-1]} are swapped"
     for axis, name in enumerate(names):
         a, b = np.moveaxis(mine, axis, 0), np.moveaxis(right, axis, 0)
         if len(a) > 2 and (close(a[1:], b[:-1]).all() or close(a[:-1], b[1:]).all()):
@@ -165,5 +165,5 @@ def relation(mine, right, axes):  # -> a simple relation of all numbers, or None
         if 1 < len(a) <= 32:
             order = [next((j for j, y in enumerate(b) if close(x, y).all()), None) for x in a]
             if None not in order and len({*order}) == len(a):
-                return f"the right numbers in another order: {name} 0, 1, ... are the right {order}"
+                return f"the right numbers in a wrong order: {name} 0, 1, ... are the right {order}"
     return None

@@ -1,9 +1,9 @@
-"""Compare a reader's functions with the project's, and say which mistake it is.
+"""Compare a reader's functions with the project's, and name the reader's mistakes.
 
-A step has parts. A part names its functions and an `observe(m, seed)`, which calls them with inputs
-that hide no mistake, and yields what it sees. One observer looks at three kinds of modules: the
-reader's file, the project's own source, and this source with a mistake in it. Where the reader's
-numbers equal those of a mistake, the mistake has a name.
+A step has parts. A part lists functions and has `observe(m, seed)`, which calls them with inputs
+that reveal mistakes, and yields the results. The same observer runs on three kinds of modules: the
+reader's file, the project's source, and the project's source with a known mistake in it. If the
+reader's results equal those of a known mistake, the reader has made this mistake.
 """
 
 import ast
@@ -24,15 +24,15 @@ import numpy as np
 from workshop.compare import Raised, Seen, is_right, is_same, tell
 from workshop.mistakes import build
 
-SECONDS_PER_LOOK = 2.0  # what takes longer never ends
-SECONDS_OF_SEARCH = 3.5  # then a run looks for no more pairs of mistakes
-RARE = 1e-7  # two samples that differ more than this differ by no accident
-WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array of Python numbers make one"
+SECONDS_PER_LOOK = 2.0  # code that runs longer is taken to be an endless loop
+SECONDS_OF_SEARCH = 3.5  # then stop looking for pairs of mistakes
+RARE = 1e-7  # a difference less probable than this is no accident
+WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Python numbers"
 
 
 class Part(NamedTuple):
-    """Functions that are checked together. source: the file that has them right; needs: what must
-    be written for this, where it is not `names`."""
+    """Functions that are checked together. source: the file with the right functions; needs: what
+    the reader must have written before the check, if it differs from `names`."""
 
     names: tuple
     source: str
@@ -58,8 +58,8 @@ class Verdict(NamedTuple):
 
 
 class Reader:
-    """A reader's file. What is missing or wrong in it is replaced by the project's function, so
-    that no step suffers from a mistake of another one."""
+    """A reader's file. The project's functions replace those that are missing or wrong, so that a
+    mistake in one step does not break the others."""
 
     def __init__(self, path: Path, steps: list[Step]):
         text, self.path = path.read_text("utf-8"), str(path)
@@ -74,7 +74,7 @@ class Reader:
         stubs = {(self.path, line) for line in empty_functions(text)}
         self.missing = {n for n, own in self.own.items() if own is None or place_of(own) in stubs}
         self.wrong: dict[str, str] = {}  # function: the step that found its mistake
-        for part in reversed(parts):  # of two parts with one name, the first one has its source
+        for part in reversed(parts):  # if two parts share a name, the first one decides
             self.place(part, build(part.source))
 
     def absent(self, part: Part, step: str) -> list[str]:
@@ -85,7 +85,7 @@ class Reader:
         return earlier + [name for name in names if name in self.missing]
 
     def place(self, part: Part, source: types.ModuleType | None = None) -> None:
-        """Put a part's functions in their places: those of source, or the reader's own."""
+        """Put a part's functions into the module, from source if given, else the reader's."""
         for name in part.names:
             owner, _, last = name.rpartition(".")
             if owner and not hasattr(self.module, owner):
@@ -95,7 +95,7 @@ class Reader:
 
 
 def find(module: Any, name: str) -> Any:
-    """Return module.GPT2.block for "GPT2.block", or None."""
+    """Return module.GPT2.block for "GPT2.block"; None if there is none."""
     for part in name.split("."):
         module = getattr(module, part, None)
     return module
@@ -111,7 +111,7 @@ def empty_functions(text: str) -> Iterator[int]:
 
 
 def place_of(own: Any) -> tuple | None:
-    """Return a function's file and line: of two with one name, Python has kept the later."""
+    """Return a function's file and line. If two share a name, Python has kept the later one."""
     code = getattr(own, "__code__", None)
     return code and (code.co_filename, code.co_firstlineno)
 
@@ -120,8 +120,8 @@ def place_of(own: Any) -> tuple | None:
 
 
 class Tape:
-    """What an observer sees, one look at a time; `seen`: the looks so far. path: the reader's file,
-    if its functions are seen."""
+    """The looks that an observer yields, taken one at a time and kept in `seen`. path: the reader's
+    file, if the functions are the reader's."""
 
     def __init__(self, part: Part, module: Any, seed: int = 0, path: str | None = None):
         self.looks, self.path = part.observe(module, seed), path
@@ -134,7 +134,7 @@ class Tape:
             yield self.seen[i]
 
     def look(self) -> Seen | None:
-        """Take one more look, if there is one. An error is seen, too."""
+        """Take and return the next look, or None at the end. An error becomes a look, too."""
         try:
             with limited(SECONDS_PER_LOOK), np.errstate(all="ignore"):
                 seen = next(self.looks, None)
@@ -142,7 +142,7 @@ class Tape:
             seen = Seen("", error)
         if seen:
             failed = isinstance(seen.value, BaseException)
-            value = self.raised(seen.value) if failed else copy.copy(seen.value)  # it may change
+            value = self.raised(seen.value) if failed else copy.copy(seen.value)  # may change
             self.seen.append(seen._replace(value=value))
         return seen
 
@@ -154,19 +154,23 @@ class Tape:
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise a TimeoutError in what computes longer. A busy machine does not shorten this time."""
+    """Raise a TimeoutError in a block that uses more processor time, or waits 15 times as long."""
     ended, end = threading.Event(), time.process_time() + seconds
+    latest = time.monotonic() + 15 * seconds
+
+    def is_late():
+        return time.process_time() > end or time.monotonic() > latest
 
     def watch():
         while not ended.wait(seconds / 10):
-            if time.process_time() > end:
+            if is_late():
                 return interrupt_main()
 
     threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     except KeyboardInterrupt as error:
-        if time.process_time() < end:
+        if not is_late():
             raise  # Ctrl-C
         raise TimeoutError("it never ends").with_traceback(error.__traceback__) from None
     finally:
@@ -174,7 +178,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple | None:
-    """Return the first two looks that differ, or None. There may be no look on one side."""
+    """Return the first two looks that differ, or None. A tape that has ended gives None."""
     for a, b in itertools.zip_longest(mine, other):
         if not (a and b and alike(a, b) > RARE):
             return a, b
@@ -185,8 +189,8 @@ def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) ->
 
 
 def check(reader: Reader, step: Step, name: bool = True) -> Verdict:
-    """Check a step, and say the names of its mistakes, if `name`. The steps after it use the
-    reader's functions where they are right."""
+    """Check a step; if `name`, look for the names of its mistakes. Later steps use the reader's
+    functions if they are right."""
     missing, wrong, n_right = [], [], 0
     for part in step.parts:
         if absent := reader.absent(part, step.name):
@@ -212,10 +216,10 @@ def check(reader: Reader, step: Step, name: bool = True) -> Verdict:
 def judge(
     part: Part, module: Any, path: str | None = None, end: float | None = 0.0
 ) -> tuple[str | None, str] | None:
-    """Return the name of the mistake, or None, and what is to be said; None if all is right.
+    """Return the mistake's name (None if unknown) and the message; None if all is right.
 
-    path: the file of module. end: when to end the search for pairs of mistakes, by
-    time.process_time(); None: say no names."""
+    path: the file of module. end: the time.process_time() at which to stop looking for pairs of
+    mistakes; None: do not look for names."""
     mine, right = Tape(part, module, path=path), Tape(part, build(part.source))
     differ = difference(mine, right, is_right)
     typed = wide(mine, right)
@@ -235,7 +239,7 @@ def judge(
 
 
 def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
-    """Return the mistake, or the pair of mistakes, that gives the same as mine."""
+    """Return the mistake, or the two mistakes, whose results equal mine; () if unknown."""
     odd = {a.label for a in mine if not same(a, right, is_right) > RARE}
     tapes = {m: Tape(part, build(m.source, (m,))) for m in part.mistakes}
     scores = {mistake: fit(mine, tape, odd) for mistake, tape in tapes.items()}
@@ -243,10 +247,10 @@ def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
     if best and scores[best]:
         return (best,)
     near = {mistake: nearness(mine, tape, odd) for mistake, tape in tapes.items()}
-    # First the pairs of which each alone already gives much of what mine gave.
+    # Try first the pairs whose mistakes, each alone, already explain many of the results.
     every = itertools.combinations(part.mistakes, 2)
     pairs = sorted(every, key=lambda pair: -near[pair[0]] - near[pair[1]])
-    numbers = odd - {a.label for a in mine if isinstance(a.value, Raised)}  # an error fits too many
+    numbers = odd - {a.label for a in mine if isinstance(a.value, Raised)}  # errors fit too many
     for pair in itertools.takewhile(lambda _: numbers and time.process_time() < end, pairs):
         module = with_both(pair)
         if module and fit(mine, Tape(part, module), numbers):
@@ -255,24 +259,24 @@ def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
 
 
 def with_both(pair: tuple) -> types.ModuleType | None:
-    """Return the source with two mistakes; None if they are in two, or exclude one another."""
+    """Return a module with two mistakes; None if their files differ or they exclude each other."""
     if pair[0].source != pair[1].source:
         return None
-    for wrong in pair, pair[::-1]:  # the first may change what the second would change
+    for wrong in pair, pair[::-1]:  # one may remove the text that the other changes
         with contextlib.suppress(LookupError, SyntaxError):
             return build(pair[0].source, wrong)
     return None
 
 
 def same(a: Seen, other: Tape, alike: Callable[[Seen, Seen], float]) -> float:
-    """Return how probable it is that other has this look, too."""
+    """Return how probable it is that `other` saw the same as look a."""
     b = next((b for b in other if b.label == a.label), None)
     return alike(a, b) if b else 0.0
 
 
 def fit(mine: Tape, other: Tape, odd: set) -> float:
-    """Return how probable it is that one mistake made both: all that mine gave is the same, and
-    among it something that is not right. Where mine raised an error, other may not."""
+    """Return how probable it is that the same mistake is behind both: all looks of mine must match,
+    and at least one must be wrong. If mine raised an error, other need not have raised one."""
     probable, proof = 1.0, False
     for a in mine:
         alike = same(a, other, is_same)
@@ -286,14 +290,14 @@ def fit(mine: Tape, other: Tape, odd: set) -> float:
 
 
 def nearness(mine: Tape, other: Tape, odd: set) -> int:
-    """Return how many of the first results they have in common, before chance, which takes long; a
-    wrong result counts ten times."""
+    """Return how many of the first looks agree; a wrong one counts ten times. Stop before the first
+    random sample, which takes long."""
     first = itertools.takewhile(lambda look: look.kind != "~", itertools.islice(mine, 16))
     return sum(10 if a.label in odd else 1 for a in first if same(a, other, is_same) > RARE)
 
 
 def wide(mine: Tape, right: Tape) -> str:
-    """Say which result is float64, though the right one is float32."""
+    """Say which result is float64 where float32 is right; "" if there is none."""
     for a, b in zip(mine.seen, right.seen):
         if [getattr(x.value, "dtype", None) for x in (a, b)] == [np.float64, np.float32]:
             return f"{a.label} has the type float64, not float32: {WHY_FLOAT64}."

@@ -1,6 +1,6 @@
-"""Known mistakes: the project's own source, with an expression replaced."""
+"""Known mistakes: the project's source with an expression replaced."""
 
-from __future__ import annotations  # compile takes it over: the sources' own line is another chunk
+from __future__ import annotations  # inherited by compile, as a chunk lacks this line
 
 import ast
 import functools
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Mistake(NamedTuple):
-    """says: continues "these are the numbers ..."; changes: (old, new) in a function of source."""
+    """says: completes "these are the numbers ..."; changes: (old, new) in a function of source."""
 
     name: str
     says: str
@@ -23,9 +23,9 @@ class Mistake(NamedTuple):
 
 
 def mistakes(table: str) -> tuple[Mistake, ...]:
-    """Read a table of mistakes. "[FILE FUNCTION]" heads those in a function. A line "name: what it
-    says" is followed by its changes, "    old -> new" or, for the function's last line, "    =>
-    new". "    -> new" may be a line of its own, and 8 spaces continue a line."""
+    """Read a table. "[FILE FUNCTION]" comes before the mistakes in a function. Each has a line
+    "name: message", then its changes: "    old -> new", or "    => new", which replaces the
+    function's last line. "    -> new" may be on a new line; 8 spaces continue a line."""
     found = []
     table = re.sub(r"\n {7}(?= )|\n {3}(?= ->)", "", table.strip("\n"))
     for entry in re.split(r"\n(?=\S)", table):
@@ -42,7 +42,7 @@ def mistakes(table: str) -> tuple[Mistake, ...]:
 
 @functools.cache
 def build(source: str, wrong: tuple = ()) -> types.ModuleType:
-    """Return one of the project's files as a module, with these mistakes in it."""
+    """Return a file of the project as a module with these mistakes in it."""
     text = (ROOT / source).read_text("utf-8")
     for mistake in wrong:
         begin, end = body(text, mistake.function)
@@ -55,20 +55,20 @@ def build(source: str, wrong: tuple = ()) -> types.ModuleType:
             code = code.replace(old, new)
         text = "".join([*lines[:begin], code, *lines[end:]])
     module = types.ModuleType("ours")
-    for chunk in text.split("\n\n\n"):  # two empty lines: between functions or classes
+    for chunk in text.split("\n\n\n"):  # two empty lines separate functions and classes
         exec(compiled(chunk), vars(module))
     return module
 
 
 @functools.cache
 def compiled(chunk: str) -> types.CodeType:
-    """Compile a part of a file, once for all mistakes in other parts."""
+    """Compile a part of a file; mistakes in other parts do not compile it again."""
     return compile(chunk, "<ours>", "exec")
 
 
 @functools.cache
 def body(text: str, function: str) -> tuple[int, int]:
-    """Return the first line of the body of "function" or "Class.method", and the line after it."""
+    """Return where the body of "function" or "Class.method" begins and ends, as slice indices."""
     node: Any = ast.parse(text)
     for name in function.split("."):
         inside = (n for n in ast.walk(node) if isinstance(n, ast.FunctionDef | ast.ClassDef))

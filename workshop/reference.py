@@ -1,4 +1,4 @@
-"""What a step asks for and the project has in another form: the same in the step's own form."""
+"""Solutions of the steps whose functions look different in the project itself."""
 
 import numpy as np
 
@@ -190,6 +190,6 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
 
 
 def model(name="stories"):
-    import utils  # late: it needs more than NumPy
+    import utils  # imported here because it needs more than NumPy
 
     return utils.load(name)

@@ -19,7 +19,7 @@ import numpy as np
 
 
 def softmax(x):  # [..., n] -> [..., n]
-    """Return e^x / sum(e^x) for each row, so that each row sums to 1. x may contain numbers like 1000."""
+    """Return e^x / sum(e^x), so that each row sums to 1. x may contain numbers like 1000."""
     ...
 
 
@@ -336,11 +336,11 @@ class DraftModel:
 
 
 def speculative(model, sequence, drafter, gamma=4):
-    """Yield tokens distributed like those of naive, several for each pass of the model.
+    """Yield tokens distributed like those of naive, several for each pass through the model.
 
     In each round get drafts, qs = drafter.propose(sequence.ids, n). n is gamma, or less at the end:
     a round yields up to n + 1 tokens, but at most sequence.n_left more are wanted. Run the model
-    once, on the ids that its cache does not hold and the drafts. Call verify, then
+    once, on the ids that its cache does not hold, then the drafts. Call verify, then
     drafter.learn(ids, drafts, logits, tokens). While sequence.running, append each token, then
     yield it. At the end of the round, cut the rejected drafts from the cache.
     """
@@ -360,7 +360,7 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
     candidates are finished.
     score = log P / (number of new tokens) ** length_penalty; rank the finished texts by score.
     Run the model only on each beam's new token, with cache = model.new_cache(1), which has one row.
-    cache.select([0, 0, 1]) replaces the cache's rows by row 0, row 0 again, and row 1.
+    cache.select([0, 0, 1]) replaces the cache's rows with row 0, row 0 again, and row 1.
     """
     ...
 

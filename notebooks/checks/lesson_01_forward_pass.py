@@ -28,7 +28,8 @@ def exercise_attention(my_attention):
     """Check my_attention(q, k, v, mask) -> [n_head, n_new, d_head]."""
     part = Part(("my_attention",), "gpt2.py", see_attention, ATTENTION_WRONG)
     module = SimpleNamespace(attention=my_attention)
-    found = judge(part, module, path=my_attention.__code__.co_filename)
+    code = getattr(my_attention, "__code__", judge.__code__)  # a partial has none
+    found = judge(part, module, path=code.co_filename)
     assert not found or found[0] == "float64", found[1]
 
 

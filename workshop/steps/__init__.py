@@ -41,6 +41,6 @@ STEPS = [
     Step("beam", "Lesson 6, Try them all.", (BEAM,)),
     Step("stories", "Lesson 4, The same in generate.py.", (STORIES,)),
 ]
-# The last step reads weights and a tokenizer with libraries. Without these it is left out.
+# The last step needs libraries that read weights and a tokenizer. Without them leave it out.
 if not all(map(importlib.util.find_spec, ("safetensors", "tokenizers", "regex"))):
     STEPS.pop()

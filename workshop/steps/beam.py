@@ -9,7 +9,7 @@ from workshop.steps.inputs import WatchedModel, attempt
 
 
 def form(found):
-    """Say what it is: a list of (list, float, float), if it is right."""
+    """Describe the types in a result. The right form is a list of (list, float, float)."""
     if isinstance(found, list | tuple) and not isinstance([*found, None][0], int | np.integer):
         return [form(part) for part in found]
     return "a list of ids" if isinstance(found, list) else "a number"
@@ -19,7 +19,7 @@ def see_texts(m, name, n, width, stop_ids=(), seed=2, **more):
     model = WatchedModel(n_vocab=5, stop_ids=stop_ids, seed=seed, scale=1.2, most=60)
     prompt = [3, 1, 4]
     found = m.beam_search(model, prompt, n, width, **more)
-    yield Seen(f"what comes back {name}", form(found))
+    yield Seen(f"the result {name}", form(found))
     if not all(len(text) == 3 and np.ndim(text[0]) == 1 for text in found):
         return
     yield Seen(f"the texts {name}", [[int(id) for id in ids] for ids, _, _ in found])
@@ -27,29 +27,29 @@ def see_texts(m, name, n, width, stop_ids=(), seed=2, **more):
         scores = np.array([float(text[i]) for text in found], np.float32)
         yield Seen(f"their {label} {name}", scores, "text")
     yield Seen(f"the prompt, afterwards, {name}", prompt)
-    yield Seen(f"tokens that passed {name}", model.n_rows, "<=")
-    yield Seen(f"passes {name}", len(model.passes), "<=")
+    yield Seen(f"tokens through the model {name}", model.n_rows, "<=")
+    yield Seen(f"passes through the model {name}", len(model.passes), "<=")
 
 
 def see_beam(m, seed):
-    yield from attempt(see_texts(m, "of width 3", 4, 3), "width 3")
-    yield from attempt(see_texts(m, "of width 1", 4, 1), "width 1")
+    yield from attempt(see_texts(m, "with width 3", 4, 3), "width 3")
+    yield from attempt(see_texts(m, "with width 1", 4, 1), "width 1")
     yield from attempt(see_texts(m, "with a stop id", 5, 3, (2,)), "a stop id")
     yield from attempt(see_texts(m, "with two stop ids", 6, 4, (0, 2)), "two stop ids")
-    again = see_texts(m, "of width 4, with a stop id", 6, 4, (1,), seed=1)
+    again = see_texts(m, "with width 4 and a stop id", 6, 4, (1,), seed=1)
     yield from attempt(again, "width 4")
     long = see_texts(m, "with length_penalty=2", 6, 4, (1,), length_penalty=2.0)
     yield from attempt(long, "length_penalty=2")
     sums = see_texts(m, "with length_penalty=0", 6, 4, (1,), length_penalty=0.0)
     yield from attempt(sums, "length_penalty=0")
-    few = see_texts(m, "of width 2, length_penalty=0", 3, 2, (2,), length_penalty=0.0)
+    few = see_texts(m, "with width 2, length_penalty=0", 3, 2, (2,), length_penalty=0.0)
     yield from attempt(few, "width 2")
-    yield from attempt(see_texts(m, "of one token", 1, 3), "one token")
+    yield from attempt(see_texts(m, "with n=1", 1, 3), "one token")
 
 
 BEAM_WRONG = mistakes(r"""
 [workshop/reference.py beam_search]
-log P not summed: with the log probability of the last token alone
+log P not summed: with only the log probability of the last token
     log_softmax(logits) + np.array([[log_p] for _, log_p in beams]) -> log_softmax(logits)
 probabilities summed: with probabilities summed instead of their logarithms
     log_softmax(logits) + -> np.exp(log_softmax(logits)) +
@@ -57,30 +57,30 @@ logits summed: with logits summed instead of log probabilities
     log_softmax(logits) + -> logits +
 softmax of all beams: with one softmax over all beams together
     log_softmax(logits) + -> log_softmax(logits.ravel()).reshape(logits.shape) +
-best of each beam, always: with the best token of each beam alone, in the first step, too
+best of each beam, always: with only the best token of each beam, in the first step, too
     best = np.argsort(-totals, axis=None, kind="stable")
     -> best = np.argsort(np.where(totals == totals.max(1, keepdims=True), -totals, 1e9), axis=None,
         kind="stable")[: len(beams)]
-best of each beam: with the best token of each beam alone, after the first step
+best of each beam: with only the best token of each beam after the first step
     best = np.argsort(-totals, axis=None, kind="stable")
     -> best = np.argsort(np.where(totals == totals.max(1, keepdims=True), -totals, 1e9),
         axis=None, kind="stable")[: max(len(beams), 1)] if step else np.argsort(-totals,
         axis=None, kind="stable")
 worst: with the least probable candidates
     np.argsort(-totals -> np.argsort(totals
-the same beam each time: with `width` beams that begin alike: the first step keeps one token,
-        again and again
+the same beam each time: with `width` equal beams at the beginning, so that the
+        first step keeps the same token `width` times
     cache, beams, finished = model.new_cache(1), [([], 0.0)], []
     -> cache, beams, finished = model.new_cache(width), [([], 0.0)] * width, []
     new = np.array([prompt]) -> new = np.array([prompt] * width)
-cache.select left out: without cache.select: a beam's keys and values are those of another one
+cache.select left out: without cache.select: a beam has the keys and values of a different beam
     cache.select(parents) -> cache.rows = (cache.rows * width)[: len(parents)]
-no cache.select: without cache.select: the cache has other rows than the beams
+no cache.select: without cache.select: the rows of the cache do not belong to the beams
     cache.select(parents) -> pass
 rows in order: with cache.select of rows 0, 1, 2, ... instead of the parents
     cache.select(parents)
     -> cache.select([min(i, len(cache.rows) - 1) for i in range(len(parents))])
-parent by width: with the beam and the token of a candidate found by width instead of n_vocab
+parent by width: with width instead of n_vocab as the divisor that gives a candidate's beam
     divmod(int(index), model.n_vocab)
     -> (int(index) // width % len(beams), int(index) % model.n_vocab)
 stop ids ignored: with stop ids like any other token
@@ -97,13 +97,13 @@ unfinished left out: without the texts that are not finished at step n
     token in model.stop_ids or step == n - 1: -> token in model.stop_ids:
 unfinished texts, unranked: with every beam finished at step n, not the best candidates
     or step == n - 1: -> or (step == n - 1 and row == place):
-finished beyond the best: with every candidate finished that ends, also beyond the best `width`
+finished beyond the best: with all candidates that end finished, even those beyond the best `width`
     if place < width: -> if True:
 fewer beams: with fewer beams after a text is finished: finished candidates take their places
     elif len(kept) < width: -> elif place < width:
 fewer beams for all finished: with the width reduced by every finished text
     elif len(kept) < width: -> elif len(kept) < width - len(finished):
-finished texts go on: with finished texts among the beams, too
+finished texts go on: with finished texts kept among the beams
     elif len(kept) < width: -> if len(kept) < width and step < n - 1:
 no length penalty: with log P as the score
     log_p / len(ids) ** length_penalty -> log_p
@@ -131,7 +131,7 @@ not ranked: with texts in the order in which they were finished
     finished.sort(key=lambda text: -text[2]) -> pass
 all texts: of all finished texts instead of `width`
     => return finished
-best text only: of the best text alone
+best text only: of only the best text
     => return finished[:1]
 the best text, no list: of the best text itself instead of a list
     => return finished[0]
@@ -157,7 +157,7 @@ wider: with width + 1 beams
     len(kept) < width -> len(kept) < width + 1
 narrower: with width - 1 beams
     len(kept) < width -> len(kept) < max(width - 1, 1)
-whole text passed: with each beam's whole text passed in each step, without the cache
+whole text passed: with each beam's whole text run through the model in each step, without the cache
     logits = model(new, cache)[:, -1]
     -> logits = model(np.array([[*prompt, *ids] for ids, _ in beams]))[:, -1]
 first logits: with the logits of the prompt's first token

@@ -1,97 +1,97 @@
-"""Three hints for each step; each says more than the one before."""
+"""Three hints for each step; each hint gives away more than the one before."""
 
 TEXT = """
 softmax
-- np.exp works on each number; x.sum(-1, keepdims=True) is [..., 1], a sum for each row.
+- np.exp works on each number; x.sum(-1, keepdims=True) [..., 1] has one sum per row.
 - e^(x - c) / sum(e^(x - c)) is the same for every c. Which c avoids e^1000?
-- Take x.max(-1, keepdims=True) away first. Then e = np.exp(...), then e over its sum.
+- First subtract x.max(-1, keepdims=True). Then e = np.exp(...). Divide e by its row sums.
 
 layers
-- A row's mean is x.mean(-1, keepdims=True): [..., 1], so that it fits x.
-- The variance is the mean of (x - mean)^2. x - mean is divided by sqrt(variance + eps).
-- linear is one product: w.T is [n_in, n_out]. math.sqrt of a number keeps float32.
+- The means of the rows are x.mean(-1, keepdims=True), of shape [..., 1]. They broadcast to x.
+- The variance is the mean of (x - mean)^2. Divide x - mean by sqrt(variance + eps).
+- linear is one matrix product, where w.T is [n_in, n_out]. math.sqrt keeps arrays float32.
 
 attention
-- A score is a query times a key: all scores are q @ k.swapaxes(-1, -2), [n_new, n_all].
-- Divide the scores by math.sqrt(d), add the mask, take the softmax of each row.
-- Each row of the weights [n_new, n_all] sums to 1; weights @ v is a mean of the values.
+- A score is a query times a key. All scores are q @ k.swapaxes(-1, -2), [n_new, n_all].
+- Divide the scores by math.sqrt(d), add the mask, and take the softmax of each row.
+- Each row of the weights [n_new, n_all] sums to 1, so weights @ v is a mean of the values.
 
 mask
 - Key i is later than the query at position p if i > p. Compare all i with all p at once.
-- np.arange(positions.max() + 1) are the keys. positions[..., :, None] stands upright.
-- np.where(later, np.float32(-1e10), np.float32(0)), with None for the heads' axis.
+- The keys are np.arange(positions.max() + 1). positions[..., :, None] is a column of queries.
+- np.where(later, np.float32(-1e10), np.float32(0)); index with None to add the heads' axis.
 
 heads
-- x.reshape(*x.shape[:-1], n_head, d_head) cuts each row, and moves nothing.
-- [..., n, n_head, d_head] still has to become [..., n_head, n, d_head]: swapaxes.
-- To merge, go back: swap the same two axes first, then reshape.
+- x.reshape(*x.shape[:-1], n_head, d_head) cuts each row and moves nothing.
+- Use swapaxes to turn [..., n, n_head, d_head] into [..., n_head, n, d_head].
+- To merge, first swap the same two axes back, then reshape.
 
 block
-- np.split(y, 3, axis=-1) gives queries, keys and values; each is split into heads.
-- self_attention: linear, split, split_heads, attention, merge_heads, linear.
-- The norm's result goes into attention, but its result is added to x itself.
+- np.split(y, 3, axis=-1) gives queries, keys and values. Split each into heads.
+- self_attention calls linear, np.split, split_heads, attention, merge_heads, linear.
+- Attention gets the layer norm of x, but you add the result of attention to x itself.
 
 model
-- params["wte"][ids] are rows of wte. Without a cache the positions are 0 to n_new - 1.
-- x goes from block to block: x = self.block(x, **block, mask=mask, cache=..., layer=...).
-- After ln_f: linear(x, params.get("lm_head", params["wte"])), for the last rows only.
+- params["wte"][ids] takes rows of wte. Without a cache, positions are 0 to n_new - 1.
+- Each block changes x: x = self.block(x, **block, mask=mask, cache=cache, layer=layer).
+- Keep only the last rows of x after ln_f: linear(x, params.get("lm_head", params["wte"])).
 
 naive
-- A function with `yield` is a generator: the loop goes on where the yield stands.
-- while sequence.running: a pass of the whole text; the last row; sampler; draw; append.
+- A function with `yield` is a generator: after each yield, its loop goes on.
+- while sequence.running: run the model, take the last row, sample, draw, append, yield.
 - logits = model(np.array(sequence.ids), last=1)[-1]; probs = sequence.sampler(logits, ids).
 
 draw
-- rng.random() is uniform in [0, 1). Lay the probabilities side by side: where does it fall?
-- def temperature(t): return lambda logits, ids: ... A filter is a function, and makes a new
+- Lay the probabilities side by side, from 0 to 1. Into which of them does rng.random() fall?
+- def temperature(t): return lambda logits, ids: ... A filter is a function that returns a new
   array.
-- top_p: sort the probabilities downwards; np.cumsum; np.searchsorted finds the one that reaches
-  p.
+- top_p: sort the probabilities, largest first. np.searchsorted in their np.cumsum finds the
+  token that reaches p.
 
 pairs
-- merge: walk with an index i; take a step of 2 after a pair, of 1 otherwise.
-- The pairs of a word are zip(symbols, symbols[1:]). A dict {pair: rank} finds the best.
-- while there is a pair in ranks: symbols = merge(symbols, min(pairs, key=ranks.get)).
+- merge: walk with an index i. Add 2 to i after a pair, otherwise 1.
+- The pairs of a word are zip(symbols, symbols[1:]). Use a dict {pair: rank} to find the best.
+- While the list `known` of pairs in ranks is not empty: merge min(known, key=ranks.get).
 
 keys
-- A block's keys: np.concatenate([old, new], axis=-2). The axis of the tokens is -2.
-- The positions of new tokens go on where the cache ends. If extend lets the length grow, the new
-  slots end at length; if append does, then only for the last block: all need the old length.
-- Cutting: keep the first `length` tokens of every block's keys and values, and the length.
+- A block's keys are np.concatenate([old, new], axis=-2), because axis -2 is that of the tokens.
+- New positions begin at the old length. If extend updates length, the new slots end at length.
+  If append does, update it only in the last block, because every block needs the old length.
+- cut: keep the first `length` tokens of every block's keys and values, and set self.length.
 
 cached
-- What the cache does not hold is ids[cache.length:]: first the prompt, later one token.
-- for start in range(cache.length, len(ids), chunk): a pass of ids[start : start + chunk].
-- cached is naive with advance(model, sequence.ids, cache) in the place of the model's pass.
+- The cache lacks ids[cache.length:]. At first this is the prompt, later a single token.
+- for start in range(cache.length, len(ids), chunk): run the model on ids[start : start + chunk].
+- cached is naive, but it gets the logits from advance(model, sequence.ids, cache).
 
 rows
-- positions = self.lengths[:, None] + np.arange(n_new): each row goes on where it ends.
-- Slots: kept[row, :, position]. A loop over rows is fine; n_all is the longest row.
-- prefill: logits[np.arange(n_rows), lengths - 1], then cache.cut(lengths).
+- positions = self.lengths[:, None] + np.arange(n_new): each row continues at its own end.
+- Token slots are kept[row, :, position]. You may loop over rows. n_all is the longest length.
+- prefill: call cache.cut(lengths) and return logits[np.arange(n_rows), lengths - 1].
 
 rule
-- Walk through zip(drafts, qs); p = sampler(logits[i], ids + tokens), tokens: the accepted.
-- rng.random() < p[x] / q[x] accepts draft x; if p[x] is larger, it always does.
-- At a rejection: excess = np.maximum(p - q, 0), over its sum; draw; return at once.
+- Loop over zip(drafts, qs). p = sampler(logits[i], ids + tokens); tokens are those accepted.
+- rng.random() < p[x] / q[x] accepts draft x. It does so always if p[x] >= q[x].
+- At a rejection, divide np.maximum(p - q, 0) by its sum, draw from it, and return at once.
 
 speculation
-- A cache must hold a beginning of the text. Keep the ids that passed, and cut to what both have
-  in common; the last token of ids always passes, because its logits are needed.
-- Round: drafts; one pass of ids[cache.length:] + drafts; its last len(drafts) + 1 rows go to
-  verify.
-- After a round cut to len(sequence.ids) - 1: the newest token has not passed yet. The drafter's
-  rng: np.random.default_rng([seed, 1]), so that it is not the text's.
+- propose: remember which ids are in the cache. In the next call, cut it to their common beginning
+  with the new ids, but to len(ids) - 1 at most, because you need the logits after the last id.
+- In each round run the model on ids[cache.length:] + drafts; give verify the last
+  len(drafts) + 1 rows.
+- After a round cut to len(sequence.ids) - 1, because the model has not read the newest token.
+  np.random.default_rng([seed, 1]) is an rng for the drafts that differs from the text's.
 
 beam
-- totals[row, token] = log P of the beam + log_softmax(logits)[row, token]. Sort all of them.
-- divmod(index, n_vocab) gives the row, which is the beam, and the token.
-- First sort a candidate: does it end? Then it is finished or dropped; else it is a beam, as
-  long as there are fewer than `width`. parents: the rows for cache.select.
+- totals[row, token] = log P of beam row + log_softmax(logits)[row, token]. Sort all totals.
+- divmod(index, n_vocab) gives the row, which is the beam, and the token id.
+- Take candidates, best first. One that ends is finished or dropped. Others become beams until
+  you have `width` of them. Give cache.select the list of the new beams' old rows.
 
 stories
-- `model` is written already: the weights of stories go into your GPT2.
-- If all other steps are done, this one is: run them again.
-- Compare logits: `logits` of your model and those of utils.load('stories')[1].
+- You need not write `model`: it puts the weights of stories into your GPT2.
+- This step is done as soon as all other steps are done, so check the others again.
+- Compare the logits of your model with those of utils.load('stories')[1] for the same ids.
 """
 
 HINTS = {

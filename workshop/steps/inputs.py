@@ -1,4 +1,4 @@
-"""Random arrays and tiny models that hide no mistake."""
+"""Random arrays and tiny models, chosen so that every mistake shows in the results."""
 
 import contextlib
 import functools
@@ -9,12 +9,12 @@ from workshop.compare import Seen
 
 
 def numbers(*shape, scale=1.0, seed=0):
-    """Return random float32 numbers [*shape]."""
+    """Return an array [*shape] of random float32 numbers."""
     return np.random.default_rng([seed, *shape]).normal(0, scale, shape).astype(np.float32)
 
 
 def attempt(looks, name, kind="="):
-    """Pass on what a part of an observer yields, and the error that ends it. kind: see Seen."""
+    """Yield the looks of a part of an observer and, if it fails, its error. kind: see Seen."""
     try:
         yield from looks
     except Exception as error:
@@ -23,7 +23,7 @@ def attempt(looks, name, kind="="):
 
 @contextlib.contextmanager
 def heard(owner, name, note):
-    """While it lasts, call note(result, *args, **more) after each owner.name(*args, **more)."""
+    """In a with block, call note(result, *args, **more) after each owner.name(*args, **more)."""
     kept = getattr(owner, name)
 
     def call(*args, **more):
@@ -48,7 +48,7 @@ def norm(n_embd, seed):
 
 
 def block(n_embd, seed):
-    """The parameters of a block. The queries and keys are large, so that attention chooses."""
+    """Return a block's parameters. Large queries and keys make attention focus on few tokens."""
     return {
         "ln_1": norm(n_embd, seed),
         "attn": {
@@ -64,7 +64,7 @@ def block(n_embd, seed):
 
 
 def parameters(n_vocab=11, n_ctx=16, n_embd=12, n_layer=3, tied=False, seed=0):
-    """A tiny GPT-2 without two equal parts. tied: without an lm_head."""
+    """Return the parameters of a tiny GPT-2, all different. tied: leave out lm_head."""
     head = {} if tied else {"lm_head": numbers(n_vocab, n_embd, seed=seed + 3)}
     return {
         "wte": numbers(n_vocab, n_embd, seed=seed),
@@ -76,7 +76,7 @@ def parameters(n_vocab=11, n_ctx=16, n_embd=12, n_layer=3, tied=False, seed=0):
 
 
 def tiny(m, n_head=3, **sizes):
-    """Return a tiny model of m's. Its activation is given: the default is from when m was made."""
+    """Return a tiny m.GPT2, with m.gelu as it is now: the default may be a gelu since replaced."""
     return m.GPT2(parameters(**sizes), n_head, activation=m.gelu)
 
 
@@ -87,7 +87,7 @@ def logits_after(text, seed, scale, n_vocab):
 
 
 class Texts:
-    """The cache of a WatchedModel: the ids themselves."""
+    """The cache of a WatchedModel. It holds the ids themselves."""
 
     def __init__(self, model, batch):
         self.model, self.rows, self.is_batch = model, [[] for _ in range(*(batch or (1,)))], batch
@@ -104,8 +104,8 @@ class Texts:
 
 
 class WatchedModel:
-    """A model without weights: its logits are random numbers, others after each text. It notes the
-    lengths (held before, new) of each pass, in `passes`, and ends a loop that does not end."""
+    """A model without weights. Its logits are random numbers that depend on the text. It records
+    (tokens in the cache, new tokens) of each pass in `passes`, and stops an endless loop."""
 
     def __init__(self, n_vocab=7, n_ctx=40, stop_ids=(), seed=0, scale=1.5, most=200):
         self.n_vocab, self.n_ctx, self.stop_ids, self.seed = n_vocab, n_ctx, stop_ids, seed
@@ -121,14 +121,14 @@ class WatchedModel:
     def __call__(self, ids, cache=None, last=None):
         ids, cache = np.asarray(ids), cache or self.new_cache(*np.shape(ids)[:-1])
         if len(self.passes) >= self.most:
-            raise RuntimeError(f"{self.most} passes of the model, and the text has not ended")
+            raise RuntimeError(f"{self.most} passes through the model, and the text has not ended")
         if ids.ndim != 1 + bool(cache.is_batch) or ids.dtype.kind not in "iu":
-            raise ValueError(f"ids of the shape {list(ids.shape)} and the type {ids.dtype}")
+            raise ValueError(f"the model got ids of shape {list(ids.shape)} and type {ids.dtype}")
         if ids.size == 0 or cache.length + ids.shape[-1] > self.n_ctx:
-            raise ValueError(f"{ids.shape[-1]} tokens after {cache.length} in {self.n_ctx}")
+            raise ValueError(f"{ids.shape[-1]} tokens after {cache.length}, n_ctx = {self.n_ctx}")
         n_rows = len(ids) if ids.ndim == 2 else 1
         if n_rows != len(cache.rows):
-            raise ValueError(f"{n_rows} rows of ids, but {len(cache.rows)} in the cache")
+            raise ValueError(f"{n_rows} rows of ids, but {len(cache.rows)} rows in the cache")
         self.passes.append((cache.length, ids.shape[-1]))
         self.n_passed.append(ids.size)
         logits = []

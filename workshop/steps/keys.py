@@ -12,7 +12,7 @@ IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
 def passed(model, cache, ids):
-    """One pass -> the logits; what append returned, [(label, array, axes)]; its layers."""
+    """Return the logits of a pass, append's results in it [(label, array, axes)], their layers."""
     seen, layers = [], []
 
     def note(both, layer, k, v):
@@ -28,11 +28,11 @@ def passed(model, cache, ids):
 
 
 def see_pass(model, cache, ids, name):
-    """One pass: the logits, and what the cache returned on the way."""
+    """Run the model once. Yield its logits, and what cache.append returned and was called for."""
     logits, seen, layers = passed(model, cache, ids)
-    yield Seen(f"on the way to the logits of {name}", seen, "stages")
+    yield Seen(f"intermediate results for {name}", seen, "stages")
     yield Seen(f"the logits of {name}", logits, "n_new, n_vocab")
-    yield Seen(f"the layers for which {name} called cache.append", layers)
+    yield Seen(f"the layers of the calls of cache.append for {name}", layers)
     yield Seen(f"cache.length after {name}", cache.length)
 
 
@@ -81,7 +81,7 @@ def see_context(m):
 
 
 def see_appended(m, name, *actions):
-    """Call extend and append for each of 3 blocks, or cut: what do the last calls return?"""
+    """Run actions ("append" or "cut", n) on 3 blocks. Yield what the last appends return."""
     cache = tiny(m).new_cache()
     for number, (action, n) in enumerate(actions):
         if action == "cut":
@@ -130,23 +130,23 @@ def see_passes_after_cut(m):
 
 KEYS_WRONG = mistakes(r"""
 [gpt2.py extend]
-positions from 0: with positions from 0 in each pass: they go on after the tokens in the cache
+positions from 0: with positions from 0 in each pass, not after the tokens in the cache
     => return np.arange(n_new)
 positions + 1: with positions from 1
     => return np.arange(self.length + 1, n_all + 1)
-positions + 1 after others: with positions one too large after tokens that are kept
+positions + 1 after others: with positions one too large after tokens in the cache
     => return np.arange(self.length, n_all) + (self.length > 0)
-positions - 1 after others: with positions one too small after tokens that are kept
+positions - 1 after others: with positions one too small after tokens in the cache
     => return np.arange(self.length, n_all) - (self.length > 0)
 first position for all: with the first new position for all new tokens
     => return np.full(n_new, self.length)
 last position for all: with the last new position for all new tokens
     => return np.full(n_new, n_all - 1)
-all positions: of the positions of all tokens, not of the new ones alone
+all positions: of the positions of all tokens instead of only the new ones
     => return np.arange(n_all)
 n_ctx not checked: without the ValueError past n_ctx
     if n_all > self.n_ctx: -> if False:
-n_ctx one too early: with the ValueError already at n_ctx tokens
+n_ctx one too early: with the ValueError raised for n_ctx tokens, which still fit
     n_all > self.n_ctx: -> n_all >= self.n_ctx:
 n_new checked: with n_new compared with n_ctx instead of all tokens
     if n_all > self.n_ctx: -> if n_new > self.n_ctx:
@@ -155,25 +155,25 @@ length never: with a length that stays 0
     self.length = n_all -> pass
 length + 1: with the length growing by 1 for each pass
     self.length = n_all -> self.length += 1
-length of the last pass: with the length of the last pass alone
+length of the last pass: with only the last pass counted in the length
     self.length = n_all -> self.length = k.shape[-2]
 keys of all blocks in one place: with one place for the keys of all blocks
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[0, 0, ..., self.length : n_all, :] = k
         \n        self.kv[1, layer, ..., self.length : n_all, :] = v
     => return self.kv[0, 0, ..., :n_all, :], self.kv[1, layer, ..., :n_all, :]
-keys of all blocks kept for block 0: with the keys of all blocks kept in the place of block 0
+keys of all blocks kept for block 0: with the keys of all blocks stored in the place of block 0
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[0, 0, ..., self.length : n_all, :] = k
         \n        self.kv[1, layer, ..., self.length : n_all, :] = v
-all blocks kept for block 0: with the keys and values of all blocks kept in the place of block 0
+all blocks kept for block 0: with the keys and values of all blocks stored in the place of block 0
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[:, 0, ..., self.length : n_all, :] = k, v
-new ones only: with the new keys and values alone: those of the tokens before are not used
+new ones only: with only the new keys and values: those of earlier tokens are not used
     => return k, v
-old ones only: with the new keys and values left out: a new token does not see itself
+old ones only: with the new keys and values left out, so that a new token does not see itself
     => return self.kv[:, layer, ..., : max(n_all - k.shape[-2], 1), :]
-k and v exchanged: with keys and values exchanged
+k and v exchanged: with keys and values swapped
     = k, v -> = v, k
 keys as values: with the keys as the values, too
     = k, v -> = k, k
@@ -185,11 +185,11 @@ one place for all blocks: with one place for the keys and values of all blocks
     return self.kv[:, layer -> return self.kv[:, 0
 block before: with the keys and values of the block before
     return self.kv[:, layer -> return self.kv[:, max(layer - 1, 0)
-last overwritten: with the new keys and values over the last ones
+last overwritten: with the new keys and values written over the last ones
     n_all = self.length + k.shape[-2]
     -> n_all = self.length + k.shape[-2]; n_all -= self.length > 0
     self.length : n_all -> n_all - k.shape[-2] : n_all
-not kept: with keys and values that are not kept
+not kept: with keys and values that are not stored for later passes
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[:, layer, ..., :n_all, :] = 0; both = self.kv[:, layer, ..., :n_all, :].copy();
         both[..., self.length :, :] = k, v
@@ -200,27 +200,27 @@ no return: of an append that returns nothing
 length in each block: with the length growing in each block instead of once in a pass
     n_head, 0, -> n_head, 99,
     if layer == self.kv.shape[1] - 1: -> if True:
-one slot too late: with the new keys and values after their own slots: extend has counted them
+one slot too late: with the new keys and values one pass too late, as extend has counted them
     n_head, 0, -> n_head, 99,
     self.length : n_all, :] -> n_all : n_all + k.shape[-2], :]
-one slot too late, returned: with the new keys and values after their own slots: extend has counted
-        them, and length - n_new is where they begin
+one slot too late, returned: with the new keys and values one pass too late: extend has
+        counted them, so they begin at length - n_new
     n_head, 0, -> n_head, 99,
     self.length : n_all, :] -> n_all : n_all + k.shape[-2], :]
     layer, ..., :n_all, :] -> layer, ..., : n_all + k.shape[-2], :]
 [gpt2.py self_attention]
-cache not used: without cache.append: self_attention does not call it, or gets no cache
+cache not used: without cache.append: self_attention does not call it or gets no cache
     if cache is not None: -> if False:
-append's result not used: with the new keys and values alone in attention: append's result is not
-        used
+append's result not used: with only the new keys and values in attention: append's result is
+        not used
     k, v = cache.append -> cache.append
-layer not passed on: with layer 0 for all blocks: they share one place
+layer not passed on: with layer 0 for all blocks, so that they share one place
     cache.append(layer, -> cache.append(0,
-appended before the heads: with keys and values kept before the heads are split
+appended before the heads: with keys and values stored before the heads are split
     q, k, v = (split_heads(part, n_head) for part in qkv)
     -> q, k, v = qkv; q = split_heads(q, n_head)
     # 2 x [..., n_head, n_all, d_head] -> ; k, v = split_heads(k, n_head), split_heads(v, n_head)
-queries kept: with the queries kept instead of the keys
+queries kept: with the queries stored instead of the keys
     append(layer, k, v) -> append(layer, q, v)
 appended twice: with append called twice in a pass
     k, v = cache.append(layer, k, v)
@@ -228,22 +228,22 @@ appended twice: with append called twice in a pass
 [gpt2.py __call__]
 wpe from 0: with the embeddings of positions 0, 1, 2, ... but the right mask
     ["wpe"][positions] -> ["wpe"][np.arange(ids.shape[-1])]
-no wpe with a cache: without wpe after tokens that are kept
+no wpe with a cache: without wpe after tokens in the cache
     ["wpe"][positions] -> ["wpe"][positions] * np.float32(positions.flat[0] == 0)
-mask from 0: with a mask from position 0: rows of the new tokens alone
+mask from 0: with a mask for positions from 0, which has keys only for the new tokens
     mask = causal_mask(positions) -> mask = causal_mask(np.arange(ids.shape[-1]))
-no mask with a cache: without the mask where there is a cache
+no mask with a cache: without the mask if there is a cache
     mask = causal_mask(positions)
     -> mask = causal_mask(positions) if cache is None else np.float32(0)
-no mask after others: without the mask after tokens that are kept
+no mask after others: without the mask after tokens in the cache
     mask = causal_mask(positions)
     -> mask = causal_mask(positions) if positions.flat[0] == 0 else np.float32(0)
-cache for the first block: with the cache in the first block alone
+cache for the first block: with the cache used only in the first block
     mask=mask, cache=cache, -> mask=mask, cache=cache if layer == 0 else None,
 [workshop/reference.py GPT2.block]
-layer 0 in every block: with layer 0 for all blocks: the block does not pass its layer on
+layer 0 in every block: with layer 0 for all blocks: GPT2.block does not pass `layer` on
     layer=layer -> layer=0
-cache not passed on: without a cache in self_attention: the block does not pass it on
+cache not passed on: without a cache in self_attention: GPT2.block does not pass it on
     cache=cache -> cache=None
 [workshop/reference.py Cache.__init__]
 keys and values in one list: with one list for the keys and the values
@@ -252,22 +252,22 @@ keys and values in one list: with one list for the keys and the values
 length left as it is: with a length that stays 0, so that all positions begin at 0
     self.length += n_new -> pass
     => return np.arange(self.length, self.length + n_new)
-positions after the growth: with positions made after the length has grown
+positions after the growth: with positions computed after the length has grown
     => return np.arange(self.length, self.length + n_new)
 length grows by 1: with a length that grows by 1, whatever n_new is
     self.length += n_new -> old = self.length; self.length += 1
     => return np.arange(old, old + n_new)
-length of this pass alone: with the length of this pass in the place of all
+length of this pass alone: with the length of this pass instead of that of all
     self.length += n_new -> old = self.length; self.length = n_new
     => return np.arange(old, old + n_new)
 [workshop/reference.py Cache.append]
-last pass alone kept: with the keys and values of the last pass alone kept
+last pass alone kept: with only the keys and values of the last pass stored
     self.keys[layer], self.values[layer] = k, v -> pass
     if self.keys[layer] is not None: -> old = self.keys[layer], self.values[layer]
         \n        self.keys[layer], self.values[layer] = k, v\n        if old[0] is not None:
     [self.keys[layer], k] -> [old[0], k]
     [self.values[layer], v] -> [old[1], v]
-first pass alone kept: with the keys and values of the first pass alone kept
+first pass alone kept: with only the keys and values of the first pass stored
     self.keys[layer], self.values[layer] = k, v
     -> self.keys[layer], self.values[layer] = (
         (k, v) if self.keys[layer] is None else (self.keys[layer], self.values[layer]))
@@ -278,13 +278,13 @@ new keys before old: with the new keys before the old ones, and the values after
     [self.keys[layer], k] -> [k, self.keys[layer]]
 new values before old: with the new values before the old ones, and the keys after them
     [self.values[layer], v] -> [v, self.values[layer]]
-joined along -1: with the new ones joined along d_head instead of the tokens
+joined along -1: with old and new joined along d_head instead of the tokens
     k], axis=-2) -> k], axis=-1)
     v], axis=-2) -> v], axis=-1)
-joined along -3: with the new ones joined along the heads instead of the tokens
+joined along -3: with old and new joined along the heads instead of the tokens
     k], axis=-2) -> k], axis=-3)
     v], axis=-2) -> v], axis=-3)
-joined along 1: with the new ones joined along axis 1: with several texts these are the heads
+joined along 1: with old and new joined along axis 1, which is that of the heads in a batch
     k], axis=-2) -> k], axis=1)
     v], axis=-2) -> v], axis=1)
 one list for all blocks: with one list for the keys and values of all blocks
@@ -292,17 +292,17 @@ one list for all blocks: with one list for the keys and values of all blocks
     [self.keys[layer], k] -> [self.keys[0], k]
     [self.values[layer], v] -> [self.values[0], v]
     self.keys[layer], self.values[layer] = k, v -> self.keys[0], self.values[0] = k, v
-stored exchanged: with keys and values exchanged where they are kept
+stored exchanged: with keys and values swapped when they are stored
     self.keys[layer], self.values[layer] = k, v
     -> self.keys[layer], self.values[layer] = k, v = v, k
 keys of the values: with the keys joined to the old values, and the values to the old keys
     [self.keys[layer], k] -> [self.values[layer], k]
     [self.values[layer], v] -> [self.keys[layer], v]
-values not joined: with the keys joined, but the values of the last pass alone
+values not joined: with the keys joined, but only the values of the last pass
     v = np.concatenate([self.values[layer], v], axis=-2) -> pass
-keys not joined: with the values joined, but the keys of the last pass alone
+keys not joined: with the values joined, but only the keys of the last pass
     k = np.concatenate([self.keys[layer], k], axis=-2) -> pass
-length in append, too: with the length growing in each block's append, too
+length in append, too: with the length growing again in each block's append
     => self.length += k.shape[-2]; return k, v
 """)
 CUT_WRONG = mistakes(r"""
@@ -325,13 +325,13 @@ heads cut: with the heads cut (the first axis) instead of the tokens
 last ones kept: with the last `length` tokens kept instead of the first
     k[..., :length, :] -> k[..., -length:, :]
     v[..., :length, :] -> v[..., -length:, :]
-one more kept: with one token more kept than length says
+one more kept: with one more token kept than length says
     k[..., :length, :] -> k[..., : length + 1, :]
     v[..., :length, :] -> v[..., : length + 1, :]
-first block alone: with the keys and values of the first block alone cut
+first block alone: with only the keys and values of the first block cut
     for k in self.keys] -> for k in self.keys[:1]] + self.keys[1:]
     for v in self.values] -> for v in self.values[:1]] + self.values[1:]
-last block alone: with the keys and values of the last block alone cut
+last block alone: with only the keys and values of the last block cut
     [k[..., :length, :] for k in self.keys] -> [*self.keys[:-1], self.keys[-1][..., :length, :]]
     [v[..., :length, :] for v in self.values]
     -> [*self.values[:-1], self.values[-1][..., :length, :]]
@@ -357,14 +357,14 @@ all: with all tokens forgotten
 the first ones: with the first tokens forgotten instead of the last ones
     => length = min(length, self.length); self.kv[..., :length, :] = self.kv[..., self.length -
         length : self.length, :].copy(); self.length = length
-keys alone: with the keys alone cut, and the values of the forgotten tokens left
+keys alone: with only the keys cut, and the values of the forgotten tokens left
     => length = min(self.length, length); self.kv[0, ..., length : self.length, :] = 0; self.length
         = self.length
 length kept: with keys and values cut, but not the length
     => self.kv[..., length:, :] = 0
-length alone: with the length cut, but not the keys and values, which come before the new ones
+length alone: with the length cut, but not the keys and values, which are then still returned
     => self.length = min(self.length, length); self.append = None
-first block: with the first block alone cut
+first block: with only the first block cut
     => self.length = min(self.length, length); self.kv[:, 1:, ..., 0, :] += 1
 """)
 PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
@@ -379,15 +379,15 @@ def see_rows(m, seed):
     yield Seen("the positions of extend(3)", np.array(cache.extend(3)), "n_rows, n_new")
     cache = m.Rows(3, 3, 3, 16, 4)
 
-    def see(name, ids, lengths):  # after this pass
+    def see(name, ids, lengths):  # lengths: after this pass
         logits, seen, _ = passed(model, cache, np.array(ids))
-        ends = np.reshape(lengths, (-1, 1, 1, 1))  # an unused slot may hold anything
+        ends = np.reshape(lengths, (-1, 1, 1, 1))  # unused slots may hold anything
         used = [
             (label, np.where(np.arange(x.shape[-2])[:, None] < ends, x, 0), axes)
             for label, x, axes in seen
             if x.ndim == 4
         ]
-        yield Seen(f"on the way to the logits of {name}", used, "stages")
+        yield Seen(f"intermediate results for {name}", used, "stages")
         yield Seen(f"the logits of {name}", logits, "n_rows, n_new, n_vocab")
         yield Seen(f"the lengths after {name}", np.array(cache.lengths), "n_rows")
 
@@ -424,16 +424,16 @@ row 0's positions returned: with row 0's positions returned for all rows
     return self.positions -> return 0 * self.positions + self.positions[0]
 one row: of positions [n_new] of the longest row instead of [n_rows, n_new]
     => return self.positions[self.lengths.argmax()]
-lengths first: with the lengths grown before the positions are made
+lengths first: with the lengths updated before the positions are computed
     self.positions = self.lengths[:, None] + np.arange(n_new)
     -> self.positions = self.lengths[:, None] + n_new + np.arange(n_new)
 lengths not grown: with lengths that do not grow
     self.lengths = self.lengths + n_new -> pass
-lengths + 1: with lengths that grow by 1 whatever n_new is
+lengths + 1: with lengths that grow by 1, whatever n_new is
     self.lengths = self.lengths + n_new -> self.lengths = self.lengths + 1
 transposed: with positions [n_new, n_rows]
     => return self.positions.T
-not along the rows: without the axis for the new tokens: lengths + arange fails or is laid wrongly
+not along the rows: without an axis for the new tokens: lengths + arange fails or broadcasts wrongly
     self.lengths[:, None] + np.arange -> self.lengths + np.arange
 [workshop/reference.py Rows.append]
 slots of the longest: with the new keys and values in the slots after the longest row for all rows
@@ -455,26 +455,26 @@ n_all of row 0: with as many slots returned as row 0 has
     self.positions.max() + 1 -> self.positions[0, -1] + 1
 all slots: with all n_ctx slots returned
     :n_all] -> :]
-one slot too few: with a slot too few returned: the newest token of the longest row is missing
+one slot too few: with one slot too few returned: the newest token of the longest row is missing
     self.positions.max() + 1 -> self.positions.max() + 1 - 1
 one slot more: with one slot too many returned
     self.positions.max() + 1 -> self.positions.max() + 1 + 1
-k and v exchanged: with keys and values exchanged
+k and v exchanged: with keys and values swapped
     (k, v) -> (v, k)
-new ones only: with the new keys and values alone: those of the tokens before are not used
+new ones only: with only the new keys and values: those of earlier tokens are not used
     => return k, v
 one place for all blocks: with one place for all blocks
     self.kv[:, layer], -> self.kv[:, 0],
     return self.kv[:, layer -> return self.kv[:, 0
-first new only: with the first new token alone stored
+first new only: with only the first new token stored
     kept[rows, :, self.positions] = new.swapaxes(1, 2)
     -> kept[rows, :, self.positions[:, :1]] = new.swapaxes(1, 2)[:, :1]
 not kept: with keys and values that are not stored
     kept[rows, :, self.positions] = new.swapaxes(1, 2) -> pass
-row 0 alone: with row 0 alone stored
+row 0 alone: with only row 0 stored
     kept[rows, :, self.positions] = new.swapaxes(1, 2)
     -> kept[0, :, self.positions[0]] = new[0].swapaxes(0, 1)
-lengths as slots: with slot lengths[i], one too far, instead of the new token's position
+lengths as slots: with the new token in slot lengths[i], one too far, instead of its position
     kept[rows, :, self.positions] -> kept[rows, :, self.positions + 1]
 no return: of an append that returns nothing
     return self.kv -> self.kv
@@ -484,10 +484,10 @@ lengths in each block: with lengths that grow in each block instead of once in a
     return self.kv[:, layer, :, :, :n_all] -> found = self.kv[:, layer, :, :, :n_all]
         \n        self.lengths = self.lengths + k.shape[2]
         \n        self.positions = self.positions + k.shape[2]; return found
-after their own slots: with the new keys and values after their own slots: extend has counted them
+after their own slots: with new keys and values one pass too late, as extend has counted them
     kept[rows, :, self.positions] -> kept[rows, :, self.positions + k.shape[2]]
 [workshop/reference.py Rows.cut]
-cut empties: with all keys and values emptied by a cut
+cut empties: with all keys and values erased by a cut
     row, :, length:] -> row, :, :]
 nothing cut: of a cut that does nothing
     self.lengths = np.minimum(self.lengths, lengths) -> pass
@@ -505,7 +505,7 @@ cut one too early: with one token too few left
     np.minimum(self.lengths, lengths) -> np.minimum(self.lengths, np.array(lengths) - 1)
 number removed: with lengths[i] tokens removed instead of left
     np.minimum(self.lengths, lengths) -> np.maximum(self.lengths - lengths, 0)
-list kept: of lengths that become a list
+list kept: of lengths that a cut turns into a list
     np.minimum(self.lengths, lengths) -> lengths
 """)
 ROWS_METHODS = "Rows.extend", "Rows.append", "Rows.cut"
@@ -513,7 +513,7 @@ ROWS = Part(("Rows",), "workshop/reference.py", see_rows, ROWS_WRONG, ROWS_METHO
 
 
 class BatchModel:
-    """A model that notes its passes, and whose cache is a Rows."""
+    """A model that records the shape of each pass, and whose cache is a Rows."""
 
     def __init__(self):
         self.model, self.shapes, self.n_vocab = GPT2(parameters(), 3), [], 11
@@ -521,7 +521,7 @@ class BatchModel:
     def __call__(self, ids, cache=None, last=None):
         self.shapes.append(list(np.shape(ids)))
         if len(self.shapes) > 50:
-            raise RuntimeError("50 passes of the model, and prefill has not ended")
+            raise RuntimeError("50 passes through the model, and prefill has not ended")
         return self.model(ids, cache, last)
 
 
@@ -530,8 +530,8 @@ def see_prefill(m, seed):
     prompts = [IDS[:2], IDS[2:7], IDS[4:7]]
     found = m.prefill(model, prompts, cache)
     yield Seen("prefill of prompts of 2, 5 and 3 tokens", found, "n_rows, n_vocab")
-    yield Seen("the lengths, then", np.array(cache.lengths), "n_rows")
-    yield Seen("the passes of the model", model.shapes)
+    yield Seen("the lengths after prefill", np.array(cache.lengths), "n_rows")
+    yield Seen("the shapes of the passes through the model", model.shapes)
     yield Seen("the prompts, afterwards", prompts)
     more = model(np.array([[7], [8], [9]]), cache)
     yield Seen("the logits of one more token", more, "n_rows, n_new, n_vocab")
@@ -539,7 +539,7 @@ def see_prefill(m, seed):
 
 PREFILL_WRONG = mistakes(r"""
 [workshop/reference.py prefill]
-last column: with the logits of the last column: for a shorter row these are those of the filling
+last column: with the logits of the last column, which belong to the padding in shorter rows
     => return logits[:, -1]
 first column: with the logits of the first column
     => return logits[:, 0]
@@ -553,27 +553,27 @@ all logits: of the logits of all columns
     => return logits
 every row with every length: of [n_rows, n_rows] logits: index rows and columns together
     => return logits[:, lengths - 1]
-filled at the beginning: with shorter rows filled up at their beginning
+filled at the beginning: with shorter rows padded at the beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]
     -> [*[0] * (lengths.max() - len(prompt)), *prompt]
-filled at the beginning, last column: with shorter rows filled up at their beginning
+filled at the beginning, last column: with shorter rows padded at the beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]
     -> [*[0] * (lengths.max() - len(prompt)), *prompt]
     => return logits[:, -1]
-not cut: with the filling left in the cache
+not cut: with the padding left in the cache
     cache.cut(lengths) -> pass
 cut to the shortest: with the cache cut to the shortest prompt
     cache.cut(lengths) -> cache.cut(0 * lengths + lengths.min())
 cut one too early: with the last token of each prompt forgotten
     cache.cut(lengths) -> cache.cut(lengths - 1)
-no cache: without the cache in the model's pass
+no cache: without the cache given to the model
     model(ids, cache) -> model(ids)
-cut off: with longer prompts cut off to the shortest
+cut off: with longer prompts cut to the length of the shortest
     (lengths.max() - len(prompt))] -> (lengths.max() - len(prompt))][: lengths.min()]
     lengths - 1] -> lengths.min() - 1]
-one by one: with a pass for each prompt
+one by one: with a separate pass for each prompt
     return logits[ -> for _ in prompts[1:]: model(ids); \n    return logits[
-prompts changed: of a prefill that fills up the prompts themselves
+prompts changed: of a prefill that pads the lists in prompts
     return logits -> prompts[:] = ids.tolist(); return logits
 """)
 PREFILL = Part(("prefill",), "workshop/reference.py", see_prefill, PREFILL_WRONG)

@@ -30,21 +30,21 @@ sum over axis 1: with the sum over axis 1 instead of the last
     e.sum(-1, keepdims=True) -> e.sum(1, keepdims=True)
 sum over axis -2: with the sum over the rows (axis -2)
     e.sum(-1, keepdims=True) -> e.sum(-2, keepdims=True)
-no maximum: without the maximum taken away: e^1000 is infinite
+no maximum: without the maximum subtracted: e^1000 is infinite
     x - x.max(-1, keepdims=True) -> x
 maximum of the whole array: with the maximum of the whole array: every e^x of a low row is 0
     x.max(-1, keepdims=True) -> x.max()
 maximum over axis 0: with the maximum over the first axis instead of each row's
     x.max(-1, keepdims=True) -> x.max(0, keepdims=True)
-minimum: with the minimum taken away instead of the maximum
+minimum: with the minimum subtracted instead of the maximum
     x.max -> x.min
-mean: with the mean taken away instead of the maximum
+mean: with the mean subtracted instead of the maximum
     x.max -> x.mean
-absolute maximum: with the largest absolute value taken away: every e^x of a low row is 0
+absolute maximum: with the largest absolute value subtracted: every e^x of a low row is 0
     x.max -> np.abs(x).max
-maximum added: with the maximum added instead of taken away
+maximum added: with the maximum added instead of subtracted
     x - x.max -> x + x.max
-clipped: with large numbers cut off, which changes them
+clipped: with large numbers clipped, which changes the result
     x - x.max(-1, keepdims=True) -> np.clip(x, -80, 80)
 not normalised: without the division by the sum
     => return e
@@ -52,18 +52,18 @@ length: divided by the length of the row as a vector instead of its sum
     e.sum(-1, keepdims=True) -> np.linalg.norm(e, axis=-1, keepdims=True)
 mean of e^x: divided by the mean of e^x instead of the sum
     e.sum -> e.mean
-keepdims: without keepdims=True: the sums or maxima have lost an axis, so they are laid along the
-        wrong one
+keepdims: without keepdims=True: the sums or maxima have lost an axis, so they broadcast along
+        the wrong one
     e.sum(-1, keepdims=True) -> e.sum(-1)
 keepdims, divided in place: without keepdims=True: the sums have lost an axis
     => e /= e.sum(-1); return e
-each x[i]: of one softmax for each x[i]: right for two axes, but a row is the last axis
+each x[i]: of one softmax for each x[i], which is right for two axes, but a row is the last axis
     e.sum(-1, keepdims=True) -> e.sum(tuple(range(1, x.ndim)), keepdims=True)
 absolute values: of the absolute values of x
     x - x.max(-1, keepdims=True) -> abs(x) - abs(x).max(-1, keepdims=True)
 sum of x: divided by the sum of x instead of the sum of e^x
     e / e.sum -> e / x.sum
-argument changed: of a softmax that takes the maximum away in place: its argument is changed
+argument changed: of a softmax that changes its argument, because it subtracts the maximum in place
     e = np.exp(x - x.max(-1, keepdims=True)) -> x -= x.max(-1, keepdims=True); e = np.exp(x)
 argument overwritten: of a softmax that writes its result over its argument
     => x[...] = e / e.sum(-1, keepdims=True); return x
@@ -74,7 +74,7 @@ sign: of e^-x
     x - x.max(-1, keepdims=True) -> x.min(-1, keepdims=True) - x
 no exponential: without e^x: x divided by its sum
     e = np.exp(x - x.max(-1, keepdims=True)) -> e = x
-exponential of the maximum only: of x, not e^x, after the maximum was taken away
+exponential of the maximum only: of x, not e^x, after the maximum was subtracted
     np.exp(x - x.max(-1, keepdims=True)) -> x - x.max(-1, keepdims=True)
 logarithm: of the logarithm of the softmax
     => return np.log(e / e.sum(-1, keepdims=True))
@@ -86,7 +86,7 @@ square: of x^2 instead of e^x
     np.exp(x - x.max(-1, keepdims=True)) -> x * x
 expm1: of e^x - 1
     np.exp -> np.expm1
-divided by the maximum: with x divided by the maximum instead of the maximum taken away
+divided by the maximum: with x divided by the maximum instead of the maximum subtracted
     x - x.max -> x / x.max
 """)
 SOFTMAX = Part(("softmax",), "gpt2.py", see_softmax, SOFTMAX_WRONG)
@@ -94,7 +94,7 @@ SOFTMAX = Part(("softmax",), "gpt2.py", see_softmax, SOFTMAX_WRONG)
 
 def see_layer_norm(m, seed):
     x, g, b = 2 * numbers(4, 6) + 3, numbers(6, seed=1), numbers(6, seed=2)
-    x[0] *= 1e-3  # so small that eps matters
+    x[0] *= 1e-3  # small enough for eps to matter
     yield Seen("layer_norm of a row", m.layer_norm(x[1], g, b), "n_embd")
     yield Seen("layer_norm of rows, the first one tiny", m.layer_norm(x, g, b), "row, n_embd")
     yield Seen("the argument of layer_norm, afterwards", x, "row, n_embd")
@@ -107,9 +107,9 @@ def see_layer_norm(m, seed):
 
 LAYER_NORM_WRONG = mistakes(r"""
 [gpt2.py layer_norm]
-no mean: without the mean taken away (an RMS norm)
+no mean: without the mean subtracted (an RMS norm)
     x = x - x.mean(-1, keepdims=True) -> pass
-mean in the variance only: with the mean taken away in the variance, but not from x itself
+mean in the variance only: with the mean subtracted in the variance, but not from x itself
     return x / -> return (x + whole) /
     x = x - x.mean -> whole = x.mean(-1, keepdims=True); x = x - x.mean
 mean square: with the mean square of x instead of the variance
@@ -117,16 +117,16 @@ mean square: with the mean square of x instead of the variance
     x = x - x.mean -> whole = x; x = x - x.mean
 no eps: without eps
      + eps) -> )
-eps outside: with eps added to the deviation instead of the variance
+eps outside: with eps added to the standard deviation instead of the variance
     keepdims=True) + eps) -> keepdims=True)) + eps)
     x / np.sqrt -> x / (np.sqrt
 eps squared: with eps^2 instead of eps
     + eps -> + eps**2
-eps fixed: with 1e-5 whatever eps is
+eps fixed: with 1e-5, whatever eps is
     + eps -> + 1e-5
 variance: divided by the variance instead of its root
     np.sqrt ->
-multiplied: multiplied by the deviation instead of divided by it
+multiplied: multiplied by the standard deviation instead of divided by it
     x / np -> x * np
 n - 1: with the sum of squares divided by n - 1 instead of n (ddof=1)
     (x * x).mean(-1, keepdims=True) -> x.std(-1, keepdims=True, ddof=1) ** 2
@@ -158,7 +158,7 @@ no b: without b
     * g + b -> * g
 neither g nor b: without g and b
      * g + b ->
-g and b exchanged: with g and b exchanged
+g and b exchanged: with g and b swapped
     * g + b -> * b + g
 b before g: with b added before the product with g
     x / -> (x /
@@ -167,17 +167,17 @@ b before g: with b added before the product with g
     * g -> * (1 + g)
 divided by g: divided by g instead of multiplied
     * g -> / g
-b subtracted: with b taken away instead of added
+b subtracted: with b subtracted instead of added
     g + b -> g - b
 b as a factor: with b as a factor
     g + b -> g * b
 mean deviation: with the mean absolute deviation instead of the root of the variance
     (x * x).mean(-1, keepdims=True) -> np.abs(x).mean(-1, keepdims=True) ** 2
-mean added: with the mean added instead of taken away
+mean added: with the mean added instead of subtracted
     x - x.mean -> x + x.mean
 keepdims: without keepdims=True: the means or variances have lost an axis
     x = x - x.mean(-1, keepdims=True) -> x = x - x.mean(-1)
-argument changed: of a layer norm that takes the mean away in place: its argument is changed
+argument changed: of a layer norm that changes its argument, because it subtracts the mean in place
     x = x - x -> x -= x
 argument overwritten: of a layer norm that writes its result over its argument
     x = x - x -> whole = x; x = x - x
@@ -196,11 +196,11 @@ def see_gelu(m, seed):
 
 GELU_WRONG = mistakes(r"""
 [gpt2.py gelu]
-erf: of the exact gelu, with erf; GPT-2 has the formula with tanh
+erf: of the exact gelu with erf, but GPT-2 uses the formula with tanh
     => return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)).astype(x.dtype))
 relu: of relu
     => return np.maximum(x, 0)
-sigmoid: of x * sigmoid(1.702 x), another approximation
+sigmoid: of x * sigmoid(1.702 x), a different approximation
     => return x / (1 + np.exp(-1.702 * x))
 silu: of x * sigmoid(x)
     => return x / (1 + np.exp(-x))
@@ -214,9 +214,9 @@ no 1: without the 1 that is added to tanh
     1 + np -> np
 1 minus: with 1 - tanh
     1 + np -> 1 - np
-parentheses: of x/2 + tanh(...): parentheses around 1 + tanh are missing
+parentheses: of x/2 + tanh(...), without the parentheses around 1 + tanh
     x * (1 + np.tanh -> x + (np.tanh
-parentheses after x: of x/2 + x tanh(...): parentheses are missing
+parentheses after x: of x/2 + x tanh(...), without the parentheses around 1 + tanh
     0.5 * x * (1 + np.tanh -> 0.5 * x + x * (np.tanh
 no root: with 2/pi instead of its root
     math.sqrt(2 / math.pi) -> (2 / math.pi)
@@ -244,7 +244,7 @@ cube left out: without the term 0.044715 x^3
      + 0.044715 * x * x * x ->
 fourth power: with x^4 instead of x^3
     x * x * x) -> x * x * x * x)
-cube taken away: with the cube taken away instead of added
+cube taken away: with the cube subtracted instead of added
     x + 0 -> x - 0
 cube alone: without the x beside the cube
     (x + 0.044715 -> (0.044715
@@ -289,21 +289,21 @@ def see_linear(m, seed):
 
 LINEAR_WRONG = mistakes(r"""
 [gpt2.py linear]
-not transposed: of x @ w: w has a row for each output, so it is x @ w.T
+not transposed: of x @ w instead of x @ w.T, but w has one row for each output
     w.T -> w
 reshaped: with w reshaped to [n_in, n_out], which is not w.T
     w.T -> w.reshape(w.shape[::-1])
-w first: of w @ x.T: rows and outputs are exchanged
+w first: of w @ x.T, which swaps rows and outputs
     => return w @ x.T
-w first, plus b: of w @ x.T + b: rows and outputs are exchanged
+w first, plus b: of w @ x.T + b, which swaps rows and outputs
     => return w @ x.T + b
-w @ x: of w @ x, which is right for a single row only
+w @ x: of w @ x, which is right only for a single row
     => return w @ x + b
 product of numbers: of x * w, which multiplies number by number
     x @ w.T -> x * w
 no b: without b
     w.T + b -> w.T
-b subtracted: with b taken away instead of added
+b subtracted: with b subtracted instead of added
     w.T + b -> w.T - b
 b as a factor: with b as a factor
     w.T + b -> w.T * b
@@ -313,7 +313,7 @@ b summed: with the sum of b added to every output
     w.T + b -> w.T + np.sum(b, dtype=np.float32)
 b before: with b added before the product
     => return (x + b) @ w.T
-b per row: with b along the rows instead of the outputs
+b per row: with b added along the rows instead of the outputs
     w.T + b -> w.T + b[:, None]
 """)
 LINEAR = Part(("linear",), "gpt2.py", see_linear, LINEAR_WRONG)

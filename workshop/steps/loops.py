@@ -11,14 +11,14 @@ from workshop.steps.inputs import WatchedModel
 
 
 def second(logits):
-    """All probability for the second best token: nobody who takes the best one finds it."""
+    """Give all probability to the second best token, to catch loops that take the best one."""
     probs = np.zeros_like(logits)
     probs[np.argsort(logits)[-2]] = 1
     return probs
 
 
 def unless_seen(logits, ids):
-    """A filter that needs the whole text: tokens that have occurred become less likely."""
+    """Make tokens that have occurred less likely: a filter that needs the whole text."""
     logits = logits.copy()
     logits[list(ids)] -= 2
     return logits
@@ -29,7 +29,7 @@ PROMPT = [3, 1, 4, 1, 5]
 
 
 def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
-    """Run a loop -> its tokens, the sequence and the model. end: finish the text after so many."""
+    """Run a loop -> its tokens, the sequence, the model. end: finish the text after this many."""
     model, tokens = WatchedModel(stop_ids=stop_ids), []
     sequence = Sequence(model, PROMPT, n, sampler, seed)
     for token in loop(model, sequence, **more):
@@ -42,7 +42,7 @@ def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
 
 
 def see_loop(loop, name, seed):
-    """What naive and cached have in common."""
+    """Yield what naive and cached have in common."""
     tokens, sequence, model = run(loop, 7)
     yield Seen(f"the tokens of {name}", tokens)
     yield Seen("the text, afterwards", sequence.ids)
@@ -50,22 +50,22 @@ def see_loop(loop, name, seed):
     next(iter(loop(WatchedModel(), text)), None)
     yield Seen(f"sequence.ids, when {name} yields the first token", text.ids)
     tokens, sequence, model = run(loop, 7, stop_ids=(tokens[3],))
-    yield Seen("the tokens when a stop id comes", tokens)
+    yield Seen("the tokens when a stop id is drawn", tokens)
     tokens, *_ = run(loop, 7, end=3)
     yield Seen("the tokens when the reader ends the text after 3", tokens)
     tokens, *_ = run(loop, 0)
-    yield Seen("the tokens when none are wanted", tokens)
+    yield Seen("the tokens when 0 are wanted", tokens)
     first = [run(loop, 1, sampler=Sampler(), seed=[seed, i])[0] for i in range(250)]
     yield Seen("the first token of 250 texts", first, "~")
     again = [run(loop, 6, sampler=Sampler(), seed=1)[0] for _ in range(2)]
-    yield Seen("one seed gives one text", again[0] == again[1])
+    yield Seen("the same seed gives the same text", again[0] == again[1])
 
 
 def see_naive(m, seed):
     yield from see_loop(m.naive, "naive", seed)
     _, _, model = run(m.naive, 7)
-    yield Seen("passes of the model for 7 tokens", len(model.passes), "<=")
-    yield Seen("tokens that passed through the model for 7 tokens", model.n_rows, "<=")
+    yield Seen("passes through the model for 7 tokens", len(model.passes), "<=")
+    yield Seen("tokens run through the model for 7 new tokens", model.n_rows, "<=")
 
 
 LOOP_WRONG = mistakes(r"""
@@ -74,21 +74,21 @@ best logit: with the best token (argmax) instead of a draw from what the sampler
     draw(probabilities, sequence.rng) -> int(np.argmax(logits))
 best probability: with the most probable token instead of a draw
     draw(probabilities, sequence.rng) -> int(np.argmax(probabilities))
-draws from logits: of a draw without the sampler, from the logits
+draws from logits: of a draw from the logits, without the sampler
     draw(probabilities -> draw(np.exp(logits) / np.exp(logits).sum()
 softmax twice: with a softmax of the probabilities
     draw(probabilities -> draw(np.exp(probabilities) / np.exp(probabilities).sum()
 softmax first: with a softmax before the sampler
     sampler(logits, -> sampler(np.exp(logits) / np.exp(logits).sum(),
-sampler without the prompt: with the new tokens alone for the sampler
+sampler without the prompt: with only the new tokens given to the sampler
     sampler(logits, sequence.ids) -> sampler(logits, sequence.new_ids)
-sampler with the prompt alone: with the prompt alone for the sampler
+sampler with the prompt alone: with only the prompt given to the sampler
     sampler(logits, sequence.ids) -> sampler(logits, sequence.ids[: sequence.n_prompt])
-sampler with the last token: with the last token alone for the sampler
+sampler with the last token: with only the last token given to the sampler
     sampler(logits, sequence.ids) -> sampler(logits, sequence.ids[-1:])
-sampler without ids: with no text for the sampler
+sampler without ids: with no text given to the sampler
     sampler(logits, sequence.ids) -> sampler(logits, [])
-not appended: of a loop that does not lengthen the text: call sequence.append(token)
+not appended: of a loop that does not add tokens to the text: call sequence.append(token)
     => yield draw(probabilities, sequence.rng)
 ids.append: of a loop that appends to sequence.ids: only sequence.append notices the end
     => token = draw(probabilities, sequence.rng); sequence.ids.append(token); yield token
@@ -99,15 +99,15 @@ yielded first: with each token yielded before it is appended: append it, then yi
     => token = draw(probabilities, sequence.rng); yield token; sequence.append(token)
 not yielded: of a loop that yields nothing
     => sequence.append(draw(probabilities, sequence.rng))
-return: of a return in the place of a yield: the loop ends, and gives a token instead of tokens
+return: of a return instead of a yield, which ends the loop at its first token
     yield sequence -> return sequence
 list of one: of a loop that yields lists
     => yield [sequence.append(draw(probabilities, sequence.rng))]
 the whole text: of a loop that yields the text instead of its new token
     => sequence.append(draw(probabilities, sequence.rng)); yield list(sequence.ids)
-n_left: of a loop that runs while n_left > 0: a stop id or its reader can end the text earlier
+n_left: of a loop that runs while n_left > 0, but a stop id or the caller may end the text earlier
     while sequence.running -> while sequence.n_left > 0
-a list: of a loop that returns all tokens at the end: its reader cannot end it earlier
+a list: of a loop that returns all tokens at the end, so that its caller cannot end it earlier
     while sequence.running: -> tokens = []\n    while sequence.running:
     => tokens.append(sequence.append(draw(probabilities, sequence.rng)))\n    return tokens
 one token: of a loop that ends after one token
@@ -117,7 +117,7 @@ one too few: of a loop that leaves the last token out
 stop id left out: of a loop that leaves the stop id out
     => token = sequence.append(draw(probabilities, sequence.rng)); yield from [] if token in
         sequence.stop_ids else [token]
-a seed of its own: with an rng of its own, without a seed
+a seed of its own: with a new rng that has no seed
     sequence.rng -> np.random.default_rng()
 a new rng for each token: with a new rng for each token, always with the same seed
     sequence.rng -> np.random.default_rng(0)
@@ -126,25 +126,25 @@ NAIVE_WRONG = LOOP_WRONG + mistakes(r"""
 [generate.py naive]
 first position: with the logits of the first position instead of the last
     last=1)[-1] -> last=None)[0]
-last but one: with the logits of the last position but one
+last but one: with the logits of the position before the last
     last=1)[-1] -> last=None)[-2]
-all positions: with the logits of all positions: take those of the last one
+all positions: with the logits of all positions instead of the last one
     last=1)[-1] -> last=None)
 all positions, last=1: with logits [1, n_vocab] instead of [n_vocab]
     last=1)[-1] -> last=1)
-last token only: with the last token alone passed: without a cache the model needs the whole text
+last token only: with only the last token given to the model: without a cache it needs all
     np.array(sequence.ids) -> np.array(sequence.ids[-1:])
-prompt only: with the prompt alone passed each time
+prompt only: with only the prompt given to the model each time
     np.array(sequence.ids) -> np.array(sequence.ids[: sequence.n_prompt])
-without the last token: with the text without its last token passed
+without the last token: with the text given to the model without its last token
     np.array(sequence.ids) -> np.array(sequence.ids[:-1])
-new tokens only: with the new tokens alone passed
+new tokens only: with only the new tokens given to the model
     np.array(sequence.ids) -> np.array(sequence.new_ids)
 one too many: of a loop that goes on once after the end of the text
     while sequence.running:
     -> yield sequence.append(draw(sequence.sampler(model(np.array(sequence.ids), last=1)[-1],
         sequence.ids), sequence.rng))\n    while sequence.running:
-passed twice: with two passes of the model for each token
+passed twice: with two passes through the model for each token
     logits = model -> model(np.array(sequence.ids)); logits = model
 """)
 NAIVE = Part(("naive",), "generate.py", see_naive, NAIVE_WRONG)
@@ -168,7 +168,7 @@ def see_draw(m, seed):
     twice = [
         [int(m.draw(probs, rng)) for _ in range(9)] for rng in map(np.random.default_rng, (5, 5))
     ]
-    yield Seen("two generators with one seed give the same", twice[0] == twice[1])
+    yield Seen("two generators with the same seed give the same draws", twice[0] == twice[1])
     yield Seen("the argument of draw, afterwards", probs, "n_vocab")
 
 
@@ -190,15 +190,15 @@ one to the right, at most the last: of the token after the right one
 one to the left: of the token before the right one
     => return max(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")) - 1,
         0)
-no rng: of draws that do not use rng: they cannot be repeated
+no rng: of draws that do not use rng, so that they cannot be repeated
     rng.random() -> np.random.default_rng().random()
-one seed: of a generator that starts again at each draw
+one seed: of a random generator that starts again at each draw
     rng.random() -> np.random.default_rng(0).random()
 not accumulated: of u compared with the probabilities themselves instead of their running sum
     => return int(np.argmax(probs > rng.random()))
-first above its own u: of each token accepted by its own chance, one after the other
+first above its own u: of a separate random number for each token, with the first below its p taken
     => return int(np.argmax(np.append(rng.random(len(probs)) < probs, True)))
-one u for each: of the largest p * u
+one u for each: of the largest p * u, with a random number u for each token
     => return int(np.argmax(probs * rng.random(len(probs))))
 normal: of a random number that is not uniform
     rng.random() -> min(abs(rng.normal()), 0.999999)
@@ -216,7 +216,7 @@ last never: of draws that never give the last token
     rng.random() * -> rng.random() * (1 - probs[-1]) *
 an array: of an array instead of a whole number
     => return np.searchsorted(cumulative, [rng.random() * cumulative[-1]], side="right")
-one-hot: of a vector of 0 and one 1 instead of a whole number
+one-hot: of a one-hot vector instead of a whole number
     => return rng.multinomial(1, probs.astype(float) / probs.astype(float).sum())
 argument overwritten: of a draw that writes the running sum over its argument
     cumulative = np.cumsum(probs, dtype=np.float64)
@@ -258,7 +258,7 @@ multiplied: with the logits multiplied by t instead of divided
     logits / scale -> logits * scale
 not used: with the logits unchanged
     logits / scale -> logits
-subtracted: with t taken away
+subtracted: with t subtracted
     logits / scale -> logits - scale
 root: divided by the root of t
     logits / scale -> logits / np.sqrt(scale)
@@ -268,17 +268,17 @@ square: divided by t^2
     logits / scale -> logits / (1 + scale)
 power: of logits to the power of 1/t
     logits / scale -> logits ** (1 / scale)
-probabilities: of probabilities: a filter returns logits
+probabilities: of probabilities, but a filter returns logits
     logits / scale -> np.exp(logits / scale) / np.exp(logits / scale).sum()
 probabilities divided: of probabilities, divided by t
     logits / scale -> np.exp(logits) / np.exp(logits).sum() / scale
-exponentials: of e^(logits / t): a filter returns logits
+exponentials: of e^(logits / t), but a filter returns logits
     logits / scale -> np.exp(logits / scale)
 in place: of a filter that changes its argument
     => return lambda logits, ids: np.divide(logits, scale, out=logits)
-logits, not a filter: of a function that is no filter: temperature(t) returns a function
+logits, not a filter: of t itself, but temperature(t) must return a function
     => return t
-no ids: of a filter that takes the logits alone: it is called with the logits and ids
+no ids: of a filter that takes only the logits, but it is called with logits and ids
     lambda logits, ids: -> lambda logits:
 no return: of a function that returns nothing
     return lambda -> lambda
@@ -302,7 +302,7 @@ first k: with the first k tokens kept
     logits >= np.partition(logits, -k)[-k] -> np.arange(len(logits)) < k
 last k: with the last k tokens kept
     logits >= np.partition(logits, -k)[-k] -> np.arange(len(logits)) >= len(logits) - k
-best only: with the best token alone
+best only: with only the best token kept
     logits >= np.partition(logits, -k)[-k] -> logits >= logits.max()
 0 instead of -inf: with 0 instead of -inf: e^0 is 1
     => return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(0))
@@ -310,20 +310,20 @@ best only: with the best token alone
     => return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e10))
 -1e9 instead of -inf: with -1e9 instead of -inf
     => return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e9))
-the k logits: of the k logits alone, without the other places
+the k logits: of only the k logits, without a place for the others
     => return np.sort(logits)[::-1][:k]
 the k tokens: of the k tokens instead of logits
     => return np.argsort(logits)[::-1][:k]
-sorted: of logits in another order
+sorted: of logits in a different order
     => x = np.sort(logits)[::-1]; return keep(x, x >= np.partition(x, -k)[-k])
-ranks for tokens: with argsort taken for the ranks of the tokens
+ranks for tokens: with argsort used as the ranks of the tokens
     logits >= np.partition(logits, -k)[-k] -> np.argsort(-logits) < k
 large k: of a filter that fails where k is larger than the vocabulary
     if k >= len(logits): -> if False:
-large k, sorted: of a sort that has fewer than k logits: take min(k, len(logits))
+large k, sorted: of a sort with fewer than k logits: use min(k, len(logits))
     if k >= len(logits): -> if False:
     np.partition(logits, -k)[-k] -> np.sort(logits)[-k]
-probabilities: of probabilities: a filter returns logits
+probabilities: of probabilities, but a filter returns logits
     => e = np.where(logits >= np.partition(logits, -k)[-k], np.exp(logits), 0); return e / e.sum()
 not used: with the logits unchanged
     => return logits
@@ -336,7 +336,7 @@ no return: of a function that returns nothing
 TOP_K = Part(("top_k",), "samplers.py", see_top_k, TOP_K_WRONG)
 TOP_P_WRONG = mistakes(r"""
 [samplers.py keep_top_p]
-one too few: without the token that reaches p: the sum of the kept ones is below p
+one too few: without the token that reaches p, so that the kept ones sum to less than p
     probs >= falling[last] -> probs >= falling[max(last - 1, 0)]
 one too many: with one token more than needed
     probs >= falling[last] -> probs >= falling[min(last + 1, len(mass) - 1)]
@@ -347,27 +347,27 @@ least probable first: with the least probable tokens kept until they sum to p
     probs >= falling[last] -> probs <= rising[last]
 1 - p: with 1 - p instead of p
     np.searchsorted(mass, p) -> np.searchsorted(mass, 1 - p)
-at least p: with the tokens whose own probability is at least p
+at least p: with all tokens kept that have a probability of at least p
     p >= 1 or not -> not
     probs >= falling[last] -> probs >= p
-at least p of the best: with the tokens at least p times as probable as the best one: that is
-        min_p
+at least p of the best: with the tokens at least p times as probable as the best one, which
+        is min_p
     p >= 1 or not -> not
     probs >= falling[last] -> probs >= p * falling[0]
 the rest: with the nucleus removed and the rest kept
     probs >= falling[last] -> probs < falling[last]
-beyond the last: without the last token of the nucleus: the token that reaches p is kept, too
+beyond the last: without the last token of the nucleus, but the token that reaches p must be kept
     probs >= falling[last] -> probs > falling[last]
 not sorted: with the tokens in the order of their ids instead of their probabilities
     last = min(int(np.searchsorted(mass, p)), len(mass) - 1) -> last = 0
     probs >= falling[last] -> np.cumsum(probs) - probs < p
-not sorted, up to p: with the tokens in the order of their ids, those whose running sum is at
-        most p
+not sorted, up to p: with the tokens in the order of their ids, kept while their running sum
+        is at most p
     last = min(int(np.searchsorted(mass, p)), len(mass) - 1) -> last = 0
     probs >= falling[last] -> np.cumsum(probs) <= p
-sorted, not put back: with the sorted order's first places kept: they belong to other tokens
+sorted, not put back: with the first places of the sorted order kept, which are other tokens
     probs >= falling[last] -> np.arange(len(logits)) <= last
-ranks for tokens: with argsort taken for the ranks of the tokens
+ranks for tokens: with argsort used as the ranks of the tokens
     probs >= falling[last] -> np.argsort(-logits) <= last
 logits summed: with the logits summed instead of the probabilities
     probs = softmax(logits) -> probs = logits
@@ -379,11 +379,11 @@ exponentials summed: with e^logits summed instead of the probabilities
     => return np.where(probs >= falling[last], logits, np.float32(-1e10))
 -1e9 instead of -inf: with -1e9 instead of -inf
     => return np.where(probs >= falling[last], logits, np.float32(-1e9))
-probabilities: of probabilities: a filter returns logits
+probabilities: of probabilities, but a filter returns logits
     => return np.where(probs >= falling[last], probs, 0)
-probabilities, normalised: of probabilities: a filter returns logits
+probabilities, normalised: of probabilities, but a filter returns logits
     => probs = np.where(probs >= falling[last], probs, 0); return probs / probs.sum()
-best only: with the best token alone
+best only: with only the best token kept
     probs >= falling[last] -> probs >= falling[0]
 not used: with the logits unchanged
     return keep(logits, probs -> return (logits, logits)[0]; (logits, probs
@@ -419,22 +419,22 @@ def see_advance(m, seed):
 
 ADVANCE_WRONG = mistakes(r"""
 [generate.py advance]
-all ids passed: with all ids passed, also those in the cache
+all ids passed: with all ids run through the model, even those in the cache
     range(cache.length, -> range(0,
-all ids in one pass: with all ids passed at once, also those in the cache
+all ids in one pass: with all ids run through the model at once, even those in the cache
     start : start + chunk] -> :]
     ids.shape[-1], chunk) -> cache.length + 1)
-last id only: with the last id alone passed
+last id only: with only the last id run through the model
     range(cache.length, -> range(ids.shape[-1] - 1,
 chunk not used: with all tokens in one pass, whatever chunk is
     start : start + chunk] -> start:]
     ids.shape[-1], chunk) -> start + 1, 1)
     for start in range(cache.length, -> start = cache.length\n    for start in range(start,
-chunks to the end: with each chunk reaching to the end of the text: later tokens pass twice
+chunks to the end: with each chunk reaching to the end of the text, so that later tokens run twice
     start : start + chunk] -> start:]
 chunks too short: with chunks that lack their last token
     start + chunk] -> start + max(chunk - 1, 1)]
-one chunk only: with one chunk alone passed
+one chunk only: with only one chunk run through the model
     ids.shape[-1], chunk) -> min(cache.length + 1, ids.shape[-1]), chunk)
 without the last chunk: without a last chunk that is shorter
     ids.shape[-1], chunk)
@@ -445,12 +445,12 @@ chunks overlap: with chunks that overlap by one token
 one token too few: without the last token
     ids.shape[-1], chunk -> ids.shape[-1] - 1, chunk
     start + chunk] -> start + chunk][..., : ids.shape[-1] - 1 - start]
-one at a time: with one token in each pass: slow
+one at a time: with one token in each pass, which is slow
     ids.shape[-1], chunk) -> ids.shape[-1], 1)
     start + chunk] -> start + 1]
-without a cache: without the cache in the model's call
+without a cache: without the cache given to the model
     cache, last=1 -> None, last=1
-whole text without a cache: with the whole text passed without the cache
+whole text without a cache: with the whole text run through the model without the cache
     for start in -> logits = model(ids, None, last=1); return logits[-1]\n    for start in
 a row of one: of logits [1, n_vocab] instead of [n_vocab]
     => return logits
@@ -472,9 +472,9 @@ def see_cached(m, seed):
     yield from see_loop(m.cached, "cached", seed)
     _, _, model = run(m.cached, 7)
     yield Seen(
-        "tokens that passed through the model for a prompt of 5 and 7 new", model.n_rows, "<="
+        "tokens run through the model for a prompt of 5 and 7 new tokens", model.n_rows, "<="
     )
-    yield Seen("passes of the model", len(model.passes), "<=")
+    yield Seen("passes through the model", len(model.passes), "<=")
     model = WatchedModel()
     cache = model.new_cache()
     model(PROMPT[:3], cache)
@@ -482,40 +482,40 @@ def see_cached(m, seed):
     yield Seen(
         "the tokens with a cache that holds 3 already", list(m.cached(model, sequence, cache))
     )
-    yield Seen("tokens that passed with a cache that holds 3 already", model.n_rows, "<=")
+    yield Seen("tokens run through the model with 3 in the cache", model.n_rows, "<=")
     yield Seen("what the given cache holds", cache.rows)
 
 
 CACHED_WRONG = tuple(wrong._replace(function="cached") for wrong in LOOP_WRONG) + mistakes(r"""
 [generate.py cached]
-whole text each time: with the whole text passed each time, as in naive: nothing is kept
+whole text each time: with the whole text run through the model each time, as in naive
     logits = advance(model, sequence.ids, cache)
     -> logits = advance(model, sequence.ids, model.new_cache())
-given cache ignored: with a new cache although one is given
+given cache ignored: with a new cache even if one is given
     cache = model.new_cache() if cache is None else cache -> cache = model.new_cache()
-no new cache: without a new cache where none is given
+no new cache: without a new cache if none is given
     cache = model.new_cache() if cache is None else cache -> pass
-prompt not passed: with the last token alone passed, also at the beginning
+prompt not passed: with only the last token run through the model, even at the beginning
     logits = advance(model, sequence.ids, cache)
     -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
-prompt's last token twice: with the last token of the prompt passed twice
+prompt's last token twice: with the last token of the prompt run through the model twice
     logits = advance(model, sequence.ids, cache)
     -> logits = model(np.array(sequence.ids[-1:]), cache, last=1)[-1]
     while sequence
     -> if sequence.running: model(np.array(sequence.ids), cache)\n    while sequence
-whole text into the cache: with the whole text passed into the cache each time
+whole text into the cache: with the whole text added to the cache each time
     logits = advance(model, sequence.ids, cache)
     -> logits = model(np.array(sequence.ids), cache, last=1)[-1]
 one pass too many: with a pass for the last token, whose logits nobody needs
     => yield sequence.append(draw(probabilities, sequence.rng)); advance(model, sequence.ids,
         cache); cache.cut(len(sequence.ids) - 1) if sequence.running else 0
-one at a time: with the prompt passed one token at a time
+one at a time: with the prompt run through the model one token at a time
     logits = advance(model, sequence.ids, cache)
     -> logits = advance(model, sequence.ids, cache, 1)
 logits of the first: with the logits of the first new token instead of the last
     logits = advance(model, sequence.ids, cache)
     -> logits = model(np.array(sequence.ids[cache.length :]), cache)[0]
-the prompt each time: with logits that are not computed again: those of the prompt
+the prompt each time: with the logits of the prompt used for every token
     logits = advance(model, sequence.ids, cache)
     -> logits = advance(model, sequence.ids, cache) if cache.length < sequence.n_prompt else
         logits

@@ -1,4 +1,4 @@
-"""Step 17: the embedded stories, on nothing but the reader's own file."""
+"""Step 17: the bundled model stories, computed by the reader's file alone."""
 
 from generate import Sequence
 from samplers import greedy

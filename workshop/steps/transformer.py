@@ -56,19 +56,19 @@ no mask: without the mask
     swapaxes(-1, -2) + mask -> swapaxes(-1, -2)
 mask multiplied: with the mask as a factor
     -2) + mask -> -2) * mask
-mask subtracted: with the mask taken away instead of added
+mask subtracted: with the mask subtracted instead of added
     -2) + mask -> -2) - mask
 mask after softmax: with the mask added after the softmax
     -2) + mask) @ v -> -2)) + mask) @ v
     return softmax -> return (softmax
-zeros after softmax: with hidden weights set to 0 after the softmax: rows no longer sum to 1
+zeros after softmax: with hidden weights set to 0 after the softmax, so that rows no longer sum to 1
     -2) + mask) @ v -> -2)) * (mask > -1)) @ v
     return softmax -> return (softmax
-own mask: with a triangle of its own in the place of mask: queries are not always the first tokens
+own mask: with a fixed triangle instead of mask, but queries are not always the first tokens
     + mask -> + np.where(np.tri(*mask.shape[-2:]) > 0, 0, -1e10).astype("f")
-scores over the mask: with a mask of bools: any score that is not 0 in the mask is hidden
+scores over the mask: with mask read as bools, so that any key whose mask is not 0 is hidden
     swapaxes(-1, -2) + mask -> swapaxes(-1, -2) + np.where(mask != 0, np.float32(-1e10), 0)
-a mask of bools, float64: with a mask of bools: any score that is not 0 in the mask is hidden
+a mask of bools, float64: with mask read as bools, so that any key whose mask is not 0 is hidden
     swapaxes(-1, -2) + mask -> swapaxes(-1, -2) + np.where(mask != 0, -1e10, 0)
 softmax over the queries: of a softmax over the queries (axis -2) instead of the keys
     softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask)
@@ -88,32 +88,32 @@ scale after softmax, too: with the division by sqrt(d) again after the softmax
 scale after softmax: with the division by sqrt(d) after the softmax
     softmax(q / math.sqrt(q.shape[-1]) -> softmax(q
     + mask) -> + mask) / math.sqrt(q.shape[-1])
-keys as values: with the keys in the place of the values
+keys as values: with the keys instead of the values
     @ v -> @ k
-values as keys: with the values in the place of the keys
+values as keys: with the values instead of the keys
     k.swap -> v.swap
-queries as keys: with the queries in the place of the keys: every token likes itself best
+queries as keys: with the queries instead of the keys, so that every token likes itself best
     k.swap -> q.swap
-k first: of k q^T instead of q k^T: rows are keys, columns are queries
+k first: of k q^T instead of q k^T, so that rows are keys and columns are queries
     q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2)
     -> k / math.sqrt(q.shape[-1]) @ q.swapaxes(-1, -2)
-weights: of the weights, without the values
+weights: of the weights alone, without the values
     @ v ->
-weights transposed: with the weights transposed before the values
+weights transposed: with the weights transposed before the product with the values
     softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask)
     -> softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask).swapaxes(-1, -2)
-k.T: with k.T, which reverses all axes: with heads before, take k.swapaxes(-1, -2)
+k.T: with k.T, which reverses all axes, even that of the heads: use k.swapaxes(-1, -2)
     k.swapaxes(-1, -2) -> k.T
 k not transposed: with k not transposed
     k.swapaxes(-1, -2) -> k
-k reshaped: with k reshaped to [d, n_all], which is not transposed
+k reshaped: with k reshaped to [d, n_all], which does not transpose it
     k.swapaxes(-1, -2) -> k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])
 negative: with the sign of the scores changed
     softmax(q -> softmax(-q
-best key: with the best key alone (argmax) instead of a mean
+best key: with only the best key (argmax) instead of a mean
     softmax(q -> np.equal(*(lambda s: (s, s.max(-1, keepdims=True)))(q
     + mask) -> + mask)).astype("f")
-distance: with lengths taken out: the cosine of q and k
+distance: with the cosine of q and k instead of their product
     q / math.sqrt(q.shape[-1]) @ k
     -> q / np.linalg.norm(q, axis=-1, keepdims=True) @ (k / np.linalg.norm(k, axis=-1,
         keepdims=True))
@@ -135,34 +135,34 @@ def see_mask(m, seed):
 
 MASK_WRONG = mistakes(r"""
 [gpt2.py causal_mask]
-itself hidden: with each token hidden from itself: >= instead of >
+itself hidden: with each token hidden from itself, as by >= instead of >
     ) > positions -> ) >= positions
 one too many: with one later token visible
     > positions -> - 1 > positions
 turned round: with the earlier keys hidden instead of the later ones
     + 1) > positions -> + 1) < positions
-visible hidden: with -1e10 where a key may be seen and 0 where not
+visible hidden: with -1e10 for visible keys and 0 for hidden ones
     np.float32(-1e10), np.float32(0) -> np.float32(0), np.float32(-1e10)
-positions from 0: with queries at 0, 1, 2, ... whatever positions are
+positions from 0: with queries at 0, 1, 2, ..., whatever positions are
     positions[..., None, :, None] -> np.arange(positions.shape[-1])[..., None, :, None]
-square: with n_new keys: the tokens before these are missing
+square: with n_new keys, so that earlier tokens are missing
     positions.max() + 1 -> positions.shape[-1]
-square, from 0: of a triangle [n_new, n_new]: positions are not used
+square, from 0: of a triangle [n_new, n_new] that does not depend on positions
     positions.max() + 1 -> positions.shape[-1]
     > positions[..., None, :, None]
     -> > (0 * positions + np.arange(positions.shape[-1]))[..., None, :, None]
-square, len(positions): of a triangle of len(positions) rows and keys: positions are not used
+square, len(positions): of a triangle of len(positions) rows and keys, whatever the positions are
     later = -> n = len(positions); return np.triu(np.full((n, n), -1e10, np.float32), 1)[None]
         \n    later =
 len(positions): with len(positions) keys
     positions.max() + 1 -> len(positions)
-n_all - 1: with a key too few: n_all is the largest position + 1
+n_all - 1: with one key too few: n_all is the largest position + 1
     positions.max() + 1 -> positions.max()
-one key more: with a key too many
+one key more: with one key too many
     positions.max() + 1 -> positions.max() + 2
 last position: with the last position + 1 of the first text as n_all
     positions.max() + 1 -> positions.reshape(-1, positions.shape[-1])[0, -1] + 1
-transposed: with queries and keys exchanged
+transposed: with queries and keys swapped
     positions[..., None, :, None] -> positions[..., None, :, None]; later = later.swapaxes(-1, -2)
 bools: of bools instead of -1e10 and 0
     => return later
@@ -176,15 +176,15 @@ bools: of bools instead of -1e10 and 0
     -1e10 -> -np.inf
 -1e9: with -1e9 instead of -1e10
     -1e10 -> -1e9
--10: with -10 instead of -1e10: e^-10 is not 0
+-10: with -10 instead of -1e10, but e^-10 is not 0
     -1e10 -> -10
 -1: with -1 instead of -1e10
     -1e10 -> -1
 +1e10: with +1e10 instead of -1e10
     -1e10 -> 1e10
-itself only: with every key hidden but the token itself
+itself only: with every key hidden except the token itself
     ) > positions -> ) != positions
-nothing hidden: with 0, or almost 0, instead of -1e10: no key is hidden
+nothing hidden: with 0, or almost 0, instead of -1e10, which hides no key
     np.float32(-1e10) -> np.float32(0)
 no axis for the heads: without the axis for the heads
     positions[..., None, :, None] -> positions[..., :, None]
@@ -206,33 +206,33 @@ def see_split(m, seed):
 
 SPLIT_HEADS_WRONG = mistakes(r"""
 [gpt2.py split_heads]
-reshaped to [n_head, n, d_head]: of a reshape to [n_head, n, d_head]: rows are torn apart, swap
+reshaped to [n_head, n, d_head]: of a reshape to [n_head, n, d_head], which tears rows apart: swap
         axes
     x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
     -> x.shape[:-2], n_head, x.shape[-2], x.shape[-1] // n_head)
-not swapped: of [n, n_head, d_head]: the axes are not swapped
+not swapped: of [n, n_head, d_head], whose axes are not swapped
     .swapaxes(-2, -3) ->
 swapped wrongly: with the last two axes swapped
     .swapaxes(-2, -3) -> .swapaxes(-1, -2)
-first axes swapped: with axes 0 and 1 swapped, which is right without other axes before
+first axes swapped: with axes 0 and 1 swapped, which is right only without a batch
     .swapaxes(-2, -3) -> .swapaxes(0, 1)
-axes 1 and 2 swapped: with axes 1 and 2 swapped, which is right with one other axis before
+axes 1 and 2 swapped: with axes 1 and 2 swapped, which is right only for one batch axis
     .swapaxes(-2, -3) -> .swapaxes(1, 2)
 transposed: of a transpose of all axes
     .swapaxes(-2, -3) -> .T
-heads interleaved: with every n_head-th number: head 0 gets numbers 0, n_head, 2 n_head, ...
+heads interleaved: with every n_head-th number in a head: head 0 gets 0, n_head, 2 n_head, ...
     x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
     -> x.shape[:-1], x.shape[-1] // n_head, n_head).swapaxes(-1, -3).swapaxes(-1, -2)
-d_head parts: with d_head heads of n_head numbers: the two are exchanged
+d_head parts: with n_head and d_head swapped: d_head heads of n_head numbers
     n_head, x.shape[-1] // n_head) -> x.shape[-1] // n_head, n_head)
 heads in rows: with the rows cut into heads instead of the columns
     x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
     -> x.shape[:-2], n_head, x.shape[-2] // n_head, x.shape[-1])
-stacked in front: with the heads before all other axes: they belong before n
+stacked in front: with the heads before all other axes, but they belong before n
     => return np.stack(np.split(x, n_head, axis=-1))
 list: of a list of heads instead of an array
     => return np.split(x, n_head, axis=-1)
-two axes only: of [n, n_head * d_head] alone: other axes before them are not taken along
+two axes only: of x as [n, n_head * d_head], which ignores other axes before these
     => return x.reshape(x.shape[0], n_head, -1).swapaxes(0, 1)
 heads reversed: with the heads in reverse order
     -3) -> -3)[..., ::-1, :, :]
@@ -249,23 +249,23 @@ def see_merge(m, seed):
 
 MERGE_HEADS_WRONG = mistakes(r"""
 [gpt2.py merge_heads]
-reshaped only: of a reshape alone: swap the axes of heads and rows first
+reshaped only: of only a reshape, but the axes of heads and rows must be swapped first
     x = x.swapaxes(-2, -3) -> x = x.reshape(*x.shape[:-3], x.shape[-2], x.shape[-3], x.shape[-1])
 swapped wrongly: with the last two axes swapped before the reshape
     x = x.swapaxes(-2, -3) -> x = x.swapaxes(-2, -3).swapaxes(-1, -2)
 last two swapped: with the last two axes swapped instead of heads and rows
     x = x.swapaxes(-2, -3) -> x = x.swapaxes(-1, -2)
-not swapped: without the swap: rows are joined, not heads
+not swapped: without the swap, so that rows are joined, not heads
     x = x.swapaxes(-2, -3) ->
-first axes swapped: with axes 0 and 1 swapped, which is right without other axes before
+first axes swapped: with axes 0 and 1 swapped, which is right only without a batch
     x = x.swapaxes(-2, -3) -> x = x.swapaxes(0, 1)
-axes 1 and 2 swapped: with axes 1 and 2 swapped, which is right with one other axis before
+axes 1 and 2 swapped: with axes 1 and 2 swapped, which is right only for one batch axis
     x = x.swapaxes(-2, -3) -> x = x.swapaxes(1, 2)
 summed: with the heads summed
     x = x.swapaxes(-2, -3) -> return x.sum(-3)
 mean: with the mean of the heads
     x = x.swapaxes(-2, -3) -> return x.mean(-3)
-first axis only: of three axes only: other axes before them are not taken along
+first axis only: of x with three axes, which ignores other axes before these
     => return x.reshape(x.shape[0], -1)
 heads below each other: with the heads one below the other instead of side by side
     x = x.swapaxes(-2, -3) -> return x.reshape(*x.shape[:-3], -1, x.shape[-1])
@@ -278,7 +278,7 @@ STAGES = "linear", "split_heads", "attention", "merge_heads", "layer_norm", "fee
 
 
 def stages(m, names, call):
-    """Run call() -> its result, and [(label, array, axes)] of what m's functions returned in it."""
+    """Run call() -> its result and what m's functions returned in it, [(label, array, axes)]."""
     seen = []
 
     def note(name, result, *args, **more):
@@ -299,7 +299,7 @@ def see_self_attention(m, seed):
     x, attn = numbers(5, 12), block(12, 1)["attn"]
     call = {"n_head": 3, "mask": CAUSAL, "cache": None, "layer": 0}
     found, seen = stages(m, STAGES[:4], lambda: m.self_attention(x, **attn, **call))
-    yield Seen("on the way", seen, "stages")
+    yield Seen("intermediate results", seen, "stages")
     yield Seen("self_attention", found, "n_new, n_embd")
     yield Seen("the x of self_attention, afterwards", x, "n_new, n_embd")
     two = m.self_attention(numbers(2, 5, 12), **attn, **call)
@@ -310,11 +310,11 @@ def see_self_attention(m, seed):
 
 SELF_ATTENTION_WRONG = mistakes(r"""
 [gpt2.py self_attention]
-q and k exchanged: with queries and keys exchanged
+q and k exchanged: with queries and keys swapped
     q, k, v = -> k, q, v =
-k and v exchanged: with keys and values exchanged
+k and v exchanged: with keys and values swapped
     q, k, v = -> q, v, k =
-q and v exchanged: with queries and values exchanged
+q and v exchanged: with queries and values swapped
     q, k, v = -> v, k, q =
 k, v, q: with the order key, value, query
     q, k, v = -> k, v, q =
@@ -326,11 +326,11 @@ no mask: without the mask
     v, mask) -> v, np.float32(0))
 one head: of a single head
     split_heads(part, n_head) -> split_heads(part, 1)
-heads before q, k, v: with each head cut into query, key and value; c_attn has all queries first
+heads before q, k, v: with each head cut into query, key and value: c_attn gives all queries first
     qkv = np.split(linear(x, **c_attn), 3, axis=-1)
     -> qkv = split_heads(linear(x, **c_attn), n_head)
     q, k, v = (split_heads(part, n_head) for part in qkv) -> q, k, v = np.split(qkv, 3, axis=-1)
-q, k, v in turn: with number 0, 3, 6, ... as the query: c_attn has all queries first
+q, k, v in turn: with numbers 0, 3, 6, ... as the query, but c_attn gives all queries first
     qkv = np.split(linear(x, **c_attn), 3, axis=-1)
     -> qkv = [linear(x, **c_attn)[..., i::3] for i in range(3)]
 no bias in c_attn: without the bias of c_attn
@@ -340,16 +340,16 @@ no bias in c_proj: without the bias of c_proj
 neither bias: without the biases
     **c_attn -> c_attn["w"]
     **c_proj -> c_proj["w"]
-residual inside: with x added already: the block does that
+residual inside: with x added here already, which is the task of the block
     return linear -> return x + linear
 heads not merged: with the heads reshaped instead of merged
     merge_heads(attention(q, k, v, mask)) -> attention(q, k, v, mask).reshape(x.shape)
-heads reshaped: with the heads cut by a reshape alone instead of split_heads
+heads reshaped: with the heads cut by a reshape instead of split_heads
     split_heads(part, n_head) -> part.reshape(*part.shape[:-2], n_head, part.shape[-2], -1)
 c_proj twice: with c_proj applied twice
     return linear(merge_heads -> return linear(linear(merge_heads
     **c_proj) -> **c_proj), **c_proj)
-merged heads twice: with c_attn's values alone: without attention
+merged heads twice: with only the values of c_attn, without attention
     attention(q, k, v, mask) -> v
 no attention weights for the values: with x as the values
     attention(q, k, v, mask) -> attention(q, k, split_heads(x, n_head), mask)
@@ -357,13 +357,13 @@ queries from x: with x itself as the queries
     attention(q, -> attention(split_heads(x, n_head),
 keys from x: with x itself as the keys
     attention(q, k, -> attention(q, split_heads(x, n_head),
-scaled again: with the scale applied here once more: attention does that
+scaled again: with the scores scaled here once more, which attention does already
     attention(q, -> attention(q / math.sqrt(q.shape[-1]),
 scaled by n_embd: with the scores scaled by sqrt(n_embd) instead of sqrt(d_head)
     attention(q, -> attention(q / math.sqrt(n_head),
-softmax again: of a second softmax, over the result of attention
+softmax again: of a second softmax, of the result of attention
     attention(q, k, v, mask) -> softmax(attention(q, k, v, mask))
-norm inside: with a layer norm here: the block does that
+norm inside: with a layer norm here, which is the task of the block
     linear(x, **c_attn) -> linear(layer_norm(x, 1, 0), **c_attn)
 """)
 SELF_ATTENTION = Part(("self_attention",), "gpt2.py", see_self_attention, SELF_ATTENTION_WRONG)
@@ -384,7 +384,7 @@ FEED_FORWARD_WRONG = mistakes(r"""
 [gpt2.py feed_forward]
 no activation: without the activation
     activation(linear(x, **c_fc)) -> linear(x, **c_fc)
-activation last: with the activation after c_proj instead of between
+activation last: with the activation after c_proj instead of before
     => return activation(linear(linear(x, **c_fc), **c_proj))
 activation twice: with the activation after c_proj, too
     => return activation(linear(activation(linear(x, **c_fc)), **c_proj))
@@ -403,11 +403,11 @@ no bias in c_proj: without the bias of c_proj
 neither bias: without the biases
     **c_fc -> c_fc["w"]
     **c_proj -> c_proj["w"]
-residual inside: with x added already: the block does that
+residual inside: with x added here already, which is the task of the block
     return -> return x +
-norm inside: with a layer norm here: the block does that
+norm inside: with a layer norm here, which is the task of the block
     linear(x, -> linear(layer_norm(x, 1, 0),
-exchanged: with c_fc and c_proj exchanged
+exchanged: with c_fc and c_proj swapped
     **c_fc -> **c_proj
     **c_proj) -> **c_fc)
 no c_proj: without c_proj
@@ -421,7 +421,7 @@ def see_block(m, seed):
     x, call = numbers(5, 12, seed=3), {"mask": CAUSAL, "cache": None, "layer": 0}
     watched = "layer_norm", "self_attention", "feed_forward"
     found, seen = stages(m, watched, lambda: model.block(x, **params, **call))
-    yield Seen("on the way", seen, "stages")
+    yield Seen("intermediate results", seen, "stages")
     yield Seen("block", found, "n_new, n_embd")
     yield Seen("the x of block, afterwards", x, "n_new, n_embd")
     plain = tiny(m, 2).block(x, **params, **call)
@@ -430,11 +430,11 @@ def see_block(m, seed):
 
 BLOCK_WRONG = mistakes(r"""
 [gpt2.py block]
-no residual for attention: without x added to what attention gives
+no residual for attention: without x added to the result of attention
     x = x + self_attention -> x = self_attention
-no residual for the feed-forward: without x added to what the feed-forward gives
+no residual for the feed-forward: without x added to the result of the feed-forward
     return x + -> return
-no residuals: without x added, both times
+no residuals: without x added to either result
     x = x + self_attention -> x = self_attention
     return x + -> return
 norm after attention: with the norms after attention and after the feed-forward (post-norm)
@@ -453,7 +453,7 @@ norm of the results: with the norms after attention and the feed-forward, before
     h = layer_norm(x, **ln_2, eps=self.eps) -> h = x
     feed_forward(h, **mlp, activation=self.activation)
     -> layer_norm(feed_forward(h, **mlp, activation=self.activation), **ln_2, eps=self.eps)
-norms exchanged: with ln_1 and ln_2 exchanged
+norms exchanged: with ln_1 and ln_2 swapped
     **ln_1 -> **ln_0
     **ln_2 -> **ln_1
     **ln_0 -> **ln_2
@@ -468,7 +468,7 @@ no norm before the feed-forward: without the norm before the feed-forward
 no norms: without the norms
     h = layer_norm(x, **ln_1, eps=self.eps) -> h = x
     h = layer_norm(x, **ln_2, eps=self.eps) -> h = x
-parallel: with the feed-forward beside attention, on the x before it
+parallel: with the feed-forward computed from the x before attention
     x = x + self_attention -> first = x; x = x + self_attention
     h = layer_norm(x, **ln_2 -> h = layer_norm(first, **ln_2
 attention forgotten: with the feed-forward added to the x before attention
@@ -484,9 +484,9 @@ residuals of the norms: with attention and feed-forward added to the norms of x 
 x added twice: with x added again after the feed-forward
     x = x + self_attention -> first = x; x = x + self_attention
     return x + -> return first + x +
-feed-forward of the first norm: with the feed-forward of the norm from before attention
+feed-forward of the first norm: with the feed-forward of the norm before attention (ln_1)
     h = layer_norm(x, **ln_2, eps=self.eps) -> pass
-norm of the norm: with the second norm of the first norm's result
+norm of the norm: with ln_2 of the result of ln_1 instead of ln_2 of x
     layer_norm(x, **ln_2 -> layer_norm(h, **ln_2
 feed-forward first: with the feed-forward before attention
     h = layer_norm(x, **ln_1, eps=self.eps)
@@ -527,7 +527,7 @@ def see_model(m, seed):
 
     with heard(m.GPT2, "block", note):
         logits = model(ids)
-    yield Seen("on the way", stream, "stages")
+    yield Seen("intermediate results", stream, "stages")
     yield Seen("model(ids)", logits, "n_new, n_vocab")
     yield Seen("model(ids) of an array", model(np.array(ids)), "n_new, n_vocab")
     yield Seen("model(ids, last=2)", model(ids, last=2), "n_new, n_vocab")
@@ -561,7 +561,7 @@ wpe of position 0: with position 0 for every token
     ["wpe"][positions] -> ["wpe"][0 * positions]
 embeddings multiplied: with the two embeddings multiplied
     [ids] + self -> [ids] * self
-embeddings scaled: with the tokens' embeddings times sqrt(n_embd), as in another model
+embeddings scaled: with the tokens' embeddings times sqrt(n_embd), as in some other models
     [ids] + self -> [ids] * math.sqrt(self.n_embd) + self
 no final norm: without the last layer norm (ln_f)
     x = layer_norm(x, **self.params["ln_f"], eps=self.eps) -> pass
@@ -584,7 +584,7 @@ last block left out: without the last block
     (self.params["blocks"]) -> (self.params["blocks"][:-1])
 first block left out: without the first block
     (self.params["blocks"]) -> (self.params["blocks"][1:])
-last block only: with the last block only: each block gets the first x
+last block only: with the last block only, as if each block got the first x
     (self.params["blocks"]) -> (self.params["blocks"][-1:])
 same block: with the first block each time
     (self.params["blocks"]) -> ([self.params["blocks"][0]] * len(self.params["blocks"]))
@@ -598,23 +598,23 @@ no mask: without the causal mask
     mask=mask -> mask=np.float32(0)
 mask reversed: with the earlier tokens hidden instead of the later ones
     mask=mask -> mask=mask.swapaxes(-1, -2)
-head is always wte: with wte as the head, though there is an lm_head
+head is always wte: with wte as the head, even if there is an lm_head
     self.params.get("lm_head", self.params["wte"]) -> self.params["wte"]
-head is always lm_head: with lm_head as the head, also where there is none
+head is always lm_head: with lm_head as the head, even if there is none
     self.params.get("lm_head", self.params["wte"]) -> self.params["lm_head"]
-no head: of the stream after the last norm: without the head
+no head: of the x after the last norm, without the head
     => return x
-probabilities: of probabilities: logits come before the softmax
+probabilities: of probabilities instead of logits, which need no softmax
     => return softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
-log probabilities: of log probabilities: logits come before the softmax
+log probabilities: of log probabilities instead of logits
     => return log_softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
-last ignored: of all positions: last is not used
+last ignored: of all positions, because `last` is not used
     x = x if last is None else x[..., -last:, :] -> pass
 first instead of last: with the first positions instead of the last ones
     x[..., -last:, :] -> x[..., :last, :]
-position last only: with position -last alone
+position last only: with only position -last
     x[..., -last:, :] -> x[..., -last, :]
-position last only, axis kept: with position -last alone
+position last only, axis kept: with only position -last
     x[..., -last:, :] -> x[..., -last, None, :]
 from position last: with the positions from `last` on instead of the last ones
     x[..., -last:, :] -> x[..., last:, :]
@@ -624,16 +624,16 @@ without the last: without the last positions
     x[..., -last:, :] -> x[..., :-last, :]
 first axis: with the last texts instead of the last positions
     x[..., -last:, :] -> x[-last:]
-last position alone: with the last position alone for any `last`, and its axis lost
+last position alone: with only the last position for any `last`, and without its axis
     x[..., -last:, :] -> x[..., -1, :]
-last position alone, axis kept: with the last position alone for any `last`
+last position alone, axis kept: with only the last position for any `last`
     x[..., -last:, :] -> x[..., -1:, :]
-last position always: of the last position alone, whatever last is
+last position always: of only the last position, even if `last` is None
     x = x if last is None else x[..., -last:, :] -> x = x[..., -1:, :]
-len(ids): with len(ids) as the number of tokens: with several texts it is the number of texts
+len(ids): with len(ids) as the number of tokens, but in a batch it is the number of texts
     ids = np.asarray(ids) -> n = len(ids); ids = np.asarray(ids)
     np.arange(ids.shape[-1]) -> np.arange(n)
-ids.shape: of ids.shape, which a list does not have
+ids.shape: of ids.shape, which a list does not have: use np.asarray(ids)
     ids = np.asarray(ids) -> pass
 embeddings changed: of a model that adds wpe to wte in place
     x = self.params["wte"][ids] + self.params["wpe"][positions]
