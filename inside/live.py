@@ -43,7 +43,8 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
     words = "\n".join([*tokenizer.tokens, "", *map(" ".join, tokenizer.merges)])
     data = {name: getattr(model, name) for name in ("n_head", "stop_ids", "eps")}
     data |= {"special": tokenizer.special, "words": packed(np.frombuffer(words.encode(), "u1"))}
-    data["labels"] = [label(tokenizer, id) for id in range(len(tokenizer.tokens))]
+    labels = json.dumps([label(tokenizer, id) for id in range(len(tokenizer.tokens))])
+    data["labels"] = packed(np.frombuffer(labels.encode(), "u1"))
     data |= {"numbers": packed(numbers.view("u1")), "scales": packed(scales)}
     data |= {"shapes": json.dumps(mapped(np.shape, model.params))}
     style, section, *scripts = ((FOLDER / "live" / name).read_text("utf-8") for name in FILES)

@@ -3,7 +3,6 @@
 const MOST_NAMED = 60;  // tokens that stand over their columns
 const most = Math.max(1, ...passes.map((pass) => pass.begin + pass.new));
 const keeps = passes.some((pass) => pass.begin > 0);  // the naive loop keeps nothing
-const rejects = passes.some((pass) => pass.bets.length > pass.accepted);
 
 // The pass that a token came of.
 function passOf(token) {
@@ -34,7 +33,7 @@ function showCache() {
   tell("#cache", {pass: now + 1, begin, new: n, end: begin + n, rows, all, once, lost,
     again: all - once, held: bytes(held * rows * data.kv_bytes), each: bytes(data.kv_bytes)},
   keeps ? "keeps" : "kept none", naive ? "naive" : "cached", rows > 1 && "rows",
-  rejects && "rejects", lost && "lost");
+  betting && "rejects", lost && "lost");
   find("#held").style.setProperty("--held", held);
   find("#grid .now")?.classList.remove("now");
   find("#grid ol").children[now].classList.add("now");

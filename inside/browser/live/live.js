@@ -2,12 +2,12 @@
 
 const N_NEW = 40;  // tokens that are written at once
 const packed = JSON.parse(find("#model").textContent);
-const [numbers, scales, words] =
-  await Promise.all([packed.numbers, packed.scales, packed.words].map(unpack));
+const [numbers, scales, words, labels] = await Promise.all(
+  [packed.numbers, packed.scales, packed.words, packed.labels].map(unpack));
 const params = restored(packed.shapes, new Int8Array(numbers.buffer), scales);
 const model = new GPT2(params, packed.n_head, packed.stop_ids, packed.eps);
 const tokenizer = new Tokenizer(new TextDecoder().decode(words), packed.special);
-Object.assign(data.labels, packed.labels);
+Object.assign(data.labels, JSON.parse(new TextDecoder().decode(labels)));
 
 // A branch is a text: `whole` has read it with the model, `part` with the model without some heads.
 const panel = {
