@@ -210,6 +210,15 @@ def test_settings_between_the_sliders_steps_are_kept(browser, tmp_path):
         assert browser.text("#dice").startswith("The run threw")
 
 
+def test_the_sliders_reach_the_run_s_top_k_and_ignore_words_in_the_address(browser, tmp_path):
+    tokenizer, model = utils.load("stories")
+    data = recorded(tokenizer, model, "Once upon a time", 4, temperature=0.7, top_k=200)
+    browser.open(tmp_path, page.html(data))
+    assert browser.js("return find('#top_k').value") == "200"
+    browser.js("location.hash = '#top_k=150&min_p=abc'; followAddress()")
+    assert browser.js("return [state.top_k, state.min_p]") == [150, 0]
+
+
 def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 8, temperature=0.8)

@@ -18,7 +18,7 @@ function followAddress() {
   const token = Math.floor(words.get("token")), head = words.get("head");
   if (token >= 1 && token <= n_rows) state.selected = token;
   if (head === "all" || HEADS.includes(head)) state.head = HEADS.indexOf(head);
-  for (const name of SAMPLER.filter((name) => words.has(name))) {
+  for (const name of SAMPLER.filter((name) => parseFloat(words.get(name)) >= 0)) {
     find(`#${name}`).value = words.get(name);  // a slider keeps its bounds and its steps
     state[name] = find(`#${name}`).valueAsNumber;
   }

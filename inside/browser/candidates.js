@@ -2,6 +2,8 @@
 
 const MOST_BARS = 10;
 
+find("#top_k").max = Math.max(100, given.top_k);
+
 function change(settings) {
   Object.assign(state, settings);
   showCandidates();
@@ -40,7 +42,8 @@ function showCandidates() {
   part.classList.toggle("thrown", thrown);
   part.style.setProperty("--die", die);
   find("tr.cut td").colSpan = 4 + found.changed + thrown;
-  for (const name of SAMPLER) find(`#${name}`).value = state[name];
+  for (const name of SAMPLER)
+    Object.assign(find(`#${name}`), {value: state[name], ariaValueText: state[name]});
   Object.assign(find("#die"), {hidden: !thrown, value: die});
   sayCandidates(row, die, winner, found);
 }

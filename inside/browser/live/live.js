@@ -50,6 +50,7 @@ function close(branch) {
 // Write on from the selected place, with these tokens first; what stands there stays a branch.
 async function go_on(...first) {
   const {current, place} = panel, {ids} = current.whole, text = [...ids.slice(0, place), ...first];
+  if (text.length > model.n_ctx) return;
   if (place < ids.length) await open(text, current);
   else await change(current, text);
   await write();
