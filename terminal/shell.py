@@ -1,4 +1,4 @@
-"""The interactive prompt: a line is a prompt, and /NAME VALUE sets the option --NAME."""
+"""The interactive shell: a line is a prompt for the model; /NAME VALUE sets the option --NAME."""
 
 import atexit
 import bdb

@@ -302,7 +302,7 @@ def test_numbers_in_the_prose_come_from_a_cell(notebook):
 
 
 def comes_from(written, known):
-    """Return whether a known number, or a hundred times it, is this one after rounding."""
+    """Return whether `written` is a known number, or 100 times one (a percentage), rounded."""
     error = 0.51 * 10 ** -len(written.partition(".")[2])
     scaled = [scale * number for number in known for scale in (1, 100)]
     return any(abs(number - float(written)) <= error for number in scaled)

@@ -347,7 +347,7 @@ def test_the_parts_add_up_to_the_difference_of_two_logits(name):
     with recording(model, keep=KEEP) as calls:
         logits = model(ids)
     found = parts(calls[-1], model, came, rivals)
-    if getattr(name, "name", "") == "bart":  # it normalises after each sum
+    if getattr(name, "name", "") == "bart":  # post-norm: its logits are no sum of parts
         assert found is None
         return
     expected = logits[range(len(ids)), came][:, None] - np.take_along_axis(logits, rivals, -1)

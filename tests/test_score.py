@@ -1,4 +1,5 @@
-"""score.py follows the chain rule, in chunks and in windows, after end-of-text or a prefix."""
+"""score.py follows the chain rule: for a whole text, in chunks and in windows, and whether the text
+follows end-of-text or a prefix."""
 
 import itertools
 import math

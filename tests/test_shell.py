@@ -49,7 +49,7 @@ class Terminal:
         """Return the next piece of output, or "" if the program has ended."""
         ready, _, _ = select.select([self.ours], [], [], PATIENCE)
         assert ready, "the program is silent"
-        with contextlib.suppress(OSError):  # Linux raises it at the terminal's end
+        with contextlib.suppress(OSError):  # Linux raises it once the program has ended
             if read := os.read(self.ours, 4096):
                 return self.decoder.decode(read) or self.read()
         return ""

@@ -256,7 +256,7 @@ def test_the_score_of_an_answer_depends_on_its_language(console, name):
     assert len({out.splitlines()[-1] for out in outputs}) == 3
 
 
-# --- other names, and lengths ---------------------------------------------------------------------
+# --- older array names, and lengths that count the prompt -----------------------------------------
 
 
 def test_gpt2_s_arrays_may_have_their_older_names(tmp_path):

@@ -160,7 +160,7 @@ def test_chance_knows_a_fair_die():
     assert chance([], die(1)) < RARE
 
 
-# --- what is said ---------------------------------------------------------------------------------
+# --- what the verdict tells the reader ------------------------------------------------------------
 
 SCALE = " / math.sqrt(q.shape[-1])"
 GELU = """    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)

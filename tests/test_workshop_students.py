@@ -1,4 +1,4 @@
-"""The workshop and the files in tests/students, written before it was run on any of them."""
+"""Run the workshop on the files in tests/students, which were written before it saw any of them."""
 
 import ast
 import sys

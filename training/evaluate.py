@@ -2,8 +2,8 @@
 
     python training/evaluate.py models/stories held_out.txt
 
-The model reads each document in a fresh context, after the separator. The loss of the separator
-that ends the document counts; the bytes of this separator do not.
+Each document has a context of its own, which begins with the separator. The model must also predict
+the separator that ends the document. That adds to the loss, but not to the number of bytes.
 """
 
 import argparse

@@ -80,7 +80,7 @@ def merge_heads(x):  # [..., n_head, n, d_head] -> [..., n, n_head * d_head]
 
 # === 6. block =====================================================================================
 # A weight matrix and its bias are one dict {"w": ..., "b": ...}, so call linear(x, **c_attn).
-# Ignore the arguments cache and layer until step 11, keys.
+# Ignore `cache` and `layer` until step 11 ("keys").
 
 
 def self_attention(x, c_attn, c_proj, n_head, mask, cache=None, layer=0):

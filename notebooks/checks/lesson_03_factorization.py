@@ -43,7 +43,7 @@ def exercise_1(bits_per_byte):
 
 
 def exercise_2(first_given_second):
-    """Check first_given_second(joint, second): the second token's id -> [n_words]."""
+    """Check first_given_second(joint, second) -> P(x1 | x2 = second), [n_words]."""
     joint = table()
     answer = first_given_second(joint, 3)
     assert answer is not None, "write first_given_second"

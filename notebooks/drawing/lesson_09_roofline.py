@@ -9,7 +9,8 @@ from counting import counted
 
 
 def limits(sizes, prefill, batch, reading, computing):
-    """Draw the times of passes over n tokens, {n: seconds}, against the least times [n]."""
+    """Plot how long passes over n tokens take, and the least time possible. prefill, batch: {n:
+    seconds}; reading, computing: the least seconds for each of `sizes`."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.8))
     n = np.array(sizes)
     axes[0].plot(n, 1e3 * reading, "--", color="0.5", label="reading, at least")

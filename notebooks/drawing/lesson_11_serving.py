@@ -28,7 +28,8 @@ COLORS = [*BRIGHT, *PALE]  # enough to tell twelve texts apart
 
 
 def places(made, n_rows):
-    """Yield (text, row, passes) of {text: the passes of its tokens}, by the first pass."""
+    """Give each text a free row; yield (text, row, passes) in the order of the first pass. made:
+    {text: the passes of its tokens}."""
     free_from = [0] * n_rows  # the first pass in which each row is free
     for text, passes in sorted(made.items(), key=lambda item: item[1][0]):
         row = next(i for i in range(n_rows) if free_from[i] <= passes[0])

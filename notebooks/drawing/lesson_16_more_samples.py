@@ -21,7 +21,7 @@ def chances(p):
 
 
 def curves(sizes, found):
-    """Draw the share of right answers against the draws; a single number becomes a flat line."""
+    """Plot the share of right answers by the number of samples; one share becomes a flat line."""
     _, axis = plt.subplots(figsize=(9, 4))
     looks = {
         "verifier": (lessons.GREEN, "o-"),
