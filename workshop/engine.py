@@ -134,7 +134,7 @@ class Tape:
             yield self.seen[i]
 
     def look(self) -> Seen | None:
-        """Return the observer's next result and add it to `seen`; None at the end. An error counts too."""
+        """Return the observer's next result, also added to `seen`. None at the end. Keep errors."""
         try:
             with limited(SECONDS_PER_LOOK), np.errstate(all="ignore"):
                 seen = next(self.looks, None)
