@@ -9,7 +9,7 @@ small product runs on one core, so each of `n_threads` threads takes a part of a
 import functools
 import os
 import timeit
-from multiprocessing.pool import ThreadPool
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from threadpoolctl import threadpool_info
@@ -55,7 +55,12 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
         with np.errstate(**errors):
             return blocks(rows, part)
 
-    return np.concatenate(pool().map(one, parts), axis=1)
+    try:
+        others = [pool().submit(one, part) for part in parts[1:]]
+    except RuntimeError:  # no threads can start, for example because the program is ending
+        return blocks(rows, w)
+    made = [one(parts[0]), *(other.result() for other in others)]
+    return np.concatenate(made, axis=1)
 
 
 @functools.cache
@@ -66,7 +71,7 @@ def n_threads():
 
 @functools.cache
 def pool():
-    return ThreadPool(os.cpu_count())
+    return ThreadPoolExecutor()
 
 
 if hasattr(os, "register_at_fork"):  # a child process inherits the pool, but not its threads

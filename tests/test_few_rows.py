@@ -94,22 +94,22 @@ def test_a_weight_with_large_blocks_is_one_product(monkeypatch, pays):
     assert product(rows, w.T).tolist() == [[5000] * 3] * 32
 
 
-@pytest.mark.parametrize("n_threads, n_parts", [(1, 0), (2, 2), (8, 5)])
-def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads, n_parts):
+@pytest.mark.parametrize("n_threads, n_others", [(1, 0), (2, 1), (8, 4)])
+def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads, n_others):
     pays(True)
     sizes, pool = [], few_rows.pool()
     monkeypatch.setattr(few_rows, "n_threads", lambda: n_threads)
     monkeypatch.setattr(few_rows, "SHARE", 64 * 10)  # the weight has 5.3 times as many numbers
 
     class Pool:
-        def map(self, f, parts):
-            sizes.extend(part.shape[1] for part in parts)
-            return pool.map(f, parts)
+        def submit(self, f, part):
+            sizes.append(part.shape[1])
+            return pool.submit(f, part)
 
     monkeypatch.setattr(few_rows, "pool", Pool)
     rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
     np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
-    assert len(sizes) == n_parts and sum(sizes) == 53 * (n_parts > 0)
+    assert len(sizes) == n_others and all(53 // 6 < size < 53 for size in sizes)
 
 
 FORK = """
@@ -130,6 +130,19 @@ child.kill()
 def test_a_forked_process_makes_its_own_threads():
     result = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
     assert result.stdout == "0\n", result.stderr
+
+
+def test_without_new_threads_the_caller_multiplies(monkeypatch, pays):
+    pays(True)
+
+    class Ended:
+        def submit(self, f, part):
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+    for name, value in ("n_threads", lambda: 2), ("SHARE", 1), ("pool", Ended):
+        monkeypatch.setattr(few_rows, name, value)
+    rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
+    np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
 
 
 @pytest.mark.parametrize("setting, error", [("raise", True), ("ignore", False)])
