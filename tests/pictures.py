@@ -31,7 +31,7 @@ def main(words: list[str]) -> None:
             text = file.read_text(encoding="utf-8")
             if not words:  # GitHub shows a README at a width of about 830 pixels
                 browser.open(Path(place), text, 830, address="#token=47")
-                PICTURE.write_bytes(browser.picture("#attention", scale=1.5))
+                PICTURE.write_bytes(browser.picture("#why", scale=1.5))
                 continue
             for width in (360, 800, 1280, 1600):
                 for scheme in ("light", "dark"):

@@ -171,8 +171,10 @@ def test_play_lets_the_text_grow_to_its_end(browser, tmp_path):
     browser.open(tmp_path, page.html(data | {"passes": passes}))
     browser.js("select(1)")
     browser.all("#play")[0].click()
-    hidden = "return [...document.querySelectorAll('#text .token')].filter((token) =>" \
-             " getComputedStyle(token).visibility === 'hidden').length"  # fmt: skip
+    hidden = (
+        "return [...document.querySelectorAll('#text .token')].filter((token) =>"
+        " getComputedStyle(token).visibility === 'hidden').length"
+    )
     assert browser.js(hidden) > 5
     assert browser.value("#play", "aria-pressed") == "true"
     browser.wait("return state.selected === n_rows && !timer")
@@ -367,8 +369,10 @@ def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, tmp_path):
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 2, temperature=0.7, top_p=0.9)
     browser.open(tmp_path, page.html(data))
-    classes = "return [...document.querySelectorAll('#candidates tbody tr')].map((row) =>" \
-              " [row.className, row.textContent])"  # fmt: skip
+    classes = (
+        "return [...document.querySelectorAll('#candidates tbody tr')].map((row) =>"
+        " [row.className, row.textContent])"
+    )
     browser.js("select(5)")
     for p in (0.5, 0.9, 0.97):
         browser.slide("top_p", p)
@@ -397,10 +401,18 @@ def test_numbers_are_not_rounded_until_they_are_equal(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
     assert browser.js("return digits([0.6838, 0.6792])") == ["0.6838", "0.6792"]
     assert browser.js("return digits([1, 0.99999])") == ["1.0000", "0.9999"]
-    assert browser.js("return digits([0.895447, 0.895448, 0.895463])") == \
-        ["0.895447", "0.895448", "0.895463"]  # fmt: skip
-    assert browser.js("return [0, 0.00005, 0.603, 0.9996, 1].map(percent)") == \
-        ["0.0\xa0%", "<\xa00.01\xa0%", "60.3\xa0%", ">\xa099.9\xa0%", "100.0\xa0%"]  # fmt: skip
+    assert browser.js("return digits([0.895447, 0.895448, 0.895463])") == [
+        "0.895447",
+        "0.895448",
+        "0.895463",
+    ]
+    assert browser.js("return [0, 0.00005, 0.603, 0.9996, 1].map(percent)") == [
+        "0.0\xa0%",
+        "<\xa00.01\xa0%",
+        "60.3\xa0%",
+        ">\xa099.9\xa0%",
+        "100.0\xa0%",
+    ]
 
 
 # --- why, and attention ---------------------------------------------------------------------------
@@ -505,8 +517,10 @@ def test_every_head_has_its_pattern_in_words(browser, tmp_path):
     shares = [float(re.search(r"([\d.]+).%", title)[1]) for title in titles]
     assert float(re.search(r"([\d.]+).%", plainest)[1]) == max(shares)
     assert len(browser.all(".looks canvas")) == 1
-    browser.js("patterns = HEADS.map((_, head) => ({name: 'itself', share: head / 40}));"
-               "showAttention(); choose(0)")  # fmt: skip
+    browser.js(
+        "patterns = HEADS.map((_, head) => ({name: 'itself', share: head / 40}));"
+        "showAttention(); choose(0)"
+    )
     assert "no plain pattern; most at itself, 0.0 %" in browser.text("#attention .lead")
     browser.js("choose(34)")
     assert "In the whole text: mostly at itself, 85.0 %" in browser.text("#attention .lead")
@@ -594,8 +608,10 @@ def test_a_late_end_is_compared_with_earlier_ends(browser, tmp_path):
 
 
 def test_the_race_shows_the_selected_step_and_opens_on_the_winning_end(browser, tmp_path):
-    inside = "const {left, right} = arguments[0].getBoundingClientRect();" \
-             "return left > 0 && right < innerWidth"  # fmt: skip
+    inside = (
+        "const {left, right} = arguments[0].getBoundingClientRect();"
+        "return left > 0 && right < innerWidth"
+    )
     for method, width in (("beam", 360), ("beam", 1280), ("en-de", 360)):
         browser.open(tmp_path, page.html(by_method(method)), width)
         assert browser.js(inside, browser.all("#beams g.won")[-1])
@@ -611,8 +627,10 @@ def test_it_is_said_which_texts_the_limit_stopped(browser, tmp_path):
     says = browser.text("#beams .lead")
     assert "limit of 16 tokens stopped" in says and "all have 16 tokens here" in says
     assert "▸" in browser.all("#beams g.won text")[-1].text
-    steps = [[one[:3] + ["finished" if one[3] == "limit" else one[3]] for one in step]
-             for step in json.loads(json.dumps(data["beams"]))]  # fmt: skip
+    steps = [
+        [one[:3] + ["finished" if one[3] == "limit" else one[3]] for one in step]
+        for step in json.loads(json.dumps(data["beams"]))
+    ]
     browser.open(tmp_path, page.html(data | {"beams": steps}))
     assert "stopped" not in browser.text("#beams .lead")
     assert "■" in browser.all("#beams g.won text")[-1].text
