@@ -12,7 +12,6 @@ import timeit
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from threadpoolctl import threadpool_info
 
 MOST_ROWS = 32  # with more, one large product is faster
 BLOCK = 32  # rows or columns of the weight in one small product
@@ -65,7 +64,11 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
 
 @functools.cache
 def n_threads():
-    """Return how many threads BLAS uses. Clear this cache when that changes."""
+    """Return how many threads BLAS uses; 1 if unknown. Clear this cache when that changes."""
+    try:
+        from threadpoolctl import threadpool_info
+    except ModuleNotFoundError:
+        return 1
     return max((pool["num_threads"] for pool in threadpool_info()), default=1)
 
 
