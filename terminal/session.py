@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 import samplers
 import utils
@@ -31,7 +31,7 @@ from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
 SMALL = 2**24  # parameters; in a smaller model a second thread costs more time than it saves
-N_CORES = max((pool["num_threads"] for pool in threadpool_info()), default=1)
+N_CORES = few_rows.n_threads()  # before a session limits them
 
 
 class Session:
