@@ -7,7 +7,7 @@ function writeAddress() {
   clearTimeout(writing);  // browsers allow only so many changes a second
   writing = setTimeout(() => {
     const {selected, head} = state, words = new URLSearchParams({token: selected});
-    if (head !== null) words.set("head", HEADS[head] ?? "all");
+    if (head !== null) words.set("head", HEADS[head]);
     for (const name of SAMPLER) if (state[name] !== given[name]) words.set(name, state[name]);
     history.replaceState(null, "", `#${words}`);
   }, 200);
@@ -15,9 +15,9 @@ function writeAddress() {
 
 function followAddress() {
   const words = new URLSearchParams(location.hash.slice(1));
-  const token = Math.floor(words.get("token")), head = words.get("head");
+  const token = Math.floor(words.get("token")), head = HEADS.indexOf(words.get("head"));
   if (token >= 1 && token <= n_rows) state.selected = token;
-  if (head === "all" || HEADS.includes(head)) state.head = HEADS.indexOf(head);
+  if (head >= 0) state.head = head;
   for (const name of SAMPLER.filter((name) => parseFloat(words.get(name)) >= 0)) {
     find(`#${name}`).value = words.get(name);  // a slider keeps its bounds and its steps
     state[name] = find(`#${name}`).valueAsNumber;

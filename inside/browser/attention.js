@@ -1,4 +1,4 @@
-// What the pass at one token attended to: by one head of a layer, or by the mean of all.
+// What the pass at one token attended to, by one head of a layer.
 
 const isStored = (row) => row >= arrays.skipped[0];
 
@@ -7,22 +7,17 @@ function weightsAt(head, row, ofSource) {
   const n = ofSource ? data.source.length : n_rows, [skipped] = arrays.skipped;
   const from = (head * (n_rows - skipped) + row - skipped) * n;
   const bytes = arrays[ofSource ? "cross" : "own"].subarray(from, from + (ofSource ? n : row + 1));
-  const squares = Array.from(bytes, (byte) => byte * byte);
-  const total = sum(squares) || 1;
+  const squares = Array.from(bytes, (byte) => byte * byte), total = sum(squares) || 1;
   return squares.map((square) => square / total);
 }
 
-// The head that is shown: the chosen one, or the one of the largest effect; -1 for all.
+// The head that is shown: the chosen one, or the one of the largest effect. Where no effects are
+// known, it is the one with the largest single weight.
 function shownHead(row) {
-  if (state.head !== null || !has.parts) return state.head ?? -1;
-  const sizes = addedByHeads(addedAt(row)).map(Math.abs);
+  if (state.head !== null) return state.head;
+  const sizes = has.parts ? addedByHeads(addedAt(row)).map(Math.abs)
+    : HEADS.map((_, head) => Math.max(...weightsAt(head, row, has.source)));
   return sizes.indexOf(Math.max(...sizes));
-}
-
-function chosenWeights(row, ofSource) {
-  const shown = shownHead(row), heads = shown < 0 ? [...HEADS.keys()] : [shown];
-  const all = heads.map((head) => weightsAt(head, row, ofSource));
-  return all[0].map((_, key) => sum(all.map((weights) => weights[key])) / all.length);
 }
 
 // --- all heads ---
@@ -54,17 +49,14 @@ const inWords = ({name, share}) => (share > 0.5 ? "mostly at" : "no plain patter
 
 function drawHeads() {
   patterns = HEADS.map((_, head) => patternOf(head));
-  fillGrid(find(".heads"), (name, head) => {
-    const says = `head ${name}: ${inWords(patterns[head])}`;
-    return element("button", {title: says, "aria-label": says, "aria-pressed": "false",
-      "data-head": name, tabindex: -1, onclick: () => choose(head)}, thumbnail(head),
-    signedTrack(0, 1));
-  });
+  const says = HEADS.map((name, head) => `head ${name}: ${inWords(patterns[head])}`);
+  fillGrid(find(".heads"), (name, head) => element("button", {title: says[head],
+    "aria-label": says[head], "aria-pressed": "false", "data-head": name, tabindex: -1,
+    onclick: () => choose(head)}, thumbnail(head), signedTrack(0, 1)));
   steer(find(".heads"), n_head);
   find("#most").hidden = !has.parts;
-  const plainest = [...HEADS.keys()].sort((a, b) => patterns[b].share - patterns[a].share);
-  fill(find("#patterns"), plainest.slice(0, 5).map((head) =>
-    element("li", `head ${HEADS[head]}: ${inWords(patterns[head])}`)));
+  const plain = says.filter((_, head) => patterns[head].share > 0.5);
+  fill(find("#patterns"), plain.map((text) => element("li", text)));
 }
 
 // A line for each layer: its number, and what `make` makes of each head.
@@ -100,28 +92,25 @@ function choose(head) {
 // --- one row ---
 
 function showAttention() {
-  const row = state.selected - 1, shown = isStored(row) ? shownHead(row) : -1;
-  const added = has.parts ? addedByHeads(addedAt(row)) : [], x = added[shown], name = HEADS[shown];
-  const pushed = x !== undefined, pattern = patterns[shown] && inWords(patterns[shown]);
-  tell("#attention", {head: name ? `Head ${name}` : "The mean of all heads", name, pattern,
-    came: data.ids[row + 1], before: data.ids[row], added: signed(x ?? 0),
-    rival: pushed && stored("rivals", row)[rivalAt(row)], first: arrays.skipped[0] + 2},
-  isStored(row) ? "stored" : "missing", pushed ? "pushed" : "named", pattern && "pattern",
-  pushed && has.source && "source", pushed && state.head === null && "most",
-  x < 0 ? "against" : "for");
-  if (!isStored(row)) return;
-  mark(find(".heads"), "aria-pressed", shown);
-  find("#mean").setAttribute("aria-pressed", shown < 0);
+  const row = state.selected - 1, came = data.ids[row + 1], before = data.ids[row];
+  if (!isStored(row)) return tell("#attention", {first: arrays.skipped[0] + 2}, "missing");
+  const head = shownHead(row), added = has.parts ? addedByHeads(addedAt(row)) : [];
+  const rival = has.parts && stored("rivals", row)[rivalAt(row)];
+  tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), came, before, rival,
+    added: signed(added[head] ?? 0)},
+  "stored", has.parts ? "pushed" : "named", has.source && "source",
+  has.parts && state.head === null && "most", added[head] < 0 ? "against" : "for");
+  mark(find(".heads"), "aria-pressed", head);
   find("#most").setAttribute("aria-pressed", state.head === null);
   const most = Math.max(...added.map(Math.abs));
   find(".heads").querySelectorAll(".signed").forEach((bar, i) =>
     bar.replaceWith(signedTrack(added[i] ?? 0, most)));
-  const own = chosenWeights(row, false), source = has.source && chosenWeights(row, true);
+  find("#whole canvas").replaceWith(thumbnail(head, 120));
+  const own = weightsAt(head, row), source = has.source && weightsAt(head, row, true);
   tint(find("#text"), own);
   if (source) tint(find("#source p"), source);
   find(".looks").replaceChildren(...source ? [look(data.source, source, "The source")] : [],
-    look(data.ids, own, source ? "The answer so far" : ""),
-    ...shown < 0 ? [] : [element("h3", `Head ${name} in the whole text`), thumbnail(shown, 120)]);
+    look(data.ids, own, source ? "The answer so far" : ""));
   showAlignment();
 }
 
@@ -135,9 +124,9 @@ function tint(text, weights) {
 // The largest weights as bars, and the sum of the others.
 function look(ids, weights, title) {
   const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
-  const best = order.slice(0, 5), rest = order.slice(5);
+  const rest = order.splice(5);
   return element("div", title && element("h3", title), element("ol.bars",
-    best.map((i) => bar("", [chip(ids[i]), element("small", ` ${i + 1}`)], weights[i])),
+    order.map((i) => bar("", [chip(ids[i]), element("small", ` ${i + 1}`)], weights[i])),
     rest.length && bar("", element("i", plural(rest.length, "other")),
       sum(rest.map((i) => weights[i])))));
 }
@@ -154,5 +143,5 @@ function showAlignment() {
     element("th", {scope: "col"}, element("span", label(id)))));
   find("#alignment tbody").replaceChildren(...range(n_rows).filter(isStored).map((row) =>
     line(row === state.selected - 1 ? ".selected" : "", name(row),
-      ...chosenWeights(row, true).map(cell))));
+      ...weightsAt(shownHead(row), row, true).map(cell))));
 }

@@ -24,7 +24,6 @@ function readBeams() {
 }
 
 const steps = readBeams();
-if (steps.length) state.selected = n_rows;  // the page opens on the end of the race
 const penalty = data.settings.length_penalty ?? 1;
 const scoreOf = ({logprob, depth}) => logprob / (depth + 1) ** penalty;
 
@@ -49,7 +48,7 @@ const theEnd = (text) => (text.length > 56 ? `…${text.slice(-54)}` : text);
 // deepest: how far behind the best the picture's lower edge is.
 function drawRace(shown, deepest) {
   const room = find("#beams .scroll").clientWidth - LEFT;
-  const column = clamp(room / (steps.length + 0.5), 64, 110);
+  const column = clamp(room / (steps.length + 0.5), 48, 110);
   const height = (behind) => TOP + LOW * Math.sqrt(behind / deepest);  // near the best, more room
   for (const step of steps) {
     let above = 0;  // where the label above is
@@ -88,7 +87,7 @@ function cutMark(step) {
 }
 
 function nodeText({x, y, at, won, status, depth, logprob, token}) {
-  const text = label(token).slice(0, 10) + ({finished: " ■", limit: " ▸"}[status] ?? "");
+  const text = label(token).slice(0, 8) + ({finished: " ■", limit: " ▸"}[status] ?? "");
   const onclick = () => select(data.n_prompt + depth);
   return svg("g", {class: won ? "won" : "", "data-depth": depth, onclick},
     svg("title", `log P ${signed(logprob)}`), svg("circle", {cx: x, cy: y, r: won ? 4 : 3}),

@@ -7,7 +7,7 @@ function goTo(token) {
 }
 
 function select(token) {  // by hand
-  pause();
+  grow(null);
   goTo(token);
 }
 

@@ -30,7 +30,8 @@ function showText() {
   mark(find("#text"), "aria-selected", i - 1);
   find(`#token-${i}`).scrollIntoView({block: "nearest"});
   tell("#selected", {token: data.ids[i], place: i + 1,
-    origin: n_new > 0 ? `new token ${n_new}` : "prompt", p: percent(Math.exp(data.logprobs[i - 1])), bits: bits(i).toFixed(1)});
+    origin: n_new > 0 ? `new token ${n_new}` : "prompt", bits: bits(i).toFixed(1),
+    p: percent(Math.exp(data.logprobs[i - 1]))});
   find("#previous").disabled = i <= 1;
   find("#next").disabled = i >= n_rows;
 }

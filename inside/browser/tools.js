@@ -11,7 +11,7 @@ const SAMPLER = Object.keys(PLAIN);
 const given = Object.fromEntries(SAMPLER.map((name) => [name, data.settings[name]]));
 const state = {
   selected: data.logprobs.indexOf(Math.min(...data.logprobs.slice(data.n_prompt - 1))) + 1 || 1,
-  head: null,  // a place in HEADS; -1: the mean of all; null: the one of the largest effect
+  head: null,  // a place in HEADS; null: the one of the largest effect
   rival: null,  // null: the best other token
   die: null, ...given,
 };
@@ -24,8 +24,7 @@ const HEADS = range(n_layer).flatMap((layer) => range(n_head).map((head) => `${l
 
 // An array that Python has packed: [type, deflated bytes in base64].
 async function unpack([type, text]) {
-  const chars = atob(text), bytes = new Uint8Array(chars.length);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = chars.charCodeAt(i);
+  const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new globalThis[type](await new Response(stream).arrayBuffer());
 }
@@ -47,15 +46,13 @@ function element(name, ...content) {
 function fill(made, ...content) {
   for (const part of content.flat()) {
     if (part?.constructor !== Object) made.append(part || "");
-    else Object.entries(part).forEach(([name, value]) => set(made, name, value));
+    else for (const [name, value] of Object.entries(part)) {
+      if (name.startsWith("--")) made.style.setProperty(name, value);
+      else if (["function", "boolean"].includes(typeof value)) made[name] = value;
+      else made.setAttribute(name, value);
+    }
   }
   return made;
-}
-
-function set(made, name, value) {
-  if (name.startsWith("--")) made.style.setProperty(name, value);
-  else if (["function", "boolean"].includes(typeof value)) made[name] = value;
-  else made.setAttribute(name, value);
 }
 
 // Complete the sentences that page.html has for a part. Of those with a data-case, show the cases

@@ -36,23 +36,14 @@ function ranked(logits, settings) {
 const draw = (candidates, u) =>
   candidates[Math.max(0, drawn(candidates.map(([, p]) => p), u))][0];
 
-// A number in [0, 1) for a seed and a place in the text: the same seed draws the same text again,
-// from wherever it begins. The mixing is that of MurmurHash3 (Appleby 2011).
-function uniform(seed, place) {
-  let x = Math.imul(seed, 0x9e3779b9) + place;
-  x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
-  x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
-  return ((x ^ (x >>> 16)) >>> 0) / 2 ** 32;
-}
-
 // The model without the output of some heads, "layer.head": their columns of c_proj are 0.
 function without({params, n_head, stop_ids, eps}, heads) {
-  const d_head = params.wte[0].length / n_head, copy = structuredClone(params);
-  for (const [layer, head] of heads.map((name) => name.split("."))) {
-    const {w} = copy.blocks[layer].attn.c_proj;
-    for (const row of w) row.fill(0, head * d_head, (Number(head) + 1) * d_head);
-  }
-  return new GPT2(copy, n_head, stop_ids, eps);
+  const d_head = params.wte[0].length / n_head, blocks = params.blocks.map((block, layer) => {
+    const {attn, attn: {c_proj}} = block, kept = (i) => !heads.includes(`${layer}.${i}`);
+    const w = c_proj.w.map((row) => row.map((x, i) => x * kept(Math.floor(i / d_head))));
+    return {...block, attn: {...attn, c_proj: {...c_proj, w}}};
+  });
+  return new GPT2({...params, blocks}, n_head, stop_ids, eps);
 }
 
 // The parameters that live.py has packed. shapes: JSON of their tree; numbers: from -127 to 127, of

@@ -14,7 +14,7 @@ const panel = {
   branches: [], current: null, n_opened: 0,
   place: 0,  // of the candidates in the current text: from 1 to its length, which is its end
   model: null,  // the model without the heads that are off
-  seed: data.settings.seed ?? 0, writing: false, done: Promise.resolve(),
+  writing: false, done: Promise.resolve(),
 };
 const reading = ({whole, part}) => part ?? whole;
 const here = (selector) => find(`#live ${selector}`);
@@ -53,20 +53,18 @@ async function go_on(...first) {
   if (text.length > model.n_ctx) return;
   if (place < ids.length) await open(text, current);
   else await change(current, text);
-  await write();
+  panel.writing = true;
+  for (let left = N_NEW; panel.writing && left > 0 && !ended(panel.current); left--) await write();
+  panel.writing = false;
 }
 
 async function write() {
-  const {current} = panel, end = current.whole.ids.length + N_NEW;
-  panel.writing = true;
-  while (panel.writing && !ended(current) && current.whole.ids.length < end) {
-    const {ids, rows} = reading(current), u = uniform(panel.seed, ids.length);
-    await change(current, [...ids, draw(ranked(rows.at(-1).logits, state), u)]);
-    select(current, Infinity);
-    show();
-    await new Promise(requestAnimationFrame);
-  }
-  panel.writing = false;
+  const {current} = panel, {ids, rows} = reading(current);
+  const candidates = ranked(rows.at(-1).logits, state);
+  await change(current, [...ids, draw(candidates, Math.random())]);
+  select(current, Infinity);
+  show();
+  await new Promise(requestAnimationFrame);
 }
 
 const ended = ({whole: {ids}}) => model.stop_ids.includes(ids.at(-1)) || ids.length >= model.n_ctx;
@@ -86,8 +84,9 @@ function show() {
   const {activeElement: focused} = document, in_text = focused.matches("#live .token");
   here(".branches").replaceChildren(...panel.branches.map(card));
   show_candidates();
-  find("#write").textContent = panel.writing ? "Stop" : "Write on";
-  find("#write").disabled = ended(panel.current);
+  const {current, place, writing} = panel;
+  find("#write").textContent = writing ? "Stop" : "Write on from the framed place";
+  find("#write").disabled = place === current.whole.ids.length && ended(current);
   if (in_text) here(".current [tabindex='0']").focus();
   else if (focused.dataset.key) here(`[data-key="${focused.dataset.key}"]`)?.focus();
 }
@@ -130,14 +129,11 @@ function show_candidates() {
 }
 
 function candidate(id, p, before, i) {
-  const {current, place, branches} = panel, text = [...current.whole.ids.slice(0, place), id];
-  const takers = branches.filter(({whole}) => common(text, whole.ids) > place);
-  const notes = takers.map(({name}) => name);
-  if (before !== undefined) notes.unshift(`was ${percent(before)}`);
-  const onclick = () => act(() => go_on(id));
+  const onclick = () => act(() => go_on(id)), {current: {whole}, place} = panel;
   const name = element("button", {"data-key": `candidate ${i}`, onclick}, chip(id));
-  const made = bar(takers.includes(current) ? ".chosen" : "", name, p, before);
-  return fill(made, {"data-p": p, "data-token": id}, element("small", notes.join(" · ")));
+  const made = bar(id === whole.ids[place] ? ".chosen" : "", name, p, before);
+  return fill(made, {"data-p": p, "data-token": id},
+    element("small", before === undefined ? "" : `was ${percent(before)}`));
 }
 
 fillGrid(here(".switches"), (name) => element("input", {type: "checkbox", role: "switch",
@@ -146,27 +142,16 @@ fillGrid(here(".switches"), (name) => element("input", {type: "checkbox", role: 
 const lost = data.filters.filter((name) => ![...SAMPLER, "min_length"].includes(name)).map(dashed);
 tell("#live .lead", {lost: lost.join(", ")}, lost.length && "lost");
 const form = here("form"), area = here("textarea");
-find("#write").onclick = () => (panel.writing ? panel.writing = false : act(write));
-find("#seed").value = panel.seed;
-find("#seed").onchange = ({target}) => act(() => {
-  panel.seed = Number(target.value);
-  return go_on();
-});
+find("#write").onclick = () => (panel.writing ? panel.writing = false : act(() => go_on()));
 find("#edit").onclick = () => {
   const ids = panel.current.whole.ids.filter((id) => !tokenizer.special.has(id));
   area.value = tokenizer.pieces(ids).join("");
 };
-area.oninput = () => area.setCustomValidity("");
 form.onsubmit = (event) => {
   event.preventDefault();
-  const ids = tokenizer.encode(area.value);
-  if (ids.length > model.n_ctx) {
-    area.setCustomValidity(`${ids.length} tokens do not fit the context of ${model.n_ctx}`);
-    return area.reportValidity();
-  }
   here("details").open = false;
-  act(() => open(ids, panel.current));
+  act(() => open(tokenizer.encode(area.value).slice(0, model.n_ctx), panel.current));
 };
 addEventListener("settings", () => act(() => {}));  // of the sampler, which the sliders change
 act(() => open(data.ids));
-globalThis.live = {model, tokenizer, panel, read, ranked, draw, uniform, without};
+globalThis.live = {model, tokenizer, panel, read, ranked, draw, without};
