@@ -45,12 +45,6 @@ function drawHeader() {
   document.title = `${data.pieces.join("").trim().slice(0, 60)} · tokenwise`;
 }
 
-// Where nothing has the focus, the arrows are the text's.
-document.body.onkeydown = (event) => {
-  const free = event.target === document.body && event.key.startsWith("Arrow");
-  if (free) find("#text").onkeydown(event);
-};
-
 async function start() {
   for (const [name, packed] of Object.entries(data.arrays)) arrays[name] = await unpack(packed);
   drawHeader();

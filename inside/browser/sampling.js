@@ -11,27 +11,23 @@ const N_EXTRA = 12;  // so many of the stored tokens may be far below the best
 function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min_p}) {
   const weights = Array.from(logits, (logit) => Math.exp((logit - logits[0]) / (temperature || 1)));
   const atLeast = (least) => weights.filter((weight) => weight >= least).length;
-  let others = Math.exp(rest), kept = weights.length, cuts = {};
+  let others = Math.exp(rest), kept = weights.length, exact = true, cuts = {};
   const n_sure = others > 0 ? kept - N_EXTRA : kept, all = sum(weights) + others;
-  let exact = top_k <= n_sure || others === 0;
-  if (top_k && top_k <= n_sure) {
-    cuts.top_k = kept = atLeast(weights[top_k - 1]);
+  const cutAt = (name, least) => {
+    cuts[name] = kept = Math.min(kept, atLeast(least));
     others = 0;
-  }
+  };
+  if (top_k && top_k <= n_sure) cutAt("top_k", weights[top_k - 1]);
+  else if (top_k && others) exact = false;
   if (top_p < 1) {
     const goal = top_p * (sum(weights.slice(0, kept)) + others);
-    let mass = 0, place = 0;
-    while (place < kept - 1 && (mass += weights[place]) < goal) place++;
-    if (place < n_sure || others === 0) {
-      cuts.top_p = kept = Math.min(kept, atLeast(weights[place]));
-      others = 0;
-    } else [others, exact] = [Math.max(0, goal - mass), false];
+    let mass = 0;
+    const place = weights.findIndex((weight, i) => (mass += weight) >= goal || i === kept - 1);
+    if (place < n_sure) cutAt("top_p", weights[place]);
+    else [others, exact] = [Math.max(0, goal - mass), false];
   }
-  if (min_p) {
-    cuts.min_p = kept = Math.min(kept, atLeast(min_p));  // the best weight is 1
-    if (others && weights[n_sure - 1] >= min_p) exact = false;
-    else others = 0;
-  }
+  if (min_p && others && weights[n_sure - 1] >= min_p) exact = false;
+  else if (min_p) cutAt("min_p", min_p);  // the best weight is 1
   let final = weights.map((weight, i) => (i < kept ? weight * Math.exp(last[i]) : 0));
   if (others && left > 0 && left < 1) exact = false;
   others *= left;
