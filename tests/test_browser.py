@@ -1,5 +1,4 @@
-"""The page in a headless Chromium: it loads without a server, a click selects a token, the sliders
-do what samplers.py does."""
+"""The page in a headless Chromium: its panels, its sliders, keyboard, layout and text."""
 
 import functools
 import json
@@ -47,11 +46,11 @@ def method(request):
 
 @functools.cache
 def run(name):
-    """Return the data of more pages about stories."""
+    """Record a run of stories for a page, and return its data."""
     tokenizer, model = utils.load("stories")
     record = functools.partial(recorded, tokenizer, model)
     named = {"model": "stories", "method": "cached"}
-    if name == "filtered":  # one token is banned before the settings, one after them
+    if name == "filtered":  # one filter acts before the sliders, one after them
         [the], [a] = tokenizer.encode(" the"), tokenizer.encode(" a")
 
         def without(token):
@@ -243,7 +242,7 @@ def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
 
 
 def test_the_page_samples_like_samplers_at_every_position(browser, tmp_path):
-    """All stored tokens have the same p, up to 1e-5 if the page says that it is exact."""
+    """The page's probabilities are exact, or at most 1e-3 off where the page says so."""
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 20, temperature=1.3)
     browser.open(tmp_path, page.html(data))
@@ -265,8 +264,8 @@ def chain(browser, row, settings):
 
 
 def test_the_page_follows_the_user_s_own_filters(browser, tmp_path):
-    """Its first column has the model's probabilities, its last column the sampler's. It names the
-    filter that removed a token."""
+    """The first column shows the model's probabilities and the last column the sampler's. A removed
+    token names the filter that removed it."""
     data, (tokenizer, model) = run("filtered"), utils.load("stories")
     browser.open(tmp_path, page.html(data))
     [the], [a] = tokenizer.encode(" the"), tokenizer.encode(" a")
@@ -368,7 +367,7 @@ def test_the_cut_line_moves_the_slider(browser, tmp_path):
 
 
 def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, tmp_path):
-    """Also when it keeps more than are listed, or the page does not know how many."""
+    """Two cases are hard: the cut keeps more tokens than the table lists, or an unknown number."""
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 2, temperature=0.7, top_p=0.9)
     browser.open(tmp_path, page.html(data))
@@ -391,7 +390,7 @@ def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, tmp_path):
         assert all("removed" in name or name == "others" for name, _ in rows[at + 1 :])
         assert (f"{len(left) - 10} others" in rows[at - 1][1]) == (len(left) > 11)
         assert f"✕ top-p {p}" in rows[-1][1]
-    browser.slide("temperature", 2)  # top-p cuts among those of which only the sum is known
+    browser.slide("temperature", 2)  # the cut lies among the tokens that are not stored
     assert "falls among the others" in browser.text(".handle")
     assert browser.js(classes)[-1][0] == "cut"
     browser.slide("temperature", 0)
@@ -455,7 +454,7 @@ def test_the_head_with_the_largest_effect_is_shown_first(browser, tmp_path):
     most = max(effects, key=lambda name: abs(effects[name]))
     assert browser.value(".heads [aria-pressed=true]", "data-head") == most
     says = browser.text("#attention .lead")
-    for x in (effects[most], -abs(effects[most])):  # for the run's token, and against it
+    for x in (effects[most], -abs(effects[most])):  # a positive and a negative effect
         side = "for" if x > 0 else "against"
         assert says.startswith(f"Head {most} had the largest effect of all heads: it pushed {side}")
         assert f"{abs(x):.2f}" in says
@@ -466,7 +465,7 @@ def test_the_head_with_the_largest_effect_is_shown_first(browser, tmp_path):
     assert sum(weights) == pytest.approx(1)
     best = int(np.argmax(weights))
     listed = browser.js("return document.querySelector('.looks li .name small').textContent")
-    assert listed.strip() == f"{best + 1}"  # the position, as everywhere from 1
+    assert listed.strip() == f"{best + 1}"  # positions count from 1
 
 
 def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
@@ -487,7 +486,7 @@ def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
 
 
 def test_a_head_s_pattern_has_a_name(browser, tmp_path):
-    """The test gives the heads weights with a clear pattern."""
+    """The test replaces a head's weights by a pattern, and reads the pattern's name."""
     browser.open(tmp_path, page.html(by_method("cached")))
     browser.js("""data.ids.splice(0, data.ids.length, ...range(n_rows + 1).map((i) => i % 5));
         globalThis.looksAt = (key) => { weightsAt = (head, row) =>
@@ -685,7 +684,7 @@ def test_the_cells_of_rejected_drafts_are_not_held(browser, tmp_path):
 
 
 def test_token_pass_step_and_position_count_alike(browser, tmp_path):
-    """New token k is of pass k and step k, at the prompt's length + k."""
+    """The new token k comes from pass k or step k, and its position is n_prompt + k."""
     for method in ("cached", "beam"):
         data = by_method(method)
         browser.open(tmp_path, page.html(data))
@@ -890,7 +889,7 @@ def test_the_page_works_in_a_frame_of_a_notebook(browser, tmp_path):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["drafts", "filtered", "beam", "en-de"])
 def test_letters_stand_out_from_their_background(browser, tmp_path, scheme, name):
-    """Every letter has WCAG's contrast of at least 4.5 with everything below it."""
+    """The contrast of all text with its background is at least 4.5, as WCAG asks."""
     data = run(name) if name in ("drafts", "filtered") else by_method(name)
     first, _, *rest = data["pieces"]
     pieces = [first, "", *rest]  # a token without text has small letters
@@ -903,7 +902,7 @@ def test_letters_stand_out_from_their_background(browser, tmp_path, scheme, name
     found += browser.js(LETTERS)
     for text, letters, below in found:
         paper = np.zeros(3)
-        for *rgb, alpha in reversed(below):  # start with the bottom layer
+        for *rgb, alpha in reversed(below):  # paint from the bottom layer up
             paper = alpha * np.array(rgb) + (1 - alpha) * paper
         *rgb, alpha = letters
         ink = alpha * np.array(rgb) + (1 - alpha) * paper
@@ -911,8 +910,8 @@ def test_letters_stand_out_from_their_background(browser, tmp_path, scheme, name
     browser.scheme("light")
 
 
-# For each visible piece of text: the text, its colour, and the colours of the elements below it. A
-# canvas turns the colours into numbers; opacity counts as the letters' alpha.
+# Return each visible piece of text with its colour and with the colours of the elements below it. A
+# canvas turns colour names into numbers. An element's opacity multiplies the letters' alpha.
 LETTERS = """
 const context = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
 const read = (colour) => {

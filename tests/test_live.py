@@ -1,4 +1,4 @@
-"""The model in the page agrees with NumPy's, in a headless Chromium and over file://."""
+"""The model in a live page gives NumPy's results, in a headless Chromium over file://."""
 
 import base64
 import copy
@@ -45,7 +45,7 @@ def browser():
 
 @pytest.fixture(scope="module", params=["stories", "stories-draft"])
 def opened(request, browser, tmp_path_factory):
-    """Open a live page; return the browser, and the page's tokenizer and model."""
+    """Open a live page. Return the browser, and the page's tokenizer and model."""
     tokenizer, model = utils.load(request.param)
     model = live.in_8_bits(tokenizer, model)
     open_page(browser, tmp_path_factory.mktemp("live"), tokenizer, model)
@@ -53,7 +53,7 @@ def opened(request, browser, tmp_path_factory):
 
 
 def open_page(browser, folder, tokenizer, model, text="Once upon a time", width=1280, **settings):
-    """Open a live page; return its data."""
+    """Open a live page, and return its data."""
     data = recorded(tokenizer, model, text, 8, **settings)
     browser.open(folder, page.html(data, live.parts(tokenizer, model)), width)
     settled(browser)
@@ -62,12 +62,12 @@ def open_page(browser, folder, tokenizer, model, text="Once upon a time", width=
 
 
 def same_random_numbers(browser):
-    """Let Math.random begin the same sequence again, in which each tenth has its share."""
+    """Make Math.random deterministic: it returns the same numbers after each call of this."""
     browser.js("let u = 0; Math.random = () => u = (u + 0.618034) % 1")
 
 
 def settled(browser):
-    """Wait until the panel has finished its work."""
+    """Wait until the panel has finished all actions."""
     browser.wait("return Boolean(globalThis.live)")
     browser.driver.execute_async_script("""
         const [done] = arguments, {panel} = live;
@@ -77,7 +77,7 @@ def settled(browser):
 
 
 def logits_of(browser, ids, heads=()):
-    """Return the page's logits [n, n_vocab] for a text, with these heads off."""
+    """Return the page's logits [n, n_vocab] for a text, with some heads switched off."""
     text = browser.js(
         """
         const [ids, heads] = arguments, model = live.without(live.model, heads);
@@ -92,7 +92,7 @@ def logits_of(browser, ids, heads=()):
 
 
 def written(browser, ids, n, **settings):
-    """Return the text after n new tokens, with the page's cache, sampler and Math.random."""
+    """Let the page generate n tokens after a text. Return all ids."""
     return browser.driver.execute_async_script(
         """
         const [ids, n, settings, done] = arguments, {model, read, ranked, draw} = live;
@@ -117,7 +117,7 @@ def test_the_logits_equal_numpy_s_for_50_texts(opened):
     rng = np.random.default_rng(0)
     for n in range(1, 51):
         ids = rng.integers(model.n_vocab, size=n // 2 + 1).tolist()
-        if n % 2:  # a story
+        if n % 2:  # half of the texts are stories, the others random tokens
             ids = written(browser, tokenizer.encode("One day"), n // 2)
         np.testing.assert_allclose(logits_of(browser, ids), model(ids), rtol=0, atol=1e-3)
 
@@ -134,7 +134,7 @@ def test_a_greedy_text_of_200_tokens_equals_numpy_s(opened):
 def test_a_text_becomes_the_same_ids_and_pieces(opened):
     browser, tokenizer, _ = opened
     rng = np.random.default_rng(0)
-    points = rng.integers(1, 0x3000, (40, 30))  # many scripts, and unassigned code points
+    points = rng.integers(1, 0x3000, (40, 30))  # characters of many scripts
     words = "".join(map(chr, rng.integers(97, 123, 3000)))
     for text in [*HOSTILE, *("".join(map(chr, row)) for row in points), words]:
         ids = tokenizer.encode(text)
@@ -160,7 +160,7 @@ def test_every_token_has_the_label_of_the_page(opened):
         {"temperature": 1},
         {"temperature": 0},
         {"temperature": 0.7, "top_k": 40},
-        {"temperature": 1.3, "top_p": 0.7},  # at 0.9 two tokens tie, but for rounding
+        {"temperature": 1.3, "top_p": 0.7},  # at 0.9 rounding decides between two tokens
         {"top_p": 0.3},
         {"top_k": 5, "top_p": 0.8, "min_p": 0.1},
     ],
@@ -212,7 +212,7 @@ def test_a_head_that_is_off_adds_nothing(opened):
 
 
 def test_a_fork_of_a_cache_does_not_change_it(opened):
-    """Two branches go on from one cache; each has the logits of its own text."""
+    """Two branches share the beginning of a cache. Each gets the logits of its own text."""
     browser, tokenizer, _ = opened
     differences = browser.js(
         """
@@ -260,7 +260,7 @@ def test_a_page_of_stories_draft_is_small():
 
 @pytest.fixture
 def panel(browser, tmp_path):
-    """Open a live page of the small model; return what `opened` returns, and the run's ids."""
+    """Open a live page of stories-draft. Return browser, tokenizer, model, and the run's ids."""
     tokenizer, model = utils.load("stories-draft")
     model = live.in_8_bits(tokenizer, model)
     data = open_page(browser, tmp_path, tokenizer, model, temperature=0.8)
@@ -403,7 +403,7 @@ def test_two_branches_are_compared(panel):
     note = browser.text("#live .branch:not(.current) .note")
     assert note == f"6 tokens as in Branch 2, then {bits(first)}; there {bits(second)}"
     assert len(browser.all("#live .same")) == 6
-    click(browser, ".branch:not(.current) .token", 6)  # the other branch becomes the current one
+    click(browser, ".branch:not(.current) .token", 6)  # select the other branch
     assert "6 tokens as in Branch 1" in browser.text("#live .branch:not(.current) .note")
     click(browser, ".current h3 button")
     assert branches(browser) == [second]

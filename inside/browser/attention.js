@@ -1,8 +1,9 @@
-// What the pass at one token attended to, by one head of a layer.
+// Attention: which tokens one head attended to when the model predicted the selected token.
 
 const isStored = (row) => row >= arrays.skipped[0];
 
-// The weights of the tokens up to this row, or of the source: levels * sqrt(w) is stored.
+// Return the attention weights of a row: over the text so far, or over the source. The stored
+// numbers are levels * sqrt(weight).
 function weightsAt(head, row, ofSource) {
   const n = ofSource ? data.source.length : n_rows, [skipped] = arrays.skipped;
   const from = (head * (n_rows - skipped) + row - skipped) * n;
@@ -11,8 +12,8 @@ function weightsAt(head, row, ofSource) {
   return squares.map((square) => square / total);
 }
 
-// The head that is shown: the chosen one, or the one of the largest effect. Where no effects are
-// known, it is the one with the largest single weight.
+// The shown head is the chosen one, or the head with the largest effect. If the effects are
+// unknown, it is the head with the largest single weight.
 function shownHead(row) {
   if (state.head !== null) return state.head;
   const sizes = has.parts ? addedByHeads(addedAt(row)).map(Math.abs)
@@ -22,16 +23,17 @@ function shownHead(row) {
 
 // --- all heads ---
 
-const PATTERNS = {  // of key j at row i
+const PATTERNS = {  // does the pattern contain key j of row i?
   "itself": (i, j) => j === i,
   "the previous token": (i, j) => j === i - 1,
   "the first token": (i, j) => j === 0,
   "the same token before": (i, j) => j < i && data.ids[j] === data.ids[i],
   "what followed the same token (induction)": (i, j) => j > 0 && data.ids[j - 1] === data.ids[i],
 };
-let patterns;  // of each head the one with the most of its weight: {name, share}
+let patterns;  // for each head its strongest pattern and that pattern's share of the weight
 
-// The mean share of a head's weight, over rows of the whole text where the pattern can be.
+// Return the pattern with the largest mean share of a head's weight. A row without any key of a
+// pattern does not count for it.
 function patternOf(head) {
   const rows = range(n_rows).filter((row) => row >= 2 && isStored(row));
   const some = rows.filter((_, i) => i % Math.ceil(rows.length / 64) === 0);
@@ -43,7 +45,7 @@ function patternOf(head) {
   }).sort((a, b) => b.share - a.share)[0];
 }
 
-// A pattern is plain if it has more than half of the weight.
+// A pattern is plain if it gets more than half of the weight.
 const inWords = ({name, share}) => (share > 0.5 ? "mostly at" : "no plain pattern; most at")
   + ` ${name}, ${percent(share)} of its weight`;
 
@@ -59,19 +61,19 @@ function drawHeads() {
   fill(find("#patterns"), plain.map((text) => element("li", text)));
 }
 
-// A line for each layer: its number, and what `make` makes of each head.
+// Fill a grid with a line for each layer: the layer's number, then make(name, head) for each head.
 function fillGrid(group, make) {
   fill(group, {"--heads": n_head}, HEADS.flatMap((name, head) => [
     head % n_head === 0 && element("span", {"aria-hidden": "true"}, name.split(".")[0]),
     make(name, head)]));
 }
 
-// The whole triangle of a head in points: a row for each query, a column for each key.
+// A small picture of a head's weights: a row for each query, a column for each key.
 function thumbnail(head, n_points = 24) {
   const size = Math.min(n_points, n_rows), at = (i) => Math.floor(i * n_rows / size);
   const canvas = element("canvas", {width: size, height: size, "aria-hidden": "true"});
   const context = canvas.getContext("2d");
-  context.fillStyle = "#2b8cc9";  // on a light ground and on a dark one
+  context.fillStyle = "#2b8cc9";  // visible on light and dark paper
   for (const y of range(size).filter((y) => isStored(at(y)))) {
     const weights = weightsAt(head, at(y));
     for (const x of range(size)) {
@@ -121,7 +123,7 @@ function tint(text, weights) {
   }
 }
 
-// The largest weights as bars, and the sum of the others.
+// A list of bars: the five largest weights, and the sum of the others.
 function look(ids, weights, title) {
   const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
   const rest = order.splice(5);
@@ -131,7 +133,7 @@ function look(ids, weights, title) {
       sum(rest.map((i) => weights[i])))));
 }
 
-// A row for each token of the answer, a column for each of the source.
+// A table with a row for each token of the answer and a column for each token of the source.
 function showAlignment() {
   find("#alignment").hidden = !has.source;
   if (!has.source) return;

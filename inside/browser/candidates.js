@@ -1,4 +1,4 @@
-// The sampler as a pipeline: from left to right what becomes of each candidate's probability.
+// The sampler as a pipeline: each candidate's probability after each step, from left to right.
 
 const MOST_BARS = 10;
 
@@ -11,7 +11,7 @@ function change(settings) {
   dispatchEvent(new Event("settings"));
 }
 
-// How the selected token came: a word of data.draws, or "prompt".
+// How a token was chosen: the entry of data.draws, or "prompt".
 const drawOf = (token) => data.draws[token - data.n_prompt] ?? ["prompt"];
 
 function showCandidates() {
@@ -41,7 +41,7 @@ function showCandidates() {
   sayCandidates(row, winner, found, die !== null ? "own" : thrown && moved ? "moved" : how);
 }
 
-// The sentences of the panel: what the sampler did, how much is kept, where the die fell.
+// Complete the sentences about the cut and the die.
 function sayCandidates(row, winner, {tokens, exact, kept, cut}, how) {
   const [u, from, to] = digits(drawOf(row + 1).slice(1)), {die, temperature} = state;
   const n = Math.min(kept, tokens.filter((token) => !token.early).length);
@@ -55,7 +55,7 @@ function sayCandidates(row, winner, {tokens, exact, kept, cut}, how) {
   fill(find(".handle"), {"aria-valuenow": n, "aria-valuemax": tokens.length});
 }
 
-// What removed a token: one of the run's own filters, or a cut.
+// Return the name of the filter or cut that removed a token, if one did.
 function remover({by, rank}, {cuts}) {
   const cut = Object.keys(cuts).find((name) => rank >= cuts[name]);
   return by ? dashed(by) : cut && `${dashed(cut)} ${state[cut]}`;
@@ -72,14 +72,14 @@ function candidate(token, came, winner) {
 
 const total = (tokens, stage) => sum(tokens.map((token) => token[stage]));
 
-// A line for n tokens that are not shown, if there are any. share: theirs at a stage.
+// One line for n > 0 tokens that are not listed. share(stage): their sum of probabilities.
 function others(n, share, gone) {
   const token = Object.fromEntries(["model", "filtered", "tempered", "p"].map((stage) =>
     [stage, Math.max(0, Number(share(stage).toFixed(6)))]));
   return n ? stages(".others", element("i", plural(n, "other")), {...token, gone}) : "";
 }
 
-// A line of the table: the probability after each step, until something removed the token.
+// A line of the table: the probability after each step, up to the step that removed the token.
 function stages(kind, name, {model, filtered, tempered, p, below, early, gone}) {
   const cell = (p, kind = "") =>
     element(`td${kind}`, {"--p": p}, element("span.number", percent(p)));
@@ -91,7 +91,7 @@ function stages(kind, name, {model, filtered, tempered, p, below, early, gone}) 
   return line(kind, name, cell(model), ...after, element("td.draw", mass));
 }
 
-// The line under the last token that is kept can be dragged, and moved with the arrow keys.
+// The mouse or the arrow keys can move the line below the last kept token.
 function moveCut(event) {
   const step = {ArrowUp: -1, ArrowDown: 1}[event.key];
   if (!step) return;
@@ -106,11 +106,11 @@ function startDrag(event) {
   addEventListener("pointerup", () => removeEventListener("pointermove", drag), {once: true});
 }
 
-// The cut lies below the candidate at the pointer.
+// Put the cut below the candidate at the pointer.
 function drag({clientX, clientY}) {
   const at = document.elementFromPoint(clientX, clientY)?.closest(".candidate:not(.early)");
   if (at) keep(Number(at.dataset.rank) + 1);
 }
 
-// The line is top-k's. The other cuts are lifted, so that it lies where it was put.
+// Moving the line sets top-k. It switches top-p and min-p off, which might cut higher up.
 const keep = (n) => change({top_k: clamp(n, 1, 100), top_p: 1, min_p: 0});

@@ -1,4 +1,4 @@
-// The page: everything is drawn once, then shows what belongs to the selected token.
+// Each panel has a draw function, called once, and a show function, called for each selection.
 
 function goTo(token) {
   state.selected = clamp(token, 1, n_rows);
@@ -6,7 +6,7 @@ function goTo(token) {
   show();
 }
 
-function select(token) {  // by hand
+function select(token) {  // the user selected a token
   grow(null);
   goTo(token);
 }
@@ -23,7 +23,7 @@ function show() {
   writeAddress();
 }
 
-// One sentence: who wrote the text, and how each token was chosen. Below it, the facts.
+// The heading says in one sentence how the text was generated. The facts follow below it.
 function drawHeader() {
   const {model, method, loop, gamma, beams, drafter, draft, seed, temperature} = data.settings;
   const n = data.ids.length - data.n_prompt, greedy = temperature === 0;

@@ -1,8 +1,8 @@
-// The text grows as it did in the run: the tokens of a pass come together, after its time.
+// Play lets the text grow at the recorded pace. The tokens of one pass appear together.
 
-let growing = null;  // a number for each time the text begins to grow; null: it does not
+let growing = null;  // when the text began to grow; null: it does not grow
 
-// The seconds before token i: those of the passes since the token before it.
+// Return the seconds between token i - 1 and token i: those of the passes between them.
 function secondsBefore(i) {
   const own = steps.length ? [passes[passOf(i)]] : passes.filter((pass) => pass.known === i);
   return sum(own.map((pass) => pass.seconds));
@@ -11,9 +11,9 @@ function secondsBefore(i) {
 async function play() {
   if (growing) return grow(null);
   const mean = sum(passes.map((pass) => pass.seconds)) / passes.length, began = Date.now();
-  const slower = clamp(Math.round(0.3 / mean), 1, 500);  // so that an eye can follow
+  const slower = clamp(Math.round(0.3 / mean), 1, 500);  // slow enough to follow
   tell("#pace", {ms: Math.round(1000 / slower)});
-  goTo(Math.max(state.selected % n_rows, data.n_prompt) - 1);  // at the end: from the beginning
+  goTo(Math.max(state.selected % n_rows, data.n_prompt) - 1);  // after the end it starts again
   grow(began);
   while (growing === began) {
     if (state.selected === n_rows) return grow(null);

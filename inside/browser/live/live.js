@@ -1,6 +1,6 @@
-// The panel: choose a token, and the model writes on; switch a head off; compare branches.
+// The live panel: choose a token and generate from there, switch heads off, compare branches.
 
-const N_NEW = 40;  // tokens that are written at once
+const N_NEW = 40;  // tokens to generate after a click
 const packed = JSON.parse(find("#model").textContent);
 const [numbers, scales, words, labels] = await Promise.all(
   [packed.numbers, packed.scales, packed.words, packed.labels].map(unpack));
@@ -9,17 +9,18 @@ const model = new GPT2(params, packed.n_head, packed.stop_ids, packed.eps);
 const tokenizer = new Tokenizer(new TextDecoder().decode(words), packed.special);
 Object.assign(data.labels, JSON.parse(new TextDecoder().decode(labels)));
 
-// A branch is a text: `whole` has read it with the model, `part` with the model without some heads.
+// A branch is a text. `whole` is how the model reads it, `part` how the model reads it without the
+// heads that are off.
 const panel = {
   branches: [], current: null, n_opened: 0,
-  place: 0,  // of the candidates in the current text: from 1 to its length, which is its end
+  place: 0,  // the candidates shown are those for this index of the current text
   model: null,  // the model without the heads that are off
   writing: false, done: Promise.resolve(),
 };
 const reading = ({whole, part}) => part ?? whole;
 const here = (selector) => find(`#live ${selector}`);
 
-// What is done by hand stops the writing, waits for what was done before, and shows its result.
+// Each action of the user stops the writing, waits for the earlier actions, and shows the result.
 function act(deed) {
   panel.writing = false;
   panel.done = panel.done.then(deed).then(show);
@@ -30,7 +31,7 @@ async function change(branch, ids) {
   if (panel.model) branch.part = await read(panel.model, ids, branch.part);
 }
 
-// Open a branch, which shares with another what both texts begin with.
+// Open a new branch, which reuses another branch's reading of their common beginning.
 async function open(ids, from = {}) {
   const branch = {...from, name: `Branch ${++panel.n_opened}`};
   await change(branch, ids);
@@ -47,7 +48,7 @@ function close(branch) {
   if (branch === panel.current) select(panel.branches[0], Infinity);
 }
 
-// Write on from the selected place, with these tokens first; what stands there stays a branch.
+// Generate from the selected place, after these first tokens. The old text stays a branch.
 async function go_on(...first) {
   const {current, place} = panel, {ids} = current.whole, text = [...ids.slice(0, place), ...first];
   if (text.length > model.n_ctx) return;
@@ -91,7 +92,7 @@ function show() {
   else if (focused.dataset.key) here(`[data-key="${focused.dataset.key}"]`)?.focus();
 }
 
-// A branch. What it has in common with the current one is pale.
+// A branch. Its common beginning with the current branch is pale.
 function card(branch) {
   const {ids} = branch.whole, {current, place, branches} = panel, chosen = branch === current;
   const same = chosen ? 0 : common(ids, current.whole.ids), pieces = tokenizer.pieces(ids);
@@ -103,7 +104,7 @@ function card(branch) {
   const text = element("div.text", {role: "listbox", "aria-label": branch.name, lang: ""},
     [...ids.keys(), ids.length].map(token));
   steer(text);
-  mark(text, "aria-selected", chosen ? place : ids.length);  // where the keyboard enters
+  mark(text, "aria-selected", chosen ? place : ids.length);  // Tab enters the text here
   const says = same ? `${plural(same, "token")} as in ${current.name}, then `
     + `${surprise(branch, same)}; there ${surprise(current, same)}` : surprise(branch, 1);
   return element(chosen ? "div.branch.current" : "div.branch",
@@ -152,6 +153,6 @@ form.onsubmit = (event) => {
   here("details").open = false;
   act(() => open(tokenizer.encode(area.value).slice(0, model.n_ctx), panel.current));
 };
-addEventListener("settings", () => act(() => {}));  // of the sampler, which the sliders change
+addEventListener("settings", () => act(() => {}));  // a slider was moved
 act(() => open(data.ids));
 globalThis.live = {model, tokenizer, panel, read, ranked, draw, without};
