@@ -44,7 +44,10 @@ IDS = [5, 0, 255, 258, 97, 97, 11]
 
 
 def random_arrays(config, seed=0):
-    """Return random weights {name: array} in Hugging Face's layout. Matrices are [n_in, n_out]."""
+    """Return random weights {name: array} in Hugging Face's layout.
+
+    The matrices of attention and of the feed-forward network are [n_in, n_out].
+    """
     rng, d = np.random.default_rng(seed), config["n_embd"]
     n_inner = config.get("n_inner") or 4 * d
     shapes = {"wte.weight": (config["vocab_size"], d), "wpe.weight": (config["n_positions"], d)}
@@ -117,8 +120,11 @@ def write_tokenizer_json(folder):
 
 
 def write_folder(folder, config=CONFIG, arrays=None, **files):
-    """Write a checkpoint in Hugging Face's layout. files: more JSON files, as {name: object}."""
-    from safetensors.numpy import save_file  # the official writer: our loader must read its files
+    """Write a checkpoint in Hugging Face's layout.
+
+    files: more JSON files, as {name without .json: object}, such as generation_config.
+    """
+    from safetensors.numpy import save_file  # our loader must read files of the official writer
 
     folder.mkdir(exist_ok=True, parents=True)
     write_tokenizer(folder)
@@ -163,7 +169,7 @@ def assert_refused(folder, match):
 
 
 def write_shards(folder, config=CONFIG):
-    """Write a checkpoint split into two weight files. Return its index, {array name: file}."""
+    """Write a checkpoint split into two weight files. Return the index {array name: file}."""
     from safetensors.numpy import save_file
 
     arrays = random_arrays(config)
@@ -182,7 +188,10 @@ def write_index(folder, places):
 
 
 def make_reference_logits():
-    """Write the logits of transformers to gpt2_variants.json. Run: python -m tests.checkpoints"""
+    """Let transformers compute the logits of all variants, and write gpt2_variants.json.
+
+    Run: python -m tests.checkpoints
+    """
     import tempfile
 
     import torch

@@ -11,7 +11,7 @@ DRIVER = shutil.which("chromedriver")
 class Browser:
     """A browser window that opens a page and reads its elements.
 
-    It needs the Python package selenium, CHROMIUM and DRIVER.
+    It needs the Python package selenium, and the programs CHROMIUM and DRIVER.
     """
 
     def __init__(self):
@@ -35,7 +35,7 @@ class Browser:
         self.command("Emulation.setEmulatedMedia", features=[feature])
 
     def open(self, folder, text, width=1200, height=900, address=""):
-        """Open a page of this HTML text. address: a part of the URL such as "#token=47".
+        """Write `text` (HTML) to a file and open it. address: the end of its URL, e.g. "#token=47".
 
         Fail if the page reports an error or requests any other URL.
         """
@@ -82,7 +82,7 @@ class Browser:
         return element.get_attribute(name)
 
     def slide(self, name, value):
-        """Set a slider to a value and send the event that a user's move would send."""
+        """Set a slider to a value and send an input event, as if a user had moved the slider."""
         script = """const input = document.getElementById(arguments[0]);
                     input.value = arguments[1];
                     input.dispatchEvent(new Event("input"));"""

@@ -30,15 +30,16 @@ LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # token ids; END is <|e
 
 
 def write_letters(folder, activation="gelu_new", n_vocab=259, n_ctx=N_CTX, **files):
-    """Write a model that generates only a to z, space and "the", so no character is incomplete.
+    """Write a model that generates only the tokens a to z, space and "the".
 
-    The model never generates <|endoftext|>. files: more JSON files, as {name: object}.
+    So its text contains no half characters, and it never ends with <|endoftext|>. files: more JSON
+    files, as in write_folder.
     """
     config = CONFIG | {"vocab_size": n_vocab, "n_positions": n_ctx, "n_ctx": n_ctx}
     config |= {"n_embd": 16, "n_head": 2, "activation_function": activation}
     arrays = random_arrays(config, seed=1)
     wte, ln_f = arrays["wte.weight"], arrays["ln_f.bias"]
-    # All rows get the same norm. Otherwise the row with the largest norm would always win.
+    # All rows get the same norm. Otherwise the token with the largest norm would always win.
     wte *= 3 / np.linalg.norm(wte, axis=1, keepdims=True)
     wte[:, 0] = -1  # feature 0 is 1 for LETTERS, SPACE and THE, and -1 for all other tokens
     wte[[*range(259)[LETTERS], SPACE, THE], 0] = 1
@@ -87,7 +88,7 @@ class Console:
         return err
 
     def greedy(self, prompt, n, model=None):
-        """Return the n greedy ids after a prompt, by the definition: each has the largest logit."""
+        """Return n greedy ids after a prompt: each time the argmax of a full pass without a cache."""
         tokenizer, gpt2 = utils.load(str(model or self.folder))
         ids = tokenizer.encode(prompt) or [tokenizer.end_of_text]
         for _ in range(n):

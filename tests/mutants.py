@@ -37,7 +37,10 @@ OTHERS = {  # token -> its replacements
 
 
 def mutants(path):
-    """Return a list of mutants for each token that can change. A mutant is (line, change, text)."""
+    """Return a list of mutants for each token that can change.
+
+    A mutant is (line number, description of the change, text of the changed file).
+    """
     text = (HOUSE / path).read_text(encoding="utf-8")
     tree, lines = ast.parse(text), text.splitlines(keepends=True)
     skipped, names, found = lines_without_code(tree), local_names(tree), []
@@ -57,7 +60,7 @@ def mutants(path):
 
 
 def alternatives(kind, token, names):
-    """Return a token's replacements. Those of a variable are its function's other variables."""
+    """Return a token's replacements. For a variable, return its function's other variables."""
     if kind == tokenize.NUMBER:
         return [f"({token} + 1)", f"({token} - 1)"]
     if kind in (tokenize.OP, tokenize.NAME):

@@ -1,4 +1,4 @@
-"""A local HTTP server that replaces the Hugging Face hub or OpenAI's server. It can send errors."""
+"""A local HTTP server that replaces the Hugging Face hub or OpenAI's server, and that can fail."""
 
 import contextlib
 import hashlib
@@ -15,8 +15,9 @@ class Server:
     """A context manager that serves `files` {path: bytes} at `url`.
 
     faults: {path: [fault, ...]}. Each GET of a path calls the next fault with the handler and the
-    bytes to send. When no fault is left, the server sends the bytes. requests: a list of (method,
-    path, Range header or None). tokens: the Authorization header of each request, or None.
+        bytes to send. When no fault is left, the server sends the bytes.
+    requests: a list of (method, path, Range header or None).
+    tokens: the Authorization header, or None, of each request.
     """
 
     def __init__(self, files):
@@ -35,7 +36,7 @@ class Server:
         self.http.server_close()
 
     def ranges(self, path):
-        """Return the Range header, or None, of every GET of a path."""
+        """Return the Range header, or None, of every GET request for a path."""
         return [r for method, found, r in self.requests if (method, found) == ("GET", path)]
 
 
@@ -91,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
             extra["Content-Range"] = f"bytes {first}-{len(body) - 1}/{len(body)}"
         self.start(206 if first else 200, len(body) - first, extra | dict(headers))
         if self.command == "GET":
-            with contextlib.suppress(ConnectionError):  # the client may have left
+            with contextlib.suppress(ConnectionError):  # the client may have disconnected
                 self.wfile.write(body[first:][:limit])
 
     def start(self, status, length, headers=()):
@@ -111,12 +112,12 @@ def cut(n):
 
 
 def answer(status, **headers):
-    """Return a fault that sends a status and headers, e.g. 403, X_Error_Code="GatedRepo"."""
+    """Return a fault that sends this: answer(403, X_Error_Code="GatedRepo")."""
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda handler, body: handler.start(status, 0, headers)
 
 
 def garbage(handler, body):
-    """Send wrong bytes with the length and the Content-MD5 header of the right ones."""
+    """Send wrong bytes with the length and the Content-MD5 header of the right bytes."""
     md5 = b64encode(hashlib.md5(body).digest()).decode()
     handler.serve(bytes(255 - byte for byte in body), headers={"Content-MD5": md5})

@@ -23,7 +23,10 @@ INDEX, DATA = openai.CHECKPOINT[1:]
 
 
 def released(folder):
-    """Return a folder's files as {path on the server: bytes}. Set `openai`'s hashes to theirs."""
+    """Return a folder's files as {path on the server: bytes}.
+
+    Also make loading/openai.py expect the hashes of this folder's tokenizer files.
+    """
     files = {f"/124M/{path.name}": path.read_bytes() for path in folder.iterdir()}
     openai.VOCAB = hashlib.sha256(files["/124M/encoder.json"]).hexdigest()
     openai.MERGES = hashlib.sha256(files["/124M/vocab.bpe"]).hexdigest()
@@ -31,7 +34,7 @@ def released(folder):
 
 
 def fetched(place, files, faults=None):
-    """Call fetch() in `place`. Return its error message or None, and the names of its files."""
+    """Download into `place`. Return the error message or None, and the file names in `place`."""
     place.mkdir()
     with Server(files) as server:
         server.faults = faults or {}

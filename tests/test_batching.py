@@ -31,7 +31,7 @@ SEQ2SEQ = {name: utils.load(FOLDERS / name)[1] for name in NAMES}
 
 
 def arrivals(sequences, gaps):
-    """Yield the sequences. Before each, yield None `gap` times: no sequence is waiting yet."""
+    """Yield each sequence after `gap` times None. None means that no sequence is waiting yet."""
     for sequence, gap in zip(sequences, gaps):
         yield from [None] * gap
         yield sequence
@@ -40,7 +40,7 @@ def arrivals(sequences, gaps):
 def run(sequences, gaps=None, finish_at=(), **settings):
     """Run all sequences to their ends and return the (sequence, token) pairs.
 
-    finish_at: for each sequence, after how many tokens the caller finishes it, or None.
+    finish_at: the number of tokens after which the caller finishes each sequence, or None.
     """
     waiting, pairs = arrivals(sequences, gaps or [0] * len(sequences)), []
     finish_at = dict(zip(sequences, finish_at))
@@ -57,12 +57,12 @@ def run(sequences, gaps=None, finish_at=(), **settings):
 # --- each text is the same as without a batch -----------------------------------------------------
 
 texts = st.tuples(
-    st.sampled_from([0, 1, 2]),  # the prompt starts with one of BEGINNINGS
+    st.sampled_from([0, 1, 2]),  # the index of the prompt's beginning in BEGINNINGS
     st.integers(0, 12),  # the number of tokens of this beginning
     st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=12),  # the rest of the prompt
     st.integers(0, 20),  # the number of new tokens
     st.sampled_from(SAMPLERS),
-    st.one_of(st.none(), st.integers(1, 6)),  # after how many tokens the caller finishes it
+    st.one_of(st.none(), st.integers(1, 6)),  # the caller finishes the text after this many tokens
 )
 BEGINNINGS = np.random.default_rng(4).integers(N_VOCAB, size=(3, 12)).tolist()
 
@@ -77,12 +77,12 @@ def make(model, seed, text):
     st.lists(st.tuples(texts, st.integers(0, 3)), max_size=8),
     st.integers(1, 5),
     st.integers(1, 26),
-    st.sampled_from([MODEL, as_function(MODEL)]),  # the cache of the second cannot be batched
+    st.sampled_from([MODEL, as_function(MODEL)]),  # the second one's cache cannot join a batch
 )
 @example([((0, 9, [1], 5, WARM, None), 0)] * 4, 2, 4, MODEL)  # four samples of one prompt
 @example([((0, 12, [1] * 12, 9, WARM, None), 0), ((0, 9, [1], 0, WARM, None), 0)] * 2, 1, 9, MODEL)
 def test_every_sequence_is_the_same_as_alone(arriving, max_rows, chunk, model):
-    """Ids, stop reason and random numbers do not depend on other sequences or on the arrival."""
+    """Ids, stop reason and random numbers do not depend on other sequences or on arrival times."""
     chosen, gaps = [text for text, _ in arriving], [gap for _, gap in arriving]
     sequences = [make(model, seed, text) for seed, text in enumerate(chosen)]
     finish_at = [text[-1] for text in chosen]
@@ -98,7 +98,7 @@ def test_every_sequence_is_the_same_as_alone(arriving, max_rows, chunk, model):
 
 
 def test_the_examples_end_for_every_reason():
-    """Texts like those of the test above end with a stop id, after n tokens or at n_ctx."""
+    """Texts like those above end with a stop id, after n tokens, or when the context is full."""
     reasons = set()
     for seed, n in itertools.product(range(6), (3, 100)):
         sequence = Sequence(MODEL, BEGINNINGS[seed % 3][:9], n, WARM, seed)
@@ -207,7 +207,7 @@ def test_a_prompt_that_begins_a_longer_one_passes_only_its_last_token():
 
 def test_n_samples_of_a_prompt_take_one_prefill():
     log = log_of([BEGINNINGS[0]] * 5, [4] * 5, max_rows=8)
-    assert log.of("prompt") == [12, 1, 1, 1, 1]  # each sample needs the last logits
+    assert log.of("prompt") == [12, 1, 1, 1, 1]  # each sample needs the last token's logits
     assert log.of("step") == [1, 2, 3, 3, 3, 2, 1]
 
 
@@ -268,14 +268,14 @@ def test_a_free_row_goes_to_the_next_waiting_sequence():
         ("prompt", 1), ("step", 2),
         ("prompt", 1), ("step", 2),
         ("prompt", 1), ("step", 2),
-        ("prompt", 1), ("step", 2),  # the fifth text has only one token
+        ("prompt", 1), ("step", 2),  # the fifth text ends after one token
         ("prompt", 1), ("step", 3),
         ("prompt", 1), ("step", 3), ("step", 1),
     ]  # fmt: skip
 
 
 def test_the_next_sequence_is_made_when_a_row_is_free():
-    """The command line starts a sequence's clock when it makes the sequence."""
+    """No sequence is made early, because the command line starts its clock at that moment."""
     made = []
 
     def arriving():
@@ -362,9 +362,9 @@ def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
 
 
 @pytest.mark.parametrize(
-    "ender, n_taken, ended",  # when the sequence `ender` has n_taken tokens, `ended` is finished
+    "ender, n_taken, ended",  # the caller finishes `ended` when `ender` has n_taken tokens
     [
-        (0, 1, 0),  # the sequence itself is finished at its first token
+        (0, 1, 0),  # the same sequence, at its first token
         (0, 3, 0),
         (1, 2, 0),  # a sequence in an earlier row
         (0, 2, 1),  # a sequence in a later row
@@ -421,7 +421,7 @@ def test_no_argument_is_changed():
         np.testing.assert_array_equal(array, old)
 
 
-# --- prefill and wrong numbers --------------------------------------------------------------------
+# --- prefill, and max_rows and chunk below 1 ------------------------------------------------------
 
 
 @settings(max_examples=40)
@@ -430,7 +430,7 @@ def test_no_argument_is_changed():
     st.integers(1, 10),
 )
 def test_a_prefill_has_the_logits_and_the_cache_of_a_whole_pass(prompts, chunk):
-    """The prompts contain only two different ids, so many of them begin with the same ids."""
+    """The prompts contain only two different ids, so many prompts share a beginning."""
     prefill = Prefill()
     for prompt in prompts:
         sequence = Sequence(ENDLESS, prompt, 3)
@@ -535,17 +535,18 @@ class Texts:
         self.texts.append((which % len(self.models), ids))
 
     def step(self, n_new):
-        """Run n_new more tokens of each row. Each row must have the logits of its text alone."""
+        """Make a pass of n_new tokens per row. Each row must get the logits of its text alone."""
         longest = max((len(ids) for _, ids in self.texts), default=self.n_ctx)
         if n_new := min(n_new, self.n_ctx - longest):
             starts = [len(ids) + 2 * row for row, (_, ids) in enumerate(self.texts)]
             new = [[(start + k) % 11 for k in range(n_new)] for start in starts]
-            logits = self.models[0](np.array(new), self.rows)  # the rows contain the sources
+            # Any of the models will do, because each row contains its own source.
+            logits = self.models[0](np.array(new), self.rows)
             for (which, ids), more, found in zip(self.texts, new, logits, strict=True):
                 ids += more
                 close(found, self.alone(which, tuple(ids))[-n_new:])
 
-    def cut(self, lengths):  # [one length for all rows], or one length per row and unused ones
+    def cut(self, lengths):  # one length for all rows, or one per row (the rest is not used)
         n = len(self.texts)
         self.rows.cut(np.array(lengths[:n], int) if len(lengths) > 1 else lengths[0])
         each = lengths if len(lengths) > 1 else lengths * n
@@ -564,11 +565,12 @@ class Texts:
             assert self.rows.length.max(initial=0) <= self.rows.kv.shape[-2] <= self.n_ctx
 
 
+length = st.integers(0, 12)
 operations = st.one_of(
     st.tuples(st.just("join"), st.integers(0, 16), st.integers(0, 5)),
     st.tuples(st.just("step"), st.sampled_from([1, 1, 1, 2, 5])),
-    st.tuples(st.just("cut"), st.lists(st.integers(0, 12), min_size=1, max_size=1)),  # all rows
-    st.tuples(st.just("cut"), st.lists(st.integers(0, 12), min_size=12, max_size=12)),
+    st.tuples(st.just("cut"), st.lists(length, min_size=1, max_size=1)),  # one for all rows
+    st.tuples(st.just("cut"), st.lists(length, min_size=12, max_size=12)),  # one per row
     st.tuples(st.just("select"), st.lists(st.integers(0, 5), max_size=4)),
 )
 
@@ -626,7 +628,7 @@ def test_rows_go_on_after_an_error_in_the_middle_of_a_step(monkeypatch):
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(gpt2, "feed_forward", fails)  # the first layer has stored its keys
+        patch.setattr(gpt2, "feed_forward", fails)  # after the first layer's keys
         ENDLESS(np.ones((3, 2), int), texts.rows)
     texts.assert_lengths()
     texts.step(2)

@@ -42,7 +42,7 @@ def random_model(stops="no end", seed=0):
 
 
 def table(probs, stop_ids=()):
-    """Return a model whose next token depends only on the last: probs[a][b] is P(b after a)."""
+    """Return a model in which token b follows token a with the probability probs[a][b]."""
     with np.errstate(divide="ignore"):
         logits = np.log(np.array(probs, np.float32))
     return FunctionModel(lambda ids: logits[ids[-1]], len(probs), stop_ids=stop_ids)
@@ -75,7 +75,7 @@ def test_ids_and_scores_equal_the_reference(stops):
 
 
 def test_the_reference_has_hard_cases():
-    """Some texts end at the first token, some in the middle, some at n. Each setting matters."""
+    """Some texts end at once, some in the middle, some after n tokens. Each setting matters."""
     best = {key: rows[0][0] for key, rows in REFERENCE.items()}
     lengths = [len(ids) for ids in best.values()]
     assert {1, 3, 7, 8, 10, N_CTX - len(PROMPT)} <= set(lengths)
@@ -109,12 +109,12 @@ def test_width_1_is_greedy(stops, early_stopping):
 
 
 def log_softmax_first(logits, ids):
-    """Make a sampler's other filters get log-probabilities, as in beam search."""
+    """Return log-probabilities, because beam search applies its filters to these."""
     return log_softmax(logits)
 
 
 def brute_force(model, prompt, n, length_penalty):
-    """Return {ids: (log P, score)} of every sequence that has a stop id at its end or n tokens."""
+    """Return {ids: (log P, score)} of all texts. A text ends with a stop id or after n tokens."""
     found = {}
     for ids in itertools.product(range(model.n_vocab), repeat=n):
         ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
@@ -146,7 +146,7 @@ def test_a_width_of_all_sequences_equals_brute_force(stop_ids):
 
 
 def test_beam_search_finds_a_path_that_greedy_misses():
-    """After 0, token 1 is likelier (0.6) than 2 (0.4). But 1 has no likely successor, and 2 has."""
+    """After 0, token 1 (p 0.6) is likelier than 2 (p 0.4). But only 2 has a likely successor."""
     model = table([[0, 0.6, 0.4, 0], [0.3, 0.3, 0.2, 0.2], [0.9, 0.1, 0, 0], [0.25] * 4])
     assert beam_search(model, [0], 2, 1)[0].ids == [1, 0]
     (found,) = beam_search(model, [0], 2, 2, length_penalty=0.5)
@@ -156,7 +156,7 @@ def test_beam_search_finds_a_path_that_greedy_misses():
 
 
 def test_a_stop_counts_only_among_the_best_candidates():
-    """In the first step, the stop id 2 is the third best candidate. A width of 2 drops it."""
+    """In the first step, stop id 2 is the third best candidate, so a width of 2 drops it."""
     model = table([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [1 / 3] * 3], stop_ids=[2])
     found = beam_search(model, [0], 1, 3, n_return=3)
     assert [h.ids for h in found] == [[0], [1], [2]]

@@ -1,5 +1,5 @@
 """The benchmark runs with a tiny model, other libraries compute the same logits, and the report
-compares the right numbers. The measured times do not matter here."""
+compares with the faster library. The measured times do not matter here."""
 
 import json
 import math

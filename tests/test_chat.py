@@ -92,7 +92,7 @@ And?<|eot_id|><|start_header_id|>assistant<|end_header_id|>
 
 
 def make(folder, name):
-    """Write a chat template and a tokenizer with the template's tokens. Return the tokenizer."""
+    """Write a chat template and a tokenizer with its special tokens. Return the tokenizer."""
     fixture, tokens, end, template, _ = RENDERED[name]
     file = copy.deepcopy(json.loads((FIXTURES / f"{fixture}.json").read_text())["tokenizer"])
     id = max(*file["model"]["vocab"].values(), *(token["id"] for token in file["added_tokens"]))

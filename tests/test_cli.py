@@ -75,7 +75,7 @@ def shapes(monkeypatch):
 
 @pytest.mark.parametrize("r", [1, 2, 20, 100])
 def test_at_most_max_rows_run_at_once(console, shapes, tmp_path, r):
-    """The results are the same as without a batch, in the order of the file."""
+    """The texts are the same as without a batch, and have the order of the file."""
     file = tmp_path / "prompts.txt"
     file.write_text("\n".join("the cat"[: 1 + i % 7] + str(i) for i in range(50)))
     words = ["--prompts-file", file, "-n", 9, "--temperature", 1, "--seed", 3]
@@ -90,7 +90,7 @@ def test_at_most_max_rows_run_at_once(console, shapes, tmp_path, r):
     assert [row["prompt"] for row in alone] == file.read_text().splitlines()
     assert [row["seed"] for row in alone] == [*range(3, 53)]
     assert run("--max-rows", r) == alone
-    most = min(r, 8)  # a row joins before each step and runs for 8 steps
+    most = min(r, 8)  # one row joins before each step, and each row runs for 8 steps
     assert max(n_rows for n_rows, _ in shapes) == most
 
 
@@ -410,7 +410,7 @@ def words_of(name, value):
 
 
 def read(name, value):
-    """Return the setting that a value on the command line gives."""
+    """Return the setting for a value on the command line."""
     kind = HOW[name].get("type", str)
     value = True if HOW[name] is options.FLAG else kind(value)
     return [value] if "append" in HOW[name].values() else value
@@ -704,7 +704,7 @@ def test_the_version_and_the_names_of_models_are_printed(console, monkeypatch):
     assert re.search(r"^stories +16 MB  here +tells stories$", out, re.MULTILINE)
     assert "\nOWNER/NAME " in out and "\x1b" in out
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    assert "a\\x1b[2Jb" in console.text("--list-models")  # no escape code of a folder's name
+    assert "a\\x1b[2Jb" in console.text("--list-models")  # a name's escape codes are replaced
 
 
 def test_every_model_has_a_description():
@@ -738,7 +738,7 @@ def test_a_prompt_may_be_piped(console, letters):
     status, out, err = finished("-n", 4, "--model", letters, stdin=b"the cat\n")
     assert (status, out.decode()) == (0, console.text("the cat", "-n", 4))
     status, out, err = finished("a", "-n", 4, "--model", letters, stdin=b"the cat\n")
-    assert out.decode() == console.text("a", "-n", 4)  # standard input is not read
+    assert out.decode() == console.text("a", "-n", 4)  # the pipe is not read
     status, out, err = finished("-n", 4, "--model", letters, stdin=b"")
     assert (status, out) == (1, b"") and b"a PROMPT is missing" in err
 
@@ -803,7 +803,7 @@ def test_the_debugger_may_read_from_a_pipe(prompt):
     given = "b gpt2.attention\nc\np q.shape\nq\n"
     done = subprocess.run(command, cwd=HOUSE, input=given, capture_output=True, text=True)
     assert re.search(r"\(Pdb\) \(\d+, \d+, \d+\)", done.stdout)
-    assert "Exit status" not in done.stdout  # q also ends the program
+    assert "Exit status" not in done.stdout  # q ends the debugger and the program
 
 
 WAITING = """

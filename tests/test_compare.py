@@ -69,8 +69,8 @@ def test_compare_shows_a_difference(console, monkeypatch):
 
 @pytest.fixture
 def timed(monkeypatch):
-    """Return the list of the methods that ran, in order, and a function that sets each method's
-    speed in each round."""
+    """Return (the methods in the order of their runs, a function that sets the speed of each method
+    in each round)."""
     ran, generate = [], Session.generate
 
     def recording(session, rows):

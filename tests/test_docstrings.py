@@ -1,4 +1,4 @@
-"""Each core module and each module of decoding/ has docstring examples, and these are right."""
+"""Each core module and each module of decoding/ has docstring examples with the right output."""
 
 import doctest
 import importlib

@@ -51,8 +51,8 @@ def passes_of(drafter, sampler=greedy, prompt=PROMPTS[1]):
     "sampler", [greedy, Sampler(), Sampler(repetition_penalty(1.5), top_p(0.9))]
 )
 def test_the_model_as_its_own_draft_is_always_accepted(sampler):
-    """A wrong text or a stale cache in the draft model would not change the output, but some drafts
-    would be rejected."""
+    """If the draft model had a wrong text or a stale cache, the output would not change, but some
+    drafts would be rejected."""
     for prompt in PROMPTS:
         passes = passes_of(DraftModel(TARGET, sampler, rng_of(7)), sampler, prompt)
         assert all(drafted == accepted for drafted, accepted in passes)
@@ -167,7 +167,7 @@ def test_a_growing_text_is_counted_once():
     for end in (1, 2, 5, 5, 6, 9):
         grown.read(text[:end])
     assert grown.counts == whole.counts
-    grown.read([1, 2, 7])  # a text with the same beginning adds only its end
+    grown.read([1, 2, 7])  # only 7 is new, because [1, 2] is the beginning of the last text
     assert grown.counts[(2,)] == {3: 2, 4: 1, 7: 1} and grown.counts[(1, 2)] == {3: 2, 4: 1, 7: 1}
 
 
@@ -195,14 +195,14 @@ def test_a_store_learns_the_model_s_best_tokens_at_every_verified_position():
     store.learn([4, 1], [3], logits, [3, 0])
     assert store.counts == {(1,): {2: 1}, (4, 1): {2: 1}, (3,): {0: 1}, (1, 3): {0: 1}}
     store = NGramStore(5, n=2, filler_top_k=3)
-    store.learn([4, 1], [3], logits, [2])  # the position after the rejected draft 3 counts, too
+    store.learn([4, 1], [3], logits, [2])  # the store also learns after a rejected draft
     assert store.counts == {(1,): {2: 1, 3: 1, 4: 1}, (3,): {0: 1, 4: 1, 3: 1}}
 
 
 def test_the_best_of_the_tokens_learned_together_is_drafted():
     for seed in range(20):
         logits = rng_of(seed).normal(size=(1, 300)).astype(np.float32)
-        store = NGramStore(300, n=2, filler_top_k=150)  # a few tokens could be in order by chance
+        store = NGramStore(300, n=2, filler_top_k=150)  # fewer tokens could be in order by chance
         store.learn([4], [], logits, [0])
         assert store.next([4]) == logits.argmax()
 
@@ -250,7 +250,8 @@ def test_lookup_drafts_nothing_without_an_earlier_occurrence():
 
 def test_lookup_reads_the_source_before_the_text():
     assert copied([0, 6], 3, before=[5, 6, 7, 8]) == [7, 8, 0]
-    assert copied([0, 6, 9, 6], 1, before=[5, 6, 7, 8]) == [9]  # the source comes before the text
+    # An occurrence in the text is later than one in the source.
+    assert copied([0, 6, 9, 6], 1, before=[5, 6, 7, 8]) == [9]
 
 
 @settings(max_examples=200)
@@ -308,8 +309,8 @@ def test_all_distributions_are_float32():
 
 
 def test_a_draft_that_cannot_be_drawn_is_left_out():
-    """If the filters leave no token, the draft model stops drafting. When the text itself reaches
-    this position, the large model's sampler raises an error."""
+    """If the filters leave no token, the draft model stops drafting. The large model's sampler raises
+    an error only when the text itself reaches that position."""
     sampler = Sampler(no_repeat_ngram(1))
     drafter = DraftModel(SMALL, sampler, rng_of(7))
     drafts, qs = drafter.propose([1, 2, 3, 4, 5, 6, 7, 8], 16)

@@ -135,7 +135,7 @@ def test_merges_go_by_rank_and_then_from_the_left():
 
 
 def reference_merge(word, ranks):
-    """Return a word's symbols by the plain algorithm: merge the best pair everywhere, repeat."""
+    """Merge a word by the plain algorithm: as long as a merge applies, make the best everywhere."""
     symbols = list(word)
     while pairs := [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]:
         best = min(pairs, key=ranks.get)
@@ -150,7 +150,7 @@ def reference_merge(word, ranks):
 
 @st.composite
 def merge_lists(draw):
-    """Draw merges of letters and of earlier merges' results, in any order."""
+    """Draw merges of letters and of merged symbols, in any order."""
     symbols, merges = ["a", "b", "c"], []
     for _ in range(draw(st.integers(0, 12))):
         pair = draw(st.sampled_from(symbols)), draw(st.sampled_from(symbols))

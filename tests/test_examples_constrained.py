@@ -55,7 +55,7 @@ for code in [*range(128, 2048), *range(2048, 0x10000, 64), *range(0x10000, 0x110
 def can_match(pattern, text):
     """Return whether more bytes can turn the text into a match.
 
-    If the text ends inside a character, many characters are tried.
+    If the text ends inside a character, try many characters that begin with the same bytes.
     """
     match = regex.compile(pattern, regex.ASCII).fullmatch
     try:

@@ -21,7 +21,7 @@ MODEL = tiny_gpt2()
 
 
 class Guesses(Drafter):
-    """A drafter that draws uniformly random tokens. It returns their true distribution."""
+    """A drafter that draws uniformly random tokens and returns the uniform distribution."""
 
     def __init__(self, n_vocab):
         self.n_vocab, self.rng = n_vocab, np.random.default_rng(5)
@@ -86,11 +86,11 @@ def test_dry_ends_a_loop():
 
 
 def test_xtc_is_the_mixture_of_both_cases():
-    """Draw as published, with one coin flip per token. The filter has the same distribution."""
+    """The published method flips a coin for each token. The filter gives the same distribution."""
     p, rng = np.array([0.4, 0.3, 0.2, 0.06, 0.04], np.float32), np.random.default_rng(3)
     counts = Counter()
     for _ in range(4000):
-        # Three tokens are above the threshold of 0.1. Only the least likely of them, 0.2, remains.
+        # XTC removes the tokens above the threshold of 0.1, except the least likely of them, 0.2.
         cut = p * [0, 0, 1, 1, 1] if rng.random() < 0.6 else p
         counts[int(rng.choice(5, p=cut / cut.sum()))] += 1
     mixed = softmax(shelf.xtc(0.1, 0.6)(np.log(p), []))
@@ -156,7 +156,7 @@ def test_a_text_without_a_mark_has_a_standard_normal_z():
 
 
 def test_speculation_keeps_the_marked_distribution():
-    """Draw two tokens after a prompt. The probability of every such pair can be computed."""
+    """Draw two tokens after a prompt. The probability of every pair can be computed."""
     model, sampler = tiny_gpt2(n_vocab=4), Sampler(watermark(7), shelf.xtc(0.2, 0.5))
 
     def probabilities(sampler):  # -> {(first token, second token): p}

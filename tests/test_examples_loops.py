@@ -1,4 +1,5 @@
-"""examples/choosing.py, best_first.py, stochastic_beams.py and drafts.py agree with definitions."""
+"""The loops and drafters in examples/choosing.py, best_first.py, stochastic_beams.py and drafts.py
+follow their definitions."""
 
 import itertools
 from collections import Counter

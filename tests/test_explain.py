@@ -116,7 +116,7 @@ def test_a_model_whose_logits_are_nan_has_no_score(console, tmp_path, scale):
 
 
 def test_bits_per_byte_count_only_the_scored_bytes(console, tmp_path):
-    [result] = console.json("--score", "a\udcff\udce2b")  # two of the bytes are not UTF-8
+    [result] = console.json("--score", "a\udcff\udce2b")  # two of the four bytes are not UTF-8
     bits = -result["total"] / math.log(2)
     assert result["bits_per_byte"] == pytest.approx(bits / 4)
     folder = write_letters(tmp_path / "m")
@@ -124,7 +124,7 @@ def test_bits_per_byte_count_only_the_scored_bytes(console, tmp_path):
     vocab["unused"] = vocab.pop("<|endoftext|>")  # so the first token has no log P
     (folder / "vocab.json").write_text(json.dumps(vocab))
     [result] = console.json("--score", "the cat", model=folder)
-    assert len(result["ids"]) == 4  # only " cat", of 4 bytes
+    assert len(result["ids"]) == 4  # the 4 bytes of " cat"
     assert result["bits_per_byte"] == pytest.approx(-result["total"] / math.log(2) / 4)
     [result] = console.json("--score", "the", model=folder)
     assert (result["total"], result["bits_per_byte"], result["perplexity"]) == (0, 0, 1)
@@ -138,7 +138,8 @@ def test_score_takes_several_texts_or_standard_input(console, letters, tmp_path)
     status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=LONG.encode())
     assert (status, err) == (0, b"")
     assert json.loads(out) == console.json("--score", LONG)[0]
-    for given, scored in (b"a\n\n", "a\n"), (b"a\n", "a"), (b"\n", ""):  # without the last newline
+    # The program removes one newline at the end.
+    for given, scored in (b"a\n\n", "a\n"), (b"a\n", "a"), (b"\n", ""):
         status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=given)
         assert json.loads(out) == console.json("--score", scored)[0]
 

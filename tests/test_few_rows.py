@@ -176,7 +176,7 @@ def test_apart_from_its_product_a_weight_is_an_ordinary_array():
 
 @pytest.mark.parametrize("blocks, plain, pays", [(1, 2, True), (0.74, 1, True), (0.76, 1, False)])
 def test_blocks_pay_if_they_take_less_than_three_quarters(monkeypatch, blocks, plain, pays):
-    """Only the fastest time of each form counts, so one slow run changes nothing."""
+    """Only the fastest run of each form counts, so one slow run changes nothing."""
     seconds = iter([[9, plain, 9], [9, 9, blocks]])
 
     def repeat(function, number):

@@ -29,7 +29,7 @@ PROMPT = TOKENIZER.encode("Once upon a time")
 
 
 def cells(lesson, *ids):
-    """Run the imports and these cells of a notebook. Return {name: value} of what they define."""
+    """Run the imports and these cells of a notebook. Return what they define, {name: value}."""
     notebook = nbformat.read(FOLDER / f"{lesson}.ipynb", as_version=4)
     source = {cell.id: cell.source for cell in notebook.cells}
     names: dict = {}

@@ -35,7 +35,7 @@ TOKENIZERS = {
 }
 each_tokenizer = pytest.mark.parametrize("name", TOKENIZERS)
 SPECIAL = sorted({text for tokenizer in TOKENIZERS.values() for text in tokenizer.special})
-any_character = st.characters(codec=None, exclude_categories=())  # also lone surrogates
+any_character = st.characters(codec=None, exclude_categories=())  # includes lone surrogates
 any_text = st.lists(st.text(any_character) | st.sampled_from(SPECIAL)).map("".join)
 
 
@@ -51,7 +51,7 @@ def test_any_text_is_encoded_and_decoded(name, text, special):
     ids = tokenizer.encode(text, special)
     assert all(type(id) is int and 0 <= id < tokenizer.n_vocab for id in ids)
     unknown = tokenizer.special.get("<unk>")  # the id of a character that has no token
-    is_unigram = name in ("t5", "mbart")  # they always encode special tokens as such
+    is_unigram = name in ("t5", "mbart")  # these two encode special tokens in any text
     assert special or is_unigram or not {*tokenizer.special.values()} - {unknown} & {*ids}
     decoded = tokenizer.decode(ids)
     decoded.encode("utf-8")  # fails if a surrogate is left
@@ -268,7 +268,8 @@ def test_any_values_in_tokenizer_json_give_one_line(folders, data):
         known = [place for place in places(file) if place[:2] != ("model", "vocab")]
         for place in data.draw(st.lists(st.sampled_from(known + vocab), min_size=1, max_size=2)):
             part = file
-            with contextlib.suppress(KeyError, IndexError, TypeError):  # the path may be gone
+            # The first change may have removed the path of the second.
+            with contextlib.suppress(KeyError, IndexError, TypeError):
                 for key in place[:-1]:
                     part = part[key]
                 part[place[-1]] = data.draw(weird)

@@ -201,7 +201,7 @@ def test_a_text_may_fill_the_context(loop, n_prompt):
 
 @either_loop
 def test_a_model_may_have_its_own_kind_of_cache(loop):
-    """For example, a bigram model's cache only counts its tokens and can be cut."""
+    """For example, the cache of a FunctionModel stores only the ids."""
     after = np.roll(np.eye(9, dtype=np.float32), 2, axis=1)  # t + 2 follows t
     counting = FunctionModel(lambda ids: after[ids[-1]], n_vocab=9)
     assert run(loop, [5, 1], 6, model=counting) == [3, 5, 7, 0, 2, 4]
@@ -255,7 +255,7 @@ def test_a_long_prompt_passes_in_chunks_of_256():
 
 
 def test_cached_goes_on_after_the_tokens_in_its_cache():
-    """For example, the model does not read the earlier turns of a chat again. But it reads an end
+    """For example, the model does not read the earlier turns of a chat again. It reads only the end
     that has changed."""
     watched, cache = Watched(MODEL), MODEL.new_cache()
     sequence = Sequence(watched, [1, 2, 3], 4)

@@ -97,7 +97,7 @@ def test_the_end_of_text_is_the_stop_id(reference):
     assert model.stop_ids == (model.n_vocab - 1,)
 
 
-# --- chunks, cut caches and the argument last -----------------------------------------------------
+# --- chunks, cut caches and the argument `last` ---------------------------------------------------
 
 
 def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq], where to split them -> logits
@@ -239,7 +239,7 @@ def test_the_slots_of_a_cache_double_and_never_exceed_the_context():
         slots.append(cache.kv.shape[-2])
     assert slots == sorted(slots) and slots[-1] == N_CTX
     assert all(n <= n_slots <= 2 * n for n, n_slots in enumerate(slots, 1))
-    assert len(set(slots)) <= 1 + np.log2(N_CTX)  # each new size was one copy of the cache
+    assert len(set(slots)) <= 1 + np.log2(N_CTX)  # the cache is copied once for each size
     assert all(slots[n - 1] == slots[n - 2] for n in range(2, N_CTX + 1) if n <= slots[n - 2])
 
 
@@ -312,7 +312,7 @@ def test_a_cache_goes_on_after_an_error_in_a_pass(name, n_calls, n_passed, held,
 
 @pytest.mark.parametrize("name", ["attention", "layer_norm", "linear", "softmax", "causal_mask"])
 def test_a_replaced_function_runs(name, monkeypatch):
-    """The model looks up each function when it calls it, so a user can replace attention."""
+    """The model looks up its functions at every call, so a user can replace attention."""
     function, calls = getattr(gpt2, name), []
 
     def replacement(*args, **more):
@@ -347,7 +347,7 @@ def types_seen(activation, ids, with_cache=False):
     model = GPT2(traced(MODEL.params), MODEL.n_head, activation=activation)
     Traced.seen.clear()
     logits = model(ids, model.new_cache(*np.shape(ids)[:-1]) if with_cache else None)
-    assert isinstance(logits, Traced)  # the type was traced to the end
+    assert isinstance(logits, Traced)  # the logits are still traced
     return Traced.seen - {np.dtype(bool)}
 
 

@@ -134,7 +134,8 @@ def test_a_tokenizer_that_is_damaged_or_too_large_is_refused(tmp_path):
 def test_weights_are_views_of_the_mapped_file(tmp_path):
     params = load(write_folder(tmp_path))[1].params
     c_attn = params["blocks"][0]["attn"]["c_attn"]
-    assert c_attn["w"].shape == (36, 12) and c_attn["w"].T.flags.c_contiguous  # not copied
+    # The file contains w.T [12, 36], and w is a view of it.
+    assert c_attn["w"].shape == (36, 12) and c_attn["w"].T.flags.c_contiguous
     for array in arrays(params):
         assert not array.flags.owndata and not array.flags.writeable
 
