@@ -100,7 +100,7 @@ def write_tokenizer(folder, names=("vocab.json", "merges.txt")):
 
 
 def write_tokenizer_json(folder):
-    """Write the same BPE in GPT-2's two files and in tokenizer.json, which newer models use."""
+    """Write the BPE of write_tokenizer in two formats: GPT-2's, and the newer tokenizer.json."""
     write_tokenizer(folder)
     vocab = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     byte_level = {"type": "ByteLevel", "add_prefix_space": False}

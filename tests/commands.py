@@ -32,8 +32,8 @@ LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # token ids; END is <|e
 def write_letters(folder, activation="gelu_new", n_vocab=259, n_ctx=N_CTX, **files):
     """Write a model that generates only the tokens a to z, space and "the".
 
-    So its text contains no half characters, and it never ends with <|endoftext|>. files: more JSON
-    files, as in write_folder.
+    The text never contains <|endoftext|> or a part of a character. files: more JSON files, as in
+    write_folder.
     """
     config = CONFIG | {"vocab_size": n_vocab, "n_positions": n_ctx, "n_ctx": n_ctx}
     config |= {"n_embd": 16, "n_head": 2, "activation_function": activation}
@@ -80,15 +80,15 @@ class Console:
         return out
 
     def refused(self, status, *words, model=None):
-        """Return a command's error line. The command must exit with this status and print nothing
-        else."""
+        """Return a command's error line. The command must print nothing else and exit with this
+        status."""
         found, out, err = self(*words, model=model)
         assert (found, out) == (status, ""), err
         assert err.count("\n") == 1 and err.startswith("generate.py: "), err
         return err
 
     def greedy(self, prompt, n, model=None):
-        """Return n greedy ids after a prompt: each time the argmax of a full pass without a cache."""
+        """Return n greedy ids after a prompt, computed without a cache and without generate()."""
         tokenizer, gpt2 = utils.load(str(model or self.folder))
         ids = tokenizer.encode(prompt) or [tokenizer.end_of_text]
         for _ in range(n):

@@ -275,7 +275,7 @@ def test_a_free_row_goes_to_the_next_waiting_sequence():
 
 
 def test_the_next_sequence_is_made_when_a_row_is_free():
-    """No sequence is made early, because the command line starts its clock at that moment."""
+    """The clock of a sequence starts when it is made, so it must not be made early."""
     made = []
 
     def arriving():
@@ -421,7 +421,7 @@ def test_no_argument_is_changed():
         np.testing.assert_array_equal(array, old)
 
 
-# --- prefill, and max_rows and chunk below 1 ------------------------------------------------------
+# --- prefill, and wrong values of max_rows and chunk ----------------------------------------------
 
 
 @settings(max_examples=40)

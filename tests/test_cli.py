@@ -792,7 +792,7 @@ def test_bytes_that_are_not_utf8_become_replacement_characters(letters, tmp_path
 
 @pytest.mark.parametrize("prompt", ["the cat", "-"])
 def test_the_debugger_may_read_from_a_pipe(prompt):
-    # There are no options here, because pdb of Python 3.13.0 does not pass options to the program.
+    # This command has no options, because pdb of Python 3.13.0 does not pass them to the program.
     command = [sys.executable, "-m", "pdb", "generate.py", prompt]
     given = "c\n" + "the cat" * (prompt == "-")
     done = subprocess.run(command, cwd=HOUSE, input=given, capture_output=True, text=True)

@@ -309,8 +309,8 @@ def test_all_distributions_are_float32():
 
 
 def test_a_draft_that_cannot_be_drawn_is_left_out():
-    """If the filters leave no token, the draft model stops drafting. The large model's sampler raises
-    an error only when the text itself reaches that position."""
+    """If the filters leave no token, the draft model stops drafting. The large model's sampler
+    raises an error only when the text reaches that position."""
     sampler = Sampler(no_repeat_ngram(1))
     drafter = DraftModel(SMALL, sampler, rng_of(7))
     drafts, qs = drafter.propose([1, 2, 3, 4, 5, 6, 7, 8], 16)

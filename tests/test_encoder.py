@@ -135,7 +135,7 @@ def test_merges_go_by_rank_and_then_from_the_left():
 
 
 def reference_merge(word, ranks):
-    """Merge a word by the plain algorithm: as long as a merge applies, make the best everywhere."""
+    """Merge a word by the plain algorithm: while a merge applies, apply the best one everywhere."""
     symbols = list(word)
     while pairs := [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]:
         best = min(pairs, key=ranks.get)

@@ -61,7 +61,7 @@ def test_a_filter_keeps_its_argument_and_float32(name):
 def test_every_loop_finds_the_same_text(name):
     plain = one_text(every_loop(MODEL, [1, 2, 3], [[4], [5, 6, 7, 8, 9]], 12, lambda n: []))
     found = one_text(every_loop(MODEL, [1, 2, 3], [[4], [5, 6]], 12, lambda n: [ALL[name]]))
-    if name in ("dry", "watermark", "xtc"):  # the other filters never remove the best token
+    if name in ("dry", "watermark", "xtc"):  # here the others do not remove the best token
         assert found != plain
 
 

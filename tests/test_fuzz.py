@@ -79,7 +79,7 @@ floats = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-45, 3e38,
 any_logits = st.lists(floats | st.floats(width=32), min_size=1, max_size=9).map(
     lambda values: np.array(values, np.float32)
 )
-SETTINGS = {  # normal and extreme values
+SETTINGS = {  # setting -> normal and extreme values
     "temperature": st.sampled_from([0, 1e-300, 1e-45, 1e-6, 1.0, 1e6, 1e38, 1e300]),
     "top_k": st.integers(0, 11) | st.just(2**63),
     "top_p": st.sampled_from([0, 1e-300, 1e-9, 0.5, 1 - 1e-9, 1, 1.5]),
@@ -192,7 +192,7 @@ def test_the_intact_folders_load(folders, name):
 
 @st.composite
 def damaged(draw, data):
-    """Draw a damaged version of these bytes. The kind "ones" sets all bits of the second half, so
+    """Draw a damaged version of `data`. The kind "ones" sets all bits of the second half, so that
     its weights are NaN."""
     place, some = st.integers(0, len(data)), st.binary(max_size=12)
     kind = draw(st.sampled_from(["cut", "alter", "insert", "replace", "ones"]))

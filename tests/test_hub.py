@@ -143,8 +143,8 @@ def test_a_repository_without_safetensors_gives_one_line(start, made):
 
 
 def test_nothing_is_downloaded_with_fetch_false(monkeypatch):
-    monkeypatch.setattr("loading.hub.fetch", lambda name: pytest.fail("a download"))
-    monkeypatch.setattr("loading.openai.fetch", lambda *names: pytest.fail("a download"))
+    monkeypatch.setattr("loading.hub.fetch", lambda name: pytest.fail("this is a download"))
+    monkeypatch.setattr("loading.openai.fetch", lambda *names: pytest.fail("this is a download"))
     for name in ("o/n", "distilgpt2", "1558M"):
         with pytest.raises(utils.UserError, match=f"{name} is not here: .* --model {name}"):
             utils.load(name, fetch=False)
