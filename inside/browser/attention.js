@@ -45,9 +45,17 @@ function patternOf(head) {
   }).sort((a, b) => b.share - a.share)[0];
 }
 
+// Return the token that gets most of a head's weight in the whole text, and its share.
+function favorite(head) {
+  const rows = range(n_rows).filter(isStored).map((row) => weightsAt(head, row));
+  const shares = range(n_rows).map((key) => sum(rows.map((row) => row[key] ?? 0)) / rows.length);
+  const share = Math.max(...shares), at = shares.indexOf(share);
+  return {favorite: data.ids[at], at: at + 1, share: percent(share)};
+}
+
 // A pattern is plain if it gets more than half of the weight.
-const inWords = ({name, share}) => (share > 0.5 ? "mostly at" : "no plain pattern; most at")
-  + ` ${name}, ${percent(share)} of its weight`;
+const inWords = ({name, share}) =>
+  (share > 0.5 ? `mostly at ${name}, ${percent(share)} of its weight` : "no plain pattern");
 
 function drawHeads() {
   patterns = HEADS.map((_, head) => patternOf(head));
@@ -58,14 +66,16 @@ function drawHeads() {
   steer(find(".heads"), n_head);
   find("#most").hidden = !has.parts;
   const plain = says.filter((_, head) => patterns[head].share > 0.5);
-  fill(find("#patterns"), plain.map((text) => element("li", text)));
+  fill(find("#patterns ul"), plain.map((text) => element("li", text)));
+  find("#patterns").hidden = !plain.length;
 }
 
 // Fill a grid with a line for each layer: the layer's number, then make(name, head) for each head.
 function fillGrid(group, make) {
-  fill(group, {"--heads": n_head}, HEADS.flatMap((name, head) => [
-    head % n_head === 0 && element("span", {"aria-hidden": "true"}, name.split(".")[0]),
-    make(name, head)]));
+  const number = (text) => element("span", {"aria-hidden": "true"}, text);
+  fill(group, {"--heads": n_head}, number(""), range(n_head).map((head) => number(`${head}`)),
+    HEADS.flatMap((name, head) => [head % n_head === 0 && number(name.split(".")[0]),
+      make(name, head)]));
 }
 
 // A small picture of a head's weights: a row for each query, a column for each key.
@@ -98,7 +108,7 @@ function showAttention() {
   if (!isStored(row)) return tell("#attention", {first: arrays.skipped[0] + 2}, "missing");
   const head = shownHead(row), added = has.parts ? addedByHeads(addedAt(row)) : [];
   const rival = has.parts && stored("rivals", row)[rivalAt(row)];
-  tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), came, before, rival,
+  tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), came, before, rival, ...favorite(head),
     added: signed(added[head] ?? 0)},
   "stored", has.parts ? "pushed" : "named", has.source && "source",
   has.parts && state.head === null && "most", added[head] < 0 ? "against" : "for");

@@ -62,7 +62,7 @@ function drawRace(shown, deepest) {
     && node.behind <= deepest).slice(0, 3));
   const marks = [0, 0.1, 0.5, 1, 2, 5, 10, 20].filter((behind) => behind <= deepest);
   fill(find("#beams svg"), {width: LEFT + (steps.length + 0.5) * column, height: TOP + LOW + 40},
-    marks.flatMap((behind) => axis(behind, height(behind))), steps.map(([{x}], i) =>
+    svg("text", {class: "axis", x: 32, y: 10}, "step"), marks.flatMap((behind) => axis(behind, height(behind))), steps.map(([{x}], i) =>
       svg("text", {class: "cross", x, y: 10}, `${i + 1}`)),
     dropped.map(edge), steps.map(cutMark), shown.toSorted((a, b) => a.won - b.won).map(edge),
     dropped.map(({x, y}) => svg("text", {class: "cross", x, y: y + 4}, "×")), shown.map(nodeText));

@@ -15,10 +15,15 @@ function change(settings) {
 const drawOf = (token) => data.draws[token - data.n_prompt] ?? ["prompt"];
 
 function showCandidates() {
-  const row = state.selected - 1, found = chain(row, state), {tokens, came} = found, {die} = state;
-  const moved = SAMPLER.some((name) => state[name] !== given[name]), [how] = drawOf(row + 1);
-  const thrown = how === "drawn" || die !== null;
-  const winner = die !== null ? drawn(tokens.map(({p}) => p), die) : thrown && !moved ? came : null;
+  const row = state.selected - 1, found = chain(row, state), {tokens, came} = found;
+  const [how, u, from] = drawOf(row + 1), isOwn = state.die !== null;
+  const moved = SAMPLER.some((name) => state[name] !== given[name]);
+  const die = isOwn || how !== "drawn" || (moved && found.others) ? state.die : u;
+  const thrown = die !== null;
+  if (!isOwn && found.others)  // the ids of the others, and so the places of the bars, are unknown
+    for (const token of tokens) token.below = token.rank === came ? from : null;
+  const winner = !isOwn && !moved ? thrown && came
+    : tokens.findIndex(({below, p}) => thrown && below <= die && die < below + p);
   for (const token of tokens) token.gone = remover(token, found);
   const byHeight = tokens.toSorted((a, b) => b.height - a.height || a.rank - b.rank);
   const shown = byHeight.filter(({rank}, i) => i < MOST_BARS || rank === came || rank === winner);
@@ -37,8 +42,10 @@ function showCandidates() {
   find("tr.cut td").colSpan = 4 + found.changed + thrown;
   for (const name of SAMPLER)
     Object.assign(find(`#${name}`), {value: state[name], ariaValueText: state[name]});
-  Object.assign(find("#die"), {hidden: die === null, value: die});
-  sayCandidates(row, winner, found, die !== null ? "own" : thrown && moved ? "moved" : how);
+  Object.assign(find("#die"), {hidden: !thrown, value: die});
+  find("#restore").hidden = !isOwn && !moved;
+  sayCandidates(row, winner, found, isOwn ? "own" : how === "drawn" && moved
+    ? (thrown ? "moved" : "unknown place") : how);
 }
 
 // Complete the sentences about the cut and the die.
@@ -80,14 +87,14 @@ function others(n, share, gone) {
 }
 
 // A line of the table: the probability after each step, up to the step that removed the token.
-function stages(kind, name, {model, filtered, tempered, p, below, early, gone}) {
-  const cell = (p, kind = "") =>
-    element(`td${kind}`, {"--p": p}, element("span.number", percent(p)));
+function stages(kind, name, {model, filtered, tempered, so_far, p, below, early, gone}) {
+  const cell = (p, kind = "", so_far = 0) =>
+    element(`td${kind}`, {"--p": p, "--sum": so_far}, element("span.number", percent(p)));
   const removed = (kind) =>
     element(`td.gone${kind}`, {title: `removed by ${gone}`}, `✕ ${gone}`);
   const after = early ? [removed(".filters"), "", ""]
-    : [cell(filtered, ".filters"), cell(tempered), gone ? removed("") : cell(p)];
-  const mass = below >= 0 && p && element("span.mass", {"--from": below, "--p": p});
+    : [cell(filtered, ".filters"), cell(tempered, "", so_far), gone ? removed("") : cell(p)];
+  const mass = below !== null && p && element("span.mass", {"--from": below, "--p": p});
   return line(kind, name, cell(model), ...after, element("td.draw", mass));
 }
 

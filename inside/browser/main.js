@@ -35,7 +35,7 @@ function drawHeader() {
   const acted = (name, i) => name !== "min_length" || arrays.by.includes(i + 1);
   const filters = data.filters.filter(acted).filter((name) => !SAMPLER.includes(name));
   const surprise = sum(range(n).map((i) => bits(data.n_prompt + i)));
-  tell("header", {...data.settings, model: model ? `The model ${model}` : "A model", settings, n,
+  tell("header", {...data.settings, model: model ? `The model “${model}”` : "A model", settings, n,
     beams: beams ?? "best", drawing: greedy ? "greedily" : "drawing",
     drafts: drafts ?? `by ${drafter ?? draft ?? "a drafter"}`, bits: (surprise / n).toFixed(1),
     filters: filters.map(dashed).join(", "), given: plural(data.n_prompt, "token")},

@@ -62,14 +62,18 @@ function chain(row, settings) {
   const found = sampled(settings), {tempered} = sampled(PLAIN);
   const came = ids.indexOf(data.ids[row + 1]);
   const base = raw[came] - data.logprobs[row];  // log of the sum of exp(logit) over the vocabulary
-  let below = 0;
+  let so_far = 0, below = 0;
   const tokens = Array.from(ids, (id, i) => {
-    const early = first[i] === -Infinity, p = found.probs[i];
-    below += p;
+    const early = first[i] === -Infinity;
+    so_far += found.tempered[i];
     return {id, rank: i, model: Math.exp(raw[i] - base), filtered: tempered[i],
-      tempered: found.tempered[i], p, below: below - p, early,
+      tempered: found.tempered[i], so_far, p: found.probs[i], early,
       height: early ? raw[i] : first[i], by: data.filters[by[i] - 1] ?? ""};
   });
+  for (const token of tokens.toSorted((a, b) => a.id - b.id)) {  // the order of samplers.draw
+    token.below = below;
+    below += token.p;
+  }
   return {...found, tokens, came,
     changed: tokens.some((token) => Math.abs(token.filtered - token.model) > 1e-4)};
 }
