@@ -1,14 +1,14 @@
-"""Sixty single mistakes as students make them: (step, name in plain words, old text, new text).
+"""Sixty single mistakes that students make: (step, name in plain words, old text, new text).
 
-Each is one edit of right.py, whose old text stands there once. They were written before the
-workshop was run on any of them; count.py says what it makes of them.
+A mistake replaces its old text, which occurs once in right.py, by its new text. All mistakes were
+written before the workshop was run on any of them. count.py counts how many of them it finds.
 """
 
 
 def edit(text, old, new):
-    """Replace the only place where old stands."""
+    """Replace `old`, which has to occur exactly once in the text."""
     if text.count(old) != 1:
-        raise ValueError(f"{old!r} stands {text.count(old)} times in the text, not once")
+        raise ValueError(f"{old!r} occurs {text.count(old)} times in the text, not once")
     return text.replace(old, new)
 
 

@@ -1,7 +1,7 @@
-"""Forty pairs of mistakes in one file: each two entries like those of mistakes.py.
+"""Forty pairs of mistakes. A pair consists of two entries like those in mistakes.py.
 
-The second edit applies to the text with the first. A name alone stands for the entry of mistakes.py
-whose name begins so.
+Both edits apply to the same file, one after the other. A string instead of an entry means the entry
+of mistakes.py whose name begins with this string.
 """
 
 from mistakes import MISTAKES
@@ -227,7 +227,7 @@ WHOLE_LENGTH = (
 )
 
 PAIRS = [
-    # In one function.
+    # Both mistakes are in one function.
     ("the sum goes over the first axis", "the largest number is not subtracted"),
     ("divided by the sum of the whole array", "the largest number of the whole array"),
     ("layer norm divides by the variance", NO_BETA),
@@ -248,7 +248,7 @@ PAIRS = [
     (ONE_TOO_MANY, CUT_LATE),
     (PROBABILITIES, TIMES_LENGTH),
     ("the logits of the last column", FRONT),
-    # In two functions of one step, or of neighbours.
+    # The mistakes are in two functions of the same step or of neighbouring steps.
     (GELU_DIGIT, NO_BIAS),
     ("reshaped straight", "merge_heads reshapes without"),
     ("the numbers of a row are dealt", SWAP_LAST),
@@ -262,7 +262,7 @@ PAIRS = [
     (FIRST_LOGITS, "the cache that is given"),
     (SHORTEST, NEXT_LOGITS),
     (GREEDY_DRAFT, "the model's cache keeps"),
-    # Far apart.
+    # The mistakes are in steps that are far apart.
     (KEY_T, "the residual adds the normed"),
     (NO_HEAD_AXIS, "only the last token passes"),
     (PLUS_MASK, ONE_BLOCK),

@@ -1,14 +1,14 @@
-"""Thirty right solutions in other styles: (name in plain words, functions or classes as text).
+"""Thirty right solutions in other styles: (name in plain words, source of functions or classes).
 
-Each takes the place of those of the same name in right.py, see `restyle`. A class GPT2 here gives
-only the methods that differ.
+`restyle` replaces the functions and classes of the same names in right.py. A class GPT2 in a style
+contains only the methods to replace.
 """
 
 import ast
 
 
 def restyle(text, style):
-    """Put the functions of style in the place of those of text. New ones and imports go first."""
+    """Replace functions of `text` by those of `style`. New functions and imports go to the top."""
     lines = text.splitlines()
     places = {}
     for node in ast.parse(text).body:
