@@ -28,7 +28,7 @@ def test_timed_actions_take_turns_after_a_round_that_does_not_count(
 
         return run
 
-    quick = action("quick", iter([50, 2, 9, 2]))  # the first round is a warm-up
+    quick = action("quick", iter([50, 2, 9, 2]))  # the first round is not timed
     slow = action("slow", iter([90, 8, 7, 60]))
     times = function({"quick": quick, "slow": slow}, rounds=3)
     assert times == {"quick": 2, "slow": slow_one}
@@ -93,7 +93,7 @@ def test_the_body_of_a_source_has_no_signature_and_is_python(capsys):
         lessons.source(loop, signature=False)
         first = ast.parse(capsys.readouterr().out).body[0]
         assert isinstance(first, ast.While if loop is generate.naive else ast.Assign)
-    lessons.source(samplers.Sampler.filter)  # a long string is broken in two
+    lessons.source(samplers.Sampler.filter)  # `source` breaks a long string in two
     printed = ast.parse(capsys.readouterr().out)
     written = dedent(inspect.getsource(samplers.Sampler.filter))
     assert ast.dump(printed) == ast.dump(ast.parse(written))

@@ -64,7 +64,7 @@ model: Model = Mine()
 
 
 def test_a_type_checker_shows_only_the_user_s_errors(folder):
-    """Like a user, this test runs mypy without the settings in our pyproject.toml."""
+    """Mypy runs without the settings in pyproject.toml, as it does in a user's folder."""
     pytest.importorskip("mypy", reason="NOT RUN: pip install -r .ci/requirements.txt")
     shutil.copy(HOUSE / "examples" / "shortest.py", folder / "mine")
     (folder / "mine" / "wrong.py").write_text(WRONG)

@@ -87,8 +87,8 @@ def test_logits_equal_the_reference_s(name):
 
 @every_model
 def test_logits_of_rows_of_different_lengths_equal_the_reference_s(name):
-    """The reference pads the rows on the left. Here, every row first fills a cache of its own. The
-    caches are joined to a batch for the last step."""
+    """The reference pads the rows on the left. Here, every row first fills a cache of its own. For
+    the last step, the caches are joined to a batch."""
     model, batch, rows = load(name), reference(name)["batch"], Rows()
     assert (batch < 0).sum() == 5
     for ids in (row[row >= 0] for row in batch):
@@ -118,7 +118,7 @@ def test_beams_equal_the_reference_s(name):
 # --- cached == naive, batched == one by one -------------------------------------------------------
 
 
-def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq]; a chunk begins at each cut
+def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq] -> logits; a chunk begins at each cut
     return np.concatenate([model(part, cache) for part in np.split(ids, cuts, axis=-1)], axis=-2)
 
 
@@ -233,7 +233,7 @@ def test_every_step_is_float32(name):
     for ids in ([3], list(range(12)), [[1, 2], [3, 4]]):
         for cache in (None, model.new_cache(*np.shape(ids)[:-1])):
             Traced.seen.clear()
-            assert isinstance(model(ids, cache), Traced)  # computed from traced arrays
+            assert isinstance(model(ids, cache), Traced)  # the logits are traced, too
             assert Traced.seen - {np.dtype(bool)} == {np.dtype(np.float32)}
             assert cache is None or cache.kv.dtype == np.float32
 

@@ -1,5 +1,5 @@
-"""Llama and its relatives are loaded from both dialects of config.json and from 16-bit files.
-Folders with wrong or unsupported settings are refused."""
+"""Llama and its relatives are loaded from the older and the newer dialect of config.json, and from
+16-bit files. Folders with wrong or unsupported settings are refused."""
 
 import json
 import shutil
@@ -74,8 +74,8 @@ def assert_refused(folder, words):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_hub_s_dialect_means_the_same(folder, name):
-    """Files on the hub have no rope_parameters. They have rope_theta and rope_scaling; Gemma 3's
-    also have a second theta and a pattern of windows."""
+    """The older config.json has rope_theta and rope_scaling instead of rope_parameters. Gemma 3's
+    also has a second theta and a pattern of windows."""
     copy = folder(name)
     expected, config = logits(copy), json.loads((copy / "config.json").read_text())
     rope = config["rope_parameters"]
@@ -105,7 +105,7 @@ def test_keys_with_their_usual_value_may_be_absent(folder, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_heads_and_their_sizes_come_from_the_arrays(folder, name):
-    """So the families' different defaults for these keys do not matter."""
+    """The families have different defaults for these keys, but the arrays decide."""
     copy = folder(name)
     expected = model(copy)
     change(copy, "num_key_value_heads", "head_dim", "attention_bias", "mlp_bias")
@@ -165,12 +165,12 @@ def test_families_without_use_sliding_window_ignore_it(folder, name):
 
 
 def test_max_window_layers_may_be_0(folder):
-    """A 0 gives every layer a window."""
+    """With max_window_layers = 0, every layer has a window."""
     copy = folder("qwen2")
     change(copy, "layer_types", sliding_window=8, max_window_layers=0, use_sliding_window=True)
     assert model(copy).windows == [8, 8]
     change(copy, "max_window_layers")
-    assert model(copy).windows == [None, None]  # its default is 28 layers
+    assert model(copy).windows == [None, None]  # its default is 28: no layer has a window
 
 
 def test_gemma2_has_default_caps(folder):

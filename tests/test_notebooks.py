@@ -53,7 +53,8 @@ def pages(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def on_github(tmp_path_factory):
-    """Make the class edition with badges. It has to be in the project, to which badges link."""
+    """Make the class edition with badges, in a folder of the project. Badges link to files of the
+    project, so edition.py refuses other folders."""
     folder = Path(tempfile.mkdtemp(dir=FOLDER))
     yield made(folder, "--repository", ADDRESS)
     shutil.rmtree(folder)
@@ -85,7 +86,8 @@ def pictures(notebook):
 
 
 def solutions(path):
-    """Return {exercise number: its solution}, split at the lines "# exercise N" of the file."""
+    """Return {exercise number: its solution} from solutions/NAME.py. There, a line "# exercise N"
+    precedes each solution."""
     text = (FOLDER / "solutions" / path.with_suffix(".py").name).read_text(encoding="utf-8")
     parts = re.split(r"^# exercise (\d+)$", text, flags=re.MULTILINE)[1:]
     return dict(zip(map(int, parts[::2]), parts[1::2]))
@@ -110,7 +112,7 @@ def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, class_edit
         for place, cell in enumerate(notebook.cells):
             if edition.tagged(cell, "ours"):  # uncomment our solution
                 cell.source = cell.source.removeprefix("# If you give up: ")
-            client.execute_cell(cell, place)  # raises an error of the cell
+            client.execute_cell(cell, place)  # raises any error in the cell
             if cell.cell_type == "code":
                 assert not printed(cell, "stderr")
         for number, (place, check) in exercises(notebook).items():
@@ -288,8 +290,8 @@ NOT_PROSE = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)|https?://\S+"
 
 
 def test_numbers_in_the_prose_come_from_a_cell(notebook):
-    """The test covers numbers with a decimal point or a percent sign, except in sentences that name
-    a source by its year."""
+    """The test covers numbers with a decimal point or a percent sign, except in sentences that cite
+    a source with its year."""
     outputs = "\n".join(printed(cell) + cell.source for cell in code(notebook))
     known = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", outputs.replace(",", ""))}
     for cell in prose(notebook):
@@ -303,7 +305,7 @@ def test_numbers_in_the_prose_come_from_a_cell(notebook):
 
 
 def comes_from(written, known):
-    """Return whether `written` is a rounded known number, or 100 times one: a percentage."""
+    """Return whether `written` is a known number, rounded, or such a number in percent."""
     error = 0.51 * 10 ** -len(written.partition(".")[2])
     scaled = [scale * number for number in known for scale in (1, 100)]
     return any(abs(number - float(written)) <= error for number in scaled)

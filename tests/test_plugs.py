@@ -1,4 +1,4 @@
-"""On the command line, FILE.py:EXPRESSION is a filter, a loop, a drafter or a model of the user."""
+"""On the command line, users name their filter, loop, drafter or model by FILE.py:EXPRESSION."""
 
 import re
 
@@ -34,7 +34,7 @@ def but(token, tokenizer):
         return logits
     return f
 
-@dataclasses.dataclass  # dataclasses needs the file in sys.modules
+@dataclasses.dataclass  # @dataclass needs the module in sys.modules
 class Again:
     n_vocab: int
     n: int = 1

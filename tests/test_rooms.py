@@ -1,5 +1,5 @@
-"""The centre imports only NumPy, regex and itself. Folders import only from the same level or from
-lower levels, and imports are not circular.
+"""The centre imports only NumPy, regex and its own files. Folders import only from the same level
+or from lower levels, and imports are not circular.
 
 Imports inside functions count, too. Imports below generate.py's `if __name__ == "__main__":` do not
 count, because the command line is a separate program.
@@ -20,7 +20,7 @@ CENTRE = {  # file -> its imports, without the standard library
     "speculative": {"numpy", "generate", "samplers"},
     "encoder": {"regex"},
 }
-FLOORS = [  # from the lowest level up; utils imports the loaders, so its level is higher
+FLOORS = [  # from the lowest level to the highest; utils is above loading, which it imports
     [*CENTRE],
     ["decoding", "families"],
     ["loading"],
@@ -91,7 +91,7 @@ def test_no_imports_go_in_a_circle():
 
 @pytest.mark.parametrize("name", [*CENTRE, "decoding.batching", "families.seq2seq"])
 def test_the_rooms_that_compute_need_only_numpy_and_regex(name):
-    """The imports of the modules that they import count, too."""
+    """Indirect imports count, too."""
     command = [sys.executable, "-c", SCRIPT.format(module=name)]
     process = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=True)
     found = set(process.stdout.split()) - sys.stdlib_module_names

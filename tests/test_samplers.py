@@ -58,7 +58,7 @@ FILTERS = {  # processors.npz has the same names
     "forced_id 4 at 29": forced_id(4, 29),
     "all": Sampler(*CHAIN).filter,
 }
-tenths = st.lists(st.integers(-40, 40), min_size=1, max_size=12)  # often with equal numbers
+tenths = st.lists(st.integers(-40, 40), min_size=1, max_size=12)  # equal numbers are frequent
 some_logits = tenths.map(lambda tenths: np.array(tenths, np.float32) / 10)
 
 

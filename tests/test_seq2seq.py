@@ -106,7 +106,7 @@ def test_logits_equal_the_reference_s(name):
 
 @every_model
 def test_a_batch_of_sources_of_different_lengths_equals_the_reference_s(name):
-    """The reference pads its sources. Here, rows with sources of different lengths are joined."""
+    """The reference pads its sources. Here, each row joins the batch with an unpadded source."""
     ids, rows = EXPECTED[name]["decoder"], Rows()
     for row in range(3):
         model = reader(name, row)
@@ -274,7 +274,7 @@ def test_one_source_serves_any_batch_shape(name):
 
 def drafters(name, model, source, sampler):
     """Yield a drafter of each kind. NGramStore and PromptLookup read the source, too."""
-    draft = tiny_t5(model.n_vocab, n_ctx=20).read(source)  # has a smaller context
+    draft = tiny_t5(model.n_vocab, n_ctx=20).read(source)  # the draft model has a smaller context
     yield NGramStore(model.n_vocab, 3, before=source)
     yield PromptLookup(model.n_vocab, 2, before=source)
     yield DraftModel(model, sampler, np.random.default_rng(5))
@@ -312,7 +312,7 @@ def test_sampled_speculation_has_the_distribution_of_the_model(kind):
     family, sampler = tiny_t5(4, n_ctx=8, seed=2), Sampler(temperature(1.5))
     model = family.read(SOURCE)
     table = conditionals(model, 2, sampler)
-    assert abs(sum(table.values()) - 1) < 1e-5  # by the chain rule
+    assert abs(sum(table.values()) - 1) < 1e-5  # the chain rule holds
     drafter = list(drafters("t5", model, SOURCE, sampler))[kind]
     loop, rng, counts = drafted_by(drafter, gamma=2), np.random.default_rng(kind), {}
     for _ in range(600):
@@ -415,7 +415,7 @@ def test_every_step_is_float32(name):
     Traced.seen.clear()
     model = model.read(EXPECTED[name]["sources"][0])
     cache = model.new_cache()
-    assert isinstance(model(ids), Traced)  # the logits were computed from traced arrays
+    assert isinstance(model(ids), Traced)  # the logits are traced, too
     model(ids[:-1], cache)
     rows = Rows()
     rows.join(cache)
@@ -458,7 +458,8 @@ def test_a_cache_goes_on_after_an_error_in_a_pass(name, monkeypatch):
 
     def fails(*args):
         calls.append(args)
-        if len(calls) == 2:  # in cross-attention; the first layer has stored its keys
+        # The second call is the first cross-attention. The first layer has already stored its keys.
+        if len(calls) == 2:
             raise ZeroDivisionError
         return attention(*args)
 
@@ -533,7 +534,7 @@ def test_mbart_and_mbart_50_put_languages_at_different_places():
     fifty = MODELS["mbart-50"].for_languages(de, en)
     assert (fifty.add_special_tokens([7]), fifty.start_ids) == ([de, 7, 2], [2])
     assert fifty.generation_config["forced_bos_token_id"] == en
-    assert MODELS["mbart-50"].generation_config["forced_bos_token_id"] == ro  # not changed
+    assert MODELS["mbart-50"].generation_config["forced_bos_token_id"] == ro  # unchanged
     assert one.for_languages(de).start_ids == [ro]
     assert fifty.read([7])([2]).shape == (1, fifty.n_vocab)
 
@@ -547,9 +548,10 @@ def test_forced_tokens_are_first_and_last():
 def test_generation_config_is_the_checkpoint_s():
     config = MODELS["bart-forced"].generation_config
     assert (config["num_beams"], config["length_penalty"]) == (4, 2.0)
-    assert (config["max_length"], config["min_length"]) == (15, 6)  # both include the start id
+    assert (config["max_length"], config["min_length"]) == (15, 6)  # lengths include the start id
     plain = MODELS["bart"].generation_config
-    assert plain["forced_eos_token_id"] is None  # this null overrides config.json
+    # A null in generation_config.json overrides config.json.
+    assert plain["forced_eos_token_id"] is None
     assert MODELS["bart"].stop_ids == (2,) and MODELS["t5"].stop_ids == (1,)
 
 

@@ -65,7 +65,7 @@ def test_arrays_may_have_their_other_names(folder, name):
     if name == "bart":
         assert all(key.startswith("model.") for key in tensors if key != "final_logits_bias")
     tensors = {key.removeprefix("model."): array for key, array in tensors.items()}
-    shared = tensors.pop("shared.weight")  # some files have only copies of it
+    shared = tensors.pop("shared.weight")  # some files contain only copies of this array
     for side in ("encoder", "decoder"):
         tensors[f"{side}.version"] = np.ones(1, np.float32)
     tensors["decoder.embed_tokens.weight"] = tensors["encoder.embed_tokens.weight"] = shared
@@ -129,7 +129,7 @@ def test_special_ids_outside_the_vocabulary_are_ignored(folder):
     _, model = utils.load(copy)
     assert model.stop_ids == (2,) and model.generation_config["forced_bos_token_id"] is None
     change(copy / "generation_config.json", eos_token_id=2, decoder_start_token_id="x")
-    assert utils.load(copy)[1].start_ids == [2]  # eos_token_id is the default
+    assert utils.load(copy)[1].start_ids == [2]  # BART's default is eos_token_id
 
 
 @pytest.mark.parametrize("name", ["t5", "bart", "mbart"])

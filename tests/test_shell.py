@@ -94,7 +94,7 @@ def test_a_session_runs_in_a_terminal(console, letters, tmp_path):
         assert "(9 tokens" in terminal.ask("the cat")
         terminal.ask(f"/filter {tmp_path}/waiting.py:for_signal")
         os.write(terminal.ours, b"a\n")
-        terminal.until("\na")  # after the echo of the prompt, the text begins
+        terminal.until("\na")  # the text begins after the echo of the prompt
         terminal.interrupt()
         assert "(stopped)" in terminal.until(PROMPT)
         terminal.ask("/reset")
@@ -479,7 +479,8 @@ def test_mistakes_do_not_end_the_session(ask, tmp_path, monkeypatch):
     assert "FILE.py:EXPRESSION" in ask("/filter nothing")
     with monkeypatch.context() as broken:
         broken.setattr("terminal.session.cached", lambda *_: 1 / 0)
-        assert "ZeroDivisionError" in ask("the cat") and not ask.ended  # our own bugs, too
+        # Even a bug in the program does not end the session.
+        assert "ZeroDivisionError" in ask("the cat") and not ask.ended
     assert ask("the cat").startswith("the cat")
     assert ask("/quit") == "" and ask.ended is True
 

@@ -1,4 +1,4 @@
-"""The command line prints the text, the JSON and the statistics of each row; texts end in time."""
+"""The command line prints each row's text, JSON and statistics, and ends each text correctly."""
 
 import io
 import itertools

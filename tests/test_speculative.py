@@ -53,7 +53,8 @@ rng_of = np.random.default_rng
 
 
 def drafters(model, text, sampler):
-    """Return {name: a function that makes the drafter}. text: a prompt and its greedy text"""
+    """Return {name: a function that makes the drafter}. `text` is a prompt followed by its greedy
+    continuation."""
     n_vocab = model.n_vocab
     made = {
         "smaller model": lambda: DraftModel(SMALL, sampler, rng_of(7)),
@@ -203,8 +204,8 @@ def test_greedy_texts_and_stop_reasons_equal_the_cached_loop_s(prompt, n, name, 
 
 
 def test_a_drafter_proposes_no_more_than_can_be_used():
-    """Each pass adds one token that is not a draft. So one draft fewer than the tokens left is
-    enough."""
+    """Each pass adds one token that is not a draft. So at most n_left - 1 drafts are
+    useful."""
     for n, n_all in ((7, 7), (100, TARGET.n_ctx - len(PROMPTS[1]))):
         noted = Noted(make_drafter("replay at 0", TARGET, PROMPTS[1] + greedy_ids(1)))
         assert by_speculation(TARGET, PROMPTS[1], n, noted, 5) == greedy_ids(1)[:n_all]
@@ -217,7 +218,7 @@ def test_a_drafter_proposes_no_more_than_can_be_used():
 
 @pytest.mark.parametrize("n_taken", [0, 1, 3, 5, 8, 9])
 def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
-    """Even in the middle of a block, the sequence contains exactly the tokens that were yielded."""
+    """Even among the tokens of one pass, the sequence contains exactly those that were yielded."""
     drafter = Replay(TARGET.n_vocab, PROMPTS[1] + greedy_ids(1), 1, rng_of())
     sequence = Sequence(TARGET, PROMPTS[1], 9)
     tokens = speculative(TARGET, sequence, drafter)
@@ -244,7 +245,7 @@ def test_a_text_that_the_cached_loop_began_goes_on(prompt):
 @pytest.mark.parametrize("rate", [0, 0.5, 1])
 @pytest.mark.parametrize("n_taken", [1, 2, 3, 5, 6, 7])
 def test_a_caller_may_finish_a_text_inside_a_block(rate, n_taken):
-    """The loop neither yields the rest of the block nor runs a further pass."""
+    """The loop neither yields the other tokens of this pass nor runs a further pass."""
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     sequence = Sequence(TARGET, PROMPTS[1], 9)
     for token in speculative(model, sequence, Replay(TARGET.n_vocab, text, rate, rng_of(3))):
@@ -264,7 +265,7 @@ def fails_at_11(logits, ids):
     "last, error", [(lambda logits, ids: logits, ValueError), (fails_at_11, IndexError)]
 )
 def test_a_sampler_s_error_is_raised(last, error):
-    """The filters remove every token, or one raises. The tokens so far equal the cached loop's."""
+    """The filters remove all tokens, or one filter fails. Earlier tokens equal the cached loop's."""
     sampler, prompt = Sampler(no_repeat_ngram(1), last, to_probs=one_hot), [1, 2]
     expected = []
     with contextlib.suppress(error):
@@ -398,7 +399,7 @@ def test_control_a_second_draw_from_p_is_found_wrong(name, monkeypatch):
 
 
 def test_control_a_draft_drawn_with_the_loop_s_own_numbers_is_found_wrong():
-    """A draft and its acceptance must be independent. With one seed, their numbers are equal."""
+    """A draft must be independent of its acceptance. Here, both generators have the same seed."""
     sampler, wrong = SAMPLERS["softmax"], Counter()
     for seed in range(N_TEXTS):
         drafter = DraftModel(TINY_SMALL, sampler, rng_of(seed))
@@ -675,7 +676,7 @@ def q_of(*numbers):  # -> [n_vocab]: these numbers, then zeros
     return q
 
 
-WRONG = {  # name -> drafts, their distributions, words of the error
+WRONG = {  # name -> drafts, their distributions, part of the error message
     "too many": ([1, 1, 1], [q_of(0, 1)] * 3, "3 drafts and 3 distributions, not at most 2"),
     "too few distributions": ([1, 1], [q_of(0, 1)], "2 drafts and 1 distributions"),
     "too many distributions": ([1], [q_of(0, 1)] * 2, "1 drafts and 2 distributions"),

@@ -1,4 +1,4 @@
-"""In a debugger, examples/step.py stops at the README's breakpoints, with the README's shapes."""
+"""In a debugger, examples/step.py stops at the README's breakpoints and prints its shapes."""
 
 import json
 import re
@@ -29,7 +29,8 @@ def pdb(*commands):
 
 def test_the_breakpoints_of_the_readme_show_the_prompt_then_one_token():
     assert len({place for place, *_ in STOPS}) == 5
-    # The table is in the order of the code. So each pass stops at every breakpoint once.
+    # The table is in the order of the code. So the first five stops are in the first pass, and the
+    # other five in the second pass.
     commands = [[f"tbreak {place}", "c", look] for place, look, _, _ in STOPS * 2]
     looks = pdb(*sum(commands, []))[2::3]
     expected = [shape for *_, shape, _ in STOPS] + [shape for *_, shape in STOPS]

@@ -29,7 +29,7 @@ FIXTURES = HOUSE / "tests" / "fixtures"
 FOUND = {path.stem: json.loads(path.read_text()) for path in (FIXTURES / "tokenizers").iterdir()}
 FILES = os.environ.get("TOKENWISE_MODERN_FILES")
 PUBLISHED = "gpt-neox", "qwen2.5", "qwen3", "smollm2", "tinyllama"
-BYTES, PIECES = "llama3", "llama2"  # the names of two fixtures
+BYTES, PIECES = "llama3", "llama2"  # fixtures for both kinds of tokens
 
 
 def write(folder, file):
@@ -71,7 +71,7 @@ def assert_ids(tokenizer, vectors):
 
 def assert_texts(tokenizer, vectors):
     """Assert that decoded and streamed texts equal the library's. Only the library's texts contain
-    MARKS and BOS, so these are removed first."""
+    MARKS and BOS, so the test removes these first."""
     silent = {
         text: id
         for text, id in tokenizer.special.items()
@@ -113,7 +113,7 @@ def test_published_tokenizers_equal_the_library(published):
 @pytest.mark.parametrize("name", ["llama3", "qwen", "llama2", "gemma"])
 @given(text=st.text())
 def test_encoded_text_is_decoded_to_itself(read, name, text):
-    """Qwen's tokenizer normalises text to NFC. Pieces contain \u2581 instead of a space."""
+    """Qwen's tokenizer normalises text to NFC. Tokenizers of pieces decode \u2581 as a space."""
     tokenizer = read(name)
     ids = tokenizer.encode(text)
     if name == "qwen":
@@ -185,13 +185,13 @@ def test_a_character_appears_with_its_last_byte_or_with_the_next_token(read, nam
     pieces.append(stream.finish())
     assert "".join(pieces) == "the €ä cat" and "" in pieces
     assert not any("\ufffd" in piece for piece in pieces)
-    ids = tokenizer.encode("€")[:-1]  # without its last byte
+    ids = tokenizer.encode("€")[:-1]  # the last byte of € is missing
     assert streamed(tokenizer, ids) == tokenizer.decode(ids)
     assert tokenizer.decode(ids).endswith("\ufffd")
 
 
 def test_a_stream_decodes_few_ids_again(read, monkeypatch):
-    """This makes the time for a text proportional to its length."""
+    """So the time for decoding a text is proportional to its length."""
     tokenizer, lengths = read(PIECES), []
     decode = tokenizer.decode
     monkeypatch.setattr(tokenizer, "decode", lambda ids: lengths.append(len(ids)) or decode(ids))

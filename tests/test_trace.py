@@ -119,7 +119,7 @@ def test_only_the_model_s_calls_inside_the_block_are_recorded():
     assert len(calls) == n and sys.getprofile() is None
     assert all(call.file == "gpt2.py" for root in calls for call in root.walk())
     assert all(call.value is None for root in calls for call in root.walk())
-    assert passes(calls, tiny_gpt2()) == []  # the recorded passes are of a different model
+    assert passes(calls, tiny_gpt2()) == []  # the recorded passes belong to a different model
 
 
 def test_the_tree_is_right_after_an_error():

@@ -34,7 +34,7 @@ def test_an_unknown_name_is_refused_with_the_known_names(models, monkeypatch):
     assert_refused("x" * 5000, "File name too long|no model 'x{99}: use")
     assert_refused("nul\0", "no model|embedded null")
     monkeypatch.chdir(models.parent)
-    assert_refused("models/storys", "no model 'models/storys'")  # not OWNER/NAME of the hub
+    assert_refused("models/storys", "no model 'models/storys'")  # a path, not a hub's OWNER/NAME
     (models.parent / "empty").mkdir()
     assert_refused("empty", "empty has no config.json")
     (models / "stories").mkdir()

@@ -1,4 +1,4 @@
-"""Models in real repositories are irregular, and they have to run all the same.
+"""Models in real repositories are irregular, and tokenwise has to run them.
 
 Some have embedding rows without a token, or tokens without an embedding row. Others have
 added_tokens.json, special tokens in a text, old names of arrays, or lengths that count the prompt.
@@ -45,7 +45,7 @@ def folder(tmp_path):
 
 
 def change_rows(folder, change_array):
-    """Replace each array [n_vocab, ...] by change_array(array); adapt vocab_size."""
+    """Replace each array [n_vocab, ...] by change_array(array), and change vocab_size to fit."""
     path, config = folder / "model.safetensors", json.loads((folder / "config.json").read_text())
     arrays = load_file(path)
     for name, array in arrays.items():
@@ -134,7 +134,8 @@ def test_a_model_whose_mask_token_has_no_row_refuses_only_this_token(console):
 
 def test_a_config_may_have_the_settings_of_generation():
     config = utils.load(FOLDERS / "bart-cnn")[1].generation_config
-    assert config["num_beams"] == 4 and config["length_penalty"] == 2.0  # not those of a task
+    # The settings in task_specific_params do not count.
+    assert config["num_beams"] == 4 and config["length_penalty"] == 2.0
     assert config["forced_bos_token_id"] == 0 and config["forced_eos_token_id"] is None
 
 
@@ -156,7 +157,8 @@ def test_an_end_of_text_without_a_row_cannot_begin_a_text(console, folder):
     assert utils.load(copy)[0].end_of_text is None
     assert len(console.json("a", "--tokens", 5, model=copy)[0]["ids"]) == 5
     assert "a prompt of 0 tokens" in console.refused(1, "", model=copy)
-    assert " in 3 tokens; " in console.text("teat", "--score", model=copy)  # no score of the first
+    # The first of the four tokens has no probability.
+    assert " in 3 tokens; " in console.text("teat", "--score", model=copy)
 
 
 # --- added_tokens.json, and an end-of-text id -----------------------------------------------------

@@ -33,7 +33,8 @@ TOLERATED = {"cut one too early"}  # some right solutions also run a token twice
 
 
 def strictly(a, b):
-    """Compare like is_same, except that counts must be equal and errors need the same text only."""
+    """Compare like is_same, but counts must be equal, and for errors it is enough that their texts
+    are equal."""
     if isinstance(a.value, Raised) and isinstance(b.value, Raised):
         return a.value.error == b.value.error
     if b.kind.startswith("<=") and isinstance(a.value, int) and isinstance(b.value, int):
@@ -70,7 +71,7 @@ def test_the_text_that_a_mistake_changes_is_there_and_the_source_is_right(step, 
         assert not difference(ours, Tape(part, build(part.source), 0), is_right)
     for mistake in part.mistakes:
         assert mistake.changes, mistake.name
-        first, *_ = mistake.says.split()  # after "these are the numbers"
+        first, *_ = mistake.says.split()  # it follows "these are the numbers"
         assert first in {"with", "without", "of", "divided", "multiplied", "joined"}, mistake.says
         assert not re.search(r"\bmistake\b|!", mistake.says), mistake.name
 
@@ -279,7 +280,8 @@ def test_a_gelu_that_is_wrong_or_missing_is_replaced_also_where_it_is_a_default(
 
 
 def test_a_step_alone_is_judged_as_in_a_run_of_all(mine):
-    """With this mistake, the right advance of the same file fails; the project's would not."""
+    """With this mistake, the cache can contain the whole text. Then the student's `advance` fails,
+    although it is right. The project's would not fail."""
     found = mine(
         "speculation", "min(len(self.seen), len(ids) - 1)", "min(len(self.seen), len(ids))"
     )

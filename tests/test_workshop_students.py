@@ -1,4 +1,4 @@
-"""The workshop judges tests/students, which were written before it was run on any of them."""
+"""The workshop judges the files in tests/students, which are older than its first run on them."""
 
 import ast
 import sys

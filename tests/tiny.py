@@ -110,7 +110,7 @@ def as_function(model):
 
 
 class Watched:
-    """A wrapper around a model. It records each call's shape of the ids and argument `last`."""
+    """A wrapper around a model. It records the ids' shape and the argument `last` of each call."""
 
     def __init__(self, model):
         self.model, self.shapes, self.lasts = model, [], set()
@@ -176,7 +176,7 @@ def traced(params):
 
 
 def close(logits, expected):
-    """Assert that logits with sizes of about 10 are equal up to float32 rounding."""
+    """Assert equality up to float32 rounding, for logits with absolute values of about 10."""
     assert logits.shape == expected.shape
     assert logits.dtype == expected.dtype == np.float32
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=5e-5)

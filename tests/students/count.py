@@ -7,8 +7,9 @@ mistake it is. Readers judged whether these names are right. Their judgements ar
 {mistake: {the workshop's name: right or not}}. With --show, the script prints everything that the
 workshop says, including names that are not judged yet.
 
-The workshop runs only on the step of a mistake, because a whole file with an early mistake can take
-minutes. It runs on the whole file for a style, or if it says that the step is done.
+For a mistake or a pair, the workshop runs only on their steps, because a whole file with an early
+mistake can take minutes. For a style, or if it says that these steps are done, the workshop runs on
+the whole file.
 """
 
 import json

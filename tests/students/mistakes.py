@@ -1,7 +1,8 @@
-"""Sixty single mistakes that students make: (step, name in plain words, old text, new text).
+"""Sixty single mistakes like those of students: (step, name in plain words, old text, new text).
 
 A mistake replaces its old text, which occurs once in right.py, by its new text. All mistakes were
-written before the workshop was run on any of them. count.py counts how many of them it finds.
+written before the workshop was run on any of them. count.py counts how
+many of them the workshop finds.
 """
 
 
