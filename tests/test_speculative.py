@@ -218,7 +218,7 @@ def test_a_drafter_proposes_no_more_than_can_be_used():
 
 @pytest.mark.parametrize("n_taken", [0, 1, 3, 5, 8, 9])
 def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
-    """If the caller leaves in the middle of a pass, the sequence contains only the yielded tokens."""
+    """If the caller leaves in the middle of a block, the sequence has only the yielded tokens."""
     drafter = Replay(TARGET.n_vocab, PROMPTS[1] + greedy_ids(1), 1, rng_of())
     sequence = Sequence(TARGET, PROMPTS[1], 9)
     tokens = speculative(TARGET, sequence, drafter)
@@ -265,8 +265,8 @@ def fails_at_11(logits, ids):
     "last, error", [(lambda logits, ids: logits, ValueError), (fails_at_11, IndexError)]
 )
 def test_a_sampler_s_error_is_raised(last, error):
-    """The filters remove all tokens, or one filter raises an error. The tokens before the error equal
-    the cached loop's."""
+    """The filters remove all tokens, or one filter raises an error. Tokens before the error equal
+    those of the cached loop."""
     sampler, prompt = Sampler(no_repeat_ngram(1), last, to_probs=one_hot), [1, 2]
     expected = []
     with contextlib.suppress(error):

@@ -51,7 +51,7 @@ def softmax(x):
 """,
     ),
     (
-        "softmax: in place on a copy of its own",
+        "softmax: in place, on a copy",
         """
 def softmax(x):
     y = x.copy()
@@ -226,7 +226,7 @@ class GPT2:
 """,
     ),
     (
-        "model: all logits, of which the last are returned; np.take, an if for lm_head",
+        "model: computes all logits and returns the last; np.take, an if for lm_head",
         """
 class GPT2:
     def __call__(self, ids, cache=None, last=None):
@@ -344,7 +344,7 @@ def encode(word, merges, vocab):
 """,
     ),
     (
-        "pairs: merge by del on a list of its own; encode goes through merges again and again",
+        "pairs: merge by del, on a copy; encode goes through merges again and again",
         """
 def merge(symbols, pair):
     symbols = list(symbols)
