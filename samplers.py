@@ -1,8 +1,8 @@
 """Samplers: logits -> probabilities -> one token.
 
-A *filter* f(logits, ids) -> logits changes the logits [n_vocab] of one position; ids are the text
-so far. It sets the logits of removed tokens to -inf, and never changes its argument. A *sampler*
-applies its filters, then softmax. Greedy decoding uses a one-hot distribution instead.
+A *filter* f(logits, ids) -> logits changes the logits [n_vocab] of one position; ids is the text so
+far. To remove a token, the filter returns -inf as its logit. A filter never writes to its argument.
+A *sampler* applies its filters, then softmax. Greedy decoding replaces softmax by one_hot.
 
     >>> logits = np.log(np.array([0.1, 0.6, 0.3], np.float32))
     >>> sampler = Sampler(temperature(0.5), top_k(2))
@@ -27,7 +27,7 @@ Filter = Callable[[np.ndarray, Ids], np.ndarray]  # logits [n_vocab], ids so far
 class Sampler:
     """sampler(logits [n_vocab], ids) -> probabilities [n_vocab], which sum to 1.
 
-    to_probs: softmax, or one_hot for the best token alone. Raises ValueError if no token is left.
+    to_probs: softmax, or one_hot for greedy decoding. Raises ValueError if no token is left.
     """
 
     def __init__(self, *filters: Filter, to_probs: Callable[[np.ndarray], np.ndarray] = softmax):
@@ -48,7 +48,7 @@ class Sampler:
         return self.to_probs(logits)
 
 
-def one_hot(logits):  # [n_vocab] -> [n_vocab]: 1 for the best token (the first, in a tie)
+def one_hot(logits):  # [n_vocab] -> [n_vocab]: 1 for the largest logit (the first, if tied)
     probs = np.zeros_like(logits)
     probs[np.argmax(logits)] = 1
     return probs
@@ -70,13 +70,13 @@ def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
 
 
 def temperature(t: float) -> Filter:
-    """Divide the logits by t > 0: t < 1 sharpens, t > 1 flattens (Ackley et al. 1985)."""
+    """Divide the logits by t > 0. t < 1 sharpens the distribution (Ackley et al. 1985)."""
     scale = np.float32(min(max(t, 1e-6), 1e6))  # values beyond these would overflow
     return lambda logits, ids: logits / scale
 
 
 def top_k(k: int) -> Filter:
-    """Keep the k most probable tokens, and any ties with the last one (Fan et al. 2018)."""
+    """Keep the k most probable tokens, and any ties with the last of them (Fan et al. 2018)."""
 
     def keep_top_k(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if k >= len(logits):
@@ -87,7 +87,7 @@ def top_k(k: int) -> Filter:
 
 
 def top_p(p: float) -> Filter:
-    """Keep the fewest top tokens whose sum is at least p, and any ties (Holtzman et al. 2020)."""
+    """Keep the fewest top tokens with total probability >= p, and ties (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if p >= 1 or not np.isfinite(logits.max()):  # keep all, or let Sampler raise
@@ -152,10 +152,10 @@ FILTERS = {make.__name__: make for make in ORDER}
 
 
 def make_sampler(first: Iterable[Filter] = (), last: Iterable[Filter] = (), **settings) -> Sampler:
-    """Return a sampler with these settings, which have the names and the order of FILTERS.
+    """Return a sampler that applies `first`, then the filters of FILTERS in its order, then `last`.
 
-    temperature=0 is greedy. Otherwise a setting of None or 0 leaves its filter out. Put hard
-    constraints, such as a minimum length, `first`, or top-k may keep only tokens that they remove.
+    settings: their arguments. temperature=0 is greedy; otherwise None or 0 omits a filter. A hard
+    constraint, such as a minimum length, must be in `first`: top-k may leave only what it removes.
     """
     if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")

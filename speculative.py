@@ -1,10 +1,10 @@
-"""Speculative decoding: a cheap drafter proposes tokens, the model verifies them all in one pass.
+"""Speculative decoding: a cheap drafter proposes tokens, and the model verifies all in one pass.
 
-A pass over gamma + 1 tokens reads every weight once, and so does a pass over one token. Where
-reading takes most of the time, more tokens cost little. The acceptance rule keeps the model's own
-distribution exactly, for any drafter and any sampler. Greedy needs no rule of its own: it is a
-one-hot distribution. Leviathan et al. 2023, "Fast Inference from Transformers via Speculative
-Decoding"; Chen et al. 2023. Their letters: p is the model's distribution, q the drafter's.
+Every pass reads each weight once, whether it has one token or gamma + 1. If reading the weights
+takes most of the time, more tokens cost little. The acceptance rule preserves the model's own
+distribution exactly, for any drafter and any sampler. Greedy decoding follows the same rule with
+one-hot distributions. Leviathan et al. 2023, "Fast Inference from Transformers via Speculative
+Decoding": in their notation, p is the model's distribution and q the drafter's. Chen et al. 2023.
 
     >>> from decoding.drafters import PromptLookup
     >>> from utils import load
@@ -30,15 +30,15 @@ class Drafter(Protocol):
         """Return at most n drafts after ids, and the distribution q [n_vocab] of each."""
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
-        """Learn from a pass. logits [len(drafts) + 1, n_vocab]: what the model returned after ids
-        and after each draft; tokens: the accepted drafts, then the model's token, if any."""
+        """Learn from a pass of the model. logits [len(drafts) + 1, n_vocab]: the model's, after ids
+        and after each draft; tokens: the accepted drafts, then the model's own token, if any."""
         return None
 
 
 def speculative(
     model: Model, sequence: Sequence, drafter: Drafter, gamma: int = 4
 ) -> Iterator[int]:
-    """Yield tokens like `naive` and `cached`, up to gamma + 1 for each pass of the model."""
+    """Yield tokens like `naive` and `cached`, but up to gamma + 1 of them per pass of the model."""
     cache = model.new_cache()
     if sequence.running and len(sequence.ids) > 1:
         advance(model, sequence.ids[:-1], cache)  # the last token goes with the drafts
@@ -71,8 +71,8 @@ def verify(
 ) -> Ids:
     """Return the accepted drafts and one more token, distributed as if drawn from p one by one.
 
-    Accept a draft x ~ q with probability min(1, p(x) / q(x)). After the first rejection draw from
-    norm(max(0, p - q)) and stop. If there is none, draw one more from p. Nothing follows a stop id.
+    Accept a draft x ~ q with probability min(1, p(x) / q(x)). After the first rejection, draw from
+    norm(max(0, p - q)) and stop. If all are accepted, draw one from p. Nothing follows a stop id.
     """
     tokens: Ids = []
     for x, q in zip(drafts, qs):
@@ -92,7 +92,7 @@ def residual(p, q):  # [n_vocab] x 2 -> [n_vocab]: norm(max(0, p - q))
 
 
 def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> None:
-    """Raise ValueError unless there are at most n drafts, each with a q that allows it."""
+    """Raise ValueError unless there are at most n drafts, each with a q [n_vocab] of q[x] > 0."""
     if not len(drafts) == len(qs) <= n:
         found = f"{len(drafts)} drafts and {len(qs)} distributions"
         raise ValueError(f"a drafter proposed {found}, not at most {n} of each")
