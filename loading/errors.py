@@ -19,7 +19,7 @@ class UserError(Exception):
 
 @contextlib.contextmanager
 def explained(what: str, remedy: str, kinds: tuple = (ValueError, OSError)) -> Iterator[None]:
-    """Turn errors about a file into a UserError that also says what to do."""
+    """Turn errors of these kinds into a UserError that says what failed, why, and what to do."""
     try:
         yield
     except kinds as error:
