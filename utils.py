@@ -79,9 +79,9 @@ def unknown(name: str) -> str:
 
 
 def names() -> list[tuple[str, str, str, str]]:
-    """Return (name, what it is, size of its files, where it is) for every model with a name."""
+    """Return (name, what it is, size, "here" or "to download") for every model with a name."""
     found = {path.parent.name for path in MODELS.glob("*/config.json")}
     known = KNOWN | {name: ("a folder in models/", "") for name in sorted(found - KNOWN.keys())}
     found |= {name for name in KNOWN.keys() - {*openai.SIZES} - found if hub.cached(name)}
-    where = {True: "here", False: "downloaded when first used"}
+    where = {True: "here", False: "to download"}
     return [(name, *about, where[name in found]) for name, about in known.items()]

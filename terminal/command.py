@@ -25,8 +25,8 @@ def run(words: list[str]) -> None:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     if "list_models" in given:
         for name, about, size, where in utils.names():
-            print(show.visible(f"{name:<15}{size:>6}  {where.split()[0]:<10}  {about}"))
-        return print(f"{'OWNER/NAME':<35}any other model on the Hugging Face hub")
+            print(show.visible(f"{name:<15}{size:>6}  {where:<11}  {about}"))
+        return print(f"{'OWNER/NAME':<36}any model of these families on the Hugging Face hub")
     if not given["prompts"] and not given.keys() & {"prompts_file", "interactive"}:
         if sys.stdin is None or sys.stdin.isatty():
             raise options.Usage(MISSING)

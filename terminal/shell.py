@@ -20,7 +20,7 @@ HELP = """\
 /explain, /compare, /trace [PROMPT]: like --explain, ...; without PROMPT, for the last prompt
 /score [TEXT]: like --score; without TEXT, for the last text. Encoder-decoders: SOURCE => TARGET
 /html FILE.html: generate the last text again, and write a page about it
-/reset: return to the options of the start, and begin a new conversation; /help, /quit
+/reset: restore the options of the start, and begin a new conversation; /help, /quit
 /NAME VALUE: set the option --NAME; /NAME shows it, /NAME off unsets it. The names:
 {}
 An empty line continues the last text. What you type is saved in {}"""
