@@ -1,7 +1,7 @@
 """Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
-The five steps below: merge pairs of symbols; cut a text into words, which no merge crosses; start
-from bytes, so that any text can be encoded; keep special tokens whole; decode tokens one by one.
+It has five steps: merge pairs of symbols; cut a text into words, which no merge crosses; start from
+bytes, so that any text can be encoded; keep special tokens whole; decode tokens one by one.
 
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2.

@@ -1,4 +1,4 @@
-"""Generate text token by token. Each step of `naive` reads the whole text, `cached` the new token.
+"""Generate text token by token. `naive` reads the whole text at each step, `cached` reads it once.
 
 On the command line: python generate.py "Once upon a time"
 
@@ -52,7 +52,7 @@ def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]
 
 def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
     """Run the model over those ids [..., n_seq] that the cache lacks. Return the logits [...,
-    n_vocab] after the last id. Chunks of a long prompt keep its attention scores small."""
+    n_vocab] after the last id. Read a long prompt in chunks, to keep attention scores small."""
     ids = np.asarray(ids)
     cache.cut(ids.shape[-1] - 1)  # run the last token even if it is cached
     for start in range(cache.length, ids.shape[-1], chunk):
@@ -82,7 +82,7 @@ class Sequence:
 
     stop_reason: None while the text grows, then "eos" (a stop id), "length" (n new tokens),
     "context" (n_ctx tokens in all), or the reason that a caller passed to `finish`. Raises
-    ValueError if the prompt is too long or no list of token ids, or the sampler is no Sampler.
+    ValueError for a wrong argument, such as a prompt that is not a list of token ids.
     """
 
     def __init__(self, model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed: Any = 0):

@@ -30,8 +30,8 @@ class GPT2:
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         """Return float32 logits: for each id, one logit for every token that may follow it.
 
-        cache: the keys and values of the tokens before ids. The call appends those of ids.
-        last: return the logits after the last `last` ids only, [..., last, n_vocab].
+        cache: the keys and values of the tokens before ids; the call appends the new ones.
+        last: how many ids get logits, counted from the end: [..., last, n_vocab]. None: all.
         """
         if last is not None and last < 1:
             raise ValueError(f"last={last}: at least one position has logits")
@@ -116,7 +116,7 @@ def log_softmax(x):  # [..., n] -> same: log(softmax(x)) without underflow
 class Cache:
     """The keys and values of the tokens so far: kv [2, n_layer, *batch, n_head, n_slots, d_head].
 
-    Slot i belongs to the token at position i. A pass calls `extend` once and `append` per layer.
+    Slot i belongs to position i. A pass calls `extend` once, then `append` in each layer.
     """
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):

@@ -71,7 +71,7 @@ def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
 
 def temperature(t: float) -> Filter:
     """Divide the logits by t > 0. t < 1 sharpens the distribution (Ackley et al. 1985)."""
-    scale = np.float32(min(max(t, 1e-6), 1e6))  # values beyond these would overflow
+    scale = np.float32(min(max(t, 1e-6), 1e6))  # a value outside this range could overflow
     return lambda logits, ids: logits / scale
 
 
@@ -90,10 +90,10 @@ def top_p(p: float) -> Filter:
     """Keep the fewest top tokens with total probability >= p, and ties (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        if p >= 1 or not np.isfinite(logits.max()):  # keep all, or let Sampler raise
+        if p >= 1 or not np.isfinite(logits.max()):  # keep all, or leave the error to Sampler
             return logits
         probs = softmax(logits)
-        falling = np.sort(probs[probs > 0])[::-1]  # few tokens are left after top-k
+        falling = np.sort(probs[probs > 0])[::-1]  # after top-k, only few tokens are left to sort
         mass = np.cumsum(falling, dtype=np.float64)
         last = min(int(np.searchsorted(mass, p)), len(mass) - 1)
         return keep(logits, probs >= falling[last])
@@ -112,7 +112,7 @@ def repetition_penalty(r: float) -> Filter:
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalised, seen = logits.copy(), logits[ids]
-        penalised[ids] = np.where(seen > 0, seen / r, seen * r)  # once, however often they occur
+        penalised[ids] = np.where(seen > 0, seen / r, seen * r)  # once per distinct token
         return penalised
 
     return penalise
@@ -125,7 +125,7 @@ def no_repeat_ngram(n: int) -> Filter:
         if len(ids) < n:
             return logits
         ngrams = sliding_window_view(np.asarray(ids), n)  # [len(ids) - n + 1, n]
-        prefix = ids[len(ids) - n + 1 :]  # the n-1 tokens before the next one
+        prefix = ids[len(ids) - n + 1 :]  # the last n - 1 tokens
         return remove(logits, ngrams[(ngrams[:, :-1] == prefix).all(axis=1), -1])
 
     return forbid
@@ -152,10 +152,10 @@ FILTERS = {make.__name__: make for make in ORDER}
 
 
 def make_sampler(first: Iterable[Filter] = (), last: Iterable[Filter] = (), **settings) -> Sampler:
-    """Return a sampler that applies `first`, then the filters of FILTERS in its order, then `last`.
+    """Return a sampler that applies `first`, then FILTERS in their order, then `last`.
 
-    settings: their arguments. temperature=0 is greedy; otherwise None or 0 omits a filter. A hard
-    constraint, such as a minimum length, must be in `first`: top-k may leave only what it removes.
+    settings: arguments of FILTERS. temperature=0 is greedy; otherwise None or 0 omits a filter. Put
+    hard constraints, such as min_length, in `first`: after top-k, they may remove every token.
     """
     if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")

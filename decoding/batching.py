@@ -1,8 +1,8 @@
 """Continuous batching: texts join a running batch and leave it, one by one.
 
 A plain batch runs until its longest text ends, while more and more of its rows become idle. A
-continuous batch gives an idle row to the next waiting text. The model reads the new text's prompt
-alone, one chunk after each step of the other rows. Then its cache becomes a row of the batch.
+continuous batch gives an idle row to the next waiting text. The model reads the new prompt alone,
+one chunk after each step of the other rows. Then the prompt's cache becomes a row of the batch.
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -31,10 +31,10 @@ def continuous(
 ) -> Iterator[tuple[Sequence, int]]:
     """Run many texts, at most max_rows at once; yield (sequence, token).
 
-    sequences: a list, or an iterator, whose next text is taken when a row is free. It may yield
-    None while no text is waiting; if no text is running either, `continuous` returns, and can be
-    called again. All texts share one model; each may have a different source. chunk: the most
-    prompt tokens to read between two steps. A text whose model has a custom cache runs alone."""
+    sequences: a list, or an iterator that is advanced when a row is free. It may yield None while
+    no text is waiting. If no text is running either, `continuous` returns; call it again later.
+    All texts share one model; each may have a different source. chunk: the most prompt tokens to
+    read between two steps. A text whose model has a custom cache runs alone."""
     if min(max_rows, chunk) < 1:
         raise ValueError("max_rows and chunk must be at least 1")
     waiting = (sequence for sequence in sequences if sequence is None or sequence.running)
@@ -47,7 +47,7 @@ def continuous(
         if not prefill.is_busy and not running:
             return
 
-        # Prefill: read the next chunk of the prompt. The last makes a new row.
+        # Prefill: read a chunk of the prompt. The last chunk makes a new row.
         if prefill.is_busy and (logits := prefill.step(chunk)) is not None:
             sequence = prefill.leave()
             yield sequence, draw_next(sequence, logits)
@@ -63,7 +63,7 @@ def continuous(
             new = np.array([sequence.ids[-1:] for sequence in running])  # [n_rows, 1]
             logits = running[0].model(new, rows, last=1)[:, -1]  # [n_rows, n_vocab]
             for sequence, row_logits in zip(running, logits):
-                if sequence.running:  # the caller may have ended it
+                if sequence.running:  # the caller may have ended the text
                     yield sequence, draw_next(sequence, row_logits)
             rows.select([i for i, sequence in enumerate(running) if sequence.running])
             running = [sequence for sequence in running if sequence.running]
@@ -76,8 +76,8 @@ def draw_next(sequence: Sequence, logits: np.ndarray) -> int:  # [n_vocab] -> th
 
 
 class Prefill:
-    """Reads the prompts one after another. The cache still contains the last prompt, so the next
-    prompt need not read the beginning that both share."""
+    """Reads the prompts one after another. The cache still contains the last prompt. If the next
+    prompt has the same beginning, only the rest is read."""
 
     def __init__(self):
         self.sequence: Any = None
@@ -114,7 +114,7 @@ class Prefill:
 class Rows(Cache):
     """The caches of several texts as one batch. Row i contains length[i] tokens.
 
-    A shorter row has unused slots. The causal mask hides them, because their positions are later.
+    A shorter row has unused slots at its end. The causal mask hides them, like later tokens.
     """
 
     def __init__(self):

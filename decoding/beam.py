@@ -4,7 +4,7 @@ Greedy decoding can miss a likely text that begins with an unlikely token. Beam 
 `width` best beginnings (beams) at once. Each step continues every beam by every token, and keeps
 the best of these width x n_vocab candidates. A beam that ends becomes a finished text. The score
 log P(tokens) / n_tokens ** length_penalty ranks finished texts. Lowerre 1976, "The HARPY Speech
-Recognition System". Where implementations differ, this one follows transformers 5.
+Recognition System". Where implementations differ, this code follows transformers 5.
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -70,7 +70,7 @@ def beam_search(
         texts = [[*prompt, *beam.ids] for beam in beams]
         logits = advance(model, texts, cache)  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, texts, filters)
-        # Enough to keep `width` beams even if all stop ids rank higher. The last step ends all.
+        # Enough to keep `width` beams even if all stop ids rank higher. The last step ends texts.
         n_candidates = max(2, 1 + len(model.stop_ids)) * width
         ends = model.stop_ids if length < n else range(model.n_vocab)
         step = rank(totals, beams, n_candidates, width, ends)
@@ -106,8 +106,8 @@ def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> sa
 
 
 def rank(totals, beams, n_candidates, width, ends):  # totals [n_beams, n_vocab]
-    """Return the n_candidates best candidates, best first. Those that end and rank among the first
-    `width` are finished. Of those that do not end, the first `width` are kept."""
+    """Return the n_candidates best candidates, best first. A candidate that ends is finished if it
+    is among the first `width`, else dropped. Of the others, the first `width` are kept."""
     step, n_kept = [], 0
     for place, index in enumerate(top_indices(totals.ravel(), n_candidates).tolist()):
         row, token = divmod(index, totals.shape[1])

@@ -1,5 +1,5 @@
-"""Drafters propose tokens, and the model verifies them (see speculative.py). These drafters use a
-smaller model, n-gram counts, or the text itself. `Measured` counts a drafter's accepted drafts.
+"""Drafters propose tokens, and the model verifies them (see speculative.py). The drafters below use
+a smaller model, n-gram counts, or the text itself. `Measured` counts a drafter's accepted drafts.
 
     propose(ids, n) -> at most n draft ids, and the distribution q [n_vocab] of each
     learn(ids, drafts, logits, tokens): record what the model accepted (see speculative.Drafter)
@@ -45,9 +45,9 @@ class DraftModel(Drafter):
 
 class NGramStore(Drafter):
     """Drafts the token that most often followed the longest known context. The store counts the
-    k-grams (k = 2..n) of the text and, before it, of `before`, such as an encoder-decoder's source.
-    It also counts the model's `filler_top_k` best tokens at every position of a pass, even after a
-    rejected draft (1: ANPD, Ou et al. 2024; more: NASD). One store may serve many prompts."""
+    k-grams (k = 2..n) of `before`, such as an encoder-decoder's source, and of the text. It also
+    counts the model's `filler_top_k` best tokens at every position of a pass, even after a rejected
+    draft (1: ANPD, Ou et al. 2024; more: NASD). One store may serve many prompts."""
 
     def __init__(self, n_vocab: int, n: int = 3, filler_top_k: int = 1, before: Iterable[int] = ()):
         self.n_vocab, self.n, self.filler_top_k = n_vocab, n, filler_top_k
@@ -82,7 +82,7 @@ class NGramStore(Drafter):
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         for i, row in enumerate(logits):
             context = ids[-self.n :] + drafts[:i]
-            for token in best(row, self.filler_top_k):  # best first: `next` prefers it in a tie
+            for token in best(row, self.filler_top_k):  # in a tie, `next` prefers earlier entries
                 self.count(context, token)
 
 
@@ -99,7 +99,7 @@ class PromptLookup(Drafter):
             for start in range(len(text) - size - 1, -1, -1):
                 if text[start : start + size] == text[-size:]:
                     found = text[start + size :]
-                    drafts = [found[i % len(found)] for i in range(n)]  # repeated if too few
+                    drafts = [found[i % len(found)] for i in range(n)]  # repeat them if too few
                     return drafts, one_hots(drafts, self.n_vocab)
         return [], []
 
@@ -129,7 +129,7 @@ class Measured(Drafter):
 
     @property
     def tested(self) -> int:
-        """Return how many drafts were accepted or rejected. After a rejection none is tested."""
+        """Return how many drafts were accepted or rejected. Later drafts of a pass are untested."""
         return self.accepted + self.rejected
 
     @property

@@ -22,7 +22,7 @@ def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
     """Return log P(ids[i] | ids[:i]) in nats for i = 1, 2, ...: [len(ids) - 1] float32.
 
     The model reads `chunk` tokens at a time, to keep the logits small. A text longer than the
-    context is scored in overlapping windows, so that a token still sees n_ctx // 2 earlier ones.
+    context is scored in windows. A later window begins n_ctx // 2 tokens before its first new one.
     """
     if ids and not 0 <= min(ids) <= max(ids) < model.n_vocab:
         raise ValueError(f"token ids are 0 to {model.n_vocab - 1}, not {min(ids)} to {max(ids)}")

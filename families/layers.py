@@ -1,6 +1,6 @@
 """Layers of newer models: the RMS norm, gated MLPs, other activations.
 
-GPT-2's own layers are in gpt2.py, which also explains the letters of the shapes.
+GPT-2's own layers are in gpt2.py. Shapes use the names of gpt2.py, but d_model instead of n_embd.
 """
 
 import math

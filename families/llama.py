@@ -12,8 +12,8 @@
 8. Soft caps bound the attention scores and the logits (Gemma 2).
 
 Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". Read this file beside
-gpt2.py: both use the same letters for shapes and the same order. A model has only those changes
-for which its files have parameters or settings.
+gpt2.py: both have the same order, and the same names in shapes. A model has only those changes for
+which its files have parameters or settings.
 """
 
 import math
@@ -31,16 +31,16 @@ class Llama:
 
     def __init__(
         self,
-        params: dict,
+        params: dict,  # "wte", "blocks", "norm" and perhaps "lm_head"
         n_head: int,  # the number of query heads
-        n_ctx: int,
+        n_ctx: int,  # the most tokens in a text
         frequencies: Sequence[np.ndarray | None],  # per layer: [d_head / 2], or None: no rotation
         windows: Sequence[int | None] | None = None,  # per layer: in tokens, or None: no window
         activation: Callable = silu,
         eps: float = 1e-6,  # the epsilon in the norms
         scale: float | None = None,  # multiplies the attention scores; None: 1 / sqrt(d_head)
         embed_scale: float = 1,  # multiplies the embeddings
-        caps: tuple[float | None, float | None] = (None, None),  # of the scores, of the logits
+        caps: tuple[float | None, float | None] = (None, None),  # soft caps of scores and logits
     ):
         self.params, self.n_head, self.n_ctx, self.stop_ids = params, n_head, n_ctx, ()
         self.frequencies, self.windows = frequencies, windows or [None] * len(frequencies)

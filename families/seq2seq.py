@@ -6,7 +6,7 @@
 A Decoder is a model like GPT-2, and every loop runs on it. Raffel et al. 2020, "Exploring the
 Limits of Transfer Learning with a Unified Text-to-Text Transformer" (T5); Lewis et al. 2020,
 "BART"; Liu et al. 2020, "Multilingual Denoising Pre-training for Neural Machine Translation".
-gpt2.py explains the letters of the shapes. Every matrix is [n_out, n_in].
+Shapes use the names of gpt2.py, but d_model instead of n_embd. Every matrix is [n_out, n_in].
 """
 
 import copy
@@ -97,10 +97,10 @@ class EncoderDecoder:
         h = feed_forward(self.before(x, mlp_norm), **mlp, activation=self.activation)
         return self.after(x + h, mlp_norm)
 
-    def before(self, x, norm):  # [..., n, d_model] -> same: the norm that precedes a sublayer
+    def before(self, x, norm):  # [..., n, d_model] -> same: the norm before a sublayer, if any
         return self.norm(x, **norm) if self.pre_norm else x
 
-    def after(self, x, norm):  # [..., n, d_model] -> same: the norm that follows a sublayer
+    def after(self, x, norm):  # [..., n, d_model] -> same: the norm after a sublayer, if any
         return x if self.pre_norm else self.norm(x, **norm)
 
     def final_norm(self, x, stack):  # [..., n, d_model] -> same

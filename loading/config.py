@@ -20,7 +20,7 @@ def read_json(path: Path, optional: bool = False) -> dict:
 
 
 def activation(name: str) -> Callable:
-    """Return the activation function of this name. Raises ValueError if it is unknown."""
+    """Return the activation function of this name. Raises ValueError for an unknown name."""
     if name not in ACTIVATIONS:
         raise ValueError(f"the activation {name!r} is not one of {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]

@@ -16,7 +16,7 @@ import numpy as np
 MOST_ROWS = 32  # with more rows, one large product is faster
 BLOCK = 32  # rows or columns of the weight in one small product
 SMALL = 10**6  # OpenBLAS treats a product of up to this many multiplications as small
-SHARE = 2**19  # with fewer weights per thread, starting one does not pay
+SHARE = 2**19  # with fewer weights per thread, starting a thread does not pay
 
 
 class Weight(np.ndarray):
@@ -64,7 +64,7 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
 
 @functools.cache
 def n_threads():
-    """Return how many threads BLAS uses, or 1 if unknown. After a change, call its cache_clear."""
+    """Return how many threads BLAS uses, or 1 if unknown. Clear this cache if that changes."""
     try:
         from threadpoolctl import threadpool_info
     except ModuleNotFoundError:

@@ -46,7 +46,7 @@ def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = 
 
 
 def list_blocks(stack: Params, n_layer: int) -> None:
-    """Turn the dict of blocks into a list. Raises ValueError unless it has n_layer equal shapes."""
+    """Turn the dict of blocks into a list. ValueError unless n_layer blocks have equal shapes."""
     blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
     if len(blocks) != n_layer:
         raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")
@@ -65,7 +65,7 @@ def shapes(tree: Params) -> list[tuple]:
 
 
 def n_parameters(tree: Params) -> int:
-    """Return how many numbers a tree of parameters holds."""
+    """Return how many numbers a tree of parameters contains."""
     return sum(map(math.prod, shapes(tree)))
 
 
@@ -82,8 +82,8 @@ def settle_head(params: Params, tied: bool) -> None:
 
 
 def drop_padding(params: Params, n_tokens: int) -> None:
-    """Drop the rows after the last token. Vocabularies are often padded to a round number of rows,
-    but an id without a token could be drawn and then not decoded."""
+    """Drop the rows after the last token. Vocabularies are often padded to a round number of rows.
+    An id without a token could be drawn, but not decoded."""
     for name in {"wte", "lm_head"} & params.keys():
         params[name] = params[name][:n_tokens].view(Weight)
     if "logits_bias" in params:  # [1, n_vocab]

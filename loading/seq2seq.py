@@ -61,7 +61,7 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
     """Return the tokenizer, the parameters and the result of `read_ends`. Raises ValueError."""
     tensors = read_weights(folder, "model.", UNUSED)
     for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
-        copy: Any = tensors.pop(name, tensors.get("shared.weight"))  # not every file has it
+        copy: Any = tensors.pop(name, tensors.get("shared.weight"))  # some files lack this copy
         if not np.array_equal(tensors.setdefault("shared.weight", copy), copy):
             raise ValueError(f"{name} is not shared.weight: only one shared embedding is supported")
     params = build_params(tensors, words)
@@ -75,7 +75,7 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
 
 
 def read_ends(folder: Path, config: dict, n_vocab: int) -> dict:
-    """Return EncoderDecoder's arguments about the first and last ids. Raises ValueError."""
+    """Return EncoderDecoder's arguments about the ends of texts. Raises ValueError."""
     found = read_json(folder / "generation_config.json", optional=True) or config
     if found.get("force_bos_token_to_be_generated"):  # the first BART summarisers have this key
         found = {"forced_bos_token_id": found["bos_token_id"]} | found

@@ -15,7 +15,7 @@ MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # tokens around a text; 
 
 def read_tokenizer(folder: Path, model_type: str) -> Any:
     """Return the tokenizer of a model of this type. Its `encode` adds BOS if the file says so, but
-    EncoderDecoder adds the marks. Raises UserError if files are missing or damaged."""
+    no other marks. Raises UserError if files are missing or damaged."""
     if (path := folder / "tokenizer.json").is_file():
         import tokenizers  # here, because GPT-2's two files do not need it
 

@@ -30,7 +30,7 @@ class Conversation:
             self.add("system", system)
 
     def add(self, role: str, text: str) -> None:
-        """Add a turn. A zero-width space in each special token of its text makes it plain text."""
+        """Add a turn. Zero-width spaces turn the special tokens in its text into plain text."""
         names = sorted(self.tokenizer.special, key=len, reverse=True)
         special = "|".join(map(re.escape, names)) or "(?!)"
         text = re.sub(special, lambda name: f"{name[0][0]}\u200b{name[0][1:]}", text)

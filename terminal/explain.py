@@ -51,8 +51,8 @@ def explain(session: Session, row: Row) -> None:
 
 
 def step_line(draws: list, ids: list[int], tokenizer: Any) -> str:
-    """Return a line about the last id: its P by the model and, if different, by the sampler; the
-    entropy; its token; other likely tokens. Without a sampler, the line has only the token."""
+    """Return a line about the last token: its P by the model and, if different, by the sampler; the
+    entropy; the token; other likely tokens. If no sampler was used, return only the token."""
     *before, token = ids
     name = repr(label(tokenizer, token))
     if not draws or draws[-1][0] != before:
@@ -77,8 +77,8 @@ class PrintedPasses(Measured):
         self.decode = tokenizer.decode
 
     def learn(self, ids, drafts, logits, tokens):
-        """Count and print a pass. ids: the text before the pass; logits [len(drafts) + 1, n_vocab];
-        tokens: the accepted drafts, then the model's own token, if any."""
+        """Count and print a pass. ids: the text before the pass; drafts: the proposed ids; logits:
+        [len(drafts) + 1, n_vocab]; tokens: the accepted drafts, then the model's token, if any."""
         super().learn(ids, drafts, logits, tokens)
         n = common_prefix(drafts, tokens)
         parts = [show.colour(repr(self.decode([token])), "accepted") for token in drafts[:n]]

@@ -139,11 +139,11 @@ def parse(words: list[str]) -> dict[str, Any]:
     if any(word.endswith("=--") for word in words[:end]):  # crashes argparse before Python 3.13
         raise Usage("-- is not a value")
     given = vars(p.parse_intermixed_args(words[:end]))
-    return given | {"prompts": given["prompts"] + words[end + 1 :]}  # after -- all are prompts
+    return given | {"prompts": given["prompts"] + words[end + 1 :]}  # words after -- are prompts
 
 
 def check(given: dict, method: str = "") -> None:
-    """Raise Usage if given options contradict each other or the method ("": the given method)."""
+    """Raise Usage if the given options contradict each other or do not apply to the method."""
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
     views, idle = [view for view in VIEWS if view in given], [x for x in GENERATING if x in given]
     for nonsense, message in [

@@ -41,7 +41,7 @@ class Part:
         self.names = runpy.run_path(self.file)
 
     def make(self, **names: Any) -> Any:
-        """Evaluate the expression with these names. Raises UserError if its value does not fit."""
+        """Evaluate the expression, which may use `names`. Raises UserError if it is wrong."""
         names = self.names | names
         try:
             part = eval(self.expression, names)

@@ -88,11 +88,11 @@ class Session:
     def row(self, prompt: str, number: int = 0) -> Row:
         """Encode a prompt and return its row, which gets the session's seed + number."""
         prompt, opening, model = as_unicode(prompt), "", self.model
-        n_most, remedy = model.n_ctx, "shorten it"
+        n_most, remedy = model.n_ctx, "shorten the prompt"
         if self.reads:  # in a source, <mask>, <extra_id_0> and </s> are special tokens
             ids = self.tokenizer.encode(prompt, special=True)
             ids = model.add_special_tokens(ids, self.settings["truncate"])
-            n_most, remedy = model.n_source, "shorten it, or use --truncate"
+            n_most, remedy = model.n_source, "shorten the prompt, or use --truncate"
         elif self.chat:
             ids, remedy = self.chat.ask(prompt), "/reset begins a new conversation"
         else:
@@ -210,7 +210,7 @@ class Session:
         return score(self.tokenizer, model, target, model.prefix)
 
     def score_row(self, row: Row) -> dict:
-        """Score a row's ids as they were generated; of a chat or an encoder-decoder, the answer."""
+        """Score a row's ids as they are; of a chat or an encoder-decoder, only the answer."""
         ids, end = row.sequence.ids, self.tokenizer.end_of_text
         n = row.sequence.n_prompt if self.reads or self.chat else len(self.tokenizer.encode(""))
         n = n or int(end is None or ids[0] == end)

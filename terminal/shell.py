@@ -158,7 +158,7 @@ def edit_lines() -> None:
     readline.set_completer(complete)
     readline.set_completer_delims("")  # Tab completes the whole line as one word
     readline.parse_and_bind("tab: complete")
-    if os.environ.get("TERM") != "dumb":  # several pasted lines are one prompt
+    if os.environ.get("TERM") != "dumb":  # treat several pasted lines as one prompt
         readline.parse_and_bind("set enable-bracketed-paste on")
     with contextlib.suppress(OSError):
         HISTORY.parent.mkdir(parents=True, exist_ok=True)
