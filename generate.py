@@ -141,9 +141,9 @@ def check_prompt(ids: Any, n_vocab: int, n_ctx: int) -> None:
 class Model(Protocol):
     """model(ids [n_new]) -> float32 logits [n_new, n_vocab]; with last=k, only the last k rows.
 
-    new_cache() returns an empty cache. Each call with this cache appends its ids. The cache's
-    `length` counts its ids, and `cut(length)` drops all later ones. To record a model's passes,
-    inside/recorder.py also needs `params`, and functions with the names of gpt2.py.
+    new_cache() returns an empty cache, to which each call appends the new ids. The cache's `length`
+    counts all its ids, and `cut(length)` drops those after the first `length`. To record a model's
+    passes, inside/recorder.py also needs `params`, and functions with the names of gpt2.py.
     """
 
     n_vocab: int

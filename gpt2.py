@@ -137,7 +137,7 @@ class Cache:
         """Store a layer's new k and v. Return all its k and v, 2 x [..., n_head, n_all, d_head]."""
         n_all = self.length + k.shape[-2]
         self.kv[:, layer, ..., self.length : n_all, :] = k, v
-        if layer == self.kv.shape[1] - 1:  # every layer has stored the new tokens
+        if layer == self.kv.shape[1] - 1:  # now every layer has stored the new tokens
             self.length = n_all
         return self.kv[:, layer, ..., :n_all, :]
 

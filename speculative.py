@@ -30,7 +30,7 @@ class Drafter(Protocol):
         """Return at most n drafts after ids, and the distribution q [n_vocab] of each."""
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
-        """Learn from a pass of the model. logits [len(drafts) + 1, n_vocab]: the model's, after ids
+        """Learn from a pass. logits [len(drafts) + 1, n_vocab]: what the model returned after ids
         and after each draft; tokens: the accepted drafts, then the model's own token, if any."""
         return None
 
@@ -92,7 +92,7 @@ def residual(p, q):  # [n_vocab] x 2 -> [n_vocab]: norm(max(0, p - q))
 
 
 def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> None:
-    """Raise ValueError unless there are at most n drafts x, each with a q [n_vocab], q[x] > 0."""
+    """Raise ValueError unless there are at most n drafts x, each with its q [n_vocab], q[x] > 0."""
     if not len(drafts) == len(qs) <= n:
         found = f"{len(drafts)} drafts and {len(qs)} distributions"
         raise ValueError(f"a drafter proposed {found}, not at most {n} of each")

@@ -129,7 +129,7 @@ class Measured(Drafter):
 
     @property
     def tested(self) -> int:
-        """Return how many drafts were accepted or rejected. Later drafts of a pass are untested."""
+        """Return how many drafts were accepted or rejected. After a rejection, none is tested."""
         return self.accepted + self.rejected
 
     @property

@@ -7,7 +7,7 @@
 3. Several heads of queries share one head of keys and values, which makes the cache smaller.
 4. The MLP is gated: activation(gate x) * c_fc x.
 5. Matrices have no biases, except for Qwen2's queries, keys and values.
-6. Norms scale queries and keys too (Qwen3, OLMo 2, Gemma 3), or follow sublayers (OLMo 2, Gemma).
+6. Norms also scale queries and keys (Qwen3, OLMo 2, Gemma 3), or follow sublayers (OLMo 2, Gemma).
 7. A layer may see only a window of the last tokens (Mistral, Gemma).
 8. Soft caps bound the attention scores and the logits (Gemma 2).
 
@@ -34,8 +34,8 @@ class Llama:
         params: dict,  # "wte", "blocks", "norm" and perhaps "lm_head"
         n_head: int,  # the number of query heads
         n_ctx: int,  # the most tokens in a text
-        frequencies: Sequence[np.ndarray | None],  # per layer: [d_head / 2], or None: no rotation
-        windows: Sequence[int | None] | None = None,  # per layer: in tokens, or None: no window
+        frequencies: Sequence[np.ndarray | None],  # per layer: [d_head / 2], None for no rotation
+        windows: Sequence[int | None] | None = None,  # per layer: size in tokens, None for all
         activation: Callable = silu,
         eps: float = 1e-6,  # the epsilon in the norms
         scale: float | None = None,  # multiplies the attention scores; None: 1 / sqrt(d_head)

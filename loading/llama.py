@@ -35,9 +35,9 @@ FAMILIES: dict[str, dict] = {  # model_type -> the values of keys that config.js
 # layers.0.self_attn.q_proj.w -> blocks.0.attn.q.w; up_proj is called c_fc, as in gpt2.py
 WORDS = r"""embed_tokens=wte layers=blocks self_attn=attn \b([qkvo])_proj=\1
     down_proj=c_proj gate_proj=gate up_proj=c_fc input_layernorm=attn_norm """
-BEFORE = "post_attention_layernorm=mlp_norm"
+BEFORE = "post_attention_layernorm=mlp_norm"  # for families with norms only before sublayers
 AFTER = """post_attention_layernorm=attn_post_norm pre_feedforward_layernorm=mlp_norm
-    post_feedforward_layernorm=mlp_post_norm"""  # post_attention_layernorm differs from BEFORE
+    post_feedforward_layernorm=mlp_post_norm"""  # for families with norms after sublayers
 
 
 def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:

@@ -21,7 +21,7 @@ OURS = re.compile(
       | blocks\.\d+\. (attn | cross | mlp)\. (c_attn | c_proj | c_fc | gate | [qkvo])\.[wb]
     )"""
 )
-LEAVES = r"\bbias$=b \b(w[tp]e|lm_head)\.w$=\1"  # patterns for every family, as in `words`
+LEAVES = r"\bbias$=b \b(w[tp]e|lm_head)\.w$=\1"  # renamings for every family: see build_params
 
 
 def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = False) -> Params:

@@ -1,7 +1,7 @@
 """A folder's safetensors files -> float32 arrays, mapped into memory rather than read.
 
 The library `safetensors` checks a file against its header (JSON). Each array is then a view of the
-mapped file, so loading takes no time. Weights of 16 bits are converted each time they are loaded.
+mapped file, so loading is fast. Weights of 16 bits are converted each time they are loaded.
 """
 
 import json

@@ -75,7 +75,7 @@ def read_prompts(given: dict) -> list[str]:
 
 def read_standard_input() -> str:
     """Read all of standard input, as UTF-8."""
-    with contextlib.suppress(io.UnsupportedOperation):  # a debugger has read from it before
+    with contextlib.suppress(io.UnsupportedOperation):  # raised after a debugger has read from it
         sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
     if not (text := sys.stdin.read()):
         raise UserError(f"{MISSING}: standard input is empty")

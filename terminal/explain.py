@@ -77,7 +77,7 @@ class PrintedPasses(Measured):
         self.decode = tokenizer.decode
 
     def learn(self, ids, drafts, logits, tokens):
-        """Count and print a pass. ids: the text before the pass; drafts: the proposed ids; logits:
+        """Count and print a pass. ids: the text before the pass; drafts: the proposed ids; logits
         [len(drafts) + 1, n_vocab]; tokens: the accepted drafts, then the model's token, if any."""
         super().learn(ids, drafts, logits, tokens)
         n = common_prefix(drafts, tokens)

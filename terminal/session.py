@@ -199,7 +199,7 @@ class Session:
         return draft
 
     def score(self, text: str, target: str | None = None) -> dict:
-        """Score a text, or an encoder-decoder's answer: `target`, or what follows " => "."""
+        """Score a text. For an encoder-decoder, score `target`, or the text after " => "."""
         if not self.reads and target is None:
             return score(self.tokenizer, self.model, text)
         if target is None:
@@ -210,7 +210,7 @@ class Session:
         return score(self.tokenizer, model, target, model.prefix)
 
     def score_row(self, row: Row) -> dict:
-        """Score a row's ids as they are; of a chat or an encoder-decoder, only the answer."""
+        """Score a row's ids. For a chat or an encoder-decoder, the prompt is not scored."""
         ids, end = row.sequence.ids, self.tokenizer.end_of_text
         n = row.sequence.n_prompt if self.reads or self.chat else len(self.tokenizer.encode(""))
         n = n or int(end is None or ids[0] == end)

@@ -33,7 +33,7 @@ def colour(text: str, kind: str, stream: Any = None) -> str:
 
 
 def tint(text: str, bits: float) -> str:
-    """Tint a token by its surprise, most from 10 bits on. Spaces before the token stay plain."""
+    """Tint a token by its surprise, up to 10 bits. Spaces before the token stay plain."""
     word, level = text.lstrip(" "), min(4, int(bits / 2.5))
     tinted = colour(word, f"30;48;5;{AMBER[level - 1]}") if level > 0 else word
     return text[: len(text) - len(word)] + tinted
