@@ -22,7 +22,7 @@ def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
     """Return log P(ids[i] | ids[:i]) in nats for i = 1, 2, ...: [len(ids) - 1] float32.
 
     The model reads `chunk` tokens at a time, to keep the logits small. A text longer than the
-    context is scored in windows. Each later window repeats about n_ctx // 2 tokens.
+    context is scored in windows. Later windows begin with n_ctx // 2 tokens that have scores.
     """
     if ids and not 0 <= min(ids) <= max(ids) < model.n_vocab:
         raise ValueError(f"token ids are 0 to {model.n_vocab - 1}, not {min(ids)} to {max(ids)}")
@@ -63,7 +63,7 @@ def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> d
 
 def score_ids(model: Any, prefix: Ids, ids: Ids, n_bytes: int) -> dict:
     """Score the ids that follow prefix. n_bytes: the size of their text. Return a dict: ids;
-    logprobs (nats per token); total (nats); bits_per_byte; perplexity. ValueError if logits are NaN."""
+    logprobs (nats per token); total (nats); bits_per_byte; perplexity. NaN raises ValueError."""
     logprobs = log_probabilities(model, [*prefix, *ids])[max(0, len(prefix) - 1) :]
     nats = abs(float(logprobs.sum(dtype=np.float64)))  # abs, because -sum can be -0.0
     mean = nats / max(1, len(logprobs))
