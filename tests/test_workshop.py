@@ -331,7 +331,7 @@ def test_the_fast_loop_of_the_file_that_new_writes_gives_the_text_of_the_plain_o
     [
         (["nowhere.py"], "cannot read"),
         ([str(RIGHT), "sofmax"], "did you mean softmax?"),
-        ([str(RIGHT), "xyz"], "there are softmax, layers"),
+        ([str(RIGHT), "xyz"], "the steps are softmax, layers"),
     ],
 )
 def test_an_error_of_the_user_is_one_line(argv, says):

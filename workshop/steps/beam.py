@@ -9,7 +9,7 @@ from workshop.steps.inputs import WatchedModel, attempt
 
 
 def form(found):
-    """Describe the types in a result. The right form is a list of (list, float, float)."""
+    """Return a result with descriptions instead of values, to show a wrong form."""
     if isinstance(found, list | tuple) and not isinstance([*found, None][0], int | np.integer):
         return [form(part) for part in found]
     return "a list of ids" if isinstance(found, list) else "a number"
@@ -26,8 +26,8 @@ def see_texts(m, name, n, width, stop_ids=(), seed=2, **more):
     for label, i in ("log P", 1), ("scores", 2):
         scores = np.array([float(text[i]) for text in found], np.float32)
         yield Seen(f"their {label} {name}", scores, "text")
-    yield Seen(f"the prompt, afterwards, {name}", prompt)
-    yield Seen(f"tokens through the model {name}", model.n_rows, "<=")
+    yield Seen(f"the prompt after the call {name}", prompt)
+    yield Seen(f"tokens run through the model {name}", model.n_rows, "<=")
     yield Seen(f"passes through the model {name}", len(model.passes), "<=")
 
 
@@ -99,7 +99,7 @@ unfinished texts, unranked: with every beam finished at step n, not the best can
     or step == n - 1: -> or (step == n - 1 and row == place):
 finished beyond the best: with all candidates that end finished, even those beyond the best `width`
     if place < width: -> if True:
-fewer beams: with fewer beams after a text is finished: finished candidates take their places
+fewer beams: with fewer beams after a text is finished: finished candidates take the place of beams
     elif len(kept) < width: -> elif place < width:
 fewer beams for all finished: with the width reduced by every finished text
     elif len(kept) < width: -> elif len(kept) < width - len(finished):
