@@ -1,7 +1,7 @@
 """The optimizer Muon (Jordan 2024, https://kellerjordan.github.io/posts/muon/) in float32.
 
-torch.optim.Muon orthogonalises in bfloat16. A CPU without bfloat16 units is 8 times slower
-with it.
+torch.optim.Muon orthogonalises in bfloat16, which is 8 times slower on a CPU without bfloat16
+units.
 """
 
 import math
