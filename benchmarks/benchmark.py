@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks import checkpoints, contender
 
 HERE = Path(__file__).resolve().parent
-MODELS = {  # name -> the function that makes the model with transformers, the measures
+MODELS = {  # name -> (the function that makes the checkpoint, its measures)
     "t5-small": (checkpoints.t5_small, ["seq2seq"]),
     "bart-base": (checkpoints.bart_base, ["seq2seq"]),
     "SmolLM2-135M": (checkpoints.smollm2, ["start", "speeds"]),
@@ -61,8 +61,8 @@ def run(module, words, threads):
 def once(path, make, *args):
     """Call make(path, *args) unless the folder exists. It gets its name only when it is complete.
 
-    A child process makes it, because the memory it takes must not count in this process: later
-    child processes inherit our peak memory as their minimum."""
+    A child process makes it. Otherwise our own peak memory would grow, and every later child
+    process inherits it as its minimum."""
     if not path.is_dir():
         print(f"making {path.name}", file=sys.stderr)
         new = path.with_name("new")
@@ -134,8 +134,8 @@ def report(results):
 
 
 def comparison(group, names):
-    """Yield a title and a line per measure: all contenders, and our ratio to the better of the two
-    transformers."""
+    """Yield a title, then a line per measure: the values of all contenders, and our ratio to the
+    better of the two contenders that use transformers."""
     theirs = [name for name in names if name.startswith("transformers")]
     title = "   ours / transformers" * bool(theirs)
     yield f"\n{group:<24}" + "".join(f"{name:>20}" for name in names) + title
@@ -157,8 +157,7 @@ def with_unit(key, value):
 
 
 def alone(found):
-    """Yield lines that compare tokenwise with the limits of the machine and its methods with each
-    other."""
+    """Yield lines that compare tokenwise with the machine, and its methods with each other."""
     machine, products, loops = (found[name] for name in ("machine", "products", "loops"))
     gigabytes, gigaflops = machine["bytes/s"] / 1e9, machine["FLOP/s"] / 1e9
     yield f"\nthe machine: a product reads {gigabytes:.1f} GB/s and does {gigaflops:.0f} GFLOP/s"
@@ -195,7 +194,7 @@ def verification(names):
         yield f"{name}: verifying 4, 8, 16 drafts takes as long as {', '.join(costs)} steps"
 
 
-def draw(results, path):
+def plot(results, path):
     """Plot tokens/s of our methods and of each contender's steps: the picture in the README."""
     import matplotlib.pyplot as plt
 
@@ -264,7 +263,7 @@ def main():
         "rounds": args.rounds,
     }
     (args.results / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    draw(results, args.results / "methods.png")
+    plot(results, args.results / "methods.png")
 
 
 if __name__ == "__main__":

@@ -114,8 +114,8 @@ def onnx_nodes(n_head, n_layer):
 
 
 def onnx(folder, theirs):
-    """Convert the GPT-2 in the folder `theirs`, in Hugging Face's layout, for onnxruntime. Write
-    model.onnx and its weights to `folder`."""
+    """Convert a GPT-2 for onnxruntime. Write model.onnx and its weights to `folder`. theirs: the
+    folder of the GPT-2 in Hugging Face's layout."""
     from onnx import TensorProto, helper, numpy_helper, save_model
 
     sizes = json.loads((theirs / "config.json").read_text())
@@ -157,8 +157,8 @@ def onnx(folder, theirs):
 
 
 def gguf(folder, theirs):
-    """Convert the same GPT-2 for llama.cpp. Write the weights, in float32, and the vocabulary to
-    model.gguf in `folder`."""
+    """Convert a GPT-2 for llama.cpp. Write the float32 weights and the vocabulary to model.gguf in
+    `folder`. theirs: the folder of the GPT-2 in Hugging Face's layout."""
     from gguf import MODEL_ARCH, GGUFWriter, LlamaFileType, TokenType, get_tensor_name_map
 
     sizes = json.loads((theirs / "config.json").read_text())

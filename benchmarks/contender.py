@@ -55,7 +55,7 @@ class Tokenwise:
     def encode(self, text):  # str -> ids
         return self.tokenizer.encode(text)
 
-    def fresh(self, n_rows):  # an empty cache of n_rows rows
+    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
         self.cache = self.model.new_cache(n_rows)
 
     def step(self, ids, last=1):  # [n_rows, n_new] -> logits [n_rows, last, n_vocab]
@@ -69,7 +69,7 @@ class Tokenwise:
     def kernel(self):
         return threadpool_info()[0]["architecture"]
 
-    def beam(self, n):  # n tokens, width 4
+    def beam(self, n):  # generates n tokens, width 4
         beam.beam_search(self.family.read(self.source), [0], n, width=4)
 
 
@@ -98,7 +98,7 @@ class Transformers:
     def kernel(self):
         return self.torch.backends.cpu.get_cpu_capability()
 
-    def fresh(self, n_rows):  # an empty cache of n_rows rows
+    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
         self.cache = self.transformers.DynamicCache(config=self.model.config)
 
     def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
@@ -113,7 +113,7 @@ class Transformers:
 
 
 class TransformersSource(Transformers):
-    """The encoder-decoders of transformers, with the ids of a source that is encoded once."""
+    """The encoder-decoders of transformers. source: the ids of a source, which is encoded once."""
 
     kind = "AutoModelForSeq2SeqLM"
 
@@ -122,7 +122,7 @@ class TransformersSource(Transformers):
         self.source = self.torch.tensor([source])
         self.encoded = self.model.get_encoder()(self.source)
 
-    def fresh(self, n_rows):  # an empty cache of n_rows rows
+    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
         caches = [self.transformers.DynamicCache() for _ in range(2)]
         self.cache = self.transformers.EncoderDecoderCache(*caches)
 
@@ -132,7 +132,7 @@ class TransformersSource(Transformers):
             decoder_input_ids=ids, encoder_outputs=self.encoded, past_key_values=self.cache
         ).logits
 
-    def beam(self, n):  # n tokens, width 4
+    def beam(self, n):  # generates n tokens, width 4
         self.model.generate(
             self.source,
             num_beams=4,
@@ -166,7 +166,7 @@ class OnnxRuntime:
         files = [str(self.folder / name) for name in ("vocab.json", "merges.txt")]
         return ByteLevelBPETokenizer.from_file(*files).encode(text).ids
 
-    def fresh(self, n_rows):  # an empty cache of n_rows rows
+    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
         self.length, self.binding = 0, self.session.io_binding()
         for name, (_, *room) in self.rooms.items():
             cache = np.zeros((n_rows, *room), np.float32)
@@ -220,7 +220,7 @@ class LlamaCpp:
         n = self.llama.llama_tokenize(self.vocab, text, len(text), ids, len(ids), False, False)
         return ids[:n]
 
-    def fresh(self, n_rows):  # an empty cache of n_rows rows
+    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
         if self.context:
             self.llama.llama_free(self.context)
         options = self.llama.llama_context_default_params()

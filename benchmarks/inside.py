@@ -53,7 +53,9 @@ def matrices(params):
 
 
 def products(folder, repeats):
-    """Time a step at position 64, and its matrix-vector products alone. "bytes": of the weights."""
+    """Time a step at position 64, and its matrix-vector products alone.
+
+    "bytes" is the size of these products' weights."""
     contender = Tokenwise(folder)
     weights = matrices(contender.model.params)
     inputs = [np.ones((1, w.shape[1]), np.float32) for w in weights]
@@ -187,8 +189,8 @@ def small(folder, repeats, n=200):
 
 
 def encode(folder, repeats):
-    """Time the encoding of 2 MB of English with tokenwise and with tiktoken, with one vocabulary.
-    The text is Python's own help, three times. Return {} if tiktoken is not installed."""
+    """Time the encoding of 2 MB of English with tokenwise, and with tiktoken, which gets the same
+    vocabulary. The text is Python's own help, three times. Return {} if there is no tiktoken."""
     try:
         import tiktoken
     except ImportError:

@@ -3,7 +3,7 @@
 A text is never more probable than its beginning. So the search always continues the most probable
 beginning, and the first complete text is the most probable. (This is Dijkstra's shortest path; a
 token costs -log p.) The number of passes can be huge, so it is limited. The text is often short:
-the model itself prefers short texts, the search makes no error.
+this is an error of the model, not of the search.
 (Stahlberg & Byrne 2019, "On NMT Search Errors and Model Errors: Cat Got Your Tongue?"; Meister et
 al. 2020, "Best-First Beam Search".)
 
@@ -40,7 +40,7 @@ def search(model, sequence, passes):
     """Return the new ids of the most probable text and True. After `passes` passes, return the most
     probable beginning and False."""
     heap, seen, cache = [], [], model.new_cache()
-    number = itertools.count()  # orders equally probable texts
+    number = itertools.count()  # decides between equally probable texts
 
     def push(texts):  # pushes the best text; when it is popped, the next text is pushed
         for cost, new in itertools.islice(texts, 1):

@@ -42,8 +42,8 @@ def mbr(n, tokenizer):
 
 
 def choosing(n, rate):
-    """Return a loop that draws n texts as one batch. It selects the text that
-    rate(model, texts) -> [n] rates highest."""
+    """Return a loop that draws n texts as one batch, and selects the text with the highest value of
+    rate(model, texts) -> [n]."""
 
     def loop(model, sequence):  # yields tokens
         seeds = sequence.rng.integers(2**62, size=n)

@@ -1,10 +1,10 @@
 """Five filters, each with a different idea of the tokens to remove or to make less likely.
 
-Meister et al. 2022, "Locally Typical Sampling": keep tokens about as surprising as the average one.
+Meister et al. 2022, "Locally Typical Sampling": keep tokens of about average surprise.
 Hewitt et al. 2022, "Truncation Sampling as Language Model Desmoothing": keep tokens above eta, a
 floor that falls as the entropy rises. Tang et al. 2024, "Top-nσ: Not All Logits Are You Need": keep
-logits near the best one. DRY ("don't repeat yourself") avoids loops. XTC ("exclude top choices")
-avoids the obvious. DRY and XTC are by p-e-w, 2024 (pull requests 5677 and 6335 of
+logits near the best logit. DRY ("don't repeat yourself") avoids loops. XTC ("exclude top choices")
+removes obvious tokens. DRY and XTC are by p-e-w, 2024 (pull requests 5677 and 6335 of
 text-generation-webui).
 
 Mirostat (Basu et al. 2020) is left out. It updates a number with each token, so it is not a
@@ -74,8 +74,8 @@ def dry(multiplier=0.8, base=1.75, allowed=2):
 
 def xtc(threshold=0.1, chance=0.5):
     """Return a filter: with probability `chance`, it removes the tokens of p >= threshold, except
-    the least probable of them. Instead of tossing a coin, it returns the mixture of both cases,
-    which gives draws the same distribution."""
+    the least probable of them. Instead of tossing a coin, it returns the mixture of both cases:
+    draws from the mixture have the same distribution."""
 
     def mix(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         p = softmax(logits)

@@ -1,4 +1,4 @@
-"""The shortest filter, drafter, model and loop. Begin your own with them."""
+"""The shortest filter, drafter, model and loop. Copy one to begin your own."""
 
 import numpy as np
 

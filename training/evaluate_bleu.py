@@ -19,7 +19,7 @@ from decoding.beam import beam_search  # noqa: E402
 
 def translate(tokenizer, model, text, width, n=100):
     """Return the best translation of text that a beam search finds. width: the number of beams;
-    n: at most this many tokens."""
+    n: the largest number of tokens."""
     decoder = model.read(model.add_special_tokens(tokenizer.encode(text)))
     best = beam_search(decoder, decoder.start_ids, n, width)[0]
     return tokenizer.decode([token for token in best.ids if token not in model.stop_ids])

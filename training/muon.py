@@ -22,7 +22,7 @@ def orthogonalize(g, steps=5):
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, with an orthogonalised update of each matrix. params: 2-D hidden weights only."""
+    """Momentum, with an orthogonalised update of each matrix. params: hidden weights, all 2-D."""
 
     def __init__(self, params, lr=0.02, momentum=0.95, weight_decay=0.0):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})

@@ -4,9 +4,9 @@
     python training/train_lm.py models/stories corpus/*.txt --epochs 10
 
 Each document is one training sequence, which starts at position 0 like a prompt. Most sequences
-begin with the separator and some do not, so that a prompt may begin with it or not. Muon trains the
-hidden matrices; AdamW trains the embeddings and vectors. The learning rates first rise briefly, and
-then fall linearly to zero.
+begin with the separator and some do not, so that the model can continue prompts with and without
+it. Muon trains the hidden matrices; AdamW trains the embeddings and vectors. The learning rates
+first rise briefly, and then fall linearly to zero.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def cross_entropy(logits, targets):  # [batch, n_seq, n_vocab], [batch, n_seq] -
 
 @torch.no_grad()
 def mean_loss(model, held_back):
-    """Return the mean loss in nats per token. held_back: batches that are not in the training."""
+    """Return the mean loss in nats per token. held_back: batches that do not train it."""
     model.eval()
     losses = [(cross_entropy(model(x), y).item(), (y >= 0).sum().item()) for x, y in held_back]
     model.train()
@@ -95,14 +95,14 @@ def mean_loss(model, held_back):
 
 
 def save(model, folder, config, dtype):
-    """Write config.json and model.safetensors to the folder. dtype: of the saved weights."""
+    """Write config.json and model.safetensors to the folder. dtype: their type in the file."""
     tensors = {name: tensor.to(dtype).contiguous() for name, tensor in model.tensors().items()}
     save_file(tensors, f"{folder}/model.safetensors", metadata={"format": "pt"})
     Path(folder, "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
 def train(model, documents, separator, args, config):
-    """Train the model on 98 % of the documents, and save it after each epoch. Print the loss on the
+    """Train the model on 98 % of the documents. After each epoch, save it and print its loss on the
     other documents. documents: lists of ids; args: see arguments(); config: for config.json."""
     rng = random.Random(args.seed)
     held_back, documents = documents[: len(documents) // 50], documents[len(documents) // 50 :]

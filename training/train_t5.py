@@ -2,7 +2,7 @@
 
     python training/train_t5.py models/en-de eng-deu.tsv.gz --epochs 6
 
-1,000 source sentences with all their translations are not trained on: held_out.tsv lists them. Muon
+1,000 source sentences with all their translations are held out and written to held_out.tsv. Muon
 trains the hidden matrices; AdamW trains the other weights.
 """
 
@@ -32,7 +32,7 @@ def read_pairs(path):
 
 
 def split(pairs, n_held_out, seed):
-    """Return the training pairs [(source, target)], and n_held_out others {source: [targets]}."""
+    """Return the training pairs [(source, target)], and n_held_out sources {source: [targets]}."""
     sources = sorted(pairs)
     random.Random(seed).shuffle(sources)
     held_out = {source: pairs[source] for source in sources[:n_held_out]}
@@ -64,7 +64,7 @@ def train_tokenizer(folder, texts, n_vocab):
 def batches(pairs, tokens_per_batch, rng):
     """Return the batches of one epoch: tuples (inputs, mask, labels), each [n_rows, n_longest].
 
-    pairs: (source ids, target ids); tokens_per_batch: target tokens with padding. A batch has
+    pairs: (source ids, target ids); tokens_per_batch: of targets, with padding. A batch has
     pairs of similar length."""
     pairs = pairs[:]
     rng.shuffle(pairs)

@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
     steps = chosen(options.step)
     with contextlib.redirect_stdout(sys.stderr):  # the reader's prints must not mix with verdicts
         reader = load(Path(options.file))
-        for step in STEPS[: STEPS.index(steps[0])]:  # replaces their wrong functions
+        for step in STEPS[: STEPS.index(steps[0])]:  # replaces wrong functions
             check(reader, step, name=False)
         verdicts = [check(reader, step) for step in steps]
     if options.json:

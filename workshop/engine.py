@@ -26,13 +26,13 @@ from workshop.mistakes import build
 
 SECONDS_PER_RESULT = 2.0  # code that runs longer counts as an endless loop
 SECONDS_OF_SEARCH = 3.5  # after this time the search for pairs of mistakes stops
-RARE = 1e-7  # chance alone does not explain a difference less probable than this
+RARE = 1e-7  # a difference less probable than this is not due to chance
 WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Python numbers"
 
 
 class Part(NamedTuple):
     """Functions that are checked together. source: the file with the right functions. needs: the
-    functions that the reader must have written before the check, if not those in `names`."""
+    functions that the reader must have written before the check, by default `names`."""
 
     names: tuple
     source: str
@@ -250,7 +250,7 @@ def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
     # Try the most promising pairs first: each mistake alone already explains many results.
     every = itertools.combinations(part.mistakes, 2)
     pairs = sorted(every, key=lambda pair: -near[pair[0]] - near[pair[1]])
-    numbers = odd - {a.label for a in mine if isinstance(a.value, Raised)}  # many fit an error
+    numbers = odd - {a.label for a in mine if isinstance(a.value, Raised)}  # errors prove little
     for pair in itertools.takewhile(lambda _: numbers and time.process_time() < end, pairs):
         module = with_both(pair)
         if module and fit(mine, Tape(part, module), numbers):
@@ -269,14 +269,14 @@ def with_both(pair: tuple) -> types.ModuleType | None:
 
 
 def same(a: Seen, other: Tape, alike: Callable[[Seen, Seen], float]) -> float:
-    """Compare a with the result in `other` that has the same label. Return the probability."""
+    """Return alike(a, b), where b is the result in `other` with a's label; 0 if there is none."""
     b = next((b for b in other if b.label == a.label), None)
     return alike(a, b) if b else 0.0
 
 
 def fit(mine: Tape, other: Tape, odd: set) -> float:
     """Return how probable it is that both tapes have the same mistake. All results of `mine` must
-    match, at least one of them wrong. An error that only `mine` raised halves the probability."""
+    match, and one must be wrong. An error that only `mine` raised halves the probability."""
     probable, proof = 1.0, False
     for a in mine:
         alike = same(a, other, is_same)
@@ -290,8 +290,8 @@ def fit(mine: Tape, other: Tape, odd: set) -> float:
 
 
 def nearness(mine: Tape, other: Tape, odd: set) -> int:
-    """Count the first results that agree; a wrong result counts ten times. Stop before the first
-    random sample, because samples take long."""
+    """Count how many of the first 16 results agree; a wrong result counts ten times. Stop before
+    the first random sample, because samples take long."""
     first = itertools.takewhile(lambda seen: seen.kind != "~", itertools.islice(mine, 16))
     return sum(10 if a.label in odd else 1 for a in first if same(a, other, is_same) > RARE)
 

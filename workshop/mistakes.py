@@ -1,6 +1,6 @@
 """Known mistakes: each is the project's source with some text replaced."""
 
-from __future__ import annotations  # generate.py has it, too; compile() applies it to all chunks
+from __future__ import annotations  # compile() applies it to each chunk of generate.py
 
 import ast
 import functools
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Mistake(NamedTuple):
-    """says: the end of "these are the numbers ...". changes: (old, new) texts in the function."""
+    """says: completes "these are the numbers ...". changes: (old, new) texts in `function`."""
 
     name: str
     says: str
@@ -25,7 +25,7 @@ class Mistake(NamedTuple):
 def mistakes(table: str) -> tuple[Mistake, ...]:
     """Read a table of mistakes. The line "[FILE FUNCTION]" precedes the mistakes in this function.
     A mistake is a line "name: message" and its changes: "    old -> new", or "    => new", which
-    replaces the function's last line. Lines with "    -> new" or 8 spaces continue a change."""
+    replaces the function's last line. A line with "    -> new" or 8 spaces continues the last."""
     found = []
     table = re.sub(r"\n {7}(?= )|\n {3}(?= ->)", "", table.strip("\n"))
     for entry in re.split(r"\n(?=\S)", table):

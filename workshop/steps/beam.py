@@ -9,7 +9,7 @@ from workshop.steps.inputs import WatchedModel, attempt
 
 
 def form(found):
-    """Return a result with descriptions instead of values, to show a wrong form."""
+    """Replace the ids and numbers in a result by descriptions, so that a wrong form shows."""
     if isinstance(found, list | tuple) and not isinstance([*found, None][0], int | np.integer):
         return [form(part) for part in found]
     return "a list of ids" if isinstance(found, list) else "a number"

@@ -1,4 +1,4 @@
-"""Random arrays and tiny models, chosen so that every mistake shows in the results."""
+"""Random arrays and tiny models, chosen so that every mistake changes the results."""
 
 import contextlib
 import functools
@@ -14,7 +14,7 @@ def numbers(*shape, scale=1.0, seed=0):
 
 
 def attempt(results, name, kind="="):
-    """Yield results and, if computing them fails, the error. name, kind: the error's, see Seen."""
+    """Yield the results and, if computing them fails, Seen(name, error, kind)."""
     try:
         yield from results
     except Exception as error:
@@ -23,7 +23,7 @@ def attempt(results, name, kind="="):
 
 @contextlib.contextmanager
 def heard(owner, name, note):
-    """Within a with block, call note(result, *args, **more) after owner.name(*args, **more)."""
+    """In a with block, call note(result, *args, **more) after each owner.name(*args, **more)."""
     kept = getattr(owner, name)
 
     def call(*args, **more):
@@ -64,7 +64,7 @@ def block(n_embd, seed):
 
 
 def parameters(n_vocab=11, n_ctx=16, n_embd=12, n_layer=3, tied=False, seed=0):
-    """Return the parameters of a tiny GPT-2, all different. tied: there is no lm_head."""
+    """Return random parameters of a tiny GPT-2. tied: there is no lm_head."""
     head = {} if tied else {"lm_head": numbers(n_vocab, n_embd, seed=seed + 3)}
     return {
         "wte": numbers(n_vocab, n_embd, seed=seed),
@@ -76,7 +76,7 @@ def parameters(n_vocab=11, n_ctx=16, n_embd=12, n_layer=3, tied=False, seed=0):
 
 
 def tiny(m, n_head=3, **sizes):
-    """Return a tiny m.GPT2. It gets m.gelu, because its default may be a wrong gelu."""
+    """Return a tiny m.GPT2 with m.gelu, because GPT2's default may be the reader's wrong gelu."""
     return m.GPT2(parameters(**sizes), n_head, activation=m.gelu)
 
 

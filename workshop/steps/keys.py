@@ -12,7 +12,7 @@ IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
 def passed(model, cache, ids):
-    """Return the logits of a pass, append's results [(label, array, axes)], and their layers."""
+    """Return the logits of a pass, append's results [(label, array, axes)] and append's layers."""
     seen, layers = [], []
 
     def note(both, layer, k, v):
@@ -81,7 +81,7 @@ def see_context(m):
 
 
 def see_appended(m, name, *actions):
-    """Call append or cut for each of actions, ("append" or "cut", n). Yield the last results."""
+    """Do the actions, each ("append", n) or ("cut", n). Yield the results of the last appends."""
     cache = tiny(m).new_cache()
     for number, (action, n) in enumerate(actions):
         if action == "cut":

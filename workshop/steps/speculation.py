@@ -325,7 +325,7 @@ GOOD = True, True, False, True, True, True, True, False
 
 
 class Script:
-    """A drafter whose drafts are wrong at the positions that `good` says. It records its calls."""
+    """A drafter whose drafts are wrong where `good` is False. It records its calls."""
 
     def __init__(self, good):
         self.model, self.good, self.asked, self.heard = WatchedModel(), good, [], []

@@ -278,7 +278,7 @@ STAGES = "linear", "split_heads", "attention", "merge_heads", "layer_norm", "fee
 
 
 def stages(m, names, call):
-    """Return call(), and the results of m's functions during the call, [(label, array, axes)]."""
+    """Return call(), and the results [(label, array, axes)] of the named functions during it."""
     seen = []
 
     def note(name, result, *args, **more):
