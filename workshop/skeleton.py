@@ -257,7 +257,7 @@ def cached(model, sequence, cache=None):
 
 
 class Rows:
-    """A cache for rows of different lengths. lengths [n_rows]: each row's tokens, 0 at first."""
+    """A cache for rows of different lengths. lengths [n_rows]: tokens in each row, 0 at first."""
 
     def __init__(self, n_layer, n_rows, n_head, n_ctx, d_head):
         self.n_ctx, self.lengths = n_ctx, np.zeros(n_rows, int)

@@ -83,7 +83,7 @@ rows in order: with cache.select of rows 0, 1, 2, ... instead of the parents
 parent by width: with width instead of n_vocab as the divisor that gives a candidate's beam
     divmod(int(index), model.n_vocab)
     -> (int(index) // width % len(beams), int(index) % model.n_vocab)
-stop ids ignored: with stop ids like any other token
+stop ids ignored: with stop ids treated like any other token
     token in model.stop_ids or step == n - 1 -> step == n - 1
 stop id left out: without the stop id in the texts
     finished.append((ids, -> finished.append((ids[:-1] if token in model.stop_ids else ids,

@@ -60,7 +60,7 @@ keys
 - cut: keep the first `length` tokens of every block's keys and values, and set self.length.
 
 cached
-- The cache lacks ids[cache.length:]. At first they are the prompt, later a single token.
+- The cache lacks ids[cache.length:]. At first these are the prompt, later a single token.
 - for start in range(cache.length, len(ids), chunk): run the model on ids[start : start + chunk].
 - cached is like naive, but its logits are advance(model, sequence.ids, cache).
 

@@ -246,7 +246,7 @@ fourth power: with x^4 instead of x^3
     x * x * x) -> x * x * x * x)
 cube taken away: with the cube subtracted instead of added
     x + 0 -> x - 0
-cube alone: without the x beside the cube
+cube alone: with only the cube, without the term x
     (x + 0.044715 -> (0.044715
 cube of the sum: of (x + 0.044715 x)^3
     (x + 0.044715 * x * x * x) -> (x + 0.044715 * x) ** 3

@@ -260,9 +260,9 @@ a fixed seed, in each call: with one seed for all texts, again in each call of p
 one seed, in each call: with the text's seed, again in each call of propose
     drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng(self.seed)
     self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
-cache not cut: without the cut, so that the cache holds rejected drafts
+cache not cut: without the cut, so that rejected drafts stay in the cache
     self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1)
-all ids in the cache: with a cache that may hold all of ids, but the model must run on the last
+all ids in the cache: with a cache that may contain all of ids, but the model must run on the last
         token, because its logits are needed
     len(ids) - 1) and self -> len(ids)) and self
 cut one too early: with the cache cut one token too early
@@ -270,7 +270,7 @@ cut one too early: with the cache cut one token too early
 no cache: without a cache, so that the whole text runs through the model for each draft
     logits = self.model(np.array(new), self.cache)[-1]
     -> logits = self.model(np.array(ids + drafts), None)[-1]; self.cache.length
-cut to the text: with the cache cut to the new text's length, but it may hold other tokens
+cut to the text: with the cache cut to the new text's length, but it may contain other tokens
     self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1); self.cache.cut(kept)
 cut to nothing: with the cache emptied in each call
     self.cache.cut(kept) -> kept = 0; self.cache.cut(0)
@@ -390,7 +390,7 @@ def see_speculative(m, seed):
 
 SPECULATIVE_WRONG = mistakes(r"""
 [workshop/reference.py speculative]
-cache not cut: without the cut, so that the cache holds rejected drafts
+cache not cut: without the cut, so that rejected drafts stay in the cache
     => pass
 cache not cut, text and drafts in one: without the cut, so that rejected drafts stay in the
         cache instead of the tokens that replaced them

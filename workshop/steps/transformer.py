@@ -551,7 +551,7 @@ positions from 1: with positions from 1 instead of 0
     ["wpe"][positions] -> ["wpe"][positions + 1]
 positions from 1, in the mask, too: with positions from 1 instead of 0, in the mask, too
     np.arange(ids.shape[-1]) -> np.arange(1, ids.shape[-1] + 1)
-positions - 1: with positions that are one too low
+positions - 1: with positions that are one too small
     ["wpe"][positions] -> ["wpe"][positions - 1]
 wpe by id: with the rows of wpe for the ids instead of the positions
     ["wpe"][positions] -> ["wpe"][ids]
@@ -590,7 +590,7 @@ same block: with the first block each time
     (self.params["blocks"]) -> ([self.params["blocks"][0]] * len(self.params["blocks"]))
 blocks reversed: with the blocks in reverse order
     (self.params["blocks"]) -> (self.params["blocks"][::-1])
-blocks twice: with the residual added again around each block
+blocks twice: with x added again to the result of each block
     x = self.block -> x = x + self.block
 no blocks: without the blocks
     (self.params["blocks"]) -> ([])
