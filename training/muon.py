@@ -57,7 +57,7 @@ def update(model, optimizers, step, n_steps, warm_up=100):
 
 def fit(model, optimizers, epochs, loss_of, after_epoch):
     """Train on all batches of all epochs. epochs: for each epoch, its list of batches.
-    loss_of(*batch) -> a scalar tensor. after_epoch(number) is called after each epoch, from 1."""
+    loss_of(*batch) -> a scalar tensor. after_epoch(number) is called after each epoch, 1, 2, ..."""
     n_steps, step, start = sum(map(len, epochs)), 0, time.time()
     for number, batches in enumerate(epochs, 1):
         for batch in batches:
