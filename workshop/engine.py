@@ -178,7 +178,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple | None:
-    """Return the first pair of results that differ, or None. In a pair, a missing result is None."""
+    """Return the first pair of different results, or None. In a pair, a missing result is None."""
     for a, b in itertools.zip_longest(mine, other):
         if not (a and b and alike(a, b) > RARE):
             return a, b
