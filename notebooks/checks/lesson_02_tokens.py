@@ -19,7 +19,7 @@ def exercise_1(decode):
     assert answer == plain, f"you decoded {plain!r} as {answer!r}"
     text = "Zoë ate 🍓 in 日本."
     answer = decode(tokenizer.encode(text), SPELLED)
-    assert "\ufffd" not in answer, "several tokens hold one character's bytes: join them first"
+    assert "\ufffd" not in answer, "one character can need several tokens: join all bytes first"
     assert "Ã" not in answer and "ð" not in answer, "a byte is not a character: decode as UTF-8"
     assert answer == text, f"you decoded {text!r} as {answer!r}"
     half = tokenizer.encode("🍓")[:2]
@@ -38,7 +38,7 @@ def exercise_2(words):
     digits = [word for word in answer if regex.search(r"\p{N}", word)]
     numbers = [word for word in digits if len(regex.findall(r"\p{N}", word)) > 1]
     assert not numbers, f"{numbers[0]!r} is one word: make each digit a word of its own"
-    assert all(len(word) == 1 for word in digits), "a digit is a word without its space"
+    assert all(len(word) == 1 for word in digits), "a digit should be a word without its space"
     others = "Once upon a time, there was a girl; it's Lily."
     same = words(others) == gpt2_words(others)
     assert same, "a text without digits should be cut as before"

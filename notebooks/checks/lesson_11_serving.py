@@ -44,14 +44,14 @@ def exercise_loop(serve_all):
             assert not sequence.running, f"{rows}, text {number} was not finished"
             assert sequence.new_ids == right, (
                 f"{rows}, text {number} is not what it is alone: does its row of the cache leave"
-                " with it, and only then?"
+                " when the text ends, and not before?"
             )
             given = [token for owner, token in pairs if owner is sequence]
-            assert given == right, f"{rows}, not every token of text {number} was yielded once"
+            assert given == right, f"{rows}, not every token of text {number} was yielded just once"
         done, needed = len(theirs.passes), len(ours.passes)
         assert done <= needed, (
             f"{rows}, you need {done} passes instead of {needed}: does the next text get a free row"
-            " at once, and does each pass make a token for every row?"
+            " at once, and does each pass generate a token for every row?"
         )
 
 
@@ -74,7 +74,7 @@ def exercise_1(passes_needed):
             left, passes = [n - 1 for n in left if n > 1], passes + 1
         assert continuous == passes, (
             f"{lengths} in {n_rows} rows need {passes} passes by continuous batching, not"
-            f" {continuous}: the texts come in this order, and none is cut in two"
+            f" {continuous}: the texts begin in this order, and none is split"
         )
 
 
@@ -93,7 +93,7 @@ def exercise_2(rows_needed):
             case = f"for {rate} readers a second, 20 tokens each, passes of {name}, most = {most},"
             assert found is not None or right is None, f"{case} the answer is {right}, not None"
             assert found is None or found <= most, f"return at most {most}, not {found}"
-            assert found == right, f"{case} another number is right: {right}, not {found}"
+            assert found == right, f"{case} the answer is {right}, not {found}"
 
 
 def exercise_3(arrange):
@@ -102,14 +102,15 @@ def exercise_3(arrange):
     prompts = [[*a, 5], [*b, 4, 4], [*c, 2], [*b, 4], [*a, 3, 3, 3], [*c, 2]]
     found = arrange([list(prompt) for prompt in prompts])
     assert found is not None, "write arrange"
-    assert sorted(map(list, found)) == sorted(prompts), "return each prompt as often as it came"
+    assert sorted(map(list, found)) == sorted(prompts), "return each prompt as often as you got it"
 
-    def passed(order):  # the last token of a prompt passes, even if the prompt came before
+    def passed(order):
+        """Return how many tokens the model reads; it reads every prompt's last token."""
         kept = sum(common_prefix(one, two[:-1]) for one, two in itertools.pairwise(order))
         return sum(map(len, order)) - kept
 
     least, done = min(map(passed, itertools.permutations(prompts))), passed(list(map(list, found)))
     assert done == least, (
-        f"{done} tokens pass, but only {least} in another order: if one prompt begins another,"
-        " which of the two should come first?"
+        f"the model reads {done} tokens, but only {least} in the best order: if a prompt begins"
+        " with another prompt, which of the two should come first?"
     )

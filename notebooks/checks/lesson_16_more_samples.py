@@ -19,7 +19,7 @@ def exercise_1(voted):
     assert voted(["a", "a", "a", "b"], [1, 1, 1, 2.5]) == "a", (
         "take the sum of an answer's weights, not their mean"
     )
-    assert voted(["z", "a"], [1, 1]) == "z", "if the sums are equal, take the one that came first"
+    assert voted(["z", "a"], [1, 1]) == "z", "if sums are equal, take the answer that came first"
     assert voted(["a", "b", "b"], [-1, -3, -3]) == "a", "weights may be negative, such as log P"
 
 

@@ -54,14 +54,14 @@ def triangle(n_prompt, n_new):
 
 
 def keys_of(model, ids):
-    """Return the keys of one head after a pass, [len(ids), d_head]."""
+    """Return the keys that one head has after a pass over ids, [len(ids), d_head]."""
     cache = model.new_cache()
     model(ids, cache)
     return cache.kv[0, LAYER, HEAD % cache.kv.shape[2], : cache.length]
 
 
 def draw_keys(axis, keys, new, tokens, n_rows):
-    """Draw a matrix of keys with room for n_rows; the rows from `new` on are framed."""
+    """Draw keys [n, d_head] with room for n_rows; the rows from number `new` on are framed."""
     blank = np.full((n_rows - len(keys), keys.shape[1]), np.nan)
     limit = np.percentile(np.abs(keys), 99)
     axis.imshow(np.vstack([keys, blank]), cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
@@ -73,7 +73,7 @@ def draw_keys(axis, keys, new, tokens, n_rows):
 
 
 def growing(model, ids, tokens, first):
-    """Draw the keys of one head after each pass, from `first` tokens to all."""
+    """Draw one head's keys for the first `first` ids, then with one id more in each panel."""
     n_passes = len(ids) - first + 1
     figure, axes = plt.subplots(1, n_passes, figsize=(9.5, 0.8 + 0.28 * len(ids)))
     for axis, n in zip(axes, range(first, len(ids) + 1)):
@@ -83,7 +83,7 @@ def growing(model, ids, tokens, first):
 
 
 def film_frame(keys, n_prompt, tokens, n_rows):
-    """Draw a pass of both loops: which rows it computes, and how many were computed so far."""
+    """Draw one pass in both loops: the rows that it computes, and the number of rows so far."""
     n = len(keys)
     # All frames have the same layout.
     figure, axes = plt.subplots(1, 2, figsize=(7.6, 4.1), layout="none")
@@ -99,7 +99,7 @@ def film_frame(keys, n_prompt, tokens, n_rows):
 
 
 def film(model, prompt, ids, tokens):
-    """Display an animated PNG with a frame for each pass; its still image is the last pass."""
+    """Display an animated PNG with a frame for each pass. Its still image shows the last pass."""
     frames = []
     for n in range(len(prompt), len(ids) + 1):
         figure = film_frame(keys_of(model, ids[:n]), len(prompt), tokens, len(ids))
@@ -116,16 +116,16 @@ def film(model, prompt, ids, tokens):
 
 
 def picture(figure):
-    """Return a figure as an image of Pillow."""
+    """Close a figure and return it as a Pillow image."""
     file = io.BytesIO()
-    with plt.rc_context({"savefig.bbox": "standard"}):  # all frames have one size
+    with plt.rc_context({"savefig.bbox": "standard"}):  # all frames have the same size
         figure.savefig(file, format="png", dpi=110)
     plt.close(figure)
     return Picture.open(file).convert("RGB")
 
 
 def your_text(tokenizer, model, text):
-    """Draw the cache of a text and of the next three passes."""
+    """Draw the keys of a text, and again after each of three more tokens."""
     ids = tokenizer.encode(text)[-12:]
     for _ in range(3):
         ids.append(int(model(ids, last=1)[-1].argmax()))

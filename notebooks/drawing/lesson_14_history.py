@@ -21,7 +21,7 @@ def strip(named, title):
 
 
 def sizes(bits, low, high):
-    """Draw published bits {millions of parameters: bits per byte}, and bounds for another text."""
+    """Draw {millions of parameters: bits per byte}, and a band for people on a different text."""
     _, axis = plt.subplots(figsize=(8, 3.4))
     axis.semilogx(list(bits), list(bits.values()), "o-", label="GPT-2 on enwik8, per byte")
     style = {"facecolor": lessons.YELLOW, "alpha": 0.25, "hatch": "//", "edgecolor": "0.7"}
