@@ -24,7 +24,7 @@ def switch(first, second, n):  # two English texts -> the new ids, </s> included
     cache, new, ids = one.new_cache(), model.start_ids, []
     while len(ids) < 40 and not (ids and ids[-1] in model.stop_ids):
         if len(ids) == n:
-            cache.source = other.source  # the cache contains what was read
+            cache.source = other.source  # the source's keys and values
         new = [int(one(np.array(new), cache, last=1)[-1].argmax())]
         ids += new
     return ids
