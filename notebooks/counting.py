@@ -22,7 +22,7 @@ def pass_flops(shape, n_new, n_all):
 
 
 def pass_bytes(shape, n_all, n_rows=1):
-    """Return the bytes that a pass reads: the weights, and each row's n_all keys and values."""
+    """Return the bytes that a pass over n_rows texts reads: the weights and all keys and values."""
     b, d, n_vocab = shape
     return 4 * (12 * b * d**2 + d * n_vocab) + n_rows * 4 * 2 * b * d * n_all
 
@@ -30,7 +30,7 @@ def pass_bytes(shape, n_all, n_rows=1):
 def counted(model, f, *args, **settings):
     """Call f(*args, **settings); return its result, and the FLOPs and bytes of its passes.
 
-    FLOPs and bytes follow from the shapes of the model's recorded calls, so any model will do.
+    The recorder notes the shapes of all calls inside `model`, so this works for any model.
     """
     with recording(model) as calls:
         result = f(*args, **settings)

@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")  # matches `file` in [text](file#...)
 FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
-BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)  # ends a folded answer
+BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)  # what ends a folded answer
 
 
 def order() -> list[str]:
@@ -82,7 +82,7 @@ def of_code(cell) -> float:
     """Return the minutes for a code cell and its output.
 
     Readers need one minute for 12 lines of code, 20 lines of output or one picture. They need ten
-    minutes to write a function, and none for code that only draws.
+    minutes to write a function, and none for code that only makes a picture.
     """
     n_lines = sum(bool(line.strip()) for line in cell.source.splitlines())
     spent = 10 if tagged(cell, "yours") else 0 if tagged(cell, "drawing") else n_lines / 12
@@ -94,7 +94,7 @@ def of_code(cell) -> float:
 
 def minutes(notebook) -> tuple[int, list[int]]:
     """Return the minutes of the whole lesson and of each session of its core, rounded to five."""
-    total = [0.0, 0.0, 0.0]  # of deeper sections, session 1, session 2
+    total = [0.0, 0.0, 0.0]  # minutes of deeper sections, session 1, session 2
     for _, session, spent in sections(notebook):
         total[session] += spent
     return 5 * round(sum(total) / 5), [5 * round(spent / 5) for spent in total[1:] if spent]
@@ -141,10 +141,8 @@ def titled(name) -> str:
 
 
 def for_class(notebook, name):
-    """Remove a notebook's outputs and solutions, fold its answers, and add cells for guesses.
-
-    ran: whether code has followed the latest prediction, or None if every prediction is answered.
-    """
+    """Remove a notebook's outputs and solutions, fold its answers, and add cells for guesses."""
+    # ran: whether code has followed the latest prediction, or None if all predictions are answered
     cells, ran = [], None
     for cell in notebook.cells:
         cells.append(cell)
@@ -222,7 +220,7 @@ def is_lesson(target):
 
 
 def from_repository(notebook, address, path):
-    """Add badges that open the notebook at `path`; the setup cell then clones the repository."""
+    """Add badges that open the notebook at `path`, and make its setup cell clone the repository."""
     name = address.removeprefix("https://github.com/")
     badges = {
         f"{COLAB}/assets/colab-badge.svg": f"{COLAB}/github/{name}/blob/main/{path}",
@@ -232,7 +230,7 @@ def from_repository(notebook, address, path):
     title, setup = notebook.cells[:2]
     title.source = f"{badge}\n\n{title.source}"
     for cell in notebook.cells:
-        if tagged(cell, "drawing"):  # the form hides the code on Colab
+        if tagged(cell, "drawing"):  # Colab hides the code of a form
             cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
     setup.source = setup.source.replace('os.environ.get("TOKENWISE_REPOSITORY")', f'"{address}"')
     return notebook
@@ -271,7 +269,7 @@ def write_titles():
 
 
 def main():
-    """Write the edition that the command line names."""
+    """Write the edition that the options choose."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--repository", help="add badges for this address on GitHub")

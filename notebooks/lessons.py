@@ -30,7 +30,7 @@ BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 
 CENTERED = {"ha": "center", "va": "center"}  # centre a text on its coordinates
-DPI = 150  # pictures are displayed at 100 dpi, so a projector shows them sharp
+DPI = 150  # displayed at 100 dpi, so pictures stay sharp on a projector
 plt.rcParams.update(
     {
         "figure.figsize": (8, 3.6),
@@ -79,7 +79,7 @@ def check(lesson, number, *answers):
 
 
 def explanation(error):
-    """Return an assert's message; for any other error, also the reader's line that raised it."""
+    """Return the message of an assert; for any other error, add its type and the reader's line."""
     if isinstance(error, AssertionError):
         return str(error)
     lines = traceback.extract_tb(error.__traceback__)
@@ -102,9 +102,9 @@ def medians(actions, rounds=5):
 
 
 def fastest(actions, rounds=7):
-    """Time functions that always do the same work: {name: function} -> {name: fewest seconds}.
+    """Time functions that always do the same work: {name: function} -> {name: least seconds}.
 
-    Other programs can only lengthen a run, so the shortest run shows best what the work takes.
+    Other programs can only lengthen a run, so the shortest run comes closest to the work itself.
     """
     return {name: min(found) for name, found in timed(actions, rounds).items()}
 

@@ -30,7 +30,7 @@ RENAMED = {  # LaTeX that Matplotlib does not know -> its replacement
     r"\\!": "",
     rf"\\underbrace{BRACED}_{BRACED}": r"\\underset{\2}{\1}",
 }
-# In code, a $ is no formula.
+# A $ in code does not begin a formula.
 NOT_MATH = re.compile(r"(```.*?```|`[^`]*`|\n\n(?:    [^\n]*\n?)+)", re.DOTALL)
 MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+?)\$", re.DOTALL)
 markdown = mistune.create_markdown(escape=False, plugins=["table"])
@@ -45,12 +45,10 @@ def write_pages(folder):
 
 
 def page(name, folder):
-    """Return a lesson as HTML, with links that work from this folder.
-
-    ran: whether code has followed the latest prediction, or None if every prediction is answered.
-    """
+    """Return a lesson as HTML, with links that work from this folder."""
     notebook = edition.relinked(edition.read(name), folder)
     sections = [""]
+    # ran: whether code has followed the latest prediction, or None if all predictions are answered
     ran = None
     for cell in notebook.cells[:1] + notebook.cells[2:]:  # cell 1 only finds the project
         if cell.cell_type == "code":
@@ -73,7 +71,8 @@ def prose(text):
     """Turn Markdown into HTML, with a picture for each formula."""
     formulas = []
 
-    def aside(match):  # or Markdown would read * and _ in the formula as its own
+    def aside(match):
+        """Replace a formula by a placeholder, so that Markdown does not see its * and _."""
         formulas.append(formula(match.group(1) or match.group(2), bool(match.group(1))))
         return f"@@{len(formulas) - 1}@@"
 
@@ -107,7 +106,7 @@ def picture(tex, alt):
 
 
 def code(cell):
-    """Return a cell's code as HTML; code that only draws is folded."""
+    """Return a cell's code as HTML; code that only makes a picture is folded."""
     coloured = highlight(cell.source, PythonLexer(), HtmlFormatter(cssclass="code"))
     if edition.tagged(cell, "drawing"):
         return f"<details><summary>How it is drawn</summary>{coloured}</details>"
@@ -115,7 +114,7 @@ def code(cell):
 
 
 def outputs(cell, answers):
-    """Return a cell's outputs as HTML, folded if they answer a prediction."""
+    """Return a cell's outputs as HTML; they are folded if they are answers to a prediction."""
     made = ""
     for output in cell.outputs:
         data = output.get("data", {})

@@ -300,7 +300,7 @@ LESSON_4 = [
     ("loop", lambda ids, n: continued(ids, n + 1), "in all"),
     ("loop", without_row, "not from the last row"),
     ("loop", in_place, "has changed"),
-    ("loop", lambda ids, n: continued(ids, n, row=0), "which row is right"),
+    ("loop", lambda ids, n: continued(ids, n, row=0), "about the future"),
     ("loop", lambda ids, n: continued(ids, n)[-1], "one list"),
     (1, prefill(("causal_mask(positions)", "0")), "there is no mask"),
     (1, prefill(*FROM_0), "begin at 0 again"),

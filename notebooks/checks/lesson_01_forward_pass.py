@@ -16,7 +16,7 @@ IDS = np.array(tokenizer.encode("Tom had a big dog named Max. One day, Tom and M
 
 
 def see_attention(m, seed):
-    """Yield what m.attention returns for three inputs of two heads; the workshop compares it."""
+    """Yield m.attention's results for three inputs of two heads, for the workshop to compare."""
     for n_new, n_all, scale in (3, 5, 1), (5, 5, 2), (4, 6, 1):
         rng, shape = np.random.default_rng(n_all), [(2, n, 8) for n in (n_new, n_all, n_all)]
         q, k, v = (rng.normal(0, scale, one).astype(np.float32) for one in shape)
@@ -35,7 +35,7 @@ def exercise_attention(my_attention):
 
 
 def exercise_1(n_parameters):
-    """Check n_parameters(n_vocab, n_ctx, n_embd, n_layer) -> int."""
+    """Check n_parameters(n_vocab, n_ctx, n_embd, n_layer), the size of a GPT-2."""
     v, c, d, layers = model.n_vocab, model.n_ctx, model.n_embd, len(BLOCKS)
     answer = n_parameters(v, c, d, layers)
     assert answer is not None, "write n_parameters"
@@ -55,7 +55,7 @@ def exercise_1(n_parameters):
         "all but one block": (12 * d * d + 13 * d) * (layers - 1),
     }
     named = [name for name, size in parts.items() if abs(answer - right) == size]
-    hint = f": have you counted {named[0]} once?" if named else ""
+    hint = f": have you counted {named[0]} exactly once?" if named else ""
     assert answer == right, f"stories has {right:,} parameters, not {answer:,}{hint}"
     small = n_parameters(50257, 1024, 768, 12)
     assert small == 124_439_808, f"the small GPT-2 has 124,439,808 parameters, not {small:,}"
@@ -69,7 +69,7 @@ def count(tree):
 
 
 def exercise_2(written_by_heads):
-    """Check written_by_heads(mixed, w, b) -> [n_head, n, n_embd]."""
+    """Check written_by_heads(mixed, w, b) -> what each head adds, [n_head, n, n_embd]."""
     rng, d_head = np.random.default_rng(0), model.n_embd // N_HEAD
     mixed = rng.normal(size=(N_HEAD, 4, d_head)).astype(np.float32)
     c_proj = BLOCKS[1]["attn"]["c_proj"]
@@ -105,7 +105,7 @@ def zeros_but(mixed, head):
 def change(mask, position):
     """Return how far the last block's output moves at each position if one token changes.
 
-    mask: [1, n, n]; position: that of the token that changes.
+    mask: [1, n, n]; position: where the token changes.
     """
     ends = []
     for token in (" Max", " Lily"):

@@ -10,7 +10,7 @@ SPELLED = {id: token for token, id in tokenizer.vocab.items()}
 
 
 def exercise_1(decode):
-    """Check decode(ids, spelled) -> str."""
+    """Check decode(ids, spelled) -> the text."""
     plain = "Lily saw a big red umbrella."
     answer = decode(tokenizer.encode(plain), SPELLED)
     assert answer is not None, "write decode"
@@ -29,7 +29,7 @@ def exercise_1(decode):
 
 
 def exercise_2(words):
-    """Check digit_words(text) -> list of words."""
+    """Check digit_words(text) -> the words of a text, where each digit is a word."""
     text = "In 1969 2 men, aged 38 and 39, walked 1.5 km.\n\nIt's room 101b!"
     answer = words(text)
     assert answer is not None, "write digit_words"
@@ -46,7 +46,7 @@ def exercise_2(words):
 
 
 def exercise_3(n_cuts):
-    """Check n_cuts(data, pieces): bytes, set of bytes -> int."""
+    """Check n_cuts(data, pieces): bytes, set of bytes -> how many ways to cut the data."""
     few = {b"a", b"b", b"ab", b"ba", b"aba"}
     assert n_cuts(b"ab", few) is not None, "write n_cuts"
     for data, number in ((b"a", 1), (b"ab", 2), (b"aba", 4), (b"abc", 0), (b"", 1)):

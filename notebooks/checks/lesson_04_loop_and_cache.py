@@ -35,7 +35,9 @@ def exercise_loop(continue_greedily):
     assert list(answer[:6]) == IDS[:6], "the answer should begin with the given ids"
     logits = model(np.array(IDS[:6]))  # [6, n_vocab]
     from_elsewhere = int(answer[6]) in {int(logits.argmax()), *logits[:-1].argmax(-1).tolist()}
-    assert not from_elsewhere, "the first new token is not from the last row: which row is right?"
+    assert not from_elsewhere, (
+        "the first new token is not from the last row, the only one about the future"
+    )
     assert list(map(int, answer)) == right, "a token is wrong: take the best token of the last row"
     assert given == IDS[:6], "the given list has changed: work on a copy"
 
@@ -49,7 +51,7 @@ def no_rows():
 def passed(ids, positions, mask, keys, values):
     """Run the model with these positions and this mask -> logits [n, n_vocab].
 
-    The keys and values of ids are appended to `keys` and `values`, a list of arrays each.
+    keys and values are lists with an array for each block; each array grows by the rows of ids.
     """
     params = model.params
     x = params["wte"][ids] + params["wpe"][positions]
@@ -72,7 +74,7 @@ def mistakes(ids, n_old, keys, values):
     kept_hidden = np.concatenate([seen - np.float32(1e10), new], axis=-1)
     shifted = np.concatenate([new, seen], axis=-1)
     cases = {
-        "the positions begin at 0 again: how many tokens has keys?": (np.arange(n), causal),
+        "the positions begin at 0 again: how many tokens are stored?": (np.arange(n), causal),
         "each position is one too large: the first token has position 0": (right + 1, causal),
         "there is no mask: a token sees the tokens after it": (right, 0),
         "the mask hides the old tokens: every new token should see them": (right, kept_hidden),
@@ -146,7 +148,7 @@ def exercise_2(naive_tokens, cached_tokens):
 
 
 def exercise_3(log_p_endings):
-    """Check log_p_endings(model, beginning, endings): ids, lists of ids -> floats."""
+    """Check log_p_endings(model, beginning, endings): ids, lists of ids -> log P of each."""
     beginning = tokenizer.encode("Lily wanted to eat the")
     endings = [tokenizer.encode(text) for text in (" cake.", " tree.", " big red apple, too.")]
     with recording(model) as calls:

@@ -34,7 +34,10 @@ def exercise_1(sure_width):
 
 
 def exercise_2(best_first):
-    """Check best_first(next_log_probs, n) -> ids, int; next_log_probs(ids) -> [n_vocab]."""
+    """Check best_first(next_log_probs, n) -> the best ids, and how many beginnings were continued.
+
+    next_log_probs(ids) -> [n_vocab].
+    """
     # In some of these models, the first complete text on the heap is not the best one.
     for seed in (128, 1, 19, 23, 26, 29, 42):
         model, asked = lessons.tiny_model(N_VOCAB, seed), set()
@@ -61,7 +64,7 @@ def exercise_2(best_first):
 
 
 def exercise_3(consensus):
-    """Check consensus(texts): lists of ids -> index."""
+    """Check consensus(texts): lists of ids -> the index of the text most like the others."""
     texts = [[7, 8, 9], [1, 2, 4], [1, 2, 3], [1, 2, 3, 4]]
     assert consensus(texts) is not None, "write consensus"
     assert np.ndim(consensus(texts)) == 0, "return an index, not a text"

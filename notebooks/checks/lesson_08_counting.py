@@ -13,7 +13,7 @@ STORIES = shape_of(model)
 
 
 def exercise_1(wasted):
-    """Check wasted(lengths): a list of ints -> 0 to 1, for the shape STORIES."""
+    """Check wasted(lengths): lengths of prompts -> the share of FLOPs that padding wastes."""
     assert wasted([9, 9]) is not None, "write wasted"
     lengths = [10, 40, 25]
     padded = counted(model, model, np.zeros((3, 40), int), last=1)[1]
@@ -55,7 +55,7 @@ def exercise_2(chunked):
 
 
 def exercise_3(window_saves):
-    """Check window_saves(shape, n, w) -> 0 to 1."""
+    """Check window_saves(shape, n, w) -> the share of FLOPs that a window of w tokens saves."""
     assert window_saves(STORIES, 10, 5) is not None, "write window_saves"
     for shape, n, w in (STORIES, 300, 64), ((12, 768, 50257), 2000, 1), ((2, 8, 5), 9, 4):
         full = sum(pass_flops(shape, 1, i) for i in range(1, n + 1))

@@ -148,7 +148,7 @@ class Listener:
 
 
 def exercise_3(first_of):
-    """Check FirstOf(drafters), a drafter."""
+    """Check FirstOf(drafters), a drafter that proposes the drafts of the first that has any."""
     ids, n_vocab = tokenizer.encode("The cat and the dog. The cat and"), model.n_vocab
     before, after, lookup = Listener(), Listener(), PromptLookup(n_vocab)
     other = Replay(n_vocab, ids + [5] * 9, 1.0, np.random.default_rng(0))

@@ -105,7 +105,7 @@ def exercise_3(arrange):
     assert sorted(map(list, found)) == sorted(prompts), "return each prompt as often as you got it"
 
     def passed(order):
-        """Return how many tokens the model reads; it reads every prompt's last token."""
+        """Return how many tokens the model reads. It always reads a prompt's last token."""
         kept = sum(common_prefix(one, two[:-1]) for one, two in itertools.pairwise(order))
         return sum(map(len, order)) - kept
 

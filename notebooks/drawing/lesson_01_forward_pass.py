@@ -89,7 +89,7 @@ def diagram(n_layer):
 
 
 def from_scores_to_weights(scores, mask, weights, name):
-    """Draw one head's scores, masked scores and weights; the three arrays are [n, n]."""
+    """Plot one head's scores, masked scores and weights; the arrays are [n, n]."""
     figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.4))
     limit = np.abs(scores).max()
     masked, shown = (np.where(mask < 0, np.nan, values) for values in (scores, weights))
@@ -113,7 +113,7 @@ def frame(axis, name):
 
 
 def all_heads(patterns, named):
-    """Draw the weights of all heads [n_layer, n_head, n, n]; named: {(layer, head): name}."""
+    """Plot the weights of all heads [n_layer, n_head, n, n]; named: {(layer, head): name}."""
     n_layer, n_head = patterns.shape[:2]
     figure, axes = plt.subplots(n_layer, n_head, figsize=(11.5, 1.75 * n_layer))
     for place, pattern in ((p, patterns[p]) for p in np.ndindex(n_layer, n_head)):
@@ -130,7 +130,7 @@ def all_heads(patterns, named):
 
 
 def two_heads(patterns, tokens, *heads):
-    """Draw two of the heads in patterns [n_layer, n_head, n, n]; heads: two (layer, head)."""
+    """Plot two of the heads in patterns [n_layer, n_head, n, n]; heads: two pairs (layer, head)."""
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 5.6))
     titles = "looks most at the token before", "its last query looks at “ Max”"
     for axis, title, place in zip(axes, titles, heads):
@@ -142,7 +142,7 @@ def two_heads(patterns, tokens, *heads):
 
 
 def heads_removed(probability, named):
-    """Draw P( Max) without each head, [n_layer, n_head]; named: {(layer, head): name}."""
+    """Plot P( Max) without each head, [n_layer, n_head]; named: {(layer, head): name}."""
     _, axis = plt.subplots(figsize=(8, 3.4))
     image = axis.imshow(probability, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for (layer, head), value in np.ndenumerate(probability):
@@ -156,9 +156,9 @@ def heads_removed(probability, named):
 
 
 def lens(probs, ids, tokenizer, depths=None):
-    """Draw the best next token at each depth and position.
+    """Plot the best next token at each depth and position.
 
-    probs: [depth, position, vocabulary]; depths: how many blocks came before each depth, by default
+    probs: [depth, position, vocabulary]; depths: the number of blocks at each depth, by default
     0, 1, 2 and so on.
     """
     best, certainty = probs.argmax(axis=-1), probs.max(axis=-1)
@@ -179,7 +179,7 @@ def lens(probs, ids, tokenizer, depths=None):
 
 
 def contributions(parts, token):
-    """Draw what each part of the stream adds to a token's logit.
+    """Plot what each part of the stream adds to a token's logit.
 
     parts: [1 + 2 * n_layer], of the embedding, then of each block's attention and MLP.
     """
@@ -197,7 +197,7 @@ def contributions(parts, token):
 
 
 def travel(masked, unmasked, tokens):
-    """Draw how far the stream moves with and without the mask, both [depth, position]."""
+    """Plot how far the stream moves with and without the mask, both [depth, position]."""
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.9), sharey=True)
     palette = plt.get_cmap("viridis_r").with_extremes(bad="white")
     scale = {"norm": "log", "vmin": 0.1, "vmax": 30, "origin": "lower", "aspect": "auto"}
@@ -212,9 +212,9 @@ def travel(masked, unmasked, tokens):
 
 
 def your_text(tokenizer, model, text, n=11):
-    """Draw the logit lens on the last n tokens of a text, for any decoder.
+    """Plot the logit lens on the last n tokens of a text, for any decoder.
 
-    Each row of the picture comes from the model cut off after some of its blocks.
+    For each row of the picture, the model stops after some of its blocks.
     """
     ids, found, n_layer = tokenizer.encode(text), [], len(model.params["blocks"])
     depths = np.unique(np.linspace(0, n_layer, 13).astype(int))  # at most 13 rows

@@ -28,7 +28,7 @@ def label(tokenizer, id):
 
 
 def tokens(tokenizer, text, columns=72):
-    """Draw a text in boxes, one for each token, with its id below."""
+    """Draw a text in boxes, one for each token, with the id below; columns: the width of a line."""
     boxes, line, column = [], 0, 0.0
     for id in tokenizer.encode(text):
         shown = label(tokenizer, id)
@@ -48,7 +48,7 @@ def tokens(tokenizer, text, columns=72):
 
 
 def growth(counts, shares):
-    """Draw {name of a text: [bytes per token for each number of merges in counts]}."""
+    """Plot bytes per token against the number of merges; shares: {text: [of each number]}."""
     _, axis = plt.subplots(figsize=(8, 3.8))
     for (name, share), style in zip(shares.items(), ("o-", "s--", "^-.")):
         axis.plot([max(k, 3) for k in counts], share, style, label=name)

@@ -47,7 +47,7 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def out_of_range(factors):
-    """Draw how the product of probabilities shrinks; factors: {name: log P of each token}."""
+    """Plot how the product of probabilities shrinks; factors: {name: log P of each token}."""
     _, axis = plt.subplots(figsize=(8, 3.8))
     for (name, log_factors), style in zip(factors.items(), STYLES):
         axis.plot(np.cumsum(log_factors) / math.log(10), style, label=name, lw=2)
@@ -86,7 +86,7 @@ def colour_by(values, tokens, label, columns=64):
 
 
 def product_and_share(joint, counts, n_draws):
-    """Draw the share of each text in the samples against its probability.
+    """Plot the share of each text in the samples against its probability.
 
     joint, counts: the probability and the number of samples of every text, [n_words] * 4 each.
     """
@@ -109,7 +109,7 @@ def product_and_share(joint, counts, n_draws):
 
 
 def errors(judged, curves):
-    """Draw the risk after each author's texts, and the share of texts without a blunder.
+    """Plot the risk after each author's texts, and the share of texts without a blunder.
 
     judged: {author: (divergence, risk, blunders)}, [n_texts, n] each; curves: {name: shares [n]}.
     """
@@ -131,7 +131,7 @@ def errors(judged, curves):
 
 
 def falling(scores):
-    """Draw the log P of each text as it grows; scores: {first word: log P of each token}."""
+    """Plot the log P of each text as it grows; scores: {first word: log P of each token}."""
     _, axis = plt.subplots(figsize=(8, 3.8))
     for (word, log_p), style, marker in zip(scores.items(), STYLES, "osv^"):
         x, y = range(1, 1 + len(log_p)), np.cumsum(log_p) / math.log(2)
@@ -142,7 +142,7 @@ def falling(scores):
 
 
 def bars(difference, tokens, limit=2.5):
-    """Draw each token's difference in bits; a bar above the limit is cut off and has its value."""
+    """Plot each token's difference in bits; a bar above the limit is cut off and labelled."""
     _, axis = plt.subplots(figsize=(9.5, 3.8))
     place, cut = np.arange(len(tokens)), np.clip(difference, -limit, limit)
     girl = 1, lessons.BLUE, "", "likelier after girl"
@@ -161,7 +161,7 @@ def bars(difference, tokens, limit=2.5):
 
 
 def two_tables(joint, independent, words):
-    """Draw the probability of four texts in two tables [n_words] * 4; words: names of the ids."""
+    """Plot the probability of four texts in two tables [n_words] * 4; words: names of the ids."""
     shown = [[0, 2, 4, 5], [1, 3, 4, 5], [0, 3, 4, 5], [1, 2, 4, 5]]
     _, axis = plt.subplots(figsize=(7.5, 3.2))
     stepwise, at_once = ("token by token", joint, ""), ("all at once", independent, "//")

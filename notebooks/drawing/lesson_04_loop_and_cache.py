@@ -9,7 +9,7 @@ from IPython.display import Image, display
 from matplotlib.patches import Rectangle
 from PIL import Image as Picture
 
-LAYER, HEAD = 0, 1  # the head whose keys are drawn
+LAYER, HEAD = 0, 1  # the head whose keys are plotted
 FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}  # a token's first pass
 AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}  # a later pass
 
@@ -61,7 +61,7 @@ def keys_of(model, ids):
 
 
 def draw_keys(axis, keys, new, tokens, n_rows):
-    """Draw keys [n, d_head] with room for n_rows; the rows from number `new` on are framed."""
+    """Plot keys [n, d_head] with room for n_rows; the rows from number `new` on are framed."""
     blank = np.full((n_rows - len(keys), keys.shape[1]), np.nan)
     limit = np.percentile(np.abs(keys), 99)
     axis.imshow(np.vstack([keys, blank]), cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
@@ -73,7 +73,7 @@ def draw_keys(axis, keys, new, tokens, n_rows):
 
 
 def growing(model, ids, tokens, first):
-    """Draw one head's keys for the first `first` ids, then with one id more in each panel."""
+    """Plot one head's keys; the first panel has `first` ids, each further panel one id more."""
     n_passes = len(ids) - first + 1
     figure, axes = plt.subplots(1, n_passes, figsize=(9.5, 0.8 + 0.28 * len(ids)))
     for axis, n in zip(axes, range(first, len(ids) + 1)):
@@ -83,7 +83,7 @@ def growing(model, ids, tokens, first):
 
 
 def film_frame(keys, n_prompt, tokens, n_rows):
-    """Draw one pass in both loops: the rows that it computes, and the number of rows so far."""
+    """Plot one pass in both loops: the rows that it computes, and the number of rows so far."""
     n = len(keys)
     # All frames have the same layout.
     figure, axes = plt.subplots(1, 2, figsize=(7.6, 4.1), layout="none")
@@ -125,7 +125,7 @@ def picture(figure):
 
 
 def your_text(tokenizer, model, text):
-    """Draw the keys of a text, and again after each of three more tokens."""
+    """Plot one head's keys after a text, and after each of three more tokens."""
     ids = tokenizer.encode(text)[-12:]
     for _ in range(3):
         ids.append(int(model(ids, last=1)[-1].argmax()))

@@ -42,7 +42,7 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def what_filters_keep(probs, logits, filters):
-    """Draw probabilities by rank, a row for each position, a column for each filter -> the figure.
+    """Plot probabilities by rank, a row for each position, a column for each filter -> the figure.
 
     probs, logits: {name of a position: [n_vocab]}; filters: {label: filter}.
     """
@@ -67,7 +67,7 @@ def what_filters_keep(probs, logits, filters):
 
 
 def bars(axis, p, kept):
-    """Draw a bar for each rank on logarithmic axes; p: probabilities [n], kept: booleans [n]."""
+    """Plot a bar for each rank on logarithmic axes; p: probabilities [n], kept: booleans [n]."""
     rank = np.arange(1, len(p) + 1)
     for which, color, hatch in (kept, lessons.BLUE, None), (~kept, lessons.ORANGE, "////"):
         style = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
@@ -77,7 +77,10 @@ def bars(axis, p, kept):
 
 
 def likelihood_and_diversity(found):
-    """Draw {sampler: (likelihood, diversity)} with a line for each kind of filter -> the figure."""
+    """Plot a line for each kind of filter -> the figure.
+
+    found: {sampler: (likelihood, diversity)}.
+    """
     figure, axis = plt.subplots(figsize=(8, 4.4))
     families = {
         "t = ": ("o-", "temperature"),

@@ -61,7 +61,7 @@ def tree(axis, trace, name, best=()):
 
 
 def draw_candidate(axis, candidate, step, rank, parent, dropped, name, best):
-    """Draw a candidate's box at (step, -rank), and a line to it from parent, (x, y)."""
+    """Draw a candidate's box at (step, -rank), and a line to the box from its parent at (x, y)."""
     color, line = ("0.6", ":") if dropped else (lessons.BLUE, "-")
     axis.plot([parent[0], step], [parent[1], -rank], line, color=color, zorder=0)
     on_the_way = candidate.ids == tuple(best[:step])
@@ -83,7 +83,7 @@ def real_tree(tokenizer, model, text, width=3, n=6):
 
 
 def counted_and_weighted(log_p):
-    """Draw how many texts have about the same log P, and how probable they are together.
+    """Plot how many texts have about the same log P, and how probable they are together.
 
     log_p: of all texts. Return the figure, its first panel, and its third panel, which is empty.
     """

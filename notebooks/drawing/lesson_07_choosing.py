@@ -50,7 +50,7 @@ def states(automaton):
 
 
 def by_distance(table):
-    """Return the states but DEAD, sorted by their longest path from state 1.
+    """Return the states except DEAD, sorted by their longest path from state 1.
 
     table: the next state for each state and byte, [n_states, 256].
     """
@@ -83,7 +83,7 @@ def label(bytes_):
 
 
 def two_ways(beginning, choices, condition, mask):
-    """Draw the probability of each ending by the model and by the filter.
+    """Plot the probability of each ending by the model and by the filter.
 
     condition: the model's probabilities if one of these endings occurs; mask: the filter's shares.
     """
@@ -102,7 +102,7 @@ def two_ways(beginning, choices, condition, mask):
 
 
 def likeness(matrix, texts):
-    """Draw the chrF of each pair of texts; matrix: [n, n]."""
+    """Plot the chrF of each pair of texts; matrix: [n, n]."""
     figure, axis = plt.subplots(figsize=(9, 4.2))
     image = axis.imshow(matrix, cmap="cividis", vmin=0, vmax=100, aspect="auto")
     numbered = [f"{textwrap.shorten(text, 46)}  {i}" for i, text in enumerate(texts, start=1)]

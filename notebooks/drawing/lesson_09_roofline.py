@@ -9,7 +9,7 @@ from counting import counted
 
 
 def limits(sizes, prefill, batch, reading, computing):
-    """Draw how long passes over n tokens take, and the least time possible.
+    """Plot how long passes over n tokens take, and the least time possible.
 
     prefill, batch: {n: seconds}; reading, computing: the least seconds for each of `sizes`.
     """
@@ -38,7 +38,7 @@ def limits(sizes, prefill, batch, reading, computing):
 
 
 def few_rows(found):
-    """Draw the cost of a product with few rows: {rows: {way: cost}}, where one row costs 1."""
+    """Plot what a product costs; found: {number of rows: {way: cost}}, where one row costs 1."""
     figure, axis = plt.subplots(figsize=(9, 3.8))
     top = 0
     labels = {
@@ -64,7 +64,7 @@ def few_rows(found):
 
 
 def roof(found, bandwidth, peak):
-    """Draw a roofline with measured points, a panel for each name.
+    """Plot a roofline with measured points, a panel for each name.
 
     found: {name: {n: (FLOPs per byte, FLOPs per second)}}; bandwidth: bytes per second; peak: FLOPs
     per second.
@@ -94,7 +94,7 @@ def roof(found, bandwidth, peak):
 
 
 def saving(places, count, ratios):
-    """Draw naive / cached at each position.
+    """Plot the ratio naive / cached at each position.
 
     count: the ratios of FLOPs; ratios: {name: the ratios of measured times}.
     """
@@ -115,7 +115,7 @@ def saving(places, count, ratios):
 
 
 def roof_of(model, ids, bandwidth, peak):
-    """Measure prefills of a text's beginnings and a cached step; draw them on the roofline."""
+    """Measure prefills of a text's beginnings and a cached step; plot them on a roofline."""
     found = {"prefill of n tokens": {}, "a cached step at position n": {}}
     longest = 2 ** (len(ids).bit_length() - 1)
     for n in (2**i for i in range(len(ids).bit_length())):

@@ -8,7 +8,7 @@ from decoding.drafters import common_prefix
 
 
 def rounds(tokenizer, found, first=0, gamma=4):
-    """Draw a row for each round.
+    """Draw a row of tokens for each round.
 
     found: a list of (drafts, tokens); first: the number of the first round; gamma: the most drafts.
     """
@@ -42,7 +42,7 @@ def rounds(tokenizer, found, first=0, gamma=4):
 
 
 def timeline(large, small, alone, found, n_rounds=4):
-    """Draw when the models run, without the passes over the prompt.
+    """Plot when the models run, without the passes over the prompt.
 
     large, small: passes (start, end) with drafts; alone: the large model's passes without drafts.
     found: the rounds, a list of (drafts, tokens).
@@ -75,7 +75,7 @@ def timeline(large, small, alone, found, n_rounds=4):
 
 
 def account(names, p, q):
-    """Draw the proposed distribution q and the resulting p, with the parts that make them up."""
+    """Plot the proposed distribution q and the resulting p, with the parts that make them up."""
     accepted, owed = np.minimum(p, q), np.maximum(p - q, 0)
     _, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True)
     rejected = {"color": "0.85", "hatch": "//", "edgecolor": "0.5", "label": "rejected"}
@@ -95,7 +95,7 @@ def account(names, p, q):
 
 
 def hill(scatter, values):
-    """Draw a histogram of chi-squares of honest counts, and a line at {rule: chi-square}."""
+    """Plot a histogram of the chi-squares of honest counts, and values {rule: chi-square}."""
     _, axis = plt.subplots(figsize=(9, 3.2))
     axis.hist(scatter, np.geomspace(0.1, 1e5, 150), color="0.7")
     axis.set(title=r"$\chi^2$ of each rule, and of honest counts (grey)", xscale="log")
@@ -111,7 +111,7 @@ def hill(scatter, values):
 
 
 def gains(rates, gammas, per_pass, faster, b):
-    """Draw tokens per pass and speed-ups, measured and by the formula.
+    """Plot tokens per pass and speed-ups, measured and by the formula.
 
     per_pass: {(rate, gamma): tokens per pass of each text}; faster: {(rate, gamma): speed-up}.
     b: {gamma: the time of a pass over gamma + 1 tokens}, where a pass over one token takes 1.
@@ -145,7 +145,7 @@ def gains(rates, gammas, per_pass, faster, b):
 
 
 def histogram(rates):
-    """Draw a histogram of the acceptance rates at a story's positions, [n]."""
+    """Plot a histogram of the acceptance rates at a story's positions, [n]."""
     _, axis = plt.subplots(figsize=(8, 3))
     axis.hist(rates, np.linspace(0, 1, 21), color=lessons.SKY, edgecolor="white")
     axis.axvline(rates.mean(), color="black", linestyle="--", label=f"mean {rates.mean():.2f}")
@@ -161,7 +161,7 @@ def histogram(rates):
 
 
 def free(penalties, found):
-    """Draw bars of {(repetition penalty, drafter): tokens per pass}."""
+    """Plot tokens per pass as bars; found: {(repetition penalty, drafter): tokens per pass}."""
     _, axis = plt.subplots(figsize=(9.5, 3.8))
     names = list(dict.fromkeys(name for _, name in found))
     colors = (lessons.BLUE, lessons.ORANGE, lessons.GREEN, lessons.PURPLE)

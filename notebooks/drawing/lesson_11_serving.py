@@ -7,7 +7,10 @@ from matplotlib.colors import to_rgb
 
 
 def exchange(points):
-    """Draw {rows: (ms between one reader's tokens, tokens per second of all readers)}."""
+    """Plot the rate of all readers against the pace of one.
+
+    points: {rows: (ms between one reader's tokens, tokens per second of all readers)}.
+    """
     _, axis = plt.subplots(figsize=(8, 3.6))
     axis.plot(*zip(*points.values()), "o-")
     for n_rows, point in points.items():
@@ -40,7 +43,7 @@ def places(made, n_rows):
 
 
 def seats(panels, n_rows=4):
-    """Draw which text has which row in each pass.
+    """Plot which text has which row in each pass.
 
     panels: {title: (all passes, {text: the numbers of the passes that made its tokens})}.
     """
@@ -71,7 +74,7 @@ def seats(panels, n_rows=4):
 
 
 def waits(served):
-    """Draw how long readers wait.
+    """Plot how long readers wait.
 
     served: {rows: (seconds to each reader's first token, seconds between tokens, seconds in all)}.
     """
@@ -104,7 +107,7 @@ def waits(served):
 
 
 def gaps(found):
-    """Draw {size of a chunk: seconds between the tokens of a running text}."""
+    """Plot the gaps between the tokens of a running text; found: {size of a chunk: [seconds]}."""
     _, axes = plt.subplots(1, len(found), figsize=(9.5, 3.2), sharey=True)
     colors = lessons.RED, lessons.ORANGE, lessons.BLUE
     for axis, (chunk, seconds), color in zip(axes, found.items(), colors):

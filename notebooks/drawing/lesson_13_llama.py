@@ -6,7 +6,7 @@ import numpy as np
 
 
 def clock(frequencies, n_positions=128):
-    """Draw the angles of rotary positions: cosines of all pairs, and two pairs as clock hands."""
+    """Plot the angles of rotary positions: cosines of all pairs, and two pairs as clock hands."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), width_ratios=(3, 2))
     angles = frequencies[:, None] * np.arange(n_positions)
     image = left.imshow(np.cos(angles), cmap="cividis", aspect="auto")
@@ -29,7 +29,7 @@ def clock(frequencies, n_positions=128):
 
 
 def one_query(distance, curves):
-    """Draw scores against the distance; curves: {position of the query: scores}."""
+    """Plot scores against the distance; curves: {position of the query: scores}."""
     _, axis = plt.subplots(figsize=(8, 3))
     looks = {"lw": 5, "color": lessons.YELLOW}, {"lw": 1.5, "color": lessons.BLUE, "ls": "--"}
     for (at, curve), look in zip(curves.items(), looks):
@@ -44,7 +44,7 @@ def one_query(distance, curves):
 
 
 def against(bits):
-    """Draw each story's bits per byte by stories and by stories-llama; bits: [n, 2]."""
+    """Plot each story's bits per byte by stories and by stories-llama; bits: [n, 2]."""
     _, axis = plt.subplots(figsize=(5, 4.4))
     axis.plot(bits[:, 0], bits[:, 1], "o", ms=4, alpha=0.7)
     limits = [bits.min() * 0.95, bits.max() * 1.03]
@@ -60,7 +60,7 @@ def against(bits):
 
 
 def along(runs, afresh, n_trained, window=100):
-    """Draw how many more bits each token costs than if its story is read by itself.
+    """Plot how many more bits each token costs than if its story is read by itself.
 
     runs: {name: bits [n]}; afresh: the bits by itself [n]; window: the length of the running mean.
     """
@@ -85,7 +85,7 @@ def along(runs, afresh, n_trained, window=100):
 
 
 def costs(labels, bits, name):
-    """Draw a bar for each token's cost in bits."""
+    """Plot a bar for each token's cost in bits."""
     _, axis = plt.subplots(figsize=(8, 0.27 * len(bits) + 1))
     axis.barh(labels, bits)
     axis.invert_yaxis()

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def chances(p):
-    """Draw a histogram of the sentences' chances of a right answer, p [n]."""
+    """Plot a histogram of the sentences' chances of a right answer, p [n]."""
     _, axis = plt.subplots(figsize=(8, 3.2))
     counts, edges, _ = axis.hist(p, np.linspace(0, 1, 11), color=lessons.SKY, edgecolor="white")
     axis.axvline(p.mean(), color="black", ls="--", label=f"mean {p.mean():.2f}")
@@ -21,7 +21,7 @@ def chances(p):
 
 
 def curves(sizes, found):
-    """Draw shares of right answers.
+    """Plot shares of right answers.
 
     sizes: numbers of samples; found: {name: a share for each size, or one share for a flat line}.
     """
@@ -55,7 +55,7 @@ def curves(sizes, found):
 
 
 def ballot(counts, n):
-    """Draw the most frequent of n answers; counts: [(text, count)]."""
+    """Plot the most frequent of n answers; counts: [(text, count)]."""
     _, axis = plt.subplots(figsize=(8, 0.42 * len(counts) + 1))
     texts = [text for text, _ in counts]
     bars = axis.barh(texts, [count for _, count in counts], color=lessons.SKY)

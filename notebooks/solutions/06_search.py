@@ -3,8 +3,8 @@
 
 # exercise 1
 def sure_width(n_vocab, n):  # -> a number of beams
-    # The optimum may have any of the n_vocab ** (n - 1) beginnings of n - 1 tokens. Even the least
-    # probable one can lead to it by a certain last token. So all must survive until the last step.
+    # The optimum may have any of the n_vocab ** (n - 1) beginnings of n - 1 tokens, even the least
+    # probable one, if the token after it is certain. So all must survive until the last step.
     return n_vocab ** (n - 1)
 
 

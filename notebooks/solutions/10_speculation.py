@@ -15,7 +15,7 @@ def best_gamma(a, c, b):  # a rate, the cost of a draft, gamma -> the cost of a 
     def speed_up(gamma):  # E / (b + c gamma)
         return sum(a**i for i in range(gamma + 1)) / (b(gamma) + c * gamma)
 
-    return max(range(17), key=speed_up)  # max returns the fewest of equally good drafts
+    return max(range(17), key=speed_up)  # in a tie, max returns the smallest gamma
 
 
 # exercise 3

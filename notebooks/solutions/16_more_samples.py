@@ -6,7 +6,7 @@ def voted(answers, weights):  # lists of the same length -> one of the answers
     totals = {}
     for answer, weight in zip(answers, weights):
         totals[answer] = totals.get(answer, 0) + weight
-    return max(totals, key=totals.get)  # among equals, max returns the answer that came first
+    return max(totals, key=totals.get)  # in a tie, max returns the answer that came first
 
 
 # exercise 2
