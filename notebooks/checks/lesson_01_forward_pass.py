@@ -82,7 +82,7 @@ def exercise_2(written_by_heads):
     right = np.array([linear(merge_heads(one), w) for one in alone])
     rows = [mixed[h] @ w[h * d_head : (h + 1) * d_head] for h in range(N_HEAD)]
     assert not np.allclose(answer, rows, atol=1e-3), (
-        "you took rows of w: w is [n_out, n_in], so a head is multiplied by columns"
+        "you took rows of w: w is [n_out, n_in], so each head belongs to columns of w"
     )
     assert not np.allclose(answer, right + b, atol=1e-3), (
         "each part contains the bias: leave it out, because attention adds it only once"

@@ -24,15 +24,15 @@ def exercise_1(typical):
     given = "of the probabilities 1/2, 1/4, 1/8, 1/8,"
     assert sum(few) > 0, f"{given} none is left for a mass of 0.2: keep tokens until they have it"
     assert sum(few) == 1, f"{given} one is enough for a mass of 0.2, but you keep {sum(few)}"
-    assert not few[0], "the token of 1/2 is not the nearest to the entropy, which is 1.75 bits"
-    assert few[1], "the token of 1/4 is the nearest to the entropy, which is 1.75 bits"
-    assert sum(more) >= 2, f"{given} the nearest alone does not reach a mass of 0.6"
+    assert not few[0], "remove the token of 1/2: 1 bit is not the nearest to the entropy, 1.75 bits"
+    assert few[1], "keep the token of 1/4: its 2 bits are the nearest to the entropy, 1.75 bits"
+    assert sum(more) >= 2, f"{given} the nearest token alone does not reach a mass of 0.6"
     assert more == [True, True, False, False], f"{given} the wrong tokens are kept for 0.6"
     for prompt, row in positions().items():
         kept = np.isfinite(typical(0.9)(row, []))
         mass = softmax(row)[kept].sum()
         assert mass >= 0.9, f"after {prompt!r}, the kept tokens do not reach a mass of 0.9"
-        assert mass < 0.98, f"after {prompt!r}, fewer tokens reach a mass of 0.9"
+        assert mass < 0.98, f"after {prompt!r}, fewer tokens would reach a mass of 0.9"
         same = np.array_equal(typical(0.9)(row, [])[kept], row[kept])
         assert same, "the logits of the kept tokens should stay as they are"
 
