@@ -175,7 +175,7 @@ def without_solutions(text):
     return "\n\n".join(part for part in text.split("\n\n") if "](solutions/" not in part)
 
 
-def folded(text, summary="After you have run the cell"):
+def folded(text, summary="The answer, after you have run the cell"):
     """Fold the part of a text before its first heading, question or prediction."""
     border = BORDER.search(text)
     end = border.start() if border else len(text)

@@ -56,7 +56,7 @@ def page(name, folder):
             sections[-1] += code(cell) + outputs(cell, ran is not None)
             continue
         is_answer = ran or edition.tagged(cell, "answer")
-        text = edition.folded(cell.source, "What to make of it") if is_answer else cell.source
+        text = edition.folded(cell.source, "The answer") if is_answer else cell.source
         ran = False if "**Predict" in cell.source else None if ran else ran
         first, *others = re.split(r"^(?=## )", text, flags=re.MULTILINE)
         sections[-1] += prose(first)
@@ -109,7 +109,7 @@ def code(cell):
     """Return a cell's code as HTML; code that only makes a picture is folded."""
     coloured = highlight(cell.source, PythonLexer(), HtmlFormatter(cssclass="code"))
     if edition.tagged(cell, "drawing"):
-        return f"<details><summary>How it is drawn</summary>{coloured}</details>"
+        return f"<details><summary>The code of the picture</summary>{coloured}</details>"
     return coloured
 
 
@@ -126,7 +126,7 @@ def outputs(cell, answers):
         elif "text/html" in data:
             made += data["text/html"]
     if made and answers:
-        return f"<details><summary>What it shows</summary>{made}</details>"
+        return f"<details><summary>The output</summary>{made}</details>"
     return made
 
 
