@@ -240,7 +240,7 @@ def from_repository(notebook, address, path):
 
 
 def write_class(folder, address):
-    """Write the class edition into a folder; an address on GitHub adds badges."""
+    """Write the class edition into a folder; with an address on GitHub, add badges."""
     for name in order():
         notebook = relinked(for_class(read(name), name), folder, address)
         if address:
@@ -283,7 +283,7 @@ def main():
         parser.error(f"{folder} is not in the repository")
     folder.mkdir(parents=True, exist_ok=True)
     if args.html:
-        from pages import write_pages  # only this edition needs its packages
+        from pages import write_pages  # no other edition needs the packages of pages.py
 
         return write_pages(folder)
     return write_class(folder, args.repository)

@@ -51,7 +51,7 @@ def exercise_1(never):
 
 
 def exercise_2(writer):
-    """Check writer(ids, keys): list of ids, list of ints -> a key, or None."""
+    """Check writer(ids, keys) -> the one of the keys that marked the text, or None."""
     tokenizer, model = loaded()
     start, keys = tokenizer.encode("Once upon a time"), list(range(100, 110))
 
@@ -70,7 +70,7 @@ def exercise_2(writer):
 
 
 def exercise_3(corrected):
-    """Check corrected(drawn): list of (str, list of float) -> {str: float}."""
+    """Check corrected(drawn): a list of (text, masses at its steps) -> {text: share}."""
     assert corrected([("a", [0.5])]) is not None, "write corrected"
     few = corrected([("a", [0.5, 0.1]), ("b", [0.5, 0.4])])
     assert set(few) == {"a", "b"}, "return a share for each text"

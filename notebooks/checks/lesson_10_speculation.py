@@ -82,7 +82,7 @@ def exercise_loop(greedy_speculation):
 
 
 def exercise_1(acceptance, best_certain):
-    """Check acceptance(p, q): [n], [n] -> 0 to 1, and best_certain(p): [n] -> one-hot [n]."""
+    """Check acceptance(p, q), the probability of acceptance, and best_certain(p), a one-hot [n]."""
     p, q = np.array([0.5, 0.3, 0.2, 0]), np.array([0.1, 0.2, 0.3, 0.4])
     assert acceptance(p, q) is not None, "write acceptance"
     with np.errstate(all="ignore"):

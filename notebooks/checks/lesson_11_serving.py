@@ -11,7 +11,7 @@ from generate import Sequence, generate
 
 
 class Watched:
-    """A model that records the shapes of its passes, [n_new] or [n_rows, n_new]."""
+    """A model that records the shape of the ids in each pass, [n_new] or [n_rows, n_new]."""
 
     def __init__(self, model):
         self.model, self.passes = model, []
@@ -56,7 +56,7 @@ def exercise_loop(serve_all):
 
 
 def exercise_1(passes_needed):
-    """Check passes_needed(lengths, n_rows) -> (static, continuous)."""
+    """Check passes_needed(lengths, n_rows) -> numbers of passes (static, continuous)."""
     assert passes_needed([3], 2) is not None, "write passes_needed"
     assert np.shape(passes_needed([3], 2)) == (2,), "return two numbers: static, continuous"
     for lengths, n_rows in ([5, 1, 1, 5], 2), ([2, 9, 2, 2, 2, 2], 2), ([4, 1, 6, 2, 5], 3):
@@ -79,7 +79,7 @@ def exercise_1(passes_needed):
 
 
 def exercise_2(rows_needed):
-    """Check rows_needed(rate, n, step, most=64) -> a number of rows, or None."""
+    """Check rows_needed(rate, n, step, most=64) -> the fewest rows that are enough, or None."""
     assert rows_needed(1, 10, lambda rows: 0.01) is not None, "write rows_needed"
     steps = {
         "0.01 s": lambda rows: 0.01,

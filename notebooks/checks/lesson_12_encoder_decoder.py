@@ -27,7 +27,7 @@ def translate(text):
 
 
 def exercise_1(best):
-    """Check best(text, candidates): str, list of str -> one of the candidates."""
+    """Check best(text, candidates): str, list of str -> the best translation among them."""
     tokenizer, _ = loaded()
     german = [tokenizer.decode(translate(text)) for text in TEXTS]
     assert best(TEXTS[0], german) is not None, "write best"

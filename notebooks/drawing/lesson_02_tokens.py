@@ -48,7 +48,7 @@ def tokens(tokenizer, text, columns=72):
 
 
 def growth(counts, shares):
-    """Plot bytes per token against the number of merges; shares: {text: [of each number]}."""
+    """Plot bytes per token against the number of merges; shares: {text: of each count}."""
     _, axis = plt.subplots(figsize=(8, 3.8))
     for (name, share), style in zip(shares.items(), ("o-", "s--", "^-.")):
         axis.plot([max(k, 3) for k in counts], share, style, label=name)

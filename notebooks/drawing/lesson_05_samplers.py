@@ -4,7 +4,7 @@ import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-N_SHOWN = 400  # the bars of the tokens after these would be too narrow to see
+N_SHOWN = 400  # bars of less probable tokens would be too narrow to see
 
 ALT = {  # alternative texts, for readers who do not see the pictures
     "positions": (

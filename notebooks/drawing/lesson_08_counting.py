@@ -67,7 +67,7 @@ def saving(positions, counted, measured):
 
 
 def saving_of(model, ids, recorded_flops, fastest, every=8):
-    """Measure and plot what the cache saves after each `every` tokens of a text.
+    """Measure and plot what the cache saves after `every`, 2 * `every`, ... tokens.
 
     recorded_flops(model, ids, ...): the FLOPs of a pass; fastest: lessons.fastest.
     """

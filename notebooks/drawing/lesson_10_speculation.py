@@ -10,7 +10,7 @@ from decoding.drafters import common_prefix
 def rounds(tokenizer, found, first=0, gamma=4):
     """Draw a row of tokens for each round.
 
-    found: a list of (drafts, tokens); first: the number of the first round; gamma: the most drafts.
+    found: a list of (drafts, tokens); first: the number of the first round; gamma: at most this many drafts.
     """
     _, axis = plt.subplots(figsize=(9, 0.9 + 0.36 * len(found)))
     for y, (drafts, tokens) in enumerate(found):
@@ -95,7 +95,10 @@ def account(names, p, q):
 
 
 def hill(scatter, values):
-    """Plot a histogram of the chi-squares of honest counts, and values {rule: chi-square}."""
+    """Plot a histogram of the chi-squares of honest counts, and a line for each rule.
+
+    scatter: chi-squares of counts that were drawn from p; values: {rule: chi-square}.
+    """
     _, axis = plt.subplots(figsize=(9, 3.2))
     axis.hist(scatter, np.geomspace(0.1, 1e5, 150), color="0.7")
     axis.set(title=r"$\chi^2$ of each rule, and of honest counts (grey)", xscale="log")

@@ -60,9 +60,10 @@ def against(bits):
 
 
 def along(runs, afresh, n_trained, window=100):
-    """Plot how many more bits each token costs than if its story is read by itself.
+    """Plot how many more bits each token costs than in its story alone.
 
-    runs: {name: bits [n]}; afresh: the bits by itself [n]; window: the length of the running mean.
+    runs: {name: bits of each token}; afresh: each token's bits in its story alone; window: how many
+    tokens the running mean covers.
     """
     _, axis = plt.subplots(figsize=(8, 3.6))
     looks = ("--", lessons.ORANGE), ("-", lessons.BLUE), (":", lessons.GREEN), ("-.", lessons.RED)
