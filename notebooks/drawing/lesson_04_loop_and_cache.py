@@ -10,8 +10,9 @@ from matplotlib.patches import Rectangle
 from PIL import Image as Picture
 
 LAYER, HEAD = 0, 1  # the head whose keys are plotted
-FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}  # the first pass over a token
-AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}  # a later pass over the same token
+# The first pass that computes a token is blue, a later pass is orange.
+FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}
+AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}
 
 ALT = {  # alternative texts, for readers who do not see the pictures
     "triangle": (

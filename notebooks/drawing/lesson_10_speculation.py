@@ -10,7 +10,8 @@ from decoding.drafters import common_prefix
 def rounds(tokenizer, found, first=0, gamma=4):
     """Draw a row of tokens for each round.
 
-    found: a list of (drafts, tokens); first: the number of the first round; gamma: at most this many drafts.
+    found: a list of (drafts, tokens); first: the number of the first round; gamma: the maximum
+    number of drafts in a round.
     """
     _, axis = plt.subplots(figsize=(9, 0.9 + 0.36 * len(found)))
     for y, (drafts, tokens) in enumerate(found):
