@@ -1,6 +1,6 @@
-"""The FLOPs and the bytes of a pass, which lessons 8 and 9 derive and later lessons use.
+"""Count the FLOPs and the bytes of a pass. Lessons 8 and 9 derive the formulas.
 
-A shape is (blocks, n_embd, n_vocab).
+A shape is (number of blocks, n_embd, n_vocab).
 """
 
 import math
@@ -11,7 +11,7 @@ from inside.recorder import recording
 
 
 def shape_of(model):
-    """Return the shape of a GPT-2: (blocks, n_embd, n_vocab)."""
+    """Return the shape of a GPT-2."""
     return len(model.params["blocks"]), model.n_embd, model.n_vocab
 
 
@@ -22,15 +22,15 @@ def pass_flops(shape, n_new, n_all):
 
 
 def pass_bytes(shape, n_all, n_rows=1):
-    """Return the bytes a pass reads: the weights, and n_all keys and values in each row."""
+    """Return the bytes that a pass over n_rows texts reads: the weights and all keys and values."""
     b, d, n_vocab = shape
     return 4 * (12 * b * d**2 + d * n_vocab) + n_rows * 4 * 2 * b * d * n_all
 
 
 def counted(model, f, *args, **settings):
-    """Call f(*args) and return its result, and the FLOPs and bytes of the model's passes in it.
+    """Call f(*args, **settings); return its result, and the FLOPs and bytes of its passes.
 
-    Both are counted from the shapes of the recorded calls, so that it works for every model.
+    The recorder notes the shapes of all calls inside `model`, so this works for any model.
     """
     with recording(model) as calls:
         result = f(*args, **settings)

@@ -5,14 +5,14 @@
     python notebooks/edition.py --html [FOLDER]       # pages to read or project: notebooks/html
     python notebooks/edition.py --titles              # minutes and links at the top of each lesson
 
-The class edition has no outputs and no solutions. Each prediction gets a cell for the guess, and
-the text that answers it is folded. A cell tagged `yours` keeps only the signatures of its
-functions. With --repository, each notebook begins with badges that open it on Colab and on Binder.
-The badges point to the folder, so commit it.
+The class edition has no outputs and no solutions. After each prediction it has a cell for the
+reader's guess, and the text with the answer is folded. A cell tagged `yours` keeps only the
+signatures of its functions. With --repository, each notebook begins with badges that open it on
+Colab and on Binder. The badges point to the folder, so commit it.
 
-A section whose heading begins with "Deeper:" is not part of the core, and "Second session:" begins
-the second half of a core that fills two lessons. A text tagged `answer` is folded wherever it
-stands. README.md gives the order.
+A section whose heading begins with "Deeper:" is not part of the lesson's core. A heading that
+begins with "Second session:" starts the second half of a core that takes two hours. A text cell
+tagged `answer` is always folded. README.md lists the lessons in their order.
 """
 
 import argparse
@@ -25,19 +25,19 @@ import nbformat
 
 HERE = Path(__file__).resolve().parent
 COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
-LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")  # `file` in [text](file#...)
+LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")  # matches `file` in [text](file#...)
 FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
-BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)
+BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)  # what ends a folded answer
 
 
 def order() -> list[str]:
-    """Return the lessons' file names without .ipynb, in the order of README.md's index."""
+    """Return the lessons' file names without .ipynb, in the order of README.md's table."""
     index = (HERE / "README.md").read_text(encoding="utf-8")
     return re.findall(r"^\| \[.+?\]\((\w+)\.ipynb\)", index, flags=re.MULTILINE)
 
 
 def read(name):
-    """Read the saved notebook of a lesson."""
+    """Return a lesson's saved notebook; name: its file name without .ipynb."""
     return nbformat.read(HERE / f"{name}.ipynb", as_version=4)
 
 
@@ -50,9 +50,9 @@ def tagged(cell, tag):
 
 
 def sections(notebook):
-    """Yield (heading, session, minutes) of each part of a cell, up to the exercises.
+    """Yield (heading, session, minutes) for each code cell and each part of a text cell.
 
-    The sessions of the core are 1 and 2; a deeper section has session 0.
+    Stop at the exercises. The core has the sessions 1 and 2; a deeper section has session 0.
     """
     heading, latest = "Beginning", 1
     session = latest
@@ -73,15 +73,16 @@ def sections(notebook):
 
 
 def of_prose(text) -> float:
-    """Return the minutes for a text: 200 words each, and three for each task to think about."""
+    """Return the minutes for a text: one per 200 words, three per prediction or question."""
     asked = len(re.findall(r"\*\*(?:Predict|Question)", text))
     return len(text.split()) / 200 + 3 * asked
 
 
 def of_code(cell) -> float:
-    """Return the minutes for a cell and its output.
+    """Return the minutes for a code cell and its output.
 
-    A minute is 12 lines of code, 20 lines of output or one picture. Writing a function takes ten.
+    Readers need one minute for 12 lines of code, 20 lines of output or one picture. They need ten
+    minutes to write a function, and none for code that only makes a picture.
     """
     n_lines = sum(bool(line.strip()) for line in cell.source.splitlines())
     spent = 10 if tagged(cell, "yours") else 0 if tagged(cell, "drawing") else n_lines / 12
@@ -93,14 +94,14 @@ def of_code(cell) -> float:
 
 def minutes(notebook) -> tuple[int, list[int]]:
     """Return the minutes of the whole lesson and of each session of its core, rounded to five."""
-    total = [0.0, 0.0, 0.0]  # of the deeper sections, the first session and the second
+    total = [0.0, 0.0, 0.0]  # minutes of deeper sections, session 1, session 2
     for _, session, spent in sections(notebook):
         total[session] += spent
     return 5 * round(sum(total) / 5), [5 * round(spent / 5) for spent in total[1:] if spent]
 
 
 def by_section(notebook) -> str:
-    """Return the minutes of each section, as a teacher's sheet has them."""
+    """Return the line of a teacher's sheet that lists the minutes of each section."""
     total = {}
     for heading, session, spent in sections(notebook):
         before = total.get(heading, (session, 0))[1]
@@ -136,12 +137,13 @@ def titled(name) -> str:
     return "\n\n".join([*paragraphs, " | ".join(links), f"{solutions} | {answers}"])
 
 
-# --- for class ------------------------------------------------------------------------------------
+# --- the class edition ----------------------------------------------------------------------------
 
 
 def for_class(notebook, name):
     """Remove a notebook's outputs and solutions, fold its answers, and add cells for guesses."""
-    cells, ran = [], None  # ran: has the open prediction's code come? None: none is open
+    # ran: whether code has followed the latest prediction, or None if all predictions are answered
+    cells, ran = [], None
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "code":
@@ -169,12 +171,12 @@ def new_cell(cell, tag, source):
 
 
 def without_solutions(text):
-    """Drop the paragraphs that link to a solution."""
+    """Return a text without the paragraphs that link to a solution."""
     return "\n\n".join(part for part in text.split("\n\n") if "](solutions/" not in part)
 
 
-def folded(text, summary="After you have run the cell"):
-    """Fold a text up to its first heading, question or prediction."""
+def folded(text, summary="The answer, after you have run the cell"):
+    """Fold the part of a text before its first heading, question or prediction."""
     border = BORDER.search(text)
     end = border.start() if border else len(text)
     answer = text[:end].strip()
@@ -191,12 +193,14 @@ def stubs(source):
 
 
 def relinked(notebook, folder, address=None):
-    """Point a notebook's links at the project's files from another folder, or at its address.
+    """Change a notebook's relative links so that they work from another folder.
 
-    Without an address, links between lessons stay as they are: the lessons move together.
+    With an address on GitHub, all of them point there. Without one, links between lessons stay as
+    they are, because the folder contains all lessons.
     """
 
     def moved(match):
+        """Return the new target of the link that LINK has matched."""
         target = match.group(1)
         if not address:
             return target if is_lesson(target) else os.path.relpath(HERE / target, folder)
@@ -216,7 +220,7 @@ def is_lesson(target):
 
 
 def from_repository(notebook, address, path):
-    """Add badges that open `path` of the repository, and let the first cell clone it."""
+    """Add badges that open the notebook at `path`, and make its setup cell clone the repository."""
     name = address.removeprefix("https://github.com/")
     badges = {
         f"{COLAB}/assets/colab-badge.svg": f"{COLAB}/github/{name}/blob/main/{path}",
@@ -226,7 +230,7 @@ def from_repository(notebook, address, path):
     title, setup = notebook.cells[:2]
     title.source = f"{badge}\n\n{title.source}"
     for cell in notebook.cells:
-        if tagged(cell, "drawing"):  # Colab has its own way to hide code
+        if tagged(cell, "drawing"):  # Colab hides the code of a form
             cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
     setup.source = setup.source.replace('os.environ.get("TOKENWISE_REPOSITORY")', f'"{address}"')
     return notebook
@@ -236,7 +240,7 @@ def from_repository(notebook, address, path):
 
 
 def write_class(folder, address):
-    """Write the class edition into a folder, with badges if the repository has an address."""
+    """Write the class edition into a folder; with an address on GitHub, add badges."""
     for name in order():
         notebook = relinked(for_class(read(name), name), folder, address)
         if address:
@@ -247,7 +251,7 @@ def write_class(folder, address):
 
 
 def write_titles():
-    """Bring the lessons' first cells, README.md and the teachers' sheets up to date."""
+    """Update minutes and links in the first cells, README.md and the teachers' sheets."""
     index = HERE / "README.md"
     for name in order():
         notebook = read(name)
@@ -265,7 +269,7 @@ def write_titles():
 
 
 def main():
-    """Write the edition that the command asks for."""
+    """Write the edition that the options choose."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--repository", help="add badges for this address on GitHub")
@@ -279,7 +283,7 @@ def main():
         parser.error(f"{folder} is not in the repository")
     folder.mkdir(parents=True, exist_ok=True)
     if args.html:
-        from pages import write_pages  # imported here: only this edition needs its packages
+        from pages import write_pages  # no other edition needs the packages of pages.py
 
         return write_pages(folder)
     return write_class(folder, args.repository)

@@ -1,6 +1,6 @@
-"""Helpers for the notebooks: pictures, checks of exercises, timing, printed code, texts of a model.
+"""Helpers for the notebooks: show pictures, check exercises, time and print code, generate texts.
 
-A notebook imports this module first, because it makes the project's own files importable.
+A notebook imports this module first, because the module makes the project's files importable.
 """
 
 import ast
@@ -25,12 +25,12 @@ from IPython.display import Image, display
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
-# Okabe and Ito's colours: colour-blind readers can distinguish them, and they print well.
+# Okabe and Ito's colours: colour-blind readers can distinguish them.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 
-CENTERED = {"ha": "center", "va": "center"}  # a text's place is its middle
-DPI = 150  # saved pictures are shown at 100 dpi and stay sharp when projected
+CENTERED = {"ha": "center", "va": "center"}  # centre a text on its coordinates
+DPI = 150  # displayed at 100 dpi, so pictures stay sharp on a projector
 plt.rcParams.update(
     {
         "figure.figsize": (8, 3.6),
@@ -51,7 +51,7 @@ plt.rcParams.update(
 
 
 def show(alt, figure=None):
-    """Display this figure, or else the current one, with an alternative text that describes it."""
+    """Display a figure, by default the current one; alt: the text that describes it."""
     figure, file = figure or plt.gcf(), io.BytesIO()
     figure.savefig(file, format="png")
     plt.close(figure)
@@ -60,26 +60,26 @@ def show(alt, figure=None):
 
 
 def replaced(module, **functions):
-    """Let a module call these functions instead of its own, in a `with` statement."""
+    """Return a context manager in which a module calls these functions instead of its own."""
     return mock.patch.multiple(module, **functions) if functions else contextlib.nullcontext()
 
 
 def check(lesson, number, *answers):
-    """Print "solved", or what the answers to an exercise still lack; the notebook always goes on.
+    """Print "solved", or say what is missing. Raise no error, so that the notebook runs on.
 
-    The check is a function of asserts, exercise_NUMBER(*answers) in checks/lesson_LESSON.py.
+    answers: the reader's functions. exercise_NUMBER in checks/lesson_LESSON.py tests them.
     """
     test = getattr(importlib.import_module(f"checks.lesson_{lesson}"), f"exercise_{number}")
     try:
         test(*answers)
-    except Exception as error:  # a missing answer may fail in any way
+    except Exception as error:  # an unfinished answer can raise any error
         print(f"not solved yet: {explanation(error)}")
     else:
         print("solved")
 
 
 def explanation(error):
-    """Return an assert's message, or another error with the reader's own line, if there is one."""
+    """Return the message of an assert; for any other error, add its type and the reader's line."""
     if isinstance(error, AssertionError):
         return str(error)
     lines = traceback.extract_tb(error.__traceback__)
@@ -97,23 +97,23 @@ def ours(lesson, cell):
 
 
 def medians(actions, rounds=5):
-    """Time functions without arguments: {name: function} -> {name: its median seconds}."""
+    """Time functions without arguments: {name: function} -> {name: median seconds}."""
     return {name: statistics.median(found) for name, found in timed(actions, rounds).items()}
 
 
 def fastest(actions, rounds=7):
-    """Time functions that always do the same work: {name: function} -> {name: its least seconds}.
+    """Time functions that always do the same work: {name: function} -> {name: least seconds}.
 
-    Load on the machine only ever adds to a time, so the least one is the nearest to the work's own.
+    Other programs can only lengthen a run, so the shortest run comes closest to the work itself.
     """
     return {name: min(found) for name, found in timed(actions, rounds).items()}
 
 
 def timed(actions, rounds):
-    """Time functions without arguments: {name: function} -> {name: the seconds of each round}.
+    """Time functions without arguments: {name: function} -> {name: seconds of each round}.
 
-    The functions take turns, so that other load on the machine affects them all. The first round
-    is a warm-up and is not timed.
+    The functions take turns, so that other programs slow all of them alike. A first round warms up
+    and is not timed.
     """
     times = {name: [] for name in actions}
     for action in actions.values():
@@ -134,8 +134,8 @@ def paragraph(text):
 def source(function, signature=True):
     """Print a function without its docstring, in at most 79 columns.
 
-    A comment that does not fit beside its line is printed above it.
-    signature: False prints the function's body alone.
+    A comment that does not fit beside its line of code is printed above the line. With
+    signature=False, only the function's body is printed.
     """
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()
     body = ast.parse("\n".join(lines)).body[0].body
@@ -156,8 +156,8 @@ def source(function, signature=True):
 def broken(line, width=79):
     """Yield a line of code in parts of at most `width` columns.
 
-    A break comes after a space or an opening parenthesis, and outside a string if possible. A
-    string that has to be broken is closed, and opened again in the next line.
+    The line breaks after a space or an opening parenthesis, if possible outside a string. A string
+    that must be split is closed at the break and opened again in the next part.
     """
     indent = len(line) - len(line.lstrip()) + 4
     while len(line) > width:
@@ -177,7 +177,7 @@ def broken(line, width=79):
 def continuations(model, prompt, sampler, n_texts, n):
     """Continue one prompt n_texts times in one batch, with seeds 0, 1, ... -> ids [n_texts, n].
 
-    A stop id does not end a text here, so that every text has n tokens.
+    Stop ids do not end a text, so every text has n new tokens.
     """
     from generate import advance
     from samplers import draw
@@ -192,7 +192,10 @@ def continuations(model, prompt, sampler, n_texts, n):
 
 
 def continued(model, prompts, sampler, seeds, n):
-    """Continue each prompt by n tokens, even past a stop id -> ids [n_prompts, n]."""
+    """Continue each prompt by n tokens, even past a stop id -> ids [n_prompts, n].
+
+    seeds: one for each prompt.
+    """
     from decoding.batching import continuous
     from generate import Sequence
 
@@ -204,7 +207,7 @@ def continued(model, prompts, sampler, seeds, n):
 
 
 def tiny_model(n_vocab, seed, n_embd=8, scale=0.6):
-    """Return a random GPT-2 with a context of 16 tokens, so small that all texts can be tried."""
+    """Return a random GPT-2 with a context of 16 tokens, small enough to try all texts."""
     from training.untrained import random_gpt2
 
     return random_gpt2(n_vocab, 16, n_embd, 2, 2, scale, seed, tied=False)

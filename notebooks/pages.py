@@ -1,8 +1,8 @@
-"""Pages of the lessons, to read or to project: python notebooks/edition.py --html [FOLDER]
+"""Write the lessons as pages to read or to project: python notebooks/edition.py --html [FOLDER]
 
-A page is one file and loads nothing from elsewhere. It has the outputs that are saved in the
-notebook; answers to predictions are folded. The button "Project" shows one section at a time in
-large letters, and the arrow keys move between sections.
+Each page is one file and loads no others. It contains the outputs that are saved in the notebook.
+Answers to predictions are folded. The button "Project" shows one section at a time in large
+letters, and the arrow keys move between sections.
 """
 
 import base64
@@ -19,9 +19,9 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-SIZE = 12  # the size of a formula's letters, in points
+SIZE = 12  # font size of the formulas, in points
 BRACED = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
-RENAMED = {  # LaTeX that Matplotlib does not know -> LaTeX that it knows
+RENAMED = {  # LaTeX that Matplotlib does not know -> its replacement
     r"\\le\b": r"\\leq",
     r"\\ge\b": r"\\geq",
     r"\\[bB]igg?[lr]?(?![a-z])": "",
@@ -30,6 +30,7 @@ RENAMED = {  # LaTeX that Matplotlib does not know -> LaTeX that it knows
     r"\\!": "",
     rf"\\underbrace{BRACED}_{BRACED}": r"\\underset{\2}{\1}",
 }
+# A $ in code does not begin a formula.
 NOT_MATH = re.compile(r"(```.*?```|`[^`]*`|\n\n(?:    [^\n]*\n?)+)", re.DOTALL)
 MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+?)\$", re.DOTALL)
 markdown = mistune.create_markdown(escape=False, plugins=["table"])
@@ -47,14 +48,15 @@ def page(name, folder):
     """Return a lesson as HTML, with links that work from this folder."""
     notebook = edition.relinked(edition.read(name), folder)
     sections = [""]
-    ran = None  # has the open prediction's code come? None: none is open
+    # ran: whether code has followed the latest prediction, or None if all predictions are answered
+    ran = None
     for cell in notebook.cells[:1] + notebook.cells[2:]:  # cell 1 only finds the project
         if cell.cell_type == "code":
             ran = ran if ran is None else True
             sections[-1] += code(cell) + outputs(cell, ran is not None)
             continue
         is_answer = ran or edition.tagged(cell, "answer")
-        text = edition.folded(cell.source, "What to make of it") if is_answer else cell.source
+        text = edition.folded(cell.source, "The answer") if is_answer else cell.source
         ran = False if "**Predict" in cell.source else None if ran else ran
         first, *others = re.split(r"^(?=## )", text, flags=re.MULTILINE)
         sections[-1] += prose(first)
@@ -69,7 +71,8 @@ def prose(text):
     """Turn Markdown into HTML, with a picture for each formula."""
     formulas = []
 
-    def aside(match):  # hides a formula, in which Markdown would find * and _
+    def aside(match):
+        """Replace a formula by a placeholder, so that Markdown does not see its * and _."""
         formulas.append(formula(match.group(1) or match.group(2), bool(match.group(1))))
         return f"@@{len(formulas) - 1}@@"
 
@@ -81,7 +84,7 @@ def prose(text):
 
 
 def formula(tex, display):
-    """Turn LaTeX into an <img>; a displayed formula has one for each line."""
+    """Turn LaTeX into an <img>; a displayed formula becomes one <img> for each line."""
     tex = " ".join(tex.split())
     simple = tex
     for old, new in RENAMED.items():
@@ -91,7 +94,7 @@ def formula(tex, display):
 
 
 def picture(tex, alt):
-    """Draw one line of LaTeX as an <img> whose source is the SVG itself."""
+    """Turn one line of LaTeX into an <img> that contains its SVG; alt: the alternative text."""
     file = io.BytesIO()
     with mpl.rc_context({"mathtext.fontset": "stix", "svg.fonttype": "path"}):
         depth = math_to_image(f"${tex}$", file, FontProperties(size=SIZE), dpi=72, format="svg")
@@ -103,15 +106,15 @@ def picture(tex, alt):
 
 
 def code(cell):
-    """Return a cell's code as HTML; the code of a drawing is folded."""
+    """Return a cell's code as HTML; code that only makes a picture is folded."""
     coloured = highlight(cell.source, PythonLexer(), HtmlFormatter(cssclass="code"))
     if edition.tagged(cell, "drawing"):
-        return f"<details><summary>How it is drawn</summary>{coloured}</details>"
+        return f"<details><summary>The code of the picture</summary>{coloured}</details>"
     return coloured
 
 
 def outputs(cell, answers):
-    """Return a cell's outputs as HTML, folded if they answer a prediction."""
+    """Return a cell's outputs as HTML; they are folded if they are answers to a prediction."""
     made = ""
     for output in cell.outputs:
         data = output.get("data", {})
@@ -123,7 +126,7 @@ def outputs(cell, answers):
         elif "text/html" in data:
             made += data["text/html"]
     if made and answers:
-        return f"<details><summary>What it shows</summary>{made}</details>"
+        return f"<details><summary>The output</summary>{made}</details>"
     return made
 
 

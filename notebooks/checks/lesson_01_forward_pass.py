@@ -15,7 +15,8 @@ BLOCKS, N_HEAD = model.params["blocks"], model.n_head
 IDS = np.array(tokenizer.encode("Tom had a big dog named Max. One day, Tom and Max ran to"))
 
 
-def see_attention(m, seed):  # what the workshop compares: two heads, some tokens after others
+def see_attention(m, seed):
+    """Yield m.attention's results for three inputs of two heads, for the workshop to compare."""
     for n_new, n_all, scale in (3, 5, 1), (5, 5, 2), (4, 6, 1):
         rng, shape = np.random.default_rng(n_all), [(2, n, 8) for n in (n_new, n_all, n_all)]
         q, k, v = (rng.normal(0, scale, one).astype(np.float32) for one in shape)
@@ -28,18 +29,18 @@ def exercise_attention(my_attention):
     """Check my_attention(q, k, v, mask) -> [n_head, n_new, d_head]."""
     part = Part(("my_attention",), "gpt2.py", see_attention, ATTENTION_WRONG)
     module = SimpleNamespace(attention=my_attention)
-    code = getattr(my_attention, "__code__", judge.__code__)  # a partial has none
+    code = getattr(my_attention, "__code__", judge.__code__)  # a functools.partial has none
     found = judge(part, module, path=code.co_filename)
     assert not found or found[0] == "float64", found[1]
 
 
 def exercise_1(n_parameters):
-    """Check n_parameters(n_vocab, n_ctx, n_embd, n_layer) -> int."""
+    """Check n_parameters(n_vocab, n_ctx, n_embd, n_layer), the size of a GPT-2."""
     v, c, d, layers = model.n_vocab, model.n_ctx, model.n_embd, len(BLOCKS)
     answer = n_parameters(v, c, d, layers)
     assert answer is not None, "write n_parameters"
     right = count(model.params)
-    parts = {  # parts that are easily forgotten or counted twice
+    parts = {  # parts that a formula easily forgets or counts twice
         "the table wte": v * d,
         "the table wpe": c * d,
         "both tables": (v + c) * d,
@@ -54,21 +55,21 @@ def exercise_1(n_parameters):
         "all but one block": (12 * d * d + 13 * d) * (layers - 1),
     }
     named = [name for name, size in parts.items() if abs(answer - right) == size]
-    hint = f": look at {named[0]}" if named else ""
+    hint = f": have you counted {named[0]} exactly once?" if named else ""
     assert answer == right, f"stories has {right:,} parameters, not {answer:,}{hint}"
     small = n_parameters(50257, 1024, 768, 12)
     assert small == 124_439_808, f"the small GPT-2 has 124,439,808 parameters, not {small:,}"
 
 
 def count(tree):
-    """Return how many numbers a tree of parameters holds."""
+    """Return how many numbers a tree of parameters contains."""
     if isinstance(tree, dict | list):
         return sum(map(count, tree.values() if isinstance(tree, dict) else tree))
     return np.size(tree)
 
 
 def exercise_2(written_by_heads):
-    """Check written_by_heads(mixed, w, b) -> [n_head, n, n_embd]."""
+    """Check written_by_heads(mixed, w, b) -> what each head adds, [n_head, n, n_embd]."""
     rng, d_head = np.random.default_rng(0), model.n_embd // N_HEAD
     mixed = rng.normal(size=(N_HEAD, 4, d_head)).astype(np.float32)
     c_proj = BLOCKS[1]["attn"]["c_proj"]
@@ -81,7 +82,7 @@ def exercise_2(written_by_heads):
     right = np.array([linear(merge_heads(one), w) for one in alone])
     rows = [mixed[h] @ w[h * d_head : (h + 1) * d_head] for h in range(N_HEAD)]
     assert not np.allclose(answer, rows, atol=1e-3), (
-        "you took rows of w: w is [n_out, n_in], so a head is multiplied by columns"
+        "you took rows of w: w is [n_out, n_in], so each head belongs to columns of w"
     )
     assert not np.allclose(answer, right + b, atol=1e-3), (
         "each part contains the bias: leave it out, because attention adds it only once"
@@ -91,7 +92,7 @@ def exercise_2(written_by_heads):
     )
     for head in range(N_HEAD):
         close = np.allclose(answer[head], right[head], atol=1e-3)
-        assert close, f"part {head} depends on the numbers of others: use head {head} alone"
+        assert close, f"part {head} depends on other heads: use the result of head {head} alone"
 
 
 def zeros_but(mixed, head):
@@ -102,7 +103,10 @@ def zeros_but(mixed, head):
 
 
 def change(mask, position):
-    """Return how far changing one token moves the stream after the last block, at each position."""
+    """Return how far the last block's output moves at each position if one token changes.
+
+    mask: [1, n, n]; position: where the token changes.
+    """
     ends = []
     for token in (" Max", " Lily"):
         ids = IDS.copy()
@@ -119,17 +123,19 @@ def exercise_3(window_mask, reach):
     n, position = len(IDS), 4
     assert window_mask(n, 2) is not None, "write window_mask"
     assert np.shape(window_mask(n, 2)) == (1, n, n), "window_mask should return [1, n, n]"
-    assert not window_mask(n, n)[0].diagonal().any(), "a query sees itself, too: do not hide it"
+    assert not window_mask(n, n)[0].diagonal().any(), "do not hide a query's own position"
     causal = causal_mask(np.arange(n))
-    assert np.array_equal(window_mask(n, n), causal), "with w = n the mask is the causal mask"
+    assert np.array_equal(window_mask(n, n), causal), "w = n should give the causal mask"
     assert (window_mask(n, 1)[0] == 0).sum() == n, "with w = 1 a query sees only itself"
-    assert (window_mask(n, 3)[0] == 0).sum() == 3 * n - 3, "with w = 3 a query sees three keys"
+    assert (window_mask(n, 3)[0] == 0).sum() == 3 * n - 3, (
+        "with w = 3 a query sees up to three keys"
+    )
     changed = change(window_mask(n, 2), position)
-    assert not changed[:position].any(), "a later token changed an earlier position: hide it"
+    assert not changed[:position].any(), "a token influenced an earlier position: hide later tokens"
     assert reach(len(BLOCKS), 2) is not None, "now write reach"
     for w in (2, 3):
         seen = np.flatnonzero(change(window_mask(n, w), position))[-1] - position
         mine = reach(len(BLOCKS), w)
         case = f"after {len(BLOCKS)} blocks with w = {w}, a change"
-        assert mine == seen, f"{case} has moved {seen} positions on, not {mine}"
-    assert reach(2, 4) == 6, f"two blocks with w = 4 do not reach {reach(2, 4)}: count once more"
+        assert mine == seen, f"{case} has travelled {seen} positions, not {mine}"
+    assert reach(2, 4) == 6, f"two blocks with w = 4 do not reach {reach(2, 4)} positions back"

@@ -10,7 +10,7 @@ SPELLED = {id: token for token, id in tokenizer.vocab.items()}
 
 
 def exercise_1(decode):
-    """Check decode(ids, spelled) -> str."""
+    """Check decode(ids, spelled) -> the text."""
     plain = "Lily saw a big red umbrella."
     answer = decode(tokenizer.encode(plain), SPELLED)
     assert answer is not None, "write decode"
@@ -19,7 +19,7 @@ def exercise_1(decode):
     assert answer == plain, f"you decoded {plain!r} as {answer!r}"
     text = "Zoë ate 🍓 in 日本."
     answer = decode(tokenizer.encode(text), SPELLED)
-    assert "\ufffd" not in answer, "several tokens hold one character's bytes: join them first"
+    assert "\ufffd" not in answer, "one character can need several tokens: join all bytes first"
     assert "Ã" not in answer and "ð" not in answer, "a byte is not a character: decode as UTF-8"
     assert answer == text, f"you decoded {text!r} as {answer!r}"
     half = tokenizer.encode("🍓")[:2]
@@ -29,7 +29,7 @@ def exercise_1(decode):
 
 
 def exercise_2(words):
-    """Check digit_words(text) -> list of words."""
+    """Check digit_words(text) -> the words of a text, where each digit is a word."""
     text = "In 1969 2 men, aged 38 and 39, walked 1.5 km.\n\nIt's room 101b!"
     answer = words(text)
     assert answer is not None, "write digit_words"
@@ -38,7 +38,7 @@ def exercise_2(words):
     digits = [word for word in answer if regex.search(r"\p{N}", word)]
     numbers = [word for word in digits if len(regex.findall(r"\p{N}", word)) > 1]
     assert not numbers, f"{numbers[0]!r} is one word: make each digit a word of its own"
-    assert all(len(word) == 1 for word in digits), "a digit is a word without its space"
+    assert all(len(word) == 1 for word in digits), "a digit should be a word without its space"
     others = "Once upon a time, there was a girl; it's Lily."
     same = words(others) == gpt2_words(others)
     assert same, "a text without digits should be cut as before"
@@ -46,7 +46,7 @@ def exercise_2(words):
 
 
 def exercise_3(n_cuts):
-    """Check n_cuts(data, pieces): bytes, set of bytes -> int."""
+    """Check n_cuts(data, pieces): bytes, set of bytes -> how many ways to cut the data."""
     few = {b"a", b"b", b"ab", b"ba", b"aba"}
     assert n_cuts(b"ab", few) is not None, "write n_cuts"
     for data, number in ((b"a", 1), (b"ab", 2), (b"aba", 4), (b"abc", 0), (b"", 1)):

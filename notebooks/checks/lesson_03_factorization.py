@@ -1,4 +1,4 @@
-"""Checks of lesson 3: bits per byte, Bayes' rule, two ways to sharpen."""
+"""Checks of lesson 3: bits per byte, Bayes' rule, the temperature of tokens and of texts."""
 
 import itertools
 import math
@@ -37,7 +37,7 @@ def exercise_1(bits_per_byte):
             assert not np.isclose(answer, characters, rtol=1e-3), "these are bits per character"
         per_token = right * len(text.encode()) / len(result["ids"])
         assert not np.isclose(answer, per_token, rtol=1e-3), "these are bits per token"
-        assert answer > 0, "bits per byte are a cost and positive: look at the sign"
+        assert answer > 0, "bits per byte are a cost, so they are positive"
         close = np.isclose(answer, right, rtol=1e-3)
         assert close, f"{text!r} costs {right:.3f} bits per byte, not {answer:.3f}"
 
@@ -74,6 +74,6 @@ def exercise_3(sharpened_texts, sharpened_tokens):
     ratio = (joint[0, 2, 4, 5] / joint[1, 3, 4, 5]) ** 2
     odds = whole[0, 2, 4, 5] / whole[1, 3, 4, 5]
     assert not np.isclose(odds, ratio**0.25), "texts: the power is 1 / t, not t"
-    assert np.isclose(odds, ratio), "texts: look at the odds of two texts: t = 0.5 squares them"
+    assert np.isclose(odds, ratio), "texts: t = 0.5 should square the odds of two texts"
     same = np.allclose(stepwise, table(0.5), atol=1e-5)
     assert same, "tokens: which sum do you divide each factor by?"

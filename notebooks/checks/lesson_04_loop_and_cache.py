@@ -24,7 +24,7 @@ N_OLD = 4  # tokens that are already in the cache, in the second half of exercis
 
 
 def exercise_loop(continue_greedily):
-    """Check continue_greedily(ids, n) -> ids and n more."""
+    """Check continue_greedily(ids, n) -> the given ids and n new ones."""
     given, right = IDS[:6], IDS[:6]
     for _ in range(5):
         right = [*right, int(model(np.array(right))[-1].argmax())]
@@ -35,19 +35,24 @@ def exercise_loop(continue_greedily):
     assert list(answer[:6]) == IDS[:6], "the answer should begin with the given ids"
     logits = model(np.array(IDS[:6]))  # [6, n_vocab]
     from_elsewhere = int(answer[6]) in {int(logits.argmax()), *logits[:-1].argmax(-1).tolist()}
-    assert not from_elsewhere, "this token is not from the last row: which row is about the future?"
-    assert list(map(int, answer)) == right, "a token is wrong: take the best one of the last row"
+    assert not from_elsewhere, (
+        "the first new token is not from the last row, the only one about the future"
+    )
+    assert list(map(int, answer)) == right, "a token is wrong: take the best token of the last row"
     assert given == IDS[:6], "the given list has changed: work on a copy"
 
 
 def no_rows():
-    """Return a matrix [n_head, 0, d_head] for each block."""
+    """Return an array [n_head, 0, d_head] for each block, to which rows can be appended."""
     shape = model.n_head, 0, model.n_embd // model.n_head
     return [np.zeros(shape, np.float32) for _ in model.params["blocks"]]
 
 
 def passed(ids, positions, mask, keys, values):
-    """Pass ids through the model with these positions and this mask -> logits [n, n_vocab]."""
+    """Run the model with these positions and this mask -> logits [n, n_vocab].
+
+    keys and values are lists with an array for each block; each array grows by the rows of ids.
+    """
     params = model.params
     x = params["wte"][ids] + params["wpe"][positions]
     for i, block in enumerate(params["blocks"]):
@@ -62,24 +67,24 @@ def passed(ids, positions, mask, keys, values):
 
 
 def mistakes(ids, n_old, keys, values):
-    """Return {message for a mistake: the logits [n, n_vocab] that it gives}."""
+    """Return {message: logits [n, n_vocab]} for mistakes after n_old tokens in the cache."""
     n, right = len(ids), np.arange(n_old, n_old + len(ids))
     causal, new = causal_mask(right), causal_mask(np.arange(n))  # [1, n, n_old + n], [1, n, n]
     seen = np.zeros((1, n, n_old), np.float32)
     kept_hidden = np.concatenate([seen - np.float32(1e10), new], axis=-1)
     shifted = np.concatenate([new, seen], axis=-1)
     cases = {
-        "the positions begin at 0 again: count the kept tokens": (np.arange(n), causal),
-        "each position is one too large: the first token is at 0": (right + 1, causal),
-        "there is no mask: a token sees those after it": (right, 0),
-        "the mask hides the kept tokens: every new one sees them": (right, kept_hidden),
-        "the mask is shifted: it hides kept tokens and shows later ones": (right, shifted),
+        "the positions begin at 0 again: how many tokens are stored?": (np.arange(n), causal),
+        "each position is one too large: the first token has position 0": (right + 1, causal),
+        "there is no mask: a token sees the tokens after it": (right, 0),
+        "the mask hides the old tokens: every new token should see them": (right, kept_hidden),
+        "the mask is shifted: it hides old tokens and shows later ones": (right, shifted),
     }
     return {said: passed(ids, *case, list(keys), list(values)) for said, case in cases.items()}
 
 
 def layers_called(prefill, ids):
-    """Return how often prefill calls gpt2.linear for these ids, at least 1."""
+    """Return 1 + the number of calls of gpt2.linear by prefill; the 1 avoids a division by 0."""
     found, before = [linear.__code__], sys.getprofile()
 
     def watch(frame, event, arg):
@@ -112,20 +117,20 @@ def exercise_1(prefill):
     kept = [np.shape(matrix)[1] for matrix in keys + values]
     assert set(kept) == {len(IDS)}, f"keys and values should have {len(IDS)} rows, not {kept[0]}"
     swapped = np.allclose(keys, right_values, atol=1e-3)
-    assert not swapped, "keys and values have changed places"
+    assert not swapped, "keys and values are swapped"
     for name, mine, ours in (("keys", keys, right_keys), ("values", values, right_values)):
         same = np.allclose(mine, ours, atol=1e-3)
-        assert same, f"the {name} differ from those of model(ids, cache): look at what you append"
+        assert same, f"the {name} differ from those of model(ids, cache): what do you append?"
     keys, values = no_rows(), no_rows()
     prefill(IDS[:N_OLD], keys, values)
     before = list(keys), list(values)
     rest = prefill(IDS[N_OLD:], keys, values)
     for said, wrong in mistakes(IDS[N_OLD:], N_OLD, *before).items():
         same = np.allclose(rest, wrong, atol=1e-3)
-        assert not same, f"if there are tokens that are kept, {said}"
+        assert not same, f"in a second call, {said}"
     assert np.allclose(rest, expected[N_OLD:], atol=1e-3), (
-        "the logits are wrong after tokens that are kept: look at the positions, the mask and the"
-        " keys"
+        "in a second call, the logits are wrong: compare the positions, the mask and the keys with"
+        " those of one call"
     )
 
 
@@ -134,16 +139,16 @@ def exercise_2(naive_tokens, cached_tokens):
     answers = naive_tokens(6, 8), cached_tokens(6, 8)
     assert None not in answers, "write naive_tokens and cached_tokens"
     assert answers[0] == 76, "naive_tokens is wrong: count all squares of the left picture"
-    assert answers[1] != 14, "cached_tokens is one too large: does the last new token pass?"
+    assert answers[1] != 14, "cached_tokens is one too large: does the last new token need a pass?"
     assert answers[1] == 13, "cached_tokens is wrong: count the squares of the right picture"
     for m, n in ((1, 1), (1, 7), (9, 1), (24, 1000)):
-        rows = range(m, m + n)  # the tokens of each pass
+        rows = range(m, m + n)  # the number of tokens in each naive pass
         assert naive_tokens(m, n) == sum(rows), f"naive_tokens is wrong for m = {m}, n = {n}"
         assert cached_tokens(m, n) == rows[-1], f"cached_tokens is wrong for m = {m}, n = {n}"
 
 
 def exercise_3(log_p_endings):
-    """Check log_p_endings(model, beginning, endings): ids, lists of ids -> floats."""
+    """Check log_p_endings(model, beginning, endings): ids, lists of ids -> log P of each."""
     beginning = tokenizer.encode("Lily wanted to eat the")
     endings = [tokenizer.encode(text) for text in (" cake.", " tree.", " big red apple, too.")]
     with recording(model) as calls:
@@ -159,7 +164,7 @@ def exercise_3(log_p_endings):
         known = {
             "the first token of an ending is missing": expected[1:].sum(),
             "the last token of an ending is missing": expected[:-1].sum(),
-            "the rows are one too late: a token's row scores the next token": sum(late),
+            "the rows are one too late: a token's row scores the token after it": sum(late),
             "this is the mean: return the sum": expected.mean(),
         }
         for said, wrong in known.items():
@@ -167,7 +172,7 @@ def exercise_3(log_p_endings):
         if before:
             forgotten = uncut[1:][range(n - 1), ending[1:]].sum() + expected[0]
             assert not np.isclose(number, forgotten, atol=1e-3), (
-                "the ending before is still in the cache: cut it off"
+                "the previous ending is still in the cache: cut it off"
             )
         assert np.isclose(number, expected.sum(), atol=1e-3), (
             f"the log P of an ending is {expected.sum():.3f}, not {number:.3f}"
@@ -175,4 +180,6 @@ def exercise_3(log_p_endings):
     most = len(beginning) + sum(map(len, endings))
     blocks = [next(c for c in one.walk() if c.name == "block") for one in passes(calls, model)]
     used = sum(block.inputs["x"][-2] for block in blocks)
-    assert used <= most, f"{used} tokens pass, but {most} are enough: pass the beginning only once"
+    assert used <= most, (
+        f"the model runs on {used} tokens, but {most} are enough: read the beginning once"
+    )

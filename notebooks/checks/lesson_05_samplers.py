@@ -1,4 +1,4 @@
-"""Checks of lesson 5: typical sampling, the Gumbel trick, a wanted entropy."""
+"""Checks of lesson 5: typical sampling, the Gumbel trick, a chosen entropy."""
 
 import functools
 
@@ -22,17 +22,17 @@ def exercise_1(typical):
     assert typical(0.2)(row, []) is not None, "write typical"
     few, more = (np.isfinite(typical(mass)(row, [])).tolist() for mass in (0.2, 0.6))
     given = "of the probabilities 1/2, 1/4, 1/8, 1/8,"
-    assert sum(few) > 0, f"{given} none is left for a mass of 0.2: keep tokens until it is reached"
+    assert sum(few) > 0, f"{given} none is left for a mass of 0.2: keep tokens until they have it"
     assert sum(few) == 1, f"{given} one is enough for a mass of 0.2, but you keep {sum(few)}"
-    assert not few[0], "the token of 1/2 is not the nearest to the entropy, which is 1.75 bits"
-    assert few[1], "the token of 1/4 is the nearest to the entropy, which is 1.75 bits"
-    assert sum(more) >= 2, f"{given} the nearest alone does not reach a mass of 0.6"
-    assert more == [True, True, False, False], f"{given} the wrong ones are kept for 0.6"
+    assert not few[0], "remove the token of 1/2: 1 bit is not the nearest to the entropy, 1.75 bits"
+    assert few[1], "keep the token of 1/4: its 2 bits are the nearest to the entropy, 1.75 bits"
+    assert sum(more) >= 2, f"{given} the nearest token alone does not reach a mass of 0.6"
+    assert more == [True, True, False, False], f"{given} the wrong tokens are kept for 0.6"
     for prompt, row in positions().items():
         kept = np.isfinite(typical(0.9)(row, []))
         mass = softmax(row)[kept].sum()
         assert mass >= 0.9, f"after {prompt!r}, the kept tokens do not reach a mass of 0.9"
-        assert mass < 0.98, f"after {prompt!r}, fewer tokens reach a mass of 0.9"
+        assert mass < 0.98, f"after {prompt!r}, fewer tokens would reach a mass of 0.9"
         same = np.array_equal(typical(0.9)(row, [])[kept], row[kept])
         assert same, "the logits of the kept tokens should stay as they are"
 
@@ -62,7 +62,7 @@ def exercise_2(gumbel_draw):
     row = np.array([2.0, 1.0, 0.0, -1.0, -np.inf], np.float32)
     drawn = [gumbel_draw(row, Random(seed)) for seed in range(6000)]
     share = np.bincount(drawn, minlength=5) / len(drawn)
-    assert share[4] == 0, "a token of -inf was drawn: its logit should stay -inf"
+    assert share[4] == 0, "a token was drawn whose logit is -inf: the logit should stay -inf"
     assert len(set(drawn)) > 1, (
         "the same token is drawn each time: there is too little noise. Most g are between -2 and 5"
     )
@@ -81,4 +81,4 @@ def exercise_3(at_entropy):
             entropy = f"after {prompt!r}, the entropy is {found:.2f} bits"
             assert abs(found - bits) < 0.01, f"{entropy} instead of {bits}"
             linear = np.corrcoef(changed, row)[0, 1] > 0.999
-            assert linear, "do nothing but divide the logits by a temperature"
+            assert linear, "the filter should only divide the logits by a temperature"

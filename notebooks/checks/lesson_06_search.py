@@ -1,4 +1,4 @@
-"""Checks of lesson 6: a width that is surely enough, best-first search, consensus."""
+"""Checks of lesson 6: a width that is always enough, best-first search, consensus."""
 
 import itertools
 
@@ -26,15 +26,18 @@ def exercise_1(sure_width):
     for n in (1, 2, 3):
         width, needed = sure_width(N_VOCAB, n), N_VOCAB ** (n - 1)
         assert width >= needed, f"for n = {n}, {width} beams can miss the best text"
-        assert width <= needed, f"for n = {n}, {width} beams are more than are needed"
+        assert width <= needed, f"for n = {n}, {width} beams are more than necessary"
     for model in (lessons.tiny_model(N_VOCAB, seed) for seed in range(10)):
         best = beam_search(model, PROMPT, 3, width=sure_width(N_VOCAB, 3))[0]
         missed = max(of_all(model, 3).values()) - best.log_probability
-        assert abs(missed) < 1e-4, f"with this width, beam search misses {missed:.3f} nats"
+        assert abs(missed) < 1e-4, f"with this width, beam search ends {missed:.3f} nats too low"
 
 
 def exercise_2(best_first):
-    """Check best_first(next_log_probs, n) -> ids, int; next_log_probs(ids) -> [n_vocab]."""
+    """Check best_first(next_log_probs, n) -> the best ids, and how many beginnings were continued.
+
+    next_log_probs(ids) -> [n_vocab].
+    """
     # In some of these models, the first complete text on the heap is not the best one.
     for seed in (128, 1, 19, 23, 26, 29, 42):
         model, asked = lessons.tiny_model(N_VOCAB, seed), set()
@@ -61,12 +64,14 @@ def exercise_2(best_first):
 
 
 def exercise_3(consensus):
-    """Check consensus(texts): lists of ids -> index."""
+    """Check consensus(texts): lists of ids -> the index of the text most like the others."""
     texts = [[7, 8, 9], [1, 2, 4], [1, 2, 3], [1, 2, 3, 4]]
     assert consensus(texts) is not None, "write consensus"
     assert np.ndim(consensus(texts)) == 0, "return an index, not a text"
-    assert consensus(texts) == 2, f"of {texts}, another one is most like the others"
+    assert consensus(texts) == 2, f"of {texts}, a different text is most like the others"
     repeated = [[1, 2, 1, 2, 1, 2], [1, 2, 3], [1, 2, 3, 4]]
-    assert consensus(repeated) == 1, f"{repeated[1]} is best of {repeated}: is 1, 2 counted twice?"
+    assert consensus(repeated) == 1, (
+        f"{repeated[1]} is best of {repeated}: is (1, 2) counted twice?"
+    )
     groups = [[1, 2]] * 2 + [[3, 4]] * 3
     assert consensus(groups) >= 2, f"of {groups}, one of the last three is most like the others"

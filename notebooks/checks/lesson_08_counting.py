@@ -13,7 +13,7 @@ STORIES = shape_of(model)
 
 
 def exercise_1(wasted):
-    """Check wasted(lengths): a list of ints -> 0 to 1, for the shape STORIES."""
+    """Check wasted(lengths): lengths of prompts -> the share of FLOPs that padding wastes."""
     assert wasted([9, 9]) is not None, "write wasted"
     lengths = [10, 40, 25]
     padded = counted(model, model, np.zeros((3, 40), int), last=1)[1]
@@ -27,9 +27,9 @@ def exercise_1(wasted):
     right = 1 - apart / padded
     assert math.isclose(share, right), (
         f"for [10, 40, 25] the share is {right:.4f}, not {share:.4f}: compare one pass over 3 rows"
-        " of 40 tokens with passes over 10, 40 and 25, each with one row of logits for a prompt"
+        " of 40 tokens with passes over 10, 40 and 25, each with one row of logits per prompt"
     )
-    assert math.isclose(wasted([9, 9]), 0, abs_tol=1e-9), "rows of one length waste nothing"
+    assert math.isclose(wasted([9, 9]), 0, abs_tol=1e-9), "prompts of equal length waste nothing"
 
 
 def exercise_2(chunked):
@@ -42,20 +42,20 @@ def exercise_2(chunked):
             f"these are logits of shape {np.shape(logits)}, not of one position"
         )
         assert np.allclose(logits, model(ids)[-1], atol=1e-3), (
-            f"chunks of {size} give other logits: does a chunk see those before it?"
+            f"with chunks of {size}, the logits are wrong: does a chunk see the chunks before it?"
         )
     b, d, n_vocab = STORIES
     _, done, _ = counted(model, chunked, model, ids, 50)
     least = sum(pass_flops(STORIES, 50, n) for n in (50, 100, 150, 200)) - 3 * 2 * d * n_vocab
-    assert done >= least, "this takes fewer FLOPs than 200 tokens need: do all of them pass?"
+    assert done >= least, "this takes fewer FLOPs than 200 tokens need: does the model read all?"
     assert done <= least + 3 * 2 * d * n_vocab, (
-        "this takes more FLOPs than four chunks need: pass each token once, and make at most one"
-        " row of logits for each chunk"
+        "this takes more FLOPs than four chunks need: run the model on each token once, and compute"
+        " at most one row of logits for each chunk"
     )
 
 
 def exercise_3(window_saves):
-    """Check window_saves(shape, n, w) -> 0 to 1."""
+    """Check window_saves(shape, n, w) -> the share of FLOPs that a window of w tokens saves."""
     assert window_saves(STORIES, 10, 5) is not None, "write window_saves"
     for shape, n, w in (STORIES, 300, 64), ((12, 768, 50257), 2000, 1), ((2, 8, 5), 9, 4):
         full = sum(pass_flops(shape, 1, i) for i in range(1, n + 1))

@@ -69,13 +69,13 @@ def exercise_2(prefill_seconds):
     full = sum(pass_flops(BIG, *pair) for pair in ((4, 4), (4, 8), (4, 12))) / 1e9
     assert not math.isclose(slow_processor, full), "the last chunk has 2 tokens here, not 4"
     assert math.isclose(slow_processor, work), (
-        "the time is wrong if computing takes longer: tokens attend to the chunks before, too"
+        "the time is wrong if computing takes longer: a chunk attends to the chunks before, too"
     )
     bandwidth, peak = 3e10, 2e11
     mixed = max(pass_bytes(BIG, 64) / bandwidth, pass_flops(BIG, 64, 64) / peak)
     mixed += max(pass_bytes(BIG, 65) / bandwidth, pass_flops(BIG, 1, 65) / peak)
     assert math.isclose(prefill_seconds(BIG, 65, 64, bandwidth, peak), mixed), (
-        "take the longer time of each chunk, then add: the chunks do not overlap"
+        "add the longer time of each chunk: the chunks do not overlap"
     )
 
 

@@ -28,12 +28,13 @@ class Watched:
 
 
 class Planned:
-    """A drafter that knows the text, and proposes wrong tokens at some places."""
+    """A drafter that knows the text, and proposes wrong tokens at the positions in `wrong`."""
 
     def __init__(self, n_vocab, text, wrong):
         self.n_vocab, self.text, self.wrong = n_vocab, text, wrong
 
     def propose(self, ids, n):
+        """Return at most n drafts after ids, and a one-hot q [n_vocab] for each."""
         places = range(len(ids), min(len(ids) + n, len(self.text)))
         drafts = [(self.text[i] + (i in self.wrong)) % self.n_vocab for i in places]
         return drafts, one_hots(drafts, self.n_vocab)
@@ -63,23 +64,25 @@ def exercise_loop(greedy_speculation):
             )
             held = held[:start] + ids
         same = common_prefix(list(found), text[len(prompt) :])
-        assert same == min(n, len(found)), f"token {same} differs from the greedy loop's"
-        assert len(found) == n, f"return the {n} tokens that were asked for, not {len(found)}"
+        assert same == min(n, len(found)), f"token {same} differs from that of the greedy loop"
+        assert len(found) == n, f"return {n} tokens, not {len(found)}"
         done, needed = len(theirs.passes), len(ours.passes)
         assert done <= needed, (
             f"the text is right, but it took {done} passes instead of {needed}: each pass also"
-            " gives a token of the model's own"
+            " yields a token of the model itself"
         )
         done, needed = (sum(len(ids) for _, ids in m.passes) for m in (theirs, ours))
         assert done <= needed, (
-            f"the text is right, but {done} tokens passed instead of {needed}, some of them twice"
+            f"the text is right, but the model read {done} tokens instead of {needed}, some twice"
         )
         most = max(len(ids) for _, ids in theirs.passes[1:])
-        assert most <= gamma + 1, f"with gamma = {gamma}, a pass had {most} tokens"
+        assert most <= gamma + 1, (
+            f"with gamma = {gamma}, a pass has at most {gamma + 1} tokens, not {most}"
+        )
 
 
 def exercise_1(acceptance, best_certain):
-    """Check acceptance(p, q): [n], [n] -> 0 to 1, and best_certain(p): [n] -> one-hot [n]."""
+    """Check acceptance(p, q), the probability of acceptance, and best_certain(p), a one-hot [n]."""
     p, q = np.array([0.5, 0.3, 0.2, 0]), np.array([0.1, 0.2, 0.3, 0.4])
     assert acceptance(p, q) is not None, "write acceptance"
     with np.errstate(all="ignore"):
@@ -100,13 +103,16 @@ def exercise_1(acceptance, best_certain):
     assert np.shape(chosen) == (4,), "return a distribution [n], not a token"
     assert np.asarray(chosen).dtype != bool, "a distribution has numbers, not True and False"
     assert sorted(chosen) == [0, 0, 0, 1], "a one-hot distribution has one 1 and zeros otherwise"
-    assert chosen[3] == 1, "another token is accepted more often"
+    assert chosen[3] == 1, "a different token is accepted more often"
     tie = best_certain(np.array([0.4, 0.4, 0.2]))
-    assert sorted(tie) == [0, 0, 1], "if two tokens are equally good, one is chosen"
+    assert sorted(tie) == [0, 0, 1], "if two tokens are equally good, choose one"
 
 
 def exercise_2(best_gamma):
-    """Check best_gamma(a, c, b) -> 0 to 16, of a rate, a cost and a function gamma -> cost."""
+    """Check best_gamma(a, c, b) -> a number of drafts from 0 to 16.
+
+    a: the acceptance rate; c: the cost of a draft; b: a function, gamma -> the cost of a pass.
+    """
     assert best_gamma(0.8, 0.1, lambda gamma: 1.0) is not None, "write best_gamma"
     costs = {
         "1": lambda gamma: 1.0,
@@ -120,20 +126,21 @@ def exercise_2(best_gamma):
                 gains = [sum(a**i for i in range(g + 1)) / (b(g) + c * g) for g in range(17)]
                 found = best_gamma(a, c, b)
                 assert found in range(17), f"return a number of drafts from 0 to 16, not {found}"
-                place = f"a = {a}, c = {c}, b = {name}"
-                assert gains[found] >= 1 - 1e-9, f"no drafts at all are faster at {place}"
+                case = f"a = {a}, c = {c}, b = {name}"
+                assert gains[found] >= 1 - 1e-9, f"with {case}, decoding without drafts is faster"
                 assert np.isclose(gains[found], max(gains)), (
-                    f"another number of drafts than {found} is faster at {place}"
+                    f"with {case}, {found} drafts are not the fastest"
                 )
 
 
 class Listener:
-    """A drafter that has no drafts and records what it hears."""
+    """A drafter that has no drafts and records what it is told to learn."""
 
     def __init__(self):
         self.heard = []
 
     def propose(self, ids, n):
+        """Return no drafts after ids, and no distributions."""
         return [], []
 
     def learn(self, ids, drafts, logits, tokens):
@@ -141,7 +148,7 @@ class Listener:
 
 
 def exercise_3(first_of):
-    """Check FirstOf(drafters), a drafter."""
+    """Check FirstOf(drafters), a drafter that proposes the drafts of the first that has any."""
     ids, n_vocab = tokenizer.encode("The cat and the dog. The cat and"), model.n_vocab
     before, after, lookup = Listener(), Listener(), PromptLookup(n_vocab)
     other = Replay(n_vocab, ids + [5] * 9, 1.0, np.random.default_rng(0))
@@ -161,6 +168,6 @@ def exercise_3(first_of):
     found = list(speculative(model, Sequence(model, ids, 40), first))
     assert found == list(generate(model, ids, 40)), "the drafts change the text: look at the qs"
     for listener in before, after:
-        assert listener.heard, "a drafter has heard nothing: call learn of all of them"
+        assert listener.heard, "a drafter has learnt nothing: call learn of every drafter"
         heard = sum([list(tokens) for _, tokens in listener.heard], [])
         assert heard == found, "every drafter should learn from each pass once"

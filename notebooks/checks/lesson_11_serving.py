@@ -11,7 +11,7 @@ from generate import Sequence, generate
 
 
 class Watched:
-    """A model that records the shapes of its passes, [n_new] or [n_rows, n_new]."""
+    """A model that records the shape of the ids in each pass, [n_new] or [n_rows, n_new]."""
 
     def __init__(self, model):
         self.model, self.passes = model, []
@@ -44,19 +44,19 @@ def exercise_loop(serve_all):
             assert not sequence.running, f"{rows}, text {number} was not finished"
             assert sequence.new_ids == right, (
                 f"{rows}, text {number} is not what it is alone: does its row of the cache leave"
-                " with it, and only then?"
+                " when the text ends, and not before?"
             )
             given = [token for owner, token in pairs if owner is sequence]
-            assert given == right, f"{rows}, not every token of text {number} was yielded once"
+            assert given == right, f"{rows}, not every token of text {number} was yielded just once"
         done, needed = len(theirs.passes), len(ours.passes)
         assert done <= needed, (
             f"{rows}, you need {done} passes instead of {needed}: does the next text get a free row"
-            " at once, and does each pass make a token for every row?"
+            " at once, and does each pass generate a token for every row?"
         )
 
 
 def exercise_1(passes_needed):
-    """Check passes_needed(lengths, n_rows) -> (static, continuous)."""
+    """Check passes_needed(lengths, n_rows) -> numbers of passes (static, continuous)."""
     assert passes_needed([3], 2) is not None, "write passes_needed"
     assert np.shape(passes_needed([3], 2)) == (2,), "return two numbers: static, continuous"
     for lengths, n_rows in ([5, 1, 1, 5], 2), ([2, 9, 2, 2, 2, 2], 2), ([4, 1, 6, 2, 5], 3):
@@ -74,12 +74,12 @@ def exercise_1(passes_needed):
             left, passes = [n - 1 for n in left if n > 1], passes + 1
         assert continuous == passes, (
             f"{lengths} in {n_rows} rows need {passes} passes by continuous batching, not"
-            f" {continuous}: the texts come in this order, and none is cut in two"
+            f" {continuous}: the texts begin in this order, and none is split"
         )
 
 
 def exercise_2(rows_needed):
-    """Check rows_needed(rate, n, step, most=64) -> a number of rows, or None."""
+    """Check rows_needed(rate, n, step, most=64) -> the fewest rows that are enough, or None."""
     assert rows_needed(1, 10, lambda rows: 0.01) is not None, "write rows_needed"
     steps = {
         "0.01 s": lambda rows: 0.01,
@@ -93,7 +93,7 @@ def exercise_2(rows_needed):
             case = f"for {rate} readers a second, 20 tokens each, passes of {name}, most = {most},"
             assert found is not None or right is None, f"{case} the answer is {right}, not None"
             assert found is None or found <= most, f"return at most {most}, not {found}"
-            assert found == right, f"{case} another number is right: {right}, not {found}"
+            assert found == right, f"{case} the answer is {right}, not {found}"
 
 
 def exercise_3(arrange):
@@ -102,14 +102,15 @@ def exercise_3(arrange):
     prompts = [[*a, 5], [*b, 4, 4], [*c, 2], [*b, 4], [*a, 3, 3, 3], [*c, 2]]
     found = arrange([list(prompt) for prompt in prompts])
     assert found is not None, "write arrange"
-    assert sorted(map(list, found)) == sorted(prompts), "return each prompt as often as it came"
+    assert sorted(map(list, found)) == sorted(prompts), "return each prompt as often as you got it"
 
-    def passed(order):  # the last token of a prompt passes, even if the prompt came before
+    def passed(order):
+        """Return how many tokens the model reads. It always reads a prompt's last token."""
         kept = sum(common_prefix(one, two[:-1]) for one, two in itertools.pairwise(order))
         return sum(map(len, order)) - kept
 
     least, done = min(map(passed, itertools.permutations(prompts))), passed(list(map(list, found)))
     assert done == least, (
-        f"{done} tokens pass, but only {least} in another order: if one prompt begins another,"
-        " which of the two should come first?"
+        f"the model reads {done} tokens, but only {least} in the best order: if a prompt begins"
+        " with another prompt, which of the two should come first?"
     )

@@ -27,12 +27,12 @@ def translate(text):
 
 
 def exercise_1(best):
-    """Check best(text, candidates): str, list of str -> one of the candidates."""
+    """Check best(text, candidates): str, list of str -> the best translation among them."""
     tokenizer, _ = loaded()
     german = [tokenizer.decode(translate(text)) for text in TEXTS]
     assert best(TEXTS[0], german) is not None, "write best"
     chosen = best(TEXTS[0], german)
-    assert isinstance(chosen, str), "return one of the candidates, not its place or score"
+    assert isinstance(chosen, str), "return one of the candidates, not its index or score"
     for text, right in zip(TEXTS, german):
         chosen = best(text, german)
         assert chosen == right, f"the best translation of {text!r} is not {chosen!r}"
@@ -61,7 +61,7 @@ def exercise_2(aligned):
         "car belongs to Auto, not to the token beside it: are your rows shifted by one?"
     )
     assert pairs["neues"] == "new", (
-        "neues means new, and looks at it most in the last layer: which layer is this?"
+        "in the last layer, neues looks at new most: which layer did you take?"
     )
     pairs = {(name.lower(), looked_at) for name, looked_at in aligned(TEXTS[2])}
     for pair in ("ich", "I"), ("kaffee", "coffee"):
@@ -87,7 +87,7 @@ def exercise_3(switch):
 
 
 def written(first, second, n):
-    """Return the first n + 1 ids if the source changes after n."""
+    """Return the first n + 1 ids of a text whose source changes after n ids."""
     tokenizer, model = loaded()
     sources = [model.add_special_tokens(tokenizer.encode(text)) for text in (first, second)]
     one, other = map(model.read, sources)

@@ -35,6 +35,7 @@ def exercise_1(cache_size):
 
 
 def forbidden(*args, **settings):
+    """Raise an error, because the exercise is to avoid sine and cosine."""
     raise AssertionError("do it without sine and cosine: what is e to an imaginary number?")
 
 
@@ -55,7 +56,7 @@ def exercise_2(rotate_complex):
     assert np.isrealobj(found), "return real numbers: take the real and imaginary parts"
     assert np.shape(found) == (5, 8), f"return x's shape, (5, 8), not {np.shape(found)}"
     assert not np.allclose(found, wrong), "the partner of number i is number i + d / 2"
-    assert not np.allclose(found, back, atol=1e-5), "turn the pairs the other way: look at the sign"
+    assert not np.allclose(found, back, atol=1e-5), "turn the pairs the other way: change the sign"
     assert not np.allclose(found, one, atol=1e-5), "each pair has a frequency of its own"
     assert np.allclose(found[:, :4], right[:, :4], atol=1e-5), (
         "the first half of the numbers, the real parts, differs from that of rotate"
@@ -75,7 +76,7 @@ def exercise_3(shared):
     first = (w[0] + w[2]) / 2  # the first rows of heads 0 and 1
     assert not np.allclose(found[0], 2 * first), "take the mean of a group's heads, not their sum"
     assert not np.allclose(found[0], (w[0] + w[1]) / 2), "rows 0 and 1 belong to the same head"
-    assert not np.allclose(found[0], (w[0] + w[4]) / 2), "neighbours share: take heads 0 and 1"
+    assert not np.allclose(found[0], (w[0] + w[4]) / 2), "neighbours share: average heads 0 and 1"
     assert np.allclose(found[0], first), "the first row should be the mean of rows 0 and 2"
     assert np.allclose(found[3], (w[5] + w[7]) / 2), "the last row should be that of rows 5 and 7"
     assert np.allclose(shared(w, 4, 1)[1], w[1::2].mean(0)), "with n_kv_head = 1, all heads share"

@@ -52,6 +52,6 @@ def exercise_3(ranks):
     wide = np.random.default_rng(0).standard_normal((4, 50))
     order = (-wide).argsort(-1)  # [4, 50]: the tokens of each row, likeliest first
     assert list(ranks(wide, order[:, 7])) == [8] * 4, (
-        "the ranks are wrong for fifty tokens: a rank is a token's place in the sorted row, not the"
-        " token at a place"
+        "the ranks are wrong for fifty tokens: a rank is the position of a token in the sorted row,"
+        " not the token at a position"
     )

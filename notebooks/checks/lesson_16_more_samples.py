@@ -7,7 +7,7 @@ import numpy as np
 
 
 def exercise_1(voted):
-    """Check voted(answers, weights): lists of the same length -> one of the answers."""
+    """Check voted(answers, weights) -> the answer with the largest sum of weights."""
     found = voted(["a", "b", "b"], [1, 1, 1])
     assert found is not None, "write voted"
     assert found in ("a", "b"), f"return one of the answers, not {found!r}"
@@ -19,12 +19,12 @@ def exercise_1(voted):
     assert voted(["a", "a", "a", "b"], [1, 1, 1, 2.5]) == "a", (
         "take the sum of an answer's weights, not their mean"
     )
-    assert voted(["z", "a"], [1, 1]) == "z", "if the sums are equal, take the one that came first"
+    assert voted(["z", "a"], [1, 1]) == "z", "if sums are equal, take the answer that came first"
     assert voted(["a", "b", "b"], [-1, -3, -3]) == "a", "weights may be negative, such as log P"
 
 
 def exercise_2(draws_needed):
-    """Check draws_needed(p, sure) -> a number of draws."""
+    """Check draws_needed(p, sure) -> how many draws have a right one with probability `sure`."""
     found = draws_needed(0.5, 0.7)
     assert found is not None, "write draws_needed"
     assert found == int(found), f"return a whole number of draws, not {found}"
@@ -39,7 +39,7 @@ def exercise_2(draws_needed):
 
 
 def exercise_3(trusted):
-    """Check trusted(p, catch, slip) -> 0 to 1."""
+    """Check trusted(p, catch, slip) -> the probability that an accepted answer is right."""
     found = trusted(0.5, 0.9, 0.3)
     assert found is not None, "write trusted"
     assert not np.isclose(found, 0.45), (

@@ -48,17 +48,19 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def diagram(n_layer):
-    """Draw the flow of data from ids through blocks, which add to the stream, to logits."""
+    """Draw how data flows from ids through the blocks, which add to the stream, to logits."""
     _, axis = plt.subplots(figsize=(10.5, 3.4))
     axis.set(xlim=(-0.2, 15.1), ylim=(0.2, 4.2))
     axis.axis("off")
 
     def box(x, y, width, text, color="white"):
+        """Draw a box with text; (x, y) is the middle of its left edge."""
         style = "round,pad=0.02,rounding_size=0.12"
         axis.add_patch(FancyBboxPatch((x, y - 0.4), width, 0.8, style, fc=color, ec="black"))
         axis.text(x + width / 2, y, text, **lessons.CENTERED, fontsize=10.5)
 
     def arrow(*points):
+        """Draw a line through points (x, y), with an arrowhead at the last one."""
         for begin, end in zip(points, points[1:]):
             head = "->" if end == points[-1] else "-"
             style = {"arrowstyle": head, "lw": 1.3, "shrinkA": 0, "shrinkB": 0}
@@ -86,7 +88,8 @@ def diagram(n_layer):
     arrow((12.9, 1), (13.2, 1))
 
 
-def from_scores_to_weights(scores, mask, weights, name):  # [n, n] each, of one head
+def from_scores_to_weights(scores, mask, weights, name):
+    """Plot one head's scores, masked scores and weights; the arrays are [n, n]."""
     figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.4))
     limit = np.abs(scores).max()
     masked, shown = (np.where(mask < 0, np.nan, values) for values in (scores, weights))
@@ -103,13 +106,14 @@ def from_scores_to_weights(scores, mask, weights, name):  # [n, n] each, of one 
 
 
 def frame(axis, name):
-    """Give a square that is used later a thick frame and a name."""
+    """Draw a thick frame around a head's square, with a name below it."""
     axis.spines[:].set_linewidth(3)
     axis.spines[:].set_edgecolor(lessons.RED)
     axis.set_xlabel(name, fontsize=11, color=lessons.RED, labelpad=2)
 
 
-def all_heads(patterns, named):  # [n_layer, n_head, n, n], {(layer, head): name}
+def all_heads(patterns, named):
+    """Plot the weights of all heads [n_layer, n_head, n, n]; named: {(layer, head): name}."""
     n_layer, n_head = patterns.shape[:2]
     figure, axes = plt.subplots(n_layer, n_head, figsize=(11.5, 1.75 * n_layer))
     for place, pattern in ((p, patterns[p]) for p in np.ndindex(n_layer, n_head)):
@@ -125,7 +129,8 @@ def all_heads(patterns, named):  # [n_layer, n_head, n, n], {(layer, head): name
     figure.suptitle("Attention weights of every head (square roots, so that small ones show)")
 
 
-def two_heads(patterns, tokens, *heads):  # [n_layer, n_head, n, n], [n], (layer, head) twice
+def two_heads(patterns, tokens, *heads):
+    """Plot two of the heads in patterns [n_layer, n_head, n, n]; heads: two pairs (layer, head)."""
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 5.6))
     titles = "looks most at the token before", "its last query looks at “ Max”"
     for axis, title, place in zip(axes, titles, heads):
@@ -136,7 +141,8 @@ def two_heads(patterns, tokens, *heads):  # [n_layer, n_head, n, n], [n], (layer
     figure.colorbar(image, ax=axes, label="weight", shrink=0.6)
 
 
-def heads_removed(probability, named):  # [n_layer, n_head]
+def heads_removed(probability, named):
+    """Plot P( Max) without each head, [n_layer, n_head]; named: {(layer, head): name}."""
     _, axis = plt.subplots(figsize=(8, 3.4))
     image = axis.imshow(probability, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for (layer, head), value in np.ndenumerate(probability):
@@ -149,7 +155,12 @@ def heads_removed(probability, named):  # [n_layer, n_head]
     plt.colorbar(image, label="probability")
 
 
-def lens(probs, ids, tokenizer, depths=None):  # [depth, position, vocabulary]
+def lens(probs, ids, tokenizer, depths=None):
+    """Plot the best next token at each depth and position.
+
+    probs: [depth, position, vocabulary]; depths: the number of blocks at each depth, by default
+    0, 1, 2 and so on.
+    """
     best, certainty = probs.argmax(axis=-1), probs.max(axis=-1)
     _, axis = plt.subplots(figsize=(10, 1.0 + 0.5 * len(probs)))
     image = axis.imshow(certainty, cmap="Blues", vmin=0, vmax=1, aspect="auto", origin="lower")
@@ -167,7 +178,11 @@ def lens(probs, ids, tokenizer, depths=None):  # [depth, position, vocabulary]
     plt.colorbar(image, label="probability")
 
 
-def contributions(parts, token):  # [1 + 2 * n_layer]: embedding, then attention and MLP in turn
+def contributions(parts, token):
+    """Plot what each part of the stream adds to a token's logit.
+
+    parts: [1 + 2 * n_layer], of the embedding, then of each block's attention and MLP.
+    """
     n_layer = len(parts) // 2
     _, axis = plt.subplots(figsize=(8.5, 3.6))
     style = {"width": 0.38, "edgecolor": "black"}
@@ -181,7 +196,8 @@ def contributions(parts, token):  # [1 + 2 * n_layer]: embedding, then attention
     axis.legend()
 
 
-def travel(masked, unmasked, tokens):  # [depth, position] each
+def travel(masked, unmasked, tokens):
+    """Plot how far the stream moves with and without the mask, both [depth, position]."""
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.9), sharey=True)
     palette = plt.get_cmap("viridis_r").with_extremes(bad="white")
     scale = {"norm": "log", "vmin": 0.1, "vmax": 30, "origin": "lower", "aspect": "auto"}
@@ -196,9 +212,9 @@ def travel(masked, unmasked, tokens):  # [depth, position] each
 
 
 def your_text(tokenizer, model, text, n=11):
-    """Draw the logit lens on the last n tokens of a text, for any decoder.
+    """Plot the logit lens on the last n tokens of a text, for any decoder.
 
-    Each row of the picture is the same model with fewer blocks.
+    For each row of the picture, the model stops after some of its blocks.
     """
     ids, found, n_layer = tokenizer.encode(text), [], len(model.params["blocks"])
     depths = np.unique(np.linspace(0, n_layer, 13).astype(int))  # at most 13 rows

@@ -18,7 +18,7 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def label(tokenizer, id):
-    """Return a token with dots for spaces; half a character becomes its hexadecimal bytes."""
+    """Return a token's text with dots for spaces, or hexadecimal bytes if it is not valid UTF-8."""
     try:
         return tokenizer.token_bytes(id).decode("utf-8").replace(" ", "·").replace("\n", "¶")
     except UnicodeDecodeError:
@@ -28,7 +28,7 @@ def label(tokenizer, id):
 
 
 def tokens(tokenizer, text, columns=72):
-    """Draw a text in boxes, one for each token, with its id below."""
+    """Draw a text in boxes, one for each token, with the id below; columns: the width of a line."""
     boxes, line, column = [], 0, 0.0
     for id in tokenizer.encode(text):
         shown = label(tokenizer, id)
@@ -47,7 +47,8 @@ def tokens(tokenizer, text, columns=72):
     axis.axis("off")
 
 
-def growth(counts, shares):  # numbers of merges, {text: bytes per token with each}
+def growth(counts, shares):
+    """Plot bytes per token against the number of merges; shares: {text: of each count}."""
     _, axis = plt.subplots(figsize=(8, 3.8))
     for (name, share), style in zip(shares.items(), ("o-", "s--", "^-.")):
         axis.plot([max(k, 3) for k in counts], share, style, label=name)

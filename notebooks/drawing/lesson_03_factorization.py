@@ -46,7 +46,8 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 }
 
 
-def out_of_range(factors):  # {name: log P of each token}
+def out_of_range(factors):
+    """Plot how the product of probabilities shrinks; factors: {name: log P of each token}."""
     _, axis = plt.subplots(figsize=(8, 3.8))
     for (name, log_factors), style in zip(factors.items(), STYLES):
         axis.plot(np.cumsum(log_factors) / math.log(10), style, label=name, lw=2)
@@ -67,7 +68,7 @@ def colour_by(values, tokens, label, columns=64):
     """Draw a text in lines, with a darker background for tokens of larger values."""
     places, line, column = [], 0, 0
     for token in tokens:
-        if column > columns - 10 and token.startswith(" "):  # a new line begins with a word
+        if column > columns - 10 and token.startswith(" "):  # a line breaks only before a word
             line, column = line + 1, 0
         places.append((column, line))
         column += len(token)
@@ -84,7 +85,11 @@ def colour_by(values, tokens, label, columns=64):
     figure.colorbar(scale, ax=axis, label=label)
 
 
-def product_and_share(joint, counts, n_draws):  # two tables of all texts, and their draws
+def product_and_share(joint, counts, n_draws):
+    """Plot the share of each text in the samples against its probability.
+
+    joint, counts: the probability and the number of samples of every text, [n_words] * 4 each.
+    """
     _, axis = plt.subplots(figsize=(5.8, 4.2))
     p, often = joint.ravel(), joint.ravel() > 5 / n_draws
     line = np.geomspace(p[often].min(), p.max())
@@ -104,10 +109,13 @@ def product_and_share(joint, counts, n_draws):  # two tables of all texts, and t
 
 
 def errors(judged, curves):
-    """Draw the risk after each author's texts, and the share of texts without a blunder."""
+    """Plot the risk after each author's texts, and the share of texts without a blunder.
+
+    judged: {author: (divergence, risk, blunders)}, [n_texts, n] each; curves: {name: shares [n]}.
+    """
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2))
     for (name, (_, risk, _)), style in zip(judged.items(), ("o-", "s--")):
-        fives = risk.mean(axis=0).reshape(-1, 5).mean(axis=1)  # a point for five positions
+        fives = risk.mean(axis=0).reshape(-1, 5).mean(axis=1)  # the mean of every five positions
         axes[0].plot(3 + 5 * np.arange(len(fives)), fives, style, label=f"after the {name}'s texts")
     axes[0].set(title="The student's risk of a blunder", ylabel="risk", ylim=(0, None))
     axes[0].legend()
@@ -122,7 +130,8 @@ def errors(judged, curves):
         axis.set_xlabel("position in the text (tokens)")
 
 
-def falling(scores):  # {first word: log P of each token}
+def falling(scores):
+    """Plot the log P of each text as it grows; scores: {first word: log P of each token}."""
     _, axis = plt.subplots(figsize=(8, 3.8))
     for (word, log_p), style, marker in zip(scores.items(), STYLES, "osv^"):
         x, y = range(1, 1 + len(log_p)), np.cumsum(log_p) / math.log(2)
@@ -133,7 +142,7 @@ def falling(scores):  # {first word: log P of each token}
 
 
 def bars(difference, tokens, limit=2.5):
-    """Draw bars; those above the limit are cut off and have their value beside them."""
+    """Plot each token's difference in bits; a bar above the limit is cut off and labelled."""
     _, axis = plt.subplots(figsize=(9.5, 3.8))
     place, cut = np.arange(len(tokens)), np.clip(difference, -limit, limit)
     girl = 1, lessons.BLUE, "", "likelier after girl"
@@ -151,7 +160,8 @@ def bars(difference, tokens, limit=2.5):
     axis.legend(loc="lower right")
 
 
-def two_tables(joint, independent, words):  # [n_words] * 4 twice, the names of the words
+def two_tables(joint, independent, words):
+    """Plot the probability of four texts in two tables [n_words] * 4; words: names of the ids."""
     shown = [[0, 2, 4, 5], [1, 3, 4, 5], [0, 3, 4, 5], [1, 2, 4, 5]]
     _, axis = plt.subplots(figsize=(7.5, 3.2))
     stepwise, at_once = ("token by token", joint, ""), ("all at once", independent, "//")

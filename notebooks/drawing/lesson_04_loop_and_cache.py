@@ -9,9 +9,10 @@ from IPython.display import Image, display
 from matplotlib.patches import Rectangle
 from PIL import Image as Picture
 
-LAYER, HEAD = 0, 1  # the head whose keys are drawn
-FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}  # a token's first pass
-AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}  # a later pass
+LAYER, HEAD = 0, 1  # the head whose keys are plotted
+# The first pass that computes a token is blue, a later pass is orange.
+FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}
+AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}
 
 ALT = {  # alternative texts, for readers who do not see the pictures
     "triangle": (
@@ -54,14 +55,14 @@ def triangle(n_prompt, n_new):
 
 
 def keys_of(model, ids):
-    """Return the keys of one head after a pass, [len(ids), d_head]."""
+    """Return the keys that one head has after a pass over ids, [len(ids), d_head]."""
     cache = model.new_cache()
     model(ids, cache)
     return cache.kv[0, LAYER, HEAD % cache.kv.shape[2], : cache.length]
 
 
 def draw_keys(axis, keys, new, tokens, n_rows):
-    """Draw a matrix of keys with room for n_rows; the rows from `new` on are framed."""
+    """Plot keys [n, d_head] with room for n_rows; the rows from number `new` on are framed."""
     blank = np.full((n_rows - len(keys), keys.shape[1]), np.nan)
     limit = np.percentile(np.abs(keys), 99)
     axis.imshow(np.vstack([keys, blank]), cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
@@ -73,7 +74,7 @@ def draw_keys(axis, keys, new, tokens, n_rows):
 
 
 def growing(model, ids, tokens, first):
-    """Draw the keys of one head after each pass, from `first` tokens to all."""
+    """Plot one head's keys; the first panel has `first` ids, each further panel one id more."""
     n_passes = len(ids) - first + 1
     figure, axes = plt.subplots(1, n_passes, figsize=(9.5, 0.8 + 0.28 * len(ids)))
     for axis, n in zip(axes, range(first, len(ids) + 1)):
@@ -83,7 +84,7 @@ def growing(model, ids, tokens, first):
 
 
 def film_frame(keys, n_prompt, tokens, n_rows):
-    """Draw a pass of both loops: which rows it computes, and how many were computed so far."""
+    """Plot one pass in both loops: the rows that it computes, and the number of rows so far."""
     n = len(keys)
     # All frames have the same layout.
     figure, axes = plt.subplots(1, 2, figsize=(7.6, 4.1), layout="none")
@@ -99,7 +100,7 @@ def film_frame(keys, n_prompt, tokens, n_rows):
 
 
 def film(model, prompt, ids, tokens):
-    """Display an animated PNG with a frame for each pass; its still image is the last pass."""
+    """Display an animated PNG with a frame for each pass. Its still image shows the last pass."""
     frames = []
     for n in range(len(prompt), len(ids) + 1):
         figure = film_frame(keys_of(model, ids[:n]), len(prompt), tokens, len(ids))
@@ -116,16 +117,16 @@ def film(model, prompt, ids, tokens):
 
 
 def picture(figure):
-    """Return a figure as an image of Pillow."""
+    """Close a figure and return it as a Pillow image."""
     file = io.BytesIO()
-    with plt.rc_context({"savefig.bbox": "standard"}):  # all frames have one size
+    with plt.rc_context({"savefig.bbox": "standard"}):  # all frames have the same size
         figure.savefig(file, format="png", dpi=110)
     plt.close(figure)
     return Picture.open(file).convert("RGB")
 
 
 def your_text(tokenizer, model, text):
-    """Draw the cache of a text and of the next three passes."""
+    """Plot one head's keys after a text, and after each of three more tokens."""
     ids = tokenizer.encode(text)[-12:]
     for _ in range(3):
         ids.append(int(model(ids, last=1)[-1].argmax()))

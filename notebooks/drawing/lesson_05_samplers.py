@@ -1,10 +1,10 @@
-"""Pictures of lesson 5: what filters keep, and how likely and diverse samplers are."""
+"""Pictures of lesson 5: what filters keep, and how likely and diverse a sampler's texts are."""
 
 import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-N_SHOWN = 400  # tokens; the bars of the others are too narrow to see
+N_SHOWN = 400  # bars of less probable tokens would be too narrow to see
 
 ALT = {  # alternative texts, for readers who do not see the pictures
     "positions": (
@@ -42,9 +42,9 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def what_filters_keep(probs, logits, filters):
-    """Draw probabilities by rank, a row for each name, a panel for each filter -> a figure.
+    """Plot probabilities by rank, a row for each position, a column for each filter -> the figure.
 
-    probs, logits: {name: [n_vocab]}; filters: {label: filter}. The kept tokens are dark.
+    probs, logits: {name of a position: [n_vocab]}; filters: {label: filter}.
     """
     size = (9.5, 2.6 + 2 * (len(probs) - 1))
     figure, axes = plt.subplots(
@@ -67,7 +67,7 @@ def what_filters_keep(probs, logits, filters):
 
 
 def bars(axis, p, kept):
-    """Draw a bar for each rank on logarithmic axes; p, kept: [n]."""
+    """Plot a bar for each rank on logarithmic axes; p: probabilities [n], kept: booleans [n]."""
     rank = np.arange(1, len(p) + 1)
     for which, color, hatch in (kept, lessons.BLUE, None), (~kept, lessons.ORANGE, "////"):
         style = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
@@ -77,7 +77,10 @@ def bars(axis, p, kept):
 
 
 def likelihood_and_diversity(found):
-    """Draw {sampler: (likelihood, diversity)} with a line for each family -> a figure."""
+    """Plot a line for each kind of filter -> the figure.
+
+    found: {sampler: (likelihood, diversity)}.
+    """
     figure, axis = plt.subplots(figsize=(8, 4.4))
     families = {
         "t = ": ("o-", "temperature"),

@@ -40,7 +40,10 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def tree(axis, trace, name, best=()):
-    """Draw the trace of a beam search as a tree; the beginnings of `best` get a red frame."""
+    """Draw a beam search as a tree; the beginnings of the ids `best` get a red frame.
+
+    trace: a list of candidates for each step; name(ids): the label of a candidate.
+    """
     places = [(0, 0)]  # (x, y) of the beams that the previous step kept
     box = {"fc": "white", "ec": "white"}
     axis.text(0, 0, "prompt", **lessons.CENTERED, fontsize=10, bbox=box)
@@ -58,7 +61,7 @@ def tree(axis, trace, name, best=()):
 
 
 def draw_candidate(axis, candidate, step, rank, parent, dropped, name, best):
-    """Draw a box with a candidate's last token, and a line from its parent at (x, y)."""
+    """Draw a candidate's box at (step, -rank), and a line to the box from its parent at (x, y)."""
     color, line = ("0.6", ":") if dropped else (lessons.BLUE, "-")
     axis.plot([parent[0], step], [parent[1], -rank], line, color=color, zorder=0)
     on_the_way = candidate.ids == tuple(best[:step])
@@ -70,7 +73,7 @@ def draw_candidate(axis, candidate, step, rank, parent, dropped, name, best):
 
 
 def real_tree(tokenizer, model, text, width=3, n=6):
-    """Draw the tree of a beam search after a text -> a figure."""
+    """Draw the tree of a beam search that continues a text by n tokens -> the figure."""
     trace = []
     beam_search(model, tokenizer.encode(text), n, width=width, trace=trace)
     figure, axis = plt.subplots(figsize=(10, 0.6 + 0.3 * max(map(len, trace)) + 1))
@@ -80,9 +83,9 @@ def real_tree(tokenizer, model, text, width=3, n=6):
 
 
 def counted_and_weighted(log_p):
-    """Draw how many texts have each log P, and how probable they are together.
+    """Plot how many texts have about the same log P, and how probable they are together.
 
-    Return the figure with its first panel and its third one, which is empty.
+    log_p: of all texts. Return the figure, its first panel, and its third panel, which is empty.
     """
     edges = np.linspace(log_p.min(), log_p.max() + 1e-3, 40)
     p = np.exp(log_p)

@@ -1,4 +1,4 @@
-"""Pictures of lesson 7: an automaton, two ways to choose, translations that are alike."""
+"""Pictures of lesson 7: an automaton, two ways to choose, similar translations."""
 
 import textwrap
 
@@ -33,7 +33,7 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def states(automaton):
-    """Draw a finite automaton without loops: a row of states, and arrows with their bytes."""
+    """Draw a finite automaton without loops: a row of states, with arrows labelled by bytes."""
     order = by_distance(automaton.table)
     figure, axis = plt.subplots(figsize=(8, 1.8))
     for place, state in enumerate(order, start=1):
@@ -50,7 +50,10 @@ def states(automaton):
 
 
 def by_distance(table):
-    """Sort the living states of a table [n_states, 256] by their longest way from state 1."""
+    """Return the states except DEAD, sorted by their longest path from state 1.
+
+    table: the next state for each state and byte, [n_states, 256].
+    """
     longest = dict.fromkeys(range(1, len(table)), 0)
     for _ in longest:
         for state in longest:
@@ -60,7 +63,7 @@ def by_distance(table):
 
 
 def arrow(axis, place, target, text):
-    """Draw an arrow between two states; it arches over the states in between."""
+    """Draw an arrow from one place in the row to another, in an arc over the states between."""
     n_between = target - place - 1
     curve = f"arc3,rad={-0.35 * bool(n_between)}"
     style = {"arrowstyle": "-|>", "connectionstyle": curve, "shrinkA": 16, "shrinkB": 18}
@@ -70,7 +73,7 @@ def arrow(axis, place, target, text):
 
 
 def label(bytes_):
-    """Name ascending bytes, such as "0-9", "space", or "“a”, x-z"."""
+    """Return a label for ascending bytes, such as "0-9", "space", or "“a”, x-z"."""
     names = []
     for run in np.split(bytes_, np.flatnonzero(np.diff(bytes_) > 1) + 1):
         first, last = chr(run[0]), chr(run[-1])
@@ -80,7 +83,10 @@ def label(bytes_):
 
 
 def two_ways(beginning, choices, condition, mask):
-    """Draw the probability of each ending by the model's condition and by the filter."""
+    """Plot the probability of each ending by the model and by the filter.
+
+    condition: the model's probabilities if one of these endings occurs; mask: the filter's shares.
+    """
     figure, axis = plt.subplots(figsize=(8, 1.3 + 0.7 * len(choices)))
     place = np.arange(len(choices))[::-1]
     axis.barh(place + 0.2, condition, 0.38, color=lessons.BLUE, label="the model, if one of these")
@@ -96,7 +102,7 @@ def two_ways(beginning, choices, condition, mask):
 
 
 def likeness(matrix, texts):
-    """Draw the chrF of each pair of texts."""
+    """Plot the chrF of each pair of texts; matrix: [n, n]."""
     figure, axis = plt.subplots(figsize=(9, 4.2))
     image = axis.imshow(matrix, cmap="cividis", vmin=0, vmax=100, aspect="auto")
     numbered = [f"{textwrap.shorten(text, 46)}  {i}" for i, text in enumerate(texts, start=1)]

@@ -5,7 +5,7 @@ import numpy as np
 
 
 def terms(shape, n_ctx):
-    """Draw the FLOPs per token at each position, term by term."""
+    """Plot the FLOPs per token at each position, a line for each term of the formula."""
     blocks, d, n_vocab = shape
     n = np.geomspace(1, 100_000, 200)
     figure, axes = plt.subplots(1, 2, sharey=True, figsize=(9, 3.8))
@@ -30,7 +30,7 @@ def terms(shape, n_ctx):
 
 
 def clocks(positions, naive, cached):
-    """Draw the times of each token and of all tokens so far; naive, cached: seconds [n]."""
+    """Plot the time of each token and of all so far; naive, cached: seconds per token [n]."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6))
     for name, times, marker in ("naive", naive, "o"), ("cached", cached, "s"):
         axes[0].plot(positions, 1e3 * times, marker, markersize=3, label=name)
@@ -52,7 +52,7 @@ def clocks(positions, naive, cached):
 
 
 def saving(positions, counted, measured):
-    """Draw how many times the FLOPs and the time of a cached step a naive pass takes."""
+    """Plot the ratio naive / cached at each position; counted: of FLOPs, measured: of times."""
     _, axis = plt.subplots(figsize=(8, 3.6))
     axis.loglog(positions, counted, "--", color="0.4", label="FLOPs, counted")
     axis.loglog(positions, measured, "o", markersize=4, label="time, measured")
@@ -67,7 +67,10 @@ def saving(positions, counted, measured):
 
 
 def saving_of(model, ids, recorded_flops, fastest, every=8):
-    """Measure and draw the saving for the beginnings of a text -> the alternative text."""
+    """Measure and plot what the cache saves after `every`, 2 * `every`, ... tokens.
+
+    recorded_flops(model, ids, ...): the FLOPs of a pass; fastest: lessons.fastest.
+    """
     lengths = [*range(every, len(ids) + 1, every)] or [len(ids)]
     counted, measured = [], []
     for n in lengths:
@@ -75,6 +78,7 @@ def saving_of(model, ids, recorded_flops, fastest, every=8):
         model(ids[None, : n - 1], cache)
 
         def step(cache=cache, n=n):
+            """Run the pass of token n; then cut the cache, so that the pass can be run again."""
             model(ids[None, n - 1 : n], cache, last=1)
             cache.cut(n - 1)
 

@@ -9,8 +9,10 @@ from counting import counted
 
 
 def limits(sizes, prefill, batch, reading, computing):
-    """Plot how long passes over n tokens take, and the least time possible. prefill, batch: {n:
-    seconds}; reading, computing: the least seconds for each of `sizes`."""
+    """Plot how long passes over n tokens take, and the least time possible.
+
+    prefill, batch: {n: seconds}; reading, computing: the least seconds for each of `sizes`.
+    """
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.8))
     n = np.array(sizes)
     axes[0].plot(n, 1e3 * reading, "--", color="0.5", label="reading, at least")
@@ -36,7 +38,7 @@ def limits(sizes, prefill, batch, reading, computing):
 
 
 def few_rows(found):
-    """Draw the cost of each way, {rows: {name: times the time of one row}}."""
+    """Plot what a product costs; found: {number of rows: {way: cost}}, where one row costs 1."""
     figure, axis = plt.subplots(figsize=(9, 3.8))
     top = 0
     labels = {
@@ -62,7 +64,11 @@ def few_rows(found):
 
 
 def roof(found, bandwidth, peak):
-    """Draw a roofline with points, a panel for each name: {name: {n: (intensity, rate)}}."""
+    """Plot a roofline with measured points, a panel for each name.
+
+    found: {name: {n: (FLOPs per byte, FLOPs per second)}}; bandwidth: bytes per second; peak: FLOPs
+    per second.
+    """
     figure, axes = plt.subplots(1, len(found), figsize=(9.5, 4.2), sharey=True, squeeze=False)
     intensity, ridge = np.geomspace(0.2, 300, 100), peak / bandwidth
     styles = ("o", lessons.BLUE), ("s", lessons.RED)
@@ -88,7 +94,10 @@ def roof(found, bandwidth, peak):
 
 
 def saving(places, count, ratios):
-    """Draw naive over cached at each place, by the count and by the clock, {name: [times]}."""
+    """Plot the ratio naive / cached at each position.
+
+    count: the ratios of FLOPs; ratios: {name: the ratios of measured times}.
+    """
     figure, axis = plt.subplots(figsize=(8, 3.8))
     axis.loglog(places, count, "--", color="0.4", label="FLOPs, counted")
     for (name, values), style in zip(ratios.items(), ("o-", "s-")):
@@ -106,7 +115,7 @@ def saving(places, count, ratios):
 
 
 def roof_of(model, ids, bandwidth, peak):
-    """Measure and draw prefill and cached steps of a text's beginnings -> the alternative text."""
+    """Measure prefills of a text's beginnings and a cached step; plot them on a roofline."""
     found = {"prefill of n tokens": {}, "a cached step at position n": {}}
     longest = 2 ** (len(ids).bit_length() - 1)
     for n in (2**i for i in range(len(ids).bit_length())):
@@ -115,6 +124,7 @@ def roof_of(model, ids, bandwidth, peak):
             model(np.array([ids[: n - 1]]), cache, last=1)
 
         def step(cache=cache, n=n):
+            """Run the pass of token n; then cut the cache, so that the pass can be run again."""
             logits = model(np.array([ids[n - 1 : n]]), cache, last=1)
             cache.cut(n - 1)
             return logits

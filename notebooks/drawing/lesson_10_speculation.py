@@ -8,7 +8,11 @@ from decoding.drafters import common_prefix
 
 
 def rounds(tokenizer, found, first=0, gamma=4):
-    """Draw a row for each round (drafts, tokens); first: the number of the first round."""
+    """Draw a row of tokens for each round.
+
+    found: a list of (drafts, tokens); first: the number of the first round; gamma: the maximum
+    number of drafts in a round.
+    """
     _, axis = plt.subplots(figsize=(9, 0.9 + 0.36 * len(found)))
     for y, (drafts, tokens) in enumerate(found):
         accepted = common_prefix(drafts, tokens)
@@ -39,9 +43,10 @@ def rounds(tokenizer, found, first=0, gamma=4):
 
 
 def timeline(large, small, alone, found, n_rounds=4):
-    """Draw passes (start, end) of both models, and of the large one alone; found: the rounds.
+    """Plot when the models run, without the passes over the prompt.
 
-    The prompt's passes are left out.
+    large, small: passes (start, end) with drafts; alone: the large model's passes without drafts.
+    found: the rounds, a list of (drafts, tokens).
     """
     _, axis = plt.subplots(figsize=(9, 3))
     tokens = [len(round_tokens) for _, round_tokens in found]
@@ -71,7 +76,7 @@ def timeline(large, small, alone, found, n_rounds=4):
 
 
 def account(names, p, q):
-    """Draw what is proposed and what results, token by token."""
+    """Plot the proposed distribution q and the resulting p, with the parts that make them up."""
     accepted, owed = np.minimum(p, q), np.maximum(p - q, 0)
     _, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True)
     rejected = {"color": "0.85", "hatch": "//", "edgecolor": "0.5", "label": "rejected"}
@@ -91,7 +96,10 @@ def account(names, p, q):
 
 
 def hill(scatter, values):
-    """Draw the chi-square of honest counts, and of each rule."""
+    """Plot a histogram of the chi-squares of honest counts, and a line for each rule.
+
+    scatter: chi-squares of counts that were drawn from p; values: {rule: chi-square}.
+    """
     _, axis = plt.subplots(figsize=(9, 3.2))
     axis.hist(scatter, np.geomspace(0.1, 1e5, 150), color="0.7")
     axis.set(title=r"$\chi^2$ of each rule, and of honest counts (grey)", xscale="log")
@@ -107,7 +115,11 @@ def hill(scatter, values):
 
 
 def gains(rates, gammas, per_pass, faster, b):
-    """Draw tokens per pass {(rate, gamma): [of each text]} and speed-ups, beside the formula."""
+    """Plot tokens per pass and speed-ups, measured and by the formula.
+
+    per_pass: {(rate, gamma): tokens per pass of each text}; faster: {(rate, gamma): speed-up}.
+    b: {gamma: the time of a pass over gamma + 1 tokens}, where a pass over one token takes 1.
+    """
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8))
     curve = np.arange(0, 9)
     for rate, color, marker in zip(rates, (lessons.BLUE, lessons.RED), "os"):
@@ -137,7 +149,7 @@ def gains(rates, gammas, per_pass, faster, b):
 
 
 def histogram(rates):
-    """Draw the acceptance rates of a story's positions."""
+    """Plot a histogram of the acceptance rates at a story's positions, [n]."""
     _, axis = plt.subplots(figsize=(8, 3))
     axis.hist(rates, np.linspace(0, 1, 21), color=lessons.SKY, edgecolor="white")
     axis.axvline(rates.mean(), color="black", linestyle="--", label=f"mean {rates.mean():.2f}")
@@ -153,7 +165,7 @@ def histogram(rates):
 
 
 def free(penalties, found):
-    """Draw tokens per pass, {(penalty, name of a drafter): number}."""
+    """Plot tokens per pass as bars; found: {(repetition penalty, drafter): tokens per pass}."""
     _, axis = plt.subplots(figsize=(9.5, 3.8))
     names = list(dict.fromkeys(name for _, name in found))
     colors = (lessons.BLUE, lessons.ORANGE, lessons.GREEN, lessons.PURPLE)

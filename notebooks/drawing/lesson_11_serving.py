@@ -7,7 +7,10 @@ from matplotlib.colors import to_rgb
 
 
 def exchange(points):
-    """Draw {rows: (ms from token to token, tokens per second of all)}."""
+    """Plot the rate of all readers against the pace of one.
+
+    points: {rows: (ms between one reader's tokens, tokens per second of all readers)}.
+    """
     _, axis = plt.subplots(figsize=(8, 3.6))
     axis.plot(*zip(*points.values()), "o-")
     for n_rows, point in points.items():
@@ -28,8 +31,10 @@ COLORS = [*BRIGHT, *PALE]  # enough to tell twelve texts apart
 
 
 def places(made, n_rows):
-    """Give each text a free row; yield (text, row, passes) in the order of the first pass. made:
-    {text: the passes of its tokens}."""
+    """Give each text a free row; yield (text, row, passes) in the order of the first pass.
+
+    made: {text: the numbers of the passes that made its tokens}.
+    """
     free_from = [0] * n_rows  # the first pass in which each row is free
     for text, passes in sorted(made.items(), key=lambda item: item[1][0]):
         row = next(i for i in range(n_rows) if free_from[i] <= passes[0])
@@ -38,9 +43,9 @@ def places(made, n_rows):
 
 
 def seats(panels, n_rows=4):
-    """Draw which text has which row at each pass.
+    """Plot which text has which row in each pass.
 
-    panels: {title: (passes, {text: the passes of its tokens})}.
+    panels: {title: (all passes, {text: the numbers of the passes that made its tokens})}.
     """
     longest = max(len(passes) for passes, _ in panels.values())
     size = (9.5, 0.4 + 2 * len(panels))
@@ -69,7 +74,10 @@ def seats(panels, n_rows=4):
 
 
 def waits(served):
-    """Draw {rows: (seconds to the first token of each reader, from token to token, ...)}."""
+    """Plot how long readers wait.
+
+    served: {rows: (seconds to each reader's first token, seconds between tokens, seconds in all)}.
+    """
     _, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6))
     looks = (
         (lessons.RED, "o-"),
@@ -99,7 +107,7 @@ def waits(served):
 
 
 def gaps(found):
-    """Draw {chunk: seconds between the tokens of a running text}."""
+    """Plot the gaps between the tokens of a running text; found: {size of a chunk: [seconds]}."""
     _, axes = plt.subplots(1, len(found), figsize=(9.5, 3.2), sharey=True)
     colors = lessons.RED, lessons.ORANGE, lessons.BLUE
     for axis, (chunk, seconds), color in zip(axes, found.items(), colors):

@@ -1,4 +1,7 @@
-"""Pictures of lesson 12, which return their alternative texts, and word-by-word glosses."""
+"""Word-by-word glosses and pictures of lesson 12.
+
+Each function that makes a whole picture returns its alternative text.
+"""
 
 import re
 import textwrap
@@ -30,7 +33,7 @@ def gloss(german):
 
 
 def heat(axis, weights, queries, keys):
-    """Draw attention weights [query, key] with the names of both."""
+    """Plot attention weights [query, key]; queries, keys: the names of their tokens."""
     image = axis.imshow(weights, cmap="cividis", vmin=0, vmax=1, aspect="auto")
     axis.set_xticks(range(len(keys)), keys, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(queries)), queries)
@@ -39,7 +42,10 @@ def heat(axis, weights, queries, keys):
 
 
 def three_kinds(encoder, decoder, cross, read, written):
-    """Draw the weights of the three kinds side by side; the last two have the same rows."""
+    """Plot the weights of the three kinds of attention side by side.
+
+    read, written: the names of the source tokens and of the target tokens.
+    """
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 4.2))
     heat(axes[0], encoder, read, read)
     heat(axes[1], decoder, written, written)
@@ -55,13 +61,13 @@ def three_kinds(encoder, decoder, cross, read, written):
 
 
 def strongest(weights, queries, keys):
-    """Say in words where each query looks most."""
+    """Return a text that says which key has the largest weight of each query."""
     rows = zip(queries, weights, weights.argmax(-1))
     return ", ".join(f"{query} at {keys[i]} {row[i]:.2f}" for query, row, i in rows)
 
 
 def alignments(pairs):
-    """Draw the cross-attention of one or two sentences (translation, weights, queries, keys)."""
+    """Plot the cross-attention of sentences; pairs: (title, weights, queries, keys) for each."""
     wide = len(pairs) > 1
     figure, axes = plt.subplots(1, len(pairs), figsize=(10 if wide else 8, 4.9), squeeze=False)
     for axis, (title, *weighed) in zip(axes[0], pairs):
@@ -74,7 +80,7 @@ def alignments(pairs):
 
 
 def by_layer(layers, queries, keys):
-    """Draw the cross-attention [query, key] of one sentence in each layer of the decoder."""
+    """Plot the cross-attention of one sentence in each decoder layer; layers: [query, key] each."""
     figure, axes = plt.subplots(1, len(layers), figsize=(10, 4), sharey=True)
     for number, (axis, weights) in enumerate(zip(axes, layers), start=1):
         image = heat(axis, weights, queries, keys)
@@ -89,7 +95,7 @@ def by_layer(layers, queries, keys):
 
 
 def sources(bits, english, german):
-    """Draw the bits per token of each translation (columns) under each source (rows)."""
+    """Plot the bits per token of each translation (column) given each source (row)."""
     _, axis = plt.subplots(figsize=(9.5, 4.2))
     image = axis.imshow(bits, cmap="cividis_r", aspect="auto")
     for i, j in np.ndindex(*bits.shape):
@@ -107,7 +113,7 @@ def sources(bits, english, german):
 
 
 def per_token(lengths, curves, n_source):
-    """Draw the milliseconds per written token, {loop: [of each length]}."""
+    """Plot the time per written token; curves: {loop: milliseconds at each length}."""
     _, axis = plt.subplots(figsize=(8, 4))
     for (label, ms), marker in zip(curves.items(), "^os"):
         axis.plot(lengths, ms, f"{marker}-", label=label)

@@ -6,14 +6,14 @@ import numpy as np
 
 
 def clock(frequencies, n_positions=128):
-    """Draw the angles of rotary positions: the cosines of all pairs, and the hands of two."""
+    """Plot the angles of rotary positions: cosines of all pairs, and two pairs as clock hands."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), width_ratios=(3, 2))
     angles = frequencies[:, None] * np.arange(n_positions)
     image = left.imshow(np.cos(angles), cmap="cividis", aspect="auto")
     left.set(xlabel="position", ylabel="pair", title="cosine of the angle")
     plt.colorbar(image, ax=left, label="cosine")
     looks = (0, lessons.BLUE, "o-", 5, 1.0), (4, lessons.ORANGE, "s:", 9, 0.75)
-    for pair, color, style, size, radius in looks:  # two circles, so that none hides the other
+    for pair, color, style, size, radius in looks:  # two radii, so that no hand hides the other
         angle = np.arange(12) * frequencies[pair]
         x, y = radius * np.cos(angle), radius * np.sin(angle)
         marks = {"markersize": size, "fillstyle": "none"}
@@ -29,7 +29,7 @@ def clock(frequencies, n_positions=128):
 
 
 def one_query(distance, curves):
-    """Draw scores against the distance, {position of the query: [of each distance]}."""
+    """Plot scores against the distance; curves: {position of the query: scores}."""
     _, axis = plt.subplots(figsize=(8, 3))
     looks = {"lw": 5, "color": lessons.YELLOW}, {"lw": 1.5, "color": lessons.BLUE, "ls": "--"}
     for (at, curve), look in zip(curves.items(), looks):
@@ -44,7 +44,7 @@ def one_query(distance, curves):
 
 
 def against(bits):
-    """Draw the bits per byte of each story by stories and by stories-llama, [n, 2]."""
+    """Plot each story's bits per byte by stories and by stories-llama; bits: [n, 2]."""
     _, axis = plt.subplots(figsize=(5, 4.4))
     axis.plot(bits[:, 0], bits[:, 1], "o", ms=4, alpha=0.7)
     limits = [bits.min() * 0.95, bits.max() * 1.03]
@@ -60,7 +60,11 @@ def against(bits):
 
 
 def along(runs, afresh, n_trained, window=100):
-    """Draw how many more bits each token costs than after a fresh start, {name: [n]}."""
+    """Plot how many more bits each token costs than in its story alone.
+
+    runs: {name: bits of each token}; afresh: each token's bits in its story alone; window: how many
+    tokens the running mean covers.
+    """
     _, axis = plt.subplots(figsize=(8, 3.6))
     looks = ("--", lessons.ORANGE), ("-", lessons.BLUE), (":", lessons.GREEN), ("-.", lessons.RED)
     ends = {}
@@ -82,7 +86,7 @@ def along(runs, afresh, n_trained, window=100):
 
 
 def costs(labels, bits, name):
-    """Draw a bar for each token's cost in bits."""
+    """Plot a bar for each token's cost in bits."""
     _, axis = plt.subplots(figsize=(8, 0.27 * len(bits) + 1))
     axis.barh(labels, bits)
     axis.invert_yaxis()

@@ -3,11 +3,11 @@
 import lessons
 import matplotlib.pyplot as plt
 
-COUNTED = "frequency", "given", "zlib", "lzma"  # words in the names of models that count
+COUNTED = "frequency", "given", "zlib", "lzma"  # words in the names of models that only count
 
 
 def strip(named, title):
-    """Draw a bar of bits per byte for each model, {name: bits}; models that count are lighter."""
+    """Plot a bar for each model, {name: bits per byte}; models that only count are lighter."""
     _, axis = plt.subplots(figsize=(8, 0.42 * len(named) + 1))
     counted = [any(word in name for word in COUNTED) for name in named]
     colors = [lessons.SKY if counts else lessons.BLUE for counts in counted]
@@ -21,7 +21,7 @@ def strip(named, title):
 
 
 def sizes(bits, low, high):
-    """Draw published bits {millions of parameters: bits per byte}, and bounds for another text."""
+    """Plot {millions of parameters: bits per byte}, and a band, low to high, for human readers."""
     _, axis = plt.subplots(figsize=(8, 3.4))
     axis.semilogx(list(bits), list(bits.values()), "o-", label="GPT-2 on enwik8, per byte")
     style = {"facecolor": lessons.YELLOW, "alpha": 0.25, "hatch": "//", "edgecolor": "0.7"}

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def grids(w, quantise):
-    """Draw the rows' largest numbers, and a group of weights on the matrix's grid and its own."""
+    """Plot each row's largest weight, and a group rounded with w's scale and with its own."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), width_ratios=(2, 3))
     largest = np.abs(w).max(1)
     left.hist(largest, 40, color=lessons.SKY, edgecolor="white")
@@ -33,10 +33,10 @@ def grids(w, quantise):
 
 
 def costs(found):
-    """Draw what rounding costs, {(model, kind): (bits a weight, bits per byte)}."""
+    """Plot what rounding costs: {(model, kind): (bits per weight, bits per byte more)}."""
     _, axis = plt.subplots(figsize=(9, 4))
     names = list(dict.fromkeys(model for model, _ in found))
-    floor = 1e-5  # smaller costs are drawn here
+    floor = 1e-5  # smaller costs are plotted here
     looks = ("o", lessons.BLUE, "full"), ("s", lessons.ORANGE, "none")
     for model, (marker, color, fill) in zip(names, looks):
         points = {kind: pair for (name, kind), pair in found.items() if name == model}
@@ -55,7 +55,7 @@ def costs(found):
 
 
 def bars(bits):
-    """Draw {kind: bits of the text}."""
+    """Plot a text's cost as a bar for each kind of weights, {kind: bits}."""
     _, axis = plt.subplots(figsize=(8, 0.36 * len(bits) + 1))
     drawn = axis.barh(list(bits), list(bits.values()), color=lessons.SKY)
     axis.bar_label(drawn, fmt=" %.1f")

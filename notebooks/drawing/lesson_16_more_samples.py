@@ -6,7 +6,7 @@ import numpy as np
 
 
 def chances(p):
-    """Draw each sentence's chance of a right answer, p [n]."""
+    """Plot a histogram of the sentences' chances of a right answer, p [n]."""
     _, axis = plt.subplots(figsize=(8, 3.2))
     counts, edges, _ = axis.hist(p, np.linspace(0, 1, 11), color=lessons.SKY, edgecolor="white")
     axis.axvline(p.mean(), color="black", ls="--", label=f"mean {p.mean():.2f}")
@@ -21,7 +21,10 @@ def chances(p):
 
 
 def curves(sizes, found):
-    """Plot the share of right answers by the number of samples; one share becomes a flat line."""
+    """Plot shares of right answers.
+
+    sizes: numbers of samples; found: {name: a share for each size, or one share for a flat line}.
+    """
     _, axis = plt.subplots(figsize=(9, 4))
     looks = {
         "verifier": (lessons.GREEN, "o-"),
@@ -52,7 +55,7 @@ def curves(sizes, found):
 
 
 def ballot(counts, n):
-    """Draw the most frequent answers, [(text, count)]."""
+    """Plot the most frequent of n answers; counts: [(text, count)]."""
     _, axis = plt.subplots(figsize=(8, 0.42 * len(counts) + 1))
     texts = [text for text, _ in counts]
     bars = axis.barh(texts, [count for _, count in counts], color=lessons.SKY)

@@ -1,4 +1,4 @@
-# Each part replaces its exercise's cell, where all other names are defined.
+# Each part replaces the cell of its exercise. The notebook defines all other names.
 # ruff: noqa: F821
 
 # exercise 1
@@ -12,7 +12,9 @@ def n_parameters(n_vocab, n_ctx, n_embd, n_layer):  # four ints -> int
 # exercise 2
 def written_by_heads(mixed, w, b):  # -> [n_head, n, n_embd]
     d_head = mixed.shape[-1]
-    columns = [w[:, h * d_head : (h + 1) * d_head] for h in range(len(mixed))]  # one for each head
+    columns = [
+        w[:, h * d_head : (h + 1) * d_head] for h in range(len(mixed))
+    ]  # a block for each head
     return np.array([head @ part.T for head, part in zip(mixed, columns)])
 
 

@@ -1,16 +1,17 @@
-# Each part replaces its exercise's cell, where all other names are defined.
+# Each part replaces the cell of its exercise. The notebook defines all other names.
 # ruff: noqa: F821
 
 
 # exercise 1
-def bits_per_byte(perplexity, n_tokens, text):
+def bits_per_byte(perplexity, n_tokens, text):  # -> float
     return n_tokens * math.log2(perplexity) / len(text.encode("utf-8"))
 
 
 # exercise 2
 def first_given_second(joint, second):  # the second token's id -> [n_words]
     both = joint.sum(axis=(2, 3))  # P(x1, x2)
-    return both[:, second] / both[:, second].sum()  # k unknown tokens: sum over V ** k texts
+    # In the large world, k unknown tokens before `second` would need a sum over V ** k texts.
+    return both[:, second] / both[:, second].sum()
 
 
 # exercise 3
@@ -21,7 +22,7 @@ def sharpened_texts(joint, t):  # -> [n_words, n_words, n_words, n_words]
 
 def sharpened_tokens(joint, t):  # -> [n_words, n_words, n_words, n_words]
     result = np.ones_like(joint)
-    for i in range(4):  # P(x1), P(x2 | x1), ...: sum over the later tokens, then normalise
+    for i in range(4):  # the factor of token i: sum over later tokens, then normalise
         so_far = joint.sum(axis=tuple(range(i + 1, 4)), keepdims=True)  # P(x1 .. x_i)
         factor = (so_far / so_far.sum(axis=i, keepdims=True)) ** (1 / t)
         result = result * factor / factor.sum(axis=i, keepdims=True)

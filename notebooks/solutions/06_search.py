@@ -1,10 +1,10 @@
-# Each part replaces its exercise's cell, where all other names are defined.
+# Each part replaces the cell of its exercise. The notebook defines all other names.
 # ruff: noqa: F821
 
 # exercise 1
 def sure_width(n_vocab, n):  # -> a number of beams
-    # The optimum may have any of the n_vocab ** (n - 1) beginnings, even the least probable one, if
-    # its last token is certain. Every beginning must survive until the last step.
+    # The optimum may have any of the n_vocab ** (n - 1) beginnings of n - 1 tokens, even the least
+    # probable one, if the token after it is certain. So all must survive until the last step.
     return n_vocab ** (n - 1)
 
 
@@ -14,7 +14,7 @@ def best_first(next_log_probs, n):  # -> n ids, and how many beginnings were con
 
     heap, continued = [(0.0, ())], 0
     while True:
-        cost, ids = heapq.heappop(heap)  # the most probable one: the others can only fall
+        cost, ids = heapq.heappop(heap)  # the most probable beginning
         if len(ids) == n:
             return ids, continued
         continued += 1

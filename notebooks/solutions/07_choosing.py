@@ -1,4 +1,4 @@
-# Each part replaces its exercise's cell, where all other names are defined.
+# Each part replaces the cell of its exercise. The notebook defines all other names.
 # ruff: noqa: F821
 
 # exercise 1
@@ -7,7 +7,7 @@ def never(phrase):  # str -> a filter
 
     def forbid(logits, ids):  # [n_vocab], the sequence so far -> [n_vocab]
         text = text_of(ids)
-        end = text[max(0, len(text) - len(phrase) + 1) :]  # its last len(phrase) - 1 characters
+        end = text[max(0, len(text) - len(phrase) + 1) :]  # the last len(phrase) - 1 characters
         completes = np.array([phrase in end + piece for piece in pieces])
         return np.where(completes, np.float32(-np.inf), logits)
 

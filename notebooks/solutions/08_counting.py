@@ -1,4 +1,4 @@
-# Each part replaces its exercise's cell, where all other names are defined.
+# Each part replaces the cell of its exercise. The notebook defines all other names.
 
 
 # exercise 1
@@ -13,7 +13,7 @@ def chunked(model, ids, size):  # ids [n_seq] -> the last logits [n_vocab]
     cache = model.new_cache()
     for start in range(0, len(ids), size):
         logits = model(ids[start : start + size], cache, last=1)
-    return logits[-1]  # chunks of 1 are decoding: each token reads all weights
+    return logits[-1]  # with chunks of 1, the model would read all weights for each token
 
 
 # exercise 3

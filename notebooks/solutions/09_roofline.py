@@ -1,11 +1,12 @@
-# Each part replaces its exercise's cell, where all other names are defined.
+# Each part replaces the cell of its exercise. The notebook defines all other names.
 
 
 # exercise 1
 def step_seconds(shape, n_rows, n, bandwidth, peak, n_bytes=4):  # -> seconds
-    # At 16 tokens, arithmetic takes over at some 300 rows with 16 bits, and at some 30 with 32. At
-    # 1024 tokens it never does. Each row reads 2 b d n numbers of its own for its
-    # 24 b d^2 + 4 b d n + 2 d V FLOPs, and no number of rows exceeds that quotient.
+    # In texts of 16 tokens, arithmetic takes over at about 300 rows with numbers of 16 bits, and at
+    # about 30 with 32 bits. In texts of 1024 tokens it never does. Each row needs
+    # 24 b d^2 + 4 b d n + 2 d V FLOPs and reads its own cache of 2 b d n numbers. However many rows
+    # there are, the FLOPs per number stay below the quotient of the two.
     work = n_rows * pass_flops(shape, 1, n)
     read = pass_bytes(shape, n, n_rows) * n_bytes / 4
     return max(read / bandwidth, work / peak)

@@ -1,20 +1,21 @@
-# Each part replaces its exercise's cell, where all other names are defined.
+# Each part replaces the cell of its exercise. The notebook defines all other names.
 
 # exercise 1
-def acceptance(p, q):
+def acceptance(p, q):  # [n], [n] -> 0 to 1
     return np.minimum(p, q).sum()
 
 
-def best_certain(p):  # min(p, one-hot) is p of the one token: its rate is the largest p
+def best_certain(p):  # [n] -> one-hot [n]
+    # The rate of a one-hot q is p of its token. So the best token has the largest p.
     return np.eye(len(p))[np.argmax(p)]
 
 
 # exercise 2
-def best_gamma(a, c, b):  # a rate, a cost, a function gamma -> cost
+def best_gamma(a, c, b):  # a rate, the cost of a draft, gamma -> the cost of a pass
     def speed_up(gamma):  # E / (b + c gamma)
         return sum(a**i for i in range(gamma + 1)) / (b(gamma) + c * gamma)
 
-    return max(range(17), key=speed_up)  # max returns the first of equals, with the fewest drafts
+    return max(range(17), key=speed_up)  # in a tie, max returns the smallest gamma
 
 
 # exercise 3

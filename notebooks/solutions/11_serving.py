@@ -1,4 +1,4 @@
-# Each part replaces its exercise's cell, where all other names are defined.
+# Each part replaces the cell of its exercise. The notebook defines all other names.
 
 
 # exercise 1

@@ -2,7 +2,7 @@
 def best(text, candidates):  # str, list of str -> one of the candidates
     decoder = model.read(model.add_special_tokens(tokenizer.encode(text)))
 
-    def log_probability(candidate):  # </s> counts, too: the text ends there
+    def log_probability(candidate):  # with </s>, because the text ends there
         ids = [*model.start_ids, *tokenizer.encode(candidate), *model.stop_ids]
         return log_probabilities(decoder, ids).sum()
 
@@ -24,7 +24,7 @@ def switch(first, second, n):  # two English texts -> the new ids, </s> included
     cache, new, ids = one.new_cache(), model.start_ids, []
     while len(ids) < 40 and not (ids and ids[-1] in model.stop_ids):
         if len(ids) == n:
-            cache.source = other.source  # the cache holds the source of its row
+            cache.source = other.source  # the source's keys and values
         new = [int(one(np.array(new), cache, last=1)[-1].argmax())]
         ids += new
     return ids
