@@ -166,11 +166,11 @@ def broken_links(text, folder):
     broken if the project does not contain its file."""
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         place, _, anchor = target.partition("#")
+        file = folder / place
         if target.startswith(f"{ADDRESS}/blob/main/"):
-            place, folder = target.removeprefix(f"{ADDRESS}/blob/main/"), FOLDER.parent
+            file = FOLDER.parent / place.removeprefix(f"{ADDRESS}/blob/main/")
         elif re.match("https?://", target) or not place:
             continue
-        file = folder / place
         if not file.exists():
             yield target
         elif anchor and file.suffix == ".md":

@@ -5,7 +5,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 
-def grids(w, quantise):
+def grids(w):
     """Plot each row's largest weight, and a group rounded with w's scale and with its own."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), width_ratios=(2, 3))
     largest = np.abs(w).max(1)
