@@ -15,11 +15,10 @@ import numpy as np
 from encoder import Tokenizer
 from gpt2 import GPT2, gelu
 from inside.labels import label
-from inside.page import FOLDER, packed
+from inside.page import packed
 from loading.errors import UserError
 from loading.parameters import n_parameters
 
-FILES = "live.css", "live.html", "gpt2.js", "encoder.js", "generate.js", "live.js"
 MOST_PARAMETERS = 20_000_000  # they make a page of 25 MB
 
 
@@ -34,24 +33,20 @@ def in_8_bits(tokenizer, model) -> GPT2:
     return rounded
 
 
-def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
-    """Return the page's style, and the section that runs the model. model: from in_8_bits."""
-    arrays = []
+def parts(tokenizer: Tokenizer, model: GPT2) -> dict:
+    """Return the data with which the page can run the model. model: from in_8_bits."""
+    arrays: list = []
     mapped(arrays.append, model.params)
     stored = zip(*map(quantized, arrays))
     numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in stored)
     words = "\n".join([*tokenizer.tokens, "", *map(" ".join, tokenizer.merges)])
+    labels = json.dumps([label(tokenizer, id) for id in range(tokenizer.n_vocab)])
     data = {name: getattr(model, name) for name in ("n_head", "stop_ids", "eps")}
-    data |= {"special": tokenizer.special, "words": packed(np.frombuffer(words.encode(), "u1"))}
-    labels = json.dumps([label(tokenizer, id) for id in range(len(tokenizer.tokens))])
-    data["labels"] = packed(np.frombuffer(labels.encode(), "u1"))
-    data |= {"numbers": packed(numbers.view("u1")), "scales": packed(scales)}
-    data |= {"shapes": json.dumps(mapped(np.shape, model.params))}
-    style, section, *scripts = ((FOLDER / "live" / name).read_text("utf-8") for name in FILES)
-    text = json.dumps(data).replace("<", "\\u003c")  # a token may contain </script>
-    section += f'<script id="model" type="application/json">{text}</script>\n'
-    section += f'<script type="module">\n{"".join(scripts)}</script>'  # a scope of its own
-    return {"style": style, "section": section}
+    data |= {"special": tokenizer.special, "shapes": json.dumps(model.params, default=np.shape)}
+    data |= {"numbers": packed(numbers), "scales": packed(scales)}
+    for name, text in (("words", words), ("labels", labels)):
+        data[name] = packed(np.frombuffer(text.encode(), "u1"))
+    return data
 
 
 def mapped(change, tree):

@@ -45,8 +45,8 @@ class Call:
         first = result[0] if isinstance(result, tuple) and result else result
         is_array = isinstance(first, np.ndarray)
         self.output = first.shape if is_array else None
-        self.value = keep(first) if is_array and keep else None
         self.norms += [norm(first)] if is_array else []
+        self.value = None if first is None or keep is None else keep(first)
 
     def walk(self):
         """Yield this call and all calls inside it, in the order in which they began."""

@@ -37,13 +37,13 @@ function drawDrafts() {
 
 function showDrafts() {
   if (!betting) return;
-  const at = passOf(state.selected), pass = passes[at], {bets, residual, last, accepted} = pass;
+  const at = passOf(state.selected), pass = passes[at], {bets, residual, accepted} = pass;
   const list = find("#drafts ol"), chosen = list.children[rounds.indexOf(pass)];
   mark(list, "aria-pressed", rounds.indexOf(pass));
   if (chosen) list.scrollTop = chosen.offsetTop - list.offsetTop - list.clientHeight / 2;
   const place = pass.known + accepted, came = data.ids[place];  // the pass's own token
-  const how = !bets.length ? "none" : came === undefined ? "end" : drawOf(place)[0];
-  const [u, from, to] = digits(last ?? []);
+  const [drawn, ...slice] = drawOf(place), [u, from, to] = digits(slice);
+  const how = !bets.length ? "none" : came === undefined ? "end" : drawn;
   tell("#bets", {pass: at + 1, came, rejected: bets[accepted]?.[0], u, from, to},
     how, bets.length && "bets");
   find("#bets tbody").replaceChildren(...bets.map((bet, i) => betLine(bet, i < accepted)));
