@@ -14,8 +14,7 @@ import numpy as np
 
 from encoder import Tokenizer
 from gpt2 import GPT2, gelu
-from inside.labels import label
-from inside.page import packed
+from inside.page import label, packed
 from loading.errors import UserError
 from loading.parameters import n_parameters
 
@@ -29,24 +28,22 @@ def in_8_bits(tokenizer, model) -> GPT2:
     if n_parameters(model.params) > MOST_PARAMETERS:
         raise UserError("this model is too large for --live: use a small one, such as stories")
     rounded = copy.copy(model)
-    rounded.params = mapped(restored, model.params)
+    rounded.params = mapped(lambda x: np.multiply(*quantized(x)), model.params)
     return rounded
 
 
 def parts(tokenizer: Tokenizer, model: GPT2) -> dict:
     """Return the data with which the page can run the model. model: from in_8_bits."""
-    arrays: list = []
-    mapped(arrays.append, model.params)
-    stored = zip(*map(quantized, arrays))
+    params: list = []
+    mapped(params.append, model.params)
+    stored = zip(*map(quantized, params))
     numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in stored)
-    words = "\n".join([*tokenizer.tokens, "", *map(" ".join, tokenizer.merges)])
-    labels = json.dumps([label(tokenizer, id) for id in range(tokenizer.n_vocab)])
+    words = {name: getattr(tokenizer, name) for name in ("tokens", "merges", "special")}
+    words["labels"] = [label(tokenizer, id) for id in range(tokenizer.n_vocab)]
     data = {name: getattr(model, name) for name in ("n_head", "stop_ids", "eps")}
-    data |= {"special": tokenizer.special, "shapes": json.dumps(model.params, default=np.shape)}
-    data |= {"numbers": packed(numbers), "scales": packed(scales)}
-    for name, text in (("words", words), ("labels", labels)):
-        data[name] = packed(np.frombuffer(text.encode(), "u1"))
-    return data
+    data["shapes"] = json.dumps(model.params, default=np.shape)
+    data["words"] = packed(np.frombuffer(json.dumps(words).encode(), "u1"))
+    return data | {"numbers": packed(numbers), "scales": packed(scales)}
 
 
 def mapped(change, tree):
@@ -56,13 +53,7 @@ def mapped(change, tree):
     return [mapped(change, part) for part in tree] if isinstance(tree, list) else change(tree)
 
 
-def quantized(x):  # [n_out, ...] -> whole numbers from -127 to 127, and each row's scale [n_out]
-    rows = x.reshape(len(x), -1)
-    scale = np.abs(rows).max(-1) / np.float32(127)
+def quantized(x):  # [n_out, ...] -> whole numbers from -127 to 127, and each row's scale
+    scale = np.abs(x).max(tuple(range(1, x.ndim)), keepdims=True) / np.float32(127)
     scale[scale == 0] = 1
-    return np.rint(rows / scale[:, None]).astype(np.int8), scale
-
-
-def restored(x):  # [n_out, ...] -> same, rounded to 8 bits
-    rows, scale = quantized(x)
-    return (rows * scale[:, None]).reshape(x.shape)
+    return np.rint(x / scale).astype(np.int8), scale

@@ -21,7 +21,6 @@ from decoding.beam import top_indices
 from generate import Sequence, begin, cached
 from gpt2 import log_softmax, softmax
 from inside.candidates import SLIDERS, candidates, filter_names
-from inside.labels import label, pieces
 from inside.recorder import BLOCKS, recording
 from inside.run import read_draws, read_passes, watching
 from inside.why import KEEP, parts
@@ -72,8 +71,8 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     ids, source = sequence.ids, [*source]
     given = {k: without_folder(x) for k, x in settings.items() if k in SHOWN and x is not None}
     data: dict = {"settings": SHOWN | given, "ids": ids, "n_prompt": sequence.n_prompt}
-    data |= {"source": source, "source_pieces": pieces(tokenizer, source)}
-    data |= {"pieces": pieces(tokenizer, ids), "stop_ids": sequence.stop_ids}
+    data |= {"source": source, "source_pieces": [*map(tokenizer.stream().feed, source)]}
+    data |= {"pieces": [*map(tokenizer.stream().feed, ids)], "stop_ids": sequence.stop_ids}
     data["beams"] = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in s] for s in steps]
     data |= {"filters": filter_names(sequence.sampler), "passes": read_passes(run, sequence)}
     data["draws"] = read_draws(run, sequence, "beams" if steps else "unknown")
@@ -137,6 +136,13 @@ def attention_weights(root, n, has_source):
 
 def rounded(weights):  # [..., n, n_keys] -> same, as bytes
     return (LEVELS * np.sqrt(weights) + 0.5).astype("u1")
+
+
+def label(tokenizer, id: int) -> str:
+    """Return the text of a token; bytes of an incomplete character appear as <E4>."""
+    text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
+    text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
+    return text or tokenizer.tokens[id]
 
 
 def without_folder(x):
