@@ -24,10 +24,9 @@ SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"} 
 
 
 class Call:
-    """One call of a function. inputs: {name: shape} of the arrays that it was given; output: the
-    shape of its first result; norms: of the last rows of the first array and of the result;
-    seconds: how long it took; calls: the calls inside it. `recording` may keep its arguments and
-    its value, the result. owner: the object of a method."""
+    """One call. name, file, line: of the function; owner: the object of a method; inputs: {name:
+    shape} of the array arguments; output: the shape of the first result; norms: of the last rows of
+    the first array and of the result; calls: the calls inside; arguments, value: if kept."""
 
     def __init__(self, frame, keep):
         code, given = frame.f_code, dict(frame.f_locals)
@@ -36,7 +35,7 @@ class Call:
         arrays = {name: x for name, x in given.items() if isinstance(x, np.ndarray)}
         self.inputs = {name: x.shape for name, x in arrays.items()}
         self.norms = [norm(x) for x in [*arrays.values()][:1]]
-        self.arguments, self.output, self.value = given if keep else {}, None, None
+        self.arguments, self.output = given if keep else {}, None
         self.seconds = -time.perf_counter()
 
     def finish(self, result, keep):
@@ -44,10 +43,8 @@ class Call:
         self.seconds += time.perf_counter()
         first = result[0] if isinstance(result, tuple) and result else result
         if isinstance(first, np.ndarray):
-            self.output = first.shape
-            self.norms.append(norm(first))
-        if keep and first is not None:
-            self.value = keep(first)
+            self.output, self.norms = first.shape, [*self.norms, norm(first)]
+        self.value = keep(first) if keep and first is not None else None
 
     def walk(self):
         """Yield this call and all calls inside it, in the order in which they began."""

@@ -77,13 +77,9 @@ def read_draws(calls, sequence, other):
             known, tokens = call.value
             draws |= dict.fromkeys(range(known, known + len(tokens)), ["accepted"])
             for last in call.named("draw"):
-                n_drafts, probs = len(call.arguments.get("drafts", [])), last.arguments["probs"]
-                how = "drawn" if len(tokens) > n_drafts else "residual"
-                found = ["best"] if is_greedy else [how, us[-1].value, *share(probs, tokens[-1])]
+                how = "drawn" if len(tokens) > len(call.arguments.get("drafts", [])) else "residual"
+                ends = np.cumsum(np.append(0.0, last.arguments["probs"]))  # [n_vocab + 1]
+                share = (ends[tokens[-1] :][:2] / ends[-1]).tolist()
+                found = ["best"] if is_greedy else [how, us[-1].value, *share]
                 draws[known + len(tokens) - 1] = found
     return [draws.get(place, [other]) for place in range(sequence.n_prompt, len(sequence.ids))]
-
-
-def share(p, token):  # [n_vocab], id -> where its share of the cumulative sum begins and ends
-    ends = np.cumsum(p, dtype=float) / np.sum(p, dtype=float)
-    return float(ends[token - 1]) if token else 0.0, float(ends[token])

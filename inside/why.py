@@ -1,12 +1,9 @@
 """Why this token: the difference of two logits as a sum over the parts of the model.
 
-A decoder's head reads a sum: the embedding, the output of each head and each MLP, the biases. The
-last norm is linear once its scale is fixed, so a token's logit is a sum over these parts, and so is
-the difference of two logits. (Elhage et al. 2021, "A Mathematical Framework for Transformer
-Circuits"; "direct logit attribution".)
+The last layer's output is the sum of the embedding, what each head and each MLP adds, and biases.
+The last norm is linear once its scale is fixed, so a logit is a sum over these parts, too (Elhage
+et al. 2021, "A Mathematical Framework for Transformer Circuits": direct logit attribution).
 """
-
-import math
 
 import numpy as np
 
@@ -17,18 +14,17 @@ KEEP = [*BLOCKS, *SUBLAYERS, *NORMS, "merge_heads"]
 
 
 def parts(root, model, logits, came, rivals):
-    """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]. The parts
-    are the embedding; each layer's heads, cross-attention heads and MLP; and the rest, which is the
-    biases. root: a pass over n tokens, recorded with KEEP; logits [n, n_vocab]: its result; came
-    [n]: the next tokens; rivals [n, n_rivals]. Return None for a model that norms after each sum,
-    as BART does."""
+    """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]: the
+    embedding; each layer's heads, cross-attention heads and MLP; the rest, which is the biases.
+    root: a pass over n tokens, recorded with KEEP; logits [n, n_vocab]: its result; came [n]: the
+    next tokens; rivals [n, n_rivals]. Return None for a model that norms after each sum (BART)."""
     family = getattr(model, "family", model)  # a Decoder has a family
     if not getattr(family, "pre_norm", True):
         return None
     head = np.asarray(model.params.get("lm_head", model.params["wte"]))
     toward = head[came][:, None] - head[rivals]  # [n, n_rivals, n_embd]
     if getattr(family, "scale_head", False):
-        toward /= math.sqrt(toward.shape[-1])
+        toward /= np.sqrt(toward.shape[-1])
 
     # Go back through the last norm: its g, a layer norm's mean, and the scale that it used.
     norm = root.named(*NORMS)[-1].arguments
