@@ -23,20 +23,18 @@ MOST_PARAMETERS = 20_000_000  # they make a page of 25 MB
 
 def in_8_bits(tokenizer, model) -> GPT2:
     """Return a copy of a small GPT-2 with 8-bit parameters. UserError for any other model."""
-    if type(model) is not GPT2 or model.activation is not gelu or type(tokenizer) is not Tokenizer:
-        raise UserError("--live puts a GPT-2 into the page, such as stories; this is no GPT-2")
-    if n_parameters(model.params) > MOST_PARAMETERS:
-        raise UserError("this model is too large for --live: use a small one, such as stories")
-    rounded = copy.copy(model)
-    rounded.params = mapped(lambda x: np.multiply(*quantized(x)), model.params)
+    is_gpt2 = type(model) is GPT2 and model.activation is gelu and type(tokenizer) is Tokenizer
+    if not is_gpt2 or n_parameters(model.params) > MOST_PARAMETERS:
+        raise UserError("--live puts a small GPT-2 into the page, such as stories; this is none")
+    rounded = copy.deepcopy(model)
+    for x in arrays_in(rounded.params):
+        x[:] = np.multiply(*quantized(x))
     return rounded
 
 
 def parts(tokenizer: Tokenizer, model: GPT2) -> dict:
     """Return the data with which the page can run the model. model: from in_8_bits."""
-    params: list = []
-    mapped(params.append, model.params)
-    stored = zip(*map(quantized, params))
+    stored = zip(*map(quantized, arrays_in(model.params)))
     numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in stored)
     words = {name: getattr(tokenizer, name) for name in ("tokens", "merges", "special")}
     words["labels"] = [label(tokenizer, id) for id in range(tokenizer.n_vocab)]
@@ -46,11 +44,11 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict:
     return data | {"numbers": packed(numbers), "scales": packed(scales)}
 
 
-def mapped(change, tree):
-    """Return a tree of parameters with `change` applied to each array."""
-    if isinstance(tree, dict):
-        return {name: mapped(change, part) for name, part in tree.items()}
-    return [mapped(change, part) for part in tree] if isinstance(tree, list) else change(tree)
+def arrays_in(tree):  # the arrays of a tree of parameters, in its order
+    if isinstance(tree, np.ndarray):
+        return [tree]
+    parts = tree.values() if isinstance(tree, dict) else tree
+    return [x for part in parts for x in arrays_in(part)]
 
 
 def quantized(x):  # [n_out, ...] -> whole numbers from -127 to 127, and each row's scale

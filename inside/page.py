@@ -21,7 +21,7 @@ from decoding.beam import top_indices
 from generate import Sequence, begin, cached
 from gpt2 import log_softmax, softmax
 from inside.candidates import SLIDERS, candidates, filter_names
-from inside.recorder import BLOCKS, recording
+from inside.recorder import BLOCKS, passes, recording
 from inside.run import read_draws, read_passes, watching
 from inside.why import KEEP, parts
 from samplers import make_sampler
@@ -76,8 +76,9 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     data["beams"] = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in s] for s in steps]
     data |= {"filters": filter_names(sequence.sampler), "passes": read_passes(run, sequence)}
     data["draws"] = read_draws(run, sequence, "beams" if steps else "unknown")
-    own = data["settings"]["temperature"] or 1.0
-    data["temperatures"] = sorted({*(np.arange(1, 21) / 10), own})
+    work = sum(call.multiply_adds for call in passes(run, sequence.model))
+    data |= {"work": work, "drafting": sum(call.multiply_adds for call in run) - work}
+    data["temperatures"] = sorted({*(np.arange(1, 21) / 10), given.get("temperature") or 1.0})
     arrays = look_inside(sequence, data)
     named = {*ids, *source, *arrays["best"].flat}  # "best" includes the rivals
     named |= {token for step in data["beams"] for _, token, *_ in step}

@@ -23,7 +23,7 @@ def watching(sequence):
     """Record the calls of models, `verify` and `draw` while a loop runs in a `with` block. A call's
     value is the text's length before it. `verify` and `draw` add the tokens that they return."""
     sequence.rng = Die(sequence.rng.bit_generator)
-    keep = {"__call__": lambda logits: len(sequence.ids), "random": float}
+    keep = {"__call__": lambda logits: len(sequence.ids), "random": lambda u: u}
     keep |= dict.fromkeys(["verify", "draw"], lambda x: (len(sequence.ids), np.ravel(x).tolist()))
     with recording(sequence.model, keep, also=[verify, draw, Die.random]) as calls:
         yield calls
@@ -31,20 +31,16 @@ def watching(sequence):
 
 def read_passes(calls, sequence):
     """Return a dict for each pass. begin: its first position; new: how many tokens it reads; known:
-    the text's length before it; drafting: the draft model's multiply-adds; bets: see read_bets."""
-    found, drafting, own = [], 0, passes(calls, sequence.model)
+    the text's length before it; bets, accepted, residual: see read_bets."""
+    found, own = [], passes(calls, sequence.model)
     for call in calls:
-        if call.name == "verify":
-            found[-1] |= read_bets(call, sequence.ids)
-        elif call not in own:
-            drafting += call.multiply_adds
-        else:
+        if call in own:
             q, k = (call.named("attention")[0].inputs[name] for name in "qk")
             one = {"rows": math.prod(q[:-3]), "new": q[-2], "begin": k[-2] - q[-2]}
-            one |= {"known": call.value, "seconds": call.seconds, "drafting": drafting}
-            one |= {"bets": [], "accepted": 0, "residual": []}
-            found.append(one | {"multiply_adds": call.multiply_adds})
-            drafting = 0
+            one |= {"known": call.value, "seconds": call.seconds}
+            found.append(one | {"bets": [], "accepted": 0, "residual": []})
+        elif call.name == "verify":
+            found[-1] |= read_bets(call, sequence.ids)
     return found
 
 
@@ -73,13 +69,13 @@ def read_draws(calls, sequence, other):
     draws, is_greedy = {}, sequence.sampler.to_probs is one_hot
     for call in calls:
         us = call.named("random")
-        if call.name in ("verify", "draw") and us:  # not a draw of the draft model
+        if call.name in ("verify", "draw") and us:  # a draft model has other random numbers
             known, tokens = call.value
-            draws |= dict.fromkeys(range(known, known + len(tokens)), ["accepted"])
+            places = [*enumerate(tokens, known)]
+            draws |= dict.fromkeys(places, ["accepted"])
             for last in call.named("draw"):
                 how = "drawn" if len(tokens) > len(call.arguments.get("drafts", [])) else "residual"
                 ends = np.cumsum(np.append(0.0, last.arguments["probs"]))  # [n_vocab + 1]
                 share = (ends[tokens[-1] :][:2] / ends[-1]).tolist()
-                found = ["best"] if is_greedy else [how, us[-1].value, *share]
-                draws[known + len(tokens) - 1] = found
-    return [draws.get(place, [other]) for place in range(sequence.n_prompt, len(sequence.ids))]
+                draws[places[-1]] = ["best"] if is_greedy else [how, us[-1].value, *share]
+    return [draws.get(place, [other]) for place in enumerate(sequence.new_ids, sequence.n_prompt)]

@@ -260,7 +260,7 @@ def test_8_bits_change_the_logits_little_and_rounding_twice_changes_nothing():
 
 @pytest.mark.parametrize("name", ["stories-llama", "en-de"])
 def test_other_families_are_refused_in_one_line(name):
-    with pytest.raises(UserError, match="a GPT-2 into the page, such as stories"):
+    with pytest.raises(UserError, match="a small GPT-2 into the page, such as stories"):
         live.in_8_bits(*utils.load(name))
 
 

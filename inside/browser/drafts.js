@@ -19,13 +19,12 @@ function outcomes(pass) {
 function drawDrafts() {
   find("#drafts").hidden = !betting;
   if (!betting) return;
-  const all = rounds.map(outcomes), total = (name) => sum(passes.map((pass) => pass[name]));
+  const all = rounds.map(outcomes), {work} = data, n_read = sum(passes.map((pass) => pass.new));
   const n = (kind) => all.flat().filter((outcome) => outcome.kind === kind).length;
-  const work = total("multiply_adds");
   tell("#drafts .lead", {passes: passes.length, new: data.ids.length - data.n_prompt,
     accepted: n("accepted"), rejected: n("rejected"), own: n("own"), unread: n("unread"),
     after: n("own") - n("rejected"), model: compact.format(work), drafter:
-    compact.format(total("drafting")), plain: compact.format(work * n_rows / total("new"))},
+    compact.format(data.drafting), plain: compact.format(work * n_rows / n_read)},
   passes[0].new < data.n_prompt && "prompt");
   const draft = ({token, kind}) => element(`span.draft.${kind}`, {title: kind}, chip(token));
   fill(find("#drafts ol"), {"--columns": Math.max(...all.map((drafts) => drafts.length))},
