@@ -22,7 +22,7 @@ CONFIG = {
     "eos_token_id": 258,
     "tie_word_embeddings": True,
 }
-VARIANTS = {  # name -> what differs from CONFIG
+VARIANTS = {  # name -> the settings that differ from CONFIG
     "plain": {},
     "distilled": {"n_layer": 1},
     "wide": {"n_inner": 20, "n_head": 2, "n_layer": 3},
@@ -44,7 +44,10 @@ IDS = [5, 0, 255, 258, 97, 97, 11]
 
 
 def random_arrays(config, seed=0):
-    """Return {name: array} as Hugging Face stores them: matrices are [n_in, n_out]."""
+    """Return random weights {name: array} in Hugging Face's layout.
+
+    The matrices of attention and of the feed-forward network are [n_in, n_out].
+    """
     rng, d = np.random.default_rng(seed), config["n_embd"]
     n_inner = config.get("n_inner") or 4 * d
     shapes = {"wte.weight": (config["vocab_size"], d), "wpe.weight": (config["n_positions"], d)}
@@ -70,7 +73,7 @@ def random_arrays(config, seed=0):
 
 
 def openai_arrays(arrays):
-    """Return the arrays with OpenAI's names and shapes: model/h0/mlp/c_fc/w [1, n_in, n_out]."""
+    """Return the arrays in OpenAI's layout, for example model/h0/mlp/c_fc/w [1, n_in, n_out]."""
     found = {}
     for name, array in arrays.items():
         name = name.replace("h.", "h", 1) if name.startswith("h.") else name
@@ -86,7 +89,7 @@ def openai_arrays(arrays):
 
 
 def write_tokenizer(folder, names=("vocab.json", "merges.txt")):
-    """Write a byte-level BPE of 259 tokens: the bytes, two merges, <|endoftext|>."""
+    """Write a byte-level BPE of 259 tokens: 256 bytes, two merged tokens and <|endoftext|>."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in printable]
     symbols = [chr(b) for b in printable] + [chr(256 + n) for n in range(len(others))]
@@ -97,7 +100,7 @@ def write_tokenizer(folder, names=("vocab.json", "merges.txt")):
 
 
 def write_tokenizer_json(folder):
-    """Write the same BPE as tokenizer.json, the single file of current models."""
+    """Write the BPE of write_tokenizer in two formats: GPT-2's, and the newer tokenizer.json."""
     write_tokenizer(folder)
     vocab = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     byte_level = {"type": "ByteLevel", "add_prefix_space": False}
@@ -117,8 +120,11 @@ def write_tokenizer_json(folder):
 
 
 def write_folder(folder, config=CONFIG, arrays=None, **files):
-    """Write a folder in Hugging Face's layout. files: {stem of a JSON file: object}."""
-    from safetensors.numpy import save_file  # the reference writer: we must read its files
+    """Write a checkpoint in Hugging Face's layout.
+
+    files: more JSON files, as {name without .json: object}, such as generation_config.
+    """
+    from safetensors.numpy import save_file  # our loader must read files of the official writer
 
     folder.mkdir(exist_ok=True, parents=True)
     write_tokenizer(folder)
@@ -130,7 +136,7 @@ def write_folder(folder, config=CONFIG, arrays=None, **files):
 
 
 def write_openai(folder, config=CONFIG, arrays=None):
-    """Write a folder in OpenAI's layout, with TensorFlow."""
+    """Write a checkpoint in OpenAI's layout, with TensorFlow."""
     import tensorflow as tf
 
     folder.mkdir(exist_ok=True, parents=True)
@@ -163,7 +169,7 @@ def assert_refused(folder, match):
 
 
 def write_shards(folder, config=CONFIG):
-    """Write a folder whose model is split into two files, with an index."""
+    """Write a checkpoint split into two weight files. Return the index {array name: file}."""
     from safetensors.numpy import save_file
 
     arrays = random_arrays(config)
@@ -182,7 +188,10 @@ def write_index(folder, places):
 
 
 def make_reference_logits():
-    """Write gpt2_variants.json, the logits of transformers. Run: python -m tests.checkpoints"""
+    """Let transformers compute the logits of all variants, and write gpt2_variants.json.
+
+    Run: python -m tests.checkpoints
+    """
     import tempfile
 
     import torch

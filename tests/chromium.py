@@ -1,4 +1,4 @@
-"""A headless Chromium, for the tests of the page and for its pictures."""
+"""A headless Chromium for the page's tests and pictures."""
 
 import base64
 import json
@@ -9,7 +9,10 @@ DRIVER = shutil.which("chromedriver")
 
 
 class Browser:
-    """Show a page in a window and read its elements. This needs selenium, CHROMIUM and DRIVER."""
+    """A browser window that opens a page and reads its elements.
+
+    It needs the Python package selenium, and the programs CHROMIUM and DRIVER.
+    """
 
     def __init__(self):
         from selenium import webdriver
@@ -27,12 +30,15 @@ class Browser:
         return self.driver.execute_cdp_cmd(name, settings)
 
     def scheme(self, name):
-        """Set the color scheme: light or dark."""
+        """Set the color scheme, "light" or "dark"."""
         feature = {"name": "prefers-color-scheme", "value": name}
         self.command("Emulation.setEmulatedMedia", features=[feature])
 
     def open(self, folder, text, width=1200, height=900, address=""):
-        """Open a page at an address in it. It may report no errors and request no other URL."""
+        """Write `text` (HTML) to a file and open it. address: the end of its URL, e.g. "#token=47".
+
+        Fail if the page reports an error or requests any other URL.
+        """
         path = folder / "page.html"
         path.write_text(text, encoding="utf-8")
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
@@ -49,13 +55,13 @@ class Browser:
         assert [event["params"]["request"]["url"] for event in sent] == [path.as_uri()]
 
     def wait(self, script):
-        """Wait until the script returns a true value, at most 10 seconds."""
+        """Wait until the script returns a true value, but for at most 10 seconds."""
         from selenium.webdriver.support.ui import WebDriverWait
 
         WebDriverWait(self.driver, 10, 0.02).until(lambda driver: driver.execute_script(script))
 
     def picture(self, until="html", scale=1):
-        """Return a PNG of the page, down to the end of an element, as bytes."""
+        """Return a PNG (bytes) of the page, from its top to the end of the element `until`."""
         element = "document.querySelector(arguments[0])"
         end = self.js(f"return {element}.getBoundingClientRect().bottom + scrollY", until)
         width = self.js("return document.documentElement.clientWidth")
@@ -76,14 +82,14 @@ class Browser:
         return element.get_attribute(name)
 
     def slide(self, name, value):
-        """Move a slider to a value, as a user does."""
+        """Set a slider to a value and send an input event, as if a user had moved the slider."""
         script = """const input = document.getElementById(arguments[0]);
                     input.value = arguments[1];
                     input.dispatchEvent(new Event("input"));"""
         self.js(script, name, value)
 
     def bars(self):
-        """Return {id: probability} of the listed candidates."""
+        """Return {token id: probability} for the candidates in the page's list."""
         rows = "[...document.querySelectorAll('#candidates .candidate')]"
         pairs = self.js(f"return {rows}.map((row) => [row.dataset.token, row.dataset.p])")
         return {int(id): float(p) for id, p in pairs}

@@ -26,18 +26,22 @@ JSON_KEYS = {
     "method",
     "seed",
 }
-LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # ids; END is <|endoftext|>
+LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # token ids; END is <|endoftext|>
 
 
 def write_letters(folder, activation="gelu_new", n_vocab=259, n_ctx=N_CTX, **files):
-    """Write a model that draws from a to z, space and "the", so its text has no incomplete
-    characters. It never ends a text. files: {stem of a JSON file: object}."""
+    """Write a model that generates only the tokens a to z, space and "the".
+
+    The text never contains <|endoftext|> or a part of a character. files: more JSON files, as in
+    write_folder.
+    """
     config = CONFIG | {"vocab_size": n_vocab, "n_positions": n_ctx, "n_ctx": n_ctx}
     config |= {"n_embd": 16, "n_head": 2, "activation_function": activation}
     arrays = random_arrays(config, seed=1)
     wte, ln_f = arrays["wte.weight"], arrays["ln_f.bias"]
-    wte *= 3 / np.linalg.norm(wte, axis=1, keepdims=True)  # or the longest row always wins
-    wte[:, 0] = -1  # the first feature is 1 for these tokens, -1 for all others
+    # All rows get the same norm. Otherwise the token with the largest norm would always win.
+    wte *= 3 / np.linalg.norm(wte, axis=1, keepdims=True)
+    wte[:, 0] = -1  # feature 0 is 1 for LETTERS, SPACE and THE, and -1 for all other tokens
     wte[[*range(259)[LETTERS], SPACE, THE], 0] = 1
     ln_f[:], arrays["ln_f.weight"][0] = 0, 0
     ln_f[0] = 8
@@ -45,8 +49,10 @@ def write_letters(folder, activation="gelu_new", n_vocab=259, n_ctx=N_CTX, **fil
 
 
 class Console:
-    """Run commands in this process: console("PROMPT", "--json", ...) -> exit status, stdout,
-    stderr. A command that names no model uses `folder`."""
+    """Run commands in this process: console("PROMPT", "--json") -> (exit status, stdout, stderr).
+
+    A command without --model uses the model in `folder`.
+    """
 
     def __init__(self, capsys, folder):
         self.capsys, self.folder = capsys, folder
@@ -68,21 +74,21 @@ class Console:
         return [json.loads(line) for line in out.splitlines()]
 
     def text(self, *words, model=None):
-        """Return the output of a command, which must succeed."""
+        """Return the output of a command. The command must succeed."""
         status, out, err = self(*words, model=model)
         assert status == 0, err
         return out
 
     def refused(self, status, *words, model=None):
-        """Return the error line of a command, which must end with this status and print nothing
-        else."""
+        """Return a command's error line. The command must print nothing else and exit with this
+        status."""
         found, out, err = self(*words, model=model)
         assert (found, out) == (status, ""), err
         assert err.count("\n") == 1 and err.startswith("generate.py: "), err
         return err
 
     def greedy(self, prompt, n, model=None):
-        """Return n greedy ids after a text, by the definition: always the best of the logits."""
+        """Return n greedy ids after a prompt, computed without a cache and without generate()."""
         tokenizer, gpt2 = utils.load(str(model or self.folder))
         ids = tokenizer.encode(prompt) or [tokenizer.end_of_text]
         for _ in range(n):
@@ -106,7 +112,7 @@ def finished(*words, stdin=b"", **options):
 
 
 def words_for(method, draft):
-    """Return options with which a method finds the greedy ids."""
+    """Return command-line options with which a method generates the greedy ids."""
     return {
         "beam": ["--method", "beam", "--beams", 1],
         "speculative": ["--method", "speculative", "--draft", draft, "--gamma", 3],

@@ -1,5 +1,5 @@
-"""Settings and fixtures for all tests. The tests find the code through pyproject.toml, without an
-installation."""
+"""Settings and fixtures for all tests. The tests import the code without an installation, because
+pyproject.toml sets pytest's `pythonpath`."""
 
 import os
 import shutil
@@ -12,24 +12,25 @@ from hypothesis import settings
 from loading.tokenizer import read_gpt2_tokenizer
 from tests.commands import Console, write_letters
 
-# Every run has the same examples. There is no deadline, because a machine may be slow.
+# Every run tries the same examples. There is no deadline, because some machines are slow.
 settings.register_profile("tokenwise", deadline=None, derandomize=True, database=None)
 settings.load_profile("tokenwise")
-os.environ["HF_HUB_CACHE"] = os.path.join(os.path.dirname(__file__), "nowhere")  # not the user's
+# The tests must not use the user's cache or token.
+os.environ["HF_HUB_CACHE"] = os.path.join(os.path.dirname(__file__), "nowhere")
 os.environ.pop("HF_TOKEN", None)
-# A job in the background ignores Ctrl-C, and the programs that tests start would inherit this.
+# A background job ignores Ctrl-C, and the programs that tests start would inherit this setting.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
 def letters(tmp_path_factory):
-    """Return the folder of a small model that writes letters at random."""
+    """Return the folder of a small random model that generates only letters, space and "the"."""
     return write_letters(tmp_path_factory.mktemp("models") / "letters")
 
 
 @pytest.fixture(scope="session")
 def draft(tmp_path_factory):
-    """Return the folder of a draft model for `letters`, which is nearly the same model."""
+    """Return the folder of a draft model. Only its activation function differs from `letters`."""
     return write_letters(tmp_path_factory.mktemp("models") / "draft", activation="silu")
 
 
@@ -40,7 +41,7 @@ def console(capsys, letters):
 
 @pytest.fixture(scope="session")
 def gpt2_files(tmp_path_factory):
-    """Return GPT-2's own tokenizer, from the folder in an environment variable."""
+    """Return GPT-2's official tokenizer, from the folder that TOKENWISE_GPT2_FILES names."""
     folder = os.environ.get("TOKENWISE_GPT2_FILES")
     if not folder:
         pytest.skip(

@@ -1,4 +1,4 @@
-"""Run a prompt through every loop. Greedy, all loops find the same text."""
+"""Run one prompt through every loop. With greedy decoding, all loops generate the same text."""
 
 import numpy as np
 
@@ -11,8 +11,10 @@ from tests.tiny import drafted_by
 
 
 def every_loop(model, prompt, others, n, new_filters):
-    """Return {loop: new ids}. others: more prompts for the batch; new_filters(n_prompt): makes the
-    filters of a sequence."""
+    """Return {name of a loop: new ids}.
+
+    others: more prompts for the batch. new_filters(n_prompt) returns the filters of one sequence.
+    """
     own, start = begin(model, prompt)
     sampler = Sampler(*new_filters(len(start)), to_probs=one_hot)
     drafter = DraftModel(own, sampler, np.random.default_rng(0))
@@ -38,7 +40,7 @@ def every_loop(model, prompt, others, n, new_filters):
 
 
 def one_text(found):
-    """Return the new ids, which must be the same in every loop."""
+    """Assert that all loops generated the same new ids, and return these ids."""
     first, *others = found.values()
     assert all(ids == first for ids in others), found
     return first

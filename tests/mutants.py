@@ -1,10 +1,10 @@
-"""Would the tests notice a mistake? Change one token of the code at a time, and run the tests.
+"""Would the tests notice a mistake? Change one token of the code at a time and run the tests.
 
     OMP_NUM_THREADS=1 python -m tests.mutants --seed 1 --n 100
 
-A mutant is a copy of the repository in which one number, operator, keyword or name is changed. It
-is killed if a test fails, or if a test file takes more than two minutes. A mutant that survives
-behaves like the original, or lacks a test: read it, and write that test.
+A mutant is a copy of the repository in which one number, operator, keyword or name is changed. A
+mutant is killed if a test fails or if a test file takes more than two minutes. A surviving mutant
+either behaves like the original or shows that a test is missing. If a test is missing, write it.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import tokenize
 from pathlib import Path
 
 HOUSE = Path(__file__).parent.parent
-TESTS = {  # file -> its tests; the tests that find most come first
+TESTS = {  # file -> its test files; those that kill the most mutants come first
     "gpt2.py": ["gpt2", "generate", "batching", "beam", "memory"],
     "generate.py": ["generate", "speculative", "batching"],
     "samplers.py": ["samplers", "generate"],
@@ -37,7 +37,10 @@ OTHERS = {  # token -> its replacements
 
 
 def mutants(path):
-    """Return, for each token that can change, its mutants: (line, change, the whole text)."""
+    """Return a list of mutants for each token that can change.
+
+    A mutant is (line number, description of the change, text of the changed file).
+    """
     text = (HOUSE / path).read_text(encoding="utf-8")
     tree, lines = ast.parse(text), text.splitlines(keepends=True)
     skipped, names, found = lines_without_code(tree), local_names(tree), []
@@ -57,7 +60,7 @@ def mutants(path):
 
 
 def alternatives(kind, token, names):
-    """Return a token's replacements. A variable is replaced by other variables of its function."""
+    """Return a token's replacements. For a variable, return its function's other variables."""
     if kind == tokenize.NUMBER:
         return [f"({token} + 1)", f"({token} - 1)"]
     if kind in (tokenize.OP, tokenize.NAME):
@@ -74,7 +77,7 @@ def compiles(text):
 
 
 def lines_without_code(tree):
-    """Return the lines of docstrings, imports, signatures, protocols and error messages."""
+    """Return the line numbers of docstrings, imports, signatures, protocols and raised errors."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
@@ -87,7 +90,7 @@ def lines_without_code(tree):
 
 
 def local_names(tree):
-    """Return {line: the variables of its function}."""
+    """Return {line number: the variables of the function at this line}."""
     found = {}
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
@@ -100,7 +103,7 @@ def local_names(tree):
 
 
 def is_killed(copy, path, mutant):
-    """Run a file's tests on a mutant; return whether one failed."""
+    """Run a file's tests on a mutant. Return whether one failed or ran out of time."""
     (copy / path).write_text(mutant, encoding="utf-8")
     for name in TESTS[path]:
         command = [sys.executable, "-m", "pytest", "-x", "-q", f"tests/test_{name}.py"]

@@ -1,5 +1,4 @@
-"""A local HTTP server that stands in for the Hugging Face hub and OpenAI's files. It can
-misbehave."""
+"""A local HTTP server that replaces the Hugging Face hub or OpenAI's server, and that can fail."""
 
 import contextlib
 import hashlib
@@ -15,9 +14,10 @@ COMMIT = "c0ffee" * 6 + "abcd"
 class Server:
     """A context manager that serves `files` {path: bytes} at `url`.
 
-    faults: {path: [fault, ...]}. Each GET of the path takes the next fault, a function of the
-    handler and the bytes to send; after the last one all goes well. requests: a list of (method,
-    path, Range). tokens: each request's Authorization header, or None.
+    faults: {path: [fault, ...]}. Each GET of a path calls the next fault with the handler and the
+        bytes to send. When no fault is left, the server sends the bytes.
+    requests: a list of (method, path, Range header or None).
+    tokens: the Authorization header, or None, of each request.
     """
 
     def __init__(self, files):
@@ -36,12 +36,12 @@ class Server:
         self.http.server_close()
 
     def ranges(self, path):
-        """Return the Range header of every GET of a path, in order."""
+        """Return the Range header, or None, of every GET request for a path."""
         return [r for method, found, r in self.requests if (method, found) == ("GET", path)]
 
 
 def hub(name, folder):
-    """Return a Server that is a hub with one repository: the files of a folder."""
+    """Return a Server that acts as a hub. Its only repository contains the files of a folder."""
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     entries = [
         {"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
@@ -82,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
             self.serve(body)
 
     def serve(self, body, limit=None, headers=()):
-        """Send a body. With a limit, send only so many bytes and close the connection."""
+        """Send a body. With a limit, send only that many bytes, then close the connection."""
         found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         first = int(found[1]) if found else 0
         md5 = b64encode(hashlib.md5(body).digest()).decode()
@@ -92,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
             extra["Content-Range"] = f"bytes {first}-{len(body) - 1}/{len(body)}"
         self.start(206 if first else 200, len(body) - first, extra | dict(headers))
         if self.command == "GET":
-            with contextlib.suppress(ConnectionError):  # the client may hang up, too
+            with contextlib.suppress(ConnectionError):  # the client may have disconnected
                 self.wfile.write(body[first:][:limit])
 
     def start(self, status, length, headers=()):
@@ -112,12 +112,12 @@ def cut(n):
 
 
 def answer(status, **headers):
-    """Return a fault that sends an error status and headers, e.g. X_Error_Code="GatedRepo"."""
+    """Return a fault that sends a status and headers: answer(403, X_Error_Code="GatedRepo")."""
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda handler, body: handler.start(status, 0, headers)
 
 
 def garbage(handler, body):
-    """Send wrong bytes, as many as the body has, with the headers of the right ones."""
+    """Send wrong bytes with the length and the Content-MD5 header of the right bytes."""
     md5 = b64encode(hashlib.md5(body).digest()).decode()
     handler.serve(bytes(255 - byte for byte in body), headers={"Content-MD5": md5})

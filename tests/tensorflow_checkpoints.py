@@ -1,6 +1,8 @@
-"""Make good and bad TensorFlow checkpoints, fetch each from a local server that stands in for
-OpenAI's, and write the error messages to messages.json. This runs in a process of its own, because
-importing TensorFlow takes seconds."""
+"""Make good and bad TensorFlow checkpoints, download each from a local server, and write the error
+messages to messages.json.
+
+A test runs this script in a new process, because importing TensorFlow takes seconds.
+"""
 
 import hashlib
 import json
@@ -21,7 +23,10 @@ INDEX, DATA = openai.CHECKPOINT[1:]
 
 
 def released(folder):
-    """Return {path on the server: bytes} of a folder; its tokenizer becomes the official one."""
+    """Return a folder's files as {path on the server: bytes}.
+
+    Also make loading/openai.py expect the hashes of this folder's tokenizer files.
+    """
     files = {f"/124M/{path.name}": path.read_bytes() for path in folder.iterdir()}
     openai.VOCAB = hashlib.sha256(files["/124M/encoder.json"]).hexdigest()
     openai.MERGES = hashlib.sha256(files["/124M/vocab.bpe"]).hexdigest()
@@ -29,7 +34,7 @@ def released(folder):
 
 
 def fetched(place, files, faults=None):
-    """Return the message of fetch(), or None, and the names of the files that it leaves."""
+    """Download into `place`. Return the error message or None, and the file names in `place`."""
     place.mkdir()
     with Server(files) as server:
         server.faults = faults or {}
@@ -42,13 +47,13 @@ def fetched(place, files, faults=None):
 
 
 def altered(data):
-    """Return the data with a different byte in the middle."""
+    """Return the data with its middle byte inverted."""
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]
 
 
 def cases(folder):
-    """Yield (name, files, faults of the server)."""
+    """Yield each checkpoint as (name, files on the server, faults of the server)."""
     good = released(write_openai(folder / "released"))
     data, index, vocab = (f"/124M/{name}" for name in (DATA, INDEX, "encoder.json"))
     yield "good", good, {}

@@ -1,5 +1,5 @@
-"""batching.py: each sequence has the same text as alone, whenever it arrives. The model makes the
-right passes in the right order."""
+"""batching.py: each sequence gets the text that it would get alone, whenever it arrives. The passes
+of the model have the expected sizes and order."""
 
 import copy
 import functools
@@ -31,18 +31,20 @@ SEQ2SEQ = {name: utils.load(FOLDERS / name)[1] for name in NAMES}
 
 
 def arrivals(sequences, gaps):
-    """Yield the sequences, and `gap` times None before each: no sequence is waiting yet."""
+    """Yield each sequence after `gap` times None. None means that no sequence is waiting yet."""
     for sequence, gap in zip(sequences, gaps):
         yield from [None] * gap
         yield sequence
 
 
 def run(sequences, gaps=None, finish_at=(), **settings):
-    """Run all sequences, even if some arrive when no other is left; finish some after `finish_at`
-    tokens. Return the (sequence, token) pairs."""
+    """Run all sequences to their ends and return the (sequence, token) pairs.
+
+    finish_at: the number of tokens after which the caller finishes each sequence, or None.
+    """
     waiting, pairs = arrivals(sequences, gaps or [0] * len(sequences)), []
     finish_at = dict(zip(sequences, finish_at))
-    for _ in range(100):
+    for _ in range(100):  # continuous() returns whenever no sequence runs or waits
         for sequence, token in continuous(waiting, **settings):
             assert sequence.ids[-1] == token
             pairs.append((sequence, token))
@@ -52,15 +54,15 @@ def run(sequences, gaps=None, finish_at=(), **settings):
     return pairs
 
 
-# --- the same text as alone -----------------------------------------------------------------------
+# --- each text is the same as without a batch -----------------------------------------------------
 
 texts = st.tuples(
-    st.sampled_from([0, 1, 2]),  # the index of a beginning
-    st.integers(0, 12),  # the number of its tokens
+    st.sampled_from([0, 1, 2]),  # the index of the prompt's beginning in BEGINNINGS
+    st.integers(0, 12),  # the number of tokens of this beginning
     st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=12),  # the rest of the prompt
-    st.integers(0, 20),  # new tokens
+    st.integers(0, 20),  # the number of new tokens
     st.sampled_from(SAMPLERS),
-    st.one_of(st.none(), st.integers(1, 6)),  # the caller finishes it after so many tokens
+    st.one_of(st.none(), st.integers(1, 6)),  # the caller finishes the text after this many tokens
 )
 BEGINNINGS = np.random.default_rng(4).integers(N_VOCAB, size=(3, 12)).tolist()
 
@@ -75,12 +77,12 @@ def make(model, seed, text):
     st.lists(st.tuples(texts, st.integers(0, 3)), max_size=8),
     st.integers(1, 5),
     st.integers(1, 26),
-    st.sampled_from([MODEL, as_function(MODEL)]),  # the second has an unbatched cache
+    st.sampled_from([MODEL, as_function(MODEL)]),  # the second one's cache cannot join a batch
 )
-@example([((0, 9, [1], 5, WARM, None), 0)] * 4, 2, 4, MODEL)  # n samples of one prompt
+@example([((0, 9, [1], 5, WARM, None), 0)] * 4, 2, 4, MODEL)  # four samples of one prompt
 @example([((0, 12, [1] * 12, 9, WARM, None), 0), ((0, 9, [1], 0, WARM, None), 0)] * 2, 1, 9, MODEL)
 def test_every_sequence_is_the_same_as_alone(arriving, max_rows, chunk, model):
-    """Ids, stop reason and random numbers depend neither on the neighbours nor on the arrival."""
+    """Ids, stop reason and random numbers do not depend on other sequences or on arrival times."""
     chosen, gaps = [text for text, _ in arriving], [gap for _, gap in arriving]
     sequences = [make(model, seed, text) for seed, text in enumerate(chosen)]
     finish_at = [text[-1] for text in chosen]
@@ -96,7 +98,7 @@ def test_every_sequence_is_the_same_as_alone(arriving, max_rows, chunk, model):
 
 
 def test_the_examples_end_for_every_reason():
-    """The texts of the test above end with a stop id, at n tokens, and at the context's end."""
+    """Texts like those above end with a stop id, after n tokens, or when the context is full."""
     reasons = set()
     for seed, n in itertools.product(range(6), (3, 100)):
         sequence = Sequence(MODEL, BEGINNINGS[seed % 3][:9], n, WARM, seed)
@@ -109,7 +111,7 @@ def test_the_examples_end_for_every_reason():
 @settings(max_examples=12)
 @given(data=st.data())
 def test_answers_to_sources_of_any_length_are_the_same_as_alone(name, data):
-    """Each sequence has a model that has read its source; some sequences share a model."""
+    """The model of each sequence has already read a source. Some sequences share a model."""
     model, rng = SEQ2SEQ[name], np.random.default_rng(0)
     sources = [rng.integers(4, model.n_vocab, n).tolist() for n in (1, 7, 19, 4)]
     read = [model.read(source) for source in sources]
@@ -159,11 +161,11 @@ def test_n_samples_of_a_prompt_are_the_texts_of_n_seeds():
     assert len({tuple(ids) for ids in expected}) > 3
 
 
-# --- the model's passes, in their order -----------------------------------------------------------
+# --- the passes, the arrivals and the end of the loop ---------------------------------------------
 
 
 class Log:
-    """A wrapper of a model that logs its `passes`: ("prompt", n tokens) or ("step", n rows)."""
+    """A model that logs its `passes`: each is ("prompt", n_tokens) or ("step", n_rows)."""
 
     def __init__(self, model):
         self.model, self.passes = model, []
@@ -205,7 +207,7 @@ def test_a_prompt_that_begins_a_longer_one_passes_only_its_last_token():
 
 def test_n_samples_of_a_prompt_take_one_prefill():
     log = log_of([BEGINNINGS[0]] * 5, [4] * 5, max_rows=8)
-    assert log.of("prompt") == [12, 1, 1, 1, 1]  # each sequence needs the last token's logits
+    assert log.of("prompt") == [12, 1, 1, 1, 1]  # each sample needs the last token's logits
     assert log.of("step") == [1, 2, 3, 3, 3, 2, 1]
 
 
@@ -226,8 +228,8 @@ def test_a_chunk_of_a_prompt_passes_between_two_steps_of_the_running_rows():
     st.integers(1, 16),
 )
 def test_rows_wait_for_at_most_a_chunk_and_are_at_most_max_rows(texts, max_rows, chunk):
-    """Each token of a prompt passes once, in as few chunks as possible. Each new token but the last
-    passes once."""
+    """The model reads each prompt token once, in as few chunks as possible. It also reads each new
+    token once, except the last."""
     log = Log(ENDLESS)
     sequences = [Sequence(log, [i] * n, n_new) for i, (n, n_new, _) in enumerate(texts)]
     run(sequences, [gap for *_, gap in texts], max_rows=max_rows, chunk=chunk)
@@ -255,7 +257,7 @@ def test_while_a_row_runs_no_two_chunks_follow_each_other():
 
 
 def test_a_free_row_goes_to_the_next_waiting_sequence():
-    """The batch stays full, and the sequences begin in the order of their arrival."""
+    """The batch stays full, and the sequences start in the order in which they arrive."""
     log = Log(ENDLESS)
     sequences = [Sequence(log, [i + 1], n) for i, n in enumerate([3, 6, 2, 5, 1, 4, 2])]
     pairs = run(sequences, max_rows=3)
@@ -266,14 +268,14 @@ def test_a_free_row_goes_to_the_next_waiting_sequence():
         ("prompt", 1), ("step", 2),
         ("prompt", 1), ("step", 2),
         ("prompt", 1), ("step", 2),
-        ("prompt", 1), ("step", 2),  # the fifth is complete at once
+        ("prompt", 1), ("step", 2),  # the fifth text ends after one token
         ("prompt", 1), ("step", 3),
         ("prompt", 1), ("step", 3), ("step", 1),
     ]  # fmt: skip
 
 
 def test_the_next_sequence_is_made_when_a_row_is_free():
-    """It is made no earlier, because a terminal starts its clock then."""
+    """The clock of a sequence starts when it is made, so it must not be made early."""
     made = []
 
     def arriving():
@@ -294,7 +296,7 @@ def test_the_loop_ends_when_no_sequence_runs_or_waits():
     log = Log(ENDLESS)
     assert list(continuous([])) == []
     waiting = iter([None, Sequence(log, [1], 2), None, None, None])
-    assert list(continuous(waiting)) == []  # None: no sequence is waiting yet
+    assert list(continuous(waiting)) == []  # None means that no sequence is waiting yet
     assert len(list(continuous(waiting))) == 2
     assert len(list(waiting)) == 2
 
@@ -328,7 +330,7 @@ def batch():
 
 
 def alone(sequence):
-    """Return the new ids of the sequence, by the cached loop."""
+    """Return the sequence's new ids, generated by the cached loop."""
     list(cached(ENDLESS, sequence))
     return sequence.new_ids
 
@@ -338,8 +340,8 @@ WHOLE = [alone(sequence) for sequence in batch()]
 
 @pytest.mark.parametrize("n_taken", [0, 1, 2, 5, 7, 13, 17, 25, 39])
 def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
-    """The sequences have exactly the tokens that were yielded, even in the middle of a turn or
-    between the chunks of a prompt."""
+    """The caller may leave in the middle of a step or between two chunks of a prompt. The sequences
+    then have exactly the tokens that were yielded."""
     sequences = batch()
     tokens = continuous(sequences, max_rows=3, chunk=2)
     taken = list(itertools.islice(tokens, n_taken))
@@ -360,14 +362,14 @@ def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
 
 
 @pytest.mark.parametrize(
-    "ender, n_taken, ended",
+    "ender, n_taken, ended",  # the caller finishes `ended` when `ender` has n_taken tokens
     [
-        (0, 1, 0),  # the sequence itself, at its first token
+        (0, 1, 0),  # the same sequence, at its first token
         (0, 3, 0),
-        (1, 2, 0),  # an earlier row of the batch
-        (0, 2, 1),  # a later row
+        (1, 2, 0),  # a sequence in an earlier row
+        (0, 2, 1),  # a sequence in a later row
         (0, 1, 2),  # a sequence before its prompt's first pass
-        (1, 3, 2),  # a sequence during its prompt's passes
+        (1, 3, 2),  # a sequence between its prompt's passes
         (0, 5, 4),  # a waiting sequence
     ],
 )
@@ -419,7 +421,7 @@ def test_no_argument_is_changed():
         np.testing.assert_array_equal(array, old)
 
 
-# --- a prompt's passes ----------------------------------------------------------------------------
+# --- prefill, and wrong values of max_rows and chunk ----------------------------------------------
 
 
 @settings(max_examples=40)
@@ -428,7 +430,7 @@ def test_no_argument_is_changed():
     st.integers(1, 10),
 )
 def test_a_prefill_has_the_logits_and_the_cache_of_a_whole_pass(prompts, chunk):
-    """The prompts have only two different ids, so they often begin alike."""
+    """The prompts contain only two different ids, so many prompts share a beginning."""
     prefill = Prefill()
     for prompt in prompts:
         sequence = Sequence(ENDLESS, prompt, 3)
@@ -499,9 +501,9 @@ SOURCES = [[5, 6, 7], [9], [8, 4, 11, 12, 9, 10, 5]]
 FAMILIES = {
     "gpt2": lambda: [ENDLESS],
     "llama": lambda: [load_llama("llama")],  # query heads share key-value heads
-    "mistral": lambda: [load_llama("mistral")],  # windows
-    "gemma2": lambda: [load_llama("gemma2")],  # windows, soft caps
-    "smollm3": lambda: [load_llama("smollm3")],  # a layer without positions
+    "mistral": lambda: [load_llama("mistral")],  # sliding windows
+    "gemma2": lambda: [load_llama("gemma2")],  # sliding windows, soft caps
+    "smollm3": lambda: [load_llama("smollm3")],  # one layer without rotary positions
     "t5-gated-untied": lambda: readers("t5-gated-untied"),
     "bart": lambda: readers("bart"),
     "mbart": lambda: readers("mbart"),
@@ -514,10 +516,10 @@ def readers(name):
 
 
 class Texts:
-    """Rows, and the ids that each of them should hold. `models` are of one family."""
+    """A batch (Rows) and the expected ids of each row. All `models` belong to one family."""
 
     def __init__(self, models):
-        self.models, self.rows, self.texts = models, Rows(), []  # (index of a model, ids)
+        self.models, self.rows, self.texts = models, Rows(), []  # texts: (index of a model, ids)
         self.n_ctx = models[0].n_ctx
         self.alone = functools.cache(lambda which, ids: models[which](np.array(ids)))
 
@@ -533,17 +535,18 @@ class Texts:
         self.texts.append((which % len(self.models), ids))
 
     def step(self, n_new):
-        """Pass n_new tokens of each row; each row must have the same logits as alone."""
+        """Make a pass of n_new tokens per row. Each row must get the logits of its text alone."""
         longest = max((len(ids) for _, ids in self.texts), default=self.n_ctx)
         if n_new := min(n_new, self.n_ctx - longest):
             starts = [len(ids) + 2 * row for row, (_, ids) in enumerate(self.texts)]
             new = [[(start + k) % 11 for k in range(n_new)] for start in starts]
-            logits = self.models[0](np.array(new), self.rows)  # any of the models will do
+            # Any of the models will do, because each row contains its own source.
+            logits = self.models[0](np.array(new), self.rows)
             for (which, ids), more, found in zip(self.texts, new, logits, strict=True):
                 ids += more
                 close(found, self.alone(which, tuple(ids))[-n_new:])
 
-    def cut(self, lengths):  # one length for all rows, or one for each row and some unused ones
+    def cut(self, lengths):  # one length for all rows, or one per row (the rest is not used)
         n = len(self.texts)
         self.rows.cut(np.array(lengths[:n], int) if len(lengths) > 1 else lengths[0])
         each = lengths if len(lengths) > 1 else lengths * n
@@ -562,11 +565,12 @@ class Texts:
             assert self.rows.length.max(initial=0) <= self.rows.kv.shape[-2] <= self.n_ctx
 
 
+length = st.integers(0, 12)
 operations = st.one_of(
     st.tuples(st.just("join"), st.integers(0, 16), st.integers(0, 5)),
     st.tuples(st.just("step"), st.sampled_from([1, 1, 1, 2, 5])),
-    st.tuples(st.just("cut"), st.lists(st.integers(0, 12), min_size=1, max_size=1)),  # all rows
-    st.tuples(st.just("cut"), st.lists(st.integers(0, 12), min_size=12, max_size=12)),
+    st.tuples(st.just("cut"), st.lists(length, min_size=1, max_size=1)),  # one for all rows
+    st.tuples(st.just("cut"), st.lists(length, min_size=12, max_size=12)),  # one per row
     st.tuples(st.just("select"), st.lists(st.integers(0, 5), max_size=4)),
 )
 
@@ -624,7 +628,7 @@ def test_rows_go_on_after_an_error_in_the_middle_of_a_step(monkeypatch):
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(gpt2, "feed_forward", fails)  # the first layer already has its keys
+        patch.setattr(gpt2, "feed_forward", fails)  # after the first layer's keys
         ENDLESS(np.ones((3, 2), int), texts.rows)
     texts.assert_lengths()
     texts.step(2)

@@ -1,7 +1,7 @@
-"""beam.py finds the same texts as transformers, as brute force and, at width 1, as greedy search.
-Its cache follows the beams, and its trace has every candidate.
+"""beam.py finds the same texts as transformers and as brute force. A width of 1 finds the greedy
+text. The cache follows the beams, and the trace contains every candidate.
 
-tests/fixtures/make_beam.py made the sequences and scores of transformers.
+tests/fixtures/make_beam.py computes the sequences and scores of transformers.
 """
 
 import copy
@@ -42,7 +42,7 @@ def random_model(stops="no end", seed=0):
 
 
 def table(probs, stop_ids=()):
-    """Return a model whose next token depends only on the last one: probs [n_vocab, n_vocab]."""
+    """Return a model in which token b follows token a with the probability probs[a][b]."""
     with np.errstate(divide="ignore"):
         logits = np.log(np.array(probs, np.float32))
     return FunctionModel(lambda ids: logits[ids[-1]], len(probs), stop_ids=stop_ids)
@@ -75,7 +75,7 @@ def test_ids_and_scores_equal_the_reference(stops):
 
 
 def test_the_reference_has_hard_cases():
-    """Texts end at the first token, in the middle and at n tokens; each setting matters."""
+    """Some texts end at once, some in the middle, some after n tokens. Each setting matters."""
     best = {key: rows[0][0] for key, rows in REFERENCE.items()}
     lengths = [len(ids) for ids in best.values()]
     assert {1, 3, 7, 8, 10, N_CTX - len(PROMPT)} <= set(lengths)
@@ -94,7 +94,7 @@ def test_the_reference_has_hard_cases():
     assert matters("width", [2]) > 5
 
 
-# --- compared with greedy search and brute force --------------------------------------------------
+# --- compared with greedy search, brute force and examples by hand --------------------------------
 
 
 @pytest.mark.parametrize("stops", STOPS)
@@ -109,12 +109,12 @@ def test_width_1_is_greedy(stops, early_stopping):
 
 
 def log_softmax_first(logits, ids):
-    """Return log-probabilities, all negative: beam search applies filters to these."""
+    """Return log-probabilities, because beam search applies its filters to these."""
     return log_softmax(logits)
 
 
 def brute_force(model, prompt, n, length_penalty):
-    """Return all sequences: {ids up to a stop id or n: (log P, score)}."""
+    """Return {ids: (log P, score)} of all texts. A text ends with a stop id or after n tokens."""
     found = {}
     for ids in itertools.product(range(model.n_vocab), repeat=n):
         ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
@@ -126,7 +126,7 @@ def brute_force(model, prompt, n, length_penalty):
 
 
 def log_probability(model, prompt, ids):
-    """Return log P of ids after the prompt, in one pass over all of them."""
+    """Return log P(ids | prompt), computed in one pass."""
     log_probs = log_softmax(model(np.array([*prompt, *ids])))[len(prompt) - 1 : -1]
     return math.fsum(log_probs[range(len(ids)), ids].tolist())
 
@@ -146,7 +146,7 @@ def test_a_width_of_all_sequences_equals_brute_force(stop_ids):
 
 
 def test_beam_search_finds_a_path_that_greedy_misses():
-    """0 is followed by 1 (p 0.6) or 2 (p 0.4). No token is likely after 1, but 0 is after 2."""
+    """After 0, token 1 (p 0.6) is likelier than 2 (p 0.4). But only 2 has a likely successor."""
     model = table([[0, 0.6, 0.4, 0], [0.3, 0.3, 0.2, 0.2], [0.9, 0.1, 0, 0], [0.25] * 4])
     assert beam_search(model, [0], 2, 1)[0].ids == [1, 0]
     (found,) = beam_search(model, [0], 2, 2, length_penalty=0.5)
@@ -156,7 +156,7 @@ def test_beam_search_finds_a_path_that_greedy_misses():
 
 
 def test_a_stop_counts_only_among_the_best_candidates():
-    """Stop id 2 is the third best candidate of the first step: a width of 2 ignores it."""
+    """In the first step, stop id 2 is the third best candidate, so a width of 2 drops it."""
     model = table([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [1 / 3] * 3], stop_ids=[2])
     found = beam_search(model, [0], 1, 3, n_return=3)
     assert [h.ids for h in found] == [[0], [1], [2]]
@@ -166,7 +166,7 @@ def test_a_stop_counts_only_among_the_best_candidates():
     assert [c.status for c in trace[0]] == ["kept", "kept", "dropped"]
 
 
-# --- the cache and the arguments ------------------------------------------------------------------
+# --- the cache, the filters and other arguments ---------------------------------------------------
 
 
 FILTERS = {
@@ -181,8 +181,8 @@ FILTERS = {
 @given(
     st.sampled_from(sorted(STOPS)),
     st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=N_CTX - 1),
-    st.integers(1, 10),  # new tokens
-    st.integers(1, 5),  # beams
+    st.integers(1, 10),  # the number of new tokens
+    st.integers(1, 5),  # the number of beams
     st.sampled_from([0.0, 0.7, 1.0, 2.0]),
     st.booleans(),
     st.sampled_from(sorted(FILTERS)),
@@ -204,8 +204,7 @@ def test_every_step_equals_the_step_of_a_search_without_a_cache(
 
 @pytest.mark.parametrize("stops", STOPS)
 def test_the_cache_follows_its_beams(stops):
-    """A search without a cache finds the same. Each sum is the log P of its ids. The prompt takes
-    one pass."""
+    """A search without a cache finds the same texts and scores. The prompt is read in one pass."""
     model = random_model(stops, seed=1)
     watched, slow = Watched(model), as_function(model)
     setting = dict(width=5, n_return=5, length_penalty=2.0)
@@ -254,7 +253,7 @@ def test_a_forced_id_leaves_fewer_candidates_than_beams():
     found = beam_search(random_model(), PROMPT, 3, 4, n_return=4, filters=filters)
     assert [h.ids[:2] for h in found] == [[11, 12]] * 4
     (found,) = beam_search(random_model(), PROMPT, 2, 4, n_return=4, filters=filters)
-    assert (found.ids, found.log_probability) == ([11, 12], 0.0)  # there is only one text
+    assert (found.ids, found.log_probability) == ([11, 12], 0.0)  # the filters allow only one text
 
 
 def test_there_may_be_more_beams_than_tokens():
@@ -289,7 +288,7 @@ def test_wrong_arguments_are_refused(change, message):
         beam_search(random_model(), **{"prompt": PROMPT, "n": 5} | change)
 
 
-# --- the parts and the trace ----------------------------------------------------------------------
+# --- top_indices, ties and the trace --------------------------------------------------------------
 
 
 @given(

@@ -1,4 +1,5 @@
-"""The benchmark runs once, with a tiny model and tokenwise alone. Its figures do not count here."""
+"""The benchmark runs with a tiny model, other libraries compute the same logits, and the report
+compares with the faster library. The measured times do not matter here."""
 
 import json
 import math
@@ -17,7 +18,7 @@ def numbers(results):
         yield from numbers(value) if isinstance(value, dict) else [value]
 
 
-def test_the_benchmark_measures_writes_and_draws(tmp_path):
+def test_the_benchmark_measures_writes_and_plots(tmp_path):
     command = [sys.executable, "-m", "benchmarks.benchmark", "--small", "--rounds", "1"]
     command += ["--repeats", "1", "--threads", "1"]
     command += ["--folder", str(tmp_path / "made"), "--results", str(tmp_path)]
@@ -33,10 +34,11 @@ def test_the_benchmark_measures_writes_and_draws(tmp_path):
         assert told in done.stdout
 
 
-@pytest.mark.parametrize("name", ["onnxruntime", "llama.cpp"])  # we write their checkpoints
+# The benchmark itself writes the checkpoints of these two libraries.
+@pytest.mark.parametrize("name", ["onnxruntime", "llama.cpp"])
 def test_other_libraries_compute_our_logits(name, tmp_path):
     if name not in contender.installed():
-        pytest.skip(f"{name} is not here: pip install -r benchmarks/requirements.txt")
+        pytest.skip(f"{name} is not installed: pip install -r benchmarks/requirements.txt")
     benchmark.make_gpt2(tmp_path / "made", checkpoints.TINY, [name])
     contender.agrees(name, tmp_path / "made" / contender.CONTENDERS[name][0].layout, 1)
 
@@ -49,4 +51,4 @@ def test_the_report_compares_with_the_better_transformers():
     }
     _, decode, start = benchmark.comparison("124M", names)
     assert decode.split()[-1] == "2.00"  # 2.00 times the tokens/s of the faster library
-    assert start.split()[-1] == "0.25"  # 0.25 of the time of the quicker library
+    assert start.split()[-1] == "0.25"  # 0.25 times the seconds of the faster library

@@ -1,5 +1,4 @@
-"""The page in a headless Chromium: it loads without a server, a click selects a token, the sliders
-do what samplers.py does."""
+"""The page in a headless Chromium: its panels, its sliders, keyboard, layout and text."""
 
 import functools
 import re
@@ -46,11 +45,11 @@ def method(request):
 
 @functools.cache
 def run(name):
-    """Return the data of more pages about stories."""
+    """Record a run of stories for a page, and return its data."""
     tokenizer, model = utils.load("stories")
     record = functools.partial(recorded, tokenizer, model)
     named = {"model": "stories", "method": "cached"}
-    if name == "filtered":  # one token is banned before the settings, one after them
+    if name == "filtered":  # one filter acts before the sliders, one after them
         [the], [a] = tokenizer.encode(" the"), tokenizer.encode(" a")
 
         def without(token):
@@ -87,12 +86,12 @@ def test_a_page_loads_without_errors_or_requests_and_fits(browser, tmp_path, met
 def test_the_heading_says_what_happened(browser, tmp_path, method):
     browser.open(tmp_path, page.html(by_method(method)))
     says = {
-        "naive": "The model stories wrote this, drawing one token at a time at temperature 0.8.",
-        "cached": "The model stories wrote this, drawing one token at a time at temperature 0.8.",
-        "speculative": "The model stories wrote this, drawing from drafts by stories-draft, up to"
+        "naive": "The model “stories” wrote this, drawing one token at a time at temperature 0.8.",
+        "cached": "The model “stories” wrote this, drawing one token at a time at temperature 0.8.",
+        "speculative": "The model “stories” wrote this, drawing from drafts by stories-draft, up to"
         " 4 at a time, at temperature 0.8.",
-        "beam": "The model stories wrote this, following the 3 likeliest beginnings at once.",
-        "en-de": "The model en-de wrote this from its source, following the 3 likeliest beginnings"
+        "beam": "The model “stories” wrote this, following the 3 likeliest beginnings at once.",
+        "en-de": "The model “en-de” wrote this from its source, following the 3 likeliest beginnings"
         " at once.",
     }
     assert browser.text("h1") == says[method]
@@ -103,7 +102,7 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     assert "1 token given, 1 new" in browser.text("#facts")
     data = recorded(tokenizer, model, "Once", 2, named=own | {"loop": "/home/me/mine.py:plain"})
     browser.open(tmp_path, page.html(data))
-    says = "The model stories wrote this, in a loop of its user's, mine.py:plain."
+    says = "The model “stories” wrote this, in a loop of its user's, mine.py:plain."
     assert browser.text("h1") == says
     assert "method" not in browser.text("#facts")
 
@@ -176,12 +175,12 @@ def test_play_lets_the_text_grow_to_its_end(browser, tmp_path):
     )
     assert browser.js(hidden) > 5
     assert browser.value("#play", "aria-pressed") == "true"
-    browser.wait("return state.selected === n_rows && !timer")
+    browser.wait("return state.selected === n_rows && !growing")
     assert browser.js(hidden) == 0
     assert browser.value("#play", "aria-pressed") == "false"
     browser.js("select(n_rows); play()")
     browser.all("#previous")[0].click()  # the user stops it
-    assert not browser.js("return timer")
+    assert not browser.js("return growing")
 
 
 def test_each_token_appears_with_the_pass_that_made_it(browser, tmp_path, method):
@@ -208,7 +207,7 @@ def test_settings_between_the_sliders_steps_are_kept(browser, tmp_path):
         assert browser.text("[for=temperature][data-is]") == "0.73"
         assert browser.text("[for=top_p][data-is]") == "0.925"
         browser.js("select(arguments[0])", data["n_prompt"])
-        assert browser.text("#dice").startswith("The run threw")
+        assert browser.text("#dice").startswith("The run's die showed")
 
 
 def test_the_sliders_reach_the_run_s_top_k_and_ignore_words_in_the_address(browser, tmp_path):
@@ -242,7 +241,7 @@ def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
 
 
 def test_the_page_samples_like_samplers_at_every_position(browser, tmp_path):
-    """All stored tokens have the same p, up to 1e-5 if the page says that it is exact."""
+    """The page's probabilities are exact, or at most 1e-3 off where the page says so."""
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 20, temperature=1.3)
     browser.open(tmp_path, page.html(data))
@@ -264,8 +263,8 @@ def chain(browser, row, settings):
 
 
 def test_the_page_follows_the_user_s_own_filters(browser, tmp_path):
-    """Its first column has the model's probabilities, its last column the sampler's. It names the
-    filter that removed a token."""
+    """The first column shows the model's probabilities and the last column the sampler's. A removed
+    token names the filter that removed it."""
     data, (tokenizer, model) = run("filtered"), utils.load("stories")
     browser.open(tmp_path, page.html(data))
     [the], [a] = tokenizer.encode(" the"), tokenizer.encode(" a")
@@ -301,22 +300,44 @@ def test_the_page_s_die_falls_on_the_token_of_the_run(browser, tmp_path):
         shown = [float(number) for number in re.findall(r"\d\.\d{4,}", says)]
         np.testing.assert_allclose(shown, [u, low, high], atol=1e-4)
         assert shown[1] <= shown[0] < shown[2] and "so it came" in says
-    browser.slide("temperature", 0)
-    others = 0
-    for token in range(data["n_prompt"], len(data["ids"])):
-        browser.js("select(arguments[0])", token)
-        best = browser.value("#candidates .candidate:first-child", "data-token")
-        assert browser.value("#candidates tr.drawn", "data-token") == best
-        says, label = browser.text("#dice"), data["labels"][int(best)]
-        assert says.startswith("These are not the run's settings") and "so it came" not in says
-        assert says.endswith(f"the dotted line meets {label}.")
-        others += int(best) != data["ids"][token]
-    assert others
+        assert float(browser.value("#die", "value")) == pytest.approx(u, abs=1e-4)
+    browser.slide("temperature", 0.5)
+    assert browser.all("#candidates tr.drawn") == [] and browser.all("#die[hidden]")
+    assert browser.text("#dice").endswith("Throw a die to see what could come with them.")
     browser.all("#roll")[0].click()
     assert browser.text("#dice").startswith("Your own die")
     browser.all("#restore")[0].click()
     assert browser.text("[for=temperature][data-is]") == "0.8"
-    assert browser.text("#dice").startswith("The run threw")
+    assert browser.text("#dice").startswith("The run's die showed")
+
+
+def test_a_die_falls_where_samplers_draw_puts_it(browser, tmp_path):
+    """This is exact as soon as a cut has removed all tokens that are not stored."""
+    tokenizer, model = utils.load("stories")
+    data = recorded(tokenizer, model, "Once upon a time there", 12, temperature=0.9, top_p=0.9)
+    browser.open(tmp_path, page.html(data))
+    logits, draws = model(data["ids"][:-1]), dict(enumerate(data["draws"], data["n_prompt"]))
+    fell = set()
+    for token, (_, u, _, _) in draws.items():
+        browser.js("select(arguments[0])", token)
+        for settings in ({"temperature": 0.9}, {"temperature": 0.9, "top_k": 5}):
+            for name, value in (PLAIN | settings).items():
+                browser.slide(name, value)
+            if "top_k" not in settings:  # nothing is cut off
+                assert "Throw a die to see" in browser.text("#dice")
+                continue
+            probabilities = make_sampler(**settings)(logits[token - 1], [])
+            expected = int(np.searchsorted(np.cumsum(probabilities), u, side="right"))
+            assert browser.value("#candidates tr.drawn", "data-token") == f"{expected}"
+            label = data["labels"][expected]
+            assert browser.text("#dice").endswith(f"would have fallen on {label}.")
+            browser.slide("die", 0.5)
+            expected = int(np.searchsorted(np.cumsum(probabilities), 0.5, side="right"))
+            assert browser.value("#candidates tr.drawn", "data-token") == f"{expected}"
+            fell.add(expected)
+        browser.all("#restore")[0].click()
+        assert browser.value("#candidates tr.drawn", "data-token") == f"{data['ids'][token]}"
+    assert len(fell) > 3
 
 
 @pytest.mark.parametrize(
@@ -364,7 +385,7 @@ def test_the_cut_line_moves_the_slider(browser, tmp_path):
 
 
 def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, tmp_path):
-    """Also when it keeps more than are listed, or the page does not know how many."""
+    """Two cases are hard: the cut keeps more tokens than the table lists, or an unknown number."""
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 2, temperature=0.7, top_p=0.9)
     browser.open(tmp_path, page.html(data))
@@ -377,19 +398,17 @@ def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, tmp_path):
         browser.slide("top_p", p)
         tokens = chain(browser, 4, {"temperature": 0.7, "top_p": p})["tokens"]
         left = [token for token in tokens if token["p"] > 0]
-        in_model, after = (
-            100 * sum(token[name] for token in left) for name in ("model", "tempered")
-        )
+        before = 100 * sum(token["tempered"] for token in left)
         says = browser.text(".handle")
-        assert f"keeps {len(left)} of 3,329 tokens. The model gave them {in_model:.1f} %" in says
-        assert f"have {after:.1f} %. All others had {100 - in_model:.1f} %, then" in says
+        assert f"keeps {len(left)} of 3,329 tokens. At temperature 0.7 they had" in says
+        assert f"had {before:.1f} % together, and the others {100 - before:.1f} %" in says
         rows = browser.js(classes)
         at = [name for name, _ in rows].index("cut")
         assert not any("removed" in name for name, _ in rows[:at])
         assert all("removed" in name or name == "others" for name, _ in rows[at + 1 :])
         assert (f"{len(left) - 10} others" in rows[at - 1][1]) == (len(left) > 11)
         assert f"✕ top-p {p}" in rows[-1][1]
-    browser.slide("temperature", 2)  # top-p cuts among those of which only the sum is known
+    browser.slide("temperature", 2)  # the cut lies among the tokens that are not stored
     assert "falls among the others" in browser.text(".handle")
     assert browser.js(classes)[-1][0] == "cut"
     browser.slide("temperature", 0)
@@ -453,18 +472,18 @@ def test_the_head_with_the_largest_effect_is_shown_first(browser, tmp_path):
     most = max(effects, key=lambda name: abs(effects[name]))
     assert browser.value(".heads [aria-pressed=true]", "data-head") == most
     says = browser.text("#attention .lead")
-    for x in (effects[most], -abs(effects[most])):  # for the run's token, and against it
+    for x in (effects[most], -abs(effects[most])):  # a positive and a negative effect
         side = "for" if x > 0 else "against"
         assert says.startswith(f"Head {most} had the largest effect of all heads: it pushed {side}")
         assert f"{abs(x):.2f}" in says
         browser.js("""const one = addedAt;
             addedAt = (row) => one(row).map((x) => -Math.abs(x)); showAttention()""")
         says = browser.text("#attention .lead")
-    weights = browser.js("return chosenWeights(state.selected - 1, false)")
+    weights = browser.js("const row = state.selected - 1; return weightsAt(shownHead(row), row)")
     assert sum(weights) == pytest.approx(1)
     best = int(np.argmax(weights))
     listed = browser.js("return document.querySelector('.looks li .name small').textContent")
-    assert listed.strip() == f"{best + 1}"  # the position, as everywhere from 1
+    assert listed.strip() == f"{best + 1}"  # positions count from 1
 
 
 def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
@@ -479,15 +498,13 @@ def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
     assert browser.js(shadow) != blue
     browser.all('[data-head="1.2"]')[0].send_keys("\ue015")  # down
     assert browser.value(".heads [aria-pressed=true]", "data-head") == "2.2"
-    browser.all("#mean")[0].click()
-    assert "all heads" in browser.text("#attention .lead")
     labels = [head.get_attribute("data-head") for head in browser.all(".heads button")]
     assert labels[0] == "0.0" and labels[-1] == "4.6"
     assert browser.js("return document.querySelector('#lens tbody th').textContent") == "0"
 
 
 def test_a_head_s_pattern_has_a_name(browser, tmp_path):
-    """The test gives the heads weights with a clear pattern."""
+    """The test replaces a head's weights by a pattern, and reads the pattern's name."""
     browser.open(tmp_path, page.html(by_method("cached")))
     browser.js("""data.ids.splice(0, data.ids.length, ...range(n_rows + 1).map((i) => i % 5));
         globalThis.looksAt = (key) => { weightsAt = (head, row) =>
@@ -509,20 +526,20 @@ def test_a_head_s_pattern_has_a_name(browser, tmp_path):
 def test_every_head_has_its_pattern_in_words(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
     titles = [head.get_attribute("title") for head in browser.all(".heads button")]
-    says = r"head \d\.\d: (mostly at|no plain pattern; most at) .+, \d+\.\d.% of its weight"
+    says = r"head \d\.\d: (mostly at .+, \d+\.\d.% of its weight|no plain pattern)"
     assert len(titles) == 35 and all(re.fullmatch(says, title) for title in titles)
-    plainest = browser.value("#patterns li:first-child", "textContent")
-    assert plainest in titles
-    shares = [float(re.search(r"([\d.]+).%", title)[1]) for title in titles]
-    assert float(re.search(r"([\d.]+).%", plainest)[1]) == max(shares)
-    assert len(browser.all(".looks canvas")) == 1
+    plain = browser.js(
+        "return [...document.querySelectorAll('#patterns li')].map((x) => x.textContent)"
+    )
+    assert plain == [title for title in titles if "mostly at" in title]
+    assert len(browser.all("#whole canvas")) == 1
     browser.js(
         "patterns = HEADS.map((_, head) => ({name: 'itself', share: head / 40}));"
         "showAttention(); choose(0)"
     )
-    assert "no plain pattern; most at itself, 0.0 %" in browser.text("#attention .lead")
+    assert "On average: no plain pattern." in browser.text("#whole")
     browser.js("choose(34)")
-    assert "In the whole text: mostly at itself, 85.0 %" in browser.text("#attention .lead")
+    assert "On average: mostly at itself, 85.0 %" in browser.text("#whole")
 
 
 # --- drafts, beams, the cache ---------------------------------------------------------------------
@@ -606,14 +623,13 @@ def test_a_late_end_is_compared_with_earlier_ends(browser, tmp_path):
     assert behind == [[0, 1], [4.5]]
 
 
-def test_the_race_shows_the_selected_step_and_opens_on_the_winning_end(browser, tmp_path):
+def test_the_race_shows_the_selected_step(browser, tmp_path):
     inside = (
         "const {left, right} = arguments[0].getBoundingClientRect();"
         "return left > 0 && right < innerWidth"
     )
     for method, width in (("beam", 360), ("beam", 1280), ("en-de", 360)):
         browser.open(tmp_path, page.html(by_method(method)), width)
-        assert browser.js(inside, browser.all("#beams g.won")[-1])
         for token in (1, "data.n_prompt + 2", "n_rows"):
             browser.js(f"select({token})")
             assert all(browser.js(inside, node) for node in browser.all("#beams g.selected"))
@@ -624,7 +640,7 @@ def test_it_is_said_which_texts_the_limit_stopped(browser, tmp_path):
     assert {c[3] for step in data["beams"] for c in step} == {"kept", "dropped", "finished"}
     browser.open(tmp_path, page.html(data))
     says = browser.text("#beams .lead")
-    assert "limit of 16 tokens stopped" in says and "all have 16 tokens here" in says
+    assert "limit of 16 tokens stopped" in says and "All have 16 tokens here" in says
     assert "▸" in browser.all("#beams g.won text")[-1].text
     browser.open(
         tmp_path, page.html(data | {"stop_ids": data["ids"] + [c[1] for c in data["beams"][-1]]})
@@ -680,11 +696,11 @@ def test_the_cells_of_rejected_drafts_are_not_held(browser, tmp_path):
         totals = browser.text("#totals")
         assert totals.startswith(f"Pass {i + 1} ")
         assert f"holds {round(held * data['kv_bytes'] / 1000, 2):g} kB" in totals
-        assert (f"{lost} of them for drafts that are thrown away" in totals) == (lost > 0)
+        assert (f"{lost} of them were rejected drafts" in totals) == (lost > 0)
 
 
 def test_token_pass_step_and_position_count_alike(browser, tmp_path):
-    """New token k is of pass k and step k, at the prompt's length + k."""
+    """The new token k comes from pass k or step k, and its position is n_prompt + k."""
     for method in ("cached", "beam"):
         data = by_method(method)
         browser.open(tmp_path, page.html(data))
@@ -889,7 +905,7 @@ def test_the_page_works_in_a_frame_of_a_notebook(browser, tmp_path):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["drafts", "filtered", "beam", "en-de"])
 def test_letters_stand_out_from_their_background(browser, tmp_path, scheme, name):
-    """Every letter has WCAG's contrast of at least 4.5 with everything below it."""
+    """The contrast of all text with its background is at least 4.5, as WCAG asks."""
     data = run(name) if name in ("drafts", "filtered") else by_method(name)
     first, _, *rest = data["pieces"]
     pieces = [first, "", *rest]  # a token without text has small letters
@@ -902,7 +918,7 @@ def test_letters_stand_out_from_their_background(browser, tmp_path, scheme, name
     found += browser.js(LETTERS)
     for text, letters, below in found:
         paper = np.zeros(3)
-        for *rgb, alpha in reversed(below):  # start with the bottom layer
+        for *rgb, alpha in reversed(below):  # paint from the bottom layer up
             paper = alpha * np.array(rgb) + (1 - alpha) * paper
         *rgb, alpha = letters
         ink = alpha * np.array(rgb) + (1 - alpha) * paper
@@ -910,8 +926,8 @@ def test_letters_stand_out_from_their_background(browser, tmp_path, scheme, name
     browser.scheme("light")
 
 
-# For each visible piece of text: the text, its colour, and the colours of the elements below it. A
-# canvas turns the colours into numbers; opacity counts as the letters' alpha.
+# Return each visible piece of text with its colour and with the colours of the elements below it. A
+# canvas turns colour names into numbers. An element's opacity multiplies the letters' alpha.
 LETTERS = """
 const context = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
 const read = (colour) => {

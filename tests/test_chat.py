@@ -1,5 +1,5 @@
-"""terminal/chat.py uses a checkpoint's own template, keeps special tokens that a user types as
-text, and keeps the cache from turn to turn."""
+"""terminal/chat.py uses the checkpoint's template. Special tokens that a user types remain plain
+text, and each turn reuses the cache of the turns before it."""
 
 import copy
 import json
@@ -45,7 +45,7 @@ MISTRAL = """{{ bos_token }}
     {%- else %}{{- raise_exception('Only user and assistant roles are supported!') }}
     {%- endif %}
 {%- endfor %}"""
-RENDERED = {  # format -> fixture, its tokens, the end of a turn, template, the text of three turns
+RENDERED = {  # format -> (fixture, special tokens, end of a turn, template, text of three turns)
     "ChatML": (
         "qwen",
         ["<|im_start|>", "<|im_end|>"],
@@ -92,7 +92,7 @@ And?<|eot_id|><|start_header_id|>assistant<|end_header_id|>
 
 
 def make(folder, name):
-    """Write a fixture's tokenizer with the tokens of a format, and its template."""
+    """Write a chat template and a tokenizer with its special tokens. Return the tokenizer."""
     fixture, tokens, end, template, _ = RENDERED[name]
     file = copy.deepcopy(json.loads((FIXTURES / f"{fixture}.json").read_text())["tokenizer"])
     id = max(*file["model"]["vocab"].values(), *(token["id"] for token in file["added_tokens"]))
@@ -113,7 +113,7 @@ def test_a_conversation_has_the_template_s_text(tmp_path, name):
     tokenizer, (*_, end, _, expected) = make(tmp_path, name), RENDERED[name]
     chat = Conversation(tokenizer, tmp_path, None if name == "Mistral" else "Be brief.")
     first = chat.ask(" Hi ")
-    assert first == chat.ask(" Hi ")  # asking changes nothing
+    assert first == chat.ask(" Hi ")  # ask() changes nothing
     chat.add("user", " Hi ")
     chat.add("assistant", "the cat")
     ids = chat.ask("And?")
@@ -138,7 +138,7 @@ def test_special_tokens_that_a_user_types_remain_text(tmp_path, name):
 
 
 def test_the_template_may_change_earlier_turns(tmp_path):
-    """It may add a default system text, and leave out thoughts."""
+    """For example, a template adds a default system text or leaves out thoughts."""
     tokenizer = make(tmp_path, "ChatML")
     chat = Conversation(tokenizer, tmp_path)
     assert "You are helpful." in tokenizer.decode(chat.ask("a"))
@@ -180,14 +180,14 @@ def test_a_template_that_refuses_or_is_hostile_gives_one_line(tmp_path, template
     assert "\n" not in str(caught.value)
 
 
-# --- on the command line --------------------------------------------------------------------------
+# --- chats on the command line --------------------------------------------------------------------
 
 TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return the folder of a model that writes letters, with ChatML's tokens and template."""
+    """Return the folder of a model that generates letters, with ChatML's tokens and template."""
     folder = write_letters(tmp_path_factory.mktemp("models") / "chat", n_vocab=261, n_ctx=160)
     vocab = json.loads((folder / "vocab.json").read_text())
     by_bytes = {"type": "ByteLevel", "add_prefix_space": False}
@@ -205,7 +205,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def start(folder):
-    """Return a function that starts a conversation with this model: options -> a shell."""
+    """Return a function that starts a chat with this model: options -> a Shell."""
 
     def start(*words):
         words = ["--interactive", "--chat", "--model", str(folder), "-n", "9", *map(str, words)]
@@ -253,8 +253,8 @@ def test_turns_and_the_cache_are_kept(console, start):
         common = [a == b for a, b in zip(cached_ids, expected)]
         n_common = (common + [False]).index(False)
         assert [shape[-1] for shape in watched.shapes] == [len(expected) - n_common] + [1] * 8
-        assert n_common >= len(cached_ids) - 1  # all earlier turns come from the cache
-        cached_ids = [*expected, *answer[:-1]]  # the last token has not been passed
+        assert n_common >= len(cached_ids) - 1  # all earlier turns are cached
+        cached_ids = [*expected, *answer[:-1]]  # the model has not read the last token
     assert [message["role"] for message in shell.session.chat.messages] == ["user", "assistant"] * 3
 
 
@@ -314,5 +314,5 @@ def test_models_that_cannot_chat_are_refused(console, letters):
     shell = Shell(Session(options.parse(["--interactive", "--model", str(letters)])))
     shell.answer("/chat")
     assert "no chat template" in console.capsys.readouterr().err
-    shell.answer("a")  # the session goes on without a conversation
+    shell.answer("a")  # the session continues without a conversation
     assert console.capsys.readouterr().out.startswith("a")

@@ -1,4 +1,4 @@
-"""The command line: batches, filters, options, mistakes, pipes and signals."""
+"""The command line: batches, samplers, beams, languages, options, mistakes, pipes and signals."""
 
 import argparse
 import contextlib
@@ -39,7 +39,7 @@ from tests.tiny import arrays
 SEQ2SEQ = HOUSE / "tests" / "fixtures" / "seq2seq"
 TIMES = "seconds_to_first_token", "tokens_per_second"
 
-# --- batches --------------------------------------------------------------------------------------
+# --- batches, samples and files of prompts --------------------------------------------------------
 
 PROMPTS = ["the cat", "x", "", "a longer one, of the cat", "x"]
 
@@ -62,7 +62,7 @@ def test_a_row_of_a_batch_is_the_same_as_alone(console, draft, method, how):
 
 @pytest.fixture
 def shapes(monkeypatch):
-    """Record (n_rows, n_new) of each pass of the model."""
+    """Return a list that records (n_rows, n_new) of each pass of the model."""
     seen, call = [], GPT2.__call__
 
     def recording(model, ids, *more, **how):
@@ -75,7 +75,7 @@ def shapes(monkeypatch):
 
 @pytest.mark.parametrize("r", [1, 2, 20, 100])
 def test_at_most_max_rows_run_at_once(console, shapes, tmp_path, r):
-    """The results are the same as one by one, in the order of the file."""
+    """The texts are the same as without a batch, and have the order of the file."""
     file = tmp_path / "prompts.txt"
     file.write_text("\n".join("the cat"[: 1 + i % 7] + str(i) for i in range(50)))
     words = ["--prompts-file", file, "-n", 9, "--temperature", 1, "--seed", 3]
@@ -90,12 +90,12 @@ def test_at_most_max_rows_run_at_once(console, shapes, tmp_path, r):
     assert [row["prompt"] for row in alone] == file.read_text().splitlines()
     assert [row["seed"] for row in alone] == [*range(3, 53)]
     assert run("--max-rows", r) == alone
-    most = min(r, 8)  # each step adds a row, which runs for 8 steps
+    most = min(r, 8)  # one row joins before each step, and each row runs for 8 steps
     assert max(n_rows for n_rows, _ in shapes) == most
 
 
 def test_the_next_prompt_takes_a_free_row(console, shapes):
-    """Each prompt is one token, and has a pass of its own before a step of the running rows."""
+    """Each prompt is one token. Its pass comes first, then one step of all running rows."""
     rows = console.json("a", "b", "c", "d", "-n", 6, "--max-rows", 2)
     assert [len(row["ids"]) for row in rows] == [6] * 4
     assert {n_new for _, n_new in shapes} == {1}
@@ -347,7 +347,7 @@ def test_a_checkpoint_s_draft_model_is_not_downloaded(console, tmp_path, draft, 
     assert calls[-1] == ("gpt2-xl", True)
 
 
-# --- encoder-decoders -----------------------------------------------------------------------------
+# --- encoder-decoders and empty prompts -----------------------------------------------------------
 
 
 def test_languages_are_chosen_by_their_codes(console):
@@ -391,7 +391,7 @@ every_option = pytest.mark.parametrize("name", SETTINGS)
 
 
 def values_of(name):
-    """Return two values that are not the default, as words; a flag has only one."""
+    """Return two strings for values that are not the default. For a flag, return [""]."""
     if HOW[name] is options.FLAG:
         return [""]
     if HOW[name].get("metavar") in ("TEXT", "NAME", "MODEL", "FILE.py:EXPRESSION"):
@@ -410,7 +410,7 @@ def words_of(name, value):
 
 
 def read(name, value):
-    """Return the setting that a word of the command line makes."""
+    """Return the setting for a value on the command line."""
     kind = HOW[name].get("type", str)
     value = True if HOW[name] is options.FLAG else kind(value)
     return [value] if "append" in HOW[name].values() else value
@@ -441,7 +441,7 @@ def test_a_checkpoint_sets_an_option_and_the_command_line_overrides_it(name):
         value = read(name, word)
         config = {options.CONFIG[name]: value}
         assert resolved(**config, do_sample=True)[name] == value
-        counts = name not in options.SAMPLING  # sampling options need do_sample
+        counts = name not in options.SAMPLING  # sampling options also need do_sample
         assert (resolved(**config)[name] == value) == counts
         for other in values_of(name):
             words = words_of(name, other)
@@ -549,7 +549,7 @@ def test_the_user_sets_the_threads_and_a_small_model_has_one(console, monkeypatc
     console.refused(2, "a", "--threads", 0)
 
 
-# --- missing libraries ----------------------------------------------------------------------------
+# --- missing libraries and an older Python --------------------------------------------------------
 
 ONLY = """
 import importlib.abc, sys
@@ -570,7 +570,7 @@ OTHERS = {"tokenizers", "huggingface_hub", "jinja2", "requests", "urllib3", "tqd
 
 
 def without(missing, *words, version=sys.hexversion):
-    """Run a command without these libraries, and with this version of Python."""
+    """Run a command as if these libraries were missing and Python had this version."""
     code = ONLY.format(missing=missing, words=[*map(str, words), "-n", "3"], version=version)
     command = [sys.executable, "-c", code]
     return subprocess.run(command, capture_output=True, text=True, cwd=HOUSE)
@@ -603,7 +603,7 @@ def test_an_older_python_gives_one_line():
     assert done.stderr.startswith("generate.py: tokenwise needs Python 3.10 or newer, not this")
 
 
-# --- mistakes -------------------------------------------------------------------------------------
+# --- mistakes, extreme values, notes and help -----------------------------------------------------
 
 NONSENSE = """
 --beams 65 | --method beam --beams 5000 | --method beam --return 65
@@ -704,7 +704,7 @@ def test_the_version_and_the_names_of_models_are_printed(console, monkeypatch):
     assert re.search(r"^stories +16 MB  here +tells stories$", out, re.MULTILINE)
     assert "\nOWNER/NAME " in out and "\x1b" in out
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    assert "a\\x1b[2Jb" in console.text("--list-models")  # a folder's name cannot move the cursor
+    assert "a\\x1b[2Jb" in console.text("--list-models")  # a name's escape codes are replaced
 
 
 def test_every_model_has_a_description():
@@ -721,12 +721,13 @@ def test_help_lists_the_options(console):
     )
 
 
-# --- in a new process: pipes, signals, encodings --------------------------------------------------
+# --- in a new process: pipes, encodings, the debugger, signals, imports ---------------------------
 
 
 def test_a_prompt_may_come_from_standard_input(console, letters):
     text = "the cat\nŽluť"
-    given = b"\xef\xbb\xbf" + text.encode() + b"\n\n"  # the mark and one newline are removed
+    # The program removes the byte-order mark and one newline.
+    given = b"\xef\xbb\xbf" + text.encode() + b"\n\n"
     status, out, err = finished("-", "-n", 4, "--model", letters, stdin=given)
     assert (status, out.decode()) == (0, console.text(text + "\n", "-n", 4))
     status, out, err = finished("--json", "x", "-", "-n", 2, "--model", letters, stdin=b"y\n")
@@ -737,7 +738,7 @@ def test_a_prompt_may_be_piped(console, letters):
     status, out, err = finished("-n", 4, "--model", letters, stdin=b"the cat\n")
     assert (status, out.decode()) == (0, console.text("the cat", "-n", 4))
     status, out, err = finished("a", "-n", 4, "--model", letters, stdin=b"the cat\n")
-    assert out.decode() == console.text("a", "-n", 4)  # a prompt in the command is the only one
+    assert out.decode() == console.text("a", "-n", 4)  # the pipe is not read
     status, out, err = finished("-n", 4, "--model", letters, stdin=b"")
     assert (status, out) == (1, b"") and b"a PROMPT is missing" in err
 
@@ -791,17 +792,18 @@ def test_bytes_that_are_not_utf8_become_replacement_characters(letters, tmp_path
 
 @pytest.mark.parametrize("prompt", ["the cat", "-"])
 def test_the_debugger_may_read_from_a_pipe(prompt):
-    command = [sys.executable, "-m", "pdb", "generate.py", prompt]  # Python 3.13.0 takes no options
+    # This command has no options, because pdb of Python 3.13.0 does not pass them to the program.
+    command = [sys.executable, "-m", "pdb", "generate.py", prompt]
     given = "c\n" + "the cat" * (prompt == "-")
     done = subprocess.run(command, cwd=HOUSE, input=given, capture_output=True, text=True)
     assert "the cat" in done.stdout and "; ended by " in done.stderr
     assert "Exit status: 0" in done.stdout and "Traceback" not in done.stdout + done.stderr
     if prompt == "-":
-        return  # the program would read the debugger's commands
+        return  # with "-", the program would read the debugger's commands as its prompt
     given = "b gpt2.attention\nc\np q.shape\nq\n"
     done = subprocess.run(command, cwd=HOUSE, input=given, capture_output=True, text=True)
     assert re.search(r"\(Pdb\) \(\d+, \d+, \d+\)", done.stdout)
-    assert "Exit status" not in done.stdout  # q ends the program, too
+    assert "Exit status" not in done.stdout  # q ends the debugger and the program
 
 
 WAITING = """
@@ -813,7 +815,7 @@ def for_input(logits, ids):
     return logits
 
 def for_signal(logits, ids):
-    while len(ids) > 3:  # a signal just before a pause would be lost
+    while len(ids) > 3:  # signal.pause() would miss a signal that comes just before it
         pass
     return logits
 """
@@ -825,7 +827,7 @@ def test_the_reader_of_a_pipe_may_leave_early(letters, tmp_path):
     with process(*words, "--model", letters, "--json") as running:
         assert json.loads(running.stdout.readline())["prompt"] == "a"
         running.stdout.close()  # `head -1` does this
-        running.stdin.close()  # the program goes on
+        running.stdin.close()  # for_input returns, and the program continues
         err = running.stderr.read()
     assert (running.returncode, err) == (0, b"")
 
@@ -840,7 +842,7 @@ def test_a_full_disk_gives_one_line(letters):
 def test_an_interrupt_ends_with_one_line(letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
     words = ["a", "--filter", f"{tmp_path}/waiting.py:for_signal"]
-    # A process in the background ignores SIGINT, and its children inherit this.
+    # A background process ignores SIGINT, and its children inherit this setting.
     listening = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with process(*words, "--model", letters, **listening) as running:
         assert running.stdout.read(2)[:1] == b"a"

@@ -1,4 +1,4 @@
-"""--compare runs the same prompt with every method, and prints one table."""
+"""--compare runs the same prompt with every method and prints one table."""
 
 import re
 
@@ -69,8 +69,8 @@ def test_compare_shows_a_difference(console, monkeypatch):
 
 @pytest.fixture
 def timed(monkeypatch):
-    """Return the list of methods in the order of their runs, and a function that sets the speeds of
-    each method in its rounds."""
+    """Return (the methods in the order of their runs, a function that sets the speed of each method
+    in each round)."""
     ran, generate = [], Session.generate
 
     def recording(session, rows):
@@ -140,7 +140,7 @@ def test_the_encoder_runs_once_for_each_method_and_round(monkeypatch):
     monkeypatch.setattr(EncoderDecoder, "encode", lambda *a: runs.append(1) or encode(*a))
     session = Session(options.parse(["a", "--model", str(HOUSE / folder), "-n", "3"]))
     compare(session, "the cat")
-    assert len(runs) == 4 * (len(METHODS) - 1)  # speculative needs a draft model
+    assert len(runs) == 4 * (len(METHODS) - 1)  # without a draft model, speculative does not run
 
 
 @pytest.mark.parametrize("wrong", [["the cat", "--draft", "no-such"], ["a" * (N_CTX + 1)]])

@@ -1,4 +1,4 @@
-"""Each module of the centre and of decoding/ has examples in its docstrings, and they are right."""
+"""Each core module and each module of decoding/ has docstring examples with the right output."""
 
 import doctest
 import importlib

@@ -1,5 +1,5 @@
-"""drafters.py: n-grams and lookup follow their definitions, a model accepts its own drafts, and
-Measured counts right."""
+"""drafters.py: n-gram and lookup drafts follow their definitions, a model accepts all of its own
+drafts, and Measured counts correctly."""
 
 import math
 from collections import Counter
@@ -41,7 +41,7 @@ def greedy_ids(prompt, n=100):
 
 
 def passes_of(drafter, sampler=greedy, prompt=PROMPTS[1]):
-    """Return, for each pass, the number of drafts and the number of accepted ones."""
+    """Return (number of drafts, number of accepted drafts) for each pass."""
     noted = Noted(drafter)
     by_speculation(prompt, 100, noted, 5, sampler)
     return [(len(drafts), len(tokens) - 1) for _, drafts, tokens in noted.passes]
@@ -51,7 +51,8 @@ def passes_of(drafter, sampler=greedy, prompt=PROMPTS[1]):
     "sampler", [greedy, Sampler(), Sampler(repetition_penalty(1.5), top_p(0.9))]
 )
 def test_the_model_as_its_own_draft_is_always_accepted(sampler):
-    """A draft model with a wrong text or a stale cache would be rejected, and still exact."""
+    """If the draft model had a wrong text or a stale cache, the output would not change, but some
+    drafts would be rejected."""
     for prompt in PROMPTS:
         passes = passes_of(DraftModel(TARGET, sampler, rng_of(7)), sampler, prompt)
         assert all(drafted == accepted for drafted, accepted in passes)
@@ -103,7 +104,7 @@ def test_the_counts_of_a_few_passes_by_hand():
     measured.learn([5], [], logits[:1], [9])
     assert (measured.drafted, measured.accepted, measured.rejected) == (9, 4, 2)
     assert measured.lengths == {3: 1, 1: 1, 0: 2}
-    assert measured.tested == 6  # the 3 others followed a rejected draft
+    assert measured.tested == 6  # the other 3 drafts followed a rejected one
     assert measured.acceptance == pytest.approx(4 / 6)
     assert measured.tokens_per_pass == pytest.approx(8 / 4)
 
@@ -126,7 +127,7 @@ def test_expected_tokens_per_pass_is_the_closed_form(gamma, accepted, rejected):
 
     measured.sizes[gamma] = 3
     assert measured.expected_tokens_per_pass == pytest.approx(closed(gamma))
-    measured.sizes[1] += 2  # passes with a single draft give fewer tokens
+    measured.sizes[1] += 2  # two more passes, with a single draft each
     sizes = list(measured.sizes.elements())
     mean = sum(map(closed, sizes)) / len(sizes)
     assert measured.expected_tokens_per_pass == pytest.approx(mean)
@@ -166,14 +167,14 @@ def test_a_growing_text_is_counted_once():
     for end in (1, 2, 5, 5, 6, 9):
         grown.read(text[:end])
     assert grown.counts == whole.counts
-    grown.read([1, 2, 7])  # a different text adds only its new part
+    grown.read([1, 2, 7])  # only 7 is new, because [1, 2] is the beginning of the last text
     assert grown.counts[(2,)] == {3: 2, 4: 1, 7: 1} and grown.counts[(1, 2)] == {3: 2, 4: 1, 7: 1}
 
 
 def test_the_longest_known_context_drafts():
     store = NGramStore(9, n=3, before=[1, 2, 3, 5, 2, 4, 6, 2, 4])
-    assert store.next([1, 2]) == 3  # (1, 2) -> 3 once wins over (2,) -> 4 twice
-    assert store.next([7, 2]) == 4  # (7, 2) is unknown, so it backs off to (2,)
+    assert store.next([1, 2]) == 3  # the longer context wins, although (2,) -> 4 is more frequent
+    assert store.next([7, 2]) == 4  # (7, 2) is unknown, so the store backs off to (2,)
     assert store.next([2]) == 4
     assert store.next([7]) is None and store.next([]) is None
 
@@ -194,14 +195,14 @@ def test_a_store_learns_the_model_s_best_tokens_at_every_verified_position():
     store.learn([4, 1], [3], logits, [3, 0])
     assert store.counts == {(1,): {2: 1}, (4, 1): {2: 1}, (3,): {0: 1}, (1, 3): {0: 1}}
     store = NGramStore(5, n=2, filler_top_k=3)
-    store.learn([4, 1], [3], logits, [2])  # also at the rejected draft's position
+    store.learn([4, 1], [3], logits, [2])  # the store also learns after a rejected draft
     assert store.counts == {(1,): {2: 1, 3: 1, 4: 1}, (3,): {0: 1, 4: 1, 3: 1}}
 
 
 def test_the_best_of_the_tokens_learned_together_is_drafted():
     for seed in range(20):
         logits = rng_of(seed).normal(size=(1, 300)).astype(np.float32)
-        store = NGramStore(300, n=2, filler_top_k=150)  # fewer could be in order by chance
+        store = NGramStore(300, n=2, filler_top_k=150)  # fewer tokens could be in order by chance
         store.learn([4], [], logits, [0])
         assert store.next([4]) == logits.argmax()
 
@@ -231,9 +232,10 @@ def copied(text, n, max_size=3, before=()):
 
 
 def test_lookup_takes_the_latest_occurrence_of_the_longest_suffix():
-    assert copied([1, 2, 3, 1, 2, 4, 5, 1, 2], 2) == [4, 5]  # the latest (1, 2)
-    assert copied([5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2], 2) == [7, 1]  # (5, 1, 2) is longer
-    assert copied([5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2], 2, max_size=2) == [8, 6]  # at most 2 tokens
+    assert copied([1, 2, 3, 1, 2, 4, 5, 1, 2], 2) == [4, 5]  # these follow the latest (1, 2)
+    text = [5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2]
+    assert copied(text, 2) == [7, 1]  # these follow (5, 1, 2), which is longer than (1, 2)
+    assert copied(text, 2, max_size=2) == [8, 6]  # these follow the latest (1, 2)
     assert copied([3, 3, 3], 2) == [3, 3]  # occurrences may overlap
 
 
@@ -248,14 +250,15 @@ def test_lookup_drafts_nothing_without_an_earlier_occurrence():
 
 def test_lookup_reads_the_source_before_the_text():
     assert copied([0, 6], 3, before=[5, 6, 7, 8]) == [7, 8, 0]
-    assert copied([0, 6, 9, 6], 1, before=[5, 6, 7, 8]) == [9]  # the text is later than the source
+    # An occurrence in the text is later than one in the source.
+    assert copied([0, 6, 9, 6], 1, before=[5, 6, 7, 8]) == [9]
 
 
 @settings(max_examples=200)
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=15), st.integers(1, 4), st.integers(0, 20))
 def test_lookup_follows_its_definition(text, max_size, n):
-    """The definition copies one token after the other from `distance` tokens back."""
-    places = [  # (size, end) of every earlier occurrence of a suffix
+    """By definition, each draft is a copy of the token `distance` positions before it."""
+    places = [  # (size, end) of each earlier occurrence of a suffix of the text
         (size, end)
         for size in range(1, max_size + 1)
         for end in range(size, len(text))
@@ -269,7 +272,7 @@ def test_lookup_follows_its_definition(text, max_size, n):
     assert copied(text, n, max_size) == longer[len(text) :]
 
 
-# --- the parts, and the arguments -----------------------------------------------------------------
+# --- helpers, arguments, types and errors ---------------------------------------------------------
 
 
 def test_common_prefix_counts_equal_tokens():
@@ -306,8 +309,8 @@ def test_all_distributions_are_float32():
 
 
 def test_a_draft_that_cannot_be_drawn_is_left_out():
-    """If the filters leave no token, a draft model stops drafting. If the text arrives there, the
-    model's own sampler raises the error."""
+    """If the filters leave no token, the draft model stops drafting. The large model's sampler
+    raises an error only when the text reaches that position."""
     sampler = Sampler(no_repeat_ngram(1))
     drafter = DraftModel(SMALL, sampler, rng_of(7))
     drafts, qs = drafter.propose([1, 2, 3, 4, 5, 6, 7, 8], 16)

@@ -1,9 +1,9 @@
-"""encoder.py gives exactly GPT-2's ids. It takes any text and any bytes, knows special tokens,
-streams text, and refuses broken files.
+"""encoder.py computes exactly GPT-2's ids. It encodes any text, decodes any bytes, knows special
+tokens and streams text. Damaged files are refused.
 
-Most tests use a small vocabulary. The official ids are tested with the few merges that they need.
-To test them with the official files, too, put GPT-2's encoder.json and vocab.bpe into a folder and
-set TOKENWISE_GPT2_FILES to this folder.
+Most tests use a small vocabulary. The official ids are tested with only the merges that they need.
+To also test them with all merges, put GPT-2's encoder.json and vocab.bpe into a folder and set
+TOKENWISE_GPT2_FILES to the name of this folder.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from encoder import BYTE_TO_CHAR, PATTERN, Tokenizer, bytes_to_unicode, gpt2_words, merge_all
@@ -54,19 +54,14 @@ def build(merges, special=()):
 TINY = build(TINY_MERGES, ["<|endoftext|>"])
 
 
-def for_all(*strategies):
-    """Return a property test without hypothesis's time limit, because a machine may be busy."""
-    return lambda test: settings(deadline=None)(given(*strategies)(test))
-
-
 # --- the official ids -----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def gpt2():
-    """Return GPT-2's encoder with only the merges that the vectors need, and the official ids.
+    """Return a tokenizer with GPT-2's ids, but with only the merges that the vectors need.
 
-    The other merges change nothing: each time, the best pair of the text is in the short list, too.
+    The other merges would change nothing, because they are never the best pair in these texts.
     """
     merges = [tuple(pair.split(" ")) for pair in VECTORS["merges"]]
     printable = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) == byte]
@@ -105,7 +100,7 @@ def test_ids_equal_gpt2_s_with_the_official_files(gpt2_files):
         assert gpt2_files.decode(ids) == text
 
 
-# --- words and merges -----------------------------------------------------------------------------
+# --- words, merges and the cache of words ---------------------------------------------------------
 
 
 def test_bytes_to_unicode_is_a_printable_bijection():
@@ -122,7 +117,7 @@ def test_bytes_to_unicode_is_a_printable_bijection():
         ("a  b\n\n c \t", ["a", " ", " b", "\n\n", " c", " \t"]),
         ("x1 22?!  ", ["x", "1", " 22", "?!", "  "]),
         ("naïve_é ²½ª", ["naïve", "_", "é", " ²½", "ª"]),
-        ("a\x1cb\x00", ["a", "\x1c", "b", "\x00"]),  # \x1c is not a space for GPT-2
+        ("a\x1cb\x00", ["a", "\x1c", "b", "\x00"]),  # for GPT-2, \x1c is not a space
     ],
 )
 def test_text_is_split_into_words(text, words):
@@ -135,12 +130,12 @@ def test_merges_go_by_rank_and_then_from_the_left():
 
     assert symbols("hello hello world") == ["hello", " hello", " w", "o", "r", "l", "d"]
     assert symbols("aaaaaaa") == ["aaaa", "aa", "a"]
-    assert symbols("aab") == ["aa", "b"]  # the merge "a a" comes before "a b"
+    assert symbols("aab") == ["aa", "b"]  # the merge "a a" ranks before "a b"
     assert symbols("bababab") == ["b", "abab", "ab"]  # not ["ba", "ba", "ba", "b"]
 
 
 def reference_merge(word, ranks):
-    """Merge by the plain algorithm: merge the word's best pair everywhere, and start again."""
+    """Merge a word by the plain algorithm: while a merge applies, apply the best one everywhere."""
     symbols = list(word)
     while pairs := [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]:
         best = min(pairs, key=ranks.get)
@@ -155,7 +150,7 @@ def reference_merge(word, ranks):
 
 @st.composite
 def merge_lists(draw):
-    """Draw merges of a few letters and of other merges' results, in any order."""
+    """Draw merges of letters and of merged symbols, in any order."""
     symbols, merges = ["a", "b", "c"], []
     for _ in range(draw(st.integers(0, 12))):
         pair = draw(st.sampled_from(symbols)), draw(st.sampled_from(symbols))
@@ -164,7 +159,7 @@ def merge_lists(draw):
     return draw(st.permutations(list(dict.fromkeys(merges))))
 
 
-@for_all(merge_lists(), st.text("abc", min_size=1, max_size=60))
+@given(merge_lists(), st.text("abc", min_size=1, max_size=60))
 def test_merges_equal_the_plain_algorithm(merges, word):
     tokenizer = build(merges)
     ranks = {pair: rank for rank, pair in enumerate(merges)}
@@ -198,14 +193,14 @@ def test_the_cache_is_bounded_and_private():
 # --- any text, any bytes, streams -----------------------------------------------------------------
 
 
-@for_all(st.text())
+@given(st.text())
 def test_encoded_text_is_decoded_to_itself(text):
     ids = TINY.encode(text)
     assert TINY.decode(ids) == text
     assert all(0 <= id < TINY.n_vocab for id in ids)
 
 
-@for_all(st.lists(st.text()), st.sampled_from(["\ud800", "\udbff", "\udc00", "\udfff"]))
+@given(st.lists(st.text()), st.sampled_from(["\ud800", "\udbff", "\udc00", "\udfff"]))
 def test_lone_surrogates_become_replacement_characters(parts, surrogate):
     assert TINY.decode(TINY.encode(surrogate.join(parts))) == "\ufffd".join(parts)
 
@@ -224,7 +219,7 @@ def test_odd_characters_are_decoded(text, back):
     assert TINY.decode(TINY.encode(text)) == back
 
 
-@for_all(st.binary())
+@given(st.binary())
 def test_any_bytes_are_decoded(data):
     ids = [TINY.vocab[BYTE_TO_CHAR[byte]] for byte in data]
     assert b"".join(map(TINY.token_bytes, ids)) == data
@@ -236,12 +231,12 @@ def streamed(tokenizer, ids):
     return [*(stream.feed(id) for id in ids), stream.finish()]
 
 
-@for_all(st.lists(st.integers(0, TINY.n_vocab - 1)))
+@given(st.lists(st.integers(0, TINY.n_vocab - 1)))
 def test_a_stream_of_any_ids_equals_decode(ids):
     assert "".join(streamed(TINY, ids)) == TINY.decode(ids)
 
 
-@for_all(st.text())
+@given(st.text())
 def test_a_stream_never_shows_half_a_character(text):
     shown = ""
     for piece in streamed(TINY, TINY.encode(text)):
@@ -251,7 +246,7 @@ def test_a_stream_never_shows_half_a_character(text):
 
 
 def test_a_stream_shows_a_character_with_its_last_byte():
-    ids = TINY.encode("é🤗!")  # 🤗 is a merge of two bytes and two single bytes
+    ids = TINY.encode("é🤗!")  # 🤗 has three tokens: two merged bytes and two single bytes
     assert streamed(TINY, ids) == ["é", "", "", "🤗", "!", ""]
     assert streamed(TINY, ids[:3]) == ["é", "", "", "\ufffd"]
 
@@ -279,7 +274,7 @@ def test_special_tokens_are_plain_text_by_default():
     assert TINY.decode(TINY.encode(text)) == TINY.decode(TINY.encode(text, special=True)) == text
 
 
-@for_all(st.lists(st.sampled_from(["<|endoftext|>", "<|", "hello", " ", "é", "|>"])).map("".join))
+@given(st.lists(st.sampled_from(["<|endoftext|>", "<|", "hello", " ", "é", "|>"])).map("".join))
 def test_encoded_special_tokens_are_decoded_to_themselves(text):
     ids = TINY.encode(text, special=True)
     assert ids.count(TINY.end_of_text) == text.count("<|endoftext|>")
@@ -364,15 +359,15 @@ def cut_at(share):
         ("vocab.json", cut_at(0.5)),
         ("vocab.json", cut_at(0.99)),
         ("vocab.json", lambda text: "[1, 2]"),
-        ("vocab.json", lambda text: text.replace(": 7,", ": 8,")),  # one id is there twice
+        ("vocab.json", lambda text: text.replace(": 7,", ": 8,")),  # two tokens have the same id
         ("vocab.json", lambda text: text.replace(": 7,", ': "7",')),
         ("vocab.json", lambda text: text.replace('"hell"', '"hall"')),
         ("merges.txt", cut_at(0)),
-        ("merges.txt", lambda text: text[: text.index("\nĠ hello")]),  # after a whole line
-        ("merges.txt", lambda text: text[: text.index("l o\n")]),  # inside a line
+        ("merges.txt", lambda text: text[: text.index("\nĠ hello")]),  # cut after a whole line
+        ("merges.txt", lambda text: text[: text.index("l o\n")]),  # cut inside a line
         ("merges.txt", lambda text: text.replace("h e\n", "h e e\n")),
         ("merges.txt", lambda text: text.replace("h e\n", "h i\n")),
-        ("merges.txt", lambda text: text.replace("he ll\n", "hel l\n")),  # no merge makes hel
+        ("merges.txt", lambda text: text.replace("he ll\n", "hel l\n")),  # no merge makes "hel"
         ("merges.txt", lambda text: text.replace("h e\n", " he\n")),
         ("merges.txt", lambda text: "<html>not found</html>"),
         ("merges.txt", lambda text: text.encode("utf-8") + b"\xff a\n"),

@@ -25,7 +25,7 @@ def test_a_command_runs(command, capsys):
 
 
 def n_lines(path):
-    """Count lines of code, without docstrings, comments and empty lines."""
+    """Count a file's lines, but no docstrings, comments or empty lines."""
     text = path.read_text(encoding="utf-8")
     skipped = set()
     for node in ast.walk(ast.parse(text)):
@@ -46,7 +46,7 @@ def test_the_table_has_every_file_and_its_lines():
 
 def test_every_file_has_a_command_in_the_readme():
     tried = {name for command in COMMANDS for name in re.findall(r"examples/(\w+\.py)", command)}
-    assert tried == FILES - {"derivatives.py", "patterns.py"}  # automaton.py uses these two
+    assert tried == FILES - {"derivatives.py", "patterns.py"}  # automaton.py imports these two
     for name in tried - {"shortest.py"}:
         text = ast.get_docstring(ast.parse((FOLDER / name).read_text(encoding="utf-8")))
         own = re.findall(r"^    (python generate.py (?:.*\\\n)?.*)", text, re.M)

@@ -19,7 +19,8 @@ from samplers import Sampler, top_k
 from tests.every_loop import every_loop, one_text
 from tests.tiny import tiny_gpt2
 
-# Some tokens end inside a character: the bytes of é are one merge, 中 has a merge of two bytes.
+# One token is the whole é. Two tokens end inside a character: the first two of the three bytes of
+# 中, and the letter b with the first byte of é.
 MERGES = [("a", "b"), ("ab", "ab"), ("1", "2"), *itertools.pairwise("Ã©")]
 MERGES += [(BYTE_TO_CHAR[0xE4], BYTE_TO_CHAR[0xB8]), ("b", BYTE_TO_CHAR[0xC3])]
 BYTES = [*BYTE_TO_CHAR.values()]
@@ -37,14 +38,14 @@ either_maker = pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 
 
 def allowed(maker, pattern, text):
-    """Return the set of tokens that may follow a text, bytes. The prompt has two tokens."""
+    """Return the set of tokens that may follow a text (bytes), after a prompt of two tokens."""
     ids = [7, 8, *(TOKENIZER.vocab[BYTE_TO_CHAR[byte]] for byte in text)]
     logits = np.zeros(len(VOCAB), np.float32)
     found = maker(pattern, TOKENIZER, MODEL, n_prompt=2)(logits, ids)
     return {*np.flatnonzero(found > -np.inf).tolist()}
 
 
-WHOLES = defaultdict(list)  # bytes -> characters that begin with them, a sample
+WHOLES = defaultdict(list)  # first bytes -> a sample of the characters that begin with these bytes
 for code in [*range(128, 2048), *range(2048, 0x10000, 64), *range(0x10000, 0x110000, 4096)]:
     if code >> 11 != 27:  # not a surrogate
         for n in range(1, len(chr(code).encode())):
@@ -52,7 +53,10 @@ for code in [*range(128, 2048), *range(2048, 0x10000, 64), *range(0x10000, 0x110
 
 
 def can_match(pattern, text):
-    """Return whether the text can grow into a match. Try many endings of a half character."""
+    """Return whether more bytes can turn the text into a match.
+
+    If the text ends inside a character, try many characters that begin with the same bytes.
+    """
     match = regex.compile(pattern, regex.ASCII).fullmatch
     try:
         return bool(match(text.decode(), partial=True))
@@ -127,7 +131,7 @@ def test_a_tokenizer_without_bytes_is_refused(maker):
         maker("ab", object(), MODEL, 1)
 
 
-# --- the expressions ------------------------------------------------------------------------------
+# --- derivatives, the parser and the automaton ----------------------------------------------------
 
 
 def matches(pattern, text):

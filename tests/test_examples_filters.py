@@ -1,4 +1,5 @@
-"""examples/shelf.py and watermark.py, compared with transformers, their definitions, and chance."""
+"""examples/shelf.py and watermark.py agree with transformers, with their definitions and with the
+expected statistics."""
 
 from collections import Counter
 from pathlib import Path
@@ -20,7 +21,7 @@ MODEL = tiny_gpt2()
 
 
 class Guesses(Drafter):
-    """Draft tokens at random, and return their true distribution."""
+    """A drafter that draws uniformly random tokens and returns the uniform distribution."""
 
     def __init__(self, n_vocab):
         self.n_vocab, self.rng = n_vocab, np.random.default_rng(5)
@@ -60,7 +61,7 @@ def test_a_filter_keeps_its_argument_and_float32(name):
 def test_every_loop_finds_the_same_text(name):
     plain = one_text(every_loop(MODEL, [1, 2, 3], [[4], [5, 6, 7, 8, 9]], 12, lambda n: []))
     found = one_text(every_loop(MODEL, [1, 2, 3], [[4], [5, 6]], 12, lambda n: [ALL[name]]))
-    if name in ("dry", "watermark", "xtc"):  # the others never remove the best token
+    if name in ("dry", "watermark", "xtc"):  # here the others do not remove the best token
         assert found != plain
 
 
@@ -72,24 +73,25 @@ def test_top_n_sigma_does_not_depend_on_temperature():
 
 
 def test_dry_penalises_repetitions_of_the_text():
-    ids = [1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3]  # 4 has followed 1 2 3, and 5 has followed 2 3
+    ids = [1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3]  # 4 once followed 1 2 3, and 5 once followed 2 3
     penalty = -shelf.dry(1.0, 2.0, 2)(np.zeros(10, np.float32), ids)
     assert dict(enumerate(penalty)) == dict.fromkeys(range(10), 0) | {4: 2.0, 5: 1.0}
 
 
 def test_dry_ends_a_loop():
     logits = np.zeros(11, np.float32)
-    logits[3] = 4  # 3 4 3 4 3 4 ... continues with 3
+    logits[3] = 4  # 3 would continue the loop 3 4 3 4 ...
     assert softmax(logits)[3] > 0.8
     assert softmax(shelf.dry()(logits, [3, 4] * 4))[3] < 0.01
 
 
 def test_xtc_is_the_mixture_of_both_cases():
-    """Draw with a coin for each token, as published; compare with the filter's distribution."""
+    """The published method flips a coin for each token. The filter gives the same distribution."""
     p, rng = np.array([0.4, 0.3, 0.2, 0.06, 0.04], np.float32), np.random.default_rng(3)
     counts = Counter()
     for _ in range(4000):
-        cut = p * [0, 0, 1, 1, 1] if rng.random() < 0.6 else p  # 0.2 is the least of the top three
+        # XTC removes the tokens above the threshold of 0.1, except the least likely of them, 0.2.
+        cut = p * [0, 0, 1, 1, 1] if rng.random() < 0.6 else p
         counts[int(rng.choice(5, p=cut / cut.sum()))] += 1
     mixed = softmax(shelf.xtc(0.1, 0.6)(np.log(p), []))
     assert p_value(counts, dict(enumerate(mixed))) > 1e-3
@@ -148,13 +150,13 @@ def test_a_marked_text_is_found_with_its_key_only(drafter):
 def test_a_text_without_a_mark_has_a_standard_normal_z():
     texts = np.random.default_rng(0).integers(0, 200, (400, 60)).tolist()
     z = [detect(text, 7, 200) for text in texts]
-    assert abs(np.mean(z)) < 4 / 20  # 4 standard errors of 400 texts
+    assert abs(np.mean(z)) < 4 / 20  # four standard errors of the mean of 400 texts
     assert np.std(z) == pytest.approx(1, abs=0.15)
     assert p_value(Counter(x > 1.0 for x in z), {True: 0.1587, False: 0.8413}) > 1e-3
 
 
 def test_speculation_keeps_the_marked_distribution():
-    """Draw two tokens after a prompt: the probability of every pair is known."""
+    """Draw two tokens after a prompt. The probability of every pair can be computed."""
     model, sampler = tiny_gpt2(n_vocab=4), Sampler(watermark(7), shelf.xtc(0.2, 0.5))
 
     def probabilities(sampler):  # -> {(first token, second token): p}

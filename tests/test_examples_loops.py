@@ -1,4 +1,5 @@
-"""examples/choosing.py, best_first.py, stochastic_beams.py and drafts.py."""
+"""The loops and drafters in examples/choosing.py, best_first.py, stochastic_beams.py and drafts.py
+follow their definitions."""
 
 import itertools
 from collections import Counter
@@ -24,7 +25,7 @@ PROMPT, N = [1, 2], 4
 
 
 def every_text(model=MODEL, prompt=PROMPT, n=N, sampler=PLAIN):
-    """Return {new ids: P} of all texts; they end after n tokens or with a stop id."""
+    """Return {new ids: P} of all texts. A text ends with a stop id or after n tokens."""
     texts, found = {(): 1.0}, {}
     for length in range(1, n + 1):
         longer = {}
@@ -117,7 +118,7 @@ def test_best_first_finds_the_most_probable_text():
         assert row.new_ids == [*max(texts, key=texts.get)]
         assert row.stop_reason in ("eos", "length")
         found.append(row.new_ids == list(generate(model, PROMPT, N)))
-    assert not all(found)  # greedy search finds a different text
+    assert not all(found)  # for some seeds, greedy search finds a different text
 
 
 def test_best_first_search_obeys_the_filters():
@@ -130,7 +131,7 @@ def test_best_first_search_obeys_the_filters():
 @pytest.mark.parametrize(
     "passes, n_passes, length, reason",
     [
-        (10, 10, 2, "passes"),  # all beginnings of 0 and 1 tokens, 1 + 3, and 6 of 2 tokens
+        (10, 10, 2, "passes"),  # passes after 0, 1 and 2 tokens: 1 + 3 + 6
         (13, 13, 3, "passes"),
         (40, 40, 4, "length"),
         (99, 40, 4, "length"),
@@ -154,7 +155,7 @@ def test_a_search_without_any_text_is_an_error():
 
 
 def test_two_beams_are_two_draws_without_replacement():
-    """P(first a, then b) = P(a) P(b) / (1 - P(a))."""
+    """Without replacement, the probability of drawing a, then b is P(a) P(b) / (1 - P(a))."""
     model = tiny_gpt2(n_vocab=3, stop_ids=[2])
     texts, sampler = every_text(model, [1], 2), Sampler()
     in_order = itertools.permutations(texts, 2)
@@ -225,8 +226,8 @@ def test_drafts_keep_the_distribution(new):
 
 @pytest.mark.parametrize("new, last_matters", [(Jacobi, False), (Recycling, True)])
 def test_many_drafts_are_accepted(new, last_matters):
-    """Jacobi's drafts are right if a token depends on its position. Recycled drafts are right if it
-    depends on the last token."""
+    """Jacobi's drafts are right if each token depends only on its position. Recycled drafts are
+    right if each token depends only on the token before it."""
 
     def next_one(ids):
         return np.eye(4, dtype=np.float32)[(ids[-1] + 1 if last_matters else len(ids) ** 2) % 4]
@@ -241,7 +242,7 @@ def test_many_drafts_are_accepted(new, last_matters):
 def test_jacobi_drafts_the_last_pass_s_best_tokens_at_these_positions():
     jacobi = Jacobi(MODEL)
     assert jacobi.propose([3, 1], 3)[0] == [1, 1, 1]
-    logits = np.eye(5, dtype=np.float32)[[2, 0, 3, 1]]  # after [3, 1], and after each draft
+    logits = np.eye(5, dtype=np.float32)[[2, 0, 3, 1]]  # the logits after [3, 1] and each draft
     jacobi.learn([3, 1], [1, 1, 1], logits, [2])
     drafts, qs = jacobi.propose([3, 1, 2], 4)
     assert drafts == [0, 3, 1, 2]
@@ -252,7 +253,7 @@ def test_recycling_drafts_the_latest_successors():
     recycling = Recycling(MODEL)
     assert recycling.propose([3, 1], 3)[0] == []
     recycling.learn([3, 1], [0, 2], np.eye(5, dtype=np.float32)[[0, 3, 1]], [0])
-    assert recycling.propose([3, 1, 0], 4)[0] == [3]  # 0 -> 3; 3 has no successor yet
+    assert recycling.propose([3, 1, 0], 4)[0] == [3]  # 3 follows 0; 3 has no known successor
     assert recycling.propose([3, 1, 2], 4)[0] == [1, 0, 3]
     recycling.learn([3, 1], [], np.eye(5, dtype=np.float32)[[4]], [4])
     assert recycling.propose([1], 4)[0] == [4]

@@ -1,4 +1,5 @@
-"""examples/contrastive.py and guidance.py: two models act as one in every loop."""
+"""examples/contrastive.py and guidance.py: a model that combines the logits of two passes runs in
+every loop."""
 
 from collections import Counter
 from pathlib import Path
@@ -23,7 +24,7 @@ PROMPT, OTHERS = [1, 2, 3, 4], [[5], [6, 7, 8, 9, 10, 0]]
 
 
 def contrast(large, small, alpha):
-    """Follow the definition at one position: two logits [n_vocab] -> [n_vocab]."""
+    """Return one position's contrastive logits [n_vocab], computed by the definition."""
     p, q = softmax(large.astype(float)), softmax(small.astype(float))
     return np.array([np.log(a / b) if a >= alpha * p.max() else -np.inf for a, b in zip(p, q)])
 
@@ -69,7 +70,7 @@ def test_the_pair_ends_with_the_shorter_context():
     assert sequence.stop_reason == "context"
 
 
-# --- guidance -------------------------------------------------------------------------------------
+# --- guidance, and drawn texts --------------------------------------------------------------------
 
 
 def by_definition(model, prompt, new, gamma):  # -> the next token's logits [n_vocab]
@@ -90,7 +91,7 @@ def test_guided_logits_follow_the_definition(gamma):
 def test_beams_are_selected_and_cut():
     model = Guided(LARGE, 2.0).read(PROMPT)
     cache = model.new_cache(1)
-    model(np.array([PROMPT[:2]]), cache)  # the prompt comes in two parts
+    model(np.array([PROMPT[:2]]), cache)  # the prompt is read in two parts
     model(np.array([PROMPT[2:]]), cache)
     cache.select([0, 0])
     model(np.array([[1], [2]]), cache)

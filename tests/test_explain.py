@@ -19,11 +19,11 @@ from tests.commands import END, N_CTX, finished, write_letters
 LONG = "the cat sat on the mat and the dog ate the hat of a man " * 4
 ESCAPE = "\x1b["
 
-# --- score ----------------------------------------------------------------------------------------
+# --- score, bars and tints ------------------------------------------------------------------------
 
 
 def direct(folder, text):
-    """Return a text's ids and their log P, in one pass that starts with <|endoftext|>."""
+    """Return a text's ids and their log P, from one pass over <|endoftext|> and the text."""
     tokenizer, model = utils.load(str(folder))
     ids = tokenizer.encode(text)
     return ids, log_softmax(model(np.array([END, *ids]))[:-1])[range(len(ids)), ids]
@@ -51,7 +51,8 @@ def test_a_text_longer_than_the_context_is_scored_in_strides(console, letters):
     found = np.array(result["logprobs"])
     first = log_softmax(model(np.array(text[:N_CTX])))[range(N_CTX), text[1 : N_CTX + 1]]
     np.testing.assert_allclose(found[:N_CTX], first, atol=1e-4)
-    for i in (N_CTX, N_CTX + 20, len(ids) - 1):  # log P(text[i + 1]) given the tokens of a window
+    for i in (N_CTX, N_CTX + 20, len(ids) - 1):
+        # One of the possible windows must give the same log P(text[i + 1]).
         candidates = [
             log_softmax(model(np.array(text[begin : i + 1]))[-1])[text[i + 1]]
             for begin in range(i + 1 - N_CTX, i + 2 - N_CTX // 2)
@@ -60,7 +61,7 @@ def test_a_text_longer_than_the_context_is_scored_in_strides(console, letters):
 
 
 def test_score_prints_the_text_and_a_line_per_token(console, letters):
-    """The lines have bits, as the heading says."""
+    """The numbers are in bits, as the printed heading says."""
     ids, logprobs = direct(letters, "the cat")
     text, empty, heading, *lines = console.text("--score", "the cat").splitlines()
     assert (text, empty) == ("the cat", "") and "in bits" in heading
@@ -74,33 +75,7 @@ def test_score_prints_the_text_and_a_line_per_token(console, letters):
     assert lines[-1].startswith(f"{total:8.2f}  in 5 tokens; {total / 7:.4f} per byte; perplexity ")
     assert console.text("--score", "").split()[-5:] == "0.0000 per byte; perplexity 1.00".split()
     assert " in 1 token; " in console.text("--score", "a")
-    assert "'<C3>'\n" in console.text("--score", "Zoë")  # a byte of a half character
-
-
-def test_a_user_s_drafter_is_explained(console, tmp_path):
-    (tmp_path / "own.py").write_text("from decoding.drafters import PromptLookup\n")
-    own = f"{tmp_path / 'own.py'}:PromptLookup(model.n_vocab)"
-    looked_up = console.text("--explain", "abcabc", "-n", 9, "--method", "lookup")
-    words = "--explain", "abcabc", "-n", 9, "--method", "speculative", "--drafter", own
-    assert console.text(*words) == looked_up
-
-
-OWN_LOOP = """
-import numpy as np
-def loop(model, sequence):
-    for drawn in False, True, False:
-        logits = model(np.array(sequence.ids), last=1)[-1]
-        token = int(sequence.sampler(logits, sequence.ids).argmax()) if drawn else 70
-        yield sequence.append(token)
-"""
-
-
-def test_a_token_chosen_without_the_sampler_has_no_figures(console, tmp_path):
-    (tmp_path / "own.py").write_text(OWN_LOOP)
-    out = console.text("--explain", "a", "-n", 3, "--loop", f"{tmp_path / 'own.py'}:loop")
-    first, second, third = out.splitlines()[3:6]
-    assert first == third == " " * 33 + "'g'"
-    assert "%" in second
+    assert "'<C3>'\n" in console.text("--score", "Zoë")  # the first byte of ë
 
 
 def test_a_bar_is_as_long_as_its_share():
@@ -109,7 +84,7 @@ def test_a_bar_is_as_long_as_its_share():
 
 
 def make_terminal(monkeypatch):
-    """Make stdout a terminal with colours."""
+    """Make stdout look like a terminal with colours."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
@@ -141,15 +116,15 @@ def test_a_model_whose_logits_are_nan_has_no_score(console, tmp_path, scale):
 
 
 def test_bits_per_byte_count_only_the_scored_bytes(console, tmp_path):
-    [result] = console.json("--score", "a\udcff\udce2b")  # two of the bytes are not UTF-8
+    [result] = console.json("--score", "a\udcff\udce2b")  # two of the four bytes are not UTF-8
     bits = -result["total"] / math.log(2)
     assert result["bits_per_byte"] == pytest.approx(bits / 4)
     folder = write_letters(tmp_path / "m")
     vocab = json.loads((folder / "vocab.json").read_text())
-    vocab["unused"] = vocab.pop("<|endoftext|>")  # so the first token has no score
+    vocab["unused"] = vocab.pop("<|endoftext|>")  # so the first token has no log P
     (folder / "vocab.json").write_text(json.dumps(vocab))
     [result] = console.json("--score", "the cat", model=folder)
-    assert len(result["ids"]) == 4  # " cat", 4 bytes
+    assert len(result["ids"]) == 4  # the 4 bytes of " cat"
     assert result["bits_per_byte"] == pytest.approx(-result["total"] / math.log(2) / 4)
     [result] = console.json("--score", "the", model=folder)
     assert (result["total"], result["bits_per_byte"], result["perplexity"]) == (0, 0, 1)
@@ -163,7 +138,8 @@ def test_score_takes_several_texts_or_standard_input(console, letters, tmp_path)
     status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=LONG.encode())
     assert (status, err) == (0, b"")
     assert json.loads(out) == console.json("--score", LONG)[0]
-    for given, scored in (b"a\n\n", "a\n"), (b"a\n", "a"), (b"\n", ""):  # one newline is removed
+    # The program removes one newline at the end.
+    for given, scored in (b"a\n\n", "a\n"), (b"a\n", "a"), (b"\n", ""):
         status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=given)
         assert json.loads(out) == console.json("--score", scored)[0]
 
@@ -228,10 +204,36 @@ def test_explain_shows_accepted_rejected_and_corrected_drafts(console, draft, me
         text += "".join(map(eval, tokens))
         accepted, drafted = accepted + int(n_accepted), drafted + int(n_drafts)
         assert len(tokens) in (int(n_accepted), int(n_accepted) + 1)
-        if len(tokens) > int(n_accepted):  # otherwise the row ended with an accepted draft
+        if len(tokens) > int(n_accepted):  # otherwise the text ends with an accepted draft
             assert ("-'" in names) == (int(n_accepted) < int(n_drafts))
     assert text == row["text"]
     assert (accepted, drafted) == (row["speculation"]["accepted"], row["speculation"]["drafted"])
+
+
+def test_a_user_s_drafter_is_explained(console, tmp_path):
+    (tmp_path / "own.py").write_text("from decoding.drafters import PromptLookup\n")
+    own = f"{tmp_path / 'own.py'}:PromptLookup(model.n_vocab)"
+    looked_up = console.text("--explain", "abcabc", "-n", 9, "--method", "lookup")
+    words = "--explain", "abcabc", "-n", 9, "--method", "speculative", "--drafter", own
+    assert console.text(*words) == looked_up
+
+
+OWN_LOOP = """
+import numpy as np
+def loop(model, sequence):
+    for drawn in False, True, False:
+        logits = model(np.array(sequence.ids), last=1)[-1]
+        token = int(sequence.sampler(logits, sequence.ids).argmax()) if drawn else 70
+        yield sequence.append(token)
+"""
+
+
+def test_a_token_chosen_without_the_sampler_has_no_figures(console, tmp_path):
+    (tmp_path / "own.py").write_text(OWN_LOOP)
+    out = console.text("--explain", "a", "-n", 3, "--loop", f"{tmp_path / 'own.py'}:loop")
+    first, second, third = out.splitlines()[3:6]
+    assert first == third == " " * 33 + "'g'"
+    assert "%" in second
 
 
 def test_explain_shows_beams_as_a_tree(console):
@@ -248,7 +250,7 @@ def test_explain_shows_beams_as_a_tree(console):
 
 
 def test_the_tree_names_special_tokens(console):
-    """It also shows the space before a word, as the steps do."""
+    """The tree also shows the space before a word, as the steps of other methods do."""
     out = console.text("The weather is nice.", "--explain", model="en-de")
     assert "</s>'" in out and "' Wetter" in out and "''" not in out
 

@@ -1,5 +1,5 @@
-"""Lessons 1 to 4 keep their promises: each step stores one new key per layer, the film is also a
-still, the debugger stops as the README says, and an untouched exercise says what to write."""
+"""Lessons 1 to 4: each cached step stores one new key per layer, the animation starts with its last
+frame, the debugger's stops are the README's, and an untouched exercise says what to write."""
 
 import base64
 import copy
@@ -29,7 +29,7 @@ PROMPT = TOKENIZER.encode("Once upon a time")
 
 
 def cells(lesson, *ids):
-    """Run the imports and these cells of a notebook; return the names that they define."""
+    """Run the imports and these cells of a notebook. Return what they define, {name: value}."""
     notebook = nbformat.read(FOLDER / f"{lesson}.ipynb", as_version=4)
     source = {cell.id: cell.source for cell in notebook.cells}
     names: dict = {}
@@ -43,11 +43,11 @@ def verdict(capsys, lesson, number, *answers):
     return capsys.readouterr().out
 
 
-# --- lesson 4 -------------------------------------------------------------------------------------
+# --- lesson 4, and pictures of the reader's text --------------------------------------------------
 
 
 def new_rows(calls):
-    """Return, for each pass, the number of tokens whose keys each layer has computed."""
+    """Return a list for each pass: the number of keys that each of its layers computes."""
     return [
         [call.inputs["x"][-2] for call in one.walk() if call.name == "self_attention"]
         for one in passes(calls, MODEL)
@@ -83,15 +83,15 @@ def test_the_film_moves_and_its_first_frame_is_the_still():
     assert film.is_animated and film.n_frames >= 8
     first = np.asarray(film.convert("RGB"))
     film.seek(film.n_frames - 1)
-    assert np.array_equal(first, np.asarray(film.convert("RGB")))  # both show the last pass
+    assert np.array_equal(first, np.asarray(film.convert("RGB")))  # both frames show the last pass
     film.seek(1)
     assert not np.array_equal(first, np.asarray(film.convert("RGB")))
 
 
-def test_the_reader_s_own_text_is_drawn_for_any_model(monkeypatch):
+def test_the_reader_s_own_text_is_plotted_for_any_model(monkeypatch):
     _, llama = utils.load("stories-llama")
     llama = copy.copy(llama)
-    blocks = llama.params["blocks"] * 4  # a large model has as many layers
+    blocks = llama.params["blocks"] * 4  # 20 layers, as in a larger model
     llama.params = {**llama.params, "blocks": blocks}
     llama.frequencies, llama.windows = llama.frequencies * 4, llama.windows * 4
     shown = []
@@ -101,10 +101,10 @@ def test_the_reader_s_own_text_is_drawn_for_any_model(monkeypatch):
         drawing.your_text(TOKENIZER, llama, "A dragon\nsang for 12 Zoës 🍓.")
     assert len(shown) == len(LESSONS) and not lessons.plt.get_fignums()
     heights = [int.from_bytes(picture.data[20:24], "big") for picture in shown]
-    assert max(heights) < 1500  # 20 layers still fit a page
+    assert max(heights) < 1500  # pictures of 20 layers still fit on a page
 
 
-# --- lessons 1 to 3 -------------------------------------------------------------------------------
+# --- lessons 1 to 3, and untouched exercises ------------------------------------------------------
 
 
 def test_the_lesson_s_debugger_stops_are_the_readme_s():

@@ -1,5 +1,5 @@
-"""Any text, ids, logits, options and files either work or give one clear line that says why not.
-Every run has the same examples."""
+"""Any text, ids, logits, settings and files either work or cause an error of one clear line. Every
+run tries the same examples."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ from tests.test_llama_files import write_qwen
 FIXTURES = Path(__file__).parent / "fixtures"
 SEQ2SEQ = FIXTURES / "seq2seq"
 
-# --- the text -------------------------------------------------------------------------------------
+# --- text and ids ---------------------------------------------------------------------------------
 
 TOKENIZERS = {
     "gpt2": read_gpt2_tokenizer(FIXTURES.parent.parent / "models" / "stories"),
@@ -35,7 +35,7 @@ TOKENIZERS = {
 }
 each_tokenizer = pytest.mark.parametrize("name", TOKENIZERS)
 SPECIAL = sorted({text for tokenizer in TOKENIZERS.values() for text in tokenizer.special})
-any_character = st.characters(codec=None, exclude_categories=())  # with lone surrogates
+any_character = st.characters(codec=None, exclude_categories=())  # includes lone surrogates
 any_text = st.lists(st.text(any_character) | st.sampled_from(SPECIAL)).map("".join)
 
 
@@ -50,11 +50,11 @@ def test_any_text_is_encoded_and_decoded(name, text, special):
     tokenizer = TOKENIZERS[name]
     ids = tokenizer.encode(text, special)
     assert all(type(id) is int and 0 <= id < tokenizer.n_vocab for id in ids)
-    unknown = tokenizer.special.get("<unk>")  # stands for a character without a piece
-    is_unigram = name in ("t5", "mbart")  # their library finds special tokens in any text
+    unknown = tokenizer.special.get("<unk>")  # the id of a character that has no token
+    is_unigram = name in ("t5", "mbart")  # these two encode special tokens in any text
     assert special or is_unigram or not {*tokenizer.special.values()} - {unknown} & {*ids}
     decoded = tokenizer.decode(ids)
-    decoded.encode("utf-8")  # no surrogate is left
+    decoded.encode("utf-8")  # fails if a surrogate is left
     assert streamed(tokenizer, ids) == decoded
     hides_special = special and name == "bart"
     if isinstance(tokenizer, Tokenizer) and not hides_special:
@@ -73,13 +73,13 @@ def test_any_ids_are_decoded_or_refused(name, ids):
                 decode(ids)
 
 
-# --- the samplers ---------------------------------------------------------------------------------
+# --- samplers -------------------------------------------------------------------------------------
 
 floats = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-45, 3e38, -3e38, 1.0, 1.0])
 any_logits = st.lists(floats | st.floats(width=32), min_size=1, max_size=9).map(
     lambda values: np.array(values, np.float32)
 )
-SETTINGS = {  # normal and extreme values
+SETTINGS = {  # setting -> normal and extreme values
     "temperature": st.sampled_from([0, 1e-300, 1e-45, 1e-6, 1.0, 1e6, 1e38, 1e300]),
     "top_k": st.integers(0, 11) | st.just(2**63),
     "top_p": st.sampled_from([0, 1e-300, 1e-9, 0.5, 1 - 1e-9, 1, 1.5]),
@@ -109,7 +109,7 @@ def test_any_logits_and_settings_give_probabilities_or_one_error(logits, setting
 
 @given(st.lists(st.floats(-(2.0**20), 2.0**20, width=32), min_size=1, max_size=9), any_settings)
 def test_finite_logits_always_allow_a_draw(values, settings):
-    """Filters that depend only on the logits leave a token."""
+    """Filters that depend only on the logits leave at least one token."""
     logits = np.array(values, np.float32)
     settings = settings | {"repetition_penalty": 0, "no_repeat_ngram": 0}
     with np.errstate(all="ignore"):
@@ -117,14 +117,14 @@ def test_finite_logits_always_allow_a_draw(values, settings):
     assert abs(probs.sum() - 1) < 1e-5
 
 
-# --- the folders ----------------------------------------------------------------------------------
+# --- model folders --------------------------------------------------------------------------------
 
 NAMES = ["gpt2", "shards", "t5", "bart", "mbart", "llama"]
 each_folder = pytest.mark.parametrize("name", NAMES)
 
 
 def in_each_folder(test):
-    """Give test(folders, name, data) 30 examples for each of NAMES."""
+    """Run test(folders, name, data) on 30 examples for each folder in NAMES."""
     return each_folder(settings(max_examples=30)(given(data=st.data())(test)))
 
 
@@ -140,7 +140,7 @@ FILES += ["x" * 300, "config.json", "two\nlines", "\ud800", "outside"]
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Return {name: an intact folder}."""
+    """Return {name: the path of an intact model folder}."""
     folder = tmp_path_factory.mktemp("good")
     good = {name: SEQ2SEQ / name for name in ("t5", "bart", "mbart")}
     good |= {"gpt2": FIXTURES / "gpt2" / "by_layer", "shards": FIXTURES / "gpt2" / "plain"}
@@ -160,8 +160,10 @@ def copy(folder):
 
 
 def loads_or_says_why(folder):
-    """Load, encode, generate two tokens, decode. Return whether all of it worked; an error must be
-    one line."""
+    """Return whether a folder can be loaded and used to encode, generate and decode.
+
+    If it cannot be loaded, the error must be one line.
+    """
     before = set(os.listdir(folder.parent.parent)), set(os.listdir(folder.parent))
     try:
         tokenizer, model = utils.load(folder)
@@ -178,7 +180,7 @@ def loads_or_says_why(folder):
             new = list(generate(model, ids, 2))
         assert isinstance(tokenizer.decode([id for id in new if id < tokenizer.n_vocab]), str)
     except (*MALFORMED, MemoryError):
-        return False  # no array contradicts a wrong n_head, for example
+        return False  # for example, loading cannot know that n_head is wrong
     return True
 
 
@@ -190,8 +192,8 @@ def test_the_intact_folders_load(folders, name):
 
 @st.composite
 def damaged(draw, data):
-    """Cut these bytes, alter a few, insert some or replace all; or fill the second half with ones,
-    which are NaN as weights."""
+    """Draw a damaged version of `data`. The kind "ones" sets all bits of the second half, so that
+    its weights are NaN."""
     place, some = st.integers(0, len(data)), st.binary(max_size=12)
     kind = draw(st.sampled_from(["cut", "alter", "insert", "replace", "ones"]))
     at = draw(st.integers(0, min(64, len(data))) | place)
@@ -249,7 +251,7 @@ def test_any_values_in_a_config_give_one_line(folders, name, data):
 
 
 def places(part, at=()):
-    """Yield the paths of all values in a JSON object."""
+    """Yield the path of each value in a JSON object, as a tuple of keys."""
     part = dict(enumerate(part)) if isinstance(part, list) else part
     for key, value in part.items() if isinstance(part, dict) else ():
         yield (*at, key)
@@ -266,7 +268,8 @@ def test_any_values_in_tokenizer_json_give_one_line(folders, data):
         known = [place for place in places(file) if place[:2] != ("model", "vocab")]
         for place in data.draw(st.lists(st.sampled_from(known + vocab), min_size=1, max_size=2)):
             part = file
-            with contextlib.suppress(KeyError, IndexError, TypeError):  # it may be gone by now
+            # The first change may have removed the path of the second.
+            with contextlib.suppress(KeyError, IndexError, TypeError):
                 for key in place[:-1]:
                     part = part[key]
                 part[place[-1]] = data.draw(weird)
@@ -325,7 +328,7 @@ def test_any_merges_and_vocabulary_work_or_give_one_line(folders, lines, more, f
     with copy(folders["gpt2"]) as folder:
         path = folder / "vocab.json"
         vocab = json.loads(path.read_text()) | more
-        if filled:  # the vocabulary is complete: the bytes and the merged tokens
+        if filled:  # the vocabulary has all bytes and all merged tokens
             made = [line.replace(" ", "", 1) for line in lines]
             tokens = dict.fromkeys([*filter(lambda token: len(token) == 1, vocab), *made])
             vocab = {token: id for id, token in enumerate(tokens)}

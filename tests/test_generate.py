@@ -1,5 +1,5 @@
-"""generate.py: a sequence ends at the right token, naive and cached make the same text, wrong use
-is refused, and drawn texts follow the chain rule."""
+"""generate.py: a sequence ends at the right token, naive and cached generate the same text, wrong
+arguments are refused, and drawn texts follow the chain rule."""
 
 import copy
 import itertools
@@ -41,7 +41,7 @@ WARM = Sampler(temperature(1.2), top_k(6))
 
 
 def run(loop, prompt, n, sampler=greedy, seed=0, model=MODEL):
-    """Return the new ids of a text, which are the tokens that the loop yields."""
+    """Run a loop to its end. Return the new ids, which must equal the yielded tokens."""
     sequence, tokens = Sequence(model, prompt, n, sampler, seed), []
     for token in loop(model, sequence):
         assert type(token) is int and sequence.ids[-1] == token
@@ -73,12 +73,12 @@ def test_a_sequence_takes_tokens_until_it_has_n_new_ones():
     [
         (N_CTX - 3, 4, [1, 2], None),
         (N_CTX - 3, 4, [1, 2, 4], "context"),
-        (N_CTX - 3, 3, [1, 2, 4], "length"),  # the context is full, too
+        (N_CTX - 3, 3, [1, 2, 4], "length"),  # the context is also full
         (N_CTX - 3, 2, [1, 2], "length"),
         (N_CTX - 3, 4, [1, 7], "eos"),
-        (N_CTX - 3, 2, [1, 7], "eos"),  # there are n tokens, too
-        (N_CTX - 3, 4, [1, 2, 7], "eos"),  # the context is full, too
-        (N_CTX - 3, 3, [1, 2, 8], "eos"),  # both are true, too
+        (N_CTX - 3, 2, [1, 7], "eos"),  # there are also n tokens
+        (N_CTX - 3, 4, [1, 2, 7], "eos"),  # the context is also full
+        (N_CTX - 3, 3, [1, 2, 8], "eos"),  # there are also n tokens, and the context is full
         (5, 0, [], "length"),
         (N_CTX, 0, [], "length"),
         (N_CTX, 1, [], "context"),
@@ -96,7 +96,8 @@ def test_a_sequence_ends_with_eos_at_its_length_or_at_the_context(n_prompt, n, t
 
 @pytest.mark.parametrize("tokens", [[], [2], [7], [2, 3]])
 def test_a_caller_may_finish_a_sequence_for_its_own_reason(tokens):
-    """This holds even if the last token has ended the sequence: it may complete a stop text."""
+    """The caller's reason replaces "eos" or "length", because the last token may complete a stop
+    text."""
     sequence = Sequence(tiny_gpt2(stop_ids=[7]), [1], 2)
     for token in tokens:
         sequence.append(token)
@@ -139,7 +140,7 @@ def test_any_sequence_of_token_ids_is_a_prompt(prompt):
 
 
 def test_a_filter_is_not_a_sampler():
-    """It returns logits, and a loop would take them for probabilities."""
+    """A filter returns logits, and a loop would use these as probabilities."""
     for wrong in (top_k(3), own_softmax, None):
         with pytest.raises(ValueError, match=r"not a Sampler: wrap a filter as Sampler\(filter\)"):
             Sequence(MODEL, [1], 2, wrong)
@@ -165,7 +166,7 @@ def test_a_seed_is_a_number_or_a_generator():
     assert Sequence(MODEL, [1], 2).rng.random() == np.random.default_rng(0).random()
 
 
-# --- naive == cached ------------------------------------------------------------------------------
+# --- the same text in both loops ------------------------------------------------------------------
 
 prompts = st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=N_CTX)
 
@@ -200,7 +201,7 @@ def test_a_text_may_fill_the_context(loop, n_prompt):
 
 @either_loop
 def test_a_model_may_have_its_own_kind_of_cache(loop):
-    """A bigram model's cache, for example, only counts its tokens and can be cut."""
+    """For example, the cache of a FunctionModel stores only the ids."""
     after = np.roll(np.eye(9, dtype=np.float32), 2, axis=1)  # t + 2 follows t
     counting = FunctionModel(lambda ids: after[ids[-1]], n_vocab=9)
     assert run(loop, [5, 1], 6, model=counting) == [3, 5, 7, 0, 2, 4]
@@ -210,7 +211,7 @@ def test_the_comparison_allows_only_near_ties_and_prints_them(capsys):
     def two_logits(ids):
         return np.array([[1, 1.5], [1, 1.00005]], np.float32)[[ids[-1]]]
 
-    same_greedy(two_logits, [0, 1], [1, 0, 1], [1, 1, 1])  # it ends at the first near tie
+    same_greedy(two_logits, [0, 1], [1, 0, 1], [1, 1, 1])  # the comparison ends at a near tie
     assert "near tie after [0, 1, 1]" in capsys.readouterr().out
     with pytest.raises(AssertionError, match="their logits differ by 0.5"):
         same_greedy(two_logits, [1, 0], [0, 1], [1, 1])
@@ -224,7 +225,7 @@ FULL = np.random.default_rng(1).integers(N_VOCAB, size=N_CTX)
 @given(st.lists(st.tuples(st.integers(1, N_CTX), st.integers(1, 9)), min_size=1, max_size=5))
 @settings(max_examples=40)
 def test_advance_gives_the_logits_after_the_last_token_for_any_cached_length(steps):
-    """The text may be longer than the cached one, shorter, or the same."""
+    """The text may be longer than the cached text, shorter, or equal."""
     cache = MODEL.new_cache()
     for length, chunk in steps:
         found = advance(MODEL, FULL[:length].tolist(), cache, chunk)
@@ -254,7 +255,8 @@ def test_a_long_prompt_passes_in_chunks_of_256():
 
 
 def test_cached_goes_on_after_the_tokens_in_its_cache():
-    """The turns of a chat, for example, do not pass again. A changed end does."""
+    """For example, the model does not read the earlier turns of a chat again. It reads only the end
+    that has changed."""
     watched, cache = Watched(MODEL), MODEL.new_cache()
     sequence = Sequence(watched, [1, 2, 3], 4)
     first = list(cached(watched, sequence, cache))
@@ -401,12 +403,12 @@ def test_generate_is_reproducible_and_greedy_by_default(loop):
     assert plain == list(generate(MODEL, prompt, 9, greedy, seed=3, loop=loop))
     warm = [list(generate(MODEL, prompt, 9, WARM, seed=s, loop=loop)) for s in (0, 0, 1)]
     assert warm[0] == warm[1] != warm[2]
-    assert warm[0] == list(generate(MODEL, prompt, 9, WARM, loop=loop))  # the seed is 0
+    assert warm[0] == list(generate(MODEL, prompt, 9, WARM, loop=loop))  # the default seed is 0
     assert prompt == [5, 5]
 
 
 class Reader:
-    """Like an encoder-decoder: the prompt is its source, and the text begins with other ids."""
+    """A fake encoder-decoder. The prompt is its source, and the text begins with start_ids."""
 
     def read(self, source):
         assert source == [5, 5, 5]
@@ -434,7 +436,10 @@ SAMPLER = Sampler(no_repeat_ngram(3), temperature(1.5))
 
 
 def sequence_probabilities(sampler):
-    """Return {new ids: product of the conditionals} of every text, up to a stop id or N_NEW."""
+    """Return {new ids: product of the conditional probabilities} of every text.
+
+    A text ends with a stop id or after N_NEW tokens.
+    """
     found, open_texts = {}, {(): 1.0}
     for n in range(1, N_NEW + 1):
         longer = {}
@@ -450,15 +455,15 @@ def sequence_probabilities(sampler):
 @pytest.mark.parametrize("sampler", [Sampler(), SAMPLER, Sampler(top_k(2)), greedy])
 def test_the_probabilities_of_all_texts_sum_to_1(sampler):
     probabilities = sequence_probabilities(sampler)
-    assert len(probabilities) == 2 * 2 * 3 + 2 + 1  # texts of length 3, 2 and 1
+    assert len(probabilities) == 2 * 2 * 3 + 2 + 1  # texts of 3, 2 and 1 tokens
     assert sum(probabilities.values()) == pytest.approx(1, abs=1e-6)
 
 
 @either_loop
 def test_texts_occur_as_often_as_the_product_of_their_conditionals(loop):
-    """Wrong products must fail the same test."""
+    """The same statistical test must reject wrong products."""
     probabilities = sequence_probabilities(SAMPLER)
-    assert sum(p > 0 for p in probabilities.values()) == 13  # two repeat a 3-gram of the prompt
+    assert sum(p > 0 for p in probabilities.values()) == 13  # the other two would repeat a 3-gram
     assert min(p for p in probabilities.values() if p > 0) > 5 / 2000
     counts = Counter(
         tuple(run(loop, PROMPT, N_NEW, SAMPLER, [7, row], TINY)) for row in range(2000)
@@ -466,7 +471,7 @@ def test_texts_occur_as_often_as_the_product_of_their_conditionals(loop):
     assert p_value(counts, probabilities) > 1e-3
     colder = Sampler(no_repeat_ngram(3), temperature(1.1))
     assert p_value(counts, sequence_probabilities(colder)) < 1e-6
-    first = SAMPLER(TINY(PROMPT)[-1], PROMPT)  # as if no token depended on the last one
+    first = SAMPLER(TINY(PROMPT)[-1], PROMPT)  # as if each token depended only on PROMPT
     independent = {ids: float(np.prod(first[list(ids)])) for ids in probabilities}
     assert p_value(counts, independent) < 1e-6
 

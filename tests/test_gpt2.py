@@ -1,4 +1,4 @@
-"""gpt2.py computes the reference's logits, no matter how tokens are split, cached or batched."""
+"""gpt2.py computes transformers' logits, no matter how tokens are split, cached or batched."""
 
 import copy
 import json
@@ -42,7 +42,7 @@ LOGITS = MODEL(FULL)  # [n_ctx, n_vocab]
 
 @pytest.fixture(scope="module", params=FOLDERS)
 def reference(request):
-    """Return (model, the arrays that transformers computed)."""
+    """Return (model, {name: array computed by transformers})."""
     _, model = load(GPT2_FOLDERS / request.param)
     with np.load(GPT2_FOLDERS / request.param / "expected.npz") as expected:
         return model, dict(expected)
@@ -65,7 +65,7 @@ def test_logits_equal_the_reference_s(reference):
 
 
 def test_logits_of_rows_of_different_lengths_equal_the_reference_s(reference):
-    """The reference pads the rows on the left. Here each joins the batch and takes one step."""
+    """The reference pads the shorter row on the left. Here each row joins a batch for one step."""
     model, expected = reference
     assert (expected["batch"] < 0).sum() == 3
     rows, last = Rows(), []
@@ -97,10 +97,10 @@ def test_the_end_of_text_is_the_stop_id(reference):
     assert model.stop_ids == (model.n_vocab - 1,)
 
 
-# --- cached == naive ------------------------------------------------------------------------------
+# --- chunks, cut caches and the argument `last` ---------------------------------------------------
 
 
-def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq], the chunks' starts -> logits
+def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq], where to split them -> logits
     return np.concatenate([model(part, cache) for part in np.split(ids, cuts, axis=-1)], axis=-2)
 
 
@@ -181,7 +181,7 @@ def test_last_below_1_is_refused_and_leaves_the_cache_unchanged(last):
     close(MODEL(FULL[3:], cache), LOGITS[3:])
 
 
-# --- batches --------------------------------------------------------------------------------------
+# --- batches and the memory of the cache ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(1,), (2, 3), (2, 1, 3)])
@@ -203,10 +203,10 @@ BATCH = np.stack([np.roll(FULL, 5 * row)[:7] for row in range(4)])
     st.lists(st.integers(0, 3), min_size=1, max_size=6),
     st.lists(st.integers(0, 5), min_size=1, max_size=3),
 )
-@example([3, 2, 0, 1], [0, 1, 2, 3])  # the second call restores the order
+@example([3, 2, 0, 1], [0, 1, 2, 3])  # the second call changes nothing
 @example([3, 3, 1], [2, 0])
 def test_selected_rows_go_on_in_their_new_order(rows, again):
-    """Rows may be repeated, re-ordered and dropped. Each goes on as if it were alone."""
+    """Rows may be repeated, reordered and dropped. Each row continues as if it were alone."""
     cache = MODEL.new_cache(4)
     MODEL(BATCH, cache)
     cache.select(rows)
@@ -239,12 +239,12 @@ def test_the_slots_of_a_cache_double_and_never_exceed_the_context():
         slots.append(cache.kv.shape[-2])
     assert slots == sorted(slots) and slots[-1] == N_CTX
     assert all(n <= n_slots <= 2 * n for n, n_slots in enumerate(slots, 1))
-    assert len(set(slots)) <= 1 + np.log2(N_CTX)  # the cache was copied so few times
+    assert len(set(slots)) <= 1 + np.log2(N_CTX)  # the cache is copied once for each size
     assert all(slots[n - 1] == slots[n - 2] for n in range(2, N_CTX + 1) if n <= slots[n - 2])
 
 
 def test_selected_rows_keep_their_room():
-    """Otherwise the next token would copy the whole cache once more."""
+    """Without free slots, the next token would copy the whole cache again."""
     cache = MODEL.new_cache(2)
     MODEL(BATCH[:2, :3], cache)
     MODEL(BATCH[:2, 3:4], cache)
@@ -258,7 +258,7 @@ def test_a_cache_returns_the_positions_of_new_tokens():
     cache = Cache(2, (), 3, 8, 4)
     assert cache.kv.shape == (2, 2, 3, 0, 4)
     assert cache.extend(3).tolist() == [0, 1, 2]
-    assert cache.length == 0  # it grows when the last layer has the new tokens
+    assert cache.length == 0  # the length grows when the last layer stores the new tokens
     k, v = np.random.default_rng(0).normal(size=(2, 3, 3, 4)).astype(np.float32)
     for layer in range(2):
         for held, new in zip(cache.append(layer, k, v), (k, v), strict=True):
@@ -282,10 +282,10 @@ class Failure(Exception):
     [
         ("layer_norm", 0, 0),
         ("attention", 0, 0),  # in the first of two layers
-        ("linear", 4, 0),  # before the second layer's keys
-        ("attention", 1, 9),  # after the second layer's keys: the cache has the whole pass
+        ("linear", 4, 0),  # before the second layer stores its keys
+        ("attention", 1, 9),  # the second layer has stored its keys, so the cache is complete
         ("feed_forward", 1, 9),
-        ("linear", 8, 9),  # the head
+        ("linear", 8, 9),  # in the head
     ],
 )
 @pytest.mark.parametrize("held", [0, 5])
@@ -312,7 +312,7 @@ def test_a_cache_goes_on_after_an_error_in_a_pass(name, n_calls, n_passed, held,
 
 @pytest.mark.parametrize("name", ["attention", "layer_norm", "linear", "softmax", "causal_mask"])
 def test_a_replaced_function_runs(name, monkeypatch):
-    """The model looks each function up in its module, so a user can replace attention."""
+    """The model looks up its functions at every call, so a user can replace attention."""
     function, calls = getattr(gpt2, name), []
 
     def replacement(*args, **more):
@@ -338,7 +338,7 @@ def test_a_token_changes_no_earlier_logits(position, token):
     ids = FULL.copy()
     ids[position] = token
     close(MODEL(ids)[:position], LOGITS[:position])
-    if token != FULL[position]:  # it does change all later logits
+    if token != FULL[position]:  # the token changes its own logits and all later ones
         changes = np.abs(MODEL(ids) - LOGITS)[position:].max(axis=-1)
         assert (changes > 0).all()
 
@@ -347,7 +347,7 @@ def types_seen(activation, ids, with_cache=False):
     model = GPT2(traced(MODEL.params), MODEL.n_head, activation=activation)
     Traced.seen.clear()
     logits = model(ids, model.new_cache(*np.shape(ids)[:-1]) if with_cache else None)
-    assert isinstance(logits, Traced)  # the trace reached the end
+    assert isinstance(logits, Traced)  # the logits are still traced
     return Traced.seen - {np.dtype(bool)}
 
 
@@ -386,7 +386,7 @@ def test_arguments_are_not_changed():
         np.testing.assert_array_equal(array, old)
 
 
-# --- the parts ------------------------------------------------------------------------------------
+# --- the functions and the settings of a model ----------------------------------------------------
 
 X = np.linspace(-8, 8, 401, dtype=np.float32)
 DEFINITIONS = {

@@ -1,4 +1,4 @@
-"""A GPT-2 is loaded from a folder in Hugging Face's layout: variants, and damaged folders."""
+"""Variants of GPT-2 load from a folder in Hugging Face's layout. Damaged folders are refused."""
 
 import struct
 
@@ -134,13 +134,14 @@ def test_a_tokenizer_that_is_damaged_or_too_large_is_refused(tmp_path):
 def test_weights_are_views_of_the_mapped_file(tmp_path):
     params = load(write_folder(tmp_path))[1].params
     c_attn = params["blocks"][0]["attn"]["c_attn"]
-    assert c_attn["w"].shape == (36, 12) and c_attn["w"].T.flags.c_contiguous  # as in the file
+    # The file contains w.T [12, 36], and w is a view of it.
+    assert c_attn["w"].shape == (36, 12) and c_attn["w"].T.flags.c_contiguous
     for array in arrays(params):
         assert not array.flags.owndata and not array.flags.writeable
 
 
 def test_loading_writes_nothing_into_the_folder(tmp_path):
-    """It writes no float32 copy of 16-bit weights, and follows no link in the folder."""
+    """Loading saves no float32 copy of 16-bit weights and writes to no link in the folder."""
     halves = {name: array.astype(np.float16) for name, array in random_arrays(CONFIG).items()}
     write_folder(tmp_path / "model", arrays=halves)
     (tmp_path / "mine").write_text("mine")

@@ -1,6 +1,7 @@
-"""loading/hub.py with a local server: models of the Hugging Face hub, cached or downloaded.
+"""loading/hub.py downloads a model once and then loads it from the cache.
 
-Each start is a new process, because huggingface_hub reads its environment once.
+A local server replaces the hub. Each load is a new process, because huggingface_hub reads its
+environment only once.
 """
 
 import json
@@ -31,8 +32,8 @@ GENERATION = {"temperature": 0.5}
 
 @pytest.fixture
 def start(tmp_path):
-    """Return a function: start(name, url, VARIABLE=...) -> the model's figures or the message of
-    `load`, and whether an HTTP library was imported."""
+    """Return a function start(name, url, VARIABLE=...) that loads a model in a new process. Its
+    result is (figures of the model or the error message, whether an HTTP library was imported)."""
 
     def run(name, url, **more):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
@@ -50,7 +51,7 @@ def start(tmp_path):
 
 @pytest.fixture
 def made(tmp_path):
-    """Return a model's folder that also has files which are not needed."""
+    """Return a model's folder, which also contains files that are not needed."""
     folder = write_folder(tmp_path / "made", generation_config=GENERATION)
     for name in ("README.md", "pytorch_model.bin", "model.onnx", "consolidated.safetensors"):
         (folder / name).write_bytes(b"not wanted")
@@ -67,7 +68,8 @@ def test_a_model_is_downloaded_once_into_hugging_face_s_cache(start, made, tmp_p
         wanted = {"model.safetensors", "vocab.json", "merges.txt", "generation_config.json"}
         got = [path for method, path, _ in server.requests if method == "GET" and FILES in path]
         assert {path.removeprefix(FILES) for path in got} == wanted | {"config.json"}
-        assert got[-1] == f"{FILES}config.json"  # it is there only if the other files are
+        # config.json is downloaded last, so it exists only if all other files do.
+        assert got[-1] == f"{FILES}config.json"
         requests = zip(server.tokens, server.requests)
         assert {token for token, (_, path, _) in requests if FILES in path} == {"Bearer hf_mine"}
         n = len(server.requests)
@@ -141,8 +143,8 @@ def test_a_repository_without_safetensors_gives_one_line(start, made):
 
 
 def test_nothing_is_downloaded_with_fetch_false(monkeypatch):
-    monkeypatch.setattr("loading.hub.fetch", lambda name: pytest.fail("a download"))
-    monkeypatch.setattr("loading.openai.fetch", lambda *names: pytest.fail("a download"))
+    monkeypatch.setattr("loading.hub.fetch", lambda name: pytest.fail("this is a download"))
+    monkeypatch.setattr("loading.openai.fetch", lambda *names: pytest.fail("this is a download"))
     for name in ("o/n", "distilgpt2", "1558M"):
         with pytest.raises(utils.UserError, match=f"{name} is not here: .* --model {name}"):
             utils.load(name, fetch=False)

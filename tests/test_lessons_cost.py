@@ -1,4 +1,4 @@
-"""Lessons 7 to 11 count right, and their pictures show it in the right place."""
+"""Lessons 7 to 11: formulas match counts of the running code, and plots show the right numbers."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""tokenwise as a library: in a different folder, and in a type checker."""
+"""tokenwise is a library: users import it from their own folders and type-check their code."""
 
 import os
 import re
@@ -16,7 +16,7 @@ ELSEWHERE = (HOUSE / "examples" / "README.md").read_text(encoding="utf-8")
 
 
 def python(*words, cwd, **environment):
-    """Run Python in a folder; return the completed process."""
+    """Run Python in the folder `cwd`; return the completed process."""
     ours = {"PYTHONPATH": str(HOUSE), "OPENBLAS_NUM_THREADS": "1"}
     environment, command = os.environ | ours | environment, [sys.executable, *words]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
@@ -24,7 +24,7 @@ def python(*words, cwd, **environment):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a folder with mine/story.py, the README's example."""
+    """Return a folder in which mine/story.py is the README's example."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "story.py").write_text(EXAMPLE, encoding="utf-8")
     return tmp_path
@@ -64,7 +64,7 @@ model: Model = Mine()
 
 
 def test_a_type_checker_shows_only_the_user_s_errors(folder):
-    """It runs without the settings of pyproject.toml."""
+    """Mypy runs without the settings in pyproject.toml, as it does in a user's folder."""
     pytest.importorskip("mypy", reason="NOT RUN: pip install -r .ci/requirements.txt")
     shutil.copy(HOUSE / "examples" / "shortest.py", folder / "mine")
     (folder / "mine" / "wrong.py").write_text(WRONG)

@@ -1,4 +1,4 @@
-"""The model in the page agrees with NumPy's, in a headless Chromium and over file://."""
+"""The model in a live page gives NumPy's results, in a headless Chromium over file://."""
 
 import base64
 import copy
@@ -46,7 +46,7 @@ def browser():
 
 @pytest.fixture(scope="module", params=["stories", "stories-draft"])
 def opened(request, browser, tmp_path_factory):
-    """Open a live page; return the browser, and the page's tokenizer and model."""
+    """Open a live page. Return the browser, and the page's tokenizer and model."""
     tokenizer, model = utils.load(request.param)
     model = live.in_8_bits(tokenizer, model)
     open_page(browser, tmp_path_factory.mktemp("live"), tokenizer, model)
@@ -54,15 +54,21 @@ def opened(request, browser, tmp_path_factory):
 
 
 def open_page(browser, folder, tokenizer, model, text="Once upon a time", width=1280, **settings):
-    """Open a live page; return its data."""
+    """Open a live page, and return its data."""
     data = recorded(tokenizer, model, text, 8, **settings)
     browser.open(folder, page.html(data, live.parts(tokenizer, model)), width)
     settled(browser)
+    same_random_numbers(browser)
     return data
 
 
+def same_random_numbers(browser):
+    """Make Math.random deterministic: it returns the same numbers after each call of this."""
+    browser.js("let u = 0; Math.random = () => u = (u + 0.618034) % 1")
+
+
 def settled(browser):
-    """Wait until the panel has finished its work."""
+    """Wait until the panel has finished all actions."""
     browser.wait("return Boolean(globalThis.live)")
     browser.driver.execute_async_script("""
         const [done] = arguments, {panel} = live;
@@ -72,7 +78,7 @@ def settled(browser):
 
 
 def logits_of(browser, ids, heads=()):
-    """Return the page's logits [n, n_vocab] for a text, with these heads off."""
+    """Return the page's logits [n, n_vocab] for a text, with some heads switched off."""
     text = browser.js(
         """
         const [ids, heads] = arguments, model = live.without(live.model, heads);
@@ -86,17 +92,16 @@ def logits_of(browser, ids, heads=()):
     return np.frombuffer(base64.b64decode(text), np.float32).reshape(len(ids), -1)
 
 
-def written(browser, ids, n, seed=0, **settings):
-    """Return the text after n new tokens, with the page's cache, sampler and generator."""
+def written(browser, ids, n, **settings):
+    """Let the page generate n tokens after a text. Return all ids."""
     return browser.driver.execute_async_script(
         """
-        const [ids, n, seed, settings, done] = arguments;
-        const {model, read, ranked, draw, uniform} = live;
+        const [ids, n, settings, done] = arguments, {model, read, ranked, draw} = live;
         (async () => {
           let text = await read(model, ids);
           while (text.ids.length < ids.length + n) {
             const candidates = ranked(text.rows.at(-1).logits, settings);
-            const id = draw(candidates, uniform(seed, text.ids.length));
+            const id = draw(candidates, Math.random());
             text = await read(model, [...text.ids, id], text);
           }
           done(text.ids);
@@ -104,7 +109,6 @@ def written(browser, ids, n, seed=0, **settings):
         """,
         ids,
         n,
-        seed,
         PLAIN | settings,
     )
 
@@ -114,8 +118,8 @@ def test_the_logits_equal_numpy_s_for_50_texts(opened):
     rng = np.random.default_rng(0)
     for n in range(1, 51):
         ids = rng.integers(model.n_vocab, size=n // 2 + 1).tolist()
-        if n % 2:  # a story
-            ids = written(browser, tokenizer.encode("One day"), n // 2, seed=n)
+        if n % 2:  # half of the texts are stories, the others random tokens
+            ids = written(browser, tokenizer.encode("One day"), n // 2)
         np.testing.assert_allclose(logits_of(browser, ids), model(ids), rtol=0, atol=1e-3)
 
 
@@ -131,7 +135,7 @@ def test_a_greedy_text_of_200_tokens_equals_numpy_s(opened):
 def test_a_text_becomes_the_same_ids_and_pieces(opened):
     browser, tokenizer, _ = opened
     rng = np.random.default_rng(0)
-    points = rng.integers(1, 0x3000, (40, 30))  # many scripts, and unassigned code points
+    points = rng.integers(1, 0x3000, (40, 30))  # characters of many scripts
     words = "".join(map(chr, rng.integers(97, 123, 3000)))
     for text in [*HOSTILE, *("".join(map(chr, row)) for row in points), words]:
         ids = tokenizer.encode(text)
@@ -157,7 +161,7 @@ def test_every_token_has_the_label_of_the_page(opened):
         {"temperature": 1},
         {"temperature": 0},
         {"temperature": 0.7, "top_k": 40},
-        {"temperature": 1.3, "top_p": 0.9},
+        {"temperature": 1.3, "top_p": 0.7},  # at 0.9 rounding decides between two tokens
         {"top_p": 0.3},
         {"top_k": 5, "top_p": 0.8, "min_p": 0.1},
     ],
@@ -179,39 +183,19 @@ def test_sampling_equals_samplers_py(opened, settings):
 
 
 def test_the_draws_follow_the_probabilities(opened):
-    """The chi-square test uses 20,000 draws with many seeds and places."""
     browser, tokenizer, model = opened
     logits = model(tokenizer.encode("Tom and Lily went to the"))[-1]
     probabilities = make_sampler(top_k=12)(logits, [])
     ids = browser.js(
         """
         const candidates = live.ranked(Float32Array.from(arguments[0]), arguments[1]);
-        return range(20000).map((i) => live.draw(candidates, live.uniform(i % 100, 7 * i)));
+        return range(20000).map((i) => live.draw(candidates, (i + 0.5) / 20000));
         """,
         logits.tolist(),
         PLAIN | {"top_k": 12},
     )
-    possible = np.flatnonzero(probabilities)
-    counts, expected = np.bincount(ids, minlength=model.n_vocab), 20_000 * probabilities[possible]
-    assert counts[possible].sum() == 20_000
-    chi_square = ((counts[possible] - expected) ** 2 / expected).sum()
-    assert chi_square < 31.3  # 11 degrees of freedom: 0.1 %
-
-
-def test_the_generator_is_uniform_and_its_seed_gives_one_text(opened):
-    browser, tokenizer, _ = opened
-    u = np.array(
-        browser.js("return range(100).map((s) => range(200).map((i) => live.uniform(s, i)))")
-    )
-    assert 0 <= u.min() and u.max() < 1
-    for numbers in u, (u[:, 1:] - u[:, :-1]) % 1, (u[1:] - u[:-1]) % 1:
-        counts, _ = np.histogram(numbers, 20, (0, 1))
-        expected = numbers.size / 20
-        chi_square = ((counts - expected) ** 2 / expected).sum()
-        assert chi_square < 43.8  # 19 degrees of freedom: 0.1 %
-    ids = tokenizer.encode("One day")
-    assert written(browser, ids, 12, seed=1) == written(browser, ids, 12, seed=1)
-    assert written(browser, ids, 12, seed=1) != written(browser, ids, 12, seed=2)
+    counts = np.bincount(ids, minlength=model.n_vocab)
+    np.testing.assert_allclose(counts, 20_000 * probabilities, atol=1.01)
 
 
 def test_a_head_that_is_off_adds_nothing(opened):
@@ -229,7 +213,7 @@ def test_a_head_that_is_off_adds_nothing(opened):
 
 
 def test_a_fork_of_a_cache_does_not_change_it(opened):
-    """Two branches go on from one cache; each has the logits of its own text."""
+    """Two branches share the beginning of a cache. Each gets the logits of its own text."""
     browser, tokenizer, _ = opened
     differences = browser.js(
         """
@@ -277,7 +261,7 @@ def test_a_page_of_stories_draft_is_small():
 
 @pytest.fixture
 def panel(browser, tmp_path):
-    """Open a live page of the small model; return what `opened` returns, and the run's ids."""
+    """Open a live page of stories-draft. Return browser, tokenizer, model, and the run's ids."""
     tokenizer, model = utils.load("stories-draft")
     model = live.in_8_bits(tokenizer, model)
     data = open_page(browser, tmp_path, tokenizer, model, temperature=0.8)
@@ -307,12 +291,15 @@ def test_a_click_on_a_candidate_opens_a_branch_and_the_model_goes_on(panel):
     browser, tokenizer, _, ids = panel
     click(browser, ".current .token", 6)
     chosen = list(bars(browser))[2]
+    same_random_numbers(browser)
     click(browser, ".bars button", 2)
     first, second = branches(browser)
     assert first == ids and second[:7] == [*ids[:6], chosen]
     assert len(second) == 7 + 40 or second[-1] in panel[2].stop_ids
-    assert second == written(browser, second[:7], len(second) - 7, 1, temperature=0.8)
-    assert browser.text("#live .current .text").rstrip("…") == tokenizer.decode(second)
+    same_random_numbers(browser)
+    assert second == written(browser, second[:7], len(second) - 7, temperature=0.8)
+    shown = browser.value("#live .current .text", "textContent")
+    assert shown.rstrip("…").replace("↵", "") == tokenizer.decode(second)
     assert browser.driver.get_log("browser") == []
 
 
@@ -341,23 +328,18 @@ def test_writing_can_be_stopped(panel):
         """,
         len(ids) + 3,
     )
-    assert says == ["Stop", "Write on"]
+    assert says == ["Stop", "Write on from the framed place"]
     assert len(ids) + 3 <= len(branches(browser)[0]) < len(ids) + 10
 
 
-def test_a_different_seed_gives_a_different_text_from_the_same_place(panel):
+def test_the_model_writes_on_from_the_framed_place_and_draws_anew_each_time(panel):
     browser, _, _, ids = panel
-    click(browser, ".current .token", 6)
-    script = """const input = document.querySelector("#seed"); input.value = arguments[0];
-                input.dispatchEvent(new Event("change"))"""
-    texts = []
-    for seed in (7, 8, 7):
-        browser.js(script, seed)
-        settled(browser)
-        texts.append(branches(browser)[-1])
-        browser.js("live.panel.place = 6")
-    assert texts[0] == texts[2] != texts[1]
-    assert all(text[:6] == ids[:6] for text in texts)
+    for _ in range(2):
+        click(browser, ".branch:first-child .token", 6)
+        click(browser, "#write")
+    first, *others = branches(browser)
+    assert first == ids and len(others) == 2 and others[0] != others[1]
+    assert all(text[:6] == ids[:6] for text in others)
 
 
 def test_a_text_can_be_edited_and_its_markup_stays_text(panel):
@@ -376,8 +358,7 @@ def test_a_text_can_be_edited_and_its_markup_stays_text(panel):
     click(browser, "#edit")
     browser.js("document.querySelector('#live textarea').value = 'so '.repeat(700)")
     click(browser, "form button")
-    assert "do not fit" in browser.value("#live textarea", "validationMessage")
-    assert len(branches(browser)) == 2
+    assert [len(ids) for ids in branches(browser)][2] == model.n_ctx  # the rest is cut off
     assert browser.driver.get_log("browser") == []
 
 
@@ -423,10 +404,8 @@ def test_two_branches_are_compared(panel):
     note = browser.text("#live .branch:not(.current) .note")
     assert note == f"6 tokens as in Branch 2, then {bits(first)}; there {bits(second)}"
     assert len(browser.all("#live .same")) == 6
-    click(browser, ".branch:not(.current) .token", 6)  # the other branch becomes the current one
+    click(browser, ".branch:not(.current) .token", 6)  # select the other branch
     assert "6 tokens as in Branch 1" in browser.text("#live .branch:not(.current) .note")
-    marked = browser.text("#live .bars")
-    assert "Branch 1" in marked and "Branch 2" in marked
     click(browser, ".current h3 button")
     assert branches(browser) == [second]
 
@@ -453,6 +432,7 @@ def test_a_text_ends_with_the_context(panel):
     long = np.random.default_rng(0).integers(3000, size=model.n_ctx - 5).tolist()
     script = """
         const [ids, done] = arguments, {panel} = live;
+        live.model.stop_ids.length = 0;
         live.read(live.model, ids).then((found) => {
           panel.current.whole = found;
           panel.place = ids.length;

@@ -1,4 +1,4 @@
-"""llama.py computes the reference's logits for every family, no matter how tokens are split."""
+"""llama.py computes the reference's logits for every family, in one pass or in several passes."""
 
 import copy
 import functools
@@ -39,14 +39,15 @@ from tests.tiny import (
 )
 
 NAMES = sorted(folder.name for folder in LLAMA_FOLDERS.iterdir())
-SEVERAL = ["gemma3", "llama", "mistral", "olmo2", "qwen3", "smollm3"]  # all kinds of blocks
+# These fixtures differ in windows, q_norm, post-norms and layers without positions.
+SEVERAL = ["gemma3", "llama", "mistral", "olmo2", "qwen3", "smollm3"]
 every_model = pytest.mark.parametrize("name", NAMES)
 several_models = pytest.mark.parametrize("name", SEVERAL)
 
 
 @functools.cache
 def load(name):
-    """Return a fixture's model. The fixtures have no tokenizer."""
+    """Read the model of a fixture. utils.load cannot, because the fixtures have no tokenizer."""
     folder = LLAMA_FOLDERS / name
     model = read_llama(folder, read_json(folder / "config.json"), n_tokens=64)
     model.stop_ids = (2,)
@@ -55,7 +56,7 @@ def load(name):
 
 @functools.cache
 def reference(name):
-    """Return the arrays that transformers computed with this fixture."""
+    """Return the arrays that transformers computed for this fixture."""
     with np.load(LLAMA_FOLDERS / name / "expected.npz") as expected:
         found = dict(expected)
     return found | {key: a.astype(int) for key, a in found.items() if a.dtype == np.int8}
@@ -73,7 +74,7 @@ def test_there_is_a_fixture_of_every_family_and_of_every_kind_of_block():
     assert {"lm_head" in load(name).params for name in NAMES} == {True, False}
 
 
-def names(params, path=""):  # -> the names of all arrays of a block
+def names(params, path=""):  # -> the name of every array in a block
     if not isinstance(params, dict):
         return [path]
     return [name for key, part in params.items() for name in names(part, f"{path}.{key}")]
@@ -86,7 +87,8 @@ def test_logits_equal_the_reference_s(name):
 
 @every_model
 def test_logits_of_rows_of_different_lengths_equal_the_reference_s(name):
-    """The reference pads the rows on the left. Here each joins the batch and takes one step."""
+    """The reference pads the rows on the left. Here, every row first fills a cache of its own. For
+    the last step, the caches are joined to a batch."""
     model, batch, rows = load(name), reference(name)["batch"], Rows()
     assert (batch < 0).sum() == 5
     for ids in (row[row >= 0] for row in batch):
@@ -116,7 +118,7 @@ def test_beams_equal_the_reference_s(name):
 # --- cached == naive, batched == one by one -------------------------------------------------------
 
 
-def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq], the chunks' starts -> logits
+def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq] -> logits; a chunk begins at each cut
     return np.concatenate([model(part, cache) for part in np.split(ids, cuts, axis=-1)], axis=-2)
 
 
@@ -188,7 +190,7 @@ def test_last_below_1_is_refused():
 
 
 def changed(model, ids, position):
-    """Return the positions whose logits change with the token at this position."""
+    """Return the positions whose logits change when the token at `position` changes."""
     other = ids.copy()
     other[position] = (other[position] + 1) % 64
     differ = np.abs(model(ids) - model(other)).max(axis=-1) > 0
@@ -200,7 +202,7 @@ def test_a_token_changes_no_earlier_logits():
 
 
 def test_two_windows_of_8_reach_15_tokens():
-    """Each layer looks back 7 tokens, so two layers look back 14."""
+    """Each layer reaches 7 tokens back, so two layers reach 14 tokens back."""
     assert changed(load("mistral"), reference("mistral")["ids"], 3) == list(range(3, 18))
 
 
@@ -212,7 +214,7 @@ def test_each_layer_has_its_window():
 
 
 def test_a_layer_without_positions_does_not_see_the_order():
-    """The model is SmolLM3's second layer alone."""
+    """The model consists of SmolLM3's second layer only."""
     whole = load("smollm3")
     params = {**whole.params, "blocks": whole.params["blocks"][1:]}
     model = Llama(params, whole.n_head, whole.n_ctx, frequencies=[None])
@@ -221,7 +223,7 @@ def test_a_layer_without_positions_does_not_see_the_order():
     assert np.abs(rotated([4, 5, 6, 7]) - rotated([6, 4, 5, 7]))[-1].max() > 1e-3
 
 
-# --- types, arguments and shapes ------------------------------------------------------------------
+# --- float32, arguments and optional arrays -------------------------------------------------------
 
 
 @every_model
@@ -231,7 +233,7 @@ def test_every_step_is_float32(name):
     for ids in ([3], list(range(12)), [[1, 2], [3, 4]]):
         for cache in (None, model.new_cache(*np.shape(ids)[:-1])):
             Traced.seen.clear()
-            assert isinstance(model(ids, cache), Traced)  # the trace reached the end
+            assert isinstance(model(ids, cache), Traced)  # the logits are traced, too
             assert Traced.seen - {np.dtype(bool)} == {np.dtype(np.float32)}
             assert cache is None or cache.kv.dtype == np.float32
 
@@ -254,7 +256,7 @@ def test_arguments_are_not_changed(name):
         np.testing.assert_array_equal(array, old)
 
 
-@pytest.mark.parametrize("norm_size", [None, 4, 24])  # no q norm, one per head, one over all heads
+@pytest.mark.parametrize("norm_size", [None, 4, 24])  # no q_norm, per head, over all heads
 @pytest.mark.parametrize("bias, tied", [(False, True), (True, False)])
 def test_a_model_has_the_parts_that_its_parameters_name(bias, tied, norm_size):
     """The model has 6 query heads, 2 key-value heads and 4 features per head."""
@@ -278,7 +280,7 @@ def test_a_model_has_the_parts_that_its_parameters_name(bias, tied, norm_size):
         assert np.abs(model([1, 2, 3]) - before).max() > 0  # the model uses this array
 
 
-# --- the parts ------------------------------------------------------------------------------------
+# --- attention, rotary positions, windows, soft caps ----------------------------------------------
 
 
 def test_grouped_attention_is_attention_with_repeated_keys():
@@ -294,7 +296,7 @@ def test_grouped_attention_is_attention_with_repeated_keys():
 
 
 def test_a_rotation_turns_pairs_and_keeps_lengths():
-    """The test multiplies complex numbers x[i] + 1j * x[i + d / 2] by
+    """The expected rotation uses complex numbers: each x[i] + 1j * x[i + d / 2] is multiplied by
     exp(1j * position * frequency)."""
     x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
     positions, frequencies = np.array([0, 1, 2, 7, 60]), rotary_frequencies(8, 100)
@@ -309,7 +311,7 @@ def test_attention_scores_depend_only_on_the_distance():
     rng = np.random.default_rng(1)
     q, k = rng.normal(size=(2, 1, 8)).astype(np.float32)
 
-    def dot_product(at, other):  # the positions of query and key
+    def dot_product(at, other):  # the positions of the query and of the key
         q_at = rotate(q[None], np.array([at]), FREQUENCIES)
         k_at = rotate(k[None], np.array([other]), FREQUENCIES)
         return float((q_at * k_at).sum())
@@ -328,7 +330,7 @@ def test_linear_scaling_stretches_positions():
 
 
 def test_llama3_scaling_has_three_bands():
-    """The reference defines the bands by wavelength. The fixture has all three."""
+    """The reference defines the bands by wavelength. The fixture has all three bands."""
     found = llama3_frequencies(FREQUENCIES, 8.0, 1.0, 4.0, 32)
     np.testing.assert_array_equal(found, load("llama-llama3").frequencies[0])
     bands = []

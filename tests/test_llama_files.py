@@ -1,5 +1,5 @@
-"""Today's decoders are loaded from both dialects of config.json and from 16-bit files. Folders that
-do not fit are refused."""
+"""Llama and its relatives are loaded from the older and the newer dialect of config.json, and from
+16-bit files. Folders with wrong or unsupported settings are refused."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ QWEN = {
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a function: name -> a copy of this fixture, which a test may damage."""
+    """Return a function that copies the fixture `name`. A test may damage the copy."""
 
     def copied(name):
         return Path(shutil.copytree(LLAMA_FOLDERS / name, tmp_path / name))
@@ -55,14 +55,14 @@ def logits(folder):
 
 
 def change(folder, *dropped, **entries):
-    """Drop keys from config.json, set others."""
+    """Remove the `dropped` keys from config.json and set the `entries`."""
     config = json.loads((folder / "config.json").read_text()) | entries
     config = {key: value for key, value in config.items() if key not in dropped}
     (folder / "config.json").write_text(json.dumps(config))
 
 
 def assert_refused(folder, words):
-    """Assert that load raises a UserError of one line with these words."""
+    """Assert that load raises a UserError whose message is one line and contains these words."""
     write_tokenizer_json(folder)
     with pytest.raises(UserError, match=words) as caught:
         utils.load(folder)
@@ -74,8 +74,8 @@ def assert_refused(folder, words):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_hub_s_dialect_means_the_same(folder, name):
-    """It has rope_theta and rope_scaling, or Gemma 3's two thetas and pattern, instead of
-    rope_parameters."""
+    """The older config.json has rope_theta and rope_scaling instead of rope_parameters. Gemma 3's
+    also has a second theta and a pattern of windows."""
     copy = folder(name)
     expected, config = logits(copy), json.loads((copy / "config.json").read_text())
     rope = config["rope_parameters"]
@@ -84,7 +84,7 @@ def test_the_hub_s_dialect_means_the_same(folder, name):
     if local:
         old |= {"rope_local_base_freq": local["rope_theta"], "sliding_window_pattern": 6}
     if rope["rope_type"] == "linear":
-        rope["type"] = rope.pop("rope_type")  # the oldest form
+        rope["type"] = rope.pop("rope_type")  # the oldest files have this key
     old["rope_scaling"] = rope if len(rope) > 1 else None
     dropped = "rope_parameters", "layer_types", "no_rope_layers", "_sliding_window_pattern"
     change(copy, *dropped, **old)
@@ -105,7 +105,7 @@ def test_keys_with_their_usual_value_may_be_absent(folder, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_heads_and_their_sizes_come_from_the_arrays(folder, name):
-    """The families' different defaults for these keys do not matter."""
+    """The families have different defaults for these keys, but the arrays decide."""
     copy = folder(name)
     expected = model(copy)
     change(copy, "num_key_value_heads", "head_dim", "attention_bias", "mlp_bias")
@@ -165,12 +165,12 @@ def test_families_without_use_sliding_window_ignore_it(folder, name):
 
 
 def test_max_window_layers_may_be_0(folder):
-    """Then every layer has a window."""
+    """With max_window_layers = 0, every layer has a window."""
     copy = folder("qwen2")
     change(copy, "layer_types", sliding_window=8, max_window_layers=0, use_sliding_window=True)
     assert model(copy).windows == [8, 8]
     change(copy, "max_window_layers")
-    assert model(copy).windows == [None, None]  # the default is 28
+    assert model(copy).windows == [None, None]  # its default is 28: no layer has a window
 
 
 def test_gemma2_has_default_caps(folder):
@@ -230,11 +230,11 @@ def test_every_family_has_its_loader():
         assert read_json(LLAMA_FOLDERS / name / "config.json")["model_type"] in utils.LOADERS
 
 
-# --- a whole folder, with its tokenizer -----------------------------------------------------------
+# --- a whole folder with its tokenizer: tokens and stop ids ---------------------------------------
 
 
 def write_qwen(folder, **entries):
-    """Write a Qwen2 whose embedding has 11 rows without a token. They have the largest logits."""
+    """Write a Qwen2 whose embedding has 11 rows without a token. These rows have large logits."""
     rng, d = np.random.default_rng(0), QWEN["hidden_size"]
     shapes = {"embed_tokens": (270, d), "norm": (d,)}
     queries = {"q": 12, "k": 6, "v": 6}
@@ -277,22 +277,21 @@ def test_stop_ids_come_from_generation_config_first(tmp_path):
 def test_arrays_may_lack_the_prefix_model(folder, name):
     copy = folder(name)
     expected, path = logits(copy), copy / "model.safetensors"
-    tensors = {key.removeprefix("model."): array for key, array in halves(path).items()}
-    tensors["lm_head.weight"] = tensors["embed_tokens.weight"]  # some files store a tied head
+    tensors = {key.removeprefix("model."): array for key, array in read_float32(path).items()}
+    tensors["lm_head.weight"] = tensors["embed_tokens.weight"]  # some files store a tied head, too
     tensors["layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(4, np.float32)
     save_file(tensors, path)
     np.testing.assert_array_equal(logits(copy), expected)
 
 
-def halves(path):
-    """Return the arrays of a file as float32."""
+def read_float32(path):
     return {name: np.array(array) for name, array in read_safetensors(path).items()}
 
 
 def test_float16_files_are_read(folder):
     copy = folder("llama")
     path = copy / "model.safetensors"
-    exact = {name: array.astype(np.float16) for name, array in halves(path).items()}
+    exact = {name: array.astype(np.float16) for name, array in read_float32(path).items()}
     save_file(exact, path)
     found = logits(copy)
     save_file({name: array.astype(np.float32) for name, array in exact.items()}, path)

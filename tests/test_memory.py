@@ -1,4 +1,4 @@
-"""Memory does not grow with the steps of a loop, and no unused logits are computed."""
+"""Each step of a loop retains only a few bytes, and unused logits are not computed."""
 
 import tracemalloc
 
@@ -22,7 +22,7 @@ def traced():
 
 
 def peak(f):
-    """Return the peak memory of f, in bytes above the memory before."""
+    """Return how many bytes f() has allocated at its peak."""
     before = tracemalloc.get_traced_memory()[0]
     tracemalloc.reset_peak()
     f()
@@ -31,8 +31,8 @@ def peak(f):
 
 @pytest.mark.parametrize(
     "loop, bytes_per_token",
-    # A token may keep its id, its keys and values (256 bytes, and as many free slots), and the
-    # counts in a store; but not its logits (12 kB).
+    # For each token, memory may grow by the id, the keys and values (256 bytes), free slots of the
+    # same size and the counts in a store. It must not grow by the token's logits (12 kB).
     [(cached, 600), (drafted_by(NGramStore(N_VOCAB)), 3000)],
     ids=["cached", "n-grams"],
 )
@@ -50,7 +50,7 @@ def test_900_more_steps_keep_few_bytes(traced, loop, bytes_per_token):
 
 def test_a_prompt_computes_only_its_last_logits(traced):
     model, prompt = tiny_gpt2(n_vocab=30_000, n_ctx=600), [1] * 500
-    everything = 500 * 30_000 * 4  # bytes of [n_seq, n_vocab]
+    everything = 500 * 30_000 * 4  # the bytes of all logits
     assert peak(lambda: model(prompt)) > everything
     for loop in (naive, cached):
         assert peak(lambda loop=loop: list(generate(model, prompt, 3, loop=loop))) < everything / 4
@@ -66,7 +66,7 @@ def test_a_batch_takes_at_most_twice_its_keys_and_values(traced):
 
 def test_a_long_prompt_needs_memory_for_its_chunks_only(traced):
     model, prompt = tiny_gpt2(n_ctx=4000), [1] * 3999
-    whole = 2 * 4000 * 4000 * 4  # the scores of two heads
+    whole = 2 * 4000 * 4000 * 4  # the bytes of two heads' attention scores
     assert peak(lambda: model(prompt)) > whole
     assert peak(lambda: list(generate(model, prompt, 1))) < whole / 4
 

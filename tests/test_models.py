@@ -1,4 +1,4 @@
-"""The embedded models have the sizes that their READMEs promise, and do their work."""
+"""The models in models/ have the sizes that their READMEs give. They tell stories and translate."""
 
 from pathlib import Path
 

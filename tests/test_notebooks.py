@@ -1,5 +1,5 @@
-"""Every notebook runs from top to bottom in its class edition, its exercises can be solved, and its
-saved form is tidy."""
+"""In the class edition, every notebook runs from top to bottom and its exercises can be solved. The
+saved notebooks, their links, the teacher's sheets and the badges are in order."""
 
 import ast
 import html
@@ -34,7 +34,7 @@ def notebook(path):
 
 
 def made(folder, *options):
-    """Make an edition in this folder with the command; return the folder."""
+    """Run edition.py, which writes an edition into this folder; return the folder."""
     command = [sys.executable, FOLDER / "edition.py", folder, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"{len(NOTEBOOKS)} ")
@@ -53,7 +53,8 @@ def pages(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def on_github(tmp_path_factory):
-    """Make the class edition with badges. It must lie in the project."""
+    """Make the class edition with badges, in a folder of the project. Badges link to files of the
+    project, so edition.py refuses other folders."""
     folder = Path(tempfile.mkdtemp(dir=FOLDER))
     yield made(folder, "--repository", ADDRESS)
     shutil.rmtree(folder)
@@ -85,14 +86,15 @@ def pictures(notebook):
 
 
 def solutions(path):
-    """Return {exercise: its solution}. solutions/NAME.py has each below "# exercise N"."""
+    """Return {exercise number: its solution} from solutions/NAME.py. There, a line "# exercise N"
+    precedes each solution."""
     text = (FOLDER / "solutions" / path.with_suffix(".py").name).read_text(encoding="utf-8")
     parts = re.split(r"^# exercise (\d+)$", text, flags=re.MULTILINE)[1:]
     return dict(zip(map(int, parts[::2]), parts[1::2]))
 
 
 def exercises(notebook):
-    """Return {exercise: (index of its cell, which has the tag exercise-N, index of its check)}."""
+    """Return {exercise number: (index of its cell, index of the next cell, which checks it)}."""
     found = {}
     for place, cell in enumerate(notebook.cells):
         for tag in cell.metadata.get("tags", []):
@@ -110,7 +112,7 @@ def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, class_edit
         for place, cell in enumerate(notebook.cells):
             if edition.tagged(cell, "ours"):  # uncomment our solution
                 cell.source = cell.source.removeprefix("# If you give up: ")
-            client.execute_cell(cell, place)  # raises on any error
+            client.execute_cell(cell, place)  # raises any error in the cell
             if cell.cell_type == "code":
                 assert not printed(cell, "stderr")
         for number, (place, check) in exercises(notebook).items():
@@ -121,7 +123,7 @@ def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, class_edit
             assert printed(notebook.cells[check]) == "solved\n"
 
 
-def own(notebook):  # -> the code cells that the saved notebook has, too
+def own(notebook):  # -> the code cells that edition.py did not add
     added = {"guess", "ours"}
     return [cell for cell in code(notebook) if not added & {*cell.metadata.get("tags", [])}]
 
@@ -138,7 +140,8 @@ def test_the_class_edition_has_the_same_code_without_solutions(path, notebook, c
 
 
 def test_the_class_edition_answers_no_prediction(path, class_edition):
-    """Each question is followed by a place for the guess, by code, and by a folded answer."""
+    """A cell for the guess follows each question. After the code, the next text is a folded answer,
+    a heading or a new question."""
     cells = nbformat.read(class_edition / path.name, as_version=4).cells
     for place, cell in enumerate(cells):
         if cell.cell_type != "markdown" or "**Predict" not in cell.source:
@@ -159,8 +162,8 @@ def test_no_cell_has_a_literal_alternative_text(notebook):
 
 
 def broken_links(text, folder):
-    """Yield the links of a Markdown text in this folder that lead nowhere. A link to the project's
-    address leads nowhere if the project lacks the file."""
+    """Yield the broken links of a Markdown text that lies in this folder. A link to ADDRESS is
+    broken if the project does not contain its file."""
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         place, _, anchor = target.partition("#")
         if target.startswith(f"{ADDRESS}/blob/main/"):
@@ -211,7 +214,7 @@ def test_every_link_of_the_other_texts_leads_somewhere():
 
 def test_git_does_not_ignore_the_folder_that_the_badges_point_to():
     if not (FOLDER.parent / ".git").exists():
-        return  # this is a copy without a history
+        return  # this copy of the project has no git history
     command = ["git", "check-ignore", "-q", "notebooks/class/01_forward_pass.ipynb"]
     assert subprocess.run(command, cwd=FOLDER.parent).returncode == 1
 
@@ -287,8 +290,8 @@ NOT_PROSE = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)|https?://\S+"
 
 
 def test_numbers_in_the_prose_come_from_a_cell(notebook):
-    """This holds for numbers with a decimal point or a percent sign, unless the sentence names its
-    source."""
+    """The test covers numbers with a decimal point or a percent sign, except in sentences that cite
+    a source with its year."""
     outputs = "\n".join(printed(cell) + cell.source for cell in code(notebook))
     known = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", outputs.replace(",", ""))}
     for cell in prose(notebook):
@@ -302,7 +305,7 @@ def test_numbers_in_the_prose_come_from_a_cell(notebook):
 
 
 def comes_from(written, known):
-    """Return whether `written` is a known number, or 100 times one (a percentage), rounded."""
+    """Return whether `written` is a known number, rounded, or such a number in percent."""
     error = 0.51 * 10 ** -len(written.partition(".")[2])
     scaled = [scale * number for number in known for scale in (1, 100)]
     return any(abs(number - float(written)) <= error for number in scaled)

@@ -1,4 +1,4 @@
-"""OpenAI's release of GPT-2 is downloaded and rewritten as a folder in Hugging Face's layout."""
+"""OpenAI's release of GPT-2 is downloaded and converted to a folder in Hugging Face's layout."""
 
 import json
 import re
@@ -22,7 +22,8 @@ needs_tensorflow = pytest.mark.skipif(
 
 @pytest.fixture
 def release(monkeypatch, tmp_path):
-    """Serve OpenAI's files locally to an empty folder models/. Pretend that TensorFlow is there."""
+    """Replace OpenAI's site by a local server, which has no files yet, and models/ by an empty
+    folder. Pretend that TensorFlow is installed."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
     monkeypatch.setattr(utils, "MODELS", tmp_path)
     with Server({}) as server:
@@ -66,7 +67,7 @@ def test_a_downloaded_model_needs_no_network_and_no_tensorflow(release, monkeypa
 
 
 def test_a_folder_in_openai_s_layout_is_refused(release, tmp_path):
-    """An earlier edition made such folders."""
+    """An earlier version of tokenwise wrote such folders."""
     (tmp_path / "124M").mkdir()
     (tmp_path / "124M" / "hparams.json").write_text("{}")
     assert_refused("124M", "124M has no config.json: it is no model in Hugging Face's layout")
@@ -89,12 +90,12 @@ def test_names_become_hugging_face_s(theirs, ours):
     assert openai.hub_name(theirs) == ours
 
 
-# --- with TensorFlow ------------------------------------------------------------------------------
+# --- checkpoints that TensorFlow writes and reads -------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
-    """Return the folder of tests/tensorflow_checkpoints.py, and the messages of its downloads."""
+    """Return the folder that tests/tensorflow_checkpoints.py fills, and its messages by case."""
     folder = tmp_path_factory.mktemp("openai")
     script = [sys.executable, "-m", "tests.tensorflow_checkpoints", str(folder)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""A page's data are the numbers of the running code."""
+"""The data of a page equals the numbers that the code computes."""
 
 import copy
 import functools
@@ -82,7 +82,8 @@ def test_the_stored_logits_give_the_sum_at_every_temperature(stories):
 
 
 def of_one_row(logits, came, n, sampler=greedy, n_prompt=5):
-    """Return the candidates of a text with a single row of logits; its last token is `came`."""
+    """Return the candidates for one row of logits [n_vocab], after which the token `came` was
+    generated."""
     sequence = Sequence(random_gpt2(len(logits), 8, 4, 1, 1), [0, came], 0, sampler)
     sequence.n_prompt = n_prompt
     return candidates(logits[None], sequence, [1.0], n)
@@ -133,7 +134,7 @@ def test_a_filter_that_writes_into_the_logits_is_recorded():
 
 
 def test_the_last_filters_leave_the_tokens_that_the_sliders_removed():
-    """A reader who opens top-k again sees them."""
+    """A reader who moves the top-k slider back to 0 sees the removed tokens again."""
 
     def odd(logits, ids):
         return np.where(np.arange(600) % 2, logits, -np.inf)
@@ -163,7 +164,8 @@ def test_the_model_s_best_tokens_are_stored_even_if_a_filter_removes_them(storie
 
 
 def test_beam_search_filters_log_probabilities():
-    """The page does it as the search did, so that a penalty has the same effect."""
+    """The page applies filters to log-probabilities, as beam search does, so that a penalty has the
+    same effect."""
     data = by_method("beam")
     assert stored(data, "logits").max() <= 0 < stored(by_method("cached"), "logits").max()
 
@@ -194,7 +196,7 @@ def test_the_throws_of_the_sequence_s_die_are_recorded(stories):
     for (_, u, low, high), number in zip(data["draws"], expected):
         assert u == number
         assert low - 1e-6 <= u <= high + 1e-6
-    copied = copy.deepcopy(Die(np.random.PCG64()))  # a loop may copy it
+    copied = copy.deepcopy(Die(np.random.PCG64()))  # a loop may copy its generator
     assert isinstance(copied, np.random.Generator)
 
 

@@ -1,4 +1,4 @@
-"""FILE.py:EXPRESSION names a user's own part on the command line."""
+"""On the command line, users name their filter, loop, drafter or model by FILE.py:EXPRESSION."""
 
 import re
 
@@ -34,7 +34,7 @@ def but(token, tokenizer):
         return logits
     return f
 
-@dataclasses.dataclass  # a dataclass looks up its module
+@dataclasses.dataclass  # @dataclass needs the module in sys.modules
 class Again:
     n_vocab: int
     n: int = 1
@@ -44,7 +44,7 @@ class Again:
     def learn(self, *_): pass
 
 class Flat:
-    """A model that always writes the same token."""
+    """A model that always generates the same token."""
     n_ctx, stop_ids, n_vocab = 50, (), 259
     def __init__(self, best=70):
         self.best = best
@@ -178,7 +178,7 @@ def test_a_user_s_model_runs_with_every_method(console, mine, letters, method):
     assert console.text("a", "--score", model=own)
 
 
-# --- mistakes -------------------------------------------------------------------------------------
+# --- mistakes in expressions and in files ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_missing_file_gives_one_line(console, where):
 def test_a_mistake_in_the_code_gives_python_s_traceback(
     console, mine, view, option, expression, function, error
 ):
-    """The traceback begins in the user's file; the last line names the option."""
+    """The traceback begins in the user's file or expression. Its last line names the option."""
     status, out, err = console("a", f"--{option}", f"{mine}:{expression}", *view)
     first, place, *_, last = err.splitlines()
     assert (status, first) == (1, "Traceback (most recent call last):")

@@ -1,4 +1,4 @@
-"""Every command and every Python example of the README runs."""
+"""The README's commands and Python examples run, and its breakpoints, map and links are right."""
 
 import re
 import shlex
@@ -29,10 +29,10 @@ def test_every_command_of_the_readme_is_run_here_or_by_ci():
 def test_a_command_of_the_readme_runs(command, capsys, monkeypatch, tmp_path):
     words = shlex.split(command)[2:]
     (tmp_path / "examples").symlink_to(HOUSE / "examples")
-    monkeypatch.chdir(tmp_path)  # a file that it writes
+    monkeypatch.chdir(tmp_path)  # a command may write a file here
     hub = "HuggingFaceTB/SmolLM2-135M"
     big = {"gpt2", "t5-small", hub, f"{hub}-Instruct"}
-    if big & set(words):  # other tests fetch such from a local server
+    if big & set(words):  # other tests load such models from a local server
         options.check(options.parse(words))
         return
     monkeypatch.setattr("builtins.input", lambda prompt="": "/quit")

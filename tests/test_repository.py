@@ -1,4 +1,4 @@
-"""What people expect of a repository: one list of packages, and workflows that do what CI does."""
+"""The lists of packages agree, the workflow runs the commands of .ci/run, and the root is small."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-tomllib = pytest.importorskip("tomllib", reason="tomllib: Python 3.11 has it")
+tomllib = pytest.importorskip("tomllib", reason="tomllib is new in Python 3.11")
 
 HOUSE = Path(__file__).parent.parent
 PROJECT = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
@@ -14,7 +14,7 @@ GROUPS = PROJECT["dependency-groups"]
 CORE = PROJECT["project"]["dependencies"]
 
 
-def requirements(path):  # -> the packages of a file, without comments
+def requirements(path):  # -> the packages in a requirements file
     lines = (HOUSE / path).read_text(encoding="utf-8").splitlines()
     return {line.split("  #")[0].strip() for line in lines if line and not line.startswith("#")}
 
@@ -56,6 +56,6 @@ def test_the_workflow_runs_the_commands_of_ci():
 def test_the_root_is_small():
     files = subprocess.run(["git", "ls-files"], cwd=HOUSE, capture_output=True, text=True)
     if files.returncode:
-        pytest.skip("NOT RUN: this folder is no clone")
+        pytest.skip("NOT RUN: this folder is not a git clone")
     visible = {line.partition("/")[0] for line in files.stdout.splitlines() if line[0] != "."}
     assert len(visible) <= 25, sorted(visible)

@@ -1,7 +1,8 @@
-"""Imports: the centre stands alone, folders import downwards, and no imports go in a circle.
+"""The centre imports only NumPy, regex and its own files. Folders import only from the same level
+or from lower levels, and imports are not circular.
 
-Imports inside a function count, too. Imports below generate.py's `if __name__ == "__main__":` do
-not count: the command line is a separate program.
+Imports inside functions count, too. Imports below generate.py's `if __name__ == "__main__":` do not
+count, because the command line is a separate program.
 """
 
 import ast
@@ -19,7 +20,7 @@ CENTRE = {  # file -> its imports, without the standard library
     "speculative": {"numpy", "generate", "samplers"},
     "encoder": {"regex"},
 }
-FLOORS = [  # from the ground up; utils loads models, so it stands above the loaders
+FLOORS = [  # from the lowest level to the highest; utils is above loading, which it imports
     [*CENTRE],
     ["decoding", "families"],
     ["loading"],
@@ -45,7 +46,7 @@ def module(path):  # decoding/beam -> decoding.beam
 
 
 def imports(path):
-    """Return the modules that a file imports, anywhere in it."""
+    """Return the modules that a file imports, at its top or inside a function."""
     tree = ast.parse((HOUSE / path).with_suffix(".py").read_text(encoding="utf-8"))
     if path.name == "generate":
         tree.body = [node for node in tree.body if "__main__" not in ast.unparse(node)]
@@ -90,7 +91,7 @@ def test_no_imports_go_in_a_circle():
 
 @pytest.mark.parametrize("name", [*CENTRE, "decoding.batching", "families.seq2seq"])
 def test_the_rooms_that_compute_need_only_numpy_and_regex(name):
-    """The imports of their neighbours count, too."""
+    """Indirect imports count, too."""
     command = [sys.executable, "-c", SCRIPT.format(module=name)]
     process = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=True)
     found = set(process.stdout.split()) - sys.stdlib_module_names

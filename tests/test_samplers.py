@@ -1,5 +1,5 @@
-"""samplers.py: each filter equals the reference and follows its definition; a draw is right, even
-at its edges."""
+"""Each filter in samplers.py equals the reference and follows its definition. Random draws have the
+right probabilities, even at the edges of the intervals."""
 
 import itertools
 from collections import Counter
@@ -37,7 +37,7 @@ CHAIN = (
     top_p(0.95),
     min_p(0.02),
 )
-FILTERS = {  # the names are in processors.npz
+FILTERS = {  # processors.npz has the same names
     "temperature 0.7": temperature(0.7),
     "top_k 1": top_k(1),
     "top_k 7": top_k(7),
@@ -58,7 +58,7 @@ FILTERS = {  # the names are in processors.npz
     "forced_id 4 at 29": forced_id(4, 29),
     "all": Sampler(*CHAIN).filter,
 }
-tenths = st.lists(st.integers(-40, 40), min_size=1, max_size=12)  # so ties are frequent
+tenths = st.lists(st.integers(-40, 40), min_size=1, max_size=12)  # equal numbers are frequent
 some_logits = tenths.map(lambda tenths: np.array(tenths, np.float32) / 10)
 
 
@@ -103,7 +103,7 @@ def test_a_filter_equals_the_reference(reference, name, n_vocab):
 @settings(max_examples=10)
 def test_a_filter_keeps_its_argument_and_float32(name, seed, ids):
     logits = np.random.default_rng(seed).normal(0, 3, 20).astype(np.float32)
-    logits[seed % 20] = -INF  # removed by an earlier filter
+    logits[seed % 20] = -INF  # as if an earlier filter had removed it
     before, ids_before = logits.copy(), list(ids)
     logits.setflags(write=False)
     found = FILTERS[name](logits, ids)
@@ -118,7 +118,7 @@ def test_a_filter_keeps_its_argument_and_float32(name, seed, ids):
 # --- temperature ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("t", [1e-300, 1e-6, 1e6, 1e300])  # even beyond float32
+@pytest.mark.parametrize("t", [1e-300, 1e-6, 1e6, 1e300])  # even beyond the range of float32
 def test_temperature_at_its_extremes_is_greedy_or_uniform(t):
     logits = f32(3, -20, 3.5, 0, 15)
     probs = Sampler(temperature(t))(logits, [])
@@ -168,8 +168,9 @@ def test_the_nucleus_is_the_smallest_set_that_reaches_p_and_ties_with_its_last(l
     found = remaining(top_p(p)(logits, []))
     rounding = 1e-6  # the probabilities are float32
     assert probs[found].sum() >= p - rounding
-    assert probs[found].min() > np.delete(probs, found).max(initial=0)  # no tie is left
-    n_better = (probs > probs[found].min()).sum()  # at least one of the ties is needed
+    assert probs[found].min() > np.delete(probs, found).max(initial=0)  # no tied token is removed
+    # Without any of the tied tokens, the set would have this size. No set of this size reaches p.
+    n_better = (probs > probs[found].min()).sum()
     smaller = itertools.combinations(range(len(logits)), n_better)
     assert all(probs[list(others)].sum() < p + rounding for others in smaller)
 
@@ -179,11 +180,11 @@ def test_the_nucleus_reaches_p_exactly():
     assert remaining(top_p(0.5)(logits, [])) == [0]
     assert remaining(top_p(0.51)(logits, [])) == [0, 1]
     assert remaining(top_p(0.75)(logits, [])) == [0, 1]
-    assert remaining(top_p(0.76)(logits, [])) == [0, 1, 2, 3]  # both of the equal tokens stay
+    assert remaining(top_p(0.76)(logits, [])) == [0, 1, 2, 3]  # both of the equal tokens remain
 
 
 def test_equal_tokens_are_all_in_the_nucleus_or_all_outside():
-    """As in top-k, their order in the vocabulary must not matter."""
+    """As in top-k, the order of equal tokens in the vocabulary must not matter."""
     assert remaining(top_p(0.55)(np.zeros(10, np.float32), [])) == list(range(10))
     assert remaining(top_p(0.3)(f32(-5, 2, 2, -5, 2), [])) == [1, 2, 4]
 
@@ -224,7 +225,7 @@ def test_min_p_1_keeps_the_best_token_and_its_equals():
     assert remaining(min_p(1)(f32(3, 1, 3, 2.9), [])) == [0, 2]
 
 
-# --- filters that look at the sequence ------------------------------------------------------------
+# --- filters that depend on the sequence ----------------------------------------------------------
 
 
 def test_repetition_penalty_makes_seen_tokens_less_likely_once():
@@ -258,7 +259,7 @@ def test_a_forced_id_comes_only_at_its_length():
     np.testing.assert_array_equal(Sampler(force)(f32(5, -INF, 4), [3, 3]), f32(0, 1, 0))
 
 
-# --- the chain ------------------------------------------------------------------------------------
+# --- several filters: their order, settings, errors -----------------------------------------------
 
 
 def test_filters_are_applied_in_the_order_given():
@@ -296,7 +297,7 @@ def test_an_unknown_setting_is_an_error():
 
 def test_greedy_is_the_best_token_that_the_filters_leave():
     logits = f32(1, 5, 5, 3)
-    np.testing.assert_array_equal(greedy(logits, []), f32(0, 1, 0, 0))  # the first of equals
+    np.testing.assert_array_equal(greedy(logits, []), f32(0, 1, 0, 0))  # the first best token
     assert greedy(logits, []).dtype == np.float32
     sampler = Sampler(no_repeat_ngram(1), temperature(0.5), to_probs=one_hot)
     np.testing.assert_array_equal(sampler(logits, [1, 2]), f32(0, 0, 0, 1))
@@ -340,11 +341,17 @@ def test_filters_that_together_remove_all_are_an_error(last):
         Sampler(min_length(9, [0, 1]), last)(f32(1, 2), [])
 
 
+@pytest.mark.parametrize("returned", [None, 3, [1.0, 2.0]])
+def test_a_filter_that_returns_no_logits_is_refused(returned):
+    with pytest.raises(ValueError, match="a filter returned .*, not logits: forgot a return"):
+        Sampler(lambda logits, ids: returned)(f32(1, 2, 3), [])
+
+
 # --- draws ----------------------------------------------------------------------------------------
 
 
 class Fixed:
-    """A random generator that always gives this number."""
+    """A random generator that always returns the same number."""
 
     def __init__(self, u):
         self.u = u
@@ -406,9 +413,3 @@ def test_a_draw_takes_one_number_from_the_generator():
         draw(f32(0.5, 0.5), rng)
         other.random()
     assert rng.random() == other.random()
-
-
-@pytest.mark.parametrize("returned", [None, 3, [1.0, 2.0]])
-def test_a_filter_that_returns_no_logits_is_refused(returned):
-    with pytest.raises(ValueError, match="a filter returned .*, not logits: forgot a return"):
-        Sampler(lambda logits, ids: returned)(f32(1, 2, 3), [])

@@ -1,5 +1,5 @@
-"""score.py follows the chain rule: for a whole text, in chunks and in windows, and whether the text
-follows end-of-text or a prefix."""
+"""score.py follows the chain rule in one pass, in chunks and in windows. A text may be scored after
+end-of-text or after a prefix."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ IDS = np.random.default_rng(3).integers(N_VOCAB, size=100).tolist()
 
 
 def by_hand(model, ids, first=0):
-    """Return log P of each token after the first; each takes a separate pass over ids[first:]."""
+    """Return log P of each token after ids[first], from a separate pass for each token."""
     passes = (model(ids[first:i], last=1)[-1] for i in range(first + 1, len(ids)))
     found = [log_softmax(logits)[token] for logits, token in zip(passes, ids[first + 1 :])]
     return np.array(found, np.float32)
@@ -47,7 +47,7 @@ def test_the_probabilities_of_all_texts_sum_to_1():
 @pytest.mark.parametrize("n", [N_CTX + 2, N_CTX + 13, 2 * N_CTX, 100])
 @pytest.mark.parametrize("chunk", [5, 128])
 def test_a_long_text_is_scored_in_windows_that_overlap_by_half(n, chunk):
-    """A window begins n_ctx / 2 tokens before its first new token, and has n_ctx inputs."""
+    """A window begins n_ctx / 2 tokens before its first new token and has at most n_ctx inputs."""
     expected, half = by_hand(MODEL, IDS[: N_CTX + 1]), N_CTX // 2
     while len(expected) < n - 1:
         known = len(expected) + 1

@@ -1,6 +1,6 @@
 """T5, BART and mBART equal the reference, and every loop runs them like any other model.
 
-fixtures/make_seq2seq.py made the checkpoints and the results of transformers.
+fixtures/make_seq2seq.py wrote the checkpoints and the results that transformers computed.
 """
 
 import copy
@@ -46,12 +46,12 @@ one_of_each = pytest.mark.parametrize("name", ["t5-gated-untied", "bart", "mbart
 
 
 def reader(name, row):
-    """Return the model after it has read one of the reference's sources."""
+    """Return the model after it has read source number `row`."""
     return MODELS[name].read(EXPECTED[name]["sources"][row])
 
 
 def filters(model, n):
-    """Return the filters of the checkpoint's configuration, for n new tokens."""
+    """Return the filters that the model's generation_config requires for n new tokens."""
     config = model.generation_config
     least, repeats = config.get("min_length"), config.get("no_repeat_ngram_size")
     found = [no_repeat_ngram(repeats)] if repeats else []
@@ -60,14 +60,14 @@ def filters(model, n):
 
 
 def greedy_ids(name, row, n, loop=cached):
-    """Return n greedy ids for one of the reference's sources."""
+    """Return at most n greedy ids for source number `row`."""
     sampler = Sampler(*filters(reader(name, row), n), to_probs=one_hot)
     return list(generate(MODELS[name], EXPECTED[name]["sources"][row], n, sampler, loop=loop))
 
 
 def tiny_t5(n_vocab=5, n_ctx=16, seed=0, stop_ids=()):
-    """Return a T5 with a vocabulary so small that all its texts can be listed: d_model 8, two heads
-    with d_head 3, a gated MLP with d_ff 10."""
+    """Return a random T5 with d_model 8, two heads with d_head 3, and a gated MLP with d_ff 10. The
+    vocabulary is so small that a test can list all texts."""
     rng, norm = np.random.default_rng(seed), {"g": (8,)}
     attn = {name: dense(8, 6, bias=False) for name in "qkv"} | {"o": dense(6, 8, bias=False)}
     mlp = {name: dense(8, 10, bias=False) for name in ("c_fc", "gate")}
@@ -106,7 +106,7 @@ def test_logits_equal_the_reference_s(name):
 
 @every_model
 def test_a_batch_of_sources_of_different_lengths_equals_the_reference_s(name):
-    """The reference pads its sources; here each row joins the batch."""
+    """The reference pads its sources. Here, each row joins the batch with an unpadded source."""
     ids, rows = EXPECTED[name]["decoder"], Rows()
     for row in range(3):
         model = reader(name, row)
@@ -135,7 +135,7 @@ def test_beams_equal_the_reference_s(name):
 
 
 def unpadded(ids, model):
-    """Return the ids up to the stop id. The reference pads shorter sequences."""
+    """Return the ids up to and including the stop id. The reference pads after the stop id."""
     ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
     return ids[: ends[0]] if ends else ids
 
@@ -266,15 +266,15 @@ def test_one_source_serves_any_batch_shape(name):
         close(np.concatenate([model(part, cache) for part in parts], axis=-2), expected)
     cache = model.new_cache(1)
     cache.select([0, 0, 0])
-    assert cache.source is model.source  # beams do not copy it
+    assert cache.source is model.source  # selecting beams does not copy the source
 
 
-# --- speculation and beams ------------------------------------------------------------------------
+# --- speculation, sampling in a batch, beams ------------------------------------------------------
 
 
 def drafters(name, model, source, sampler):
-    """Yield a drafter of each kind. The n-gram drafters see the source, too."""
-    draft = tiny_t5(model.n_vocab, n_ctx=20).read(source)  # a smaller context
+    """Yield a drafter of each kind. NGramStore and PromptLookup read the source, too."""
+    draft = tiny_t5(model.n_vocab, n_ctx=20).read(source)  # the draft model has a smaller context
     yield NGramStore(model.n_vocab, 3, before=source)
     yield PromptLookup(model.n_vocab, 2, before=source)
     yield DraftModel(model, sampler, np.random.default_rng(5))
@@ -293,7 +293,7 @@ def test_greedy_speculation_gives_the_greedy_ids(name, gamma):
 
 
 def conditionals(model, n, sampler):
-    """Return {n ids: probability} for every sequence, as the product of the conditionals."""
+    """Return {n ids: the product of their conditional probabilities} for every sequence."""
     table = {}
     for ids in itertools.product(range(model.n_vocab), repeat=n):
         logits, text = model([*model.start_ids, *ids[:-1]]), list(model.start_ids)
@@ -312,7 +312,7 @@ def test_sampled_speculation_has_the_distribution_of_the_model(kind):
     family, sampler = tiny_t5(4, n_ctx=8, seed=2), Sampler(temperature(1.5))
     model = family.read(SOURCE)
     table = conditionals(model, 2, sampler)
-    assert abs(sum(table.values()) - 1) < 1e-5  # the chain rule
+    assert abs(sum(table.values()) - 1) < 1e-5  # the chain rule holds
     drafter = list(drafters("t5", model, SOURCE, sampler))[kind]
     loop, rng, counts = drafted_by(drafter, gamma=2), np.random.default_rng(kind), {}
     for _ in range(600):
@@ -320,7 +320,7 @@ def test_sampled_speculation_has_the_distribution_of_the_model(kind):
         counts[ids] = counts.get(ids, 0) + 1
     assert p_value(counts, table) > 0.001
     other = conditionals(family.read(OTHER), 2, sampler)
-    assert p_value(counts, other) < 1e-9  # a wrong source fails the test
+    assert p_value(counts, other) < 1e-9  # the test detects a wrong source
 
 
 def test_each_text_of_a_batch_has_the_distribution_of_its_own_source():
@@ -385,7 +385,7 @@ def test_the_encoder_runs_once_for_each_source(name, monkeypatch):
     assert len(calls) == 1
 
 
-# --- causality, float32, arguments, seeds ---------------------------------------------------------
+# --- causality, float32, arguments, errors, replaced functions, seeds -----------------------------
 
 
 @one_of_each
@@ -415,7 +415,7 @@ def test_every_step_is_float32(name):
     Traced.seen.clear()
     model = model.read(EXPECTED[name]["sources"][0])
     cache = model.new_cache()
-    assert isinstance(model(ids), Traced)  # the trace reached the end
+    assert isinstance(model(ids), Traced)  # the logits are traced, too
     model(ids[:-1], cache)
     rows = Rows()
     rows.join(cache)
@@ -458,7 +458,8 @@ def test_a_cache_goes_on_after_an_error_in_a_pass(name, monkeypatch):
 
     def fails(*args):
         calls.append(args)
-        if len(calls) == 2:  # the first cross-attention; the first layer already has its keys
+        # The second call is the first cross-attention. The first layer has already stored its keys.
+        if len(calls) == 2:
             raise ZeroDivisionError
         return attention(*args)
 
@@ -471,7 +472,7 @@ def test_a_cache_goes_on_after_an_error_in_a_pass(name, monkeypatch):
 
 @every_model
 def test_a_replaced_attention_runs_in_the_encoder_and_twice_in_the_decoder(name, monkeypatch):
-    """All of them call gpt2.attention, so a user can replace it."""
+    """Every attention layer calls gpt2.attention, so that a user can replace it."""
     attention, shapes = gpt2.attention, []
 
     def replacement(q, k, v, mask):
@@ -498,7 +499,7 @@ def test_a_seed_reproduces_a_text_and_a_different_seed_does_not():
     assert run(1) == run(1) != run(2)
 
 
-# --- sources, languages, configuration ------------------------------------------------------------
+# --- sources, languages, forced tokens, configuration ---------------------------------------------
 
 
 def test_a_wrong_source_is_refused():
@@ -527,7 +528,7 @@ def test_sources_get_their_family_s_special_tokens_and_are_truncated():
 def test_mbart_and_mbart_50_put_languages_at_different_places():
     en, ro, de = 44, 60, 43
     one = MODELS["mbart"]
-    assert (one.add_special_tokens([7]), one.start_ids) == ([7, 2, en], [ro])  # the defaults
+    assert (one.add_special_tokens([7]), one.start_ids) == ([7, 2, en], [ro])  # default languages
     other = one.for_languages(de, en)
     assert (other.add_special_tokens([7]), other.start_ids) == ([7, 2, de], [en])
     fifty = MODELS["mbart-50"].for_languages(de, en)
@@ -547,9 +548,10 @@ def test_forced_tokens_are_first_and_last():
 def test_generation_config_is_the_checkpoint_s():
     config = MODELS["bart-forced"].generation_config
     assert (config["num_beams"], config["length_penalty"]) == (4, 2.0)
-    assert (config["max_length"], config["min_length"]) == (15, 6)  # the start id counts
+    assert (config["max_length"], config["min_length"]) == (15, 6)  # lengths include the start id
     plain = MODELS["bart"].generation_config
-    assert plain["forced_eos_token_id"] is None  # it overrides config.json
+    # A null in generation_config.json overrides config.json.
+    assert plain["forced_eos_token_id"] is None
     assert MODELS["bart"].stop_ids == (2,) and MODELS["t5"].stop_ids == (1,)
 
 

@@ -1,4 +1,4 @@
-"""Encoder-decoders and their tokenizers are loaded from folders; damaged folders are refused."""
+"""Encoder-decoders and their tokenizers are loaded. Damaged or unsupported folders are refused."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ FOLDERS = HERE / "fixtures" / "seq2seq"
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a function: name -> a copy of this fixture, which a test may damage."""
+    """Return a function that copies the fixture `name`. A test may damage the copy."""
 
     def copied(name):
         return Path(shutil.copytree(FOLDERS / name, tmp_path / name))
@@ -37,7 +37,7 @@ def logits(folder):
 
 
 def assert_refused(folder, words):
-    """Assert that load raises a UserError of one line with these words."""
+    """Assert that load raises a UserError whose message is one line and contains these words."""
     with pytest.raises(UserError, match=words) as caught:
         utils.load(folder)
     assert "\n" not in str(caught.value)
@@ -47,7 +47,7 @@ def change(path, **entries):
     path.write_text(json.dumps(json.loads(path.read_text()) | entries))
 
 
-# --- the folders ----------------------------------------------------------------------------------
+# --- weights and configuration --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["t5-gated-untied", "bart", "mbart"])
@@ -65,7 +65,7 @@ def test_arrays_may_have_their_other_names(folder, name):
     if name == "bart":
         assert all(key.startswith("model.") for key in tensors if key != "final_logits_bias")
     tensors = {key.removeprefix("model."): array for key, array in tensors.items()}
-    shared = tensors.pop("shared.weight")  # some files have only one of its names
+    shared = tensors.pop("shared.weight")  # some files contain only copies of this array
     for side in ("encoder", "decoder"):
         tensors[f"{side}.version"] = np.ones(1, np.float32)
     tensors["decoder.embed_tokens.weight"] = tensors["encoder.embed_tokens.weight"] = shared
@@ -129,7 +129,7 @@ def test_special_ids_outside_the_vocabulary_are_ignored(folder):
     _, model = utils.load(copy)
     assert model.stop_ids == (2,) and model.generation_config["forced_bos_token_id"] is None
     change(copy / "generation_config.json", eos_token_id=2, decoder_start_token_id="x")
-    assert utils.load(copy)[1].start_ids == [2]  # the next possible setting
+    assert utils.load(copy)[1].start_ids == [2]  # BART's default is eos_token_id
 
 
 @pytest.mark.parametrize("name", ["t5", "bart", "mbart"])
@@ -184,7 +184,7 @@ def test_ids_are_the_pieces_places_and_mbart_s_are_shifted_by_one():
 def test_sentinels_and_languages_are_special_tokens():
     assert T5.encode("the <extra_id_0>", special=True)[-1] == T5.n_vocab - 1 == 139
     assert T5.decode([40, 139]).endswith("<extra_id_99><extra_id_0>")
-    assert T5.encode("the <extra_id_0>")[-1] == 139  # a Unigram has it as a piece
+    assert T5.encode("the <extra_id_0>")[-1] == 139  # T5's vocabulary contains it as a piece
     assert BART.special["<mask>"] not in BART.encode("the <mask>")
     assert (MBART.special["ar_AR"], MBART.special["en_XX"]) == (41, 44)
     assert MBART.n_vocab == 67 and MBART.special["<mask>"] == 66
@@ -236,7 +236,7 @@ def test_an_unknown_id_is_an_error_that_names_it(pieces, id):
 
 
 def test_en_de_has_the_ids_that_it_was_trained_on():
-    """The digest belongs to the ids of all held-out sentences by the library `sentencepiece`."""
+    """The library `sentencepiece` gives ids with this digest for all held-out sentences."""
     tokenizer = read_tokenizer(ROOT / "models" / "en-de", "t5")
     lines = (ROOT / "models" / "en-de" / "held_out.tsv").read_text(encoding="utf-8").splitlines()
     ids = [tokenizer.encode(text) for line in lines for text in line.split("\t")]

@@ -1,4 +1,4 @@
-"""The interactive prompt, in a pseudo-terminal, and command by command in this process."""
+"""Test the interactive prompt in a pseudo-terminal, and its commands in this process."""
 
 import codecs
 import contextlib
@@ -21,19 +21,19 @@ from terminal.options import METHODS
 from terminal.session import Session
 from tests.commands import END, HOUSE, N_CTX, finished, process, write_letters
 
-pty = pytest.importorskip("pty", reason="pseudo-terminals are Unix's")
+pty = pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
 PROMPT = " › "
-PATIENCE = 60  # seconds until a test gives up; the machine may be busy
+PATIENCE = 60  # seconds; a test waits this long because the machine may be busy
 WAITING = """
 def for_signal(logits, ids):
-    while len(ids) > 3:  # a signal just before a pause would be lost
+    while len(ids) > 3:  # signal.pause() would miss an earlier signal
         pass
     return logits
 """
 
 
 class Terminal:
-    """generate.py in a pseudo-terminal: a test types, and reads up to an expected text."""
+    """generate.py in a pseudo-terminal. A test types lines and reads up to an expected text."""
 
     def __init__(self, *words, **environment):
         self.ours, theirs = pty.openpty()
@@ -49,13 +49,13 @@ class Terminal:
         """Return the next piece of output, or "" if the program has ended."""
         ready, _, _ = select.select([self.ours], [], [], PATIENCE)
         assert ready, "the program is silent"
-        with contextlib.suppress(OSError):  # Linux raises it once the program has ended
+        with contextlib.suppress(OSError):  # Linux raises OSError when the program has ended
             if read := os.read(self.ours, 4096):
                 return self.decoder.decode(read) or self.read()
         return ""
 
     def until(self, expected):
-        """Return the output up to and including this text."""
+        """Read until the output contains this text; return the output."""
         found = ""
         while expected not in found:
             piece = self.read()
@@ -72,7 +72,7 @@ class Terminal:
         self.process.send_signal(signal.SIGINT)
 
     def end(self):
-        """Read to the end; return the output and the exit status."""
+        """Read until the program ends; return the output and the exit status."""
         found = "".join(iter(self.read, ""))
         return found, self.process.wait(PATIENCE)
 
@@ -94,14 +94,14 @@ def test_a_session_runs_in_a_terminal(console, letters, tmp_path):
         assert "(9 tokens" in terminal.ask("the cat")
         terminal.ask(f"/filter {tmp_path}/waiting.py:for_signal")
         os.write(terminal.ours, b"a\n")
-        terminal.until("\na")  # the echo has come, and the text has begun
+        terminal.until("\na")  # the text begins after the echo of the prompt
         terminal.interrupt()
         assert "(stopped)" in terminal.until(PROMPT)
         terminal.ask("/reset")
         assert text in terminal.ask("the cat")
-        terminal.interrupt()  # at the prompt, this only gives a new line
+        terminal.interrupt()  # at the prompt, Ctrl-C only starts a new line
         while not select.select([terminal.ours], [], [], 3)[0]:
-            terminal.interrupt()  # the first one came before the program waited
+            terminal.interrupt()  # the program was not yet waiting for input
         terminal.until(PROMPT)
         assert text in terminal.ask("the cat")
         os.write(terminal.ours, b"\x04")  # Ctrl-D
@@ -150,19 +150,19 @@ def test_an_interrupt_outside_the_prompt_ends_the_program(letters, tmp_path):
     assert status == 130 and found.endswith("interrupted\r\n") and "Traceback" not in found
 
 
-# It changes the title and the colours, rings the bell, has a C1 escape, and reverses letters.
+# EVIL changes the title and the colours, rings the bell, has a C1 escape, and reverses letters.
 EVIL = "\x1b]0;title\x07\x1b[31m\x9b2J\x7f\r\u202e\u2066\u200f\u061c."
 SEEN = r"\x1b]0;title\x07\x1b[31m\x9b2J\x7f\r\u202e\u2066\u200f\u061c."
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 EVIL_FILTER = """
 def f(logits, ids):
-    logits[IDS[len(ids) % len(IDS) - 1]] = 999  # p = 1 after rounding
+    logits[IDS[len(ids) % len(IDS) - 1]] = 999  # its probability rounds to 1
     return logits
 """
 
 
 def test_no_text_controls_the_terminal(letters, tmp_path):
-    """The model writes EVIL, and a file with prompts has escapes, too."""
+    """The model generates EVIL, and the file of prompts contains escapes, too."""
     tokenizer, _ = utils.load(letters)
     (tmp_path / "evil.py").write_text(f"IDS = {tokenizer.encode(EVIL)}\n{EVIL_FILTER}")
     (tmp_path / "prompts").write_text("a\n\x1b[2J\u202eb\n", encoding="utf-8")
@@ -187,13 +187,13 @@ def test_no_text_controls_the_terminal(letters, tmp_path):
     assert "a" + EVIL in out.decode() and "\x1b[2J\u202eb" in out.decode()
 
 
-# --- in this process ------------------------------------------------------------------------------
+# --- commands and options, in this process --------------------------------------------------------
 
 
 @pytest.fixture
 def ask(console, letters):
-    """Return ask(line, ...) -> the answer, stdout and stderr together. ask.shell is the shell,
-    and ask.start(option, ...) starts a new one."""
+    """Return a function ask(line, ...), which types lines and returns stdout + stderr. ask.shell is
+    the shell; ask.start(option, ...) starts a new shell."""
 
     def ask(*lines):
         for line in lines:
@@ -249,7 +249,7 @@ def test_a_command_without_a_text_takes_the_last_one(console, ask, tmp_path):
 
 
 def test_score_rates_the_tokens_of_the_last_text(console, ask, tmp_path):
-    """Encoding its letters would give different tokens."""
+    """/score has to use the generated tokens: encoding the text again gives different tokens."""
     (tmp_path / "own.py").write_text(
         "def f(logits, ids):\n    logits[:] = 0\n    logits[[83, 71, 68][len(ids) % 3]] = 99\n"
         "    return logits\n"
@@ -293,7 +293,7 @@ def test_help_exit_and_quit_need_no_slash(ask):
     assert ask("help") == ask("/help") == ask("/he")
     for word in "exit", "quit", "/quit", "/q", "  exit ":
         assert ask(word) == "" and ask.ended is True
-    assert "no command /s" in ask("/s 3") and not ask.ended  # /seed, /samples ... begin with s
+    assert "no command /s" in ask("/s 3") and not ask.ended  # several commands begin with s
     assert ask("/te 0.5") == "temperature = 0.5\n"
 
 
@@ -366,7 +366,7 @@ def test_an_option_of_a_different_method_is_refused_as_on_the_command_line(ask):
 
 
 def test_a_user_s_part_needs_no_quotes(ask, console, tmp_path):
-    """Its expression may have quotes, commas and spaces."""
+    """The expression may contain quotes, commas and spaces."""
     (tmp_path / "own.py").write_text(
         "def only(text, tokenizer):\n    def f(logits, ids):\n        logits[:] = -1e9\n"
         "        logits[tokenizer.encode(text)] = 0\n        return logits\n    return f\n"
@@ -479,7 +479,8 @@ def test_mistakes_do_not_end_the_session(ask, tmp_path, monkeypatch):
     assert "FILE.py:EXPRESSION" in ask("/filter nothing")
     with monkeypatch.context() as broken:
         broken.setattr("terminal.session.cached", lambda *_: 1 / 0)
-        assert "ZeroDivisionError" in ask("the cat") and not ask.ended  # even our own bugs
+        # Even a bug in the program does not end the session.
+        assert "ZeroDivisionError" in ask("the cat") and not ask.ended
     assert ask("the cat").startswith("the cat")
     assert ask("/quit") == "" and ask.ended is True
 
@@ -531,6 +532,14 @@ def test_two_dashes_are_a_value_or_give_one_line(console, ask, name):
     assert ask(f"/{name} --").count("\n") == 1
 
 
+def test_a_missing_filter_file_changes_nothing(ask):
+    assert "no file" in ask("/filter /nope.py:f")
+    assert ask("/filter") == "filter = []\n"
+
+
+# --- pipes, completion, history, pasted text ------------------------------------------------------
+
+
 def test_lines_may_come_from_a_pipe(letters, console):
     strict = {"PYTHONIOENCODING": "utf-8:strict"}
     with process("--interactive", "--model", letters, "-n", 5, env=strict) as running:
@@ -539,7 +548,7 @@ def test_lines_may_come_from_a_pipe(letters, console):
     assert running.returncode == 0
     assert console.text("the cat", "-n", 3).encode() in out
     assert b"tokens = 3" in out and b"\nno command /nonsense" in err
-    assert err.count(b"\n") == 3  # the error, and the statistics of two texts
+    assert err.count(b"\n") == 3  # one error, and the statistics of two texts
     assert out.count(PROMPT.encode()) == 5
 
 
@@ -552,14 +561,14 @@ def test_a_terminal_has_tab_completion_and_a_history(console, letters, tmp_path)
             terminal.until(PROMPT)
             assert "tokens = 4" in terminal.ask("/tok\t4")
             assert "no_repeat_ngram = 3" in terminal.ask("/no-\t3")
-            assert "EOF" in terminal.ask("EOF")  # it is an ordinary text
+            assert "EOF" in terminal.ask("EOF")  # EOF is an ordinary text here
             os.write(terminal.ours, b"/quit\n")
             assert terminal.end()[1] == 0
     assert history.read_text().split("\n").count("EOF") == 2
 
 
 def test_the_shell_needs_no_readline(letters, tmp_path):
-    """The prompt works if the system has no readline, or if the history cannot be saved."""
+    """The prompt works even if the system has no readline or the history cannot be saved."""
     (tmp_path / "readline.py").write_text("raise ImportError")
     for environment in {"PYTHONPATH": str(tmp_path)}, {"XDG_STATE_HOME": "/dev/null/x"}:
         with Terminal("--interactive", "--model", letters, **environment) as terminal:
@@ -571,7 +580,7 @@ def test_the_shell_needs_no_readline(letters, tmp_path):
 
 
 def test_pasted_lines_are_one_text(console, letters):
-    """The program turns bracketed paste on: the terminal marks pasted text."""
+    """The program turns on bracketed paste, with which a terminal marks pasted text."""
     pytest.importorskip("readline", reason="the system has no readline")
     import readline
 
@@ -582,8 +591,3 @@ def test_pasted_lines_are_one_text(console, letters):
         assert "\x1b[?2004h" in terminal.until(PROMPT)
         answer = terminal.ask("\x1b[200~a\nb\x1b[201~")
         assert expected in answer and answer.count("tokens, ") == 1
-
-
-def test_a_missing_filter_file_changes_nothing(ask):
-    assert "no file" in ask("/filter /nope.py:f")
-    assert ask("/filter") == "filter = []\n"

@@ -1,4 +1,4 @@
-"""Rows, and the text, the JSON and the statistics that are printed for them."""
+"""The command line prints each row's text, JSON and statistics, and ends each text correctly."""
 
 import io
 import itertools
@@ -43,7 +43,7 @@ def test_json_has_the_text_the_ids_and_the_times(console, letters):
 def test_text_is_the_prompt_and_the_new_text(console, prompt):
     status, out, err = console(prompt, "-n", 8)
     [row] = console.json(prompt, "-n", 8)
-    assert row["prompt"] == prompt.replace("\udcff", "\ufffd")  # JSON without lone surrogates
+    assert row["prompt"] == prompt.replace("\udcff", "\ufffd")  # JSON has no lone surrogates
     assert (status, out) == (0, row["prompt"] + row["text"] + "\n")
     shape = r"\(8 tokens, \d+\.\d{3} s to the first, \d+ tokens/s; ended by the length asked for\)"
     assert re.fullmatch(shape + "\n", err)
@@ -75,7 +75,7 @@ def test_a_row_knows_its_seconds_and_tokens_per_second(letters):
     row.started, row.times = 1.0, [3.0, 4.0, 4.5]
     assert row.seconds_to_first_token == 2
     assert row.tokens_per_second == pytest.approx(3 / 3.5)
-    row.times = [3.0, 3.0, 3.0]  # a single pass made all three
+    row.times = [3.0, 3.0, 3.0]  # one pass generated all three tokens
     assert row.tokens_per_second == pytest.approx(3 / 2)
 
 
@@ -146,7 +146,7 @@ def test_a_text_ends_exactly_at_n_ctx(console, draft, method):
 def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers(console):
     line = console.refused(1, "a" * (N_CTX + 1))
     assert {"49", "48"} <= set(re.findall(r"\d+", line))
-    console.refused(1, "fits", "a" * (N_CTX + 1), "--json")  # nothing is printed
+    console.refused(1, "fits", "a" * (N_CTX + 1), "--json")  # not even the first text is printed
     console.refused(1, "a" * (N_CTX + 1), "--explain")
 
 
@@ -161,7 +161,7 @@ def test_text_ends_before_the_earliest_stop(console):
         assert (row["text"], row["stop_reason"]) == (text[: text.index(early)], "stop")
         assert row["ids"] == free["ids"][: len(row["ids"])]
     assert first == text.index(early)
-    [row] = console.json("-n", 30, "--stop", early, "the cat")  # --stop takes one word
+    [row] = console.json("-n", 30, "--stop", early, "the cat")  # --stop reads only one word
     assert row["text"] == text[: text.index(early)]
     assert console("the cat", "-n", 1)[2].startswith("(1 token, ")
     status, out, err = console("the cat", "-n", 30, "--stop", text[0])

@@ -1,8 +1,9 @@
-"""speculative.py is exact for every drafter and sampler, and its caches fit the text.
+"""speculative.py is exact for every drafter and sampler, and its caches match the text.
 
-Greedy texts must equal the greedy loop's. Sampled texts must have the model's own distribution:
-with a tiny vocabulary the probability of every sequence is known exactly (the product of its
-conditionals), and a chi-square test compares. Three wrong variants must fail the same test.
+Greedy texts must equal those of the greedy loop. Sampled texts must have the model's distribution.
+With a tiny vocabulary, the exact probability of every text can be computed as the product of its
+conditionals. A chi-square test compares the sampled texts with these probabilities. Three variants
+that are wrong on purpose must fail this test.
 """
 
 import contextlib
@@ -52,7 +53,8 @@ rng_of = np.random.default_rng
 
 
 def drafters(model, text, sampler):
-    """Return {name: a function that makes it}. `text` is the prompt and its greedy continuation."""
+    """Return {name: a function that makes the drafter}. `text` is a prompt followed by its greedy
+    continuation."""
     n_vocab = model.n_vocab
     made = {
         "smaller model": lambda: DraftModel(SMALL, sampler, rng_of(7)),
@@ -137,7 +139,7 @@ def test_gamma_0_equals_the_cached_loop():
 
 @pytest.mark.parametrize("name", ["smaller model", "4-grams, top 3", "lookup of 2"])
 def test_one_drafter_may_serve_many_texts_in_turn(name):
-    """Each text has its own sampler and generator; the drafter sees the texts in any order."""
+    """The texts take turns, and each text has its own sampler and its own random generator."""
     samplers = [greedy, Sampler(temperature(0.7), top_k(3)), greedy, Sampler(temperature(2.0))]
     drafter = make_drafter(name, TARGET, sampler=samplers[1])
     texts = [Sequence(TARGET, PROMPTS[i], 8 - i, samplers[i], seed=i) for i in range(4)]
@@ -150,12 +152,13 @@ def test_one_drafter_may_serve_many_texts_in_turn(name):
 
 
 def test_the_passes_have_the_prompt_then_the_last_token_and_the_drafts():
-    """The last token of the prompt passes with the first drafts. All drafts are right here."""
+    """The last token of the prompt is in one pass with the first drafts. All drafts are accepted
+    here."""
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     ids = by_speculation(model, PROMPTS[1], 9, Replay(TARGET.n_vocab, text, 1, rng_of()), 4)
     assert ids == greedy_ids(1)[:9]
     assert model.shapes == [(4,), (1 + 4,), (1 + 3,)]
-    assert model.lasts == {1, None}  # the prompt computes no unused logits
+    assert model.lasts == {1, None}  # the pass over the prompt computes one row of logits
 
 
 def test_the_default_of_gamma_is_4():
@@ -184,7 +187,7 @@ def test_a_prompt_of_one_token_passes_with_the_first_drafts():
     st.integers(0, 16),  # new tokens
     st.sampled_from(NAMES),
     st.integers(1, 8),  # gamma
-    st.one_of(st.none(), st.integers(1, 6)),  # the caller finishes it after so many tokens
+    st.one_of(st.none(), st.integers(1, 6)),  # the caller finishes the text at this length
 )
 def test_greedy_texts_and_stop_reasons_equal_the_cached_loop_s(prompt, n, name, gamma, finish_at):
     model = GPT2(TARGET.params, TARGET.n_head, stop_ids=[5])
@@ -201,7 +204,8 @@ def test_greedy_texts_and_stop_reasons_equal_the_cached_loop_s(prompt, n, name, 
 
 
 def test_a_drafter_proposes_no_more_than_can_be_used():
-    """Each pass adds a token of its own, so the last token before n or the context is no draft."""
+    """Each pass adds one token that is not a draft. So at most n_left - 1 drafts are
+    useful."""
     for n, n_all in ((7, 7), (100, TARGET.n_ctx - len(PROMPTS[1]))):
         noted = Noted(make_drafter("replay at 0", TARGET, PROMPTS[1] + greedy_ids(1)))
         assert by_speculation(TARGET, PROMPTS[1], n, noted, 5) == greedy_ids(1)[:n_all]
@@ -209,12 +213,12 @@ def test_a_drafter_proposes_no_more_than_can_be_used():
         assert [n for n, _, _ in noted.passes] == expected
 
 
-# --- callers that leave the loop or finish a sequence ---------------------------------------------
+# --- callers that leave the loop or finish a sequence, and errors ---------------------------------
 
 
 @pytest.mark.parametrize("n_taken", [0, 1, 3, 5, 8, 9])
 def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
-    """The sequence has exactly the tokens that were yielded, even in the middle of a block."""
+    """If the caller leaves in the middle of a block, the sequence has only the yielded tokens."""
     drafter = Replay(TARGET.n_vocab, PROMPTS[1] + greedy_ids(1), 1, rng_of())
     sequence = Sequence(TARGET, PROMPTS[1], 9)
     tokens = speculative(TARGET, sequence, drafter)
@@ -228,10 +232,20 @@ def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
         assert resumed.new_ids == greedy_ids(1)[:9]
 
 
+@pytest.mark.parametrize("prompt", [[1], [1, 2]])
+def test_a_text_that_the_cached_loop_began_goes_on(prompt):
+    model = tiny_gpt2()
+    expected = list(generate(model, prompt, 14))
+    sequence = Sequence(model, prompt, 14)
+    first = [token for _, token in zip(range(6), cached(model, sequence))]
+    rest = list(speculative(model, sequence, PromptLookup(model.n_vocab)))
+    assert first + rest == expected
+
+
 @pytest.mark.parametrize("rate", [0, 0.5, 1])
 @pytest.mark.parametrize("n_taken", [1, 2, 3, 5, 6, 7])
 def test_a_caller_may_finish_a_text_inside_a_block(rate, n_taken):
-    """The rest of the block is not yielded, and no pass follows."""
+    """The loop neither yields the other tokens of this pass nor runs a further pass."""
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     sequence = Sequence(TARGET, PROMPTS[1], 9)
     for token in speculative(model, sequence, Replay(TARGET.n_vocab, text, rate, rng_of(3))):
@@ -251,7 +265,8 @@ def fails_at_11(logits, ids):
     "last, error", [(lambda logits, ids: logits, ValueError), (fails_at_11, IndexError)]
 )
 def test_a_sampler_s_error_is_raised(last, error):
-    """The filters leave no token, or fail. The text so far begins like the cached loop's."""
+    """The filters remove all tokens, or one filter raises an error. Tokens before the error equal
+    those of the cached loop."""
     sampler, prompt = Sampler(no_repeat_ngram(1), last, to_probs=one_hot), [1, 2]
     expected = []
     with contextlib.suppress(error):
@@ -267,7 +282,7 @@ def test_a_sampler_s_error_is_raised(last, error):
 
 
 @pytest.mark.parametrize(
-    "x, dof, p",  # from the usual tables of the distribution
+    "x, dof, p",  # from printed tables of the distribution
     [(3.841, 1, 0.05), (5.991, 2, 0.05), (7.815, 3, 0.05), (16.919, 9, 0.05), (18.307, 10, 0.05)]
     + [(27.877, 9, 0.001), (29.588, 10, 0.001), (76.154, 50, 0.01), (68.669, 51, 0.05)],
 )
@@ -276,7 +291,7 @@ def test_the_chi_square_tail_agrees_with_the_tables(x, dof, p):
 
 
 class Remembered(Sampler):
-    """A sampler that computes the result for the same logits and ids only once."""
+    """A sampler that computes the probabilities for the same logits and ids only once."""
 
     def __init__(self, *filters):
         super().__init__(*filters)
@@ -304,7 +319,7 @@ SAMPLERS = {
 
 
 def tiny_drafters(sampler, seed=11):
-    """Return {name: drafter}."""
+    """Return {name: drafter} for the model TINY."""
     n_vocab, rng = TINY.n_vocab, rng_of(seed)
     return {
         "smaller model": DraftModel(TINY_SMALL, sampler, rng),
@@ -323,7 +338,7 @@ TINY_NAMES = list(tiny_drafters(greedy))
 
 
 def exact(sampler, ids=(), p=1.0):
-    """Return {text that may follow PROMPT: its probability, the product of its conditionals}."""
+    """Return {text: the product of its conditionals} for each text that may follow PROMPT."""
     if len(ids) == N_TOKENS or STOP in ids:
         return {ids: p}
     probs = sampler(TINY.logits([*PROMPT, *ids]), [*PROMPT, *ids]).astype(float)
@@ -332,7 +347,7 @@ def exact(sampler, ids=(), p=1.0):
 
 
 def sampled(sampler, drafter, gamma, rng):
-    """Draw N_TEXTS texts after PROMPT with one drafter; return how often each text came."""
+    """Generate N_TEXTS texts after PROMPT with one drafter; return how often each text occurs."""
     return Counter(
         tuple(by_speculation(TINY, PROMPT, N_TOKENS, drafter, gamma, sampler, rng))
         for _ in range(N_TEXTS)
@@ -349,7 +364,7 @@ def test_sampled_texts_have_exactly_the_model_s_distribution(name, kind):
 
 
 def test_the_samplers_give_different_distributions():
-    """Each sampler draws several texts, and no two samplers have the same distribution."""
+    """Each sampler gives several texts a high probability, and no two distributions are equal."""
     known = {kind: exact(sampler) for kind, sampler in SAMPLERS.items()}
     for probs in known.values():
         assert sum(probs.values()) == pytest.approx(1)
@@ -359,7 +374,7 @@ def test_the_samplers_give_different_distributions():
 
 
 class BestTokenAsIfDrawn(DraftModel):
-    """A wrong drafter: it drafts its best token and calls it a draw from its softmax."""
+    """A wrong drafter. It drafts its best token, but returns q as if it had drawn from softmax."""
 
     def propose(self, ids, n):
         self.sampler, honest = greedy, self.sampler
@@ -385,7 +400,7 @@ def test_control_a_second_draw_from_p_is_found_wrong(name, monkeypatch):
 
 
 def test_control_a_draft_drawn_with_the_loop_s_own_numbers_is_found_wrong():
-    """A draft and its acceptance must be independent. Two generators with one seed are not."""
+    """A draft must be independent of its acceptance. Here, both generators have the same seed."""
     sampler, wrong = SAMPLERS["softmax"], Counter()
     for seed in range(N_TEXTS):
         drafter = DraftModel(TINY_SMALL, sampler, rng_of(seed))
@@ -397,7 +412,7 @@ def test_control_a_draft_drawn_with_the_loop_s_own_numbers_is_found_wrong():
 
 
 class Scripted:
-    """A random generator that gives these numbers."""
+    """A random generator that returns these numbers one after the other."""
 
     def __init__(self, *numbers):
         self.numbers = list(numbers)
@@ -407,12 +422,12 @@ class Scripted:
 
 
 def as_given(logits, ids):
-    """Return the logits as the probabilities: a sampler."""
+    """A sampler: return the logits as the probabilities."""
     return logits
 
 
 def frozen(counts):
-    """Return read-only probabilities [n_vocab] from counts of eighths."""
+    """Return counts / 8 as read-only probabilities [n_vocab]."""
     probs = np.array(counts, np.float32) / 8
     probs.setflags(write=False)
     return probs
@@ -425,8 +440,8 @@ distributions = eighths.map(lambda c: frozen([*c, 8 - sum(c)]))
 @settings(max_examples=80)
 @given(distributions, distributions)
 def test_an_accepted_or_corrected_draft_is_distributed_as_p(p, q):
-    """The test sums the probabilities of all outcomes: a draft is drawn from q, accepted if
-    u < min(1, p / q), and otherwise corrected from the residual."""
+    """A draft is drawn from q and accepted if u < min(1, p / q). Otherwise, a token is drawn from
+    the residual. The test sums the probabilities of all these outcomes."""
     after = frozen([0, 0, 8, 0])
     logits = np.stack([p, after])
     out, accepted = np.zeros(4), 0.0
@@ -438,7 +453,7 @@ def test_an_accepted_or_corrected_draft_is_distributed_as_p(p, q):
         out[draft] += q[draft] * rate
         accepted += q[draft] * rate
         if rate < 1:
-            steps = round(8 * float(np.maximum(p - q, 0).sum()))  # one for each eighth
+            steps = round(8 * float(np.maximum(p - q, 0).sum()))  # one per eighth of the residual
             for step in range(steps):
                 rng = Scripted(rate + 1e-4 * (rate > 0), (step + 0.5) / steps)
                 (token,) = verify(logits, [], [draft], [q], as_given, rng)
@@ -469,7 +484,7 @@ def test_the_residual_is_the_excess_of_p_or_p_itself_if_p_equals_q():
 
 
 def test_verification_stops_at_the_first_rejection_and_gives_the_sampler_each_prefix():
-    """The sampler gets the ids and the accepted drafts; it is not called after a rejection."""
+    """The sampler gets the ids and the accepted drafts. It is not called after a rejection."""
     seen = []
 
     def sampler(logits, ids):
@@ -506,7 +521,7 @@ def test_nothing_follows_a_stop_id(drafts, tokens, n_numbers):
     rows = logits[: len(drafts) + 1]
     assert verify(rows, [2], drafts, qs, sampler, rng, stop_ids=(2,)) == tokens
     assert len(rng.numbers) == 5 - n_numbers
-    assert not any(2 in ids[1:] for ids in given_ids)  # the prompt's stop id stops nothing
+    assert not any(2 in ids[1:] for ids in given_ids)  # a stop id in the prompt ends nothing
 
 
 def test_a_draft_is_accepted_at_the_rate_of_the_theory():
@@ -541,8 +556,8 @@ def assert_cache_equals_a_fresh_pass(model, cache, ids):
 
 
 class Inspector:
-    """A wrapper of a model and of a drafter. Each call of `propose` compares the loop's cache with
-    the cache of a fresh pass."""
+    """A wrapper around a model and a drafter. In each call, `propose` compares the loop's cache
+    with the cache of a fresh pass over the same ids."""
 
     def __init__(self, model, drafter):
         self.model, self.drafter, self.n_passes = model, drafter, 0
@@ -621,7 +636,7 @@ def test_no_argument_is_changed_and_a_seed_gives_the_same_text_again(name):
 
 
 def test_a_drafter_cannot_change_the_text():
-    """It gets copies of the lists."""
+    """The drafter gets copies of the lists."""
 
     class Rude(PromptLookup):
         def propose(self, ids, n):
@@ -631,6 +646,16 @@ def test_a_drafter_cannot_change_the_text():
 
     found = by_speculation(TARGET, PROMPTS[1], 15, Rude(TARGET.n_vocab), 3)
     assert found == greedy_ids(1)[:15]
+
+
+def test_a_drafter_that_changes_the_arguments_of_learn_changes_no_text():
+    class Greedy(PromptLookup):
+        def learn(self, ids, drafts, logits, tokens):
+            tokens.clear()
+
+    model = tiny_gpt2()
+    drafted = generate(model, [1, 2], 12, loop=drafted_by(Greedy(model.n_vocab)))
+    assert list(drafted) == list(generate(model, [1, 2], 12))
 
 
 # --- right and wrong proposals --------------------------------------------------------------------
@@ -646,13 +671,13 @@ class Proposes(Drafter):
         return self.proposed
 
 
-def q_of(*numbers):  # -> [n_vocab], these numbers and zeros
+def q_of(*numbers):  # -> [n_vocab]: these numbers, then zeros
     q = np.zeros(TARGET.n_vocab, np.float32)
     q[: len(numbers)] = numbers
     return q
 
 
-WRONG = {  # name -> drafts, their distributions, words of the error
+WRONG = {  # name -> drafts, their distributions, part of the error message
     "too many": ([1, 1, 1], [q_of(0, 1)] * 3, "3 drafts and 3 distributions, not at most 2"),
     "too few distributions": ([1, 1], [q_of(0, 1)], "2 drafts and 1 distributions"),
     "too many distributions": ([1], [q_of(0, 1)] * 2, "1 drafts and 2 distributions"),
@@ -676,7 +701,7 @@ WRONG = {  # name -> drafts, their distributions, words of the error
 
 @pytest.mark.parametrize("drafts, qs, message", WRONG.values(), ids=WRONG)
 def test_wrong_proposals_are_refused(drafts, qs, message):
-    """Otherwise the text would not have the model's distribution, and nobody would notice."""
+    """Without an error, the text would have a wrong distribution, and nobody would notice."""
     sequence = Sequence(TARGET, [1, 2], 9)
     with pytest.raises(ValueError, match=f"a drafter.*{message}"):
         list(speculative(TARGET, sequence, Proposes(drafts, qs), gamma=2))
@@ -688,7 +713,7 @@ def test_wrong_proposals_are_refused(drafts, qs, message):
     [
         ([], []),
         ([0, 10], [q_of(1), q_of(*[0] * 10, 1)]),
-        ([1], [q_of(0, 0.9995, 0.0001)]),  # rounded
+        ([1], [q_of(0, 0.9995, 0.0001)]),  # the sum is 1 up to rounding
         ([1], [q_of(0, 1.0005)]),
         ([1], [q_of(0.5, 0.5).astype(float)]),
         (np.array([1, 0]), np.stack([q_of(0, 1), q_of(1)])),
@@ -713,26 +738,6 @@ def test_drafts_may_be_an_array():
     assert found == expected
 
 
-@pytest.mark.parametrize("prompt", [[1], [1, 2]])
-def test_a_text_that_the_cached_loop_began_goes_on(prompt):
-    model = tiny_gpt2()
-    expected = list(generate(model, prompt, 14))
-    sequence = Sequence(model, prompt, 14)
-    first = [token for _, token in zip(range(6), cached(model, sequence))]
-    rest = list(speculative(model, sequence, PromptLookup(model.n_vocab)))
-    assert first + rest == expected
-
-
 def test_a_distribution_that_is_not_an_array_is_refused():
     with pytest.raises(ValueError, match="array"):
         check_drafts([1], [[0.5, 0.5]], 1, 2)  # type: ignore[list-item]
-
-
-def test_a_drafter_that_changes_the_arguments_of_learn_changes_no_text():
-    class Greedy(PromptLookup):
-        def learn(self, ids, drafts, logits, tokens):
-            tokens.clear()
-
-    model = tiny_gpt2()
-    drafted = generate(model, [1, 2], 12, loop=drafted_by(Greedy(model.n_vocab)))
-    assert list(drafted) == list(generate(model, [1, 2], 12))

@@ -1,4 +1,4 @@
-"""step.py in a debugger: the README's breakpoints stop at the right places, with its shapes."""
+"""In a debugger, examples/step.py stops at the README's breakpoints and prints its shapes."""
 
 import json
 import re
@@ -8,12 +8,12 @@ from pathlib import Path
 
 HOUSE = Path(__file__).parent.parent
 README = (HOUSE / "README.md").read_text(encoding="utf-8")
-# A row: | `b gpt2.attention` | `p q.shape` | `(7, 3, 32)` | `(7, 1, 32)` | an explanation |
+# A row is: | `b gpt2.attention` | `p q.shape` | `(7, 3, 32)` | `(7, 1, 32)` | an explanation |
 STOPS = re.findall(r"^\| `b (\S+)` \| `(p .+?)` \| `(.+?)` \| `(.+?)` \|", README, re.M)
 
 
 def pdb(*commands):
-    """Return pdb's output for each command, after its prompt."""
+    """Run commands in pdb; return what pdb prints for each command."""
     process = subprocess.run(
         [sys.executable, "-m", "pdb", "-m", "examples.step"],
         cwd=HOUSE,
@@ -29,7 +29,8 @@ def pdb(*commands):
 
 def test_the_breakpoints_of_the_readme_show_the_prompt_then_one_token():
     assert len({place for place, *_ in STOPS}) == 5
-    # The table has the order of the code. Each breakpoint stops once per pass.
+    # The table is in the order of the code. So the first five stops are in the first pass, and the
+    # other five in the second pass.
     commands = [[f"tbreak {place}", "c", look] for place, look, _, _ in STOPS * 2]
     looks = pdb(*sum(commands, []))[2::3]
     expected = [shape for *_, shape, _ in STOPS] + [shape for *_, shape in STOPS]
@@ -75,7 +76,7 @@ except Begun:
 
 
 def test_few_lines_run_before_the_first_pass():
-    """Most of them read the vocabulary: about four for each of its 3,329 tokens."""
+    """Most of these lines read the vocabulary, about four lines for each of its 3,329 tokens."""
     command = [sys.executable, "-c", COUNTING]
     done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=True)
     assert 1000 < int(done.stdout) < 20_000

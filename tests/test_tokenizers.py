@@ -1,9 +1,9 @@
-"""loading/tokenizer.py gives the library's ids and texts in each dialect of tokenizer.json, streams
-text, and refuses damaged files.
+"""loading/tokenizer.py gives the ids and texts of the library `tokenizers` for each dialect of
+tokenizer.json. It streams text and refuses damaged files.
 
-The fixtures are small files in each dialect. To test published tokenizers, too, set the environment
-variable TOKENWISE_MODERN_FILES to a folder with a subfolder for each: tokenizer.json, and the
-vectors.json and decode.json that the library makes of it.
+The fixtures are small files in each dialect. To test published tokenizers as well, set the
+environment variable TOKENWISE_MODERN_FILES to a folder with a subfolder for each tokenizer. The
+subfolder contains tokenizer.json, and the library's results in vectors.json and decode.json.
 """
 
 import copy
@@ -29,7 +29,7 @@ FIXTURES = HOUSE / "tests" / "fixtures"
 FOUND = {path.stem: json.loads(path.read_text()) for path in (FIXTURES / "tokenizers").iterdir()}
 FILES = os.environ.get("TOKENWISE_MODERN_FILES")
 PUBLISHED = "gpt-neox", "qwen2.5", "qwen3", "smollm2", "tinyllama"
-BYTES, PIECES = "llama3", "llama2"  # a fixture of each kind
+BYTES, PIECES = "llama3", "llama2"  # fixtures for both kinds of tokens
 
 
 def write(folder, file):
@@ -40,14 +40,14 @@ def write(folder, file):
 
 @pytest.fixture(scope="session")
 def read(tmp_path_factory):
-    """Return a function: the name of a fixture -> its tokenizer."""
+    """Return a function that reads the tokenizer of the fixture `name`."""
     folder = tmp_path_factory.mktemp("tokenizers")
     return lambda name: read_tokenizer(write(folder / name, FOUND[name]["tokenizer"]), "llama")
 
 
 @pytest.fixture(scope="module", params=PUBLISHED)
 def published(request):
-    """Return a published tokenizer, and the folder with its vectors."""
+    """Return a published tokenizer, and the folder with the library's results."""
     if not FILES:
         pytest.skip("NOT RUN: published tokenizers, see the beginning of test_tokenizers.py")
     folder = Path(FILES, request.param)
@@ -70,8 +70,8 @@ def assert_ids(tokenizer, vectors):
 
 
 def assert_texts(tokenizer, vectors):
-    """Assert that texts equal the library's, decoded and streamed. The library decodes MARKS and
-    BOS; we leave them out."""
+    """Assert that decoded and streamed texts equal the library's. Only the library's texts contain
+    MARKS and BOS, so the test removes these first."""
     silent = {
         text: id
         for text, id in tokenizer.special.items()
@@ -113,7 +113,7 @@ def test_published_tokenizers_equal_the_library(published):
 @pytest.mark.parametrize("name", ["llama3", "qwen", "llama2", "gemma"])
 @given(text=st.text())
 def test_encoded_text_is_decoded_to_itself(read, name, text):
-    """Qwen normalises text to NFC; pieces write a space as \u2581."""
+    """Qwen's tokenizer normalises text to NFC. Tokenizers of pieces decode \u2581 as a space."""
     tokenizer = read(name)
     ids = tokenizer.encode(text)
     if name == "qwen":
@@ -185,13 +185,13 @@ def test_a_character_appears_with_its_last_byte_or_with_the_next_token(read, nam
     pieces.append(stream.finish())
     assert "".join(pieces) == "the €ä cat" and "" in pieces
     assert not any("\ufffd" in piece for piece in pieces)
-    ids = tokenizer.encode("€")[:-1]  # without its last byte
+    ids = tokenizer.encode("€")[:-1]  # the last byte of € is missing
     assert streamed(tokenizer, ids) == tokenizer.decode(ids)
     assert tokenizer.decode(ids).endswith("\ufffd")
 
 
 def test_a_stream_decodes_few_ids_again(read, monkeypatch):
-    """So the time for a text is proportional to its length."""
+    """So the time for decoding a text is proportional to its length."""
     tokenizer, lengths = read(PIECES), []
     decode = tokenizer.decode
     monkeypatch.setattr(tokenizer, "decode", lambda ids: lengths.append(len(ids)) or decode(ids))
@@ -235,14 +235,14 @@ def test_truncation_and_padding_in_a_file_are_ignored(tmp_path):
 
 
 def test_an_end_token_that_a_file_adds_is_left_out(tmp_path):
-    """It would end every prompt."""
+    """Such a token would end every prompt."""
     file = copy.deepcopy(FOUND[PIECES]["tokenizer"])
     template = file["post_processor"]
     template["single"].append({"SpecialToken": {"id": "</s>", "type_id": 0}})
     template["special_tokens"]["</s>"] = {"id": "</s>", "ids": [2], "tokens": ["</s>"]}
     tokenizer = read_tokenizer(write(tmp_path, file), "llama")
     assert tokenizer.start == [1] and 2 not in tokenizer.encode("the cat")
-    assert read_tokenizer(tmp_path, "t5").start == []  # an encoder-decoder adds its own tokens
+    assert read_tokenizer(tmp_path, "t5").start == []  # the model adds special tokens to a source
 
 
 def test_an_added_token_that_is_not_special_is_found_in_any_text(tmp_path):

@@ -1,4 +1,4 @@
-"""The recorder of the running code, and the printed trace."""
+"""inside/recorder.py records the calls of a running model, and inside/trace.py prints them."""
 
 import json
 import sys
@@ -24,14 +24,14 @@ for family in FAMILIES:
 
 
 def recorded(model, prompt, n=2, keep=()):
-    """Continue a prompt with the cached loop; return the recorded calls."""
+    """Generate n tokens with the cached loop; return the recorded calls."""
     with recording(model, keep) as calls:
         list(generate(model, prompt, n))
     return calls
 
 
 def inner(call, name):
-    """Return the first call with this name inside a call."""
+    """Return the first call of a function with this name inside a call."""
     return next(inside for inside in call.walk() if inside.name == name)
 
 
@@ -54,7 +54,7 @@ def test_a_call_with_several_results_records_the_first():
 
 
 def test_a_model_defined_in_a_notebook_is_recorded():
-    """The source of its class is not in a file."""
+    """The source of a notebook's class is not in a file."""
     code = "class Mine(GPT2):\n    def block(self, x, **more): return super().block(x, **more)\n"
     names = {"GPT2": GPT2, "__name__": "__main__"}
     exec(compile(code, "<cell 1>", "exec"), names)
@@ -106,8 +106,8 @@ def test_multiply_adds_count_the_matrix_products():
     for n in (1, 5):
         with recording(model) as calls:
             model(np.zeros(n, int), last=1)
-        # A block has 3 + 1 + 4 + 4 matrices of 8 x 8; attention has n queries, n keys, and two
-        # products with 8 features.
+        # The matrices of a block have as many weights as 3 + 1 + 4 + 4 matrices of 8 x 8. Attention
+        # also computes two products for n queries, n keys and 8 features.
         assert calls[0].multiply_adds == 2 * (n * 12 * 8 * 8 + 2 * n * n * 8) + 8 * 11
 
 
@@ -119,7 +119,7 @@ def test_only_the_model_s_calls_inside_the_block_are_recorded():
     assert len(calls) == n and sys.getprofile() is None
     assert all(call.file == "gpt2.py" for root in calls for call in root.walk())
     assert all(call.value is None for root in calls for call in root.walk())
-    assert passes(calls, tiny_gpt2()) == []  # these are the passes of a different model
+    assert passes(calls, tiny_gpt2()) == []  # the recorded passes belong to a different model
 
 
 def test_the_tree_is_right_after_an_error():
@@ -152,7 +152,7 @@ def test_a_trace_of_every_model_fits_80_columns(name):
 def test_the_trace_of_a_long_prompt_fits_80_columns():
     model = random_gpt2(10, 1024, 768, 1, 12)
     text = format_trace(passes(recorded(model, [1] * 1000), model))
-    assert "[12,256,64] -> [2,12,256|512,64]" in text  # the prompt passes in chunks
+    assert "[12,256,64] -> [2,12,256|512,64]" in text  # the loop reads the prompt in chunks
     assert max(map(len, text.splitlines())) <= 80
 
 

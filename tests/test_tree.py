@@ -1,4 +1,4 @@
-"""inside/tree.py draws the trace of a beam search as lines."""
+"""inside/tree.py prints the trace of a beam search as a tree."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ TRACE = [
 
 
 def test_beams_are_drawn_as_a_tree():
-    """A run of tokens is one line, its branches stand below it, and a dropped beam has a mark."""
+    """Tokens share a line until the beams branch. An x marks a beam that the search dropped."""
     lines = format_tree(TRACE, chr, [*map(ord, "axy.")]).split("\n")
     assert lines == [
         "├─ 'a' -1.00",

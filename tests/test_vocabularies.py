@@ -1,5 +1,8 @@
-"""Models as real repositories have them: with rows without a token, tokens without a row,
-added_tokens.json, special tokens around a text, and older names and settings."""
+"""Models in real repositories are irregular, and tokenwise has to run them.
+
+Some have embedding rows without a token, or tokens without an embedding row. Others have
+added_tokens.json, special tokens in a text, old names of arrays, or lengths that count the prompt.
+"""
 
 import json
 import shutil
@@ -26,8 +29,8 @@ def change(path, **entries):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a function: name, changes of config.json -> a copy of a fixture, or of the GPT-2 that
-    writes letters. A test may change the copy."""
+    """Return a function that copies a fixture or writes the GPT-2 `letters`, and sets entries of
+    config.json. A test may change the new folder."""
 
     def copied(name, **config):
         copy = tmp_path / name
@@ -42,7 +45,7 @@ def folder(tmp_path):
 
 
 def change_rows(folder, change_array):
-    """Replace each array [n_vocab, ...] by change_array(array)."""
+    """Replace each array [n_vocab, ...] by change_array(array), and change vocab_size to fit."""
     path, config = folder / "model.safetensors", json.loads((folder / "config.json").read_text())
     arrays = load_file(path)
     for name, array in arrays.items():
@@ -56,7 +59,7 @@ def change_rows(folder, change_array):
 
 
 def padded(folder):
-    """Add 40 rows without a token; some of them always have the largest logit."""
+    """Add 40 rows without a token. Some of these rows have large logits after any text."""
     n_tokens = utils.load(folder)[0].n_vocab
 
     def pad(array):
@@ -131,7 +134,8 @@ def test_a_model_whose_mask_token_has_no_row_refuses_only_this_token(console):
 
 def test_a_config_may_have_the_settings_of_generation():
     config = utils.load(FOLDERS / "bart-cnn")[1].generation_config
-    assert config["num_beams"] == 4 and config["length_penalty"] == 2.0  # not a task's settings
+    # The settings in task_specific_params do not count.
+    assert config["num_beams"] == 4 and config["length_penalty"] == 2.0
     assert config["forced_bos_token_id"] == 0 and config["forced_eos_token_id"] is None
 
 
@@ -153,10 +157,11 @@ def test_an_end_of_text_without_a_row_cannot_begin_a_text(console, folder):
     assert utils.load(copy)[0].end_of_text is None
     assert len(console.json("a", "--tokens", 5, model=copy)[0]["ids"]) == 5
     assert "a prompt of 0 tokens" in console.refused(1, "", model=copy)
-    assert " in 3 tokens; " in console.text("teat", "--score", model=copy)  # the first has no score
+    # The first of the four tokens has no probability.
+    assert " in 3 tokens; " in console.text("teat", "--score", model=copy)
 
 
-# --- added_tokens.json ----------------------------------------------------------------------------
+# --- added_tokens.json, and an end-of-text id -----------------------------------------------------
 
 
 def test_an_added_token_of_gpt2_can_be_drawn_and_ends_a_text(console, tmp_path):
@@ -183,7 +188,7 @@ def test_an_end_of_text_outside_the_vocabulary_is_ignored(tmp_path):
 # --- special tokens in a source and in an answer --------------------------------------------------
 
 SENTINELS = "the <extra_id_0> sat <extra_id_1> on"
-PARSED = [  # model, text, the tokens by transformers 5.23
+PARSED = [  # model, text, the tokens that transformers 5.23 returns
     ("t5", SENTINELS, "▁th e <extra_id_0> ▁ s at <extra_id_1> ▁o n </s>"),
     ("t5", "<extra_id_0> <extra_id_1> the", "<extra_id_0> <extra_id_1> ▁th e </s>"),
     ("t5", "a</s>b", "▁ a </s> ▁b </s>"),
@@ -194,7 +199,7 @@ PARSED = [  # model, text, the tokens by transformers 5.23
     ("mbart", "en_XX the cat", "en_XX ▁th e ▁ c at </s> en_XX"),
     ("bart", "a</s>b <s> c", "<s> a </s> b Ġ <s> Ġ c </s>"),
     ("bart", "<mask> the", "<s> <mask> Ġthe </s>"),
-    ("bart", "a <mask> b", "<s> a <mask> Ġ b </s>"),  # its tokenizer.json has lstrip
+    ("bart", "a <mask> b", "<s> a <mask> Ġ b </s>"),  # lstrip removes the space before <mask>
 ]
 
 
@@ -234,7 +239,7 @@ def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
     n = len(model.prefix) - len(model.start_ids) + len(ids)
     path, logprobs = [*model.prefix, *ids], {}
 
-    def follow(logits, so_far):  # [n_vocab] -> [n_vocab]; only the path's token is left
+    def follow(logits, so_far):  # [n_vocab] -> [n_vocab]; allows only the next token of path
         token = path[len(so_far)]
         logprobs[len(so_far)] = np.log(softmax(logits)[token])
         return np.where(np.arange(model.n_vocab) == token, logits, -np.inf)

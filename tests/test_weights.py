@@ -1,4 +1,4 @@
-"""loading/weights.py reads safetensors files, and refuses damaged and hostile ones."""
+"""loading/weights.py reads safetensors files, and refuses damaged or malicious files."""
 
 import json
 import struct
@@ -15,7 +15,8 @@ from tests.checkpoints import write_index, write_shards
 
 
 def write_raw(path, entries, data, length=None):
-    """Write a safetensors file with these entries, {name: [dtype, shape, offsets]}."""
+    """Write a safetensors file with these entries, {name: [dtype, shape, offsets]}. A `length` is
+    written instead of the header's real length."""
     keys = "dtype", "shape", "data_offsets"
     header = json.dumps({name: dict(zip(keys, entry)) for name, entry in entries.items()}).encode()
     path.write_bytes(struct.pack("<Q", len(header) if length is None else length) + header + data)

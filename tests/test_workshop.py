@@ -1,4 +1,4 @@
-"""The workshop: known mistakes are told apart, right solutions are right, and what is said."""
+"""The workshop tells known mistakes apart, accepts right solutions, and explains its verdicts."""
 
 import itertools
 import json
@@ -29,11 +29,12 @@ PARTS = [(step, part) for step in STEPS for part in step.parts]
 STEP = {step.name: step for step in STEPS}
 
 
-TOLERATED = {"cut one too early"}  # a token passes twice, as in some right solutions
+TOLERATED = {"cut one too early"}  # some right solutions also run a token twice
 
 
 def strictly(a, b):
-    """is_same, but counts must be equal, and two errors of the same text are the same."""
+    """Compare like is_same, but counts must be equal, and for errors it is enough that their texts
+    are equal."""
     if isinstance(a.value, Raised) and isinstance(b.value, Raised):
         return a.value.error == b.value.error
     if b.kind.startswith("<=") and isinstance(a.value, int) and isinstance(b.value, int):
@@ -48,19 +49,19 @@ def named(part):
 @pytest.mark.parametrize("step, part", PARTS, ids=map(named, PARTS))
 def test_every_mistake_differs_from_the_right_answer_and_from_every_other(step, part):
     right = Tape(part, build(part.source), 0)
-    assert not difference(right, Tape(part, build(part.source), 1), strictly), "another seed"
+    assert not difference(right, Tape(part, build(part.source), 1), strictly), "seeds differ"
     assert not any(isinstance(look.value, Raised) for look in right)
     labels = [look.label for look in right if look.kind != "stages"]
-    assert len({*labels}) == len(labels), "two looks have one label"
+    assert len({*labels}) == len(labels), "two looks have the same label"
     tapes = {m.name: Tape(part, build(m.source, (m,)), 0) for m in part.mistakes}
-    assert len(tapes) == len(part.mistakes), "two mistakes have one name"
+    assert len(tapes) == len(part.mistakes), "two mistakes have the same name"
     for name, tape in tapes.items():
-        assert difference(tape, right, strictly), f"{name} is not seen"
-        assert name in TOLERATED or difference(tape, right, is_right), f"{name} is right"
+        assert difference(tape, right, strictly), f"{name} is not found"
+        assert name in TOLERATED or difference(tape, right, is_right), f"{name} counts as right"
         errors = [look.value.error for look in tape if isinstance(look.value, Raised)]
         assert not any(error.startswith("NameError") for error in errors), (name, errors)
     for (a, one), (b, other) in itertools.combinations(tapes.items(), 2):
-        assert difference(one, other, strictly), f"{a} and {b} look the same"
+        assert difference(one, other, strictly), f"{a} and {b} give the same results"
 
 
 @pytest.mark.parametrize("step, part", PARTS, ids=map(named, PARTS))
@@ -70,12 +71,13 @@ def test_the_text_that_a_mistake_changes_is_there_and_the_source_is_right(step, 
         assert not difference(ours, Tape(part, build(part.source), 0), is_right)
     for mistake in part.mistakes:
         assert mistake.changes, mistake.name
-        first, *_ = mistake.says.split()  # "these are the numbers ...", "this is the error ..."
+        first, *_ = mistake.says.split()  # it follows "these are the numbers"
         assert first in {"with", "without", "of", "divided", "multiplied", "joined"}, mistake.says
         assert not re.search(r"\bmistake\b|!", mistake.says), mistake.name
 
 
-# What differs most from the project's own way: other uses of chance, other moments of growth.
+# These right solutions differ most from the project's: they use random numbers in other ways, and
+# the lengths of their caches grow at other moments.
 OTHER = """
 def draw(probs, rng):
     with np.errstate(divide="ignore"):
@@ -137,7 +139,7 @@ def test_right_files_are_right(other):
 
 
 def test_no_accident_is_a_mistake(other):
-    """Samples of one distribution, by two styles, with many seeds."""
+    """The test compares samples that two right solutions draw from the same distribution."""
     for step, part in PARTS:
         if step.name in ("draw", "naive", "rule"):
             other.place(part)
@@ -160,7 +162,7 @@ def test_chance_knows_a_fair_die():
     assert chance([], die(1)) < RARE
 
 
-# --- what the verdict tells the reader ------------------------------------------------------------
+# --- what the verdict says ------------------------------------------------------------------------
 
 SCALE = " / math.sqrt(q.shape[-1])"
 GELU = """    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
@@ -171,7 +173,7 @@ SOFTMAX = "return e / e.sum(axis=-1, keepdims=True)"
 
 @pytest.fixture
 def mine(tmp_path, capsys):
-    """mine(step, old, new) changes the right file, runs one step -> its verdict as a dict."""
+    """Return mine(step, old, new, ...): it edits right.py and returns the verdict on one step."""
 
     def run(step, *changes):
         text = RIGHT.read_text(encoding="utf-8")
@@ -237,6 +239,13 @@ def test_a_loop_that_never_ends_is_ended(mine, monkeypatch):
     assert found["mistake"] == "not appended"
 
 
+def test_code_that_waits_is_stopped_too():
+    waited = threading.Event()
+    with pytest.raises(TimeoutError, match="never ends"), engine.limited(0.02):
+        while True:
+            waited.wait(0.01)
+
+
 def test_slow_is_wrong(mine):
     found = mine("cached", "logits = model(ids[start", "model(ids[:1]); logits = model(ids[start")
     assert found["state"] == "wrong"
@@ -271,14 +280,15 @@ def test_a_gelu_that_is_wrong_or_missing_is_replaced_also_where_it_is_a_default(
 
 
 def test_a_step_alone_is_judged_as_in_a_run_of_all(mine):
-    """The reader's own advance, which is right, fails where the project's does not."""
+    """With this mistake, the cache can contain the whole text. Then the student's `advance` fails,
+    although it is right. The project's would not fail."""
     found = mine(
         "speculation", "min(len(self.seen), len(ids) - 1)", "min(len(self.seen), len(ids))"
     )
     assert found["state"] == "wrong" and "UnboundLocalError" in found["says"]
 
 
-# --- the command line -----------------------------------------------------------------------------
+# --- the command line, hints and references to lessons --------------------------------------------
 
 
 def test_new_writes_a_file_in_which_nothing_is_wrong_and_never_overwrites(tmp_path, capsys):
@@ -389,10 +399,3 @@ def test_the_lessons_that_are_named_have_these_headings():
         text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
         kind = "(Second session: |Deeper: )?"
         assert re.search(rf"^## {kind}{re.escape(heading)}$", text, re.MULTILINE), lesson
-
-
-def test_code_that_waits_is_stopped_too():
-    waited = threading.Event()
-    with pytest.raises(TimeoutError, match="never ends"), engine.limited(0.02):
-        while True:
-            waited.wait(0.01)

@@ -1,4 +1,4 @@
-"""Run the workshop on the files in tests/students, which were written before it saw any of them."""
+"""The workshop judges the files in tests/students, which are older than its first run on them."""
 
 import ast
 import sys
@@ -20,7 +20,7 @@ RIGHT = (STUDENTS / "right.py").read_text("utf-8")
 
 @pytest.fixture
 def verdicts(tmp_path):
-    """verdicts(text, steps) -> what the workshop says of these steps."""
+    """Return verdicts(text, steps): the workshop's verdicts on these steps of a file."""
 
     def run(text, steps):
         path = tmp_path / "mine.py"

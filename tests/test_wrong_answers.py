@@ -1,5 +1,5 @@
-"""Students' wrong answers to the exercises of lessons 1 to 7: each is refused, with a message that
-says what is missing."""
+"""The checks of lessons 1 to 7 refuse students' wrong answers to the exercises, and their messages
+say what is missing."""
 
 import contextlib
 import io
@@ -28,7 +28,7 @@ BYTES = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 
 
 def changed(lesson, number, *changes):
-    """Run the solution of an exercise with some code replaced; return its names."""
+    """Replace code in an exercise's solution and run it; return the names that it defines."""
     text = (FOLDER / "solutions" / f"{lesson}.py").read_text(encoding="utf-8")
     part = re.split(r"^# exercise (\d+)$", text, flags=re.MULTILINE)[2 * number]
     for old, new in changes:
@@ -87,7 +87,7 @@ def parameters(**without):
     return n_parameters
 
 
-def parts(mixed, w, b):  # right
+def parts(mixed, w, b):  # the right answer
     size = mixed.shape[-1]
     return np.array([m @ w[:, h * size : (h + 1) * size].T for h, m in enumerate(mixed)])
 
@@ -102,7 +102,7 @@ def even(mixed, w, b):
     return np.array([whole / len(mixed)] * len(mixed))
 
 
-def window(n, w, low=0, high=0):  # right with the defaults
+def window(n, w, low=0, high=0):  # the defaults give the right answer
     query, key = np.arange(n)[:, None], np.arange(n)
     hidden = (key > query + high) | (key <= query - w - low)
     return np.where(hidden, np.float32(-1e10), np.float32(0))[None]
@@ -164,7 +164,7 @@ def whole_numbers(text):
     return [w for part in re.split(r"(\d+)", text) if part for w in gpt2_words(part)]
 
 
-def only_last_cut(data, pieces):  # it is greedy, from the left
+def only_last_cut(data, pieces):  # it finds only the greedy cut, from the left
     if not data:
         return 1
     longest = next((data[:n] for n in range(len(data), 0, -1) if data[:n] in pieces), b"")
@@ -337,16 +337,16 @@ def at_entropy(*changes):
     return changed("05_samplers", 3, *changes)["at_entropy"]
 
 
-def race(logits, rng):  # it is exact, but has a softmax
+def race(logits, rng):  # its draws are exact, but it computes a softmax
     return int(np.argmin(-np.log(rng.random(len(logits))) / softmax(logits)))
 
 
-def silent(logits, rng):  # it draws the numbers without using them
+def silent(logits, rng):  # it draws random numbers, but does not use them
     rng.random(len(logits))
     return int(np.argmax(logits))
 
 
-def normal(logits, rng):  # it makes the wrong noise of the right numbers
+def normal(logits, rng):  # it uses the right numbers, but not Gumbel noise
     return int(np.argmax(logits + np.sqrt(-2 * np.log(rng.random(len(logits))))))
 
 
@@ -396,7 +396,7 @@ def best_first(*changes):
     return changed("06_search", 2, *changes)["best_first"]
 
 
-def first_made(next_log_probs, n):  # it returns the first complete text that is pushed, not popped
+def first_made(next_log_probs, n):  # it returns a complete text without pushing it first
     import heapq
 
     heap, continued = [(0.0, ())], 0
@@ -418,7 +418,7 @@ def consensus(likeness):
     return index
 
 
-def as_lists(texts):  # it counts bigrams as often as they occur
+def as_lists(texts):  # it counts repeated bigrams repeatedly
     grams = [list(zip(text, text[1:])) for text in texts]
     likeness = [[sum(x in b for x in a) / len(a + b) for b in grams] for a in grams]
     return int(np.argmax(np.sum(likeness, axis=1)))
@@ -459,7 +459,7 @@ def never(removed, in_place=False):  # removed(phrase, text so far, piece) -> bo
     return maker
 
 
-def completes(phrase, text, piece):  # right
+def completes(phrase, text, piece):  # the right answer
     return phrase in text[max(0, len(text) - len(phrase) + 1) :] + piece
 
 
@@ -514,7 +514,7 @@ def test_a_wrong_answer_is_refused_with_the_right_message(lesson, number, answer
     lessons.check(lesson, number, *(answers if isinstance(answers, tuple) else [answers]))
     message = capsys.readouterr().out
     assert message.startswith("not solved yet: ") and missing in message
-    assert "Error" not in message  # an assert said what is missing
+    assert "Error" not in message  # an assert failed; no other error was raised
 
 
 def test_every_check_has_at_least_four_wrong_answers():

@@ -1,5 +1,5 @@
-"""Students' wrong answers to the exercises of lessons 8 to 16: each is refused, with a message that
-says what is missing."""
+"""The checks of lessons 8 to 16 refuse students' wrong answers to the exercises, and their messages
+say what is missing."""
 
 import math
 import re
@@ -24,13 +24,13 @@ from generate import advance, generate  # noqa: E402
 from inside.recorder import recording  # noqa: E402
 
 TOKENIZER, MODEL = utils.load("en-de")
-SHAPE = (5, 224, 3329)  # the shape of stories
+SHAPE = (5, 224, 3329)  # blocks, n_embd and n_vocab of stories
 
 
 # --- lesson 8 -------------------------------------------------------------------------------------
 
 
-def wasted(f):  # f(the rows' FLOPs apart, the padded batch's) -> the answer
+def wasted(f):  # f(FLOPs of the single rows, FLOPs of the batch) -> the answer
     return lambda lengths: f(sum(map(cost, lengths)), len(lengths) * cost(max(lengths)))
 
 
@@ -141,7 +141,7 @@ def transposed(rows, w, size):
     return np.concatenate([w[i : i + size] @ rows.T for i in range(0, len(w), size)])
 
 
-def row_blocks(rows, w, size):  # it cuts the rows, not the weight
+def row_blocks(rows, w, size):  # it splits the rows, not the weights
     return np.concatenate([rows[i : i + size] @ w.T for i in range(0, len(rows), size)])
 
 
@@ -420,7 +420,7 @@ def switch(at=0, again=False, first_only=False):
         while len(ids) < 40 and not (ids and ids[-1] in MODEL.stop_ids):
             if len(ids) == n + at:
                 cache.source = other.source
-                if again:  # start again, so that the first tokens see the second source
+                if again:  # a new pass shows the second source to the first tokens
                     cache, new = other.new_cache(), [*MODEL.start_ids, *ids]
             new = [int(one(np.array(new), cache, last=1)[-1].argmax())]
             ids += new
@@ -666,7 +666,7 @@ def test_a_wrong_answer_is_refused_with_the_right_message(lesson, number, answer
     lessons.check(lesson, number, *(answers if isinstance(answers, tuple) else [answers]))
     message = capsys.readouterr().out
     assert message.startswith("not solved yet: ") and missing in message
-    assert "Error" not in message  # an assert said what is missing
+    assert "Error" not in message  # an assert failed; no other error was raised
 
 
 def test_every_check_has_at_least_four_wrong_answers():

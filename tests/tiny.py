@@ -1,4 +1,4 @@
-"""Small random models, and comparisons, for the tests."""
+"""Small models, wrappers that record calls, and comparisons for the tests."""
 
 import functools
 import math
@@ -11,14 +11,14 @@ from speculative import speculative
 
 GPT2_FOLDERS = Path(__file__).parent / "fixtures" / "gpt2"
 LLAMA_FOLDERS = Path(__file__).parent / "fixtures" / "llama"
-NEAR_TIE = 1e-4  # BLAS sums one row and many rows in different order
+NEAR_TIE = 1e-4  # BLAS rounds differently for one row and for many rows
 
 # --- models ---------------------------------------------------------------------------------------
 
 
 def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, **more):
-    """Return a GPT-2 with two heads. Its weights are large, its norms close to the identity, and
-    its lm_head is not wte, so that its text does not settle on one token."""
+    """Return a random GPT-2 with two heads. Large weights, norms close to the identity and an
+    lm_head other than wte keep its texts from repeating one token."""
     rng = np.random.default_rng(seed)
 
     def random(name, shape):
@@ -30,7 +30,7 @@ def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, **more):
 
 
 def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer):
-    """Return the shapes of GPT-2's parameters and an lm_head, nested as the parameters are."""
+    """Return the shapes of GPT-2's parameters and an lm_head, nested like the parameters."""
     norm, n_inner = {"g": (n_embd,), "b": (n_embd,)}, 4 * n_embd
     block = {
         "ln_1": norm,
@@ -47,7 +47,7 @@ def dense(n_in, n_out, bias=True):
 
 
 def filled(shapes, make, name=""):
-    """Replace each shape of nested shapes by make(name, shape)."""
+    """Return the nested shapes with make(name, shape) instead of each shape."""
     if isinstance(shapes, tuple):
         return make(name, shapes)
     if isinstance(shapes, list):
@@ -61,8 +61,8 @@ def opposite(model):
 
 
 class FunctionModel:
-    """A model made of a function: ids [n_seq] -> logits [n_vocab] of the next token. Its cache
-    holds the ids."""
+    """A model that calls a function: ids [n_seq] -> the next token's logits [n_vocab]. Its cache
+    contains the ids."""
 
     def __init__(self, logits, n_vocab, n_ctx=20, stop_ids=()):
         self.logits, self.n_vocab, self.n_ctx, self.stop_ids = logits, n_vocab, n_ctx, stop_ids
@@ -83,7 +83,7 @@ class FunctionModel:
 
 
 class IdsCache:
-    """The ids of each row: IdsCache() for one text, IdsCache(8) for a batch of 8."""
+    """A cache with the ids of each row: IdsCache() for one text, IdsCache(8) for a batch of 8."""
 
     def __init__(self, n_rows=1):
         self.rows = [[] for _ in range(n_rows)]
@@ -100,7 +100,7 @@ class IdsCache:
 
 
 def as_function(model):
-    """Return the model as a FunctionModel that computes the logits after the same ids only once."""
+    """Return a FunctionModel with the model's logits, which computes them once for the same ids."""
 
     @functools.cache
     def logits(ids):
@@ -110,7 +110,7 @@ def as_function(model):
 
 
 class Watched:
-    """A model that records the shape of the ids and the argument `last` of each call."""
+    """A wrapper around a model. It records the ids' shape and the argument `last` of each call."""
 
     def __init__(self, model):
         self.model, self.shapes, self.lasts = model, [], set()
@@ -130,7 +130,7 @@ def drafted_by(drafter, gamma=4):
 
 
 class Noted:
-    """A drafter that records each pass of a drafter: n, the drafts, the tokens of the pass."""
+    """A wrapper around a drafter. It records n, the drafts and the new tokens of each pass."""
 
     def __init__(self, drafter):
         self.drafter, self.passes = drafter, []
@@ -156,7 +156,7 @@ def arrays(params):
 
 
 class Traced(np.ndarray):
-    """An array that records the dtype of every array that is computed from it."""
+    """An array class that records its dtype and those of all arrays computed from it."""
 
     seen = set()
 
@@ -176,14 +176,14 @@ def traced(params):
 
 
 def close(logits, expected):
-    """Assert that logits of the order of 10 are equal up to float32 rounding."""
+    """Assert equality up to float32 rounding, for logits with absolute values of about 10."""
     assert logits.shape == expected.shape
     assert logits.dtype == expected.dtype == np.float32
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=5e-5)
 
 
 def same_greedy(model, prompt, ids, expected):
-    """Assert that the new ids are equal, or that their first difference is a near tie. Print it."""
+    """Assert that the ids are equal, or that they first differ at a near tie. Print a near tie."""
     for i, (token, other) in enumerate(zip(ids, expected, strict=True)):
         if token != other:
             logits = model([*prompt, *ids[:i]])[-1]
@@ -195,11 +195,11 @@ def same_greedy(model, prompt, ids, expected):
 
 def p_value(counts, probabilities):
     """Return the p-value of {outcome: count} under these probabilities, by Pearson's chi-square
-    test. All outcomes that are expected fewer than 5 times count as one."""
+    test. The test merges all outcomes that are expected fewer than 5 times."""
     n = sum(counts.values())
     possible = {outcome: p for outcome, p in probabilities.items() if p > 0}
     assert counts.keys() <= possible.keys(), "an impossible outcome"
-    cells = {}  # outcome (None for all rare ones) -> [observed, expected]
+    cells = {}  # outcome, or None for all rare outcomes -> [observed, expected]
     for outcome, p in possible.items():
         cell = cells.setdefault(outcome if n * p >= 5 else None, [0, 0.0])
         cell[0] += counts.get(outcome, 0)

@@ -1,13 +1,13 @@
-// What is shown stands in the address, so that a view can be sent: #token=26&head=4.6&top_p=0.9
+// The address contains the selection, so a view can be sent: #token=26&head=4.6&top_p=0.9
 
 let writing = null;
 
 function writeAddress() {
-  if (location.protocol === "about:") return;  // the page is a frame of a notebook
-  clearTimeout(writing);  // browsers allow only so many changes a second
+  if (location.protocol === "about:") return;  // a notebook shows the page in a frame
+  clearTimeout(writing);  // browsers limit the changes per second
   writing = setTimeout(() => {
     const {selected, head} = state, words = new URLSearchParams({token: selected});
-    if (head !== null) words.set("head", HEADS[head] ?? "all");
+    if (head !== null) words.set("head", HEADS[head]);
     for (const name of SAMPLER) if (state[name] !== given[name]) words.set(name, state[name]);
     history.replaceState(null, "", `#${words}`);
   }, 200);
@@ -15,11 +15,11 @@ function writeAddress() {
 
 function followAddress() {
   const words = new URLSearchParams(location.hash.slice(1));
-  const token = Math.floor(words.get("token")), head = words.get("head");
+  const token = Math.floor(words.get("token")), head = HEADS.indexOf(words.get("head"));
   if (token >= 1 && token <= n_rows) state.selected = token;
-  if (head === "all" || HEADS.includes(head)) state.head = HEADS.indexOf(head);
+  if (head >= 0) state.head = head;
   for (const name of SAMPLER.filter((name) => parseFloat(words.get(name)) >= 0)) {
-    find(`#${name}`).value = words.get(name);  // a slider keeps its bounds and its steps
+    find(`#${name}`).value = words.get(name);  // the slider rounds and limits the value
     state[name] = find(`#${name}`).valueAsNumber;
   }
   show();

@@ -1,42 +1,39 @@
-// What the pass at one token attended to: by one head of a layer, or by the mean of all.
+// Attention: which tokens one head attended to when the model predicted the selected token.
 
 const isStored = (row) => row >= arrays.skipped[0];
 
-// The weights of the tokens up to this row, or of the source: levels * sqrt(w) is stored.
+// Return the attention weights of a row: over the text so far, or over the source. The stored
+// numbers are levels * sqrt(weight).
 function weightsAt(head, row, ofSource) {
   const n = ofSource ? data.source.length : n_rows, [skipped] = arrays.skipped;
   const from = (head * (n_rows - skipped) + row - skipped) * n;
   const bytes = arrays[ofSource ? "cross" : "own"].subarray(from, from + (ofSource ? n : row + 1));
-  const squares = Array.from(bytes, (byte) => byte * byte);
-  const total = sum(squares) || 1;
+  const squares = Array.from(bytes, (byte) => byte * byte), total = sum(squares) || 1;
   return squares.map((square) => square / total);
 }
 
-// The head that is shown: the chosen one, or the one of the largest effect; -1 for all.
+// The shown head is the chosen one, or the head with the largest effect. If the effects are
+// unknown, it is the head with the largest single weight.
 function shownHead(row) {
-  if (state.head !== null || !has.parts) return state.head ?? -1;
-  const sizes = addedByHeads(addedAt(row)).map(Math.abs);
+  if (state.head !== null) return state.head;
+  const sizes = has.parts ? addedByHeads(addedAt(row)).map(Math.abs)
+    : HEADS.map((_, head) => Math.max(...weightsAt(head, row, has.source)));
   return sizes.indexOf(Math.max(...sizes));
-}
-
-function chosenWeights(row, ofSource) {
-  const shown = shownHead(row), heads = shown < 0 ? [...HEADS.keys()] : [shown];
-  const all = heads.map((head) => weightsAt(head, row, ofSource));
-  return all[0].map((_, key) => sum(all.map((weights) => weights[key])) / all.length);
 }
 
 // --- all heads ---
 
-const PATTERNS = {  // of key j at row i
+const PATTERNS = {  // does the pattern contain key j of row i?
   "itself": (i, j) => j === i,
   "the previous token": (i, j) => j === i - 1,
   "the first token": (i, j) => j === 0,
   "the same token before": (i, j) => j < i && data.ids[j] === data.ids[i],
   "what followed the same token (induction)": (i, j) => j > 0 && data.ids[j - 1] === data.ids[i],
 };
-let patterns;  // of each head the one with the most of its weight: {name, share}
+let patterns;  // for each head its strongest pattern and that pattern's share of the weight
 
-// The mean share of a head's weight, over rows of the whole text where the pattern can be.
+// Return the pattern with the largest mean share of a head's weight. A row without any key of a
+// pattern does not count for it.
 function patternOf(head) {
   const rows = range(n_rows).filter((row) => row >= 2 && isStored(row));
   const some = rows.filter((_, i) => i % Math.ceil(rows.length / 64) === 0);
@@ -48,38 +45,45 @@ function patternOf(head) {
   }).sort((a, b) => b.share - a.share)[0];
 }
 
-// A pattern is plain if it has more than half of the weight.
-const inWords = ({name, share}) => (share > 0.5 ? "mostly at" : "no plain pattern; most at")
-  + ` ${name}, ${percent(share)} of its weight`;
+// Return the token that gets most of a head's weight in the whole text, and its share.
+function favorite(head) {
+  const rows = range(n_rows).filter(isStored).map((row) => weightsAt(head, row));
+  const shares = range(n_rows).map((key) => sum(rows.map((row) => row[key] ?? 0)) / rows.length);
+  const share = Math.max(...shares), at = shares.indexOf(share);
+  return {favorite: data.ids[at], at: at + 1, share: percent(share)};
+}
+
+// A pattern is plain if it gets more than half of the weight.
+const inWords = ({name, share}) =>
+  (share > 0.5 ? `mostly at ${name}, ${percent(share)} of its weight` : "no plain pattern");
 
 function drawHeads() {
   patterns = HEADS.map((_, head) => patternOf(head));
-  fillGrid(find(".heads"), (name, head) => {
-    const says = `head ${name}: ${inWords(patterns[head])}`;
-    return element("button", {title: says, "aria-label": says, "aria-pressed": "false",
-      "data-head": name, tabindex: -1, onclick: () => choose(head)}, thumbnail(head),
-    signedTrack(0, 1));
-  });
+  const says = HEADS.map((name, head) => `head ${name}: ${inWords(patterns[head])}`);
+  fillGrid(find(".heads"), (name, head) => element("button", {title: says[head],
+    "aria-label": says[head], "aria-pressed": "false", "data-head": name, tabindex: -1,
+    onclick: () => choose(head)}, thumbnail(head), signedTrack(0, 1)));
   steer(find(".heads"), n_head);
   find("#most").hidden = !has.parts;
-  const plainest = [...HEADS.keys()].sort((a, b) => patterns[b].share - patterns[a].share);
-  fill(find("#patterns"), plainest.slice(0, 5).map((head) =>
-    element("li", `head ${HEADS[head]}: ${inWords(patterns[head])}`)));
+  const plain = says.filter((_, head) => patterns[head].share > 0.5);
+  fill(find("#patterns ul"), plain.map((text) => element("li", text)));
+  find("#patterns").hidden = !plain.length;
 }
 
-// A line for each layer: its number, and what `make` makes of each head.
+// Fill a grid with a line for each layer: the layer's number, then make(name, head) for each head.
 function fillGrid(group, make) {
-  fill(group, {"--heads": n_head}, HEADS.flatMap((name, head) => [
-    head % n_head === 0 && element("span", {"aria-hidden": "true"}, name.split(".")[0]),
-    make(name, head)]));
+  const number = (text) => element("span", {"aria-hidden": "true"}, text);
+  fill(group, {"--heads": n_head}, number(""), range(n_head).map((head) => number(`${head}`)),
+    HEADS.flatMap((name, head) => [head % n_head === 0 && number(name.split(".")[0]),
+      make(name, head)]));
 }
 
-// The whole triangle of a head in points: a row for each query, a column for each key.
+// A small picture of a head's weights: a row for each query, a column for each key.
 function thumbnail(head, n_points = 24) {
   const size = Math.min(n_points, n_rows), at = (i) => Math.floor(i * n_rows / size);
   const canvas = element("canvas", {width: size, height: size, "aria-hidden": "true"});
   const context = canvas.getContext("2d");
-  context.fillStyle = "#2b8cc9";  // on a light ground and on a dark one
+  context.fillStyle = "#2b8cc9";  // visible on light and dark paper
   for (const y of range(size).filter((y) => isStored(at(y)))) {
     const weights = weightsAt(head, at(y));
     for (const x of range(size)) {
@@ -100,28 +104,25 @@ function choose(head) {
 // --- one row ---
 
 function showAttention() {
-  const row = state.selected - 1, shown = isStored(row) ? shownHead(row) : -1;
-  const added = has.parts ? addedByHeads(addedAt(row)) : [], x = added[shown], name = HEADS[shown];
-  const pushed = x !== undefined, pattern = patterns[shown] && inWords(patterns[shown]);
-  tell("#attention", {head: name ? `Head ${name}` : "The mean of all heads", name, pattern,
-    came: data.ids[row + 1], before: data.ids[row], added: signed(x ?? 0),
-    rival: pushed && stored("rivals", row)[rivalAt(row)], first: arrays.skipped[0] + 2},
-  isStored(row) ? "stored" : "missing", pushed ? "pushed" : "named", pattern && "pattern",
-  pushed && has.source && "source", pushed && state.head === null && "most",
-  x < 0 ? "against" : "for");
-  if (!isStored(row)) return;
-  mark(find(".heads"), "aria-pressed", shown);
-  find("#mean").setAttribute("aria-pressed", shown < 0);
+  const row = state.selected - 1, came = data.ids[row + 1], before = data.ids[row];
+  if (!isStored(row)) return tell("#attention", {first: arrays.skipped[0] + 2}, "missing");
+  const head = shownHead(row), added = has.parts ? addedByHeads(addedAt(row)) : [];
+  const rival = has.parts && stored("rivals", row)[rivalAt(row)];
+  tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), came, before, rival, ...favorite(head),
+    added: signed(added[head] ?? 0)},
+  "stored", has.parts ? "pushed" : "named", has.source && "source",
+  has.parts && state.head === null && "most", added[head] < 0 ? "against" : "for");
+  mark(find(".heads"), "aria-pressed", head);
   find("#most").setAttribute("aria-pressed", state.head === null);
   const most = Math.max(...added.map(Math.abs));
   find(".heads").querySelectorAll(".signed").forEach((bar, i) =>
     bar.replaceWith(signedTrack(added[i] ?? 0, most)));
-  const own = chosenWeights(row, false), source = has.source && chosenWeights(row, true);
+  find("#whole canvas").replaceWith(thumbnail(head, 120));
+  const own = weightsAt(head, row), source = has.source && weightsAt(head, row, true);
   tint(find("#text"), own);
   if (source) tint(find("#source p"), source);
   find(".looks").replaceChildren(...source ? [look(data.source, source, "The source")] : [],
-    look(data.ids, own, source ? "The answer so far" : ""),
-    ...shown < 0 ? [] : [element("h3", `Head ${name} in the whole text`), thumbnail(shown, 120)]);
+    look(data.ids, own, source ? "The answer so far" : ""));
   showAlignment();
 }
 
@@ -132,17 +133,17 @@ function tint(text, weights) {
   }
 }
 
-// The largest weights as bars, and the sum of the others.
+// A list of bars: the five largest weights, and the sum of the others.
 function look(ids, weights, title) {
   const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
-  const best = order.slice(0, 5), rest = order.slice(5);
+  const rest = order.splice(5);
   return element("div", title && element("h3", title), element("ol.bars",
-    best.map((i) => bar("", [chip(ids[i]), element("small", ` ${i + 1}`)], weights[i])),
+    order.map((i) => bar("", [chip(ids[i]), element("small", ` ${i + 1}`)], weights[i])),
     rest.length && bar("", element("i", plural(rest.length, "other")),
       sum(rest.map((i) => weights[i])))));
 }
 
-// A row for each token of the answer, a column for each of the source.
+// A table with a row for each token of the answer and a column for each token of the source.
 function showAlignment() {
   find("#alignment").hidden = !has.source;
   if (!has.source) return;
@@ -154,5 +155,5 @@ function showAlignment() {
     element("th", {scope: "col"}, element("span", label(id)))));
   find("#alignment tbody").replaceChildren(...range(n_rows).filter(isStored).map((row) =>
     line(row === state.selected - 1 ? ".selected" : "", name(row),
-      ...chosenWeights(row, true).map(cell))));
+      ...weightsAt(shownHead(row), row, true).map(cell))));
 }

@@ -1,4 +1,4 @@
-// Beams as a race: a column for each step, and from the top down how far behind the best it is.
+// Beams as a race. Each step has a column; a candidate stands lower the further it is behind.
 
 const LEFT = 40, TOP = 36, LOW = 300;  // in pixels
 const svg = (tag, ...content) =>
@@ -6,10 +6,10 @@ const svg = (tag, ...content) =>
 
 const isEnd = ({status}) => status === "finished" || status === "limit";
 
-// Every candidate of every step: `parent` is a node, or undefined at the prompt.
+// Return a list of nodes for each step, one for each candidate. The first step's have no parent.
 function readBeams() {
   const text = data.ids.slice(data.n_prompt);
-  let kept = [], ended = -Infinity;  // the nodes of the step before; the best ended log P
+  let kept = [], ended = -Infinity;  // the last step's nodes; the best log P of a finished text
   return data.beams.map((step, depth) => {
     const leader = Math.max(ended, ...step.map(([, , logprob]) => logprob));
     const nodes = step.map(([row, token, logprob, ending]) => {
@@ -25,7 +25,6 @@ function readBeams() {
 }
 
 const steps = readBeams();
-if (steps.length) state.selected = n_rows;  // the page opens on the end of the race
 const penalty = data.settings.length_penalty ?? 1;
 const scoreOf = ({logprob, depth}) => logprob / (depth + 1) ** penalty;
 
@@ -47,13 +46,13 @@ function drawBeams() {
 
 const theEnd = (text) => (text.length > 56 ? `…${text.slice(-54)}` : text);
 
-// deepest: how far behind the best the picture's lower edge is.
+// deepest: how far behind the best a candidate at the picture's lower edge is.
 function drawRace(shown, deepest) {
   const room = find("#beams .scroll").clientWidth - LEFT;
-  const column = clamp(room / (steps.length + 0.5), 64, 110);
-  const height = (behind) => TOP + LOW * Math.sqrt(behind / deepest);  // near the best, more room
+  const column = clamp(room / (steps.length + 0.5), 48, 110);
+  const height = (behind) => TOP + LOW * Math.sqrt(behind / deepest);  // more room near the best
   for (const step of steps) {
-    let above = 0;  // where the label above is
+    let above = 0;  // the height of the label above
     for (const node of step) {
       node.x = LEFT + (node.depth + 0.5) * column;
       node.y = Math.min(height(node.behind), TOP + LOW);
@@ -64,7 +63,7 @@ function drawRace(shown, deepest) {
     && node.behind <= deepest).slice(0, 3));
   const marks = [0, 0.1, 0.5, 1, 2, 5, 10, 20].filter((behind) => behind <= deepest);
   fill(find("#beams svg"), {width: LEFT + (steps.length + 0.5) * column, height: TOP + LOW + 40},
-    marks.flatMap((behind) => axis(behind, height(behind))), steps.map(([{x}], i) =>
+    svg("text", {class: "axis", x: 32, y: 10}, "step"), marks.flatMap((behind) => axis(behind, height(behind))), steps.map(([{x}], i) =>
       svg("text", {class: "cross", x, y: 10}, `${i + 1}`)),
     dropped.map(edge), steps.map(cutMark), shown.toSorted((a, b) => a.won - b.won).map(edge),
     dropped.map(({x, y}) => svg("text", {class: "cross", x, y: y + 4}, "×")), shown.map(nodeText));
@@ -81,7 +80,7 @@ function edge({parent, x, y, depth, won, status}) {
     d: `M${from.x} ${from.y}C${middle} ${from.y} ${middle} ${y} ${x} ${y}`});
 }
 
-// Between the last that is kept and the best that is dropped.
+// The cut is a line between the worst kept and the best dropped candidate of a step.
 function cutMark(step) {
   const low = step.findLast((node) => node.status === "kept");
   const high = step.find((node) => node.status === "dropped" && low && node.y >= low.y);
@@ -89,14 +88,14 @@ function cutMark(step) {
 }
 
 function nodeText({x, y, at, won, status, depth, logprob, token}) {
-  const text = label(token).slice(0, 10) + ({finished: " ■", limit: " ▸"}[status] ?? "");
+  const text = label(token).slice(0, 8) + ({finished: " ■", limit: " ▸"}[status] ?? "");
   const onclick = () => select(data.n_prompt + depth);
   return svg("g", {class: won ? "won" : "", "data-depth": depth, onclick},
     svg("title", `log P ${signed(logprob)}`), svg("circle", {cx: x, cy: y, r: won ? 4 : 3}),
     svg("text", {x, y: at, "text-anchor": "middle"}, text));
 }
 
-// The candidates of the selected token's step, in words and numbers.
+// The table lists the candidates of the selected token's step.
 function showBeams() {
   if (!steps.length) return;
   const depth = clamp(state.selected - data.n_prompt, 0, steps.length - 1), step = steps[depth];

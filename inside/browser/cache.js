@@ -1,19 +1,19 @@
-// The passes of the run, and the cache: a line for each pass, from left to right the positions.
+// The cache: a line for each pass of the run, with the text's positions from left to right.
 
-const MOST_NAMED = 60;  // tokens that stand over their columns
+const MOST_NAMED = 60;  // only a short text has its tokens above the columns
 const most = Math.max(1, ...passes.map((pass) => pass.begin + pass.new));
 const keeps = passes.some((pass) => pass.begin > 0);  // the naive loop keeps nothing
 
-// The pass that a token came of.
+// Return the number of the pass that generated a token.
 function passOf(token) {
   const first = passes.findIndex((pass) => pass.begin + pass.new >= data.n_prompt);
   if (data.beams.length) return clamp(first + token - data.n_prompt, 0, passes.length - 1);
   return Math.max(0, passes.findLastIndex((pass) => pass.known <= token));
 }
 
-// page.css draws the lines, from the ends of their parts.
+// page.css paints the lines. Here each line gets the positions where its colors change.
 function drawCache() {
-  find("#cache").hidden = !passes.length;  // nothing new came: the context was full
+  find("#cache").hidden = !passes.length;  // nothing was generated: the context was full
   fill(find("#grid"), {"--most": most, "--passes": passes.length});
   const named = most > MOST_NAMED ? [] : data.ids.slice(0, most);
   fill(find("#grid .words"), named.map((id) => element("span", label(id))));

@@ -1,13 +1,13 @@
-// Speculation as a bet: each draft x is worth min(1, p(x) / q(x)), and a number u decides.
+// Speculation as a bet: a draft x is accepted if a random number u is below min(1, p(x) / q(x)).
 
 const betting = passes.some((pass) => pass.bets.length);
 const rounds = passes.filter((pass) => outcomes(pass).length);
-// The page opens on a rejection whose numbers can be read: of the likeliest draft.
+// The page opens on the rejection whose draft has the largest p: its numbers are easy to read.
 const [clearest] = passes.filter((pass) => pass.residual.length)
   .sort((a, b) => b.bets[b.accepted][2] - a.bets[a.accepted][2]);
 if (clearest) state.selected = clearest.known + clearest.accepted;
 
-// The outcome of each draft of a pass, and the token that came after them, if one did.
+// Return what became of each draft of a pass, and the model's own token after them, if any.
 function outcomes(pass) {
   const {bets, accepted, known} = pass, last = known + accepted;
   const drafts = bets.map(([token, , , u], i) => ({token, kind: i < accepted ? "accepted"
@@ -40,7 +40,7 @@ function showDrafts() {
   const list = find("#drafts ol"), chosen = list.children[rounds.indexOf(pass)];
   mark(list, "aria-pressed", rounds.indexOf(pass));
   if (chosen) list.scrollTop = chosen.offsetTop - list.offsetTop - list.clientHeight / 2;
-  const place = pass.known + accepted, came = data.ids[place];  // the pass's own token
+  const place = pass.known + accepted, came = data.ids[place];  // the model's own token
   const [drawn, ...slice] = drawOf(place), [u, from, to] = digits(slice);
   const how = !bets.length ? "none" : came === undefined ? "end" : drawn;
   tell("#bets", {pass: at + 1, came, rejected: bets[accepted]?.[0], u, from, to},

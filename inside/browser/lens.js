@@ -1,4 +1,4 @@
-// The logit lens: what the model would predict if it ended after each layer.
+// The logit lens: what the model would predict if it ended after this layer or that.
 
 function showLens() {
   const row = state.selected - 1, came = data.ids[state.selected];

@@ -1,4 +1,4 @@
-// The page: everything is drawn once, then shows what belongs to the selected token.
+// Each panel has a draw function, called once, and a show function, called for each selection.
 
 function goTo(token) {
   state.selected = clamp(token, 1, n_rows);
@@ -6,8 +6,8 @@ function goTo(token) {
   show();
 }
 
-function select(token) {  // by hand
-  pause();
+function select(token) {  // the user selected a token
+  grow(null);
   goTo(token);
 }
 
@@ -23,7 +23,7 @@ function show() {
   writeAddress();
 }
 
-// One sentence: who wrote the text, and how each token was chosen. Below it, the facts.
+// The heading says in one sentence how the text was generated. The facts follow below it.
 function drawHeader() {
   const {model, method, loop, gamma, beams, drafter, draft, seed, temperature} = data.settings;
   const n = data.ids.length - data.n_prompt, greedy = temperature === 0;
@@ -35,7 +35,7 @@ function drawHeader() {
   const acted = (name, i) => name !== "min_length" || arrays.by.includes(i + 1);
   const filters = data.filters.filter(acted).filter((name) => !SAMPLER.includes(name));
   const surprise = sum(range(n).map((i) => bits(data.n_prompt + i)));
-  tell("header", {...data.settings, model: model ? `The model ${model}` : "A model", settings, n,
+  tell("header", {...data.settings, model: model ? `The model “${model}”` : "A model", settings, n,
     beams: beams ?? "best", drawing: greedy ? "greedily" : "drawing",
     drafts: drafts ?? `by ${drafter ?? draft ?? "a drafter"}`, bits: (surprise / n).toFixed(1),
     filters: filters.map(dashed).join(", "), given: plural(data.n_prompt, "token")},
@@ -44,12 +44,6 @@ function drawHeader() {
   method && !loop && "method", seed !== null && !greedy && !steps.length && "seed");
   document.title = `${data.pieces.join("").trim().slice(0, 60)} · tokenwise`;
 }
-
-// Where nothing has the focus, the arrows are the text's.
-document.body.onkeydown = (event) => {
-  const free = event.target === document.body && event.key.startsWith("Arrow");
-  if (free) find("#text").onkeydown(event);
-};
 
 async function start() {
   for (const [name, packed] of Object.entries(data.arrays)) arrays[name] = await unpack(packed);

@@ -1,41 +1,37 @@
-// samplers.py in the page: the same filters in the same order, over the logits that are stored.
+// The filters of samplers.py, in the same order, applied to the stored logits.
 
-const N_EXTRA = 12;  // so many of the stored tokens may be far below the best
+const N_EXTRA = 12;  // this many of the stored tokens are not among the best
 
-// logits: the stored ones after the first filters, falling (-Infinity: removed). rest: log of the
-// sum of exp((logit - best) / temperature) of all others, which are not stored. last: what the
-// filters after the sliders add; left: the share of the others that these leave.
-// -> the probability of each stored token before and after the cut, that of all others together,
-// and how many tokens each of the cuts keeps. exact: false where a filter cuts among the others,
-// of which only the sum is known. cut: whether any token is cut off, and it is known which.
+// Return the probabilities of the stored tokens before the cut (tempered) and after it (probs), the
+// sum of all others (others), and how many tokens each setting keeps (cuts). exact is false if a cut
+// lies among the others, of which only the sum is known. cut: is any token known to be cut off?
+// logits: sorted, after the first filters; -Infinity: removed. rest: log of the sum of exp((logit -
+// best) / temperature) over the others. last: what the filters after the sliders add to the logits.
+// left: the share of the others' probability that these last filters keep.
 function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min_p}) {
   const weights = Array.from(logits, (logit) => Math.exp((logit - logits[0]) / (temperature || 1)));
   const atLeast = (least) => weights.filter((weight) => weight >= least).length;
-  let others = Math.exp(rest), kept = weights.length, cuts = {};
+  let others = Math.exp(rest), kept = weights.length, exact = true, cuts = {};
   const n_sure = others > 0 ? kept - N_EXTRA : kept, all = sum(weights) + others;
-  let exact = top_k <= n_sure || others === 0;
-  if (top_k && top_k <= n_sure) {
-    cuts.top_k = kept = atLeast(weights[top_k - 1]);
+  const cutAt = (name, least) => {
+    cuts[name] = kept = Math.min(kept, atLeast(least));
     others = 0;
-  }
+  };
+  if (top_k && top_k <= n_sure) cutAt("top_k", weights[top_k - 1]);
+  else if (top_k && others) exact = false;
   if (top_p < 1) {
     const goal = top_p * (sum(weights.slice(0, kept)) + others);
-    let mass = 0, place = 0;
-    while (place < kept - 1 && (mass += weights[place]) < goal) place++;
-    if (place < n_sure || others === 0) {
-      cuts.top_p = kept = Math.min(kept, atLeast(weights[place]));
-      others = 0;
-    } else [others, exact] = [Math.max(0, goal - mass), false];
+    let mass = 0;
+    const place = weights.findIndex((weight, i) => (mass += weight) >= goal || i === kept - 1);
+    if (place < n_sure) cutAt("top_p", weights[place]);
+    else [others, exact] = [Math.max(0, goal - mass), false];
   }
-  if (min_p) {
-    cuts.min_p = kept = Math.min(kept, atLeast(min_p));  // the best weight is 1
-    if (others && weights[n_sure - 1] >= min_p) exact = false;
-    else others = 0;
-  }
+  if (min_p && others && weights[n_sure - 1] >= min_p) exact = false;
+  else if (min_p) cutAt("min_p", min_p);  // relative to the best weight, which is 1
   let final = weights.map((weight, i) => (i < kept ? weight * Math.exp(last[i]) : 0));
   if (others && left > 0 && left < 1) exact = false;
   others *= left;
-  if (temperature === 0) {  // the best is taken
+  if (temperature === 0) {  // greedy
     const best = final.indexOf(Math.max(...final));
     final = final.map((_, i) => Number(i === best));
     [others, exact, kept] = [0, true, best + 1];
@@ -47,14 +43,14 @@ function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min
     others: others / total, cuts, kept, exact, cut: exact && Object.keys(cuts).length > 0};
 }
 
-// The first token, best first, whose cumulative probability exceeds u in [0, 1); -1: another one.
+// Return the first place where the cumulative probability exceeds u; -1: among the others.
 function drawn(probs, u) {
   let mass = 0;
   return probs.findIndex((p) => (mass += p) > u);
 }
 
-// A row with what happens to each token on its way through the sampler, best first after the first
-// filters; a removed token stands where the model had it.
+// Return a row's stored tokens with their probabilities after each step of the sampler. Their order
+// is that of the logits after the first filters.
 function chain(row, settings) {
   const [ids, raw, filters, added, by] = ["best", "logits", "first", "last", "by"].map((name) =>
     stored(name, row));
@@ -65,15 +61,19 @@ function chain(row, settings) {
   };
   const found = sampled(settings), {tempered} = sampled(PLAIN);
   const came = ids.indexOf(data.ids[row + 1]);
-  const base = raw[came] - data.logprobs[row];  // log of the model's whole sum
-  let below = 0;
+  const base = raw[came] - data.logprobs[row];  // log of the sum of exp(logit) over the vocabulary
+  let so_far = 0, below = 0;
   const tokens = Array.from(ids, (id, i) => {
-    const early = first[i] === -Infinity, p = found.probs[i];
-    below += p;
+    const early = first[i] === -Infinity;
+    so_far += found.tempered[i];
     return {id, rank: i, model: Math.exp(raw[i] - base), filtered: tempered[i],
-      tempered: found.tempered[i], p, below: below - p, early,
+      tempered: found.tempered[i], so_far, p: found.probs[i], early,
       height: early ? raw[i] : first[i], by: data.filters[by[i] - 1] ?? ""};
   });
+  for (const token of tokens.toSorted((a, b) => a.id - b.id)) {  // the order of samplers.draw
+    token.below = below;
+    below += token.p;
+  }
   return {...found, tokens, came,
     changed: tokens.some((token) => Math.abs(token.filtered - token.model) > 1e-4)};
 }

@@ -1,4 +1,4 @@
-// The text: a token's background and underline show its surprise, in bits, or where a head looked.
+// The text. The background and the underline of a token show its surprise or its attention weight.
 
 function drawText() {
   find("#source").hidden = !has.source;
@@ -7,11 +7,11 @@ function drawText() {
   steer(find("#text"));
 }
 
-// The text that a token adds; a token without one, such as </s>, by its name in small letters.
+// A token in the text. A token that adds no text, such as </s>, appears as its name in small type.
 function piece(id, text, kind = "", attributes = {}) {
   const [, space, word] = (text || label(id)).match(/^( *)(.*)$/s);
   const lines = word.trim() ? "" : element("i.silent", "↵".repeat(word.split("\n").length - 1));
-  const marked = element("span.word", word ? [lines, word] : space);  // its space stays plain
+  const marked = element("span.word", word ? [lines, word] : space);  // no tint on the space
   return element(`span${kind}${text ? "" : ".silent"}`, attributes, word && space, marked);
 }
 
@@ -30,7 +30,8 @@ function showText() {
   mark(find("#text"), "aria-selected", i - 1);
   find(`#token-${i}`).scrollIntoView({block: "nearest"});
   tell("#selected", {token: data.ids[i], place: i + 1,
-    origin: n_new > 0 ? `new token ${n_new}` : "prompt", p: percent(Math.exp(data.logprobs[i - 1])), bits: bits(i).toFixed(1)});
+    origin: n_new > 0 ? `new token ${n_new}` : "prompt", bits: bits(i).toFixed(1),
+    p: percent(Math.exp(data.logprobs[i - 1]))});
   find("#previous").disabled = i <= 1;
   find("#next").disabled = i >= n_rows;
 }

@@ -1,18 +1,18 @@
 "use strict";
-// The recorded data, what is selected, and helpers that all parts share.
+// The recorded data, the selection, and helpers for all panels.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const arrays = {};  // the packed ones, unpacked by `start`
+const arrays = {};  // filled by `start`
 const {passes, n_layer, n_head} = data;
-const n_rows = data.ids.length - 1;  // row q is the pass at token q, which predicts token q + 1
+const n_rows = data.ids.length - 1;  // row i predicts token i + 1
 const has = {parts: data.unit !== null, source: data.source.length > 0};
-const PLAIN = {temperature: 1, top_k: 0, top_p: 1, min_p: 0};  // a sampler that changes nothing
+const PLAIN = {temperature: 1, top_k: 0, top_p: 1, min_p: 0};  // these settings change nothing
 const SAMPLER = Object.keys(PLAIN);
 const given = Object.fromEntries(SAMPLER.map((name) => [name, data.settings[name]]));
 const state = {
   selected: data.logprobs.indexOf(Math.min(...data.logprobs.slice(data.n_prompt - 1))) + 1 || 1,
-  head: null,  // a place in HEADS; -1: the mean of all; null: the one of the largest effect
-  rival: null,  // null: the best other token
+  head: null,  // an index of HEADS; null: the head with the largest effect
+  rival: null,  // the token that is compared; null: the best other token
   die: null, ...given,
 };
 
@@ -22,44 +22,41 @@ const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 const clamp = (x, least, most) => Math.min(most, Math.max(least, x));
 const HEADS = range(n_layer).flatMap((layer) => range(n_head).map((head) => `${layer}.${head}`));
 
-// An array that Python has packed: [type, deflated bytes in base64].
+// Return the array that page.py packed as [type, deflated bytes in base64].
 async function unpack([type, text]) {
-  const chars = atob(text), bytes = new Uint8Array(chars.length);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = chars.charCodeAt(i);
+  const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new globalThis[type](await new Response(stream).arrayBuffer());
 }
 
-function stored(name, row) {  // what an array has for a row
+function stored(name, row) {  // return a row's part of an array
   const n = arrays[name].length / n_rows;
   return arrays[name].subarray(row * n, (row + 1) * n);
 }
 
 // --- elements ---
 
-// element("p.note", {title: "..."}, "text", another) makes what it says. Text stays text.
+// Return a new element, for example element("p.note", {title: "..."}, "text", child).
 function element(name, ...content) {
   const [tag, ...classes] = name.split(".");
   return fill(document.createElement(tag), {class: classes.join(" ")}, ...content);
 }
 
-// Give an element children, texts, and attributes {name: value}: also --variables and properties.
+// Add children, texts, and {name: value}: attributes, --variables, handlers and booleans.
 function fill(made, ...content) {
   for (const part of content.flat()) {
     if (part?.constructor !== Object) made.append(part || "");
-    else Object.entries(part).forEach(([name, value]) => set(made, name, value));
+    else for (const [name, value] of Object.entries(part)) {
+      if (name.startsWith("--")) made.style.setProperty(name, value);
+      else if (["function", "boolean"].includes(typeof value)) made[name] = value;
+      else made.setAttribute(name, value);
+    }
   }
   return made;
 }
 
-function set(made, name, value) {
-  if (name.startsWith("--")) made.style.setProperty(name, value);
-  else if (["function", "boolean"].includes(typeof value)) made[name] = value;
-  else made.setAttribute(name, value);
-}
-
-// Complete the sentences that page.html has for a part. Of those with a data-case, show the cases
-// named; every [data-is] gets its value, and a <code> the token of this id.
+// Complete the sentences of a panel in page.html. An element with a data-case is shown if its case
+// is given. An element with a data-is gets this value; a <code> gets the label of this id.
 function tell(selector, values, ...cases) {
   const part = find(selector);
   for (const sentence of part.querySelectorAll("[data-case]")) {
@@ -71,8 +68,8 @@ function tell(selector, values, ...cases) {
   }
 }
 
-// A line of a table, a line of a list of bars, and the bars: one of length p in [0, 1] with an
-// outline of length plain; one from the middle to the right, or for x < 0 to the left.
+// A line of a table; a line of a list of bars; a bar of length p in [0, 1], with an outline of
+// length plain; a bar that starts in the middle and goes to the left if x < 0.
 const line = (kind, name, ...cells) => element(`tr${kind}`, element("th", {scope: "row"}, name),
   cells.map((cell) => (cell?.tagName === "TD" ? cell : element("td", cell))));
 const bar = (kind, name, p, plain) => element(`li${kind}`, element("span.name", name),
@@ -82,7 +79,7 @@ const track = (p, plain = 0) =>
 const signedTrack = (x, most) => element(x < 0 ? "span.signed.minus" : "span.signed",
   {"--x": Math.min(1, Math.abs(x) / most), "aria-hidden": "true"});
 
-// Let the arrow keys choose among the items of a group, as a click does. columns: of a grid.
+// Let the arrow keys choose an item of a group. columns: the width of the group, if it is a grid.
 function steer(group, columns) {
   group.onkeydown = (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
@@ -97,7 +94,7 @@ function steer(group, columns) {
   };
 }
 
-// Mark the chosen item of a group, where Tab stops. Without one, it stops at the first.
+// Mark the chosen item of a group. Tab stops there, or at the first item if none is chosen.
 function mark(group, attribute, chosen) {
   const items = [...group.querySelectorAll("[tabindex]")];
   for (const item of items.filter((item) => item.tabIndex === 0)) {
@@ -121,7 +118,7 @@ function percent(p) {
   return `${(100 * p).toFixed(p >= 0.00095 || !p ? 1 : 2)}\u00a0%`;
 }
 
-// Numbers from 0 to 1, cut off after so many digits that their order can be seen.
+// Return numbers from 0 to 1 as texts, with enough digits to tell them apart.
 function digits(numbers, n = 4) {
   const texts = numbers.map((x) => (Math.floor(x * 10 ** n) / 10 ** n).toFixed(n));
   return n > 9 || new Set(texts).size === numbers.length ? texts : digits(numbers, n + 1);

@@ -1,27 +1,27 @@
-// Why this token and not another: what each part of the model added to the difference of their
-// logits. The parts add up to it, since the last norm's scale is the pass's own.
+// Why this token and not a different one: what each part of the model added to the difference of
+// their logits. The sum is exact, because the scale of the last norm is fixed.
 
 const CHOSE = {drawn: "A die chose it", residual: "A die chose it after a rejected draft",
   best: "It was taken as the best", accepted: "A draft offered it",
   beams: "Beam search followed it", prompt: "The prompt has it"};
 
-// The parts, in the order in which Python stores them, and of each its place in HEADS or -1.
+// The names of the parts in the order of data.added; for each part its index in HEADS, or -1.
 const PARTS = ["embedding", ...range(n_layer).flatMap((layer) => [
   ...["head", ...has.source ? ["source head"] : []].flatMap((kind) =>
     range(n_head).map((head) => `${kind} ${layer}.${head}`)), `MLP ${layer}`]), "biases"];
 const HEAD_OF = PARTS.map((part) => HEADS.indexOf(part.replace(/^.*head /, "")));
 
-// The place, among the stored ones, of the token it is compared with.
+// The index of the compared token among the stored rivals.
 const rivalAt = (row) => Math.max(0, stored("rivals", row).indexOf(state.rival));
 
-// What each part added to logit(came) - logit(rival): [n_parts].
+// Return what each part added to logit(came) - logit(rival): [n_parts].
 function addedAt(row) {
   const from = rivalAt(row) * PARTS.length;
   const added = stored("added", row).subarray(from, from + PARTS.length);
   return Array.from(added, (x) => x * data.unit);
 }
 
-// What each head added, with its look at the source if there is one.
+// Return what each head added; a head that also reads a source counts with both.
 const addedByHeads = (added) =>
   HEADS.map((_, head) => sum(added.filter((_, i) => HEAD_OF[i] === head)));
 
@@ -58,7 +58,7 @@ function showWhy() {
 const button = (i) => (HEAD_OF[i] < 0 ? PARTS[i]
   : element("button.link", {onclick: () => choose(HEAD_OF[i])}, PARTS[i]));
 
-// The token that a part looks at most; the embedding is of one.
+// Return the token with the largest weight of a head, and the token of the embedding.
 function lookOf(i, row) {
   const ofSource = PARTS[i].startsWith("source");
   if (i === 0) return ["of ", chip(data.ids[row])];

@@ -1,13 +1,15 @@
-"""Run the workshop on every mistake, pair and style, and count.
+"""Run the workshop on every mistake, pair and style, and count the results.
 
     python tests/students/count.py [mistake] [pair] [style] [--show]
 
-A mistake is found if a step is wrong. It is named if the workshop says which mistake it is. Whether
-a name is right was judged by reading, see judged.json: {the workshop's name: right or not}, for
-each mistake. With --show, print all that was said, also what is not judged yet.
+The workshop finds a mistake if it says that a step is wrong. It names a mistake if it says which
+mistake it is. Readers judged whether these names are right. Their judgements are in judged.json:
+{mistake: {the workshop's name: right or not}}. With --show, the script prints everything that the
+workshop says, including names that are not judged yet.
 
-The workshop is asked for the mistake's own step: on a whole file with an early mistake, it can take
-minutes. A style gets a run of the whole file.
+For a mistake or a pair, the workshop runs only on their steps, because a whole file with an early
+mistake can take minutes. For a style, or if it says that these steps are done, the workshop runs on
+the whole file.
 """
 
 import json
@@ -27,7 +29,7 @@ SECONDS = 60  # for one run of the workshop
 
 
 def workshop(path, *arguments):
-    """Return the steps that are not done: [{"step", "state", "mistake", "says"}]."""
+    """Run the workshop; return [{"step", "state", "mistake", "says"}] for the steps not done."""
     command = [sys.executable, "-m", "workshop", str(path), *arguments, "--json"]
     try:
         done = subprocess.run(
@@ -42,8 +44,8 @@ def workshop(path, *arguments):
 
 
 def run(text, steps):
-    """Ask for these steps alone, as a student does who works on them; if they are done, or there
-    are none, for all."""
+    """Run the workshop on each of these steps alone, like a student who works on them. If all of
+    them are done, or if there are none, run the workshop on the whole file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mine.py"
         path.write_text(text)
@@ -52,7 +54,7 @@ def run(text, steps):
 
 
 def cases():
-    """Yield (kind, name, the steps of the mistakes, text of the file)."""
+    """Yield (kind, name, the steps with the mistakes, the text of the file)."""
     right = (HERE / "right.py").read_text()
     for step, name, old, new in MISTAKES:
         yield "mistake", name, [step], edit(right, old, new)
@@ -64,7 +66,7 @@ def cases():
 
 
 def verdict(said, judged):
-    """Return missed, unnamed, misnamed, named, or not judged."""
+    """Return "missed", "unnamed", "not judged", "named", "named in part" or "misnamed"."""
     names = [step for step in said if step["mistake"]]
     if not said or not any(step["state"] in ("wrong", "timeout", "crash") for step in said):
         return "missed"

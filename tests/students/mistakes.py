@@ -1,14 +1,15 @@
-"""Sixty single mistakes as students make them: (step, name in plain words, old text, new text).
+"""Sixty single mistakes like those of students: (step, name in plain words, old text, new text).
 
-Each is one edit of right.py, whose old text stands there once. They were written before the
-workshop was run on any of them; count.py says what it makes of them.
+A mistake replaces its old text, which occurs once in right.py, by its new text. All mistakes were
+written before the workshop was run on any of them. count.py counts how
+many of them the workshop finds.
 """
 
 
 def edit(text, old, new):
-    """Replace the only place where old stands."""
+    """Replace `old`, which has to occur exactly once in the text."""
     if text.count(old) != 1:
-        raise ValueError(f"{old!r} stands {text.count(old)} times in the text, not once")
+        raise ValueError(f"{old!r} occurs {text.count(old)} times in the text, not once")
     return text.replace(old, new)
 
 
@@ -39,7 +40,7 @@ MISTAKES = [
     ),
     (
         "layers",
-        "layer norm divides by the variance: no root",
+        "layer norm divides by the variance instead of its root",
         "/ np.sqrt(var + eps)",
         "/ (var + eps)",
     ),
@@ -99,19 +100,19 @@ MISTAKES = [
     ),
     (
         "mask",
-        "as many keys as queries: wrong after tokens that were passed before",
+        "there are as many keys as queries: this is wrong after an earlier pass",
         "n_all = positions.max() + 1",
         "n_all = positions.shape[-1]",
     ),
     (
         "mask",
-        "the minus of the exponent: 1e-10 hides nothing",
+        "the exponent is negative: -1e-10 hides nothing",
         "np.float32(-1e10)",
         "np.float32(-1e-10)",
     ),
     (
         "heads",
-        "reshaped straight to heads first: a head gets tokens instead of a part of each row",
+        "the rows are reshaped directly: a head gets tokens instead of a part of each row",
         "x.reshape(*batch, n, n_head, d_head).swapaxes(-2, -3)",
         "x.reshape(*batch, n_head, n, d_head)",
     ),
@@ -177,7 +178,7 @@ MISTAKES = [
     ),
     (
         "naive",
-        "only the last token passes, not the whole text",
+        "the model gets only the last token instead of the whole text",
         "model(sequence.ids)[-1]",
         "model(sequence.ids[-1:])[-1]",
     ),
@@ -189,7 +190,7 @@ MISTAKES = [
     ),
     (
         "naive",
-        "the sampler is not asked: softmax of the plain logits",
+        "the sampler is not called: softmax of the plain logits",
         "p = sequence.sampler(logits, sequence.ids)\n        token =",
         "p = softmax(logits)\n        token =",
     ),
@@ -219,7 +220,7 @@ MISTAKES = [
     ),
     (
         "pairs",
-        "after a merge only one symbol is passed over: the right one stays as well",
+        "after a merge, only one symbol is skipped: the right symbol stays as well",
         "i += 2",
         "i += 1",
     ),
@@ -261,13 +262,13 @@ MISTAKES = [
     ),
     (
         "cached",
-        "each pass begins with the first token again, not behind the cache",
+        "each pass begins with the first token again, not after the cached tokens",
         "range(cache.length, len(ids), chunk)",
         "range(0, len(ids), chunk)",
     ),
     (
         "cached",
-        "each chunk runs to the end of the text: later tokens pass twice",
+        "each chunk runs to the end of the text: later tokens are passed twice",
         "ids[start : start + chunk]",
         "ids[start:]",
     ),
@@ -285,13 +286,13 @@ MISTAKES = [
     ),
     (
         "rows",
-        "the keys of a shorter row stand at the end, like those of the longest",
+        "the keys of a shorter row are stored at the end, like those of the longest row",
         "self.k[layer, row, :, stop - n_new : stop] = k[row]",
         "self.k[layer, row, :, longest - n_new : longest] = k[row]",
     ),
     (
         "rows",
-        "the logits of the last column, which are those of a filler in a shorter row",
+        "the logits of the last column are returned: in a shorter row, they belong to a filler",
         "logits[np.arange(len(prompts)), lengths - 1]",
         "logits[:, -1]",
     ),
@@ -315,7 +316,7 @@ MISTAKES = [
     ),
     (
         "rule",
-        "no token more when all drafts pass",
+        "no further token is drawn when all drafts are accepted",
         "    tokens.append(draw(p, rng))\n    return tokens",
         "    return tokens",
     ),
@@ -333,7 +334,7 @@ MISTAKES = [
     ),
     (
         "speculation",
-        "always gamma drafts, however few tokens are left",
+        "there are always gamma drafts, however few tokens are left",
         "n = min(gamma, sequence.n_left - 1)",
         "n = gamma",
     ),
@@ -351,13 +352,13 @@ MISTAKES = [
     ),
     (
         "beam",
-        "the beams change places, their rows of the cache do not: no select",
+        "the beams are reordered, but the rows of the cache are not: no select",
         "        cache.select(parents)\n",
         "",
     ),
     (
         "beam",
-        "the score is the sum itself, whatever the length",
+        "the score is the sum itself, not divided by a power of the length",
         "log_p / len(ids) ** length_penalty",
         "log_p",
     ),

@@ -1,7 +1,7 @@
-"""Forty pairs of mistakes in one file: each two entries like those of mistakes.py.
+"""Forty pairs of mistakes. A pair consists of two entries like those in mistakes.py.
 
-The second edit applies to the text with the first. A name alone stands for the entry of mistakes.py
-whose name begins so.
+Both edits apply to the same file, one after the other. A string instead of an entry means the entry
+of mistakes.py whose name begins with this string.
 """
 
 from mistakes import MISTAKES
@@ -16,16 +16,16 @@ def entry(words):
 
 NO_BETA = ("layers", "layer norm does not add b", "return normed * g + b", "return normed * g")
 GELU_SQUARE = ("layers", "gelu squares instead of cubes", "0.044715 * x**3", "0.044715 * x**2")
-GELU_DIGIT = ("layers", "gelu has 0.44715: a digit is lost", "0.044715", "0.44715")
+GELU_DIGIT = ("layers", "gelu has 0.44715: a digit is missing", "0.044715", "0.44715")
 NO_BIAS = ("layers", "linear forgets b", " + b\n\n\n# 3", "\n\n\n# 3")
 NO_MASK = ("attention", "the mask is not added", "softmax(scores + mask)", "softmax(scores)")
 NO_VALUES = (
     "attention",
-    "returns the weights, not times v",
+    "returns the weights without multiplying by v",
     "return weights @ v",
     "return weights",
 )
-KEY_T = ("attention", "k.T turns all axes round", "k.swapaxes(-1, -2)", "k.T")
+KEY_T = ("attention", "k.T reverses all axes", "k.swapaxes(-1, -2)", "k.T")
 NO_HEAD_AXIS = (
     "mask",
     "the axis for the heads is missing",
@@ -123,7 +123,7 @@ ONLY_NEW = (
 )
 LAYER_0 = (
     "keys",
-    "all blocks store their keys in the place of block 0",
+    "all blocks store their keys where block 0 does",
     "self.keys[layer, ..., start:end, :] = k",
     "self.keys[0, ..., start:end, :] = k",
 )
@@ -153,11 +153,11 @@ SHORTEST = (
 )
 FRONT = (
     "rows",
-    "the fillers stand before the prompt",
+    "the fillers precede the prompt",
     "ids[row, : len(prompt)] = prompt",
     "ids[row, lengths.max() - len(prompt) :] = prompt",
 )
-NEXT_LOGITS = ("rows", "the logits one before each last token", "lengths - 1]", "lengths - 2]")
+NEXT_LOGITS = ("rows", "returns the logits before each last token", "lengths - 1]", "lengths - 2]")
 ABSOLUTE = (
     "rule",
     "|p - q| instead of max(0, p - q)",
@@ -206,7 +206,6 @@ GREEDY_DRAFT = (
     "drafts.append(draw(qs[-1], self.rng))",
     "drafts.append(int(np.argmax(qs[-1])))",
 )
-WRONG_END = ("beam", "the worst texts first", "text[2], reverse=True", "text[2]")
 PROBABILITIES = (
     "beam",
     "sums probabilities, not their logs",
@@ -215,7 +214,7 @@ PROBABILITIES = (
 )
 TIMES_LENGTH = (
     "beam",
-    "times the length instead of divided by it",
+    "multiplies by the length instead of dividing",
     "log_p / len(ids) ** length_penalty",
     "log_p * len(ids) ** length_penalty",
 )
@@ -227,7 +226,7 @@ WHOLE_LENGTH = (
 )
 
 PAIRS = [
-    # In one function.
+    # Both mistakes are in one function.
     ("the sum goes over the first axis", "the largest number is not subtracted"),
     ("divided by the sum of the whole array", "the largest number of the whole array"),
     ("layer norm divides by the variance", NO_BETA),
@@ -237,7 +236,7 @@ PAIRS = [
     ("the scale 1 / sqrt(d) is forgotten", NO_MASK),
     ("divided by d instead", "the mask is added after"),
     ("a token may not see itself", MASK_64),
-    ("the earlier keys are hidden", "as many keys as queries"),
+    ("the earlier keys are hidden", "there are as many keys as queries"),
     ("query and key are taken", NO_C_PROJ),
     (NO_LN_1, "the residual around the feed-forward"),
     ("the positions are not added", "the last layer norm ln_f"),
@@ -248,27 +247,27 @@ PAIRS = [
     (ONE_TOO_MANY, CUT_LATE),
     (PROBABILITIES, TIMES_LENGTH),
     ("the logits of the last column", FRONT),
-    # In two functions of one step, or of neighbours.
+    # The mistakes are in two functions of the same step or of neighbouring steps.
     (GELU_DIGIT, NO_BIAS),
-    ("reshaped straight", "merge_heads reshapes without"),
+    ("the rows are reshaped directly", "merge_heads reshapes without"),
     ("the numbers of a row are dealt", SWAP_LAST),
     (NO_ACTIVATION, QV),
     (OWN_RANDOM, "top_p leaves out"),
     (TIMES_T, K_SMALLEST),
     (ZERO, "top_k loses"),
     (SHORT_MERGE, FIRST_IN_WORD),
-    ("after a merge only one", ONCE),
+    ("after a merge, only one", ONCE),
     (LAYER_0, CUT_ONE_MORE),
     (FIRST_LOGITS, "the cache that is given"),
     (SHORTEST, NEXT_LOGITS),
     (GREEDY_DRAFT, "the model's cache keeps"),
-    # Far apart.
+    # The mistakes are in steps that are far apart.
     (KEY_T, "the residual adds the normed"),
-    (NO_HEAD_AXIS, "only the last token passes"),
+    (NO_HEAD_AXIS, "the model gets only the last token"),
     (PLUS_MASK, ONE_BLOCK),
     (NO_VALUES, ONLY_NEW),
     (OWN_EPS, FIRST_P),
     (NO_CHUNK, ALL_ACCEPTED),
-    ("the sampler is not asked", WHOLE_LENGTH),
+    ("the sampler is not called", WHOLE_LENGTH),
 ]
 PAIRS = [(entry(first), entry(second)) for first, second in PAIRS]

@@ -1,4 +1,4 @@
-"""The whole workshop, right, as one student wrote it from the texts. mistakes.py edits it."""
+"""A student's right solution of the whole workshop, written from the workshop's texts."""
 
 import math
 

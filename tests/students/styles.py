@@ -1,14 +1,14 @@
-"""Thirty right solutions in other styles: (name in plain words, functions or classes as text).
+"""Thirty right solutions in other styles: (name in plain words, source of functions or classes).
 
-Each takes the place of those of the same name in right.py, see `restyle`. A class GPT2 here gives
-only the methods that differ.
+`restyle` replaces the functions and classes of the same names in right.py. A class GPT2 in a style
+contains only the methods to replace.
 """
 
 import ast
 
 
 def restyle(text, style):
-    """Put the functions of style in the place of those of text. New ones and imports go first."""
+    """Replace functions of `text` by those of `style`. New functions and imports go to the top."""
     lines = text.splitlines()
     places = {}
     for node in ast.parse(text).body:
@@ -51,7 +51,7 @@ def softmax(x):
 """,
     ),
     (
-        "softmax: in place on a copy of its own",
+        "softmax: in place, on a copy",
         """
 def softmax(x):
     y = x.copy()
@@ -226,7 +226,7 @@ class GPT2:
 """,
     ),
     (
-        "model: all logits, of which the last are returned; np.take, an if for lm_head",
+        "model: computes all logits and returns the last; np.take, an if for lm_head",
         """
 class GPT2:
     def __call__(self, ids, cache=None, last=None):
@@ -344,7 +344,7 @@ def encode(word, merges, vocab):
 """,
     ),
     (
-        "pairs: merge by del on a list of its own; encode goes through merges again and again",
+        "pairs: merge by del, on a copy; encode goes through merges again and again",
         """
 def merge(symbols, pair):
     symbols = list(symbols)

@@ -1,11 +1,11 @@
 // Text <-> token ids: the byte-pair encoding of encoder.py, with the same names.
 
-// GPT-2's pattern of a word. Python's \s is Unicode's white space, JavaScript's \s is not quite.
+// GPT-2's pattern of a word. Python's \s is Unicode's white space; JavaScript's \s is not.
 const S = "\\p{White_Space}";
 const PATTERN = RegExp(`'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^${S}\\p{L}\\p{N}]+`
   + `|${S}+(?!\\P{White_Space})|${S}+`, "gu");
 
-// The character that represents each byte in the vocabulary: itself if printable, else another.
+// The vocabulary writes each byte as a printable character: itself, or one from 256 on.
 let other = 256;
 const BYTE_TO_CHAR = range(256).map((byte) => {
   const char = String.fromCharCode(byte);
@@ -13,7 +13,7 @@ const BYTE_TO_CHAR = range(256).map((byte) => {
 });
 const CHAR_TO_BYTE = new Map(BYTE_TO_CHAR.map((char, byte) => [char, byte]));
 
-function merge_all(symbols, ranks) {  // merge the best pair of neighbours, until none has a rank
+function merge_all(symbols, ranks) {  // merge the best pair until no pair has a rank
   while (true) {
     const rank = (right, i) => ranks.get(`${symbols[i]} ${right}`) ?? Infinity;
     const found = symbols.slice(1).map(rank), best = Math.min(...found), at = found.indexOf(best);
@@ -31,7 +31,7 @@ class Tokenizer {
     this.special = new Set(Object.values(special));
   }
 
-  encode(text) {  // the text of a special token is plain text
+  encode(text) {  // special tokens in the text are not recognized
     return (text.match(PATTERN) ?? []).flatMap((word) => {
       const symbols = Array.from(new TextEncoder().encode(word), (byte) => BYTE_TO_CHAR[byte]);
       return merge_all(symbols, this.ranks).map((symbol) => this.ids.get(symbol));
@@ -43,7 +43,7 @@ class Tokenizer {
     return Uint8Array.from(this.tokens[id], (char) => CHAR_TO_BYTE.get(char));
   }
 
-  pieces(ids) {  // the text that each token adds: a character comes with its last byte
+  pieces(ids) {  // the text that each token adds; a character appears with its last byte
     const utf8 = new TextDecoder("utf-8", {ignoreBOM: true});
     return ids.map((id) => utf8.decode(this.token_bytes(id), {stream: true}));
   }

@@ -1,7 +1,7 @@
-// What lengthens a text: a model with what it has read, and a draw with a seed.
+// Generation: read a text with a cache, draw the next token, switch heads off.
 
-// Read a text with a model; what it has in common with a text read before is not read again.
-// rows: after each token the logits of the next, and log(sum(exp(logits))).
+// Read a text. Its common beginning with an earlier text is not read again. rows: for each token
+// the logits that follow it, and log(sum(exp(logits))).
 async function read(model, ids, before = {ids: [], rows: [], cache: []}) {
   const n = common(ids, before.ids), rows = before.rows.slice(0, n);
   const cache = before.cache.slice(0, n);
@@ -10,21 +10,21 @@ async function read(model, ids, before = {ids: [], rows: [], cache: []}) {
     const best = logits.reduce((a, b) => Math.max(a, b));
     const total = logits.reduce((sum, logit) => sum + Math.exp(logit - best), 0);
     rows.push({logits, log_sum: best + Math.log(total)});
-    if (rows.length % 8 === 0) await new Promise((done) => setTimeout(done));  // others' turn
+    if (rows.length % 8 === 0) await new Promise((done) => setTimeout(done));  // stay responsive
   }
   return {ids, rows, cache};
 }
 
-// The surprise of token i > 0 of a text that was read.
+// Return the surprise of token i > 0, in bits.
 const surprise_at = ({ids, rows}, i) =>
   (rows[i - 1].log_sum - rows[i - 1].logits[ids[i]]) / Math.LN2;
 
-function common(a, b) {  // how many tokens both texts begin with
+function common(a, b) {  // return the length of the common beginning
   const n = a.findIndex((id, i) => id !== b[i]);
   return n < 0 ? a.length : n;
 }
 
-// All tokens, best first, with the sampler's probabilities: [[id, p], ...]
+// Return all tokens, best first, with the sampler's probabilities: [[id, p], ...]
 function ranked(logits, settings) {
   const ids = Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a]);
   const falling = ids.map((id) => logits[id]), no_filters = new Float32Array(ids.length);
@@ -32,35 +32,26 @@ function ranked(logits, settings) {
   return ids.map((id, i) => [id, probs[i]]);
 }
 
-// The first token whose cumulative probability exceeds u in [0, 1).
+// Return the first token whose cumulative probability exceeds u in [0, 1).
 const draw = (candidates, u) =>
   candidates[Math.max(0, drawn(candidates.map(([, p]) => p), u))][0];
 
-// A number in [0, 1) for a seed and a place in the text: the same seed draws the same text again,
-// from wherever it begins. The mixing is that of MurmurHash3 (Appleby 2011).
-function uniform(seed, place) {
-  let x = Math.imul(seed, 0x9e3779b9) + place;
-  x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
-  x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
-  return ((x ^ (x >>> 16)) >>> 0) / 2 ** 32;
-}
-
-// The model without the output of some heads, "layer.head": their columns of c_proj are 0.
+// Return a model in which some heads, "layer.head", add nothing: their columns of c_proj are 0.
 function without({params, n_head, stop_ids, eps}, heads) {
-  const d_head = params.wte[0].length / n_head, copy = structuredClone(params);
-  for (const [layer, head] of heads.map((name) => name.split("."))) {
-    const {w} = copy.blocks[layer].attn.c_proj;
-    for (const row of w) row.fill(0, head * d_head, (Number(head) + 1) * d_head);
-  }
-  return new GPT2(copy, n_head, stop_ids, eps);
+  const d_head = params.wte[0].length / n_head, blocks = params.blocks.map((block, layer) => {
+    const {attn, attn: {c_proj}} = block, kept = (i) => !heads.includes(`${layer}.${i}`);
+    const w = c_proj.w.map((row) => row.map((x, i) => x * kept(Math.floor(i / d_head))));
+    return {...block, attn: {...attn, c_proj: {...c_proj, w}}};
+  });
+  return new GPT2({...params, blocks}, n_head, stop_ids, eps);
 }
 
-// The parameters that live.py has packed. shapes: JSON of their tree; numbers: from -127 to 127, of
-// all rows in turn; scales: of each row. A vector has rows of one number.
+// Return the parameters that live.py packed. shapes: their tree as JSON; numbers: all rows, from
+// -127 to 127; scales: one for each row. A vector is stored as rows of one number.
 function restored(shapes, numbers, scales) {
   let at = 0, n_rows = 0;
   return JSON.parse(shapes, (_, part) => {
-    if (typeof part[0] !== "number") return part;  // no shape, but what holds parameters
+    if (typeof part[0] !== "number") return part;  // not a shape
     const [n, d = 1] = part, rows = range(n).map(() => {
       const scale = scales[n_rows++];
       return new Float32Array(numbers.subarray(at, at += d)).map((number) => number * scale);

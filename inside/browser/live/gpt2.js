@@ -1,7 +1,7 @@
-// GPT-2: a token id -> the logits of the next. This is the forward pass of gpt2.py, and its cache,
-// with the same names, one token at a time: then nothing later is there, and no mask is needed.
-// An array [d] is a Float32Array; [n, d] is a list of n such rows. The cache is a list with an item
-// for each token so far, which has for each layer the keys and values {k, v} [n_head, d_head].
+// GPT-2: a token id -> the logits of the next token. This is the forward pass of gpt2.py with its
+// cache and its names. It reads one token at a time, so it needs no mask. An array [d] is a
+// Float32Array, and [n, d] is a list of n such rows. The cache is a list: for each token so far and
+// for each layer, it has the keys and values {k, v}, [n_head, d_head] each.
 
 class GPT2 {
   constructor(params, n_head, stop_ids = [], eps = 1e-5) {
@@ -30,7 +30,7 @@ function self_attention(x, {c_attn, c_proj}, n_head, cache, layer) {  // [n_embd
   const qkv = split(linear(x, c_attn), 3);  // 3 x [n_embd]
   const [q, k, v] = qkv.map((part) => split(part, n_head));  // 3 x [n_head, d_head]
   cache.at(-1)[layer] = {k, v};
-  const all = cache.map((token) => token[layer]);  // of each token its {k, v}
+  const all = cache.map((token) => token[layer]);  // this layer's {k, v} of each token
   const heads = q.map((_, i) =>
     attention(q[i], all.map(({k}) => k[i]), all.map(({v}) => v[i])));  // [n_head, d_head]
   return linear(merge_heads(heads), c_proj);

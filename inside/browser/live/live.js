@@ -1,6 +1,6 @@
-// The panel: choose a token, and the model writes on; switch a head off; compare branches.
+// The live panel: choose a token and generate from there, switch heads off, compare branches.
 
-const N_NEW = 40;  // tokens that are written at once
+const N_NEW = 40;  // tokens to generate after a click
 const packed = JSON.parse(find("#model").textContent);
 const [numbers, scales, bytes_of_words] = await Promise.all(
   [packed.numbers, packed.scales, packed.words].map(unpack));
@@ -10,17 +10,18 @@ const model = new GPT2(params, packed.n_head, packed.stop_ids, packed.eps);
 const tokenizer = new Tokenizer(words);
 Object.assign(data.labels, words.labels);
 
-// A branch is a text: `whole` has read it with the model, `part` with the model without some heads.
+// A branch is a text. `whole` is how the model reads it, `part` how the model reads it without the
+// heads that are off.
 const panel = {
   branches: [], current: null, n_opened: 0,
-  place: 0,  // of the candidates in the current text: from 1 to its length, which is its end
+  place: 0,  // the candidates shown are those for this index of the current text
   model: null,  // the model without the heads that are off
-  seed: data.settings.seed ?? 0, writing: false, done: Promise.resolve(),
+  writing: false, done: Promise.resolve(),
 };
 const reading = ({whole, part}) => part ?? whole;
 const here = (selector) => find(`#live ${selector}`);
 
-// What is done by hand stops the writing, waits for what was done before, and shows its result.
+// Each action of the user stops the writing, waits for the earlier actions, and shows the result.
 function act(deed) {
   panel.writing = false;
   panel.done = panel.done.then(deed).then(show);
@@ -31,7 +32,7 @@ async function change(branch, ids) {
   if (panel.model) branch.part = await read(panel.model, ids, branch.part);
 }
 
-// Open a branch, which shares with another what both texts begin with.
+// Open a new branch, which reuses another branch's reading of their common beginning.
 async function open(ids, from = {}) {
   const branch = {...from, name: `Branch ${++panel.n_opened}`};
   await change(branch, ids);
@@ -48,26 +49,24 @@ function close(branch) {
   if (branch === panel.current) select(panel.branches[0], Infinity);
 }
 
-// Write on from the selected place, with these tokens first; what stands there stays a branch.
+// Generate from the selected place, after these first tokens. The old text stays a branch.
 async function go_on(...first) {
   const {current, place} = panel, {ids} = current.whole, text = [...ids.slice(0, place), ...first];
   if (text.length > model.n_ctx) return;
   if (place < ids.length) await open(text, current);
   else await change(current, text);
-  await write();
+  panel.writing = true;
+  for (let left = N_NEW; panel.writing && left > 0 && !ended(panel.current); left--) await write();
+  panel.writing = false;
 }
 
 async function write() {
-  const {current} = panel, end = current.whole.ids.length + N_NEW;
-  panel.writing = true;
-  while (panel.writing && !ended(current) && current.whole.ids.length < end) {
-    const {ids, rows} = reading(current), u = uniform(panel.seed, ids.length);
-    await change(current, [...ids, draw(ranked(rows.at(-1).logits, state), u)]);
-    select(current, Infinity);
-    show();
-    await new Promise(requestAnimationFrame);
-  }
-  panel.writing = false;
+  const {current} = panel, {ids, rows} = reading(current);
+  const candidates = ranked(rows.at(-1).logits, state);
+  await change(current, [...ids, draw(candidates, Math.random())]);
+  select(current, Infinity);
+  show();
+  await new Promise(requestAnimationFrame);
 }
 
 const ended = ({whole: {ids}}) => model.stop_ids.includes(ids.at(-1)) || ids.length >= model.n_ctx;
@@ -87,13 +86,14 @@ function show() {
   const {activeElement: focused} = document, in_text = focused.matches("#live .token");
   here(".branches").replaceChildren(...panel.branches.map(card));
   show_candidates();
-  find("#write").textContent = panel.writing ? "Stop" : "Write on";
-  find("#write").disabled = ended(panel.current);
+  const {current, place, writing} = panel;
+  find("#write").textContent = writing ? "Stop" : "Write on from the framed place";
+  find("#write").disabled = place === current.whole.ids.length && ended(current);
   if (in_text) here(".current [tabindex='0']").focus();
   else if (focused.dataset.key) here(`[data-key="${focused.dataset.key}"]`)?.focus();
 }
 
-// A branch. What it has in common with the current one is pale.
+// A branch. Its common beginning with the current branch is pale.
 function card(branch) {
   const {ids} = branch.whole, {current, place, branches} = panel, chosen = branch === current;
   const same = chosen ? 0 : common(ids, current.whole.ids), pieces = tokenizer.pieces(ids);
@@ -105,9 +105,9 @@ function card(branch) {
   const text = element("div.text", {role: "listbox", "aria-label": branch.name, lang: ""},
     [...ids.keys(), ids.length].map(token));
   steer(text);
-  mark(text, "aria-selected", chosen ? place : ids.length);  // where the keyboard enters
+  mark(text, "aria-selected", chosen ? place : ids.length);  // Tab enters the text here
   const says = same ? `${plural(same, "token")} as in ${current.name}, then `
-    + `${surprise(branch, same)}; there ${surprise(current, same)}` : surprise(branch, 1);
+    + `${surprise(branch, same)}; there ${surprise(current, same)}` : `the first token, then ${surprise(branch, 1)}`;
   return element(chosen ? "div.branch.current" : "div.branch",
     element("h3", branch.name, element("button", {"aria-label": `Close ${branch.name}`,
       hidden: branches.length < 2, onclick: () => act(() => close(branch))}, "×")),
@@ -131,14 +131,11 @@ function show_candidates() {
 }
 
 function candidate(id, p, before, i) {
-  const {current, place, branches} = panel, text = [...current.whole.ids.slice(0, place), id];
-  const takers = branches.filter(({whole}) => common(text, whole.ids) > place);
-  const notes = takers.map(({name}) => name);
-  if (before !== undefined) notes.unshift(`was ${percent(before)}`);
-  const onclick = () => act(() => go_on(id));
+  const onclick = () => act(() => go_on(id)), {current: {whole}, place} = panel;
   const name = element("button", {"data-key": `candidate ${i}`, onclick}, chip(id));
-  const made = bar(takers.includes(current) ? ".chosen" : "", name, p, before);
-  return fill(made, {"data-p": p, "data-token": id}, element("small", notes.join(" · ")));
+  const made = bar(id === whole.ids[place] ? ".chosen" : "", name, p, before);
+  return fill(made, {"data-p": p, "data-token": id},
+    element("small", before === undefined ? "" : `was ${percent(before)}`));
 }
 
 fillGrid(here(".switches"), (name) => element("input", {type: "checkbox", role: "switch",
@@ -147,27 +144,16 @@ fillGrid(here(".switches"), (name) => element("input", {type: "checkbox", role: 
 const lost = data.filters.filter((name) => ![...SAMPLER, "min_length"].includes(name)).map(dashed);
 tell("#live .lead", {lost: lost.join(", ")}, lost.length && "lost");
 const form = here("form"), area = here("textarea");
-find("#write").onclick = () => (panel.writing ? panel.writing = false : act(write));
-find("#seed").value = panel.seed;
-find("#seed").onchange = ({target}) => act(() => {
-  panel.seed = Number(target.value);
-  return go_on();
-});
+find("#write").onclick = () => (panel.writing ? panel.writing = false : act(() => go_on()));
 find("#edit").onclick = () => {
   const ids = panel.current.whole.ids.filter((id) => !tokenizer.special.has(id));
   area.value = tokenizer.pieces(ids).join("");
 };
-area.oninput = () => area.setCustomValidity("");
 form.onsubmit = (event) => {
   event.preventDefault();
-  const ids = tokenizer.encode(area.value);
-  if (ids.length > model.n_ctx) {
-    area.setCustomValidity(`${ids.length} tokens do not fit the context of ${model.n_ctx}`);
-    return area.reportValidity();
-  }
   here("details").open = false;
-  act(() => open(ids, panel.current));
+  act(() => open(tokenizer.encode(area.value).slice(0, model.n_ctx), panel.current));
 };
-addEventListener("settings", () => act(() => {}));  // of the sampler, which the sliders change
+addEventListener("settings", () => act(() => {}));  // a slider was moved
 act(() => open(data.ids));
-globalThis.live = {model, tokenizer, panel, read, ranked, draw, uniform, without};
+globalThis.live = {model, tokenizer, panel, read, ranked, draw, without};
