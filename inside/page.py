@@ -45,17 +45,16 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
     with watching(sequence) as run:
         list(loop(model, sequence))
     page = html(record(tokenizer, sequence, run, source, (), settings | {"seed": seed}))
-    frame = f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 900px"></iframe>'
-    return HTML(f"<div>{frame}</div>")
+    return HTML(f'<div><iframe srcdoc="{escape(page)}" width="100%" height="900"></iframe></div>')
 
 
 def html(recorded: dict, live: dict | None = None) -> str:
     """Return the page, with data, style and scripts in one file. recorded: the result of `record`;
     live: the result of live.parts, with which the page can run the model."""
-    page = included("page.html").replace("<!-- live -->", included("live/live.html") * bool(live))
-    for name, data in (("data", recorded), ("model", live)):
-        text = json.dumps(data).replace("<", "\\u003c")  # a text may contain </script>
-        page = page.replace(f"<!-- {name} -->", text)
+    section = included("live/live.html") if live else ""
+    page = included("page.html").replace("<!-- live -->", section)
+    for name, data in (("data", recorded), ("model", live)):  # a text may contain </script>
+        page = page.replace(f"<!-- {name} -->", json.dumps(data).replace("<", "\\u003c"))
     return page
 
 
