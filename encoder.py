@@ -1,7 +1,7 @@
 """Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
-It takes five steps: merge pairs of symbols; cut a text into words, which no merge crosses; start
-from bytes, so that any text can be encoded; set special tokens apart; decode tokens as they come.
+It has five steps: merge pairs of symbols; cut a text into words, which no merge crosses; start from
+bytes, so that any text can be encoded; keep special tokens whole; decode tokens one by one.
 
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2.
@@ -15,7 +15,7 @@ import regex  # type: ignore[import-untyped]
 
 
 def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:
-    """Step 1: merge the best pair of neighbours until no known pair is left. Ranks are trained.
+    """Step 1: merge the pair of lowest rank, and repeat this until no neighbours have a rank.
 
     >>> merge_all(list("aaabdaaabac"), {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
     ['aaab', 'd', 'aaab', 'a', 'c']
@@ -41,15 +41,15 @@ def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     return merged
 
 
-# Step 2: no merge crosses the end of a word, or "dog." and "dog!" would become tokens. The space
-# before a word belongs to it. In the library regex, \p{L} is any letter and \p{N} any number.
+# Step 2: no merge crosses the end of a word; otherwise "dog." and "dog!" would become tokens. The
+# space before a word is part of the word. \p{L} is any letter and \p{N} any number.
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 
 
 def bytes_to_unicode() -> dict[int, str]:
-    """Step 3: return the character that stands for each byte in the vocabulary files: chr(byte) if
-    that can be printed, else chr(256), chr(257), ... The space is "Ġ"."""
+    """Step 3: return {byte: the character that stands for it in the vocabulary files}. It is
+    chr(byte) if that is printable, else one of chr(256), chr(257), ... The space becomes "Ġ"."""
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}
@@ -62,7 +62,7 @@ CHAR_TO_BYTE = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 class Tokenizer:
     """Byte-level BPE with a `vocab` {token: id} and `merges` [(left, right), ...].
 
-    n_vocab: the number of tokens; their ids are 0 to n_vocab - 1. special: {text: id} of the tokens
+    n_vocab: the number of tokens, whose ids are 0 to n_vocab - 1. special: {text: id} of the tokens
     that no merge makes. end_of_text: the id of <|endoftext|>, or None. Raises ValueError if vocab
     and merges do not belong together.
     """
@@ -81,7 +81,7 @@ class Tokenizer:
         self._word_ids = functools.lru_cache(2**16)(self._encode_word)  # words repeat in a text
 
     def encode(self, text: str, special: bool = False) -> list[int]:
-        """Return the ids of a text. Step 4: special tokens are plain text unless `special`."""
+        """Step 4: return a text's ids. Special tokens in it are plain text unless `special`."""
         ids = list[int]()
         longest_first = sorted(self.special, key=len, reverse=True) if special else []
         any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
@@ -90,15 +90,15 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids. Invalid UTF-8 becomes U+FFFD. ValueError for an unknown id."""
+        """Return the ids' text. Invalid UTF-8 becomes U+FFFD. Raises ValueError for unknown ids."""
         return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
     def stream(self) -> "Stream":
-        """Return a new Stream, which decodes ids as they come."""
+        """Return a new Stream, which decodes ids one by one."""
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """Return the bytes of one token, which need not be whole characters."""
+        """Return the bytes of one token. They may be only a part of a character."""
         if not 0 <= id < self.n_vocab:
             raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
         if (token := self.tokens[id]) in self.special:
@@ -114,19 +114,19 @@ class Tokenizer:
 
 
 def as_unicode(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD, and join pairs of them."""
+    """Join pairs of surrogates. Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Stream:
-    """Step 5: decode ids one by one. The returned pieces concatenate to decode(all ids)."""
+    """Step 5: decode ids one by one. The returned pieces, joined, equal decode(all ids)."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def feed(self, id: int) -> str:
-        """Return the text that is complete now: a character appears with its last byte."""
+        """Return the text that this id completes. A character appears with its last byte."""
         return self._utf8.decode(self._tokenizer.token_bytes(id))
 
     def finish(self) -> str:

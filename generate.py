@@ -1,4 +1,4 @@
-"""Generate a text token by token: `naive` reads all of it at each step, `cached` only what is new.
+"""Generate text token by token. `naive` reads the whole text at each step, `cached` reads it once.
 
 On the command line: python generate.py "Once upon a time"
 
@@ -15,7 +15,7 @@ On the command line: python generate.py "Once upon a time"
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before the imports, so that cli can say which package is missing
+if __name__ == "__main__":  # before NumPy is imported, so that cli can say if it is missing
     import sys
 
     from terminal import cli
@@ -31,7 +31,7 @@ from samplers import Ids, Sampler, draw, greedy
 
 
 def naive(model: Model, sequence: Sequence) -> Iterator[int]:
-    """Yield tokens by definition: run the model over the whole text, then draw the next token."""
+    """Yield tokens the simplest way: run the model over the whole text, then draw one token."""
     while sequence.running:
         logits = model(np.array(sequence.ids), last=1)[-1]  # [n_vocab]
         probabilities = sequence.sampler(logits, sequence.ids)
@@ -39,9 +39,9 @@ def naive(model: Model, sequence: Sequence) -> Iterator[int]:
 
 
 def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]:
-    """Yield the same tokens, but run the model over each token only once: the cache keeps the rest.
+    """Yield the same tokens as `naive`, but run the model over each token only once.
 
-    cache: may already hold the beginning of the text, such as the earlier turns of a chat.
+    cache: may already contain the beginning of the text, such as the earlier turns of a chat.
     """
     cache = model.new_cache() if cache is None else cache
     while sequence.running:
@@ -51,8 +51,8 @@ def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]
 
 
 def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
-    """Run the model over the ids [..., n_seq] that the cache does not hold yet, and return the
-    logits [..., n_vocab] after the last one. Chunks keep a long prompt's scores small."""
+    """Run the model over those ids [..., n_seq] that the cache lacks. Return the logits [...,
+    n_vocab] after the last id. Read a long prompt in chunks, to keep attention scores small."""
     ids = np.asarray(ids)
     cache.cut(ids.shape[-1] - 1)  # run the last token even if it is cached
     for start in range(cache.length, ids.shape[-1], chunk):
@@ -63,14 +63,14 @@ def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
 def generate(
     model: Any, prompt: Ids, n: int, sampler: Sampler = greedy, seed: int = 0, loop: Loop = cached
 ) -> Iterator[int]:
-    """Yield at most n new ids, including a stop id. The same seed gives the same text."""
+    """Yield at most n new ids; a stop id is the last. The same seed gives the same text."""
     model, ids = begin(model, prompt)
     yield from loop(model, Sequence(model, ids, n, sampler, seed))
 
 
 def begin(model: Any, prompt: Ids) -> tuple[Model, Ids]:
-    """Return the model to run and the first ids of its text. An encoder-decoder first reads the
-    prompt as its source. From then on it is a model like any other."""
+    """Return the model to run and the first ids of its text. An encoder-decoder reads the prompt as
+    its source; the model to run is then its decoder, which works like any other model."""
     if not hasattr(model, "read"):
         return model, prompt
     model = model.read(prompt)
@@ -78,11 +78,11 @@ def begin(model: Any, prompt: Ids) -> tuple[Model, Ids]:
 
 
 class Sequence:
-    """A text that grows: its ids begin with n_prompt ids of the prompt, and n_left more may follow.
+    """A text that grows. Its ids begin with the n_prompt ids of the prompt; n_left more may follow.
 
-    stop_reason: None while it runs, then "eos" (a stop id), "length" (n new tokens), "context"
-    (n_ctx tokens in all), or the reason that a caller passed to `finish`. Raises ValueError if the
-    prompt is not a list of token ids, or too long, and if the sampler is not a Sampler.
+    stop_reason: None while the text grows, then "eos" (a stop id), "length" (n new tokens),
+    "context" (n_ctx tokens in all), or the reason that a caller passed to `finish`. Raises
+    ValueError for a wrong argument, such as a prompt that is not a list of token ids.
     """
 
     def __init__(self, model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed: Any = 0):
@@ -98,7 +98,7 @@ class Sequence:
         self._check_length()
 
     def append(self, token: int) -> int:
-        """Add the next token, end the text if it is the last one, and return it."""
+        """Append the next token and return it. End the text at a stop id or at its limit."""
         self.ids.append(int(token))
         self._check_length()
         if token in self.stop_ids:
@@ -129,7 +129,7 @@ class Sequence:
 
 
 def check_prompt(ids: Any, n_vocab: int, n_ctx: int) -> None:
-    """Raise ValueError unless ids are 1 to n_ctx token ids."""
+    """Raise ValueError unless ids is a list of 1 to n_ctx token ids."""
     if np.ndim(ids) != 1 or (len(ids) > 0 and np.asarray(ids).dtype.kind not in "iu"):
         raise ValueError("a prompt is a list of token ids: encode the text first")
     if not 1 <= len(ids) <= n_ctx:
@@ -139,11 +139,11 @@ def check_prompt(ids: Any, n_vocab: int, n_ctx: int) -> None:
 
 
 class Model(Protocol):
-    """ids [n_new] -> float32 logits [n_new, n_vocab]; with last=k, only the last k positions.
+    """model(ids [n_new]) -> float32 logits [n_new, n_vocab]; with last=k, only the last k rows.
 
-    new_cache returns a cache. It holds the tokens before ids, and the call adds ids to it. Its
-    `length` counts them, and `cut(length)` forgets the later ones. To look inside a model,
-    inside/recorder.py also needs `params`, and functions named as in gpt2.py.
+    new_cache() returns an empty cache, to which each call appends the new ids. The cache's `length`
+    counts all its ids, and `cut(length)` drops those after the first `length`. To record a model's
+    passes, inside/recorder.py also needs `params`, and functions with the names of gpt2.py.
     """
 
     n_vocab: int

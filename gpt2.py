@@ -8,9 +8,9 @@
     >>> tokenizer.decode(logits.argmax(-1))
     ' upon a time'
 
-Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". Parameters are a nested
-dict, splatted into the calls. Matrices are [n_out, n_in]. n_new counts the tokens of this call;
-n_all includes those in the cache. Batch dimensions may come first.
+Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". The parameters are a
+nested dict, whose keys are the functions' arguments. Matrices are [n_out, n_in]. n_new counts the
+tokens of this call; n_all also counts those in the cache. Shapes may begin with batch dimensions.
 """
 
 import math
@@ -19,7 +19,7 @@ import numpy as np
 
 
 class GPT2:
-    """model(ids) -> logits. stop_ids: the tokens that end a text; eps: the layer norms' epsilon."""
+    """model(ids) -> logits. stop_ids: the ids that end a text; eps: the layer norms' epsilon."""
 
     def __init__(self, params, n_head, stop_ids=(), activation=None, eps=1e-5):
         self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)
@@ -28,10 +28,10 @@ class GPT2:
         self.n_ctx = len(params["wpe"])
 
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
-        """Return float32 logits: what the model expects after each id.
+        """Return float32 logits: for each id, one logit for every token that may follow it.
 
-        cache: the keys and values of the tokens before ids; this call adds those of ids.
-        last: compute the logits of the last positions only, [..., last, n_vocab].
+        cache: the keys and values of the tokens before ids; the call appends the new ones.
+        last: how many ids get logits, counted from the end: [..., last, n_vocab]. None: all.
         """
         if last is not None and last < 1:
             raise ValueError(f"last={last}: at least one position has logits")
@@ -53,7 +53,7 @@ class GPT2:
         return x + feed_forward(h, **mlp, activation=self.activation)
 
     def new_cache(self, *batch):
-        """Return an empty cache: new_cache() for one text [n_new], new_cache(8) for [8, n_new]."""
+        """Return an empty cache: new_cache() for ids [n_new], new_cache(8) for ids [8, n_new]."""
         d_head = self.n_embd // self.n_head
         return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
 
@@ -72,7 +72,7 @@ def attention(q, k, v, mask):  # [..., n_new, d], 2 x [..., n_all, d] -> [..., n
 
 
 def causal_mask(positions):  # [..., n_new] -> [..., 1, n_new, n_all]
-    """Return -1e10 where a key's index is greater than the query's position, else 0."""
+    """Return -1e10 where a key's position is greater than the query's, else 0."""
     later = np.arange(positions.max() + 1) > positions[..., None, :, None]
     return np.where(later, np.float32(-1e10), np.float32(0))
 
@@ -91,15 +91,15 @@ def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> same
 
 
 def linear(x, w, b=0):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
-    return x @ w.T + b  # if w was loaded, loading/few_rows.py speeds up small batches
+    return x @ w.T + b  # for loaded weights, loading/few_rows.py speeds up small batches
 
 
-def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd] -> same: mean 0 and variance 1, then g and b
+def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd] -> same: mean 0, variance 1, times g, plus b
     x = x - x.mean(-1, keepdims=True)
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * g + b
 
 
-def gelu(x):  # [...] -> same. x * x * x, because NumPy's x**3 is many times slower
+def gelu(x):  # [...] -> same. We write x * x * x because NumPy's x**3 is many times slower.
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
@@ -116,7 +116,7 @@ def log_softmax(x):  # [..., n] -> same: log(softmax(x)) without underflow
 class Cache:
     """The keys and values of the tokens so far: kv [2, n_layer, *batch, n_head, n_slots, d_head].
 
-    Slot i holds the token at position i. A pass calls `extend` once, then `append` in each layer.
+    Slot i belongs to position i. A pass calls `extend` once, then `append` in each layer.
     """
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
@@ -124,20 +124,20 @@ class Cache:
         self.n_ctx, self.length = n_ctx, 0  # `length` slots are filled
 
     def extend(self, n_new):  # -> [n_new]
-        """Make room for n_new tokens; return their positions. Raises ValueError past n_ctx."""
+        """Make room for n_new tokens; return their positions. Raises ValueError beyond n_ctx."""
         n_all, (*shape, n_slots, d_head) = self.length + n_new, self.kv.shape
         if n_all > self.n_ctx:
             raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
-        if n_all > n_slots:  # doubling means that a long text is copied only a few times
+        if n_all > n_slots:  # double the slots, so that a long text is copied only a few times
             more = np.zeros((*shape, min(n_all, self.n_ctx - n_slots), d_head), np.float32)
             self.kv = np.concatenate([self.kv, more], axis=-2)
         return np.arange(self.length, n_all)
 
     def append(self, layer, k, v):  # 2 x [..., n_head, n_new, d_head]
-        """Store a layer's keys and values; return all of them, 2 x [..., n_head, n_all, d_head]."""
+        """Store a layer's new k and v. Return all its k and v, 2 x [..., n_head, n_all, d_head]."""
         n_all = self.length + k.shape[-2]
         self.kv[:, layer, ..., self.length : n_all, :] = k, v
-        if layer == self.kv.shape[1] - 1:  # the last layer: now the tokens count
+        if layer == self.kv.shape[1] - 1:  # now every layer has stored the new tokens
             self.length = n_all
         return self.kv[:, layer, ..., :n_all, :]
 
@@ -146,5 +146,5 @@ class Cache:
         self.length = min(self.length, length)
 
     def select(self, rows):
-        """Keep these rows of the batch, in this order; a row may appear twice (beams)."""
+        """Keep these rows of the batch, in this order. Beam search may repeat a row."""
         self.kv = self.kv[:, :, rows]

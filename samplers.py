@@ -1,8 +1,8 @@
 """Samplers: logits -> probabilities -> one token.
 
-A *filter* f(logits, ids) -> logits changes the logits [n_vocab] of one position; ids are the text
-so far. It sets the logits of removed tokens to -inf, and never changes its argument. A *sampler*
-applies its filters, then softmax. Greedy decoding uses a one-hot distribution instead.
+A *filter* f(logits, ids) -> logits changes the logits [n_vocab] of one position; ids is the text so
+far. To remove a token, the filter returns -inf as its logit. A filter never writes to its argument.
+A *sampler* applies its filters, then softmax. Greedy decoding replaces softmax by one_hot.
 
     >>> logits = np.log(np.array([0.1, 0.6, 0.3], np.float32))
     >>> sampler = Sampler(temperature(0.5), top_k(2))
@@ -27,7 +27,7 @@ Filter = Callable[[np.ndarray, Ids], np.ndarray]  # logits [n_vocab], ids so far
 class Sampler:
     """sampler(logits [n_vocab], ids) -> probabilities [n_vocab], which sum to 1.
 
-    to_probs: softmax, or one_hot for the best token alone. Raises ValueError if no token is left.
+    to_probs: softmax, or one_hot for greedy decoding. Raises ValueError if no token is left.
     """
 
     def __init__(self, *filters: Filter, to_probs: Callable[[np.ndarray], np.ndarray] = softmax):
@@ -48,7 +48,7 @@ class Sampler:
         return self.to_probs(logits)
 
 
-def one_hot(logits):  # [n_vocab] -> [n_vocab]: 1 for the best token (the first, in a tie)
+def one_hot(logits):  # [n_vocab] -> [n_vocab]: 1 for the largest logit (the first, if tied)
     probs = np.zeros_like(logits)
     probs[np.argmax(logits)] = 1
     return probs
@@ -70,13 +70,13 @@ def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
 
 
 def temperature(t: float) -> Filter:
-    """Divide the logits by t > 0: t < 1 sharpens, t > 1 flattens (Ackley et al. 1985)."""
-    scale = np.float32(min(max(t, 1e-6), 1e6))  # values beyond these would overflow
+    """Divide the logits by t > 0. t < 1 sharpens the distribution (Ackley et al. 1985)."""
+    scale = np.float32(min(max(t, 1e-6), 1e6))  # a value outside this range could overflow
     return lambda logits, ids: logits / scale
 
 
 def top_k(k: int) -> Filter:
-    """Keep the k most probable tokens, and any ties with the last one (Fan et al. 2018)."""
+    """Keep the k most probable tokens, and any ties with the last of them (Fan et al. 2018)."""
 
     def keep_top_k(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if k >= len(logits):
@@ -87,13 +87,13 @@ def top_k(k: int) -> Filter:
 
 
 def top_p(p: float) -> Filter:
-    """Keep the fewest top tokens whose sum is at least p, and any ties (Holtzman et al. 2020)."""
+    """Keep the fewest top tokens with total probability >= p, and ties (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        if p >= 1 or not np.isfinite(logits.max()):  # keep all, or let Sampler raise
+        if p >= 1 or not np.isfinite(logits.max()):  # keep all, or leave the error to Sampler
             return logits
         probs = softmax(logits)
-        falling = np.sort(probs[probs > 0])[::-1]  # few tokens are left after top-k
+        falling = np.sort(probs[probs > 0])[::-1]  # after top-k, only few tokens are left to sort
         mass = np.cumsum(falling, dtype=np.float64)
         last = min(int(np.searchsorted(mass, p)), len(mass) - 1)
         return keep(logits, probs >= falling[last])
@@ -112,7 +112,7 @@ def repetition_penalty(r: float) -> Filter:
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalised, seen = logits.copy(), logits[ids]
-        penalised[ids] = np.where(seen > 0, seen / r, seen * r)  # once, however often they occur
+        penalised[ids] = np.where(seen > 0, seen / r, seen * r)  # once per distinct token
         return penalised
 
     return penalise
@@ -125,7 +125,7 @@ def no_repeat_ngram(n: int) -> Filter:
         if len(ids) < n:
             return logits
         ngrams = sliding_window_view(np.asarray(ids), n)  # [len(ids) - n + 1, n]
-        prefix = ids[len(ids) - n + 1 :]  # the n-1 tokens before the next one
+        prefix = ids[len(ids) - n + 1 :]  # the last n - 1 tokens
         return remove(logits, ngrams[(ngrams[:, :-1] == prefix).all(axis=1), -1])
 
     return forbid
@@ -152,10 +152,10 @@ FILTERS = {make.__name__: make for make in ORDER}
 
 
 def make_sampler(first: Iterable[Filter] = (), last: Iterable[Filter] = (), **settings) -> Sampler:
-    """Return a sampler with these settings, which have the names and the order of FILTERS.
+    """Return a sampler that applies `first`, then FILTERS in their order, then `last`.
 
-    temperature=0 is greedy. Otherwise a setting of None or 0 leaves its filter out. Put hard
-    constraints, such as a minimum length, `first`, or top-k may keep only tokens that they remove.
+    settings: arguments of FILTERS. temperature=0 is greedy; otherwise None or 0 omits a filter. Put
+    hard constraints, such as min_length, in `first`: after top-k, they may remove every token.
     """
     if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")

@@ -1,10 +1,10 @@
-"""Speculative decoding: a cheap drafter proposes tokens, the model verifies them all in one pass.
+"""Speculative decoding: a cheap drafter proposes tokens, and the model verifies all in one pass.
 
-A pass over gamma + 1 tokens reads every weight once, and so does a pass over one token. Where
-reading takes most of the time, more tokens cost little. The acceptance rule keeps the model's own
-distribution exactly, for any drafter and any sampler. Greedy needs no rule of its own: it is a
-one-hot distribution. Leviathan et al. 2023, "Fast Inference from Transformers via Speculative
-Decoding"; Chen et al. 2023. Their letters: p is the model's distribution, q the drafter's.
+A pass reads each weight once, whether it runs over one token or gamma + 1. If reading the weights
+takes most of the time, more tokens cost little. The acceptance rule preserves the model's own
+distribution exactly, for any drafter and any sampler. Greedy decoding follows the same rule with
+one-hot distributions. Leviathan et al. 2023, "Fast Inference from Transformers via Speculative
+Decoding": in their notation, p is the model's distribution and q the drafter's. Chen et al. 2023.
 
     >>> from decoding.drafters import PromptLookup
     >>> from utils import load
@@ -31,19 +31,19 @@ class Drafter(Protocol):
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         """Learn from a pass. logits [len(drafts) + 1, n_vocab]: what the model returned after ids
-        and after each draft; tokens: the accepted drafts, then the model's token, if any."""
+        and after each draft; tokens: the accepted drafts, then the model's own token, if any."""
         return None
 
 
 def speculative(
     model: Model, sequence: Sequence, drafter: Drafter, gamma: int = 4
 ) -> Iterator[int]:
-    """Yield tokens like `naive` and `cached`, up to gamma + 1 for each pass of the model."""
+    """Yield tokens like `naive` and `cached`, but up to gamma + 1 of them per pass of the model."""
     cache = model.new_cache()
     if sequence.running and len(sequence.ids) > 1:
-        advance(model, sequence.ids[:-1], cache)  # the last token goes with the drafts
+        advance(model, sequence.ids[:-1], cache)  # the last token is read with the drafts
     while sequence.running:
-        # Draft. The model adds one more token itself.
+        # Draft. The model itself adds one more token.
         ids, n = list(sequence.ids), min(gamma, sequence.n_left - 1)
         drafts, qs = drafter.propose(list(ids), n)
         check_drafts(drafts, qs, n, model.n_vocab)
@@ -51,11 +51,11 @@ def speculative(
         # Run the model over all drafts at once: logits [n_drafts + 1, n_vocab].
         logits = model(np.array([ids[-1], *drafts]), cache)
 
-        # Accept or replace them, and forget the rejected ones.
+        # Accept or replace the drafts, and forget the rejected ones.
         tokens = verify(logits, ids, drafts, qs, sequence.sampler, sequence.rng, sequence.stop_ids)
         drafter.learn(ids, drafts, logits, list(tokens))
         for token in tokens:
-            if sequence.running:  # the caller may have ended it
+            if sequence.running:  # the caller may have ended the text
                 yield sequence.append(token)
         cache.cut(len(sequence.ids) - 1)
 
@@ -71,8 +71,8 @@ def verify(
 ) -> Ids:
     """Return the accepted drafts and one more token, distributed as if drawn from p one by one.
 
-    Accept a draft x ~ q with probability min(1, p(x) / q(x)). After the first rejection draw from
-    norm(max(0, p - q)) and stop. If there is none, draw one more from p. Nothing follows a stop id.
+    Accept a draft x ~ q with probability min(1, p(x) / q(x)). After the first rejection, draw from
+    norm(max(0, p - q)) and stop. If all are accepted, draw one from p. Nothing follows a stop id.
     """
     tokens: Ids = []
     for x, q in zip(drafts, qs):
@@ -92,7 +92,7 @@ def residual(p, q):  # [n_vocab] x 2 -> [n_vocab]: norm(max(0, p - q))
 
 
 def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> None:
-    """Raise ValueError unless there are at most n drafts, each with a q that allows it."""
+    """Raise ValueError unless there are at most n drafts x, each with its q [n_vocab], q[x] > 0."""
     if not len(drafts) == len(qs) <= n:
         found = f"{len(drafts)} drafts and {len(qs)} distributions"
         raise ValueError(f"a drafter proposed {found}, not at most {n} of each")

@@ -24,14 +24,14 @@ TABLE = (MODELS / "README.md").read_text("utf-8")
 ROWS = re.findall(r"^\| ([\w-]+) \| (.+) \| (.+) \|$", TABLE, re.M)
 KNOWN = {name: about for name, *about in ROWS[1:]}  # name -> [what it is, the size of its files]
 LOADERS: dict[str, Any] = {"gpt2": load_gpt2, "t5": load_t5, "bart": load_bart, "mbart": load_bart}
-LOADERS |= dict.fromkeys(FAMILIES, load_llama)  # by config.json's model_type
+LOADERS |= dict.fromkeys(FAMILIES, load_llama)  # model_type in config.json -> its loader
 
 
 def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
-    """Load a model and its tokenizer; download it first if it is not here and `fetch` is true.
+    """Return (tokenizer, model). A missing model is downloaded first if `fetch` is true.
 
     name_or_folder: a name from models/README.md, a folder, or OWNER/NAME on the Hugging Face hub.
-    Raises UserError, with a next step, if that fails.
+    Raises UserError, which names a next step, if the model cannot be loaded.
     """
     with explained(f"cannot load {name_or_folder!s:.100}", "check its name and permissions"):
         folder = find(str(name_or_folder), fetch)
@@ -44,7 +44,7 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
         if {*range(model.n_vocab, tokenizer.n_vocab)} - {*tokenizer.special.values()}:
             sizes = f"the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}"
             raise ValueError(f"{sizes}: one of them belongs to another model")
-        if (tokenizer.end_of_text or 0) >= model.n_vocab:  # a token without an embedding
+        if (tokenizer.end_of_text or 0) >= model.n_vocab:  # the model has no embedding for it
             tokenizer.end_of_text = None
         return tokenizer, model
 
@@ -79,9 +79,9 @@ def unknown(name: str) -> str:
 
 
 def names() -> list[tuple[str, str, str, str]]:
-    """Return (name, what it is, size of its files, where it is) for every model with a name."""
+    """Return (name, what it is, size, "here" or "to download") for every model with a name."""
     found = {path.parent.name for path in MODELS.glob("*/config.json")}
     known = KNOWN | {name: ("a folder in models/", "") for name in sorted(found - KNOWN.keys())}
     found |= {name for name in KNOWN.keys() - {*openai.SIZES} - found if hub.cached(name)}
-    where = {True: "here", False: "downloaded when first used"}
+    where = {True: "here", False: "to download"}
     return [(name, *about, where[name in found]) for name, about in known.items()]

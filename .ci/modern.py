@@ -1,7 +1,7 @@
 """python .ci/modern.py SOURCE TARGET: lay out published tokenizers for the tests.
 
-The files of SOURCE/FOLDER are copied. Qwen's two folders get their tokenizer.json, whose parts are
-in qwen3: a file without vocabulary and merges, vocab.json and merges.txt.
+It copies every SOURCE/FOLDER to TARGET/FOLDER. It also writes tokenizer.json for qwen3 and qwen2.5,
+from three files of qwen3: tokenizer-shell.json, vocab.json and merges.txt.
 """
 
 import json

@@ -4,10 +4,10 @@
     python -m benchmarks.benchmark
 
 The benchmark makes random checkpoints once (3 GB, in benchmarks/checkpoints) and checks that all
-contenders compute the same logits. Then it runs each contender in a process of its own, one after
-the other, for several rounds. It prints medians and ratios, and writes results.json and methods.png
-beside this file. Run it on a quiet machine: beside another busy process, two BLAS threads can be
-ten times slower than one.
+contenders compute the same logits. In each of several rounds, it runs the contenders one after the
+other, each in its own process. It prints medians and ratios, and writes results.json and
+methods.png to this file's folder. Run it on a quiet machine: if a different process is busy, two
+BLAS threads can be ten times slower than one.
 """
 
 import argparse
@@ -29,22 +29,22 @@ import numpy as np
 from benchmarks import checkpoints, contender
 
 HERE = Path(__file__).resolve().parent
-MODELS = {  # name -> the function that makes it (with transformers), the measures to take
+MODELS = {  # name -> (the function that makes the checkpoint, its measures)
     "t5-small": (checkpoints.t5_small, ["seq2seq"]),
     "bart-base": (checkpoints.bart_base, ["seq2seq"]),
     "SmolLM2-135M": (checkpoints.smollm2, ["start", "speeds"]),
 }
-TIMED = {**contender.PASSES, "decode": (1, 0, 1), "beam 4": (1, 0, 1)}  # rows, cached, new tokens
+TIMED = {**contender.PASSES, "decode": (1, 0, 1), "beam 4": (1, 0, 1)}  # as in PASSES
 
 
 def run(module, words, threads):
-    """Run a module in a process of its own; return the JSON object that it prints last. If it
-    prints "token", add the seconds from the start of the process to its first token."""
+    """Run a module in its own process; return the JSON object that it prints last. words: its
+    arguments. If it prints "token", the object also gets the seconds until the first token."""
     environment = os.environ | {
         name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     }
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
-        environment.pop(name, None)  # they may select the kernels of an older processor
+        environment.pop(name, None)  # these may select the kernels of an older processor
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, words)]
     started, found = time.perf_counter(), {}
     with subprocess.Popen(
@@ -59,8 +59,10 @@ def run(module, words, threads):
 
 
 def once(path, make, *args):
-    """Call make(path, *args) unless the path exists. The folder gets its name when it is complete.
-    A process of its own makes it: every child process inherits our peak memory as its minimum."""
+    """Call make(path, *args) unless the folder exists. It gets its name only when it is complete.
+
+    A child process makes it. Otherwise our own peak memory would grow, and every later child
+    process inherits it as its minimum."""
     if not path.is_dir():
         print(f"making {path.name}", file=sys.stderr)
         new = path.with_name("new")
@@ -71,7 +73,7 @@ def once(path, make, *args):
 
 
 def make_gpt2(folder, sizes, names):
-    """Make one set of weights, in every layout that these contenders read."""
+    """Make random weights, in every layout that the named contenders read."""
     once(folder, checkpoints.gpt2, sizes)
     layouts = {contender.CONTENDERS[name][0].layout for name in names}
     for layout in layouts - {"huggingface"}:
@@ -79,7 +81,7 @@ def make_gpt2(folder, sizes, names):
 
 
 def schedule(args, names, models):
-    """Yield the processes of one round: (group, contender's name, module, words, threads)."""
+    """Yield the processes of one round as (group, contender's name, module, arguments, threads)."""
     for name in names:
         folder = args.folder / "gpt2" / contender.CONTENDERS[name][0].layout
         for measure in ("start", "speeds"):
@@ -114,7 +116,7 @@ def measure(args, names, models):
 
 
 def medians(times):
-    """Return {name: median} of {name: list of numbers}."""
+    """Return {name: median} for {name: list of numbers}."""
     return {name: statistics.median(values) for name, values in times.items()}
 
 
@@ -132,7 +134,8 @@ def report(results):
 
 
 def comparison(group, names):
-    """Yield one line per measure: every contender, and our ratio to the better transformers."""
+    """Yield a title, then a line per measure: the values of all contenders, and our ratio to the
+    better of the two contenders that use transformers."""
     theirs = [name for name in names if name.startswith("transformers")]
     title = "   ours / transformers" * bool(theirs)
     yield f"\n{group:<24}" + "".join(f"{name:>20}" for name in names) + title
@@ -146,7 +149,7 @@ def comparison(group, names):
 
 
 def with_unit(key, value):
-    """Return (number, unit): tokens/s for passes, where more is better; else MB or seconds."""
+    """Return (number, unit) of a measure: tokens/s for a pass, else MB or seconds."""
     if key in TIMED:
         n_rows, _, n_new = TIMED[key]
         return n_rows * n_new / value, "tok/s"
@@ -154,7 +157,7 @@ def with_unit(key, value):
 
 
 def alone(found):
-    """Yield the lines that compare tokenwise with the machine, and with its own parts."""
+    """Yield lines that compare tokenwise with the machine, and its methods with each other."""
     machine, products, loops = (found[name] for name in ("machine", "products", "loops"))
     gigabytes, gigaflops = machine["bytes/s"] / 1e9, machine["FLOP/s"] / 1e9
     yield f"\nthe machine: a product reads {gigabytes:.1f} GB/s and does {gigaflops:.0f} GFLOP/s"
@@ -185,14 +188,14 @@ def alone(found):
 
 
 def verification(names):
-    """Yield, for each contender, the cost of a pass over drafts, in single steps."""
+    """Yield a line for each contender: the time of a pass over drafts, divided by a step's time."""
     for name, found in names.items():
         costs = [f"{found[f'verify {n}'] / found['decode at 64']:.2f}" for n in (4, 8, 16)]
         yield f"{name}: verifying 4, 8, 16 drafts takes as long as {', '.join(costs)} steps"
 
 
-def draw(results, path):
-    """Draw the README's picture: tokens/s of our methods, and of each contender's steps."""
+def plot(results, path):
+    """Plot tokens/s of our methods and of each contender's steps: the picture in the README."""
     import matplotlib.pyplot as plt
 
     methods = results["methods"]["tokenwise"]
@@ -229,9 +232,9 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=9, help="passes per measure and round")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--folder", type=Path, help="the models' folder, default: checkpoints/")
-    parser.add_argument("--results", type=Path, help="the results' folder, default: this one")
-    small = "only see whether it runs: tokenwise alone, a tiny model, all files in small/"
+    parser.add_argument("--folder", type=Path, help="for the models, default: checkpoints/")
+    parser.add_argument("--results", type=Path, help="for the results, default: this file's folder")
+    small = "only test the benchmark: tokenwise alone, a tiny model, all files in small/"
     parser.add_argument("--small", action="store_true", help=small)
     args = parser.parse_args()
     where = HERE / "small" if args.small else HERE
@@ -240,13 +243,13 @@ def arguments():
 
 
 def main():
-    """Make what is missing, measure, print, write, draw."""
+    """Make missing checkpoints, measure, print the report, write results.json and methods.png."""
     args = arguments()
     names = ["tokenwise"] if args.small else contender.installed()
     sizes = checkpoints.TINY if args.small else checkpoints.GPT2
     args.folder.mkdir(parents=True, exist_ok=True)
     make_gpt2(args.folder / "gpt2", sizes, names)
-    models = MODELS if "transformers sdpa" in names else {}  # transformers makes them
+    models = MODELS if "transformers sdpa" in names else {}  # transformers makes these
     for name, (make, _) in models.items():
         once(args.folder / name, make)
     results = measure(args, names, models)
@@ -260,7 +263,7 @@ def main():
         "rounds": args.rounds,
     }
     (args.results / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    draw(results, args.results / "methods.png")
+    plot(results, args.results / "methods.png")
 
 
 if __name__ == "__main__":

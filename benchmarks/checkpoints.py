@@ -1,6 +1,6 @@
-"""Make random checkpoints with the shapes of released models; speed depends on the shapes alone.
+"""Make random checkpoints with the shapes of released models: speed depends only on the shapes.
 
-Nothing is downloaded. Each checkpoint is made once, in the layout that its contenders read.
+Nothing is downloaded. Each checkpoint is made once for each layout that a contender reads.
 """
 
 import json
@@ -18,7 +18,8 @@ TINY = {"n_vocab": 300, "n_ctx": 128, "n_embd": 32, "n_head": 4, "n_layer": 2}
 
 
 def gpt2(folder, sizes):
-    """Write a GPT-2 with random weights to folder/huggingface, in Hugging Face's layout."""
+    """Write a GPT-2 with random weights to folder/huggingface, in Hugging Face's layout. sizes: a
+    dict such as GPT2 or TINY."""
     folder = folder / "huggingface"
     folder.mkdir(parents=True)
     write_tokenizer(folder, sizes["n_vocab"], "vocab.json", "merges.txt")
@@ -38,7 +39,7 @@ def gpt2(folder, sizes):
 
 
 def shapes(sizes):
-    """Return {name: shape} of GPT-2's arrays; matrices are [n_in, n_out]."""
+    """Return {name: shape} of GPT-2's arrays. Matrices are [n_in, n_out]."""
     n, norms = sizes["n_embd"], ("ln_1", "ln_2")
     found = {"wte.weight": (sizes["n_vocab"], n), "wpe.weight": (sizes["n_ctx"], n)}
     found |= {"ln_f.weight": (n,), "ln_f.bias": (n,)}
@@ -51,7 +52,7 @@ def shapes(sizes):
     return found
 
 
-def weights(name, shape):  # -> float32 array; the name is the seed
+def weights(name, shape):  # -> a float32 array; the name is the seed
     if "ln_" in name and name.endswith(".weight"):
         return np.ones(shape, np.float32)
     rng = np.random.default_rng(list(name.encode()))
@@ -59,8 +60,8 @@ def weights(name, shape):  # -> float32 array; the name is the seed
 
 
 def write_tokenizer(folder, n_vocab, vocab_file, merges_file):
-    """Write a vocabulary of n_vocab tokens. It takes as long to read as a released one, but its
-    merges are arbitrary."""
+    """Write a vocabulary of n_vocab tokens and its merges. The merges are arbitrary, but reading
+    them takes as long as reading released merges."""
     letters = list(BYTE_TO_CHAR.values())
     tokens, merges = list(letters), []
     for first in letters:
@@ -76,8 +77,10 @@ def write_tokenizer(folder, n_vocab, vocab_file, merges_file):
 
 
 def onnx_nodes(n_head, n_layer):
-    """Return GPT-2 as onnxruntime's operators, with Hugging Face's names of the weights. The
-    attention writes new keys and values into the caches it gets: "present" is "past"."""
+    """Return GPT-2 as a list of onnxruntime's operators. The weights have Hugging Face's names.
+
+    Attention writes new keys and values into the caches that it reads, so "present" and "past" are
+    the same memory."""
     from onnx import helper
 
     nodes = []
@@ -111,7 +114,8 @@ def onnx_nodes(n_head, n_layer):
 
 
 def onnx(folder, theirs):
-    """Convert the GPT-2 of a Hugging Face folder for onnxruntime: model.onnx and its weights."""
+    """Convert a GPT-2 for onnxruntime. Write model.onnx and its weights to `folder`. theirs: the
+    folder of the GPT-2 in Hugging Face's layout."""
     from onnx import TensorProto, helper, numpy_helper, save_model
 
     sizes = json.loads((theirs / "config.json").read_text())
@@ -153,7 +157,8 @@ def onnx(folder, theirs):
 
 
 def gguf(folder, theirs):
-    """Convert the same GPT-2 for llama.cpp: model.gguf holds float32 weights and the vocabulary."""
+    """Convert a GPT-2 for llama.cpp. Write the float32 weights and the vocabulary to model.gguf in
+    `folder`. theirs: the folder of the GPT-2 in Hugging Face's layout."""
     from gguf import MODEL_ARCH, GGUFWriter, LlamaFileType, TokenType, get_tensor_name_map
 
     sizes = json.loads((theirs / "config.json").read_text())
@@ -189,7 +194,7 @@ def t5_small(folder):
     """Write a T5 with t5-small's shape: 6 + 6 layers, d_model 512, 32,128 tokens."""
     import transformers
 
-    config = transformers.T5Config()  # its defaults are t5-small's
+    config = transformers.T5Config()  # the defaults are t5-small's
     save(transformers.T5ForConditionalGeneration(config), folder)
     shutil.copy(PROJECT / "models" / "en-de" / "tokenizer.json", folder)  # any tokenizer will do
 
@@ -241,7 +246,7 @@ def smollm2(folder):
 
 
 def write_tokenizer_json(folder):
-    """Write tokenizer.json, made of the two files of write_tokenizer."""
+    """Convert the two files of write_tokenizer to tokenizer.json."""
     import tokenizers
 
     files = (str(folder / name) for name in ("vocab.json", "merges.txt"))
@@ -249,7 +254,7 @@ def write_tokenizer_json(folder):
 
 
 def save(model, folder):
-    """Save an encoder-decoder of transformers without an end-of-text id: texts have full length."""
+    """Save an encoder-decoder of transformers. Without an end-of-text id, no text ends early."""
     model.generation_config.decoder_start_token_id = 0
     model.generation_config.eos_token_id = None
     model.save_pretrained(folder)

@@ -1,10 +1,10 @@
-"""Measure one contender in a process of its own, and print one JSON object.
+"""Measure one contender in its own process, and print one JSON object.
 
     python -m benchmarks.contender tokenwise FOLDER speeds 9
 
 benchmark.py starts these processes. All contenders do the same work in float32: they prefill, take
-steps and cut back their caches. They compute the logits of the last position alone, or of all
-positions where they verify drafts.
+steps and cut their caches. They compute only the logits of the last position. When they verify
+drafts, they compute the logits of all positions.
 """
 
 import importlib.util
@@ -35,12 +35,13 @@ PASSES = {  # name -> rows, tokens in the cache, new tokens per row
     "prefill 512": (1, 0, 512),
     "prefill 1000": (1, 0, 1000),
 }
-THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # some contenders do not read it themselves
+THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # some contenders do not read the variable
 
 
 class Tokenwise:
-    """Every contender has these methods. `layout` is the folder of the checkpoint that it reads,
-    `packages` are the packages that it needs."""
+    """tokenwise as a contender. Every contender has these methods, except kernel and beam.
+
+    layout: the folder of the checkpoint that it reads; packages: the packages that it needs."""
 
     layout, packages = "huggingface", ()
 
@@ -54,11 +55,11 @@ class Tokenwise:
     def encode(self, text):  # str -> ids
         return self.tokenizer.encode(text)
 
-    def fresh(self, n_rows):  # an empty cache of n_rows rows
+    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
         self.cache = self.model.new_cache(n_rows)
 
     def step(self, ids, last=1):  # [n_rows, n_new] -> logits [n_rows, last, n_vocab]
-        for i in range(0, ids.shape[1], 256):  # a prompt passes in chunks, as in generate.advance
+        for i in range(0, ids.shape[1], 256):  # long prompts run in chunks, as in generate.advance
             logits = self.model(ids[:, i : i + 256], self.cache, last=last)
         return logits
 
@@ -68,12 +69,12 @@ class Tokenwise:
     def kernel(self):
         return threadpool_info()[0]["architecture"]
 
-    def beam(self, n):  # n tokens, width 4
+    def beam(self, n):  # generates n tokens, width 4
         beam.beam_search(self.family.read(self.source), [0], n, width=4)
 
 
 class Transformers:
-    """transformers' GPT-2 and Llama; TransformersSource has the encoder-decoders."""
+    """The GPT-2 and Llama of transformers, with `attention`: "eager" or "sdpa"."""
 
     layout, packages = "huggingface", ("torch", "transformers")
     kind = "AutoModelForCausalLM"
@@ -97,7 +98,7 @@ class Transformers:
     def kernel(self):
         return self.torch.backends.cpu.get_cpu_capability()
 
-    def fresh(self, n_rows):  # an empty cache of n_rows rows
+    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
         self.cache = self.transformers.DynamicCache(config=self.model.config)
 
     def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
@@ -112,7 +113,7 @@ class Transformers:
 
 
 class TransformersSource(Transformers):
-    """transformers' encoder-decoders, each with a source that it has read."""
+    """The encoder-decoders of transformers. source: the ids of a source, which is encoded once."""
 
     kind = "AutoModelForSeq2SeqLM"
 
@@ -121,7 +122,7 @@ class TransformersSource(Transformers):
         self.source = self.torch.tensor([source])
         self.encoded = self.model.get_encoder()(self.source)
 
-    def fresh(self, n_rows):  # an empty cache of n_rows rows
+    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
         caches = [self.transformers.DynamicCache() for _ in range(2)]
         self.cache = self.transformers.EncoderDecoderCache(*caches)
 
@@ -131,7 +132,7 @@ class TransformersSource(Transformers):
             decoder_input_ids=ids, encoder_outputs=self.encoded, past_key_values=self.cache
         ).logits
 
-    def beam(self, n):  # n tokens, width 4
+    def beam(self, n):  # generates n tokens, width 4
         self.model.generate(
             self.source,
             num_beams=4,
@@ -143,8 +144,7 @@ class TransformersSource(Transformers):
 
 
 class OnnxRuntime:
-    """onnxruntime's GPT-2. Its caches have room for n_ctx positions; attention sees the first
-    `length` of them."""
+    """onnxruntime's GPT-2. Its caches have n_ctx slots, and attention reads the first `length`."""
 
     layout, packages = "onnx", ("onnxruntime", "onnx", "tokenizers")
 
@@ -166,13 +166,13 @@ class OnnxRuntime:
         files = [str(self.folder / name) for name in ("vocab.json", "merges.txt")]
         return ByteLevelBPETokenizer.from_file(*files).encode(text).ids
 
-    def fresh(self, n_rows):  # an empty cache of n_rows rows
+    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
         self.length, self.binding = 0, self.session.io_binding()
         for name, (_, *room) in self.rooms.items():
             cache = np.zeros((n_rows, *room), np.float32)
             cache = self.onnxruntime.OrtValue.ortvalue_from_numpy(cache)
             self.binding.bind_ortvalue_input(name, cache)
-            name = name.replace("past", "present")  # the output is written into the input
+            name = name.replace("past", "present")  # the output overwrites the input
             self.binding.bind_ortvalue_output(name, cache)
 
     def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
@@ -197,8 +197,8 @@ class OnnxRuntime:
 
 
 class LlamaCpp:
-    """llama.cpp's GPT-2, with float32 caches and plain attention. Its defaults are float16 caches,
-    and a flash attention that converts any cache to float16."""
+    """llama.cpp's GPT-2, with float32 caches and plain attention. llama.cpp's defaults compute in
+    float16: float16 caches, and a flash attention that converts any cache to float16."""
 
     layout, packages = "gguf", ("llama_cpp", "gguf")
 
@@ -220,7 +220,7 @@ class LlamaCpp:
         n = self.llama.llama_tokenize(self.vocab, text, len(text), ids, len(ids), False, False)
         return ids[:n]
 
-    def fresh(self, n_rows):  # an empty cache of n_rows rows
+    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
         if self.context:
             self.llama.llama_free(self.context)
         options = self.llama.llama_context_default_params()
@@ -265,18 +265,18 @@ def installed():
 
 
 def agrees(name, folder, repeats):
-    """Compare the contender's ids and logits with tokenwise's; this one measures nothing."""
+    """Compare the contender's ids and logits with tokenwise's. Measure nothing: return {}."""
     ours = Tokenwise(Path(folder).parent / Tokenwise.layout)
     theirs = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
     assert list(theirs.encode("The weather")) == ours.encode("The weather"), name
-    atol = 2e-3 if name == "llama.cpp" else 1e-3  # its gelu is a table in float16
+    atol = 2e-3 if name == "llama.cpp" else 1e-3  # llama.cpp's gelu is a table in float16
     np.testing.assert_allclose(trace(theirs), trace(ours), rtol=0, atol=atol, err_msg=name)
     return {}
 
 
 def trace(contender):
-    """Return the logits of a prompt, of a step after a cut, and of a second prompt; first with
-    one row, then with three."""
+    """Return the logits of a prompt, of a pass after a cut, and of a second prompt. With one row,
+    the pass after the cut has ten tokens; with three rows, it has one token."""
     found, rng = [], np.random.default_rng(0)
     for n_rows, n_new in ((1, 10), (3, 1)):
         contender.fresh(n_rows)
@@ -288,7 +288,7 @@ def trace(contender):
 
 
 def speeds(name, folder, repeats):
-    """Return the median seconds of each of the PASSES."""
+    """Return {name: median seconds} of the PASSES."""
     contender = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
     rng, found = np.random.default_rng(0), {}
     for measure, (n_rows, length, n_new) in PASSES.items():
@@ -301,13 +301,13 @@ def speeds(name, folder, repeats):
         for _ in range(1 + (3 if n_new > 100 else repeats)):
             times.append(seconds(contender.step, ids, last))
             contender.cut(length)
-        found[measure] = statistics.median(times[1:])  # the first one warms up
+        found[measure] = statistics.median(times[1:])  # the first time is a warm-up
     return found
 
 
 def start(name, folder, repeats):
-    """Print "token" with each of 65 tokens, so that benchmark.py can time the first; return the
-    peak memory in bytes. The kernels are named on stderr."""
+    """Print "token" after each of 65 tokens, so that benchmark.py can time the first token. Return
+    the peak memory in bytes. Print the name of the contender's kernels to stderr."""
     contender = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
     ids = np.array([contender.encode("The weather")])
     contender.fresh(1)
@@ -320,8 +320,8 @@ def start(name, folder, repeats):
 
 
 def seq2seq(name, folder, repeats):
-    """Return the median seconds of a decoder's step, and of a step of beam search of width 4,
-    which includes the encoder's share. The source has 64 tokens."""
+    """Return the median seconds of a decoder's step and of a step of beam search. The source has 64
+    tokens. Beam search has width 4, and its time includes the encoder's time."""
     source = np.random.default_rng(0).integers(5, 2000, 64).tolist()
     contender = CONTENDERS[name][1](folder, *CONTENDERS[name][2], source)
     times, beams, n = [], [], 4 * repeats

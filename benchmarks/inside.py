@@ -1,8 +1,8 @@
-"""Measure tokenwise in a process of its own: where a token's time goes, and the least it can cost.
+"""Measure where tokenwise spends a token's time, and the minimum that the machine allows.
 
     python -m benchmarks.inside FOLDER products 9     (or: machine, loops, methods, overhead, ...)
 
-Each measure is a function: folder, repeats -> {name: number}. Times are in seconds.
+Each measure is a function (folder of the model, repeats) -> {name: number}. Times are in seconds.
 """
 
 import functools
@@ -26,7 +26,8 @@ from speculative import speculative
 
 
 def interleaved(repeats, **contestants):
-    """Call the functions in turn; return {name: median seconds}. The first round warms up."""
+    """Call the functions in turn, 1 + repeats times. Return {name: median seconds}, without the
+    first round, which is a warm-up."""
     times = defaultdict(list)
     for _ in range(1 + repeats):
         for name, f in contestants.items():
@@ -36,22 +37,25 @@ def interleaved(repeats, **contestants):
 
 def machine(folder, repeats):
     """Return the peak rates that NumPy reaches on this machine: bytes/s of a matrix-vector
-    product, and floating-point operations/s of a product of two square matrices."""
-    wide, x = np.ones((50000, 2000), np.float32), np.ones(2000, np.float32)  # 400 MB fit no cache
+    product, and floating-point operations/s of a product of two square matrices. The matrix of the
+    first product is larger than the processor's caches."""
+    wide, x = np.ones((50000, 2000), np.float32), np.ones(2000, np.float32)  # 400 MB
     square = np.ones((1536, 1536), np.float32)
     found = interleaved(repeats, read=lambda: wide @ x, multiply=lambda: square @ square)
     return {"bytes/s": wide.nbytes / found["read"], "FLOP/s": 2 * 1536**3 / found["multiply"]}
 
 
 def matrices(params):
-    """Return the matrices that a token is multiplied with, [n_out, n_in]; the head is the last."""
+    """Return the matrices [n_out, n_in] by which a token's vector is multiplied, the head last."""
     parts = ("attn", "c_attn"), ("attn", "c_proj"), ("mlp", "c_fc"), ("mlp", "c_proj")
     blocks = [block[part][name]["w"] for block in params["blocks"] for part, name in parts]
     return [*blocks, params.get("lm_head", params["wte"])]
 
 
 def products(folder, repeats):
-    """Time a step at position 64, and its matrix-vector products alone."""
+    """Time a step at position 64, and its matrix-vector products alone.
+
+    "bytes" is the size of these products' weights."""
     contender = Tokenwise(folder)
     weights = matrices(contender.model.params)
     inputs = [np.ones((1, w.shape[1]), np.float32) for w in weights]
@@ -59,7 +63,7 @@ def products(folder, repeats):
     contender.fresh(1)
     contender.step(np.zeros((1, length), int))
 
-    def step():  # one token at position `length`, which the cache then drops
+    def step():  # one token at position `length`; then cut it from the cache
         contender.step(np.zeros((1, 1), int))
         contender.cut(length)
 
@@ -72,8 +76,9 @@ def products(folder, repeats):
 
 
 def loops(folder, repeats, n_prompt=16, n=24):
-    """Time both loops, and their passes alone. naive makes a pass over the whole text for each
-    token; cached makes one over the prompt, then steps. Add the ratio of their operations."""
+    """Time both loops, and their passes alone. For each token, naive makes a pass over the whole
+    text. cached makes a pass over the prompt, then a step for each token. "FLOP ratio" is the
+    number of naive's operations, divided by the number of cached's."""
     contender = Tokenwise(folder)
     model, prompt = contender.model, [1] * n_prompt
     lengths = range(n_prompt, n_prompt + n)
@@ -107,8 +112,8 @@ def loops(folder, repeats, n_prompt=16, n=24):
 
 
 def methods(folder, repeats, n_prompt=64, n=32):
-    """Return the seconds per token of each method. Drafts are copied from the known text; a given
-    share of them is right."""
+    """Return the seconds per token of each method. The text is known: the drafts of "replay" are
+    copied from it, and a given share of them is right."""
     model = Tokenwise(folder).model
     prompt = (np.arange(n_prompt) % model.n_vocab).tolist()
     text = prompt + list(generate(model, prompt, n))
@@ -121,7 +126,7 @@ def methods(folder, repeats, n_prompt=64, n=32):
         sequence = Sequence(model, prompt, n)
         list(speculative(model, sequence, drafter, gamma=4))
 
-    def lookup():  # the prompt repeats the last 8 tokens of the text
+    def lookup():  # the prompt is four times the last 8 tokens of the text
         sequence = Sequence(model, 4 * text[-8:], n)
         list(speculative(model, sequence, PromptLookup(model.n_vocab), gamma=4))
 
@@ -139,7 +144,7 @@ def methods(folder, repeats, n_prompt=64, n=32):
 
 
 def serving(folder, repeats, n_prompts=64, max_rows=8):
-    """Time texts of mixed lengths, one by one and by continuous batching."""
+    """Time texts of different lengths, one by one and with continuous batching."""
     model = Tokenwise(folder).model
     lengths = np.random.default_rng(0).integers(4, 48, (n_prompts, 2)).tolist()
 
@@ -157,7 +162,7 @@ def serving(folder, repeats, n_prompts=64, max_rows=8):
 
 
 def overhead(folder, repeats, n=32):
-    """Time n tokens, sampled and streamed as text, and their steps alone."""
+    """Time n sampled tokens that are streamed as text, and their steps alone."""
     contender = Tokenwise(folder)
     sampler = Sampler(temperature(0.8), top_k(40), top_p(0.95))
 
@@ -175,7 +180,7 @@ def overhead(folder, repeats, n=32):
 
 
 def small(folder, repeats, n=200):
-    """Return the tokens/s of a small model in the cached loop, its prompt included."""
+    """Return the tokens/s of a small model in the cached loop, including the prompt's pass."""
     tokenizer, model = utils.load(folder)
     model.stop_ids, n = (), min(n, model.n_ctx // 2)
     prompt = tokenizer.encode("Once upon a time")
@@ -184,8 +189,8 @@ def small(folder, repeats, n=200):
 
 
 def encode(folder, repeats):
-    """Time the encoding of 2 MB of English (Python's own help texts, three times), by tokenwise
-    and by tiktoken with the same vocabulary. Return {} if tiktoken is not installed."""
+    """Time the encoding of 2 MB of English with tokenwise, and with tiktoken, which gets the same
+    vocabulary. The text is Python's own help, three times. Return {} if there is no tiktoken."""
     try:
         import tiktoken
     except ImportError:

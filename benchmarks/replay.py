@@ -1,4 +1,4 @@
-"""A drafter that simulates an acceptance rate, to measure what speculation gains at this rate."""
+"""A drafter with a given acceptance rate, to measure the gain of speculation at this rate."""
 
 import numpy as np
 from numpy.random import Generator
@@ -9,8 +9,8 @@ from speculative import Drafter
 
 
 class Replay(Drafter):
-    """Drafts a known text; each token is right with probability `rate`, the acceptance rate if
-    the text is greedy."""
+    """Propose the tokens of a known text, each with probability `rate`, or else a wrong token. If
+    the loop is greedy, `rate` is the acceptance rate."""
 
     def __init__(self, n_vocab: int, text: Ids, rate: float, rng: Generator):
         self.n_vocab, self.text, self.rate, self.rng = n_vocab, list(text), rate, rng

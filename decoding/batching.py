@@ -1,8 +1,8 @@
 """Continuous batching: texts join a running batch and leave it, one by one.
 
-A plain batch runs until its longest text ends, and more and more of its rows are idle. Here the
-next waiting text takes an idle row. The model reads its prompt separately, one chunk between two
-steps of the other rows. Then its cache joins theirs.
+A plain batch runs until its longest text ends, while more and more of its rows become idle. A
+continuous batch gives an idle row to the next waiting text. The model reads the new prompt alone,
+one chunk after each step of the other rows. Then the prompt's cache becomes a row of the batch.
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -31,10 +31,10 @@ def continuous(
 ) -> Iterator[tuple[Sequence, int]]:
     """Run many texts, at most max_rows at once; yield (sequence, token).
 
-    sequences: a list, or an iterator from which a free row takes the next text. It may yield None
-    while no text waits; if none runs either, `continuous` returns and can be called again. All
-    texts share one model, which may have read a different source for each. At most `chunk` prompt
-    tokens are read between two steps. A text whose model has its own kind of cache runs alone."""
+    sequences: a list, or an iterator that is advanced when a row is free. It may yield None while
+    no text is waiting. If no text is running either, `continuous` returns; call it again later.
+    All texts share one model; each may have a different source. chunk: the most prompt tokens to
+    read between two steps. A text whose model has a custom cache runs alone."""
     if min(max_rows, chunk) < 1:
         raise ValueError("max_rows and chunk must be at least 1")
     waiting = (sequence for sequence in sequences if sequence is None or sequence.running)
@@ -47,7 +47,7 @@ def continuous(
         if not prefill.is_busy and not running:
             return
 
-        # Prefill: read the next chunk of the prompt. The last makes a new row.
+        # Prefill: read a chunk of the prompt. The last chunk makes a new row.
         if prefill.is_busy and (logits := prefill.step(chunk)) is not None:
             sequence = prefill.leave()
             yield sequence, draw_next(sequence, logits)
@@ -63,21 +63,21 @@ def continuous(
             new = np.array([sequence.ids[-1:] for sequence in running])  # [n_rows, 1]
             logits = running[0].model(new, rows, last=1)[:, -1]  # [n_rows, n_vocab]
             for sequence, row_logits in zip(running, logits):
-                if sequence.running:  # the caller may have ended it
+                if sequence.running:  # the caller may have ended the text
                     yield sequence, draw_next(sequence, row_logits)
             rows.select([i for i, sequence in enumerate(running) if sequence.running])
             running = [sequence for sequence in running if sequence.running]
 
 
 def draw_next(sequence: Sequence, logits: np.ndarray) -> int:  # [n_vocab] -> the token
-    """Append one token to a text: logits -> probabilities -> token."""
+    """Draw a text's next token from its logits, append it and return it."""
     probabilities = sequence.sampler(logits, sequence.ids)
     return sequence.append(draw(probabilities, sequence.rng))
 
 
 class Prefill:
-    """Reads one prompt after the other. The cache keeps the last prompt, and the next one reuses
-    the beginning that they share."""
+    """Reads the prompts one after another. The cache still contains the last prompt. If the next
+    prompt has the same beginning, only the rest is read."""
 
     def __init__(self):
         self.sequence: Any = None
@@ -90,11 +90,11 @@ class Prefill:
         return self.sequence is not None and self.sequence.running  # the caller may end it
 
     def admit(self, sequence: Sequence | None) -> None:
-        """Begin with the prompt of a text, or do nothing if it is None."""
+        """Prepare to read a text's prompt. None means that no text is waiting."""
         self.sequence = sequence
         if sequence is None:
             return
-        if sequence.model is not self.model:  # for example, it has read a different source
+        if sequence.model is not self.model:  # such as a decoder with a different source
             self.model, self.cache, self.ids = sequence.model, sequence.model.new_cache(), []
         self.cache.cut(common_prefix(self.ids, sequence.ids[:-1]))
         self.ids = list(sequence.ids)
@@ -105,22 +105,22 @@ class Prefill:
         return sequence
 
     def step(self, chunk: int) -> np.ndarray | None:
-        """Read at most `chunk` tokens. After the last, return logits [n_vocab], else None."""
+        """Read at most `chunk` tokens. Return logits [n_vocab] after the last chunk, else None."""
         end = self.cache.length + chunk
         logits = advance(self.model, self.ids[:end], self.cache, chunk)
         return logits if end >= len(self.ids) else None
 
 
 class Rows(Cache):
-    """The caches of several texts as one batch: row i holds length[i] tokens.
+    """The caches of several texts as one batch. Row i contains length[i] tokens.
 
-    The unused slots of a shorter row count as later keys, so the causal mask hides them.
+    A shorter row has unused slots at its end. The causal mask hides them, like later tokens.
     """
 
     def __init__(self):
         self.kv: Any = None  # [2, n_layer, n_rows, n_head, n_slots, d_head]
         self.length: Any = np.zeros(0, int)
-        self.source: Rows | None = None  # the rows of an encoder-decoder's sources
+        self.source: Rows | None = None  # the sources of an encoder-decoder, one per row
 
     def join(self, cache: Any) -> None:
         """Add a text's cache as a row."""
@@ -152,7 +152,7 @@ class Rows(Cache):
             self.length = self.length + n_new
         return self.kv[:, layer, ..., :n_all, :]
 
-    def cut(self, length):  # one length for each row, or one for all
+    def cut(self, length):  # [n_rows], or one number for all rows
         self.length = np.minimum(self.length, length)
 
     def select(self, rows):  # n_rows -> len(rows)

@@ -1,10 +1,10 @@
 """Beam search: the likeliest whole text, not the likeliest next token.
 
-Greedy decoding can walk past a good text that begins with an unlikely token. Beam search keeps the
-`width` best beginnings (beams) at once. Each step continues every beam by every token; the best of
-these width x n_vocab candidates go on. A beam that ends is set aside. The finished texts compete by
-their score, log P(tokens) / n_tokens ** length_penalty. Lowerre 1976, "The HARPY Speech Recognition
-System". Where implementations differ, this follows transformers 5.
+Greedy decoding can miss a likely text that begins with an unlikely token. Beam search keeps the
+`width` best beginnings (beams) at once. Each step continues every beam by every token, and keeps
+the best of these width x n_vocab candidates. A beam that ends becomes a finished text. The score
+log P(tokens) / n_tokens ** length_penalty ranks finished texts. Lowerre 1976, "The HARPY Speech
+Recognition System". Where implementations differ, this code follows transformers 5.
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
@@ -27,7 +27,7 @@ class Hypothesis(NamedTuple):
     """A finished text, which ends at a stop id or is as long as allowed."""
 
     ids: Ids  # the new tokens, including the stop id
-    log_probability: float  # log P(ids): the sum over its tokens, after the filters
+    log_probability: float  # the sum of log P over the tokens, after the filters
     score: float
 
 
@@ -54,10 +54,10 @@ def beam_search(
     """Return the n_return best texts of up to n new ids, best first; fewer if fewer exist.
 
     filters: they change the log-probabilities, which are not normalised again. length_penalty: 0
-    compares sums of log P, 1 compares averages, and more favours long texts. early_stopping: True
-    stops at `width` finished texts; False goes on until the best running beam, scored as if it
-    ended now, is no better than the worst finished text. trace: a list to which each step's
-    candidates are appended. The model's cache needs `select`."""
+    ranks by the sum of log P, 1 by the average; more favours long texts. early_stopping: True stops
+    at `width` finished texts; False continues until even the best running beam, if it ended now,
+    would score no better than the worst finished text. trace: a list that receives the candidates
+    of each step. The model's cache needs a method `select`, as gpt2.Cache has."""
     check_prompt(prompt, model.n_vocab, model.n_ctx - 1)
     if not 1 <= n_return <= width or n < 1:
         raise ValueError(
@@ -70,7 +70,7 @@ def beam_search(
         texts = [[*prompt, *beam.ids] for beam in beams]
         logits = advance(model, texts, cache)  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, texts, filters)
-        # So many that `width` beams go on even if all stop ids rank higher. The last step ends all.
+        # Enough to keep `width` beams even if all stop ids rank higher. The last step ends texts.
         n_candidates = max(2, 1 + len(model.stop_ids)) * width
         ends = model.stop_ids if length < n else range(model.n_vocab)
         step = rank(totals, beams, n_candidates, width, ends)
@@ -89,7 +89,7 @@ def beam_search(
 
 
 def is_decided(beams, finished, width, length_penalty, early_stopping) -> bool:
-    """Return whether no running beam can still displace one of the `width` finished texts."""
+    """Return whether the search is over (see early_stopping in beam_search)."""
     if len(finished) < width or early_stopping:
         return len(finished) == width
     return hypothesis(beams[0], length_penalty).score <= finished[-1].score
@@ -105,9 +105,9 @@ def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> sa
     return totals
 
 
-def rank(totals, beams, n_candidates, width, ends):
-    """Return the n_candidates best of totals [n_beams, n_vocab], best first. A candidate that ends
-    is finished if it is among the first `width`. Of the others, the first `width` are kept."""
+def rank(totals, beams, n_candidates, width, ends):  # totals [n_beams, n_vocab]
+    """Return the n_candidates best candidates, best first. A candidate that ends is finished if it
+    is among the first `width`, else dropped. Of the others, the first `width` are kept."""
     step, n_kept = [], 0
     for place, index in enumerate(top_indices(totals.ravel(), n_candidates).tolist()):
         row, token = divmod(index, totals.shape[1])
@@ -129,7 +129,7 @@ def top_indices(x, k):  # [n] -> the indices of the k largest, largest first, ti
 
 
 def hypothesis(candidate: Candidate, length_penalty: float) -> Hypothesis:
-    """Return a finished candidate with its score, log P / length ** penalty, as in transformers.
-    (Wu et al. 2016 divide by ((5 + length) / 6) ** penalty instead.)"""
+    """Score a candidate as if it were finished: log P / length ** penalty, as in transformers. (Wu
+    et al. 2016 divide by ((5 + length) / 6) ** penalty instead.)"""
     _, ids, log_probability, _ = candidate
     return Hypothesis(list(ids), log_probability, log_probability / len(ids) ** length_penalty)

@@ -1,5 +1,5 @@
-"""Drafters propose the next tokens, and the model verifies them (see speculative.py). They use a
-smaller model, n-gram counts, or the text itself. `Measured` counts a drafter's accepted drafts.
+"""Drafters propose tokens, and the model verifies them (see speculative.py). The drafters below use
+a smaller model, n-gram counts, or the text itself. `Measured` counts a drafter's accepted drafts.
 
     propose(ids, n) -> at most n draft ids, and the distribution q [n_vocab] of each
     learn(ids, drafts, logits, tokens): record what the model accepted (see speculative.Drafter)
@@ -20,8 +20,8 @@ from speculative import Drafter
 
 
 class DraftModel(Drafter):
-    """Drafts with a smaller model that has the same vocabulary. Give it the large model's sampler,
-    and an rng with a seed of its own: sharing the sequence's seed would bias the text."""
+    """Drafts with a smaller model that has the same vocabulary. Give it the sequence's sampler, but
+    not the sequence's seed: with equal seeds, drafting and verifying are not independent."""
 
     def __init__(self, model: Model, sampler: Sampler, rng: Generator):
         self.model, self.sampler, self.rng = model, sampler, rng
@@ -34,20 +34,20 @@ class DraftModel(Drafter):
             logits = advance(self.model, ids + drafts, self.cache)  # [n_vocab]
             logits = self.sampler.filter(logits, ids + drafts)
             if not np.isfinite(logits.max()):
-                break  # no token is left, for example because the text must end earlier
+                break  # the filters have removed every token
             qs.append(self.sampler.to_probs(logits))
             drafts.append(draw(qs[-1], self.rng))
             if drafts[-1] in self.model.stop_ids:
-                break  # nothing follows it
+                break  # nothing follows a stop id
         self.seen = ids + drafts
         return drafts, qs
 
 
 class NGramStore(Drafter):
-    """Drafts the token that most often followed the longest known context. It counts the k-grams (k
-    = 2..n) of the text. It also counts the model's `filler_top_k` best tokens at every position of
-    a pass, even after a rejected draft (1: ANPD, Ou et al. 2024; more: NASD). It first reads
-    `before`, such as an encoder-decoder's source. One store may serve many prompts."""
+    """Drafts the token that most often followed the longest known context. The store counts the
+    k-grams (k = 2..n) of `before`, such as an encoder-decoder's source, and of the text. It also
+    counts the model's `filler_top_k` best tokens at every position of a pass, even after a rejected
+    draft (1: ANPD, Ou et al. 2024; more: NASD). One store may serve many prompts."""
 
     def __init__(self, n_vocab: int, n: int = 3, filler_top_k: int = 1, before: Iterable[int] = ()):
         self.n_vocab, self.n, self.filler_top_k = n_vocab, n, filler_top_k
@@ -60,7 +60,7 @@ class NGramStore(Drafter):
             self.counts[tuple(ids[-size:])][token] += 1
 
     def read(self, ids: Ids) -> None:
-        """Count the k-grams that ids has gained since the last call."""
+        """Count the k-grams of ids that the last call has not counted."""
         for i in range(max(1, common_prefix(self.seen, ids)), len(ids)):
             self.count(ids[max(0, i - self.n) : i], ids[i])
         self.seen = list(ids)
@@ -82,13 +82,13 @@ class NGramStore(Drafter):
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         for i, row in enumerate(logits):
             context = ids[-self.n :] + drafts[:i]
-            for token in best(row, self.filler_top_k):  # in a tie, the first one counted is drafted
+            for token in best(row, self.filler_top_k):  # in a tie, `next` prefers earlier entries
                 self.count(context, token)
 
 
 class PromptLookup(Drafter):
-    """Finds the longest suffix, up to n tokens, that occurs earlier in the text or in `before`, an
-    encoder-decoder's source. Drafts the tokens after its latest occurrence. (Saxena 2023.)"""
+    """Finds the text's longest suffix, up to n tokens, that also occurs earlier, in the text or in
+    `before` (a source). Drafts the tokens that follow its last earlier occurrence (Saxena 2023)."""
 
     def __init__(self, n_vocab: int, n: int = 3, before: Iterable[int] = ()):
         self.n_vocab, self.n, self.before = n_vocab, n, list(before)
@@ -99,14 +99,14 @@ class PromptLookup(Drafter):
             for start in range(len(text) - size - 1, -1, -1):
                 if text[start : start + size] == text[-size:]:
                     found = text[start + size :]
-                    drafts = [found[i % len(found)] for i in range(n)]  # repeat it if too short
+                    drafts = [found[i % len(found)] for i in range(n)]  # repeat them if too few
                     return drafts, one_hots(drafts, self.n_vocab)
         return [], []
 
 
 class Measured(Drafter):
-    """Wraps a drafter and counts what becomes of its drafts, over all passes of the model. All
-    tokens of a pass count, even those after the end of the text."""
+    """Wraps a drafter, and counts its accepted and rejected drafts over all passes of the model.
+    All tokens of a pass count, even those after the end of the text."""
 
     def __init__(self, drafter: Drafter):
         self.drafter = drafter
@@ -129,7 +129,7 @@ class Measured(Drafter):
 
     @property
     def tested(self) -> int:
-        """Return how many drafts were accepted or rejected. After a rejection none is tested."""
+        """Return how many drafts were accepted or rejected. After a rejection, none is tested."""
         return self.accepted + self.rejected
 
     @property
@@ -139,13 +139,13 @@ class Measured(Drafter):
 
     @property
     def tokens_per_pass(self) -> float:
-        """Return the measured tokens per pass of the model."""
+        """Return the measured number of tokens per pass of the model."""
         return self.tokens / max(1, self.lengths.total())
 
     @property
     def expected_tokens_per_pass(self) -> float:
-        """Return 1 + a + ... + a^g = (1 - a^(g + 1)) / (1 - a) for a pass over g drafts (Leviathan
-        et al. 2023, equation 1), averaged over the passes, because some have fewer drafts."""
+        """Return 1 + a + ... + a^g for a pass over g drafts, averaged over all passes. The sum is
+        (1 - a^(g + 1)) / (1 - a), equation 1 of Leviathan et al. 2023."""
         powers = [self.acceptance**i for i in range(max(self.sizes, default=0) + 1)]
         total = sum(n * sum(powers[: g + 1]) for g, n in self.sizes.items())
         return total / max(1, self.sizes.total())
@@ -158,7 +158,7 @@ def best(logits: np.ndarray, k: int) -> Ids:
 
 
 def one_hots(drafts: Ids, n_vocab: int) -> list[np.ndarray]:
-    """Return a one-hot q [n_vocab] for each draft, because it was chosen, not sampled."""
+    """Return a one-hot q [n_vocab] for each draft, because no draft was drawn at random."""
     qs = np.zeros((len(drafts), n_vocab), np.float32)
     qs[range(len(drafts)), drafts] = 1
     return list(qs)

@@ -1,8 +1,8 @@
 r"""The filter of constrained.py as a finite automaton: the same texts, hundreds of times faster.
 
 The regex library reads the whole text again for each token that might follow. The automaton reads
-the text once per step, and only its state matters. When a state first occurs, one walk over the
-bytes of all tokens finds the tokens that it allows; then they are remembered.
+the text once per step, and then only the automaton's state matters. When a state first occurs, a
+walk over the bytes of all tokens finds the tokens that the state allows. The result is stored.
 (Willard & Louf 2023, "Efficient Guided Generation for Large Language Models", algorithm 4.)
 
     python generate.py "He was" \
@@ -21,7 +21,8 @@ DEAD, START = 0, 1  # the first two states
 
 
 class Automaton:
-    """table [n_states, 256]: state, byte -> the next state; ends [n_states]: may the text end?"""
+    """The automaton of a pattern. table [n_states, 256]: state, byte -> the next state.
+    ends [n_states]: may the text end in this state?"""
 
     def __init__(self, pattern):
         states, rows = {NOTHING: DEAD, parse(pattern): START}, []
@@ -38,8 +39,8 @@ class Automaton:
 
 @functools.lru_cache(8)
 def byte_columns(tokenizer):
-    """Return the tokens' ids, longest first, and a column for each i: byte i of all tokens that
-    are long enough."""
+    """Return the ids of all tokens, longest first, and columns. columns[i] has byte i of each
+    token that is long enough."""
     pieces = sorted(token_bytes(tokenizer).items(), key=lambda item: -len(item[1]))
     lengths = np.array([len(piece) for _, piece in pieces])
     padded = b"".join(piece.ljust(lengths[0]) for _, piece in pieces)
@@ -50,12 +51,12 @@ def byte_columns(tokenizer):
 
 @functools.lru_cache(8)
 def allowed_ids(pattern, tokenizer):
-    """Return the automaton, and a function: (state, stop ids) -> the ids that may follow."""
+    """Return a pattern's automaton, and a function (state, stop ids) -> the ids that may follow."""
     automaton, (ids, columns) = Automaton(pattern), byte_columns(tokenizer)
 
     @functools.cache
     def allowed(state, stop_ids):  # int, tuple of ids -> ids [n_allowed]
-        states = np.full(len(ids), state)  # where each token's walk is
+        states = np.full(len(ids), state)  # the state of each token's walk
         for column in columns:
             n = len(column)
             states[:n] = automaton.table[states[:n], column]
@@ -66,7 +67,7 @@ def allowed_ids(pattern, tokenizer):
 
 
 def matching(pattern, tokenizer, model, n_prompt):
-    """Return the filter: tokens from n_prompt on must spell a match of the pattern, a str."""
+    """Return a filter: the tokens from n_prompt on must spell a match of the pattern, a str."""
     automaton, allowed = allowed_ids(pattern, tokenizer)
 
     def constrain(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]

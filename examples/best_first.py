@@ -1,9 +1,9 @@
-"""Best-first search finds the most probable text of all, for certain.
+"""Best-first search is certain to find the most probable text of all.
 
 A text is never more probable than its beginning. So the search always continues the most probable
-beginning, and the first complete text beats all others. (This is Dijkstra's shortest path; a token
-costs -log p.) The number of passes can be huge, so it is bounded. The text is often short: the
-model believes so, the search makes no error.
+beginning, and the first complete text is the most probable. (This is Dijkstra's shortest path; a
+token costs -log p.) The number of passes can be huge, so it is limited. The text is often short:
+this is an error of the model, not of the search.
 (Stahlberg & Byrne 2019, "On NMT Search Errors and Model Errors: Cat Got Your Tongue?"; Meister et
 al. 2020, "Best-First Beam Search".)
 
@@ -21,8 +21,8 @@ from gpt2 import log_softmax
 
 
 def best_first(passes=1000):
-    """Return a loop. If the search needs more than `passes` passes, the text is the most probable
-    beginning so far, and the stop reason is "passes"."""
+    """Return a loop. If the search needs more than `passes` passes, the loop yields the most
+    probable beginning that it has found, and the stop reason is "passes"."""
 
     def loop(model, sequence):  # yields tokens
         if not sequence.running:
@@ -37,12 +37,12 @@ def best_first(passes=1000):
 
 
 def search(model, sequence, passes):
-    """Return the new ids of the most probable text, or of the most probable beginning so far; and
-    whether the text was found."""
+    """Return the new ids of the most probable text and True. After `passes` passes, return the most
+    probable beginning and False."""
     heap, seen, cache = [], [], model.new_cache()
-    number = itertools.count()  # orders equally probable texts
+    number = itertools.count()  # decides between equally probable texts
 
-    def push(texts):  # only the best continuation; when it is popped, the next one follows
+    def push(texts):  # pushes the best text; when it is popped, the next text is pushed
         for cost, new in itertools.islice(texts, 1):
             heapq.heappush(heap, (cost, next(number), new, texts))
 
@@ -61,7 +61,7 @@ def search(model, sequence, passes):
     raise ValueError("no text is left: the filters removed all tokens")
 
 
-def continuations(logits, cost, new):  # yields (-log P, new ids), the best first
+def continuations(logits, cost, new):  # yields (-log P, new ids), the most probable first
     log_p = log_softmax(logits)
     for token in np.argsort(-log_p, kind="stable").tolist():
         if log_p[token] > -np.inf:

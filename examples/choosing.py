@@ -1,10 +1,11 @@
-r"""Choosing among texts: draw n texts, and keep one.
+r"""Choosing among texts: draw n texts, and select one.
 
-The most probable text is often dull, and a drawn text can be anything. Best of n keeps the drawn
-text with the highest mean log P. Minimum Bayes risk keeps the text that is most like all the
-others: its expected error is the smallest if the model draws what it believes. (Eikema & Aziz 2020,
-"Is MAP Decoding All You Need?". Likeness is chrF: Popović 2015. If it were 1 for equal texts and 0
-for all others, this would be a majority vote: Wang et al. 2022, "Self-Consistency".)
+The most probable text is often dull, and a drawn text can be anything. Best of n selects the drawn
+text with the highest mean log P. Minimum Bayes risk selects the text that is most similar to all
+the others. Its expected error is the smallest if the right texts are distributed like the drawn
+texts. (Eikema & Aziz 2020, "Is MAP Decoding All You Need?". The similarity is chrF: Popović 2015.
+With a similarity of 1 for equal texts and 0 for different texts, this would be a majority vote:
+Wang et al. 2022, "Self-Consistency".)
 
     python generate.py "It is cold today." --model en-de --temperature 1 \
         --loop "examples/choosing.py:mbr(32, tokenizer)"
@@ -20,12 +21,12 @@ from generate import Sequence
 
 
 def best_of(n):
-    """Return a loop that draws n texts and keeps the one with the highest log P / n_tokens."""
+    """Return a loop that draws n texts and selects the text with the highest log P / n_tokens."""
     return choosing(n, mean_log_probabilities)
 
 
 def mbr(n, tokenizer):
-    """Return a loop that draws n texts and keeps the one with the highest sum of chrF to all."""
+    """Return a loop that draws n texts and selects the text with the highest sum of chrF to all."""
 
     def total_likeness(model, texts):  # list of Sequence -> list of float
         decoded = [tokenizer.decode(text.new_ids) for text in texts]
@@ -41,7 +42,8 @@ def mbr(n, tokenizer):
 
 
 def choosing(n, rate):
-    """Return a loop that draws n texts as one batch, and keeps the best by rate(model, texts)."""
+    """Return a loop that draws n texts as one batch, and selects the text with the highest value of
+    rate(model, texts) -> [n]."""
 
     def loop(model, sequence):  # yields tokens
         seeds = sequence.rng.integers(2**62, size=n)
@@ -51,7 +53,7 @@ def choosing(n, rate):
         list(continuous(texts, max_rows=n))
         best = texts[int(np.argmax(rate(model, texts)))]
         for token in best.new_ids:
-            if sequence.running:  # the caller may have finished it, at a stop string
+            if sequence.running:  # the caller may have finished the text, at a stop string
                 yield sequence.append(token)
 
     return loop
@@ -61,7 +63,7 @@ def mean_log_probabilities(model, texts):  # list of Sequence -> [n_texts]
     return [log_probabilities(model, text.ids)[text.n_prompt - 1 :].mean() for text in texts]
 
 
-def ngrams(text, longest=6):  # -> for each n, a Counter of the n-grams of characters
+def ngrams(text, longest=6):  # -> for n = 1, 2, ..., a Counter of n-grams of characters
     text = "".join(text.split())  # chrF ignores spaces
     return [
         Counter(text[i : i + n] for i in range(len(text) - n + 1)) for n in range(1, longest + 1)
@@ -69,8 +71,8 @@ def ngrams(text, longest=6):  # -> for each n, a Counter of the n-grams of chara
 
 
 def chrf(one, other, beta=2):
-    """Return the likeness of two texts, from 0 to 100: the F-score of the mean precision and mean
-    recall of their n-grams."""
+    """Return the similarity of two texts, given as their ngrams, from 0 to 100: the F-score of the
+    mean precision and the mean recall of their n-grams. beta: the weight of recall."""
     pairs = [(a, b) for a, b in zip(one, other) if a and b]
     shared = [(a & b).total() for a, b in pairs]
     if not any(shared):

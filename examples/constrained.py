@@ -1,11 +1,11 @@
 r"""Constrained decoding: the new text matches a pattern.
 
-A token may come next if the text with this token can still grow into a match; the `regex` library
-tells this (partial=True). All other tokens are removed. A stop id may come only when the match is
-complete. A token can end inside a character: it may come if some allowed character begins with
-these bytes.
+A token may follow if the text with this token can still grow into a match. The `regex` library
+tells us that (partial=True). All other tokens are removed. A stop id may follow only if the match
+is complete. A token can end inside a character. Then it may follow if an allowed character begins
+with these bytes.
 
-This file follows the definition; automaton.py does the same hundreds of times faster. (Willard &
+This file implements the definition; automaton.py does the same hundreds of times faster. (Willard &
 Louf 2023, "Efficient Guided Generation for Large Language Models".)
 
     python generate.py "He was" \
@@ -20,8 +20,8 @@ import regex
 
 
 def matching(pattern, tokenizer, model, n_prompt):
-    """Return the filter: tokens from n_prompt on must spell a match of the pattern, a str. It
-    raises ValueError if no fitting token is left; the tokenizer must be byte-level."""
+    """Return a filter: the tokens from n_prompt on must spell a match of the pattern, a str. The
+    filter raises ValueError if no fitting token is left. The tokenizer must be byte-level."""
     match = functools.partial(regex.compile(pattern).fullmatch, partial=True)
     pieces = token_bytes(tokenizer)
 
@@ -32,7 +32,7 @@ def matching(pattern, tokenizer, model, n_prompt):
             return False
         return match(head) and any(match(head + whole) for whole in completions(half, pattern))
 
-    @functools.lru_cache(4096)  # beams, drafts and rows have the same text again
+    @functools.lru_cache(4096)  # beams, drafts and rows ask for the same text again
     def allowed(text):  # bytes -> ids
         head, half = split(text)
         complete = not half and (found := match(head)) and not found.partial
@@ -47,7 +47,7 @@ def matching(pattern, tokenizer, model, n_prompt):
 
 
 def one_of(choices, tokenizer, model, n_prompt):
-    """Return the filter: the new text must be one of the choices."""
+    """Return a filter: the new text must be one of the choices, a list of str."""
     return matching("|".join(map(regex.escape, choices)), tokenizer, model, n_prompt)
 
 
@@ -61,25 +61,26 @@ def only(allowed, logits, pattern, text):  # ids, [n_vocab] -> [n_vocab], others
 
 
 @functools.lru_cache(8)
-def token_bytes(tokenizer):  # -> {id: bytes} of all tokens but the special ones
+def token_bytes(tokenizer):  # -> {id: bytes} of all tokens except special tokens
     if not hasattr(tokenizer, "token_bytes"):
         raise ValueError("constraints need a byte-level tokenizer, such as GPT-2's")
     special = {*tokenizer.special.values()}
     return {id: tokenizer.token_bytes(id) for id in range(tokenizer.n_vocab) if id not in special}
 
 
-def split(text):  # bytes -> the complete characters, and the bytes of an incomplete last one
+def split(text):  # bytes -> the complete characters, the bytes of an incomplete last character
     decoder = codecs.getincrementaldecoder("utf-8")()
     return decoder.decode(text), decoder.getstate()[0]
 
 
 @functools.lru_cache(4096)
 def completions(half, pattern):
-    """Return characters that begin with these bytes: all that are in the pattern, and at most 64
-    other ones as samples. Return [""] for no bytes."""
+    """Return characters whose first bytes are `half`: all such characters in the pattern, and at
+    most 64 others as samples. Return [""] if half is empty."""
     if not half:
         return [""]
-    rest = sum(half[0] >= lead for lead in (0xC0, 0xE0, 0xF0)) - len(half)  # after the next byte
+    # the number of continuation bytes that are still missing after the next byte
+    rest = sum(half[0] >= lead for lead in (0xC0, 0xE0, 0xF0)) - len(half)
     samples = [half + bytes([byte]) + b"\x80" * rest for byte in range(0x80, 0xC0)]
     own = [character for character in pattern if character.encode().startswith(half)]
     return own + [character for s in samples if (character := s.decode(errors="ignore"))]

@@ -1,9 +1,9 @@
-"""Contrastive decoding: prefer the tokens that a large model likes more than a small one does.
+"""Contrastive decoding: prefer the tokens that a large model likes more than a small model does.
 
-Both models like dull and repeated text, the small one more so. The difference of their log P
-cancels this. The difference is noise where the large model gives a token hardly any probability, so
-only plausible tokens compete: log p_large - log p_small where p_large >= alpha * max p_large,
-else -inf.
+Both models prefer dull and repeated text, the small model even more. The difference of their log p
+cancels this preference. Where the large model gives a token hardly any probability, the difference
+is noise. So only plausible tokens compete: the logits are log p_large - log p_small where
+p_large >= alpha * max p_large, else -inf.
 (Li et al. 2022, "Contrastive Decoding: Open-ended Text Generation as Optimization", section 3.)
 
     python generate.py "Once upon a time" --model "examples/contrastive.py:contrastive()" -n 60
@@ -16,7 +16,8 @@ from gpt2 import log_softmax
 
 
 def contrastive(large="stories", small="stories-draft", alpha=0.1, small_temperature=1.0):
-    """Return tokenizer, model. Tokens below alpha * the best token's probability are removed."""
+    """Return tokenizer, model. large, small: names of models. Tokens are removed if their
+    probability is below alpha times the probability of the best token."""
     tokenizer, expert = utils.load(large)
     _, amateur = utils.load(small)
 
@@ -30,8 +31,8 @@ def contrastive(large="stories", small="stories-draft", alpha=0.1, small_tempera
 
 
 class Pair:
-    """Two models with the same vocabulary, as one model. Both read the same ids; the logits are
-    combine(logits of the first, logits of the second)."""
+    """Two models with the same vocabulary, as one model. Both read the same ids. The logits are
+    combine(logits of `one`, logits of `two`)."""
 
     def __init__(self, one, two, combine):
         if one.n_vocab != two.n_vocab:
@@ -50,7 +51,7 @@ class Pair:
 
 
 class PairCache:
-    """The two models' caches, as one cache."""
+    """The caches of the two models of a Pair, as one cache."""
 
     def __init__(self, one, two):
         self.one, self.two = one, two

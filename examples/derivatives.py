@@ -1,25 +1,25 @@
 """Derivatives of regular expressions: the states of automaton.py.
 
-The derivative of an expression by a byte matches what may follow this byte in a match: `ab|ac` by
-`a` gives `b|c`. Derive an expression by all bytes of a text, one after the other: it matches the
-text if the last derivative matches "". Simplified expressions have finitely many derivatives, which
-are the states of an automaton. (Brzozowski 1964, "Derivatives of Regular Expressions"; Owens et al.
-2009, "Regular-expression derivatives re-examined".)
+The derivative of an expression by a byte matches what may follow this byte in a match: the
+derivative of `ab|ac` by `a` is `b|c`. Derive an expression by all bytes of a text, one after the
+other. The expression matches the text if the last derivative matches "". Simplified expressions
+have finitely many derivatives, which are the states of an automaton. (Brzozowski 1964, "Derivatives
+of Regular Expressions"; Owens et al. 2009, "Regular-expression derivatives re-examined".)
 
 patterns.py parses expressions: derivative(parse("ab|ac"), ord("a")) == parse("b|c").
 """
 
 import functools
 
-# An expression is a frozenset (it matches one of these bytes), or ("empty",), ("cat", r, s),
-# ("star", r), ("or", frozenset of options).
+# An expression is a frozenset of bytes (it matches one of them), or ("empty",), ("cat", r, s),
+# ("star", r), or ("or", frozenset of expressions).
 NOTHING = frozenset()  # matches no text at all
 EMPTY = ("empty",)  # matches only ""
 
 
 @functools.cache
 def derivative(r, byte):
-    """Return the expression for what may follow `byte` in a match of r."""
+    """Return the expression of the texts that may follow `byte` in a match of r."""
     match r:
         case ("empty",):
             return NOTHING
@@ -45,10 +45,11 @@ def nullable(r):
     return r == EMPTY or isinstance(r, tuple) and r[0] == "star"
 
 
-# These functions simplify: equal states are equal objects, and a state without a match is NOTHING.
+# The next functions simplify expressions, so that the number of states is finite and a state that
+# matches no text is NOTHING.
 
 
-def cat(r, s):  # -> the expression r, then s
+def cat(r, s):  # -> the expression of r followed by s
     match r:
         case ("cat", first, rest):
             return cat(first, cat(rest, s))
@@ -59,7 +60,7 @@ def cat(r, s):  # -> the expression r, then s
     return r if s == EMPTY else ("cat", r, s)
 
 
-def either(*options):  # -> the expression of their alternatives
+def either(*options):  # -> the expression r | s | ... of all options
     flat = set()
     for r in options:
         flat |= r[1] if isinstance(r, tuple) and r[0] == "or" else {r}
@@ -68,7 +69,7 @@ def either(*options):  # -> the expression of their alternatives
 
 
 def repeat(r, least, most=None):
-    """Return r{least,most}; most=None means no limit."""
+    """Return the expression r{least,most}. most=None means no limit."""
     if least:
         return cat(r, repeat(r, least - 1, most and most - 1))
     if most is None:

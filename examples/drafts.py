@@ -1,9 +1,9 @@
 r"""Drafts without a second model: the model has already computed them.
 
-A pass computes the next token after each draft, accepted or not. Jacobi decoding proposes these
-tokens in the next pass, at the same places: some are right, even though they followed wrong tokens.
-Token recycling remembers the latest best successor of each token, and drafts a chain of these
-successors.
+A pass computes the best next token after each draft, accepted or not. Jacobi decoding proposes
+these tokens for the same positions in the next pass. Some of them are right, even though they were
+computed after wrong tokens. Token recycling stores the latest best successor of each token, and
+drafts a chain of these successors.
 
 Song et al. 2021, "Accelerating Feedforward Computation via Parallel Nonlinear Equation Solving";
 Santilli et al. 2023, "Accelerating Transformer Inference for Translation via Parallel Decoding";
@@ -19,17 +19,17 @@ from speculative import Drafter
 
 
 class Jacobi(Drafter):
-    """Draft the tokens that the last pass found best at these places."""
+    """Draft the tokens that were best at these positions in the last pass."""
 
     def __init__(self, model):
         self.n_vocab, self.guesses = model.n_vocab, []
 
     def propose(self, ids, n):
-        drafts = (self.guesses + ids[-1:] * n)[:n]  # copies of the last token fill up
+        drafts = (self.guesses + ids[-1:] * n)[:n]  # copies of the last token fill the list
         return drafts, one_hots(drafts, self.n_vocab)
 
     def learn(self, ids, drafts, logits, tokens):
-        best = logits.argmax(axis=-1).tolist()  # [n_drafts + 1]: best[i] follows i drafts
+        best = logits.argmax(axis=-1).tolist()  # [n_drafts + 1]: best[i] follows drafts[:i]
         self.guesses = best[len(tokens) :]
 
 
@@ -39,7 +39,7 @@ class Recycling(Drafter):
     def __init__(self, model):
         self.n_vocab, self.successor = model.n_vocab, {}
 
-    def propose(self, ids, n):  # -> at most n ids, a one-hot distribution [n_vocab] for each
+    def propose(self, ids, n):  # -> at most n ids, their one-hot distributions [n_vocab]
         drafts, token = [], ids[-1]
         while len(drafts) < n and token in self.successor:
             token = self.successor[token]

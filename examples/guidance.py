@@ -1,8 +1,9 @@
-"""Classifier-free guidance: amplify what the prompt changes.
+"""Classifier-free guidance: amplify the effect of the prompt.
 
-The model runs twice, with the prompt and without it, and the difference is multiplied by gamma:
-log p' = log p + gamma * (log p_with_prompt - log p). gamma = 1 is the model itself; a larger gamma
-follows the prompt more closely. An encoder-decoder's prompt is its source.
+The model runs twice, with the prompt and without it, and gamma multiplies the difference:
+log p' = log p + gamma * (log p_with_prompt - log p). With gamma = 1, p' is the model's own
+distribution. With a larger gamma, the text follows the prompt more closely. The prompt of an
+encoder-decoder is its source.
 (Sanchez et al. 2023, "Stay on topic with Classifier-Free Guidance".)
 
     python generate.py "The dragon was sad" --model "examples/guidance.py:guided('stories', 2.0)"
@@ -19,13 +20,13 @@ from gpt2 import log_softmax
 
 
 def guided(name="stories", gamma=1.5):
-    """Return tokenizer and guided model."""
+    """Return the tokenizer and the guided model. name: a model's name."""
     tokenizer, model = utils.load(name)
     return tokenizer, Guided(model, gamma)
 
 
 class Guided:
-    """A model that reads its prompt; after that it is a Pair, with the prompt and without it."""
+    """A model whose `read` returns a Pair: the model with the prompt, and without it."""
 
     def __init__(self, model, gamma):
         self.model, self.gamma = model, np.float32(gamma)
@@ -38,8 +39,8 @@ class Guided:
         return self.model.add_special_tokens(ids, truncate) if self.has_source else ids
 
     def read(self, prompt):
-        """Return the pair. Its texts begin with its start_ids."""
-        if self.has_source:  # the empty source has only the special tokens
+        """Return the pair for a prompt, a list of ids. Its texts begin with its start_ids."""
+        if self.has_source:  # an empty source has only special tokens
             model, empty = self.model.read(prompt), self.add_special_tokens([])
             pair: Any = Pair(model, self.model.read(empty), self.guide)
             pair.start_ids, pair.forced_filters = model.start_ids, model.forced_filters
@@ -67,7 +68,7 @@ class WithoutPrompt:
         logits = np.zeros((*ids.shape, self.n_vocab), np.float32)  # hidden tokens predict nothing
         if n_skipped < ids.shape[-1]:
             logits[..., n_skipped:, :] = self.model(ids[..., n_skipped:], cache.cache)
-        cache.length += ids.shape[-1]  # last, so that an interrupted pass adds nothing
+        cache.length += ids.shape[-1]  # at the end, so that an interrupted pass adds nothing
         return logits if last is None else logits[..., -last:, :]
 
     def new_cache(self, *batch):
@@ -75,7 +76,7 @@ class WithoutPrompt:
 
 
 class HidingCache:
-    """A cache that leaves out the first n_hidden tokens; its length counts them."""
+    """A cache without the first n_hidden tokens, although its length counts them."""
 
     def __init__(self, cache, n_hidden):
         self.cache, self.n_hidden, self.length = cache, n_hidden, 0

@@ -1,7 +1,7 @@
-"""Measure the figures of this folder's README.md again.
+"""Measure the figures in this folder's README.md again.
 
-python examples/measure.py bleu                 # needs sacrebleu; an hour
-python examples/measure.py watermark            # minutes
+python examples/measure.py bleu                 # needs sacrebleu and an hour
+python examples/measure.py watermark            # takes minutes
 python examples/measure.py drafts
 python examples/measure.py constrained FOLDER   # the folder has GPT-2's encoder.json and vocab.bpe
 """
@@ -60,7 +60,7 @@ def bleu(n_sentences=1000):
 
 
 def watermarks(n_unmarked=1000, n_marked=200):
-    """Print the detector's z of texts with and without a mark, each with its own key."""
+    """Print the detector's mean z, for texts with and without a mark. Each text has its own key."""
     tokenizer, model = utils.load("stories")
     prompt = tokenizer.encode("Once upon a time")
 
@@ -90,7 +90,7 @@ def watermarks(n_unmarked=1000, n_marked=200):
 
 
 def drafts(n=200):
-    """Print the accepted drafts and the tokens per pass of stories, the mean over four prompts."""
+    """Print stories' share of accepted drafts and tokens per pass, as means of four prompts."""
     tokenizer, model = utils.load("stories")
     for new in (Jacobi, Recycling):
         measured = []
@@ -104,7 +104,8 @@ def drafts(n=200):
 
 
 def constraints(folder):
-    """Print the milliseconds per step of both filters over GPT-2's 50,257 tokens."""
+    """Print the time to start and the time per step of automaton.py and constrained.py. folder: it
+    has GPT-2's encoder.json and vocab.bpe."""
     vocab = json.loads((Path(folder) / "encoder.json").read_text(encoding="utf-8"))
     lines = (Path(folder) / "vocab.bpe").read_text(encoding="utf-8").split("\n")[1:-1]
     tokenizer = Tokenizer(vocab, [tuple(line.split()) for line in lines])  # type: ignore[misc]

@@ -1,4 +1,4 @@
-r"""Parse a pattern such as ' [a-z]+(,[0-9]{1,3})*' to an expression of derivatives.py, over bytes.
+r"""Parse a pattern such as ' [a-z]+(,[0-9]{1,3})*' to an expression of derivatives.py over bytes.
 
 The parser goes from left to right and calls itself at each parenthesis (recursive descent). A set
 of characters becomes a set of ASCII bytes; \d, \w and \s match only ASCII. A set with other
@@ -20,12 +20,12 @@ F0-F0 90-BF 80-BF 80-BF|F1-F3 80-BF 80-BF 80-BF|F4-F4 80-8F 80-BF 80-BF"""
 
 
 def parse(pattern):
-    """Return a pattern's expression. Raise ValueError for syntax that this parser does not know."""
-    tokens = TOKEN.findall(pattern)[::-1]  # reversed: pop() takes the next one
+    """Return a pattern's expression. Raise a ValueError for syntax that this parser lacks."""
+    tokens = TOKEN.findall(pattern)[::-1]  # reversed, so that pop() returns the next token
     with contextlib.suppress(IndexError, regex.error):
         regex.compile(pattern)
         expression = options(tokens)
-        if not tokens:  # otherwise a closing parenthesis has no opening one
+        if not tokens:  # otherwise there is one closing parenthesis too many
             return expression
     raise ValueError(f"the pattern {pattern!r} is wrong, or has syntax that this parser lacks")
 

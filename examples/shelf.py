@@ -1,14 +1,14 @@
-"""A shelf of filters: five ideas of which tokens to keep, or to make less likely.
+"""Five filters, each with a different idea of the tokens to remove or to make less likely.
 
-Meister et al. 2022, "Locally Typical Sampling": keep tokens about as surprising as the average one.
+Meister et al. 2022, "Locally Typical Sampling": keep tokens of about average surprise.
 Hewitt et al. 2022, "Truncation Sampling as Language Model Desmoothing": keep tokens above eta, a
 floor that falls as the entropy rises. Tang et al. 2024, "Top-nσ: Not All Logits Are You Need": keep
-logits near the best one. DRY ("don't repeat yourself") avoids loops. XTC ("exclude top choices")
-avoids the obvious. DRY and XTC are by p-e-w, 2024 (pull requests 5677 and 6335 of
+logits near the best logit. DRY ("don't repeat yourself") avoids loops. XTC ("exclude top choices")
+removes obvious tokens. DRY and XTC are by p-e-w, 2024 (pull requests 5677 and 6335 of
 text-generation-webui).
 
-Mirostat (Basu et al. 2020) is left out. It carries a number from token to token, so it is not a
-function of (logits, ids), and speculation could not keep its distribution.
+Mirostat (Basu et al. 2020) is left out. It updates a number with each token, so it is not a
+function of (logits, ids), and speculation would change its distribution.
 
     python generate.py "The cat" --filter "examples/shelf.py:xtc(0.1, 0.5)" --tokens 40
 """
@@ -19,8 +19,8 @@ from gpt2 import log_softmax, softmax
 
 
 def typical(mass):
-    """Return a filter that keeps the tokens whose surprise -log p is nearest to the mean surprise,
-    the entropy: just enough of them for a total probability of `mass` (equation 11)."""
+    """Return a filter that keeps the tokens whose surprise -log p is nearest to the entropy, the
+    mean surprise. It keeps as few as have a total probability of at least `mass`. (Equation 11.)"""
 
     def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         distance = np.abs(-log_softmax(logits) - entropy(logits))
@@ -33,8 +33,9 @@ def typical(mass):
 
 
 def eta(epsilon):
-    """Return the filter: keep tokens of p >= eta, and the best one. (Equation 4: eta =
-    min(epsilon, sqrt(epsilon) * exp(-entropy)).)"""
+    """Return a filter that keeps the tokens of p >= eta, and always the best token.
+
+    eta = min(epsilon, sqrt(epsilon) * exp(-entropy)) (equation 4)."""
 
     def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         p = softmax(logits)
@@ -45,7 +46,7 @@ def eta(epsilon):
 
 
 def top_n_sigma(n):
-    """Return the filter: keep logits of at least max - n * (their standard deviation)."""
+    """Return a filter that keeps the logits of at least max - n * standard deviation."""
 
     def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         deviation = logits[logits > -np.inf].std()
@@ -55,13 +56,13 @@ def top_n_sigma(n):
 
 
 def dry(multiplier=0.8, base=1.75, allowed=2):
-    """Return the filter: a token that would repeat the text's last n >= allowed tokens and what
-    followed them loses multiplier * base ** (n - allowed)."""
+    """Return a filter against repetition. If the last n >= allowed tokens of the text have occurred
+    before, the token that followed them loses multiplier * base ** (n - allowed)."""
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalty = np.zeros_like(logits)
         for i in range(1, len(ids)):
-            n = 0  # so many tokens before ids[i] equal the last tokens of the text
+            n = 0  # will be the number of last tokens that also precede ids[i]
             while n < min(i, 50) and ids[i - 1 - n] == ids[-1 - n]:
                 n += 1
             if n >= allowed:
@@ -72,8 +73,9 @@ def dry(multiplier=0.8, base=1.75, allowed=2):
 
 
 def xtc(threshold=0.1, chance=0.5):
-    """Return the filter: with this chance, remove all tokens of p >= threshold but the least
-    probable one. It tosses no coin; it returns the mixture of both cases, with the same draws."""
+    """Return a filter: with probability `chance`, it removes the tokens of p >= threshold, except
+    the least probable of them. Instead of tossing a coin, it returns the mixture of both cases:
+    draws from the mixture have the same distribution."""
 
     def mix(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         p = softmax(logits)

@@ -1,4 +1,4 @@
-"""The shortest filter, drafter, model and loop, as examples for your own."""
+"""The shortest filter, drafter, model and loop. Copy one to begin your own."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from speculative import Drafter
 
 
 def no_the(tokenizer):
-    """Return a filter that removes the word " the"."""
+    """Return a filter that removes the token " the"."""
     [the] = tokenizer.encode(" the")
 
     def remove(logits, ids):  # [n_vocab], the ids so far -> [n_vocab]
@@ -32,7 +32,7 @@ class Again(Drafter):
 
 
 class Bigram:
-    """A model that counts how often each token follows the last one in `ids`."""
+    """A model whose logits are log counts: how often each token follows the last token in `ids`."""
 
     n_ctx, stop_ids = 1000, ()
 
@@ -52,7 +52,7 @@ class Bigram:
 
 
 class OnlyLength:
-    """The cache of Bigram, which has no keys and values; it counts the tokens."""
+    """The cache of Bigram. It has no keys and values, and only counts the tokens."""
 
     length = 0
 
@@ -64,12 +64,13 @@ class OnlyLength:
 
 
 def bigram(text):
+    """Return (tokenizer, model): a Bigram with the counts of a text."""
     tokenizer, _ = utils.load("stories")
     return tokenizer, Bigram(tokenizer.encode(text), tokenizer.n_vocab)
 
 
 def plain(model, sequence):
-    """Yield tokens: a loop without a cache."""
+    """Yield tokens. This is a loop without a cache."""
     while sequence.running:
         logits = model(np.array(sequence.ids), last=1)[-1]  # [n_vocab]
         probabilities = sequence.sampler(logits, sequence.ids)

@@ -1,10 +1,11 @@
 r"""Stochastic beams: k different texts, as if drawn one by one without replacement.
 
-Add a Gumbel number to the log P of every text: the text with the largest sum is an exact draw, and
-the texts with the k largest sums are k draws without replacement. A beam search finds them without
-looking at all texts. For each beginning it draws the largest sum of all texts that begin with it.
-Then it draws the sums of the continuations, given that their maximum is this sum. (Kool et al.
-2019, "Stochastic Beams and Where to Find Them", algorithm 1.)
+Add a random number from a Gumbel distribution to the log P of every text. Then the text with the
+largest sum is an exact draw, and the texts with the k largest sums are k draws without replacement.
+A beam search finds these texts, and it does not need the sums of all texts. For a beginning, it
+draws only the largest sum of all texts with this beginning. Then it draws the sums of the
+continuations, given that their maximum is this sum. (Kool et al. 2019, "Stochastic Beams and Where
+to Find Them", algorithm 1.)
 
     python generate.py "Lily saw a" --samples 3 --temperature 1 --tokens 12 \
         --loop examples/stochastic_beams.py:distinct
@@ -19,20 +20,20 @@ from generate import advance
 
 
 class Beam(NamedTuple):
-    """The beginning of a text. `perturbed`, its log P plus Gumbel noise, orders the beams."""
+    """The beginning of a text. perturbed: log_p plus Gumbel noise, by which beams are ranked."""
 
     perturbed: float
     log_p: float
     ids: list  # without the prompt
-    parent: int  # its row in the previous step, -1 once it has ended
+    parent: int  # the beam's row in the previous step, or -1 after its end
 
 
 class Distinct:
-    """A loop whose texts for the same prompt differ. The first call draws k texts; each call takes
-    the next one. When none is left, a text ends with the stop reason "no other"."""
+    """A loop whose texts for the same prompt differ. The first call draws k texts; each call yields
+    the next of them. If none is left, it yields nothing, and the stop reason is "no other"."""
 
     def __init__(self, k):
-        self.k, self.waiting = k, {}  # (model, prompt) -> beams not yet taken
+        self.k, self.waiting = k, {}  # (model, prompt) -> beams not yielded yet
 
     def __call__(self, model, sequence):  # yields tokens
         prompt = id(model), *sequence.ids
@@ -48,7 +49,7 @@ distinct = Distinct(16)
 
 
 def stochastic_beams(model, sequence, k):
-    """Return at most k different continuations of a text, a list of Beam, the largest sum first."""
+    """Return at most k different continuations of a text: a list of Beam, the largest sum first."""
     cache, ended = model.new_cache(1), []
     beams = [Beam(0.0, 0.0, [], 0)]
     while beams:
@@ -65,7 +66,7 @@ def stochastic_beams(model, sequence, k):
 
 
 def continuations(beam, logits, sequence, k, parent):
-    """Yield the k best continuations of a beam by one token."""
+    """Yield the k best continuations of a beam by one token. parent: the beam's row."""
     with np.errstate(divide="ignore"):  # log 0 = -inf is a removed token
         log_p = np.log(sequence.sampler(logits, sequence.ids + beam.ids), dtype=np.float64)
     log_p += beam.log_p
@@ -78,9 +79,9 @@ def continuations(beam, logits, sequence, k, parent):
 
 
 def gumbels(log_p, maximum, rng):  # [n], a number -> [n]
-    """Return log_p + Gumbel noise, given that the largest sum is `maximum`. Draw the sums without
-    the condition, then shift each one: the shifted sums have the conditional distribution."""
+    """Return log_p + Gumbel noise, given that the largest sum is `maximum`. The sums are drawn
+    without this condition, then shifted: the shifted sums have the conditional distribution."""
     g = log_p + rng.gumbel(size=len(log_p))
-    with np.errstate(divide="ignore"):  # the largest has log 0 and becomes the maximum
+    with np.errstate(divide="ignore"):  # log 0 = -inf makes the largest sum the maximum
         v = maximum - g + np.log1p(-np.exp(g - g.max()))
     return maximum - np.maximum(v, 0) - np.log1p(np.exp(-np.abs(v)))

@@ -1,6 +1,6 @@
 """Layers of newer models: the RMS norm, gated MLPs, other activations.
 
-GPT-2's own layers are in gpt2.py. Shapes are written as there.
+GPT-2's own layers are in gpt2.py. Shapes use the names of gpt2.py, but d_model instead of n_embd.
 """
 
 import math
@@ -46,7 +46,7 @@ def relu(x):  # [...] -> same
     return np.maximum(x, 0)
 
 
-ACTIVATIONS = {  # the names are config.json's
+ACTIVATIONS = {  # name in config.json -> function
     "gelu_new": gpt2.gelu,
     "gelu_pytorch_tanh": gpt2.gelu,
     "gelu": gelu_erf,

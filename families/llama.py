@@ -7,13 +7,13 @@
 3. Several heads of queries share one head of keys and values, which makes the cache smaller.
 4. The MLP is gated: activation(gate x) * c_fc x.
 5. Matrices have no biases, except for Qwen2's queries, keys and values.
-6. Norms scale queries and keys too (Qwen3, OLMo 2, Gemma 3), or follow sublayers (OLMo 2, Gemma).
+6. Norms also scale queries and keys (Qwen3, OLMo 2, Gemma 3), or follow sublayers (OLMo 2, Gemma).
 7. A layer may see only a window of the last tokens (Mistral, Gemma).
 8. Soft caps bound the attention scores and the logits (Gemma 2).
 
-Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". Read it beside gpt2.py:
-shapes are written as there, and parts have the same order. A model has only
-the changes for which its file has parameters or settings.
+Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". Read this file beside
+gpt2.py: both have the same order, and the same names in shapes. A model has only those changes for
+which its files have parameters or settings.
 """
 
 import math
@@ -27,20 +27,20 @@ from gpt2 import Cache, merge_heads, split_heads
 
 
 class Llama:
-    """model(ids) -> logits. The loader sets its stop_ids."""
+    """model(ids) -> logits. The loader sets stop_ids, the ids that end a text."""
 
     def __init__(
         self,
-        params: dict,
+        params: dict,  # "wte", "blocks", "norm" and perhaps "lm_head"
         n_head: int,  # the number of query heads
-        n_ctx: int,
-        frequencies: Sequence[np.ndarray | None],  # a layer's [d_head / 2]; None: no rotation
-        windows: Sequence[int | None] | None = None,  # how many tokens a layer sees; None: all
+        n_ctx: int,  # the most tokens in a text
+        frequencies: Sequence[np.ndarray | None],  # per layer: [d_head / 2], None for no rotation
+        windows: Sequence[int | None] | None = None,  # per layer: size in tokens, None for all
         activation: Callable = silu,
-        eps: float = 1e-6,  # for the norms
-        scale: float | None = None,  # multiplies the scores; by default 1 / sqrt(d_head)
+        eps: float = 1e-6,  # the epsilon in the norms
+        scale: float | None = None,  # multiplies the attention scores; None: 1 / sqrt(d_head)
         embed_scale: float = 1,  # multiplies the embeddings
-        caps: tuple[float | None, float | None] = (None, None),  # bound the scores and the logits
+        caps: tuple[float | None, float | None] = (None, None),  # soft caps of scores and logits
     ):
         self.params, self.n_head, self.n_ctx, self.stop_ids = params, n_head, n_ctx, ()
         self.frequencies, self.windows = frequencies, windows or [None] * len(frequencies)
@@ -66,8 +66,8 @@ class Llama:
 
     def block(self, x, attn, mlp, positions, mask, cache, layer, **norms):
         """Attention mixes tokens; the MLP then works on each token separately. x [..., n_new,
-        n_embd] -> same. norms: attn_norm and mlp_norm come before attention and MLP, attn_post_norm
-        and mlp_post_norm after them; a family has some of the four."""
+        n_embd] -> same. norms: attn_norm and mlp_norm apply before attention and MLP,
+        attn_post_norm and mlp_post_norm after them. Each family has only some of these four."""
         h = self.norm(x, norms.get("attn_norm"))
         h = self.self_attention(h, **attn, positions=positions, mask=mask, cache=cache, layer=layer)
         x = x + self.norm(h, norms.get("attn_post_norm"))
@@ -89,7 +89,7 @@ class Llama:
         return gpt2.linear(merge_heads(mixed), **o)
 
     def norm(self, x, norm):  # [..., n] -> same
-        """Norm each part of len(g) numbers, such as one head. Return x if norm is None."""
+        """Normalise each group of len(g) numbers, such as one head. Return x if norm is None."""
         if norm is None:
             return x
         n = len(norm["g"])
@@ -97,7 +97,7 @@ class Llama:
         return rms_norm(parts, **norm, eps=self.eps).reshape(x.shape)
 
     def new_cache(self, *batch: int) -> Cache:
-        """Return an empty cache: new_cache() for one text [n_new], new_cache(8) for [8, n_new]."""
+        """Return an empty cache: new_cache() for ids [n_new], new_cache(8) for ids [8, n_new]."""
         return Cache(len(self.params["blocks"]), batch, self.n_kv_head, self.n_ctx, self.d_head)
 
 
@@ -105,8 +105,8 @@ class Llama:
 
 
 def attention(q, k, v, mask, scale, cap):
-    """Return softmax(cap(q k^T * scale) + mask) v. q [..., n_head, n_new, d] -> same; k, v [...,
-    n_kv_head, n_all, d]. Groups of n_head / n_kv_head heads of q share one head of k and v."""
+    """Return softmax(cap(q k^T * scale) + mask) v, in the shape of q [..., n_head, n_new, d]. k and
+    v are [..., n_kv_head, n_all, d]: n_head / n_kv_head heads of q share one head of k and v."""
     n_group = q.shape[-3] // k.shape[-3]
     grouped = q.reshape(*k.shape[:-2], n_group * q.shape[-2], q.shape[-1])
     scores = soft_cap(grouped * scale @ k.swapaxes(-1, -2), cap)
@@ -119,7 +119,7 @@ def soft_cap(x, cap):  # [...] -> same, between -cap and cap
 
 
 def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
-    """Also set the mask to -1e10 where a key is `window` or more tokens before the query."""
+    """Set the mask to -1e10, too, where a key is `window` or more tokens before the query."""
     n_all = mask.shape[-1]
     if window is None or n_all <= window:
         return mask
@@ -131,8 +131,8 @@ def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
 
 
 def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new], [d / 2] or None
-    """Turn each pair x[i], x[i + d / 2] by the angle position * frequencies[i]. The product of q
-    and k then depends only on the distance of their positions. Return x if frequencies is None.
+    """Rotate each pair x[i], x[i + d / 2] by the angle position * frequencies[i]. Positions then
+    affect q k^T only through their difference. Return x if frequencies is None.
     Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding"."""
     if frequencies is None:
         return x
@@ -143,15 +143,15 @@ def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new],
 
 
 def rotary_frequencies(d_head: int, theta: float, factor: float = 1) -> np.ndarray:
-    """Return theta^(-2i / d_head) for i < d_head / 2: [d_head / 2], in radians per token. factor:
-    the context becomes this many times longer ("linear" scaling)."""
+    """Return theta^(-2i / d_head) for i < d_head / 2, in radians per token: [d_head / 2]. factor:
+    divides all frequencies, for a context that is `factor` times longer ("linear" scaling)."""
     return 1 / (theta ** (np.arange(0, d_head, 2, dtype=np.float32) / d_head) * factor)
 
 
 def llama3_frequencies(frequencies, factor, low, high, n_old):  # [d_head / 2] -> same
-    """Scale frequencies for a longer context than the first training's n_old tokens (Llama 3.1). A
-    frequency with fewer than `low` turns in n_old tokens becomes `factor` times slower. One with
-    more than `high` turns is kept. The change is gradual between the two."""
+    """Scale frequencies for a longer context than the n_old tokens of the first training (Llama
+    3.1). Divide a frequency with fewer than `low` turns in n_old tokens by `factor`. Keep one with
+    more than `high` turns. Between `low` and `high`, the change is gradual."""
     turns = frequencies * (n_old / (2 * math.pi))
     keep = np.clip((turns - low) / (high - low), 0, 1)
     return frequencies * (keep + (1 - keep) / factor)

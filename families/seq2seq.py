@@ -6,7 +6,7 @@
 A Decoder is a model like GPT-2, and every loop runs on it. Raffel et al. 2020, "Exploring the
 Limits of Transfer Learning with a Unified Text-to-Text Transformer" (T5); Lewis et al. 2020,
 "BART"; Liu et al. 2020, "Multilingual Denoising Pre-training for Neural Machine Translation".
-Shapes are written as in gpt2.py; every weight is [n_out, n_in].
+Shapes use the names of gpt2.py, but d_model instead of n_embd. Every matrix is [n_out, n_in].
 """
 
 import copy
@@ -24,23 +24,23 @@ from samplers import Filter, Ids
 
 
 class EncoderDecoder:
-    """What T5 and BART share. Each of them adds the five functions below.
+    """The common code of T5 and BART. Each subclass defines the five functions below.
 
-    params: {"wte": [n_vocab, d_model], "encoder": stack, "decoder": stack}. A stack is {"blocks":
-    [...], "norm": its final norm}. A block is {"attn": {"q", "k", "v", "o"}, "cross": the same, in
-    the decoder, "mlp": {"c_fc", "c_proj", "gate" if gated}}, and the norm of each: "attn_norm",
-    "cross_norm", "mlp_norm".
-    n_head: a pair, for the encoder and the decoder; n_ctx: the longest source, or answer, in
-    tokens; start_ids: the first ids of each answer; special_ids: the ids around a source.
+    params: {"wte": [n_vocab, d_model], "encoder": stack, "decoder": stack}. A stack has "blocks", a
+    list, and perhaps a final "norm". A block has "attn": {"q", "k", "v", "o"} and "mlp": {"c_fc",
+    "c_proj", "gate" if gated}. A decoder's block also has "cross", with the keys of "attn". Their
+    norms are "attn_norm", "mlp_norm" and "cross_norm". n_head: a pair, for the encoder and the
+    decoder; n_ctx: the length of the longest source or answer, in tokens; start_ids: the first ids
+    of each answer; special_ids: a pair, the ids before and after each source.
     """
 
     embed: Callable  # ids [..., n], positions, stack -> [..., n, d_model]
     norm: Callable  # [..., n, d_model] -> same
-    position_bias: Callable  # stack, positions, both_ways -> what is added to the mask
+    position_bias: Callable  # stack, positions, both_ways -> a bias to add to the mask
     logits: Callable  # [..., n, d_model] -> [..., n, n_vocab]
     activation: Callable  # [...] -> same
     pre_norm = True  # x + f(norm(x)), as in GPT-2; else norm(x + f(x))
-    scaled = True  # are attention scores scaled by 1 / sqrt(d_head)?
+    scaled = True  # attention scores are divided by sqrt(d_head)
 
     def __init__(
         self, params, n_head, n_ctx, start_ids, stop_ids, special_ids, generation_config=None
@@ -64,7 +64,7 @@ class EncoderDecoder:
         return Decoder(self, cache)
 
     def encode(self, ids):  # [..., n_source] -> [..., n_source, d_model]
-        """Run the encoder. Every token sees every other: there is no causal mask."""
+        """Run the encoder. It has no causal mask: every token sees all tokens."""
         stack, positions = self.params["encoder"], np.arange(np.shape(ids)[-1])
         x = self.embed(ids, positions, stack)
         mask = self.position_bias(stack, positions, both_ways=True)
@@ -81,8 +81,8 @@ class EncoderDecoder:
     def decoder_block(
         self, x, attn, attn_norm, cross, cross_norm, mlp, mlp_norm, mask, source, cache, layer
     ):  # [..., n_new, d_model] -> same
-        """Mix the answer's tokens, then add what they find in the source. The MLP works on each
-        token. source: (the source's keys and values, their mask)."""
+        """Self-attention mixes the answer's tokens, and cross-attention lets them see the source.
+        The MLP works on each token. source: (the source's keys and values, their mask)."""
         h = self.before(x, attn_norm)
         k, v = self.keys_and_values(h, attn, self.n_head)
         if cache is not None:
@@ -97,10 +97,10 @@ class EncoderDecoder:
         h = feed_forward(self.before(x, mlp_norm), **mlp, activation=self.activation)
         return self.after(x + h, mlp_norm)
 
-    def before(self, x, norm):  # [..., n, d_model] -> same: the norm, if it comes before a sublayer
+    def before(self, x, norm):  # [..., n, d_model] -> same: the norm before a sublayer, if any
         return self.norm(x, **norm) if self.pre_norm else x
 
-    def after(self, x, norm):  # [..., n, d_model] -> same: the norm, if it comes after a sublayer
+    def after(self, x, norm):  # [..., n, d_model] -> same: the norm after a sublayer, if any
         return x if self.pre_norm else self.norm(x, **norm)
 
     def final_norm(self, x, stack):  # [..., n, d_model] -> same
@@ -153,7 +153,7 @@ class Decoder:
         return family.logits(family.final_norm(last_rows(x, last), stack))
 
     def new_cache(self, *batch: int) -> "DecoderCache":
-        """Return an empty cache: new_cache() for one text [n_new], new_cache(8) for [8, n_new]."""
+        """Return an empty cache: new_cache() for ids [n_new], new_cache(8) for ids [8, n_new]."""
         _, n_layer, n_head, _, d_head = self.source.kv.shape
         return DecoderCache(self.source, n_layer, batch, n_head, self.n_ctx, d_head)
 
@@ -165,7 +165,7 @@ class Decoder:
 
     def forced_filters(self, n: int) -> list[Filter]:
         """Return filters that force the first and the last of n new tokens, if the checkpoint names
-        such tokens. Apply these filters last."""
+        a token for that. Apply these filters after all others."""
         config, n_start = self.generation_config, len(self.start_ids)
         ends = ("forced_bos_token_id", 0), ("forced_eos_token_id", n - 1)
         forced = [(config.get(name), n_start + i) for name, i in ends]
@@ -194,8 +194,8 @@ def forced_id(token: int, length: int) -> Filter:
 
 
 class T5(EncoderDecoder):
-    """T5, v1.1, flan: no biases, unscaled scores, relative positions. The blocks of a stack share a
-    "relative_bias" [n_buckets, n_head]. params have "lm_head" if the head is untied.
+    """T5, T5 v1.1 and Flan-T5. They have no biases, unscaled scores and relative positions. A stack
+    has one "relative_bias" [n_buckets, n_head]. params have "lm_head" if the head is untied.
 
     scale_head: multiply by d_model**-0.5 before the head, as T5 does if the head is tied.
     """
@@ -269,9 +269,9 @@ class Bart(EncoderDecoder):
 
 
 def relative_bias(table, positions, both_ways, max_distance):
-    """Return what T5 adds to each head's scores; it depends on the distance key - query. table
-    [n_buckets, n_head], positions of the queries [..., n_new] -> [..., n_head, n_new, n_all].
-    both_ways: half of the buckets are for keys after the query."""
+    """Return the bias that T5 adds to the attention scores: [..., n_head, n_new, n_all]. The bias
+    depends on the distance key - query. table: the biases [n_buckets, n_head]; positions: of the
+    queries [..., n_new]; both_ways: use half of the buckets for keys after the query."""
     distance = np.arange(positions.max() + 1) - positions[..., None]  # [..., n_new, n_all]
     n_buckets = len(table) // 2 if both_ways else len(table)
     if both_ways:
@@ -284,7 +284,7 @@ def relative_bias(table, positions, both_ways, max_distance):
 
 def relative_buckets(distance, n_buckets, max_distance):
     """Return the bucket of each distance key - query, for keys at or before the query. Each short
-    distance has its own bucket; longer ones share ever wider buckets, up to max_distance."""
+    distance has its own bucket; longer distances share ever wider buckets, up to max_distance."""
     distance = np.maximum(-distance, 0)
     n_exact = n_buckets // 2
     ratio = np.maximum(distance, 1).astype(np.float32) / n_exact

@@ -1,4 +1,4 @@
-"""Errors that the user can fix: one line that names the cause and a next step."""
+"""Errors that the user can fix. Their messages name the cause and a next step in one line."""
 
 import contextlib
 import re
@@ -9,7 +9,7 @@ MALFORMED = (ValueError, OSError, LookupError, TypeError, *ODD)  # reading a bad
 
 
 class UserError(Exception):
-    """Something the user can fix; the message is one line with a next step."""
+    """An error that the user can fix. Its message is one line, which is safe to print."""
 
     def __init__(self, message: str):
         # Never print line breaks or escape codes from a file, or a password in a URL.
@@ -19,7 +19,7 @@ class UserError(Exception):
 
 @contextlib.contextmanager
 def explained(what: str, remedy: str, kinds: tuple = (ValueError, OSError)) -> Iterator[None]:
-    """Turn errors about a file into a UserError that also says what to do."""
+    """Turn errors of these kinds into a UserError that says what failed, why, and what to do."""
     try:
         yield
     except kinds as error:

@@ -1,7 +1,7 @@
 """A repository of the Hugging Face hub -> its folder in Hugging Face's cache.
 
-huggingface_hub downloads, resumes and locks; it reads HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT
-and HF_HUB_OFFLINE. Its slow parts are imported only if a file is missing.
+The library huggingface_hub downloads, resumes and locks. It reads HF_HOME, HF_HUB_CACHE, HF_TOKEN,
+HF_ENDPOINT and HF_HUB_OFFLINE. Its slow parts are imported only if a file is missing.
 """
 
 from pathlib import Path

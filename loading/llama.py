@@ -1,6 +1,6 @@
 """Loads Llama and its relatives from a folder in Hugging Face's layout.
 
-Sources: the names, defaults and rules of configuration_*.py and modeling_*.py of transformers 5.23.
+Names, defaults and rules follow configuration_*.py and modeling_*.py of transformers 5.23.
 """
 
 import math
@@ -22,7 +22,7 @@ SMOLLM = {"use_sliding_window": False, "no_rope_layer_interval": 4, "tie_word_em
 GEMMA = {"sliding_window": 4096, "query_pre_attn_scalar": 256, "tie_word_embeddings": True}
 ROPE = {"rope_theta": 1e6, "rope_local_base_freq": 1e4}
 CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
-FAMILIES: dict[str, dict] = {  # model_type -> defaults of the keys that config.json leaves out
+FAMILIES: dict[str, dict] = {  # model_type -> the values of keys that config.json may omit
     "llama": {},
     "mistral": {"sliding_window": 4096},
     "qwen2": QWEN,
@@ -32,16 +32,16 @@ FAMILIES: dict[str, dict] = {  # model_type -> defaults of the keys that config.
     "gemma2": GEMMA | CAPS | {"sliding_window_pattern": 2},
     "gemma3_text": GEMMA | ROPE | {"sliding_window_pattern": 6},
 }
-# layers.0.self_attn.q_proj.w -> blocks.0.attn.q.w; their up_proj is our c_fc
+# layers.0.self_attn.q_proj.w -> blocks.0.attn.q.w; up_proj is called c_fc, as in gpt2.py
 WORDS = r"""embed_tokens=wte layers=blocks self_attn=attn \b([qkvo])_proj=\1
     down_proj=c_proj gate_proj=gate up_proj=c_fc input_layernorm=attn_norm """
-BEFORE = "post_attention_layernorm=mlp_norm"
+BEFORE = "post_attention_layernorm=mlp_norm"  # for families with norms only before sublayers
 AFTER = """post_attention_layernorm=attn_post_norm pre_feedforward_layernorm=mlp_norm
-    post_feedforward_layernorm=mlp_post_norm"""  # here BEFORE's name means a different norm
+    post_feedforward_layernorm=mlp_post_norm"""  # for families with norms after sublayers
 
 
 def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
-    """Load a model of one of these families -> (tokenizer, model). Raises ValueError."""
+    """Return (tokenizer, model) for a model of FAMILIES. Raises ValueError."""
     tokenizer = read_tokenizer(folder, config["model_type"])
     model = read_llama(folder, config, tokenizer.n_vocab)
     read_stop_ids(model, folder, config, tokenizer)
@@ -49,7 +49,7 @@ def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
 
 
 def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
-    """Load the model alone; its tokenizer has n_tokens. Raises ValueError."""
+    """Return the model alone. n_tokens: the size of its tokenizer. Raises ValueError."""
     config = DEFAULTS | FAMILIES[config["model_type"]] | config
     for key in ("quantization_config", "use_bidirectional_attention"):
         if config.get(key):
@@ -103,21 +103,21 @@ def slides(config: dict, layer: int) -> bool:
     if config["model_type"] == "smollm3":
         return not rotates(config, layer)
     has_windows = "sliding_window" in FAMILIES[config["model_type"]]
-    is_late = layer >= config.get("max_window_layers", 0)  # Qwen's first layers see all
-    pattern = config.get("sliding_window_pattern")  # Gemma: every second or sixth layer sees all
+    is_late = layer >= config.get("max_window_layers", 0)  # Qwen's first layers have no window
+    pattern = config.get("sliding_window_pattern")  # every 2nd or 6th layer of Gemma has none
     return has_windows and is_late and not (pattern and (layer + 1) % pattern == 0)
 
 
 def rotates(config: dict, layer: int) -> bool:
-    """Return whether this layer has rotary positions. SmolLM3's every fourth layer has none."""
+    """Return whether this layer has rotary positions. Every fourth layer of SmolLM3 has none."""
     listed = config.get("no_rope_layers")  # 1 where a layer has them, in spite of the name
     interval = config.get("no_rope_layer_interval")
     return bool(listed[layer]) if listed else not interval or (layer + 1) % interval != 0
 
 
 def read_frequencies(config: dict, kind: str, d_head: int) -> np.ndarray:
-    """Return the frequencies of one kind of layers. transformers 5 writes rope_parameters (Gemma 3
-    has them by kind); older files have rope_theta and rope_scaling. Raises ValueError."""
+    """Return the frequencies of one kind of layer. transformers 5 writes rope_parameters, for Gemma
+    3 one per kind. Older files have rope_theta and rope_scaling. Raises ValueError."""
     is_local = kind == "sliding_attention" and "rope_local_base_freq" in config  # in Gemma 3
     theta = config["rope_local_base_freq" if is_local else "rope_theta"]
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}

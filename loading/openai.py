@@ -25,7 +25,7 @@ MERGES = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
 def fetch(size: str, folder: Path) -> Path:
     """Download an official model into `folder`, whole or not at all. Raises UserError."""
     if importlib.util.find_spec("tensorflow") is None:  # check before downloading half a gigabyte
-        remedy = "pip install tensorflow, or use the hub's files: gpt2, gpt2-medium, ..."
+        remedy = "pip install tensorflow (uv run --group openai ...), or use the hub's gpt2, ..."
         raise UserError(f"OpenAI's checkpoints are read with TensorFlow, once: {remedy}")
     with (
         explained(f"cannot fetch {size} into {folder}", "run this again", (OSError,)),
@@ -64,8 +64,8 @@ def download(url: str, path: Path, sha256: str | None) -> None:
 
 
 def rewrite(released: Path, folder: Path) -> None:
-    """Write config.json and model.safetensors from TensorFlow's checkpoint and hparams.json into a
-    folder that has the tokenizer's files. Raises UserError if the checkpoint is damaged."""
+    """Convert the checkpoint and hparams.json of `released` to model.safetensors and config.json in
+    `folder`, which has the tokenizer's files. Raises UserError if the checkpoint is damaged."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # silence TensorFlow's start-up log
     import tensorflow as tf  # type: ignore
     from safetensors.numpy import save_file

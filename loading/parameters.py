@@ -1,7 +1,7 @@
 """A checkpoint's arrays -> a model's tree of parameters.
 
-A name in a file is a path in a tree, in different words: gpt2.py calls h.0.ln_1.weight
-params["blocks"][0]["ln_1"]["g"]. A model has the parts that its file has.
+A name in a file describes a path in the tree, in different words: h.0.ln_1.weight becomes
+params["blocks"][0]["ln_1"]["g"]. What the file lacks, such as a bias, is not in the tree.
 """
 
 import math
@@ -21,13 +21,13 @@ OURS = re.compile(
       | blocks\.\d+\. (attn | cross | mlp)\. (c_attn | c_proj | c_fc | gate | [qkvo])\.[wb]
     )"""
 )
-LEAVES = r"\bbias$=b \b(w[tp]e|lm_head)\.w$=\1"  # for every family
+LEAVES = r"\bbias$=b \b(w[tp]e|lm_head)\.w$=\1"  # renamings for every family: see build_params
 
 
 def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = False) -> Params:
-    """Turn {"h.0.ln_1.weight": array} into {"blocks": {"0": {"ln_1": {"g": array}}}}. words:
-    patterns "THEIRS=OURS ..." for the file's names, after `weight` became w, or g in a norm.
-    transposed: the file's matrices are [n_in, n_out]. ValueError for an unknown array."""
+    """Turn {"h.0.ln_1.weight": array} into {"blocks": {"0": {"ln_1": {"g": array}}}}. First, every
+    `weight` becomes w, or g in a norm. words: the patterns "THEIRS=OURS ..." of further renamings.
+    transposed: the file's matrices are [n_in, n_out]. Raises ValueError for an unknown array."""
     tree: dict = {}
     pairs = [word.split("=") for word in f"{words} {LEAVES}".split()]
     for theirs, array in tensors.items():
@@ -46,7 +46,7 @@ def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = 
 
 
 def list_blocks(stack: Params, n_layer: int) -> None:
-    """Turn the dict of blocks into a list. ValueError unless there are n_layer of equal shapes."""
+    """Turn the dict of blocks into a list. ValueError unless n_layer blocks have equal shapes."""
     blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
     if len(blocks) != n_layer:
         raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")
@@ -65,13 +65,13 @@ def shapes(tree: Params) -> list[tuple]:
 
 
 def n_parameters(tree: Params) -> int:
-    """Return how many numbers a tree of parameters holds."""
+    """Return how many numbers a tree of parameters contains."""
     return sum(map(math.prod, shapes(tree)))
 
 
 def settle_head(params: Params, tied: bool) -> None:
-    """Drop a tied head that is a copy of the embedding. If it differs, keep it in spite of
-    config.json, as transformers does, and print a note. ValueError if an untied head is missing."""
+    """Drop a tied head that equals the embedding. Keep a tied head that differs, as transformers
+    does, and print a note. Raises ValueError if an untied head is missing."""
     if not tied and "lm_head" not in params:
         raise ValueError("the array lm_head.weight is missing")
     if tied and np.array_equal(params.get("lm_head"), params["wte"]):
@@ -82,8 +82,8 @@ def settle_head(params: Params, tied: bool) -> None:
 
 
 def drop_padding(params: Params, n_tokens: int) -> None:
-    """Drop the rows past the last token: vocabularies are often padded to a round number of rows,
-    and an id without a token could be drawn, but not decoded."""
+    """Drop the rows after the last token. Vocabularies are often padded to a round number of rows.
+    An id without a token could be drawn, but not decoded."""
     for name in {"wte", "lm_head"} & params.keys():
         params[name] = params[name][:n_tokens].view(Weight)
     if "logits_bias" in params:  # [1, n_vocab]

@@ -12,7 +12,7 @@ from loading.parameters import build_params, drop_padding, list_blocks
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 
-# encoder.block.3.layer.0.SelfAttention.q.w -> encoder.blocks.3.attn.q.w; layer.1: an encoder's MLP
+# block.3.layer.0.SelfAttention.q.w -> blocks.3.attn.q.w. An encoder's layer 1 is its MLP.
 T5_WORDS = r"""^(encoder.*layer)\.1=\1.2 shared=wte final_layer_norm=norm
     layer\.0\.SelfAttention=attn layer\.0\.layer_norm=attn_norm layer\.1\.EncDecAttention=cross
     layer\.1\.layer_norm=cross_norm layer\.2\.DenseReluDense=mlp layer\.2\.layer_norm=mlp_norm
@@ -28,7 +28,7 @@ UNUSED = "EncDecAttention.relative_attention_bias.weight", "encoder.version", "d
 
 
 def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
-    """Load T5, v1.1, flan -> (tokenizer, model). Raises ValueError."""
+    """Return (tokenizer, model) for T5, T5 v1.1 or Flan-T5. Raises ValueError."""
     n_layer = config["num_layers"], config.get("num_decoder_layers") or config["num_layers"]
     tokenizer, params, ends = read_parts(folder, config, T5_WORDS, n_layer)
     form, _, name = config.get("feed_forward_proj", "relu").rpartition("-")
@@ -42,7 +42,7 @@ def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
 
 
 def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
-    """Load BART, mBART -> (tokenizer, model). Raises ValueError."""
+    """Return (tokenizer, model) for BART or mBART. Raises ValueError."""
     n_layer = config["encoder_layers"], config["decoder_layers"]
     tokenizer, params, ends = read_parts(folder, config, BART_WORDS, n_layer)
     n_head, d_model = [config[f"{side}_attention_heads"] for side in SIDES], config["d_model"]
@@ -61,11 +61,11 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
     """Return the tokenizer, the parameters and the result of `read_ends`. Raises ValueError."""
     tensors = read_weights(folder, "model.", UNUSED)
     for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
-        copy: Any = tensors.pop(name, tensors.get("shared.weight"))  # not every file has it
+        copy: Any = tensors.pop(name, tensors.get("shared.weight"))  # some files lack this copy
         if not np.array_equal(tensors.setdefault("shared.weight", copy), copy):
             raise ValueError(f"{name} is not shared.weight: only one shared embedding is supported")
     params = build_params(tensors, words)
-    if config["model_type"] != "t5":  # some BART files lack it
+    if config["model_type"] != "t5":  # some BART files lack this bias
         params.setdefault("logits_bias", np.zeros((1, len(params["wte"])), np.float32))
     for side, n in zip(SIDES, n_layer):
         list_blocks(params[side], n)
@@ -75,9 +75,9 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
 
 
 def read_ends(folder: Path, config: dict, n_vocab: int) -> dict:
-    """Return EncoderDecoder's arguments for how texts begin and end. Raises ValueError."""
+    """Return EncoderDecoder's arguments about the ends of texts. Raises ValueError."""
     found = read_json(folder / "generation_config.json", optional=True) or config
-    if found.get("force_bos_token_to_be_generated"):  # the first BART summarisers have it
+    if found.get("force_bos_token_to_be_generated"):  # the first BART summarisers have this key
         found = {"forced_bos_token_id": found["bos_token_id"]} | found
     keys = {f"{name}_token_id" for name in ("decoder_start", "bos", "eos", "pad")} & config.keys()
     settings = {"do_sample": False} | {key: config[key] for key in keys} | found

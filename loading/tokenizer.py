@@ -9,13 +9,13 @@ import encoder
 from loading.config import read_json
 from loading.errors import UserError
 
-BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # one byte of a character that has no piece
-MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # marks around a text, such as en_XX
+BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # a token for one byte of a rare character
+MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # tokens around a text; en_XX is a language
 
 
 def read_tokenizer(folder: Path, model_type: str) -> Any:
-    """Return the tokenizer of a model of this type. Its encode adds BOS if the file says so; an
-    EncoderDecoder adds its own marks. Raises UserError if files are missing or damaged."""
+    """Return the tokenizer of a model of this type. Its `encode` adds BOS if the file says so, but
+    no other marks. Raises UserError if files are missing or damaged."""
     if (path := folder / "tokenizer.json").is_file():
         import tokenizers  # here, because GPT-2's two files do not need it
 
@@ -34,7 +34,7 @@ def read_tokenizer(folder: Path, model_type: str) -> Any:
 
 
 def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
-    """Make a tokenizer from vocab.json, merges.txt and, if it exists, added_tokens.json."""
+    """Return a tokenizer from vocab.json, merges.txt and, if it exists, added_tokens.json."""
     vocab = read_json(folder / "vocab.json")
     vocab |= read_json(folder / "added_tokens.json", optional=True)
     lines = (folder / "merges.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
@@ -48,8 +48,8 @@ def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
 
 
 class LibraryTokenizer:
-    """encoder.Tokenizer's interface for the library `tokenizers`. tokens: each id's token, spelled
-    as in the file; start: the ids before each text, such as BOS. They and MARKS have no text."""
+    """The interface of encoder.Tokenizer for the library `tokenizers`. tokens: each id's token, as
+    in the file; start: the ids before each text, such as BOS. `start` and MARKS have no text."""
 
     def __init__(self, library: Any, bos: bool):
         library.no_truncation()
@@ -62,7 +62,7 @@ class LibraryTokenizer:
         self.special = {token.content: id for id, token in self._added.items() if token.special}
         self.end_of_text = self.special.get("<|endoftext|>")
         [first, *_] = library.encode("a", add_special_tokens=False).ids
-        marked = library.encode("a").ids  # drop a </s> after the text, which would end it
+        marked = library.encode("a").ids  # BOS, "a" and perhaps </s>, which would end the text
         self.start = marked[: marked.index(first)] if bos else []
         marks = [id for text, id in self.special.items() if MARKS.fullmatch(text)]
         self.silent = {*marks, *self.start}
@@ -76,8 +76,8 @@ class LibraryTokenizer:
         return [*self.start, *ids] if first else ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids. Ids that lack `start` continue a text. With `start`, the space
-        that encode puts before a text is removed again. Raises ValueError for an unknown id."""
+        """Return the text of ids. Ids without `start` continue a text. Ids with `start` are a whole
+        text, which loses the space that `encode` added. Raises ValueError for an unknown id."""
         ids = list(ids)
         texts = [id for id in ids if self._token(id) and id not in self.silent]
         if not self.start or ids[:1] == self.start[:1]:
@@ -86,11 +86,11 @@ class LibraryTokenizer:
         return whole.removeprefix(self.tokens[self.start[0]])
 
     def stream(self) -> "Stream":
-        """Return a new Stream, which decodes ids as they come."""
+        """Return a new Stream, which decodes ids one by one."""
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """Return a token's bytes, perhaps part of a character; none for a mark."""
+        """Return a token's bytes, which may be a part of a character. A mark has no bytes."""
         token = self._token(id)
         if id in self.silent:
             return b""
@@ -106,15 +106,15 @@ class LibraryTokenizer:
 
 
 class Stream:
-    """Decodes ids one by one; the returned pieces concatenate to decode(all ids). For the right
-    spaces, new tokens are decoded together with the last one shown, whose text is then removed.
-    Byte pieces wait for the next token of another kind, which shows whether they are characters."""
+    """Decodes ids one by one. The returned pieces, joined, equal decode(all ids). Each token is
+    decoded together with the token before it, which settles the space between them. Byte pieces
+    wait for a token of a different kind, because only then are their characters certain."""
 
     def __init__(self, tokenizer: LibraryTokenizer):
         self._tokenizer, self._ids, self._shown = tokenizer, list[int](), ""
 
     def feed(self, id: int) -> str:
-        """Return the text that is certain after this id: a character comes with its last byte."""
+        """Return the text that is certain after this id. A character appears with its last byte."""
         self._ids.append(id)
         whole, is_byte = self.finish(), BYTE_PIECE.fullmatch(self._tokenizer.tokens[id])
         if is_byte or id in self._tokenizer.silent or whole.endswith("\ufffd"):

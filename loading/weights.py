@@ -1,7 +1,7 @@
 """A folder's safetensors files -> float32 arrays, mapped into memory rather than read.
 
-The library `safetensors` checks a file against its header (JSON). An array is then a view of
-the mapped file: opening a model costs nothing. Weights of 16 bits are converted at each start.
+The library `safetensors` checks a file against its header (JSON). Each array is then a view of the
+mapped file, so loading is fast. Weights of 16 bits are converted each time they are loaded.
 """
 
 import json
@@ -17,7 +17,7 @@ DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # other type
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return model.safetensors, or its shards. UserError if the index names a file elsewhere."""
+    """Return model.safetensors or its shards. Raises UserError if a shard is in another folder."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file() or not index.is_file():
         return [folder / "model.safetensors"]
@@ -57,7 +57,7 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
 
 
 def float32(data: np.ndarray, dtype: str, shape: list[int]) -> np.ndarray:
-    """Return an array's bytes as float32, without a copy if they are float32 and aligned."""
+    """Return an array's bytes as float32. If they are float32 and aligned, nothing is copied."""
     array = data.view(DTYPES[dtype]).reshape(shape)
     if dtype == "BF16":  # the upper half of a float32
         return (array.astype(np.uint32) << 16).view(np.float32)

@@ -1,4 +1,4 @@
-"""A conversation as a single text, its turns formatted by the checkpoint's own template."""
+"""A conversation as a single text. The checkpoint's own template formats its turns."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ class Conversation:
         config = read_json(folder / "tokenizer_config.json", optional=True)
         file = folder / "chat_template.jinja"
         template = file.read_text("utf-8") if file.is_file() else config.get("chat_template")
-        if isinstance(template, list):  # a list of named templates
+        if isinstance(template, list):  # several templates, each with a name
             template = {entry["name"]: entry["template"] for entry in template}.get("default")
         if not template:
             other = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -30,15 +30,14 @@ class Conversation:
             self.add("system", system)
 
     def add(self, role: str, text: str) -> None:
-        """Add a turn. To make special tokens in the text plain text, put a zero-width space
-        after their first character."""
+        """Add a turn. Zero-width spaces turn the special tokens in its text into plain text."""
         names = sorted(self.tokenizer.special, key=len, reverse=True)
         special = "|".join(map(re.escape, names)) or "(?!)"
         text = re.sub(special, lambda name: f"{name[0][0]}\u200b{name[0][1:]}", text)
         self.messages.append({"role": role, "content": text})
 
     def ask(self, text: str) -> list[int]:
-        """Return the ids that the model continues: all turns so far, then a user turn with text."""
+        """Return the ids for the model to continue: all turns so far, then the user's text."""
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         def raise_exception(message):
@@ -55,5 +54,5 @@ class Conversation:
             raise UserError(f"the model's chat template refuses this: {error}") from None
         finally:
             self.messages.pop()
-        start = self.tokenizer.encode("")  # BOS: a template that wants one writes it itself
+        start = self.tokenizer.encode("")  # BOS, which we drop: a template adds its own if needed
         return self.tokenizer.encode(text, special=True)[len(start) :]

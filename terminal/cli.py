@@ -23,9 +23,9 @@ def main(argv=None):
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except bdb.BdbQuit:  # the user left the debugger; `python -m pdb` catches this
+    except bdb.BdbQuit:  # the user left the debugger; `python -m pdb` catches this error
         sys.excepthook = lambda *_: None
         raise
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Runs one command line: continues its prompts, shows a view of them, or opens a conversation."""
+"""Runs one command line: continues its prompts, prints a view of them, or starts the shell."""
 
 import contextlib
 import io
@@ -17,16 +17,16 @@ MISSING = 'a PROMPT is missing, such as "Once upon a time"'
 
 
 def run(words: list[str]) -> None:
-    """Run the words of a command line."""
+    """Run a command line. words: its arguments, such as ["Once upon a time", "--seed", "3"]."""
     given = options.parse(words)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        # Characters that the terminal cannot show become '?'. A stream may be closed already.
+        # Characters that the terminal cannot display become '?'. A stream may be closed already.
         with contextlib.suppress(AttributeError, io.UnsupportedOperation):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     if "list_models" in given:
         for name, about, size, where in utils.names():
-            print(show.visible(f"{name:<15}{size:>6}  {where.split()[0]:<10}  {about}"))
-        return print(f"{'OWNER/NAME':<35}any other model on the Hugging Face hub")
+            print(show.visible(f"{name:<15}{size:>6}  {where:<11}  {about}"))
+        return print(f"{'OWNER/NAME':<36}any model of these families on the Hugging Face hub")
     if not given["prompts"] and not given.keys() & {"prompts_file", "interactive"}:
         if sys.stdin is None or sys.stdin.isatty():
             raise options.Usage(MISSING)
@@ -75,7 +75,7 @@ def read_prompts(given: dict) -> list[str]:
 
 def read_standard_input() -> str:
     """Read all of standard input, as UTF-8."""
-    with contextlib.suppress(io.UnsupportedOperation):  # fails if a debugger has read from it
+    with contextlib.suppress(io.UnsupportedOperation):  # raised after a debugger has read from it
         sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
     if not (text := sys.stdin.read()):
         raise UserError(f"{MISSING}: standard input is empty")

@@ -14,12 +14,12 @@ HEADING = f"{'method':<12}tokens/s  x naive{'':<11}first (s) per pass accepted  
 
 
 def compare(session: Session, prompt: str, number: int = 0) -> None:
-    """Print the table. All methods use the session's sampler and the same seed."""
-    session = copy.copy(session)  # the caller's session stays as it was
+    """Print the table. All methods use the session's sampler and its seed plus `number`."""
+    session = copy.copy(session)  # the caller's session must not change
     session.row(prompt, number)  # a bad prompt fails here, before the table
     drafts = session.own.get("drafter") or session.settings["draft"] and session.draft_model()
     rows: dict[str, list[Row]] = {m: [] for m in METHODS if m != "speculative" or drafts}
-    for _ in range(1 + N_ROUNDS):  # in turn, so that a slow minute slows all methods
+    for _ in range(1 + N_ROUNDS):  # the methods take turns: a slow minute affects all of them
         for method in rows:
             session.settings = resolve(session.given | {"method": method}, session.config)
             rows[method].append(session.row(prompt, number))
@@ -32,7 +32,7 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
 
 
 def compare_line(method: str, rows: list[Row], naive: list[Row], sampled: bool) -> str:
-    """Format one method's line. Its speed is the median of all rounds but the first, a warm-up."""
+    """Return a method's line. Its speed is the median of the rounds after the first, a warm-up."""
     speed, plain = (median(r.tokens_per_second or 0.0 for r in x[1:]) for x in (rows, naive))
     if not speed or not plain:
         return f"{method:<12} no tokens: the context is full"

@@ -51,9 +51,8 @@ def explain(session: Session, row: Row) -> None:
 
 
 def step_line(draws: list, ids: list[int], tokenizer: Any) -> str:
-    """Return a line about the last token: the model's P and, if different, the sampler's; the
-    entropy; the token; as many other tokens above 0.5% as fit. If a user's loop chose the token
-    without the sampler, the line has only the token."""
+    """Return a line about the last token: its P by the model and, if different, by the sampler; the
+    entropy; the token; other likely tokens. If no sampler was used, return only the token."""
     *before, token = ids
     name = repr(label(tokenizer, token))
     if not draws or draws[-1][0] != before:
@@ -78,6 +77,8 @@ class PrintedPasses(Measured):
         self.decode = tokenizer.decode
 
     def learn(self, ids, drafts, logits, tokens):
+        """Count and print a pass. ids: the text before the pass; drafts: the proposed ids; logits
+        [len(drafts) + 1, n_vocab]; tokens: the accepted drafts, then the model's token, if any."""
         super().learn(ids, drafts, logits, tokens)
         n = common_prefix(drafts, tokens)
         parts = [show.colour(repr(self.decode([token])), "accepted") for token in drafts[:n]]
@@ -89,7 +90,7 @@ class PrintedPasses(Measured):
 
 
 def print_score(tokenizer: Any, result: dict) -> None:
-    """Print the result of score.score: the text, tinted by surprise, then a line per token."""
+    """Print a result of score.score: the text, tinted by surprise, then one line for each token."""
     names = [label(tokenizer, token) for token in result["ids"]]
     surprises = [-logprob / math.log(2) for logprob in result["logprobs"]]
     print("".join(show.tint(show.visible(name), bits) for name, bits in zip(names, surprises)))

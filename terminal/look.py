@@ -27,7 +27,7 @@ def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
 
 
 def trace(session: Session, row: Row) -> None:
-    """Print a row's first two passes. An encoder-decoder's pass over its source comes first."""
+    """Print a row's first two passes. An encoder-decoder first has a pass over its source."""
     from inside.trace import as_json, first_passes, format_trace
 
     found, source = first_passes(session.model, session.generate([row]))
@@ -50,9 +50,9 @@ def write_page(session: Session, row: Row, file: str) -> None:
     if not file.endswith((".html", ".htm")):
         raise UserError(f"--html needs a file name that ends in .html, not {file!r}")
     settings = session.settings | {"seed": row.seed}
-    if settings["method"] == "beam":  # it does not sample, so the sliders start at neutral
+    if settings["method"] == "beam":  # it has no sampling settings: the sliders start at neutral
         settings |= dict.fromkeys(page.SLIDERS)
-    target = Path(file).resolve()  # a link stays a link
+    target = Path(file).resolve()  # if file is a link, replace the file that it names
     if target.is_dir():
         raise UserError(f"{file} is a folder: --html needs the name of a file")
     unfinished = target.with_name(f"{target.name}.unfinished")

@@ -1,6 +1,6 @@
-"""The options of the command line, and the settings: options, checkpoint and defaults combined.
+"""The options of the command line, and the settings that follow from them.
 
-`given` is a dict of the options that the user typed; `settings` has a value for every option.
+`given` is a dict of the options that the user typed. `settings` has a value for every option.
 """
 
 import argparse
@@ -32,7 +32,7 @@ SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "early_stopping", "dr
 CONFIG = {name: name for name in SAME} | dict(tokens="max_new_tokens", beams="num_beams")
 CONFIG |= dict(min_length="min_new_tokens", no_repeat_ngram="no_repeat_ngram_size")
 
-# Options that apply only to some methods -> those methods.
+# Option that applies only to some methods -> these methods.
 ONLY_FOR: dict[str, tuple] = {name: DRAWING for name in (*SAMPLING, "seed", "samples")}
 ONLY_FOR |= {name: ("beam",) for name in ("beams", "length_penalty", "early_stopping", "return")}
 ONLY_FOR |= dict(loop=("cached",), max_rows=("cached",), gamma=DRAFTING, ngram=DRAFTING[1:])
@@ -45,6 +45,7 @@ class Usage(UserError):
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
+        """Raise Usage with argparse's message (str), and suggest a known option or --help."""
         flags, hint = re.findall(r"--[a-z-]+", self.format_help()), "; --help lists the options"
         words = re.findall(r"^unrecognized arguments: (--[\w-]+)", message)
         raise Usage(message + "".join(did_you_mean(word, flags) or hint for word in words))
@@ -57,10 +58,10 @@ def did_you_mean(word: str, known: list[str]) -> str:
 
 
 def number(metavar, kind, least=0, most=math.inf):
-    """Return the argparse settings of an option that takes a number from `least` to `most`."""
+    """Return argparse's settings for an option whose value is a number from `least` to `most`."""
     whole, limit = "whole " * (kind is int), f" to {most:g}" * (most < math.inf)
 
-    def parse(text):
+    def parse(text):  # str -> int or float
         with contextlib.suppress(ValueError):
             if least <= (value := kind(text)) <= most and value < math.inf:
                 return value
@@ -75,9 +76,9 @@ OPTIONS = {
     "general": [
         ("model", dict(metavar="NAME"), "a name, a folder, OWNER/NAME on the hub, or FILE.py:..."),
         ("prompts_file", FILE, "one prompt per line"),
-        ("source_lang", dict(metavar="CODE"), "for mBART, such as en_XX"),
-        ("target_lang", dict(metavar="CODE"), "for mBART, such as ro_RO"),
-        ("truncate", FLAG, "cut a source that is too long for the encoder"),
+        ("source_lang", dict(metavar="CODE"), "the language of mBART's source, such as en_XX"),
+        ("target_lang", dict(metavar="CODE"), "the language of mBART's answer, such as ro_RO"),
+        ("truncate", FLAG, "cut off the end of a source that is too long for the encoder"),
         ("chat", FLAG, "each prompt is a turn of a conversation, in the model's format"),
         ("system", TEXT, "with --chat: a message to the model before the conversation"),
         ("threads", number("T", int, 1, 1024), "default: one per core, or one for a small model"),
@@ -109,7 +110,7 @@ OPTIONS = {
         ("drafter", OWN, "speculative: your own drafter, instead of a model"),
         ("gamma", number("G", int, 1, 16), "drafting: at most G drafts per pass; default 4"),
         ("ngram", number("N", int, 2, 16), "ngram, lookup: the longest n-gram; default 3"),
-        ("filler_top_k", number("K", int, 1), "ngram: count the model's top K, too; default 1"),
+        ("filler_top_k", number("K", int, 1), "ngram: also count the model's top K; default 1"),
     ],
     "instead of plain text": [
         ("score", FLAG, "how much each token of the text surprises the model"),
@@ -126,7 +127,7 @@ OPTIONS = {
 
 
 def parse(words: list[str]) -> dict[str, Any]:
-    """Parse the words of a command line; return the options that were given. Raises Usage."""
+    """Parse ["Hi", "--seed", "3"] into {"prompts": ["Hi"], "seed": 3}. Raises Usage."""
     p = Parser("generate.py", argument_default=argparse.SUPPRESS)
     p.add_argument("prompts", nargs="*", metavar="PROMPT", help="- is standard input", default=[])
     p.add_argument("--version", action="version", version="tokenwise 3.0")
@@ -138,12 +139,11 @@ def parse(words: list[str]) -> dict[str, Any]:
     if any(word.endswith("=--") for word in words[:end]):  # crashes argparse before Python 3.13
         raise Usage("-- is not a value")
     given = vars(p.parse_intermixed_args(words[:end]))
-    return given | {"prompts": given["prompts"] + words[end + 1 :]}  # after -- all are prompts
+    return given | {"prompts": given["prompts"] + words[end + 1 :]}  # words after -- are prompts
 
 
 def check(given: dict, method: str = "") -> None:
-    """Raise Usage if the given options contradict each other or do not apply to `method`, or to the
-    given method if it is ""."""
+    """Raise Usage if the given options contradict each other or do not apply to the method."""
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
     views, idle = [view for view in VIEWS if view in given], [x for x in GENERATING if x in given]
     for nonsense, message in [
@@ -174,8 +174,8 @@ def flag(name: str) -> str:
 
 
 def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
-    """Return the settings: the given ones, else the checkpoint's, else the defaults. Beam search is
-    greedy. The other methods are greedy if no setting asks for sampling."""
+    """Return the settings: the given ones, else the checkpoint's, else the defaults. Temperature is
+    0 (greedy) for beam search, and also if there is neither a sampling option nor a filter."""
     config = read_config(generation_config)
     if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING, "loop"}:
         config["method"] = "beam"  # the checkpoint was tuned for beam search
@@ -190,8 +190,8 @@ def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
 
 
 def read_config(generation_config: dict) -> dict[str, Any]:
-    """Parse a checkpoint's generation_config.json as if the user had typed its values. Its sampling
-    options count only if do_sample is true."""
+    """Return the options in a checkpoint's generation_config.json, parsed as if the user had typed
+    them. Sampling options count only if do_sample is true."""
     samples, words = generation_config.get("do_sample") is True, []
     for name, theirs in CONFIG.items():
         value = generation_config.get(theirs)

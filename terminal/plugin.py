@@ -27,7 +27,7 @@ FIRST = "numpy regex safetensors threadpoolctl"  # the libraries that every comm
 
 
 class Part:
-    """A part written by the user. Raises UserError if its file is missing."""
+    """A part by the user. where: "FILE.py:EXPRESSION". Raises UserError if the file is missing."""
 
     def __init__(self, option: str, where: str):
         self.option, self.where = option, f"--{option} {where}"
@@ -41,7 +41,7 @@ class Part:
         self.names = runpy.run_path(self.file)
 
     def make(self, **names: Any) -> Any:
-        """Evaluate the expression. Raises UserError if it is wrong or does not fit the option."""
+        """Evaluate the expression, which may use `names`. Raises UserError if it is wrong."""
         names = self.names | names
         try:
             part = eval(self.expression, names)
@@ -68,7 +68,7 @@ class Part:
 
 
 def fits(part: Any, option: str) -> bool:
-    """Return whether a part fits its option, as far as that can be told before it is used."""
+    """Return whether a part fits its option, as far as this is certain before the part is used."""
     if option == "model":
         return isinstance(part, tuple) and len(part) == 2 and hasattr(part[1], "n_vocab")
     if option == "drafter":
@@ -79,8 +79,8 @@ def fits(part: Any, option: str) -> bool:
 
 
 def report(error: BaseException, before: str = "generate.py: ") -> None:
-    """Print an error as one line with the next step. An error in the user's own file gets Python's
-    traceback from that file on. Any other unforeseen error gets the whole traceback."""
+    """Print an error as one line with the next step. For an error in the user's own file, print
+    Python's traceback from that file on; for any other unforeseen error, the whole traceback."""
     foreseen = isinstance(error, UserError)
     parts = [part for part in PARTS if not foreseen and part.holds(error)]
     message = str(error) or type(error).__name__
@@ -89,7 +89,8 @@ def report(error: BaseException, before: str = "generate.py: ") -> None:
         message = f"this error is in {parts[-1].where}"
     elif isinstance(error, ModuleNotFoundError):
         libraries = FIRST if error.name in FIRST.split() else error.name
-        message = f"{error.name} is not installed: pip install {libraries}"
+        uv = "with uv, `uv run python generate.py ...` installs everything"
+        message = f"{error.name} is not installed: pip install {libraries}; {uv}"
     elif not foreseen and not isinstance(error, ValueError | OSError | MemoryError):
         return traceback.print_exception(error)
     print(f"{before}{UserError(message)}", file=sys.stderr)

@@ -49,13 +49,13 @@ class Row:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Return the average speed. It includes prefill, as one pass may yield many tokens."""
+        """Return the average speed, including prefill, because one pass may yield many tokens."""
         return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
 
 
 def until_stop(text: str, stops: list[str], more: bool) -> tuple[str, bool]:
     """Return the text before the first stop text, and whether there is one. If more text may follow
-    (`more`), hold back an end that could grow into a stop text."""
+    (`more`), leave out an end that could grow into a stop text."""
     if found := [text.index(stop) for stop in stops if stop in text]:
         return text[: min(found)], True
     held = (n for stop in stops for n in range(len(stop)) if more and text.endswith(stop[:n]))

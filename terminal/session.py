@@ -31,7 +31,7 @@ from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
 SMALL = 2**24  # parameters; in a smaller model a second thread costs more time than it saves
-N_CORES = few_rows.n_threads()  # before a session limits them
+N_CORES = few_rows.n_threads()  # read now, before a session limits the threads
 
 
 class Session:
@@ -88,11 +88,11 @@ class Session:
     def row(self, prompt: str, number: int = 0) -> Row:
         """Encode a prompt and return its row, which gets the session's seed + number."""
         prompt, opening, model = as_unicode(prompt), "", self.model
-        n_most, remedy = model.n_ctx, "shorten it"
-        if self.reads:  # in a source, <mask>, <extra_id_0> and </s> are tokens
+        n_most, remedy = model.n_ctx, "shorten the prompt"
+        if self.reads:  # in a source, <mask>, <extra_id_0> and </s> are special tokens
             ids = self.tokenizer.encode(prompt, special=True)
             ids = model.add_special_tokens(ids, self.settings["truncate"])
-            n_most, remedy = model.n_source, "shorten it, or use --truncate"
+            n_most, remedy = model.n_source, "shorten the prompt, or use --truncate"
         elif self.chat:
             ids, remedy = self.chat.ask(prompt), "/reset begins a new conversation"
         else:
@@ -122,7 +122,7 @@ class Session:
                 yield row
 
     def start(self, row: Row, before: Row | None = None) -> Sequence:
-        """Begin a row's sequence. If the row before has the same prompt, reuse its model."""
+        """Begin a row's sequence. before: the previous row. Equal prompts share one model."""
         row.started = time.perf_counter()
         if before and before.prompt_ids == row.prompt_ids:
             model, ids = before.sequence.model, before.sequence.ids[: before.sequence.n_prompt]
@@ -157,7 +157,7 @@ class Session:
         return cached(model, sequence, row.cache)
 
     def search(self, row: Row) -> Iterator[int]:
-        """Run beam search; its best beam is the text. row.beams holds all, without stop ids."""
+        """Run beam search and yield the best beam. row.beams gets all beams, without stop ids."""
         s, sequence = self.settings, row.sequence
         if sequence.running:
             how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]
@@ -172,7 +172,7 @@ class Session:
                     yield sequence.append(token)
 
     def new_drafter(self, row: Row) -> Any:
-        """Make a row's drafter. The n-gram and lookup drafters also read a source."""
+        """Return a new drafter. ngram and lookup also read an encoder-decoder's source."""
         method, n_vocab, n = self.settings["method"], self.model.n_vocab, self.settings["ngram"]
         source = row.prompt_ids if self.reads else []
         if method == "ngram":
@@ -199,7 +199,7 @@ class Session:
         return draft
 
     def score(self, text: str, target: str | None = None) -> dict:
-        """Score a text, or an encoder-decoder's answer: `target`, or what follows " => "."""
+        """Score a text. For an encoder-decoder, score `target`, or the text after " => "."""
         if not self.reads and target is None:
             return score(self.tokenizer, self.model, text)
         if target is None:
@@ -210,7 +210,7 @@ class Session:
         return score(self.tokenizer, model, target, model.prefix)
 
     def score_row(self, row: Row) -> dict:
-        """Score a row's ids as they were generated. An answer is scored given its prompt."""
+        """Score a row's ids. For a chat or an encoder-decoder, the prompt is not scored."""
         ids, end = row.sequence.ids, self.tokenizer.end_of_text
         n = row.sequence.n_prompt if self.reads or self.chat else len(self.tokenizer.encode(""))
         n = n or int(end is None or ids[0] == end)

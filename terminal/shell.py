@@ -17,10 +17,10 @@ from terminal.plugin import report
 from terminal.session import Session
 
 HELP = """\
-/explain, /compare, /trace [PROMPT]: like --explain, ...; without PROMPT, of the last one
-/score [TEXT]: like --score; without TEXT, of the last one. Encoder-decoders: SOURCE => TARGET
+/explain, /compare, /trace [PROMPT]: like --explain, ...; without PROMPT, for the last prompt
+/score [TEXT]: like --score; without TEXT, for the last text. Encoder-decoders: SOURCE => TARGET
 /html FILE.html: generate the last text again, and write a page about it
-/reset: return to the options of the start, and begin a new conversation; /help, /quit
+/reset: restore the options of the start, and begin a new conversation; /help, /quit
 /NAME VALUE: set the option --NAME; /NAME shows it, /NAME off unsets it. The names:
 {}
 An empty line continues the last text. What you type is saved in {}"""
@@ -69,7 +69,7 @@ class Shell:
         else:
             row = session.row(last.prompt + last.text)
             row.opening = ""
-        if session.chat and last and last.cache:  # the cache holds the turns so far
+        if session.chat and last and last.cache:  # the cache contains the turns so far
             row.cache = last.cache
             row.cache.cut(common_prefix(last.sequence.ids, row.prompt_ids))
         try:
@@ -121,7 +121,7 @@ class Shell:
         print(show.visible(f"{name} = {self.session.settings.get(name)}"))
 
     def prompt(self) -> str:
-        """Return what is shown before the input: the model, the method, how tokens are drawn."""
+        """Return the text before the input: the model, the method, and how tokens are drawn."""
         s = self.session.settings
         state = [Path(s["model"]).name[:30], s["method"]]
         if s["method"] in options.DRAWING:
@@ -156,9 +156,9 @@ def edit_lines() -> None:
         return [*found, None][state]
 
     readline.set_completer(complete)
-    readline.set_completer_delims("")  # the whole line is one word
+    readline.set_completer_delims("")  # Tab completes the whole line as one word
     readline.parse_and_bind("tab: complete")
-    if os.environ.get("TERM") != "dumb":  # several pasted lines are one prompt
+    if os.environ.get("TERM") != "dumb":  # treat several pasted lines as one prompt
         readline.parse_and_bind("set enable-bracketed-paste on")
     with contextlib.suppress(OSError):
         HISTORY.parent.mkdir(parents=True, exist_ok=True)

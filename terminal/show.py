@@ -11,13 +11,13 @@ from terminal.row import Row
 from terminal.session import Session
 
 COLOURS = {"new": "1", "figures": "2", "accepted": "32", "rejected": "31;9", "corrected": "33;1"}
-AMBER = (230, 229, 222, 214)  # of a terminal's 256 colours, for rising surprise, as on the page
+AMBER = (230, 229, 222, 214)  # four of a terminal's 256 colours, for rising surprise
 # Characters that move the cursor, control the terminal or reverse the text, except \n and \t.
 CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def visible(text: str, stream: Any = None) -> str:
-    """Make text safe to print: a terminal shows control characters as escapes such as \\x1b."""
+    """On a terminal, replace control characters in a text by escapes such as \\x1b."""
     if not (stream or sys.stdout).isatty():
         return text
     return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
@@ -25,7 +25,7 @@ def visible(text: str, stream: Any = None) -> str:
 
 def colour(text: str, kind: str, stream: Any = None) -> str:
     """Colour a text on a terminal, unless NO_COLOR is set (https://no-color.org) or TERM is dumb.
-    In a pipe or a file it stays plain."""
+    A text in a pipe or a file stays plain."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     if plain or not text or not (stream or sys.stdout).isatty():
         return text
@@ -33,7 +33,7 @@ def colour(text: str, kind: str, stream: Any = None) -> str:
 
 
 def tint(text: str, bits: float) -> str:
-    """Tint a token by its surprise, strongest from 10 bits on; a space before it stays plain."""
+    """Tint a token by its surprise, up to 10 bits. Spaces before the token stay plain."""
     word, level = text.lstrip(" "), min(4, int(bits / 2.5))
     tinted = colour(word, f"30;48;5;{AMBER[level - 1]}") if level > 0 else word
     return text[: len(text) - len(word)] + tinted
@@ -77,8 +77,7 @@ def print_figures(line: str) -> None:
 
 
 def statistics_line(session: Session, row: Row, batch: bool = False) -> str:
-    """Describe a row in one line: tokens, seconds, seed, why it ended. A row in a batch has no time
-    of its own, because each pass works on several rows."""
+    """Describe a row in one line. A batch's rows share their passes, so the line has no seconds."""
     ends = {"eos": "end of text", "stop": "a stop text", "length": "the length asked for"}
     ends["context"] = f"the end of the context, {session.model.n_ctx} tokens"
     reason = row.sequence.stop_reason or "its loop"

@@ -91,8 +91,8 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
         "speculative": "The model “stories” wrote this, drawing from drafts by stories-draft, up to"
         " 4 at a time, at temperature 0.8.",
         "beam": "The model “stories” wrote this, following the 3 likeliest beginnings at once.",
-        "en-de": "The model “en-de” wrote this from its source, following the 3 likeliest beginnings"
-        " at once.",
+        "en-de": "The model “en-de” wrote this from its source, following the 3 likeliest"
+        " beginnings at once.",
     }
     assert browser.text("h1") == says[method]
     own = {"model": "stories", "loop": "mine.py:plain", "method": "cached"}
@@ -201,8 +201,9 @@ def test_settings_between_the_sliders_steps_are_kept(browser, tmp_path):
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time", 4, temperature=0.73, top_p=0.925)
     browser.open(tmp_path, page.html(data))
-    for script in ("return", "change({temperature: 0.5, top_p: 0.3})"):
-        browser.js(script)
+    assert not browser.all("#restore")[0].is_displayed()
+    for change in ("{temperature: 0.5, top_p: 0.3}", "{die: 0.5}"):
+        browser.js(f"change({change})")
         browser.all("#restore")[0].click()
         assert browser.text("[for=temperature][data-is]") == "0.73"
         assert browser.text("[for=top_p][data-is]") == "0.925"

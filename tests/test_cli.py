@@ -595,6 +595,7 @@ def test_a_missing_library_gives_one_line(missing, words, says):
     done = without({missing}, *words)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"generate.py: {says}") and done.stderr.count("\n") == 1
+    assert done.stderr.endswith("; with uv, `uv run python generate.py ...` installs everything\n")
 
 
 def test_an_older_python_gives_one_line():

@@ -33,7 +33,7 @@ def release(monkeypatch, tmp_path):
 
 def test_without_tensorflow_the_next_step_is_said_before_a_download(release, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert_refused("124M", "with TensorFlow, once: pip install tensorflow, or use .*: gpt2, ")
+    assert_refused("124M", r"once: pip install tensorflow \(uv run --group openai .* gpt2, ")
     assert release.requests == []
 
 

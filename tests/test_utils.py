@@ -76,7 +76,7 @@ def test_a_config_without_a_known_family_is_refused(models, config, match):
 def test_each_name_has_a_description_a_size_and_a_place(models):
     rows = {name: row for name, *row in utils.names()}
     assert rows["little"] == ["a folder in models/", "", "here"]
-    assert rows["124M"][1:] == ["0.5 GB", "downloaded when first used"]
+    assert rows["124M"][1:] == ["0.5 GB", "to download"]
     assert all(what and size for name, (what, size, _) in rows.items() if name != "little")
     write_folder(models / "124M")
     assert dict((row[0], row[3]) for row in utils.names())["124M"] == "here"

@@ -232,7 +232,7 @@ def test_the_first_stage_that_differs_is_said(mine):
 
 
 def test_a_loop_that_never_ends_is_ended(mine, monkeypatch):
-    monkeypatch.setattr(engine, "SECONDS_PER_LOOK", 0.3)
+    monkeypatch.setattr(engine, "SECONDS_PER_RESULT", 0.3)
     found = mine("softmax", SOFTMAX, "while True:\n        pass")
     assert "it never ends" in found["says"] and "line" in found["says"]
     found = mine("naive", "sequence.append(token)\n", "token\n")
@@ -331,7 +331,7 @@ def test_the_fast_loop_of_the_file_that_new_writes_gives_the_text_of_the_plain_o
     [
         (["nowhere.py"], "cannot read"),
         ([str(RIGHT), "sofmax"], "did you mean softmax?"),
-        ([str(RIGHT), "xyz"], "there are softmax, layers"),
+        ([str(RIGHT), "xyz"], "the steps are softmax, layers"),
     ],
 )
 def test_an_error_of_the_user_is_one_line(argv, says):
@@ -349,7 +349,7 @@ def test_a_file_that_does_not_run_is_one_line(tmp_path, text, says):
 
 
 def test_a_file_that_never_ends_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "SECONDS_PER_LOOK", 0.1)
+    monkeypatch.setattr(engine, "SECONDS_PER_RESULT", 0.1)
     path = tmp_path / "mine.py"
     path.write_text("import math\nwhile True:\n    math.pi\n", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"line [23]: .*it never ends"):

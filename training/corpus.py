@@ -6,8 +6,10 @@ SEPARATOR = "<|endoftext|>"
 
 
 def read_documents(paths, opening=None):
-    """Split each file at SEPARATOR. Split a file without it before each line that matches the
-    regular expression `opening`; without `opening` the file is one document."""
+    """Return the documents of text files, a list of str. Each file is split at SEPARATOR.
+
+    opening: a regular expression. A file without SEPARATOR is split before each line whose
+    beginning matches it. If opening is None, a file without SEPARATOR is one document."""
     documents = []
     for path in paths:
         with open(path, encoding="utf-8") as file:
@@ -25,8 +27,9 @@ def _words(text):
 
 
 def without_overlap(documents, held_out):
-    """Drop every document whose first 120 or middle 80 letters occur in the held-out text, and
-    every repetition. A model must not have seen the text that it is tested on."""
+    """Return the documents that are neither in the held-out text nor repeated. (A model must not
+    have seen the text that it is tested on.) A document is in the held-out text if its first 120
+    characters or 80 characters from its middle occur there, regardless of case and punctuation."""
     held_out = _words(" ".join(held_out))
     seen, remaining = set(), []
     for document in documents:

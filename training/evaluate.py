@@ -2,8 +2,8 @@
 
     python training/evaluate.py models/stories held_out.txt
 
-Each document has a context of its own, which begins with the separator. The model must also predict
-the separator that ends the document. That adds to the loss, but not to the number of bytes.
+Each document has its own context, which begins with the separator. The model must also predict the
+separator that ends the document. This prediction adds to the loss, but not to the number of bytes.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from decoding import score  # noqa: E402
 
 
 def bits_per_byte(tokenizer, model, documents):
-    """Return (bits per byte, nats per token, tokens, bytes)."""
+    """Return (bits per byte, nats per token, number of tokens, number of bytes)."""
     nats = n_tokens = n_bytes = 0
     end = [tokenizer.end_of_text]
     for document in documents:

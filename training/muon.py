@@ -1,6 +1,7 @@
-"""Muon (Jordan 2024, https://kellerjordan.github.io/posts/muon/) in float32.
+"""The optimizer Muon (Jordan 2024, https://kellerjordan.github.io/posts/muon/) in float32.
 
-torch.optim.Muon orthogonalises in bfloat16. A CPU without bfloat16 units is 8 times slower at that.
+torch.optim.Muon orthogonalises in bfloat16, which is 8 times slower on a CPU without bfloat16
+units.
 """
 
 import math
@@ -10,7 +11,8 @@ import torch
 
 
 def orthogonalize(g, steps=5):
-    """Return roughly the nearest (semi-)orthogonal matrix to g, by quintic Newton-Schulz steps."""
+    """Approximate the (semi-)orthogonal matrix nearest to the matrix g. steps: the number of
+    quintic Newton-Schulz iterations."""
     x = g.T if g.shape[0] > g.shape[1] else g
     x = x / (x.norm() + 1e-7)
     for _ in range(steps):
@@ -20,13 +22,14 @@ def orthogonalize(g, steps=5):
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum with an orthogonalised update of each matrix; only for 2-D hidden weights."""
+    """Momentum, with an orthogonalised update of each matrix. params: hidden weights, all 2-D."""
 
     def __init__(self, params, lr=0.02, momentum=0.95, weight_decay=0.0):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self):
+        """Update all matrices in place with their gradients."""
         for group in self.param_groups:
             for p in group["params"]:
                 velocity = self.state[p].setdefault("velocity", torch.zeros_like(p))
@@ -38,8 +41,11 @@ class Muon(torch.optim.Optimizer):
 
 
 def update(model, optimizers, step, n_steps, warm_up=100):
-    """Take one step with all optimizers. A learning rate rises for `warm_up` steps to its initial
-    setting, the peak; it falls linearly to zero at n_steps."""
+    """Clip the gradients, take one step with each optimizer, and set the gradients to zero.
+
+    step: the number of earlier steps; n_steps: the number of all steps. Each learning rate rises
+    during the first `warm_up` steps to its initial setting, the peak. Then it falls linearly and is
+    zero at n_steps."""
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     for optimizer in optimizers:
         for group in optimizer.param_groups:
@@ -50,7 +56,8 @@ def update(model, optimizers, step, n_steps, warm_up=100):
 
 
 def fit(model, optimizers, epochs, loss_of, after_epoch):
-    """Train on all batches of all epochs; loss_of(*batch) -> a scalar."""
+    """Train on all batches of all epochs. epochs: for each epoch, its list of batches.
+    loss_of(*batch) -> a scalar tensor. after_epoch(number) is called after each epoch, 1, 2, ..."""
     n_steps, step, start = sum(map(len, epochs)), 0, time.time()
     for number, batches in enumerate(epochs, 1):
         for batch in batches:

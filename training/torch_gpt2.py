@@ -1,4 +1,4 @@
-"""GPT-2 in PyTorch, for training. It returns its tensors with Hugging Face's names."""
+"""GPT-2 in PyTorch, for training. `tensors` returns its weights with Hugging Face's names."""
 
 import torch
 import torch.nn as nn
@@ -13,7 +13,7 @@ class Block(nn.Module):
         self.q, self.k, self.v, self.out = (nn.Linear(n_embd, n_embd) for _ in range(4))
         self.fc, self.proj = nn.Linear(n_embd, 4 * n_embd), nn.Linear(4 * n_embd, n_embd)
 
-    def attend(self, x):  # [batch, n_seq, n_embd] -> the same
+    def attend(self, x):  # [batch, n_seq, n_embd] -> the same shape
         def heads(t):
             return t.unflatten(-1, (self.n_head, -1)).transpose(1, 2)
 
@@ -21,7 +21,7 @@ class Block(nn.Module):
         x = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.out(x.transpose(1, 2).flatten(-2))
 
-    def forward(self, x):
+    def forward(self, x):  # [batch, n_seq, n_embd] -> the same shape
         x = x + self.drop(self.attend(self.ln_1(x)))
         return x + self.drop(self.proj(F.gelu(self.fc(self.ln_2(x)), approximate="tanh")))
 
@@ -46,6 +46,7 @@ class GPT2(nn.Module):
         return self.ln_f(x) @ self.wte.weight.T
 
     def config(self):
+        """Return the contents of Hugging Face's config.json for this model, a dict."""
         n_ctx, n_embd = self.wpe.weight.shape
         return {
             "architectures": ["GPT2LMHeadModel"],
@@ -61,7 +62,7 @@ class GPT2(nn.Module):
         }
 
     def tensors(self):
-        """Return {name: tensor}: q, k and v are one matrix; weights are [in, out]."""
+        """Return {Hugging Face's name: tensor}. q, k, v are one tensor; matrices are [in, out]."""
         state, tensors = self.state_dict(), {}
         for name in ("wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias"):
             tensors[name] = state[name]

@@ -8,7 +8,7 @@ THETA, EPS = 10000.0, 1e-5
 
 
 def rotation(n_ctx, n_dim):
-    """Return the cosines and sines of position * THETA^(-2i / n_dim): two [n_ctx, n_dim / 2]."""
+    """Return the cosines and sines of position * THETA^(-2i / n_dim), each [n_ctx, n_dim / 2]."""
     frequencies = THETA ** (-torch.arange(0, n_dim, 2) / n_dim)
     angles = torch.outer(torch.arange(n_ctx), frequencies)
     return angles.cos(), angles.sin()
@@ -31,7 +31,7 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(n_embd, n_kv_head * self.n_dim, bias=False)
         self.o_proj = nn.Linear(n_embd, n_embd, bias=False)
 
-    def forward(self, x, cos, sin):  # [batch, n_seq, n_embd] -> the same
+    def forward(self, x, cos, sin):  # [batch, n_seq, n_embd] -> the same shape
         def heads(t):
             return t.unflatten(-1, (-1, self.n_dim)).transpose(1, 2)
 
@@ -43,7 +43,7 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """SwiGLU (Shazeer 2020)."""
+    """The feed-forward network SwiGLU (Shazeer 2020)."""
 
     def __init__(self, n_embd, n_inner):
         super().__init__()
@@ -51,7 +51,7 @@ class MLP(nn.Module):
         self.up_proj = nn.Linear(n_embd, n_inner, bias=False)
         self.down_proj = nn.Linear(n_inner, n_embd, bias=False)
 
-    def forward(self, x):  # [batch, n_seq, n_embd] -> the same
+    def forward(self, x):  # [batch, n_seq, n_embd] -> the same shape
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
@@ -64,13 +64,13 @@ class Block(nn.Module):
         self.post_attention_layernorm = nn.RMSNorm(args.n_embd, eps=EPS)
         self.mlp = MLP(args.n_embd, args.n_inner)
 
-    def forward(self, x, cos, sin):
+    def forward(self, x, cos, sin):  # [batch, n_seq, n_embd] -> the same shape
         x = x + self.drop(self.self_attn(self.input_layernorm(x), cos, sin))
         return x + self.drop(self.mlp(self.post_attention_layernorm(x)))
 
 
 class Llama(nn.Module):
-    residual = ("o_proj.weight", "down_proj.weight")  # these write to the residual stream
+    residual = ("o_proj.weight", "down_proj.weight")  # matrices that write to the residual stream
 
     def __init__(self, n_vocab, args):
         super().__init__()
@@ -87,6 +87,7 @@ class Llama(nn.Module):
         return self.norm(x) @ self.embed_tokens.weight.T
 
     def config(self):
+        """Return the contents of Hugging Face's config.json for this model, a dict."""
         args = self.args
         return {
             "architectures": ["LlamaForCausalLM"],
@@ -104,5 +105,5 @@ class Llama(nn.Module):
         }
 
     def tensors(self):
-        """Return {name: tensor}; weights are [out, in]."""
+        """Return {Hugging Face's name: tensor}. Matrices are [out, in]."""
         return {f"model.{name}": tensor for name, tensor in self.state_dict().items()}

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 
 def train(documents, n_merges):
-    """Return a tokenizer with 256 bytes, n_merges merges and, as its last token, the separator."""
+    """Return a tokenizer of 256 bytes, at most n_merges merges, and the separator as last token."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -29,7 +29,7 @@ def train(documents, n_merges):
 
 
 def save(tokenizer, folder):
-    """Write vocab.json, which includes the separator, and merges.txt."""
+    """Write vocab.json, which includes the separator, and merges.txt to the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.model.save(str(folder))
     vocabulary = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))

@@ -1,9 +1,9 @@
-"""Train a small T5 to translate, on lines of "source TAB target"; save it in Hugging Face's layout.
+"""Train a small T5 on lines "source TAB translation", and save it in Hugging Face's layout.
 
     python training/train_t5.py models/en-de eng-deu.tsv.gz --epochs 6
 
-1,000 source sentences, with all their translations, are held out and listed in held_out.tsv. Muon
-trains the hidden matrices, AdamW the rest.
+1,000 source sentences with all their translations are held out and written to held_out.tsv. Muon
+trains the hidden matrices; AdamW trains the other weights.
 """
 
 import argparse
@@ -22,7 +22,7 @@ PAD, END, UNKNOWN = 0, 1, 2  # T5's ids; the decoder starts with PAD
 
 
 def read_pairs(path):
-    """Return {source: [targets]}, in the order of the file."""
+    """Return {source sentence: [its translations]}, in the order of the gzipped file."""
     pairs = {}
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for line in file:
@@ -32,7 +32,7 @@ def read_pairs(path):
 
 
 def split(pairs, n_held_out, seed):
-    """Return (training pairs [(source, target)], held-out {source: [targets]})."""
+    """Return the training pairs [(source, target)], and n_held_out sources {source: [targets]}."""
     sources = sorted(pairs)
     random.Random(seed).shuffle(sources)
     held_out = {source: pairs[source] for source in sources[:n_held_out]}
@@ -40,8 +40,8 @@ def split(pairs, n_held_out, seed):
 
 
 def train_tokenizer(folder, texts, n_vocab):
-    """Train one SentencePiece unigram model on both languages, with T5's special ids; save it as
-    tokenizer.json."""
+    """Train one SentencePiece unigram model on the texts of both languages, with T5's special ids.
+    Save it as tokenizer.json and return the tokenizer."""
     lines = folder / "lines.txt"
     lines.write_text("\n".join(texts), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
@@ -62,7 +62,10 @@ def train_tokenizer(folder, texts, n_vocab):
 
 
 def batches(pairs, tokens_per_batch, rng):
-    """Return one epoch of (inputs, mask, labels). A batch has pairs of similar length."""
+    """Return the batches of one epoch: tuples (inputs, mask, labels), each [n_rows, n_longest].
+
+    pairs: (source ids, target ids); tokens_per_batch: of targets, with padding. A batch has
+    pairs of similar length."""
     pairs = pairs[:]
     rng.shuffle(pairs)
     result = []
@@ -83,8 +86,8 @@ def pad(rows, value):  # lists of ids -> [n_rows, n_longest]
 
 
 def optimizers_for(model, args):
-    """Return the optimizers. T5 does not divide its attention scores by sqrt(d_kv); instead its
-    queries learn sqrt(d_kv) times slower."""
+    """Return the optimizers. T5 does not divide its attention scores by sqrt(d_kv). To make up for
+    this, the learning rate of its queries is divided by sqrt(d_kv)."""
     hidden = {n: p for n, p in model.named_parameters() if p.ndim == 2 and "block" in n}
     hidden = {n: p for n, p in hidden.items() if "relative" not in n}
     queries = [p for n, p in hidden.items() if n.endswith(".q.weight")]
@@ -99,6 +102,7 @@ def optimizers_for(model, args):
 
 
 def train(model, pairs, args):
+    """Train the model, and save it after each epoch. pairs: (source ids, target ids)."""
     rng = random.Random(args.seed)
     epochs = [batches(pairs, args.batch, rng) for _ in range(args.epochs)]
 
@@ -118,7 +122,7 @@ def train(model, pairs, args):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="the model's folder")
-    parser.add_argument("pairs", type=Path, help="gzipped lines: source TAB target")
+    parser.add_argument("pairs", type=Path, help="gzipped lines: source TAB translation")
     parser.add_argument("--n-vocab", type=int, default=4000)
     parser.add_argument("--d-model", type=int, default=192)
     parser.add_argument("--n-head", type=int, default=6)

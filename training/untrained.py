@@ -1,4 +1,4 @@
-"""Makes a GPT-2 with random weights, of any size, for lessons and tests."""
+"""A GPT-2 of any size with random weights, for lessons and tests."""
 
 import numpy as np
 
@@ -8,7 +8,9 @@ from loading.parameters import build_params, list_blocks
 
 
 def random_gpt2(n_vocab, n_ctx, n_embd, n_layer, n_head, scale=0.02, seed=0, tied=True) -> GPT2:
-    """Return a GPT-2 with weights drawn from N(0, scale), and the norms' gains from N(1, scale)."""
+    """Return a GPT-2 with random weights from N(0, scale^2), or N(1, scale^2) for the norms' gains.
+
+    tied: the head is wte, and there is no lm_head."""
     rng, d = np.random.default_rng(seed), n_embd
     block = {"ln_1": (d,), "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d)}
     block |= {"ln_2": (d,), "mlp.c_fc": (d, 4 * d), "mlp.c_proj": (4 * d, d)}

@@ -21,9 +21,9 @@ def main(argv: list[str]) -> int:
         return new(Path(argv[1]))
     options = read_options(argv)
     steps = chosen(options.step)
-    with contextlib.redirect_stdout(sys.stderr):  # keep the reader's prints out of the verdicts
+    with contextlib.redirect_stdout(sys.stderr):  # the reader's prints must not mix with verdicts
         reader = load(Path(options.file))
-        for step in STEPS[: STEPS.index(steps[0])]:  # to replace wrong functions
+        for step in STEPS[: STEPS.index(steps[0])]:  # replaces wrong functions
             check(reader, step, name=False)
         verdicts = [check(reader, step) for step in steps]
     if options.json:
@@ -46,7 +46,7 @@ def read_options(argv: list[str]) -> argparse.Namespace:
 
 
 def new(path: Path) -> int:
-    """Write the file for the reader to fill in. Never overwrite a file."""
+    """Write a file with the functions that the reader fills in. Never overwrite a file."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(SKELETON.read_text(encoding="utf-8"))
@@ -63,7 +63,7 @@ def chosen(name: str | None) -> list[Step]:
     steps = {step.name: step for step in STEPS}
     if name and name not in steps:
         close = difflib.get_close_matches(name, steps, 1)
-        guess = f"did you mean {close[0]}?" if close else f"there are {', '.join(steps)}"
+        guess = f"did you mean {close[0]}?" if close else f"the steps are {', '.join(steps)}"
         sys.exit(f"no step {name}: {guess}")
     return [steps[name]] if name else STEPS
 
@@ -74,7 +74,7 @@ def load(path: Path) -> Reader:
         return Reader(path, STEPS)
     except SyntaxError as error:
         sys.exit(f"{path}, line {error.lineno}: {error.msg}")
-    except BaseException as error:  # sys.exit at the top, for example
+    except BaseException as error:  # the file may call sys.exit
         own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
         if isinstance(error, OSError) and not own:
             why = f"cannot read {path}: {error.strerror}"

@@ -1,4 +1,4 @@
-"""Compare two results and, if they differ, say how."""
+"""Compare two results, and describe how they differ."""
 
 import math
 import re
@@ -9,10 +9,15 @@ import numpy as np
 
 
 class Seen(NamedTuple):
-    """A look: the result of a call. kind: the names of an array's axes, such as "n_new, d"; "=": a
-    plain value; "<=2": a count, right if it is at most 2 too large; "~": a list of random outcomes;
-    "stages": intermediate results [(label, array, axes)], which only show where a difference
-    begins; "!": an error that has only one possible cause, so its message does not matter."""
+    """One result of an observer. kind: what the result is, and so how to compare it.
+
+    "n_new, d"  an array, with the names of its axes
+    "="         a plain value
+    "<=2"       a count, which may be up to 2 larger than the right count
+    "~"         a list of random outcomes
+    "!"         an error with only one possible cause, so that its message does not matter
+    "stages"    intermediate results [(label, array, axes)], which tell where a difference begins
+    """
 
     label: str
     value: Any
@@ -24,19 +29,16 @@ class Raised(NamedTuple):
     line: str  # the line of the reader's file that raised it, or ""
 
 
-# --- the same? ------------------------------------------------------------------------------------
-
-
 def is_right(a: Seen, b: Seen) -> float:
-    """Return how probable it is that a is right. b: the right result."""
+    """Return the probability that a is right. b: the right result."""
     if b.kind.startswith("<=") and isinstance(a.value, int):
         return a.value <= b.value + int(b.kind[2:] or 0)
     return is_same(a, b)
 
 
 def is_same(a: Seen, b: Seen) -> float:
-    """Return how probable it is that the same mistake gave a and b."""
-    if errors := [look.value for look in (a, b) if isinstance(look.value, Raised)]:
+    """Return the probability that a and b have the same cause."""
+    if errors := [x.value for x in (a, b) if isinstance(x.value, Raised)]:
         if len(errors) == 1 or b.kind == "!":
             return len(errors) == 2
         # A message without numbers, such as "list index out of range", may have any cause.
@@ -70,8 +72,8 @@ def close(a, b):  # -> bools: equal up to float32 rounding
 
 
 def chance(mine: list, right: list) -> float:
-    """Return the probability that two samples of one distribution differ at least as much as these,
-    by the chi-square test. Outcomes expected fewer than 5 times are counted together."""
+    """Return the p-value of a chi-square test: the probability that two samples of one distribution
+    differ at least this much. Outcomes expected fewer than 5 times are counted together."""
     if not mine:
         return 0.0
     a, b = Counter(map(repr, mine)), Counter(map(repr, right))
@@ -83,16 +85,13 @@ def chance(mine: list, right: list) -> float:
     ratio = math.sqrt(len(right) / len(mine))
     half = sum((x * ratio - y / ratio) ** 2 / (x + y) for x, y in cells.values()) / 2
     odd, steps = (len(cells) - 1) % 2, range((len(cells) - 1) // 2)
-    # Abramowitz & Stegun 26.4.4 and 26.4.5
+    # the chi-square distribution: Abramowitz & Stegun, 26.4.4 and 26.4.5
     terms = (half ** (i + odd / 2) * math.exp(-half) / math.gamma(i + odd / 2 + 1) for i in steps)
     return 1.0 if len(cells) < 2 else sum(terms) + odd * math.erfc(math.sqrt(half))
 
 
-# --- different: how? ------------------------------------------------------------------------------
-
-
 def tell(a: Seen | None, b: Seen | None, before: list[tuple[Seen, Seen]]) -> str:
-    """Say how look a differs from b, the right one. before: the pairs of looks before them."""
+    """Describe how a differs from b, the right result. before: the earlier pairs (a, b)."""
     if a and isinstance(a.value, Raised):
         places = a.label or b and b.label, a.value.line, a.value.error
         return ": ".join(filter(None, places))
@@ -110,7 +109,7 @@ def tell(a: Seen | None, b: Seen | None, before: list[tuple[Seen, Seen]]) -> str
     return f"{first_stage(before)}{b.label}: {what}"
 
 
-def odd_one(mine, right):  # two lists of outcomes -> the one whose shares differ most
+def odd_one(mine, right):  # lists of outcomes -> a message about the largest difference of shares
     a, b = Counter(map(repr, mine)), Counter(map(repr, right))
     shares = {one: (a[one] / max(1, len(mine)), b[one] / len(right)) for one in a | b}
     one, (x, y) = max(shares.items(), key=lambda item: abs(item[1][0] - item[1][1]))
@@ -118,7 +117,7 @@ def odd_one(mine, right):  # two lists of outcomes -> the one whose shares diffe
 
 
 def shapes(value, right):
-    """Say both shapes, with the names of their axes."""
+    """Describe a wrong type, or both shapes with the names of their axes."""
     names, sizes = right.kind.split(", "), right.value.shape
     if value is None:
         return "the function returns None: is a return missing?"
@@ -133,7 +132,7 @@ def shapes(value, right):
 
 
 def first_stage(before):
-    """Name the first intermediate result that differs, if both computed the same ones."""
+    """Describe the first intermediate result that differs; return "" if none does."""
     stages = [zip(a.value, b.value) for a, b in before if b.kind == "stages"]
     for (label, x, axes), (other, y, _) in stages[-1] if stages else ():
         if label == other and same_shape(x, y) and not close(x, y).all():
@@ -143,11 +142,11 @@ def first_stage(before):
 
 def first_number(mine, right, axes):
     index = tuple(np.argwhere(~close(mine, right))[0])
-    place = ", ".join(f"{axis} {n}" for axis, n in zip(axes.split(", "), index))
-    return f"{place}: {mine[index]:.6g} instead of {right[index]:.6g}"
+    where = ", ".join(f"{axis} {n}" for axis, n in zip(axes.split(", "), index))
+    return f"{where}: {mine[index]:.6g} instead of {right[index]:.6g}"
 
 
-def relation(mine, right, axes):  # -> a simple relation of all numbers, or None
+def relation(mine, right, axes):  # -> a message if one simple relation explains all numbers
     names = axes.split(", ")
     with np.errstate(all="ignore"):
         ratio = np.median((mine / right)[right != 0]) if right.any() else 0

@@ -1,9 +1,9 @@
 """Compare a reader's functions with the project's, and name the reader's mistakes.
 
-A step has parts. A part lists functions and has `observe(m, seed)`, which calls them with inputs
-that reveal mistakes, and yields the results. The same observer runs on three kinds of modules: the
-reader's file, the project's source, and the project's source with a known mistake in it. If the
-reader's results equal those of a known mistake, the reader has made this mistake.
+A step has parts. A part lists functions and has an observer, `observe(m, seed)`. The observer calls
+the functions of module m with inputs that reveal mistakes, and yields the results. It runs on the
+reader's file, on the project's source, and on the project's source with a known mistake in it. If
+the reader's results equal those of a known mistake, the reader has made this mistake.
 """
 
 import ast
@@ -24,15 +24,15 @@ import numpy as np
 from workshop.compare import Raised, Seen, is_right, is_same, tell
 from workshop.mistakes import build
 
-SECONDS_PER_LOOK = 2.0  # code that runs longer is taken to be an endless loop
-SECONDS_OF_SEARCH = 3.5  # then stop looking for pairs of mistakes
-RARE = 1e-7  # a difference less probable than this is no accident
+SECONDS_PER_RESULT = 2.0  # code that runs longer counts as an endless loop
+SECONDS_OF_SEARCH = 3.5  # after this time the search for pairs of mistakes stops
+RARE = 1e-7  # a difference less probable than this is not due to chance
 WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Python numbers"
 
 
 class Part(NamedTuple):
-    """Functions that are checked together. source: the file with the right functions; needs: what
-    the reader must have written before the check, if it differs from `names`."""
+    """Functions that are checked together. source: the file with the right functions. needs: the
+    functions that the reader must have written before the check, by default `names`."""
 
     names: tuple
     source: str
@@ -51,41 +51,41 @@ class Verdict(NamedTuple):
     step: str
     state: str  # done, missing or wrong
     mistake: str | None
-    says: str
+    says: str  # the message for the reader
 
 
 # --- the reader's file ----------------------------------------------------------------------------
 
 
 class Reader:
-    """A reader's file. The project's functions replace those that are missing or wrong, so that a
-    mistake in one step does not break the others."""
+    """A reader's file. The project's functions replace missing and wrong functions, so that a
+    mistake in one step does not break the other steps."""
 
     def __init__(self, path: Path, steps: list[Step]):
         text, self.path = path.read_text("utf-8"), str(path)
         self.end = time.process_time() + SECONDS_OF_SEARCH
         self.module = types.ModuleType(path.stem)
         self.module.__file__ = self.path
-        with limited(SECONDS_PER_LOOK):
+        with limited(SECONDS_PER_RESULT):
             exec(compile(text, self.path, "exec"), vars(self.module))
         parts = [part for step in steps for part in step.parts]
         names = {name for part in parts for name in (*part.names, *part.needs)}
         self.own = {name: find(self.module, name) for name in names}
         stubs = {(self.path, line) for line in empty_functions(text)}
-        self.missing = {n for n, own in self.own.items() if own is None or place_of(own) in stubs}
-        self.wrong: dict[str, str] = {}  # function: the step that found its mistake
-        for part in reversed(parts):  # if two parts share a name, the first one decides
+        self.missing = {n for n, own in self.own.items() if own is None or location(own) in stubs}
+        self.wrong: dict[str, str] = {}  # function -> the step that found its mistake
+        for part in reversed(parts):  # if two parts share a name, the first part's source counts
             self.place(part, build(part.source))
 
     def absent(self, part: Part, step: str) -> list[str]:
-        """Return the functions of a part that are not written yet, or wrong in an earlier step."""
+        """Return a part's functions that are not written yet or that failed in an earlier step."""
         names = part.needs or part.names
         wrong = [name for name in names if self.wrong.get(name, step) != step]
         earlier = [f"{name} (wrong in {self.wrong[name]})" for name in wrong]
         return earlier + [name for name in names if name in self.missing]
 
     def place(self, part: Part, source: types.ModuleType | None = None) -> None:
-        """Put a part's functions into the module, from source if given, else the reader's."""
+        """Put a part's functions into the module: from `source`, or else from the reader's file."""
         for name in part.names:
             owner, _, last = name.rpartition(".")
             if owner and not hasattr(self.module, owner):
@@ -95,14 +95,14 @@ class Reader:
 
 
 def find(module: Any, name: str) -> Any:
-    """Return module.GPT2.block for "GPT2.block"; None if there is none."""
+    """Return module.GPT2.block for the name "GPT2.block", or None if it does not exist."""
     for part in name.split("."):
         module = getattr(module, part, None)
     return module
 
 
 def empty_functions(text: str) -> Iterator[int]:
-    """Yield the lines of functions that have nothing but a docstring and `...`."""
+    """Yield the line number of each function whose body is only a docstring and `...`."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             values = [n.value if isinstance(n, ast.Expr) else None for n in node.body]
@@ -110,39 +110,39 @@ def empty_functions(text: str) -> Iterator[int]:
                 yield node.lineno
 
 
-def place_of(own: Any) -> tuple | None:
-    """Return a function's file and line. If two share a name, Python has kept the later one."""
+def location(own: Any) -> tuple | None:
+    """Return a function's file and line, which tell two functions of the same name apart."""
     code = getattr(own, "__code__", None)
     return code and (code.co_filename, code.co_firstlineno)
 
 
-# --- look ----------------------------------------------------------------------------------------
+# --- observe -------------------------------------------------------------------------------------
 
 
 class Tape:
-    """The looks that an observer yields, taken one at a time and kept in `seen`. path: the reader's
-    file, if the functions are the reader's."""
+    """An observer's results, computed only when they are needed, and then stored in `seen`. path:
+    the reader's file, if the observer calls the reader's functions."""
 
     def __init__(self, part: Part, module: Any, seed: int = 0, path: str | None = None):
-        self.looks, self.path = part.observe(module, seed), path
+        self.results, self.path = part.observe(module, seed), path
         self.seen: list[Seen] = []
 
     def __iter__(self) -> Iterator[Seen]:
         for i in itertools.count():
-            if i == len(self.seen) and not self.look():
+            if i == len(self.seen) and not self.compute_next():
                 return
             yield self.seen[i]
 
-    def look(self) -> Seen | None:
-        """Return the observer's next result, also added to `seen`. None at the end. Keep errors."""
+    def compute_next(self) -> Seen | None:
+        """Append the next result to `seen` and return it; None at the end. An error is a result."""
         try:
-            with limited(SECONDS_PER_LOOK), np.errstate(all="ignore"):
-                seen = next(self.looks, None)
+            with limited(SECONDS_PER_RESULT), np.errstate(all="ignore"):
+                seen = next(self.results, None)
         except (Exception, SystemExit) as error:
             seen = Seen("", error)
         if seen:
             failed = isinstance(seen.value, BaseException)
-            value = self.raised(seen.value) if failed else copy.copy(seen.value)  # may change
+            value = self.raised(seen.value) if failed else copy.copy(seen.value)  # may change later
             self.seen.append(seen._replace(value=value))
         return seen
 
@@ -154,7 +154,7 @@ class Tape:
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise a TimeoutError in a block that uses more processor time, or waits 15 times as long."""
+    """Raise a TimeoutError after `seconds` of processor time, or 15 * `seconds` of real time."""
     ended, end = threading.Event(), time.process_time() + seconds
     latest = time.monotonic() + 15 * seconds
 
@@ -171,14 +171,14 @@ def limited(seconds: float) -> Iterator[None]:
         yield
     except KeyboardInterrupt as error:
         if not is_late():
-            raise  # Ctrl-C
+            raise  # the user pressed Ctrl-C
         raise TimeoutError("it never ends").with_traceback(error.__traceback__) from None
     finally:
         ended.set()
 
 
 def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple | None:
-    """Return the first two looks that differ, or None. A tape that has ended gives None."""
+    """Return the first pair of different results, or None. In a pair, a missing result is None."""
     for a, b in itertools.zip_longest(mine, other):
         if not (a and b and alike(a, b) > RARE):
             return a, b
@@ -189,8 +189,8 @@ def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) ->
 
 
 def check(reader: Reader, step: Step, name: bool = True) -> Verdict:
-    """Check a step; if `name`, look for the names of its mistakes. Later steps use the reader's
-    functions if they are right."""
+    """Check a step. name: whether to search for the names of its mistakes. Right functions stay in
+    the reader's module, so that later steps use them."""
     missing, wrong, n_right = [], [], 0
     for part in step.parts:
         if absent := reader.absent(part, step.name):
@@ -218,28 +218,28 @@ def judge(
 ) -> tuple[str | None, str] | None:
     """Return the mistake's name (None if unknown) and the message; None if all is right.
 
-    path: the file of module. end: the time.process_time() at which to stop looking for pairs of
-    mistakes; None: do not look for names."""
+    path: the module's file. end: the time.process_time() at which the search for pairs of mistakes
+    stops. If it is None, there is no search for names at all."""
     mine, right = Tape(part, module, path=path), Tape(part, build(part.source))
     differ = difference(mine, right, is_right)
     typed = wide(mine, right)
     if not differ:
         return ("float64", typed) if typed else None
     a, b = differ
-    place = tell(a, b, [*zip(mine.seen, right.seen)][:-1])
-    says = f"{place}. {typed}".strip()
-    if place.endswith("is a return missing?"):
-        return "no return", place
+    told = tell(a, b, [*zip(mine.seen, right.seen)][:-1])
+    says = f"{told}. {typed}".strip()
+    if told.endswith("is a return missing?"):
+        return "no return", told
     if end is not None and (found := named(part, mine, right, end)):
         raised = a and isinstance(a.value, Raised)
         these = "this is the error" if raised else "these are the numbers"
         what = f"{these} {' and '.join(mistake.says for mistake in found)}"
         return " + ".join(mistake.name for mistake in found), f"{part.names[0]}: {what}. ({says})"
-    return "slow" if place.startswith("slow: ") else None, says
+    return "slow" if told.startswith("slow: ") else None, says
 
 
 def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
-    """Return the mistake, or the two mistakes, whose results equal mine; () if unknown."""
+    """Return the mistake, or the two mistakes, whose results equal those of `mine`, or ()."""
     odd = {a.label for a in mine if not same(a, right, is_right) > RARE}
     tapes = {m: Tape(part, build(m.source, (m,))) for m in part.mistakes}
     scores = {mistake: fit(mine, tape, odd) for mistake, tape in tapes.items()}
@@ -247,10 +247,10 @@ def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
     if best and scores[best]:
         return (best,)
     near = {mistake: nearness(mine, tape, odd) for mistake, tape in tapes.items()}
-    # Try first the pairs whose mistakes, each alone, already explain many of the results.
+    # Try the most promising pairs first: each mistake alone already explains many results.
     every = itertools.combinations(part.mistakes, 2)
     pairs = sorted(every, key=lambda pair: -near[pair[0]] - near[pair[1]])
-    numbers = odd - {a.label for a in mine if isinstance(a.value, Raised)}  # errors fit too many
+    numbers = odd - {a.label for a in mine if isinstance(a.value, Raised)}  # errors prove little
     for pair in itertools.takewhile(lambda _: numbers and time.process_time() < end, pairs):
         module = with_both(pair)
         if module and fit(mine, Tape(part, module), numbers):
@@ -259,24 +259,24 @@ def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
 
 
 def with_both(pair: tuple) -> types.ModuleType | None:
-    """Return a module with two mistakes; None if their files differ or they exclude each other."""
+    """Return a module with both mistakes, or None if one module cannot have both."""
     if pair[0].source != pair[1].source:
         return None
-    for wrong in pair, pair[::-1]:  # one may remove the text that the other changes
+    for wrong in pair, pair[::-1]:  # the second may need text that the first removes
         with contextlib.suppress(LookupError, SyntaxError):
             return build(pair[0].source, wrong)
     return None
 
 
 def same(a: Seen, other: Tape, alike: Callable[[Seen, Seen], float]) -> float:
-    """Return how probable it is that `other` saw the same as look a."""
+    """Return alike(a, b), where b is the result in `other` with a's label; 0 if there is none."""
     b = next((b for b in other if b.label == a.label), None)
     return alike(a, b) if b else 0.0
 
 
 def fit(mine: Tape, other: Tape, odd: set) -> float:
-    """Return how probable it is that the same mistake is behind both: all looks of mine must match,
-    and at least one must be wrong. If mine raised an error, other need not have raised one."""
+    """Return how probable it is that both tapes have the same mistake. All results of `mine` must
+    match, and one must be wrong. An error that only `mine` raised halves the probability."""
     probable, proof = 1.0, False
     for a in mine:
         alike = same(a, other, is_same)
@@ -290,14 +290,14 @@ def fit(mine: Tape, other: Tape, odd: set) -> float:
 
 
 def nearness(mine: Tape, other: Tape, odd: set) -> int:
-    """Return how many of the first looks agree; a wrong one counts ten times. Stop before the first
-    random sample, which takes long."""
-    first = itertools.takewhile(lambda look: look.kind != "~", itertools.islice(mine, 16))
+    """Count how many of the first 16 results agree; a wrong result counts ten times. Stop before
+    the first random sample, because samples take long."""
+    first = itertools.takewhile(lambda seen: seen.kind != "~", itertools.islice(mine, 16))
     return sum(10 if a.label in odd else 1 for a in first if same(a, other, is_same) > RARE)
 
 
 def wide(mine: Tape, right: Tape) -> str:
-    """Say which result is float64 where float32 is right; "" if there is none."""
+    """Return a message about the first result that is float64 instead of float32, or ""."""
     for a, b in zip(mine.seen, right.seen):
         if [getattr(x.value, "dtype", None) for x in (a, b)] == [np.float64, np.float32]:
             return f"{a.label} has the type float64, not float32: {WHY_FLOAT64}."

@@ -1,6 +1,6 @@
-"""Known mistakes: the project's source with an expression replaced."""
+"""Known mistakes: each is the project's source with some text replaced."""
 
-from __future__ import annotations  # inherited by compile, as a chunk lacks this line
+from __future__ import annotations  # compile() applies it to each chunk of generate.py
 
 import ast
 import functools
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Mistake(NamedTuple):
-    """says: completes "these are the numbers ..."; changes: (old, new) in a function of source."""
+    """says: completes "these are the numbers ...". changes: (old, new) texts in `function`."""
 
     name: str
     says: str
@@ -23,9 +23,9 @@ class Mistake(NamedTuple):
 
 
 def mistakes(table: str) -> tuple[Mistake, ...]:
-    """Read a table. "[FILE FUNCTION]" comes before the mistakes in a function. Each has a line
-    "name: message", then its changes: "    old -> new", or "    => new", which replaces the
-    function's last line. "    -> new" may be on a new line; 8 spaces continue a line."""
+    """Read a table of mistakes. The line "[FILE FUNCTION]" precedes the mistakes in this function.
+    A mistake is a line "name: message" and its changes: "    old -> new", or "    => new", which
+    replaces the function's last line. A line with "    -> new" or 8 spaces continues the last."""
     found = []
     table = re.sub(r"\n {7}(?= )|\n {3}(?= ->)", "", table.strip("\n"))
     for entry in re.split(r"\n(?=\S)", table):
@@ -42,7 +42,7 @@ def mistakes(table: str) -> tuple[Mistake, ...]:
 
 @functools.cache
 def build(source: str, wrong: tuple = ()) -> types.ModuleType:
-    """Return a file of the project as a module with these mistakes in it."""
+    """Return a file of the project as a module. wrong: the mistakes to make in it."""
     text = (ROOT / source).read_text("utf-8")
     for mistake in wrong:
         begin, end = body(text, mistake.function)
@@ -62,13 +62,13 @@ def build(source: str, wrong: tuple = ()) -> types.ModuleType:
 
 @functools.cache
 def compiled(chunk: str) -> types.CodeType:
-    """Compile a part of a file; mistakes in other parts do not compile it again."""
+    """Compile a chunk of a file. The cache spares chunks that a mistake does not change."""
     return compile(chunk, "<ours>", "exec")
 
 
 @functools.cache
 def body(text: str, function: str) -> tuple[int, int]:
-    """Return where the body of "function" or "Class.method" begins and ends, as slice indices."""
+    """Return the slice (begin, end) of lines that is the body of "function" or "Class.method"."""
     node: Any = ast.parse(text)
     for name in function.split("."):
         inside = (n for n in ast.walk(node) if isinstance(n, ast.FunctionDef | ast.ClassDef))

@@ -1,9 +1,9 @@
-"""Solutions of the steps whose functions look different in the project itself."""
+"""Solutions for the steps whose functions have a different form in the project itself."""
 
 import numpy as np
 
 import gpt2
-from generate import advance, cached  # noqa: F401, the last step runs them all
+from generate import advance, cached  # noqa: F401, the last step runs all these functions
 from gpt2 import (  # noqa: F401
     attention,
     causal_mask,
@@ -43,7 +43,7 @@ def encode(word, merges, vocab):
     return [vocab[symbol] for symbol in symbols]
 
 
-# --- keys, as a list for each block ---------------------------------------------------------------
+# --- keys: a list of arrays, one for each block ---------------------------------------------------
 
 
 class Cache:
@@ -190,6 +190,6 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
 
 
 def model(name="stories"):
-    import utils  # imported here because it needs more than NumPy
+    import utils  # only this step needs more than NumPy
 
     return utils.load(name)

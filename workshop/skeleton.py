@@ -1,10 +1,10 @@
 """GPT-2, built by you. `python -m workshop mine.py` tells you which steps are done.
 
-Replace each `...` with your own code, from top to bottom. A step may use the steps before it. If
-one of those is missing or wrong, the workshop uses the project's function instead.
+Replace each `...` with your own code, from top to bottom. A step may use functions of earlier
+steps. If such a function is missing or wrong, the workshop uses the project's function instead.
 
     [..., n]   an array whose last axis has n numbers; there may be other axes before it
-    n_new      number of tokens in this call    n_all   number of these and all earlier tokens
+    n_new      number of tokens in this call    n_all   number of new and earlier tokens
     n_embd     size of one token's vector       n_head, d_head   n_embd = n_head * d_head
 
 Arrays of real numbers are float32 and must stay float32. You may write more functions. Never change
@@ -27,7 +27,7 @@ def softmax(x):  # [..., n] -> [..., n]
 
 
 def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd], [n_embd], [n_embd] -> [..., n_embd]
-    """Give each row mean 0 and variance 1 (add eps to the variance). Then multiply by g, add b."""
+    """Give each row mean 0 and variance 1; add eps to the variance. Multiply by g, then add b."""
     ...
 
 
@@ -60,7 +60,7 @@ def causal_mask(positions):  # [..., n_new], whole numbers -> [..., 1, n_new, n_
 
     positions: the queries' positions, such as [0 1 2], or [3 4] for two tokens that follow three
     tokens in a cache. Key i has position i, so n_all is the largest position + 1. The axis of
-    length 1 is for the heads: they all share one mask.
+    length 1 is the axis of the heads, which all share one mask.
     """
     ...
 
@@ -99,7 +99,7 @@ def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> [..., n_embd]
 
 
 class GPT2:
-    """The model: GPT2(params, n_head) makes one, and model(ids) returns logits."""
+    """The model. Create it with model = GPT2(params, n_head); then model(ids) returns logits."""
 
     def __init__(self, params, n_head, stop_ids=(), activation=gelu, eps=1e-5):
         self.params, self.n_head, self.stop_ids = params, n_head, tuple(stop_ids)
@@ -110,21 +110,21 @@ class GPT2:
     def block(self, x, ln_1, attn, ln_2, mlp, mask, cache=None, layer=0):
         """Return x [..., n_new, n_embd] after one block.
 
-        Add to x the self-attention of x after ln_1. Then add to the new x the feed-forward of x
-        after ln_2. ln_1, ln_2: {"g", "b"} of a layer norm; attn: {"c_attn", "c_proj"}; mlp:
-        {"c_fc", "c_proj"}. Take n_head, activation and eps from self.
+        Apply ln_1 to x, then self_attention, and add the result to x. Apply ln_2 to this new x,
+        then feed_forward, and add the result, too. ln_1 and ln_2 are dicts {"g", "b"}, attn is
+        {"c_attn", "c_proj"}, mlp is {"c_fc", "c_proj"}. self has n_head, activation and eps.
         """
         ...
 
     # === 7. model =================================================================================
 
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
-        """Return the logits of the next token after each of ids, a list or an array.
+        """Return the logits of the token that follows each of ids, a list or an array.
 
-        Add the rows of params["wte"] for the ids and those of params["wpe"] for their positions.
+        Add the rows of params["wte"] for the ids and the rows of params["wpe"] for the positions.
         Apply each block of params["blocks"] with the causal mask, then layer_norm with
         params["ln_f"], then linear with params["lm_head"], or params["wte"] if there is no lm_head.
-        last: if it is a number, return the logits of only that many positions at the end.
+        last: None for all logits, or a number n for the logits of only the last n positions.
         Step 11: if there is a cache, `positions = cache.extend(n_new)`.
         """
         ...
@@ -139,9 +139,9 @@ class GPT2:
 
 
 def naive(model, sequence):
-    """Yield tokens until sequence.running is False. For each, run the model on the whole text.
+    """Yield tokens until sequence.running is False. Run the model on the whole text for each token.
 
-    sequence.ids: the text so far, a list. Give the logits of its last position to the sampler:
+    sequence.ids: the text so far, a list. Pass the logits of its last position to the sampler:
     sequence.sampler(logits [n_vocab], ids) -> probabilities [n_vocab]. Then
     draw(probabilities, sequence.rng) -> token; you write draw in the next step.
     Add each token to the text with sequence.append(token) before you yield it.
@@ -180,7 +180,7 @@ def top_p(p):
 
 
 def merge(symbols, pair):  # list, (left, right) -> list
-    """Join each left that is followed by right into one symbol, going from left to right.
+    """Go from left to right. Join each `left` and the `right` after it into one symbol.
 
     merge([b"a", b"b", b"c", b"a", b"b"], (b"a", b"b")) -> [b"ab", b"c", b"ab"]
     """
@@ -188,19 +188,19 @@ def merge(symbols, pair):  # list, (left, right) -> list
 
 
 def encode(word, merges, vocab):  # str, list of pairs, {bytes: id} -> list of ids
-    """Return the ids of a word. Its first symbols are its UTF-8 bytes, each as a bytes object.
+    """Return the ids of a word. At first its symbols are its UTF-8 bytes, each a bytes object.
 
-    Of all pairs of neighbouring symbols, merge the pair that comes first in merges. Repeat until
-    none of the pairs is in merges. Then look up the id of each symbol in vocab.
+    Of all pairs of neighbouring symbols, merge the pair that is first in merges. Repeat this until
+    no pair is in merges. Then look up the id of each symbol in vocab.
     """
     ...
 
 
 # === 11. keys =====================================================================================
-# A cache keeps the keys and values of earlier tokens, so that the model computes only new tokens.
+# A cache stores the keys and values of earlier tokens, so that the model computes only new tokens.
 # First write self_attention, GPT2.block and GPT2.__call__, because they use the cache. Then write
 # extend and append for one new token at a time; call append in self_attention, extend in __call__.
-# Then make them work for several new tokens after earlier ones. Write cut last.
+# Then make extend and append work for several new tokens after earlier tokens. Write cut last.
 
 
 class Cache:
@@ -211,9 +211,9 @@ class Cache:
     """
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
-        self.n_ctx, self.length = n_ctx, 0  # length: the number of tokens it holds
+        self.n_ctx, self.length = n_ctx, 0  # length: the number of tokens in the cache
         # Create storage for each block's keys and values here: an array with n_ctx slots, or
-        # lists of growing arrays. batch is () for one text, (8,) for eight texts of equal length.
+        # arrays that grow. batch is () for one text, (8,) for eight texts of equal length.
 
     def extend(self, n_new):  # int -> [n_new]
         """Return the positions of n_new tokens that follow the tokens in the cache.
@@ -222,12 +222,12 @@ class Cache:
         """
         ...
 
-    def append(self, layer, k, v):  # 2 x [*batch, n_head, n_new, d_head] -> n_all instead of n_new
+    def append(self, layer, k, v):  # 2 x [*batch, n_head, n_new, d_head] -> the same with n_all
         """Store a block's new keys and values; return all its keys and values, old and new."""
         ...
 
     def cut(self, length):
-        """Forget the tokens from position `length` on. If there are none, do nothing."""
+        """Forget the tokens from position `length` on. Do nothing if there are no such tokens."""
         ...
 
 
@@ -235,10 +235,10 @@ class Cache:
 
 
 def advance(model, ids, cache, chunk=256):  # -> [n_vocab]
-    """Run the model on the ids that the cache does not hold yet, at most `chunk` in one pass.
+    """Run the model on the ids that are not in the cache yet, at most `chunk` ids in one pass.
 
-    Return the logits after the last id; with last=1 the model computes no others. You may assume
-    that the cache holds the first cache.length of ids, and that at least one id is new.
+    Return the logits after the last id; with last=1 the model computes no other logits. You may
+    assume that the cache contains the first cache.length ids, and that at least one id is new.
     """
     ...
 
@@ -246,35 +246,35 @@ def advance(model, ids, cache, chunk=256):  # -> [n_vocab]
 def cached(model, sequence, cache=None):
     """Yield the tokens that naive yields, but run the model on each token only once.
 
-    cache: a cache that holds the beginning of the text; if it is None, use model.new_cache().
+    cache: a cache that contains the beginning of the text; if it is None, use model.new_cache().
     """
     ...
 
 
 # === 13. rows =====================================================================================
-# A batch of texts that differ in length. Slot i of a row is for the row's token at position i, so
-# shorter rows have unused slots. Your causal mask hides them, because it takes them for later keys.
+# Each row is a text; the texts differ in length. Slot i of a row is for the token at position i.
+# Your causal mask hides the unused slots of shorter rows, because it treats them as later keys.
 
 
 class Rows:
-    """A cache for rows of different lengths. lengths [n_rows]: their lengths, 0 at first."""
+    """A cache for rows of different lengths. lengths [n_rows]: tokens in each row, 0 at first."""
 
     def __init__(self, n_layer, n_rows, n_head, n_ctx, d_head):
         self.n_ctx, self.lengths = n_ctx, np.zeros(n_rows, int)
         # Create storage for the keys and values here.
 
     def extend(self, n_new):  # int -> [n_rows, n_new]
-        """Return the positions of n_new tokens for each row, which follow that row's tokens.
+        """Return the positions of n_new new tokens in each row, which follow the row's old tokens.
 
-        You need not compare them with n_ctx.
+        You need not compare the positions with n_ctx.
         """
         ...
 
-    def append(self, layer, k, v):  # 2 x [n_rows, n_head, n_new, d_head] -> n_all instead of n_new
+    def append(self, layer, k, v):  # 2 x [n_rows, n_head, n_new, d_head] -> the same with n_all
         """Store each row's new keys and values at their positions; return all keys and values.
 
-        n_all: the length of the longest row, including its new tokens. Unused slots may hold any
-        finite numbers, because the mask hides them.
+        n_all: the length of the longest row, including its new tokens. Unused slots may contain
+        any finite numbers, because the mask hides them.
         """
         ...
 
@@ -284,11 +284,11 @@ class Rows:
 
 
 def prefill(model, prompts, cache):  # -> [n_rows, n_vocab]
-    """Run the model once on prompts (lists of ids) of different lengths. cache: an empty Rows.
+    """Run the model once on prompts (lists of ids) of different lengths. cache: empty Rows.
 
     model(ids [n_rows, n_new], cache) -> logits [n_rows, n_new, n_vocab]. Pad shorter prompts at
-    the end with any token. Return the logits of each prompt's last token, not those of the
-    padding, and leave only the prompts in the cache.
+    the end with any token. Return the logits of each prompt's last token, not of the padding.
+    Afterwards the cache must contain only the prompts.
     """
     ...
 
@@ -297,11 +297,11 @@ def prefill(model, prompts, cache):  # -> [n_rows, n_vocab]
 
 
 def verify(logits, ids, drafts, qs, sampler, rng):
-    """Return the tokens that follow ids: accepted drafts and one more. Each is distributed like p.
+    """Return the tokens that follow ids: the accepted drafts and one more token.
 
     drafts: ids proposed by a small model; qs[i] [n_vocab]: the distribution q that drafts[i] was
-    drawn from. logits [n_drafts + 1, n_vocab]: row i predicts the token in the place of drafts[i],
-    the last row the token after all drafts. sampler(row, all ids before that place) -> p [n_vocab].
+    drawn from. logits [n_drafts + 1, n_vocab]: row i predicts the token at the position of
+    drafts[i], the last row the token after all drafts. sampler(row, all ids before) -> p [n_vocab].
     Accept each draft x in turn with probability min(1, p(x) / q(x)). At the first rejection draw a
     token from max(0, p - q), normalised, and stop. If you accept all drafts, draw one more from p.
     Accepted and redrawn tokens are distributed like p, because min(p, q) + max(0, p - q) = p.
@@ -316,9 +316,9 @@ class DraftModel:
     """A drafter: a small model with its own cache, which proposes tokens for a large model."""
 
     def __init__(self, model, sampler, seed):
-        """Keep what `propose` needs.
+        """Store what `propose` needs.
 
-        seed: use it to make an rng for the drafts. It must differ from default_rng(seed), which
+        seed: make an rng for the drafts from it. This rng must differ from default_rng(seed), which
         draws the text, because the drafts must be independent of the text's random numbers.
         """
         ...
@@ -326,8 +326,8 @@ class DraftModel:
     def propose(self, ids, n):  # -> n tokens, n distributions [n_vocab]
         """Draw n tokens that follow ids, one by one, with the small model and the sampler.
 
-        Return the tokens and their distributions. The next call's ids may share only a beginning
-        with these. Keep that much of the cache, but run the model at least on the last id.
+        Return the tokens and their distributions. In the next call, ids may share only a beginning
+        with this text. Keep this beginning in the cache, but run the model at least on the last id.
         """
         ...
 
@@ -340,7 +340,7 @@ def speculative(model, sequence, drafter, gamma=4):
 
     In each round get drafts, qs = drafter.propose(sequence.ids, n). n is gamma, or less at the end:
     a round yields up to n + 1 tokens, but at most sequence.n_left more are wanted. Run the model
-    once, on the ids that its cache does not hold, then the drafts. Call verify, then
+    once, on the ids that are not in its cache, followed by the drafts. Call verify, then
     drafter.learn(ids, drafts, logits, tokens). While sequence.running, append each token, then
     yield it. At the end of the round, cut the rejected drafts from the cache.
     """
@@ -353,11 +353,11 @@ def speculative(model, sequence, drafter, gamma=4):
 def beam_search(model, prompt, n, width=4, length_penalty=1.0):
     """Return the best texts, at most `width`: a list of (new ids, log P, score), best first.
 
-    Begin with one beam, the prompt. In each of n steps, extend every beam with every token. log P
-    is the sum of the new tokens' log probabilities. A candidate that ends with one of
-    model.stop_ids is finished if it is among the best `width` candidates; otherwise drop it.
-    The best `width` candidates without a stop id are the next beams. At step n, the best `width`
-    candidates are finished.
+    Begin with one beam, the prompt. In each of n steps, extend every beam with every token: these
+    texts are the candidates. The best have the largest log P, the sum of the new tokens' log
+    probabilities. A candidate that ends with one of model.stop_ids is finished if it is among the
+    best `width` candidates; otherwise drop it. The best `width` candidates without a stop id are
+    the next beams. At step n, the best `width` candidates are finished.
     score = log P / (number of new tokens) ** length_penalty; rank the finished texts by score.
     Run the model only on each beam's new token, with cache = model.new_cache(1), which has one row.
     cache.select([0, 0, 1]) replaces the cache's rows with row 0, row 0 again, and row 1.
@@ -371,7 +371,7 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
 
 
 def model(name="stories"):
-    """Return (tokenizer, model): a bundled model's weights in your own GPT2."""
+    """Return (tokenizer, model): your own GPT2 with the weights of a bundled model."""
     import utils
 
     tokenizer, loaded = utils.load(name)
@@ -379,7 +379,7 @@ def model(name="stories"):
 
 
 def fast(model, sequence):
-    """Yield tokens from your speculative loop. Its drafts are copied from earlier in the text.
+    """Yield the tokens of your speculative loop. Its drafts are copies of earlier text.
 
     python generate.py "The dragon was hungry. He" --loop mine.py:fast
     """

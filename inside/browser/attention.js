@@ -108,8 +108,8 @@ function showAttention() {
   if (!isStored(row)) return tell("#attention", {first: arrays.skipped[0] + 2}, "missing");
   const head = shownHead(row), added = has.parts ? addedByHeads(addedAt(row)) : [];
   const rival = has.parts && stored("rivals", row)[rivalAt(row)];
-  tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), came, before, rival, ...favorite(head),
-    added: signed(added[head] ?? 0)},
+  tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), ...favorite(head), came,
+    before, rival, added: signed(added[head] ?? 0)},
   "stored", has.parts ? "pushed" : "named", has.source && "source",
   has.parts && state.head === null && "most", added[head] < 0 ? "against" : "for");
   mark(find(".heads"), "aria-pressed", head);

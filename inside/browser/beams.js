@@ -35,8 +35,9 @@ function drawBeams() {
   const ends = shown.filter(isEnd), [{depth} = {depth: 0}] = ends;
   ends.sort((a, b) => scoreOf(b) - scoreOf(a));
   tell("#beams", {beams: data.settings.beams ?? "best", power: penalty === 1 ? "" : `^${penalty}`,
-    score: signed(scoreOf(ends[0] ?? shown.at(-1)), 3), n: depth + 1,
-    limit: steps.length},
+    score: signed(scoreOf(ends[0] ?? shown.at(-1)), 3), n: depth + 1, limit: steps.length,
+    next: signed(scoreOf(ends[1] ?? shown.at(-1)), 3)},
+  ends.length > 1 && "next",
   ends.some(({status}) => status === "limit") && "limit",
   ends.every((node) => node.depth === depth) ? "same" : "lengths");
   find("#finals").replaceChildren(...ends.map((node, i) => line(node.won ? ".won" : "", `${i + 1}`,
@@ -63,8 +64,9 @@ function drawRace(shown, deepest) {
     && node.behind <= deepest).slice(0, 3));
   const marks = [0, 0.1, 0.5, 1, 2, 5, 10, 20].filter((behind) => behind <= deepest);
   fill(find("#beams svg"), {width: LEFT + (steps.length + 0.5) * column, height: TOP + LOW + 40},
-    svg("text", {class: "axis", x: 32, y: 10}, "step"), marks.flatMap((behind) => axis(behind, height(behind))), steps.map(([{x}], i) =>
-      svg("text", {class: "cross", x, y: 10}, `${i + 1}`)),
+    marks.flatMap((behind) => axis(behind, height(behind))),
+    svg("text", {class: "axis", x: 32, y: 10}, "step"),
+    steps.map(([{x}], i) => svg("text", {class: "cross", x, y: 10}, `${i + 1}`)),
     dropped.map(edge), steps.map(cutMark), shown.toSorted((a, b) => a.won - b.won).map(edge),
     dropped.map(({x, y}) => svg("text", {class: "cross", x, y: y + 4}, "×")), shown.map(nodeText));
 }

@@ -8,7 +8,6 @@ function change(settings) {
   Object.assign(state, settings);
   showCandidates();
   writeAddress();
-  dispatchEvent(new Event("settings"));
 }
 
 // How a token was chosen: the entry of data.draws, or "prompt".

@@ -43,12 +43,6 @@ function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min
     others: others / total, cuts, kept, exact, cut: exact && Object.keys(cuts).length > 0};
 }
 
-// Return the first place where the cumulative probability exceeds u; -1: among the others.
-function drawn(probs, u) {
-  let mass = 0;
-  return probs.findIndex((p) => (mass += p) > u);
-}
-
 // Return a row's stored tokens with their probabilities after each step of the sampler. Their order
 // is that of the logits after the first filters.
 function chain(row, settings) {

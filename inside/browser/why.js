@@ -3,7 +3,7 @@
 
 const CHOSE = {drawn: "A die chose it", residual: "A die chose it after a rejected draft",
   best: "It was taken as the best", accepted: "A draft offered it",
-  beams: "Beam search followed it", prompt: "The prompt has it"};
+  beams: "Beam search kept it (see Beams)", prompt: "The prompt has it"};
 
 // The names of the parts in the order of data.added; for each part its index in HEADS, or -1.
 const PARTS = ["embedding", ...range(n_layer).flatMap((layer) => [

@@ -9,7 +9,7 @@ from workshop.steps.inputs import WatchedModel, attempt
 
 
 def form(found):
-    """Describe the types in a result. The right form is a list of (list, float, float)."""
+    """Replace the ids and numbers in a result by descriptions, so that a wrong form shows."""
     if isinstance(found, list | tuple) and not isinstance([*found, None][0], int | np.integer):
         return [form(part) for part in found]
     return "a list of ids" if isinstance(found, list) else "a number"
@@ -26,8 +26,8 @@ def see_texts(m, name, n, width, stop_ids=(), seed=2, **more):
     for label, i in ("log P", 1), ("scores", 2):
         scores = np.array([float(text[i]) for text in found], np.float32)
         yield Seen(f"their {label} {name}", scores, "text")
-    yield Seen(f"the prompt, afterwards, {name}", prompt)
-    yield Seen(f"tokens through the model {name}", model.n_rows, "<=")
+    yield Seen(f"the prompt after the call {name}", prompt)
+    yield Seen(f"tokens run through the model {name}", model.n_rows, "<=")
     yield Seen(f"passes through the model {name}", len(model.passes), "<=")
 
 
@@ -83,7 +83,7 @@ rows in order: with cache.select of rows 0, 1, 2, ... instead of the parents
 parent by width: with width instead of n_vocab as the divisor that gives a candidate's beam
     divmod(int(index), model.n_vocab)
     -> (int(index) // width % len(beams), int(index) % model.n_vocab)
-stop ids ignored: with stop ids like any other token
+stop ids ignored: with stop ids treated like any other token
     token in model.stop_ids or step == n - 1 -> step == n - 1
 stop id left out: without the stop id in the texts
     finished.append((ids, -> finished.append((ids[:-1] if token in model.stop_ids else ids,
@@ -99,7 +99,7 @@ unfinished texts, unranked: with every beam finished at step n, not the best can
     or step == n - 1: -> or (step == n - 1 and row == place):
 finished beyond the best: with all candidates that end finished, even those beyond the best `width`
     if place < width: -> if True:
-fewer beams: with fewer beams after a text is finished: finished candidates take their places
+fewer beams: with fewer beams after a text is finished: finished candidates take the place of beams
     elif len(kept) < width: -> elif place < width:
 fewer beams for all finished: with the width reduced by every finished text
     elif len(kept) < width: -> elif len(kept) < width - len(finished):

@@ -1,4 +1,4 @@
-"""Random arrays and tiny models, chosen so that every mistake shows in the results."""
+"""Random arrays and tiny models, chosen so that every mistake changes the results."""
 
 import contextlib
 import functools
@@ -13,10 +13,10 @@ def numbers(*shape, scale=1.0, seed=0):
     return np.random.default_rng([seed, *shape]).normal(0, scale, shape).astype(np.float32)
 
 
-def attempt(looks, name, kind="="):
-    """Yield the looks of a part of an observer and, if it fails, its error. kind: see Seen."""
+def attempt(results, name, kind="="):
+    """Yield the results and, if computing them fails, Seen(name, error, kind)."""
     try:
-        yield from looks
+        yield from results
     except Exception as error:
         yield Seen(name, error, kind)
 
@@ -64,7 +64,7 @@ def block(n_embd, seed):
 
 
 def parameters(n_vocab=11, n_ctx=16, n_embd=12, n_layer=3, tied=False, seed=0):
-    """Return the parameters of a tiny GPT-2, all different. tied: leave out lm_head."""
+    """Return random parameters of a tiny GPT-2. tied: there is no lm_head."""
     head = {} if tied else {"lm_head": numbers(n_vocab, n_embd, seed=seed + 3)}
     return {
         "wte": numbers(n_vocab, n_embd, seed=seed),
@@ -76,7 +76,7 @@ def parameters(n_vocab=11, n_ctx=16, n_embd=12, n_layer=3, tied=False, seed=0):
 
 
 def tiny(m, n_head=3, **sizes):
-    """Return a tiny m.GPT2, with m.gelu as it is now: the default may be a gelu since replaced."""
+    """Return a tiny m.GPT2 with m.gelu, because GPT2's default may be the reader's wrong gelu."""
     return m.GPT2(parameters(**sizes), n_head, activation=m.gelu)
 
 
@@ -87,7 +87,7 @@ def logits_after(text, seed, scale, n_vocab):
 
 
 class Texts:
-    """The cache of a WatchedModel. It holds the ids themselves."""
+    """The cache of a WatchedModel, which contains the ids themselves."""
 
     def __init__(self, model, batch):
         self.model, self.rows, self.is_batch = model, [[] for _ in range(*(batch or (1,)))], batch
@@ -104,8 +104,8 @@ class Texts:
 
 
 class WatchedModel:
-    """A model without weights. Its logits are random numbers that depend on the text. It records
-    (tokens in the cache, new tokens) of each pass in `passes`, and stops an endless loop."""
+    """A model without weights, whose logits are random numbers that depend on the text. `passes`
+    lists (tokens in the cache, new tokens) of each pass. After `most` passes it raises an error."""
 
     def __init__(self, n_vocab=7, n_ctx=40, stop_ids=(), seed=0, scale=1.5, most=200):
         self.n_vocab, self.n_ctx, self.stop_ids, self.seed = n_vocab, n_ctx, stop_ids, seed

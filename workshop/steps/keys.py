@@ -12,7 +12,7 @@ IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
 def passed(model, cache, ids):
-    """Return the logits of a pass, append's results in it [(label, array, axes)], their layers."""
+    """Return the logits of a pass, append's results [(label, array, axes)] and append's layers."""
     seen, layers = [], []
 
     def note(both, layer, k, v):
@@ -28,7 +28,7 @@ def passed(model, cache, ids):
 
 
 def see_pass(model, cache, ids, name):
-    """Run the model once. Yield its logits, and what cache.append returned and was called for."""
+    """Run the model once. Yield its logits, and the results and layers of the calls of append."""
     logits, seen, layers = passed(model, cache, ids)
     yield Seen(f"intermediate results for {name}", seen, "stages")
     yield Seen(f"the logits of {name}", logits, "n_new, n_vocab")
@@ -81,7 +81,7 @@ def see_context(m):
 
 
 def see_appended(m, name, *actions):
-    """Run actions ("append" or "cut", n) on 3 blocks. Yield what the last appends return."""
+    """Do the actions, each ("append", n) or ("cut", n). Yield the results of the last appends."""
     cache = tiny(m).new_cache()
     for number, (action, n) in enumerate(actions):
         if action == "cut":
@@ -157,16 +157,16 @@ length + 1: with the length growing by 1 for each pass
     self.length = n_all -> self.length += 1
 length of the last pass: with only the last pass counted in the length
     self.length = n_all -> self.length = k.shape[-2]
-keys of all blocks in one place: with one place for the keys of all blocks
+keys of all blocks in one place: with the keys of all blocks stored in one array
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[0, 0, ..., self.length : n_all, :] = k
         \n        self.kv[1, layer, ..., self.length : n_all, :] = v
     => return self.kv[0, 0, ..., :n_all, :], self.kv[1, layer, ..., :n_all, :]
-keys of all blocks kept for block 0: with the keys of all blocks stored in the place of block 0
+keys of all blocks kept for block 0: with the keys of all blocks stored as those of block 0
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[0, 0, ..., self.length : n_all, :] = k
         \n        self.kv[1, layer, ..., self.length : n_all, :] = v
-all blocks kept for block 0: with the keys and values of all blocks stored in the place of block 0
+all blocks kept for block 0: with the keys and values of all blocks stored as those of block 0
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[:, 0, ..., self.length : n_all, :] = k, v
 new ones only: with only the new keys and values: those of earlier tokens are not used
@@ -179,7 +179,7 @@ keys as values: with the keys as the values, too
     = k, v -> = k, k
 values as keys: with the values as the keys, too
     = k, v -> = v, v
-one place for all blocks: with one place for the keys and values of all blocks
+one place for all blocks: with the keys and values of all blocks stored in one array
     self.kv[:, layer, ..., self.length : n_all, :] = k, v
     -> self.kv[:, 0, ..., self.length : n_all, :] = k, v
     return self.kv[:, layer -> return self.kv[:, 0
@@ -200,11 +200,11 @@ no return: of an append that returns nothing
 length in each block: with the length growing in each block instead of once in a pass
     n_head, 0, -> n_head, 99,
     if layer == self.kv.shape[1] - 1: -> if True:
-one slot too late: with the new keys and values one pass too late, as extend has counted them
+one slot too late: with the new keys and values in later slots: extend has updated the length
     n_head, 0, -> n_head, 99,
     self.length : n_all, :] -> n_all : n_all + k.shape[-2], :]
-one slot too late, returned: with the new keys and values one pass too late: extend has
-        counted them, so they begin at length - n_new
+one slot too late, returned: with the new keys and values in later slots: extend has
+        updated the length, so the new slots begin at length - n_new
     n_head, 0, -> n_head, 99,
     self.length : n_all, :] -> n_all : n_all + k.shape[-2], :]
     layer, ..., :n_all, :] -> layer, ..., : n_all + k.shape[-2], :]
@@ -214,7 +214,7 @@ cache not used: without cache.append: self_attention does not call it or gets no
 append's result not used: with only the new keys and values in attention: append's result is
         not used
     k, v = cache.append -> cache.append
-layer not passed on: with layer 0 for all blocks, so that they share one place
+layer not passed on: with layer 0 for all blocks, so that they share keys and values
     cache.append(layer, -> cache.append(0,
 appended before the heads: with keys and values stored before the heads are split
     q, k, v = (split_heads(part, n_head) for part in qkv)
@@ -257,7 +257,7 @@ positions after the growth: with positions computed after the length has grown
 length grows by 1: with a length that grows by 1, whatever n_new is
     self.length += n_new -> old = self.length; self.length += 1
     => return np.arange(old, old + n_new)
-length of this pass alone: with the length of this pass instead of that of all
+length of this pass alone: with the length of this pass instead of all passes
     self.length += n_new -> old = self.length; self.length = n_new
     => return np.arange(old, old + n_new)
 [workshop/reference.py Cache.append]
@@ -325,7 +325,7 @@ heads cut: with the heads cut (the first axis) instead of the tokens
 last ones kept: with the last `length` tokens kept instead of the first
     k[..., :length, :] -> k[..., -length:, :]
     v[..., :length, :] -> v[..., -length:, :]
-one more kept: with one more token kept than length says
+one more kept: with one token too many kept
     k[..., :length, :] -> k[..., : length + 1, :]
     v[..., :length, :] -> v[..., : length + 1, :]
 first block alone: with only the keys and values of the first block cut
@@ -342,11 +342,11 @@ longer than before: with a length that a cut can make longer
 [gpt2.py cut]
 nothing: of a cut that does nothing
     => pass
-one too many: with one token too many left
+one too many: with one token too many left in the cache
     min(self.length, length) -> min(self.length, length + 1)
-one too few: with one token too few left
+one too few: with one token too few left in the cache
     min(self.length, length) -> min(self.length, max(length - 1, 0))
-one too few, also below 0: with one token too few left
+one too few, also below 0: with one token too few left in the cache
     min(self.length, length) -> min(self.length, length - 1)
 longer: with a length that can grow by a cut
     min(self.length, length) -> length
@@ -357,7 +357,7 @@ all: with all tokens forgotten
 the first ones: with the first tokens forgotten instead of the last ones
     => length = min(length, self.length); self.kv[..., :length, :] = self.kv[..., self.length -
         length : self.length, :].copy(); self.length = length
-keys alone: with only the keys cut, and the values of the forgotten tokens left
+keys alone: with only the keys cut, so that the values of the forgotten tokens remain
     => length = min(self.length, length); self.kv[0, ..., length : self.length, :] = 0; self.length
         = self.length
 length kept: with keys and values cut, but not the length
@@ -379,9 +379,9 @@ def see_rows(m, seed):
     yield Seen("the positions of extend(3)", np.array(cache.extend(3)), "n_rows, n_new")
     cache = m.Rows(3, 3, 3, 16, 4)
 
-    def see(name, ids, lengths):  # lengths: after this pass
+    def see(name, ids, lengths):  # lengths: the rows' lengths after this pass
         logits, seen, _ = passed(model, cache, np.array(ids))
-        ends = np.reshape(lengths, (-1, 1, 1, 1))  # unused slots may hold anything
+        ends = np.reshape(lengths, (-1, 1, 1, 1))  # unused slots may contain anything
         used = [
             (label, np.where(np.arange(x.shape[-2])[:, None] < ends, x, 0), axes)
             for label, x, axes in seen
@@ -463,7 +463,7 @@ k and v exchanged: with keys and values swapped
     (k, v) -> (v, k)
 new ones only: with only the new keys and values: those of earlier tokens are not used
     => return k, v
-one place for all blocks: with one place for all blocks
+one place for all blocks: with the keys and values of all blocks stored in one array
     self.kv[:, layer], -> self.kv[:, 0],
     return self.kv[:, layer -> return self.kv[:, 0
 first new only: with only the first new token stored
@@ -474,7 +474,7 @@ not kept: with keys and values that are not stored
 row 0 alone: with only row 0 stored
     kept[rows, :, self.positions] = new.swapaxes(1, 2)
     -> kept[0, :, self.positions[0]] = new[0].swapaxes(0, 1)
-lengths as slots: with the new token in slot lengths[i], one too far, instead of its position
+lengths as slots: with the new token one slot too far: lengths[i] includes the new token
     kept[rows, :, self.positions] -> kept[rows, :, self.positions + 1]
 no return: of an append that returns nothing
     return self.kv -> self.kv
@@ -484,7 +484,7 @@ lengths in each block: with lengths that grow in each block instead of once in a
     return self.kv[:, layer, :, :, :n_all] -> found = self.kv[:, layer, :, :, :n_all]
         \n        self.lengths = self.lengths + k.shape[2]
         \n        self.positions = self.positions + k.shape[2]; return found
-after their own slots: with new keys and values one pass too late, as extend has counted them
+after their own slots: with the new keys and values in later slots: extend has updated lengths
     kept[rows, :, self.positions] -> kept[rows, :, self.positions + k.shape[2]]
 [workshop/reference.py Rows.cut]
 cut empties: with all keys and values erased by a cut
@@ -499,9 +499,9 @@ cut to the longest, or longer: with all rows set to the largest of the lengths
     np.minimum(self.lengths, lengths) -> np.full_like(self.lengths, max(lengths))
 can grow: with a length that can grow by a cut
     np.minimum(self.lengths, lengths) -> np.array(lengths)
-cut one too late: with one token too many left
+cut one too late: with one token too many left in each row
     np.minimum(self.lengths, lengths) -> np.minimum(self.lengths, np.array(lengths) + 1)
-cut one too early: with one token too few left
+cut one too early: with one token too few left in each row
     np.minimum(self.lengths, lengths) -> np.minimum(self.lengths, np.array(lengths) - 1)
 number removed: with lengths[i] tokens removed instead of left
     np.minimum(self.lengths, lengths) -> np.maximum(self.lengths - lengths, 0)
@@ -513,7 +513,7 @@ ROWS = Part(("Rows",), "workshop/reference.py", see_rows, ROWS_WRONG, ROWS_METHO
 
 
 class BatchModel:
-    """A model that records the shape of each pass, and whose cache is a Rows."""
+    """A model that records the shape of the ids in each pass. Its cache is Rows."""
 
     def __init__(self):
         self.model, self.shapes, self.n_vocab = GPT2(parameters(), 3), [], 11
@@ -532,7 +532,7 @@ def see_prefill(m, seed):
     yield Seen("prefill of prompts of 2, 5 and 3 tokens", found, "n_rows, n_vocab")
     yield Seen("the lengths after prefill", np.array(cache.lengths), "n_rows")
     yield Seen("the shapes of the passes through the model", model.shapes)
-    yield Seen("the prompts, afterwards", prompts)
+    yield Seen("the prompts after the call", prompts)
     more = model(np.array([[7], [8], [9]]), cache)
     yield Seen("the logits of one more token", more, "n_rows, n_new, n_vocab")
 
@@ -543,15 +543,15 @@ last column: with the logits of the last column, which belong to the padding in 
     => return logits[:, -1]
 first column: with the logits of the first column
     => return logits[:, 0]
-one too far: with the logits one token too far
+one too far: with the logits of the token after the right one
     lengths - 1] -> np.minimum(lengths, lengths.max() - 1)]
-one too early: with the logits one token too early
+one too early: with the logits of the token before the right one
     lengths - 1] -> lengths - 2]
-index out of bounds: with the logits of row lengths[i], one too far
+index out of bounds: with the logits of column lengths[i], one too far
     lengths - 1] -> lengths]
 all logits: of the logits of all columns
     => return logits
-every row with every length: of [n_rows, n_rows] logits: index rows and columns together
+every row with every length: of logits of [n_rows, n_rows] tokens: index rows and columns together
     => return logits[:, lengths - 1]
 filled at the beginning: with shorter rows padded at the beginning
     [*prompt, *[0] * (lengths.max() - len(prompt))]

@@ -12,7 +12,7 @@ def see_softmax(m, seed):
     x = 3 * numbers(3, 4)
     yield Seen("softmax of a row", m.softmax(x[0]), "n")
     yield Seen("softmax of three rows", m.softmax(x), "row, n")
-    yield Seen("the argument of softmax, afterwards", x, "row, n")
+    yield Seen("the argument of softmax after the call", x, "row, n")
     yield Seen("softmax with more axes", m.softmax(3 * numbers(2, 3, 4)), "batch, row, n")
     large = x[:2] + np.array([[1000], [-1000]], np.float32)
     yield Seen("softmax of rows near 1000 and near -1000", m.softmax(large), "row, n")
@@ -53,11 +53,11 @@ length: divided by the length of the row as a vector instead of its sum
 mean of e^x: divided by the mean of e^x instead of the sum
     e.sum -> e.mean
 keepdims: without keepdims=True: the sums or maxima have lost an axis, so they broadcast along
-        the wrong one
+        the wrong axis
     e.sum(-1, keepdims=True) -> e.sum(-1)
 keepdims, divided in place: without keepdims=True: the sums have lost an axis
     => e /= e.sum(-1); return e
-each x[i]: of one softmax for each x[i], which is right for two axes, but a row is the last axis
+each x[i]: of one softmax for each x[i], but a row is the last axis, even of three axes
     e.sum(-1, keepdims=True) -> e.sum(tuple(range(1, x.ndim)), keepdims=True)
 absolute values: of the absolute values of x
     x - x.max(-1, keepdims=True) -> abs(x) - abs(x).max(-1, keepdims=True)
@@ -72,7 +72,7 @@ argument e^x: of a softmax that writes e^x over its argument
     -> e = x; e -= x.max(-1, keepdims=True); np.exp(x, out=x)
 sign: of e^-x
     x - x.max(-1, keepdims=True) -> x.min(-1, keepdims=True) - x
-no exponential: without e^x: x divided by its sum
+no exponential: of x divided by its sum, without e^x
     e = np.exp(x - x.max(-1, keepdims=True)) -> e = x
 exponential of the maximum only: of x, not e^x, after the maximum was subtracted
     np.exp(x - x.max(-1, keepdims=True)) -> x - x.max(-1, keepdims=True)
@@ -86,7 +86,7 @@ square: of x^2 instead of e^x
     np.exp(x - x.max(-1, keepdims=True)) -> x * x
 expm1: of e^x - 1
     np.exp -> np.expm1
-divided by the maximum: with x divided by the maximum instead of the maximum subtracted
+divided by the maximum: with x divided by the maximum, which should be subtracted
     x - x.max -> x / x.max
 """)
 SOFTMAX = Part(("softmax",), "gpt2.py", see_softmax, SOFTMAX_WRONG)
@@ -97,7 +97,7 @@ def see_layer_norm(m, seed):
     x[0] *= 1e-3  # small enough for eps to matter
     yield Seen("layer_norm of a row", m.layer_norm(x[1], g, b), "n_embd")
     yield Seen("layer_norm of rows, the first one tiny", m.layer_norm(x, g, b), "row, n_embd")
-    yield Seen("the argument of layer_norm, afterwards", x, "row, n_embd")
+    yield Seen("the argument of layer_norm after the call", x, "row, n_embd")
     yield Seen("layer_norm with eps=0.5", m.layer_norm(x, g, b, eps=0.5), "row, n_embd")
     flat = np.full((1, 6), 7, np.float32)
     yield Seen("layer_norm of a row of equal numbers", m.layer_norm(flat, g, b), "row, n_embd")
@@ -190,7 +190,7 @@ LAYER_NORM = Part(("layer_norm",), "gpt2.py", see_layer_norm, LAYER_NORM_WRONG)
 def see_gelu(m, seed):
     x = np.linspace(-4, 4, 12, dtype=np.float32).reshape(3, 4)
     yield Seen("gelu of numbers from -4 to 4", m.gelu(x), "row, n")
-    yield Seen("the argument of gelu, afterwards", x, "row, n")
+    yield Seen("the argument of gelu after the call", x, "row, n")
     yield Seen("gelu with more axes", m.gelu(numbers(2, 3, 4)), "batch, row, n")
 
 
@@ -246,7 +246,7 @@ fourth power: with x^4 instead of x^3
     x * x * x) -> x * x * x * x)
 cube taken away: with the cube subtracted instead of added
     x + 0 -> x - 0
-cube alone: without the x beside the cube
+cube alone: with only the cube, without the term x
     (x + 0.044715 -> (0.044715
 cube of the sum: of (x + 0.044715 x)^3
     (x + 0.044715 * x * x * x) -> (x + 0.044715 * x) ** 3
@@ -283,8 +283,8 @@ def see_linear(m, seed):
     yield Seen("linear with more axes", m.linear(numbers(5, 2, 3), w, b), "batch, row, n_out")
     square = m.linear(x, numbers(3, 3), numbers(3))
     yield Seen("linear from 3 to 3 numbers", square, "row, n_out")
-    yield Seen("the argument of linear, afterwards", x, "row, n_in")
-    yield Seen("the b of linear, afterwards", b, "n_out")
+    yield Seen("the argument of linear after the call", x, "row, n_in")
+    yield Seen("the b of linear after the call", b, "n_out")
 
 
 LINEAR_WRONG = mistakes(r"""

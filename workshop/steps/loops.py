@@ -11,14 +11,14 @@ from workshop.steps.inputs import WatchedModel
 
 
 def second(logits):
-    """Give all probability to the second best token, to catch loops that take the best one."""
+    """Give all probability to the second best token, to catch loops that choose the best token."""
     probs = np.zeros_like(logits)
     probs[np.argsort(logits)[-2]] = 1
     return probs
 
 
 def unless_seen(logits, ids):
-    """Make tokens that have occurred less likely: a filter that needs the whole text."""
+    """Lower the logits of tokens that have occurred: a filter that needs the whole text."""
     logits = logits.copy()
     logits[list(ids)] -= 2
     return logits
@@ -29,7 +29,7 @@ PROMPT = [3, 1, 4, 1, 5]
 
 
 def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
-    """Run a loop -> its tokens, the sequence, the model. end: finish the text after this many."""
+    """Run a loop. Return its tokens, the sequence and the model. end: stop after `end` tokens."""
     model, tokens = WatchedModel(stop_ids=stop_ids), []
     sequence = Sequence(model, PROMPT, n, sampler, seed)
     for token in loop(model, sequence, **more):
@@ -42,10 +42,10 @@ def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
 
 
 def see_loop(loop, name, seed):
-    """Yield what naive and cached have in common."""
+    """Yield the results that are the same for naive and cached."""
     tokens, sequence, model = run(loop, 7)
     yield Seen(f"the tokens of {name}", tokens)
-    yield Seen("the text, afterwards", sequence.ids)
+    yield Seen("the text after the loop", sequence.ids)
     text = Sequence(WatchedModel(), PROMPT, 7, CHOICE)
     next(iter(loop(WatchedModel(), text)), None)
     yield Seen(f"sequence.ids, when {name} yields the first token", text.ids)
@@ -110,11 +110,11 @@ n_left: of a loop that runs while n_left > 0, but a stop id or the caller may en
 a list: of a loop that returns all tokens at the end, so that its caller cannot end it earlier
     while sequence.running: -> tokens = []\n    while sequence.running:
     => tokens.append(sequence.append(draw(probabilities, sequence.rng)))\n    return tokens
-one token: of a loop that ends after one token
+one token: of a loop that ends after its first token
     while sequence -> if sequence
-one too few: of a loop that leaves the last token out
+one too few: of a loop that ends one token too early
     while sequence.running -> while sequence.running and sequence.n_left > 1
-stop id left out: of a loop that leaves the stop id out
+stop id left out: of a loop that does not yield the stop id
     => token = sequence.append(draw(probabilities, sequence.rng)); yield from [] if token in
         sequence.stop_ids else [token]
 a seed of its own: with a new rng that has no seed
@@ -169,7 +169,7 @@ def see_draw(m, seed):
         [int(m.draw(probs, rng)) for _ in range(9)] for rng in map(np.random.default_rng, (5, 5))
     ]
     yield Seen("two generators with the same seed give the same draws", twice[0] == twice[1])
-    yield Seen("the argument of draw, afterwards", probs, "n_vocab")
+    yield Seen("the argument of draw after the call", probs, "n_vocab")
 
 
 DRAW_WRONG = mistakes(r"""
@@ -194,9 +194,9 @@ no rng: of draws that do not use rng, so that they cannot be repeated
     rng.random() -> np.random.default_rng().random()
 one seed: of a random generator that starts again at each draw
     rng.random() -> np.random.default_rng(0).random()
-not accumulated: of u compared with the probabilities themselves instead of their running sum
+not accumulated: of a random number compared with probabilities, not with their running sum
     => return int(np.argmax(probs > rng.random()))
-first above its own u: of a separate random number for each token, with the first below its p taken
+first above its own u: of the first token whose own random number is below its probability
     => return int(np.argmax(np.append(rng.random(len(probs)) < probs, True)))
 one u for each: of the largest p * u, with a random number u for each token
     => return int(np.argmax(probs * rng.random(len(probs))))
@@ -233,7 +233,7 @@ def see_filter(make, name, settings):
     logits = SCORES.copy()
     for setting in settings:
         yield Seen(f"{name}({setting}) of {SCORES}", make(setting)(logits, [1, 2]), "n_vocab")
-    yield Seen(f"the argument of {name}'s filter, afterwards", logits, "n_vocab")
+    yield Seen(f"the argument of {name}'s filter after the call", logits, "n_vocab")
     hidden = np.where(SCORES > 0.5, SCORES, np.float32(-np.inf))
     yield Seen(f"{name} where three are -inf", make(settings[0])(hidden, [1]), "n_vocab")
     low = make(settings[0])(SCORES - 4, [1])
@@ -310,7 +310,7 @@ best only: with only the best token kept
     => return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e10))
 -1e9 instead of -inf: with -1e9 instead of -inf
     => return np.where(logits >= np.partition(logits, -k)[-k], logits, np.float32(-1e9))
-the k logits: of only the k logits, without a place for the others
+the k logits: of only k logits, but a filter returns all n_vocab
     => return np.sort(logits)[::-1][:k]
 the k tokens: of the k tokens instead of logits
     => return np.argsort(logits)[::-1][:k]
@@ -336,9 +336,9 @@ no return: of a function that returns nothing
 TOP_K = Part(("top_k",), "samplers.py", see_top_k, TOP_K_WRONG)
 TOP_P_WRONG = mistakes(r"""
 [samplers.py keep_top_p]
-one too few: without the token that reaches p, so that the kept ones sum to less than p
+one too few: without the token that reaches p, so that the kept tokens sum to less than p
     probs >= falling[last] -> probs >= falling[max(last - 1, 0)]
-one too many: with one token more than needed
+one too many: with one token too many
     probs >= falling[last] -> probs >= falling[min(last + 1, len(mass) - 1)]
 least probable first: with the least probable tokens kept until they sum to p
     last = min(int(np.searchsorted(mass, p)), len(mass) - 1)
@@ -365,7 +365,7 @@ not sorted, up to p: with the tokens in the order of their ids, kept while their
         is at most p
     last = min(int(np.searchsorted(mass, p)), len(mass) - 1) -> last = 0
     probs >= falling[last] -> np.cumsum(probs) <= p
-sorted, not put back: with the first places of the sorted order kept, which are other tokens
+sorted, not put back: with the first ids kept, because ranks are used as ids
     probs >= falling[last] -> np.arange(len(logits)) <= last
 ranks for tokens: with argsort used as the ranks of the tokens
     probs >= falling[last] -> np.argsort(-logits) <= last
@@ -404,8 +404,8 @@ def see_advance(m, seed):
     yield Seen("advance with an empty cache", m.advance(model, ids[:4], cache), "n_vocab")
     yield Seen("the length of the cache", cache.length)
     yield Seen("advance by three more tokens", m.advance(model, ids, cache), "n_vocab")
-    yield Seen("what the cache holds", cache.rows)
-    yield Seen("ids, afterwards", ids)
+    yield Seen("the texts in the cache", cache.rows)
+    yield Seen("ids after the call", ids)
     yield Seen("passes (tokens before, new tokens)", model.passes)
     model = WatchedModel()
     found = m.advance(model, ids, model.new_cache(), chunk=3)
@@ -436,7 +436,7 @@ chunks too short: with chunks that lack their last token
     start + chunk] -> start + max(chunk - 1, 1)]
 one chunk only: with only one chunk run through the model
     ids.shape[-1], chunk) -> min(cache.length + 1, ids.shape[-1]), chunk)
-without the last chunk: without a last chunk that is shorter
+without the last chunk: without the last chunk if it is shorter than the others
     ids.shape[-1], chunk)
     -> ids.shape[-1] - chunk + 1, chunk) if ids.shape[-1] - cache.length >= chunk else
         range(cache.length, ids.shape[-1], chunk)
@@ -480,10 +480,10 @@ def see_cached(m, seed):
     model(PROMPT[:3], cache)
     sequence = Sequence(model, PROMPT, 5, CHOICE)
     yield Seen(
-        "the tokens with a cache that holds 3 already", list(m.cached(model, sequence, cache))
+        "the tokens with a cache that already contains 3", list(m.cached(model, sequence, cache))
     )
     yield Seen("tokens run through the model with 3 in the cache", model.n_rows, "<=")
-    yield Seen("what the given cache holds", cache.rows)
+    yield Seen("the texts in the given cache", cache.rows)
 
 
 CACHED_WRONG = tuple(wrong._replace(function="cached") for wrong in LOOP_WRONG) + mistakes(r"""

@@ -11,7 +11,7 @@ def see_merge(m, seed):
         left, right = (part.encode() for part in pair.split())
         found = m.merge(symbols, (left, right))
         yield Seen(f"merge({text!r}, {pair!r})", list(found) if found is not None else None)
-        yield Seen(f"the symbols of merge({text!r}, {pair!r}), afterwards", symbols)
+        yield Seen(f"the symbols after merge({text!r}, {pair!r})", symbols)
 
     yield from merge("a b c a b", "a b")
     yield from merge("a a a", "a a")
@@ -36,7 +36,7 @@ last only: with only the last pair joined
         len(symbols)))
 overlapping: with a symbol used in two pairs
     i += 2 if both else 1 -> i += 1
-overlapping, rest dropped: with a symbol used in two pairs, and what follows a pair dropped
+overlapping, rest dropped: with a symbol used in two pairs, and the symbol after a pair dropped
     i += 2 if both else 1 -> i += 1
     if both else symbols[i])
     -> if both else symbols[i]) if both or tuple(symbols[i - 1 : i + 1]) != tuple(pair) or i == 0
@@ -50,7 +50,7 @@ others skipped: of a merge that skips a symbol after each symbol that is not joi
 text compared: with pairs compared by their joined text: the pair a bc is not ab c
     tuple(symbols[i : i + 2]) == tuple(pair)
     -> len(symbols[i : i + 2]) == 2 and symbols[i] + symbols[i + 1] == pair[0] + pair[1]
-either order: with right, left joined too
+either order: with the pair (right, left) joined, too
     == tuple(pair) -> in (tuple(pair), tuple(pair)[::-1])
 either symbol: with only the left symbol of the pair compared
     tuple(symbols[i : i + 2]) == tuple(pair) -> symbols[i] == pair[0] and i + 1 < len(symbols)
@@ -67,9 +67,9 @@ pair inserted: with the joined symbol inserted before the pair, which should be 
 pairs alone: without the symbols that are not joined
     merged.append(pair[0] + pair[1] if both else symbols[i])
     -> merged += [pair[0] + pair[1]] if both else []
-end not tested: of a merge that looks past the last symbol
+end not tested: of a merge that reads past the last symbol
     tuple(symbols[i : i + 2]) == tuple(pair) -> (symbols[i], symbols[i + 1]) == tuple(pair)
-from the right: with pairs looked for from the right to the left
+from the right: with pairs searched from right to left
     merged, i = [], 0 -> merged, i, symbols = [], 0, symbols[::-1]
     tuple(pair) -> tuple(pair)[::-1]
     return merged -> return merged[::-1]
@@ -91,7 +91,7 @@ MERGES = [
 ]
 VOCAB = {bytes([byte]): 300 + byte for byte in range(256)}
 VOCAB |= {left + right: 7 * rank % 23 for rank, (left, right) in enumerate(MERGES)}
-VOCAB |= {b"inn": 901, b"ther": 902, b"xyz": 903}  # tokens that no merge makes
+VOCAB |= {b"inn": 901, b"ther": 902, b"xyz": 903}  # tokens that no merge produces
 WORDS = (
     "the t ther there tata heat heating inn xinnn xyz eee eeeee caf\u00e9 \u20ac hell tatathering"
     " thehe hetahe eehell inginate"
@@ -104,7 +104,7 @@ def see_encode(m, seed):
         yield Seen(f"encode({word!r})", m.encode(word, list(MERGES), dict(VOCAB)))
     merges = list(MERGES)
     m.encode("there", merges, VOCAB)
-    yield Seen("merges, afterwards", merges)
+    yield Seen("merges after the call", merges)
 
 
 ENCODE_WRONG = mistakes(r"""

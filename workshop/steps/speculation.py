@@ -19,7 +19,7 @@ IDS = [2, 1]
 
 
 def by_text(logits, ids):
-    """Rotate p by one for each 2 in ids: a sampler that needs the whole text."""
+    """Rotate p by one position for each 2 in ids: a sampler that needs the whole text."""
     p = np.exp(logits) / np.exp(logits).sum()
     return turned(p, list(ids).count(2)).astype(np.float32)
 
@@ -32,7 +32,7 @@ def see_rule(m, seed):
     rng = np.random.default_rng([seed, 7])
 
     def verify(p, drafts, qs):
-        """Call m.verify. p[i]: what the sampler returns if all drafts before i are accepted."""
+        """Call m.verify. p[i]: the sampler's result if all drafts before drafts[i] are accepted."""
         texts = [[*IDS, *drafts[:i]] for i in range(len(p))]
         rows = np.array([turned(row, -text.count(2)) for row, text in zip(p, texts)])
         tokens = m.verify(np.log(rows + 1e-9), list(IDS), list(drafts), list(qs), by_text, rng)
@@ -49,11 +49,11 @@ def see_rule(m, seed):
     yield Seen("drafts 1 2 0, p certain of 1 2 0, then of 3", sure([1, 2, 0, 3], [1, 2, 0]))
     ids, drafts = [2, 1], [1, 0]
     m.verify(np.log(P), ids, drafts, list(Q), by_text, rng)
-    yield Seen("ids and drafts, afterwards", [ids, drafts])
-    for n in 80, 600:  # a few calls show most mistakes
+    yield Seen("ids and drafts after the call", [ids, drafts])
+    for n in 80, 600:  # 80 calls are enough for most mistakes
         for drafts in ([1, 0], [3, 0], [0, 2]):
             found = [verify(P, drafts, Q) for _ in range(n)]
-            yield Seen(f"what {n} calls with the drafts {drafts} give", found, "~")
+            yield Seen(f"the tokens of {n} calls with the drafts {drafts}", found, "~")
 
 
 RULE_WRONG = mistakes(r"""
@@ -161,7 +161,7 @@ a new rng: with a new rng, always with the same seed
     tokens: Ids = [] -> tokens: Ids = []; rng = np.random.default_rng(0)
 first draft only: with only the first draft considered
     zip(drafts, qs) -> [*zip(drafts, qs)][:1]
-last draft not looked at: with the last draft not considered
+last draft not looked at: with the last draft left out
     zip(drafts, qs) -> [*zip(drafts, qs)][:-1]
 ids changed: of a verify that appends to ids
     tokens.append(x) -> tokens.append(x); ids.append(x)
@@ -185,18 +185,18 @@ def see_drafts(m):
     drafter = m.DraftModel(model, CHOICE, 3)
     drafts, qs = proposed(drafter, PROMPT, 3)
     sure = [float(np.max(q)) > 0.99 for q in qs]
-    yield Seen("each q is certain, as the sampler here makes it", sure)
+    yield Seen("each q gives one token all probability, as the sampler does here", sure)
     if not all(sure):
         yield Seen("q of the first draft", qs[0], "n_vocab")
         best = int(np.argmax(CHOICE(model.after(tuple(PROMPT)), PROMPT)))
-        yield Seen("the first draft is what the sampler is certain of", drafts[0] == best)
+        yield Seen("the first draft is the token that the sampler is certain of", drafts[0] == best)
         return
     yield Seen("three drafts", drafts)
     yield Seen("their distributions", qs, "n, n_vocab")
     yield Seen("tokens run through the small model: 5, then 2 drafts", model.n_rows, "<=1")
     ids = [*PROMPT, *drafts[:2], 0]
     yield Seen("three drafts after two that were accepted", proposed(drafter, ids, 3)[0])
-    yield Seen("tokens run through it, when the beginning is in the cache", model.n_rows, "<=2")
+    yield Seen("tokens run through it when the beginning is in the cache", model.n_rows, "<=2")
     ids = [*PROMPT, 6]
     drafts, _ = proposed(drafter, ids, 2)
     yield Seen("two drafts after none were accepted", drafts)
@@ -210,7 +210,7 @@ def see_drafts(m):
 def see_another_text(m):
     drafter, ids = m.DraftModel(WatchedModel(), CHOICE, 3), list(PROMPT)
     drafter.propose(ids, 3)
-    yield Seen("ids, afterwards", ids)
+    yield Seen("ids after the call", ids)
     ids = [*PROMPT[:2], 6, 6, 0, 6, 2, 2]
     drafts, _ = proposed(drafter, ids, 2)
     yield Seen("two drafts after a different text with the same beginning", drafts)
@@ -234,7 +234,7 @@ def see_chance(m, seed):
         equal.append(drafts[0] == draw(qs[0], np.random.default_rng(1000 * seed + i)))
     yield Seen("drafts of 300 seeds: two, and one more in a second call", first, "~")
     yield Seen("distributions of the last drafts", qs[:1], "n, n_vocab")
-    yield Seen("is the first draft what the rng of the text would draw?", equal, "~")
+    yield Seen("the first draft is the token that the text's rng would draw", equal, "~")
 
 
 def see_draft_model(m, seed):
@@ -260,9 +260,9 @@ a fixed seed, in each call: with one seed for all texts, again in each call of p
 one seed, in each call: with the text's seed, again in each call of propose
     drafts, qs = [], [] -> drafts, qs = [], []; self.rng = np.random.default_rng(self.seed)
     self.rng, self.seen = np.random.default_rng([seed, 1]), [] -> self.seed, self.seen = seed, []
-cache not cut: without the cut, so that the cache holds rejected drafts
+cache not cut: without the cut, so that rejected drafts stay in the cache
     self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1)
-all ids in the cache: with a cache that may hold all of ids, but the model must run on the last
+all ids in the cache: with a cache that may contain all of ids, but the model must run on the last
         token, because its logits are needed
     len(ids) - 1) and self -> len(ids)) and self
 cut one too early: with the cache cut one token too early
@@ -270,7 +270,7 @@ cut one too early: with the cache cut one token too early
 no cache: without a cache, so that the whole text runs through the model for each draft
     logits = self.model(np.array(new), self.cache)[-1]
     -> logits = self.model(np.array(ids + drafts), None)[-1]; self.cache.length
-cut to the text: with the cache cut to the new text's length, but it may hold other tokens
+cut to the text: with the cache cut to the new text's length, but it may contain other tokens
     self.cache.cut(kept) -> kept = min(self.cache.length, len(ids) - 1); self.cache.cut(kept)
 cut to nothing: with the cache emptied in each call
     self.cache.cut(kept) -> kept = 0; self.cache.cut(0)
@@ -325,7 +325,7 @@ GOOD = True, True, False, True, True, True, True, False
 
 
 class Script:
-    """A drafter that knows the right tokens but is wrong at some places. It records its calls."""
+    """A drafter whose drafts are wrong where `good` is False. It records its calls."""
 
     def __init__(self, good):
         self.model, self.good, self.asked, self.heard = WatchedModel(), good, [], []
@@ -352,12 +352,12 @@ def see_loop(m, n, name, gamma=3, good=GOOD, **how):
     tokens, sequence, model = run(m.speculative, n, drafter=script, gamma=gamma, **how)
     yield Seen(f"the tokens {name}", tokens)
     if "end" not in how:
-        yield Seen(f"the text, afterwards, {name}", sequence.ids)
+        yield Seen(f"the text after the loop {name}", sequence.ids)
         yield Seen(f"(tokens so far, n) of each call of propose {name}", script.asked)
         yield Seen(f"tokens run through the model {name}", model.n_rows, "<=")
         yield Seen(f"passes through the model {name}", len(model.passes), "<=")
     if not how:
-        yield Seen(f"what the drafter has learned {name}", script.heard)
+        yield Seen(f"the arguments of drafter.learn {name}", script.heard)
 
 
 def see_first(m):
@@ -390,10 +390,10 @@ def see_speculative(m, seed):
 
 SPECULATIVE_WRONG = mistakes(r"""
 [workshop/reference.py speculative]
-cache not cut: without the cut, so that the cache holds rejected drafts
+cache not cut: without the cut, so that rejected drafts stay in the cache
     => pass
-cache not cut, text and drafts in one: without the cut, so that the cache holds rejected drafts
-        in the place of other tokens
+cache not cut, text and drafts in one: without the cut, so that rejected drafts stay in the
+        cache instead of the tokens that replaced them
     [*ids[cache.length :], *drafts] -> [*ids, *drafts][cache.length :]
     cache.cut(len(sequence.ids) - 1) -> pass
 ids that grow: with sequence.ids itself as ids, but it grows: use list(sequence.ids)
@@ -405,7 +405,7 @@ ids that grow, text and drafts in one: with sequence.ids itself as ids, which gr
     cache.cut(len(sequence.ids) - 1) -> cache.cut(len(ids) + len(tokens) - 1)
 cut one too late: with the cache cut one token too late: the model has not read the newest token
     => cache.cut(len(sequence.ids))
-cut one too early: with the cache cut one token too early, so that one runs again
+cut one too early: with the cache cut one token too early, so that one token runs again
     => cache.cut(len(sequence.ids) - 2)
 cut to the round's beginning: with the cache cut to where the round began, so that accepted
         tokens run again
@@ -427,7 +427,7 @@ last draft not passed: with the last draft not given to the model
     *drafts] -> *drafts[:-1]]
 a pass for each draft: with a pass through the model for each token instead of one for the round
     model(np.array(new), cache) -> np.concatenate([model(np.array([x]), cache) for x in new])
-passed twice: with the pass of a round done twice
+passed twice: with two equal passes in each round
     logits = model -> model(np.array(new), cache); cache.cut(cache.length - len(new))
         \n        logits = model
 all rows: with all rows of the pass given to verify, in the first round even those of the prompt
@@ -476,7 +476,7 @@ ids.append: of a loop that appends to sequence.ids: only sequence.append notices
     yield sequence.append(token) -> sequence.ids.append(token); yield token
 learn not called: without drafter.learn
     drafter.learn(ids, drafts, logits, tokens) -> pass
-learn after the tokens: with the text after the round given to drafter.learn
+learn after the tokens: with the text after the round passed to drafter.learn as ids
     drafter.learn(ids, -> drafter.learn(ids + tokens,
 learn with the tokens as drafts: with the tokens given to drafter.learn as the drafts
     drafter.learn(ids, drafts, -> drafter.learn(ids, tokens,

@@ -26,8 +26,8 @@ def see_attention(m, seed):
     q, k, v = (2 * numbers(2, 6, 4, seed=i) for i in (5, 6, 7))
     mask = np.where(np.tri(6) > 0, np.float32(0), HIDDEN)[None]
     yield Seen("attention of two heads", m.attention(q, k, v, mask), "n_head, n_new, d")
-    yield Seen("the q of attention, afterwards", q, "n_head, n_new, d")
-    yield Seen("the mask of attention, afterwards", mask, "1, n_new, n_all")
+    yield Seen("the q of attention after the call", q, "n_head, n_new, d")
+    yield Seen("the mask of attention after the call", mask, "1, n_new, n_all")
     q, k, v = (numbers(7, 2, 3, 4, seed=i) for i in (8, 9, 10))
     mask = np.where(np.tri(3) > 0, np.float32(0), HIDDEN)
     found = m.attention(q, k, v, mask)
@@ -228,11 +228,11 @@ d_head parts: with n_head and d_head swapped: d_head heads of n_head numbers
 heads in rows: with the rows cut into heads instead of the columns
     x.shape[:-1], n_head, x.shape[-1] // n_head).swapaxes(-2, -3)
     -> x.shape[:-2], n_head, x.shape[-2] // n_head, x.shape[-1])
-stacked in front: with the heads before all other axes, but they belong before n
+stacked in front: with the heads before all other axes instead of before n
     => return np.stack(np.split(x, n_head, axis=-1))
 list: of a list of heads instead of an array
     => return np.split(x, n_head, axis=-1)
-two axes only: of x as [n, n_head * d_head], which ignores other axes before these
+two axes only: of x as [n, n_head * d_head], but x may have more axes
     => return x.reshape(x.shape[0], n_head, -1).swapaxes(0, 1)
 heads reversed: with the heads in reverse order
     -3) -> -3)[..., ::-1, :, :]
@@ -265,7 +265,7 @@ summed: with the heads summed
     x = x.swapaxes(-2, -3) -> return x.sum(-3)
 mean: with the mean of the heads
     x = x.swapaxes(-2, -3) -> return x.mean(-3)
-first axis only: of x with three axes, which ignores other axes before these
+first axis only: of x as [n_head, n, d_head], but x may have more axes
     => return x.reshape(x.shape[0], -1)
 heads below each other: with the heads one below the other instead of side by side
     x = x.swapaxes(-2, -3) -> return x.reshape(*x.shape[:-3], -1, x.shape[-1])
@@ -278,7 +278,7 @@ STAGES = "linear", "split_heads", "attention", "merge_heads", "layer_norm", "fee
 
 
 def stages(m, names, call):
-    """Run call() -> its result and what m's functions returned in it, [(label, array, axes)]."""
+    """Return call(), and the results [(label, array, axes)] of the named functions during it."""
     seen = []
 
     def note(name, result, *args, **more):
@@ -301,7 +301,7 @@ def see_self_attention(m, seed):
     found, seen = stages(m, STAGES[:4], lambda: m.self_attention(x, **attn, **call))
     yield Seen("intermediate results", seen, "stages")
     yield Seen("self_attention", found, "n_new, n_embd")
-    yield Seen("the x of self_attention, afterwards", x, "n_new, n_embd")
+    yield Seen("the x of self_attention after the call", x, "n_new, n_embd")
     two = m.self_attention(numbers(2, 5, 12), **attn, **call)
     yield Seen("self_attention of two texts", two, "batch, n_new, n_embd")
     one = m.self_attention(x, **attn, **{**call, "n_head": 1})
@@ -340,7 +340,7 @@ no bias in c_proj: without the bias of c_proj
 neither bias: without the biases
     **c_attn -> c_attn["w"]
     **c_proj -> c_proj["w"]
-residual inside: with x added here already, which is the task of the block
+residual inside: with x added here, although the block adds it
     return linear -> return x + linear
 heads not merged: with the heads reshaped instead of merged
     merge_heads(attention(q, k, v, mask)) -> attention(q, k, v, mask).reshape(x.shape)
@@ -357,13 +357,13 @@ queries from x: with x itself as the queries
     attention(q, -> attention(split_heads(x, n_head),
 keys from x: with x itself as the keys
     attention(q, k, -> attention(q, split_heads(x, n_head),
-scaled again: with the scores scaled here once more, which attention does already
+scaled again: with the scores scaled here, although attention scales them already
     attention(q, -> attention(q / math.sqrt(q.shape[-1]),
 scaled by n_embd: with the scores scaled by sqrt(n_embd) instead of sqrt(d_head)
     attention(q, -> attention(q / math.sqrt(n_head),
 softmax again: of a second softmax, of the result of attention
     attention(q, k, v, mask) -> softmax(attention(q, k, v, mask))
-norm inside: with a layer norm here, which is the task of the block
+norm inside: with a layer norm here, although the block applies it
     linear(x, **c_attn) -> linear(layer_norm(x, 1, 0), **c_attn)
 """)
 SELF_ATTENTION = Part(("self_attention",), "gpt2.py", see_self_attention, SELF_ATTENTION_WRONG)
@@ -375,7 +375,7 @@ def see_feed_forward(m, seed):
     yield Seen("feed_forward", gelu, "n_new, n_embd")
     tanh = m.feed_forward(x, **mlp, activation=np.tanh)
     yield Seen("feed_forward with tanh as the activation", tanh, "n_new, n_embd")
-    yield Seen("the x of feed_forward, afterwards", x, "n_new, n_embd")
+    yield Seen("the x of feed_forward after the call", x, "n_new, n_embd")
     more = m.feed_forward(numbers(3, 4, 6), **mlp, activation=m.gelu)
     yield Seen("feed_forward of three texts", more, "batch, n_new, n_embd")
 
@@ -403,9 +403,9 @@ no bias in c_proj: without the bias of c_proj
 neither bias: without the biases
     **c_fc -> c_fc["w"]
     **c_proj -> c_proj["w"]
-residual inside: with x added here already, which is the task of the block
+residual inside: with x added here, although the block adds it
     return -> return x +
-norm inside: with a layer norm here, which is the task of the block
+norm inside: with a layer norm here, although the block applies it
     linear(x, -> linear(layer_norm(x, 1, 0),
 exchanged: with c_fc and c_proj swapped
     **c_fc -> **c_proj
@@ -423,7 +423,7 @@ def see_block(m, seed):
     found, seen = stages(m, watched, lambda: model.block(x, **params, **call))
     yield Seen("intermediate results", seen, "stages")
     yield Seen("block", found, "n_new, n_embd")
-    yield Seen("the x of block, afterwards", x, "n_new, n_embd")
+    yield Seen("the x of block after the call", x, "n_new, n_embd")
     plain = tiny(m, 2).block(x, **params, **call)
     yield Seen("block of a model with gelu and two heads", plain, "n_new, n_embd")
 
@@ -549,9 +549,9 @@ no wte: without the tokens' embeddings (wte)
     self.params["wte"][ids] + self -> self
 positions from 1: with positions from 1 instead of 0
     ["wpe"][positions] -> ["wpe"][positions + 1]
-positions from 1, in the mask, too: with positions from 1 instead of 0, also for the mask
+positions from 1, in the mask, too: with positions from 1 instead of 0, in the mask, too
     np.arange(ids.shape[-1]) -> np.arange(1, ids.shape[-1] + 1)
-positions - 1: with positions that are one too low
+positions - 1: with positions that are one too small
     ["wpe"][positions] -> ["wpe"][positions - 1]
 wpe by id: with the rows of wpe for the ids instead of the positions
     ["wpe"][positions] -> ["wpe"][ids]
@@ -590,7 +590,7 @@ same block: with the first block each time
     (self.params["blocks"]) -> ([self.params["blocks"][0]] * len(self.params["blocks"]))
 blocks reversed: with the blocks in reverse order
     (self.params["blocks"]) -> (self.params["blocks"][::-1])
-blocks twice: with the residual added again around each block
+blocks twice: with x added again to the result of each block
     x = self.block -> x = x + self.block
 no blocks: without the blocks
     (self.params["blocks"]) -> ([])
@@ -602,9 +602,9 @@ head is always wte: with wte as the head, even if there is an lm_head
     self.params.get("lm_head", self.params["wte"]) -> self.params["wte"]
 head is always lm_head: with lm_head as the head, even if there is none
     self.params.get("lm_head", self.params["wte"]) -> self.params["lm_head"]
-no head: of the x after the last norm, without the head
+no head: of the vectors after the last norm, without the head
     => return x
-probabilities: of probabilities instead of logits, which need no softmax
+probabilities: of probabilities instead of logits: logits need no softmax
     => return softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
 log probabilities: of log probabilities instead of logits
     => return log_softmax(linear(x, self.params.get("lm_head", self.params["wte"])))
@@ -633,7 +633,7 @@ last position always: of only the last position, even if `last` is None
 len(ids): with len(ids) as the number of tokens, but in a batch it is the number of texts
     ids = np.asarray(ids) -> n = len(ids); ids = np.asarray(ids)
     np.arange(ids.shape[-1]) -> np.arange(n)
-ids.shape: of ids.shape, which a list does not have: use np.asarray(ids)
+ids.shape: of ids.shape, but a list has no shape: use np.asarray(ids)
     ids = np.asarray(ids) -> pass
 embeddings changed: of a model that adds wpe to wte in place
     x = self.params["wte"][ids] + self.params["wpe"][positions]
@@ -641,5 +641,3 @@ embeddings changed: of a model that adds wpe to wte in place
         0; x = w[ids]
 """)
 MODEL = Part(("GPT2.__call__",), "gpt2.py", see_model, MODEL_WRONG)
-
-BLOCK_LESSON = "Lesson 1, One block, line by line."

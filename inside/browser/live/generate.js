@@ -33,8 +33,10 @@ function ranked(logits, settings) {
 }
 
 // Return the first token whose cumulative probability exceeds u in [0, 1).
-const draw = (candidates, u) =>
-  candidates[Math.max(0, drawn(candidates.map(([, p]) => p), u))][0];
+function draw(candidates, u) {
+  let mass = 0;
+  return (candidates.find(([, p]) => (mass += p) > u) ?? candidates[0])[0];
+}
 
 // Return a model in which some heads, "layer.head", add nothing: their columns of c_proj are 0.
 function without({params, n_head, stop_ids, eps}, heads) {

@@ -107,7 +107,8 @@ function card(branch) {
   steer(text);
   mark(text, "aria-selected", chosen ? place : ids.length);  // Tab enters the text here
   const says = same ? `${plural(same, "token")} as in ${current.name}, then `
-    + `${surprise(branch, same)}; there ${surprise(current, same)}` : `the first token, then ${surprise(branch, 1)}`;
+    + `${surprise(branch, same)}; there ${surprise(current, same)}`
+    : `the first token, then ${surprise(branch, 1)}`;
   return element(chosen ? "div.branch.current" : "div.branch",
     element("h3", branch.name, element("button", {"aria-label": `Close ${branch.name}`,
       hidden: branches.length < 2, onclick: () => act(() => close(branch))}, "×")),
@@ -122,7 +123,7 @@ function surprise(branch, from) {
 
 function show_candidates() {
   const {current, place} = panel, {ids} = current.whole;
-  const at = ({rows}) => ranked(rows[place - 1].logits, state), found = at(reading(current));
+  const at = ({rows}) => ranked(rows[place - 1].logits, PLAIN), found = at(reading(current));
   const before = new Map(current.part ? at(current.whole) : []);  // with all heads on
   const best = new Set([...found.slice(0, 10), ...[...before].slice(0, 3)].map(([id]) => id));
   const shown = found.filter(([id]) => best.has(id) || id === ids[place]);
@@ -154,6 +155,5 @@ form.onsubmit = (event) => {
   here("details").open = false;
   act(() => open(tokenizer.encode(area.value).slice(0, model.n_ctx), panel.current));
 };
-addEventListener("settings", () => act(() => {}));  // a slider was moved
 act(() => open(data.ids));
 globalThis.live = {model, tokenizer, panel, read, ranked, draw, without};
