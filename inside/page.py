@@ -26,7 +26,6 @@ from inside.run import read_draws, read_passes, watching
 from inside.why import KEEP, parts
 from samplers import make_sampler
 
-FOLDER = Path(__file__).parent / "browser"
 NAMES = "model method seed loop draft drafter gamma beams length_penalty"
 SHOWN = dict.fromkeys(NAMES.split()) | SLIDERS  # the settings in a page, and their default values
 LEVELS = 63  # sqrt(weight) is rounded to this many steps; the root preserves small weights
@@ -58,8 +57,8 @@ def html(recorded: dict, live: dict | None = None) -> str:
     return page
 
 
-def included(name):  # the text of a file, with the files that it names between <!-- and -->
-    text = (FOLDER / name).read_text("utf-8")
+def included(name):  # a file's text, with the texts of the files named between <!-- and -->
+    text = (Path(__file__).parent / "browser" / name).read_text("utf-8")
     return re.sub(r"<!-- (\S+\.\w+) -->", lambda found: included(found[1]), text)
 
 
