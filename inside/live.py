@@ -14,60 +14,44 @@ import numpy as np
 
 from encoder import Tokenizer
 from gpt2 import GPT2, gelu
-from inside.labels import label
-from inside.page import FOLDER, packed
+from inside.page import label, packed
 from loading.errors import UserError
 from loading.parameters import n_parameters
 
-FILES = "live.css", "live.html", "gpt2.js", "encoder.js", "generate.js", "live.js"
 MOST_PARAMETERS = 20_000_000  # they make a page of 25 MB
 
 
 def in_8_bits(tokenizer, model) -> GPT2:
     """Return a copy of a small GPT-2 with 8-bit parameters. UserError for any other model."""
-    if type(model) is not GPT2 or model.activation is not gelu or type(tokenizer) is not Tokenizer:
-        raise UserError("--live puts a GPT-2 into the page, such as stories; this is no GPT-2")
-    if n_parameters(model.params) > MOST_PARAMETERS:
-        raise UserError("this model is too large for --live: use a small one, such as stories")
-    rounded = copy.copy(model)
-    rounded.params = mapped(restored, model.params)
+    is_gpt2 = type(model) is GPT2 and model.activation is gelu and type(tokenizer) is Tokenizer
+    if not is_gpt2 or n_parameters(model.params) > MOST_PARAMETERS:
+        raise UserError("--live puts a small GPT-2 into the page, such as stories; this is none")
+    rounded = copy.deepcopy(model)
+    for x in arrays_in(rounded.params):
+        x[:] = np.multiply(*quantized(x))
     return rounded
 
 
-def parts(tokenizer: Tokenizer, model: GPT2) -> dict[str, str]:
-    """Return the page's style, and the section that runs the model. model: from in_8_bits."""
-    arrays = []
-    mapped(arrays.append, model.params)
-    stored = zip(*map(quantized, arrays))
+def parts(tokenizer: Tokenizer, model: GPT2) -> dict:
+    """Return the data with which the page can run the model. model: from in_8_bits."""
+    stored = zip(*map(quantized, arrays_in(model.params)))
     numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in stored)
-    words = "\n".join([*tokenizer.tokens, "", *map(" ".join, tokenizer.merges)])
+    words = {name: getattr(tokenizer, name) for name in ("tokens", "merges", "special")}
+    words["labels"] = [label(tokenizer, id) for id in range(tokenizer.n_vocab)]
     data = {name: getattr(model, name) for name in ("n_head", "stop_ids", "eps")}
-    data |= {"special": tokenizer.special, "words": packed(np.frombuffer(words.encode(), "u1"))}
-    labels = json.dumps([label(tokenizer, id) for id in range(len(tokenizer.tokens))])
-    data["labels"] = packed(np.frombuffer(labels.encode(), "u1"))
-    data |= {"numbers": packed(numbers.view("u1")), "scales": packed(scales)}
-    data |= {"shapes": json.dumps(mapped(np.shape, model.params))}
-    style, section, *scripts = ((FOLDER / "live" / name).read_text("utf-8") for name in FILES)
-    text = json.dumps(data).replace("<", "\\u003c")  # a token may contain </script>
-    section += f'<script id="model" type="application/json">{text}</script>\n'
-    section += f'<script type="module">\n{"".join(scripts)}</script>'  # a scope of its own
-    return {"style": style, "section": section}
+    data["shapes"] = json.dumps(model.params, default=np.shape)
+    data["words"] = packed(np.frombuffer(json.dumps(words).encode(), "u1"))
+    return data | {"numbers": packed(numbers), "scales": packed(scales)}
 
 
-def mapped(change, tree):
-    """Return a tree of parameters with `change` applied to each array."""
-    if isinstance(tree, dict):
-        return {name: mapped(change, part) for name, part in tree.items()}
-    return [mapped(change, part) for part in tree] if isinstance(tree, list) else change(tree)
+def arrays_in(tree):  # the arrays of a tree of parameters, in its order
+    if isinstance(tree, np.ndarray):
+        return [tree]
+    parts = tree.values() if isinstance(tree, dict) else tree
+    return [x for part in parts for x in arrays_in(part)]
 
 
-def quantized(x):  # [n_out, ...] -> whole numbers from -127 to 127, and each row's scale [n_out]
-    rows = x.reshape(len(x), -1)
-    scale = np.abs(rows).max(-1) / np.float32(127)
+def quantized(x):  # [n_out, ...] -> whole numbers from -127 to 127, and each row's scale
+    scale = np.abs(x).max(tuple(range(1, x.ndim)), keepdims=True) / np.float32(127)
     scale[scale == 0] = 1
-    return np.rint(rows / scale[:, None]).astype(np.int8), scale
-
-
-def restored(x):  # [n_out, ...] -> same, rounded to 8 bits
-    rows, scale = quantized(x)
-    return (rows * scale[:, None]).reshape(x.shape)
+    return np.rint(x / scale).astype(np.int8), scale

@@ -21,16 +21,13 @@ from decoding.beam import top_indices
 from generate import Sequence, begin, cached
 from gpt2 import log_softmax, softmax
 from inside.candidates import SLIDERS, candidates, filter_names
-from inside.labels import label, pieces
-from inside.recorder import BLOCKS, recording
+from inside.recorder import BLOCKS, passes, recording
 from inside.run import read_draws, read_passes, watching
 from inside.why import KEEP, parts
 from samplers import make_sampler
 
-FOLDER = Path(__file__).parent / "browser"
-SCRIPTS = "tools address sampling text candidates why attention lens cache drafts beams play main"
-SHOWN = "model method seed loop draft drafter gamma beams length_penalty".split()
-TYPES = {"u1": "Uint8", "u2": "Uint16", "u4": "Uint32", "i2": "Int16", "f4": "Float32"}
+NAMES = "model method seed loop draft drafter gamma beams length_penalty"
+SHOWN = dict.fromkeys(NAMES.split()) | SLIDERS  # the settings in a page, and their default values
 LEVELS = 63  # sqrt(weight) is rounded to this many steps; the root preserves small weights
 MOST_WEIGHTS = 8_000_000  # with more attention weights, only a text's last rows are stored
 
@@ -47,23 +44,22 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
     with watching(sequence) as run:
         list(loop(model, sequence))
     page = html(record(tokenizer, sequence, run, source, (), settings | {"seed": seed}))
-    frame = f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 900px"></iframe>'
-    return HTML(f"<div>{frame}</div>")
+    return HTML(f'<div><iframe srcdoc="{escape(page)}" width="100%" height="900"></iframe></div>')
 
 
-def html(recorded: dict, live: dict[str, str] | None = None) -> str:
+def html(recorded: dict, live: dict | None = None) -> str:
     """Return the page, with data, style and scripts in one file. recorded: the result of `record`;
     live: the result of live.parts, with which the page can run the model."""
-    live = live or {"style": "", "section": ""}
-    scripts = [(FOLDER / f"{name}.js").read_text("utf-8") for name in SCRIPTS.split()]
-    parts = {
-        "style": (FOLDER / "page.css").read_text("utf-8") + live["style"],
-        "scripts": "".join(scripts),
-        "live": live["section"],
-        "data": json.dumps(recorded).replace("<", "\\u003c"),  # a text may contain </script>
-    }
-    page = (FOLDER / "page.html").read_text("utf-8")
-    return re.sub("<!-- (.*) -->", lambda found: parts[found[1]], page)
+    section = included("live/live.html") if live else ""
+    page = included("page.html").replace("<!-- live -->", section)
+    for name, data in (("data", recorded), ("model", live)):  # a text may contain </script>
+        page = page.replace(f"<!-- {name} -->", json.dumps(data).replace("<", "\\u003c"))
+    return page
+
+
+def included(name):  # a file's text, with the texts of the files named between <!-- and -->
+    text = (Path(__file__).parent / "browser" / name).read_text("utf-8")
+    return re.sub(r"<!-- (\S+\.\w+) -->", lambda found: included(found[1]), text)
 
 
 def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLIDERS) -> dict:
@@ -71,15 +67,17 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     the ids that an encoder-decoder read; steps: beam search's trace; settings: the values of the
     sliders, and of the settings in SHOWN, which the page's heading shows."""
     ids, source = sequence.ids, [*source]
-    sliders = SLIDERS | {k: x for k, x in settings.items() if k in SLIDERS and x is not None}
-    shown = {name: without_folder(settings.get(name)) for name in SHOWN}
-    data: dict = {"settings": shown | sliders}
-    data |= {"ids": ids, "pieces": pieces(tokenizer, ids), "n_prompt": sequence.n_prompt}
-    data |= {"source": source, "source_pieces": pieces(tokenizer, source)}
-    data |= {"passes": read_passes(run, sequence), "filters": filter_names(sequence.sampler)}
-    data["beams"] = [[beam(candidate, sequence.stop_ids) for candidate in s] for s in steps]
-    data["temperatures"] = sorted({*(np.arange(1, 21) / 10), sliders["temperature"] or 1.0})
-    arrays = look_inside(sequence, run, data)
+    given = {k: without_folder(x) for k, x in settings.items() if k in SHOWN and x is not None}
+    data: dict = {"settings": SHOWN | given, "ids": ids, "n_prompt": sequence.n_prompt}
+    data |= {"source": source, "source_pieces": [*map(tokenizer.stream().feed, source)]}
+    data |= {"pieces": [*map(tokenizer.stream().feed, ids)], "stop_ids": sequence.stop_ids}
+    data["beams"] = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in s] for s in steps]
+    data |= {"filters": filter_names(sequence.sampler), "passes": read_passes(run, sequence)}
+    data["draws"] = read_draws(run, sequence, "beams" if steps else "unknown")
+    work = sum(call.multiply_adds for call in passes(run, sequence.model))
+    data |= {"work": work, "drafting": sum(call.multiply_adds for call in run) - work}
+    data["temperatures"] = sorted({*(np.arange(1, 21) / 10), given.get("temperature") or 1.0})
+    arrays = look_inside(sequence, data)
     named = {*ids, *source, *arrays["best"].flat}  # "best" includes the rivals
     named |= {token for step in data["beams"] for _, token, *_ in step}
     named |= {token for layer in data["layers"] for best, _ in layer for token, _ in best}
@@ -88,14 +86,7 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     return data | {"arrays": {name: packed(array) for name, array in arrays.items()}}
 
 
-def beam(candidate, stop_ids):
-    """Return a beam's parent, token, log P, and status: "limit" for an end without a stop id."""
-    parent, [*_, token], log_p, status = candidate
-    cut_off = status == "finished" and token not in stop_ids
-    return parent, token, log_p, "limit" if cut_off else status
-
-
-def look_inside(sequence, run, data):
+def look_inside(sequence, data):
     """Add what the model computes to `data`; return the large arrays. The model reads the text once
     more, in one pass. The numbers equal those of a run with a cache, except for rounding."""
     model, came, n = sequence.model, sequence.ids[1:], len(sequence.ids) - 1
@@ -107,15 +98,14 @@ def look_inside(sequence, run, data):
     data |= {"layers": [lens(model, block.value, came) for block in blocks]}
 
     logprobs = log_softmax(logits)
-    data |= {"logprobs": logprobs[range(n), came].tolist(), "levels": LEVELS, "unit": None}
+    data |= {"logprobs": logprobs[range(n), came].tolist(), "unit": None}
     seen = logprobs if data["beams"] else logits  # beam search filters log-probabilities
     n_best = max(64, min(256, 40_000 // n), 16 + int(data["settings"]["top_k"]))
     arrays = candidates(seen, sequence, data["temperatures"], n_best)
-    added = parts(calls[-1], model, came, arrays["rivals"])
+    added = parts(calls[-1], model, logits, came, arrays["rivals"])
     if added is not None:
         data["unit"] = max(float(np.abs(added).max()), 1e-9) / 32767
         arrays["added"] = np.rint(added / data["unit"]).astype("i2")
-    data["draws"] = read_draws(run, sequence, data, logits)
     return arrays | attention_weights(calls[-1], n, data["source"])
 
 
@@ -147,14 +137,20 @@ def rounded(weights):  # [..., n, n_keys] -> same, as bytes
     return (LEVELS * np.sqrt(weights) + 0.5).astype("u1")
 
 
+def label(tokenizer, id: int) -> str:
+    """Return the text of a token; bytes of an incomplete character appear as <E4>."""
+    text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
+    text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
+    return text or tokenizer.tokens[id]
+
+
 def without_folder(x):
     """Turn /home/me/plug.py:mine(2) into plug.py:mine(2): pages are sent to others."""
     return re.sub(r"^([A-Za-z]:)?[\\/.~][^:]*[\\/]", "", x) if isinstance(x, str) else x
 
 
-def packed(array):  # -> [the JavaScript type, the deflated numbers in base64]
-    kind = "f4" if array.dtype.kind == "f" else array.dtype.str[1:]
-    if kind not in TYPES:  # whole numbers get the smallest type that holds them
-        kind = np.min_scalar_type(array.max(initial=0)).str[1:]
-    data = zlib.compress(array.astype("<" + kind).tobytes(), 9)
-    return [TYPES[kind] + "Array", base64.b64encode(data).decode()]
+def packed(array):  # -> [the JavaScript type, such as Int16Array, the deflated numbers in base64]
+    if array.dtype.itemsize == 8:  # 4 bytes are enough, and JavaScript has no Int64Array
+        array = array.astype(array.dtype.kind + "4")
+    data = zlib.compress(array.tobytes(), 9)
+    return [array.dtype.name.capitalize() + "Array", base64.b64encode(data).decode()]

@@ -24,29 +24,27 @@ SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"} 
 
 
 class Call:
-    """One call: the function's name, file and line. owner: the object of a method; inputs: {name:
-    shape} of the array arguments; output: the shape of the first result; norms: the norms of
-    the last rows of the first array and of the result; seconds: the duration; calls: the calls
-    inside this one; arguments, value: the arguments and the result, if `recording` keeps them."""
+    """One call. name, file, line: of the function; owner: the object of a method; inputs: {name:
+    shape} of the array arguments; output: the shape of the first result; norms: of the last rows of
+    the first array and of the result; calls: the calls inside; arguments, value: if kept."""
 
     def __init__(self, frame, keep):
-        code, self.owner = frame.f_code, frame.f_locals.get("self")
+        code, given = frame.f_code, dict(frame.f_locals)
         self.name, self.line = code.co_name, code.co_firstlineno
-        self.file, self.calls = Path(code.co_filename).name, []
-        arrays = {name: x for name, x in frame.f_locals.items() if isinstance(x, np.ndarray)}
+        self.file, self.owner, self.calls = Path(code.co_filename).name, given.get("self"), []
+        arrays = {name: x for name, x in given.items() if isinstance(x, np.ndarray)}
         self.inputs = {name: x.shape for name, x in arrays.items()}
         self.norms = [norm(x) for x in [*arrays.values()][:1]]
-        self.arguments = dict(frame.f_locals) if keep else {}
+        self.arguments, self.output = given if keep else {}, None
         self.seconds = -time.perf_counter()
 
     def finish(self, result, keep):
         """Record what the function returned, which is None after an error."""
         self.seconds += time.perf_counter()
         first = result[0] if isinstance(result, tuple) and result else result
-        is_array = isinstance(first, np.ndarray)
-        self.output = first.shape if is_array else None
-        self.value = keep(first) if is_array and keep else None
-        self.norms += [norm(first)] if is_array else []
+        if isinstance(first, np.ndarray):
+            self.output, self.norms = first.shape, [*self.norms, norm(first)]
+        self.value = keep(first) if keep and first is not None else None
 
     def walk(self):
         """Yield this call and all calls inside it, in the order in which they began."""

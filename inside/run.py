@@ -1,104 +1,81 @@
 """Records a run: its passes, its random numbers, and how each draft was tested (its "bet")."""
 
 import contextlib
-from collections import defaultdict
+import math
 
 import numpy as np
 
 from decoding.beam import top_indices
-from decoding.drafters import common_prefix
 from inside.recorder import passes, recording
-from samplers import one_hot
-from speculative import residual, verify
-
-NO_BETS = {"bets": [], "accepted": 0, "residual": [], "last": None}
+from samplers import draw, one_hot
+from speculative import verify
 
 
 class Die(np.random.Generator):
-    """A sequence's random generator that records what it draws: {the text's length: [u, ...]}."""
-
-    def __init__(self, sequence):
-        super().__init__(sequence.rng.bit_generator)
-        self.ids, self.thrown = sequence.ids, defaultdict(list)
+    """A random generator that the recorder sees, because its `random` is a function in Python."""
 
     def random(self, *shape, **settings):
-        u = super().random(*shape, **settings)
-        self.thrown[len(self.ids)].append(u)
-        return u
+        return super().random(*shape, **settings)
 
 
 @contextlib.contextmanager
 def watching(sequence):
-    """Record the model's calls and the random numbers while a loop runs in a `with` block."""
-    die = sequence.rng = Die(sequence)
-    keep = {"__call__": lambda logits: len(sequence.ids), "verify": None}
-    with recording(sequence.model, keep, also=[verify]) as calls:
-        yield calls, die.thrown
+    """Record the calls of models, `verify` and `draw` while a loop runs in a `with` block. A call's
+    value is the text's length before it. `verify` and `draw` add the tokens that they return."""
+    sequence.rng = Die(sequence.rng.bit_generator)
+    keep = {"__call__": lambda logits: len(sequence.ids), "random": lambda u: u}
+    keep |= dict.fromkeys(["verify", "draw"], lambda x: (len(sequence.ids), np.ravel(x).tolist()))
+    with recording(sequence.model, keep, also=[verify, draw, Die.random]) as calls:
+        yield calls
 
 
-def read_passes(run, sequence):
+def read_passes(calls, sequence):
     """Return a dict for each pass. begin: its first position; new: how many tokens it reads; known:
-    the text's length before it; drafting: the draft model's multiply-adds; bets: see read_bets."""
-    calls, thrown = run
-    found, drafting, own = [], 0, passes(calls, sequence.model)
+    the text's length before it; bets, accepted, residual: see read_bets."""
+    found, own = [], passes(calls, sequence.model)
     for call in calls:
-        if call.name == "verify":
-            found[-1] |= read_bets(call.arguments, thrown, sequence.ids)
-        elif call not in own:
-            drafting += call.multiply_adds
-        else:
-            n_ids, n_new = np.size(call.arguments["ids"]), np.shape(call.arguments["ids"])[-1]
-            n_all = call.named("attention")[0].inputs["k"][-2]
-            one = {"rows": n_ids // n_new, "new": n_new, "begin": n_all - n_new}
-            one |= {"known": call.value, "seconds": call.seconds, "drafting": drafting}
-            found.append(NO_BETS | one | {"multiply_adds": call.multiply_adds})
-            drafting = 0
+        if call in own:
+            q, k = (call.named("attention")[0].inputs[name] for name in "qk")
+            one = {"rows": math.prod(q[:-3]), "new": q[-2], "begin": k[-2] - q[-2]}
+            one |= {"known": call.value, "seconds": call.seconds}
+            found.append(one | {"bets": [], "accepted": 0, "residual": []})
+        elif call.name == "verify":
+            found[-1] |= read_bets(call, sequence.ids)
     return found
 
 
-def read_bets(given, thrown, text):
+def read_bets(call, text):
     """Return how `verify` tested drafts. bets: [x, q(x), p(x), u] for each draft x, decided by the
     random number u; accepted: how many drafts; residual: [x, p(x), q(x), norm(max(0, p - q))(x)]
-    for the rejected draft, the token drawn instead of it, and the best; last: [u, from, to] for the
-    last token drawn."""
-    known, drafts, qs, sampler = (given[name] for name in ("ids", "drafts", "qs", "sampler"))
-    n, us = common_prefix(drafts, text[len(known) :]), thrown[len(known)]
-    ps = [sampler(row, known + drafts[:i]) for i, row in enumerate(given["logits"][: n + 1])]
+    for the rejected draft, the token drawn instead of it, and the best."""
+    known, drafts, qs, sampler = (call.arguments[x] for x in ("ids", "drafts", "qs", "sampler"))
+    (_, tokens), drawn = call.value, call.named("draw")
+    n = min(len(tokens) - len(drawn), len(text) - len(known))  # a caller may have ended the text
+    ps = [sampler(x, known + drafts[:i]) for i, x in enumerate(call.arguments["logits"][: n + 1])]
     bets = [[int(x), float(q[x]), None, None] for x, q in zip(drafts, qs)]
-    for bet, p, u in zip(bets, ps, us):
-        bet[2:] = float(p[bet[0]]), u
-    found = {"bets": bets, "accepted": n}
-    if len(known) + n < len(text) and len(us) > min(n + 1, len(drafts)):
-        came, p = text[len(known) + n], ps[n]
-        if n < len(drafts):
-            q, p = qs[n], residual(ps[n], qs[n])
-            shown = dict.fromkeys([*top_indices(p, 4), *top_indices(ps[n], 2), drafts[n], came])
-            found["residual"] = [
-                (int(x), float(ps[n][x]), float(q[x]), float(p[x]))
-                for x in sorted(shown, key=lambda x: -p[x])
-            ]
-        found["last"] = [us[-1], *share(p, came)]
-    return found
+    for bet, p, u in zip(bets, ps, call.named("random")):
+        bet[2:] = float(p[bet[0]]), u.value
+    rows = []
+    if n < min(len(drafts), len(text) - len(known)):
+        p, q, left = ps[n], qs[n], drawn[0].arguments["probs"]
+        shown = dict.fromkeys([*top_indices(left, 4), *top_indices(p, 2), drafts[n], tokens[n]])
+        rows = [(int(x), float(p[x]), float(q[x]), float(left[x])) for x in shown]
+    return {"bets": bets, "accepted": n, "residual": sorted(rows, key=lambda row: -row[-1])}
 
 
-def read_draws(run, sequence, data, logits):
+def read_draws(calls, sequence, other):
     """Return how each new token was chosen: [how], or [how, u, from, to] if a random number u chose
-    it, between `from` and `to` of the cumulative distribution. logits [n, n_vocab]: unfiltered."""
-    is_greedy, n_prompt, ids = sequence.sampler.to_probs is one_hot, sequence.n_prompt, sequence.ids
-    how = "beams" if data["beams"] else "best" if is_greedy else "unknown"
-    draws = [[how] for _ in sequence.new_ids]
-    for i, us in run[1].items():
-        if not is_greedy and len(us) == 1 and i < len(ids):
-            p = sequence.sampler(logits[i - 1], ids[:i])
-            draws[i - n_prompt] = ["drawn", *us, *share(p, ids[i])]
-    for one in data["passes"]:
-        place = one["known"] - n_prompt + one["accepted"]  # the token after the accepted drafts
-        draws[place - one["accepted"] : place] = [["accepted"]] * one["accepted"]
-        if one["last"] and not is_greedy:
-            draws[place] = ["residual" if one["residual"] else "drawn", *one["last"]]
-    return draws
-
-
-def share(p, token):  # [n_vocab], id -> where its share of the cumulative sum begins and ends
-    ends = np.cumsum(p, dtype=float) / np.sum(p, dtype=float)
-    return float(ends[token - 1]) if token else 0.0, float(ends[token])
+    it, between `from` and `to` of the cumulative distribution. other: how, if `draw` did not."""
+    draws, is_greedy = {}, sequence.sampler.to_probs is one_hot
+    for call in calls:
+        us = call.named("random")
+        if call.name in ("verify", "draw") and us:  # a draft model has other random numbers
+            known, tokens = call.value
+            places = [*enumerate(tokens, known)]
+            draws |= dict.fromkeys(places, ["accepted"])
+            for last in call.named("draw"):
+                how = "drawn" if len(tokens) > len(call.arguments.get("drafts", [])) else "residual"
+                ends = np.cumsum(np.append(0.0, last.arguments["probs"]))  # [n_vocab + 1]
+                share = (ends[tokens[-1] :][:2] / ends[-1]).tolist()
+                draws[places[-1]] = ["best"] if is_greedy else [how, us[-1].value, *share]
+    return [draws.get(place, [other]) for place in enumerate(sequence.new_ids, sequence.n_prompt)]

@@ -17,8 +17,7 @@ def first_passes(model, steps):
 
 def format_trace(found, source=None):
     """Format one or two passes as a tree of calls, or as two trees if their calls differ. A table
-    of norms follows. source: an encoder-decoder's call of `read`, which comes first."""
-    found = found[:2]
+    of norms follows. source: an encoder-decoder's call of `read`, which is printed first."""
     names = [[call.name for call in one.walk()] for one in found]
     groups = [found] if names[0] == names[-1] else [[one] for one in found]
     groups = [[source], *groups] if source else groups
@@ -63,5 +62,4 @@ def residual_table(passes):
 def as_json(call):
     """Return a call and the calls inside it as a dict for JSON."""
     shown = {"call": call.name, "file": call.file, "line": call.line, "in": call.inputs}
-    shown |= {"out": call.output, "norms": call.norms}
-    return shown | {"calls": [as_json(inner) for inner in call.calls]}
+    return shown | {"out": call.output, "norms": call.norms, "calls": [*map(as_json, call.calls)]}

@@ -1,12 +1,9 @@
 """Why this token: the difference of two logits as a sum over the parts of the model.
 
-A decoder's head reads a sum: the embedding, the output of each head and each MLP, the biases. The
-last norm is linear once its scale is fixed, so a token's logit is a sum over these parts, and so is
-the difference of two logits. (Elhage et al. 2021, "A Mathematical Framework for Transformer
-Circuits"; "direct logit attribution".)
+The last layer's output is the sum of the embedding, what each head and each MLP adds, and biases.
+The last norm is linear once its scale is fixed, so a logit is a sum over these parts, too (Elhage
+et al. 2021, "A Mathematical Framework for Transformer Circuits": direct logit attribution).
 """
-
-import math
 
 import numpy as np
 
@@ -16,29 +13,24 @@ NORMS = "layer_norm", "rms_norm"
 KEEP = [*BLOCKS, *SUBLAYERS, *NORMS, "merge_heads"]
 
 
-def parts(root, model, came, rivals):
-    """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]. The parts
-    are the embedding; each layer's heads, cross-attention heads and MLP; and the biases. root: a
-    pass over n tokens, recorded with KEEP; came [n]: the next tokens; rivals [n, n_rivals]. A logit
-    cap is ignored. Return None for a model that norms after each sum, as BART does."""
+def parts(root, model, logits, came, rivals):
+    """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]: the
+    embedding; each layer's heads, cross-attention heads and MLP; the rest, which is the biases.
+    root: a pass over n tokens, recorded with KEEP; logits [n, n_vocab]: its result; came [n]: the
+    next tokens; rivals [n, n_rivals]. Return None for a model that norms after each sum (BART)."""
     family = getattr(model, "family", model)  # a Decoder has a family
     if not getattr(family, "pre_norm", True):
         return None
     head = np.asarray(model.params.get("lm_head", model.params["wte"]))
     toward = head[came][:, None] - head[rivals]  # [n, n_rivals, n_embd]
     if getattr(family, "scale_head", False):
-        toward /= math.sqrt(toward.shape[-1])
-    [shift] = model.params.get("logits_bias", np.zeros((1, len(head)), np.float32))
-    bias = shift[came][:, None] - shift[rivals]  # [n, n_rivals]
+        toward /= np.sqrt(toward.shape[-1])
 
-    # Go back through the last norm: its b, its g, a layer norm's mean, and the scale it used.
+    # Go back through the last norm: its g, a layer norm's mean, and the scale that it used.
     norm = root.named(*NORMS)[-1].arguments
-    x, none = norm["x"].reshape(len(came), -1), np.zeros_like(norm["g"])
-    bias = bias + toward @ norm.get("b", none)
-    toward = toward * norm["g"]
+    x, toward = norm["x"].reshape(len(came), -1), toward * norm["g"]
     if "b" in norm:
-        x = x - x.mean(-1, keepdims=True)
-        toward -= toward.mean(-1, keepdims=True)
+        x, toward = (part - part.mean(-1, keepdims=True) for part in (x, toward))
     toward /= np.sqrt((x * x).mean(-1) + norm["eps"])[:, None, None]
 
     blocks = root.named(*BLOCKS)
@@ -52,9 +44,10 @@ def parts(root, model, came, rivals):
             if call.name != "feed_forward":  # the heads, before c_proj mixes them
                 attn = call.arguments.get("attn", call.arguments)
                 last, n = attn.get("c_proj") or attn["o"], model.n_head
-                bias = bias + direction @ last.get("b", none)
                 direction = direction @ np.asarray(last["w"])
                 wrote = call.named("merge_heads")[0].value
             products = direction * wrote[:, None]
             added.append(products.reshape(*products.shape[:2], n, -1).sum(-1))
-    return np.concatenate([*added, bias[..., None]], -1)
+    found = np.concatenate(added, -1)
+    difference = logits[range(len(came)), came][:, None] - np.take_along_axis(logits, rivals, -1)
+    return np.concatenate([found, (difference - found.sum(-1))[..., None]], -1)

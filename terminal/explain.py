@@ -9,7 +9,7 @@ import numpy as np
 
 from decoding.drafters import Measured, common_prefix
 from gpt2 import softmax
-from inside.labels import label
+from inside.page import label
 from inside.tree import format_tree
 from terminal import show
 from terminal.options import DRAFTING

@@ -72,13 +72,11 @@ def by_method(method):
     )
 
 
-TYPES = {f"{name}Array": dtype for dtype, name in page.TYPES.items()}
-
-
 def array(data, name, *shape):
     """Unpack an array of a page's data."""
     kind, text = data["arrays"][name]
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<" + TYPES[kind]).reshape(shape)
+    data = zlib.decompress(base64.b64decode(text))
+    return np.frombuffer(data, kind.removesuffix("Array").lower()).reshape(shape)
 
 
 def data_of(html):

@@ -1,7 +1,6 @@
 """The page in a headless Chromium: its panels, its sliders, keyboard, layout and text."""
 
 import functools
-import json
 import re
 
 import numpy as np
@@ -606,7 +605,7 @@ def test_the_page_shows_the_drafts_and_beams_of_the_run(browser, tmp_path):
     n_beams = sum(c[3] != "dropped" for step in data["beams"] for c in step)
     assert len(browser.all("#beams svg g[data-depth]")) == n_beams
     assert browser.all("#beams .edge.dropped") and browser.all("#beams .cut")
-    ended = [c for step in data["beams"] for c in step if c[3] in ("finished", "limit")]
+    ended = [c for step in data["beams"] for c in step if c[3] == "finished"]
     scores = [float(row.text.split()[-1].replace("−", "-")) for row in browser.all("#finals tr")]
     assert len(scores) == len(ended) and scores == sorted(scores, reverse=True)
     browser.js("select(arguments[0])", data["n_prompt"] + 2)
@@ -639,16 +638,14 @@ def test_the_race_shows_the_selected_step(browser, tmp_path):
 
 def test_it_is_said_which_texts_the_limit_stopped(browser, tmp_path):
     data = by_method("beam")
-    assert {c[3] for step in data["beams"] for c in step} == {"kept", "dropped", "limit"}
+    assert {c[3] for step in data["beams"] for c in step} == {"kept", "dropped", "finished"}
     browser.open(tmp_path, page.html(data))
     says = browser.text("#beams .lead")
     assert "limit of 16 tokens stopped" in says and "All have 16 tokens here" in says
     assert "▸" in browser.all("#beams g.won text")[-1].text
-    steps = [
-        [one[:3] + ["finished" if one[3] == "limit" else one[3]] for one in step]
-        for step in json.loads(json.dumps(data["beams"]))
-    ]
-    browser.open(tmp_path, page.html(data | {"beams": steps}))
+    browser.open(
+        tmp_path, page.html(data | {"stop_ids": data["ids"] + [c[1] for c in data["beams"][-1]]})
+    )
     assert "stopped" not in browser.text("#beams .lead")
     assert "■" in browser.all("#beams g.won text")[-1].text
 

@@ -151,7 +151,7 @@ def test_a_trace_of_every_model_fits_80_columns(name):
 
 def test_the_trace_of_a_long_prompt_fits_80_columns():
     model = random_gpt2(10, 1024, 768, 1, 12)
-    text = format_trace(passes(recorded(model, [1] * 1000), model))
+    text = format_trace(passes(recorded(model, [1] * 1000), model)[:2])
     assert "[12,256,64] -> [2,12,256|512,64]" in text  # the loop reads the prompt in chunks
     assert max(map(len, text.splitlines())) <= 80
 

@@ -12,7 +12,8 @@ function readBeams() {
   let kept = [], ended = -Infinity;  // the last step's nodes; the best log P of a finished text
   return data.beams.map((step, depth) => {
     const leader = Math.max(ended, ...step.map(([, , logprob]) => logprob));
-    const nodes = step.map(([row, token, logprob, status]) => {
+    const nodes = step.map(([row, token, logprob, ending]) => {
+      const status = ending === "finished" && !data.stop_ids.includes(token) ? "limit" : ending;
       const parent = kept[row], won = (!parent || parent.won) && text[depth] === token;
       return {parent, depth, token, logprob, status, won, behind: leader - logprob,
         text: (parent ? parent.text : "") + label(token)};

@@ -19,13 +19,12 @@ function outcomes(pass) {
 function drawDrafts() {
   find("#drafts").hidden = !betting;
   if (!betting) return;
-  const all = rounds.map(outcomes), total = (name) => sum(passes.map((pass) => pass[name]));
+  const all = rounds.map(outcomes), {work} = data, n_read = sum(passes.map((pass) => pass.new));
   const n = (kind) => all.flat().filter((outcome) => outcome.kind === kind).length;
-  const work = total("multiply_adds");
   tell("#drafts .lead", {passes: passes.length, new: data.ids.length - data.n_prompt,
     accepted: n("accepted"), rejected: n("rejected"), own: n("own"), unread: n("unread"),
     after: n("own") - n("rejected"), model: compact.format(work), drafter:
-    compact.format(total("drafting")), plain: compact.format(work * n_rows / total("new"))},
+    compact.format(data.drafting), plain: compact.format(work * n_rows / n_read)},
   passes[0].new < data.n_prompt && "prompt");
   const draft = ({token, kind}) => element(`span.draft.${kind}`, {title: kind}, chip(token));
   fill(find("#drafts ol"), {"--columns": Math.max(...all.map((drafts) => drafts.length))},
@@ -37,13 +36,13 @@ function drawDrafts() {
 
 function showDrafts() {
   if (!betting) return;
-  const at = passOf(state.selected), pass = passes[at], {bets, residual, last, accepted} = pass;
+  const at = passOf(state.selected), pass = passes[at], {bets, residual, accepted} = pass;
   const list = find("#drafts ol"), chosen = list.children[rounds.indexOf(pass)];
   mark(list, "aria-pressed", rounds.indexOf(pass));
   if (chosen) list.scrollTop = chosen.offsetTop - list.offsetTop - list.clientHeight / 2;
   const place = pass.known + accepted, came = data.ids[place];  // the model's own token
-  const how = !bets.length ? "none" : came === undefined ? "end" : drawOf(place)[0];
-  const [u, from, to] = digits(last ?? []);
+  const [drawn, ...slice] = drawOf(place), [u, from, to] = digits(slice);
+  const how = !bets.length ? "none" : came === undefined ? "end" : drawn;
   tell("#bets", {pass: at + 1, came, rejected: bets[accepted]?.[0], u, from, to},
     how, bets.length && "bets");
   find("#bets tbody").replaceChildren(...bets.map((bet, i) => betLine(bet, i < accepted)));

@@ -23,12 +23,11 @@ function merge_all(symbols, ranks) {  // merge the best pair until no pair has a
 }
 
 class Tokenizer {
-  // words: a line for each token, an empty line, a line "left right" for each merge
-  constructor(words, special) {
-    const [tokens, merges] = words.split("\n\n").map((part) => part.split("\n"));
+  // tokens: by their ids; merges: [[left, right], ...]; special: {text: id}
+  constructor({tokens, merges, special}) {
     this.tokens = tokens;
     this.ids = new Map(tokens.map((token, id) => [token, id]));
-    this.ranks = new Map(merges.map((pair, rank) => [pair, rank]));
+    this.ranks = new Map(merges.map((pair, rank) => [pair.join(" "), rank]));
     this.special = new Set(Object.values(special));
   }
 

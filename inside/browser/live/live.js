@@ -2,12 +2,13 @@
 
 const N_NEW = 40;  // tokens to generate after a click
 const packed = JSON.parse(find("#model").textContent);
-const [numbers, scales, words, labels] = await Promise.all(
-  [packed.numbers, packed.scales, packed.words, packed.labels].map(unpack));
-const params = restored(packed.shapes, new Int8Array(numbers.buffer), scales);
+const [numbers, scales, bytes_of_words] = await Promise.all(
+  [packed.numbers, packed.scales, packed.words].map(unpack));
+const words = JSON.parse(new TextDecoder().decode(bytes_of_words));
+const params = restored(packed.shapes, numbers, scales);
 const model = new GPT2(params, packed.n_head, packed.stop_ids, packed.eps);
-const tokenizer = new Tokenizer(new TextDecoder().decode(words), packed.special);
-Object.assign(data.labels, JSON.parse(new TextDecoder().decode(labels)));
+const tokenizer = new Tokenizer(words);
+Object.assign(data.labels, words.labels);
 
 // A branch is a text. `whole` is how the model reads it, `part` how the model reads it without the
 // heads that are off.
