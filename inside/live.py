@@ -12,7 +12,7 @@ import json
 
 import numpy as np
 
-from encoder import Tokenizer
+from encoder import CHAR_TO_BYTE, Tokenizer
 from gpt2 import GPT2, gelu
 from inside.page import label, packed
 from loading.errors import UserError
@@ -36,8 +36,10 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict:
     """Return the data with which the page can run the model. model: from in_8_bits."""
     stored = zip(*map(quantized, arrays_in(model.params)))
     numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in stored)
-    words = {name: getattr(tokenizer, name) for name in ("tokens", "merges", "special")}
-    words["labels"] = [label(tokenizer, id) for id in range(tokenizer.n_vocab)]
+    ids, plain = range(tokenizer.n_vocab), {ord(char): byte for char, byte in CHAR_TO_BYTE.items()}
+    words = {"tokens": [tokenizer.token_bytes(id).decode("latin-1") for id in ids]}
+    words["merges"] = ["→".join(pair).translate(plain) for pair in tokenizer.merges]
+    words |= {"special": tokenizer.special, "labels": [label(tokenizer, id) for id in ids]}
     data = {name: getattr(model, name) for name in ("n_head", "stop_ids", "eps")}
     data["shapes"] = json.dumps(model.params, default=np.shape)
     data["words"] = packed(np.frombuffer(json.dumps(words).encode(), "u1"))

@@ -88,7 +88,7 @@ def test_the_heading_says_what_happened(browser, tmp_path, method):
     says = {
         "naive": "The model “stories” wrote this, drawing one token at a time at temperature 0.8.",
         "cached": "The model “stories” wrote this, drawing one token at a time at temperature 0.8.",
-        "speculative": "The model “stories” wrote this, drawing from drafts by stories-draft, up to"
+        "speculative": "The model “stories” wrote this, with drafts by stories-draft, up to"
         " 4 at a time, at temperature 0.8.",
         "beam": "The model “stories” wrote this, following the 3 likeliest beginnings at once.",
         "en-de": "The model “en-de” wrote this from its source, following the 3 likeliest"
@@ -419,7 +419,7 @@ def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, tmp_path):
 def test_numbers_are_not_rounded_until_they_are_equal(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
     assert browser.js("return digits([0.6838, 0.6792])") == ["0.6838", "0.6792"]
-    assert browser.js("return digits([1, 0.99999])") == ["1.0000", "0.9999"]
+    assert browser.js("return digits([1, 0.99999])") == ["1.00000", "0.99999"]
     assert browser.js("return digits([0.895447, 0.895448, 0.895463])") == [
         "0.895447",
         "0.895448",
@@ -475,7 +475,9 @@ def test_the_head_with_the_largest_effect_is_shown_first(browser, tmp_path):
     says = browser.text("#attention .lead")
     for x in (effects[most], -abs(effects[most])):  # a positive and a negative effect
         side = "for" if x > 0 else "against"
-        assert says.startswith(f"Head {most} had the largest effect of all heads: it pushed {side}")
+        assert says.startswith(
+            f"Head {most} had the largest direct effect of all heads: it pushed {side}"
+        )
         assert f"{abs(x):.2f}" in says
         browser.js("""const one = addedAt;
             addedAt = (row) => one(row).map((x) => -Math.abs(x)); showAttention()""")
@@ -527,7 +529,7 @@ def test_a_head_s_pattern_has_a_name(browser, tmp_path):
 def test_every_head_has_its_pattern_in_words(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
     titles = [head.get_attribute("title") for head in browser.all(".heads button")]
-    says = r"head \d\.\d: (mostly at .+, \d+\.\d.% of its weight|no plain pattern)"
+    says = r"head \d\.\d: (mostly at .+, \d+\.\d.% of its weight|no usual pattern)"
     assert len(titles) == 35 and all(re.fullmatch(says, title) for title in titles)
     plain = browser.js(
         "return [...document.querySelectorAll('#patterns li')].map((x) => x.textContent)"
@@ -538,9 +540,9 @@ def test_every_head_has_its_pattern_in_words(browser, tmp_path):
         "patterns = HEADS.map((_, head) => ({name: 'itself', share: head / 40}));"
         "showAttention(); choose(0)"
     )
-    assert "On average: no plain pattern." in browser.text("#whole")
+    assert "Averaged over the text: no usual pattern." in browser.text("#whole")
     browser.js("choose(34)")
-    assert "On average: mostly at itself, 85.0 %" in browser.text("#whole")
+    assert "Averaged over the text: mostly at itself, 85.0 %" in browser.text("#whole")
 
 
 # --- drafts, beams, the cache ---------------------------------------------------------------------
@@ -608,6 +610,9 @@ def test_the_page_shows_the_drafts_and_beams_of_the_run(browser, tmp_path):
     ended = [c for step in data["beams"] for c in step if c[3] == "finished"]
     scores = [float(row.text.split()[-1].replace("−", "-")) for row in browser.all("#finals tr")]
     assert len(scores) == len(ended) and scores == sorted(scores, reverse=True)
+    drawn = len(browser.all("#beams svg *"))
+    browser.js("dispatchEvent(new Event('resize'))")
+    assert len(browser.all("#beams svg *")) == drawn
     browser.js("select(arguments[0])", data["n_prompt"] + 2)
     rows = [row.text for row in browser.all("#step tbody tr")]
     assert len(rows) == len(data["beams"][2])
@@ -697,7 +702,7 @@ def test_the_cells_of_rejected_drafts_are_not_held(browser, tmp_path):
         totals = browser.text("#totals")
         assert totals.startswith(f"Pass {i + 1} ")
         assert f"holds {round(held * data['kv_bytes'] / 1000, 2):g} kB" in totals
-        assert (f"{lost} of them were rejected drafts" in totals) == (lost > 0)
+        assert (f"{lost} of this pass's {one['new']} were rejected drafts" in totals) == (lost > 0)
 
 
 def test_token_pass_step_and_position_count_alike(browser, tmp_path):

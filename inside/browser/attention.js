@@ -53,9 +53,9 @@ function favorite(head) {
   return {favorite: data.ids[at], at: at + 1, share: percent(share)};
 }
 
-// A pattern is plain if it gets more than half of the weight.
+// A head has a usual pattern if more than half of its weight fits it.
 const inWords = ({name, share}) =>
-  (share > 0.5 ? `mostly at ${name}, ${percent(share)} of its weight` : "no plain pattern");
+  (share > 0.5 ? `mostly at ${name}, ${percent(share)} of its weight` : "no usual pattern");
 
 function drawHeads() {
   patterns = HEADS.map((_, head) => patternOf(head));
@@ -118,6 +118,7 @@ function showAttention() {
   find(".heads").querySelectorAll(".signed").forEach((bar, i) =>
     bar.replaceWith(signedTrack(added[i] ?? 0, most)));
   find("#whole canvas").replaceWith(thumbnail(head, 120));
+  find("#whole").style.setProperty("--at", (row + 0.5) / n_rows);
   const own = weightsAt(head, row), source = has.source && weightsAt(head, row, true);
   tint(find("#text"), own);
   if (source) tint(find("#source p"), source);

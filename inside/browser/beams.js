@@ -39,6 +39,7 @@ function drawBeams() {
     next: signed(scoreOf(ends[1] ?? shown.at(-1)), 3)},
   ends.length > 1 && "next",
   ends.some(({status}) => status === "limit") && "limit",
+  ends.some(({status}) => status === "finished") && "waits",
   ends.every((node) => node.depth === depth) ? "same" : "lengths");
   find("#finals").replaceChildren(...ends.map((node, i) => line(node.won ? ".won" : "", `${i + 1}`,
     node.text, signed(node.logprob), `${node.depth + 1}`, signed(scoreOf(node), 3))));
@@ -63,6 +64,7 @@ function drawRace(shown, deepest) {
   const dropped = steps.flatMap((step) => step.filter((node) => node.status === "dropped"
     && node.behind <= deepest).slice(0, 3));
   const marks = [0, 0.1, 0.5, 1, 2, 5, 10, 20].filter((behind) => behind <= deepest);
+  find("#beams svg").replaceChildren();
   fill(find("#beams svg"), {width: LEFT + (steps.length + 0.5) * column, height: TOP + LOW + 40},
     marks.flatMap((behind) => axis(behind, height(behind))),
     svg("text", {class: "axis", x: 32, y: 10}, "step"),
@@ -107,7 +109,7 @@ function showBeams() {
   }
   const scroll = find("#beams .scroll");
   scroll.scrollLeft = step[0].x - scroll.clientWidth / 2;
-  find("#step h3").textContent = `Step ${depth + 1}: ${plural(step.length, "candidate")}`;
+  find("#step h3").textContent = `Step ${depth + 1}: the best ${plural(step.length, "candidate")}`;
   find("#step tbody").replaceChildren(...step.map(({status, text, logprob, behind}) =>
     line(`.${status}`, status, theEnd(text), signed(logprob), behind.toFixed(2))));
 }

@@ -33,7 +33,7 @@ function showCache() {
   tell("#cache", {pass: now + 1, begin, new: n, end: begin + n, rows, all, once, lost,
     again: all - once, held: bytes(held * rows * data.kv_bytes), each: bytes(data.kv_bytes)},
   keeps ? "keeps" : "kept none", naive ? "naive" : "cached", rows > 1 && "rows",
-  betting && "rejects", lost && "lost");
+  betting && "rejects", lost && "lost", has.source && "source");
   find("#held").style.setProperty("--held", held);
   find("#grid .now")?.classList.remove("now");
   find("#grid ol").children[now].classList.add("now");

@@ -93,7 +93,7 @@ function stages(kind, name, {model, filtered, tempered, so_far, p, below, early,
     element(`td.gone${kind}`, {title: `removed by ${gone}`}, `✕ ${gone}`);
   const after = early ? [removed(".filters"), "", ""]
     : [cell(filtered, ".filters"), cell(tempered, "", so_far), gone ? removed("") : cell(p)];
-  const mass = below !== null && p && element("span.mass", {"--from": below, "--p": p});
+  const mass = Number.isFinite(below) && p && element("span.mass", {"--from": below, "--p": p});
   return line(kind, name, cell(model), ...after, element("td.draw", mass));
 }
 

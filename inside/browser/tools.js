@@ -120,7 +120,7 @@ function percent(p) {
 
 // Return numbers from 0 to 1 as texts, with enough digits to tell them apart.
 function digits(numbers, n = 4) {
-  const texts = numbers.map((x) => (Math.floor(x * 10 ** n) / 10 ** n).toFixed(n));
+  const texts = numbers.map((x) => x.toFixed(n));
   return n > 9 || new Set(texts).size === numbers.length ? texts : digits(numbers, n + 1);
 }
 
