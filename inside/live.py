@@ -46,14 +46,14 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict:
     return data | {"numbers": packed(numbers), "scales": packed(scales)}
 
 
-def arrays_in(tree):  # the arrays of a tree of parameters, in its order
+def arrays_in(tree):  # return all arrays of nested dicts and lists, in their order
     if isinstance(tree, np.ndarray):
         return [tree]
     parts = tree.values() if isinstance(tree, dict) else tree
     return [x for part in parts for x in arrays_in(part)]
 
 
-def quantized(x):  # [n_out, ...] -> whole numbers from -127 to 127, and each row's scale
+def quantized(x):  # [n_out, ...] -> integers from -127 to 127, and a scale for each row
     scale = np.abs(x).max(tuple(range(1, x.ndim)), keepdims=True) / np.float32(127)
     scale[scale == 0] = 1
     return np.rint(x / scale).astype(np.int8), scale

@@ -1,4 +1,4 @@
-"""A page about one text, for any browser: its tokens, and what the model computed for them.
+"""Write an HTML page about one generated text: its tokens, and what the model computed for them.
 
     with watching(sequence) as run:
         ...  # run a loop over the sequence
@@ -27,9 +27,9 @@ from inside.why import KEEP, parts
 from samplers import make_sampler
 
 NAMES = "model method seed loop draft drafter gamma beams length_penalty"
-SHOWN = dict.fromkeys(NAMES.split()) | SLIDERS  # the settings in a page, and their default values
-LEVELS = 63  # sqrt(weight) is rounded to this many steps; the root preserves small weights
-MOST_WEIGHTS = 8_000_000  # with more attention weights, only a text's last rows are stored
+SHOWN = dict.fromkeys(NAMES.split()) | SLIDERS  # settings -> values if none are given
+LEVELS = 63  # attention weights are stored as whole numbers: LEVELS * sqrt(weight)
+MOST_WEIGHTS = 8_000_000  # a longer text stores only its last rows of weights
 
 
 def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached, **settings):
@@ -48,8 +48,8 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
 
 
 def html(recorded: dict, live: dict | None = None) -> str:
-    """Return the page, with data, style and scripts in one file. recorded: the result of `record`;
-    live: the result of live.parts, with which the page can run the model."""
+    """Return the page as one text, with its style and scripts. recorded: the result of `record`.
+    live: the result of live.parts, if the page should contain the model."""
     section = included("live/live.html") if live else ""
     page = included("page.html").replace("<!-- live -->", section)
     for name, data in (("data", recorded), ("model", live)):  # a text may contain </script>
@@ -57,15 +57,15 @@ def html(recorded: dict, live: dict | None = None) -> str:
     return page
 
 
-def included(name):  # a file's text, with the texts of the files named between <!-- and -->
+def included(name):  # return a file's text; <!-- FILE --> in it becomes the text of that file
     text = (Path(__file__).parent / "browser" / name).read_text("utf-8")
     return re.sub(r"<!-- (\S+\.\w+) -->", lambda found: included(found[1]), text)
 
 
 def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLIDERS) -> dict:
-    """Return the data of a page about a finished sequence. run: what `watching` yielded; source:
-    the ids that an encoder-decoder read; steps: beam search's trace; settings: the values of the
-    sliders, and of the settings in SHOWN, which the page's heading shows."""
+    """Return the data of a page about a finished sequence. run: the calls that `watching` yielded.
+    source: the ids that an encoder-decoder read. steps: the trace of beam search. settings: their
+    values for the heading and the sliders; names that are not in SHOWN are ignored."""
     ids, source = sequence.ids, [*source]
     given = {k: without_folder(x) for k, x in settings.items() if k in SHOWN and x is not None}
     data: dict = {"settings": SHOWN | given, "ids": ids, "n_prompt": sequence.n_prompt}
@@ -87,8 +87,8 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
 
 
 def look_inside(sequence, data):
-    """Add what the model computes to `data`; return the large arrays. The model reads the text once
-    more, in one pass. The numbers equal those of a run with a cache, except for rounding."""
+    """Add the model's numbers to `data`, and return the large arrays. The model reads the whole
+    text again in one pass. This gives the numbers of a run with a cache, except for rounding."""
     model, came, n = sequence.model, sequence.ids[1:], len(sequence.ids) - 1
     with recording(model, dict.fromkeys(KEEP, np.copy) | {"softmax": rounded}) as calls:
         logits = model(np.array(sequence.ids[:-1]))  # [n, n_vocab]: row i predicts token i + 1
@@ -99,7 +99,7 @@ def look_inside(sequence, data):
 
     logprobs = log_softmax(logits)
     data |= {"logprobs": logprobs[range(n), came].tolist(), "unit": None}
-    seen = logprobs if data["beams"] else logits  # beam search filters log-probabilities
+    seen = logprobs if data["beams"] else logits  # beam search filters log P
     n_best = max(64, min(256, 40_000 // n), 16 + int(data["settings"]["top_k"]))
     arrays = candidates(seen, sequence, data["temperatures"], n_best)
     added = parts(calls[-1], model, logits, came, arrays["rivals"])
@@ -111,7 +111,7 @@ def look_inside(sequence, data):
 
 def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
     """Apply the last norm and the head to a layer's output x (the logit lens, nostalgebraist 2020).
-    Return for each position the three best next tokens, and P of the actual next token."""
+    For each position, return the three best next tokens and the probability of the actual one."""
     early, family = copy.copy(model), copy.copy(getattr(model, "family", model))
     early.family, early.block = family, lambda *_, **__: x  # the last norm and the head get x
     family.decoder_block = early.block  # for an encoder-decoder
@@ -123,8 +123,9 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
 
 
 def attention_weights(root, n, has_source):
-    """Return the rounded weights. own [n_layer, n_head, n_rows, n]: the stored rows; cross
-    [n_layer, n_head, n_rows, n_source]; skipped: how many rows are left out."""
+    """Return the rounded attention weights of the last n_rows tokens: over the text (own [n_layer,
+    n_head, n_rows, n]) and the source (cross [..., n_source]). skipped: the number of other
+    rows."""
     kept = [call.value for call in root.named("softmax")]
     weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]  # [n_head, n, n_keys] each
     own = np.array(weights[::2] if has_source else weights)
@@ -138,14 +139,15 @@ def rounded(weights):  # [..., n, n_keys] -> same, as bytes
 
 
 def label(tokenizer, id: int) -> str:
-    """Return the text of a token; bytes of an incomplete character appear as <E4>."""
+    """Return a token's text. A byte of an incomplete character appears as its code, such as
+    <E4>."""
     text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
     text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
     return text or tokenizer.tokens[id]
 
 
 def without_folder(x):
-    """Turn /home/me/plug.py:mine(2) into plug.py:mine(2): pages are sent to others."""
+    """Turn /home/me/plug.py:mine(2) into plug.py:mine(2). A page may be sent to other people."""
     return re.sub(r"^([A-Za-z]:)?[\\/.~][^:]*[\\/]", "", x) if isinstance(x, str) else x
 
 

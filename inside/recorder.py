@@ -1,7 +1,8 @@
-"""Records the calls of a model's functions as they run, with their shapes and numbers.
+"""Record the calls of a model's functions while they run, with their shapes and numbers.
 
-Python reports each call and return to a profile function. The recorder is one, so a model needs no
-hooks. It records every function in the model's files, gpt2.py and layers.py, except _private ones.
+Python reports each call and each return to a profile function. The recorder is such a function, so
+a model needs no hooks. It records the functions of gpt2.py, layers.py and the file of the model,
+except _private ones.
 
 The views need `params`, a method `block`, and functions with the names and arguments of gpt2.py:
 self_attention (or attend), attention with q and k, softmax, merge_heads, feed_forward, layer_norm
@@ -24,9 +25,9 @@ SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"} 
 
 
 class Call:
-    """One call. name, file, line: of the function; owner: the object of a method; inputs: {name:
-    shape} of the array arguments; output: the shape of the first result; norms: of the last rows of
-    the first array and of the result; calls: the calls inside; arguments, value: if kept."""
+    """One call. name, file, line: the function; owner: the object, if it is a method; inputs:
+    {name: shape} of the arrays among its arguments; output: the shape of its first result; norms:
+    those of the last row of its first array and of its result; calls: the calls that it made."""
 
     def __init__(self, frame, keep):
         code, given = frame.f_code, dict(frame.f_locals)
@@ -39,7 +40,7 @@ class Call:
         self.seconds = -time.perf_counter()
 
     def finish(self, result, keep):
-        """Record what the function returned, which is None after an error."""
+        """Record the result of the function; after an error it is None."""
         self.seconds += time.perf_counter()
         first = result[0] if isinstance(result, tuple) and result else result
         if isinstance(first, np.ndarray):
@@ -47,18 +48,18 @@ class Call:
         self.value = keep(first) if keep and first is not None else None
 
     def walk(self):
-        """Yield this call and all calls inside it, in the order in which they began."""
+        """Yield this call and all calls inside it, in the order of their beginnings."""
         yield self
         for call in self.calls:
             yield from call.walk()
 
     def named(self, *names):
-        """Return the calls of functions with these names, in the order of `walk`."""
+        """Return the calls of functions with these names, among this call and those inside it."""
         return [call for call in self.walk() if call.name in names]
 
     @property
     def multiply_adds(self) -> int:
-        """Return how many multiply-adds the products x @ w.T, q @ k.T and weights @ v take."""
+        """Return the number of multiply-adds in the products x @ w.T, q @ k.T and weights @ v."""
         linear, attention = self.named("linear"), self.named("attention")
         n = sum(math.prod(call.inputs["x"]) * call.inputs["w"][0] for call in linear)
         return n + sum(2 * math.prod(c.inputs["q"]) * c.inputs["k"][-2] for c in attention)
@@ -66,9 +67,9 @@ class Call:
 
 @contextlib.contextmanager
 def recording(model, keep=(), also=()):
-    """Yield a list, and append each outermost call of the functions in the model's files, gpt2.py,
-    layers.py and `also`. keep: names of functions whose arguments and results are kept. Results are
-    copied; if keep is a dict {name: f}, f(result) is kept instead."""
+    """Yield a list to which each outermost call is added. It contains the calls inside it. also:
+    more functions to record. keep: the names of functions whose calls keep their arguments and a
+    copy of their result (`value`); with a dict {name: f}, value is f(result)."""
     if not hasattr(model, "params"):
         raise ValueError("the recorder looks into models with layers: this one has none")
     keeps = keep if isinstance(keep, dict) else dict.fromkeys(keep, np.copy)
@@ -99,7 +100,7 @@ def recording(model, keep=(), also=()):
 
 
 def passes(calls, model):
-    """Return the passes of this model, without those of a draft model."""
+    """Return the calls that are passes of this model, not of a draft model."""
     return [c for c in calls if c.name == "__call__" and c.owner.params is model.params]
 
 

@@ -1,4 +1,4 @@
-"""Records a run: its passes, its random numbers, and how each draft was tested (its "bet")."""
+"""Record a run: its passes, its random numbers, and how each draft was tested (its "bet")."""
 
 import contextlib
 import math
@@ -12,7 +12,8 @@ from speculative import verify
 
 
 class Die(np.random.Generator):
-    """A random generator that the recorder sees, because its `random` is a function in Python."""
+    """A random generator whose `random` is a Python function, so that the recorder sees its
+    calls."""
 
     def random(self, *shape, **settings):
         return super().random(*shape, **settings)
@@ -20,8 +21,9 @@ class Die(np.random.Generator):
 
 @contextlib.contextmanager
 def watching(sequence):
-    """Record the calls of models, `verify` and `draw` while a loop runs in a `with` block. A call's
-    value is the text's length before it. `verify` and `draw` add the tokens that they return."""
+    """Record the calls of models, `verify` and `draw` while a loop runs in a `with` block. The
+    value of a call is the length of the text, and for `verify` and `draw` also the returned
+    tokens."""
     sequence.rng = Die(sequence.rng.bit_generator)
     keep = {"__call__": lambda logits: len(sequence.ids), "random": lambda u: u}
     keep |= dict.fromkeys(["verify", "draw"], lambda x: (len(sequence.ids), np.ravel(x).tolist()))
@@ -30,8 +32,8 @@ def watching(sequence):
 
 
 def read_passes(calls, sequence):
-    """Return a dict for each pass. begin: its first position; new: how many tokens it reads; known:
-    the text's length before it; bets, accepted, residual: see read_bets."""
+    """Return a dict for each pass. rows: the batch; begin: the first new position; new: the number
+    of new tokens; known: the length of the text before the pass; the others: see read_bets."""
     found, own = [], passes(calls, sequence.model)
     for call in calls:
         if call in own:
@@ -45,9 +47,9 @@ def read_passes(calls, sequence):
 
 
 def read_bets(call, text):
-    """Return how `verify` tested drafts. bets: [x, q(x), p(x), u] for each draft x, decided by the
-    random number u; accepted: how many drafts; residual: [x, p(x), q(x), norm(max(0, p - q))(x)]
-    for the rejected draft, the token drawn instead of it, and the best."""
+    """Return how `verify` tested drafts. bets: [x, q(x), p(x), u] for each draft x, where u is the
+    random number that decided. accepted: the number of accepted drafts. residual: [x, p(x), q(x),
+    norm(max(0, p - q))(x)] for the rejected draft, its replacement and the best tokens."""
     known, drafts, qs, sampler = (call.arguments[x] for x in ("ids", "drafts", "qs", "sampler"))
     (_, tokens), drawn = call.value, call.named("draw")
     n = min(len(tokens) - len(drawn), len(text) - len(known))  # a caller may have ended the text
@@ -64,12 +66,13 @@ def read_bets(call, text):
 
 
 def read_draws(calls, sequence, other):
-    """Return how each new token was chosen: [how], or [how, u, from, to] if a random number u chose
-    it, between `from` and `to` of the cumulative distribution. other: how, if `draw` did not."""
+    """Return how each new token was chosen: [how], or [how, u, from, to] if the random number u
+    fell between `from` and `to`, its interval of the cumulative sum. other: the word if `draw` did
+    not choose it."""
     draws, is_greedy = {}, sequence.sampler.to_probs is one_hot
     for call in calls:
         us = call.named("random")
-        if call.name in ("verify", "draw") and us:  # a draft model has other random numbers
+        if call.name in ("verify", "draw") and us:  # not a call of the draft model
             known, tokens = call.value
             places = [*enumerate(tokens, known)]
             draws |= dict.fromkeys(places, ["accepted"])

@@ -29,8 +29,8 @@ def format_trace(found, source=None):
 
 
 def tree(calls, depth=0):
-    """Return lines for one call and the calls inside it. calls: this call in each of the passes. A
-    line is the indented name, the place, and the shapes."""
+    """Return the lines for one call and the calls inside it. calls: the same call in each pass. A
+    line consists of the indented name, the file and line, and the shapes."""
     before = sizes([next(iter(call.inputs.values()), ()) for call in calls])
     out = sizes([call.output or () for call in calls])
     shapes = f"{before} -> {'same' if before == out else out}".lstrip() if out else before
@@ -48,7 +48,7 @@ def sizes(shapes):  # [(1, 3, 8), (1, 1, 8)] -> "[1,3|1,8]"; "" if there is no a
 
 
 def residual_table(passes):
-    """Yield a table of each block's norms: the residual stream, and what each sublayer adds."""
+    """Yield a table of norms: for each block the residual stream, and what each sublayer adds."""
     blocks = [one.named(*BLOCKS) for one in passes]
     cross = ["+cross"] if blocks[0][0].name == "decoder_block" else []
     names = ["x", "+attn", *cross, "+MLP"]

@@ -1,12 +1,13 @@
-"""The trace of a beam search as a tree."""
+"""Print the trace of a beam search as a tree."""
 
 from collections import defaultdict
 from collections.abc import Callable
 
 
 def format_tree(trace: list, name: Callable[[int], str], winner: list[int], width: int = 80) -> str:
-    """Draw the tree: a line is a run of tokens without a fork, followed by the log P so far. name:
-    token -> its text. Lines are cut to fit: texts lose their end, branches their beginning."""
+    """Return the tree as text. A line has the tokens up to the next fork, and the log P so far.
+    name returns a token's text. A line that is too long loses the end of its tokens, or the
+    beginning of its branches."""
     seen = {c.ids: c for step in trace for c in step if c.status != "dropped"}
     children = defaultdict(list)
     for ids in seen:

@@ -14,10 +14,11 @@ KEEP = [*BLOCKS, *SUBLAYERS, *NORMS, "merge_heads"]
 
 
 def parts(root, model, logits, came, rivals):
-    """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]: the
-    embedding; each layer's heads, cross-attention heads and MLP; the rest, which is the biases.
-    root: a pass over n tokens, recorded with KEEP; logits [n, n_vocab]: its result; came [n]: the
-    next tokens; rivals [n, n_rivals]. Return None for a model that norms after each sum (BART)."""
+    """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]. The parts
+    are the embedding; each layer's heads, cross-attention heads and MLP; and the rest, the biases.
+    root: a pass over n tokens, recorded with KEEP. logits [n, n_vocab]: its result. came [n]: the
+    next tokens. rivals: ids [n, n_rivals]. The result is None for BART, which norms after each
+    sum."""
     family = getattr(model, "family", model)  # a Decoder has a family
     if not getattr(family, "pre_norm", True):
         return None
