@@ -63,7 +63,7 @@ def mean_log_probabilities(model, texts):  # list of Sequence -> [n_texts]
     return [log_probabilities(model, text.ids)[text.n_prompt - 1 :].mean() for text in texts]
 
 
-def ngrams(text, longest=6):  # -> for n = 1, 2, ..., a Counter of n-grams of characters
+def ngrams(text, longest=6):  # -> list of Counters for n = 1, 2, ... of n-grams of characters
     text = "".join(text.split())  # chrF ignores spaces
     return [
         Counter(text[i : i + n] for i in range(len(text) - n + 1)) for n in range(1, longest + 1)

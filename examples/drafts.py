@@ -34,7 +34,7 @@ class Jacobi(Drafter):
 
 
 class Recycling(Drafter):
-    """Draft the latest best successor of each token, as long as one is known."""
+    """Draft a chain of tokens: each is the best one that the model last gave after its predecessor."""
 
     def __init__(self, model):
         self.n_vocab, self.successor = model.n_vocab, {}

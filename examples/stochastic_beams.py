@@ -49,7 +49,8 @@ distinct = Distinct(16)
 
 
 def stochastic_beams(model, sequence, k):
-    """Return at most k different continuations of a text: a list of Beam, the largest sum first."""
+    """Return at most k different continuations of a text, as Beams with the largest `perturbed`
+    first."""
     cache, ended = model.new_cache(1), []
     beams = [Beam(0.0, 0.0, [], 0)]
     while beams:

@@ -194,8 +194,9 @@ def forced_id(token: int, length: int) -> Filter:
 
 
 class T5(EncoderDecoder):
-    """T5, T5 v1.1 and Flan-T5. They have no biases, unscaled scores and relative positions. A stack
-    has one "relative_bias" [n_buckets, n_head]. params have "lm_head" if the head is untied.
+    """T5, T5 v1.1 and Flan-T5. They have relative positions and unscaled scores, and their linear
+    layers have no biases. Each stack has one "relative_bias" [n_buckets, n_head]; params has
+    "lm_head" if the head is untied.
 
     scale_head: multiply by d_model**-0.5 before the head, as T5 does if the head is tied.
     """

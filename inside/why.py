@@ -27,7 +27,7 @@ def parts(root, model, logits, came, rivals):
     if getattr(family, "scale_head", False):
         toward /= np.sqrt(toward.shape[-1])
 
-    # Go back through the last norm: its g, a layer norm's mean, and the scale that it used.
+    # Go back through the last norm: times g, minus the mean (layer norm only), over its scale.
     norm = root.named(*NORMS)[-1].arguments
     x, toward = norm["x"].reshape(len(came), -1), toward * norm["g"]
     if "b" in norm:

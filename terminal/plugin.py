@@ -60,7 +60,7 @@ class Part:
         return wrong_syntax or self.place(error) is not None
 
     def place(self, error: BaseException) -> Any:
-        """Return the error's traceback from this file on, or None."""
+        """Return the error's traceback from the user's file on; None if it never ran that file."""
         place = error.__traceback__
         while place and place.tb_frame.f_code.co_filename != self.file:
             place = place.tb_next

@@ -1,4 +1,4 @@
-"""A session: a loaded model, the settings to generate with, and the rows that are generated.
+"""A session: a loaded model, and the settings to generate with.
 
 The command line, the interactive prompt and all views use a session. Its `generate` turns the rows'
 prompts into texts, with the loops in generate.py, speculative.py and decoding/.

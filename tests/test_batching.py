@@ -40,7 +40,7 @@ def arrivals(sequences, gaps):
 def run(sequences, gaps=None, finish_at=(), **settings):
     """Run all sequences to their ends and return the (sequence, token) pairs.
 
-    finish_at: the number of tokens after which the caller finishes each sequence, or None.
+    finish_at: for each sequence, after how many new tokens the caller finishes it, or None.
     """
     waiting, pairs = arrivals(sequences, gaps or [0] * len(sequences)), []
     finish_at = dict(zip(sequences, finish_at))

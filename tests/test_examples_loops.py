@@ -155,7 +155,7 @@ def test_a_search_without_any_text_is_an_error():
 
 
 def test_two_beams_are_two_draws_without_replacement():
-    """Without replacement, the probability of drawing a, then b is P(a) P(b) / (1 - P(a))."""
+    """Without replacement, P(first a, then b) = P(a) P(b) / (1 - P(a))."""
     model = tiny_gpt2(n_vocab=3, stop_ids=[2])
     texts, sampler = every_text(model, [1], 2), Sampler()
     in_order = itertools.permutations(texts, 2)

@@ -31,8 +31,8 @@ def peak(f):
 
 @pytest.mark.parametrize(
     "loop, bytes_per_token",
-    # For each token, memory may grow by the id, the keys and values (256 bytes), free slots of the
-    # same size and the counts in a store. It must not grow by the token's logits (12 kB).
+    # For each token, memory may grow by the id, the keys and values (128 bytes), as much again for
+    # free slots of the cache, and the counts in a store. It must not keep the logits (12 kB).
     [(cached, 600), (drafted_by(NGramStore(N_VOCAB)), 3000)],
     ids=["cached", "n-grams"],
 )

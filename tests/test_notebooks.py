@@ -140,8 +140,8 @@ def test_the_class_edition_has_the_same_code_without_solutions(path, notebook, c
 
 
 def test_the_class_edition_answers_no_prediction(path, class_edition):
-    """A cell for the guess follows each question. After the code, the next text is a folded answer,
-    a heading or a new question."""
+    """A cell for the guess follows each prediction. After the code, the next text is a folded
+    answer, a heading, or a new prediction or question."""
     cells = nbformat.read(class_edition / path.name, as_version=4).cells
     for place, cell in enumerate(cells):
         if cell.cell_type != "markdown" or "**Predict" not in cell.source:

@@ -95,7 +95,7 @@ def test_names_become_hugging_face_s(theirs, ours):
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
-    """Return the folder that tests/tensorflow_checkpoints.py fills, and its messages by case."""
+    """Run tests/tensorflow_checkpoints.py. Return its folder, and {case: [error, files left]}."""
     folder = tmp_path_factory.mktemp("openai")
     script = [sys.executable, "-m", "tests.tensorflow_checkpoints", str(folder)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)

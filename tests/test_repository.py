@@ -1,4 +1,4 @@
-"""The lists of packages agree, the workflow runs the commands of .ci/run, and the root is small."""
+"""The lists of packages agree, .ci/run has the workflow's commands, and the root is small."""
 
 import re
 import subprocess

@@ -636,7 +636,7 @@ def test_no_argument_is_changed_and_a_seed_gives_the_same_text_again(name):
 
 
 def test_a_drafter_cannot_change_the_text():
-    """The drafter gets copies of the lists."""
+    """The drafter gets a copy of the ids."""
 
     class Rude(PromptLookup):
         def propose(self, ids, n):

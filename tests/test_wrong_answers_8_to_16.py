@@ -24,7 +24,7 @@ from generate import advance, generate  # noqa: E402
 from inside.recorder import recording  # noqa: E402
 
 TOKENIZER, MODEL = utils.load("en-de")
-SHAPE = (5, 224, 3329)  # blocks, n_embd and n_vocab of stories
+SHAPE = (5, 224, 3329)  # n_layer, n_embd and n_vocab of the model "stories"
 
 
 # --- lesson 8 -------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[1]
 
 
 class Mistake(NamedTuple):
-    """says: completes "these are the numbers ...". changes: (old, new) texts in `function`."""
+    """says: the end of a sentence "these are the numbers ...". changes: pairs (old, new); in the
+    source of `function`, old is replaced by new."""
 
     name: str
     says: str

@@ -78,7 +78,7 @@ function fillGrid(group, make) {
       make(name, head)]));
 }
 
-// A small picture of a head's weights: a row for each query, a column for each key.
+// A small picture of a head's weights: queries down, keys across, at most n_points of each.
 function thumbnail(head, n_points = 24) {
   const size = Math.min(n_points, n_rows), at = (i) => Math.floor(i * n_rows / size);
   const canvas = element("canvas", {width: size, height: size, "aria-hidden": "true"});

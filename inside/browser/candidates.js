@@ -19,7 +19,7 @@ function showCandidates() {
   const moved = SAMPLER.some((name) => state[name] !== given[name]);
   const die = isOwn || how !== "drawn" || (moved && found.others) ? state.die : u;
   const thrown = die !== null;
-  if (!isOwn && found.others)  // the ids of the others, and so the places of the bars, are unknown
+  if (!isOwn && found.others)  // without the ids of all tokens, only one bar's place is known
     for (const token of tokens) token.below = token.rank === came ? from : null;
   const winner = !isOwn && !moved ? thrown && came
     : tokens.findIndex(({below, p}) => thrown && below <= die && die < below + p);

@@ -1,6 +1,6 @@
 // Play lets the text grow at the recorded pace. The tokens of one pass appear together.
 
-let growing = null;  // when the text began to grow; null: it does not grow
+let growing = null;  // the time at which the play button was clicked; null: paused
 
 // Return the seconds between token i - 1 and token i: those of the passes between them.
 function secondsBefore(i) {

@@ -67,7 +67,7 @@ def passed(ids, positions, mask, keys, values):
 
 
 def mistakes(ids, n_old, keys, values):
-    """Return {message: logits [n, n_vocab]} for mistakes after n_old tokens in the cache."""
+    """Return {message: the logits [n, n_vocab] that a mistake gives}, with n_old tokens cached."""
     n, right = len(ids), np.arange(n_old, n_old + len(ids))
     causal, new = causal_mask(right), causal_mask(np.arange(n))  # [1, n, n_old + n], [1, n, n]
     seen = np.zeros((1, n, n_old), np.float32)

@@ -158,8 +158,8 @@ def heads_removed(probability, named):
 def lens(probs, ids, tokenizer, depths=None):
     """Plot the best next token at each depth and position.
 
-    probs: [depth, position, vocabulary]; depths: the number of blocks at each depth, by default
-    0, 1, 2 and so on.
+    probs: [depth, position, vocabulary]; depths: the number of blocks before each depth, by
+    default 0, 1, 2 and so on.
     """
     best, certainty = probs.argmax(axis=-1), probs.max(axis=-1)
     _, axis = plt.subplots(figsize=(10, 1.0 + 0.5 * len(probs)))

@@ -1,4 +1,4 @@
-"""Pictures of lesson 4: passes, the growth of the cache, a film of both loops."""
+"""Pictures of lesson 4: passes, the growing cache, an animation of the naive and cached loops."""
 
 import io
 

@@ -83,7 +83,7 @@ def real_tree(tokenizer, model, text, width=3, n=6):
 
 
 def counted_and_weighted(log_p):
-    """Plot how many texts have about the same log P, and how probable they are together.
+    """Plot a histogram of the texts' log P, and the same histogram weighted by P.
 
     log_p: of all texts. Return the figure, its first panel, and its third panel, which is empty.
     """

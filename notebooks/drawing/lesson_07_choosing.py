@@ -83,9 +83,10 @@ def label(bytes_):
 
 
 def two_ways(beginning, choices, condition, mask):
-    """Plot the probability of each ending by the model and by the filter.
+    """Plot the probability of each ending, under the model and with the filter.
 
-    condition: the model's probabilities if one of these endings occurs; mask: the filter's shares.
+    condition: the model's probabilities, given that one of these endings occurs; mask: the
+    probabilities when the filter is applied token by token.
     """
     figure, axis = plt.subplots(figsize=(8, 1.3 + 0.7 * len(choices)))
     place = np.arange(len(choices))[::-1]

@@ -1,6 +1,6 @@
 // Generation: read a text with a cache, draw the next token, switch heads off.
 
-// Read a text. Its common beginning with an earlier text is not read again. rows: for each token
+// Read a text, except for the beginning that it shares with an earlier text. rows: for each token
 // the logits that follow it, and log(sum(exp(logits))).
 async function read(model, ids, before = {ids: [], rows: [], cache: []}) {
   const n = common(ids, before.ids), rows = before.rows.slice(0, n);

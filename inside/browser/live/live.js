@@ -21,7 +21,7 @@ const panel = {
 const reading = ({whole, part}) => part ?? whole;
 const here = (selector) => find(`#live ${selector}`);
 
-// Each action of the user stops the writing, waits for the earlier actions, and shows the result.
+// Stop generating, wait for the earlier actions of the user, do this one, and show the result.
 function act(deed) {
   panel.writing = false;
   panel.done = panel.done.then(deed).then(show);
