@@ -34,7 +34,7 @@ class Jacobi(Drafter):
 
 
 class Recycling(Drafter):
-    """Draft a chain of tokens: each is the best one that the model last gave after its predecessor."""
+    """Draft a chain: each token is the last known best one after the token before it."""
 
     def __init__(self, model):
         self.n_vocab, self.successor = model.n_vocab, {}

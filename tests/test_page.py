@@ -293,7 +293,7 @@ def load_llama(folder):
 
 def family(name):
     """Return a model, and the first ids of a text."""
-    is_llama = getattr(name, "parent", None) == FIXTURES / "llama"  # these folders have no tokenizer
+    is_llama = getattr(name, "parent", None) == FIXTURES / "llama"  # these have no tokenizer
     model = load_llama(name) if is_llama else utils.load(name)[1]
     return begin(model, [5, 6, 7, 8, 9])
 
