@@ -37,7 +37,7 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict:
     stored = zip(*map(quantized, arrays_in(model.params)))
     numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in stored)
     ids, plain = range(tokenizer.n_vocab), {ord(char): byte for char, byte in CHAR_TO_BYTE.items()}
-    words = {"tokens": [tokenizer.token_bytes(id).decode("latin-1") for id in ids]}
+    words: dict = {"tokens": [tokenizer.token_bytes(id).decode("latin-1") for id in ids]}
     words["merges"] = ["→".join(pair).translate(plain) for pair in tokenizer.merges]
     words |= {"special": tokenizer.special, "labels": [label(tokenizer, id) for id in ids]}
     data = {name: getattr(model, name) for name in ("n_head", "stop_ids", "eps")}
