@@ -238,7 +238,7 @@ def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
             n_left = (expected > 0).sum()
             assert "falls among the others" not in browser.text(".handle")
             if settings.get("temperature") != 0 and 0 < n_left < 200:
-                assert browser.value(".handle", "aria-valuenow") == f"{n_left}"
+                assert browser.value(".handle", "data-kept") == f"{n_left}"
 
 
 def test_the_page_samples_like_samplers_at_every_position(browser, tmp_path):
@@ -362,27 +362,25 @@ def test_no_die_is_shown_if_none_was_thrown(browser, tmp_path, name, says):
 
 
 def test_the_cut_line_moves_the_slider(browser, tmp_path):
-    browser.open(tmp_path, page.html(by_method("cached")))
-    for _ in range(3):
-        browser.all(".handle")[0].send_keys("\ue013")  # up; it begins below the last token
-    n = int(browser.value(".handle", "aria-valuenow"))
-    assert browser.text("[for=top_k][data-is]") == f"{n}"
     from selenium.webdriver import ActionChains
 
-    handle, row = browser.all(".handle")[0], browser.all("#candidates .candidate")[3]
-    browser.js("arguments[0].scrollIntoView({block: 'center'})", handle)
-    handle = browser.all(".handle")[0]
-    drag = ActionChains(browser.driver).click_and_hold(handle).move_to_element(row)
-    drag.move_by_offset(0, 10).release().perform()
-    assert browser.value(".handle", "aria-valuenow") == "4"
+    def drag(place):  # the line, to the lower edge of a candidate
+        row = browser.all("#candidates .candidate")[place]
+        browser.js("arguments[0].scrollIntoView({block: 'center'})", browser.all(".handle")[0])
+        chain = ActionChains(browser.driver).click_and_hold(browser.all(".handle")[0])
+        chain.move_to_element(row).move_by_offset(0, 10).release().perform()
+
+    browser.open(tmp_path, page.html(by_method("cached")))
+    drag(3)
+    assert browser.text("[for=top_k][data-is]") == browser.value(".handle", "data-kept") == "4"
     rows = "[...document.querySelectorAll('#candidates tbody tr')]"
     rows = browser.js(f"return {rows}.map((row) => row.className)")
     assert rows.index("cut") == 4 and all("removed" in name for name in rows[5:11])
     browser.slide("top_k", 0)
     browser.slide("top_p", 0.5)
-    browser.all(".handle")[0].send_keys("\ue015")  # down; the line is top-k's, top-p is lifted
+    drag(5)  # dragging sets top-k and switches top-p off
     assert browser.text("[for=top_p][data-is]") == "1"
-    assert browser.text("[for=top_k][data-is]") == browser.value(".handle", "aria-valuenow")
+    assert browser.text("[for=top_k][data-is]") == browser.value(".handle", "data-kept") == "6"
 
 
 def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, tmp_path):
@@ -866,7 +864,7 @@ def test_a_screen_reader_hears_names(browser, tmp_path, method):
 
 def test_touch_targets_have_24_pixels(browser, tmp_path, method):
     browser.open(tmp_path, page.html(by_method(method)), 360)
-    small = browser.js("""return [...document.querySelectorAll('button, select, [role=slider],'
+    small = browser.js("""return [...document.querySelectorAll('button, select,'
         + 'input:not([type=radio], [type=checkbox]), label:has(input)')]
         .filter((element) => element.checkVisibility()).map((element) => {
             const {width, height} = element.getBoundingClientRect();

@@ -58,7 +58,7 @@ function sayCandidates(row, winner, {tokens, exact, kept, cut}, how) {
     hit: tokens[winner]?.id ?? "one of the others"},
   ["prompt", "beams"].includes(how) ? "would" : "made", how,
   temperature === 0 ? "one is kept" : cut ? "cut" : exact ? "uncut" : "beyond");
-  fill(find(".handle"), {"aria-valuenow": n, "aria-valuemax": tokens.length});
+  find(".handle").dataset.kept = n;
 }
 
 // Return the name of the filter or cut that removed a token, if one did.
@@ -97,15 +97,7 @@ function stages(kind, name, {model, filtered, tempered, so_far, p, below, early,
   return line(kind, name, cell(model), ...after, element("td.draw", mass));
 }
 
-// The mouse or the arrow keys can move the line below the last kept token.
-function moveCut(event) {
-  const step = {ArrowUp: -1, ArrowDown: 1}[event.key];
-  if (!step) return;
-  event.preventDefault();
-  keep(Number(find(".handle").ariaValueNow) + step);
-  find(".handle").focus();
-}
-
+// The line below the last kept token can be dragged. With keys, top-k's slider does the same.
 function startDrag(event) {
   event.preventDefault();
   addEventListener("pointermove", drag);
