@@ -527,20 +527,20 @@ def test_a_head_s_pattern_has_a_name(browser, tmp_path):
 def test_every_head_has_its_pattern_in_words(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
     titles = [head.get_attribute("title") for head in browser.all(".heads button")]
-    says = r"head \d\.\d: (mostly at .+, \d+\.\d.% of its weight|no usual pattern)"
+    says = r"head \d\.\d, pattern: (.+, \d+\.\d.% of its weight|none)"
     assert len(titles) == 35 and all(re.fullmatch(says, title) for title in titles)
     plain = browser.js(
         "return [...document.querySelectorAll('#patterns li')].map((x) => x.textContent)"
     )
-    assert plain == [title for title in titles if "mostly at" in title]
+    assert plain == [title for title in titles if not title.endswith("none")]
     assert len(browser.all("#whole canvas")) == 1
     browser.js(
         "patterns = HEADS.map((_, head) => ({name: 'itself', share: head / 40}));"
         "showAttention(); choose(0)"
     )
-    assert "Averaged over the text: no usual pattern." in browser.text("#whole")
+    assert "it shows none." in browser.text("#whole")
     browser.js("choose(34)")
-    assert "Averaged over the text: mostly at itself, 85.0 %" in browser.text("#whole")
+    assert "it shows itself, 85.0 %" in browser.text("#whole")
 
 
 # --- drafts, beams, the cache ---------------------------------------------------------------------

@@ -50,16 +50,17 @@ function favorite(head) {
   const rows = range(n_rows).filter(isStored).map((row) => weightsAt(head, row));
   const shares = range(n_rows).map((key) => sum(rows.map((row) => row[key] ?? 0)) / rows.length);
   const share = Math.max(...shares), at = shares.indexOf(share);
-  return {favorite: data.ids[at], at: at + 1, share: percent(share)};
+  return {favorite: data.ids[at], at: at + 1, share: percent(share), lines: rows.length,
+    often: rows.filter((row) => row[at] > 0.5).length};
 }
 
 // A head has a usual pattern if more than half of its weight fits it.
 const inWords = ({name, share}) =>
-  (share > 0.5 ? `mostly at ${name}, ${percent(share)} of its weight` : "no usual pattern");
+  (share > 0.5 ? `${name}, ${percent(share)} of its weight` : "none");
 
 function drawHeads() {
   patterns = HEADS.map((_, head) => patternOf(head));
-  const says = HEADS.map((name, head) => `head ${name}: ${inWords(patterns[head])}`);
+  const says = HEADS.map((name, head) => `head ${name}, pattern: ${inWords(patterns[head])}`);
   fillGrid(find(".heads"), (name, head) => element("button", {title: says[head],
     "aria-label": says[head], "aria-pressed": "false", "data-head": name, tabindex: -1,
     onclick: () => choose(head)}, thumbnail(head), signedTrack(0, 1)));

@@ -86,7 +86,7 @@ function edge({parent, x, y, depth, won, status}) {
 
 // The cut is a line between the worst kept and the best dropped candidate of a step.
 function cutMark(step) {
-  const low = step.findLast((node) => node.status === "kept");
+  const low = step.findLast((node) => node.status !== "dropped");
   const high = step.find((node) => node.status === "dropped" && low && node.y >= low.y);
   return high && svg("path", {class: "cut", d: `M${low.x - 22} ${(low.y + high.y) / 2}h44`});
 }
