@@ -1,4 +1,4 @@
-"""The README's commands and Python example run. Its breakpoints, table of files and links are
+"""The README's commands and Python example run. Its breakpoints, links and table of files are
 right, and it is short."""
 
 import re

@@ -168,9 +168,9 @@ def test_the_nucleus_is_the_smallest_set_that_reaches_p_and_ties_with_its_last(l
     found = remaining(top_p(p)(logits, []))
     rounding = 1e-6  # top_p computes in float32
     assert probs[found].sum() >= p - rounding
-    assert probs[found].min() > np.delete(probs, found).max(initial=0)  # the rest is less probable
+    assert probs[found].min() > np.delete(probs, found).max(initial=0)  # the rest are less probable
     # Count the kept tokens that are more probable than the least probable kept token. No set of
-    # this size reaches p.
+    # that many tokens reaches p.
     n_better = (probs > probs[found].min()).sum()
     smaller = itertools.combinations(range(len(logits)), n_better)
     assert all(probs[list(others)].sum() < p + rounding for others in smaller)

@@ -23,7 +23,7 @@ FOLDERS = HERE / "fixtures" / "seq2seq"
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a function copied(name), which copies this fixture. A test may damage the copy."""
+    """Return a function that copies a fixture, given its name. A test may damage the copy."""
 
     def copied(name):
         return Path(shutil.copytree(FOLDERS / name, tmp_path / name))

@@ -23,7 +23,7 @@ from tests.commands import END, HOUSE, N_CTX, finished, process, write_letters
 
 pty = pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
 PROMPT = " › "
-PATIENCE = 60  # seconds that a test waits at most; the machine may be busy
+PATIENCE = 60  # a test waits at most this many seconds; the machine may be busy
 WAITING = """
 def for_signal(logits, ids):
     while len(ids) > 3:  # signal.pause() would miss an earlier signal

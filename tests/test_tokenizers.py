@@ -1,5 +1,5 @@
-"""For each dialect of tokenizer.json, loading/tokenizer.py returns the ids and texts of the library
-`tokenizers`. It streams text and refuses damaged files.
+"""For each dialect of tokenizer.json, loading/tokenizer.py returns the same ids and texts as the
+library `tokenizers`. It streams text and refuses damaged files.
 
 The fixtures are small files in each dialect. To test published tokenizers as well, set the
 environment variable TOKENWISE_MODERN_FILES to a folder with a subfolder for each name in PUBLISHED.
@@ -40,7 +40,7 @@ def write(folder, file):
 
 @pytest.fixture(scope="session")
 def read(tmp_path_factory):
-    """Return read(name), which reads the tokenizer of this fixture."""
+    """Return a function that reads a fixture's tokenizer, given the fixture's name."""
     folder = tmp_path_factory.mktemp("tokenizers")
     return lambda name: read_tokenizer(write(folder / name, FOUND[name]["tokenizer"]), "llama")
 

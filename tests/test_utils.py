@@ -1,4 +1,4 @@
-"""utils.py finds a model by its name, corrects mistyped names, and lists all names."""
+"""utils.py finds a model by its name, suggests names for mistyped ones, and lists all names."""
 
 import os
 import shutil

@@ -85,10 +85,10 @@ def test_the_intact_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     "entries, n_bytes",
     [
-        (GOOD, 15),  # cut
+        (GOOD, 15),  # cut off
         (GOOD, 17),  # too long
-        ({"a": ["F32", [2], [0, 8]], "b": ["F32", [2], [4, 12]]}, 12),  # overlap
-        ({"a": ["F32", [2], [0, 8]], "b": ["F32", [1], [12, 16]]}, 16),  # gap
+        ({"a": ["F32", [2], [0, 8]], "b": ["F32", [2], [4, 12]]}, 12),  # the arrays overlap
+        ({"a": ["F32", [2], [0, 8]], "b": ["F32", [1], [12, 16]]}, 16),  # a gap between the arrays
         ({"a": ["F32", [2], [8, 0]]}, 8),
         ({"a": ["F32", [2], [-8, 0]]}, 8),
         ({"a": ["F32", [3], [0, 8]]}, 8),

@@ -33,8 +33,8 @@ TOLERATED = {"cut one too early"}  # it counts as right: some right solutions al
 
 
 def strictly(a, b):
-    """Compare as is_same does, except that counts must be equal, and that any two errors with equal
-    messages count as the same."""
+    """Compare as is_same does, except that counts must be equal, and that two errors with equal
+    messages always count as the same."""
     if isinstance(a.value, Raised) and isinstance(b.value, Raised):
         return a.value.error == b.value.error
     if b.kind.startswith("<=") and isinstance(a.value, int) and isinstance(b.value, int):

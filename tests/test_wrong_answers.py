@@ -39,7 +39,7 @@ def changed(lesson, number, *changes):
     return names
 
 
-def imports(path):  # a notebook's path -> the names that the cells for imports and helpers define
+def imports(path):  # a notebook's path -> the names that its cells listed below define
     names: dict = {}
     with contextlib.redirect_stdout(io.StringIO()):
         for cell in nbformat.read(path, as_version=4).cells:
@@ -395,7 +395,7 @@ def best_first(*changes):
     return changed("06_search", 2, *changes)["best_first"]
 
 
-def first_made(next_log_probs, n):  # it returns a complete text before it was on the heap
+def first_made(next_log_probs, n):  # it returns a complete text that was never on the heap
     import heapq
 
     heap, continued = [(0.0, ())], 0

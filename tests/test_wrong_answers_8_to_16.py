@@ -29,7 +29,7 @@ SHAPE = (5, 224, 3329)  # n_layer, n_embd and n_vocab of the model "stories"
 # --- lesson 8 -------------------------------------------------------------------------------------
 
 
-def wasted(f):  # f(FLOPs of the rows alone, FLOPs of the padded batch) -> the answer
+def wasted(f):  # f(FLOPs of the rows one by one, FLOPs of the padded batch) -> the answer
     return lambda lengths: f(sum(map(cost, lengths)), len(lengths) * cost(max(lengths)))
 
 
