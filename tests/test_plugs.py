@@ -1,4 +1,4 @@
-"""On the command line, users name their filter, loop, drafter or model by FILE.py:EXPRESSION."""
+"""Users plug in their own filter, loop, drafter or model as FILE.py:EXPRESSION."""
 
 import re
 
@@ -178,7 +178,7 @@ def test_a_user_s_model_runs_with_every_method(console, mine, letters, method):
     assert console.text("a", "--score", model=own)
 
 
-# --- mistakes in expressions and in files ---------------------------------------------------------
+# --- mistakes in a user's expression or file ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_missing_file_gives_one_line(console, where):
 def test_a_mistake_in_the_code_gives_python_s_traceback(
     console, mine, view, option, expression, function, error
 ):
-    """The traceback begins in the user's file or expression. Its last line names the option."""
+    """The traceback begins in the user's file or expression. The last line names the option."""
     status, out, err = console("a", f"--{option}", f"{mine}:{expression}", *view)
     first, place, *_, last = err.splitlines()
     assert (status, first) == (1, "Traceback (most recent call last):")

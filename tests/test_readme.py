@@ -1,4 +1,5 @@
-"""The README's commands and Python examples run, and its breakpoints, map and links are right."""
+"""The README's commands and Python example run. Its breakpoints, links and table of files are
+right, and it is short."""
 
 import re
 import shlex
@@ -29,10 +30,10 @@ def test_every_command_of_the_readme_is_run_here_or_by_ci():
 def test_a_command_of_the_readme_runs(command, capsys, monkeypatch, tmp_path):
     words = shlex.split(command)[2:]
     (tmp_path / "examples").symlink_to(HOUSE / "examples")
-    monkeypatch.chdir(tmp_path)  # a command may write a file here
+    monkeypatch.chdir(tmp_path)  # some commands write a file to the current folder
     hub = "HuggingFaceTB/SmolLM2-135M"
     big = {"gpt2", "t5-small", hub, f"{hub}-Instruct"}
-    if big & set(words):  # other tests load such models from a local server
+    if big & set(words):  # these models would have to be downloaded
         options.check(options.parse(words))
         return
     monkeypatch.setattr("builtins.input", lambda prompt="": "/quit")

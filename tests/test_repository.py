@@ -1,4 +1,5 @@
-"""The lists of packages agree, .ci/run has the workflow's commands, and the root is small."""
+"""The lists of packages agree, .ci/run has the workflow's commands, and the root folder has few
+entries."""
 
 import re
 import subprocess
@@ -14,7 +15,7 @@ GROUPS = PROJECT["dependency-groups"]
 CORE = PROJECT["project"]["dependencies"]
 
 
-def requirements(path):  # -> the packages in a requirements file
+def requirements(path):  # the path of a requirements file -> its packages
     lines = (HOUSE / path).read_text(encoding="utf-8").splitlines()
     return {line.split("  #")[0].strip() for line in lines if line and not line.startswith("#")}
 

@@ -1,5 +1,5 @@
-"""The centre imports only NumPy, regex and its own files. Folders import only from the same level
-or from lower levels, and imports are not circular.
+"""The central files import only the standard library, NumPy, regex and each other. Files import
+only from their own level or from lower levels, and no imports are circular.
 
 Imports inside functions count, too. Imports below generate.py's `if __name__ == "__main__":` do not
 count, because the command line is a separate program.
@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 HOUSE = Path(__file__).parent.parent
-CENTRE = {  # file -> its imports, without the standard library
+CENTRE = {  # file -> its imports from outside the standard library
     "gpt2": {"numpy"},
     "samplers": {"numpy", "gpt2"},
     "generate": {"numpy", "samplers"},
     "speculative": {"numpy", "generate", "samplers"},
     "encoder": {"regex"},
 }
-FLOORS = [  # from the lowest level to the highest; utils is above loading, which it imports
+FLOORS = [  # the lowest level first; utils imports loading, so it has a higher level
     [*CENTRE],
     ["decoding", "families"],
     ["loading"],
@@ -46,7 +46,7 @@ def module(path):  # decoding/beam -> decoding.beam
 
 
 def imports(path):
-    """Return the modules that a file imports, at its top or inside a function."""
+    """Return the modules that a file imports, at the top or inside functions."""
     tree = ast.parse((HOUSE / path).with_suffix(".py").read_text(encoding="utf-8"))
     if path.name == "generate":
         tree.body = [node for node in tree.body if "__main__" not in ast.unparse(node)]
@@ -91,7 +91,7 @@ def test_no_imports_go_in_a_circle():
 
 @pytest.mark.parametrize("name", [*CENTRE, "decoding.batching", "families.seq2seq"])
 def test_the_rooms_that_compute_need_only_numpy_and_regex(name):
-    """Indirect imports count, too."""
+    """This test counts indirect imports, too."""
     command = [sys.executable, "-c", SCRIPT.format(module=name)]
     process = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=True)
     found = set(process.stdout.split()) - sys.stdlib_module_names

@@ -1,5 +1,5 @@
-"""Each filter in samplers.py equals the reference and follows its definition. Random draws have the
-right probabilities, even at the edges of the intervals."""
+"""Each filter gives the results of transformers, the reference, and follows its definition. Tokens
+are drawn with the right probabilities, even for the smallest and largest random numbers."""
 
 import itertools
 from collections import Counter
@@ -37,7 +37,7 @@ CHAIN = (
     top_p(0.95),
     min_p(0.02),
 )
-FILTERS = {  # processors.npz has the same names
+FILTERS = {  # processors.npz has reference results under the same names
     "temperature 0.7": temperature(0.7),
     "top_k 1": top_k(1),
     "top_k 7": top_k(7),
@@ -58,7 +58,7 @@ FILTERS = {  # processors.npz has the same names
     "forced_id 4 at 29": forced_id(4, 29),
     "all": Sampler(*CHAIN).filter,
 }
-tenths = st.lists(st.integers(-40, 40), min_size=1, max_size=12)  # equal numbers are frequent
+tenths = st.lists(st.integers(-40, 40), min_size=1, max_size=12)  # ties are frequent
 some_logits = tenths.map(lambda tenths: np.array(tenths, np.float32) / 10)
 
 
@@ -103,7 +103,7 @@ def test_a_filter_equals_the_reference(reference, name, n_vocab):
 @settings(max_examples=10)
 def test_a_filter_keeps_its_argument_and_float32(name, seed, ids):
     logits = np.random.default_rng(seed).normal(0, 3, 20).astype(np.float32)
-    logits[seed % 20] = -INF  # as if an earlier filter had removed it
+    logits[seed % 20] = -INF  # as if an earlier filter had removed this token
     before, ids_before = logits.copy(), list(ids)
     logits.setflags(write=False)
     found = FILTERS[name](logits, ids)
@@ -118,7 +118,7 @@ def test_a_filter_keeps_its_argument_and_float32(name, seed, ids):
 # --- temperature ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("t", [1e-300, 1e-6, 1e6, 1e300])  # even beyond the range of float32
+@pytest.mark.parametrize("t", [1e-300, 1e-6, 1e6, 1e300])  # 1e-300 and 1e300 do not fit in float32
 def test_temperature_at_its_extremes_is_greedy_or_uniform(t):
     logits = f32(3, -20, 3.5, 0, 15)
     probs = Sampler(temperature(t))(logits, [])
@@ -158,7 +158,7 @@ def test_top_k_with_a_large_k_removes_nothing():
     assert remaining(top_k(1)(logits, [])) == [2]
 
 
-# --- top-p, the nucleus ---------------------------------------------------------------------------
+# --- top-p (nucleus sampling) ---------------------------------------------------------------------
 
 
 @given(some_logits, st.floats(0.001, 1))
@@ -166,10 +166,11 @@ def test_top_k_with_a_large_k_removes_nothing():
 def test_the_nucleus_is_the_smallest_set_that_reaches_p_and_ties_with_its_last(logits, p):
     probs = softmax(logits).astype(np.float64)
     found = remaining(top_p(p)(logits, []))
-    rounding = 1e-6  # the probabilities are float32
+    rounding = 1e-6  # top_p computes in float32
     assert probs[found].sum() >= p - rounding
-    assert probs[found].min() > np.delete(probs, found).max(initial=0)  # no tied token is removed
-    # Without any of the tied tokens, the set would have this size. No set of this size reaches p.
+    assert probs[found].min() > np.delete(probs, found).max(initial=0)  # the rest are less probable
+    # Count the kept tokens that are more probable than the least probable kept token. No set of
+    # that many tokens reaches p.
     n_better = (probs > probs[found].min()).sum()
     smaller = itertools.combinations(range(len(logits)), n_better)
     assert all(probs[list(others)].sum() < p + rounding for others in smaller)
@@ -180,11 +181,11 @@ def test_the_nucleus_reaches_p_exactly():
     assert remaining(top_p(0.5)(logits, [])) == [0]
     assert remaining(top_p(0.51)(logits, [])) == [0, 1]
     assert remaining(top_p(0.75)(logits, [])) == [0, 1]
-    assert remaining(top_p(0.76)(logits, [])) == [0, 1, 2, 3]  # both of the equal tokens remain
+    assert remaining(top_p(0.76)(logits, [])) == [0, 1, 2, 3]  # both tied tokens remain
 
 
 def test_equal_tokens_are_all_in_the_nucleus_or_all_outside():
-    """As in top-k, the order of equal tokens in the vocabulary must not matter."""
+    """The order of tied tokens in the vocabulary must not matter. This also holds for top-k."""
     assert remaining(top_p(0.55)(np.zeros(10, np.float32), [])) == list(range(10))
     assert remaining(top_p(0.3)(f32(-5, 2, 2, -5, 2), [])) == [1, 2, 4]
 
@@ -259,7 +260,7 @@ def test_a_forced_id_comes_only_at_its_length():
     np.testing.assert_array_equal(Sampler(force)(f32(5, -INF, 4), [3, 3]), f32(0, 1, 0))
 
 
-# --- several filters: their order, settings, errors -----------------------------------------------
+# --- several filters: order, settings and errors --------------------------------------------------
 
 
 def test_filters_are_applied_in_the_order_given():
@@ -297,7 +298,7 @@ def test_an_unknown_setting_is_an_error():
 
 def test_greedy_is_the_best_token_that_the_filters_leave():
     logits = f32(1, 5, 5, 3)
-    np.testing.assert_array_equal(greedy(logits, []), f32(0, 1, 0, 0))  # the first best token
+    np.testing.assert_array_equal(greedy(logits, []), f32(0, 1, 0, 0))  # the first of the two
     assert greedy(logits, []).dtype == np.float32
     sampler = Sampler(no_repeat_ngram(1), temperature(0.5), to_probs=one_hot)
     np.testing.assert_array_equal(sampler(logits, [1, 2]), f32(0, 0, 0, 1))
@@ -360,7 +361,7 @@ class Fixed:
         return self.u
 
 
-SMALLEST, LARGEST = 0.0, 1 - 2.0**-53  # the range of Generator.random()
+SMALLEST, LARGEST = 0.0, 1 - 2.0**-53  # the extremes of Generator.random()
 
 
 @given(

@@ -1,5 +1,5 @@
-"""score.py follows the chain rule in one pass, in chunks and in windows. A text may be scored after
-end-of-text or after a prefix."""
+"""decoding/score.py scores a text by the chain rule, in one pass, in chunks or in windows. The text
+may follow end-of-text or a prefix."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ IDS = np.random.default_rng(3).integers(N_VOCAB, size=100).tolist()
 
 
 def by_hand(model, ids, first=0):
-    """Return log P of each token after ids[first], from a separate pass for each token."""
+    """Return log P of each token after ids[first], with one pass for each token."""
     passes = (model(ids[first:i], last=1)[-1] for i in range(first + 1, len(ids)))
     found = [log_softmax(logits)[token] for logits, token in zip(passes, ids[first + 1 :])]
     return np.array(found, np.float32)

@@ -1,6 +1,6 @@
-"""T5, BART and mBART equal the reference, and every loop runs them like any other model.
+"""T5, BART and mBART equal the reference, transformers. Every loop runs them like any other model.
 
-fixtures/make_seq2seq.py wrote the checkpoints and the results that transformers computed.
+fixtures/make_seq2seq.py wrote the checkpoints, and the results of transformers for each of them.
 """
 
 import copy
@@ -46,7 +46,7 @@ one_of_each = pytest.mark.parametrize("name", ["t5-gated-untied", "bart", "mbart
 
 
 def reader(name, row):
-    """Return the model after it has read source number `row`."""
+    """Return the model that has read source number `row`."""
     return MODELS[name].read(EXPECTED[name]["sources"][row])
 
 
@@ -60,14 +60,14 @@ def filters(model, n):
 
 
 def greedy_ids(name, row, n, loop=cached):
-    """Return at most n greedy ids for source number `row`."""
+    """Return at most n ids, generated greedily for source number `row`."""
     sampler = Sampler(*filters(reader(name, row), n), to_probs=one_hot)
     return list(generate(MODELS[name], EXPECTED[name]["sources"][row], n, sampler, loop=loop))
 
 
 def tiny_t5(n_vocab=5, n_ctx=16, seed=0, stop_ids=()):
-    """Return a random T5 with d_model 8, two heads with d_head 3, and a gated MLP with d_ff 10. The
-    vocabulary is so small that a test can list all texts."""
+    """Return a random T5: d_model 8, two heads with d_head 3, and a gated MLP with d_ff 10. With
+    the default vocabulary of 5 tokens, a test can list all short texts."""
     rng, norm = np.random.default_rng(seed), {"g": (8,)}
     attn = {name: dense(8, 6, bias=False) for name in "qkv"} | {"o": dense(6, 8, bias=False)}
     mlp = {name: dense(8, 10, bias=False) for name in ("c_fc", "gate")}
@@ -106,7 +106,7 @@ def test_logits_equal_the_reference_s(name):
 
 @every_model
 def test_a_batch_of_sources_of_different_lengths_equals_the_reference_s(name):
-    """The reference pads its sources. Here, each row joins the batch with an unpadded source."""
+    """The reference pads short sources. Here, each row joins the batch with an unpadded source."""
     ids, rows = EXPECTED[name]["decoder"], Rows()
     for row in range(3):
         model = reader(name, row)
@@ -135,7 +135,7 @@ def test_beams_equal_the_reference_s(name):
 
 
 def unpadded(ids, model):
-    """Return the ids up to and including the stop id. The reference pads after the stop id."""
+    """Return the ids up to and including the first stop id. The reference adds padding after it."""
     ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
     return ids[: ends[0]] if ends else ids
 
@@ -148,7 +148,7 @@ def test_the_fixtures_have_texts_that_stop_early_and_texts_that_do_not():
 @pytest.mark.parametrize("key", sorted(np.load(FOLDERS / "buckets.npz").files))
 def test_the_buckets_of_relative_positions_equal_the_reference_s(key):
     n_buckets, max_distance, both_ways = map(int, key.split("_")[1:])
-    table = np.arange(n_buckets)[:, None]  # each bucket's "bias" is its number
+    table = np.arange(n_buckets)[:, None]  # the "bias" of bucket i is i
     bias = relative_bias(table, np.arange(601), bool(both_ways), max_distance)
     np.testing.assert_array_equal(bias[0, 300], np.load(FOLDERS / "buckets.npz")[key])
 
@@ -239,7 +239,7 @@ def test_answers_that_end_at_different_times_are_the_same_as_alone(name):
     "rows", [[2, 0, 1], [1], [2, 2], [0, 2, 2, 1, 0], [1, 2], [0, 1, 2]], ids=str
 )
 def test_selected_rows_keep_their_sources(name, rows):
-    """The rows' texts and sources have different lengths."""
+    """The rows' texts differ in length, and so do their sources."""
     ids, cache = EXPECTED[name]["decoder"], Rows()
     for row in range(3):
         model = reader(name, row)
@@ -269,12 +269,12 @@ def test_one_source_serves_any_batch_shape(name):
     assert cache.source is model.source  # selecting beams does not copy the source
 
 
-# --- speculation, sampling in a batch, beams ------------------------------------------------------
+# --- speculation, sampling in a batch, and beams --------------------------------------------------
 
 
 def drafters(name, model, source, sampler):
-    """Yield a drafter of each kind. NGramStore and PromptLookup read the source, too."""
-    draft = tiny_t5(model.n_vocab, n_ctx=20).read(source)  # the draft model has a smaller context
+    """Yield drafters of all kinds. NGramStore and PromptLookup draft from the source, too."""
+    draft = tiny_t5(model.n_vocab, n_ctx=20).read(source)
     yield NGramStore(model.n_vocab, 3, before=source)
     yield PromptLookup(model.n_vocab, 2, before=source)
     yield DraftModel(model, sampler, np.random.default_rng(5))
@@ -293,7 +293,7 @@ def test_greedy_speculation_gives_the_greedy_ids(name, gamma):
 
 
 def conditionals(model, n, sampler):
-    """Return {n ids: the product of their conditional probabilities} for every sequence."""
+    """Return {ids: their probability by the chain rule} for all sequences of n ids."""
     table = {}
     for ids in itertools.product(range(model.n_vocab), repeat=n):
         logits, text = model([*model.start_ids, *ids[:-1]]), list(model.start_ids)
@@ -312,7 +312,7 @@ def test_sampled_speculation_has_the_distribution_of_the_model(kind):
     family, sampler = tiny_t5(4, n_ctx=8, seed=2), Sampler(temperature(1.5))
     model = family.read(SOURCE)
     table = conditionals(model, 2, sampler)
-    assert abs(sum(table.values()) - 1) < 1e-5  # the chain rule holds
+    assert abs(sum(table.values()) - 1) < 1e-5
     drafter = list(drafters("t5", model, SOURCE, sampler))[kind]
     loop, rng, counts = drafted_by(drafter, gamma=2), np.random.default_rng(kind), {}
     for _ in range(600):
@@ -320,7 +320,7 @@ def test_sampled_speculation_has_the_distribution_of_the_model(kind):
         counts[ids] = counts.get(ids, 0) + 1
     assert p_value(counts, table) > 0.001
     other = conditionals(family.read(OTHER), 2, sampler)
-    assert p_value(counts, other) < 1e-9  # the test detects a wrong source
+    assert p_value(counts, other) < 1e-9  # the chi-square test detects a wrong source
 
 
 def test_each_text_of_a_batch_has_the_distribution_of_its_own_source():
@@ -415,7 +415,7 @@ def test_every_step_is_float32(name):
     Traced.seen.clear()
     model = model.read(EXPECTED[name]["sources"][0])
     cache = model.new_cache()
-    assert isinstance(model(ids), Traced)  # the logits are traced, too
+    assert isinstance(model(ids), Traced)  # tracing has reached the logits
     model(ids[:-1], cache)
     rows = Rows()
     rows.join(cache)
@@ -458,7 +458,7 @@ def test_a_cache_goes_on_after_an_error_in_a_pass(name, monkeypatch):
 
     def fails(*args):
         calls.append(args)
-        # The second call is the first cross-attention. The first layer has already stored its keys.
+        # The second call is the first cross-attention. Self-attention has already stored its keys.
         if len(calls) == 2:
             raise ZeroDivisionError
         return attention(*args)
@@ -548,9 +548,9 @@ def test_forced_tokens_are_first_and_last():
 def test_generation_config_is_the_checkpoint_s():
     config = MODELS["bart-forced"].generation_config
     assert (config["num_beams"], config["length_penalty"]) == (4, 2.0)
-    assert (config["max_length"], config["min_length"]) == (15, 6)  # lengths include the start id
+    assert (config["max_length"], config["min_length"]) == (15, 6)  # both count the start id
     plain = MODELS["bart"].generation_config
-    # A null in generation_config.json overrides config.json.
+    # config.json forces id 2. But generation_config.json counts instead, and it forces no id.
     assert plain["forced_eos_token_id"] is None
     assert MODELS["bart"].stop_ids == (2,) and MODELS["t5"].stop_ids == (1,)
 

@@ -23,7 +23,7 @@ FOLDERS = HERE / "fixtures" / "seq2seq"
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a function that copies the fixture `name`. A test may damage the copy."""
+    """Return a function that copies a fixture, given its name. A test may damage the copy."""
 
     def copied(name):
         return Path(shutil.copytree(FOLDERS / name, tmp_path / name))
@@ -37,7 +37,7 @@ def logits(folder):
 
 
 def assert_refused(folder, words):
-    """Assert that load raises a UserError whose message is one line and contains these words."""
+    """Assert that loading raises a UserError with a message of one line that matches `words`."""
     with pytest.raises(UserError, match=words) as caught:
         utils.load(folder)
     assert "\n" not in str(caught.value)
@@ -65,7 +65,7 @@ def test_arrays_may_have_their_other_names(folder, name):
     if name == "bart":
         assert all(key.startswith("model.") for key in tensors if key != "final_logits_bias")
     tensors = {key.removeprefix("model."): array for key, array in tensors.items()}
-    shared = tensors.pop("shared.weight")  # some files contain only copies of this array
+    shared = tensors.pop("shared.weight")  # some files have this array only under other names
     for side in ("encoder", "decoder"):
         tensors[f"{side}.version"] = np.ones(1, np.float32)
     tensors["decoder.embed_tokens.weight"] = tensors["encoder.embed_tokens.weight"] = shared
@@ -129,7 +129,7 @@ def test_special_ids_outside_the_vocabulary_are_ignored(folder):
     _, model = utils.load(copy)
     assert model.stop_ids == (2,) and model.generation_config["forced_bos_token_id"] is None
     change(copy / "generation_config.json", eos_token_id=2, decoder_start_token_id="x")
-    assert utils.load(copy)[1].start_ids == [2]  # BART's default is eos_token_id
+    assert utils.load(copy)[1].start_ids == [2]  # BART's default start id is eos_token_id
 
 
 @pytest.mark.parametrize("name", ["t5", "bart", "mbart"])
@@ -177,21 +177,21 @@ def test_ids_are_the_pieces_places_and_mbart_s_are_shifted_by_one():
     assert T5.tokens[:3] == ["<pad>", "</s>", "<unk>"]
     assert MBART.tokens[:4] == ["<s>", "<pad>", "</s>", "<unk>"]
     assert MBART.encode("the cat") == [id + 1 for id in T5.encode("the cat")]
-    assert MBART.encode("§")[-1] == 3 and T5.encode("§")[-1] == 2  # <unk>
+    assert MBART.encode("§")[-1] == 3 and T5.encode("§")[-1] == 2  # both are <unk>
     assert "<unk>" in MBART.decode([3])
 
 
 def test_sentinels_and_languages_are_special_tokens():
     assert T5.encode("the <extra_id_0>", special=True)[-1] == T5.n_vocab - 1 == 139
     assert T5.decode([40, 139]).endswith("<extra_id_99><extra_id_0>")
-    assert T5.encode("the <extra_id_0>")[-1] == 139  # T5's vocabulary contains it as a piece
+    assert T5.encode("the <extra_id_0>")[-1] == 139  # for T5, it is also an ordinary piece
     assert BART.special["<mask>"] not in BART.encode("the <mask>")
     assert (MBART.special["ar_AR"], MBART.special["en_XX"]) == (41, 44)
     assert MBART.n_vocab == 67 and MBART.special["<mask>"] == 66
     languages = [text for text in MBART_50.special if text[2:3] == "_"]
     assert len(languages) == 52 and MBART_50.n_vocab == 94
     cat = MBART.encode("the cat")
-    assert MBART.decode([44, *cat, 2]) == "the cat"  # neither the language nor </s> is text
+    assert MBART.decode([44, *cat, 2]) == "the cat"  # the language code and </s> have no text
 
 
 @each_kind
@@ -236,7 +236,7 @@ def test_an_unknown_id_is_an_error_that_names_it(pieces, id):
 
 
 def test_en_de_has_the_ids_that_it_was_trained_on():
-    """The library `sentencepiece` gives ids with this digest for all held-out sentences."""
+    """The library `sentencepiece` encodes the held-out sentences as ids with the same digest."""
     tokenizer = read_tokenizer(ROOT / "models" / "en-de", "t5")
     lines = (ROOT / "models" / "en-de" / "held_out.tsv").read_text(encoding="utf-8").splitlines()
     ids = [tokenizer.encode(text) for line in lines for text in line.split("\t")]

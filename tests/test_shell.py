@@ -1,4 +1,4 @@
-"""Test the interactive prompt in a pseudo-terminal, and its commands in this process."""
+"""Test the interactive prompt in a pseudo-terminal, and its commands without a terminal."""
 
 import codecs
 import contextlib
@@ -23,7 +23,7 @@ from tests.commands import END, HOUSE, N_CTX, finished, process, write_letters
 
 pty = pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
 PROMPT = " › "
-PATIENCE = 60  # seconds; a test waits this long because the machine may be busy
+PATIENCE = 60  # a test waits at most this many seconds; the machine may be busy
 WAITING = """
 def for_signal(logits, ids):
     while len(ids) > 3:  # signal.pause() would miss an earlier signal
@@ -33,7 +33,7 @@ def for_signal(logits, ids):
 
 
 class Terminal:
-    """generate.py in a pseudo-terminal. A test types lines and reads up to an expected text."""
+    """Runs generate.py in a pseudo-terminal. A test types lines and reads the output."""
 
     def __init__(self, *words, **environment):
         self.ours, theirs = pty.openpty()
@@ -49,13 +49,13 @@ class Terminal:
         """Return the next piece of output, or "" if the program has ended."""
         ready, _, _ = select.select([self.ours], [], [], PATIENCE)
         assert ready, "the program is silent"
-        with contextlib.suppress(OSError):  # Linux raises OSError when the program has ended
+        with contextlib.suppress(OSError):  # on Linux, raised when the program has ended
             if read := os.read(self.ours, 4096):
                 return self.decoder.decode(read) or self.read()
         return ""
 
     def until(self, expected):
-        """Read until the output contains this text; return the output."""
+        """Read until the output contains `expected`; return the output."""
         found = ""
         while expected not in found:
             piece = self.read()
@@ -94,14 +94,14 @@ def test_a_session_runs_in_a_terminal(console, letters, tmp_path):
         assert "(9 tokens" in terminal.ask("the cat")
         terminal.ask(f"/filter {tmp_path}/waiting.py:for_signal")
         os.write(terminal.ours, b"a\n")
-        terminal.until("\na")  # the text begins after the echo of the prompt
+        terminal.until("\na")  # the typed line comes first, then the generated text
         terminal.interrupt()
         assert "(stopped)" in terminal.until(PROMPT)
         terminal.ask("/reset")
         assert text in terminal.ask("the cat")
         terminal.interrupt()  # at the prompt, Ctrl-C only starts a new line
         while not select.select([terminal.ours], [], [], 3)[0]:
-            terminal.interrupt()  # the program was not yet waiting for input
+            terminal.interrupt()  # the program was not yet at the prompt: interrupt it again
         terminal.until(PROMPT)
         assert text in terminal.ask("the cat")
         os.write(terminal.ours, b"\x04")  # Ctrl-D
@@ -150,7 +150,7 @@ def test_an_interrupt_outside_the_prompt_ends_the_program(letters, tmp_path):
     assert status == 130 and found.endswith("interrupted\r\n") and "Traceback" not in found
 
 
-# EVIL changes the title and the colours, rings the bell, has a C1 escape, and reverses letters.
+# On a terminal, EVIL would set the title and a colour, clear the screen and reverse the letters.
 EVIL = "\x1b]0;title\x07\x1b[31m\x9b2J\x7f\r\u202e\u2066\u200f\u061c."
 SEEN = r"\x1b]0;title\x07\x1b[31m\x9b2J\x7f\r\u202e\u2066\u200f\u061c."
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -162,7 +162,7 @@ def f(logits, ids):
 
 
 def test_no_text_controls_the_terminal(letters, tmp_path):
-    """The model generates EVIL, and the file of prompts contains escapes, too."""
+    """The model generates EVIL, and a prompt contains control characters, too."""
     tokenizer, _ = utils.load(letters)
     (tmp_path / "evil.py").write_text(f"IDS = {tokenizer.encode(EVIL)}\n{EVIL_FILTER}")
     (tmp_path / "prompts").write_text("a\n\x1b[2J\u202eb\n", encoding="utf-8")
@@ -187,13 +187,13 @@ def test_no_text_controls_the_terminal(letters, tmp_path):
     assert "a" + EVIL in out.decode() and "\x1b[2J\u202eb" in out.decode()
 
 
-# --- commands and options, in this process --------------------------------------------------------
+# --- commands and options (in this process) -------------------------------------------------------
 
 
 @pytest.fixture
 def ask(console, letters):
-    """Return a function ask(line, ...), which types lines and returns stdout + stderr. ask.shell is
-    the shell; ask.start(option, ...) starts a new shell."""
+    """Return ask(line, ...), which gives lines to a shell and returns stdout + stderr. ask.shell is
+    the shell, and ask.start(option, ...) starts a new one."""
 
     def ask(*lines):
         for line in lines:
@@ -249,7 +249,7 @@ def test_a_command_without_a_text_takes_the_last_one(console, ask, tmp_path):
 
 
 def test_score_rates_the_tokens_of_the_last_text(console, ask, tmp_path):
-    """/score has to use the generated tokens: encoding the text again gives different tokens."""
+    """/score has to use the generated tokens: encoding the text again would give other tokens."""
     (tmp_path / "own.py").write_text(
         "def f(logits, ids):\n    logits[:] = 0\n    logits[[83, 71, 68][len(ids) % 3]] = 99\n"
         "    return logits\n"
@@ -322,7 +322,7 @@ def test_the_prompt_shows_the_model_the_method_and_the_temperature(ask, letters)
     ],
 )
 def test_a_command_shows_and_sets_an_option(ask, command, value, option, bad):
-    """The forms are /NAME VALUE, /NAME and /NAME off."""
+    """/NAME VALUE sets an option, /NAME shows it, and /NAME off restores its default."""
     name = command.replace("-", "_")
     before = ask(f"/{command}")
     assert before.startswith(f"{name} = ")
@@ -506,7 +506,7 @@ lines = st.one_of(
 
 
 def survives(folder, typed):
-    """Assert that a shell answers these lines, and that only /quit ends it."""
+    """Give these lines to a shell. Assert that only /quit ends it."""
     words = ["--interactive", "--model", str(folder), "-n", "3", "--seed", "1"]
     out, err = io.StringIO(), io.StringIO()
     with np.errstate(all="ignore"), contextlib.redirect_stdout(out):
@@ -549,7 +549,7 @@ def test_lines_may_come_from_a_pipe(letters, console):
     assert running.returncode == 0
     assert console.text("the cat", "-n", 3).encode() in out
     assert b"tokens = 3" in out and b"\nno command /nonsense" in err
-    assert err.count(b"\n") == 3  # one error, and the statistics of two texts
+    assert err.count(b"\n") == 3  # one error, and a line of statistics for each of two texts
     assert out.count(PROMPT.encode()) == 5
 
 
@@ -562,14 +562,14 @@ def test_a_terminal_has_tab_completion_and_a_history(console, letters, tmp_path)
             terminal.until(PROMPT)
             assert "tokens = 4" in terminal.ask("/tok\t4")
             assert "no_repeat_ngram = 3" in terminal.ask("/no-\t3")
-            assert "EOF" in terminal.ask("EOF")  # EOF is an ordinary text here
+            assert "EOF" in terminal.ask("EOF")  # the typed word EOF is an ordinary prompt
             os.write(terminal.ours, b"/quit\n")
             assert terminal.end()[1] == 0
     assert history.read_text().split("\n").count("EOF") == 2
 
 
 def test_the_shell_needs_no_readline(letters, tmp_path):
-    """The prompt works even if the system has no readline or the history cannot be saved."""
+    """The shell works even if the system has no readline, or if the history cannot be saved."""
     (tmp_path / "readline.py").write_text("raise ImportError")
     for environment in {"PYTHONPATH": str(tmp_path)}, {"XDG_STATE_HOME": "/dev/null/x"}:
         with Terminal("--interactive", "--model", letters, **environment) as terminal:
@@ -581,7 +581,7 @@ def test_the_shell_needs_no_readline(letters, tmp_path):
 
 
 def test_pasted_lines_are_one_text(console, letters):
-    """The program turns on bracketed paste, with which a terminal marks pasted text."""
+    """The program turns on bracketed paste, so that the terminal marks pasted text."""
     pytest.importorskip("readline", reason="the system has no readline")
     import readline
 

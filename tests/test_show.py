@@ -1,4 +1,4 @@
-"""The command line prints each row's text, JSON and statistics, and ends each text correctly."""
+"""The command line prints each text or its JSON, adds statistics, and ends texts correctly."""
 
 import io
 import itertools
@@ -43,7 +43,7 @@ def test_json_has_the_text_the_ids_and_the_times(console, letters):
 def test_text_is_the_prompt_and_the_new_text(console, prompt):
     status, out, err = console(prompt, "-n", 8)
     [row] = console.json(prompt, "-n", 8)
-    assert row["prompt"] == prompt.replace("\udcff", "\ufffd")  # JSON has no lone surrogates
+    assert row["prompt"] == prompt.replace("\udcff", "\ufffd")  # our JSON has no lone surrogates
     assert (status, out) == (0, row["prompt"] + row["text"] + "\n")
     shape = r"\(8 tokens, \d+\.\d{3} s to the first, \d+ tokens/s; ended by the length asked for\)"
     assert re.fullmatch(shape + "\n", err)
@@ -59,7 +59,7 @@ def test_a_batch_has_numbers_and_one_line_about_its_speed(console):
     ends = "; ended by the length asked for)"
     assert each == [f"(4 tokens, seed 7{ends}", f"(4 tokens, seed 8{ends}"]
     assert re.fullmatch(r"\(2 texts, 8 tokens in \d+\.\d{3} s: \d+ tokens/s\)", total)
-    assert "texts" not in console("a" * N_CTX, "a" * N_CTX)[2]  # there are no new tokens
+    assert "texts" not in console("a" * N_CTX, "a" * N_CTX)[2]  # no speed without new tokens
 
 
 def test_a_drawn_text_shows_its_seed(console):
@@ -161,7 +161,7 @@ def test_text_ends_before_the_earliest_stop(console):
         assert (row["text"], row["stop_reason"]) == (text[: text.index(early)], "stop")
         assert row["ids"] == free["ids"][: len(row["ids"])]
     assert first == text.index(early)
-    [row] = console.json("-n", 30, "--stop", early, "the cat")  # --stop reads only one word
+    [row] = console.json("-n", 30, "--stop", early, "the cat")  # --stop takes one word
     assert row["text"] == text[: text.index(early)]
     assert console("the cat", "-n", 1)[2].startswith("(1 token, ")
     status, out, err = console("the cat", "-n", 30, "--stop", text[0])

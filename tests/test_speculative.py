@@ -1,8 +1,8 @@
 """speculative.py is exact for every drafter and sampler, and its caches match the text.
 
-Greedy texts must equal those of the greedy loop. Sampled texts must have the model's distribution.
-With a tiny vocabulary, the exact probability of every text can be computed as the product of its
-conditionals. A chi-square test compares the sampled texts with these probabilities. Three variants
+Greedy texts must equal those of the cached loop. Sampled texts must have the model's distribution.
+With a tiny vocabulary, the exact probability of every short text can be computed by the chain rule.
+A chi-square test compares these probabilities with how often each text is sampled. Three variants
 that are wrong on purpose must fail this test.
 """
 
@@ -53,8 +53,7 @@ rng_of = np.random.default_rng
 
 
 def drafters(model, text, sampler):
-    """Return {name: a function that makes the drafter}. `text` is a prompt followed by its greedy
-    continuation."""
+    """Return {name: a function that makes the drafter}. `Replay` drafts the tokens of `text`."""
     n_vocab = model.n_vocab
     made = {
         "smaller model": lambda: DraftModel(SMALL, sampler, rng_of(7)),
@@ -139,7 +138,7 @@ def test_gamma_0_equals_the_cached_loop():
 
 @pytest.mark.parametrize("name", ["smaller model", "4-grams, top 3", "lookup of 2"])
 def test_one_drafter_may_serve_many_texts_in_turn(name):
-    """The texts take turns, and each text has its own sampler and its own random generator."""
+    """The texts take turns. Each text has its own sampler and its own random generator."""
     samplers = [greedy, Sampler(temperature(0.7), top_k(3)), greedy, Sampler(temperature(2.0))]
     drafter = make_drafter(name, TARGET, sampler=samplers[1])
     texts = [Sequence(TARGET, PROMPTS[i], 8 - i, samplers[i], seed=i) for i in range(4)]
@@ -152,8 +151,8 @@ def test_one_drafter_may_serve_many_texts_in_turn(name):
 
 
 def test_the_passes_have_the_prompt_then_the_last_token_and_the_drafts():
-    """The last token of the prompt is in one pass with the first drafts. All drafts are accepted
-    here."""
+    """The first pass has the prompt without its last token. The second pass has this token and the
+    first drafts. Here, all drafts are accepted."""
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     ids = by_speculation(model, PROMPTS[1], 9, Replay(TARGET.n_vocab, text, 1, rng_of()), 4)
     assert ids == greedy_ids(1)[:9]
@@ -172,7 +171,8 @@ def test_a_pass_after_wrong_drafts_has_one_new_token():
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     ids = by_speculation(model, PROMPTS[1], 6, Replay(TARGET.n_vocab, text, 0, rng_of()), 2)
     assert ids == greedy_ids(1)[:6]
-    assert model.shapes == [(4,), (3,), (3,), (3,), (3,), (2,), (1,)]  # 6, 5, ... 1 tokens are left
+    # The first pass has the prompt. Before the later passes, 6, 5, ..., 1 tokens are left.
+    assert model.shapes == [(4,), (3,), (3,), (3,), (3,), (2,), (1,)]
 
 
 def test_a_prompt_of_one_token_passes_with_the_first_drafts():
@@ -187,7 +187,7 @@ def test_a_prompt_of_one_token_passes_with_the_first_drafts():
     st.integers(0, 16),  # new tokens
     st.sampled_from(NAMES),
     st.integers(1, 8),  # gamma
-    st.one_of(st.none(), st.integers(1, 6)),  # the caller finishes the text at this length
+    st.one_of(st.none(), st.integers(1, 6)),  # new tokens until the caller ends the text, or None
 )
 def test_greedy_texts_and_stop_reasons_equal_the_cached_loop_s(prompt, n, name, gamma, finish_at):
     model = GPT2(TARGET.params, TARGET.n_head, stop_ids=[5])
@@ -204,8 +204,7 @@ def test_greedy_texts_and_stop_reasons_equal_the_cached_loop_s(prompt, n, name, 
 
 
 def test_a_drafter_proposes_no_more_than_can_be_used():
-    """Each pass adds one token that is not a draft. So at most n_left - 1 drafts are
-    useful."""
+    """Each pass adds one token that is not a draft. So at most n_left - 1 drafts are useful."""
     for n, n_all in ((7, 7), (100, TARGET.n_ctx - len(PROMPTS[1]))):
         noted = Noted(make_drafter("replay at 0", TARGET, PROMPTS[1] + greedy_ids(1)))
         assert by_speculation(TARGET, PROMPTS[1], n, noted, 5) == greedy_ids(1)[:n_all]
@@ -213,12 +212,12 @@ def test_a_drafter_proposes_no_more_than_can_be_used():
         assert [n for n, _, _ in noted.passes] == expected
 
 
-# --- callers that leave the loop or finish a sequence, and errors ---------------------------------
+# --- callers that leave the loop or finish a text, and errors -------------------------------------
 
 
 @pytest.mark.parametrize("n_taken", [0, 1, 3, 5, 8, 9])
 def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
-    """If the caller leaves in the middle of a block, the sequence has only the yielded tokens."""
+    """If the caller leaves between two tokens of a pass, the sequence has only the yielded ones."""
     drafter = Replay(TARGET.n_vocab, PROMPTS[1] + greedy_ids(1), 1, rng_of())
     sequence = Sequence(TARGET, PROMPTS[1], 9)
     tokens = speculative(TARGET, sequence, drafter)
@@ -245,7 +244,7 @@ def test_a_text_that_the_cached_loop_began_goes_on(prompt):
 @pytest.mark.parametrize("rate", [0, 0.5, 1])
 @pytest.mark.parametrize("n_taken", [1, 2, 3, 5, 6, 7])
 def test_a_caller_may_finish_a_text_inside_a_block(rate, n_taken):
-    """The loop neither yields the other tokens of this pass nor runs a further pass."""
+    """Then the loop yields no more tokens of this pass, and runs no further pass."""
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     sequence = Sequence(TARGET, PROMPTS[1], 9)
     for token in speculative(model, sequence, Replay(TARGET.n_vocab, text, rate, rng_of(3))):
@@ -265,8 +264,8 @@ def fails_at_11(logits, ids):
     "last, error", [(lambda logits, ids: logits, ValueError), (fails_at_11, IndexError)]
 )
 def test_a_sampler_s_error_is_raised(last, error):
-    """The filters remove all tokens, or one filter raises an error. Tokens before the error equal
-    those of the cached loop."""
+    """The filters remove all tokens, or one filter raises an error. The tokens before the error
+    equal those of the cached loop."""
     sampler, prompt = Sampler(no_repeat_ngram(1), last, to_probs=one_hot), [1, 2]
     expected = []
     with contextlib.suppress(error):
@@ -282,7 +281,7 @@ def test_a_sampler_s_error_is_raised(last, error):
 
 
 @pytest.mark.parametrize(
-    "x, dof, p",  # from printed tables of the distribution
+    "x, dof, p",  # from printed tables of the chi-square distribution
     [(3.841, 1, 0.05), (5.991, 2, 0.05), (7.815, 3, 0.05), (16.919, 9, 0.05), (18.307, 10, 0.05)]
     + [(27.877, 9, 0.001), (29.588, 10, 0.001), (76.154, 50, 0.01), (68.669, 51, 0.05)],
 )
@@ -291,7 +290,7 @@ def test_the_chi_square_tail_agrees_with_the_tables(x, dof, p):
 
 
 class Remembered(Sampler):
-    """A sampler that computes the probabilities for the same logits and ids only once."""
+    """A sampler that stores its results, because the tests repeat the same logits and ids often."""
 
     def __init__(self, *filters):
         super().__init__(*filters)
@@ -319,7 +318,7 @@ SAMPLERS = {
 
 
 def tiny_drafters(sampler, seed=11):
-    """Return {name: drafter} for the model TINY."""
+    """Return {name: a drafter for the model TINY}."""
     n_vocab, rng = TINY.n_vocab, rng_of(seed)
     return {
         "smaller model": DraftModel(TINY_SMALL, sampler, rng),
@@ -338,7 +337,7 @@ TINY_NAMES = list(tiny_drafters(greedy))
 
 
 def exact(sampler, ids=(), p=1.0):
-    """Return {text: the product of its conditionals} for each text that may follow PROMPT."""
+    """Return {text: its probability by the chain rule} for each text that may follow PROMPT."""
     if len(ids) == N_TOKENS or STOP in ids:
         return {ids: p}
     probs = sampler(TINY.logits([*PROMPT, *ids]), [*PROMPT, *ids]).astype(float)
@@ -364,7 +363,7 @@ def test_sampled_texts_have_exactly_the_model_s_distribution(name, kind):
 
 
 def test_the_samplers_give_different_distributions():
-    """Each sampler gives several texts a high probability, and no two distributions are equal."""
+    """Under each sampler, at least five texts have P > 1%. No two distributions are close."""
     known = {kind: exact(sampler) for kind, sampler in SAMPLERS.items()}
     for probs in known.values():
         assert sum(probs.values()) == pytest.approx(1)
@@ -374,7 +373,7 @@ def test_the_samplers_give_different_distributions():
 
 
 class BestTokenAsIfDrawn(DraftModel):
-    """A wrong drafter. It drafts its best token, but returns q as if it had drawn from softmax."""
+    """A wrong drafter: it drafts its best token, but returns the q from which it should draw."""
 
     def propose(self, ids, n):
         self.sampler, honest = greedy, self.sampler
@@ -400,7 +399,7 @@ def test_control_a_second_draw_from_p_is_found_wrong(name, monkeypatch):
 
 
 def test_control_a_draft_drawn_with_the_loop_s_own_numbers_is_found_wrong():
-    """A draft must be independent of its acceptance. Here, both generators have the same seed."""
+    """Drafts must be independent of their acceptance. Here, drafter and loop have the same seed."""
     sampler, wrong = SAMPLERS["softmax"], Counter()
     for seed in range(N_TEXTS):
         drafter = DraftModel(TINY_SMALL, sampler, rng_of(seed))
@@ -412,7 +411,7 @@ def test_control_a_draft_drawn_with_the_loop_s_own_numbers_is_found_wrong():
 
 
 class Scripted:
-    """A random generator that returns these numbers one after the other."""
+    """A random generator that returns the given numbers in order."""
 
     def __init__(self, *numbers):
         self.numbers = list(numbers)
@@ -422,7 +421,7 @@ class Scripted:
 
 
 def as_given(logits, ids):
-    """A sampler: return the logits as the probabilities."""
+    """A sampler that returns the logits themselves as probabilities."""
     return logits
 
 
@@ -441,7 +440,7 @@ distributions = eighths.map(lambda c: frozen([*c, 8 - sum(c)]))
 @given(distributions, distributions)
 def test_an_accepted_or_corrected_draft_is_distributed_as_p(p, q):
     """A draft is drawn from q and accepted if u < min(1, p / q). Otherwise, a token is drawn from
-    the residual. The test sums the probabilities of all these outcomes."""
+    the residual. The test adds up each token's probability over these outcomes."""
     after = frozen([0, 0, 8, 0])
     logits = np.stack([p, after])
     out, accepted = np.zeros(4), 0.0
@@ -453,7 +452,7 @@ def test_an_accepted_or_corrected_draft_is_distributed_as_p(p, q):
         out[draft] += q[draft] * rate
         accepted += q[draft] * rate
         if rate < 1:
-            steps = round(8 * float(np.maximum(p - q, 0).sum()))  # one per eighth of the residual
+            steps = round(8 * float(np.maximum(p - q, 0).sum()))  # the excess in eighths
             for step in range(steps):
                 rng = Scripted(rate + 1e-4 * (rate > 0), (step + 0.5) / steps)
                 (token,) = verify(logits, [], [draft], [q], as_given, rng)
@@ -473,7 +472,7 @@ def test_one_hot_p_and_q_accept_only_the_same_token():
     for u in (0.0, 0.5, 1 - 2**-53):
         logits = np.stack([best, other])
         agreed = verify(logits, [], [1], [best], as_given, Scripted(u, u))
-        assert agreed == [1, 0] or agreed == [1] and u > 0.5  # in float32 the last u rounds to 1
+        assert agreed == [1, 0] or agreed == [1] and u > 0.5  # in float32, 1 - 2**-53 is 1
         assert verify(logits, [], [0], [other], as_given, Scripted(u, u)) == [1]
 
 
@@ -484,7 +483,7 @@ def test_the_residual_is_the_excess_of_p_or_p_itself_if_p_equals_q():
 
 
 def test_verification_stops_at_the_first_rejection_and_gives_the_sampler_each_prefix():
-    """The sampler gets the ids and the accepted drafts. It is not called after a rejection."""
+    """The sampler gets the ids with the accepted drafts. It is not called after a rejection."""
     seen = []
 
     def sampler(logits, ids):
@@ -505,9 +504,9 @@ def test_verification_stops_at_the_first_rejection_and_gives_the_sampler_each_pr
     "drafts, tokens, n_numbers",
     [
         ([1, 2, 3], [1, 2], 2),  # an accepted draft is a stop id
-        ([1, 0, 3], [1, 2], 3),  # a rejected draft is corrected to a stop id
+        ([1, 0, 3], [1, 2], 3),  # a rejected draft is replaced by a stop id
         ([1], [1, 2], 2),  # the token after the last draft is a stop id
-        ([2, 0, 3], [1], 2),  # a stop id is rejected
+        ([2, 0, 3], [1], 2),  # a rejected draft is a stop id
     ],
 )
 def test_nothing_follows_a_stop_id(drafts, tokens, n_numbers):
@@ -521,7 +520,7 @@ def test_nothing_follows_a_stop_id(drafts, tokens, n_numbers):
     rows = logits[: len(drafts) + 1]
     assert verify(rows, [2], drafts, qs, sampler, rng, stop_ids=(2,)) == tokens
     assert len(rng.numbers) == 5 - n_numbers
-    assert not any(2 in ids[1:] for ids in given_ids)  # a stop id in the prompt ends nothing
+    assert not any(2 in ids[1:] for ids in given_ids)  # the prompt's stop id does not count
 
 
 def test_a_draft_is_accepted_at_the_rate_of_the_theory():
@@ -556,8 +555,8 @@ def assert_cache_equals_a_fresh_pass(model, cache, ids):
 
 
 class Inspector:
-    """A wrapper around a model and a drafter. In each call, `propose` compares the loop's cache
-    with the cache of a fresh pass over the same ids."""
+    """A wrapper around a model and a drafter. Each call of `propose` compares the loop's cache with
+    the cache of a fresh pass over the same ids."""
 
     def __init__(self, model, drafter):
         self.model, self.drafter, self.n_passes = model, drafter, 0
@@ -677,7 +676,7 @@ def q_of(*numbers):  # -> [n_vocab]: these numbers, then zeros
     return q
 
 
-WRONG = {  # name -> drafts, their distributions, part of the error message
+WRONG = {  # name -> (drafts, their distributions, part of the error message)
     "too many": ([1, 1, 1], [q_of(0, 1)] * 3, "3 drafts and 3 distributions, not at most 2"),
     "too few distributions": ([1, 1], [q_of(0, 1)], "2 drafts and 1 distributions"),
     "too many distributions": ([1], [q_of(0, 1)] * 2, "1 drafts and 2 distributions"),
@@ -701,7 +700,7 @@ WRONG = {  # name -> drafts, their distributions, part of the error message
 
 @pytest.mark.parametrize("drafts, qs, message", WRONG.values(), ids=WRONG)
 def test_wrong_proposals_are_refused(drafts, qs, message):
-    """Without an error, the text would have a wrong distribution, and nobody would notice."""
+    """Without the error, texts could have a wrong distribution, and nobody would notice."""
     sequence = Sequence(TARGET, [1, 2], 9)
     with pytest.raises(ValueError, match=f"a drafter.*{message}"):
         list(speculative(TARGET, sequence, Proposes(drafts, qs), gamma=2))
@@ -713,7 +712,7 @@ def test_wrong_proposals_are_refused(drafts, qs, message):
     [
         ([], []),
         ([0, 10], [q_of(1), q_of(*[0] * 10, 1)]),
-        ([1], [q_of(0, 0.9995, 0.0001)]),  # the sum is 1 up to rounding
+        ([1], [q_of(0, 0.9995, 0.0001)]),  # the sum, 0.9996, is close enough to 1
         ([1], [q_of(0, 1.0005)]),
         ([1], [q_of(0.5, 0.5).astype(float)]),
         (np.array([1, 0]), np.stack([q_of(0, 1), q_of(1)])),

@@ -1,4 +1,4 @@
-"""In a debugger, examples/step.py stops at the README's breakpoints and prints its shapes."""
+"""In pdb, examples/step.py stops at the breakpoints of the README, with the shapes given there."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 HOUSE = Path(__file__).parent.parent
 README = (HOUSE / "README.md").read_text(encoding="utf-8")
-# A row is: | `b gpt2.attention` | `p q.shape` | `(7, 3, 32)` | `(7, 1, 32)` | an explanation |
+# A table row: | `b gpt2.attention` | `p q.shape` | `(7, 3, 32)` | `(7, 1, 32)` | an explanation |
 STOPS = re.findall(r"^\| `b (\S+)` \| `(p .+?)` \| `(.+?)` \| `(.+?)` \|", README, re.M)
 
 
@@ -29,8 +29,8 @@ def pdb(*commands):
 
 def test_the_breakpoints_of_the_readme_show_the_prompt_then_one_token():
     assert len({place for place, *_ in STOPS}) == 5
-    # The table is in the order of the code. So the first five stops are in the first pass, and the
-    # other five in the second pass.
+    # The breakpoints are listed in the order in which they are reached. So the first five stops are
+    # in the first pass, and the other five are in the second pass.
     commands = [[f"tbreak {place}", "c", look] for place, look, _, _ in STOPS * 2]
     looks = pdb(*sum(commands, []))[2::3]
     expected = [shape for *_, shape, _ in STOPS] + [shape for *_, shape in STOPS]
@@ -76,7 +76,7 @@ except Begun:
 
 
 def test_few_lines_run_before_the_first_pass():
-    """Most of these lines read the vocabulary, about four lines for each of its 3,329 tokens."""
+    """Most of the lines that run read the vocabulary: about four for each of its 3,329 tokens."""
     command = [sys.executable, "-c", COUNTING]
     done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=True)
     assert 1000 < int(done.stdout) < 20_000

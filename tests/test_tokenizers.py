@@ -1,9 +1,9 @@
-"""loading/tokenizer.py gives the ids and texts of the library `tokenizers` for each dialect of
-tokenizer.json. It streams text and refuses damaged files.
+"""For each dialect of tokenizer.json, loading/tokenizer.py returns the same ids and texts as the
+library `tokenizers`. It streams text and refuses damaged files.
 
 The fixtures are small files in each dialect. To test published tokenizers as well, set the
-environment variable TOKENWISE_MODERN_FILES to a folder with a subfolder for each tokenizer. The
-subfolder contains tokenizer.json, and the library's results in vectors.json and decode.json.
+environment variable TOKENWISE_MODERN_FILES to a folder with a subfolder for each name in PUBLISHED.
+Each subfolder contains tokenizer.json and the library's results (vectors.json, maybe decode.json).
 """
 
 import copy
@@ -29,7 +29,7 @@ FIXTURES = HOUSE / "tests" / "fixtures"
 FOUND = {path.stem: json.loads(path.read_text()) for path in (FIXTURES / "tokenizers").iterdir()}
 FILES = os.environ.get("TOKENWISE_MODERN_FILES")
 PUBLISHED = "gpt-neox", "qwen2.5", "qwen3", "smollm2", "tinyllama"
-BYTES, PIECES = "llama3", "llama2"  # fixtures for both kinds of tokens
+BYTES, PIECES = "llama3", "llama2"  # fixtures: byte-level tokens, and pieces of text
 
 
 def write(folder, file):
@@ -40,14 +40,14 @@ def write(folder, file):
 
 @pytest.fixture(scope="session")
 def read(tmp_path_factory):
-    """Return a function that reads the tokenizer of the fixture `name`."""
+    """Return a function that reads a fixture's tokenizer, given the fixture's name."""
     folder = tmp_path_factory.mktemp("tokenizers")
     return lambda name: read_tokenizer(write(folder / name, FOUND[name]["tokenizer"]), "llama")
 
 
 @pytest.fixture(scope="module", params=PUBLISHED)
 def published(request):
-    """Return a published tokenizer, and the folder with the library's results."""
+    """Return a published tokenizer and the folder with the library's results."""
     if not FILES:
         pytest.skip("NOT RUN: published tokenizers, see the beginning of test_tokenizers.py")
     folder = Path(FILES, request.param)
@@ -70,8 +70,8 @@ def assert_ids(tokenizer, vectors):
 
 
 def assert_texts(tokenizer, vectors):
-    """Assert that decoded and streamed texts equal the library's. Only the library's texts contain
-    MARKS and BOS, so the test removes these first."""
+    """Assert that decoded and streamed texts equal the library's. The library decodes MARKS and
+    BOS, too, so their text is removed first."""
     silent = {
         text: id
         for text, id in tokenizer.special.items()
@@ -113,7 +113,7 @@ def test_published_tokenizers_equal_the_library(published):
 @pytest.mark.parametrize("name", ["llama3", "qwen", "llama2", "gemma"])
 @given(text=st.text())
 def test_encoded_text_is_decoded_to_itself(read, name, text):
-    """Qwen's tokenizer normalises text to NFC. Tokenizers of pieces decode \u2581 as a space."""
+    """Qwen's tokenizer normalises text to NFC. Tokenizers with pieces decode \u2581 as a space."""
     tokenizer = read(name)
     ids = tokenizer.encode(text)
     if name == "qwen":
@@ -136,7 +136,7 @@ def test_bos_is_added_once_and_only_at_the_beginning_of_a_text(read):
 
 
 def test_a_text_may_be_decoded_in_parts(read):
-    """decode removes the space that encode puts before a text, and no other space."""
+    """`decode` removes the space that `encode` puts before a text, but no other space."""
     tokenizer = read(PIECES)
     ids = tokenizer.encode("the cat sat")
     assert tokenizer.decode(ids[:2]) == "the " and tokenizer.decode(ids[1:2]) == " the "
@@ -150,7 +150,7 @@ def test_a_score_begins_after_bos(read, name):
     [bos], ids = tokenizer.start, tokenizer.encode("the cat sat", first=False)
     path = [bos, *ids]
 
-    def logits(so_far):  # -> [n_vocab]; after n tokens, the right token has P = n / (n + 1)
+    def logits(so_far):  # n ids -> [n_vocab], such that the right next token has P = n / (n + 1)
         right = np.arange(tokenizer.n_vocab) == path[len(so_far)]
         assert list(so_far) == path[: len(so_far)]
         others = 1 / (tokenizer.n_vocab - 1)
@@ -191,7 +191,7 @@ def test_a_character_appears_with_its_last_byte_or_with_the_next_token(read, nam
 
 
 def test_a_stream_decodes_few_ids_again(read, monkeypatch):
-    """So the time for decoding a text is proportional to its length."""
+    """The time to stream a text must be proportional to its length."""
     tokenizer, lengths = read(PIECES), []
     decode = tokenizer.decode
     monkeypatch.setattr(tokenizer, "decode", lambda ids: lengths.append(len(ids)) or decode(ids))
@@ -221,7 +221,7 @@ def test_an_unknown_id_is_an_error_that_names_it(read, id):
                 method(id)
 
 
-# --- the files ------------------------------------------------------------------------------------
+# --- tokenizer files ------------------------------------------------------------------------------
 
 
 def test_truncation_and_padding_in_a_file_are_ignored(tmp_path):
@@ -235,14 +235,14 @@ def test_truncation_and_padding_in_a_file_are_ignored(tmp_path):
 
 
 def test_an_end_token_that_a_file_adds_is_left_out(tmp_path):
-    """Such a token would end every prompt."""
+    """Otherwise, every prompt would end with this token."""
     file = copy.deepcopy(FOUND[PIECES]["tokenizer"])
     template = file["post_processor"]
     template["single"].append({"SpecialToken": {"id": "</s>", "type_id": 0}})
     template["special_tokens"]["</s>"] = {"id": "</s>", "ids": [2], "tokens": ["</s>"]}
     tokenizer = read_tokenizer(write(tmp_path, file), "llama")
     assert tokenizer.start == [1] and 2 not in tokenizer.encode("the cat")
-    assert read_tokenizer(tmp_path, "t5").start == []  # the model adds special tokens to a source
+    assert read_tokenizer(tmp_path, "t5").start == []  # the T5 model adds special tokens itself
 
 
 def test_an_added_token_that_is_not_special_is_found_in_any_text(tmp_path):

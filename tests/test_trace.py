@@ -31,7 +31,7 @@ def recorded(model, prompt, n=2, keep=()):
 
 
 def inner(call, name):
-    """Return the first call of a function with this name inside a call."""
+    """Return the first call of the function `name` inside `call`."""
     return next(inside for inside in call.walk() if inside.name == name)
 
 
@@ -54,7 +54,7 @@ def test_a_call_with_several_results_records_the_first():
 
 
 def test_a_model_defined_in_a_notebook_is_recorded():
-    """The source of a notebook's class is not in a file."""
+    """The source of such a class is not in a file."""
     code = "class Mine(GPT2):\n    def block(self, x, **more): return super().block(x, **more)\n"
     names = {"GPT2": GPT2, "__name__": "__main__"}
     exec(compile(code, "<cell 1>", "exec"), names)
@@ -106,8 +106,8 @@ def test_multiply_adds_count_the_matrix_products():
     for n in (1, 5):
         with recording(model) as calls:
             model(np.zeros(n, int), last=1)
-        # The matrices of a block have as many weights as 3 + 1 + 4 + 4 matrices of 8 x 8. Attention
-        # also computes two products for n queries, n keys and 8 features.
+        # A block's matrices have (3 + 1 + 4 + 4) * 8 * 8 weights. Each of attention's two products
+        # takes n * n * 8 multiply-adds. The logits of one row take 8 * 11.
         assert calls[0].multiply_adds == 2 * (n * 12 * 8 * 8 + 2 * n * n * 8) + 8 * 11
 
 
@@ -119,7 +119,7 @@ def test_only_the_model_s_calls_inside_the_block_are_recorded():
     assert len(calls) == n and sys.getprofile() is None
     assert all(call.file == "gpt2.py" for root in calls for call in root.walk())
     assert all(call.value is None for root in calls for call in root.walk())
-    assert passes(calls, tiny_gpt2()) == []  # the recorded passes belong to a different model
+    assert passes(calls, tiny_gpt2()) == []  # these calls belong to a different model
 
 
 def test_the_tree_is_right_after_an_error():

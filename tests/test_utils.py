@@ -1,4 +1,4 @@
-"""utils.py finds a model by its name, suggests names, and lists them."""
+"""utils.py finds a model by its name, suggests names for mistyped ones, and lists all names."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from utils import load
 
 @pytest.fixture
 def models(tmp_path, monkeypatch):
-    """Replace models/ by a folder with one model, `little`; return this folder."""
+    """Replace models/ with a folder that has one model, `little`; return this folder."""
     monkeypatch.setattr(utils, "MODELS", tmp_path / "models")
     write_folder(tmp_path / "models" / "little")
     return tmp_path / "models"
@@ -26,7 +26,7 @@ def test_a_name_or_a_path_finds_a_model(models, monkeypatch):
     monkeypatch.chdir(models.parent)
     assert utils.find("models/little").resolve() == (models / "little").resolve()
     write_folder(models.parent / "little", CONFIG | {"n_layer": 1})
-    assert utils.find("little") == models / "little"  # models/ precedes the current folder
+    assert utils.find("little") == models / "little"  # models/ comes before the current folder
 
 
 def test_an_unknown_name_is_refused_with_the_known_names(models, monkeypatch):
@@ -34,7 +34,7 @@ def test_an_unknown_name_is_refused_with_the_known_names(models, monkeypatch):
     assert_refused("x" * 5000, "File name too long|no model 'x{99}: use")
     assert_refused("nul\0", "no model|embedded null")
     monkeypatch.chdir(models.parent)
-    assert_refused("models/storys", "no model 'models/storys'")  # a path, not a hub's OWNER/NAME
+    assert_refused("models/storys", "no model 'models/storys'")  # a path, not OWNER/NAME
     (models.parent / "empty").mkdir()
     assert_refused("empty", "empty has no config.json")
     (models / "stories").mkdir()

@@ -1,7 +1,8 @@
 """Models in real repositories are irregular, and tokenwise has to run them.
 
-Some have embedding rows without a token, or tokens without an embedding row. Others have
-added_tokens.json, special tokens in a text, old names of arrays, or lengths that count the prompt.
+Some models have embedding rows without a token, or tokens without an embedding row. Others have
+added_tokens.json, old array names, or lengths that count the prompt. Sources may contain special
+tokens.
 """
 
 import json
@@ -29,8 +30,8 @@ def change(path, **entries):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a function that copies a fixture or writes the GPT-2 `letters`, and sets entries of
-    config.json. A test may change the new folder."""
+    """Return a function that copies a fixture or writes the GPT-2 `letters`. It also sets entries
+    of config.json. A test may change the new folder."""
 
     def copied(name, **config):
         copy = tmp_path / name
@@ -45,7 +46,7 @@ def folder(tmp_path):
 
 
 def change_rows(folder, change_array):
-    """Replace each array [n_vocab, ...] by change_array(array), and change vocab_size to fit."""
+    """Replace each array [n_vocab, ...] with change_array(array), and adjust vocab_size."""
     path, config = folder / "model.safetensors", json.loads((folder / "config.json").read_text())
     arrays = load_file(path)
     for name, array in arrays.items():
@@ -59,7 +60,7 @@ def change_rows(folder, change_array):
 
 
 def padded(folder):
-    """Add 40 rows without a token. Some of these rows have large logits after any text."""
+    """Add 40 embedding rows without a token. After any text, some of them have large logits."""
     n_tokens = utils.load(folder)[0].n_vocab
 
     def pad(array):
@@ -70,7 +71,7 @@ def padded(folder):
     return folder
 
 
-# --- rows without a token -------------------------------------------------------------------------
+# --- embedding rows without a token ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["letters", "t5", "t5-gated-untied", "bart", "bart-forced"])
@@ -117,7 +118,7 @@ def test_the_remaining_rows_are_not_copied(folder):
         assert not model.params[name].flags.owndata and model.params[name].flags.c_contiguous
 
 
-# --- tokens without a row -------------------------------------------------------------------------
+# --- tokens without an embedding row --------------------------------------------------------------
 
 
 def test_a_model_whose_mask_token_has_no_row_refuses_only_this_token(console):
@@ -134,7 +135,7 @@ def test_a_model_whose_mask_token_has_no_row_refuses_only_this_token(console):
 
 def test_a_config_may_have_the_settings_of_generation():
     config = utils.load(FOLDERS / "bart-cnn")[1].generation_config
-    # The settings in task_specific_params do not count.
+    # The settings in task_specific_params are ignored.
     assert config["num_beams"] == 4 and config["length_penalty"] == 2.0
     assert config["forced_bos_token_id"] == 0 and config["forced_eos_token_id"] is None
 
@@ -157,7 +158,7 @@ def test_an_end_of_text_without_a_row_cannot_begin_a_text(console, folder):
     assert utils.load(copy)[0].end_of_text is None
     assert len(console.json("a", "--tokens", 5, model=copy)[0]["ids"]) == 5
     assert "a prompt of 0 tokens" in console.refused(1, "", model=copy)
-    # The first of the four tokens has no probability.
+    # Nothing comes before the first of the four tokens, so it has no probability.
     assert " in 3 tokens; " in console.text("teat", "--score", model=copy)
 
 
@@ -165,7 +166,7 @@ def test_an_end_of_text_without_a_row_cannot_begin_a_text(console, folder):
 
 
 def test_an_added_token_of_gpt2_can_be_drawn_and_ends_a_text(console, tmp_path):
-    """All other logits are much lower than the added token's."""
+    """The added token's logit is much higher than all others."""
     config = CONFIG | {"vocab_size": 320, "eos_token_id": 259}
     arrays = random_arrays(config)
     arrays["wte.weight"][:] = -1
@@ -180,7 +181,7 @@ def test_an_added_token_of_gpt2_can_be_drawn_and_ends_a_text(console, tmp_path):
 
 
 def test_an_end_of_text_outside_the_vocabulary_is_ignored(tmp_path):
-    config = CONFIG | {"eos_token_id": 50256}  # GPT-2's end of text
+    config = CONFIG | {"eos_token_id": 50256}  # the id of GPT-2's end of text
     copy = write_folder(tmp_path / "padded", config)
     assert utils.load(copy)[1].stop_ids == ()
 
@@ -188,7 +189,7 @@ def test_an_end_of_text_outside_the_vocabulary_is_ignored(tmp_path):
 # --- special tokens in a source and in an answer --------------------------------------------------
 
 SENTINELS = "the <extra_id_0> sat <extra_id_1> on"
-PARSED = [  # model, text, the tokens that transformers 5.23 returns
+PARSED = [  # (model, source, the tokens that transformers 5.23 returns)
     ("t5", SENTINELS, "▁th e <extra_id_0> ▁ s at <extra_id_1> ▁o n </s>"),
     ("t5", "<extra_id_0> <extra_id_1> the", "<extra_id_0> <extra_id_1> ▁th e </s>"),
     ("t5", "a</s>b", "▁ a </s> ▁b </s>"),
@@ -199,7 +200,7 @@ PARSED = [  # model, text, the tokens that transformers 5.23 returns
     ("mbart", "en_XX the cat", "en_XX ▁th e ▁ c at </s> en_XX"),
     ("bart", "a</s>b <s> c", "<s> a </s> b Ġ <s> Ġ c </s>"),
     ("bart", "<mask> the", "<s> <mask> Ġthe </s>"),
-    ("bart", "a <mask> b", "<s> a <mask> Ġ b </s>"),  # lstrip removes the space before <mask>
+    ("bart", "a <mask> b", "<s> a <mask> Ġ b </s>"),  # <mask> removes the space before it
 ]
 
 
@@ -239,7 +240,7 @@ def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
     n = len(model.prefix) - len(model.start_ids) + len(ids)
     path, logprobs = [*model.prefix, *ids], {}
 
-    def follow(logits, so_far):  # [n_vocab] -> [n_vocab]; allows only the next token of path
+    def follow(logits, so_far):  # [n_vocab] -> [n_vocab]: only the next token of `path` is left
         token = path[len(so_far)]
         logprobs[len(so_far)] = np.log(softmax(logits)[token])
         return np.where(np.arange(model.n_vocab) == token, logits, -np.inf)
@@ -261,7 +262,7 @@ def test_the_score_of_an_answer_depends_on_its_language(console, name):
     assert len({out.splitlines()[-1] for out in outputs}) == 3
 
 
-# --- older array names, and lengths that count the prompt -----------------------------------------
+# --- old array names, and lengths that count the prompt -------------------------------------------
 
 
 def test_gpt2_s_arrays_may_have_their_older_names(tmp_path):

@@ -15,8 +15,8 @@ from tests.checkpoints import write_index, write_shards
 
 
 def write_raw(path, entries, data, length=None):
-    """Write a safetensors file with these entries, {name: [dtype, shape, offsets]}. A `length` is
-    written instead of the header's real length."""
+    """Write a safetensors file with these entries, {name: [dtype, shape, offsets]}. If given,
+    `length` is written instead of the header's real length."""
     keys = "dtype", "shape", "data_offsets"
     header = json.dumps({name: dict(zip(keys, entry)) for name, entry in entries.items()}).encode()
     path.write_bytes(struct.pack("<Q", len(header) if length is None else length) + header + data)
@@ -85,14 +85,14 @@ def test_the_intact_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     "entries, n_bytes",
     [
-        (GOOD, 15),  # cut
+        (GOOD, 15),  # cut off
         (GOOD, 17),  # too long
-        ({"a": ["F32", [2], [0, 8]], "b": ["F32", [2], [4, 12]]}, 12),  # overlap
-        ({"a": ["F32", [2], [0, 8]], "b": ["F32", [1], [12, 16]]}, 16),  # gap
+        ({"a": ["F32", [2], [0, 8]], "b": ["F32", [2], [4, 12]]}, 12),  # the arrays overlap
+        ({"a": ["F32", [2], [0, 8]], "b": ["F32", [1], [12, 16]]}, 16),  # a gap between the arrays
         ({"a": ["F32", [2], [8, 0]]}, 8),
         ({"a": ["F32", [2], [-8, 0]]}, 8),
         ({"a": ["F32", [3], [0, 8]]}, 8),
-        ({"a": ["F32", [2**40], [0, 2**42]]}, 8),  # more than a terabyte
+        ({"a": ["F32", [2**40], [0, 2**42]]}, 8),  # 4 TiB
         ({"a": ["F32", "2", [0, 8]]}, 8),
         ({"a": ["F33", [2], [0, 8]]}, 8),
         ({"a": []}, 0),
@@ -132,7 +132,7 @@ def test_altered_files_are_refused_or_have_small_arrays(tmp_path_factory, data):
     assert sum(array.nbytes for array in found.values()) <= 4 * 16
 
 
-# --- a folder -------------------------------------------------------------------------------------
+# --- folders --------------------------------------------------------------------------------------
 
 
 def test_the_prefix_and_unused_arrays_are_left_out(tmp_path):

@@ -29,12 +29,12 @@ PARTS = [(step, part) for step in STEPS for part in step.parts]
 STEP = {step.name: step for step in STEPS}
 
 
-TOLERATED = {"cut one too early"}  # some right solutions also run a token twice
+TOLERATED = {"cut one too early"}  # it counts as right: some right solutions also run a token twice
 
 
 def strictly(a, b):
-    """Compare like is_same, but counts must be equal, and for errors it is enough that their texts
-    are equal."""
+    """Compare as is_same does, except that counts must be equal, and that two errors with equal
+    messages always count as the same."""
     if isinstance(a.value, Raised) and isinstance(b.value, Raised):
         return a.value.error == b.value.error
     if b.kind.startswith("<=") and isinstance(a.value, int) and isinstance(b.value, int):
@@ -71,13 +71,13 @@ def test_the_text_that_a_mistake_changes_is_there_and_the_source_is_right(step, 
         assert not difference(ours, Tape(part, build(part.source), 0), is_right)
     for mistake in part.mistakes:
         assert mistake.changes, mistake.name
-        first, *_ = mistake.says.split()  # it follows "these are the numbers"
+        first, *_ = mistake.says.split()  # the verdict is "these are the numbers" + says
         assert first in {"with", "without", "of", "divided", "multiplied", "joined"}, mistake.says
         assert not re.search(r"\bmistake\b|!", mistake.says), mistake.name
 
 
-# These right solutions differ most from the project's: they use random numbers in other ways, and
-# the lengths of their caches grow at other moments.
+# These solutions are right, but very different from the project's. For example, they use random
+# numbers in other ways, and the cache's lengths grow at other times.
 OTHER = """
 def draw(probs, rng):
     with np.errstate(divide="ignore"):
@@ -139,7 +139,7 @@ def test_right_files_are_right(other):
 
 
 def test_no_accident_is_a_mistake(other):
-    """The test compares samples that two right solutions draw from the same distribution."""
+    """Right solutions may draw different samples from the same distribution. All count as right."""
     for step, part in PARTS:
         if step.name in ("draw", "naive", "rule"):
             other.place(part)
@@ -173,7 +173,7 @@ SOFTMAX = "return e / e.sum(axis=-1, keepdims=True)"
 
 @pytest.fixture
 def mine(tmp_path, capsys):
-    """Return mine(step, old, new, ...): it edits right.py and returns the verdict on one step."""
+    """Return a function that edits a copy of right.py and returns the verdict on one step."""
 
     def run(step, *changes):
         text = RIGHT.read_text(encoding="utf-8")
@@ -280,8 +280,8 @@ def test_a_gelu_that_is_wrong_or_missing_is_replaced_also_where_it_is_a_default(
 
 
 def test_a_step_alone_is_judged_as_in_a_run_of_all(mine):
-    """With this mistake, the cache can contain the whole text. Then the student's `advance` fails,
-    although it is right. The project's would not fail."""
+    """With this mistake, the cache may already contain the whole text. Then the student's `advance`
+    fails, although it is right. The project's `advance` would not fail."""
     found = mine(
         "speculation", "min(len(self.seen), len(ids) - 1)", "min(len(self.seen), len(ids))"
     )

@@ -1,4 +1,4 @@
-"""The workshop judges the files in tests/students, which are older than its first run on them."""
+"""The workshop judges the files in tests/students, all written before it first ran on them."""
 
 import ast
 import sys
@@ -20,7 +20,7 @@ RIGHT = (STUDENTS / "right.py").read_text("utf-8")
 
 @pytest.fixture
 def verdicts(tmp_path):
-    """Return verdicts(text, steps): the workshop's verdicts on these steps of a file."""
+    """Return verdicts(text, steps), which returns the verdicts on these steps of a file's text."""
 
     def run(text, steps):
         path = tmp_path / "mine.py"

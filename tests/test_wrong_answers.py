@@ -1,5 +1,4 @@
-"""The checks of lessons 1 to 7 refuse students' wrong answers to the exercises, and their messages
-say what is missing."""
+"""The checks of lessons 1 to 7 refuse wrong answers to the exercises, and say what is missing."""
 
 import contextlib
 import io
@@ -28,7 +27,7 @@ BYTES = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 
 
 def changed(lesson, number, *changes):
-    """Replace code in an exercise's solution and run it; return the names that it defines."""
+    """Run an exercise's solution with some code replaced; return the names that it defines."""
     text = (FOLDER / "solutions" / f"{lesson}.py").read_text(encoding="utf-8")
     part = re.split(r"^# exercise (\d+)$", text, flags=re.MULTILINE)[2 * number]
     for old, new in changes:
@@ -40,7 +39,7 @@ def changed(lesson, number, *changes):
     return names
 
 
-def imports(path):  # -> the names that the lesson's first cells define
+def imports(path):  # a notebook's path -> the names that its cells listed below define
     names: dict = {}
     with contextlib.redirect_stdout(io.StringIO()):
         for cell in nbformat.read(path, as_version=4).cells:
@@ -164,7 +163,7 @@ def whole_numbers(text):
     return [w for part in re.split(r"(\d+)", text) if part for w in gpt2_words(part)]
 
 
-def only_last_cut(data, pieces):  # it finds only the greedy cut, from the left
+def only_last_cut(data, pieces):  # it counts only the greedy cut from the left
     if not data:
         return 1
     longest = next((data[:n] for n in range(len(data), 0, -1) if data[:n] in pieces), b"")
@@ -346,7 +345,7 @@ def silent(logits, rng):  # it draws random numbers, but does not use them
     return int(np.argmax(logits))
 
 
-def normal(logits, rng):  # it uses the right numbers, but not Gumbel noise
+def normal(logits, rng):  # it draws one number per token, but the noise is not Gumbel
     return int(np.argmax(logits + np.sqrt(-2 * np.log(rng.random(len(logits))))))
 
 
@@ -374,7 +373,7 @@ LESSON_5 = [
 # --- lesson 6 -------------------------------------------------------------------------------------
 
 
-def all_texts(next_log_probs, n):  # it continues every beginning
+def all_texts(next_log_probs, n):  # it continues every prefix
     texts = [((), 0.0)]
     for _ in range(n):
         texts = [
@@ -396,7 +395,7 @@ def best_first(*changes):
     return changed("06_search", 2, *changes)["best_first"]
 
 
-def first_made(next_log_probs, n):  # it returns a complete text without pushing it first
+def first_made(next_log_probs, n):  # it returns a complete text that was never on the heap
     import heapq
 
     heap, continued = [(0.0, ())], 0
@@ -418,7 +417,7 @@ def consensus(likeness):
     return index
 
 
-def as_lists(texts):  # it counts repeated bigrams repeatedly
+def as_lists(texts):  # it counts a bigram every time it occurs
     grams = [list(zip(text, text[1:])) for text in texts]
     likeness = [[sum(x in b for x in a) / len(a + b) for b in grams] for a in grams]
     return int(np.argmax(np.sum(likeness, axis=1)))

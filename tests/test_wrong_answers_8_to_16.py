@@ -1,5 +1,4 @@
-"""The checks of lessons 8 to 16 refuse students' wrong answers to the exercises, and their messages
-say what is missing."""
+"""The checks of lessons 8 to 16 refuse wrong answers to the exercises, and say what is missing."""
 
 import math
 import re
@@ -30,7 +29,7 @@ SHAPE = (5, 224, 3329)  # n_layer, n_embd and n_vocab of the model "stories"
 # --- lesson 8 -------------------------------------------------------------------------------------
 
 
-def wasted(f):  # f(FLOPs of the single rows, FLOPs of the batch) -> the answer
+def wasted(f):  # f(FLOPs of the rows one by one, FLOPs of the padded batch) -> the answer
     return lambda lengths: f(sum(map(cost, lengths)), len(lengths) * cost(max(lengths)))
 
 
@@ -424,7 +423,7 @@ def switch(at=0, again=False, first_only=False):
         while len(ids) < 40 and not (ids and ids[-1] in MODEL.stop_ids):
             if len(ids) == n + at:
                 cache.source = other.source
-                if again:  # a new pass shows the second source to the first tokens
+                if again:  # the first tokens are read again, with the second source
                     cache, new = other.new_cache(), [*MODEL.start_ids, *ids]
             new = [int(one(np.array(new), cache, last=1)[-1].argmax())]
             ids += new
