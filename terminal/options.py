@@ -119,7 +119,7 @@ OPTIONS = {
         ("compare", FLAG, "run every method that applies, and print one table"),
         ("trace", FLAG, "the first two passes of the model, call by call, with shapes"),
         ("html", FILE, "also write a page (.html) that shows how the text was made"),
-        ("live", FLAG, "with --html: put the model into the page, to continue the text there"),
+        ("live", FLAG, "with --html: put the model, rounded to 8 bits, into the page"),
         ("interactive", FLAG, "an interactive prompt; /help lists its commands"),
         ("list_models", FLAG, "the names that --model knows"),
     ],
@@ -145,6 +145,8 @@ def parse(words: list[str]) -> dict[str, Any]:
 def check(given: dict, method: str = "") -> None:
     """Raise Usage if the given options contradict each other or do not apply to the method."""
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
+    n_texts = max(given.get("samples", 1), given.get("return", 1))
+    one = [view for view in ("explain", "trace", "html") if view in given]
     views, idle = [view for view in VIEWS if view in given], [x for x in GENERATING if x in given]
     for nonsense, message in [
         (len(views) > 1, f"give only one of {', '.join(map(flag, views))}"),
@@ -152,6 +154,7 @@ def check(given: dict, method: str = "") -> None:
         ("interactive" in given and n_prompts, "--interactive takes no PROMPT"),
         ("interactive" in given and "json" in given, "--interactive takes no --json"),
         ("html" in given and n_prompts != 1, "--html takes exactly one PROMPT"),
+        (one and n_texts > 1, f"{', '.join(map(flag, one))} shows one text, not {n_texts}"),
         ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),
         ("live" in given and "html" not in given, "--live needs --html"),
         ("target" in given and "score" not in given, "--target needs --score"),
