@@ -98,7 +98,7 @@ class Tokenizer:
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """Return the bytes of one token. They may be only a part of a character."""
+        """Return the bytes of one token. They may be only part of a character."""
         if not 0 <= id < self.n_vocab:
             raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
         if (token := self.tokens[id]) in self.special:

@@ -34,7 +34,7 @@ MODELS = {  # name -> (function that makes the checkpoint, what to measure)
     "bart-base": (checkpoints.bart_base, ["seq2seq"]),
     "SmolLM2-135M": (checkpoints.smollm2, ["start", "speeds"]),
 }
-# the measures that are reported in tokens/s; the numbers mean the same as in PASSES
+# The measures that are reported in tokens/s. The numbers mean the same as in PASSES.
 TIMED = {**contender.PASSES, "decode": (1, 0, 1), "beam 4": (1, 0, 1)}
 
 
@@ -249,7 +249,8 @@ def arguments():
 
 
 def main():
-    """Make missing checkpoints, measure, print the report, write results.json and methods.png."""
+    """Make missing checkpoints, measure, print the report, and write results.json and
+    methods.png."""
     args = arguments()
     names = ["tokenwise"] if args.small else contender.installed()
     sizes = checkpoints.TINY if args.small else checkpoints.GPT2

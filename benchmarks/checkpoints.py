@@ -247,7 +247,7 @@ def smollm2(folder):
 
 
 def write_tokenizer_json(folder):
-    """Convert the two files that write_tokenizer wrote to one, tokenizer.json."""
+    """Combine the two files of write_tokenizer into tokenizer.json."""
     import tokenizers
 
     files = (str(folder / name) for name in ("vocab.json", "merges.txt"))

@@ -2,8 +2,8 @@
 
     python -m benchmarks.inside FOLDER products 9     (or: machine, loops, methods, overhead, ...)
 
-Each measure is a function of the model's folder and the number of repeats. It returns a
-dict of numbers. Times are in seconds.
+Each measure is a function of the model's folder and the number of repeats. It returns a dict of
+numbers. Times are in seconds.
 """
 
 import functools

@@ -123,7 +123,7 @@ def rank(totals, beams, n_candidates, width, ends):  # totals [n_beams, n_vocab]
 
 def top_indices(x, k):  # [n] -> the indices of the k largest, largest first, ties in order
     indices = np.flatnonzero(x > -np.inf)  # a token that a filter removed is not a candidate
-    if len(indices) > k:  # sorting all of x would take 10 times as long
+    if len(indices) > k:  # partition first: sorting all of x would take 10 times as long
         indices = indices[x[indices] >= np.partition(x[indices], -k)[-k]]
     return indices[np.argsort(-x[indices], kind="stable")][:k]
 

@@ -20,7 +20,7 @@ from speculative import Drafter
 
 
 class DraftModel(Drafter):
-    """Drafts with a smaller model that has the same vocabulary. sampler: the sequence's.
+    """Drafts with a smaller model that has the same vocabulary. sampler: the sequence's own.
     rng: its seed must not be the sequence's, so that drafting and verifying are independent."""
 
     def __init__(self, model: Model, sampler: Sampler, rng: Generator):

@@ -37,7 +37,7 @@ def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
         for i in range(begin, end, chunk):
             j = min(i + chunk, end)
             logits = model(np.array(ids[i:j]), cache)  # [j - i, n_vocab]
-            new = logits[max(0, known - 1 - i) :]  # earlier rows predict scored tokens
+            new = logits[max(0, known - 1 - i) :]  # earlier rows predict tokens already scored
             targets = ids[j - len(new) + 1 : j + 1]  # the input at i predicts the token at i + 1
             scores += log_softmax(new)[range(len(new)), targets].tolist()
     return np.array(scores, np.float32)

@@ -2,7 +2,7 @@ r"""The filter of constrained.py as a finite automaton: the same results, hundre
 
 The regex library reads the whole text again for each token that might follow. The automaton reads
 the text once per step. Then only its state matters. When a state occurs for the first time, a walk
-over the bytes of all tokens finds those that the state allows. They are stored for the next time.
+over the bytes of each token finds out whether the state allows the token. The results are stored.
 (Willard & Louf 2023, "Efficient Guided Generation for Large Language Models", algorithm 4.)
 
     python generate.py "He was" \

@@ -19,7 +19,7 @@ from speculative import Drafter
 
 
 class Jacobi(Drafter):
-    """Draft the tokens that were best at these positions in the last pass."""
+    """Draft, for each position, the token that was best there in the last pass."""
 
     def __init__(self, model):
         self.n_vocab, self.guesses = model.n_vocab, []

@@ -68,7 +68,7 @@ class WithoutPrompt:
         logits = np.zeros((*ids.shape, self.n_vocab), np.float32)  # zeros for hidden tokens
         if n_skipped < ids.shape[-1]:
             logits[..., n_skipped:, :] = self.model(ids[..., n_skipped:], cache.cache)
-        cache.length += ids.shape[-1]  # last, so that an interrupted pass does not count
+        cache.length += ids.shape[-1]  # only now, so that an interrupted pass does not count
         return logits if last is None else logits[..., -last:, :]
 
     def new_cache(self, *batch):
