@@ -1,7 +1,7 @@
 """Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
-It has five steps: merge pairs of symbols; cut a text into words, which no merge crosses; start from
-bytes, so that any text can be encoded; keep special tokens whole; decode tokens one by one.
+Built in five steps: merge pairs of symbols; cut a text into words, which no merge crosses; start
+with bytes, so that any text can be encoded; keep special tokens whole; decode tokens one by one.
 
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2.
@@ -41,15 +41,15 @@ def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     return merged
 
 
-# Step 2: no merge crosses the end of a word; otherwise "dog." and "dog!" would become tokens. The
-# space before a word is part of the word. \p{L} is any letter and \p{N} any number.
+# Step 2: no merge crosses the end of a word; otherwise "dog." and "dog!" could become tokens. The
+# space before a word is part of the word. \p{L} matches any letter, \p{N} any numeric character.
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 
 
 def bytes_to_unicode() -> dict[int, str]:
-    """Step 3: return {byte: the character that stands for it in the vocabulary files}. It is
-    chr(byte) if that is printable, else one of chr(256), chr(257), ... The space becomes "Ġ"."""
+    """Step 3: return {byte: the character that stands for it in the vocabulary files}. This is
+    chr(byte) if it is printable, else one of chr(256), chr(257), ... The space becomes "Ġ"."""
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}
@@ -63,8 +63,8 @@ class Tokenizer:
     """Byte-level BPE with a `vocab` {token: id} and `merges` [(left, right), ...].
 
     n_vocab: the number of tokens, whose ids are 0 to n_vocab - 1. special: {text: id} of the tokens
-    that no merge makes. end_of_text: the id of <|endoftext|>, or None. Raises ValueError if vocab
-    and merges do not belong together.
+    that are neither bytes nor made by merges. end_of_text: the id of <|endoftext|>, or None. Raises
+    ValueError if vocab and merges do not belong together.
     """
 
     def __init__(self, vocab: dict[str, int], merges: list[tuple[str, str]]):
@@ -78,10 +78,10 @@ class Tokenizer:
         self.end_of_text = self.special.get("<|endoftext|>")
         self.tokens = sorted(vocab, key=vocab.__getitem__)
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
-        self._word_ids = functools.lru_cache(2**16)(self._encode_word)  # words repeat in a text
+        self._word_ids = functools.lru_cache(2**16)(self._encode_word)  # words recur in a text
 
     def encode(self, text: str, special: bool = False) -> list[int]:
-        """Step 4: return a text's ids. Special tokens in it are plain text unless `special`."""
+        """Step 4: return a text's ids. Special tokens in it are plain text unless special=True."""
         ids = list[int]()
         longest_first = sorted(self.special, key=len, reverse=True) if special else []
         any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
@@ -98,7 +98,7 @@ class Tokenizer:
         return Stream(self)
 
     def token_bytes(self, id: int) -> bytes:
-        """Return the bytes of one token. They may be only a part of a character."""
+        """Return the bytes of one token. They may be only part of a character."""
         if not 0 <= id < self.n_vocab:
             raise ValueError(f"no token {id} in a vocabulary of {self.n_vocab} tokens")
         if (token := self.tokens[id]) in self.special:
@@ -114,19 +114,19 @@ class Tokenizer:
 
 
 def as_unicode(text: str) -> str:
-    """Join pairs of surrogates. Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
+    """Join pairs of surrogates. Replace lone surrogates, which UTF-8 cannot encode, with U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Stream:
-    """Step 5: decode ids one by one. The returned pieces, joined, equal decode(all ids)."""
+    """Step 5: decode ids one by one. Together, the returned pieces equal decode(all ids)."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def feed(self, id: int) -> str:
-        """Return the text that this id completes. A character appears with its last byte."""
+        """Return the text that this id completes. A character is returned with its last byte."""
         return self._utf8.decode(self._tokenizer.token_bytes(id))
 
     def finish(self) -> str:

@@ -1,7 +1,8 @@
-"""python .ci/modern.py SOURCE TARGET: lay out published tokenizers for the tests.
+"""Put published tokenizers where the tests expect them: python .ci/modern.py SOURCE TARGET
 
-It copies every SOURCE/FOLDER to TARGET/FOLDER. It also writes tokenizer.json for qwen3 and qwen2.5,
-from three files of qwen3: tokenizer-shell.json, vocab.json and merges.txt.
+The script copies every SOURCE/FOLDER to TARGET/FOLDER. It also writes a tokenizer.json for qwen3
+and one for qwen2.5, both from three files of qwen3: tokenizer-shell.json, vocab.json and
+merges.txt.
 """
 
 import json

@@ -1,13 +1,13 @@
-"""Compare tokenwise with the limits of the machine and with other libraries, on the same weights.
+"""Compare tokenwise with other libraries on the same weights, and with the limits of the machine.
 
-    pip install -r benchmarks/requirements.txt     # the other libraries; tokenwise can run alone
+    pip install -r benchmarks/requirements.txt     # the other libraries are optional
     python -m benchmarks.benchmark
 
-The benchmark makes random checkpoints once (3 GB, in benchmarks/checkpoints) and checks that all
-contenders compute the same logits. In each of several rounds, it runs the contenders one after the
-other, each in its own process. It prints medians and ratios, and writes results.json and
-methods.png to this file's folder. Run it on a quiet machine: if a different process is busy, two
-BLAS threads can be ten times slower than one.
+On its first run, the benchmark makes random checkpoints (3 GB, in benchmarks/checkpoints). It
+checks that all contenders compute the same logits. Then it runs several rounds. In each round, it
+runs the contenders one after the other, each in its own process. It prints medians and ratios, and
+writes results.json and methods.png to this file's folder. Run it on a quiet machine: if another
+process is busy, two BLAS threads can be ten times slower than one.
 """
 
 import argparse
@@ -29,22 +29,23 @@ import numpy as np
 from benchmarks import checkpoints, contender
 
 HERE = Path(__file__).resolve().parent
-MODELS = {  # name -> (the function that makes the checkpoint, its measures)
+MODELS = {  # name -> (function that makes the checkpoint, what to measure)
     "t5-small": (checkpoints.t5_small, ["seq2seq"]),
     "bart-base": (checkpoints.bart_base, ["seq2seq"]),
     "SmolLM2-135M": (checkpoints.smollm2, ["start", "speeds"]),
 }
-TIMED = {**contender.PASSES, "decode": (1, 0, 1), "beam 4": (1, 0, 1)}  # as in PASSES
+# The measures that are reported in tokens/s. The numbers mean the same as in PASSES.
+TIMED = {**contender.PASSES, "decode": (1, 0, 1), "beam 4": (1, 0, 1)}
 
 
 def run(module, words, threads):
-    """Run a module in its own process; return the JSON object that it prints last. words: its
-    arguments. If it prints "token", the object also gets the seconds until the first token."""
+    """Run a module in its own process, with `words` as its arguments. Return the JSON object that
+    it prints last. If it prints "token" before that, add the seconds until the first "token"."""
     environment = os.environ | {
         name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     }
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
-        environment.pop(name, None)  # these may select the kernels of an older processor
+        environment.pop(name, None)  # these may force kernels for an older processor
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, words)]
     started, found = time.perf_counter(), {}
     with subprocess.Popen(
@@ -59,10 +60,11 @@ def run(module, words, threads):
 
 
 def once(path, make, *args):
-    """Call make(path, *args) unless the folder exists. It gets its name only when it is complete.
+    """Make a folder at `path`, unless it exists: call make(folder, *args). The folder has a
+    different name until it is complete.
 
-    A child process makes it. Otherwise our own peak memory would grow, and every later child
-    process inherits it as its minimum."""
+    A child process calls `make`. If this process called it, its own peak memory would grow, and
+    every later child process would report at least that peak."""
     if not path.is_dir():
         print(f"making {path.name}", file=sys.stderr)
         new = path.with_name("new")
@@ -73,7 +75,7 @@ def once(path, make, *args):
 
 
 def make_gpt2(folder, sizes, names):
-    """Make random weights, in every layout that the named contenders read."""
+    """Make a random GPT-2, in every layout that the named contenders read."""
     once(folder, checkpoints.gpt2, sizes)
     layouts = {contender.CONTENDERS[name][0].layout for name in names}
     for layout in layouts - {"huggingface"}:
@@ -81,7 +83,7 @@ def make_gpt2(folder, sizes, names):
 
 
 def schedule(args, names, models):
-    """Yield the processes of one round as (group, contender's name, module, arguments, threads)."""
+    """For each process of a round, yield (group, contender's name, module, arguments, threads)."""
     for name in names:
         folder = args.folder / "gpt2" / contender.CONTENDERS[name][0].layout
         for measure in ("start", "speeds"):
@@ -99,7 +101,9 @@ def schedule(args, names, models):
 
 
 def measure(args, names, models):
-    """Run all rounds; return {group: {contender: {measure: median over the rounds}}}."""
+    """Check that the contenders agree, then run all rounds.
+
+    Return {group: {contender: {measure: median over the rounds}}}."""
     for name in names:
         folder = args.folder / "gpt2" / contender.CONTENDERS[name][0].layout
         run("contender", [name, folder, "agrees", args.repeats], args.threads)
@@ -124,7 +128,7 @@ def medians(times):
 
 
 def report(results):
-    """Yield the lines of the tables."""
+    """Yield the lines of the report."""
     for group, names in results.items():
         if group in ("124M", *MODELS):
             yield from comparison(group, names)
@@ -134,8 +138,8 @@ def report(results):
 
 
 def comparison(group, names):
-    """Yield a title, then a line per measure: the values of all contenders, and our ratio to the
-    better of the two contenders that use transformers."""
+    """Yield a title, then a line for each measure: the values of all contenders, then
+    tokenwise's value divided by the better value of the two contenders that use transformers."""
     theirs = [name for name in names if name.startswith("transformers")]
     title = "   ours / transformers" * bool(theirs)
     yield f"\n{group:<24}" + "".join(f"{name:>20}" for name in names) + title
@@ -149,7 +153,7 @@ def comparison(group, names):
 
 
 def with_unit(key, value):
-    """Return (number, unit) of a measure: tokens/s for a pass, else MB or seconds."""
+    """Return a measure as (number, unit): tokens/s for passes, MB for memory, else seconds."""
     if key in TIMED:
         n_rows, _, n_new = TIMED[key]
         return n_rows * n_new / value, "tok/s"
@@ -157,7 +161,8 @@ def with_unit(key, value):
 
 
 def alone(found):
-    """Yield lines that compare tokenwise with the machine, and its methods with each other."""
+    """Yield lines that compare tokenwise with the limits of the machine, and its methods with each
+    other."""
     machine, products, loops = (found[name] for name in ("machine", "products", "loops"))
     gigabytes, gigaflops = machine["bytes/s"] / 1e9, machine["FLOP/s"] / 1e9
     yield f"\nthe machine: a product reads {gigabytes:.1f} GB/s and does {gigaflops:.0f} GFLOP/s"
@@ -188,14 +193,15 @@ def alone(found):
 
 
 def verification(names):
-    """Yield a line for each contender: the time of a pass over drafts, divided by a step's time."""
+    """Yield a line for each contender: the time to verify drafts, divided by the time of a step."""
     for name, found in names.items():
         costs = [f"{found[f'verify {n}'] / found['decode at 64']:.2f}" for n in (4, 8, 16)]
         yield f"{name}: verifying 4, 8, 16 drafts takes as long as {', '.join(costs)} steps"
 
 
 def plot(results, path):
-    """Plot tokens/s of our methods and of each contender's steps: the picture in the README."""
+    """Plot the picture in the README: the tokens/s of tokenwise's methods, and the tokens/s of each
+    contender's steps."""
     import matplotlib.pyplot as plt
 
     methods = results["methods"]["tokenwise"]
@@ -243,13 +249,14 @@ def arguments():
 
 
 def main():
-    """Make missing checkpoints, measure, print the report, write results.json and methods.png."""
+    """Make missing checkpoints, measure, print the report, and write results.json and
+    methods.png."""
     args = arguments()
     names = ["tokenwise"] if args.small else contender.installed()
     sizes = checkpoints.TINY if args.small else checkpoints.GPT2
     args.folder.mkdir(parents=True, exist_ok=True)
     make_gpt2(args.folder / "gpt2", sizes, names)
-    models = MODELS if "transformers sdpa" in names else {}  # transformers makes these
+    models = MODELS if "transformers sdpa" in names else {}  # transformers is needed to make them
     for name, (make, _) in models.items():
         once(args.folder / name, make)
     results = measure(args, names, models)

@@ -1,6 +1,7 @@
 """Make random checkpoints with the shapes of released models: speed depends only on the shapes.
 
-Nothing is downloaded. Each checkpoint is made once for each layout that a contender reads.
+Nothing is downloaded. GPT-2 is made in Hugging Face's layout, then converted to the layouts that
+other contenders read.
 """
 
 import json
@@ -39,7 +40,7 @@ def gpt2(folder, sizes):
 
 
 def shapes(sizes):
-    """Return {name: shape} of GPT-2's arrays. Matrices are [n_in, n_out]."""
+    """Return {name: shape} of all arrays of a GPT-2. Matrices are [n_in, n_out]."""
     n, norms = sizes["n_embd"], ("ln_1", "ln_2")
     found = {"wte.weight": (sizes["n_vocab"], n), "wpe.weight": (sizes["n_ctx"], n)}
     found |= {"ln_f.weight": (n,), "ln_f.bias": (n,)}
@@ -60,8 +61,8 @@ def weights(name, shape):  # -> a float32 array; the name is the seed
 
 
 def write_tokenizer(folder, n_vocab, vocab_file, merges_file):
-    """Write a vocabulary of n_vocab tokens and its merges. The merges are arbitrary, but reading
-    them takes as long as reading released merges."""
+    """Write a vocabulary of n_vocab tokens, and its merges. The merges are arbitrary, but reading
+    them takes as long as reading those of a released model."""
     letters = list(BYTE_TO_CHAR.values())
     tokens, merges = list(letters), []
     for first in letters:
@@ -79,13 +80,13 @@ def write_tokenizer(folder, n_vocab, vocab_file, merges_file):
 def onnx_nodes(n_head, n_layer):
     """Return GPT-2 as a list of onnxruntime's operators. The weights have Hugging Face's names.
 
-    Attention writes new keys and values into the caches that it reads, so "present" and "past" are
-    the same memory."""
+    Attention writes the new keys and values into the caches that it reads. So the outputs "present"
+    use the same memory as the inputs "past"."""
     from onnx import helper
 
     nodes = []
 
-    def node(kind, *inputs, more=(), **attributes):  # -> the name of its output
+    def node(kind, *inputs, more=(), **attributes):  # adds an operator, returns its output's name
         outputs = [f"{kind} {len(nodes)}", *more]
         nodes.append(helper.make_node(kind, inputs, outputs, **attributes))
         return outputs[0]
@@ -114,14 +115,14 @@ def onnx_nodes(n_head, n_layer):
 
 
 def onnx(folder, theirs):
-    """Convert a GPT-2 for onnxruntime. Write model.onnx and its weights to `folder`. theirs: the
-    folder of the GPT-2 in Hugging Face's layout."""
+    """Convert a GPT-2 for onnxruntime. theirs: the folder that has it in Hugging Face's layout.
+    Write model.onnx, its weights and the vocabulary to `folder`."""
     from onnx import TensorProto, helper, numpy_helper, save_model
 
     sizes = json.loads((theirs / "config.json").read_text())
     n_head, n_layer = sizes["n_head"], sizes["n_layer"]
     arrays = load_file(theirs / "model.safetensors")  # matrices are [n_in, n_out]
-    arrays |= {"axis": np.array([1]), "end": np.array([2**31])}  # x[:, first:end]
+    arrays |= {"axis": np.array([1]), "end": np.array([2**31])}  # for x[:, first:end]
     room = ["n_rows", n_head, sizes["n_positions"], sizes["n_embd"] // n_head]
 
     def caches(start):  # -> {name: (type, shape)}
@@ -157,8 +158,8 @@ def onnx(folder, theirs):
 
 
 def gguf(folder, theirs):
-    """Convert a GPT-2 for llama.cpp. Write the float32 weights and the vocabulary to model.gguf in
-    `folder`. theirs: the folder of the GPT-2 in Hugging Face's layout."""
+    """Convert a GPT-2 for llama.cpp. theirs: the folder that has it in Hugging Face's layout. Write
+    the float32 weights and the vocabulary to model.gguf in `folder`."""
     from gguf import MODEL_ARCH, GGUFWriter, LlamaFileType, TokenType, get_tensor_name_map
 
     sizes = json.loads((theirs / "config.json").read_text())
@@ -191,7 +192,7 @@ def gguf(folder, theirs):
 
 
 def t5_small(folder):
-    """Write a T5 with t5-small's shape: 6 + 6 layers, d_model 512, 32,128 tokens."""
+    """Write a T5 with t5-small's shape: 6 layers in each stack, d_model 512, 32,128 tokens."""
     import transformers
 
     config = transformers.T5Config()  # the defaults are t5-small's
@@ -200,7 +201,7 @@ def t5_small(folder):
 
 
 def bart_base(folder):
-    """Write a BART with bart-base's shape: 6 + 6 layers, d_model 768, 50,265 tokens."""
+    """Write a BART with bart-base's shape: 6 layers in each stack, d_model 768, 50,265 tokens."""
     import transformers
 
     config = transformers.BartConfig(
@@ -220,8 +221,8 @@ def bart_base(folder):
 
 
 def smollm2(folder):
-    """Write a Llama with SmolLM2-135M's shape, in bfloat16: 30 layers, 9 query heads, 3 heads of
-    keys and values, 49,152 tokens."""
+    """Write a Llama in bfloat16 with SmolLM2-135M's shape: 30 layers, 9 query heads, 3 key-value
+    heads, 49,152 tokens."""
     import torch
     import transformers
 
@@ -246,7 +247,7 @@ def smollm2(folder):
 
 
 def write_tokenizer_json(folder):
-    """Convert the two files of write_tokenizer to tokenizer.json."""
+    """Combine the two files of write_tokenizer into tokenizer.json."""
     import tokenizers
 
     files = (str(folder / name) for name in ("vocab.json", "merges.txt"))
@@ -254,7 +255,8 @@ def write_tokenizer_json(folder):
 
 
 def save(model, folder):
-    """Save an encoder-decoder of transformers. Without an end-of-text id, no text ends early."""
+    """Save an encoder-decoder from transformers. It has no end-of-text id, so that no text ends
+    early."""
     model.generation_config.decoder_start_token_id = 0
     model.generation_config.eos_token_id = None
     model.save_pretrained(folder)

@@ -3,8 +3,8 @@
     python -m benchmarks.contender tokenwise FOLDER speeds 9
 
 benchmark.py starts these processes. All contenders do the same work in float32: they prefill, take
-steps and cut their caches. They compute only the logits of the last position. When they verify
-drafts, they compute the logits of all positions.
+steps and cut their caches. They compute only the logits of the last position, except when they
+verify drafts: then they compute the logits of all positions.
 """
 
 import importlib.util
@@ -35,13 +35,15 @@ PASSES = {  # name -> rows, tokens in the cache, new tokens per row
     "prefill 512": (1, 0, 512),
     "prefill 1000": (1, 0, 1000),
 }
-THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # some contenders do not read the variable
+THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # for contenders that ignore this variable
 
 
 class Tokenwise:
-    """tokenwise as a contender. Every contender has these methods, except kernel and beam.
+    """tokenwise as a contender. Every contender has these methods; `kernel` and `beam` are
+    optional.
 
-    layout: the folder of the checkpoint that it reads; packages: the packages that it needs."""
+    layout: the layout of the GPT-2 that it reads, which is also the name of that GPT-2's folder.
+    packages: the packages that must be installed."""
 
     layout, packages = "huggingface", ()
 
@@ -69,12 +71,12 @@ class Tokenwise:
     def kernel(self):
         return threadpool_info()[0]["architecture"]
 
-    def beam(self, n):  # generates n tokens, width 4
+    def beam(self, n):  # generates n tokens with a beam search of width 4
         beam.beam_search(self.family.read(self.source), [0], n, width=4)
 
 
 class Transformers:
-    """The GPT-2 and Llama of transformers, with `attention`: "eager" or "sdpa"."""
+    """GPT-2 or Llama in transformers. attention: which implementation to use, "eager" or "sdpa"."""
 
     layout, packages = "huggingface", ("torch", "transformers")
     kind = "AutoModelForCausalLM"
@@ -98,7 +100,7 @@ class Transformers:
     def kernel(self):
         return self.torch.backends.cpu.get_cpu_capability()
 
-    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
+    def fresh(self, n_rows):  # makes an empty cache for any number of rows
         self.cache = self.transformers.DynamicCache(config=self.model.config)
 
     def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
@@ -109,11 +111,12 @@ class Transformers:
         if length == 0:
             self.fresh(None)
         else:
-            self.cache.crop(length - self.cache.get_seq_length())  # -n removes n tokens
+            self.cache.crop(length - self.cache.get_seq_length())  # crop(-n) removes n tokens
 
 
 class TransformersSource(Transformers):
-    """The encoder-decoders of transformers. source: the ids of a source, which is encoded once."""
+    """An encoder-decoder in transformers. source: the ids of a source. All steps use the same
+    encoding of it."""
 
     kind = "AutoModelForSeq2SeqLM"
 
@@ -122,7 +125,7 @@ class TransformersSource(Transformers):
         self.source = self.torch.tensor([source])
         self.encoded = self.model.get_encoder()(self.source)
 
-    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
+    def fresh(self, n_rows):  # makes an empty cache for any number of rows
         caches = [self.transformers.DynamicCache() for _ in range(2)]
         self.cache = self.transformers.EncoderDecoderCache(*caches)
 
@@ -132,7 +135,7 @@ class TransformersSource(Transformers):
             decoder_input_ids=ids, encoder_outputs=self.encoded, past_key_values=self.cache
         ).logits
 
-    def beam(self, n):  # generates n tokens, width 4
+    def beam(self, n):  # generates n tokens with a beam search of width 4
         self.model.generate(
             self.source,
             num_beams=4,
@@ -144,7 +147,8 @@ class TransformersSource(Transformers):
 
 
 class OnnxRuntime:
-    """onnxruntime's GPT-2. Its caches have n_ctx slots, and attention reads the first `length`."""
+    """GPT-2 in onnxruntime. Its caches have n_ctx slots. Attention reads only the first `length`
+    slots."""
 
     layout, packages = "onnx", ("onnxruntime", "onnx", "tokenizers")
 
@@ -197,8 +201,8 @@ class OnnxRuntime:
 
 
 class LlamaCpp:
-    """llama.cpp's GPT-2, with float32 caches and plain attention. llama.cpp's defaults compute in
-    float16: float16 caches, and a flash attention that converts any cache to float16."""
+    """GPT-2 in llama.cpp, with float32 caches and without flash attention. By default, its caches
+    would be float16. Its flash attention would convert even float32 caches to float16."""
 
     layout, packages = "gguf", ("llama_cpp", "gguf")
 
@@ -249,7 +253,7 @@ class LlamaCpp:
         self.length = length
 
 
-CONTENDERS = {  # name -> class for GPT-2 and Llama, class for encoder-decoders, arguments
+CONTENDERS = {  # name -> class for GPT-2 and Llama, class for encoder-decoders, their arguments
     "tokenwise": (Tokenwise, Tokenwise, ()),
     "transformers eager": (Transformers, TransformersSource, ("eager",)),
     "transformers sdpa": (Transformers, TransformersSource, ("sdpa",)),
@@ -265,18 +269,20 @@ def installed():
 
 
 def agrees(name, folder, repeats):
-    """Compare the contender's ids and logits with tokenwise's. Measure nothing: return {}."""
+    """Check that the contender's ids and logits agree with tokenwise's. Return {}, because nothing
+    is measured."""
     ours = Tokenwise(Path(folder).parent / Tokenwise.layout)
     theirs = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
     assert list(theirs.encode("The weather")) == ours.encode("The weather"), name
-    atol = 2e-3 if name == "llama.cpp" else 1e-3  # llama.cpp's gelu is a table in float16
+    atol = 2e-3 if name == "llama.cpp" else 1e-3  # llama.cpp's gelu is a float16 table
     np.testing.assert_allclose(trace(theirs), trace(ours), rtol=0, atol=atol, err_msg=name)
     return {}
 
 
 def trace(contender):
-    """Return the logits of a prompt, of a pass after a cut, and of a second prompt. With one row,
-    the pass after the cut has ten tokens; with three rows, it has one token."""
+    """Return the logits of three passes: over a prompt, over more tokens after a cut, and over a
+    second prompt. They run first with one row, which reads ten tokens after the cut, and then with
+    three rows, each of which reads one token after the cut."""
     found, rng = [], np.random.default_rng(0)
     for n_rows, n_new in ((1, 10), (3, 1)):
         contender.fresh(n_rows)
@@ -288,7 +294,7 @@ def trace(contender):
 
 
 def speeds(name, folder, repeats):
-    """Return {name: median seconds} of the PASSES."""
+    """Time all PASSES. Return {name: median seconds}."""
     contender = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
     rng, found = np.random.default_rng(0), {}
     for measure, (n_rows, length, n_new) in PASSES.items():
@@ -301,7 +307,7 @@ def speeds(name, folder, repeats):
         for _ in range(1 + (3 if n_new > 100 else repeats)):
             times.append(seconds(contender.step, ids, last))
             contender.cut(length)
-        found[measure] = statistics.median(times[1:])  # the first time is a warm-up
+        found[measure] = statistics.median(times[1:])  # the first pass is a warm-up
     return found
 
 
@@ -320,8 +326,8 @@ def start(name, folder, repeats):
 
 
 def seq2seq(name, folder, repeats):
-    """Return the median seconds of a decoder's step and of a step of beam search. The source has 64
-    tokens. Beam search has width 4, and its time includes the encoder's time."""
+    """Return the median seconds of a step of the decoder, and of a step of beam search. The source
+    has 64 tokens. Beam search has width 4, and its time includes the encoder's time."""
     source = np.random.default_rng(0).integers(5, 2000, 64).tolist()
     contender = CONTENDERS[name][1](folder, *CONTENDERS[name][2], source)
     times, beams, n = [], [], 4 * repeats
@@ -333,7 +339,7 @@ def seq2seq(name, folder, repeats):
 
 
 def seconds(f, *args):
-    """Return how long f(*args) takes."""
+    """Return how many seconds f(*args) takes."""
     begun = time.perf_counter()
     f(*args)
     return time.perf_counter() - begun

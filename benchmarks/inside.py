@@ -1,8 +1,9 @@
-"""Measure where tokenwise spends a token's time, and the minimum that the machine allows.
+"""Measure where tokenwise spends the time for a token, and the least time that the machine allows.
 
     python -m benchmarks.inside FOLDER products 9     (or: machine, loops, methods, overhead, ...)
 
-Each measure is a function (folder of the model, repeats) -> {name: number}. Times are in seconds.
+Each measure is a function of the model's folder and the number of repeats. It returns a dict of
+numbers. Times are in seconds.
 """
 
 import functools
@@ -26,8 +27,8 @@ from speculative import speculative
 
 
 def interleaved(repeats, **contestants):
-    """Call the functions in turn, 1 + repeats times. Return {name: median seconds}, without the
-    first round, which is a warm-up."""
+    """Call the functions in turn, 1 + repeats times. Return {name: median seconds}. The first round
+    is a warm-up and does not count."""
     times = defaultdict(list)
     for _ in range(1 + repeats):
         for name, f in contestants.items():
@@ -36,9 +37,9 @@ def interleaved(repeats, **contestants):
 
 
 def machine(folder, repeats):
-    """Return the peak rates that NumPy reaches on this machine: bytes/s of a matrix-vector
-    product, and floating-point operations/s of a product of two square matrices. The matrix of the
-    first product is larger than the processor's caches."""
+    """Return two rates that NumPy reaches on this machine: bytes/s in a matrix-vector product
+    with a matrix larger than the processor's caches, and floating-point operations/s in a product
+    of two square matrices."""
     wide, x = np.ones((50000, 2000), np.float32), np.ones(2000, np.float32)  # 400 MB
     square = np.ones((1536, 1536), np.float32)
     found = interleaved(repeats, read=lambda: wide @ x, multiply=lambda: square @ square)
@@ -46,16 +47,17 @@ def machine(folder, repeats):
 
 
 def matrices(params):
-    """Return the matrices [n_out, n_in] by which a token's vector is multiplied, the head last."""
+    """Return all matrices [n_out, n_in] that a pass multiplies by a token's vector. The head is the
+    last."""
     parts = ("attn", "c_attn"), ("attn", "c_proj"), ("mlp", "c_fc"), ("mlp", "c_proj")
     blocks = [block[part][name]["w"] for block in params["blocks"] for part, name in parts]
     return [*blocks, params.get("lm_head", params["wte"])]
 
 
 def products(folder, repeats):
-    """Time a step at position 64, and its matrix-vector products alone.
+    """Time a step at position 64 and, separately, its matrix-vector products alone.
 
-    "bytes" is the size of these products' weights."""
+    In the result, "bytes" is the size of the matrices in these products."""
     contender = Tokenwise(folder)
     weights = matrices(contender.model.params)
     inputs = [np.ones((1, w.shape[1]), np.float32) for w in weights]
@@ -76,9 +78,9 @@ def products(folder, repeats):
 
 
 def loops(folder, repeats, n_prompt=16, n=24):
-    """Time both loops, and their passes alone. For each token, naive makes a pass over the whole
-    text. cached makes a pass over the prompt, then a step for each token. "FLOP ratio" is the
-    number of naive's operations, divided by the number of cached's."""
+    """Time the loops `naive` and `cached` and, separately, their passes alone. For each token,
+    naive makes a pass over the whole text. cached makes a pass over the prompt, then a step for
+    each token. "FLOP ratio" is naive's number of floating-point operations, divided by cached's."""
     contender = Tokenwise(folder)
     model, prompt = contender.model, [1] * n_prompt
     lengths = range(n_prompt, n_prompt + n)
@@ -87,7 +89,7 @@ def loops(folder, repeats, n_prompt=16, n=24):
         for length in lengths:
             model(np.ones((1, length), int), last=1)
 
-    def steps():  # the prompt [1, n_prompt], then one token [1, 1] at a time
+    def steps():  # reads the prompt [1, n_prompt], then one token [1, 1] at a time
         contender.fresh(1)
         contender.step(np.ones((1, n_prompt), int))
         for _ in lengths[1:]:
@@ -95,7 +97,7 @@ def loops(folder, repeats, n_prompt=16, n=24):
 
     *blocks, head = (w.size for w in matrices(model.params))
 
-    def operations(new, past):  # floating-point operations of a pass with logits of one position
+    def operations(new, past):  # FLOP of a pass that computes the logits of one position
         attention = 4 * len(model.params["blocks"]) * model.n_embd * new * (new + past)
         return 2 * (sum(blocks) * new + head) + attention
 
@@ -112,8 +114,8 @@ def loops(folder, repeats, n_prompt=16, n=24):
 
 
 def methods(folder, repeats, n_prompt=64, n=32):
-    """Return the seconds per token of each method. The text is known: the drafts of "replay" are
-    copied from it, and a given share of them is right."""
+    """Return the seconds per token of each method. The text is generated beforehand: "replay"
+    copies its drafts from this text, and replaces some of them, so that a given share is right."""
     model = Tokenwise(folder).model
     prompt = (np.arange(n_prompt) % model.n_vocab).tolist()
     text = prompt + list(generate(model, prompt, n))
@@ -126,7 +128,7 @@ def methods(folder, repeats, n_prompt=64, n=32):
         sequence = Sequence(model, prompt, n)
         list(speculative(model, sequence, drafter, gamma=4))
 
-    def lookup():  # the prompt is four times the last 8 tokens of the text
+    def lookup():  # the prompt repeats the last 8 tokens of the text four times
         sequence = Sequence(model, 4 * text[-8:], n)
         list(speculative(model, sequence, PromptLookup(model.n_vocab), gamma=4))
 
@@ -144,7 +146,8 @@ def methods(folder, repeats, n_prompt=64, n=32):
 
 
 def serving(folder, repeats, n_prompts=64, max_rows=8):
-    """Time texts of different lengths, one by one and with continuous batching."""
+    """Time how texts of different lengths are generated: one by one, and with continuous
+    batching."""
     model = Tokenwise(folder).model
     lengths = np.random.default_rng(0).integers(4, 48, (n_prompts, 2)).tolist()
 
@@ -162,11 +165,11 @@ def serving(folder, repeats, n_prompts=64, max_rows=8):
 
 
 def overhead(folder, repeats, n=32):
-    """Time n sampled tokens that are streamed as text, and their steps alone."""
+    """Time n tokens that are sampled and streamed as text and, separately, n steps alone."""
     contender = Tokenwise(folder)
     sampler = Sampler(temperature(0.8), top_k(40), top_p(0.95))
 
-    def whole():  # n tokens, with sampler and text
+    def whole():  # n tokens, sampled and decoded to text
         text = contender.tokenizer.stream()
         for token in generate(contender.model, [1], n, sampler):
             text.feed(token)
@@ -180,7 +183,7 @@ def overhead(folder, repeats, n=32):
 
 
 def small(folder, repeats, n=200):
-    """Return the tokens/s of a small model in the cached loop, including the prompt's pass."""
+    """Return a small model's tokens/s in the cached loop. The time includes the prompt's pass."""
     tokenizer, model = utils.load(folder)
     model.stop_ids, n = (), min(n, model.n_ctx // 2)
     prompt = tokenizer.encode("Once upon a time")
@@ -189,8 +192,8 @@ def small(folder, repeats, n=200):
 
 
 def encode(folder, repeats):
-    """Time the encoding of 2 MB of English with tokenwise, and with tiktoken, which gets the same
-    vocabulary. The text is Python's own help, three times. Return {} if there is no tiktoken."""
+    """Time the encoding of 2 MB of English with tokenwise, and with tiktoken and the same
+    vocabulary. The text is Python's own help, repeated. Return {} if tiktoken is not installed."""
     try:
         import tiktoken
     except ImportError:

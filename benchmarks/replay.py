@@ -9,8 +9,8 @@ from speculative import Drafter
 
 
 class Replay(Drafter):
-    """Propose the tokens of a known text, each with probability `rate`, or else a wrong token. If
-    the loop is greedy, `rate` is the acceptance rate."""
+    """Propose the tokens of a known text. Each token is right with probability `rate`, and
+    otherwise replaced by a wrong one. In greedy decoding, `rate` is the acceptance rate."""
 
     def __init__(self, n_vocab: int, text: Ids, rate: float, rng: Generator):
         self.n_vocab, self.text, self.rate, self.rng = n_vocab, list(text), rate, rng

@@ -12,7 +12,7 @@ one chunk after each step of the other rows. Then the prompt's cache becomes a r
     ['The cat and Ben are', 'One day, a little boy']
 
 Yu et al. 2022, "Orca: A Distributed Serving System for Transformer-Based Generative Models";
-chunks: Agrawal et al. 2023, "SARATHI".
+for the chunks: Agrawal et al. 2023, "SARATHI".
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,13 +33,13 @@ def continuous(
 
     sequences: a list, or an iterator that is advanced when a row is free. It may yield None while
     no text is waiting. If no text is running either, `continuous` returns; call it again later.
-    All texts share one model; each may have a different source. chunk: the most prompt tokens to
-    read between two steps. A text whose model has a custom cache runs alone."""
+    All texts share one model, but may have different sources. chunk: at most how many tokens of a
+    prompt are read between two steps. A text whose model has a custom cache runs alone."""
     if min(max_rows, chunk) < 1:
         raise ValueError("max_rows and chunk must be at least 1")
     waiting = (sequence for sequence in sequences if sequence is None or sequence.running)
     prefill, rows = Prefill(), Rows()
-    running: list[Sequence] = []  # one for each row
+    running: list[Sequence] = []  # the text of each row
     while True:
         # Admit the next text, if a row is free.
         if not prefill.is_busy and len(running) < max_rows:
@@ -47,7 +47,7 @@ def continuous(
         if not prefill.is_busy and not running:
             return
 
-        # Prefill: read a chunk of the prompt. The last chunk makes a new row.
+        # Prefill: read a chunk of the prompt. After the last chunk, the text becomes a row.
         if prefill.is_busy and (logits := prefill.step(chunk)) is not None:
             sequence = prefill.leave()
             yield sequence, draw_next(sequence, logits)
@@ -76,8 +76,8 @@ def draw_next(sequence: Sequence, logits: np.ndarray) -> int:  # [n_vocab] -> th
 
 
 class Prefill:
-    """Reads the prompts one after another. The cache still contains the last prompt. If the next
-    prompt has the same beginning, only the rest is read."""
+    """Reads the prompts one after another. The cache still contains the previous prompt. If the
+    new prompt begins with the same tokens, only its other tokens are read."""
 
     def __init__(self):
         self.sequence: Any = None
@@ -87,14 +87,14 @@ class Prefill:
 
     @property
     def is_busy(self) -> bool:
-        return self.sequence is not None and self.sequence.running  # the caller may end it
+        return self.sequence is not None and self.sequence.running  # the caller may have ended it
 
     def admit(self, sequence: Sequence | None) -> None:
         """Prepare to read a text's prompt. None means that no text is waiting."""
         self.sequence = sequence
         if sequence is None:
             return
-        if sequence.model is not self.model:  # such as a decoder with a different source
+        if sequence.model is not self.model:  # such as the decoder of a different source
             self.model, self.cache, self.ids = sequence.model, sequence.model.new_cache(), []
         self.cache.cut(common_prefix(self.ids, sequence.ids[:-1]))
         self.ids = list(sequence.ids)
@@ -114,13 +114,13 @@ class Prefill:
 class Rows(Cache):
     """The caches of several texts as one batch. Row i contains length[i] tokens.
 
-    A shorter row has unused slots at its end. The causal mask hides them, like later tokens.
+    A shorter row has unused slots at its end. The causal mask hides them, as it hides later tokens.
     """
 
     def __init__(self):
         self.kv: Any = None  # [2, n_layer, n_rows, n_head, n_slots, d_head]
         self.length: Any = np.zeros(0, int)
-        self.source: Rows | None = None  # the sources of an encoder-decoder, one per row
+        self.source: Rows | None = None  # an encoder-decoder's sources, one per row
 
     def join(self, cache: Any) -> None:
         """Add a text's cache as a row."""
@@ -155,7 +155,7 @@ class Rows(Cache):
     def cut(self, length):  # [n_rows], or one number for all rows
         self.length = np.minimum(self.length, length)
 
-    def select(self, rows):  # n_rows -> len(rows)
+    def select(self, rows):
         """Keep these rows of the batch and of its sources."""
         if list(rows) != list(range(len(self.length))):
             super().select(rows)

@@ -1,7 +1,7 @@
-"""Beam search: the likeliest whole text, not the likeliest next token.
+"""Beam search looks for the likeliest whole text, not for the likeliest next token.
 
 Greedy decoding can miss a likely text that begins with an unlikely token. Beam search keeps the
-`width` best beginnings (beams) at once. Each step continues every beam by every token, and keeps
+`width` best beginnings (beams) at once. Each step continues every beam with every token, and keeps
 the best of these width x n_vocab candidates. A beam that ends becomes a finished text. The score
 log P(tokens) / n_tokens ** length_penalty ranks finished texts. Lowerre 1976, "The HARPY Speech
 Recognition System". Where implementations differ, this code follows transformers 5.
@@ -26,16 +26,16 @@ from samplers import Filter, Ids
 class Hypothesis(NamedTuple):
     """A finished text, which ends at a stop id or is as long as allowed."""
 
-    ids: Ids  # the new tokens, including the stop id
-    log_probability: float  # the sum of log P over the tokens, after the filters
+    ids: Ids  # the new tokens, including a stop id
+    log_probability: float  # the sum of the tokens' log P, after the filters
     score: float
 
 
 class Candidate(NamedTuple):
     """A beam with one more token. Its status is "kept", "finished" or "dropped"."""
 
-    parent: int  # index of its beam in the previous step
-    ids: tuple  # the new tokens
+    parent: int  # the index of the beam that it continues
+    ids: tuple  # all new tokens
     log_probability: float
     status: str
 
@@ -54,10 +54,10 @@ def beam_search(
     """Return the n_return best texts of up to n new ids, best first; fewer if fewer exist.
 
     filters: they change the log-probabilities, which are not normalised again. length_penalty: 0
-    ranks by the sum of log P, 1 by the average; more favours long texts. early_stopping: True stops
-    at `width` finished texts; False continues until even the best running beam, if it ended now,
-    would score no better than the worst finished text. trace: a list that receives the candidates
-    of each step. The model's cache needs a method `select`, as gpt2.Cache has."""
+    ranks by the sum of log P, 1 by the average; a larger value favours long texts. early_stopping:
+    True stops at `width` finished texts; False continues until the best running beam, if it ended
+    now, would score no better than the worst of these texts. trace: a list that receives each
+    step's candidates. The model's cache needs a method `select`, as gpt2.Cache has."""
     check_prompt(prompt, model.n_vocab, model.n_ctx - 1)
     if not 1 <= n_return <= width or n < 1:
         raise ValueError(
@@ -70,9 +70,9 @@ def beam_search(
         texts = [[*prompt, *beam.ids] for beam in beams]
         logits = advance(model, texts, cache)  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, texts, filters)
-        # Enough to keep `width` beams even if all stop ids rank higher. The last step ends texts.
+        # Enough candidates to keep `width` beams, even if all stop ids rank higher.
         n_candidates = max(2, 1 + len(model.stop_ids)) * width
-        ends = model.stop_ids if length < n else range(model.n_vocab)
+        ends = model.stop_ids if length < n else range(model.n_vocab)  # step n ends all texts
         step = rank(totals, beams, n_candidates, width, ends)
         if trace is not None:
             trace.append(step)
@@ -89,14 +89,14 @@ def beam_search(
 
 
 def is_decided(beams, finished, width, length_penalty, early_stopping) -> bool:
-    """Return whether the search is over (see early_stopping in beam_search)."""
+    """Return whether the search can stop (see early_stopping in beam_search)."""
     if len(finished) < width or early_stopping:
         return len(finished) == width
     return hypothesis(beams[0], length_penalty).score <= finished[-1].score
 
 
 def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> same
-    """Return log P of each beam continued by each token."""
+    """Return log P of each beam followed by each token, after the filters."""
     totals = log_softmax(logits)
     for row, (beam, ids) in enumerate(zip(beams, texts)):
         for f in filters:
@@ -106,8 +106,8 @@ def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> sa
 
 
 def rank(totals, beams, n_candidates, width, ends):  # totals [n_beams, n_vocab]
-    """Return the n_candidates best candidates, best first. A candidate that ends is finished if it
-    is among the first `width`, else dropped. Of the others, the first `width` are kept."""
+    """Return the n_candidates best candidates, best first. A candidate that ends is "finished" if
+    it is among the first `width`, else "dropped". The first `width` others are "kept"."""
     step, n_kept = [], 0
     for place, index in enumerate(top_indices(totals.ravel(), n_candidates).tolist()):
         row, token = divmod(index, totals.shape[1])
@@ -123,13 +123,13 @@ def rank(totals, beams, n_candidates, width, ends):  # totals [n_beams, n_vocab]
 
 def top_indices(x, k):  # [n] -> the indices of the k largest, largest first, ties in order
     indices = np.flatnonzero(x > -np.inf)  # a token that a filter removed is not a candidate
-    if len(indices) > k:  # a partition, because sorting all takes 10 times as long
+    if len(indices) > k:  # partition first: sorting all of x would take 10 times as long
         indices = indices[x[indices] >= np.partition(x[indices], -k)[-k]]
     return indices[np.argsort(-x[indices], kind="stable")][:k]
 
 
 def hypothesis(candidate: Candidate, length_penalty: float) -> Hypothesis:
-    """Score a candidate as if it were finished: log P / length ** penalty, as in transformers. (Wu
-    et al. 2016 divide by ((5 + length) / 6) ** penalty instead.)"""
+    """Score a candidate as if it were finished: log P / length ** length_penalty, as transformers
+    does. (Wu et al. 2016 divide by ((5 + length) / 6) ** length_penalty instead.)"""
     _, ids, log_probability, _ = candidate
     return Hypothesis(list(ids), log_probability, log_probability / len(ids) ** length_penalty)

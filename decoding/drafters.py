@@ -2,7 +2,7 @@
 a smaller model, n-gram counts, or the text itself. `Measured` counts a drafter's accepted drafts.
 
     propose(ids, n) -> at most n draft ids, and the distribution q [n_vocab] of each
-    learn(ids, drafts, logits, tokens): record what the model accepted (see speculative.Drafter)
+    learn(ids, drafts, logits, tokens): learn from a pass of the model (see speculative.Drafter)
 
     >>> PromptLookup(n_vocab=10, n=3).propose([1, 2, 3, 4, 5, 1, 2, 3], n=2)[0]
     [4, 5]
@@ -20,8 +20,8 @@ from speculative import Drafter
 
 
 class DraftModel(Drafter):
-    """Drafts with a smaller model that has the same vocabulary. Give it the sequence's sampler, but
-    not the sequence's seed: with equal seeds, drafting and verifying are not independent."""
+    """Drafts with a smaller model that has the same vocabulary. sampler: the sequence's own.
+    rng: its seed must not be the sequence's, so that drafting and verifying are independent."""
 
     def __init__(self, model: Model, sampler: Sampler, rng: Generator):
         self.model, self.sampler, self.rng = model, sampler, rng
@@ -47,7 +47,7 @@ class NGramStore(Drafter):
     """Drafts the token that most often followed the longest known context. The store counts the
     k-grams (k = 2..n) of `before`, such as an encoder-decoder's source, and of the text. It also
     counts the model's `filler_top_k` best tokens at every position of a pass, even after a rejected
-    draft (1: ANPD, Ou et al. 2024; more: NASD). One store may serve many prompts."""
+    draft (ANPD counts one, Ou et al. 2024; NASD counts more). One store may serve many prompts."""
 
     def __init__(self, n_vocab: int, n: int = 3, filler_top_k: int = 1, before: Iterable[int] = ()):
         self.n_vocab, self.n, self.filler_top_k = n_vocab, n, filler_top_k
@@ -60,7 +60,7 @@ class NGramStore(Drafter):
             self.counts[tuple(ids[-size:])][token] += 1
 
     def read(self, ids: Ids) -> None:
-        """Count the k-grams of ids that the last call has not counted."""
+        """Count the k-grams of ids, except those that the previous call counted."""
         for i in range(max(1, common_prefix(self.seen, ids)), len(ids)):
             self.count(ids[max(0, i - self.n) : i], ids[i])
         self.seen = list(ids)
@@ -73,7 +73,7 @@ class NGramStore(Drafter):
         return drafts, one_hots(drafts, self.n_vocab)
 
     def next(self, ids: Ids) -> int | None:
-        """Return the most frequent successor of the longest known context, or None."""
+        """Return the token that most often followed the longest known end of ids, or None."""
         for size in range(min(self.n - 1, len(ids)), 0, -1):
             if successors := self.counts.get(tuple(ids[-size:])):
                 return max(successors, key=successors.__getitem__)
@@ -82,13 +82,13 @@ class NGramStore(Drafter):
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         for i, row in enumerate(logits):
             context = ids[-self.n :] + drafts[:i]
-            for token in best(row, self.filler_top_k):  # in a tie, `next` prefers earlier entries
+            for token in best(row, self.filler_top_k):  # in a tie, `next` takes the first
                 self.count(context, token)
 
 
 class PromptLookup(Drafter):
-    """Finds the text's longest suffix, up to n tokens, that also occurs earlier, in the text or in
-    `before` (a source). Drafts the tokens that follow its last earlier occurrence (Saxena 2023)."""
+    """Finds the longest end of the text, up to n tokens, that also occurs earlier in the text or in
+    `before` (a source). Drafts the tokens that followed it the last time (Saxena 2023)."""
 
     def __init__(self, n_vocab: int, n: int = 3, before: Iterable[int] = ()):
         self.n_vocab, self.n, self.before = n_vocab, n, list(before)
@@ -99,20 +99,20 @@ class PromptLookup(Drafter):
             for start in range(len(text) - size - 1, -1, -1):
                 if text[start : start + size] == text[-size:]:
                     found = text[start + size :]
-                    drafts = [found[i % len(found)] for i in range(n)]  # repeat them if too few
+                    drafts = [found[i % len(found)] for i in range(n)]  # repeats a short `found`
                     return drafts, one_hots(drafts, self.n_vocab)
         return [], []
 
 
 class Measured(Drafter):
-    """Wraps a drafter, and counts its accepted and rejected drafts over all passes of the model.
-    All tokens of a pass count, even those after the end of the text."""
+    """Wraps a drafter and counts its accepted and rejected drafts over all passes of the model. All
+    tokens of a pass count, even those that come after the end of the text."""
 
     def __init__(self, drafter: Drafter):
         self.drafter = drafter
         self.drafted = self.accepted = self.rejected = self.tokens = 0
-        self.lengths: Counter = Counter()  # accepted drafts in a pass -> how many passes
-        self.sizes: Counter = Counter()  # drafts in a pass -> how many passes
+        self.lengths: Counter = Counter()  # n -> how many passes accepted n drafts
+        self.sizes: Counter = Counter()  # n -> how many passes ran over n drafts
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         return self.drafter.propose(ids, n)
@@ -129,12 +129,12 @@ class Measured(Drafter):
 
     @property
     def tested(self) -> int:
-        """Return how many drafts were accepted or rejected. After a rejection, none is tested."""
+        """Return how many drafts were accepted or rejected. Those after a rejection are neither."""
         return self.accepted + self.rejected
 
     @property
     def acceptance(self) -> float:
-        """Return the share of tested drafts that were accepted: `a` in the formula below."""
+        """Return the share of tested drafts that were accepted: `a` in the next formula."""
         return self.accepted / max(1, self.tested)
 
     @property
@@ -158,7 +158,7 @@ def best(logits: np.ndarray, k: int) -> Ids:
 
 
 def one_hots(drafts: Ids, n_vocab: int) -> list[np.ndarray]:
-    """Return a one-hot q [n_vocab] for each draft, because no draft was drawn at random."""
+    """Return a one-hot q [n_vocab] for each draft, for drafts that were not drawn at random."""
     qs = np.zeros((len(drafts), n_vocab), np.float32)
     qs[range(len(drafts)), drafts] = 1
     return list(qs)

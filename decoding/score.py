@@ -22,7 +22,7 @@ def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
     """Return log P(ids[i] | ids[:i]) in nats for i = 1, 2, ...: [len(ids) - 1] float32.
 
     The model reads `chunk` tokens at a time, to keep the logits small. A text longer than the
-    context is scored in windows. Later windows begin with n_ctx // 2 tokens that have scores.
+    context is scored in windows. Later windows begin with n_ctx // 2 tokens already scored.
     """
     if ids and not 0 <= min(ids) <= max(ids) < model.n_vocab:
         raise ValueError(f"token ids are 0 to {model.n_vocab - 1}, not {min(ids)} to {max(ids)}")
@@ -30,25 +30,25 @@ def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
         raise ValueError("a context of one token cannot hold both a token and the one before it")
     scores: list[float] = []
     while len(scores) + 1 < len(ids):
-        known = len(scores) + 1  # index of the first token without a score
+        known = len(scores) + 1  # the index of the first token without a score
         begin = max(0, known - model.n_ctx // 2) if known > model.n_ctx else 0
         end = min(begin + model.n_ctx, len(ids) - 1)  # the model reads ids[begin:end]
         cache = model.new_cache()
         for i in range(begin, end, chunk):
             j = min(i + chunk, end)
             logits = model(np.array(ids[i:j]), cache)  # [j - i, n_vocab]
-            new = logits[max(0, known - 1 - i) :]  # earlier rows predict tokens that have a score
+            new = logits[max(0, known - 1 - i) :]  # earlier rows predict tokens already scored
             targets = ids[j - len(new) + 1 : j + 1]  # the input at i predicts the token at i + 1
             scores += log_softmax(new)[range(len(new)), targets].tolist()
     return np.array(scores, np.float32)
 
 
 def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> dict:
-    """Score a text with only `prefix` before it; return the result of `score_ids`.
+    """Score a text that follows only `prefix`; return the result of `score_ids`.
 
     prefix: the ids before the text, such as the `prefix` of an encoder-decoder's Decoder. The
-    default is the tokenizer's BOS or end of text. If the tokenizer has neither, the first token has
-    no probability: the result omits this token and its bytes.
+    default is the tokenizer's BOS id, or else its end of text. If it has neither, the first token
+    has no probability: the result omits this token and its bytes.
     """
     bos = tokenizer.encode("")  # [] if the tokenizer has no BOS
     ids = tokenizer.encode(text)[len(bos) :]
@@ -62,8 +62,8 @@ def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> d
 
 
 def score_ids(model: Any, prefix: Ids, ids: Ids, n_bytes: int) -> dict:
-    """Score the ids that follow prefix. n_bytes: the size of their text. Return a dict: ids;
-    logprobs (nats per token); total (nats); bits_per_byte; perplexity. NaN raises ValueError."""
+    """Score ids after prefix. n_bytes: the size of the text of ids. Return a dict of ids, logprobs
+    (each in nats), total (their sum), bits_per_byte and perplexity. NaN raises ValueError."""
     logprobs = log_probabilities(model, [*prefix, *ids])[max(0, len(prefix) - 1) :]
     nats = abs(float(logprobs.sum(dtype=np.float64)))  # abs, because -sum can be -0.0
     mean = nats / max(1, len(logprobs))

@@ -1,8 +1,8 @@
-r"""The filter of constrained.py as a finite automaton: the same texts, hundreds of times faster.
+r"""The filter of constrained.py as a finite automaton: the same results, hundreds of times faster.
 
 The regex library reads the whole text again for each token that might follow. The automaton reads
-the text once per step, and then only the automaton's state matters. When a state first occurs, a
-walk over the bytes of all tokens finds the tokens that the state allows. The result is stored.
+the text once per step. Then only its state matters. When a state occurs for the first time, a walk
+over the bytes of each token finds out whether the state allows the token. The results are stored.
 (Willard & Louf 2023, "Efficient Guided Generation for Large Language Models", algorithm 4.)
 
     python generate.py "He was" \
@@ -17,12 +17,12 @@ from examples.constrained import only, token_bytes
 from examples.derivatives import NOTHING, derivative, nullable
 from examples.patterns import parse
 
-DEAD, START = 0, 1  # the first two states
+DEAD, START = 0, 1  # DEAD: no match is possible; START: nothing is read yet
 
 
 class Automaton:
-    """The automaton of a pattern. table [n_states, 256]: state, byte -> the next state.
-    ends [n_states]: may the text end in this state?"""
+    """The automaton of a pattern. table [n_states, 256]: the next state for each state and byte.
+    ends [n_states]: whether a text may end in that state."""
 
     def __init__(self, pattern):
         states, rows = {NOTHING: DEAD, parse(pattern): START}, []
@@ -39,8 +39,8 @@ class Automaton:
 
 @functools.lru_cache(8)
 def byte_columns(tokenizer):
-    """Return the ids of all tokens, longest first, and columns. columns[i] has byte i of each
-    token that is long enough."""
+    """Return the ids of all tokens, the longest token first, and `columns`. columns[i] contains
+    byte i of each token that has more than i bytes."""
     pieces = sorted(token_bytes(tokenizer).items(), key=lambda item: -len(item[1]))
     lengths = np.array([len(piece) for _, piece in pieces])
     padded = b"".join(piece.ljust(lengths[0]) for _, piece in pieces)
@@ -56,7 +56,7 @@ def allowed_ids(pattern, tokenizer):
 
     @functools.cache
     def allowed(state, stop_ids):  # int, tuple of ids -> ids [n_allowed]
-        states = np.full(len(ids), state)  # the state of each token's walk
+        states = np.full(len(ids), state)  # the state that each token's walk has reached
         for column in columns:
             n = len(column)
             states[:n] = automaton.table[states[:n], column]
@@ -67,7 +67,7 @@ def allowed_ids(pattern, tokenizer):
 
 
 def matching(pattern, tokenizer, model, n_prompt):
-    """Return a filter: the tokens from n_prompt on must spell a match of the pattern, a str."""
+    """Return a filter: the tokens after the prompt must spell a match of `pattern`, a str."""
     automaton, allowed = allowed_ids(pattern, tokenizer)
 
     def constrain(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]

@@ -1,11 +1,11 @@
-"""Best-first search is certain to find the most probable text of all.
+"""Best-first search is certain to find the most probable text of all, if it may run long enough.
 
 A text is never more probable than its beginning. So the search always continues the most probable
-beginning, and the first complete text is the most probable. (This is Dijkstra's shortest path; a
-token costs -log p.) The number of passes can be huge, so it is limited. The text is often short:
-this is an error of the model, not of the search.
-(Stahlberg & Byrne 2019, "On NMT Search Errors and Model Errors: Cat Got Your Tongue?"; Meister et
-al. 2020, "Best-First Beam Search".)
+beginning. The first text that it completes is the most probable text. (This is Dijkstra's
+shortest-path algorithm; a token costs -log p.) The search can need a huge number of passes, so
+their number is limited. The most probable text is often too short: this is an error of the model,
+not of the search. (Stahlberg & Byrne 2019, "On NMT Search Errors and Model Errors: Cat Got Your
+Tongue?"; Meister et al. 2020, "Best-First Beam Search".)
 
     python generate.py "I am tired." --model en-de --loop "examples/best_first.py:best_first(500)"
 """
@@ -37,12 +37,12 @@ def best_first(passes=1000):
 
 
 def search(model, sequence, passes):
-    """Return the new ids of the most probable text and True. After `passes` passes, return the most
-    probable beginning and False."""
+    """Return the new ids of the most probable text, and True. If it is not found after `passes`
+    passes, return the new ids of the most probable beginning, and False."""
     heap, seen, cache = [], [], model.new_cache()
-    number = itertools.count()  # decides between equally probable texts
+    number = itertools.count()  # breaks ties between equally probable texts
 
-    def push(texts):  # pushes the best text; when it is popped, the next text is pushed
+    def push(texts):  # pushes only the first text; the loop pushes the others later
         for cost, new in itertools.islice(texts, 1):
             heapq.heappush(heap, (cost, next(number), new, texts))
 

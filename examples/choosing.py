@@ -1,11 +1,11 @@
 r"""Choosing among texts: draw n texts, and select one.
 
 The most probable text is often dull, and a drawn text can be anything. Best of n selects the drawn
-text with the highest mean log P. Minimum Bayes risk selects the text that is most similar to all
-the others. Its expected error is the smallest if the right texts are distributed like the drawn
-texts. (Eikema & Aziz 2020, "Is MAP Decoding All You Need?". The similarity is chrF: Popović 2015.
-With a similarity of 1 for equal texts and 0 for different texts, this would be a majority vote:
-Wang et al. 2022, "Self-Consistency".)
+text with the highest mean log P per token. Minimum Bayes risk (MBR) selects the text that is most
+similar to all the others. Its expected error is the smallest if the drawn texts have the same
+distribution as the right texts. (Eikema & Aziz 2020, "Is MAP Decoding All You Need?". The
+similarity is chrF: Popović 2015. With a similarity of 1 for equal texts and 0 for different texts,
+this would be a majority vote: Wang et al. 2022, "Self-Consistency".)
 
     python generate.py "It is cold today." --model en-de --temperature 1 \
         --loop "examples/choosing.py:mbr(32, tokenizer)"
@@ -26,11 +26,12 @@ def best_of(n):
 
 
 def mbr(n, tokenizer):
-    """Return a loop that draws n texts and selects the text with the highest sum of chrF to all."""
+    """Return a loop that draws n texts and selects the text that is most similar to all of them:
+    the one with the highest sum of chrF."""
 
     def total_likeness(model, texts):  # list of Sequence -> list of float
         decoded = [tokenizer.decode(text.new_ids) for text in texts]
-        counts = Counter(decoded)  # compare equal texts once
+        counts = Counter(decoded)  # equal texts are compared only once
         grams = {text: ngrams(text) for text in counts}
         total = {
             text: sum(n * chrf(grams[text], grams[other]) for other, n in counts.items())
@@ -42,8 +43,8 @@ def mbr(n, tokenizer):
 
 
 def choosing(n, rate):
-    """Return a loop that draws n texts as one batch, and selects the text with the highest value of
-    rate(model, texts) -> [n]."""
+    """Return a loop that draws n texts as one batch, and selects the text with the highest rating.
+    rate(model, texts) -> the ratings [n]."""
 
     def loop(model, sequence):  # yields tokens
         seeds = sequence.rng.integers(2**62, size=n)
@@ -53,7 +54,7 @@ def choosing(n, rate):
         list(continuous(texts, max_rows=n))
         best = texts[int(np.argmax(rate(model, texts)))]
         for token in best.new_ids:
-            if sequence.running:  # the caller may have finished the text, at a stop string
+            if sequence.running:  # the caller may have ended the text at a stop string
                 yield sequence.append(token)
 
     return loop
@@ -63,7 +64,7 @@ def mean_log_probabilities(model, texts):  # list of Sequence -> [n_texts]
     return [log_probabilities(model, text.ids)[text.n_prompt - 1 :].mean() for text in texts]
 
 
-def ngrams(text, longest=6):  # -> list of Counters for n = 1, 2, ... of n-grams of characters
+def ngrams(text, longest=6):  # -> a list: for n = 1, 2, ..., the Counter of the character n-grams
     text = "".join(text.split())  # chrF ignores spaces
     return [
         Counter(text[i : i + n] for i in range(len(text) - n + 1)) for n in range(1, longest + 1)
@@ -71,8 +72,9 @@ def ngrams(text, longest=6):  # -> list of Counters for n = 1, 2, ... of n-grams
 
 
 def chrf(one, other, beta=2):
-    """Return the similarity of two texts, given as their ngrams, from 0 to 100: the F-score of the
-    mean precision and the mean recall of their n-grams. beta: the weight of recall."""
+    """Return the similarity of two texts, from 0 to 100. It is the F-score of the mean precision
+    and the mean recall of their n-grams. one, other: the results of `ngrams`. beta: the weight of
+    recall."""
     pairs = [(a, b) for a, b in zip(one, other) if a and b]
     shared = [(a & b).total() for a, b in pairs]
     if not any(shared):

@@ -1,11 +1,11 @@
 r"""Constrained decoding: the new text matches a pattern.
 
-A token may follow if the text with this token can still grow into a match. The `regex` library
-tells us that (partial=True). All other tokens are removed. A stop id may follow only if the match
-is complete. A token can end inside a character. Then it may follow if an allowed character begins
-with these bytes.
+A token may follow if the text with this token can still grow into a match. The `regex` library can
+tell whether it can (partial=True). All other tokens are removed. A stop id may follow only if the
+match is complete. A token can end inside a character. It may follow if its last bytes are the
+beginning of an allowed character.
 
-This file implements the definition; automaton.py does the same hundreds of times faster. (Willard &
+This file implements the definition. automaton.py does the same hundreds of times faster. (Willard &
 Louf 2023, "Efficient Guided Generation for Large Language Models".)
 
     python generate.py "He was" \
@@ -20,8 +20,8 @@ import regex
 
 
 def matching(pattern, tokenizer, model, n_prompt):
-    """Return a filter: the tokens from n_prompt on must spell a match of the pattern, a str. The
-    filter raises ValueError if no fitting token is left. The tokenizer must be byte-level."""
+    """Return a filter: the tokens after the prompt must spell a match of `pattern`, a str. The
+    filter raises ValueError if no token fits. The tokenizer must be byte-level."""
     match = functools.partial(regex.compile(pattern).fullmatch, partial=True)
     pieces = token_bytes(tokenizer)
 
@@ -32,7 +32,7 @@ def matching(pattern, tokenizer, model, n_prompt):
             return False
         return match(head) and any(match(head + whole) for whole in completions(half, pattern))
 
-    @functools.lru_cache(4096)  # beams, drafts and rows ask for the same text again
+    @functools.lru_cache(4096)  # several beams, drafts or rows may have the same text
     def allowed(text):  # bytes -> ids
         head, half = split(text)
         complete = not half and (found := match(head)) and not found.partial
@@ -51,7 +51,7 @@ def one_of(choices, tokenizer, model, n_prompt):
     return matching("|".join(map(regex.escape, choices)), tokenizer, model, n_prompt)
 
 
-def only(allowed, logits, pattern, text):  # ids, [n_vocab] -> [n_vocab], others -inf
+def only(allowed, logits, pattern, text):  # allowed ids, [n_vocab] -> [n_vocab], the rest -inf
     if not np.isfinite(logits[allowed]).any():
         after = f"no token is left that fits {pattern!r} after {text.decode(errors='replace')!r}"
         raise ValueError(f"{after}: earlier filters removed them, or the model has no stop id")
@@ -68,18 +68,18 @@ def token_bytes(tokenizer):  # -> {id: bytes} of all tokens except special token
     return {id: tokenizer.token_bytes(id) for id in range(tokenizer.n_vocab) if id not in special}
 
 
-def split(text):  # bytes -> the complete characters, the bytes of an incomplete last character
+def split(text):  # bytes -> complete characters, bytes of an incomplete last one
     decoder = codecs.getincrementaldecoder("utf-8")()
     return decoder.decode(text), decoder.getstate()[0]
 
 
 @functools.lru_cache(4096)
 def completions(half, pattern):
-    """Return characters whose first bytes are `half`: all such characters in the pattern, and at
-    most 64 others as samples. Return [""] if half is empty."""
+    """Return characters that begin with the bytes `half`: all such characters in the pattern, and
+    up to 64 other characters as samples. Return [""] if half is empty."""
     if not half:
         return [""]
-    # the number of continuation bytes that are still missing after the next byte
+    # how many continuation bytes are still missing after the next byte
     rest = sum(half[0] >= lead for lead in (0xC0, 0xE0, 0xF0)) - len(half)
     samples = [half + bytes([byte]) + b"\x80" * rest for byte in range(0x80, 0xC0)]
     own = [character for character in pattern if character.encode().startswith(half)]

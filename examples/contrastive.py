@@ -16,8 +16,8 @@ from gpt2 import log_softmax
 
 
 def contrastive(large="stories", small="stories-draft", alpha=0.1, small_temperature=1.0):
-    """Return tokenizer, model. large, small: names of models. Tokens are removed if their
-    probability is below alpha times the probability of the best token."""
+    """Return (tokenizer, model). large, small: the names of the two models. A token is removed if
+    its probability in the large model is below alpha times that of the most probable token."""
     tokenizer, expert = utils.load(large)
     _, amateur = utils.load(small)
 
@@ -51,7 +51,7 @@ class Pair:
 
 
 class PairCache:
-    """The caches of the two models of a Pair, as one cache."""
+    """The caches of a Pair's two models, as one cache."""
 
     def __init__(self, one, two):
         self.one, self.two = one, two

@@ -1,18 +1,19 @@
-"""Derivatives of regular expressions: the states of automaton.py.
+"""Derivatives of regular expressions, which are the states of automaton.py.
 
 The derivative of an expression by a byte matches what may follow this byte in a match: the
-derivative of `ab|ac` by `a` is `b|c`. Derive an expression by all bytes of a text, one after the
-other. The expression matches the text if the last derivative matches "". Simplified expressions
-have finitely many derivatives, which are the states of an automaton. (Brzozowski 1964, "Derivatives
-of Regular Expressions"; Owens et al. 2009, "Regular-expression derivatives re-examined".)
+derivative of `ab|ac` by `a` is `b|c`. To match a text, take the derivative by its first byte, then
+the derivative of that by the next byte, and so on. The expression matches the text if the last
+derivative matches "". If expressions are simplified, they have finitely many derivatives, which are
+the states of an automaton. (Brzozowski 1964, "Derivatives of Regular Expressions"; Owens et al.
+2009, "Regular-expression derivatives re-examined".)
 
-patterns.py parses expressions: derivative(parse("ab|ac"), ord("a")) == parse("b|c").
+With `parse` from patterns.py: derivative(parse("ab|ac"), ord("a")) == parse("b|c").
 """
 
 import functools
 
-# An expression is a frozenset of bytes (it matches one of them), or ("empty",), ("cat", r, s),
-# ("star", r), or ("or", frozenset of expressions).
+# An expression is a frozenset of bytes (it matches one of them), ("empty",), ("cat", r, s),
+# ("star", r), or ("or", frozenset of expressions). r and s are expressions.
 NOTHING = frozenset()  # matches no text at all
 EMPTY = ("empty",)  # matches only ""
 
@@ -45,8 +46,8 @@ def nullable(r):
     return r == EMPTY or isinstance(r, tuple) and r[0] == "star"
 
 
-# The next functions simplify expressions, so that the number of states is finite and a state that
-# matches no text is NOTHING.
+# The functions below simplify the expressions that they make. So the number of states is finite,
+# and a state that matches no text is always NOTHING.
 
 
 def cat(r, s):  # -> the expression of r followed by s
@@ -60,7 +61,7 @@ def cat(r, s):  # -> the expression of r followed by s
     return r if s == EMPTY else ("cat", r, s)
 
 
-def either(*options):  # -> the expression r | s | ... of all options
+def either(*options):  # -> the expression that matches any of the options
     flat = set()
     for r in options:
         flat |= r[1] if isinstance(r, tuple) and r[0] == "or" else {r}

@@ -20,13 +20,13 @@ from gpt2 import log_softmax
 
 
 def guided(name="stories", gamma=1.5):
-    """Return the tokenizer and the guided model. name: a model's name."""
+    """Return (tokenizer, guided model). name: a model's name."""
     tokenizer, model = utils.load(name)
     return tokenizer, Guided(model, gamma)
 
 
 class Guided:
-    """A model whose `read` returns a Pair: the model with the prompt, and without it."""
+    """A model whose `read` returns a Pair: the model with the prompt, and the model without it."""
 
     def __init__(self, model, gamma):
         self.model, self.gamma = model, np.float32(gamma)
@@ -39,8 +39,8 @@ class Guided:
         return self.model.add_special_tokens(ids, truncate) if self.has_source else ids
 
     def read(self, prompt):
-        """Return the pair for a prompt, a list of ids. Its texts begin with its start_ids."""
-        if self.has_source:  # an empty source has only special tokens
+        """Return the Pair for a prompt, a list of ids. Its texts begin with pair.start_ids."""
+        if self.has_source:  # without a prompt, the source has only special tokens
             model, empty = self.model.read(prompt), self.add_special_tokens([])
             pair: Any = Pair(model, self.model.read(empty), self.guide)
             pair.start_ids, pair.forced_filters = model.start_ids, model.forced_filters
@@ -65,10 +65,10 @@ class WithoutPrompt:
         ids = np.asarray(ids)
         cache = cache or self.new_cache(*ids.shape[:-1])
         n_skipped = min(max(self.n_hidden - cache.length, 0), ids.shape[-1])
-        logits = np.zeros((*ids.shape, self.n_vocab), np.float32)  # hidden tokens predict nothing
+        logits = np.zeros((*ids.shape, self.n_vocab), np.float32)  # zeros for hidden tokens
         if n_skipped < ids.shape[-1]:
             logits[..., n_skipped:, :] = self.model(ids[..., n_skipped:], cache.cache)
-        cache.length += ids.shape[-1]  # at the end, so that an interrupted pass adds nothing
+        cache.length += ids.shape[-1]  # only now, so that an interrupted pass does not count
         return logits if last is None else logits[..., -last:, :]
 
     def new_cache(self, *batch):
@@ -76,7 +76,7 @@ class WithoutPrompt:
 
 
 class HidingCache:
-    """A cache without the first n_hidden tokens, although its length counts them."""
+    """A cache that lacks the first n_hidden tokens. Its length counts them nevertheless."""
 
     def __init__(self, cache, n_hidden):
         self.cache, self.n_hidden, self.length = cache, n_hidden, 0

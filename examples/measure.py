@@ -1,9 +1,9 @@
-"""Measure the figures in this folder's README.md again.
+"""Reproduce the figures in this folder's README.md.
 
 python examples/measure.py bleu                 # needs sacrebleu and an hour
-python examples/measure.py watermark            # takes minutes
+python examples/measure.py watermark            # takes some minutes
 python examples/measure.py drafts
-python examples/measure.py constrained FOLDER   # the folder has GPT-2's encoder.json and vocab.bpe
+python examples/measure.py constrained FOLDER   # a folder with GPT-2's encoder.json and vocab.bpe
 """
 
 import json
@@ -32,7 +32,8 @@ from speculative import speculative  # noqa: E402
 
 
 def bleu(n_sentences=1000):
-    """Print en-de's BLEU on the held-out sentences: greedy, beam search, best of 32, MBR of 32."""
+    """Print the BLEU and chrF of en-de on the held-out sentences, for greedy decoding, beam search,
+    MBR of 32 and best of 32."""
     import sacrebleu  # only this function needs it
 
     model: Any  # an encoder-decoder has more attributes than a Model
@@ -60,7 +61,8 @@ def bleu(n_sentences=1000):
 
 
 def watermarks(n_unmarked=1000, n_marked=200):
-    """Print the detector's mean z, for texts with and without a mark. Each text has its own key."""
+    """Print the detector's mean z and the shares of large z, for texts with and without a
+    watermark. Each text has its own key."""
     tokenizer, model = utils.load("stories")
     prompt = tokenizer.encode("Once upon a time")
 
@@ -90,7 +92,8 @@ def watermarks(n_unmarked=1000, n_marked=200):
 
 
 def drafts(n=200):
-    """Print stories' share of accepted drafts and tokens per pass, as means of four prompts."""
+    """For each drafter, print the share of accepted drafts and the tokens per pass, averaged over
+    four prompts for the model `stories`."""
     tokenizer, model = utils.load("stories")
     for new in (Jacobi, Recycling):
         measured = []
@@ -104,8 +107,8 @@ def drafts(n=200):
 
 
 def constraints(folder):
-    """Print the time to start and the time per step of automaton.py and constrained.py. folder: it
-    has GPT-2's encoder.json and vocab.bpe."""
+    """Print how long automaton.py and constrained.py take to start, and how long per step. folder:
+    a folder with GPT-2's encoder.json and vocab.bpe."""
     vocab = json.loads((Path(folder) / "encoder.json").read_text(encoding="utf-8"))
     lines = (Path(folder) / "vocab.bpe").read_text(encoding="utf-8").split("\n")[1:-1]
     tokenizer = Tokenizer(vocab, [tuple(line.split()) for line in lines])  # type: ignore[misc]

@@ -1,8 +1,8 @@
-r"""Parse a pattern such as ' [a-z]+(,[0-9]{1,3})*' to an expression of derivatives.py over bytes.
+r"""Parse a pattern such as ' [a-z]+(,[0-9]{1,3})*' into an expression over bytes (derivatives.py).
 
 The parser goes from left to right and calls itself at each parenthesis (recursive descent). A set
-of characters becomes a set of ASCII bytes; \d, \w and \s match only ASCII. A set with other
-characters, such as . or [^"], also matches the UTF-8 encoding of every character beyond ASCII (RFC
+of characters becomes a set of ASCII bytes; \d, \w and \s match only ASCII. A set that is not
+limited to ASCII, such as . or [^"], also matches the UTF-8 encoding of every other character (RFC
 3629, section 4). So half a character is a state like any other. Unknown syntax is an error.
 """
 
@@ -25,12 +25,12 @@ def parse(pattern):
     with contextlib.suppress(IndexError, regex.error):
         regex.compile(pattern)
         expression = options(tokens)
-        if not tokens:  # otherwise there is one closing parenthesis too many
+        if not tokens:  # otherwise, there is a closing parenthesis too many
             return expression
     raise ValueError(f"the pattern {pattern!r} is wrong, or has syntax that this parser lacks")
 
 
-def options(tokens):  # parses a|b|c, up to the end or to the closing parenthesis
+def options(tokens):  # parses a|b|c, up to a closing parenthesis or the end
     found = [parts(tokens)]
     while tokens and tokens[-1] == "|":
         tokens.pop()
@@ -74,7 +74,7 @@ def sequence(expressions):
 
 
 @functools.cache
-def others():  # -> the expression of all characters beyond ASCII
+def others():  # -> the expression that matches any character beyond ASCII
     def span(text):  # "C2-DF" -> the set of these bytes
         first, last = text.split("-")
         return frozenset(range(int(first, 16), int(last, 16) + 1))
