@@ -1,4 +1,4 @@
-"""A student's right solution of the whole workshop, written from the workshop's texts."""
+"""A correct solution of the whole workshop, written like a student's from the workshop's texts."""
 
 import math
 
