@@ -77,7 +77,7 @@ def compiles(text):
 
 
 def lines_without_code(tree):
-    """Return the line numbers to skip: of docstrings, imports, signatures, protocols and raises."""
+    """Return the line numbers of docstrings, imports, signatures, protocols and raised errors."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):

@@ -53,7 +53,7 @@ def searched(model, sequence, steps):
 
 
 def drafted(model, sequence):
-    """Run speculative decoding. The model stories-draft is the drafter."""
+    """Run speculative decoding with the model stories-draft as the drafter."""
     draft = utils.load("stories-draft")[1]
     drafter = DraftModel(draft, sequence.sampler, np.random.default_rng(3))
     return speculative(model, sequence, drafter)

@@ -1,4 +1,5 @@
-"""A local HTTP server in place of the Hugging Face hub or OpenAI's server. It can fail, too."""
+"""A local HTTP server that takes the place of the Hugging Face hub or of OpenAI's server. Tests can
+make it fail."""
 
 import contextlib
 import hashlib
@@ -41,7 +42,7 @@ class Server:
 
 
 def hub(name, folder):
-    """Return a Server that acts as a hub with one repository: `name`, the files of a folder."""
+    """Return a Server that acts as a hub with one repository. It contains the files of a folder."""
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     entries = [
         {"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
@@ -82,7 +83,7 @@ class Handler(BaseHTTPRequestHandler):
             self.serve(body)
 
     def serve(self, body, limit=None, headers=()):
-        """Send a body, from the byte at which the client asks to begin; at most `limit` bytes."""
+        """Send a body, beginning where the client asks to begin. Send at most `limit` bytes."""
         found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         first = int(found[1]) if found else 0
         md5 = b64encode(hashlib.md5(body).digest()).decode()
@@ -112,7 +113,8 @@ def cut(n):
 
 
 def answer(status, **headers):
-    """Return a fault that sends a status and headers, as answer(403, X_Error_Code="GatedRepo")."""
+    """Return a fault that sends a status and headers, for example
+    answer(403, X_Error_Code="GatedRepo")."""
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda handler, body: handler.start(status, 0, headers)
 

@@ -63,7 +63,7 @@ texts = st.tuples(
     st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=12),  # the rest of the prompt
     st.integers(0, 20),  # the number of new tokens
     st.sampled_from(SAMPLERS),
-    st.one_of(st.none(), st.integers(1, 6)),  # after how many tokens the caller finishes it
+    st.one_of(st.none(), st.integers(1, 6)),  # the caller finishes the text after this many tokens
 )
 BEGINNINGS = np.random.default_rng(4).integers(N_VOCAB, size=(3, 12)).tolist()
 
@@ -83,7 +83,8 @@ def make(model, seed, text):
 @example([((0, 9, [1], 5, WARM, None), 0)] * 4, 2, 4, MODEL)  # four samples of one prompt
 @example([((0, 12, [1] * 12, 9, WARM, None), 0), ((0, 9, [1], 0, WARM, None), 0)] * 2, 1, 9, MODEL)
 def test_every_sequence_is_the_same_as_alone(arriving, max_rows, chunk, model):
-    """The ids, stop reason and random numbers do not depend on other sequences or arrival times."""
+    """A sequence's ids, stop reason and random numbers do not depend on other sequences or on
+    arrival times."""
     chosen, gaps = [text for text, _ in arriving], [gap for _, gap in arriving]
     sequences = [make(model, seed, text) for seed, text in enumerate(chosen)]
     finish_at = [text[-1] for text in chosen]
@@ -276,7 +277,8 @@ def test_a_free_row_goes_to_the_next_waiting_sequence():
 
 
 def test_the_next_sequence_is_made_when_a_row_is_free():
-    """The command line starts a text's clock when it makes the sequence. That must not be early."""
+    """The command line starts a text's clock when it makes the sequence. So it must not make the
+    sequence before a row is free."""
     made = []
 
     def arriving():
@@ -370,7 +372,7 @@ def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
         (1, 2, 0),  # `ended` is in an earlier row
         (0, 2, 1),  # `ended` is the next sequence to be read
         (0, 1, 2),  # `ended` is waiting
-        (1, 3, 2),  # with small chunks, the prompt of `ended` is half read
+        (1, 3, 2),  # with small chunks, only a part of the prompt of `ended` has been read
         (0, 5, 4),  # `ended` is the last of the waiting sequences
     ],
 )
@@ -512,7 +514,7 @@ FAMILIES = {
 
 
 def readers(name):
-    """Return a model of this name for each of SOURCES. It has already read the source."""
+    """For each of SOURCES, return the model of this name after it has read the source."""
     return [SEQ2SEQ[name].read(source) for source in SOURCES]
 
 
@@ -570,8 +572,8 @@ length = st.integers(0, 12)
 operations = st.one_of(
     st.tuples(st.just("join"), st.integers(0, 16), st.integers(0, 5)),
     st.tuples(st.just("step"), st.sampled_from([1, 1, 1, 2, 5])),
-    st.tuples(st.just("cut"), st.lists(length, min_size=1, max_size=1)),  # for all rows
-    st.tuples(st.just("cut"), st.lists(length, min_size=12, max_size=12)),  # for each row
+    st.tuples(st.just("cut"), st.lists(length, min_size=1, max_size=1)),  # one for all rows
+    st.tuples(st.just("cut"), st.lists(length, min_size=12, max_size=12)),  # one per row
     st.tuples(st.just("select"), st.lists(st.integers(0, 5), max_size=4)),
 )
 

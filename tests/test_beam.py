@@ -157,7 +157,7 @@ def test_beam_search_finds_a_path_that_greedy_misses():
 
 
 def test_a_stop_counts_only_among_the_best_candidates():
-    """The stop id is 2. At first it is only the third best candidate, so a width of 2 drops it."""
+    """The stop id 2 is the third best candidate of the first step, so a width of 2 drops it."""
     model = table([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [1 / 3] * 3], stop_ids=[2])
     found = beam_search(model, [0], 1, 3, n_return=3)
     assert [h.ids for h in found] == [[0], [1], [2]]

@@ -16,7 +16,7 @@ pytest.importorskip("selenium", reason="the page's tests need selenium")
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="the page's tests need chromium and its chromedriver"
 )
-SETTINGS = [  # positions of the sliders
+SETTINGS = [  # settings of the sliders
     {"temperature": 1.0},
     {"temperature": 0.5},
     {"temperature": 2.0},
@@ -49,7 +49,7 @@ def run(name):
     tokenizer, model = utils.load("stories")
     record = functools.partial(recorded, tokenizer, model)
     named = {"model": "stories", "method": "cached"}
-    if name == "filtered":  # two filters act before those of the sliders, one after
+    if name == "filtered":  # two filters act before those of the sliders, one after them
         [the], [a] = tokenizer.encode(" the"), tokenizer.encode(" a")
 
         def without(token):
@@ -179,7 +179,7 @@ def test_play_lets_the_text_grow_to_its_end(browser, tmp_path):
     assert browser.js(hidden) == 0
     assert browser.value("#play", "aria-pressed") == "false"
     browser.js("select(n_rows); play()")
-    browser.all("#previous")[0].click()  # the user stops the playing
+    browser.all("#previous")[0].click()  # the user stops the playback
     assert not browser.js("return growing")
 
 
@@ -363,7 +363,7 @@ def test_no_die_is_shown_if_none_was_thrown(browser, tmp_path, name, says):
 
 def test_the_cut_line_moves_the_slider(browser, tmp_path):
     browser.open(tmp_path, page.html(by_method("cached")))
-    # The cut begins below the last token. The up key moves it up.
+    # At first, the cut is below the last token. The up key moves it up.
     for _ in range(3):
         browser.all(".handle")[0].send_keys("\ue013")
     n = int(browser.value(".handle", "aria-valuenow"))
@@ -508,7 +508,7 @@ def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
 
 
 def test_a_head_s_pattern_has_a_name(browser, tmp_path):
-    """The test replaces the attention weights by a pattern, and reads the name that it gets."""
+    """The test replaces the attention weights by a pattern, and reads the pattern's name."""
     browser.open(tmp_path, page.html(by_method("cached")))
     browser.js("""data.ids.splice(0, data.ids.length, ...range(n_rows + 1).map((i) => i % 5));
         globalThis.looksAt = (key) => { weightsAt = (head, row) =>

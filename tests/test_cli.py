@@ -391,7 +391,7 @@ every_option = pytest.mark.parametrize("name", SETTINGS)
 
 
 def values_of(name):
-    """Return two values of an option, other than its default, as strings. A flag has only [""]."""
+    """Return two values of an option, not its default, as strings. For a flag, return [""]."""
     if HOW[name] is options.FLAG:
         return [""]
     if HOW[name].get("metavar") in ("TEXT", "NAME", "MODEL", "FILE.py:EXPRESSION"):
@@ -441,7 +441,7 @@ def test_a_checkpoint_sets_an_option_and_the_command_line_overrides_it(name):
         value = read(name, word)
         config = {options.CONFIG[name]: value}
         assert resolved(**config, do_sample=True)[name] == value
-        counts = name not in options.SAMPLING  # in a checkpoint, these also need do_sample
+        counts = name not in options.SAMPLING  # a checkpoint's sampling options need do_sample
         assert (resolved(**config)[name] == value) == counts
         for other in values_of(name):
             words = words_of(name, other)
@@ -739,7 +739,7 @@ def test_a_prompt_may_be_piped(console, letters):
     status, out, err = finished("-n", 4, "--model", letters, stdin=b"the cat\n")
     assert (status, out.decode()) == (0, console.text("the cat", "-n", 4))
     status, out, err = finished("a", "-n", 4, "--model", letters, stdin=b"the cat\n")
-    assert out.decode() == console.text("a", "-n", 4)  # given a prompt, it does not read the pipe
+    assert out.decode() == console.text("a", "-n", 4)  # with a prompt, the pipe is not read
     status, out, err = finished("-n", 4, "--model", letters, stdin=b"")
     assert (status, out) == (1, b"") and b"a PROMPT is missing" in err
 
@@ -843,7 +843,7 @@ def test_a_full_disk_gives_one_line(letters):
 def test_an_interrupt_ends_with_one_line(letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
     words = ["a", "--filter", f"{tmp_path}/waiting.py:for_signal"]
-    # Tests in the background ignore SIGINT, and their children inherit this. Undo it.
+    # If the tests run in the background, they ignore SIGINT. Their children would do the same.
     listening = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with process(*words, "--model", letters, **listening) as running:
         assert running.stdout.read(2)[:1] == b"a"

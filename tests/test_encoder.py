@@ -150,7 +150,7 @@ def reference_merge(word, ranks):
 
 @st.composite
 def merge_lists(draw):
-    """Draw a list of merges, in any order. A merge may join letters or symbols of other merges."""
+    """Draw merges in any order. Each merge joins letters, or symbols that other merges make."""
     symbols, merges = ["a", "b", "c"], []
     for _ in range(draw(st.integers(0, 12))):
         pair = draw(st.sampled_from(symbols)), draw(st.sampled_from(symbols))

@@ -7,9 +7,9 @@ also says which mistake it is. Readers judged whether these names are right. The
 judged.json: {mistake: {the workshop's name: right or not}}. With --show, the script prints what the
 workshop says about every file, even if the result is good.
 
-If a file has a mistake or a pair, the workshop runs only on the steps with the mistakes, because a
-whole file with an early mistake can take minutes. If the workshop finds nothing wrong there, or if
-the file only has a different style, the workshop runs on the whole file.
+For a mistake or a pair, the workshop runs only on the steps with the mistakes, because a whole file
+with an early mistake can take minutes. If the workshop finds nothing wrong there, it runs on the
+whole file. For a style, it always runs on the whole file.
 """
 
 import json
@@ -29,7 +29,7 @@ SECONDS = 60  # the time limit for one run of the workshop
 
 
 def workshop(path, *arguments):
-    """Run the workshop. Return a {"step", "state", "mistake", "says"} for each step not done."""
+    """Run the workshop. For each step not done, return {"step", "state", "mistake", "says"}."""
     command = [sys.executable, "-m", "workshop", str(path), *arguments, "--json"]
     try:
         done = subprocess.run(

@@ -1,8 +1,8 @@
 """Sixty mistakes that students might make. Each is (step, name in plain words, old text, new text).
 
-The old text occurs once in right.py, and the mistake is to have the new text instead. All mistakes
-were written before the workshop was run on any of them. count.py counts how many of them the
-workshop finds.
+The old text occurs once in right.py. In a file with the mistake, the new text replaces it. All
+mistakes were written before the workshop was run on any of them. count.py counts how many of them
+the workshop finds.
 """
 
 

@@ -1,4 +1,4 @@
-"""A correct solution of the whole workshop, written like a student's from the workshop's texts."""
+"""A correct solution of the whole workshop, like a student's. It follows the workshop's texts."""
 
 import math
 
