@@ -1,7 +1,7 @@
 """Forty pairs of mistakes. A pair consists of two entries like those in mistakes.py.
 
-Both mistakes are made in the same file, one after the other. A string stands for the entry of
-mistakes.py whose name begins with this string.
+Both mistakes are made in the same file, one after the other. In a pair, a string stands for the
+entry of mistakes.py whose name begins with this string.
 """
 
 from mistakes import MISTAKES
