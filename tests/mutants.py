@@ -19,7 +19,7 @@ import tokenize
 from pathlib import Path
 
 HOUSE = Path(__file__).parent.parent
-TESTS = {  # file -> its test files; those that kill the most mutants come first
+TESTS = {  # file -> its tests, in order: those that kill the most mutants run first
     "gpt2.py": ["gpt2", "generate", "batching", "beam", "memory"],
     "generate.py": ["generate", "speculative", "batching"],
     "samplers.py": ["samplers", "generate"],
@@ -37,9 +37,9 @@ OTHERS = {  # token -> its replacements
 
 
 def mutants(path):
-    """Return a list of mutants for each token that can change.
+    """Return the mutants of a file: a list for each token that can be changed.
 
-    A mutant is (line number, description of the change, text of the changed file).
+    Each mutant is (line number, description of the change, text of the changed file).
     """
     text = (HOUSE / path).read_text(encoding="utf-8")
     tree, lines = ast.parse(text), text.splitlines(keepends=True)
@@ -60,7 +60,7 @@ def mutants(path):
 
 
 def alternatives(kind, token, names):
-    """Return a token's replacements. For a variable, return its function's other variables."""
+    """Return a token's replacements. Those of a variable are its function's other variables."""
     if kind == tokenize.NUMBER:
         return [f"({token} + 1)", f"({token} - 1)"]
     if kind in (tokenize.OP, tokenize.NAME):
@@ -90,7 +90,7 @@ def lines_without_code(tree):
 
 
 def local_names(tree):
-    """Return {line number: the variables of the function at this line}."""
+    """Return {line number: the variables of the function that contains this line}."""
     found = {}
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
@@ -103,7 +103,7 @@ def local_names(tree):
 
 
 def is_killed(copy, path, mutant):
-    """Run a file's tests on a mutant. Return whether one failed or ran out of time."""
+    """Run the tests of a file on its mutant. Return whether a test failed or ran out of time."""
     (copy / path).write_text(mutant, encoding="utf-8")
     for name in TESTS[path]:
         command = [sys.executable, "-m", "pytest", "-x", "-q", f"tests/test_{name}.py"]

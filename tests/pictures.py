@@ -1,7 +1,7 @@
-"""Make the README's picture of a page, inside/pictures/story.png: python -m tests.pictures
+"""Make inside/pictures/story.png, the picture of a page in the README: python -m tests.pictures
 
-`python -m tests.pictures FOLDER` makes pictures of every kind of run, at four widths, light and
-dark, for somebody to look at.
+`python -m tests.pictures FOLDER` makes other pictures for a person to check: a page of each kind
+of run, at four widths, light and dark.
 """
 
 import sys

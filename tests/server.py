@@ -1,4 +1,5 @@
-"""A local HTTP server that replaces the Hugging Face hub or OpenAI's server, and that can fail."""
+"""A local HTTP server that takes the place of the Hugging Face hub or of OpenAI's server. Tests can
+make it fail."""
 
 import contextlib
 import hashlib
@@ -16,8 +17,8 @@ class Server:
 
     faults: {path: [fault, ...]}. Each GET of a path calls the next fault with the handler and the
         bytes to send. When no fault is left, the server sends the bytes.
-    requests: a list of (method, path, Range header or None).
-    tokens: the Authorization header, or None, of each request.
+    requests: a list with (method, path, Range header or None) for each request.
+    tokens: a list with the Authorization header, or None, for each request.
     """
 
     def __init__(self, files):
@@ -36,12 +37,12 @@ class Server:
         self.http.server_close()
 
     def ranges(self, path):
-        """Return the Range header, or None, of every GET request for a path."""
+        """Return a list with the Range header, or None, of each GET request for a path."""
         return [r for method, found, r in self.requests if (method, found) == ("GET", path)]
 
 
 def hub(name, folder):
-    """Return a Server that acts as a hub. Its only repository contains the files of a folder."""
+    """Return a Server that acts as a hub with one repository. It contains the files of a folder."""
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     entries = [
         {"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
@@ -82,7 +83,7 @@ class Handler(BaseHTTPRequestHandler):
             self.serve(body)
 
     def serve(self, body, limit=None, headers=()):
-        """Send a body. With a limit, send only that many bytes, then close the connection."""
+        """Send a body, beginning where the client asks to begin. Send at most `limit` bytes."""
         found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         first = int(found[1]) if found else 0
         md5 = b64encode(hashlib.md5(body).digest()).decode()
@@ -112,7 +113,8 @@ def cut(n):
 
 
 def answer(status, **headers):
-    """Return a fault that sends a status and headers: answer(403, X_Error_Code="GatedRepo")."""
+    """Return a fault that sends a status and headers, for example
+    answer(403, X_Error_Code="GatedRepo")."""
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda handler, body: handler.start(status, 0, headers)
 

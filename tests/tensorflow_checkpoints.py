@@ -1,5 +1,5 @@
-"""Make good and bad TensorFlow checkpoints, download each from a local server, and write the error
-messages to messages.json.
+"""Make good and bad TensorFlow checkpoints, and download each from a local server. Write the error
+messages and the names of the downloaded files to messages.json.
 
 A test runs this script in a new process, because importing TensorFlow takes seconds.
 """
@@ -34,7 +34,7 @@ def released(folder):
 
 
 def fetched(place, files, faults=None):
-    """Download into `place`. Return the error message or None, and the file names in `place`."""
+    """Download to `place`. Return the error message (or None) and the names of the files there."""
     place.mkdir()
     with Server(files) as server:
         server.faults = faults or {}
@@ -53,7 +53,7 @@ def altered(data):
 
 
 def cases(folder):
-    """Yield each checkpoint as (name, files on the server, faults of the server)."""
+    """Yield each checkpoint as (name, files on the server, faults that the server makes)."""
     good = released(write_openai(folder / "released"))
     data, index, vocab = (f"/124M/{name}" for name in (DATA, INDEX, "encoder.json"))
     yield "good", good, {}

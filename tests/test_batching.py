@@ -1,5 +1,5 @@
-"""batching.py: each sequence gets the text that it would get alone, whenever it arrives. The passes
-of the model have the expected sizes and order."""
+"""In a batch, each sequence gets the text that it would get alone, whenever it arrives. The model's
+passes have the expected sizes and order."""
 
 import copy
 import functools
@@ -31,7 +31,7 @@ SEQ2SEQ = {name: utils.load(FOLDERS / name)[1] for name in NAMES}
 
 
 def arrivals(sequences, gaps):
-    """Yield each sequence after `gap` times None. None means that no sequence is waiting yet."""
+    """Before each sequence, yield None `gap` times. None means that no sequence is waiting yet."""
     for sequence, gap in zip(sequences, gaps):
         yield from [None] * gap
         yield sequence
@@ -40,11 +40,12 @@ def arrivals(sequences, gaps):
 def run(sequences, gaps=None, finish_at=(), **settings):
     """Run all sequences to their ends and return the (sequence, token) pairs.
 
-    finish_at: for each sequence, after how many new tokens the caller finishes it, or None.
+    finish_at: one entry per sequence. It is the number of new tokens after which the caller
+        finishes the sequence, or None if the caller does not.
     """
     waiting, pairs = arrivals(sequences, gaps or [0] * len(sequences)), []
     finish_at = dict(zip(sequences, finish_at))
-    for _ in range(100):  # continuous() returns whenever no sequence runs or waits
+    for _ in range(100):  # continuous() returns each time that no sequence runs or waits
         for sequence, token in continuous(waiting, **settings):
             assert sequence.ids[-1] == token
             pairs.append((sequence, token))
@@ -58,7 +59,7 @@ def run(sequences, gaps=None, finish_at=(), **settings):
 
 texts = st.tuples(
     st.sampled_from([0, 1, 2]),  # the index of the prompt's beginning in BEGINNINGS
-    st.integers(0, 12),  # the number of tokens of this beginning
+    st.integers(0, 12),  # how many tokens of this beginning the prompt has
     st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=12),  # the rest of the prompt
     st.integers(0, 20),  # the number of new tokens
     st.sampled_from(SAMPLERS),
@@ -77,12 +78,13 @@ def make(model, seed, text):
     st.lists(st.tuples(texts, st.integers(0, 3)), max_size=8),
     st.integers(1, 5),
     st.integers(1, 26),
-    st.sampled_from([MODEL, as_function(MODEL)]),  # the second one's cache cannot join a batch
+    st.sampled_from([MODEL, as_function(MODEL)]),  # the second model's cache cannot be batched
 )
 @example([((0, 9, [1], 5, WARM, None), 0)] * 4, 2, 4, MODEL)  # four samples of one prompt
 @example([((0, 12, [1] * 12, 9, WARM, None), 0), ((0, 9, [1], 0, WARM, None), 0)] * 2, 1, 9, MODEL)
 def test_every_sequence_is_the_same_as_alone(arriving, max_rows, chunk, model):
-    """Ids, stop reason and random numbers do not depend on other sequences or on arrival times."""
+    """A sequence's ids, stop reason and random numbers do not depend on other sequences or on
+    arrival times."""
     chosen, gaps = [text for text, _ in arriving], [gap for _, gap in arriving]
     sequences = [make(model, seed, text) for seed, text in enumerate(chosen)]
     finish_at = [text[-1] for text in chosen]
@@ -98,7 +100,7 @@ def test_every_sequence_is_the_same_as_alone(arriving, max_rows, chunk, model):
 
 
 def test_the_examples_end_for_every_reason():
-    """Texts like those above end with a stop id, after n tokens, or when the context is full."""
+    """Some texts end with a stop id, some after n tokens, and some when the context is full."""
     reasons = set()
     for seed, n in itertools.product(range(6), (3, 100)):
         sequence = Sequence(MODEL, BEGINNINGS[seed % 3][:9], n, WARM, seed)
@@ -111,7 +113,7 @@ def test_the_examples_end_for_every_reason():
 @settings(max_examples=12)
 @given(data=st.data())
 def test_answers_to_sources_of_any_length_are_the_same_as_alone(name, data):
-    """The model of each sequence has already read a source. Some sequences share a model."""
+    """Each sequence has a model that has already read a source. Some sequences share a model."""
     model, rng = SEQ2SEQ[name], np.random.default_rng(0)
     sources = [rng.integers(4, model.n_vocab, n).tolist() for n in (1, 7, 19, 4)]
     read = [model.read(source) for source in sources]
@@ -165,7 +167,7 @@ def test_n_samples_of_a_prompt_are_the_texts_of_n_seeds():
 
 
 class Log:
-    """A model that logs its `passes`: each is ("prompt", n_tokens) or ("step", n_rows)."""
+    """A wrapper that logs a model's `passes`, each as ("prompt", n_tokens) or ("step", n_rows)."""
 
     def __init__(self, model):
         self.model, self.passes = model, []
@@ -174,7 +176,7 @@ class Log:
         return getattr(self.model, name)
 
     def __call__(self, ids, cache, last):
-        assert last == 1  # no unused logits are computed
+        assert last == 1  # only the last token's logits are computed
         *is_step, n_new = np.shape(ids)
         assert not is_step or n_new == 1
         self.passes.append(("step", *is_step) if is_step else ("prompt", n_new))
@@ -207,7 +209,7 @@ def test_a_prompt_that_begins_a_longer_one_passes_only_its_last_token():
 
 def test_n_samples_of_a_prompt_take_one_prefill():
     log = log_of([BEGINNINGS[0]] * 5, [4] * 5, max_rows=8)
-    assert log.of("prompt") == [12, 1, 1, 1, 1]  # each sample needs the last token's logits
+    assert log.of("prompt") == [12, 1, 1, 1, 1]  # later samples read only the last token again
     assert log.of("step") == [1, 2, 3, 3, 3, 2, 1]
 
 
@@ -229,7 +231,7 @@ def test_a_chunk_of_a_prompt_passes_between_two_steps_of_the_running_rows():
 )
 def test_rows_wait_for_at_most_a_chunk_and_are_at_most_max_rows(texts, max_rows, chunk):
     """The model reads each prompt token once, in as few chunks as possible. It also reads each new
-    token once, except the last."""
+    token once, except the last token of a text."""
     log = Log(ENDLESS)
     sequences = [Sequence(log, [i] * n, n_new) for i, (n, n_new, _) in enumerate(texts)]
     run(sequences, [gap for *_, gap in texts], max_rows=max_rows, chunk=chunk)
@@ -257,7 +259,7 @@ def test_while_a_row_runs_no_two_chunks_follow_each_other():
 
 
 def test_a_free_row_goes_to_the_next_waiting_sequence():
-    """The batch stays full, and the sequences start in the order in which they arrive."""
+    """A waiting sequence takes a free row at once. Sequences start in their order of arrival."""
     log = Log(ENDLESS)
     sequences = [Sequence(log, [i + 1], n) for i, n in enumerate([3, 6, 2, 5, 1, 4, 2])]
     pairs = run(sequences, max_rows=3)
@@ -268,14 +270,15 @@ def test_a_free_row_goes_to_the_next_waiting_sequence():
         ("prompt", 1), ("step", 2),
         ("prompt", 1), ("step", 2),
         ("prompt", 1), ("step", 2),
-        ("prompt", 1), ("step", 2),  # the fifth text ends after one token
+        ("prompt", 1), ("step", 2),  # the fifth text ends with its first token
         ("prompt", 1), ("step", 3),
         ("prompt", 1), ("step", 3), ("step", 1),
     ]  # fmt: skip
 
 
 def test_the_next_sequence_is_made_when_a_row_is_free():
-    """The clock of a sequence starts when it is made, so it must not be made early."""
+    """The command line starts a text's clock when it makes the sequence. So it must not make the
+    sequence before a row is free."""
     made = []
 
     def arriving():
@@ -330,7 +333,7 @@ def batch():
 
 
 def alone(sequence):
-    """Return the sequence's new ids, generated by the cached loop."""
+    """Generate the sequence with the cached loop, and return its new ids."""
     list(cached(ENDLESS, sequence))
     return sequence.new_ids
 
@@ -340,8 +343,8 @@ WHOLE = [alone(sequence) for sequence in batch()]
 
 @pytest.mark.parametrize("n_taken", [0, 1, 2, 5, 7, 13, 17, 25, 39])
 def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
-    """The caller may leave in the middle of a step or between two chunks of a prompt. The sequences
-    then have exactly the tokens that were yielded."""
+    """The caller may leave the loop in the middle of a step or between two chunks of a prompt. The
+    sequences then have exactly the tokens that were yielded."""
     sequences = batch()
     tokens = continuous(sequences, max_rows=3, chunk=2)
     taken = list(itertools.islice(tokens, n_taken))
@@ -362,15 +365,15 @@ def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
 
 
 @pytest.mark.parametrize(
-    "ender, n_taken, ended",  # the caller finishes `ended` when `ender` has n_taken tokens
+    "ender, n_taken, ended",  # when `ender` has n_taken tokens, the caller finishes `ended`
     [
-        (0, 1, 0),  # the same sequence, at its first token
+        (0, 1, 0),  # `ended` is `ender`, at its first token
         (0, 3, 0),
-        (1, 2, 0),  # a sequence in an earlier row
-        (0, 2, 1),  # a sequence in a later row
-        (0, 1, 2),  # a sequence before its prompt's first pass
-        (1, 3, 2),  # a sequence between its prompt's passes
-        (0, 5, 4),  # a waiting sequence
+        (1, 2, 0),  # `ended` is in an earlier row
+        (0, 2, 1),  # `ended` is the next sequence to be read
+        (0, 1, 2),  # `ended` is waiting
+        (1, 3, 2),  # with small chunks, only a part of the prompt of `ended` has been read
+        (0, 5, 4),  # `ended` is the last of the waiting sequences
     ],
 )
 @pytest.mark.parametrize("chunk", [1, 4, 100])
@@ -430,7 +433,7 @@ def test_no_argument_is_changed():
     st.integers(1, 10),
 )
 def test_a_prefill_has_the_logits_and_the_cache_of_a_whole_pass(prompts, chunk):
-    """The prompts contain only two different ids, so many prompts share a beginning."""
+    """The prompts consist of only two different ids, so many of them share a beginning."""
     prefill = Prefill()
     for prompt in prompts:
         sequence = Sequence(ENDLESS, prompt, 3)
@@ -464,7 +467,7 @@ def test_a_different_source_begins_with_an_empty_cache():
 
 
 def test_a_model_with_an_unbatched_cache_runs_one_text_after_the_other():
-    after = np.roll(np.eye(9, dtype=np.float32), 1, axis=1)  # t + 1 follows t
+    after = np.roll(np.eye(9, dtype=np.float32), 1, axis=1)  # token t + 1 follows token t
     log = Log(FunctionModel(lambda ids: after[ids[-1]], n_vocab=9))
     sequences = [Sequence(log, [i, 3 * i], 3) for i in range(1, 3)]
     pairs = run(sequences)
@@ -511,15 +514,15 @@ FAMILIES = {
 
 
 def readers(name):
-    """Return models that have read sources of different lengths."""
+    """For each of SOURCES, return the model of this name after it has read the source."""
     return [SEQ2SEQ[name].read(source) for source in SOURCES]
 
 
 class Texts:
-    """A batch (Rows) and the expected ids of each row. All `models` belong to one family."""
+    """A batch (Rows) and the ids that each of its rows must have. All models are of one family."""
 
     def __init__(self, models):
-        self.models, self.rows, self.texts = models, Rows(), []  # texts: (index of a model, ids)
+        self.models, self.rows, self.texts = models, Rows(), []  # a text: (index of its model, ids)
         self.n_ctx = models[0].n_ctx
         self.alone = functools.cache(lambda which, ids: models[which](np.array(ids)))
 
@@ -535,18 +538,18 @@ class Texts:
         self.texts.append((which % len(self.models), ids))
 
     def step(self, n_new):
-        """Make a pass of n_new tokens per row. Each row must get the logits of its text alone."""
+        """Pass n_new tokens per row. Each row must get the logits that its text gets alone."""
         longest = max((len(ids) for _, ids in self.texts), default=self.n_ctx)
         if n_new := min(n_new, self.n_ctx - longest):
             starts = [len(ids) + 2 * row for row, (_, ids) in enumerate(self.texts)]
             new = [[(start + k) % 11 for k in range(n_new)] for start in starts]
-            # Any of the models will do, because each row contains its own source.
+            # Any of the models may make the pass, because each row contains its own source.
             logits = self.models[0](np.array(new), self.rows)
             for (which, ids), more, found in zip(self.texts, new, logits, strict=True):
                 ids += more
                 close(found, self.alone(which, tuple(ids))[-n_new:])
 
-    def cut(self, lengths):  # one length for all rows, or one per row (the rest is not used)
+    def cut(self, lengths):  # [one length for all rows], or at least one per row
         n = len(self.texts)
         self.rows.cut(np.array(lengths[:n], int) if len(lengths) > 1 else lengths[0])
         each = lengths if len(lengths) > 1 else lengths * n
@@ -582,7 +585,7 @@ operations = st.one_of(
 )
 @example([("join", 3, 1), ("join", 9, 0), ("select", [1]), ("join", 1, 2), ("step", 5)])
 @example([("join", 9, 1), ("select", []), ("join", 2, 2), ("join", 0, 1), ("step", 2)])
-@example([("join", 2, 0), ("join", 16, 2)] + [("step", 1)] * 30)  # the rows fill the context
+@example([("join", 2, 0), ("join", 16, 2)] + [("step", 1)] * 30)  # a row may fill the context
 @example([("join", 8, 0), ("join", 8, 1), ("cut", [3] * 12), ("step", 1), ("select", [1, 0, 1])])
 def test_rows_join_leave_and_are_cut_in_any_order_and_each_keeps_its_own_text(family, operations):
     texts = Texts(models_of(family))
@@ -628,7 +631,7 @@ def test_rows_go_on_after_an_error_in_the_middle_of_a_step(monkeypatch):
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(gpt2, "feed_forward", fails)  # after the first layer's keys
+        patch.setattr(gpt2, "feed_forward", fails)  # after the first layer's keys are cached
         ENDLESS(np.ones((3, 2), int), texts.rows)
     texts.assert_lengths()
     texts.step(2)

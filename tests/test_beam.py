@@ -1,7 +1,7 @@
 """beam.py finds the same texts as transformers and as brute force. A width of 1 finds the greedy
 text. The cache follows the beams, and the trace contains every candidate.
 
-tests/fixtures/make_beam.py computes the sequences and scores of transformers.
+The sequences and scores of transformers are in a file that tests/fixtures/make_beam.py writes.
 """
 
 import copy
@@ -75,13 +75,14 @@ def test_ids_and_scores_equal_the_reference(stops):
 
 
 def test_the_reference_has_hard_cases():
-    """Some texts end at once, some in the middle, some after n tokens. Each setting matters."""
+    """The best texts end after 1 token, with the full context, or in between. Each setting changes
+    several of them."""
     best = {key: rows[0][0] for key, rows in REFERENCE.items()}
     lengths = [len(ids) for ids in best.values()]
     assert {1, 3, 7, 8, 10, N_CTX - len(PROMPT)} <= set(lengths)
 
     def matters(setting, others):
-        """Count the cases whose best sequence changes with this setting."""
+        """Count how often another value of this setting changes a case's best sequence."""
         changed = 0
         for case in cases():
             for other in others:
@@ -94,7 +95,7 @@ def test_the_reference_has_hard_cases():
     assert matters("width", [2]) > 5
 
 
-# --- compared with greedy search, brute force and examples by hand --------------------------------
+# --- compared with greedy search, brute force and examples worked out by hand ---------------------
 
 
 @pytest.mark.parametrize("stops", STOPS)
@@ -109,12 +110,12 @@ def test_width_1_is_greedy(stops, early_stopping):
 
 
 def log_softmax_first(logits, ids):
-    """Return log-probabilities, because beam search applies its filters to these."""
+    """A filter that returns log-probabilities. Beam search applies its filters to these, too."""
     return log_softmax(logits)
 
 
 def brute_force(model, prompt, n, length_penalty):
-    """Return {ids: (log P, score)} of all texts. A text ends with a stop id or after n tokens."""
+    """Return {ids: (log P, score)} for all texts. A text ends with a stop id or after n tokens."""
     found = {}
     for ids in itertools.product(range(model.n_vocab), repeat=n):
         ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
@@ -146,7 +147,7 @@ def test_a_width_of_all_sequences_equals_brute_force(stop_ids):
 
 
 def test_beam_search_finds_a_path_that_greedy_misses():
-    """After 0, token 1 (p 0.6) is likelier than 2 (p 0.4). But only 2 has a likely successor."""
+    """After token 0, token 1 (p = 0.6) beats token 2 (p = 0.4). Only 2 has a likely successor."""
     model = table([[0, 0.6, 0.4, 0], [0.3, 0.3, 0.2, 0.2], [0.9, 0.1, 0, 0], [0.25] * 4])
     assert beam_search(model, [0], 2, 1)[0].ids == [1, 0]
     (found,) = beam_search(model, [0], 2, 2, length_penalty=0.5)
@@ -156,7 +157,7 @@ def test_beam_search_finds_a_path_that_greedy_misses():
 
 
 def test_a_stop_counts_only_among_the_best_candidates():
-    """In the first step, stop id 2 is the third best candidate, so a width of 2 drops it."""
+    """The stop id 2 is the third best candidate of the first step, so a width of 2 drops it."""
     model = table([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [1 / 3] * 3], stop_ids=[2])
     found = beam_search(model, [0], 1, 3, n_return=3)
     assert [h.ids for h in found] == [[0], [1], [2]]
@@ -204,7 +205,7 @@ def test_every_step_equals_the_step_of_a_search_without_a_cache(
 
 @pytest.mark.parametrize("stops", STOPS)
 def test_the_cache_follows_its_beams(stops):
-    """A search without a cache finds the same texts and scores. The prompt is read in one pass."""
+    """A search without a cache finds the same texts and scores. One pass reads the prompt."""
     model = random_model(stops, seed=1)
     watched, slow = Watched(model), as_function(model)
     setting = dict(width=5, n_return=5, length_penalty=2.0)
@@ -217,7 +218,7 @@ def test_the_cache_follows_its_beams(stops):
     assert [h.log_probability for h in found] == pytest.approx(sums, rel=1e-5, abs=1e-6)
     assert watched.shapes[0] == (1, len(PROMPT))
     assert watched.shapes[1:] == [(sum(c.status == "kept" for c in step), 1) for step in trace[:-1]]
-    assert watched.lasts == {1}  # no unused logits are computed
+    assert watched.lasts == {1}  # only the last token's logits are computed
     assert any(
         [c.parent for c in step if c.status == "kept"] != list(range(5)) for step in trace[1:]
     )

@@ -1,5 +1,5 @@
 """The benchmark runs with a tiny model, other libraries compute the same logits, and the report
-compares with the faster library. The measured times do not matter here."""
+compares tokenwise with the faster library. The measured times do not matter here."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from benchmarks import benchmark, checkpoints, contender
 
 
 def numbers(results):
-    """Yield all numbers of a nested dict."""
+    """Yield all numbers in a nested dict."""
     for value in results.values():
         yield from numbers(value) if isinstance(value, dict) else [value]
 
@@ -34,7 +34,7 @@ def test_the_benchmark_measures_writes_and_plots(tmp_path):
         assert told in done.stdout
 
 
-# The benchmark itself writes the checkpoints of these two libraries.
+# The benchmark itself writes the checkpoints that these two libraries read.
 @pytest.mark.parametrize("name", ["onnxruntime", "llama.cpp"])
 def test_other_libraries_compute_our_logits(name, tmp_path):
     if name not in contender.installed():

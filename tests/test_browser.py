@@ -1,4 +1,4 @@
-"""The page in a headless Chromium: its panels, its sliders, keyboard, layout and text."""
+"""Tests of the page in a headless Chromium: panels, sliders, layout, keyboard and text."""
 
 import functools
 import re
@@ -16,7 +16,7 @@ pytest.importorskip("selenium", reason="the page's tests need selenium")
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="the page's tests need chromium and its chromedriver"
 )
-SETTINGS = [  # the sliders' values
+SETTINGS = [  # settings of the sliders
     {"temperature": 1.0},
     {"temperature": 0.5},
     {"temperature": 2.0},
@@ -45,11 +45,11 @@ def method(request):
 
 @functools.cache
 def run(name):
-    """Record a run of stories for a page, and return its data."""
+    """Record a run of the model stories for a page, and return the page's data."""
     tokenizer, model = utils.load("stories")
     record = functools.partial(recorded, tokenizer, model)
     named = {"model": "stories", "method": "cached"}
-    if name == "filtered":  # one filter acts before the sliders, one after them
+    if name == "filtered":  # two filters act before those of the sliders, one after them
         [the], [a] = tokenizer.encode(" the"), tokenizer.encode(" a")
 
         def without(token):
@@ -115,13 +115,13 @@ def test_a_click_selects_a_token_and_arrows_move_on(browser, tmp_path):
     assert browser.value(selected, "id") == "token-6"
     surprise = -data["logprobs"][5] / np.log(2)
     assert f"{surprise:.1f} bits" in browser.text("#selected")
-    browser.all("#text .token")[6].send_keys("\ue014")  # the right arrow
+    browser.all("#text .token")[6].send_keys("\ue014")  # the right arrow key
     assert browser.value(selected, "id") == "token-7"
     assert browser.js("return document.activeElement.id") == "token-7"
     browser.all("#previous")[0].click()
     browser.all("#previous")[0].click()
     assert browser.value(selected, "id") == "token-5"
-    browser.all("#text .token")[0].click()  # nothing predicts the first token
+    browser.all("#text .token")[0].click()  # not possible: nothing predicts the first token
     assert browser.value(selected, "id") == "token-5"
 
 
@@ -179,7 +179,7 @@ def test_play_lets_the_text_grow_to_its_end(browser, tmp_path):
     assert browser.js(hidden) == 0
     assert browser.value("#play", "aria-pressed") == "false"
     browser.js("select(n_rows); play()")
-    browser.all("#previous")[0].click()  # the user stops it
+    browser.all("#previous")[0].click()  # the user stops the playback
     assert not browser.js("return growing")
 
 
@@ -242,7 +242,7 @@ def test_sliders_give_the_probabilities_of_samplers(browser, tmp_path):
 
 
 def test_the_page_samples_like_samplers_at_every_position(browser, tmp_path):
-    """The page's probabilities are exact, or at most 1e-3 off where the page says so."""
+    """Where the page says that its probabilities are not exact, they are at most 1e-3 off."""
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 20, temperature=1.3)
     browser.open(tmp_path, page.html(data))
@@ -264,8 +264,8 @@ def chain(browser, row, settings):
 
 
 def test_the_page_follows_the_user_s_own_filters(browser, tmp_path):
-    """The first column shows the model's probabilities and the last column the sampler's. A removed
-    token names the filter that removed it."""
+    """The page has the model's probabilities and those after all filters. It marks the tokens that
+    the user's own filters removed."""
     data, (tokenizer, model) = run("filtered"), utils.load("stories")
     browser.open(tmp_path, page.html(data))
     [the], [a] = tokenizer.encode(" the"), tokenizer.encode(" a")
@@ -313,7 +313,7 @@ def test_the_page_s_die_falls_on_the_token_of_the_run(browser, tmp_path):
 
 
 def test_a_die_falls_where_samplers_draw_puts_it(browser, tmp_path):
-    """This is exact as soon as a cut has removed all tokens that are not stored."""
+    """The page can place the die if a cut has removed all tokens that the page does not store."""
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 12, temperature=0.9, top_p=0.9)
     browser.open(tmp_path, page.html(data))
@@ -324,7 +324,7 @@ def test_a_die_falls_where_samplers_draw_puts_it(browser, tmp_path):
         for settings in ({"temperature": 0.9}, {"temperature": 0.9, "top_k": 5}):
             for name, value in (PLAIN | settings).items():
                 browser.slide(name, value)
-            if "top_k" not in settings:  # nothing is cut off
+            if "top_k" not in settings:  # without a cut, the page cannot place the die
                 assert "Throw a die to see" in browser.text("#dice")
                 continue
             probabilities = make_sampler(**settings)(logits[token - 1], [])
@@ -384,7 +384,7 @@ def test_the_cut_line_moves_the_slider(browser, tmp_path):
 
 
 def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, tmp_path):
-    """Two cases are hard: the cut keeps more tokens than the table lists, or an unknown number."""
+    """Hard cases: the cut keeps more tokens than the table lists, or an unknown number of them."""
     tokenizer, model = utils.load("stories")
     data = recorded(tokenizer, model, "Once upon a time there", 2, temperature=0.7, top_p=0.9)
     browser.open(tmp_path, page.html(data))
@@ -459,7 +459,7 @@ def test_a_click_on_a_candidate_compares_with_it(browser, tmp_path):
     rival = row.get_attribute("data-token")
     row.click()
     assert browser.value("#why select", "value") == rival
-    browser.js("select(5)")  # a different token is compared with its own runner-up
+    browser.js("select(5)")  # the next selected token is again compared with its own runner-up
     assert browser.js("return state.rival") is None
 
 
@@ -471,7 +471,7 @@ def test_the_head_with_the_largest_effect_is_shown_first(browser, tmp_path):
     most = max(effects, key=lambda name: abs(effects[name]))
     assert browser.value(".heads [aria-pressed=true]", "data-head") == most
     says = browser.text("#attention .lead")
-    for x in (effects[most], -abs(effects[most])):  # a positive and a negative effect
+    for x in (effects[most], -abs(effects[most])):  # the real effect, then a negative one
         side = "for" if x > 0 else "against"
         assert says.startswith(
             f"Head {most} had the largest direct effect of all heads: it pushed {side}"
@@ -492,7 +492,7 @@ def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
     assert browser.value("[name=tint]:checked", "id") == "by-surprise"
     browser.all('[data-head="1.2"]')[0].click()
     assert "Head 1.2 pushed" in browser.text("#attention .lead")
-    assert browser.value("[name=tint]:checked", "id") == "by-attention"  # in the text itself
+    assert browser.value("[name=tint]:checked", "id") == "by-attention"  # the text is tinted, too
     shadow = "return getComputedStyle(document.querySelector('#text .word')).boxShadow"
     blue = browser.js(shadow)
     browser.all("#by-surprise")[0].click()
@@ -505,7 +505,7 @@ def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):
 
 
 def test_a_head_s_pattern_has_a_name(browser, tmp_path):
-    """The test replaces a head's weights by a pattern, and reads the pattern's name."""
+    """The test replaces the attention weights by a pattern, and reads the pattern's name."""
     browser.open(tmp_path, page.html(by_method("cached")))
     browser.js("""data.ids.splice(0, data.ids.length, ...range(n_rows + 1).map((i) => i % 5));
         globalThis.looksAt = (key) => { weightsAt = (head, row) =>
@@ -567,7 +567,8 @@ def test_a_bet_shows_p_q_and_the_die(browser, tmp_path):
                 np.testing.assert_allclose([least, die], [min(1, p / q), u], atol=1e-4)
         bars = browser.all("#residual tbody tr")
         assert len(bars) == len(one["residual"])
-        assert len(browser.all("#residual .chosen")) == bool(bars)  # the token that came
+        # If a draft was rejected, the token drawn from the residual is marked.
+        assert len(browser.all("#residual .chosen")) == bool(bars)
         for bar, (_, p, q, left) in zip(bars, one["residual"]):
             shown = [float(cell.text[:-2]) for cell in bar.find_elements("css selector", "td")[:4]]
             np.testing.assert_allclose(
@@ -666,7 +667,7 @@ def test_the_cache_panel_counts_computed_tokens_with_and_without_a_cache(browser
     assert read != computed
     browser.all("#naive")[0].click()
     read, computed = re.findall(r"(?:rgb|color)\([^)]*\)", browser.js(picture))[:3:2]
-    assert read == computed  # every token is computed
+    assert read == computed  # without a cache, every token is computed
     assert f"so far {sum(range(n_prompt, n))} positions computed" in browser.text("#totals")
     assert "holds" not in browser.text("#totals")
     browser.all("#naive")[0].click()
@@ -704,7 +705,7 @@ def test_the_cells_of_rejected_drafts_are_not_held(browser, tmp_path):
 
 
 def test_token_pass_step_and_position_count_alike(browser, tmp_path):
-    """The new token k comes from pass k or step k, and its position is n_prompt + k."""
+    """New token k comes from pass k, or from step k of a beam search, at position n_prompt + k."""
     for method in ("cached", "beam"):
         data = by_method(method)
         browser.open(tmp_path, page.html(data))
@@ -731,7 +732,7 @@ def test_the_selected_token_is_in_sight(browser, tmp_path, width):
     assert browser.js(IN_SIGHT)
     box = "return document.querySelector(arguments[0]).getBoundingClientRect()"
     gap = browser.js(box, "#panels")["top"] - browser.js(box, "nav")["bottom"]
-    assert width > 1000 or 0 <= gap < 60  # the panels follow right below the text
+    assert width > 1000 or 0 <= gap < 60  # on a phone, the panels come directly below the text
 
 
 def test_a_long_text_s_cache_is_not_taller_than_a_screen(browser, tmp_path):
@@ -813,7 +814,7 @@ def test_keys_move_the_text_only_if_it_has_the_focus(browser, tmp_path):
     browser.open(tmp_path, page.html(run("long")), 800)
     at = browser.js("return state.selected")
     browser.js("document.querySelector('#cache .scroll').focus()")
-    for key in ("\ue014", "\ue011", "\ue010", " "):  # right, Home, End, space
+    for key in ("\ue014", "\ue011", "\ue010", " "):  # the right arrow, Home, End, space
         browser.driver.switch_to.active_element.send_keys(key)
         assert browser.js("return state.selected") == at
     browser.js("document.activeElement.blur()")
@@ -909,11 +910,11 @@ def test_the_page_works_in_a_frame_of_a_notebook(browser, tmp_path):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["drafts", "filtered", "beam", "en-de"])
 def test_letters_stand_out_from_their_background(browser, tmp_path, scheme, name):
-    """The contrast of all text with its background is at least 4.5, as WCAG asks."""
+    """The contrast of all text with its background is at least 4.5, as WCAG requires."""
     data = run(name) if name in ("drafts", "filtered") else by_method(name)
     first, _, *rest = data["pieces"]
-    pieces = [first, "", *rest]  # a token without text has small letters
-    logprobs = [-20.0] * len(data["logprobs"])  # surprising tokens have the darkest tint
+    pieces = [first, "", *rest]  # a token without text is shown in small letters
+    logprobs = [-20.0] * len(data["logprobs"])  # the most surprising tokens have the darkest tint
     browser.scheme(scheme)
     browser.open(tmp_path, page.html(data | {"pieces": pieces, "logprobs": logprobs}))
     found = browser.js(LETTERS)
@@ -930,8 +931,8 @@ def test_letters_stand_out_from_their_background(browser, tmp_path, scheme, name
     browser.scheme("light")
 
 
-# Return each visible piece of text with its colour and with the colours of the elements below it. A
-# canvas turns colour names into numbers. An element's opacity multiplies the letters' alpha.
+# This script returns each visible piece of text, its colour, and the colours of the elements behind
+# it. A canvas turns colour names into numbers. An element's opacity multiplies the letters' alpha.
 LETTERS = """
 const context = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
 const read = (colour) => {

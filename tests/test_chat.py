@@ -92,7 +92,7 @@ And?<|eot_id|><|start_header_id|>assistant<|end_header_id|>
 
 
 def make(folder, name):
-    """Write a chat template and a tokenizer with its special tokens. Return the tokenizer."""
+    """Write a chat template and a tokenizer with this template's tokens. Return the tokenizer."""
     fixture, tokens, end, template, _ = RENDERED[name]
     file = copy.deepcopy(json.loads((FIXTURES / f"{fixture}.json").read_text())["tokenizer"])
     id = max(*file["model"]["vocab"].values(), *(token["id"] for token in file["added_tokens"]))
@@ -113,7 +113,7 @@ def test_a_conversation_has_the_template_s_text(tmp_path, name):
     tokenizer, (*_, end, _, expected) = make(tmp_path, name), RENDERED[name]
     chat = Conversation(tokenizer, tmp_path, None if name == "Mistral" else "Be brief.")
     first = chat.ask(" Hi ")
-    assert first == chat.ask(" Hi ")  # ask() changes nothing
+    assert first == chat.ask(" Hi ")  # ask() does not change the conversation
     chat.add("user", " Hi ")
     chat.add("assistant", "the cat")
     ids = chat.ask("And?")
@@ -138,7 +138,7 @@ def test_special_tokens_that_a_user_types_remain_text(tmp_path, name):
 
 
 def test_the_template_may_change_earlier_turns(tmp_path):
-    """For example, a template adds a default system text or leaves out thoughts."""
+    """For example, this template adds a default system text and leaves out earlier thoughts."""
     tokenizer = make(tmp_path, "ChatML")
     chat = Conversation(tokenizer, tmp_path)
     assert "You are helpful." in tokenizer.decode(chat.ask("a"))
@@ -205,7 +205,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def start(folder):
-    """Return a function that starts a chat with this model: options -> a Shell."""
+    """Return a function that starts a chat with this model: options -> the Shell of the chat."""
 
     def start(*words):
         words = ["--interactive", "--chat", "--model", str(folder), "-n", "9", *map(str, words)]
@@ -253,8 +253,8 @@ def test_turns_and_the_cache_are_kept(console, start):
         common = [a == b for a, b in zip(cached_ids, expected)]
         n_common = (common + [False]).index(False)
         assert [shape[-1] for shape in watched.shapes] == [len(expected) - n_common] + [1] * 8
-        assert n_common >= len(cached_ids) - 1  # all earlier turns are cached
-        cached_ids = [*expected, *answer[:-1]]  # the model has not read the last token
+        assert n_common >= len(cached_ids) - 1  # all earlier turns come from the cache
+        cached_ids = [*expected, *answer[:-1]]  # the answer's last token has not been read
     assert [message["role"] for message in shell.session.chat.messages] == ["user", "assistant"] * 3
 
 
@@ -314,5 +314,5 @@ def test_models_that_cannot_chat_are_refused(console, letters):
     shell = Shell(Session(options.parse(["--interactive", "--model", str(letters)])))
     shell.answer("/chat")
     assert "no chat template" in console.capsys.readouterr().err
-    shell.answer("a")  # the session continues without a conversation
+    shell.answer("a")  # the session goes on without a chat
     assert console.capsys.readouterr().out.startswith("a")

@@ -1,4 +1,4 @@
-"""The command line: batches, samplers, beams, languages, options, mistakes, pipes and signals."""
+"""Tests of the command line: batches, samplers, beams, options, mistakes, pipes and signals."""
 
 import argparse
 import contextlib
@@ -62,7 +62,7 @@ def test_a_row_of_a_batch_is_the_same_as_alone(console, draft, method, how):
 
 @pytest.fixture
 def shapes(monkeypatch):
-    """Return a list that records (n_rows, n_new) of each pass of the model."""
+    """Return a list that gets (n_rows, n_new) for each pass of the model."""
     seen, call = [], GPT2.__call__
 
     def recording(model, ids, *more, **how):
@@ -75,7 +75,7 @@ def shapes(monkeypatch):
 
 @pytest.mark.parametrize("r", [1, 2, 20, 100])
 def test_at_most_max_rows_run_at_once(console, shapes, tmp_path, r):
-    """The texts are the same as without a batch, and have the order of the file."""
+    """The texts are the same as without a batch, and they are in the order of the file."""
     file = tmp_path / "prompts.txt"
     file.write_text("\n".join("the cat"[: 1 + i % 7] + str(i) for i in range(50)))
     words = ["--prompts-file", file, "-n", 9, "--temperature", 1, "--seed", 3]
@@ -95,7 +95,7 @@ def test_at_most_max_rows_run_at_once(console, shapes, tmp_path, r):
 
 
 def test_the_next_prompt_takes_a_free_row(console, shapes):
-    """Each prompt is one token. Its pass comes first, then one step of all running rows."""
+    """Each prompt is one token. After its pass comes one step of all running rows."""
     rows = console.json("a", "b", "c", "d", "-n", 6, "--max-rows", 2)
     assert [len(row["ids"]) for row in rows] == [6] * 4
     assert {n_new for _, n_new in shapes} == {1}
@@ -202,7 +202,7 @@ def test_prompts_of_a_file_follow_the_prompts_of_the_command_line(console, tmp_p
     assert rows[3]["ids"] == console.json("last", "-n", 3)[0]["ids"]
     assert "no such file" in console.refused(1, "--prompts-file", tmp_path / "none").lower()
     assert "directory" in console.refused(1, "--prompts-file", tmp_path).lower()
-    path.write_bytes(b"\xef\xbb\xbfone\n")  # some editors write a byte-order mark
+    path.write_bytes(b"\xef\xbb\xbfone\n")  # some editors begin a file with a byte-order mark
     assert console.json("--prompts-file", path, "-n", 1)[0]["prompt"] == "one"
     path.write_text("\n \n")
     assert "no prompt" in console.refused(1, "--prompts-file", path)
@@ -391,7 +391,7 @@ every_option = pytest.mark.parametrize("name", SETTINGS)
 
 
 def values_of(name):
-    """Return two strings for values that are not the default. For a flag, return [""]."""
+    """Return two values of an option, not its default, as strings. For a flag, return [""]."""
     if HOW[name] is options.FLAG:
         return [""]
     if HOW[name].get("metavar") in ("TEXT", "NAME", "MODEL", "FILE.py:EXPRESSION"):
@@ -410,7 +410,7 @@ def words_of(name, value):
 
 
 def read(name, value):
-    """Return the setting for a value on the command line."""
+    """Return the setting that this value on the command line gives."""
     kind = HOW[name].get("type", str)
     value = True if HOW[name] is options.FLAG else kind(value)
     return [value] if "append" in HOW[name].values() else value
@@ -441,7 +441,7 @@ def test_a_checkpoint_sets_an_option_and_the_command_line_overrides_it(name):
         value = read(name, word)
         config = {options.CONFIG[name]: value}
         assert resolved(**config, do_sample=True)[name] == value
-        counts = name not in options.SAMPLING  # sampling options also need do_sample
+        counts = name not in options.SAMPLING  # a checkpoint's sampling options need do_sample
         assert (resolved(**config)[name] == value) == counts
         for other in values_of(name):
             words = words_of(name, other)
@@ -542,7 +542,7 @@ def test_the_user_sets_the_threads_and_a_small_model_has_one(console, monkeypatc
         assert seen() == {1}
         n_parameters = sum(array.size for array in arrays(utils.load(console.folder)[1].params))
         monkeypatch.setattr("terminal.session.SMALL", n_parameters)
-        assert seen() == {2}  # the number of cores
+        assert seen() == {2}  # one thread per core
         monkeypatch.setattr("terminal.session.SMALL", n_parameters + 1)
         assert seen() == {1}
         assert seen("--threads", 2) == {2}
@@ -570,7 +570,7 @@ OTHERS = {"tokenizers", "huggingface_hub", "jinja2", "requests", "urllib3", "tqd
 
 
 def without(missing, *words, version=sys.hexversion):
-    """Run a command as if these libraries were missing and Python had this version."""
+    """Run a command as if the libraries `missing` were missing and Python had this version."""
     code = ONLY.format(missing=missing, words=[*map(str, words), "-n", "3"], version=version)
     command = [sys.executable, "-c", code]
     return subprocess.run(command, capture_output=True, text=True, cwd=HOUSE)
@@ -705,7 +705,7 @@ def test_the_version_and_the_names_of_models_are_printed(console, monkeypatch):
     assert re.search(r"^stories +16 MB  here +tells stories$", out, re.MULTILINE)
     assert "\nOWNER/NAME " in out and "\x1b" in out
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    assert "a\\x1b[2Jb" in console.text("--list-models")  # a name's escape codes are replaced
+    assert "a\\x1b[2Jb" in console.text("--list-models")  # a terminal gets no escape codes
 
 
 def test_every_model_has_a_description():
@@ -739,7 +739,7 @@ def test_a_prompt_may_be_piped(console, letters):
     status, out, err = finished("-n", 4, "--model", letters, stdin=b"the cat\n")
     assert (status, out.decode()) == (0, console.text("the cat", "-n", 4))
     status, out, err = finished("a", "-n", 4, "--model", letters, stdin=b"the cat\n")
-    assert out.decode() == console.text("a", "-n", 4)  # the pipe is not read
+    assert out.decode() == console.text("a", "-n", 4)  # with a prompt, the pipe is not read
     status, out, err = finished("-n", 4, "--model", letters, stdin=b"")
     assert (status, out) == (1, b"") and b"a PROMPT is missing" in err
 
@@ -793,7 +793,7 @@ def test_bytes_that_are_not_utf8_become_replacement_characters(letters, tmp_path
 
 @pytest.mark.parametrize("prompt", ["the cat", "-"])
 def test_the_debugger_may_read_from_a_pipe(prompt):
-    # This command has no options, because pdb of Python 3.13.0 does not pass them to the program.
+    # This command has no options, because the pdb of Python 3.13.0 does not pass them on.
     command = [sys.executable, "-m", "pdb", "generate.py", prompt]
     given = "c\n" + "the cat" * (prompt == "-")
     done = subprocess.run(command, cwd=HOUSE, input=given, capture_output=True, text=True)
@@ -827,7 +827,7 @@ def test_the_reader_of_a_pipe_may_leave_early(letters, tmp_path):
     words = ["a", "b", "--max-rows", 1, "--filter", f"{tmp_path}/waiting.py:for_input"]
     with process(*words, "--model", letters, "--json") as running:
         assert json.loads(running.stdout.readline())["prompt"] == "a"
-        running.stdout.close()  # `head -1` does this
+        running.stdout.close()  # as `head -1` does
         running.stdin.close()  # for_input returns, and the program continues
         err = running.stderr.read()
     assert (running.returncode, err) == (0, b"")
@@ -843,7 +843,7 @@ def test_a_full_disk_gives_one_line(letters):
 def test_an_interrupt_ends_with_one_line(letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
     words = ["a", "--filter", f"{tmp_path}/waiting.py:for_signal"]
-    # A background process ignores SIGINT, and its children inherit this setting.
+    # If the tests run in the background, they ignore SIGINT. Their children would do the same.
     listening = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with process(*words, "--model", letters, **listening) as running:
         assert running.stdout.read(2)[:1] == b"a"

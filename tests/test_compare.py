@@ -69,8 +69,8 @@ def test_compare_shows_a_difference(console, monkeypatch):
 
 @pytest.fixture
 def timed(monkeypatch):
-    """Return (the methods in the order of their runs, a function that sets the speed of each method
-    in each round)."""
+    """Return a list of the methods in the order in which they ran, and a function that sets the
+    speed of each method in each round."""
     ran, generate = [], Session.generate
 
     def recording(session, rows):

@@ -1,4 +1,4 @@
-"""Each core module and each module of decoding/ has docstring examples with the right output."""
+"""Each core module and each module of decoding/ has examples in its docstrings. They are right."""
 
 import doctest
 import importlib

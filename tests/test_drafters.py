@@ -51,8 +51,8 @@ def passes_of(drafter, sampler=greedy, prompt=PROMPTS[1]):
     "sampler", [greedy, Sampler(), Sampler(repetition_penalty(1.5), top_p(0.9))]
 )
 def test_the_model_as_its_own_draft_is_always_accepted(sampler):
-    """If the draft model had a wrong text or a stale cache, the output would not change, but some
-    drafts would be rejected."""
+    """If the draft model read the wrong text or had a stale cache, the output would be the same,
+    but some drafts would be rejected."""
     for prompt in PROMPTS:
         passes = passes_of(DraftModel(TARGET, sampler, rng_of(7)), sampler, prompt)
         assert all(drafted == accepted for drafted, accepted in passes)
@@ -135,7 +135,7 @@ def test_expected_tokens_per_pass_is_the_closed_form(gamma, accepted, rejected):
 
 @pytest.mark.parametrize("rate, gamma", [(0.3, 2), (0.7, 4), (0.9, 8)])
 def test_a_replay_has_its_rate_of_acceptance_and_the_theory_s_tokens_per_pass(rate, gamma):
-    after = np.roll(np.eye(9, dtype=np.float32), 1, axis=1)  # t + 1 follows t
+    after = np.roll(np.eye(9, dtype=np.float32), 1, axis=1)  # token t + 1 follows token t
     counting = FunctionModel(lambda ids: after[ids[-1]], n_vocab=9, n_ctx=10**6)
     n = 4000
     measured = Measured(Replay(9, [i % 9 for i in range(2 * n)], rate, rng_of(5)))
@@ -167,7 +167,7 @@ def test_a_growing_text_is_counted_once():
     for end in (1, 2, 5, 5, 6, 9):
         grown.read(text[:end])
     assert grown.counts == whole.counts
-    grown.read([1, 2, 7])  # only 7 is new, because [1, 2] is the beginning of the last text
+    grown.read([1, 2, 7])  # only 7 is new, because the last text also begins with [1, 2]
     assert grown.counts[(2,)] == {3: 2, 4: 1, 7: 1} and grown.counts[(1, 2)] == {3: 2, 4: 1, 7: 1}
 
 
@@ -195,14 +195,14 @@ def test_a_store_learns_the_model_s_best_tokens_at_every_verified_position():
     store.learn([4, 1], [3], logits, [3, 0])
     assert store.counts == {(1,): {2: 1}, (4, 1): {2: 1}, (3,): {0: 1}, (1, 3): {0: 1}}
     store = NGramStore(5, n=2, filler_top_k=3)
-    store.learn([4, 1], [3], logits, [2])  # the store also learns after a rejected draft
+    store.learn([4, 1], [3], logits, [2])  # the store also learns what follows a rejected draft
     assert store.counts == {(1,): {2: 1, 3: 1, 4: 1}, (3,): {0: 1, 4: 1, 3: 1}}
 
 
 def test_the_best_of_the_tokens_learned_together_is_drafted():
     for seed in range(20):
         logits = rng_of(seed).normal(size=(1, 300)).astype(np.float32)
-        store = NGramStore(300, n=2, filler_top_k=150)  # fewer tokens could be in order by chance
+        store = NGramStore(300, n=2, filler_top_k=150)  # with fewer, the best could win by chance
         store.learn([4], [], logits, [0])
         assert store.next([4]) == logits.argmax()
 
@@ -232,11 +232,11 @@ def copied(text, n, max_size=3, before=()):
 
 
 def test_lookup_takes_the_latest_occurrence_of_the_longest_suffix():
-    assert copied([1, 2, 3, 1, 2, 4, 5, 1, 2], 2) == [4, 5]  # these follow the latest (1, 2)
+    assert copied([1, 2, 3, 1, 2, 4, 5, 1, 2], 2) == [4, 5]  # these follow the second (1, 2)
     text = [5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2]
-    assert copied(text, 2) == [7, 1]  # these follow (5, 1, 2), which is longer than (1, 2)
-    assert copied(text, 2, max_size=2) == [8, 6]  # these follow the latest (1, 2)
-    assert copied([3, 3, 3], 2) == [3, 3]  # occurrences may overlap
+    assert copied(text, 2) == [7, 1]  # these follow (5, 1, 2), the longest match
+    assert copied(text, 2, max_size=2) == [8, 6]  # these follow the second (1, 2)
+    assert copied([3, 3, 3], 2) == [3, 3]  # the occurrence and the suffix may overlap
 
 
 def test_lookup_continues_with_its_own_copy_past_the_end_of_the_text():
@@ -250,15 +250,15 @@ def test_lookup_drafts_nothing_without_an_earlier_occurrence():
 
 def test_lookup_reads_the_source_before_the_text():
     assert copied([0, 6], 3, before=[5, 6, 7, 8]) == [7, 8, 0]
-    # An occurrence in the text is later than one in the source.
+    # An occurrence in the text wins over one in the source, because it is later.
     assert copied([0, 6, 9, 6], 1, before=[5, 6, 7, 8]) == [9]
 
 
 @settings(max_examples=200)
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=15), st.integers(1, 4), st.integers(0, 20))
 def test_lookup_follows_its_definition(text, max_size, n):
-    """By definition, each draft is a copy of the token `distance` positions before it."""
-    places = [  # (size, end) of each earlier occurrence of a suffix of the text
+    """By definition, each draft copies the token that is `distance` positions before it."""
+    places = [  # (size, end) for each earlier occurrence of a suffix of the text
         (size, end)
         for size in range(1, max_size + 1)
         for end in range(size, len(text))

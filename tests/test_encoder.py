@@ -46,7 +46,7 @@ TINY_MERGES = [
 
 
 def build(merges, special=()):
-    """Return a tokenizer with ids in GPT-2's order: bytes, merges, special tokens."""
+    """Return a tokenizer whose ids are in GPT-2's order: bytes, merges, special tokens."""
     tokens = [*BYTE_TO_CHAR.values(), *("".join(pair) for pair in merges), *special]
     return Tokenizer({token: id for id, token in enumerate(dict.fromkeys(tokens))}, merges)
 
@@ -59,9 +59,9 @@ TINY = build(TINY_MERGES, ["<|endoftext|>"])
 
 @pytest.fixture(scope="module")
 def gpt2():
-    """Return a tokenizer with GPT-2's ids, but with only the merges that the vectors need.
+    """Return a tokenizer with GPT-2's ids, but with only the merges that the tested texts need.
 
-    The other merges would change nothing, because they are never the best pair in these texts.
+    The other merges would change nothing, because none is ever the best merge in these texts.
     """
     merges = [tuple(pair.split(" ")) for pair in VECTORS["merges"]]
     printable = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) == byte]
@@ -117,7 +117,7 @@ def test_bytes_to_unicode_is_a_printable_bijection():
         ("a  b\n\n c \t", ["a", " ", " b", "\n\n", " c", " \t"]),
         ("x1 22?!  ", ["x", "1", " 22", "?!", "  "]),
         ("naïve_é ²½ª", ["naïve", "_", "é", " ²½", "ª"]),
-        ("a\x1cb\x00", ["a", "\x1c", "b", "\x00"]),  # for GPT-2, \x1c is not a space
+        ("a\x1cb\x00", ["a", "\x1c", "b", "\x00"]),  # in GPT-2's pattern, \x1c is not a space
     ],
 )
 def test_text_is_split_into_words(text, words):
@@ -131,11 +131,11 @@ def test_merges_go_by_rank_and_then_from_the_left():
     assert symbols("hello hello world") == ["hello", " hello", " w", "o", "r", "l", "d"]
     assert symbols("aaaaaaa") == ["aaaa", "aa", "a"]
     assert symbols("aab") == ["aa", "b"]  # the merge "a a" ranks before "a b"
-    assert symbols("bababab") == ["b", "abab", "ab"]  # not ["ba", "ba", "ba", "b"]
+    assert symbols("bababab") == ["b", "abab", "ab"]  # the merge "a b" ranks before "b a"
 
 
 def reference_merge(word, ranks):
-    """Merge a word by the plain algorithm: while a merge applies, apply the best one everywhere."""
+    """Merge a word with the plain algorithm: while merges apply, apply the best one everywhere."""
     symbols = list(word)
     while pairs := [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]:
         best = min(pairs, key=ranks.get)
@@ -150,7 +150,7 @@ def reference_merge(word, ranks):
 
 @st.composite
 def merge_lists(draw):
-    """Draw merges of letters and of merged symbols, in any order."""
+    """Draw merges in any order. Each merge joins letters, or symbols that other merges make."""
     symbols, merges = ["a", "b", "c"], []
     for _ in range(draw(st.integers(0, 12))):
         pair = draw(st.sampled_from(symbols)), draw(st.sampled_from(symbols))
@@ -246,7 +246,7 @@ def test_a_stream_never_shows_half_a_character(text):
 
 
 def test_a_stream_shows_a_character_with_its_last_byte():
-    ids = TINY.encode("é🤗!")  # 🤗 has three tokens: two merged bytes and two single bytes
+    ids = TINY.encode("é🤗!")  # 🤗 is three tokens: one of two bytes, and two of one byte
     assert streamed(TINY, ids) == ["é", "", "", "🤗", "!", ""]
     assert streamed(TINY, ids[:3]) == ["é", "", "", "\ufffd"]
 

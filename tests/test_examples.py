@@ -1,4 +1,4 @@
-"""examples/README.md: every command runs, and the table is right."""
+"""Every command in examples/README.md runs, and the table there is right."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ def test_a_command_runs(command, capsys):
 
 
 def n_lines(path):
-    """Count a file's lines, but no docstrings, comments or empty lines."""
+    """Count a file's lines, without docstrings, comments and empty lines."""
     text = path.read_text(encoding="utf-8")
     skipped = set()
     for node in ast.walk(ast.parse(text)):

@@ -38,7 +38,7 @@ either_maker = pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 
 
 def allowed(maker, pattern, text):
-    """Return the set of tokens that may follow a text (bytes), after a prompt of two tokens."""
+    """Return the set of tokens that may follow a prompt of two tokens and then a text (bytes)."""
     ids = [7, 8, *(TOKENIZER.vocab[BYTE_TO_CHAR[byte]] for byte in text)]
     logits = np.zeros(len(VOCAB), np.float32)
     found = maker(pattern, TOKENIZER, MODEL, n_prompt=2)(logits, ids)
@@ -53,9 +53,9 @@ for code in [*range(128, 2048), *range(2048, 0x10000, 64), *range(0x10000, 0x110
 
 
 def can_match(pattern, text):
-    """Return whether more bytes can turn the text into a match.
+    """Return whether the text is a match or can be continued to one.
 
-    If the text ends inside a character, try many characters that begin with the same bytes.
+    If the text ends inside a character, try many characters with the same first bytes.
     """
     match = regex.compile(pattern, regex.ASCII).fullmatch
     try:

@@ -2,14 +2,14 @@
 
     python tests/students/count.py [mistake] [pair] [style] [--show]
 
-The workshop finds a mistake if it says that a step is wrong. It names a mistake if it says which
-mistake it is. Readers judged whether these names are right. Their judgements are in judged.json:
-{mistake: {the workshop's name: right or not}}. With --show, the script prints everything that the
-workshop says, including names that are not judged yet.
+A mistake is found if the workshop says that a step is wrong. A mistake is named if the workshop
+also says which mistake it is. Readers judged whether these names are right. Their judgements are in
+judged.json: {mistake: {the workshop's name: right or not}}. With --show, the script prints what the
+workshop says about every file, even if the result is good.
 
-For a mistake or a pair, the workshop runs only on their steps, because a whole file with an early
-mistake can take minutes. For a style, or if it says that these steps are done, the workshop runs on
-the whole file.
+For a mistake or a pair, the workshop runs only on the steps with the mistakes, because a whole file
+with an early mistake can take minutes. If the workshop finds nothing wrong there, it runs on the
+whole file. For a style, it always runs on the whole file.
 """
 
 import json
@@ -25,11 +25,11 @@ from mistakes import MISTAKES, edit  # noqa: E402
 from pairs import PAIRS  # noqa: E402
 from styles import STYLES, restyle  # noqa: E402
 
-SECONDS = 60  # for one run of the workshop
+SECONDS = 60  # the time limit for one run of the workshop
 
 
 def workshop(path, *arguments):
-    """Run the workshop; return [{"step", "state", "mistake", "says"}] for the steps not done."""
+    """Run the workshop. For each step not done, return {"step", "state", "mistake", "says"}."""
     command = [sys.executable, "-m", "workshop", str(path), *arguments, "--json"]
     try:
         done = subprocess.run(
@@ -44,8 +44,8 @@ def workshop(path, *arguments):
 
 
 def run(text, steps):
-    """Run the workshop on each of these steps alone, like a student who works on them. If all of
-    them are done, or if there are none, run the workshop on the whole file."""
+    """Run the workshop on each of these steps alone, as a student would who works on them. If all
+    of these steps are done, or if there are none, run the workshop on the whole file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mine.py"
         path.write_text(text)
@@ -54,7 +54,7 @@ def run(text, steps):
 
 
 def cases():
-    """Yield (kind, name, the steps with the mistakes, the text of the file)."""
+    """Yield each case as (kind, name, the steps with the mistakes, the text of the file)."""
     right = (HERE / "right.py").read_text()
     for step, name, old, new in MISTAKES:
         yield "mistake", name, [step], edit(right, old, new)
@@ -66,7 +66,7 @@ def cases():
 
 
 def verdict(said, judged):
-    """Return "missed", "unnamed", "not judged", "named", "named in part" or "misnamed"."""
+    """Judge a run: "missed", "unnamed", "not judged", "named", "named in part" or "misnamed"."""
     names = [step for step in said if step["mistake"]]
     if not said or not any(step["state"] in ("wrong", "timeout", "crash") for step in said):
         return "missed"

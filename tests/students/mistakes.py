@@ -1,13 +1,13 @@
-"""Sixty single mistakes like those of students: (step, name in plain words, old text, new text).
+"""Sixty mistakes that students might make. Each is (step, name in plain words, old text, new text).
 
-A mistake replaces its old text, which occurs once in right.py, by its new text. All mistakes were
-written before the workshop was run on any of them. count.py counts how
-many of them the workshop finds.
+The old text occurs once in right.py. In a file with the mistake, the new text replaces it. All
+mistakes were written before the workshop was run on any of them. count.py counts how many of them
+the workshop finds.
 """
 
 
 def edit(text, old, new):
-    """Replace `old`, which has to occur exactly once in the text."""
+    """Replace `old`, which must occur exactly once in the text, by `new`."""
     if text.count(old) != 1:
         raise ValueError(f"{old!r} occurs {text.count(old)} times in the text, not once")
     return text.replace(old, new)

@@ -1,7 +1,7 @@
 """Forty pairs of mistakes. A pair consists of two entries like those in mistakes.py.
 
-Both edits apply to the same file, one after the other. A string instead of an entry means the entry
-of mistakes.py whose name begins with this string.
+Both mistakes are made in the same file, one after the other. In a pair, a string stands for the
+entry of mistakes.py whose name begins with this string.
 """
 
 from mistakes import MISTAKES
@@ -247,7 +247,7 @@ PAIRS = [
     (ONE_TOO_MANY, CUT_LATE),
     (PROBABILITIES, TIMES_LENGTH),
     ("the logits of the last column", FRONT),
-    # The mistakes are in two functions of the same step or of neighbouring steps.
+    # The mistakes are in two functions, in the same step or in neighbouring steps.
     (GELU_DIGIT, NO_BIAS),
     ("the rows are reshaped directly", "merge_heads reshapes without"),
     ("the numbers of a row are dealt", SWAP_LAST),

@@ -1,4 +1,4 @@
-"""A student's right solution of the whole workshop, written from the workshop's texts."""
+"""A correct solution of the whole workshop, like a student's. It follows the workshop's texts."""
 
 import math
 

@@ -1,14 +1,14 @@
-"""Thirty right solutions in other styles: (name in plain words, source of functions or classes).
+"""Thirty correct solutions in other styles: (name in plain words, source of functions or classes).
 
-`restyle` replaces the functions and classes of the same names in right.py. A class GPT2 in a style
-contains only the methods to replace.
+`restyle` puts the functions and classes of a style into right.py, in place of those with the same
+names. A class GPT2 in a style contains only the methods to replace.
 """
 
 import ast
 
 
 def restyle(text, style):
-    """Replace functions of `text` by those of `style`. New functions and imports go to the top."""
+    """Replace functions and classes of `text` by those of `style`. Put new code at the top."""
     lines = text.splitlines()
     places = {}
     for node in ast.parse(text).body:
