@@ -177,7 +177,7 @@ def test_apart_from_its_product_a_weight_is_an_ordinary_array():
 
 @pytest.mark.parametrize("blocks, plain, pays", [(1, 2, True), (0.74, 1, True), (0.76, 1, False)])
 def test_blocks_pay_if_they_take_less_than_three_quarters(monkeypatch, blocks, plain, pays):
-    """With and without blocks, only the fastest run counts, so slow runs change nothing."""
+    """Blocks and one product are timed several times. Only the fastest run of each counts."""
     seconds = iter([[9, plain, 9], [9, 9, blocks]])
 
     def repeat(function, number):

@@ -84,7 +84,7 @@ def test_the_hub_s_dialect_means_the_same(folder, name):
     if local:
         old |= {"rope_local_base_freq": local["rope_theta"], "sliding_window_pattern": 6}
     if rope["rope_type"] == "linear":
-        rope["type"] = rope.pop("rope_type")  # the key's name in the oldest files
+        rope["type"] = rope.pop("rope_type")  # the name of this key in the oldest files
     old["rope_scaling"] = rope if len(rope) > 1 else None
     dropped = "rope_parameters", "layer_types", "no_rope_layers", "_sliding_window_pattern"
     change(copy, *dropped, **old)
@@ -234,8 +234,8 @@ def test_every_family_has_its_loader():
 
 
 def write_qwen(folder, **entries):
-    """Write a Qwen2 model. The last 11 rows of its embedding stand for no token, but their logits
-    would be large."""
+    """Write a Qwen2 model. The tokenizer has no tokens for the last 11 rows of the embedding,
+    whose logits would be large."""
     rng, d = np.random.default_rng(0), QWEN["hidden_size"]
     shapes = {"embed_tokens": (270, d), "norm": (d,)}
     queries = {"q": 12, "k": 6, "v": 6}

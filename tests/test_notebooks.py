@@ -163,8 +163,8 @@ def test_no_cell_has_a_literal_alternative_text(notebook):
 
 
 def broken_links(text, folder):
-    """Yield the broken links of a Markdown text, which is in this folder. A link to ADDRESS is
-    broken if the project does not contain its file."""
+    """Yield the broken links in the text of a Markdown file. folder: where the file is. A link to
+    ADDRESS is broken if the project does not contain its target."""
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         place, _, anchor = target.partition("#")
         file = folder / place
