@@ -52,7 +52,7 @@ def test_a_text_longer_than_the_context_is_scored_in_strides(console, letters):
     first = log_softmax(model(np.array(text[:N_CTX])))[range(N_CTX), text[1 : N_CTX + 1]]
     np.testing.assert_allclose(found[:N_CTX], first, atol=1e-4)
     for i in (N_CTX, N_CTX + 20, len(ids) - 1):
-        # A window of N_CTX // 2 to N_CTX tokens must give the same log P(text[i + 1]).
+        # Some window of N_CTX // 2 to N_CTX tokens must give the same log P(text[i + 1]).
         candidates = [
             log_softmax(model(np.array(text[begin : i + 1]))[-1])[text[i + 1]]
             for begin in range(i + 1 - N_CTX, i + 2 - N_CTX // 2)

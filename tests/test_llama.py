@@ -258,7 +258,7 @@ def test_arguments_are_not_changed(name):
         np.testing.assert_array_equal(array, old)
 
 
-# Without q_norm, with a q_norm of 4 features for each head, and with one of all 24 features:
+# No q_norm, one q_norm for the 4 features of each head, or one for all 24 features together:
 @pytest.mark.parametrize("norm_size", [None, 4, 24])
 @pytest.mark.parametrize("bias, tied", [(False, True), (True, False)])
 def test_a_model_has_the_parts_that_its_parameters_name(bias, tied, norm_size):
