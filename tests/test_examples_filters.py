@@ -1,5 +1,5 @@
-"""examples/shelf.py and watermark.py agree with transformers, with their definitions and with the
-expected statistics."""
+"""The filters in examples/shelf.py and watermark.py agree with transformers, with their
+definitions and with the expected statistics."""
 
 from collections import Counter
 from pathlib import Path
@@ -21,7 +21,7 @@ MODEL = tiny_gpt2()
 
 
 class Guesses(Drafter):
-    """A drafter that draws uniformly random tokens and returns the uniform distribution."""
+    """A drafter whose drafts are uniformly random tokens."""
 
     def __init__(self, n_vocab):
         self.n_vocab, self.rng = n_vocab, np.random.default_rng(5)
@@ -61,7 +61,7 @@ def test_a_filter_keeps_its_argument_and_float32(name):
 def test_every_loop_finds_the_same_text(name):
     plain = one_text(every_loop(MODEL, [1, 2, 3], [[4], [5, 6, 7, 8, 9]], 12, lambda n: []))
     found = one_text(every_loop(MODEL, [1, 2, 3], [[4], [5, 6]], 12, lambda n: [ALL[name]]))
-    if name in ("dry", "watermark", "xtc"):  # here the others do not remove the best token
+    if name in ("dry", "watermark", "xtc"):  # the other filters keep the best token here
         assert found != plain
 
 
@@ -73,7 +73,7 @@ def test_top_n_sigma_does_not_depend_on_temperature():
 
 
 def test_dry_penalises_repetitions_of_the_text():
-    ids = [1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3]  # 4 once followed 1 2 3, and 5 once followed 2 3
+    ids = [1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3]  # earlier, 4 followed 1 2 3, and 5 followed 2 3
     penalty = -shelf.dry(1.0, 2.0, 2)(np.zeros(10, np.float32), ids)
     assert dict(enumerate(penalty)) == dict.fromkeys(range(10), 0) | {4: 2.0, 5: 1.0}
 
@@ -86,11 +86,12 @@ def test_dry_ends_a_loop():
 
 
 def test_xtc_is_the_mixture_of_both_cases():
-    """The published method flips a coin for each token. The filter gives the same distribution."""
+    """The published method tosses a coin for each new token. The filter needs no coin and gives the
+    same distribution."""
     p, rng = np.array([0.4, 0.3, 0.2, 0.06, 0.04], np.float32), np.random.default_rng(3)
     counts = Counter()
     for _ in range(4000):
-        # XTC removes the tokens above the threshold of 0.1, except the least likely of them, 0.2.
+        # XTC removes the tokens of p >= 0.1, except the least likely of them, which has p = 0.2.
         cut = p * [0, 0, 1, 1, 1] if rng.random() < 0.6 else p
         counts[int(rng.choice(5, p=cut / cut.sum()))] += 1
     mixed = softmax(shelf.xtc(0.1, 0.6)(np.log(p), []))
@@ -150,13 +151,13 @@ def test_a_marked_text_is_found_with_its_key_only(drafter):
 def test_a_text_without_a_mark_has_a_standard_normal_z():
     texts = np.random.default_rng(0).integers(0, 200, (400, 60)).tolist()
     z = [detect(text, 7, 200) for text in texts]
-    assert abs(np.mean(z)) < 4 / 20  # four standard errors of the mean of 400 texts
+    assert abs(np.mean(z)) < 4 / 20  # one standard error is 1 / sqrt(400) = 1 / 20
     assert np.std(z) == pytest.approx(1, abs=0.15)
     assert p_value(Counter(x > 1.0 for x in z), {True: 0.1587, False: 0.8413}) > 1e-3
 
 
 def test_speculation_keeps_the_marked_distribution():
-    """Draw two tokens after a prompt. The probability of every pair can be computed."""
+    """Draw pairs of tokens. There are only 16 pairs, so the probability of each is computed."""
     model, sampler = tiny_gpt2(n_vocab=4), Sampler(watermark(7), shelf.xtc(0.2, 0.5))
 
     def probabilities(sampler):  # -> {(first token, second token): p}

@@ -25,7 +25,7 @@ PROMPT, N = [1, 2], 4
 
 
 def every_text(model=MODEL, prompt=PROMPT, n=N, sampler=PLAIN):
-    """Return {new ids: P} of all texts. A text ends with a stop id or after n tokens."""
+    """Return {new ids: P} for all possible texts. A text ends with a stop id or after n tokens."""
     texts, found = {(): 1.0}, {}
     for length in range(1, n + 1):
         longer = {}
@@ -73,7 +73,7 @@ def test_best_of_many_is_nearly_the_best_of_all():
 
 
 class Letters:
-    """A tokenizer whose tokens are letters."""
+    """A tokenizer whose tokens are the single characters a, b, c, d and the full stop."""
 
     def decode(self, ids):
         return "".join("abcd."[id] for id in ids)
@@ -131,14 +131,14 @@ def test_best_first_search_obeys_the_filters():
 @pytest.mark.parametrize(
     "passes, n_passes, length, reason",
     [
-        (10, 10, 2, "passes"),  # passes after 0, 1 and 2 tokens: 1 + 3 + 6
+        (10, 10, 2, "passes"),  # 1 + 3 + 6 passes, after texts of 0, 1 and 2 new tokens
         (13, 13, 3, "passes"),
         (40, 40, 4, "length"),
         (99, 40, 4, "length"),
     ],
 )
 def test_the_passes_are_bounded(passes, n_passes, length, reason):
-    flat = Watched(FunctionModel(lambda ids: np.zeros(3, np.float32), 3))  # equal probabilities
+    flat = Watched(FunctionModel(lambda ids: np.zeros(3, np.float32), 3))  # uniform probabilities
     sequence = Sequence(flat, PROMPT, N)
     assert len(list(best_first(passes)(flat, sequence))) == length
     assert len(flat.shapes) == n_passes
@@ -155,7 +155,7 @@ def test_a_search_without_any_text_is_an_error():
 
 
 def test_two_beams_are_two_draws_without_replacement():
-    """Without replacement, P(first a, then b) = P(a) P(b) / (1 - P(a))."""
+    """In draws without replacement, P(first a, then b) = P(a) P(b) / (1 - P(a))."""
     model = tiny_gpt2(n_vocab=3, stop_ids=[2])
     texts, sampler = every_text(model, [1], 2), Sampler()
     in_order = itertools.permutations(texts, 2)
@@ -226,8 +226,8 @@ def test_drafts_keep_the_distribution(new):
 
 @pytest.mark.parametrize("new, last_matters", [(Jacobi, False), (Recycling, True)])
 def test_many_drafts_are_accepted(new, last_matters):
-    """Jacobi's drafts are right if each token depends only on its position. Recycled drafts are
-    right if each token depends only on the token before it."""
+    """Many of Jacobi's drafts are right if each token depends only on its position. Many of
+    Recycling's drafts are right if each token depends only on the token before it."""
 
     def next_one(ids):
         return np.eye(4, dtype=np.float32)[(ids[-1] + 1 if last_matters else len(ids) ** 2) % 4]
@@ -242,7 +242,7 @@ def test_many_drafts_are_accepted(new, last_matters):
 def test_jacobi_drafts_the_last_pass_s_best_tokens_at_these_positions():
     jacobi = Jacobi(MODEL)
     assert jacobi.propose([3, 1], 3)[0] == [1, 1, 1]
-    logits = np.eye(5, dtype=np.float32)[[2, 0, 3, 1]]  # the logits after [3, 1] and each draft
+    logits = np.eye(5, dtype=np.float32)[[2, 0, 3, 1]]  # after [3, 1] and after each draft
     jacobi.learn([3, 1], [1, 1, 1], logits, [2])
     drafts, qs = jacobi.propose([3, 1, 2], 4)
     assert drafts == [0, 3, 1, 2]
@@ -253,7 +253,7 @@ def test_recycling_drafts_the_latest_successors():
     recycling = Recycling(MODEL)
     assert recycling.propose([3, 1], 3)[0] == []
     recycling.learn([3, 1], [0, 2], np.eye(5, dtype=np.float32)[[0, 3, 1]], [0])
-    assert recycling.propose([3, 1, 0], 4)[0] == [3]  # 3 follows 0; 3 has no known successor
+    assert recycling.propose([3, 1, 0], 4)[0] == [3]  # 0 has the successor 3, and 3 has none
     assert recycling.propose([3, 1, 2], 4)[0] == [1, 0, 3]
     recycling.learn([3, 1], [], np.eye(5, dtype=np.float32)[[4]], [4])
     assert recycling.propose([1], 4)[0] == [4]

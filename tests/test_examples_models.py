@@ -1,5 +1,5 @@
-"""examples/contrastive.py and guidance.py: a model that combines the logits of two passes runs in
-every loop."""
+"""The models in examples/contrastive.py and guidance.py combine the logits of two passes, and every
+loop can run them."""
 
 from collections import Counter
 from pathlib import Path
@@ -24,7 +24,7 @@ PROMPT, OTHERS = [1, 2, 3, 4], [[5], [6, 7, 8, 9, 10, 0]]
 
 
 def contrast(large, small, alpha):
-    """Return one position's contrastive logits [n_vocab], computed by the definition."""
+    """Return the contrastive logits [n_vocab] of one position, computed from their definition."""
     p, q = softmax(large.astype(float)), softmax(small.astype(float))
     return np.array([np.log(a / b) if a >= alpha * p.max() else -np.inf for a, b in zip(p, q)])
 
@@ -70,7 +70,7 @@ def test_the_pair_ends_with_the_shorter_context():
     assert sequence.stop_reason == "context"
 
 
-# --- guidance, and drawn texts --------------------------------------------------------------------
+# --- guidance and sampled texts -------------------------------------------------------------------
 
 
 def by_definition(model, prompt, new, gamma):  # -> the next token's logits [n_vocab]
@@ -91,7 +91,7 @@ def test_guided_logits_follow_the_definition(gamma):
 def test_beams_are_selected_and_cut():
     model = Guided(LARGE, 2.0).read(PROMPT)
     cache = model.new_cache(1)
-    model(np.array([PROMPT[:2]]), cache)  # the prompt is read in two parts
+    model(np.array([PROMPT[:2]]), cache)  # pass the prompt in two parts
     model(np.array([PROMPT[2:]]), cache)
     cache.select([0, 0])
     model(np.array([[1], [2]]), cache)

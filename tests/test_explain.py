@@ -19,11 +19,11 @@ from tests.commands import END, N_CTX, finished, write_letters
 LONG = "the cat sat on the mat and the dog ate the hat of a man " * 4
 ESCAPE = "\x1b["
 
-# --- score, bars and tints ------------------------------------------------------------------------
+# --- the option --score ---------------------------------------------------------------------------
 
 
 def direct(folder, text):
-    """Return a text's ids and their log P, from one pass over <|endoftext|> and the text."""
+    """Return a text's ids and the log P of each, from one pass over <|endoftext|> and the text."""
     tokenizer, model = utils.load(str(folder))
     ids = tokenizer.encode(text)
     return ids, log_softmax(model(np.array([END, *ids]))[:-1])[range(len(ids)), ids]
@@ -52,7 +52,7 @@ def test_a_text_longer_than_the_context_is_scored_in_strides(console, letters):
     first = log_softmax(model(np.array(text[:N_CTX])))[range(N_CTX), text[1 : N_CTX + 1]]
     np.testing.assert_allclose(found[:N_CTX], first, atol=1e-4)
     for i in (N_CTX, N_CTX + 20, len(ids) - 1):
-        # One of the possible windows must give the same log P(text[i + 1]).
+        # Some window of N_CTX // 2 to N_CTX tokens must give the same log P(text[i + 1]).
         candidates = [
             log_softmax(model(np.array(text[begin : i + 1]))[-1])[text[i + 1]]
             for begin in range(i + 1 - N_CTX, i + 2 - N_CTX // 2)
@@ -84,7 +84,7 @@ def test_a_bar_is_as_long_as_its_share():
 
 
 def make_terminal(monkeypatch):
-    """Make stdout look like a terminal with colours."""
+    """Make stdout look like a terminal that shows colours."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
@@ -116,15 +116,16 @@ def test_a_model_whose_logits_are_nan_has_no_score(console, tmp_path, scale):
 
 
 def test_bits_per_byte_count_only_the_scored_bytes(console, tmp_path):
-    [result] = console.json("--score", "a\udcff\udce2b")  # two of the four bytes are not UTF-8
+    [result] = console.json("--score", "a\udcff\udce2b")  # 4 bytes, of which 2 are not UTF-8
     bits = -result["total"] / math.log(2)
     assert result["bits_per_byte"] == pytest.approx(bits / 4)
     folder = write_letters(tmp_path / "m")
     vocab = json.loads((folder / "vocab.json").read_text())
-    vocab["unused"] = vocab.pop("<|endoftext|>")  # so the first token has no log P
+    # Without <|endoftext|>, nothing precedes the first token, so it has no log P.
+    vocab["unused"] = vocab.pop("<|endoftext|>")
     (folder / "vocab.json").write_text(json.dumps(vocab))
     [result] = console.json("--score", "the cat", model=folder)
-    assert len(result["ids"]) == 4  # the 4 bytes of " cat"
+    assert len(result["ids"]) == 4  # only " cat" has a score: 4 tokens of 1 byte
     assert result["bits_per_byte"] == pytest.approx(-result["total"] / math.log(2) / 4)
     [result] = console.json("--score", "the", model=folder)
     assert (result["total"], result["bits_per_byte"], result["perplexity"]) == (0, 0, 1)
@@ -138,13 +139,13 @@ def test_score_takes_several_texts_or_standard_input(console, letters, tmp_path)
     status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=LONG.encode())
     assert (status, err) == (0, b"")
     assert json.loads(out) == console.json("--score", LONG)[0]
-    # The program removes one newline at the end.
+    # The program removes one newline from the end of its input.
     for given, scored in (b"a\n\n", "a\n"), (b"a\n", "a"), (b"\n", ""):
         status, out, err = finished("--score", "-", "--json", "--model", letters, stdin=given)
         assert json.loads(out) == console.json("--score", scored)[0]
 
 
-# --- explain --------------------------------------------------------------------------------------
+# --- the option --explain -------------------------------------------------------------------------
 
 STEP = re.compile(r" *([\d.]+)% +(?:([\d.]+)%)? +([\d.]+) [█-▏]* +('.*?'|\".*?\")(?: +(.*))?")
 
@@ -204,7 +205,7 @@ def test_explain_shows_accepted_rejected_and_corrected_drafts(console, draft, me
         text += "".join(map(eval, tokens))
         accepted, drafted = accepted + int(n_accepted), drafted + int(n_drafts)
         assert len(tokens) in (int(n_accepted), int(n_accepted) + 1)
-        if len(tokens) > int(n_accepted):  # otherwise the text ends with an accepted draft
+        if len(tokens) > int(n_accepted):  # otherwise an accepted draft ended the text
             assert ("-'" in names) == (int(n_accepted) < int(n_drafts))
     assert text == row["text"]
     assert (accepted, drafted) == (row["speculation"]["accepted"], row["speculation"]["drafted"])
@@ -250,7 +251,7 @@ def test_explain_shows_beams_as_a_tree(console):
 
 
 def test_the_tree_names_special_tokens(console):
-    """The tree also shows the space before a word, as the steps of other methods do."""
+    """The tree also shows the space that belongs to the token " Wetter"."""
     out = console.text("The weather is nice.", "--explain", model="en-de")
     assert "</s>'" in out and "' Wetter" in out and "''" not in out
 

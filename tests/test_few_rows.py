@@ -1,5 +1,5 @@
-"""loading/few_rows.py: every form of the product gives the same result for every shape. Blocks are
-used only where they are faster."""
+"""In loading/few_rows.py, every way to compute a product gives the same result for every shape, and
+blocks are used only where they are faster."""
 
 import os
 import subprocess
@@ -20,13 +20,13 @@ from training.untrained import random_gpt2
 
 
 def whole_numbers(*shape, seed=0):
-    """Return small random integers as float32. Their products and sums are exact in any order."""
+    """Return small random integers as float32. Sums of their products have no rounding errors."""
     return np.random.default_rng(seed).integers(-8, 9, shape).astype(np.float32)
 
 
 @pytest.fixture
 def pays(monkeypatch):
-    """Return a function that sets the result of blocks_pay(), e.g. pays(True)."""
+    """Return a function: after pays(x), blocks_pay() returns x."""
     return lambda pays: monkeypatch.setattr(few_rows, "blocks_pay", lambda: pays)
 
 
@@ -59,7 +59,7 @@ def test_every_form_gives_the_product(n_rows, n_in, n_out, layout, small, blocks
         y = rows @ w.view(Weight).T
     assert type(y) is np.ndarray and y.dtype == np.float32 and y.shape == (n_rows, n_out)
     np.testing.assert_array_equal(y, rows.astype(float) @ w.T.astype(float))
-    y += 1  # this fails if the result is read-only
+    y += 1  # raises an error if the result is read-only
     np.testing.assert_array_equal(rows, before[0])
     np.testing.assert_array_equal(w, before[1])
 
@@ -99,7 +99,8 @@ def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads
     pays(True)
     sizes, pool = [], few_rows.pool()
     monkeypatch.setattr(few_rows, "n_threads", lambda: n_threads)
-    monkeypatch.setattr(few_rows, "SHARE", 64 * 10)  # the weight is 5.3 times as large
+    # A thread gets at least SHARE numbers of a weight. The weight w below has 5.3 times as many.
+    monkeypatch.setattr(few_rows, "SHARE", 64 * 10)
 
     class Pool:
         def submit(self, f, part):
@@ -176,7 +177,7 @@ def test_apart_from_its_product_a_weight_is_an_ordinary_array():
 
 @pytest.mark.parametrize("blocks, plain, pays", [(1, 2, True), (0.74, 1, True), (0.76, 1, False)])
 def test_blocks_pay_if_they_take_less_than_three_quarters(monkeypatch, blocks, plain, pays):
-    """Only the fastest run of each form counts, so one slow run changes nothing."""
+    """Blocks and one product are timed several times. Only the fastest run of each counts."""
     seconds = iter([[9, plain, 9], [9, 9, blocks]])
 
     def repeat(function, number):

@@ -1,5 +1,6 @@
-"""Lessons 1 to 4: each cached step stores one new key per layer, the animation starts with its last
-frame, the debugger's stops are the README's, and an untouched exercise says what to write."""
+"""Tests of lessons 1 to 4. Each step of the cached loop stores one new key per layer. The animation
+starts with its last frame. Lesson 1 prints the README's debugger stops. An untouched exercise says
+what to write."""
 
 import base64
 import copy
@@ -29,7 +30,8 @@ PROMPT = TOKENIZER.encode("Once upon a time")
 
 
 def cells(lesson, *ids):
-    """Run the imports and these cells of a notebook. Return what they define, {name: value}."""
+    """Run a notebook's imports and the cells with these ids. Return {name: value} for all that they
+    define."""
     notebook = nbformat.read(FOLDER / f"{lesson}.ipynb", as_version=4)
     source = {cell.id: cell.source for cell in notebook.cells}
     names: dict = {}
@@ -43,11 +45,11 @@ def verdict(capsys, lesson, number, *answers):
     return capsys.readouterr().out
 
 
-# --- lesson 4, and pictures of the reader's text --------------------------------------------------
+# --- lesson 4 and plots of the reader's own text --------------------------------------------------
 
 
 def new_rows(calls):
-    """Return a list for each pass: the number of keys that each of its layers computes."""
+    """Return a list for each pass: how many keys each layer computes in this pass."""
     return [
         [call.inputs["x"][-2] for call in one.walk() if call.name == "self_attention"]
         for one in passes(calls, MODEL)
@@ -101,10 +103,10 @@ def test_the_reader_s_own_text_is_plotted_for_any_model(monkeypatch):
         drawing.your_text(TOKENIZER, llama, "A dragon\nsang for 12 Zoës 🍓.")
     assert len(shown) == len(LESSONS) and not lessons.plt.get_fignums()
     heights = [int.from_bytes(picture.data[20:24], "big") for picture in shown]
-    assert max(heights) < 1500  # pictures of 20 layers still fit on a page
+    assert max(heights) < 1500  # in pixels, so that 20 layers fit on a page
 
 
-# --- lessons 1 to 3, and untouched exercises ------------------------------------------------------
+# --- lessons 1 to 3 and untouched exercises -------------------------------------------------------
 
 
 def test_the_lesson_s_debugger_stops_are_the_readme_s():
@@ -125,7 +127,8 @@ def test_an_untouched_exercise_says_what_to_write(capsys, lesson, number):
     assert verdict(capsys, lesson, number, *nothing).startswith("not solved yet: write ")
 
 
-PAIRS = {("01", 3), ("03", 3), ("04", 2)}  # exercises with two functions
+# The exercises (lesson, number) that ask for two functions:
+PAIRS = {("01", 3), ("03", 3), ("04", 2)}
 
 
 def test_the_lesson_s_own_training_and_encoder_agree_with_encoder_py():

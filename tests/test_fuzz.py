@@ -1,5 +1,5 @@
-"""Any text, ids, logits, settings and files either work or cause an error of one clear line. Every
-run tries the same examples."""
+"""Any text, ids, logits, settings and files either work or cause an error message of one clear
+line. The examples are random, but the same in every run."""
 
 import contextlib
 import json
@@ -35,7 +35,8 @@ TOKENIZERS = {
 }
 each_tokenizer = pytest.mark.parametrize("name", TOKENIZERS)
 SPECIAL = sorted({text for tokenizer in TOKENIZERS.values() for text in tokenizer.special})
-any_character = st.characters(codec=None, exclude_categories=())  # includes lone surrogates
+# Lone surrogates are included, although UTF-8 cannot encode them.
+any_character = st.characters(codec=None, exclude_categories=())
 any_text = st.lists(st.text(any_character) | st.sampled_from(SPECIAL)).map("".join)
 
 
@@ -50,11 +51,11 @@ def test_any_text_is_encoded_and_decoded(name, text, special):
     tokenizer = TOKENIZERS[name]
     ids = tokenizer.encode(text, special)
     assert all(type(id) is int and 0 <= id < tokenizer.n_vocab for id in ids)
-    unknown = tokenizer.special.get("<unk>")  # the id of a character that has no token
-    is_unigram = name in ("t5", "mbart")  # these two encode special tokens in any text
+    unknown = tokenizer.special.get("<unk>")  # stands for a character without a token
+    is_unigram = name in ("t5", "mbart")  # these find special tokens even if `special` is False
     assert special or is_unigram or not {*tokenizer.special.values()} - {unknown} & {*ids}
     decoded = tokenizer.decode(ids)
-    decoded.encode("utf-8")  # fails if a surrogate is left
+    decoded.encode("utf-8")  # raises an error if a surrogate is left
     assert streamed(tokenizer, ids) == decoded
     hides_special = special and name == "bart"
     if isinstance(tokenizer, Tokenizer) and not hides_special:
@@ -109,7 +110,7 @@ def test_any_logits_and_settings_give_probabilities_or_one_error(logits, setting
 
 @given(st.lists(st.floats(-(2.0**20), 2.0**20, width=32), min_size=1, max_size=9), any_settings)
 def test_finite_logits_always_allow_a_draw(values, settings):
-    """Filters that depend only on the logits leave at least one token."""
+    """The filters that depend only on the logits leave at least one token to draw."""
     logits = np.array(values, np.float32)
     settings = settings | {"repetition_penalty": 0, "no_repeat_ngram": 0}
     with np.errstate(all="ignore"):
@@ -124,7 +125,7 @@ each_folder = pytest.mark.parametrize("name", NAMES)
 
 
 def in_each_folder(test):
-    """Run test(folders, name, data) on 30 examples for each folder in NAMES."""
+    """Make test(folders, name, data) run on 30 examples for each name in NAMES."""
     return each_folder(settings(max_examples=30)(given(data=st.data())(test)))
 
 
@@ -160,9 +161,9 @@ def copy(folder):
 
 
 def loads_or_says_why(folder):
-    """Return whether a folder can be loaded and used to encode, generate and decode.
+    """Return whether a model folder can be loaded and used to generate a text.
 
-    If it cannot be loaded, the error must be one line.
+    If it cannot be loaded, the error message must be one line.
     """
     before = set(os.listdir(folder.parent.parent)), set(os.listdir(folder.parent))
     try:
@@ -180,7 +181,7 @@ def loads_or_says_why(folder):
             new = list(generate(model, ids, 2))
         assert isinstance(tokenizer.decode([id for id in new if id < tokenizer.n_vocab]), str)
     except (*MALFORMED, MemoryError):
-        return False  # for example, loading cannot know that n_head is wrong
+        return False  # for example, a wrong n_head may fail only in a pass
     return True
 
 
@@ -192,8 +193,8 @@ def test_the_intact_folders_load(folders, name):
 
 @st.composite
 def damaged(draw, data):
-    """Draw a damaged version of `data`. The kind "ones" sets all bits of the second half, so that
-    its weights are NaN."""
+    """Draw a damaged version of the bytes `data`. The kind "ones" sets all bits in the second half,
+    which makes the weights there NaN."""
     place, some = st.integers(0, len(data)), st.binary(max_size=12)
     kind = draw(st.sampled_from(["cut", "alter", "insert", "replace", "ones"]))
     at = draw(st.integers(0, min(64, len(data))) | place)
@@ -268,7 +269,7 @@ def test_any_values_in_tokenizer_json_give_one_line(folders, data):
         known = [place for place in places(file) if place[:2] != ("model", "vocab")]
         for place in data.draw(st.lists(st.sampled_from(known + vocab), min_size=1, max_size=2)):
             part = file
-            # The first change may have removed the path of the second.
+            # The first change may have removed the place of the second one.
             with contextlib.suppress(KeyError, IndexError, TypeError):
                 for key in place[:-1]:
                     part = part[key]
@@ -323,12 +324,12 @@ symbols = st.sampled_from(["a", "t", "h", "th", "", " ", "Ġ", "é", "字", "\ud
     more=st.dictionaries(symbols, st.integers(255, 270) | weird, max_size=4),
     filled=st.booleans(),
 )
-@example(lines=[" ", "a "], more={}, filled=True)  # a merge with an empty string
+@example(lines=[" ", "a "], more={}, filled=True)  # merges with empty strings
 def test_any_merges_and_vocabulary_work_or_give_one_line(folders, lines, more, filled):
     with copy(folders["gpt2"]) as folder:
         path = folder / "vocab.json"
         vocab = json.loads(path.read_text()) | more
-        if filled:  # the vocabulary has all bytes and all merged tokens
+        if filled:  # let the vocabulary contain all bytes and all merged tokens
             made = [line.replace(" ", "", 1) for line in lines]
             tokens = dict.fromkeys([*filter(lambda token: len(token) == 1, vocab), *made])
             vocab = {token: id for id, token in enumerate(tokens)}

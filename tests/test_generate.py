@@ -1,5 +1,5 @@
-"""generate.py: a sequence ends at the right token, naive and cached generate the same text, wrong
-arguments are refused, and drawn texts follow the chain rule."""
+"""Tests of generate.py. A sequence ends at the right token, `naive` and `cached` generate the same
+text, wrong arguments are refused, and sampled texts follow the chain rule."""
 
 import copy
 import itertools
@@ -73,12 +73,12 @@ def test_a_sequence_takes_tokens_until_it_has_n_new_ones():
     [
         (N_CTX - 3, 4, [1, 2], None),
         (N_CTX - 3, 4, [1, 2, 4], "context"),
-        (N_CTX - 3, 3, [1, 2, 4], "length"),  # the context is also full
+        (N_CTX - 3, 3, [1, 2, 4], "length"),  # the text also fills the context
         (N_CTX - 3, 2, [1, 2], "length"),
         (N_CTX - 3, 4, [1, 7], "eos"),
-        (N_CTX - 3, 2, [1, 7], "eos"),  # there are also n tokens
-        (N_CTX - 3, 4, [1, 2, 7], "eos"),  # the context is also full
-        (N_CTX - 3, 3, [1, 2, 8], "eos"),  # there are also n tokens, and the context is full
+        (N_CTX - 3, 2, [1, 7], "eos"),  # the text also has n new tokens
+        (N_CTX - 3, 4, [1, 2, 7], "eos"),  # the text also fills the context
+        (N_CTX - 3, 3, [1, 2, 8], "eos"),  # the text also has n new tokens and fills the context
         (5, 0, [], "length"),
         (N_CTX, 0, [], "length"),
         (N_CTX, 1, [], "context"),
@@ -96,8 +96,8 @@ def test_a_sequence_ends_with_eos_at_its_length_or_at_the_context(n_prompt, n, t
 
 @pytest.mark.parametrize("tokens", [[], [2], [7], [2, 3]])
 def test_a_caller_may_finish_a_sequence_for_its_own_reason(tokens):
-    """The caller's reason replaces "eos" or "length", because the last token may complete a stop
-    text."""
+    """The caller's reason replaces "eos" or "length": the last token may also complete a stop text,
+    which only the caller knows."""
     sequence = Sequence(tiny_gpt2(stop_ids=[7]), [1], 2)
     for token in tokens:
         sequence.append(token)
@@ -140,7 +140,7 @@ def test_any_sequence_of_token_ids_is_a_prompt(prompt):
 
 
 def test_a_filter_is_not_a_sampler():
-    """A filter returns logits, and a loop would use these as probabilities."""
+    """For example, a filter returns logits, which a loop would mistake for probabilities."""
     for wrong in (top_k(3), own_softmax, None):
         with pytest.raises(ValueError, match=r"not a Sampler: wrap a filter as Sampler\(filter\)"):
             Sequence(MODEL, [1], 2, wrong)
@@ -201,8 +201,8 @@ def test_a_text_may_fill_the_context(loop, n_prompt):
 
 @either_loop
 def test_a_model_may_have_its_own_kind_of_cache(loop):
-    """For example, the cache of a FunctionModel stores only the ids."""
-    after = np.roll(np.eye(9, dtype=np.float32), 2, axis=1)  # t + 2 follows t
+    """For example, the cache of a FunctionModel contains only ids."""
+    after = np.roll(np.eye(9, dtype=np.float32), 2, axis=1)  # (t + 2) % 9 follows t
     counting = FunctionModel(lambda ids: after[ids[-1]], n_vocab=9)
     assert run(loop, [5, 1], 6, model=counting) == [3, 5, 7, 0, 2, 4]
 
@@ -225,7 +225,7 @@ FULL = np.random.default_rng(1).integers(N_VOCAB, size=N_CTX)
 @given(st.lists(st.tuples(st.integers(1, N_CTX), st.integers(1, 9)), min_size=1, max_size=5))
 @settings(max_examples=40)
 def test_advance_gives_the_logits_after_the_last_token_for_any_cached_length(steps):
-    """The text may be longer than the cached text, shorter, or equal."""
+    """The text may be longer or shorter than the cached text, or equal to it."""
     cache = MODEL.new_cache()
     for length, chunk in steps:
         found = advance(MODEL, FULL[:length].tolist(), cache, chunk)
@@ -238,7 +238,7 @@ def test_advance_passes_new_tokens_in_chunks_and_at_least_the_last_token():
     for length in (11, 11, 17, 3):
         advance(watched, FULL[:length], cache, chunk=4)
     assert watched.shapes == [(4,), (4,), (3,), (1,), (4,), (2,), (1,)]
-    assert watched.lasts == {1}  # no unused logits are computed
+    assert watched.lasts == {1}  # only the last logits are computed
 
 
 def test_advance_takes_a_batch():
@@ -255,8 +255,8 @@ def test_a_long_prompt_passes_in_chunks_of_256():
 
 
 def test_cached_goes_on_after_the_tokens_in_its_cache():
-    """For example, the model does not read the earlier turns of a chat again. It reads only the end
-    that has changed."""
+    """In a chat, for example, the model does not read the earlier turns again. It reads only the
+    new tokens."""
     watched, cache = Watched(MODEL), MODEL.new_cache()
     sequence = Sequence(watched, [1, 2, 3], 4)
     first = list(cached(watched, sequence, cache))
@@ -270,7 +270,7 @@ def test_cached_goes_on_after_the_tokens_in_its_cache():
     assert list(cached(watched, Sequence(watched, other, 3), cache)) == run(naive, other, 3)
 
 
-# --- a loop's sampler, passes and arguments -------------------------------------------------------
+# --- the sampler, passes and arguments of a loop --------------------------------------------------
 
 
 @either_loop
@@ -300,7 +300,7 @@ def test_the_cached_loop_passes_each_token_once():
     watched = Watched(MODEL)
     run(cached, [1, 2, 3], 4, model=watched)
     assert watched.shapes == [(3,), (1,), (1,), (1,)]
-    assert watched.lasts == {1}  # no unused logits are computed
+    assert watched.lasts == {1}  # only the last logits are computed
 
 
 def test_the_naive_loop_passes_the_whole_text_for_each_token():
@@ -436,7 +436,7 @@ SAMPLER = Sampler(no_repeat_ngram(3), temperature(1.5))
 
 
 def sequence_probabilities(sampler):
-    """Return {new ids: product of the conditional probabilities} of every text.
+    """Return {new ids: the product of their conditional probabilities} for every text.
 
     A text ends with a stop id or after N_NEW tokens.
     """
@@ -461,9 +461,9 @@ def test_the_probabilities_of_all_texts_sum_to_1(sampler):
 
 @either_loop
 def test_texts_occur_as_often_as_the_product_of_their_conditionals(loop):
-    """The same statistical test must reject wrong products."""
+    """The statistical test accepts these products and rejects two kinds of wrong products."""
     probabilities = sequence_probabilities(SAMPLER)
-    assert sum(p > 0 for p in probabilities.values()) == 13  # of 15: two would repeat a 3-gram
+    assert sum(p > 0 for p in probabilities.values()) == 13  # 2 of all 15 texts repeat a 3-gram
     assert min(p for p in probabilities.values() if p > 0) > 5 / 2000
     counts = Counter(
         tuple(run(loop, PROMPT, N_NEW, SAMPLER, [7, row], TINY)) for row in range(2000)

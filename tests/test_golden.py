@@ -1,6 +1,8 @@
 """The real GPT-2 124M generates its published greedy continuations.
 
-This command downloads half a gigabyte: TOKENWISE_DOWNLOAD=1 python -m pytest -m download
+This command downloads half a gigabyte and runs the tests:
+
+    TOKENWISE_DOWNLOAD=1 python -m pytest -m download
 """
 
 import os
@@ -31,7 +33,7 @@ TEXTS = {  # prompt -> the ids of its continuation
         373 1043 287 257 2214 1474 262 16246 286 2688 290 2688 27262 13 198 198 464 3290""",
 }
 GREEDY = {prompt: [int(id) for id in ids.split()] for prompt, ids in TEXTS.items()}
-# The first ten features after ln_f, for token 15496 alone:
+# the first ten features after ln_f, if token 15496 is the whole text
 HIDDEN = [-9.0888e-06, -0.140210, -0.208451, -0.028112, -0.090178]
 HIDDEN += [-0.198508, 4.072483, -0.248991, -0.171686, -0.016896]
 

@@ -1,4 +1,5 @@
-"""gpt2.py computes transformers' logits, no matter how tokens are split, cached or batched."""
+"""gpt2.py computes the same logits as transformers, no matter how the tokens are split into chunks,
+cached or batched."""
 
 import copy
 import json
@@ -65,7 +66,8 @@ def test_logits_equal_the_reference_s(reference):
 
 
 def test_logits_of_rows_of_different_lengths_equal_the_reference_s(reference):
-    """The reference pads the shorter row on the left. Here each row joins a batch for one step."""
+    """The reference pads the shorter row on the left. Here, each row first fills its own cache. For
+    the last step, the caches are joined to a batch."""
     model, expected = reference
     assert (expected["batch"] < 0).sum() == 3
     rows, last = Rows(), []
@@ -203,10 +205,10 @@ BATCH = np.stack([np.roll(FULL, 5 * row)[:7] for row in range(4)])
     st.lists(st.integers(0, 3), min_size=1, max_size=6),
     st.lists(st.integers(0, 5), min_size=1, max_size=3),
 )
-@example([3, 2, 0, 1], [0, 1, 2, 3])  # the second call changes nothing
+@example([3, 2, 0, 1], [0, 1, 2, 3])  # the second selection changes nothing
 @example([3, 3, 1], [2, 0])
 def test_selected_rows_go_on_in_their_new_order(rows, again):
-    """Rows may be repeated, reordered and dropped. Each row continues as if it were alone."""
+    """Rows may be repeated, reordered or dropped. Each row continues as if it were alone."""
     cache = MODEL.new_cache(4)
     MODEL(BATCH, cache)
     cache.select(rows)
@@ -239,12 +241,12 @@ def test_the_slots_of_a_cache_double_and_never_exceed_the_context():
         slots.append(cache.kv.shape[-2])
     assert slots == sorted(slots) and slots[-1] == N_CTX
     assert all(n <= n_slots <= 2 * n for n, n_slots in enumerate(slots, 1))
-    assert len(set(slots)) <= 1 + np.log2(N_CTX)  # the cache is copied once for each size
+    assert len(set(slots)) <= 1 + np.log2(N_CTX)  # for each new size, the cache is copied
     assert all(slots[n - 1] == slots[n - 2] for n in range(2, N_CTX + 1) if n <= slots[n - 2])
 
 
 def test_selected_rows_keep_their_room():
-    """Without free slots, the next token would copy the whole cache again."""
+    """If the free slots were lost, the next token would need another copy of the whole cache."""
     cache = MODEL.new_cache(2)
     MODEL(BATCH[:2, :3], cache)
     MODEL(BATCH[:2, 3:4], cache)
@@ -281,11 +283,11 @@ class Failure(Exception):
     "name, n_calls, n_passed",
     [
         ("layer_norm", 0, 0),
-        ("attention", 0, 0),  # in the first of two layers
-        ("linear", 4, 0),  # before the second layer stores its keys
-        ("attention", 1, 9),  # the second layer has stored its keys, so the cache is complete
+        ("attention", 0, 0),  # fails in the first of the two layers
+        ("linear", 4, 0),  # fails before the second layer stores its keys
+        ("attention", 1, 9),  # fails after all layers have stored their keys
         ("feed_forward", 1, 9),
-        ("linear", 8, 9),  # in the head
+        ("linear", 8, 9),  # fails in the head
     ],
 )
 @pytest.mark.parametrize("held", [0, 5])
@@ -312,7 +314,7 @@ def test_a_cache_goes_on_after_an_error_in_a_pass(name, n_calls, n_passed, held,
 
 @pytest.mark.parametrize("name", ["attention", "layer_norm", "linear", "softmax", "causal_mask"])
 def test_a_replaced_function_runs(name, monkeypatch):
-    """The model looks up its functions at every call, so a user can replace attention."""
+    """The model looks up its functions at every call, so a user can replace each of them."""
     function, calls = getattr(gpt2, name), []
 
     def replacement(*args, **more):
@@ -329,7 +331,7 @@ def test_a_wrong_attention_changes_the_logits(monkeypatch):
     assert np.abs(MODEL(FULL) - LOGITS).max() > 1
 
 
-# --- causality, types, arguments ------------------------------------------------------------------
+# --- causality, dtypes and arguments --------------------------------------------------------------
 
 
 @few
@@ -338,7 +340,7 @@ def test_a_token_changes_no_earlier_logits(position, token):
     ids = FULL.copy()
     ids[position] = token
     close(MODEL(ids)[:position], LOGITS[:position])
-    if token != FULL[position]:  # the token changes its own logits and all later ones
+    if token != FULL[position]:  # the logits here and at all later positions change
         changes = np.abs(MODEL(ids) - LOGITS)[position:].max(axis=-1)
         assert (changes > 0).all()
 
@@ -347,7 +349,7 @@ def types_seen(activation, ids, with_cache=False):
     model = GPT2(traced(MODEL.params), MODEL.n_head, activation=activation)
     Traced.seen.clear()
     logits = model(ids, model.new_cache(*np.shape(ids)[:-1]) if with_cache else None)
-    assert isinstance(logits, Traced)  # the logits are still traced
+    assert isinstance(logits, Traced)  # computed from traced arrays
     return Traced.seen - {np.dtype(bool)}
 
 

@@ -1,4 +1,4 @@
-"""Variants of GPT-2 load from a folder in Hugging Face's layout. Damaged folders are refused."""
+"""Variants of GPT-2 are loaded from Hugging Face's folder layout. Damaged folders are refused."""
 
 import struct
 
@@ -112,7 +112,7 @@ def test_stop_ids_come_from_the_config_and_have_a_default(tmp_path):
     assert stop_ids(CONFIG) == (258,)
     assert stop_ids(CONFIG | {"eos_token_id": [258, 3]}) == (258, 3)
     assert stop_ids(CONFIG | {"eos_token_id": None}) == ()
-    assert stop_ids(CONFIG | {"eos_token_id": 50256}) == ()  # outside this vocabulary
+    assert stop_ids(CONFIG | {"eos_token_id": 50256}) == ()  # this id is outside the vocabulary
     assert stop_ids({k: v for k, v in CONFIG.items() if k != "eos_token_id"}) == (258,)
     assert load(tmp_path)[1].generation_config == {}
     generation_config = {"eos_token_id": 7, "temperature": 0.8}
@@ -134,14 +134,14 @@ def test_a_tokenizer_that_is_damaged_or_too_large_is_refused(tmp_path):
 def test_weights_are_views_of_the_mapped_file(tmp_path):
     params = load(write_folder(tmp_path))[1].params
     c_attn = params["blocks"][0]["attn"]["c_attn"]
-    # The file contains w.T [12, 36], and w is a view of it.
+    # The file contains w.T [12, 36]. The array w [36, 12] is a view of it.
     assert c_attn["w"].shape == (36, 12) and c_attn["w"].T.flags.c_contiguous
     for array in arrays(params):
         assert not array.flags.owndata and not array.flags.writeable
 
 
 def test_loading_writes_nothing_into_the_folder(tmp_path):
-    """Loading saves no float32 copy of 16-bit weights and writes to no link in the folder."""
+    """Loading saves no float32 copy of 16-bit weights, and it does not write through links."""
     halves = {name: array.astype(np.float16) for name, array in random_arrays(CONFIG).items()}
     write_folder(tmp_path / "model", arrays=halves)
     (tmp_path / "mine").write_text("mine")

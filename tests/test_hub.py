@@ -1,7 +1,7 @@
 """loading/hub.py downloads a model once and then loads it from the cache.
 
-A local server replaces the hub. Each load is a new process, because huggingface_hub reads its
-environment only once.
+A local server replaces the hub. Each load runs in a new process, because huggingface_hub reads the
+environment variables only once per process.
 """
 
 import json
@@ -32,8 +32,8 @@ GENERATION = {"temperature": 0.5}
 
 @pytest.fixture
 def start(tmp_path):
-    """Return a function start(name, url, VARIABLE=...) that loads a model in a new process. Its
-    result is (figures of the model or the error message, whether an HTTP library was imported)."""
+    """Return a function start(name, url, VARIABLE=...) that loads a model in a new process. It
+    returns (facts about the model or the error message, whether an HTTP library was imported)."""
 
     def run(name, url, **more):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
@@ -51,7 +51,7 @@ def start(tmp_path):
 
 @pytest.fixture
 def made(tmp_path):
-    """Return a model's folder, which also contains files that are not needed."""
+    """Return a model's folder. It also contains files that loading does not need."""
     folder = write_folder(tmp_path / "made", generation_config=GENERATION)
     for name in ("README.md", "pytorch_model.bin", "model.onnx", "consolidated.safetensors"):
         (folder / name).write_bytes(b"not wanted")
@@ -68,7 +68,7 @@ def test_a_model_is_downloaded_once_into_hugging_face_s_cache(start, made, tmp_p
         wanted = {"model.safetensors", "vocab.json", "merges.txt", "generation_config.json"}
         got = [path for method, path, _ in server.requests if method == "GET" and FILES in path]
         assert {path.removeprefix(FILES) for path in got} == wanted | {"config.json"}
-        # config.json is downloaded last, so it exists only if all other files do.
+        # config.json is downloaded last, so where it exists, all other files exist.
         assert got[-1] == f"{FILES}config.json"
         requests = zip(server.tokens, server.requests)
         assert {token for token, (_, path, _) in requests if FILES in path} == {"Bearer hf_mine"}

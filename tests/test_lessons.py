@@ -28,7 +28,7 @@ def test_timed_actions_take_turns_after_a_round_that_does_not_count(
 
         return run
 
-    quick = action("quick", iter([50, 2, 9, 2]))  # the first round is not timed
+    quick = action("quick", iter([50, 2, 9, 2]))  # 50 is the first round, which does not count
     slow = action("slow", iter([90, 8, 7, 60]))
     times = function({"quick": quick, "slow": slow}, rounds=3)
     assert times == {"quick": 2, "slow": slow_one}
@@ -93,7 +93,7 @@ def test_the_body_of_a_source_has_no_signature_and_is_python(capsys):
         lessons.source(loop, signature=False)
         first = ast.parse(capsys.readouterr().out).body[0]
         assert isinstance(first, ast.While if loop is generate.naive else ast.Assign)
-    lessons.source(samplers.Sampler.filter)  # `source` breaks a long string in two
+    lessons.source(samplers.Sampler.filter)  # `source` splits its long string in two
     printed = ast.parse(capsys.readouterr().out)
     written = dedent(inspect.getsource(samplers.Sampler.filter))
     assert ast.dump(printed) == ast.dump(ast.parse(written))
@@ -115,7 +115,7 @@ def test_continuations_are_the_texts_of_their_seeds_and_have_n_tokens():
     from samplers import Sampler
 
     model, endless = lessons.tiny_model(5, seed=3), lessons.tiny_model(5, seed=3)
-    model.stop_ids = (0, 1)  # `generate` would end most texts early
+    model.stop_ids = (0, 1)  # with `generate`, these would end most texts early
     texts = lessons.continuations(model, [2, 4], Sampler(), 4, 9)
     alone = [list(generate(endless, [2, 4], 9, Sampler(), seed)) for seed in range(4)]
     assert texts.tolist() == alone
@@ -145,7 +145,7 @@ def test_the_model_calls_a_replaced_function_until_the_block_ends():
 def test_a_tiny_model_is_random_and_depends_on_its_seed():
     model, ids = lessons.tiny_model(5, seed=3), np.arange(5)
     assert (model.n_vocab, model.stop_ids) == (5, ())
-    assert model.n_ctx >= 16  # the lessons need this much context
+    assert model.n_ctx >= 16  # the lessons need a context of 16
     np.testing.assert_array_equal(model(ids), lessons.tiny_model(5, seed=3)(ids))
     assert model(ids).dtype == np.float32
     assert not np.allclose(model(ids), lessons.tiny_model(5, seed=4)(ids))

@@ -1,4 +1,5 @@
-"""Lessons 7 to 11: formulas match counts of the running code, and plots show the right numbers."""
+"""In lessons 7 to 11, the formulas agree with what the running code counts, and the plots show the
+right numbers."""
 
 import sys
 from pathlib import Path

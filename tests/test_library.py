@@ -16,7 +16,7 @@ ELSEWHERE = (HOUSE / "examples" / "README.md").read_text(encoding="utf-8")
 
 
 def python(*words, cwd, **environment):
-    """Run Python in the folder `cwd`; return the completed process."""
+    """Run Python in the folder `cwd` and return the completed process."""
     ours = {"PYTHONPATH": str(HOUSE), "OPENBLAS_NUM_THREADS": "1"}
     environment, command = os.environ | ours | environment, [sys.executable, *words]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)

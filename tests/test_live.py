@@ -1,4 +1,5 @@
-"""The model in a live page gives NumPy's results, in a headless Chromium over file://."""
+"""The model in a live page computes what NumPy computes. A headless Chromium opens the page as a
+file."""
 
 import base64
 import copy
@@ -63,7 +64,7 @@ def open_page(browser, folder, tokenizer, model, text="Once upon a time", width=
 
 
 def same_random_numbers(browser):
-    """Make Math.random deterministic: it returns the same numbers after each call of this."""
+    """Make Math.random return the same numbers after each call of this function."""
     browser.js("let u = 0; Math.random = () => u = (u + 0.618034) % 1")
 
 
@@ -78,7 +79,7 @@ def settled(browser):
 
 
 def logits_of(browser, ids, heads=()):
-    """Return the page's logits [n, n_vocab] for a text, with some heads switched off."""
+    """Return the page's logits [n, n_vocab] for a text, with these heads switched off."""
     text = browser.js(
         """
         const [ids, heads] = arguments, model = live.without(live.model, heads);
@@ -93,7 +94,7 @@ def logits_of(browser, ids, heads=()):
 
 
 def written(browser, ids, n, **settings):
-    """Let the page generate n tokens after a text. Return all ids."""
+    """Let the page generate n tokens after a text. Return the ids of the whole text."""
     return browser.driver.execute_async_script(
         """
         const [ids, n, settings, done] = arguments, {model, read, ranked, draw} = live;
@@ -118,7 +119,7 @@ def test_the_logits_equal_numpy_s_for_50_texts(opened):
     rng = np.random.default_rng(0)
     for n in range(1, 51):
         ids = rng.integers(model.n_vocab, size=n // 2 + 1).tolist()
-        if n % 2:  # half of the texts are stories, the others random tokens
+        if n % 2:  # half of the texts are stories, the others are random tokens
             ids = written(browser, tokenizer.encode("One day"), n // 2)
         np.testing.assert_allclose(logits_of(browser, ids), model(ids), rtol=0, atol=1e-3)
 
@@ -141,7 +142,7 @@ def test_a_text_becomes_the_same_ids_and_pieces(opened):
         ids = tokenizer.encode(text)
         assert browser.js("return live.tokenizer.encode(arguments[0])", text) == ids, text
         assert pieces_of(browser, ids) == [*map(tokenizer.stream().feed, ids)]
-    ids = rng.integers(tokenizer.n_vocab, size=300).tolist()  # bytes that are not UTF-8
+    ids = rng.integers(tokenizer.n_vocab, size=300).tolist()  # random tokens, not always UTF-8
     assert pieces_of(browser, ids) == [*map(tokenizer.stream().feed, ids)]
 
 
@@ -161,7 +162,8 @@ def test_every_token_has_the_label_of_the_page(opened):
         {"temperature": 1},
         {"temperature": 0},
         {"temperature": 0.7, "top_k": 40},
-        {"temperature": 1.3, "top_p": 0.7},  # at 0.9 rounding decides between two tokens
+        # With top_p 0.9, rounding errors would decide whether a token is removed.
+        {"temperature": 1.3, "top_p": 0.7},
         {"top_p": 0.3},
         {"top_k": 5, "top_p": 0.8, "min_p": 0.1},
     ],
@@ -213,7 +215,7 @@ def test_a_head_that_is_off_adds_nothing(opened):
 
 
 def test_a_fork_of_a_cache_does_not_change_it(opened):
-    """Two branches share the beginning of a cache. Each gets the logits of its own text."""
+    """Two branches fork from one cache. Each gets the logits of its own text."""
     browser, tokenizer, _ = opened
     differences = browser.js(
         """
@@ -261,7 +263,7 @@ def test_a_page_of_stories_draft_is_small():
 
 @pytest.fixture
 def panel(browser, tmp_path):
-    """Open a live page of stories-draft. Return browser, tokenizer, model, and the run's ids."""
+    """Open a live page of stories-draft. Return browser, tokenizer, model and the text's ids."""
     tokenizer, model = utils.load("stories-draft")
     model = live.in_8_bits(tokenizer, model)
     data = open_page(browser, tmp_path, tokenizer, model, temperature=0.8)
@@ -278,7 +280,7 @@ def click(browser, selector, place=0):
 
 
 def bars(browser):
-    """Return {id: p} of the listed candidates."""
+    """Return {id: p} for the candidates that the panel lists."""
     lines = browser.js(
         "return [...document.querySelectorAll('#live .bars li')].map((line) =>"
         " [Number(line.dataset.token), Number(line.dataset.p)])"
@@ -358,7 +360,7 @@ def test_a_text_can_be_edited_and_its_markup_stays_text(panel):
     click(browser, "#edit")
     browser.js("document.querySelector('#live textarea').value = 'so '.repeat(700)")
     click(browser, "form button")
-    assert [len(ids) for ids in branches(browser)][2] == model.n_ctx  # the rest is cut off
+    assert [len(ids) for ids in branches(browser)][2] == model.n_ctx  # a longer text is cut off
     assert browser.driver.get_log("browser") == []
 
 
@@ -403,7 +405,7 @@ def test_two_branches_are_compared(panel):
     note = browser.text("#live .branch:not(.current) .note")
     assert note == f"6 tokens as in Branch 2, then {bits(first)}; there {bits(second)}"
     assert len(browser.all("#live .same")) == 6
-    click(browser, ".branch:not(.current) .token", 6)  # select the other branch
+    click(browser, ".branch:not(.current) .token", 6)  # go to the other branch
     assert "6 tokens as in Branch 1" in browser.text("#live .branch:not(.current) .note")
     click(browser, ".current h3 button")
     assert branches(browser) == [second]
@@ -418,7 +420,8 @@ def test_the_panel_can_be_used_with_keys_alone(panel):
         settled(browser)
     assert browser.js("return live.panel.place") == len(ids) - 2
     assert browser.js("return document.activeElement.getAttribute('aria-selected')") == "true"
-    assert browser.js("return state.selected") == selected  # the page's own text has other keys
+    # The keys have not moved the selection in the page's own text.
+    assert browser.js("return state.selected") == selected
     browser.js("document.querySelectorAll('#live .bars button')[3].focus()")
     browser.driver.switch_to.active_element.send_keys("\ue007")  # Enter
     settled(browser)

@@ -1,4 +1,5 @@
-"""llama.py computes the reference's logits for every family, in one pass or in several passes."""
+"""families/llama.py computes the same logits as transformers for every family, in one pass or in
+several passes."""
 
 import copy
 import functools
@@ -39,7 +40,7 @@ from tests.tiny import (
 )
 
 NAMES = sorted(folder.name for folder in LLAMA_FOLDERS.iterdir())
-# These fixtures differ in windows, q_norm, post-norms and layers without positions.
+# Fixtures with and without windows, q_norm, post-norms and layers without positions:
 SEVERAL = ["gemma3", "llama", "mistral", "olmo2", "qwen3", "smollm3"]
 every_model = pytest.mark.parametrize("name", NAMES)
 several_models = pytest.mark.parametrize("name", SEVERAL)
@@ -47,7 +48,7 @@ several_models = pytest.mark.parametrize("name", SEVERAL)
 
 @functools.cache
 def load(name):
-    """Read the model of a fixture. utils.load cannot, because the fixtures have no tokenizer."""
+    """Read the model of a fixture. utils.load cannot do it: the fixtures have no tokenizer."""
     folder = LLAMA_FOLDERS / name
     model = read_llama(folder, read_json(folder / "config.json"), n_tokens=64)
     model.stop_ids = (2,)
@@ -115,7 +116,7 @@ def test_beams_equal_the_reference_s(name):
     np.testing.assert_allclose(scores, reference(name)["scores"], rtol=1e-5)
 
 
-# --- cached == naive, batched == one by one -------------------------------------------------------
+# --- chunks, batches and a model's own cache ------------------------------------------------------
 
 
 def in_chunks(model, ids, cuts, cache):  # ids [..., n_seq] -> logits; a chunk begins at each cut
@@ -202,7 +203,8 @@ def test_a_token_changes_no_earlier_logits():
 
 
 def test_two_windows_of_8_reach_15_tokens():
-    """Each layer reaches 7 tokens back, so two layers reach 14 tokens back."""
+    """Each layer reaches 7 tokens back, so two layers reach 14 tokens back. The token itself is
+    number 15."""
     assert changed(load("mistral"), reference("mistral")["ids"], 3) == list(range(3, 18))
 
 
@@ -214,7 +216,7 @@ def test_each_layer_has_its_window():
 
 
 def test_a_layer_without_positions_does_not_see_the_order():
-    """The model consists of SmolLM3's second layer only."""
+    """The model has only one layer, the second layer of SmolLM3."""
     whole = load("smollm3")
     params = {**whole.params, "blocks": whole.params["blocks"][1:]}
     model = Llama(params, whole.n_head, whole.n_ctx, frequencies=[None])
@@ -233,7 +235,7 @@ def test_every_step_is_float32(name):
     for ids in ([3], list(range(12)), [[1, 2], [3, 4]]):
         for cache in (None, model.new_cache(*np.shape(ids)[:-1])):
             Traced.seen.clear()
-            assert isinstance(model(ids, cache), Traced)  # the logits are traced, too
+            assert isinstance(model(ids, cache), Traced)  # computed from traced arrays
             assert Traced.seen - {np.dtype(bool)} == {np.dtype(np.float32)}
             assert cache is None or cache.kv.dtype == np.float32
 
@@ -256,7 +258,8 @@ def test_arguments_are_not_changed(name):
         np.testing.assert_array_equal(array, old)
 
 
-@pytest.mark.parametrize("norm_size", [None, 4, 24])  # no q_norm, per head, over all heads
+# No q_norm, one q_norm for the 4 features of each head, or one for all 24 features together:
+@pytest.mark.parametrize("norm_size", [None, 4, 24])
 @pytest.mark.parametrize("bias, tied", [(False, True), (True, False)])
 def test_a_model_has_the_parts_that_its_parameters_name(bias, tied, norm_size):
     """The model has 6 query heads, 2 key-value heads and 4 features per head."""
@@ -287,7 +290,7 @@ def test_grouped_attention_is_attention_with_repeated_keys():
     rng = np.random.default_rng(0)
     shapes = (3, 6, 4, 8), (3, 2, 9, 8), (3, 2, 9, 8)  # [batch, n_head, n, d_head]
     q, k, v = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
-    mask = gpt2.causal_mask(np.arange(4) + [[5], [3], [0]])  # rows of different lengths
+    mask = gpt2.causal_mask(np.arange(4) + [[5], [3], [0]])  # the rows have different lengths
     repeated = [np.repeat(x, 3, axis=1) for x in (k, v)]  # query head h uses key head h // 3
     expected = gpt2.attention(q, *repeated, mask)
     close(attention(q, k, v, mask, 1 / math.sqrt(8), None), expected)
@@ -311,7 +314,7 @@ def test_attention_scores_depend_only_on_the_distance():
     rng = np.random.default_rng(1)
     q, k = rng.normal(size=(2, 1, 8)).astype(np.float32)
 
-    def dot_product(at, other):  # the positions of the query and of the key
+    def dot_product(at, other):  # at: the query's position; other: the key's
         q_at = rotate(q[None], np.array([at]), FREQUENCIES)
         k_at = rotate(k[None], np.array([other]), FREQUENCIES)
         return float((q_at * k_at).sum())
@@ -330,7 +333,7 @@ def test_linear_scaling_stretches_positions():
 
 
 def test_llama3_scaling_has_three_bands():
-    """The reference defines the bands by wavelength. The fixture has all three bands."""
+    """The reference defines three bands of wavelengths. The fixture has all three."""
     found = llama3_frequencies(FREQUENCIES, 8.0, 1.0, 4.0, 32)
     np.testing.assert_array_equal(found, load("llama-llama3").frequencies[0])
     bands = []

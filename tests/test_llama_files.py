@@ -1,5 +1,5 @@
-"""Llama and its relatives are loaded from the older and the newer dialect of config.json, and from
-16-bit files. Folders with wrong or unsupported settings are refused."""
+"""Llama and its relatives can be loaded from both dialects of config.json, the older and the newer
+one, and from 16-bit files. Folders with wrong or unsupported settings are refused."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ QWEN = {
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a function that copies the fixture `name`. A test may damage the copy."""
+    """Return a function that copies the fixture `name`, so that a test can damage the copy."""
 
     def copied(name):
         return Path(shutil.copytree(LLAMA_FOLDERS / name, tmp_path / name))
@@ -55,14 +55,14 @@ def logits(folder):
 
 
 def change(folder, *dropped, **entries):
-    """Remove the `dropped` keys from config.json and set the `entries`."""
+    """Remove the keys `dropped` from config.json and set the `entries`."""
     config = json.loads((folder / "config.json").read_text()) | entries
     config = {key: value for key, value in config.items() if key not in dropped}
     (folder / "config.json").write_text(json.dumps(config))
 
 
 def assert_refused(folder, words):
-    """Assert that load raises a UserError whose message is one line and contains these words."""
+    """Assert that load raises a UserError whose message is one line and matches `words`."""
     write_tokenizer_json(folder)
     with pytest.raises(UserError, match=words) as caught:
         utils.load(folder)
@@ -74,7 +74,7 @@ def assert_refused(folder, words):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_hub_s_dialect_means_the_same(folder, name):
-    """The older config.json has rope_theta and rope_scaling instead of rope_parameters. Gemma 3's
+    """The older dialect has rope_theta and rope_scaling instead of rope_parameters. For Gemma 3, it
     also has a second theta and a pattern of windows."""
     copy = folder(name)
     expected, config = logits(copy), json.loads((copy / "config.json").read_text())
@@ -84,7 +84,7 @@ def test_the_hub_s_dialect_means_the_same(folder, name):
     if local:
         old |= {"rope_local_base_freq": local["rope_theta"], "sliding_window_pattern": 6}
     if rope["rope_type"] == "linear":
-        rope["type"] = rope.pop("rope_type")  # the oldest files have this key
+        rope["type"] = rope.pop("rope_type")  # the name of this key in the oldest files
     old["rope_scaling"] = rope if len(rope) > 1 else None
     dropped = "rope_parameters", "layer_types", "no_rope_layers", "_sliding_window_pattern"
     change(copy, *dropped, **old)
@@ -105,7 +105,7 @@ def test_keys_with_their_usual_value_may_be_absent(folder, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_heads_and_their_sizes_come_from_the_arrays(folder, name):
-    """The families have different defaults for these keys, but the arrays decide."""
+    """Without these keys, the arrays decide, not the family's defaults."""
     copy = folder(name)
     expected = model(copy)
     change(copy, "num_key_value_heads", "head_dim", "attention_bias", "mlp_bias")
@@ -170,7 +170,7 @@ def test_max_window_layers_may_be_0(folder):
     change(copy, "layer_types", sliding_window=8, max_window_layers=0, use_sliding_window=True)
     assert model(copy).windows == [8, 8]
     change(copy, "max_window_layers")
-    assert model(copy).windows == [None, None]  # its default is 28: no layer has a window
+    assert model(copy).windows == [None, None]  # the default, 28, exceeds the number of layers
 
 
 def test_gemma2_has_default_caps(folder):
@@ -230,11 +230,12 @@ def test_every_family_has_its_loader():
         assert read_json(LLAMA_FOLDERS / name / "config.json")["model_type"] in utils.LOADERS
 
 
-# --- a whole folder with its tokenizer: tokens and stop ids ---------------------------------------
+# --- a folder with a tokenizer: tokens and stop ids -----------------------------------------------
 
 
 def write_qwen(folder, **entries):
-    """Write a Qwen2 whose embedding has 11 rows without a token. These rows have large logits."""
+    """Write a Qwen2 model. The tokenizer has no tokens for the last 11 rows of the embedding,
+    whose logits would be large."""
     rng, d = np.random.default_rng(0), QWEN["hidden_size"]
     shapes = {"embed_tokens": (270, d), "norm": (d,)}
     queries = {"q": 12, "k": 6, "v": 6}
@@ -278,7 +279,7 @@ def test_arrays_may_lack_the_prefix_model(folder, name):
     copy = folder(name)
     expected, path = logits(copy), copy / "model.safetensors"
     tensors = {key.removeprefix("model."): array for key, array in read_float32(path).items()}
-    tensors["lm_head.weight"] = tensors["embed_tokens.weight"]  # some files store a tied head, too
+    tensors["lm_head.weight"] = tensors["embed_tokens.weight"]  # some files also store a tied head
     tensors["layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(4, np.float32)
     save_file(tensors, path)
     np.testing.assert_array_equal(logits(copy), expected)

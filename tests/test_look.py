@@ -1,4 +1,4 @@
-"""The options --trace and --html of the command line."""
+"""Tests of the options --trace and --html of the command line."""
 
 import pytest
 
@@ -94,7 +94,7 @@ def test_an_error_or_an_interrupt_leaves_no_incomplete_page(console, tmp_path, b
 def test_every_method_has_a_trace(console, draft, method):
     out = console.text("the cat", "--trace", *words_for(method, draft))
     first = {"naive": "[5|6] ->", "beam": "[1,5|1] ->", "cached": "[5|1] ->"}
-    # The first pass of a speculative loop has only 4 of the 5 prompt tokens.
+    # The first pass of a speculative loop reads only 4 of the 5 prompt tokens.
     assert first.get(method, "[4") in out
     assert all(len(line) <= 80 for line in out.splitlines())
     assert "self_attention" in out and "Norms" in out

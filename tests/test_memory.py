@@ -22,7 +22,7 @@ def traced():
 
 
 def peak(f):
-    """Return how many bytes f() has allocated at its peak."""
+    """Run f(). Return how many bytes it has allocated at its peak."""
     before = tracemalloc.get_traced_memory()[0]
     tracemalloc.reset_peak()
     f()
@@ -31,8 +31,8 @@ def peak(f):
 
 @pytest.mark.parametrize(
     "loop, bytes_per_token",
-    # For each token, memory may grow by the id, the keys and values (128 bytes), as much again for
-    # free slots of the cache, and the counts in a store. It must not keep the logits (12 kB).
+    # Each token may add its id, its keys and values (128 bytes), as many bytes for free slots in
+    # the cache, and the counts in an NGramStore. Its logits (12 kB) must not be kept.
     [(cached, 600), (drafted_by(NGramStore(N_VOCAB)), 3000)],
     ids=["cached", "n-grams"],
 )
@@ -50,7 +50,7 @@ def test_900_more_steps_keep_few_bytes(traced, loop, bytes_per_token):
 
 def test_a_prompt_computes_only_its_last_logits(traced):
     model, prompt = tiny_gpt2(n_vocab=30_000, n_ctx=600), [1] * 500
-    everything = 500 * 30_000 * 4  # the bytes of all logits
+    everything = 500 * 30_000 * 4  # the size of all logits in bytes
     assert peak(lambda: model(prompt)) > everything
     for loop in (naive, cached):
         assert peak(lambda loop=loop: list(generate(model, prompt, 3, loop=loop))) < everything / 4
@@ -66,7 +66,7 @@ def test_a_batch_takes_at_most_twice_its_keys_and_values(traced):
 
 def test_a_long_prompt_needs_memory_for_its_chunks_only(traced):
     model, prompt = tiny_gpt2(n_ctx=4000), [1] * 3999
-    whole = 2 * 4000 * 4000 * 4  # the bytes of two heads' attention scores
+    whole = 2 * 4000 * 4000 * 4  # the attention scores of two heads, in bytes
     assert peak(lambda: model(prompt)) > whole
     assert peak(lambda: list(generate(model, prompt, 1))) < whole / 4
 

@@ -1,4 +1,4 @@
-"""The models in models/ have the sizes that their READMEs give. They tell stories and translate."""
+"""The models in models/ are small, predict an unseen text well, tell stories and translate."""
 
 from pathlib import Path
 

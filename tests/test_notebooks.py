@@ -34,7 +34,7 @@ def notebook(path):
 
 
 def made(folder, *options):
-    """Run edition.py, which writes an edition into this folder; return the folder."""
+    """Run edition.py, which writes an edition into this folder. Return the folder."""
     command = [sys.executable, FOLDER / "edition.py", folder, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"{len(NOTEBOOKS)} ")
@@ -53,8 +53,8 @@ def pages(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def on_github(tmp_path_factory):
-    """Make the class edition with badges, in a folder of the project. Badges link to files of the
-    project, so edition.py refuses other folders."""
+    """Make the class edition with badges in a folder of the project. Badges link to files of the
+    project, so edition.py refuses folders outside of it."""
     folder = Path(tempfile.mkdtemp(dir=FOLDER))
     yield made(folder, "--repository", ADDRESS)
     shutil.rmtree(folder)
@@ -86,15 +86,16 @@ def pictures(notebook):
 
 
 def solutions(path):
-    """Return {exercise number: its solution} from solutions/NAME.py. There, a line "# exercise N"
-    precedes each solution."""
+    """Return {exercise number: its solution} from a lesson's file in solutions/. In this file, a
+    line "# exercise N" precedes each solution."""
     text = (FOLDER / "solutions" / path.with_suffix(".py").name).read_text(encoding="utf-8")
     parts = re.split(r"^# exercise (\d+)$", text, flags=re.MULTILINE)[1:]
     return dict(zip(map(int, parts[::2]), parts[1::2]))
 
 
 def exercises(notebook):
-    """Return {exercise number: (index of its cell, index of the next cell, which checks it)}."""
+    """Return {exercise number: (index of its cell, index of the next cell)}. The next cell checks
+    the exercise."""
     found = {}
     for place, cell in enumerate(notebook.cells):
         for tag in cell.metadata.get("tags", []):
@@ -112,7 +113,7 @@ def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, class_edit
         for place, cell in enumerate(notebook.cells):
             if edition.tagged(cell, "ours"):  # uncomment our solution
                 cell.source = cell.source.removeprefix("# If you give up: ")
-            client.execute_cell(cell, place)  # raises any error in the cell
+            client.execute_cell(cell, place)  # raises an error if the cell does
             if cell.cell_type == "code":
                 assert not printed(cell, "stderr")
         for number, (place, check) in exercises(notebook).items():
@@ -123,7 +124,7 @@ def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, class_edit
             assert printed(notebook.cells[check]) == "solved\n"
 
 
-def own(notebook):  # -> the code cells that edition.py did not add
+def own(notebook):  # -> the code cells, except those that edition.py added
     added = {"guess", "ours"}
     return [cell for cell in code(notebook) if not added & {*cell.metadata.get("tags", [])}]
 
@@ -140,8 +141,8 @@ def test_the_class_edition_has_the_same_code_without_solutions(path, notebook, c
 
 
 def test_the_class_edition_answers_no_prediction(path, class_edition):
-    """A cell for the guess follows each prediction. After the code, the next text is a folded
-    answer, a heading, or a new prediction or question."""
+    """A cell for the reader's guess follows each "Predict" task. The first text after the next code
+    is a folded answer, a heading, or another task or question."""
     cells = nbformat.read(class_edition / path.name, as_version=4).cells
     for place, cell in enumerate(cells):
         if cell.cell_type != "markdown" or "**Predict" not in cell.source:
@@ -162,8 +163,8 @@ def test_no_cell_has_a_literal_alternative_text(notebook):
 
 
 def broken_links(text, folder):
-    """Yield the broken links of a Markdown text that lies in this folder. A link to ADDRESS is
-    broken if the project does not contain its file."""
+    """Yield the broken links in the text of a Markdown file. folder: where the file is. A link to
+    ADDRESS is broken if the project does not contain its target."""
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         place, _, anchor = target.partition("#")
         file = folder / place
@@ -214,7 +215,7 @@ def test_every_link_of_the_other_texts_leads_somewhere():
 
 def test_git_does_not_ignore_the_folder_that_the_badges_point_to():
     if not (FOLDER.parent / ".git").exists():
-        return  # this copy of the project has no git history
+        return  # this copy of the project is not a git repository
     command = ["git", "check-ignore", "-q", "notebooks/class/01_forward_pass.ipynb"]
     assert subprocess.run(command, cwd=FOLDER.parent).returncode == 1
 
@@ -290,7 +291,7 @@ NOT_PROSE = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)|https?://\S+"
 
 
 def test_numbers_in_the_prose_come_from_a_cell(notebook):
-    """The test covers numbers with a decimal point or a percent sign, except in sentences that cite
+    """The test checks numbers with a decimal point or a percent sign. It skips sentences that cite
     a source with its year."""
     outputs = "\n".join(printed(cell) + cell.source for cell in code(notebook))
     known = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", outputs.replace(",", ""))}
@@ -305,7 +306,7 @@ def test_numbers_in_the_prose_come_from_a_cell(notebook):
 
 
 def comes_from(written, known):
-    """Return whether `written` is a known number, rounded, or such a number in percent."""
+    """Return whether a known number, or 100 times a known number, rounds to `written`."""
     error = 0.51 * 10 ** -len(written.partition(".")[2])
     scaled = [scale * number for number in known for scale in (1, 100)]
     return any(abs(number - float(written)) <= error for number in scaled)

@@ -22,7 +22,7 @@ needs_tensorflow = pytest.mark.skipif(
 
 @pytest.fixture
 def release(monkeypatch, tmp_path):
-    """Replace OpenAI's site by a local server, which has no files yet, and models/ by an empty
+    """Replace OpenAI's site with a local server, which has no files yet, and models/ with an empty
     folder. Pretend that TensorFlow is installed."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
     monkeypatch.setattr(utils, "MODELS", tmp_path)
@@ -67,7 +67,7 @@ def test_a_downloaded_model_needs_no_network_and_no_tensorflow(release, monkeypa
 
 
 def test_a_folder_in_openai_s_layout_is_refused(release, tmp_path):
-    """An earlier version of tokenwise wrote such folders."""
+    """An earlier version of tokenwise wrote folders with hparams.json."""
     (tmp_path / "124M").mkdir()
     (tmp_path / "124M" / "hparams.json").write_text("{}")
     assert_refused("124M", "124M has no config.json: it is no model in Hugging Face's layout")
@@ -95,7 +95,7 @@ def test_names_become_hugging_face_s(theirs, ours):
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
-    """Run tests/tensorflow_checkpoints.py. Return its folder, and {case: [error, files left]}."""
+    """Run tests/tensorflow_checkpoints.py. Return its folder and {case: [error, files left]}."""
     folder = tmp_path_factory.mktemp("openai")
     script = [sys.executable, "-m", "tests.tensorflow_checkpoints", str(folder)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)

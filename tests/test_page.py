@@ -1,4 +1,4 @@
-"""The data of a page equals the numbers that the code computes."""
+"""A page contains the numbers that the code computes."""
 
 import copy
 import functools
@@ -41,7 +41,7 @@ def data(request):
 def test_the_page_is_one_file_that_requests_nothing(data):
     html = page.html(data)
     assert data_of(html) == json.loads(json.dumps(data))
-    outside = html.replace("http://www.w3.org/2000/svg", "")  # this is a name, not a request
+    outside = html.replace("http://www.w3.org/2000/svg", "")  # this only names the SVG format
     assert not re.search(r"https?:|//\w+\.|\bsrc=|\bhref=|@import|url\(", outside)
     assert "default-src 'none'" in html
     assert "<!-- " not in html  # every placeholder has been replaced
@@ -82,8 +82,8 @@ def test_the_stored_logits_give_the_sum_at_every_temperature(stories):
 
 
 def of_one_row(logits, came, n, sampler=greedy, n_prompt=5):
-    """Return the candidates for one row of logits [n_vocab], after which the token `came` was
-    generated."""
+    """Return the candidates for one row of logits [n_vocab]. `came` is the token that comes
+    next in the text."""
     sequence = Sequence(random_gpt2(len(logits), 8, 4, 1, 1), [0, came], 0, sampler)
     sequence.n_prompt = n_prompt
     return candidates(logits[None], sequence, [1.0], n)
@@ -94,11 +94,12 @@ def test_the_text_s_token_is_stored_even_if_it_is_not_among_the_best():
     best = of_one_row(logits, 500, 256)["best"][0].tolist()
     assert best == [*range(255), 500]
     assert of_one_row(logits, 3, 300)["best"][0].tolist() == [*range(300)]
-    assert sorted(of_one_row(logits, 3, 999)["best"][0]) == [*range(600)]  # a small vocabulary
+    assert sorted(of_one_row(logits, 3, 999)["best"][0]) == [*range(600)]  # only 600 tokens exist
 
 
 def test_the_filters_changes_are_recorded_apart_from_the_logits():
-    """A filter before the sliders removes the best token, a filter after them removes token 2."""
+    """One filter runs before the sliders' filters and removes token 0, the best. Another runs after
+    them and removes token 2."""
     logits = np.array([5, 4, 3, 2, 1], np.float32)
     removed = {}
 
@@ -119,7 +120,7 @@ def test_the_filters_changes_are_recorded_apart_from_the_logits():
     by = [names[number - 1] if number else "" for number in found["by"][order]]
     here = "test_the_filters_changes_are_recorded_apart_from_the_logits"
     assert by == [here, "", here, "", ""] and names[1:3] == ["temperature", "top_k"]
-    in_prompt = of_one_row(logits, 1, 5, sampler, 5)  # filters do not act on the prompt
+    in_prompt = of_one_row(logits, 1, 5, sampler, 5)  # no filter acts on the prompt
     assert not in_prompt["first"].any() and not in_prompt["by"].any()
 
 
@@ -134,7 +135,8 @@ def test_a_filter_that_writes_into_the_logits_is_recorded():
 
 
 def test_the_last_filters_leave_the_tokens_that_the_sliders_removed():
-    """A reader who moves the top-k slider back to 0 sees the removed tokens again."""
+    """The reader may move the top-k slider back to 0. So the tokens that top-k removed must not
+    count as removed by the last filters."""
 
     def odd(logits, ids):
         return np.where(np.arange(600) % 2, logits, -np.inf)
@@ -164,8 +166,8 @@ def test_the_model_s_best_tokens_are_stored_even_if_a_filter_removes_them(storie
 
 
 def test_beam_search_filters_log_probabilities():
-    """The page applies filters to log-probabilities, as beam search does, so that a penalty has the
-    same effect."""
+    """Beam search applies filters to log-probabilities. The page of a beam search does the same, so
+    that a penalty has the same effect."""
     data = by_method("beam")
     assert stored(data, "logits").max() <= 0 < stored(by_method("cached"), "logits").max()
 
@@ -215,7 +217,7 @@ def test_a_token_without_a_throw_says_how_it_was_chosen(method, how, stories):
     assert {draw[0] for draw in by_method(method)["draws"]} == {how}
     assert {draw[0] for draw in recorded(*stories, "Once", 4, temperature=0)["draws"]} == {"best"}
 
-    def own(model, sequence):  # a loop whose tokens are not what it draws
+    def own(model, sequence):  # draws token 6, but appends token 5
         while sequence.running:
             sequence.rng.random(3)
             draw(np.eye(model.n_vocab, dtype=np.float32)[6], sequence.rng)
@@ -259,16 +261,16 @@ def test_the_bets_of_speculation_follow_its_rule():
         assert [bet[0] for bet in one["bets"][: one["accepted"]]] == text[: one["accepted"]]
         if one["residual"]:
             assert len(tested) == one["accepted"] + 1
-            rows = np.array(one["residual"])  # token, p, q, norm(max(0, p - q))
+            rows = np.array(one["residual"])  # columns: token, p, q, norm(max(0, p - q))
             excess, left = np.maximum(rows[:, 1] - rows[:, 2], 0), rows[:, 3]
             np.testing.assert_allclose(left / left.max(), excess / excess.max(), atol=1e-6)
             assert 0 < left.sum() <= 1.00001
-            assert left[rows[:, 0] == tested[-1][0]] == 0  # p < q there: nothing is left of it
+            assert left[rows[:, 0] == tested[-1][0]] == 0  # p < q for the rejected draft
     for _, u, low, high in (found for found in data["draws"] if len(found) > 1):
         assert low - 1e-6 <= u <= high + 1e-6
     hows = {draw[0] for draw in data["draws"]}
     assert {"accepted", "residual"} <= hows <= {"accepted", "residual", "drawn"}
-    assert 0 < data["drafting"] < data["work"]  # in multiply-adds
+    assert 0 < data["drafting"] < data["work"]  # numbers of multiply-adds
 
 
 def test_a_greedy_bet_throws_no_die(stories):
@@ -292,8 +294,9 @@ def load_llama(folder):
 
 
 def family(name):
-    """Return a model, and the first ids of a text."""
-    is_llama = getattr(name, "parent", None) == FIXTURES / "llama"  # these have no tokenizer
+    """Return the model `name` and the first ids of a text."""
+    # The folders in fixtures/llama have no tokenizer, so utils.load cannot load them.
+    is_llama = getattr(name, "parent", None) == FIXTURES / "llama"
     model = load_llama(name) if is_llama else utils.load(name)[1]
     return begin(model, [5, 6, 7, 8, 9])
 
@@ -305,7 +308,7 @@ FAMILIES += [FIXTURES / "seq2seq" / name for name in ("t5", "bart", "mbart")]
 
 @pytest.mark.parametrize("name", FAMILIES, ids=lambda name: getattr(name, "name", name))
 def test_the_weights_of_a_query_sum_to_1(name, monkeypatch):
-    """If the context allows it, the text is longer than a chunk of 128 or 256 tokens."""
+    """The text has 300 tokens, or as many as the context allows."""
     monkeypatch.setattr(page, "LEVELS", 255)
     model, start = family(name)
     n = min(model.n_ctx, 300)
@@ -349,7 +352,7 @@ def test_the_parts_add_up_to_the_difference_of_two_logits(name):
     with recording(model, keep=KEEP) as calls:
         logits = model(ids)
     found = parts(calls[-1], model, logits, came, rivals)
-    if getattr(name, "name", "") == "bart":  # post-norm: its logits are no sum of parts
+    if getattr(name, "name", "") == "bart":  # post-norms: the logits are not a sum of parts
         assert found is None
         return
     expected = logits[range(len(ids)), came][:, None] - np.take_along_axis(logits, rivals, -1)
@@ -365,7 +368,7 @@ PRE_NORM = [name for name in FAMILIES if getattr(name, "name", "") != "bart"]
 
 @pytest.mark.parametrize("name", PRE_NORM, ids=lambda name: getattr(name, "name", name))
 def test_without_biases_the_parts_leave_no_rest(name):
-    """So the rest, which is a sum's last part, is what the biases add."""
+    """The last part of each sum is the rest: what the biases outside of the MLPs add."""
     model, start = family(name)
     rng, ids = np.random.default_rng(1), np.array([*start, 3, 4, 5, 6, 7, 8])
     came = rng.integers(0, model.n_vocab, len(ids)).tolist()
@@ -382,7 +385,7 @@ def test_without_biases_the_parts_leave_no_rest(name):
 
 
 def without_biases(tree):
-    """Return parameters with zeros for what attention, the last norm and the head add."""
+    """Return the parameters, with zero biases in attention's output, the last norm and the head."""
     if isinstance(tree, list):
         return [without_biases(part) for part in tree]
     if not isinstance(tree, dict):
@@ -396,8 +399,8 @@ def without_biases(tree):
 
 
 def test_the_part_of_a_head_in_the_last_layer_is_what_it_writes(stories):
-    """The test computes the part of one head by hand: what the head writes to the residual stream,
-    scaled by the final norm, times the difference of the two tokens' embeddings."""
+    """The test computes the part of one head itself: it takes what the head writes to the residual
+    stream, scales it like the last norm, and multiplies by the difference of two embeddings."""
     _, model = stories
     ids = np.array([5, 6, 7, 8, 9])
     with recording(model, keep=KEEP) as calls:
@@ -479,7 +482,7 @@ def test_incomplete_characters_and_special_tokens_have_labels(stories):
     data = recorded(tokenizer, model, "Zoë 🙂", 3)
     labels = [data["labels"][id] for id in data["ids"]]
     assert any(re.search("<[0-9A-F]{2}>", label) for label in labels)
-    assert data["pieces"].count("") >= 3  # the emoji's first bytes
+    assert data["pieces"].count("") >= 3  # for the emoji's first three bytes
     assert page.label(tokenizer, tokenizer.encode(" cat")[0]) == " cat"
     tokenizer, model = utils.load("en-de")
     data = recorded(tokenizer, model, "The cat.", 5)
@@ -488,7 +491,7 @@ def test_incomplete_characters_and_special_tokens_have_labels(stories):
 
 
 class Words:
-    """A tokenizer with 50,257 words, as many as GPT-2's."""
+    """A tokenizer that has as many tokens as GPT-2's. Each token is a word."""
 
     n_vocab, special = 50257, {}
 
@@ -525,7 +528,7 @@ def test_show_returns_the_page_in_a_frame(stories):
     pytest.importorskip("IPython")
     frame = page.show(*stories, "Once upon", n=3, temperature=0.5)
     assert frame.data.startswith('<div><iframe srcdoc="&lt;!doctype html')
-    assert "<script" not in frame.data  # the attribute's value is escaped
+    assert "<script" not in frame.data  # the value of srcdoc is escaped
 
 
 def test_the_run_may_be_greedy(stories):
