@@ -1,4 +1,4 @@
-"""Generate text token by token. `naive` reads the whole text at each step, `cached` reads it once.
+"""Generate text token by token. `naive` reads the whole text at each step; `cached` reads it once.
 
 On the command line: python generate.py "Once upon a time"
 
@@ -15,7 +15,7 @@ On the command line: python generate.py "Once upon a time"
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # before NumPy is imported, so that cli can say if it is missing
+if __name__ == "__main__":  # before `import numpy`: cli explains what to do if it is missing
     import sys
 
     from terminal import cli
@@ -41,7 +41,7 @@ def naive(model: Model, sequence: Sequence) -> Iterator[int]:
 def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]:
     """Yield the same tokens as `naive`, but run the model over each token only once.
 
-    cache: may already contain the beginning of the text, such as the earlier turns of a chat.
+    cache: it may already contain the beginning of the text, such as the earlier turns of a chat.
     """
     cache = model.new_cache() if cache is None else cache
     while sequence.running:
@@ -51,10 +51,10 @@ def cached(model: Model, sequence: Sequence, cache: Any = None) -> Iterator[int]
 
 
 def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
-    """Run the model over those ids [..., n_seq] that the cache lacks. Return the logits [...,
-    n_vocab] after the last id. Read a long prompt in chunks, to keep attention scores small."""
+    """Run the model over those of the ids [..., n_seq] that are not in the cache. Return the logits
+    [..., n_vocab] after the last id. Chunks keep the attention scores of a long prompt small."""
     ids = np.asarray(ids)
-    cache.cut(ids.shape[-1] - 1)  # run the last token even if it is cached
+    cache.cut(ids.shape[-1] - 1)  # the last token must be run, even if it is cached
     for start in range(cache.length, ids.shape[-1], chunk):
         logits = model(ids[..., start : start + chunk], cache, last=1)  # [..., 1, n_vocab]
     return logits[..., -1, :]
@@ -63,14 +63,14 @@ def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
 def generate(
     model: Any, prompt: Ids, n: int, sampler: Sampler = greedy, seed: int = 0, loop: Loop = cached
 ) -> Iterator[int]:
-    """Yield at most n new ids; a stop id is the last. The same seed gives the same text."""
+    """Yield at most n new ids, and stop after a stop id. The same seed gives the same text."""
     model, ids = begin(model, prompt)
     yield from loop(model, Sequence(model, ids, n, sampler, seed))
 
 
 def begin(model: Any, prompt: Ids) -> tuple[Model, Ids]:
-    """Return the model to run and the first ids of its text. An encoder-decoder reads the prompt as
-    its source; the model to run is then its decoder, which works like any other model."""
+    """Return the model to run and the first ids of the text. An encoder-decoder reads the prompt as
+    its source. The model to run is then its decoder, which works like any other model."""
     if not hasattr(model, "read"):
         return model, prompt
     model = model.read(prompt)
@@ -78,9 +78,9 @@ def begin(model: Any, prompt: Ids) -> tuple[Model, Ids]:
 
 
 class Sequence:
-    """A text that grows. Its ids begin with the n_prompt ids of the prompt; n_left more may follow.
+    """A text that grows. Its first n_prompt ids are the prompt; up to n_left more may follow.
 
-    stop_reason: None while the text grows, then "eos" (a stop id), "length" (n new tokens),
+    stop_reason: None while the text grows; then "eos" (a stop id), "length" (n new tokens),
     "context" (n_ctx tokens in all), or the reason that a caller passed to `finish`. Raises
     ValueError for a wrong argument, such as a prompt that is not a list of token ids.
     """
@@ -98,7 +98,7 @@ class Sequence:
         self._check_length()
 
     def append(self, token: int) -> int:
-        """Append the next token and return it. End the text at a stop id or at its limit."""
+        """Append the next token and return it. A stop id or the maximum length ends the text."""
         self.ids.append(int(token))
         self._check_length()
         if token in self.stop_ids:
@@ -110,7 +110,7 @@ class Sequence:
             self.finish("length" if self.n_prompt + self.n <= self.n_ctx else "context")
 
     def finish(self, reason: str) -> None:
-        """End the text for this reason."""
+        """End the text, and store the reason."""
         self.stop_reason = reason
 
     @property
@@ -119,7 +119,7 @@ class Sequence:
 
     @property
     def n_left(self) -> int:
-        """Return how many more tokens n and the context allow."""
+        """Return how many more tokens may follow: n and the context are the limits."""
         return min(self.n_prompt + self.n, self.n_ctx) - len(self.ids)
 
     @property
@@ -141,9 +141,9 @@ def check_prompt(ids: Any, n_vocab: int, n_ctx: int) -> None:
 class Model(Protocol):
     """model(ids [n_new]) -> float32 logits [n_new, n_vocab]; with last=k, only the last k rows.
 
-    new_cache() returns an empty cache, to which each call appends the new ids. The cache's `length`
-    counts all its ids, and `cut(length)` drops those after the first `length`. To record a model's
-    passes, inside/recorder.py also needs `params`, and functions with the names of gpt2.py.
+    new_cache() returns an empty cache, which each call extends by the new ids. The cache's `length`
+    is its number of ids, and `cut(length)` drops those after the first `length`. A model that
+    inside/recorder.py can record also has `params`, and functions with the same names as gpt2.py's.
     """
 
     n_vocab: int

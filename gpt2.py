@@ -1,4 +1,4 @@
-"""GPT-2: token ids -> logits, the whole forward pass in one file, and its cache of keys and values.
+"""GPT-2: from token ids to logits. This file has the whole forward pass and its cache.
 
     ids [..., n_new] -> wte + wpe -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
 
@@ -9,7 +9,7 @@
     ' upon a time'
 
 Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". The parameters are a
-nested dict, whose keys are the functions' arguments. Matrices are [n_out, n_in]. n_new counts the
+nested dict, with the names of functions' arguments. Matrices are [n_out, n_in]. n_new counts the
 tokens of this call; n_all also counts those in the cache. Shapes may begin with batch dimensions.
 """
 
@@ -30,8 +30,8 @@ class GPT2:
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         """Return float32 logits: for each id, one logit for every token that may follow it.
 
-        cache: the keys and values of the tokens before ids; the call appends the new ones.
-        last: how many ids get logits, counted from the end: [..., last, n_vocab]. None: all.
+        cache: the keys and values of the tokens before ids; the call appends those of ids.
+        last: return logits only for this many ids at the end, [..., last, n_vocab]. None: for all.
         """
         if last is not None and last < 1:
             raise ValueError(f"last={last}: at least one position has logits")
@@ -67,7 +67,7 @@ def self_attention(x, c_attn, c_proj, n_head, mask, cache, layer):  # [..., n_ne
 
 
 def attention(q, k, v, mask):  # [..., n_new, d], 2 x [..., n_all, d] -> [..., n_new, d]
-    """softmax(q k^T / sqrt(d) + mask) v"""
+    """Return softmax(q k^T / sqrt(d) + mask) v."""
     return softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask) @ v
 
 
@@ -91,7 +91,7 @@ def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> same
 
 
 def linear(x, w, b=0):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
-    return x @ w.T + b  # for loaded weights, loading/few_rows.py speeds up small batches
+    return x @ w.T + b  # for a loaded w and a small batch, loading/few_rows.py does this faster
 
 
 def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd] -> same: mean 0, variance 1, times g, plus b
@@ -121,30 +121,30 @@ class Cache:
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
         self.kv = np.zeros((2, n_layer, *batch, n_head, 0, d_head), np.float32)
-        self.n_ctx, self.length = n_ctx, 0  # `length` slots are filled
+        self.n_ctx, self.length = n_ctx, 0  # length: how many slots are filled
 
     def extend(self, n_new):  # -> [n_new]
-        """Make room for n_new tokens; return their positions. Raises ValueError beyond n_ctx."""
+        """Make room for n_new tokens; return their positions. ValueError if n_ctx is too small."""
         n_all, (*shape, n_slots, d_head) = self.length + n_new, self.kv.shape
         if n_all > self.n_ctx:
             raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
-        if n_all > n_slots:  # double the slots, so that a long text is copied only a few times
+        if n_all > n_slots:  # double them, so that a growing text is copied only a few times
             more = np.zeros((*shape, min(n_all, self.n_ctx - n_slots), d_head), np.float32)
             self.kv = np.concatenate([self.kv, more], axis=-2)
         return np.arange(self.length, n_all)
 
     def append(self, layer, k, v):  # 2 x [..., n_head, n_new, d_head]
-        """Store a layer's new k and v. Return all its k and v, 2 x [..., n_head, n_all, d_head]."""
+        """Store a layer's new k and v. Return all its k and v: 2 x [..., n_head, n_all, d_head]."""
         n_all = self.length + k.shape[-2]
         self.kv[:, layer, ..., self.length : n_all, :] = k, v
-        if layer == self.kv.shape[1] - 1:  # now every layer has stored the new tokens
+        if layer == self.kv.shape[1] - 1:  # the last layer: now all layers have stored the tokens
             self.length = n_all
         return self.kv[:, layer, ..., :n_all, :]
 
     def cut(self, length):
-        """Forget the tokens from position `length` on, such as rejected drafts."""
+        """Keep only the first `length` tokens. This removes rejected drafts, for example."""
         self.length = min(self.length, length)
 
     def select(self, rows):
-        """Keep these rows of the batch, in this order. Beam search may repeat a row."""
+        """Keep only these rows of the batch, in this order. Beam search may repeat a row."""
         self.kv = self.kv[:, :, rows]

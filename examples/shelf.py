@@ -1,4 +1,4 @@
-"""Five filters, each with a different idea of the tokens to remove or to make less likely.
+"""Five filters. Each has its own rule for which tokens to remove or to make less likely.
 
 Meister et al. 2022, "Locally Typical Sampling": keep tokens of about average surprise.
 Hewitt et al. 2022, "Truncation Sampling as Language Model Desmoothing": keep tokens above eta, a
@@ -7,7 +7,7 @@ logits near the best logit. DRY ("don't repeat yourself") avoids loops. XTC ("ex
 removes obvious tokens. DRY and XTC are by p-e-w, 2024 (pull requests 5677 and 6335 of
 text-generation-webui).
 
-Mirostat (Basu et al. 2020) is left out. It updates a number with each token, so it is not a
+Mirostat (Basu et al. 2020) is left out. It updates a number after each token, so it is not a
 function of (logits, ids), and speculation would change its distribution.
 
     python generate.py "The cat" --filter "examples/shelf.py:xtc(0.1, 0.5)" --tokens 40
@@ -19,8 +19,8 @@ from gpt2 import log_softmax, softmax
 
 
 def typical(mass):
-    """Return a filter that keeps the tokens whose surprise -log p is nearest to the entropy, the
-    mean surprise. It keeps as few as have a total probability of at least `mass`. (Equation 11.)"""
+    """Return a filter that keeps the tokens whose surprise -log p is closest to the mean surprise,
+    the entropy. It stops when their total probability reaches `mass` (equation 11)."""
 
     def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         distance = np.abs(-log_softmax(logits) - entropy(logits))
@@ -33,9 +33,9 @@ def typical(mass):
 
 
 def eta(epsilon):
-    """Return a filter that keeps the tokens of p >= eta, and always the best token.
+    """Return a filter that keeps the tokens with p >= eta, and always the best token.
 
-    eta = min(epsilon, sqrt(epsilon) * exp(-entropy)) (equation 4)."""
+    eta is min(epsilon, sqrt(epsilon) * exp(-entropy)): equation 4."""
 
     def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         p = softmax(logits)
@@ -46,7 +46,8 @@ def eta(epsilon):
 
 
 def top_n_sigma(n):
-    """Return a filter that keeps the logits of at least max - n * standard deviation."""
+    """Return a filter that keeps the logits that are at most n standard deviations below the best
+    logit."""
 
     def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         deviation = logits[logits > -np.inf].std()
@@ -56,13 +57,14 @@ def top_n_sigma(n):
 
 
 def dry(multiplier=0.8, base=1.75, allowed=2):
-    """Return a filter against repetition. If the last n >= allowed tokens of the text have occurred
-    before, the token that followed them loses multiplier * base ** (n - allowed)."""
+    """Return a filter against repetition. If the last n >= allowed tokens of the text also occur
+    earlier, the logit of the token that followed them there is reduced by
+    multiplier * base ** (n - allowed)."""
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalty = np.zeros_like(logits)
         for i in range(1, len(ids)):
-            n = 0  # will be the number of last tokens that also precede ids[i]
+            n = 0  # how many of the last tokens also stand before ids[i]
             while n < min(i, 50) and ids[i - 1 - n] == ids[-1 - n]:
                 n += 1
             if n >= allowed:
@@ -73,16 +75,16 @@ def dry(multiplier=0.8, base=1.75, allowed=2):
 
 
 def xtc(threshold=0.1, chance=0.5):
-    """Return a filter: with probability `chance`, it removes the tokens of p >= threshold, except
-    the least probable of them. Instead of tossing a coin, it returns the mixture of both cases:
-    draws from the mixture have the same distribution."""
+    """Return a filter that, with probability `chance`, removes the tokens with p >= threshold,
+    except the least probable of them. The filter draws no random number. Instead, it returns the
+    mixture of both cases, which has the same distribution."""
 
     def mix(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         p = softmax(logits)
         top = np.flatnonzero(p >= threshold)
         cut = logits.copy()
         cut[top[top != top[p[top].argmin()]] if len(top) else top] = -np.inf
-        with np.errstate(divide="ignore"):  # log 0 = -inf removes a token
+        with np.errstate(divide="ignore"):  # log 0 = -inf: the token is removed
             return np.log((1 - chance) * p + chance * softmax(cut))
 
     return mix

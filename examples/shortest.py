@@ -1,4 +1,4 @@
-"""The shortest filter, drafter, model and loop. Copy one to begin your own."""
+"""The shortest filter, drafter, model and loop. Copy one of them to start your own."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Again(Drafter):
 
 
 class Bigram:
-    """A model whose logits are log counts: how often each token follows the last token in `ids`."""
+    """A model that has counted which tokens follow which in a text. Its logits are log counts."""
 
     n_ctx, stop_ids = 1000, ()
 
@@ -52,25 +52,25 @@ class Bigram:
 
 
 class OnlyLength:
-    """The cache of Bigram. It has no keys and values, and only counts the tokens."""
+    """The cache of a Bigram. It stores no keys and values, but only the number of tokens."""
 
     length = 0
 
     def cut(self, length):
         self.length = min(self.length, length)
 
-    def select(self, rows):  # all beams have the same length
+    def select(self, rows):  # nothing to do: all beams have the same length
         pass
 
 
 def bigram(text):
-    """Return (tokenizer, model): a Bigram with the counts of a text."""
+    """Return a tokenizer, and a Bigram that has counted the pairs of tokens in a text."""
     tokenizer, _ = utils.load("stories")
     return tokenizer, Bigram(tokenizer.encode(text), tokenizer.n_vocab)
 
 
 def plain(model, sequence):
-    """Yield tokens. This is a loop without a cache."""
+    """Yield tokens. This loop uses no cache."""
     while sequence.running:
         logits = model(np.array(sequence.ids), last=1)[-1]  # [n_vocab]
         probabilities = sequence.sampler(logits, sequence.ids)

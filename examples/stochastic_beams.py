@@ -1,11 +1,11 @@
 r"""Stochastic beams: k different texts, as if drawn one by one without replacement.
 
-Add a random number from a Gumbel distribution to the log P of every text. Then the text with the
-largest sum is an exact draw, and the texts with the k largest sums are k draws without replacement.
-A beam search finds these texts, and it does not need the sums of all texts. For a beginning, it
-draws only the largest sum of all texts with this beginning. Then it draws the sums of the
-continuations, given that their maximum is this sum. (Kool et al. 2019, "Stochastic Beams and Where
-to Find Them", algorithm 1.)
+Imagine that a random number from a Gumbel distribution is added to the log P of every text. The
+text with the largest sum is then an exact draw, and those with the k largest sums are k draws
+without replacement. A beam search finds these texts without all sums. A beam stands for all texts
+that begin with its tokens, and has only the largest of their sums. To extend the beam, we draw such
+a number for each next token, under the condition that the largest of them is the beam's number.
+(Kool et al. 2019, "Stochastic Beams and Where to Find Them", algorithm 1.)
 
     python generate.py "Lily saw a" --samples 3 --temperature 1 --tokens 12 \
         --loop examples/stochastic_beams.py:distinct
@@ -20,17 +20,17 @@ from generate import advance
 
 
 class Beam(NamedTuple):
-    """The beginning of a text. perturbed: log_p plus Gumbel noise, by which beams are ranked."""
+    """The beginning of a text. Beams are ranked by `perturbed`: log_p plus Gumbel noise."""
 
     perturbed: float
     log_p: float
     ids: list  # without the prompt
-    parent: int  # the beam's row in the previous step, or -1 after its end
+    parent: int  # the row of the beam that this one extends, or -1 if the text has ended
 
 
 class Distinct:
-    """A loop whose texts for the same prompt differ. The first call draws k texts; each call yields
-    the next of them. If none is left, it yields nothing, and the stop reason is "no other"."""
+    """A loop that yields a different text at each call with the same prompt. The first call draws k
+    texts, and each call yields one of them. If none is left, the stop reason is "no other"."""
 
     def __init__(self, k):
         self.k, self.waiting = k, {}  # (model, prompt) -> beams not yielded yet
@@ -49,8 +49,8 @@ distinct = Distinct(16)
 
 
 def stochastic_beams(model, sequence, k):
-    """Return at most k different continuations of a text, as Beams with the largest `perturbed`
-    first."""
+    """Return at most k different continuations of a text: Beams, sorted from the largest to the
+    smallest `perturbed`."""
     cache, ended = model.new_cache(1), []
     beams = [Beam(0.0, 0.0, [], 0)]
     while beams:
@@ -67,8 +67,8 @@ def stochastic_beams(model, sequence, k):
 
 
 def continuations(beam, logits, sequence, k, parent):
-    """Yield the k best continuations of a beam by one token. parent: the beam's row."""
-    with np.errstate(divide="ignore"):  # log 0 = -inf is a removed token
+    """Extend a beam by one token, and yield the k best results. parent: the row of this beam."""
+    with np.errstate(divide="ignore"):  # a removed token has log 0 = -inf
         log_p = np.log(sequence.sampler(logits, sequence.ids + beam.ids), dtype=np.float64)
     log_p += beam.log_p
     perturbed = gumbels(log_p, beam.perturbed, sequence.rng)
@@ -80,9 +80,9 @@ def continuations(beam, logits, sequence, k, parent):
 
 
 def gumbels(log_p, maximum, rng):  # [n], a number -> [n]
-    """Return log_p + Gumbel noise, given that the largest sum is `maximum`. The sums are drawn
-    without this condition, then shifted: the shifted sums have the conditional distribution."""
+    """Return log_p + Gumbel noise, under the condition that the largest sum is `maximum`. First the
+    sums are drawn without this condition, then each is mapped so that the condition holds."""
     g = log_p + rng.gumbel(size=len(log_p))
-    with np.errstate(divide="ignore"):  # log 0 = -inf makes the largest sum the maximum
+    with np.errstate(divide="ignore"):  # log 0 = -inf for the largest sum, which becomes `maximum`
         v = maximum - g + np.log1p(-np.exp(g - g.max()))
     return maximum - np.maximum(v, 0) - np.log1p(np.exp(-np.abs(v)))

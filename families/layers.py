@@ -1,6 +1,6 @@
-"""Layers of newer models: the RMS norm, gated MLPs, other activations.
+"""Layers of models newer than GPT-2: RMS norms, gated MLPs and other activations.
 
-GPT-2's own layers are in gpt2.py. Shapes use the names of gpt2.py, but d_model instead of n_embd.
+GPT-2's own layers are in gpt2.py. Shapes are named as there, except for d_model instead of n_embd.
 """
 
 import math
@@ -31,7 +31,7 @@ def last_rows(x, last):  # [..., n_new, n] -> [..., last, n], all rows if last i
 
 def gelu_erf(x):  # [...] -> same: x/2 * (1 + erf(x / sqrt(2))), Hendrycks & Gimpel 2016
     z = np.abs(x) * math.sqrt(0.5)
-    t = 1 / (1 + 0.3275911 * z)  # erf by Abramowitz & Stegun 7.1.26, error below 1.5e-7
+    t = 1 / (1 + 0.3275911 * z)  # Abramowitz & Stegun 7.1.26: the error of erf is below 1.5e-7
     poly = t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
     poly = t * (0.254829592 + poly)
     return 0.5 * x * (1 + np.copysign(1 - poly * np.exp(-z * z), x))
@@ -46,7 +46,7 @@ def relu(x):  # [...] -> same
     return np.maximum(x, 0)
 
 
-ACTIVATIONS = {  # name in config.json -> function
+ACTIVATIONS = {  # the name in config.json -> the function
     "gelu_new": gpt2.gelu,
     "gelu_pytorch_tanh": gpt2.gelu,
     "gelu": gelu_erf,

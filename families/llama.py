@@ -1,19 +1,19 @@
-"""Llama and its relatives: today's decoders, which are GPT-2 with eight changes.
+"""Llama and its relatives: today's decoders, which are GPT-2 with up to eight changes.
 
     ids [..., n_new] -> wte -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
 
 1. RMS norms replace layer norms.
-2. Positions are rotations of queries and keys, in each layer; there is no wpe.
-3. Several heads of queries share one head of keys and values, which makes the cache smaller.
+2. Each layer rotates queries and keys by angles that depend on their positions; there is no wpe.
+3. Several query heads share one head of keys and values, which makes the cache smaller.
 4. The MLP is gated: activation(gate x) * c_fc x.
 5. Matrices have no biases, except for Qwen2's queries, keys and values.
-6. Norms also scale queries and keys (Qwen3, OLMo 2, Gemma 3), or follow sublayers (OLMo 2, Gemma).
+6. There are norms of queries and keys (Qwen3, OLMo 2, Gemma 3) or after sublayers (OLMo 2, Gemma).
 7. A layer may see only a window of the last tokens (Mistral, Gemma).
-8. Soft caps bound the attention scores and the logits (Gemma 2).
+8. Soft caps limit the attention scores and the logits (Gemma 2).
 
 Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". Read this file beside
-gpt2.py: both have the same order, and the same names in shapes. A model has only those changes for
-which its files have parameters or settings.
+gpt2.py: both have the same order, and the same names in shapes. Each model makes only some of the
+changes: those for which its files contain parameters or settings.
 """
 
 import math
@@ -33,14 +33,14 @@ class Llama:
         self,
         params: dict,  # "wte", "blocks", "norm" and perhaps "lm_head"
         n_head: int,  # the number of query heads
-        n_ctx: int,  # the most tokens in a text
-        frequencies: Sequence[np.ndarray | None],  # per layer: [d_head / 2], None for no rotation
-        windows: Sequence[int | None] | None = None,  # per layer: size in tokens, None for all
+        n_ctx: int,  # the maximum length of a text, in tokens
+        frequencies: Sequence[np.ndarray | None],  # per layer: [d_head / 2], or None: no rotation
+        windows: Sequence[int | None] | None = None,  # per layer: size in tokens, or None: no limit
         activation: Callable = silu,
-        eps: float = 1e-6,  # the epsilon in the norms
-        scale: float | None = None,  # multiplies the attention scores; None: 1 / sqrt(d_head)
-        embed_scale: float = 1,  # multiplies the embeddings
-        caps: tuple[float | None, float | None] = (None, None),  # soft caps of scores and logits
+        eps: float = 1e-6,  # the epsilon of the norms
+        scale: float | None = None,  # a factor for the attention scores; None: 1 / sqrt(d_head)
+        embed_scale: float = 1,  # a factor for the embeddings
+        caps: tuple[float | None, float | None] = (None, None),  # caps of scores and of logits
     ):
         self.params, self.n_head, self.n_ctx, self.stop_ids = params, n_head, n_ctx, ()
         self.frequencies, self.windows = frequencies, windows or [None] * len(frequencies)
@@ -53,7 +53,7 @@ class Llama:
         self.score_cap, self.logit_cap = caps
 
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
-        """Return float32 logits; cache and last are as for GPT2."""
+        """Return float32 logits. cache and last are the same as in GPT2.__call__."""
         ids = np.asarray(ids)
         positions = np.arange(ids.shape[-1]) if cache is None else cache.extend(ids.shape[-1])
         mask = gpt2.causal_mask(positions)
@@ -65,9 +65,9 @@ class Llama:
         return soft_cap(logits, self.logit_cap)
 
     def block(self, x, attn, mlp, positions, mask, cache, layer, **norms):
-        """Attention mixes tokens; the MLP then works on each token separately. x [..., n_new,
-        n_embd] -> same. norms: attn_norm and mlp_norm apply before attention and MLP,
-        attn_post_norm and mlp_post_norm after them. Each family has only some of these four."""
+        """Attention mixes tokens; the MLP then works on each token separately. x is [..., n_new,
+        n_embd], as is the result. norms: attn_norm and mlp_norm are for the inputs of attention and
+        MLP, attn_post_norm and mlp_post_norm for their outputs. Only Gemma has all four."""
         h = self.norm(x, norms.get("attn_norm"))
         h = self.self_attention(h, **attn, positions=positions, mask=mask, cache=cache, layer=layer)
         x = x + self.norm(h, norms.get("attn_post_norm"))
@@ -89,7 +89,7 @@ class Llama:
         return gpt2.linear(merge_heads(mixed), **o)
 
     def norm(self, x, norm):  # [..., n] -> same
-        """Normalise each group of len(g) numbers, such as one head. Return x if norm is None."""
+        """Normalise x in groups of len(g) numbers, such as heads. If norm is None, return x."""
         if norm is None:
             return x
         n = len(norm["g"])
@@ -105,8 +105,8 @@ class Llama:
 
 
 def attention(q, k, v, mask, scale, cap):
-    """Return softmax(cap(q k^T * scale) + mask) v, in the shape of q [..., n_head, n_new, d]. k and
-    v are [..., n_kv_head, n_all, d]: n_head / n_kv_head heads of q share one head of k and v."""
+    """Return softmax(cap(q k^T * scale) + mask) v. q and the result are [..., n_head, n_new, d], k
+    and v [..., n_kv_head, n_all, d]: n_head / n_kv_head heads of q share one head of k and v."""
     n_group = q.shape[-3] // k.shape[-3]
     grouped = q.reshape(*k.shape[:-2], n_group * q.shape[-2], q.shape[-1])
     scores = soft_cap(grouped * scale @ k.swapaxes(-1, -2), cap)
@@ -119,7 +119,7 @@ def soft_cap(x, cap):  # [...] -> same, between -cap and cap
 
 
 def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
-    """Set the mask to -1e10, too, where a key is `window` or more tokens before the query."""
+    """Also mask, with -1e10, the keys that are `window` or more tokens before the query."""
     n_all = mask.shape[-1]
     if window is None or n_all <= window:
         return mask
@@ -131,9 +131,9 @@ def window_mask(mask, window, positions):  # [..., 1, n_new, n_all] -> same
 
 
 def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new], [d / 2] or None
-    """Rotate each pair x[i], x[i + d / 2] by the angle position * frequencies[i]. Positions then
-    affect q k^T only through their difference. Return x if frequencies is None.
-    Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding"."""
+    """Rotate each pair x[i], x[i + d / 2] by the angle position * frequencies[i]. As a result, the
+    positions affect q k^T only through their difference. If frequencies is None, return x.
+    (Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".)"""
     if frequencies is None:
         return x
     angles = positions[..., None, :, None].astype(np.float32) * frequencies
@@ -143,15 +143,15 @@ def rotate(x, positions, frequencies):  # [..., n_head, n_new, d], [..., n_new],
 
 
 def rotary_frequencies(d_head: int, theta: float, factor: float = 1) -> np.ndarray:
-    """Return theta^(-2i / d_head) for i < d_head / 2, in radians per token: [d_head / 2]. factor:
-    divides all frequencies, for a context that is `factor` times longer ("linear" scaling)."""
+    """Return the frequencies theta^(-2i / d_head), i < d_head / 2, in radians per token. "Linear"
+    scaling divides them all by `factor`, for a context that is `factor` times longer."""
     return 1 / (theta ** (np.arange(0, d_head, 2, dtype=np.float32) / d_head) * factor)
 
 
 def llama3_frequencies(frequencies, factor, low, high, n_old):  # [d_head / 2] -> same
-    """Scale frequencies for a longer context than the n_old tokens of the first training (Llama
-    3.1). Divide a frequency with fewer than `low` turns in n_old tokens by `factor`. Keep one with
-    more than `high` turns. Between `low` and `high`, the change is gradual."""
+    """Scale frequencies for a longer context than the original one of n_old tokens (Llama 3.1). A
+    frequency with fewer than `low` full turns in n_old tokens is divided by `factor`; one with more
+    than `high` turns is kept. In between, the change is gradual."""
     turns = frequencies * (n_old / (2 * math.pi))
     keep = np.clip((turns - low) / (high - low), 0, 1)
     return frequencies * (keep + (1 - keep) / factor)

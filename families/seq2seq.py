@@ -1,12 +1,12 @@
-"""Encoder-decoders (T5, BART, mBART). The encoder reads a source once; the decoder writes a text.
+"""Encoder-decoders (T5, BART, mBART). The encoder reads a source once; the decoder then writes.
 
     model.read(source): source ids -> encoder -> keys and values for each decoder layer -> Decoder
     decoder(ids): answer ids -> n_layer x (self-attention, cross-attention, MLP) -> logits
 
-A Decoder is a model like GPT-2, and every loop runs on it. Raffel et al. 2020, "Exploring the
+A Decoder is used like a GPT2, so every loop can run it. Raffel et al. 2020, "Exploring the
 Limits of Transfer Learning with a Unified Text-to-Text Transformer" (T5); Lewis et al. 2020,
 "BART"; Liu et al. 2020, "Multilingual Denoising Pre-training for Neural Machine Translation".
-Shapes use the names of gpt2.py, but d_model instead of n_embd. Every matrix is [n_out, n_in].
+Shapes are named as in gpt2.py, except for d_model instead of n_embd. Matrices are [n_out, n_in].
 """
 
 import copy
@@ -24,23 +24,23 @@ from samplers import Filter, Ids
 
 
 class EncoderDecoder:
-    """The common code of T5 and BART. Each subclass defines the five functions below.
+    """The code that T5 and BART share. Each subclass defines the five functions below.
 
     params: {"wte": [n_vocab, d_model], "encoder": stack, "decoder": stack}. A stack has "blocks", a
-    list, and perhaps a final "norm". A block has "attn": {"q", "k", "v", "o"} and "mlp": {"c_fc",
-    "c_proj", "gate" if gated}. A decoder's block also has "cross", with the keys of "attn". Their
-    norms are "attn_norm", "mlp_norm" and "cross_norm". n_head: a pair, for the encoder and the
-    decoder; n_ctx: the length of the longest source or answer, in tokens; start_ids: the first ids
-    of each answer; special_ids: a pair, the ids before and after each source.
+    list, and perhaps a final "norm". A block has "attn": {"q", "k", "v", "o"}, "mlp": {"c_fc",
+    "c_proj", perhaps "gate"}, "attn_norm" and "mlp_norm". A decoder's block also has "cross", with
+    the same keys as "attn", and "cross_norm". n_head: two numbers, for encoder and decoder; n_ctx:
+    the maximum length of a source or answer, in tokens; start_ids: the ids that start each answer;
+    special_ids: two lists of ids, one to put before each source, and one to put after it.
     """
 
     embed: Callable  # ids [..., n], positions, stack -> [..., n, d_model]
     norm: Callable  # [..., n, d_model] -> same
-    position_bias: Callable  # stack, positions, both_ways -> a bias to add to the mask
+    position_bias: Callable  # stack, positions, both_ways -> what to add to the mask
     logits: Callable  # [..., n, d_model] -> [..., n, n_vocab]
     activation: Callable  # [...] -> same
-    pre_norm = True  # x + f(norm(x)), as in GPT-2; else norm(x + f(x))
-    scaled = True  # attention scores are divided by sqrt(d_head)
+    pre_norm = True  # True: x + f(norm(x)), as in GPT-2; False: norm(x + f(x))
+    scaled = True  # True: divide the attention scores by sqrt(d_head)
 
     def __init__(
         self, params, n_head, n_ctx, start_ids, stop_ids, special_ids, generation_config=None
@@ -52,7 +52,7 @@ class EncoderDecoder:
         self.n_vocab, self.d_model = params["wte"].shape
 
     def read(self, source: Ids) -> "Decoder":
-        """Run the encoder over a source; return the model that writes its answer."""
+        """Run the encoder over a source, and return the model that writes the answer to it."""
         check_prompt(source, self.n_vocab, self.n_source)
         x = self.encode(np.array(source))  # [n_source, d_model]
         blocks = self.params["decoder"]["blocks"]
@@ -64,7 +64,7 @@ class EncoderDecoder:
         return Decoder(self, cache)
 
     def encode(self, ids):  # [..., n_source] -> [..., n_source, d_model]
-        """Run the encoder. It has no causal mask: every token sees all tokens."""
+        """Run the encoder. It has no causal mask, so every token sees the whole source."""
         stack, positions = self.params["encoder"], np.arange(np.shape(ids)[-1])
         x = self.embed(ids, positions, stack)
         mask = self.position_bias(stack, positions, both_ways=True)
@@ -82,7 +82,7 @@ class EncoderDecoder:
         self, x, attn, attn_norm, cross, cross_norm, mlp, mlp_norm, mask, source, cache, layer
     ):  # [..., n_new, d_model] -> same
         """Self-attention mixes the answer's tokens, and cross-attention lets them see the source.
-        The MLP works on each token. source: (the source's keys and values, their mask)."""
+        The MLP then works on each token separately. source: ((keys, values), mask)."""
         h = self.before(x, attn_norm)
         k, v = self.keys_and_values(h, attn, self.n_head)
         if cache is not None:
@@ -111,13 +111,13 @@ class EncoderDecoder:
 
     def attend(self, x, attn, k, v, mask, n_head):  # [..., n_new, d_model] -> same
         q = split_heads(gpt2.linear(x, **attn["q"]), n_head)
-        if not self.scaled:  # undo the 1 / sqrt(d_head) of the attention
+        if not self.scaled:  # undo the division by sqrt(d_head) in gpt2.attention
             q = q * math.sqrt(q.shape[-1])
         return gpt2.linear(merge_heads(gpt2.attention(q, k, v, mask)), **attn["o"])
 
     def add_special_tokens(self, ids: Ids, truncate: bool = False) -> Ids:
-        """Return the source as the model was trained to read it, such as <s> ids </s>. truncate:
-        cut off the end of a source that is too long for the encoder."""
+        """Return a source with the special tokens that the model was trained with, such as <s> and
+        </s>. truncate: cut off the end of a source that is too long for the encoder."""
         first, last = self.special_ids
         if truncate:
             ids = ids[: self.n_source - len(first) - len(last)]
@@ -125,9 +125,9 @@ class EncoderDecoder:
 
 
 class Decoder:
-    """An encoder-decoder that has read its source. Like GPT-2, it continues the ids of a text.
+    """An encoder-decoder that has read a source. It writes the answer as GPT-2 continues a text.
 
-    family: the EncoderDecoder; source: a Cache of the source's keys and values in each layer.
+    source: a Cache of the source's keys and values, for the cross-attention in each layer.
     """
 
     def __init__(self, family: EncoderDecoder, source: Cache):
@@ -137,11 +137,11 @@ class Decoder:
         self.generation_config = family.generation_config
 
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
-        """Return float32 logits; cache and last are as for GPT2."""
+        """Return float32 logits. cache and last are the same as in GPT2.__call__."""
         n_new = np.shape(ids)[-1]
         positions = np.arange(n_new) if cache is None else cache.extend(n_new)
         source = self.source if cache is None else cache.source
-        ends = np.array(source.length)[..., None] - 1  # every query sees its whole source
+        ends = np.array(source.length)[..., None] - 1  # every query sees the source up to here
         source_mask = gpt2.causal_mask(ends)  # [..., 1, 1, n_source]
         kv = source.kv[..., : source_mask.shape[-1], :]  # [2, n_layer, ..., n_source, d_head]
         stack, family = self.params["decoder"], self.family
@@ -159,13 +159,13 @@ class Decoder:
 
     @property
     def prefix(self) -> Ids:
-        """Return start_ids, then the forced first token if there is one."""
+        """Return start_ids, and the first new token if it is forced."""
         forced = self.generation_config.get("forced_bos_token_id")
         return self.start_ids if forced is None else [*self.start_ids, forced]
 
     def forced_filters(self, n: int) -> list[Filter]:
-        """Return filters that force the first and the last of n new tokens, if the checkpoint names
-        a token for that. Apply these filters after all others."""
+        """Return filters for the first and the last of n new tokens, which some checkpoints force
+        to be a given token. Apply these filters after all others."""
         config, n_start = self.generation_config, len(self.start_ids)
         ends = ("forced_bos_token_id", 0), ("forced_eos_token_id", n - 1)
         forced = [(config.get(name), n_start + i) for name, i in ends]
@@ -173,7 +173,7 @@ class Decoder:
 
 
 class DecoderCache(Cache):
-    """The keys and values of an answer and of its source. A batch's rows share one source."""
+    """The keys and values of an answer and of its source, which all rows of a batch share."""
 
     def __init__(self, source, *shape):
         super().__init__(*shape)
@@ -181,7 +181,7 @@ class DecoderCache(Cache):
 
 
 def forced_id(token: int, length: int) -> Filter:
-    """Return a filter that forces `token` after exactly `length` tokens."""
+    """Return a filter that forces the next token to be `token` if the text has `length` tokens."""
 
     def force(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if len(ids) != length:
@@ -195,11 +195,10 @@ def forced_id(token: int, length: int) -> Filter:
 
 class T5(EncoderDecoder):
     """T5, T5 v1.1 and Flan-T5. They have relative positions and unscaled scores, and their linear
-    layers have no biases. Each stack has one "relative_bias" [n_buckets, n_head]; params has
-    "lm_head" if the head is untied.
+    layers have no biases. Each stack also has a "relative_bias" [n_buckets, n_head]. If the head
+    does not share the matrix wte, params also has "lm_head".
 
-    scale_head: multiply by d_model**-0.5 before the head, as T5 does if the head is tied.
-    """
+    scale_head: divide by sqrt(d_model) before the head, as T5 does if the head shares wte."""
 
     scaled = False
 
@@ -226,9 +225,9 @@ class T5(EncoderDecoder):
 
 
 class Bart(EncoderDecoder):
-    """BART (norms after each sublayer), and mBART (norms before it, and a final norm). A stack has
-    "wpe" [2 + n_ctx, d_model] and "embed_norm"; params have "logits_bias" [1, n_vocab], and
-    "lm_head" if the head is untied."""
+    """BART (a norm after each sublayer) and mBART (a norm before each sublayer, and a final norm).
+    Each stack also has "wpe" [2 + n_ctx, d_model] and "embed_norm". params also has "logits_bias"
+    [1, n_vocab], and "lm_head" if the head does not share the matrix wte."""
 
     def __init__(
         self, params, n_head, n_ctx, activation=gelu_erf, pre_norm=False, embed_scale=1, **ends
@@ -245,16 +244,16 @@ class Bart(EncoderDecoder):
         return gpt2.layer_norm(x, g, b)
 
     def position_bias(self, stack, positions, both_ways):
-        return np.float32(0)  # BART adds its positions in `embed`
+        return np.float32(0)  # no bias: BART adds its positions in `embed`
 
     def logits(self, x):  # [..., n, d_model] -> [..., n, n_vocab]
         head = self.params.get("lm_head", self.params["wte"])
         return gpt2.linear(x, head, self.params["logits_bias"])
 
     def for_languages(self, source: int, target: int | None = None) -> "Bart":
-        """Return a copy for two languages, given the ids of their codes. mBART cc25 puts the
-        source's code after the source, and starts the answer with the target's code. mBART-50 puts
-        the source's code first, and forces the target's code after the answer's </s>."""
+        """Return a copy that translates from one language to another, given the ids of their codes.
+        mBART cc25 puts the source's code at its end, and starts the answer with the target's code.
+        mBART-50 starts the source with its code, and the answer with </s> and the target's code."""
         model: Any = copy.copy(self)
         end = self.stop_ids[:1]
         is_50 = self.start_ids == [*end]
@@ -270,9 +269,9 @@ class Bart(EncoderDecoder):
 
 
 def relative_bias(table, positions, both_ways, max_distance):
-    """Return the bias that T5 adds to the attention scores: [..., n_head, n_new, n_all]. The bias
-    depends on the distance key - query. table: the biases [n_buckets, n_head]; positions: of the
-    queries [..., n_new]; both_ways: use half of the buckets for keys after the query."""
+    """Return the biases that T5 adds to the attention scores: [..., n_head, n_new, n_all]. They
+    depend on the distance from query to key. table [n_buckets, n_head]: a bias for each bucket of
+    distances; positions: those of the queries [..., n_new]; both_ways: may keys follow the query?"""
     distance = np.arange(positions.max() + 1) - positions[..., None]  # [..., n_new, n_all]
     n_buckets = len(table) // 2 if both_ways else len(table)
     if both_ways:
@@ -284,8 +283,8 @@ def relative_bias(table, positions, both_ways, max_distance):
 
 
 def relative_buckets(distance, n_buckets, max_distance):
-    """Return the bucket of each distance key - query, for keys at or before the query. Each short
-    distance has its own bucket; longer distances share ever wider buckets, up to max_distance."""
+    """Return the bucket of each distance key - query <= 0. Each short distance has its own bucket.
+    Longer distances share wider and wider buckets; the last one begins below max_distance."""
     distance = np.maximum(-distance, 0)
     n_exact = n_buckets // 2
     ratio = np.maximum(distance, 1).astype(np.float32) / n_exact
