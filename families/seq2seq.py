@@ -271,7 +271,7 @@ class Bart(EncoderDecoder):
 def relative_bias(table, positions, both_ways, max_distance):
     """Return the biases that T5 adds to the attention scores: [..., n_head, n_new, n_all]. They
     depend on the distance from query to key. table [n_buckets, n_head]: a bias for each bucket of
-    distances; positions: those of the queries [..., n_new]; both_ways: may keys follow the query?"""
+    distances; positions [..., n_new]: of the queries; both_ways: may keys come after the query?"""
     distance = np.arange(positions.max() + 1) - positions[..., None]  # [..., n_new, n_all]
     n_buckets = len(table) // 2 if both_ways else len(table)
     if both_ways:

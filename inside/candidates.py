@@ -1,20 +1,20 @@
-"""Collect the data with which the page's sliders can sample each token again."""
+"""Collect the data that the page's sliders need to sample each token again."""
 
 import numpy as np
 
 from decoding.beam import top_indices
 
-SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # neutral values
-N_EXTRA = 12  # how many of the stored tokens are not the top ones: see below
+SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # these change nothing
+N_EXTRA = 12  # all but this many of the stored tokens are certain to be the top ones
 
 
 def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> arrays [n_rows, ...]
-    """Return the data of n stored tokens for each row: the top tokens after the first filters, the
-    generated token, and the model's best. best: their ids. logits: before any filter. first, last:
-    what the filters before and after the sliders add to the logits (-inf: the filter removes the
-    token). by: the number of the filter that removed a token, or 0. About all other tokens: rest is
-    log sum exp((logit - best) / T) for each temperature T; left is the share of their probability
-    that the last filters keep. rivals: the model's best tokens except the generated one."""
+    """Return data about n tokens for each row: the top tokens after the filters before the sliders,
+    the generated token, and the model's best. best: their ids. logits: before all filters. first,
+    last: what the filters before and after the sliders add to the logits (-inf: one removes the
+    token). by: the number of this filter, or 0. About all other tokens: rest is log sum exp((logit
+    - max) / T) for each temperature T; left is the share of their probability that is left after
+    the last filters. rivals: the model's best tokens except the generated one."""
     sliders = [k for k, name in enumerate(filter_names(sequence.sampler), 1) if name in SLIDERS]
     before, after = (sliders[0] - 1, sliders[-1]) if sliders else (-1, -1)
     scale = np.array(temperatures, np.float32)[:, None]
@@ -26,16 +26,16 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
         for f in sequence.sampler.filters:
             steps.append(f(steps[-1].copy(), ids) if len(ids) >= sequence.n_prompt else row)
         first, cut, last = steps[before], steps[after], steps[-1]
-        by = np.isneginf(steps).argmax(0)  # the number of the filter that removed the token
+        by = np.isneginf(steps).argmax(0)  # the number of the first filter that removed it
         by[(before < by) & (by <= after)] = 0
         added = np.subtract(last, cut, out=np.zeros_like(row), where=last != cut)
 
         best, own = top_indices(first, n), top_indices(row, n)
         chosen = [*best[: n - N_EXTRA], came, *own[: N_EXTRA - 1], *best, *own]
         stored = [*dict.fromkeys(chosen)][:n]
-        stored.sort(key=lambda x: (-first[x], -row[x]))  # best first, then the removed
+        stored.sort(key=lambda x: (-first[x], -row[x]))  # from best to worst, then the removed
         others = np.delete(np.arange(len(row)), stored)
-        with np.errstate(divide="ignore"):  # log 0, if all tokens are stored
+        with np.errstate(divide="ignore"):  # log 0 if all tokens are stored
             rest = np.log(np.exp((first[others] - first.max()) / scale).sum(-1))
         odds = np.exp(cut[others] - cut.max())
         left = 1 - odds @ (1 - np.exp(added[others])) / max(odds.sum(), 1e-30)
@@ -47,5 +47,5 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
 
 def filter_names(sampler):
     """Return each filter's name, such as "no_repeat_ngram" for samplers.no_repeat_ngram(3)."""
-    plain = [getattr(f, "func", f) for f in sampler.filters]  # the function of a partial
+    plain = [getattr(f, "func", f) for f in sampler.filters]  # a partial has its function in func
     return [getattr(f, "__qualname__", type(f).__name__).split(".")[0] for f in plain]

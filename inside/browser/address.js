@@ -1,10 +1,10 @@
-// The address contains the selection, so a view can be sent: #token=26&head=4.6&top_p=0.9
+// The page's address stores the selection, so a link shows the same: #token=26&head=4.6&top_p=0.9
 
 let writing = null;
 
 function writeAddress() {
-  if (location.protocol === "about:") return;  // a notebook shows the page in a frame
-  clearTimeout(writing);  // browsers limit the changes per second
+  if (location.protocol === "about:") return;  // a frame in a notebook has no address
+  clearTimeout(writing);  // browsers limit how often the address may change
   writing = setTimeout(() => {
     const {selected, head} = state, words = new URLSearchParams({token: selected});
     if (head !== null) words.set("head", HEADS[head]);
@@ -19,7 +19,7 @@ function followAddress() {
   if (token >= 1 && token <= n_rows) state.selected = token;
   if (head >= 0) state.head = head;
   for (const name of SAMPLER.filter((name) => parseFloat(words.get(name)) >= 0)) {
-    find(`#${name}`).value = words.get(name);  // the slider rounds and limits the value
+    find(`#${name}`).value = words.get(name);  // the slider rounds the value and keeps it in range
     state[name] = find(`#${name}`).valueAsNumber;
   }
   show();

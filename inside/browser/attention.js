@@ -2,8 +2,8 @@
 
 const isStored = (row) => row >= arrays.skipped[0];
 
-// Return the attention weights of a row: over the text so far, or over the source. The stored
-// numbers are levels * sqrt(weight).
+// Return a row's attention weights: for the tokens of the text so far, or of the source. The page
+// stores them as whole numbers proportional to sqrt(weight).
 function weightsAt(head, row, ofSource) {
   const n = ofSource ? data.source.length : n_rows, [skipped] = arrays.skipped;
   const from = (head * (n_rows - skipped) + row - skipped) * n;
@@ -12,8 +12,8 @@ function weightsAt(head, row, ofSource) {
   return squares.map((square) => square / total);
 }
 
-// The shown head is the chosen one, or the head with the largest effect. If the effects are
-// unknown, it is the head with the largest single weight.
+// Return the head to show: the chosen one, if any; else the head with the largest effect. If the
+// effects are unknown, it is the head with the largest single weight.
 function shownHead(row) {
   if (state.head !== null) return state.head;
   const sizes = has.parts ? addedByHeads(addedAt(row)).map(Math.abs)
@@ -23,17 +23,17 @@ function shownHead(row) {
 
 // --- all heads ---
 
-const PATTERNS = {  // does the pattern contain key j of row i?
+const PATTERNS = {  // name -> does key j fit the pattern if token i is the query?
   "itself": (i, j) => j === i,
   "the previous token": (i, j) => j === i - 1,
   "the first token": (i, j) => j === 0,
   "the same token before": (i, j) => j < i && data.ids[j] === data.ids[i],
   "what followed the same token (induction)": (i, j) => j > 0 && data.ids[j - 1] === data.ids[i],
 };
-let patterns;  // for each head its strongest pattern and that pattern's share of the weight
+let patterns;  // for each head, the result of patternOf
 
-// Return the pattern with the largest mean share of a head's weight. A row without any key of a
-// pattern does not count for it.
+// Return {name, share} of the pattern that gets the largest mean share of a head's weight. A row in
+// which no key fits a pattern does not count in that pattern's mean.
 function patternOf(head) {
   const rows = range(n_rows).filter((row) => row >= 2 && isStored(row));
   const some = rows.filter((_, i) => i % Math.ceil(rows.length / 64) === 0);
@@ -45,7 +45,7 @@ function patternOf(head) {
   }).sort((a, b) => b.share - a.share)[0];
 }
 
-// Return the token that gets most of a head's weight in the whole text, and its share.
+// Return facts about the token that gets the largest share of a head's weight in the whole text.
 function favorite(head) {
   const rows = range(n_rows).filter(isStored).map((row) => weightsAt(head, row));
   const shares = range(n_rows).map((key) => sum(rows.map((row) => row[key] ?? 0)) / rows.length);
@@ -54,7 +54,7 @@ function favorite(head) {
     often: rows.filter((row) => row[at] > 0.5).length};
 }
 
-// A head has a usual pattern if more than half of its weight fits it.
+// Describe a head's pattern, if it gets more than half of the head's weight.
 const inWords = ({name, share}) =>
   (share > 0.5 ? `${name}, ${percent(share)} of its weight` : "none");
 
@@ -71,7 +71,7 @@ function drawHeads() {
   find("#patterns").hidden = !plain.length;
 }
 
-// Fill a grid with a line for each layer: the layer's number, then make(name, head) for each head.
+// Fill a grid: a line with the heads' numbers, then a line for each layer. make(name, head): a cell.
 function fillGrid(group, make) {
   const number = (text) => element("span", {"aria-hidden": "true"}, text);
   fill(group, {"--heads": n_head}, number(""), range(n_head).map((head) => number(`${head}`)),
@@ -79,12 +79,12 @@ function fillGrid(group, make) {
       make(name, head)]));
 }
 
-// A small picture of a head's weights: queries down, keys across, at most n_points of each.
+// Return a picture of a head's weights: queries down, keys across, at most n_points of each.
 function thumbnail(head, n_points = 24) {
   const size = Math.min(n_points, n_rows), at = (i) => Math.floor(i * n_rows / size);
   const canvas = element("canvas", {width: size, height: size, "aria-hidden": "true"});
   const context = canvas.getContext("2d");
-  context.fillStyle = "#2b8cc9";  // visible on light and dark paper
+  context.fillStyle = "#2b8cc9";  // visible on a light and on a dark page
   for (const y of range(size).filter((y) => isStored(at(y)))) {
     const weights = weightsAt(head, at(y));
     for (const x of range(size)) {
@@ -102,7 +102,7 @@ function choose(head) {
   writeAddress();
 }
 
-// --- one row ---
+// --- one row: the head's weights when it predicted the selected token ---
 
 function showAttention() {
   const row = state.selected - 1, came = data.ids[row + 1], before = data.ids[row];
@@ -135,7 +135,7 @@ function tint(text, weights) {
   }
 }
 
-// A list of bars: the five largest weights, and the sum of the others.
+// Return a list of bars: the five largest weights, and the sum of the others.
 function look(ids, weights, title) {
   const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
   const rest = order.splice(5);
@@ -145,7 +145,7 @@ function look(ids, weights, title) {
       sum(rest.map((i) => weights[i])))));
 }
 
-// A table with a row for each token of the answer and a column for each token of the source.
+// Show a table with a row for each token of the answer and a column for each token of the source.
 function showAlignment() {
   find("#alignment").hidden = !has.source;
   if (!has.source) return;

@@ -1,4 +1,4 @@
-// Beams as a race. Each step has a column; a candidate stands lower the further it is behind.
+// Beams as a race. Each step has a column. The further a candidate is behind, the lower it stands.
 
 const LEFT = 40, TOP = 36, LOW = 300;  // in pixels
 const svg = (tag, ...content) =>
@@ -6,10 +6,10 @@ const svg = (tag, ...content) =>
 
 const isEnd = ({status}) => status === "finished" || status === "limit";
 
-// Return a list of nodes for each step, one for each candidate. The first step's have no parent.
+// Return a list of nodes for each step: a node for each candidate. In step 1, nodes have no parent.
 function readBeams() {
   const text = data.ids.slice(data.n_prompt);
-  let kept = [], ended = -Infinity;  // the last step's nodes; the best log P of a finished text
+  let kept = [], ended = -Infinity;  // the nodes of the step before; the best log P of ended texts
   return data.beams.map((step, depth) => {
     const leader = Math.max(ended, ...step.map(([, , logprob]) => logprob));
     const nodes = step.map(([row, token, logprob, ending]) => {
@@ -48,13 +48,13 @@ function drawBeams() {
 
 const theEnd = (text) => (text.length > 56 ? `…${text.slice(-54)}` : text);
 
-// deepest: how far behind the best a candidate at the picture's lower edge is.
+// deepest: how far a candidate at the lower edge of the picture is behind the best one, in log P.
 function drawRace(shown, deepest) {
   const room = find("#beams .scroll").clientWidth - LEFT;
   const column = clamp(room / (steps.length + 0.5), 48, 110);
-  const height = (behind) => TOP + LOW * Math.sqrt(behind / deepest);  // more room near the best
+  const height = (behind) => TOP + LOW * Math.sqrt(behind / deepest);  // more room for the best
   for (const step of steps) {
-    let above = 0;  // the height of the label above
+    let above = 0;  // the y of the previous label in this column
     for (const node of step) {
       node.x = LEFT + (node.depth + 0.5) * column;
       node.y = Math.min(height(node.behind), TOP + LOW);
@@ -84,7 +84,7 @@ function edge({parent, x, y, depth, won, status}) {
     d: `M${from.x} ${from.y}C${middle} ${from.y} ${middle} ${y} ${x} ${y}`});
 }
 
-// The cut is a line between the worst kept and the best dropped candidate of a step.
+// Return the line between the worst candidate that a step kept and the best that it dropped.
 function cutMark(step) {
   const low = step.findLast((node) => node.status !== "dropped");
   const high = step.find((node) => node.status === "dropped" && low && node.y >= low.y);
@@ -99,7 +99,7 @@ function nodeText({x, y, at, won, status, depth, logprob, token}) {
     svg("text", {x, y: at, "text-anchor": "middle"}, text));
 }
 
-// The table lists the candidates of the selected token's step.
+// Mark the selected token's step in the picture, and list the step's candidates in the table.
 function showBeams() {
   if (!steps.length) return;
   const depth = clamp(state.selected - data.n_prompt, 0, steps.length - 1), step = steps[depth];

@@ -1,19 +1,19 @@
-// The cache: a line for each pass of the run, with the text's positions from left to right.
+// The cache: a grid with a line for each pass of the run and a column for each position.
 
-const MOST_NAMED = 60;  // only a short text has its tokens above the columns
+const MOST_NAMED = 60;  // with more columns, the tokens are not written above them
 const most = Math.max(1, ...passes.map((pass) => pass.begin + pass.new));
-const keeps = passes.some((pass) => pass.begin > 0);  // the naive loop keeps nothing
+const keeps = passes.some((pass) => pass.begin > 0);  // false for a loop without a cache
 
-// Return the number of the pass that generated a token.
+// Return the index of the pass that generated a token.
 function passOf(token) {
   const first = passes.findIndex((pass) => pass.begin + pass.new >= data.n_prompt);
   if (data.beams.length) return clamp(first + token - data.n_prompt, 0, passes.length - 1);
   return Math.max(0, passes.findLastIndex((pass) => pass.known <= token));
 }
 
-// page.css paints the lines. Here each line gets the positions where its colors change.
+// page.css paints each line. It needs the positions where the line's colors change.
 function drawCache() {
-  find("#cache").hidden = !passes.length;  // nothing was generated: the context was full
+  find("#cache").hidden = !passes.length;  // if nothing was generated, there is no pass
   fill(find("#grid"), {"--most": most, "--passes": passes.length});
   const named = most > MOST_NAMED ? [] : data.ids.slice(0, most);
   fill(find("#grid .words"), named.map((id) => element("span", label(id))));

@@ -10,7 +10,7 @@ function change(settings) {
   writeAddress();
 }
 
-// How a token was chosen: the entry of data.draws, or "prompt".
+// Return how a token was chosen: its entry in data.draws, or ["prompt"].
 const drawOf = (token) => data.draws[token - data.n_prompt] ?? ["prompt"];
 
 function showCandidates() {
@@ -19,7 +19,7 @@ function showCandidates() {
   const moved = SAMPLER.some((name) => state[name] !== given[name]);
   const die = isOwn || how !== "drawn" || (moved && found.others) ? state.die : u;
   const thrown = die !== null;
-  if (!isOwn && found.others)  // without the ids of all tokens, only one bar's place is known
+  if (!isOwn && found.others)  // only the place of the token that came is stored
     for (const token of tokens) token.below = token.rank === came ? from : null;
   const winner = !isOwn && !moved ? thrown && came
     : tokens.findIndex(({below, p}) => thrown && below <= die && die < below + p);
@@ -61,7 +61,7 @@ function sayCandidates(row, winner, {tokens, exact, kept, cut}, how) {
   find(".handle").dataset.kept = n;
 }
 
-// Return the name of the filter or cut that removed a token, if one did.
+// Return the name of the filter or cut that removed a token, if any did.
 function remover({by, rank}, {cuts}) {
   const cut = Object.keys(cuts).find((name) => rank >= cuts[name]);
   return by ? dashed(by) : cut && `${dashed(cut)} ${state[cut]}`;
@@ -78,14 +78,14 @@ function candidate(token, came, winner) {
 
 const total = (tokens, stage) => sum(tokens.map((token) => token[stage]));
 
-// One line for n > 0 tokens that are not listed. share(stage): their sum of probabilities.
+// Return a line for n unlisted tokens, if n > 0. share(stage): the sum of their probabilities.
 function others(n, share, gone) {
   const token = Object.fromEntries(["model", "filtered", "tempered", "p"].map((stage) =>
     [stage, Math.max(0, Number(share(stage).toFixed(6)))]));
   return n ? stages(".others", element("i", plural(n, "other")), {...token, gone}) : "";
 }
 
-// A line of the table: the probability after each step, up to the step that removed the token.
+// Return a line of the table: a token's probability after each step, until a step removes it.
 function stages(kind, name, {model, filtered, tempered, so_far, p, below, early, gone}) {
   const cell = (p, kind = "", so_far = 0) =>
     element(`td${kind}`, {"--p": p, "--sum": so_far}, element("span.number", percent(p)));
@@ -97,18 +97,18 @@ function stages(kind, name, {model, filtered, tempered, so_far, p, below, early,
   return line(kind, name, cell(model), ...after, element("td.draw", mass));
 }
 
-// The line below the last kept token can be dragged. With keys, top-k's slider does the same.
+// Drag the line below the last kept token. On the keyboard, the slider of top-k does the same.
 function startDrag(event) {
   event.preventDefault();
   addEventListener("pointermove", drag);
   addEventListener("pointerup", () => removeEventListener("pointermove", drag), {once: true});
 }
 
-// Put the cut below the candidate at the pointer.
+// Move the line to just below the candidate under the pointer.
 function drag({clientX, clientY}) {
   const at = document.elementFromPoint(clientX, clientY)?.closest(".candidate:not(.early)");
   if (at) keep(Number(at.dataset.rank) + 1);
 }
 
-// Moving the line sets top-k. It switches top-p and min-p off, which might cut higher up.
+// Keep the best n tokens: set top-k, and switch off top-p and min-p, which might keep fewer.
 const keep = (n) => change({top_k: clamp(n, 1, 100), top_p: 1, min_p: 0});

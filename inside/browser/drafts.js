@@ -2,12 +2,12 @@
 
 const betting = passes.some((pass) => pass.bets.length);
 const rounds = passes.filter((pass) => outcomes(pass).length);
-// The page opens on the rejection whose draft has the largest p: its numbers are easy to read.
+// At first, the page shows the rejected draft with the largest p, because its numbers are clearest.
 const [clearest] = passes.filter((pass) => pass.residual.length)
   .sort((a, b) => b.bets[b.accepted][2] - a.bets[a.accepted][2]);
 if (clearest) state.selected = clearest.known + clearest.accepted;
 
-// Return what became of each draft of a pass, and the model's own token after them, if any.
+// Return what became of each draft of a pass, and the token that the model itself added, if any.
 function outcomes(pass) {
   const {bets, accepted, known} = pass, last = known + accepted;
   const drafts = bets.map(([token, , , u], i) => ({token, kind: i < accepted ? "accepted"
@@ -40,7 +40,7 @@ function showDrafts() {
   const list = find("#drafts ol"), chosen = list.children[rounds.indexOf(pass)];
   mark(list, "aria-pressed", rounds.indexOf(pass));
   if (chosen) list.scrollTop = chosen.offsetTop - list.offsetTop - list.clientHeight / 2;
-  const place = pass.known + accepted, came = data.ids[place];  // the model's own token
+  const place = pass.known + accepted, came = data.ids[place];  // what the model itself added
   const [drawn, ...slice] = drawOf(place), [u, from, to] = digits(slice);
   const how = !outcomes(pass).length ? "prompt" : !bets.length ? "none" : came === undefined ? "end" : drawn;
   tell("#bets", {pass: at + 1, came, rejected: bets[accepted]?.[0], u, from, to},

@@ -1,4 +1,4 @@
-// The logit lens: what the model would predict if it ended after this layer or that.
+// The logit lens: for each layer, what the model would predict if it ended after this layer.
 
 function showLens() {
   const row = state.selected - 1, came = data.ids[state.selected];

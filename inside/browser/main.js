@@ -1,4 +1,4 @@
-// Each panel has a draw function, called once, and a show function, called for each selection.
+// Panels have draw functions, which are called once, and show functions, called at each selection.
 
 function goTo(token) {
   state.selected = clamp(token, 1, n_rows);
@@ -23,7 +23,7 @@ function show() {
   writeAddress();
 }
 
-// The heading says in one sentence how the text was generated. The facts follow below it.
+// The page's heading is a sentence about how the text was generated. Facts follow below it.
 function drawHeader() {
   const {model, method, loop, gamma, beams, drafter, draft, seed, temperature} = data.settings;
   const n = data.ids.length - data.n_prompt, greedy = temperature === 0;

@@ -1,8 +1,8 @@
-// Play lets the text grow at the recorded pace. The tokens of one pass appear together.
+// The play button lets the text grow again, slowed down. Tokens of one pass appear almost at once.
 
-let growing = null;  // the time at which the play button was clicked; null: paused
+let growing = null;  // when the play button was clicked; null: nothing is playing
 
-// Return the seconds between token i - 1 and token i: those of the passes between them.
+// Return how many seconds the passes between token i - 1 and token i took.
 function secondsBefore(i) {
   const own = steps.length ? [passes[passOf(i)]] : passes.filter((pass) => pass.known === i);
   return sum(own.map((pass) => pass.seconds));
@@ -11,9 +11,9 @@ function secondsBefore(i) {
 async function play() {
   if (growing) return grow(null);
   const mean = sum(passes.map((pass) => pass.seconds)) / passes.length, began = Date.now();
-  const slower = clamp(Math.round(0.3 / mean), 1, 500);  // slow enough to follow
+  const slower = clamp(Math.round(0.3 / mean), 1, 500);  // slow enough to watch
   tell("#pace", {ms: Math.round(1000 / slower)});
-  goTo(Math.max(state.selected % n_rows, data.n_prompt) - 1);  // after the end it starts again
+  goTo(Math.max(state.selected % n_rows, data.n_prompt) - 1);  // at the end, start again
   grow(began);
   while (growing === began) {
     if (state.selected === n_rows) return grow(null);

@@ -1,13 +1,13 @@
 // The filters of samplers.py, in the same order, applied to the stored logits.
 
-const N_EXTRA = 12;  // this many of the stored tokens are not among the best
+const N_EXTRA = 12;  // all but this many of the stored tokens are certain to be the best tokens
 
 // Return the probabilities of the stored tokens before the cut (tempered) and after it (probs), the
-// sum of all others (others), and how many tokens each setting keeps (cuts). exact is false if a cut
-// lies among the others, of which only the sum is known. cut: is any token known to be cut off?
+// sum for all others (others), and how many tokens each setting keeps (cuts). exact is false if a
+// cut falls among the others, as only their sum is known. cut: is any token known to be cut off?
 // logits: sorted, after the first filters; -Infinity: removed. rest: log of the sum of exp((logit -
 // best) / temperature) over the others. last: what the filters after the sliders add to the logits.
-// left: the share of the others' probability that these last filters keep.
+// left: the share of the others' probability that is left after these last filters.
 function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min_p}) {
   const weights = Array.from(logits, (logit) => Math.exp((logit - logits[0]) / (temperature || 1)));
   const atLeast = (least) => weights.filter((weight) => weight >= least).length;
@@ -27,7 +27,7 @@ function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min
     else [others, exact] = [Math.max(0, goal - mass), false];
   }
   if (min_p && others && weights[n_sure - 1] >= min_p) exact = false;
-  else if (min_p) cutAt("min_p", min_p);  // relative to the best weight, which is 1
+  else if (min_p) cutAt("min_p", min_p);  // the best weight is 1
   let final = weights.map((weight, i) => (i < kept ? weight * Math.exp(last[i]) : 0));
   if (others && left > 0 && left < 1) exact = false;
   others *= left;
@@ -43,8 +43,8 @@ function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min
     others: others / total, cuts, kept, exact, cut: exact && Object.keys(cuts).length > 0};
 }
 
-// Return a row's stored tokens with their probabilities after each step of the sampler. Their order
-// is that of the logits after the first filters.
+// Return a row's stored tokens with their probabilities after each step of the sampler. The tokens
+// are in the order of their logits after the first filters.
 function chain(row, settings) {
   const [ids, raw, filters, added, by] = ["best", "logits", "first", "last", "by"].map((name) =>
     stored(name, row));
@@ -64,7 +64,7 @@ function chain(row, settings) {
       tempered: found.tempered[i], so_far, p: found.probs[i], early,
       height: early ? raw[i] : first[i], by: data.filters[by[i] - 1] ?? ""};
   });
-  for (const token of tokens.toSorted((a, b) => a.id - b.id)) {  // the order of samplers.draw
+  for (const token of tokens.toSorted((a, b) => a.id - b.id)) {  // samplers.draw has this order
     token.below = below;
     below += token.p;
   }

@@ -1,4 +1,4 @@
-// The text. The background and the underline of a token show its surprise or its attention weight.
+// The text. A token's background and underline show its surprise or its attention weight.
 
 function drawText() {
   find("#source").hidden = !has.source;
@@ -7,11 +7,11 @@ function drawText() {
   steer(find("#text"));
 }
 
-// A token in the text. A token that adds no text, such as </s>, appears as its name in small type.
+// Return a token as an element. If it adds no text, as </s>, its label appears in small type.
 function piece(id, text, kind = "", attributes = {}) {
   const [, space, word] = (text || label(id)).match(/^( *)(.*)$/s);
   const lines = word.trim() ? "" : element("i.silent", "↵".repeat(word.split("\n").length - 1));
-  const marked = element("span.word", word ? [lines, word] : space);  // no tint on the space
+  const marked = element("span.word", word ? [lines, word] : space);  // the space has no tint
   return element(`span${kind}${text ? "" : ".silent"}`, attributes, word && space, marked);
 }
 

@@ -6,13 +6,13 @@ const arrays = {};  // filled by `start`
 const {passes, n_layer, n_head} = data;
 const n_rows = data.ids.length - 1;  // row i predicts token i + 1
 const has = {parts: data.unit !== null, source: data.source.length > 0};
-const PLAIN = {temperature: 1, top_k: 0, top_p: 1, min_p: 0};  // these settings change nothing
+const PLAIN = {temperature: 1, top_k: 0, top_p: 1, min_p: 0};  // settings that change nothing
 const SAMPLER = Object.keys(PLAIN);
 const given = Object.fromEntries(SAMPLER.map((name) => [name, data.settings[name]]));
 const state = {
   selected: data.logprobs.indexOf(Math.min(...data.logprobs.slice(data.n_prompt - 1))) + 1 || 1,
-  head: null,  // an index of HEADS; null: the head with the largest effect
-  rival: null,  // the token that is compared; null: the best other token
+  head: null,  // the chosen index of HEADS; null: shownHead decides
+  rival: null,  // the token to compare with the generated one; null: the best other token
   die: null, ...given,
 };
 
@@ -29,7 +29,7 @@ async function unpack([type, text]) {
   return new globalThis[type](await new Response(stream).arrayBuffer());
 }
 
-function stored(name, row) {  // return a row's part of an array
+function stored(name, row) {  // return the part of a stored array that belongs to this row
   const n = arrays[name].length / n_rows;
   return arrays[name].subarray(row * n, (row + 1) * n);
 }
@@ -42,7 +42,7 @@ function element(name, ...content) {
   return fill(document.createElement(tag), {class: classes.join(" ")}, ...content);
 }
 
-// Add children, texts, and {name: value}: attributes, --variables, handlers and booleans.
+// Add children and texts. {name: value} sets an attribute, a --variable, a handler or a boolean.
 function fill(made, ...content) {
   for (const part of content.flat()) {
     if (part?.constructor !== Object) made.append(part || "");
@@ -55,8 +55,8 @@ function fill(made, ...content) {
   return made;
 }
 
-// Complete the sentences of a panel in page.html. An element with a data-case is shown if its case
-// is given. An element with a data-is gets this value; a <code> gets the label of this id.
+// Complete a panel's sentences in page.html. An element with data-case is shown if this case is in
+// `cases`. An element with data-is gets the value with this name; a <code> gets the label of an id.
 function tell(selector, values, ...cases) {
   const part = find(selector);
   for (const sentence of part.querySelectorAll("[data-case]")) {
@@ -68,8 +68,8 @@ function tell(selector, values, ...cases) {
   }
 }
 
-// A line of a table; a line of a list of bars; a bar of length p in [0, 1], with an outline of
-// length plain; a bar that starts in the middle and goes to the left if x < 0.
+// line: a row of a table. bar: an item of a list of bars. track: a bar of length p in [0, 1], and
+// its outline of length plain. signedTrack: a bar from the middle to the right, or left if x < 0.
 const line = (kind, name, ...cells) => element(`tr${kind}`, element("th", {scope: "row"}, name),
   cells.map((cell) => (cell?.tagName === "TD" ? cell : element("td", cell))));
 const bar = (kind, name, p, plain) => element(`li${kind}`, element("span.name", name),
@@ -79,7 +79,7 @@ const track = (p, plain = 0) =>
 const signedTrack = (x, most) => element(x < 0 ? "span.signed.minus" : "span.signed",
   {"--x": Math.min(1, Math.abs(x) / most), "aria-hidden": "true"});
 
-// Let the arrow keys choose an item of a group. columns: the width of the group, if it is a grid.
+// Let the arrow keys choose an item of a group. columns: if it is a grid, its number of columns.
 function steer(group, columns) {
   group.onkeydown = (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;

@@ -1,17 +1,17 @@
-// Why this token and not a different one: what each part of the model added to the difference of
-// their logits. The sum is exact, because the scale of the last norm is fixed.
+// Why this token and not a different one: how much each part of the model added to the difference
+// of their logits. The parts have an exact sum, because the scale of the last norm is kept fixed.
 
 const CHOSE = {drawn: "A die chose it", residual: "A die chose it after a rejected draft",
   best: "It was taken as the best", accepted: "A draft offered it",
   beams: "Beam search kept it (see Beams)", prompt: "The prompt has it"};
 
-// The names of the parts in the order of data.added; for each part its index in HEADS, or -1.
+// PARTS: the names of the parts, in the order of arrays.added. HEAD_OF: indices in HEADS, or -1.
 const PARTS = ["embedding", ...range(n_layer).flatMap((layer) => [
   ...["head", ...has.source ? ["source head"] : []].flatMap((kind) =>
     range(n_head).map((head) => `${kind} ${layer}.${head}`)), `MLP ${layer}`]), "biases"];
 const HEAD_OF = PARTS.map((part) => HEADS.indexOf(part.replace(/^.*head /, "")));
 
-// The index of the compared token among the stored rivals.
+// Return the index of state.rival among a row's stored rivals. Without a state.rival, return 0.
 const rivalAt = (row) => Math.max(0, stored("rivals", row).indexOf(state.rival));
 
 // Return what each part added to logit(came) - logit(rival): [n_parts].
@@ -21,7 +21,7 @@ function addedAt(row) {
   return Array.from(added, (x) => x * data.unit);
 }
 
-// Return what each head added; a head that also reads a source counts with both.
+// Return what each head added. Source head 2.3 of a decoder is counted together with head 2.3.
 const addedByHeads = (added) =>
   HEADS.map((_, head) => sum(added.filter((_, i) => HEAD_OF[i] === head)));
 
@@ -58,7 +58,7 @@ function showWhy() {
 const button = (i) => (HEAD_OF[i] < 0 ? PARTS[i]
   : element("button.link", {onclick: () => choose(HEAD_OF[i])}, PARTS[i]));
 
-// Return the token with the largest weight of a head, and the token of the embedding.
+// Return a note on a part: for the embedding, its token; for a head, the token of largest weight.
 function lookOf(i, row) {
   const ofSource = PARTS[i].startsWith("source");
   if (i === 0) return ["of ", chip(data.ids[row])];

@@ -1,11 +1,11 @@
 // Text <-> token ids: the byte-pair encoding of encoder.py, with the same names.
 
-// GPT-2's pattern of a word. Python's \s is Unicode's white space; JavaScript's \s is not.
+// GPT-2's pattern for words. Its \s is Python's, Unicode's white space; JavaScript's \s differs.
 const S = "\\p{White_Space}";
 const PATTERN = RegExp(`'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^${S}\\p{L}\\p{N}]+`
   + `|${S}+(?!\\P{White_Space})|${S}+`, "gu");
 
-function merge_all(symbols, ranks) {  // merge the best pair until no pair has a rank
+function merge_all(symbols, ranks) {  // merge the pair with the lowest rank until no pair has one
   while (true) {
     const rank = (right, i) => ranks.get(`${symbols[i]}→${right}`) ?? Infinity;
     const found = symbols.slice(1).map(rank), best = Math.min(...found), at = found.indexOf(best);
@@ -15,7 +15,7 @@ function merge_all(symbols, ranks) {  // merge the best pair until no pair has a
 }
 
 class Tokenizer {
-  // tokens: a character for each byte; merges: ["left→right", ...]; special: {text: id}
+  // tokens: texts with one character per byte; merges: ["left→right", ...]; special: {text: id}
   constructor({tokens, merges, special}) {
     this.tokens = tokens;
     this.ids = new Map(tokens.map((token, id) => [token, id]));
@@ -23,7 +23,7 @@ class Tokenizer {
     this.special = new Set(Object.values(special));
   }
 
-  encode(text) {  // special tokens in the text are not recognized
+  encode(text) {  // special tokens are read as ordinary text
     return (text.match(PATTERN) ?? []).flatMap((word) => {
       const symbols = [...String.fromCharCode(...new TextEncoder().encode(word))];
       return merge_all(symbols, this.ranks).map((symbol) => this.ids.get(symbol));
@@ -34,7 +34,7 @@ class Tokenizer {
     return Uint8Array.from(this.tokens[id], (char) => char.charCodeAt(0));
   }
 
-  pieces(ids) {  // the text that each token adds; a character appears with its last byte
+  pieces(ids) {  // return the text that each token adds; a character is added by its last byte
     const utf8 = new TextDecoder("utf-8", {ignoreBOM: true});
     return ids.map((id) => utf8.decode(this.token_bytes(id), {stream: true}));
   }

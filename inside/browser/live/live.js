@@ -1,6 +1,6 @@
 // The live panel: choose a token and generate from there, switch heads off, compare branches.
 
-const N_NEW = 40;  // tokens to generate after a click
+const N_NEW = 40;  // how many tokens to generate after a click
 const packed = JSON.parse(find("#model").textContent);
 const [numbers, scales, bytes_of_words] = await Promise.all(
   [packed.numbers, packed.scales, packed.words].map(unpack));
@@ -10,18 +10,18 @@ const model = new GPT2(params, packed.n_head, packed.stop_ids, packed.eps);
 const tokenizer = new Tokenizer(words);
 Object.assign(data.labels, words.labels);
 
-// A branch is a text. `whole` is how the model reads it, `part` how the model reads it without the
-// heads that are off.
+// A branch is a text with the results of `read`: `whole` comes from the model with all its heads.
+// If some heads are off, `part` comes from the model without them.
 const panel = {
   branches: [], current: null, n_opened: 0,
-  place: 0,  // the candidates shown are those for this index of the current text
-  model: null,  // the model without the heads that are off
+  place: 0,  // an index of the current text: the page shows the candidates for this token
+  model: null,  // the model without the heads that are off; null: all are on
   writing: false, done: Promise.resolve(),
 };
 const reading = ({whole, part}) => part ?? whole;
 const here = (selector) => find(`#live ${selector}`);
 
-// Stop generating, wait for the earlier actions of the user, do this one, and show the result.
+// Stop generating, wait until the user's earlier actions are done, do this one, show the result.
 function act(deed) {
   panel.writing = false;
   panel.done = panel.done.then(deed).then(show);
@@ -32,7 +32,7 @@ async function change(branch, ids) {
   if (panel.model) branch.part = await read(panel.model, ids, branch.part);
 }
 
-// Open a new branch, which reuses another branch's reading of their common beginning.
+// Open a new branch. The beginning that it shares with the branch `from` is not read again.
 async function open(ids, from = {}) {
   const branch = {...from, name: `Branch ${++panel.n_opened}`};
   await change(branch, ids);
@@ -49,7 +49,7 @@ function close(branch) {
   if (branch === panel.current) select(panel.branches[0], Infinity);
 }
 
-// Generate from the selected place, after these first tokens. The old text stays a branch.
+// Write these tokens at the selected place, then generate. A new branch opens if the text changes.
 async function go_on(...first) {
   const {current, place} = panel, {ids} = current.whole, text = [...ids.slice(0, place), ...first];
   if (text.length > model.n_ctx) return;
@@ -80,7 +80,7 @@ async function switch_heads() {
   }
 }
 
-// --- what is shown
+// --- what is shown ---
 
 function show() {
   const {activeElement: focused} = document, in_text = focused.matches("#live .token");
@@ -93,7 +93,7 @@ function show() {
   else if (focused.dataset.key) here(`[data-key="${focused.dataset.key}"]`)?.focus();
 }
 
-// A branch. Its common beginning with the current branch is pale.
+// Return a branch as an element. The beginning that it shares with the current branch is pale.
 function card(branch) {
   const {ids} = branch.whole, {current, place, branches} = panel, chosen = branch === current;
   const same = chosen ? 0 : common(ids, current.whole.ids), pieces = tokenizer.pieces(ids);
@@ -105,7 +105,7 @@ function card(branch) {
   const text = element("div.text", {role: "listbox", "aria-label": branch.name, lang: ""},
     [...ids.keys(), ids.length].map(token));
   steer(text);
-  mark(text, "aria-selected", chosen ? place : ids.length);  // Tab enters the text here
+  mark(text, "aria-selected", chosen ? place : ids.length);  // the Tab key enters the text here
   const says = same ? `${plural(same, "token")} as in ${current.name}, then `
     + `${surprise(branch, same)}; there ${surprise(current, same)}`
     : `the first token, then ${surprise(branch, 1)}`;
@@ -124,7 +124,7 @@ function surprise(branch, from) {
 function show_candidates() {
   const {current, place} = panel, {ids} = current.whole;
   const at = ({rows}) => ranked(rows[place - 1].logits, PLAIN), found = at(reading(current));
-  const before = new Map(current.part ? at(current.whole) : []);  // with all heads on
+  const before = new Map(current.part ? at(current.whole) : []);  // p with all heads on
   const best = new Set([...found.slice(0, 10), ...[...before].slice(0, 3)].map(([id]) => id));
   const shown = found.filter(([id]) => best.has(id) || id === ids[place]);
   tell("#live .columns", {before: ids[place - 1]});
