@@ -1,4 +1,4 @@
-"""GPT-2: from token ids to logits. This file has the whole forward pass and its cache.
+"""GPT-2: from token ids to logits. The whole forward pass, and its cache of keys and values.
 
     ids [..., n_new] -> wte + wpe -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
 
@@ -9,7 +9,7 @@
     ' upon a time'
 
 Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". The parameters are a
-nested dict, with the names of functions' arguments. Matrices are [n_out, n_in]. n_new counts the
+nested dict, whose keys are names of arguments. Matrices are [n_out, n_in]. n_new counts the
 tokens of this call; n_all also counts those in the cache. Shapes may begin with batch dimensions.
 """
 
@@ -128,7 +128,7 @@ class Cache:
         n_all, (*shape, n_slots, d_head) = self.length + n_new, self.kv.shape
         if n_all > self.n_ctx:
             raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
-        if n_all > n_slots:  # double them, so that a growing text is copied only a few times
+        if n_all > n_slots:  # double the slots: a growing text is copied only a few times
             more = np.zeros((*shape, min(n_all, self.n_ctx - n_slots), d_head), np.float32)
             self.kv = np.concatenate([self.kv, more], axis=-2)
         return np.arange(self.length, n_all)

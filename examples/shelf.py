@@ -20,7 +20,7 @@ from gpt2 import log_softmax, softmax
 
 def typical(mass):
     """Return a filter that keeps the tokens whose surprise -log p is closest to the mean surprise,
-    the entropy. It stops when their total probability reaches `mass` (equation 11)."""
+    the entropy: just enough of them for a total probability of `mass` (equation 11)."""
 
     def keep(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         distance = np.abs(-log_softmax(logits) - entropy(logits))

@@ -2,9 +2,9 @@ r"""Stochastic beams: k different texts, as if drawn one by one without replacem
 
 Imagine that a random number from a Gumbel distribution is added to the log P of every text. The
 text with the largest sum is then an exact draw, and those with the k largest sums are k draws
-without replacement. A beam search finds these texts without all sums. A beam stands for all texts
-that begin with its tokens, and has only the largest of their sums. To extend the beam, we draw such
-a number for each next token, under the condition that the largest of them is the beam's number.
+without replacement. A beam search finds these texts without computing every sum. A beam stands for
+all texts that begin with its tokens, and knows only the largest of their sums. To extend the beam,
+we draw such a sum for each next token, under the condition that the largest is the beam's own sum.
 (Kool et al. 2019, "Stochastic Beams and Where to Find Them", algorithm 1.)
 
     python generate.py "Lily saw a" --samples 3 --temperature 1 --tokens 12 \

@@ -40,7 +40,7 @@ class Llama:
         eps: float = 1e-6,  # the epsilon of the norms
         scale: float | None = None,  # a factor for the attention scores; None: 1 / sqrt(d_head)
         embed_scale: float = 1,  # a factor for the embeddings
-        caps: tuple[float | None, float | None] = (None, None),  # caps of scores and of logits
+        caps: tuple[float | None, float | None] = (None, None),  # soft caps: scores, logits
     ):
         self.params, self.n_head, self.n_ctx, self.stop_ids = params, n_head, n_ctx, ()
         self.frequencies, self.windows = frequencies, windows or [None] * len(frequencies)

@@ -1,4 +1,4 @@
-"""Encoder-decoders (T5, BART, mBART). The encoder reads a source once; the decoder then writes.
+"""Encoder-decoders (T5, BART, mBART). The encoder reads a source; the decoder writes an answer.
 
     model.read(source): source ids -> encoder -> keys and values for each decoder layer -> Decoder
     decoder(ids): answer ids -> n_layer x (self-attention, cross-attention, MLP) -> logits
@@ -198,7 +198,8 @@ class T5(EncoderDecoder):
     layers have no biases. Each stack also has a "relative_bias" [n_buckets, n_head]. If the head
     does not share the matrix wte, params also has "lm_head".
 
-    scale_head: divide by sqrt(d_model) before the head, as T5 does if the head shares wte."""
+    scale_head: divide by sqrt(d_model) before the head, as T5 does if the head shares wte.
+    """
 
     scaled = False
 
@@ -283,8 +284,8 @@ def relative_bias(table, positions, both_ways, max_distance):
 
 
 def relative_buckets(distance, n_buckets, max_distance):
-    """Return the bucket of each distance key - query <= 0. Each short distance has its own bucket.
-    Longer distances share wider and wider buckets; the last one begins below max_distance."""
+    """Return the bucket of each distance (key - query, at most 0). Each short distance has its own
+    bucket. Longer distances share wider and wider buckets; all very long ones are in the last."""
     distance = np.maximum(-distance, 0)
     n_exact = n_buckets // 2
     ratio = np.maximum(distance, 1).astype(np.float32) / n_exact

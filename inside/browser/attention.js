@@ -71,7 +71,7 @@ function drawHeads() {
   find("#patterns").hidden = !plain.length;
 }
 
-// Fill a grid: a line with the heads' numbers, then a line for each layer. make(name, head): a cell.
+// Fill a grid: a line with the heads' numbers, then a line per layer with cells make(name, head).
 function fillGrid(group, make) {
   const number = (text) => element("span", {"aria-hidden": "true"}, text);
   fill(group, {"--heads": n_head}, number(""), range(n_head).map((head) => number(`${head}`)),

@@ -64,7 +64,7 @@ function chain(row, settings) {
       tempered: found.tempered[i], so_far, p: found.probs[i], early,
       height: early ? raw[i] : first[i], by: data.filters[by[i] - 1] ?? ""};
   });
-  for (const token of tokens.toSorted((a, b) => a.id - b.id)) {  // samplers.draw has this order
+  for (const token of tokens.toSorted((a, b) => a.id - b.id)) {  // samplers.draw uses this order
     token.below = below;
     below += token.p;
   }

@@ -7,7 +7,7 @@ function drawText() {
   steer(find("#text"));
 }
 
-// Return a token as an element. If it adds no text, as </s>, its label appears in small type.
+// Return a token as an element. If it adds no text, like </s>, its label appears in small type.
 function piece(id, text, kind = "", attributes = {}) {
   const [, space, word] = (text || label(id)).match(/^( *)(.*)$/s);
   const lines = word.trim() ? "" : element("i.silent", "↵".repeat(word.split("\n").length - 1));

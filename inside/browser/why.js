@@ -1,5 +1,5 @@
 // Why this token and not a different one: how much each part of the model added to the difference
-// of their logits. The parts have an exact sum, because the scale of the last norm is kept fixed.
+// of their logits. The numbers add up exactly, because the scale of the last norm is kept fixed.
 
 const CHOSE = {drawn: "A die chose it", residual: "A die chose it after a rejected draft",
   best: "It was taken as the best", accepted: "A draft offered it",

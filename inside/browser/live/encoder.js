@@ -1,6 +1,6 @@
 // Text <-> token ids: the byte-pair encoding of encoder.py, with the same names.
 
-// GPT-2's pattern for words. Its \s is Python's, Unicode's white space; JavaScript's \s differs.
+// GPT-2's pattern for words. Like Python's \s, S is Unicode's white space; JavaScript's \s is not.
 const S = "\\p{White_Space}";
 const PATTERN = RegExp(`'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^${S}\\p{L}\\p{N}]+`
   + `|${S}+(?!\\P{White_Space})|${S}+`, "gu");

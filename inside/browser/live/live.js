@@ -49,7 +49,7 @@ function close(branch) {
   if (branch === panel.current) select(panel.branches[0], Infinity);
 }
 
-// Write these tokens at the selected place, then generate. A new branch opens if the text changes.
+// Write these tokens at the selected place, then generate. If text stood there, open a new branch.
 async function go_on(...first) {
   const {current, place} = panel, {ids} = current.whole, text = [...ids.slice(0, place), ...first];
   if (text.length > model.n_ctx) return;
