@@ -124,8 +124,8 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
 
 def attention_weights(root, n, has_source):
     """Return the rounded attention weights of the last n_rows tokens. own: over the text, [n_layer,
-    n_head, n_rows, n]; cross: over the source, [..., n_source]; skipped: how many rows are left out
-    before them."""
+    n_head, n_rows, n]; cross: over the source, [..., n_source]; skipped: how many tokens precede
+    them."""
     kept = [call.value for call in root.named("softmax")]
     weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]  # [n_head, n, n_keys] each
     own = np.array(weights[::2] if has_source else weights)
@@ -139,8 +139,7 @@ def rounded(weights):  # [..., n, n_keys] -> same, as bytes
 
 
 def label(tokenizer, id: int) -> str:
-    """Return a token's text. A byte of an incomplete character appears as its code, such as
-    <E4>."""
+    """Return a token's text. A byte of an incomplete character appears as its code, as <E4>."""
     text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
     text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
     return text or tokenizer.tokens[id]

@@ -21,7 +21,8 @@ import gpt2
 from families import layers
 
 BLOCKS = "block", "decoder_block"
-SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}  # function -> key
+# the function of a sublayer -> the name of its part in a block's parameters
+SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}
 
 
 class Call:
@@ -79,7 +80,7 @@ def recording(model, keep=(), also=()):
     files |= {gpt2.__file__, layers.__file__}
     outermost, stack = [], []
 
-    def profile(frame, event, result):  # the arguments that sys.setprofile gives it
+    def profile(frame, event, result):  # with the arguments that sys.setprofile expects
         name = frame.f_code.co_name
         own = name[0].isalpha() or name == "__call__"  # neither <genexpr> nor _private
         if frame.f_code not in codes and not (own and frame.f_code.co_filename in files):

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-MOST_ROWS = 32  # if x has more rows, one large product is faster
+MOST_ROWS = 32  # for more rows, one large product is faster
 BLOCK = 32  # how many rows or columns of the weight a small product takes
 SMALL = 10**6  # OpenBLAS treats a product of up to this many multiplications as small
-SHARE = 2**19  # with fewer numbers of w per thread, more threads do not pay off
+SHARE = 2**19  # for fewer weights per thread, another thread does not pay off
 
 
 class Weight(np.ndarray):

@@ -37,7 +37,7 @@ def fetch(name: str) -> Path:
         folder = Path(snapshot_download(name, allow_patterns=FILES))
         # config.json is downloaded last: if it is there, so are all other files.
         return Path(hf_hub_download(name, "config.json", revision=folder.name)).parent
-    except errors.RepositoryNotFoundError:  # or it is gated
+    except errors.RepositoryNotFoundError:  # or the repository is gated
         what = "accept the terms on its page and set a valid HF_TOKEN"
         raise UserError(f"you may not read {name}, or it does not exist: {what}") from None
     except Exception as error:  # from the hub, its HTTP library or the system

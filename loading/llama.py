@@ -71,7 +71,7 @@ def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
 
 
 def read_settings(config: dict, d_head: int) -> dict:
-    """Return Llama's arguments that depend on the family as a dict. Raises ValueError."""
+    """Return the keyword arguments of Llama as a dict. Raises ValueError."""
     n_layer, family = config["num_hidden_layers"], config["model_type"]
     kinds = "full_attention", "sliding_attention"
     types = config.get("layer_types") or [kinds[slides(config, i)] for i in range(n_layer)]

@@ -1,6 +1,6 @@
 """Turns a checkpoint's arrays into a model's tree of parameters.
 
-An array's name in the file tells its path in the tree, in different words: h.0.ln_1.weight becomes
+An array's name in the file gives its path in the tree, in different words: h.0.ln_1.weight becomes
 params["blocks"][0]["ln_1"]["g"]. An array that the file lacks, such as a bias, is not in the tree.
 """
 
@@ -46,7 +46,7 @@ def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = 
 
 
 def list_blocks(stack: Params, n_layer: int) -> None:
-    """Turn the dict of blocks into a list. ValueError unless it has n_layer blocks of one shape."""
+    """Turn the dict of n_layer blocks into a list. ValueError if their number or shapes differ."""
     blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
     if len(blocks) != n_layer:
         raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")

@@ -32,7 +32,7 @@ def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
     n_layer = config["num_layers"], config.get("num_decoder_layers") or config["num_layers"]
     tokenizer, params, ends = read_parts(folder, config, T5_WORDS, n_layer)
     form, _, name = config.get("feed_forward_proj", "relu").rpartition("-")
-    name = "gelu_new" if (form, name) == ("gated", "gelu") else name  # v1.1 means gelu_new
+    name = "gelu_new" if (form, name) == ("gated", "gelu") else name  # v1.1's "gelu" is gelu_new
     n_ctx = config.get("n_positions", 512)  # T5 itself has no maximum length
     scale_head = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
     reach = config.get("relative_attention_max_distance", 128)
@@ -77,7 +77,7 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
 def read_ends(folder: Path, config: dict, n_vocab: int) -> dict:
     """Return EncoderDecoder's arguments about how texts begin and end. Raises ValueError."""
     found = read_json(folder / "generation_config.json", optional=True) or config
-    if found.get("force_bos_token_to_be_generated"):  # in the first summarizing BARTs
+    if found.get("force_bos_token_to_be_generated"):  # only in the first BART summarisers
         found = {"forced_bos_token_id": found["bos_token_id"]} | found
     keys = {f"{name}_token_id" for name in ("decoder_start", "bos", "eos", "pad")} & config.keys()
     settings = {"do_sample": False} | {key: config[key] for key in keys} | found

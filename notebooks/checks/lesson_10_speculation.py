@@ -82,7 +82,8 @@ def exercise_loop(greedy_speculation):
 
 
 def exercise_1(acceptance, best_certain):
-    """Check acceptance(p, q) -> a probability, and best_certain(p) -> the best one-hot q [n]."""
+    """Check acceptance(p, q) -> the probability that a draft from q is accepted, and
+    best_certain(p) -> the one-hot q [n] whose draft is accepted most often."""
     p, q = np.array([0.5, 0.3, 0.2, 0]), np.array([0.1, 0.2, 0.3, 0.4])
     assert acceptance(p, q) is not None, "write acceptance"
     with np.errstate(all="ignore"):
@@ -148,7 +149,7 @@ class Listener:
 
 
 def exercise_3(first_of):
-    """Check FirstOf(drafters), a drafter that takes its drafts from the first that has any."""
+    """Check FirstOf(drafters), a drafter that takes its drafts from the first one that has any."""
     ids, n_vocab = tokenizer.encode("The cat and the dog. The cat and"), model.n_vocab
     before, after, lookup = Listener(), Listener(), PromptLookup(n_vocab)
     other = Replay(n_vocab, ids + [5] * 9, 1.0, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Checks of lesson 11: the loop, numbers of passes, rows needed for a load, the order of prompts."""
+"""Checks of lesson 11: the loop, numbers of passes, enough rows for a load, an order of prompts."""
 
 import itertools
 
