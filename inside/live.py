@@ -22,7 +22,7 @@ MOST_PARAMETERS = 20_000_000  # a model of this size makes a page of 25 MB
 
 
 def in_8_bits(tokenizer, model) -> GPT2:
-    """Return a copy of a small GPT-2, rounded to 8-bit parameters. Raises UserError for others."""
+    """Return a copy of a small GPT-2, rounded to 8 bits. Raises UserError for any other model."""
     is_gpt2 = type(model) is GPT2 and model.activation is gelu and type(tokenizer) is Tokenizer
     if not is_gpt2 or n_parameters(model.params) > MOST_PARAMETERS:
         raise UserError("--live puts a small GPT-2 into the page, such as stories; this is none")

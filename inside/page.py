@@ -1,4 +1,4 @@
-"""Write an HTML page about one generated text: its tokens, and what the model computed for them.
+"""Make an HTML page about one generated text: its tokens, and what the model computed for them.
 
     with watching(sequence) as run:
         ...  # run a loop over the sequence
@@ -114,7 +114,7 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
     For each position, return the three best next tokens with their P, and P of the actual one."""
     early, family = copy.copy(model), copy.copy(getattr(model, "family", model))
     early.family, early.block = family, lambda *_, **__: x  # each block now returns x
-    family.decoder_block = early.block  # an encoder-decoder's block
+    family.decoder_block = early.block  # the block of an encoder-decoder
     found = []
     for row, token in zip(softmax(early(np.array(came))), came):
         best = [(id, round(float(row[id]), 6)) for id in top_indices(row, 3).tolist()]

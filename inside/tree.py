@@ -1,4 +1,4 @@
-"""Print the trace of a beam search as a tree."""
+"""Format the trace of a beam search as a tree."""
 
 from collections import defaultdict
 from collections.abc import Callable

@@ -17,7 +17,7 @@ def parts(root, model, logits, came, rivals):
     """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]. The parts
     are the embedding; each layer's heads, cross-attention heads and MLP; and all biases together.
     root: a pass over n tokens, recorded with KEEP. logits [n, n_vocab]: its result. came [n]: the
-    next tokens. rivals: ids [n, n_rivals]. The result is None for BART, which normalizes after
+    next tokens. rivals: ids [n, n_rivals]. The result is None for BART, which normalises after
     each sum."""
     family = getattr(model, "family", model)  # for an encoder-decoder, `model` is a Decoder
     if not getattr(family, "pre_norm", True):

@@ -27,7 +27,7 @@ def activation(name: str) -> Callable:
 
 
 def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -> list[int]:
-    """Return config[key], or the default, as a list of ids, without ids outside the vocabulary."""
+    """Return config[key], or the default, as a list. Drop what is not an id of the vocabulary."""
     ids = config.get(key, default)
     ids = ids if isinstance(ids, list) else [ids]
     return [id for id in ids if type(id) is int and 0 <= id < n_vocab]

@@ -103,8 +103,8 @@ def slides(config: dict, layer: int) -> bool:
     if config["model_type"] == "smollm3":
         return not rotates(config, layer)
     has_windows = "sliding_window" in FAMILIES[config["model_type"]]
-    is_late = layer >= config.get("max_window_layers", 0)  # Qwen's first layers have none
-    pattern = config.get("sliding_window_pattern")  # Gemma's every 2nd or 6th layer has none
+    is_late = layer >= config.get("max_window_layers", 0)  # Qwen's first layers have no window
+    pattern = config.get("sliding_window_pattern")  # every 2nd or 6th layer of Gemma has no window
     return has_windows and is_late and not (pattern and (layer + 1) % pattern == 0)
 
 

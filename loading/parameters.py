@@ -46,7 +46,7 @@ def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = 
 
 
 def list_blocks(stack: Params, n_layer: int) -> None:
-    """Turn the dict of n_layer blocks into a list. ValueError if their number or shapes differ."""
+    """Turn the dict of n_layer blocks, all of the same shapes, into a list. Raises ValueError."""
     blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
     if len(blocks) != n_layer:
         raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")
@@ -82,8 +82,8 @@ def settle_head(params: Params, tied: bool) -> None:
 
 
 def drop_padding(params: Params, n_tokens: int) -> None:
-    """Drop the rows after the last token's. Embeddings are often padded to a round number of rows,
-    but an id without a token could not be decoded if it were drawn."""
+    """Drop the rows that belong to no token. Embeddings are often padded to a round number of rows.
+    An id without a token could be drawn, but not decoded."""
     for name in {"wte", "lm_head"} & params.keys():
         params[name] = params[name][:n_tokens].view(Weight)
     if "logits_bias" in params:  # [1, n_vocab]

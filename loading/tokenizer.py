@@ -76,8 +76,8 @@ class LibraryTokenizer:
         return [*self.start, *ids] if first else ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids. Ids that begin with `start` are a whole text, which loses the
-        space that `encode` added. Other ids continue one. Raises ValueError for an unknown id."""
+        """Return the text of ids. With `start` in front, it is a whole text, which loses the space
+        that `encode` added. Otherwise it is a continuation. Raises ValueError for an unknown id."""
         ids = list(ids)
         texts = [id for id in ids if self._token(id) and id not in self.silent]
         if not self.start or ids[:1] == self.start[:1]:

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from loading.config import read_json
 from loading.errors import UserError
 
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # other types are no weights
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # other types are ignored
 
 
 def weight_files(folder: Path) -> list[Path]:

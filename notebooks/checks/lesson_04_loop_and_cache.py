@@ -51,7 +51,7 @@ def no_rows():
 def passed(ids, positions, mask, keys, values):
     """Run the model with these positions and this mask -> logits [n, n_vocab].
 
-    keys and values are lists with an array for each block. The new rows are appended to it.
+    keys and values are lists with an array for each block. New rows are appended to these arrays.
     """
     params = model.params
     x = params["wte"][ids] + params["wpe"][positions]
@@ -67,7 +67,7 @@ def passed(ids, positions, mask, keys, values):
 
 
 def mistakes(ids, n_old, keys, values):
-    """Return {message: the logits [n, n_vocab] of a mistake} if n_old tokens are in the cache."""
+    """Return {a mistake's message: its logits [n, n_vocab]}, for n_old tokens in the cache."""
     n, right = len(ids), np.arange(n_old, n_old + len(ids))
     causal, new = causal_mask(right), causal_mask(np.arange(n))  # [1, n, n_old + n], [1, n, n]
     seen = np.zeros((1, n, n_old), np.float32)

@@ -26,7 +26,7 @@ def loaded():
 
 
 def exercise_1(never):
-    """Check never(phrase): str -> a filter."""
+    """Check never(phrase) -> a filter that prevents the phrase."""
     tokenizer, model = loaded()
     pieces = [tokenizer.decode([id]) for id in range(model.n_vocab)]
     logits = np.random.default_rng(0).normal(size=model.n_vocab).astype(np.float32)

@@ -16,7 +16,7 @@ SMALL = {
 
 
 def exercise_1(cache_size):
-    """Check cache_size(config, n_tokens, n_bytes) -> bytes. n_bytes: the size of one number."""
+    """Check cache_size(config, n_tokens, n_bytes) -> a number of bytes. n_bytes: per number."""
     found = cache_size(SMALL, 1, 4)
     assert found is not None, "write cache_size"
     assert found != 1280, "count keys *and* values"
