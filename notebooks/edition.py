@@ -1,8 +1,8 @@
 """Make other editions of the lessons from the saved notebooks.
 
-    python notebooks/edition.py                       # for a class: notebooks/class
+    python notebooks/edition.py                       # for a class, in notebooks/class
     python notebooks/edition.py FOLDER --repository https://github.com/OWNER/NAME
-    python notebooks/edition.py --html [FOLDER]       # pages to read or to project: notebooks/html
+    python notebooks/edition.py --html [FOLDER]       # pages to read, in notebooks/html
     python notebooks/edition.py --titles              # update minutes and links
 
 The class edition has no outputs and no solutions. After each prediction, it has a cell for the
@@ -198,7 +198,7 @@ def stubs(source):
 def relinked(notebook, folder, address=None):
     """Change a notebook's relative links so that they work from another folder.
 
-    If the repository's address on GitHub is given, all links lead there. Otherwise, links between
+    If the repository's address on GitHub is given, all of them lead there. Otherwise, links between
     lessons stay as they are, because the other folder contains all lessons.
     """
 

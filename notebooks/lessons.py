@@ -25,7 +25,7 @@ from IPython.display import Image, display
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
-# Colour-blind readers can distinguish these colours (by Okabe and Ito).
+# Okabe and Ito chose these colours so that colour-blind readers can distinguish them.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 
@@ -207,7 +207,7 @@ def continued(model, prompts, sampler, seeds, n):
 
 
 def tiny_model(n_vocab, seed, n_embd=8, scale=0.6):
-    """Return a random GPT-2 that is small enough to score every text of a few tokens."""
+    """Return a random GPT-2, so small that every text of a few tokens can be scored."""
     from training.untrained import random_gpt2
 
     return random_gpt2(n_vocab, 16, n_embd, 2, 2, scale, seed, tied=False)

@@ -24,7 +24,7 @@ def exercise_1(code_length):
 def exercise_2(mixed):
     """Check mixed(p, q, w) -> bits per symbol.
 
-    p, q: the probabilities that two models give to n symbols, [n]; w: the weight of p.
+    p, q: the probabilities of n symbols under two models, both [n]; w: the weight of p.
     """
     p, q = np.array([0.9, 0.01, 0.5]), np.array([0.1, 0.6, 0.5])
     found = mixed(p, q, 1)

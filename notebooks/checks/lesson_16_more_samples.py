@@ -26,7 +26,8 @@ def exercise_1(voted):
 def exercise_2(draws_needed):
     """Check draws_needed(p, sure) -> how many draws are needed.
 
-    Each draw is right with probability p. With probability `sure`, at least one has to be right.
+    Each draw is right with probability p. With a probability of at least `sure`, one of the draws
+    has to be right.
     """
     found = draws_needed(0.5, 0.7)
     assert found is not None, "write draws_needed"

@@ -68,7 +68,7 @@ def out_of_range(factors):
 
 
 def colour_by(values, tokens, label, columns=64):
-    """Draw a text, with a darker background behind tokens of larger values."""
+    """Draw a text, with a darker background behind tokens with larger values."""
     places, line, column = [], 0, 0
     for token in tokens:
         if column > columns - 10 and token.startswith(" "):  # break lines only before a word
@@ -148,7 +148,7 @@ def falling(scores):
 def bars(difference, tokens, limit=2.5):
     """Plot how many bits likelier each token is after “girl” than after “boy”.
 
-    A bar above the limit is cut off and labelled.
+    A bar beyond the limit is cut off and labelled.
     """
     _, axis = plt.subplots(figsize=(9.5, 3.8))
     place, cut = np.arange(len(tokens)), np.clip(difference, -limit, limit)

@@ -1,4 +1,4 @@
-"""Pictures for lesson 4: the tokens of each pass, the growing cache, a film of two loops."""
+"""Pictures for lesson 4: computed tokens, the growing cache, a film of naive and cached loops."""
 
 import io
 
@@ -74,7 +74,7 @@ def draw_keys(axis, keys, new, tokens, n_rows):
 
 
 def growing(model, ids, tokens, first):
-    """Plot one head's keys for the first `first` ids. Each further panel adds the key of one id."""
+    """Plot one head's keys after `first` ids. Each further panel adds the key of one more id."""
     n_passes = len(ids) - first + 1
     figure, axes = plt.subplots(1, n_passes, figsize=(9.5, 0.8 + 0.28 * len(ids)))
     for axis, n in zip(axes, range(first, len(ids) + 1)):

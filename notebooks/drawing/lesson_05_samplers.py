@@ -42,7 +42,7 @@ ALT = {  # alternative texts for readers who cannot see the pictures
 
 
 def what_filters_keep(probs, logits, filters):
-    """Plot which tokens each filter keeps -> the figure.
+    """Plot which tokens each filter keeps, and return the figure.
 
     The figure has a row for each position and a column for each filter.
     probs, logits: {name of a position: [n_vocab]}; filters: {label: filter}.
@@ -81,7 +81,7 @@ def bars(axis, p, kept):
 
 
 def likelihood_and_diversity(found):
-    """Plot the diversity of samplers' texts against their likelihood -> the figure.
+    """Plot the diversity of samplers' texts against their likelihood. Return the figure.
 
     found: {name of a sampler: (likelihood, diversity)}.
     """

@@ -43,7 +43,7 @@ def tree(axis, trace, name, best=()):
     """Draw a beam search as a tree.
 
     trace: for each step, the list of its candidates; name(ids): the label of a candidate;
-    best: the ids of a text. Candidates that are a beginning of this text get a red frame.
+    best: the ids of a text. A candidate gets a red frame if this text begins with it.
     """
     places = [(0, 0)]  # the (x, y) of each beam that the previous step kept
     box = {"fc": "white", "ec": "white"}
@@ -77,7 +77,7 @@ def draw_candidate(axis, candidate, step, rank, parent, dropped, name, best):
 
 
 def real_tree(tokenizer, model, text, width=3, n=6):
-    """Continue a text by n tokens with beam search, and draw the tree -> the figure."""
+    """Continue a text by n tokens with beam search, and draw the tree. Return the figure."""
     trace = []
     beam_search(model, tokenizer.encode(text), n, width=width, trace=trace)
     figure, axis = plt.subplots(figsize=(10, 0.6 + 0.3 * max(map(len, trace)) + 1))

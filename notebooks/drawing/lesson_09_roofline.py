@@ -11,7 +11,7 @@ from counting import counted
 def limits(sizes, prefill, batch, reading, computing):
     """Plot the measured times of passes over n tokens, and the least possible times.
 
-    prefill, batch: {n: measured seconds}; reading, computing: the least seconds, for each size.
+    prefill, batch: {n: measured seconds}; reading, computing: the least seconds for each size.
     """
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.8))
     n = np.array(sizes)
@@ -40,7 +40,7 @@ def limits(sizes, prefill, batch, reading, computing):
 def few_rows(found):
     """Plot the cost of a matrix product against its number of rows.
 
-    found: {number of rows: {way to compute the product: cost}}; one row costs 1.
+    found: {number of rows: {way to compute the product: cost}}; a product with one row costs 1.
     """
     figure, axis = plt.subplots(figsize=(9, 3.8))
     top = 0
@@ -118,7 +118,7 @@ def saving(places, count, ratios):
 
 
 def roof_of(model, ids, bandwidth, peak):
-    """Plot a roofline with a text's prefills and one cached step, both measured here.
+    """Measure a text's prefills and one cached step, and plot them with a roofline.
 
     The prefills are passes over the first 1, 2, 4, ... tokens of the text.
     """

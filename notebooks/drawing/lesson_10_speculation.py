@@ -8,7 +8,7 @@ from decoding.drafters import common_prefix
 
 
 def rounds(tokenizer, found, first=0, gamma=4):
-    """Draw the drafts and tokens of each round in a row.
+    """Draw the drafts and the tokens of each round, with one row for each round.
 
     found: the (drafts, tokens) of each round; first: the number of the first round; gamma: the
     maximum number of drafts in a round.
@@ -116,7 +116,7 @@ def hill(scatter, values):
 
 
 def gains(rates, gammas, per_pass, faster, b):
-    """Plot tokens per pass and speed-ups, both as measured and by the formula.
+    """Plot tokens per pass and speed-ups, as measured and as expected by the formula.
 
     per_pass: {(rate, gamma): a list with the tokens per pass of each text}.
     faster: {(rate, gamma): the measured speed-up}.

@@ -27,7 +27,7 @@ def exchange(points):
 
 BRIGHT = (lessons.SKY, lessons.ORANGE, lessons.GREEN, lessons.YELLOW, lessons.PURPLE, lessons.RED)
 PALE = [tuple((1 + 0.9 * np.array(to_rgb(color))) / 2) for color in BRIGHT]
-COLORS = [*BRIGHT, *PALE]  # twelve texts have different colours
+COLORS = [*BRIGHT, *PALE]  # twelve different colours
 
 
 def places(made, n_rows):
@@ -43,7 +43,7 @@ def places(made, n_rows):
 
 
 def seats(panels, n_rows=4):
-    """Plot which text is in each row, for each pass.
+    """Plot which text occupies each row in each pass.
 
     panels: {title: (all passes, made)}, where made is {text: the numbers of the passes that
     generated its tokens}.

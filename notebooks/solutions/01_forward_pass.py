@@ -12,7 +12,7 @@ def n_parameters(n_vocab, n_ctx, n_embd, n_layer):  # -> int
 # exercise 2
 def written_by_heads(mixed, w, b):  # -> [n_head, n, n_embd]
     d_head = mixed.shape[-1]
-    # the columns of w that multiply each head's result
+    # for each head, the columns of w that its result is multiplied by
     columns = [w[:, h * d_head : (h + 1) * d_head] for h in range(len(mixed))]
     return np.array([head @ part.T for head, part in zip(mixed, columns)])
 

@@ -23,7 +23,7 @@ class FirstOf:
     def __init__(self, drafters):
         self.drafters = drafters
 
-    def propose(self, ids, n):  # -> at most n ids, and q [n_vocab] of each
+    def propose(self, ids, n):  # -> at most n ids, and a list with the q of each
         for drafter in self.drafters:
             drafts, qs = drafter.propose(ids, n)
             if drafts:
