@@ -122,7 +122,7 @@ def film(model, prompt, ids, tokens):
 def picture(figure):
     """Return a figure as a Pillow image, and close the figure."""
     file = io.BytesIO()
-    with plt.rc_context({"savefig.bbox": "standard"}):  # all frames need the same size
+    with plt.rc_context({"savefig.bbox": "standard"}):  # do not crop: all frames need the same size
         figure.savefig(file, format="png", dpi=110)
     plt.close(figure)
     return Picture.open(file).convert("RGB")

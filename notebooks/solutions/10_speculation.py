@@ -11,7 +11,7 @@ def best_certain(p):  # [n] -> one-hot [n]
 
 
 # exercise 2
-def best_gamma(a, c, b):  # a rate, a cost, a function gamma -> cost
+def best_gamma(a, c, b):  # a rate, a cost, a function of gamma -> the best gamma
     def speed_up(gamma):  # expected tokens / cost
         return sum(a**i for i in range(gamma + 1)) / (b(gamma) + c * gamma)
 
