@@ -1,8 +1,8 @@
 """Samplers: logits -> probabilities -> one token.
 
 A *filter* is a function f(logits, ids) -> logits. ids is the text so far, and logits [n_vocab] are
-those of the next token. To remove a token, a filter sets its logit to -inf, but in a copy: it never
-changes its arguments. A *sampler* applies its filters, then softmax (one_hot if it is greedy).
+those of the next token. To remove a token, a filter sets that logit to -inf, in a copy: it never
+changes its arguments. A *sampler* applies its filters, then softmax, or one_hot if it is greedy.
 
     >>> logits = np.log(np.array([0.1, 0.6, 0.3], np.float32))
     >>> sampler = Sampler(temperature(0.5), top_k(2))

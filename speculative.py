@@ -1,10 +1,10 @@
 """Speculative decoding: a cheap drafter proposes tokens, and the model verifies all in one pass.
 
-A pass reads each weight once, whether it runs over one token or over gamma + 1. If reading the
-weights takes most of the time, the additional tokens cost little. The acceptance rule preserves the
-model's own distribution exactly, for any drafter and any sampler. In greedy decoding, the rule is
-the same, with one-hot distributions. As in Leviathan et al. 2023, "Fast Inference from Transformers
-via Speculative Decoding", p is the model's distribution and q the drafter's. (Chen et al. 2023.)
+A pass reads each weight once, whether it runs over one token or gamma + 1. If reading the weights
+takes most of the time, more tokens cost little. The acceptance rule preserves the model's own
+distribution exactly, for any drafter and any sampler. It also holds for greedy decoding, with
+one-hot distributions. As in Leviathan et al. 2023, "Fast Inference from Transformers via
+Speculative Decoding", p is the model's distribution and q the drafter's. See also Chen et al. 2023.
 
     >>> from decoding.drafters import PromptLookup
     >>> from utils import load
@@ -92,7 +92,7 @@ def residual(p, q):  # [n_vocab] x 2 -> [n_vocab]: norm(max(0, p - q))
 
 
 def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> None:
-    """Raise ValueError unless there are at most n drafts x, each with a q [n_vocab], q[x] > 0."""
+    """Raise ValueError if a drafter proposed more than n drafts, or an invalid draft or q."""
     if not len(drafts) == len(qs) <= n:
         found = f"{len(drafts)} drafts and {len(qs)} distributions"
         raise ValueError(f"a drafter proposed {found}, not at most {n} of each")

@@ -54,5 +54,5 @@ class Conversation:
             raise UserError(f"the model's chat template refuses this: {error}") from None
         finally:
             self.messages.pop()
-        start = self.tokenizer.encode("")  # BOS or nothing: drop it, as templates add their own
+        start = self.tokenizer.encode("")  # BOS, if any: drop it, as templates add their own
         return self.tokenizer.encode(text, special=True)[len(start) :]

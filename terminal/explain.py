@@ -29,7 +29,7 @@ def explain(session: Session, row: Row) -> None:
     """Generate a row. Print each step (for beam search, one tree of all steps), then the text."""
     method, tokenizer = session.settings["method"], session.tokenizer
     sequence: Any = session.start(row)
-    draws, sampler = [], sequence.sampler  # draws: (ids, the model's P [n_vocab], the sampler's P)
+    draws, sampler = [], sequence.sampler  # per draw: (ids, model's P [n_vocab], sampler's P)
 
     def remembering(logits, ids):  # [n_vocab] -> [n_vocab]
         draws.append((list(ids), softmax(logits), sampler(logits, ids)))

@@ -50,7 +50,7 @@ def write_page(session: Session, row: Row, file: str) -> None:
     if not file.endswith((".html", ".htm")):
         raise UserError(f"--html needs a file name that ends in .html, not {file!r}")
     settings = session.settings | {"seed": row.seed}
-    if settings["method"] == "beam":  # it does not sample: the sliders start at neutral
+    if settings["method"] == "beam":  # beam search does not sample: the sliders start at neutral
         settings |= dict.fromkeys(page.SLIDERS)
     target = Path(file).resolve()  # if it is a link, replace the file that it points to
     if target.is_dir():

@@ -30,7 +30,7 @@ from terminal.options import DRAFTING, check, resolve
 from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
-SMALL = 2**24  # a model with fewer parameters runs faster in one thread than in two
+SMALL = 2**24  # a model with fewer parameters runs faster with one thread than with two
 N_CORES = few_rows.n_threads()  # read before any session limits the threads
 
 
@@ -157,7 +157,7 @@ class Session:
         return cached(model, sequence, row.cache)
 
     def search(self, row: Row) -> Iterator[int]:
-        """Run beam search, and yield the best beam's ids. Set row.beams, without the stop ids."""
+        """Run beam search, and yield the best beam's ids. row.beams: all beams, no stop ids."""
         s, sequence = self.settings, row.sequence
         if sequence.running:
             how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]
@@ -210,7 +210,7 @@ class Session:
         return score(self.tokenizer, model, target, model.prefix)
 
     def score_row(self, row: Row) -> dict:
-        """Score a row's ids, but for a chat or an encoder-decoder, only those after the prompt."""
+        """Score a row's ids. For a chat or an encoder-decoder, skip the ids of the prompt."""
         ids, end = row.sequence.ids, self.tokenizer.end_of_text
         n = row.sequence.n_prompt if self.reads or self.chat else len(self.tokenizer.encode(""))
         n = n or int(end is None or ids[0] == end)

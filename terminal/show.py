@@ -77,7 +77,7 @@ def print_figures(line: str) -> None:
 
 
 def statistics_line(session: Session, row: Row, batch: bool = False) -> str:
-    """Describe a row in one line. It has no times for a batch, whose rows share their passes."""
+    """Describe a row in one line. In a batch, omit the times, because rows share passes."""
     ends = {"eos": "end of text", "stop": "a stop text", "length": "the length asked for"}
     ends["context"] = f"the end of the context, {session.model.n_ctx} tokens"
     reason = row.sequence.stop_reason or "its loop"
