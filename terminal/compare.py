@@ -32,7 +32,7 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
 
 
 def compare_line(method: str, rows: list[Row], naive: list[Row], sampled: bool) -> str:
-    """Return a method's line, with its median speed. The first round, a warm-up, does not count."""
+    """Return a method's line in the table. Its speed is the median of the rounds after warm-up."""
     speed, plain = (median(r.tokens_per_second or 0.0 for r in x[1:]) for x in (rows, naive))
     if not speed or not plain:
         return f"{method:<12} no tokens: the context is full"

@@ -18,7 +18,7 @@ DRAWING = ("naive", "cached", *DRAFTING)
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 VIEWS = ("score", "explain", "compare", "trace", "html", "interactive")
 
-# Defaults, unless the user or the checkpoint sets a value. GENERATING: the options for new text.
+# Defaults, unless the user or the checkpoint sets a value. GENERATING: the options of generation.
 DEFAULTS: dict[str, Any] = dict(method="cached", tokens=100, min_length=0, stop=[], loop=None)
 DEFAULTS |= dict(seed=None, samples=1, max_rows=16, filter=[]) | dict.fromkeys(SAMPLING)
 DEFAULTS |= dict(repetition_penalty=None, no_repeat_ngram=None, gamma=4, ngram=3, filler_top_k=1)
@@ -40,7 +40,7 @@ ONLY_FOR |= dict(draft=("speculative",), drafter=("speculative",), filler_top_k=
 
 
 class Usage(UserError):
-    """The command line was used incorrectly."""
+    """The command line that the user typed is wrong."""
 
 
 class Parser(argparse.ArgumentParser):

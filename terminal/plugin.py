@@ -1,4 +1,4 @@
-"""Parts that the user wrote: --filter, --model, --drafter or --loop "FILE.py:EXPRESSION".
+"""Parts that the user wrote, as "FILE.py:EXPRESSION": --filter, --model, --drafter, --loop.
 
 The expression is Python. It can use the file's names and, except for --model, `tokenizer` and
 `model`. For --filter, it can also use `n_prompt`, the number of prompt ids; for --drafter and

@@ -122,7 +122,7 @@ class Session:
                 yield row
 
     def start(self, row: Row, before: Row | None = None) -> Sequence:
-        """Begin a row's sequence. before: the previous row. An equal prompt shares its model."""
+        """Begin a row's sequence. before: the previous row. An equal prompt reuses its model."""
         row.started = time.perf_counter()
         if before and before.prompt_ids == row.prompt_ids:
             model, ids = before.sequence.model, before.sequence.ids[: before.sequence.n_prompt]
@@ -157,7 +157,7 @@ class Session:
         return cached(model, sequence, row.cache)
 
     def search(self, row: Row) -> Iterator[int]:
-        """Run beam search, and yield the best beam's ids. row.beams: all beams, no stop ids."""
+        """Run beam search, and yield the best beam's ids. Add all beams to row.beams."""
         s, sequence = self.settings, row.sequence
         if sequence.running:
             how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]

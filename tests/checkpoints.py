@@ -124,7 +124,7 @@ def write_folder(folder, config=CONFIG, arrays=None, **files):
 
     files: the contents of more JSON files, such as generation_config={...}.
     """
-    from safetensors.numpy import save_file  # so that tests load files we did not write
+    from safetensors.numpy import save_file  # the official writer, to test our loader
 
     folder.mkdir(exist_ok=True, parents=True)
     write_tokenizer(folder)

@@ -41,7 +41,7 @@ def console(capsys, letters):
 
 @pytest.fixture(scope="session")
 def gpt2_files(tmp_path_factory):
-    """Return GPT-2's own tokenizer, from the folder in the variable TOKENWISE_GPT2_FILES."""
+    """Return GPT-2's own tokenizer, from the folder that TOKENWISE_GPT2_FILES is set to."""
     folder = os.environ.get("TOKENWISE_GPT2_FILES")
     if not folder:
         pytest.skip(

@@ -18,7 +18,7 @@ def aligned(text):  # str -> list of (target token's name, source token's name)
 
 
 # exercise 3
-def switch(first, second, n):  # two English texts -> the new ids, including </s>
+def switch(first, second, n):  # two English texts -> at most 40 new ids
     sources = (model.add_special_tokens(tokenizer.encode(text)) for text in (first, second))
     one, other = (model.read(source) for source in sources)
     cache, new, ids = one.new_cache(), model.start_ids, []
