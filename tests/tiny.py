@@ -11,7 +11,7 @@ from speculative import speculative
 
 GPT2_FOLDERS = Path(__file__).parent / "fixtures" / "gpt2"
 LLAMA_FOLDERS = Path(__file__).parent / "fixtures" / "llama"
-# Logits this close may change places: BLAS rounds one row differently from many rows.
+# Two logits this close may swap ranks, because BLAS rounds single rows and batches differently.
 NEAR_TIE = 1e-4
 
 # --- models ---------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def filled(shapes, make, name=""):
 
 
 def opposite(model):
-    """Return a model whose logits are this model's, negated: the worst token becomes the best."""
+    """Return a model with the negated logits of this model: the worst token becomes the best."""
     return GPT2({**model.params, "lm_head": -model.params["lm_head"]}, model.n_head)
 
 

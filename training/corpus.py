@@ -8,8 +8,8 @@ SEPARATOR = "<|endoftext|>"
 def read_documents(paths, opening=None):
     """Return the documents in text files, as a list of str. A file is split at each SEPARATOR.
 
-    opening: a regular expression, or None. It is for files without SEPARATOR. They are split
-    before each line that begins with a match. If it is None, such a file is one document."""
+    opening: a regular expression or None. A file without SEPARATOR is split before each line that
+    begins with a match. If opening is None, the whole file is one document."""
     documents = []
     for path in paths:
         with open(path, encoding="utf-8") as file:

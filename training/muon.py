@@ -1,7 +1,7 @@
 """The optimizer Muon (Jordan 2024, https://kellerjordan.github.io/posts/muon/) in float32.
 
-torch.optim.Muon orthogonalises in bfloat16. On a CPU without bfloat16 units, this is 8 times
-slower.
+torch.optim.Muon orthogonalises in bfloat16. On a CPU without bfloat16 units, that is 8 times slower
+than float32.
 """
 
 import math
@@ -22,7 +22,7 @@ def orthogonalize(g, steps=5):
 
 
 class Muon(torch.optim.Optimizer):
-    """Gradient descent with momentum, which orthogonalises the update of each matrix. params: the
+    """Gradient descent with momentum. The update of each matrix is orthogonalised. params: the
     hidden weight matrices."""
 
     def __init__(self, params, lr=0.02, momentum=0.95, weight_decay=0.0):
@@ -44,9 +44,9 @@ class Muon(torch.optim.Optimizer):
 def update(model, optimizers, step, n_steps, warm_up=100):
     """Clip the gradients, take one step with each optimizer, and reset the gradients.
 
-    step: the number of steps before this one; n_steps: the total number of steps. Each optimizer's
-    initial learning rate, `peak`, is multiplied by two factors. The first rises linearly to 1 in
-    the first `warm_up` steps. The second falls linearly from 1, and would be 0 at step n_steps."""
+    step: the number of steps before this one; n_steps: the total number of steps. Each initial
+    learning rate, `peak`, is multiplied by two factors. The first factor rises linearly to 1 during
+    the first `warm_up` steps. The second falls linearly from 1 and would be 0 at step n_steps."""
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     for optimizer in optimizers:
         for group in optimizer.param_groups:

@@ -27,7 +27,7 @@ class Block(nn.Module):
 
 
 class GPT2(nn.Module):
-    # how the names of the matrices end whose results are added to the residual stream
+    # endings of the names of the matrices that write to the residual stream
     residual = ("out.weight", "proj.weight")
 
     def __init__(self, n_vocab, args):

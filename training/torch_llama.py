@@ -72,7 +72,7 @@ class Block(nn.Module):
 
 
 class Llama(nn.Module):
-    # how the names of the matrices end whose results are added to the residual stream
+    # endings of the names of the matrices that write to the residual stream
     residual = ("o_proj.weight", "down_proj.weight")
 
     def __init__(self, n_vocab, args):

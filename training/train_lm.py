@@ -5,7 +5,7 @@
 
 Each document is one training sequence, which starts at position 0, like a prompt. Most sequences
 begin with the separator, but some do not. Thus the model learns to continue prompts with and
-without a separator. Muon trains the hidden matrices; AdamW trains the embeddings and all vectors.
+without a separator. Muon trains the hidden matrices; AdamW trains embeddings, biases and gains.
 The learning rates rise during the first steps, and then fall linearly to zero.
 """
 
@@ -32,8 +32,8 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 def initialize(model, n_layer):
     """Draw the matrices from normal distributions, and set the biases to zero. The results of
-    2 * n_layer matrices are added to the residual stream. Their weights are smaller, so that the
-    sum does not grow with the number of layers, as in GPT-2."""
+    2 * n_layer matrices are added to the residual stream. As in GPT-2, the weights of these
+    matrices are smaller, so that the sum does not grow with the number of layers."""
     for name, p in model.named_parameters():
         if p.ndim == 2:
             std = 0.02 / math.sqrt(2 * n_layer) if name.endswith(model.residual) else 0.02

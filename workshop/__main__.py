@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
         return new(Path(argv[1]))
     options = read_options(argv)
     steps = chosen(options.step)
-    with contextlib.redirect_stdout(sys.stderr):  # where the file's own prints go
+    with contextlib.redirect_stdout(sys.stderr):  # the reader's file may print
         reader = load(Path(options.file))
         for step in STEPS[: STEPS.index(steps[0])]:  # so that wrong functions are replaced
             check(reader, step, name=False)

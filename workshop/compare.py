@@ -117,7 +117,7 @@ def odd_one(mine, right):  # -> a message about the outcome whose frequencies di
 
 
 def shapes(value, right):
-    """Return a message about a wrong type or a wrong shape. It names the axes of the shapes."""
+    """Return a message about a wrong type, or about a wrong shape and its axes."""
     names, sizes = right.kind.split(", "), right.value.shape
     if value is None:
         return "the function returns None: is a return missing?"

@@ -31,8 +31,8 @@ WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Pytho
 
 
 class Part(NamedTuple):
-    """Functions that are checked together. source: the file with the right functions. needs: which
-    functions the reader must have written before the check; if empty, these are `names`."""
+    """Functions that are checked together. source: the file with the right functions. needs: the
+    functions that the reader must have written before the check. If it is empty, use `names`."""
 
     names: tuple
     source: str
@@ -74,7 +74,7 @@ class Reader:
         stubs = {(self.path, line) for line in empty_functions(text)}
         self.missing = {n for n, own in self.own.items() if own is None or location(own) in stubs}
         self.wrong: dict[str, str] = {}  # {function: the step that found a mistake in it}
-        for part in reversed(parts):  # a function of two parts comes from the first one's source
+        for part in reversed(parts):  # if two parts name a function, the first part provides it
             self.place(part, build(part.source))
 
     def absent(self, part: Part, step: str) -> list[str]:
@@ -85,7 +85,7 @@ class Reader:
         return earlier + [name for name in names if name in self.missing]
 
     def place(self, part: Part, source: types.ModuleType | None = None) -> None:
-        """Put a part's functions into the module: from `source`, if given, or the reader's file."""
+        """Put a part's functions into the module: those of `source`, or if None, the reader's."""
         for name in part.names:
             owner, _, last = name.rpartition(".")
             if owner and not hasattr(self.module, owner):
@@ -142,7 +142,7 @@ class Tape:
             seen = Seen("", error)
         if seen:
             failed = isinstance(seen.value, BaseException)
-            value = self.raised(seen.value) if failed else copy.copy(seen.value)  # it may change
+            value = self.raised(seen.value) if failed else copy.copy(seen.value)  # lists may change
             self.seen.append(seen._replace(value=value))
         return seen
 
@@ -178,7 +178,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple | None:
-    """Return the first pair (a, b) that differs, or None. At the end of a tape, a or b is None."""
+    """Return the first results (a, b) that differ, or None. At a tape's end, a or b is None."""
     for a, b in itertools.zip_longest(mine, other):
         if not (a and b and alike(a, b) > RARE):
             return a, b
@@ -269,14 +269,14 @@ def with_both(pair: tuple) -> types.ModuleType | None:
 
 
 def same(a: Seen, other: Tape, alike: Callable[[Seen, Seen], float]) -> float:
-    """Find the result b in `other` that has a's label. Return alike(a, b), or 0 without a b."""
+    """Find the result b in `other` with a's label. Return alike(a, b), or 0 if there is no b."""
     b = next((b for b in other if b.label == a.label), None)
     return alike(a, b) if b else 0.0
 
 
 def fit(mine: Tape, other: Tape, odd: set) -> float:
     """Return a score from 0 to 1: how well `other` explains the results of `mine`. All of them must
-    match, and one must be wrong. But an error that does not match only halves the score."""
+    match, and at least one must be wrong. But an error without a match only halves the score."""
     probable, proof = 1.0, False
     for a in mine:
         alike = same(a, other, is_same)

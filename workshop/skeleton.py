@@ -172,7 +172,7 @@ def top_k(k):
 
 
 def top_p(p):
-    """Return a filter that keeps only the top tokens, as few as have a total probability >= p."""
+    """Return a filter that keeps top tokens only until their probabilities sum to at least p."""
     ...
 
 
@@ -326,8 +326,8 @@ class DraftModel:
     def propose(self, ids, n):  # -> n tokens, n distributions [n_vocab]
         """Draw n tokens that follow ids, one by one, with the small model and the sampler.
 
-        Return the tokens and their distributions. The next call's ids may continue this text or go
-        another way. Keep the common part in the cache, but run the model at least on the last id.
+        Return the tokens and their distributions. In the next call, ids may differ from this text
+        after a common beginning. Keep this beginning in the cache, but run at least the last id.
         """
         ...
 
@@ -379,7 +379,7 @@ def model(name="stories"):
 
 
 def fast(model, sequence):
-    """Yield the tokens of your speculative loop. Its drafts are copies of earlier text.
+    """Yield the tokens of your speculative loop. Its drafts are copied from the earlier text.
 
     python generate.py "The dragon was hungry. He" --loop mine.py:fast
     """

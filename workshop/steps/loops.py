@@ -29,7 +29,7 @@ PROMPT = [3, 1, 4, 1, 5]
 
 
 def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
-    """Run a loop. Return its tokens, the sequence and the model. end: finish after so many."""
+    """Run a loop. Return its tokens, the sequence and the model. end: stop after `end` tokens."""
     model, tokens = WatchedModel(stop_ids=stop_ids), []
     sequence = Sequence(model, PROMPT, n, sampler, seed)
     for token in loop(model, sequence, **more):

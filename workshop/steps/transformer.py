@@ -278,7 +278,7 @@ STAGES = "linear", "split_heads", "attention", "merge_heads", "layer_norm", "fee
 
 
 def stages(m, names, call):
-    """Call `call`. Return its result, and the results [(label, array, axes)] of these functions."""
+    """Return call(), and what the functions `names` return during it: [(label, array, axes)]."""
     seen = []
 
     def note(name, result, *args, **more):
