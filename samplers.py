@@ -1,8 +1,8 @@
 """Samplers: logits -> probabilities -> one token.
 
-A *filter* f(logits, ids) -> logits changes the logits [n_vocab] of one position; ids is the text so
-far. To remove a token, the filter returns -inf as its logit. A filter never writes to its argument.
-A *sampler* applies its filters, then softmax. Greedy decoding replaces softmax by one_hot.
+A *filter* is a function f(logits, ids) -> logits. ids is the text so far, and logits [n_vocab] are
+those of the next token. To remove a token, a filter sets that logit to -inf, in a copy: it never
+changes its arguments. A *sampler* applies its filters, then softmax, or one_hot if it is greedy.
 
     >>> logits = np.log(np.array([0.1, 0.6, 0.3], np.float32))
     >>> sampler = Sampler(temperature(0.5), top_k(2))
@@ -20,14 +20,14 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from gpt2 import softmax
 
-Ids = list[int]  # token ids: indices into the vocabulary
-Filter = Callable[[np.ndarray, Ids], np.ndarray]  # logits [n_vocab], ids so far -> logits
+Ids = list[int]  # token ids, which are indices into the vocabulary
+Filter = Callable[[np.ndarray, Ids], np.ndarray]  # logits [n_vocab], the ids so far -> logits
 
 
 class Sampler:
     """sampler(logits [n_vocab], ids) -> probabilities [n_vocab], which sum to 1.
 
-    to_probs: softmax, or one_hot for greedy decoding. Raises ValueError if no token is left.
+    to_probs: softmax, or one_hot for greedy decoding. Raises ValueError if all tokens are removed.
     """
 
     def __init__(self, *filters: Filter, to_probs: Callable[[np.ndarray], np.ndarray] = softmax):
@@ -70,13 +70,13 @@ def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
 
 
 def temperature(t: float) -> Filter:
-    """Divide the logits by t > 0. t < 1 sharpens the distribution (Ackley et al. 1985)."""
-    scale = np.float32(min(max(t, 1e-6), 1e6))  # a value outside this range could overflow
+    """Divide the logits by t > 0. If t < 1, the distribution is sharper (Ackley et al. 1985)."""
+    scale = np.float32(min(max(t, 1e-6), 1e6))  # outside this range, numbers could overflow
     return lambda logits, ids: logits / scale
 
 
 def top_k(k: int) -> Filter:
-    """Keep the k most probable tokens, and any ties with the last of them (Fan et al. 2018)."""
+    """Keep the k most probable tokens, and all tokens that tie with the k-th (Fan et al. 2018)."""
 
     def keep_top_k(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if k >= len(logits):
@@ -87,13 +87,13 @@ def top_k(k: int) -> Filter:
 
 
 def top_p(p: float) -> Filter:
-    """Keep the fewest top tokens with total probability >= p, and ties (Holtzman et al. 2020)."""
+    """Keep the fewest top tokens whose P sums to p or more, and ties (Holtzman et al. 2020)."""
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
-        if p >= 1 or not np.isfinite(logits.max()):  # keep all, or leave the error to Sampler
+        if p >= 1 or not np.isfinite(logits.max()):  # keep all, or let Sampler raise the error
             return logits
         probs = softmax(logits)
-        falling = np.sort(probs[probs > 0])[::-1]  # after top-k, only few tokens are left to sort
+        falling = np.sort(probs[probs > 0])[::-1]  # after top-k, there are few tokens to sort
         mass = np.cumsum(falling, dtype=np.float64)
         last = min(int(np.searchsorted(mass, p)), len(mass) - 1)
         return keep(logits, probs >= falling[last])
@@ -102,24 +102,24 @@ def top_p(p: float) -> Filter:
 
 
 def min_p(p: float) -> Filter:
-    """Keep tokens that are at least p times as probable as the best one (Nguyen et al. 2024)."""
+    """Keep the tokens that are at least p times as probable as the best (Nguyen et al. 2024)."""
     return lambda logits, ids: keep(logits, logits >= logits.max() + np.log(np.float32(p)))
 
 
 def repetition_penalty(r: float) -> Filter:
-    """Make tokens that occur in the text less likely (r > 1): divide their positive logits by r and
-    multiply their negative ones by r (CTRL, Keskar et al. 2019)."""
+    """Make the text's tokens less likely to occur again, if r > 1. Divide their logits by r where
+    they are positive, and multiply them by r where they are negative (CTRL, Keskar et al. 2019)."""
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalised, seen = logits.copy(), logits[ids]
-        penalised[ids] = np.where(seen > 0, seen / r, seen * r)  # once per distinct token
+        penalised[ids] = np.where(seen > 0, seen / r, seen * r)  # a repeated id counts once
         return penalised
 
     return penalise
 
 
 def no_repeat_ngram(n: int) -> Filter:
-    """Remove every token that would repeat an n-gram of the text (Paulus et al. 2017)."""
+    """Remove every token that would complete an n-gram already in the text (Paulus et al. 2017)."""
 
     def forbid(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if len(ids) < n:
@@ -132,7 +132,7 @@ def no_repeat_ngram(n: int) -> Filter:
 
 
 def min_length(length: int, stop_ids: Iterable[int]) -> Filter:
-    """Remove the stop ids until the text, prompt included, has `length` tokens."""
+    """Remove the stop ids until the text, including the prompt, has `length` tokens."""
     removed = list(stop_ids)
     return lambda logits, ids: remove(logits, removed) if len(ids) < length else logits
 
@@ -152,10 +152,10 @@ FILTERS = {make.__name__: make for make in ORDER}
 
 
 def make_sampler(first: Iterable[Filter] = (), last: Iterable[Filter] = (), **settings) -> Sampler:
-    """Return a sampler that applies `first`, then FILTERS in their order, then `last`.
+    """Return a sampler with the filters in `first`, then FILTERS in their order, then `last`.
 
-    settings: arguments of FILTERS. temperature=0 is greedy; otherwise None or 0 omits a filter. Put
-    hard constraints, such as min_length, in `first`: after top-k, they may remove every token.
+    settings: values for FILTERS, such as top_k=40. None or 0 omits a filter, but temperature=0 is
+    greedy. Hard constraints, such as min_length, come `first`: after top_k, no token might be left.
     """
     if unknown := settings.keys() - FILTERS.keys():
         raise TypeError(f"no such settings: {', '.join(sorted(unknown))}")

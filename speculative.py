@@ -2,9 +2,9 @@
 
 A pass reads each weight once, whether it runs over one token or gamma + 1. If reading the weights
 takes most of the time, more tokens cost little. The acceptance rule preserves the model's own
-distribution exactly, for any drafter and any sampler. Greedy decoding follows the same rule with
-one-hot distributions. Leviathan et al. 2023, "Fast Inference from Transformers via Speculative
-Decoding": in their notation, p is the model's distribution and q the drafter's. Chen et al. 2023.
+distribution exactly, for any drafter and any sampler. It also holds for greedy decoding, with
+one-hot distributions. As in Leviathan et al. 2023, "Fast Inference from Transformers via
+Speculative Decoding", p is the model's distribution and q the drafter's. See also Chen et al. 2023.
 
     >>> from decoding.drafters import PromptLookup
     >>> from utils import load
@@ -27,31 +27,31 @@ class Drafter(Protocol):
     """Proposes tokens that may come next."""
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
-        """Return at most n drafts after ids, and the distribution q [n_vocab] of each."""
+        """Return at most n drafts to follow ids, and each draft's distribution q [n_vocab]."""
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
-        """Learn from a pass. logits [len(drafts) + 1, n_vocab]: what the model returned after ids
-        and after each draft; tokens: the accepted drafts, then the model's own token, if any."""
+        """Learn from a pass. logits [len(drafts) + 1, n_vocab]: the model's logits after ids and
+        after each draft. tokens: the accepted drafts, then the model's own token, if any."""
         return None
 
 
 def speculative(
     model: Model, sequence: Sequence, drafter: Drafter, gamma: int = 4
 ) -> Iterator[int]:
-    """Yield tokens like `naive` and `cached`, but up to gamma + 1 of them per pass of the model."""
+    """Yield tokens as `naive` and `cached` do, but up to gamma + 1 tokens per pass of the model."""
     cache = model.new_cache()
     if sequence.running and len(sequence.ids) > 1:
-        advance(model, sequence.ids[:-1], cache)  # the last token is read with the drafts
+        advance(model, sequence.ids[:-1], cache)  # the last token is read along with the drafts
     while sequence.running:
-        # Draft. The model itself adds one more token.
+        # Draft tokens, leaving room for one token by the model itself.
         ids, n = list(sequence.ids), min(gamma, sequence.n_left - 1)
         drafts, qs = drafter.propose(list(ids), n)
         check_drafts(drafts, qs, n, model.n_vocab)
 
-        # Run the model over all drafts at once: logits [n_drafts + 1, n_vocab].
+        # Run the model once, over the last token and all drafts: logits [n_drafts + 1, n_vocab].
         logits = model(np.array([ids[-1], *drafts]), cache)
 
-        # Accept or replace the drafts, and forget the rejected ones.
+        # Accept or replace drafts, and cut the rejected ones from the cache.
         tokens = verify(logits, ids, drafts, qs, sequence.sampler, sequence.rng, sequence.stop_ids)
         drafter.learn(ids, drafts, logits, list(tokens))
         for token in tokens:
@@ -69,15 +69,15 @@ def verify(
     rng: np.random.Generator,
     stop_ids: Collection[int] = (),
 ) -> Ids:
-    """Return the accepted drafts and one more token, distributed as if drawn from p one by one.
+    """Return the accepted drafts and one more token, as if all had been drawn from p one by one.
 
-    Accept a draft x ~ q with probability min(1, p(x) / q(x)). After the first rejection, draw from
+    Accept a draft x ~ q with probability min(1, p(x) / q(x)). At the first rejection, draw from
     norm(max(0, p - q)) and stop. If all are accepted, draw one from p. Nothing follows a stop id.
     """
     tokens: Ids = []
     for x, q in zip(drafts, qs):
         p = sampler(logits[len(tokens)], ids + tokens)  # [n_vocab]
-        if rng.random() * q[x] >= p[x]:  # u >= p(x) / q(x)
+        if rng.random() * q[x] >= p[x]:  # reject, because u >= p(x) / q(x)
             return [*tokens, draw(residual(p, q), rng)]
         tokens.append(x)
         if x in stop_ids:
@@ -88,11 +88,11 @@ def verify(
 
 def residual(p, q):  # [n_vocab] x 2 -> [n_vocab]: norm(max(0, p - q))
     excess = np.maximum(p - q, 0)
-    return excess / excess.sum() if excess.any() else p  # p = q, except for rounding
+    return excess / excess.sum() if excess.any() else p  # if all are 0, p = q up to rounding
 
 
 def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> None:
-    """Raise ValueError unless there are at most n drafts x, each with its q [n_vocab], q[x] > 0."""
+    """Raise ValueError if a drafter proposed more than n drafts, or an invalid draft or q."""
     if not len(drafts) == len(qs) <= n:
         found = f"{len(drafts)} drafts and {len(qs)} distributions"
         raise ValueError(f"a drafter proposed {found}, not at most {n} of each")
@@ -101,6 +101,6 @@ def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> Non
             raise ValueError(f"a drafter proposed token {x}: token ids are 0 to {n_vocab - 1}")
         if not isinstance(q, np.ndarray) or q.shape != (n_vocab,):
             raise ValueError(f"a drafter's q (array) has the shape {np.shape(q)}, not ({n_vocab},)")
-        if not (q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0):  # catches NaN, too
+        if not (q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0):  # also refuses NaN
             found = f"least {q.min():.4g}, sum {q.sum():.4g}, at the draft {q[x]:.4g}"
             raise ValueError(f"a drafter's q is not the distribution of its draft {x}: {found}")

@@ -1,4 +1,4 @@
-"""A model's name -> its folder -> the model and its tokenizer.
+"""Find a model's folder by the model's name, and load the model and its tokenizer.
 
     >>> tokenizer, model = load("stories")
     >>> tokenizer.encode("Once upon a time")
@@ -22,16 +22,16 @@ from loading.seq2seq import load_bart, load_t5
 MODELS = Path(__file__).resolve().parent / "models"
 TABLE = (MODELS / "README.md").read_text("utf-8")
 ROWS = re.findall(r"^\| ([\w-]+) \| (.+) \| (.+) \|$", TABLE, re.M)
-KNOWN = {name: about for name, *about in ROWS[1:]}  # name -> [what it is, the size of its files]
+KNOWN = {name: about for name, *about in ROWS[1:]}  # {name: [description, size of its files]}
 LOADERS: dict[str, Any] = {"gpt2": load_gpt2, "t5": load_t5, "bart": load_bart, "mbart": load_bart}
-LOADERS |= dict.fromkeys(FAMILIES, load_llama)  # model_type in config.json -> its loader
+LOADERS |= dict.fromkeys(FAMILIES, load_llama)  # {model_type in config.json: loader}
 
 
 def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
-    """Return (tokenizer, model). A missing model is downloaded first if `fetch` is true.
+    """Return (tokenizer, model). If the model is missing and `fetch` is true, download it first.
 
     name_or_folder: a name from models/README.md, a folder, or OWNER/NAME on the Hugging Face hub.
-    Raises UserError, which names a next step, if the model cannot be loaded.
+    Raises UserError if the model cannot be loaded. Its message suggests what to do next.
     """
     with explained(f"cannot load {name_or_folder!s:.100}", "check its name and permissions"):
         folder = find(str(name_or_folder), fetch)
@@ -44,13 +44,13 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
         if {*range(model.n_vocab, tokenizer.n_vocab)} - {*tokenizer.special.values()}:
             sizes = f"the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}"
             raise ValueError(f"{sizes}: one of them belongs to another model")
-        if (tokenizer.end_of_text or 0) >= model.n_vocab:  # the model has no embedding for it
+        if (tokenizer.end_of_text or 0) >= model.n_vocab:  # a token without an embedding
             tokenizer.end_of_text = None
         return tokenizer, model
 
 
 def find(name: str, fetch: bool = True) -> Path:
-    """Return the folder of a model; download it if necessary and allowed."""
+    """Return a model's folder. If the model is missing and `fetch` is true, download it first."""
     for folder in (MODELS / name, Path(name)):
         if (folder / "config.json").is_file():
             return folder
@@ -66,7 +66,7 @@ def find(name: str, fetch: bool = True) -> Path:
 
 
 def unknown(name: str) -> str:
-    """Return the error message for a name that belongs to no model."""
+    """Return the error message for a name that is not the name of a model."""
     if (path := Path(name)).is_file():
         return f"{name} is a file: name its folder, {path.parent}"
     if path.is_dir() or (MODELS / name).is_dir():
@@ -79,7 +79,7 @@ def unknown(name: str) -> str:
 
 
 def names() -> list[tuple[str, str, str, str]]:
-    """Return (name, what it is, size, "here" or "to download") for every model with a name."""
+    """Return (name, description, size, "here" or "to download") for each model that has a name."""
     found = {path.parent.name for path in MODELS.glob("*/config.json")}
     known = KNOWN | {name: ("a folder in models/", "") for name in sorted(found - KNOWN.keys())}
     found |= {name for name in KNOWN.keys() - {*openai.SIZES} - found if hub.cached(name)}

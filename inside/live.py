@@ -1,9 +1,9 @@
-"""--live puts the model itself into a page, so that its reader can continue the text.
+"""--live puts the model itself into the page, so that the reader can continue the text there.
 
-    model = in_8_bits(tokenizer, model)  # before the run, so that it uses the page's weights
+    model = in_8_bits(tokenizer, model)  # first, so that the run uses the page's weights
     page = html(record(tokenizer, sequence, run), parts(tokenizer, model))
 
-Each row of a matrix becomes 8-bit numbers and a scale, which take a quarter of the space. The
+Each row of a matrix is stored as 8-bit numbers and a scale, a quarter of the size of float32. The
 forward pass, the tokenizer and the panel are JavaScript, in inside/browser/live.
 """
 
@@ -18,11 +18,11 @@ from inside.page import label, packed
 from loading.errors import UserError
 from loading.parameters import n_parameters
 
-MOST_PARAMETERS = 20_000_000  # they make a page of 25 MB
+MOST_PARAMETERS = 20_000_000  # a model of this size makes a page of 25 MB
 
 
 def in_8_bits(tokenizer, model) -> GPT2:
-    """Return a copy of a small GPT-2 with 8-bit parameters. UserError for any other model."""
+    """Return a copy of a small GPT-2, rounded to 8 bits. Raises UserError for any other model."""
     is_gpt2 = type(model) is GPT2 and model.activation is gelu and type(tokenizer) is Tokenizer
     if not is_gpt2 or n_parameters(model.params) > MOST_PARAMETERS:
         raise UserError("--live puts a small GPT-2 into the page, such as stories; this is none")
@@ -33,7 +33,7 @@ def in_8_bits(tokenizer, model) -> GPT2:
 
 
 def parts(tokenizer: Tokenizer, model: GPT2) -> dict:
-    """Return the data with which the page can run the model. model: from in_8_bits."""
+    """Return the data that the page needs to run the model. model: the result of in_8_bits."""
     stored = zip(*map(quantized, arrays_in(model.params)))
     numbers, scales = (np.concatenate([x.ravel() for x in kind]) for kind in stored)
     ids, plain = range(tokenizer.n_vocab), {ord(char): byte for char, byte in CHAR_TO_BYTE.items()}
@@ -46,7 +46,7 @@ def parts(tokenizer: Tokenizer, model: GPT2) -> dict:
     return data | {"numbers": packed(numbers), "scales": packed(scales)}
 
 
-def arrays_in(tree):  # return all arrays of nested dicts and lists, in their order
+def arrays_in(tree):  # return all arrays in nested dicts and lists, in order
     if isinstance(tree, np.ndarray):
         return [tree]
     parts = tree.values() if isinstance(tree, dict) else tree

@@ -1,4 +1,4 @@
-"""Write an HTML page about one generated text: its tokens, and what the model computed for them.
+"""Make an HTML page about one generated text: its tokens, and what the model computed for them.
 
     with watching(sequence) as run:
         ...  # run a loop over the sequence
@@ -27,13 +27,13 @@ from inside.why import KEEP, parts
 from samplers import make_sampler
 
 NAMES = "model method seed loop draft drafter gamma beams length_penalty"
-SHOWN = dict.fromkeys(NAMES.split()) | SLIDERS  # settings -> values if none are given
-LEVELS = 63  # attention weights are stored as whole numbers: LEVELS * sqrt(weight)
-MOST_WEIGHTS = 8_000_000  # a longer text stores only its last rows of weights
+SHOWN = dict.fromkeys(NAMES.split()) | SLIDERS  # name of a setting -> its value if none is given
+LEVELS = 63  # an attention weight is stored as LEVELS * sqrt(weight), rounded
+MOST_WEIGHTS = 8_000_000  # if a text has more attention weights, only the last rows are stored
 
 
 def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached, **settings):
-    """Generate n tokens, and show their page in a notebook. settings: for make_sampler."""
+    """Generate n tokens, and show their page in a notebook. settings: for `make_sampler`."""
     from IPython.display import HTML  # imported here, because only notebooks have it
 
     prompt_ids, source = tokenizer.encode(prompt), ()
@@ -48,24 +48,24 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
 
 
 def html(recorded: dict, live: dict | None = None) -> str:
-    """Return the page as one text, with its style and scripts. recorded: the result of `record`.
-    live: the result of live.parts, if the page should contain the model."""
+    """Return the page as one string, with its style and scripts. recorded: the result of `record`.
+    live: the result of live.parts if the page should contain the model."""
     section = included("live/live.html") if live else ""
     page = included("page.html").replace("<!-- live -->", section)
-    for name, data in (("data", recorded), ("model", live)):  # a text may contain </script>
+    for name, data in (("data", recorded), ("model", live)):  # escape </script> in a text
         page = page.replace(f"<!-- {name} -->", json.dumps(data).replace("<", "\\u003c"))
     return page
 
 
-def included(name):  # return a file's text; <!-- FILE --> in it becomes the text of that file
+def included(name):  # return a file's text, with the text of FILE in place of <!-- FILE -->
     text = (Path(__file__).parent / "browser" / name).read_text("utf-8")
     return re.sub(r"<!-- (\S+\.\w+) -->", lambda found: included(found[1]), text)
 
 
 def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLIDERS) -> dict:
     """Return the data of a page about a finished sequence. run: the calls that `watching` yielded.
-    source: the ids that an encoder-decoder read. steps: the trace of beam search. settings: their
-    values for the heading and the sliders; names that are not in SHOWN are ignored."""
+    source: the ids that an encoder-decoder read. steps: the trace of a beam search. settings:
+    {name: value} for the heading and the sliders; names that are not in SHOWN are ignored."""
     ids, source = sequence.ids, [*source]
     given = {k: without_folder(x) for k, x in settings.items() if k in SHOWN and x is not None}
     data: dict = {"settings": SHOWN | given, "ids": ids, "n_prompt": sequence.n_prompt}
@@ -78,7 +78,7 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     data |= {"work": work, "drafting": sum(call.multiply_adds for call in run) - work}
     data["temperatures"] = sorted({*(np.arange(1, 21) / 10), given.get("temperature") or 1.0})
     arrays = look_inside(sequence, data)
-    named = {*ids, *source, *arrays["best"].flat}  # "best" includes the rivals
+    named = {*ids, *source, *arrays["best"].flat}  # the rivals are among "best"
     named |= {token for step in data["beams"] for _, token, *_ in step}
     named |= {token for layer in data["layers"] for best, _ in layer for token, _ in best}
     named |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}
@@ -99,7 +99,7 @@ def look_inside(sequence, data):
 
     logprobs = log_softmax(logits)
     data |= {"logprobs": logprobs[range(n), came].tolist(), "unit": None}
-    seen = logprobs if data["beams"] else logits  # beam search filters log P
+    seen = logprobs if data["beams"] else logits  # beam search filters log P, not logits
     n_best = max(64, min(256, 40_000 // n), 16 + int(data["settings"]["top_k"]))
     arrays = candidates(seen, sequence, data["temperatures"], n_best)
     added = parts(calls[-1], model, logits, came, arrays["rivals"])
@@ -111,10 +111,10 @@ def look_inside(sequence, data):
 
 def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
     """Apply the last norm and the head to a layer's output x (the logit lens, nostalgebraist 2020).
-    For each position, return the three best next tokens and the probability of the actual one."""
+    For each position, return the three best next tokens with their P, and P of the actual one."""
     early, family = copy.copy(model), copy.copy(getattr(model, "family", model))
-    early.family, early.block = family, lambda *_, **__: x  # the last norm and the head get x
-    family.decoder_block = early.block  # for an encoder-decoder
+    early.family, early.block = family, lambda *_, **__: x  # each block now returns x
+    family.decoder_block = early.block  # the block of an encoder-decoder
     found = []
     for row, token in zip(softmax(early(np.array(came))), came):
         best = [(id, round(float(row[id]), 6)) for id in top_indices(row, 3).tolist()]
@@ -123,9 +123,9 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
 
 
 def attention_weights(root, n, has_source):
-    """Return the rounded attention weights of the last n_rows tokens: over the text (own [n_layer,
-    n_head, n_rows, n]) and the source (cross [..., n_source]). skipped: the number of other
-    rows."""
+    """Return the rounded attention weights of the last n_rows tokens. own: over the text, [n_layer,
+    n_head, n_rows, n]; cross: over the source, [..., n_source]; skipped: how many tokens precede
+    them."""
     kept = [call.value for call in root.named("softmax")]
     weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]  # [n_head, n, n_keys] each
     own = np.array(weights[::2] if has_source else weights)
@@ -139,19 +139,18 @@ def rounded(weights):  # [..., n, n_keys] -> same, as bytes
 
 
 def label(tokenizer, id: int) -> str:
-    """Return a token's text. A byte of an incomplete character appears as its code, such as
-    <E4>."""
+    """Return a token's text. A byte of an incomplete character appears as its code, as <E4>."""
     text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
     text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
     return text or tokenizer.tokens[id]
 
 
 def without_folder(x):
-    """Turn /home/me/plug.py:mine(2) into plug.py:mine(2). A page may be sent to other people."""
+    """Turn /home/me/plug.py:mine(2) into plug.py:mine(2), because others may see the page."""
     return re.sub(r"^([A-Za-z]:)?[\\/.~][^:]*[\\/]", "", x) if isinstance(x, str) else x
 
 
-def packed(array):  # -> [the JavaScript type, such as Int16Array, the deflated numbers in base64]
+def packed(array):  # -> ["Int16Array" or another JavaScript type, compressed data in base64]
     if array.dtype.itemsize == 8:  # 4 bytes are enough, and JavaScript has no Int64Array
         array = array.astype(array.dtype.kind + "4")
     data = zlib.compress(array.tobytes(), 9)

@@ -1,12 +1,12 @@
 """Record the calls of a model's functions while they run, with their shapes and numbers.
 
 Python reports each call and each return to a profile function. The recorder is such a function, so
-a model needs no hooks. It records the functions of gpt2.py, layers.py and the file of the model,
-except _private ones.
+a model needs no hooks. It records the functions of gpt2.py, of layers.py and of the model's own
+file, except _private ones.
 
-The views need `params`, a method `block`, and functions with the names and arguments of gpt2.py:
-self_attention (or attend), attention with q and k, softmax, merge_heads, feed_forward, layer_norm
-(or rms_norm), and linear with x and w. --trace also shows functions with other names.
+The page and --trace need `params`, a method `block`, and functions with gpt2.py's names and
+arguments: self_attention (or attend), attention with q and k, softmax, merge_heads, feed_forward,
+layer_norm (or rms_norm), and linear with x and w. --trace also shows functions with other names.
 """
 
 import contextlib
@@ -21,13 +21,14 @@ import gpt2
 from families import layers
 
 BLOCKS = "block", "decoder_block"
-SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}  # name -> params
+# the function of a sublayer -> the name of its part in a block's parameters
+SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}
 
 
 class Call:
-    """One call. name, file, line: the function; owner: the object, if it is a method; inputs:
-    {name: shape} of the arrays among its arguments; output: the shape of its first result; norms:
-    those of the last row of its first array and of its result; calls: the calls that it made."""
+    """A call of a function. name, file, line: where the function is; owner: a method's object;
+    inputs: {name: shape} of the arguments that are arrays; output: the shape of the first result;
+    norms: of the last rows of the first input and of that result; calls: the calls inside this."""
 
     def __init__(self, frame, keep):
         code, given = frame.f_code, dict(frame.f_locals)
@@ -40,7 +41,7 @@ class Call:
         self.seconds = -time.perf_counter()
 
     def finish(self, result, keep):
-        """Record the result of the function; after an error it is None."""
+        """Record the function's result, which is None after an error."""
         self.seconds += time.perf_counter()
         first = result[0] if isinstance(result, tuple) and result else result
         if isinstance(first, np.ndarray):
@@ -48,7 +49,7 @@ class Call:
         self.value = keep(first) if keep and first is not None else None
 
     def walk(self):
-        """Yield this call and all calls inside it, in the order of their beginnings."""
+        """Yield this call and all calls inside it, in the order in which they began."""
         yield self
         for call in self.calls:
             yield from call.walk()
@@ -67,9 +68,9 @@ class Call:
 
 @contextlib.contextmanager
 def recording(model, keep=(), also=()):
-    """Yield a list to which each outermost call is added. It contains the calls inside it. also:
-    more functions to record. keep: the names of functions whose calls keep their arguments and a
-    copy of their result (`value`); with a dict {name: f}, value is f(result)."""
+    """Yield a list to which each outermost call is added; a call contains the calls inside it.
+    also: more functions to record. keep: names of functions whose calls keep their arguments, and a
+    copy of their result as `value`. If keep is a dict {name: f}, `value` is f(result)."""
     if not hasattr(model, "params"):
         raise ValueError("the recorder looks into models with layers: this one has none")
     keeps = keep if isinstance(keep, dict) else dict.fromkeys(keep, np.copy)
@@ -79,9 +80,9 @@ def recording(model, keep=(), also=()):
     files |= {gpt2.__file__, layers.__file__}
     outermost, stack = [], []
 
-    def profile(frame, event, result):  # as sys.setprofile calls it
+    def profile(frame, event, result):  # with the arguments that sys.setprofile expects
         name = frame.f_code.co_name
-        own = name[0].isalpha() or name == "__call__"  # not <genexpr>, not _helpers
+        own = name[0].isalpha() or name == "__call__"  # neither <genexpr> nor _private
         if frame.f_code not in codes and not (own and frame.f_code.co_filename in files):
             return
         if event == "call":

@@ -1,4 +1,4 @@
-"""Record a run: its passes, its random numbers, and how each draft was tested (its "bet")."""
+"""Record a loop's run: passes, random numbers, and how each draft was tested (its "bet")."""
 
 import contextlib
 import math
@@ -22,8 +22,8 @@ class Die(np.random.Generator):
 @contextlib.contextmanager
 def watching(sequence):
     """Record the calls of models, `verify` and `draw` while a loop runs in a `with` block. The
-    value of a call is the length of the text, and for `verify` and `draw` also the returned
-    tokens."""
+    `value` of a model's call is the length of the text at that time. For `verify` and `draw`, it is
+    this length and the returned tokens."""
     sequence.rng = Die(sequence.rng.bit_generator)
     keep = {"__call__": lambda logits: len(sequence.ids), "random": lambda u: u}
     keep |= dict.fromkeys(["verify", "draw"], lambda x: (len(sequence.ids), np.ravel(x).tolist()))
@@ -32,8 +32,8 @@ def watching(sequence):
 
 
 def read_passes(calls, sequence):
-    """Return a dict for each pass. rows: the batch; begin: the first new position; new: the number
-    of new tokens; known: the length of the text before the pass; the others: see read_bets."""
+    """Return a dict for each pass. rows: the batch size; begin: the first new position; new: the
+    number of new tokens; known: the length of the text before the pass; others: see read_bets."""
     found, own = [], passes(calls, sequence.model)
     for call in calls:
         if call in own:
@@ -47,12 +47,12 @@ def read_passes(calls, sequence):
 
 
 def read_bets(call, text):
-    """Return how `verify` tested drafts. bets: [x, q(x), p(x), u] for each draft x, where u is the
-    random number that decided. accepted: the number of accepted drafts. residual: [x, p(x), q(x),
-    norm(max(0, p - q))(x)] for the rejected draft, its replacement and the best tokens."""
+    """Return how `verify` tested the drafts. bets: [x, q(x), p(x), u] for each draft x, where u is
+    its random number. accepted: the number of accepted drafts. residual: [x, p(x), q(x), P(x)] for
+    the rejected draft, its replacement and the best tokens, where P is norm(max(0, p - q))."""
     known, drafts, qs, sampler = (call.arguments[x] for x in ("ids", "drafts", "qs", "sampler"))
     (_, tokens), drawn = call.value, call.named("draw")
-    n = min(len(tokens) - len(drawn), len(text) - len(known))  # a caller may have ended the text
+    n = min(len(tokens) - len(drawn), len(text) - len(known))  # the loop may have cut the tokens
     ps = [sampler(x, known + drafts[:i]) for i, x in enumerate(call.arguments["logits"][: n + 1])]
     bets = [[int(x), float(q[x]), None, None] for x, q in zip(drafts, qs)]
     for bet, p, u in zip(bets, ps, call.named("random")):
@@ -66,13 +66,13 @@ def read_bets(call, text):
 
 
 def read_draws(calls, sequence, other):
-    """Return how each new token was chosen: [how], or [how, u, from, to] if the random number u
-    fell between `from` and `to`, its interval of the cumulative sum. other: the word if `draw` did
-    not choose it."""
+    """Return how each new token was chosen: [how], or [how, u, start, end] if the random number u
+    fell into the token's interval of the cumulative sum, from start to end. other: the `how` of a
+    token that neither `verify` nor `draw` chose."""
     draws, is_greedy = {}, sequence.sampler.to_probs is one_hot
     for call in calls:
         us = call.named("random")
-        if call.name in ("verify", "draw") and us:  # not a call of the draft model
+        if call.name in ("verify", "draw") and us:  # a draft model draws with its own rng
             known, tokens = call.value
             places = [*enumerate(tokens, known)]
             draws |= dict.fromkeys(places, ["accepted"])

@@ -6,8 +6,8 @@ from inside.recorder import BLOCKS, SUBLAYERS, passes, recording
 
 
 def first_passes(model, steps):
-    """Run the steps until the model has made two passes. Return these passes, and the call of
-    `read` if the model is an encoder-decoder."""
+    """Run the steps until the model has made two passes. Return these passes, and an
+    encoder-decoder's call of `read`, or None."""
     with recording(model) as calls:
         for _ in steps:
             if len(passes(calls, model)) > 1:
@@ -16,8 +16,8 @@ def first_passes(model, steps):
 
 
 def format_trace(found, source=None):
-    """Format one or two passes as a tree of calls, or as two trees if their calls differ. A table
-    of norms follows. source: an encoder-decoder's call of `read`, which is printed first."""
+    """Return one or two passes as a tree of calls, or as two trees if their calls differ, and then
+    a table of norms. source: an encoder-decoder's call of `read`, which comes first."""
     names = [[call.name for call in one.walk()] for one in found]
     groups = [found] if names[0] == names[-1] else [[one] for one in found]
     groups = [[source], *groups] if source else groups
@@ -29,8 +29,8 @@ def format_trace(found, source=None):
 
 
 def tree(calls, depth=0):
-    """Return the lines for one call and the calls inside it. calls: the same call in each pass. A
-    line consists of the indented name, the file and line, and the shapes."""
+    """Return the lines for one call and the calls inside it. calls: the same call in each pass.
+    Each line is a tuple: the indented name, the file with the line number, and the shapes."""
     before = sizes([next(iter(call.inputs.values()), ()) for call in calls])
     out = sizes([call.output or () for call in calls])
     shapes = f"{before} -> {'same' if before == out else out}".lstrip() if out else before
@@ -48,7 +48,7 @@ def sizes(shapes):  # [(1, 3, 8), (1, 1, 8)] -> "[1,3|1,8]"; "" if there is no a
 
 
 def residual_table(passes):
-    """Yield a table of norms: for each block the residual stream, and what each sublayer adds."""
+    """Yield a table. A row has the norms of a block's input and of what each sublayer adds."""
     blocks = [one.named(*BLOCKS) for one in passes]
     cross = ["+cross"] if blocks[0][0].name == "decoder_block" else []
     names = ["x", "+attn", *cross, "+MLP"]

@@ -1,13 +1,13 @@
-"""Print the trace of a beam search as a tree."""
+"""Format the trace of a beam search as a tree."""
 
 from collections import defaultdict
 from collections.abc import Callable
 
 
 def format_tree(trace: list, name: Callable[[int], str], winner: list[int], width: int = 80) -> str:
-    """Return the tree as text. A line has the tokens up to the next fork, and the log P so far.
-    name returns a token's text. A line that is too long loses the end of its tokens, or the
-    beginning of its branches."""
+    """Return the tree as text. Each line has the tokens up to the next fork, and log P so far.
+    name: a function, id -> the token's text; winner: the ids of the best text; width: the most
+    characters in a line. A line that is too long loses the end of its tokens."""
     seen = {c.ids: c for step in trace for c in step if c.status != "dropped"}
     children = defaultdict(list)
     for ids in seen:

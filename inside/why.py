@@ -1,8 +1,8 @@
 """Why this token: the difference of two logits as a sum over the parts of the model.
 
-The last layer's output is the sum of the embedding, what each head and each MLP adds, and biases.
-The last norm is linear once its scale is fixed, so a logit is a sum over these parts, too (Elhage
-et al. 2021, "A Mathematical Framework for Transformer Circuits": direct logit attribution).
+The last layer's output is a sum: the embedding, what each head and each MLP adds, and the biases.
+The last norm is linear once its scale is fixed, so a logit is a sum over the same parts (Elhage et
+al. 2021, "A Mathematical Framework for Transformer Circuits": direct logit attribution).
 """
 
 import numpy as np
@@ -15,11 +15,11 @@ KEEP = [*BLOCKS, *SUBLAYERS, *NORMS, "merge_heads"]
 
 def parts(root, model, logits, came, rivals):
     """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]. The parts
-    are the embedding; each layer's heads, cross-attention heads and MLP; and the rest, the biases.
+    are the embedding; each layer's heads, cross-attention heads and MLP; and all biases together.
     root: a pass over n tokens, recorded with KEEP. logits [n, n_vocab]: its result. came [n]: the
-    next tokens. rivals: ids [n, n_rivals]. The result is None for BART, which norms after each
-    sum."""
-    family = getattr(model, "family", model)  # a Decoder has a family
+    next tokens. rivals: ids [n, n_rivals]. The result is None for BART, which normalises after
+    each sum."""
+    family = getattr(model, "family", model)  # for an encoder-decoder, `model` is a Decoder
     if not getattr(family, "pre_norm", True):
         return None
     head = np.asarray(model.params.get("lm_head", model.params["wte"]))
@@ -27,7 +27,7 @@ def parts(root, model, logits, came, rivals):
     if getattr(family, "scale_head", False):
         toward /= np.sqrt(toward.shape[-1])
 
-    # Go back through the last norm: times g, minus the mean (layer norm only), over its scale.
+    # Go back through the last norm: multiply by g, center (layer norm only), divide by its scale.
     norm = root.named(*NORMS)[-1].arguments
     x, toward = norm["x"].reshape(len(came), -1), toward * norm["g"]
     if "b" in norm:
@@ -37,12 +37,12 @@ def parts(root, model, logits, came, rivals):
     blocks = root.named(*BLOCKS)
     added = [(toward * blocks[0].arguments["x"][:, None]).sum(-1, keepdims=True)]
     for block in blocks:
-        norms = block.arguments.get("norms", {})  # only Llama's blocks have them
+        norms = block.arguments.get("norms", {})  # only Llama's blocks get them
         for call in block.named(*SUBLAYERS):
             wrote, direction, n = call.value, toward, 1
             if after := norms.get(f"{SUBLAYERS[call.name]}_post_norm"):
-                direction = toward * (model.norm(wrote, after) / wrote)[:, None]  # a fixed scale
-            if call.name != "feed_forward":  # the heads, before c_proj mixes them
+                direction = toward * (model.norm(wrote, after) / wrote)[:, None]  # a fixed factor
+            if call.name != "feed_forward":  # the heads as they are before c_proj mixes them
                 attn = call.arguments.get("attn", call.arguments)
                 last, n = attn.get("c_proj") or attn["o"], model.n_head
                 direction = direction @ np.asarray(last["w"])

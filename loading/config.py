@@ -9,7 +9,7 @@ from loading.errors import explained
 
 
 def read_json(path: Path, optional: bool = False) -> dict:
-    """Return a JSON file as a dict, or {} if it is optional and missing. Raises UserError."""
+    """Return a JSON file as a dict, or {} if `optional` and missing. UserError if it is damaged."""
     if optional and not path.is_file():
         return {}
     with explained(f"{path} is damaged", "fetch or save it again", (ValueError, RecursionError)):
@@ -20,14 +20,14 @@ def read_json(path: Path, optional: bool = False) -> dict:
 
 
 def activation(name: str) -> Callable:
-    """Return the activation function of this name. Raises ValueError for an unknown name."""
+    """Return the activation function with this name. Raises ValueError for an unknown name."""
     if name not in ACTIVATIONS:
         raise ValueError(f"the activation {name!r} is not one of {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
 
 
 def read_ids(config: dict, key: str, n_vocab: int, default: int | None = None) -> list[int]:
-    """Return the ids of config[key], or the default, as a list. Drop ids outside the vocabulary."""
+    """Return config[key], or the default, as a list. Drop what is not an id of the vocabulary."""
     ids = config.get(key, default)
     ids = ids if isinstance(ids, list) else [ids]
     return [id for id in ids if type(id) is int and 0 <= id < n_vocab]

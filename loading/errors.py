@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 
 ODD = (AttributeError, ArithmeticError, RecursionError)
-MALFORMED = (ValueError, OSError, LookupError, TypeError, *ODD)  # reading a bad file raises these
+MALFORMED = (ValueError, OSError, LookupError, TypeError, *ODD)  # a damaged file may raise any
 
 
 class UserError(Exception):
-    """An error that the user can fix. Its message is one line, which is safe to print."""
+    """An error that the user can fix. Its message is a single line that is safe to print."""
 
     def __init__(self, message: str):
         # Never print line breaks or escape codes from a file, or a password in a URL.

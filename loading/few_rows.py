@@ -1,9 +1,9 @@
-"""Fast products of a few rows with a weight, x @ w.T, as batches, beams and drafts need them.
+"""Fast products of a few rows with a weight, x @ w.T, for batches, beams and drafts.
 
 For two or more rows, OpenBLAS first copies ("packs") the weight into a different layout. The copy
-pays for hundreds of rows, but not for a few. OpenBLAS's AVX-512 kernels compute small products
-without a copy. So we multiply a few rows by small blocks of the weight, if `blocks_pay` finds this
-faster. A small product runs on one core, so a large weight is shared by n_threads() threads.
+pays off for hundreds of rows, but not for a few. OpenBLAS's AVX-512 kernels compute small products
+without a copy. So we multiply a few rows by small blocks of the weight if `blocks_pay` measures
+that this is faster. A small product runs on one core, so n_threads() threads share a large weight.
 """
 
 import functools
@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-MOST_ROWS = 32  # with more rows, one large product is faster
-BLOCK = 32  # rows or columns of the weight in one small product
+MOST_ROWS = 32  # for more rows, one large product is faster
+BLOCK = 32  # how many rows or columns of the weight a small product takes
 SMALL = 10**6  # OpenBLAS treats a product of up to this many multiplications as small
-SHARE = 2**19  # with fewer weights per thread, starting a thread does not pay
+SHARE = 2**19  # for fewer weights per thread, another thread does not pay off
 
 
 class Weight(np.ndarray):
@@ -24,9 +24,9 @@ class Weight(np.ndarray):
     because Weight is a subclass of the class of x. Indexing returns a plain array."""
 
     def __rmatmul__(self, x):  # self is w.T; x [..., n_in] -> [..., n_out]
-        if self.ndim != 2:  # such as a mean over rows, which is a Weight, too
+        if self.ndim != 2:  # such as w.mean(0), which is a Weight, too
             return x @ np.asarray(self)
-        rows = x.reshape(-1, x.shape[-1])  # one product for the whole batch, not one per row
+        rows = x.reshape(-1, x.shape[-1])  # one product for the whole batch, not one per sequence
         return product(rows, np.asarray(self)).reshape(*x.shape[:-1], self.shape[1])
 
     def __getitem__(self, index):
@@ -48,7 +48,7 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
     if n_parts < 2:
         return blocks(rows, w)
     parts = np.array_split(w, n_parts, axis=1)  # n_parts x [n_in, a part of n_out]
-    errors = np.geterr()  # a new thread would have the default settings
+    errors = np.geterr()  # a new thread would begin with the default settings
 
     def one(part):
         with np.errstate(**errors):
@@ -64,7 +64,7 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
 
 @functools.cache
 def n_threads():
-    """Return how many threads BLAS uses, or 1 if unknown. Clear this cache if that changes."""
+    """Return how many threads BLAS uses, or 1 if unknown. If this changes, clear the cache."""
     try:
         from threadpoolctl import threadpool_info
     except ModuleNotFoundError:
@@ -100,7 +100,7 @@ def blocks_of_inputs(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_r
 
 @functools.cache
 def blocks_pay():
-    """Return whether blocks take less than 3/4 of the time of one product, measured once."""
+    """Measure, once, whether blocks take less than 3/4 of the time that one product takes."""
     rows, w = np.ones((4, 768), np.float32), np.ones((1536, 768), np.float32)
     plain = min(timeit.repeat(lambda: rows @ w.T, number=1))
     return min(timeit.repeat(lambda: blocks_of_outputs(rows, w.T), number=1)) < 0.75 * plain

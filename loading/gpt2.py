@@ -16,7 +16,7 @@ WORDS = r"^h\b=blocks"  # h.0.ln_1.g -> blocks.0.ln_1.g
 
 
 def load_gpt2(folder: Path, config: dict) -> tuple[Any, GPT2]:
-    """Return (tokenizer, model) for any GPT-2: gpt2, distilgpt2, our stories. Raises ValueError."""
+    """Return (tokenizer, model) for a GPT-2, such as distilgpt2 or stories. Raises ValueError."""
     mask = ".attn.bias", ".attn.masked_bias"  # some files store the causal mask
     tensors = read_weights(folder, prefix="transformer.", unused=mask)
     params = build_params(tensors, WORDS, transposed=True)
@@ -36,14 +36,14 @@ def load_gpt2(folder: Path, config: dict) -> tuple[Any, GPT2]:
 
 
 def read_stop_ids(model: Any, folder: Path, config: dict, tokenizer: Any) -> None:
-    """Set the model's generation_config. Set stop_ids to eos_token_id, or else <|endoftext|>."""
+    """Set the model's generation_config and stop_ids: eos_token_id, or else <|endoftext|>."""
     settings = read_json(folder / "generation_config.json", optional=True)
     ids = read_ids(config | settings, "eos_token_id", model.n_vocab, tokenizer.end_of_text)
     model.generation_config, model.stop_ids = settings, tuple(ids)
 
 
 def scale_queries(params: Params, n_head: int, config: dict) -> None:
-    """If a variant scales its attention scores unlike gpt2.py, scale its queries accordingly."""
+    """Scale the queries of a variant whose attention scores are not scaled as in gpt2.py."""
     n_embd = params["wte"].shape[1]
     for layer, block in enumerate(params["blocks"]):
         scale = 1 if config.get("scale_attn_weights", True) else math.sqrt(n_embd / n_head)

@@ -1,7 +1,7 @@
-"""A repository of the Hugging Face hub -> its folder in Hugging Face's cache.
+"""Finds or downloads a repository of the Hugging Face hub in Hugging Face's cache.
 
-The library huggingface_hub downloads, resumes and locks. It reads HF_HOME, HF_HUB_CACHE, HF_TOKEN,
-HF_ENDPOINT and HF_HUB_OFFLINE. Its slow parts are imported only if a file is missing.
+The library huggingface_hub downloads the files and locks the cache. It reads HF_HOME, HF_HUB_CACHE,
+HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE. Its slow parts are imported only if a file is missing.
 """
 
 from pathlib import Path
@@ -30,17 +30,17 @@ def cached(name: str) -> Path | None:
 
 
 def fetch(name: str) -> Path:
-    """Download the repository; return its folder in the cache. Raises UserError."""
+    """Download the repository, and return its folder in the cache. Raises UserError."""
     from huggingface_hub import errors, hf_hub_download, snapshot_download
 
     try:
         folder = Path(snapshot_download(name, allow_patterns=FILES))
-        # config.json comes last: if it is there, so are all other files.
+        # config.json is downloaded last: if it is there, so are all other files.
         return Path(hf_hub_download(name, "config.json", revision=folder.name)).parent
     except errors.RepositoryNotFoundError:  # or the repository is gated
         what = "accept the terms on its page and set a valid HF_TOKEN"
         raise UserError(f"you may not read {name}, or it does not exist: {what}") from None
-    except Exception as error:  # errors of the hub, its HTTP library or the system
+    except Exception as error:  # from the hub, its HTTP library or the system
         reason = f"{error.__cause__ or error}".partition("\n")[0]
         remedy = "check the network, then run this again"
         raise UserError(f"cannot download {name}: {reason:.200}; {remedy}") from None

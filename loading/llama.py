@@ -22,7 +22,7 @@ SMOLLM = {"use_sliding_window": False, "no_rope_layer_interval": 4, "tie_word_em
 GEMMA = {"sliding_window": 4096, "query_pre_attn_scalar": 256, "tie_word_embeddings": True}
 ROPE = {"rope_theta": 1e6, "rope_local_base_freq": 1e4}
 CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
-FAMILIES: dict[str, dict] = {  # model_type -> the values of keys that config.json may omit
+FAMILIES: dict[str, dict] = {  # model_type -> defaults of keys that config.json may lack
     "llama": {},
     "mistral": {"sliding_window": 4096},
     "qwen2": QWEN,
@@ -35,7 +35,7 @@ FAMILIES: dict[str, dict] = {  # model_type -> the values of keys that config.js
 # layers.0.self_attn.q_proj.w -> blocks.0.attn.q.w; up_proj is called c_fc, as in gpt2.py
 WORDS = r"""embed_tokens=wte layers=blocks self_attn=attn \b([qkvo])_proj=\1
     down_proj=c_proj gate_proj=gate up_proj=c_fc input_layernorm=attn_norm """
-BEFORE = "post_attention_layernorm=mlp_norm"  # for families with norms only before sublayers
+BEFORE = "post_attention_layernorm=mlp_norm"  # for families without norms after sublayers
 AFTER = """post_attention_layernorm=attn_post_norm pre_feedforward_layernorm=mlp_norm
     post_feedforward_layernorm=mlp_post_norm"""  # for families with norms after sublayers
 
@@ -49,7 +49,7 @@ def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
 
 
 def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
-    """Return the model alone. n_tokens: the size of its tokenizer. Raises ValueError."""
+    """Return the model without its tokenizer, which has n_tokens tokens. Raises ValueError."""
     config = DEFAULTS | FAMILIES[config["model_type"]] | config
     for key in ("quantization_config", "use_bidirectional_attention"):
         if config.get(key):
@@ -71,14 +71,14 @@ def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
 
 
 def read_settings(config: dict, d_head: int) -> dict:
-    """Return the other arguments of Llama as a dict. Raises ValueError."""
+    """Return the keyword arguments of Llama as a dict. Raises ValueError."""
     n_layer, family = config["num_hidden_layers"], config["model_type"]
     kinds = "full_attention", "sliding_attention"
     types = config.get("layer_types") or [kinds[slides(config, i)] for i in range(n_layer)]
     if len(types) != n_layer or {*types} - {*kinds}:
         raise ValueError(f"layer_types = {types!r:.200}")
     by_type = {kind: read_frequencies(config, kind, d_head) for kind in set(types)}
-    # Qwen and SmolLM3 have the key use_sliding_window; other families ignore it.
+    # Only Qwen and SmolLM3 use the key use_sliding_window; other families ignore it.
     is_used = config["use_sliding_window"] if "use_sliding_window" in FAMILIES[family] else True
     window = config.get("sliding_window") if is_used else None
     settings: dict = {
@@ -89,7 +89,7 @@ def read_settings(config: dict, d_head: int) -> dict:
     }
     if not family.startswith("gemma"):
         return settings
-    score_cap = config["attn_logit_softcapping"] if family == "gemma2" else None  # Gemma 3: none
+    score_cap = config["attn_logit_softcapping"] if family == "gemma2" else None  # not Gemma 3
     return settings | {
         "activation": activation(config.get("hidden_activation", "gelu_pytorch_tanh")),
         "scale": 1 / math.sqrt(config["query_pre_attn_scalar"]),
@@ -99,25 +99,25 @@ def read_settings(config: dict, d_head: int) -> dict:
 
 
 def slides(config: dict, layer: int) -> bool:
-    """Return whether this layer has a sliding window, for a config without layer_types."""
+    """For a config without layer_types: return whether this layer has a sliding window."""
     if config["model_type"] == "smollm3":
         return not rotates(config, layer)
     has_windows = "sliding_window" in FAMILIES[config["model_type"]]
     is_late = layer >= config.get("max_window_layers", 0)  # Qwen's first layers have no window
-    pattern = config.get("sliding_window_pattern")  # every 2nd or 6th layer of Gemma has none
+    pattern = config.get("sliding_window_pattern")  # every 2nd or 6th layer of Gemma has no window
     return has_windows and is_late and not (pattern and (layer + 1) % pattern == 0)
 
 
 def rotates(config: dict, layer: int) -> bool:
     """Return whether this layer has rotary positions. Every fourth layer of SmolLM3 has none."""
-    listed = config.get("no_rope_layers")  # 1 where a layer has them, in spite of the name
+    listed = config.get("no_rope_layers")  # 1 for a layer that has them, despite the name
     interval = config.get("no_rope_layer_interval")
     return bool(listed[layer]) if listed else not interval or (layer + 1) % interval != 0
 
 
 def read_frequencies(config: dict, kind: str, d_head: int) -> np.ndarray:
-    """Return the frequencies of one kind of layer. transformers 5 writes rope_parameters, for Gemma
-    3 one per kind. Older files have rope_theta and rope_scaling. Raises ValueError."""
+    """Return the frequencies for one kind of layer. Files of transformers 5 have rope_parameters;
+    Gemma 3 has them for each kind. Older files have rope_theta, rope_scaling. Raises ValueError."""
     is_local = kind == "sliding_attention" and "rope_local_base_freq" in config  # in Gemma 3
     theta = config["rope_local_base_freq" if is_local else "rope_theta"]
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}

@@ -1,5 +1,5 @@
-"""Downloads OpenAI's release of GPT-2 and rewrites its TensorFlow checkpoint, once, as a folder in
-Hugging Face's layout, which other programs read too."""
+"""Downloads OpenAI's release of GPT-2. Converts its TensorFlow checkpoint, once, into a folder in
+Hugging Face's layout, which other programs can read, too."""
 
 import base64
 import hashlib
@@ -17,13 +17,13 @@ from loading.gpt2 import load_gpt2
 RELEASE = "https://openaipublic.blob.core.windows.net/gpt-2/models"
 SIZES = "124M", "355M", "774M", "1558M"
 CHECKPOINT = "hparams.json", "model.ckpt.index", "model.ckpt.data-00000-of-00001"
-# SHA-256 of encoder.json and vocab.bpe, which are the same for every size.
+# The SHA-256 of encoder.json and of vocab.bpe, which are the same for every size.
 VOCAB = "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783"
 MERGES = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
 
 
 def fetch(size: str, folder: Path) -> Path:
-    """Download an official model into `folder`, whole or not at all. Raises UserError."""
+    """Download an official model into `folder`, completely or not at all. Raises UserError."""
     if importlib.util.find_spec("tensorflow") is None:  # check before downloading half a gigabyte
         remedy = "pip install tensorflow (uv run --group openai ...), or use the hub's gpt2, ..."
         raise UserError(f"OpenAI's checkpoints are read with TensorFlow, once: {remedy}")
@@ -37,14 +37,14 @@ def fetch(size: str, folder: Path) -> Path:
         download(f"{RELEASE}/{size}/encoder.json", made / "vocab.json", VOCAB)
         download(f"{RELEASE}/{size}/vocab.bpe", made / "merges.txt", MERGES)
         rewrite(Path(temporary), made)
-        if not folder.is_dir():  # another process may have made it in the meantime
+        if not folder.is_dir():  # another process may have made it meanwhile
             made.rename(folder)
     return folder
 
 
 def download(url: str, path: Path, sha256: str | None) -> None:
     """Download a file, with a progress bar. Raises OSError if its size or checksum is wrong.
-    sha256: the expected checksum; None if only the server's MD5 is known."""
+    sha256: the expected checksum, or None if only the MD5 that the server sends is known."""
     import requests
     from tqdm import tqdm
 
@@ -64,7 +64,7 @@ def download(url: str, path: Path, sha256: str | None) -> None:
 
 
 def rewrite(released: Path, folder: Path) -> None:
-    """Convert the checkpoint and hparams.json of `released` to model.safetensors and config.json in
+    """Convert the checkpoint and hparams.json in `released` to model.safetensors and config.json in
     `folder`, which has the tokenizer's files. Raises UserError if the checkpoint is damaged."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # silence TensorFlow's start-up log
     import tensorflow as tf  # type: ignore
@@ -78,15 +78,15 @@ def rewrite(released: Path, folder: Path) -> None:
     try:
         reader, arrays = tf.train.load_checkpoint(str(released / "model.ckpt")), {}
         for name in reader.get_variable_to_shape_map():
-            array = reader.get_tensor(name)  # a matrix is [1, n_in, n_out]
+            array = reader.get_tensor(name)  # a linear layer's matrix is [1, n_in, n_out]
             arrays[hub_name(name)] = array[0] if array.ndim == 3 else array
         save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
         load_gpt2(folder, config)  # this checks every array
-    except Exception as error:  # TensorFlow raises many kinds of exception
+    except Exception as error:  # TensorFlow raises many kinds of exceptions
         raise UserError(f"the checkpoint is damaged: {error!s:.500}; run this again") from None
 
 
 def hub_name(name: str) -> str:
-    """Rename model/h0/mlp/c_fc/w -> h.0.mlp.c_fc.weight, model/wte -> wte.weight."""
+    """Rename an array: model/h0/mlp/c_fc/w -> h.0.mlp.c_fc.weight, model/wte -> wte.weight."""
     name = re.sub(r"/[gw]$|(?<=w[tp]e)$", ".weight", re.sub("/b$", ".bias", name))
     return re.sub(r"^h(\d+)", r"h.\1", name.removeprefix("model/").replace("/", "."))

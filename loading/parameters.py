@@ -1,7 +1,7 @@
-"""A checkpoint's arrays -> a model's tree of parameters.
+"""Turns a checkpoint's arrays into a model's tree of parameters.
 
-A name in a file describes a path in the tree, in different words: h.0.ln_1.weight becomes
-params["blocks"][0]["ln_1"]["g"]. What the file lacks, such as a bias, is not in the tree.
+An array's name in the file gives its path in the tree, in different words: h.0.ln_1.weight becomes
+params["blocks"][0]["ln_1"]["g"]. An array that the file lacks, such as a bias, is not in the tree.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 
 from loading.few_rows import Weight
 
-Params = Any  # dicts, lists of blocks, and float32 arrays
+Params = Any  # nested dicts, lists of blocks, and float32 arrays
 OURS = re.compile(
     r"""(?x) ((en|de)coder\.)? (
         wte | wpe | lm_head | logits_bias | relative_bias | (ln_f | (embed_)?norm)\.[gb]
@@ -25,8 +25,8 @@ LEAVES = r"\bbias$=b \b(w[tp]e|lm_head)\.w$=\1"  # renamings for every family: s
 
 
 def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = False) -> Params:
-    """Turn {"h.0.ln_1.weight": array} into {"blocks": {"0": {"ln_1": {"g": array}}}}. First, every
-    `weight` becomes w, or g in a norm. words: the patterns "THEIRS=OURS ..." of further renamings.
+    """Turn {"h.0.ln_1.weight": array} into {"blocks": {"0": {"ln_1": {"g": array}}}}. First, each
+    `weight` becomes w, or g in a norm. words: further renamings, as patterns "THEIRS=OURS ...".
     transposed: the file's matrices are [n_in, n_out]. Raises ValueError for an unknown array."""
     tree: dict = {}
     pairs = [word.split("=") for word in f"{words} {LEAVES}".split()]
@@ -46,7 +46,7 @@ def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = 
 
 
 def list_blocks(stack: Params, n_layer: int) -> None:
-    """Turn the dict of blocks into a list. ValueError unless n_layer blocks have equal shapes."""
+    """Turn the dict of n_layer blocks, all of the same shapes, into a list. Raises ValueError."""
     blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
     if len(blocks) != n_layer:
         raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")
@@ -57,7 +57,7 @@ def list_blocks(stack: Params, n_layer: int) -> None:
 
 
 def shapes(tree: Params) -> list[tuple]:
-    """Return the shapes of a tree's arrays, sorted."""
+    """Return a sorted list of the shapes of a tree's arrays."""
     if isinstance(tree, dict | list):
         parts = tree.values() if isinstance(tree, dict) else tree
         return sorted(shape for part in parts for shape in shapes(part))
@@ -70,8 +70,8 @@ def n_parameters(tree: Params) -> int:
 
 
 def settle_head(params: Params, tied: bool) -> None:
-    """Drop a tied head that equals the embedding. Keep a tied head that differs, as transformers
-    does, and print a note. Raises ValueError if an untied head is missing."""
+    """Drop a tied head (lm_head) if it equals the embedding. If it differs, keep it, as
+    transformers does, and print a note. Raises ValueError if an untied head is missing."""
     if not tied and "lm_head" not in params:
         raise ValueError("the array lm_head.weight is missing")
     if tied and np.array_equal(params.get("lm_head"), params["wte"]):
@@ -82,7 +82,7 @@ def settle_head(params: Params, tied: bool) -> None:
 
 
 def drop_padding(params: Params, n_tokens: int) -> None:
-    """Drop the rows after the last token. Vocabularies are often padded to a round number of rows.
+    """Drop the rows that belong to no token. Embeddings are often padded to a round number of rows.
     An id without a token could be drawn, but not decoded."""
     for name in {"wte", "lm_head"} & params.keys():
         params[name] = params[name][:n_tokens].view(Weight)

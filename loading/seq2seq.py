@@ -12,7 +12,7 @@ from loading.parameters import build_params, drop_padding, list_blocks
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 
-# block.3.layer.0.SelfAttention.q.w -> blocks.3.attn.q.w. An encoder's layer 1 is its MLP.
+# block.3.layer.0.SelfAttention.q.w -> blocks.3.attn.q.w. In an encoder, layer.1 is the MLP.
 T5_WORDS = r"""^(encoder.*layer)\.1=\1.2 shared=wte final_layer_norm=norm
     layer\.0\.SelfAttention=attn layer\.0\.layer_norm=attn_norm layer\.1\.EncDecAttention=cross
     layer\.1\.layer_norm=cross_norm layer\.2\.DenseReluDense=mlp layer\.2\.layer_norm=mlp_norm
@@ -75,9 +75,9 @@ def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -
 
 
 def read_ends(folder: Path, config: dict, n_vocab: int) -> dict:
-    """Return EncoderDecoder's arguments about the ends of texts. Raises ValueError."""
+    """Return EncoderDecoder's arguments about how texts begin and end. Raises ValueError."""
     found = read_json(folder / "generation_config.json", optional=True) or config
-    if found.get("force_bos_token_to_be_generated"):  # the first BART summarisers have this key
+    if found.get("force_bos_token_to_be_generated"):  # only in the first BART summarisers
         found = {"forced_bos_token_id": found["bos_token_id"]} | found
     keys = {f"{name}_token_id" for name in ("decoder_start", "bos", "eos", "pad")} & config.keys()
     settings = {"do_sample": False} | {key: config[key] for key in keys} | found

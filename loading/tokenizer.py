@@ -1,4 +1,4 @@
-"""Reads a folder's tokenizer: GPT-2's two files, or tokenizer.json with `tokenizers`."""
+"""Reads a folder's tokenizer: GPT-2's two files, or tokenizer.json, read by `tokenizers`."""
 
 import re
 from collections.abc import Iterable
@@ -10,22 +10,22 @@ from loading.config import read_json
 from loading.errors import UserError
 
 BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # a token for one byte of a rare character
-MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # tokens around a text; en_XX is a language
+MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # tokens around a text; en_XX is English
 
 
 def read_tokenizer(folder: Path, model_type: str) -> Any:
-    """Return the tokenizer of a model of this type. Its `encode` adds BOS if the file says so, but
-    no other marks. Raises UserError if files are missing or damaged."""
+    """Return the tokenizer of a model of this type. Its `encode` adds BOS if tokenizer.json
+    says so, but no other marks. Raises UserError if files are missing or damaged."""
     if (path := folder / "tokenizer.json").is_file():
-        import tokenizers  # here, because GPT-2's two files do not need it
+        import tokenizers  # only here, because GPT-2's two files do not need it
 
         try:
             library = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises no narrower class
+        except Exception as error:  # the library has no narrower class of errors
             raise UserError(f"{path} is damaged: {error!s:.300}; fetch or save it again") from None
         return LibraryTokenizer(library, bos=model_type not in ("t5", "bart", "mbart"))
     settings = read_json(folder / "tokenizer_config.json", optional=True)
-    # Other tokenizers have the same two files, but cut words by a different pattern.
+    # Other tokenizers also have vocab.json and merges.txt, but cut texts in a different way.
     if model_type == "gpt2" or settings.get("tokenizer_class") == "GPT2Tokenizer":
         if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
             return read_gpt2_tokenizer(folder)
@@ -48,8 +48,8 @@ def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
 
 
 class LibraryTokenizer:
-    """The interface of encoder.Tokenizer for the library `tokenizers`. tokens: each id's token, as
-    in the file; start: the ids before each text, such as BOS. `start` and MARKS have no text."""
+    """The interface of encoder.Tokenizer for the library `tokenizers`. tokens: id -> token, as in
+    the file; start: the ids before each text, such as BOS. `start` and MARKS decode to no text."""
 
     def __init__(self, library: Any, bos: bool):
         library.no_truncation()
@@ -69,15 +69,15 @@ class LibraryTokenizer:
         self._spelled_by_bytes = type(library.decoder).__name__ == "ByteLevel"
 
     def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
-        """Return a text's ids. Special tokens in it are plain text unless `special` (the library
-        always finds T5's). first=False omits `start`, for the continuation of a text."""
+        """Return a text's ids. Special tokens in it count as plain text unless `special`; only
+        T5's are always special. first=False omits `start`, for the continuation of a text."""
         self.library.encode_special_tokens = not special
         ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
         return [*self.start, *ids] if first else ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids. Ids without `start` continue a text. Ids with `start` are a whole
-        text, which loses the space that `encode` added. Raises ValueError for an unknown id."""
+        """Return the text of ids. With `start` in front, it is a whole text, which loses the space
+        that `encode` added. Otherwise it is a continuation. Raises ValueError for an unknown id."""
         ids = list(ids)
         texts = [id for id in ids if self._token(id) and id not in self.silent]
         if not self.start or ids[:1] == self.start[:1]:
@@ -96,7 +96,7 @@ class LibraryTokenizer:
             return b""
         if self._spelled_by_bytes and id not in self._added:
             return bytes(encoder.CHAR_TO_BYTE[char] for char in token)
-        byte = BYTE_PIECE.fullmatch(token)  # pieces write a space as U+2581
+        byte = BYTE_PIECE.fullmatch(token)  # in pieces, U+2581 is a space
         return bytes.fromhex(byte[1]) if byte else token.replace("\u2581", " ").encode()
 
     def _token(self, id):
@@ -114,7 +114,7 @@ class Stream:
         self._tokenizer, self._ids, self._shown = tokenizer, list[int](), ""
 
     def feed(self, id: int) -> str:
-        """Return the text that is certain after this id. A character appears with its last byte."""
+        """Return the text that this id makes certain, which is "" in the middle of a character."""
         self._ids.append(id)
         whole, is_byte = self.finish(), BYTE_PIECE.fullmatch(self._tokenizer.tokens[id])
         if is_byte or id in self._tokenizer.silent or whole.endswith("\ufffd"):
@@ -123,5 +123,5 @@ class Stream:
         return whole
 
     def finish(self) -> str:
-        """Return the rest: "", or U+FFFD for a character that was never completed."""
+        """Return the text that is left. A character that was never completed becomes U+FFFD."""
         return self._tokenizer.decode(self._ids).removeprefix(self._shown)

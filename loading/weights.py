@@ -1,7 +1,7 @@
-"""A folder's safetensors files -> float32 arrays, mapped into memory rather than read.
+"""Loads a folder's safetensors files as float32 arrays, mapped into memory rather than read.
 
-The library `safetensors` checks a file against its header (JSON). Each array is then a view of the
-mapped file, so loading is fast. Weights of 16 bits are converted each time they are loaded.
+The library `safetensors` checks a file against its JSON header. A float32 array is then a view of
+the mapped file, so loading is fast. Weights of 16 bits are converted each time they are loaded.
 """
 
 import json
@@ -13,11 +13,11 @@ from safetensors import SafetensorError, safe_open
 from loading.config import read_json
 from loading.errors import UserError
 
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # other types are not weights
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # other types are ignored
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return model.safetensors or its shards. Raises UserError if a shard is in another folder."""
+    """Return model.safetensors or its shards. Raises UserError for a shard in another folder."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file() or not index.is_file():
         return [folder / "model.safetensors"]
@@ -61,5 +61,5 @@ def float32(data: np.ndarray, dtype: str, shape: list[int]) -> np.ndarray:
     array = data.view(DTYPES[dtype]).reshape(shape)
     if dtype == "BF16":  # the upper half of a float32
         return (array.astype(np.uint32) << 16).view(np.float32)
-    with np.errstate(over="ignore"):  # a float64 past float32's range becomes inf
+    with np.errstate(over="ignore"):  # a float64 beyond float32's range becomes inf
         return np.require(array, np.float32, "A")

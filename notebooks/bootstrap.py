@@ -1,4 +1,4 @@
-# Find the project: in this folder, above it, or by its git address.
+# Find the project in this folder or above it. If it is not there, clone it.
 import os
 import subprocess
 import sys

@@ -16,21 +16,27 @@ def shape_of(model):
 
 
 def pass_flops(shape, n_new, n_all):
-    """Return the FLOPs of a pass over the last n_new of n_all tokens, with one row of logits."""
+    """Return the FLOPs of a pass over the last n_new of n_all tokens.
+
+    The pass computes only one row of logits.
+    """
     b, d, n_vocab = shape
     return b * (24 * d**2 * n_new + 4 * d * n_new * n_all) + 2 * d * n_vocab
 
 
 def pass_bytes(shape, n_all, n_rows=1):
-    """Return the bytes that a pass over n_rows texts reads: the weights and all keys and values."""
+    """Return the bytes that a pass over n_rows texts reads: the weights, and all keys and values.
+
+    n_all: how many tokens each text has so far.
+    """
     b, d, n_vocab = shape
     return 4 * (12 * b * d**2 + d * n_vocab) + n_rows * 4 * 2 * b * d * n_all
 
 
 def counted(model, f, *args, **settings):
-    """Call f(*args, **settings); return its result, and the FLOPs and bytes of its passes.
+    """Call f(*args, **settings). Return its result, its FLOPs, and how many bytes it reads.
 
-    The recorder notes the shapes of all calls inside `model`, so this works for any model.
+    The recorder notes the shapes of all calls inside `model`, so this works for any architecture.
     """
     with recording(model) as calls:
         result = f(*args, **settings)

@@ -1,18 +1,18 @@
 """Make other editions of the lessons from the saved notebooks.
 
-    python notebooks/edition.py                       # for a class: notebooks/class
+    python notebooks/edition.py                       # for a class, in notebooks/class
     python notebooks/edition.py FOLDER --repository https://github.com/OWNER/NAME
-    python notebooks/edition.py --html [FOLDER]       # pages to read or project: notebooks/html
-    python notebooks/edition.py --titles              # minutes and links at the top of each lesson
+    python notebooks/edition.py --html [FOLDER]       # pages to read, in notebooks/html
+    python notebooks/edition.py --titles              # update minutes and links
 
-The class edition has no outputs and no solutions. After each prediction it has a cell for the
-reader's guess, and the text with the answer is folded. A cell tagged `yours` keeps only the
-signatures of its functions. With --repository, each notebook begins with badges that open it on
-Colab and on Binder. The badges point to the folder, so commit it.
+The class edition has no outputs and no solutions. After each prediction, it has a cell for the
+reader's guess, and the answer is folded. A cell tagged `yours` keeps only the signatures of its
+functions. With --repository, each notebook begins with badges that open it on Colab and on Binder.
+They open the notebook from GitHub, so commit and push the folder.
 
 A section whose heading begins with "Deeper:" is not part of the lesson's core. A heading that
-begins with "Second session:" starts the second half of a core that takes two hours. A text cell
-tagged `answer` is always folded. README.md lists the lessons in their order.
+begins with "Second session:" starts the second of the core's two sessions. A text cell tagged
+`answer` is always folded. README.md determines the order of the lessons.
 """
 
 import argparse
@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")  # matches `file` in [text](file#...)
 FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
-BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)  # what ends a folded answer
+BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)  # a folded answer ends here
 
 
 def order() -> list[str]:
@@ -42,7 +42,6 @@ def read(name):
 
 
 def tagged(cell, tag):
-    """Tell whether a cell has this tag."""
     return tag in cell.metadata.get("tags", [])
 
 
@@ -50,13 +49,14 @@ def tagged(cell, tag):
 
 
 def sections(notebook):
-    """Yield (heading, session, minutes) for each code cell and each part of a text cell.
+    """Yield (heading, session, minutes) for each code cell and each section of a text cell.
 
-    Stop at the exercises. The core has the sessions 1 and 2; a deeper section has session 0.
+    Stop at the exercises or at "Your own text". In the core, the session is 1 or 2; in a deeper
+    section, it is 0.
     """
     heading, latest = "Beginning", 1
     session = latest
-    for cell in notebook.cells[2:]:  # skip the title and the cell that finds the project
+    for cell in notebook.cells[2:]:  # skip the title cell and the setup cell
         if cell.cell_type == "code":
             yield heading, session, of_code(cell)
             continue
@@ -73,7 +73,7 @@ def sections(notebook):
 
 
 def of_prose(text) -> float:
-    """Return the minutes for a text: one per 200 words, three per prediction or question."""
+    """Return the minutes for a text: one for 200 words, and three for a prediction or question."""
     asked = len(re.findall(r"\*\*(?:Predict|Question)", text))
     return len(text.split()) / 200 + 3 * asked
 
@@ -81,8 +81,8 @@ def of_prose(text) -> float:
 def of_code(cell) -> float:
     """Return the minutes for a code cell and its output.
 
-    Readers need one minute for 12 lines of code, 20 lines of output or one picture. They need ten
-    minutes to write a function, and none for code that only makes a picture.
+    Readers need one minute for 12 lines of code, for 20 lines of output, or for a picture. They
+    need ten minutes for a cell that they write, and none for code that only makes a picture.
     """
     n_lines = sum(bool(line.strip()) for line in cell.source.splitlines())
     spent = 10 if tagged(cell, "yours") else 0 if tagged(cell, "drawing") else n_lines / 12
@@ -93,15 +93,18 @@ def of_code(cell) -> float:
 
 
 def minutes(notebook) -> tuple[int, list[int]]:
-    """Return the minutes of the whole lesson and of each session of its core, rounded to five."""
-    total = [0.0, 0.0, 0.0]  # minutes of deeper sections, session 1, session 2
+    """Return the minutes of the whole lesson, and of each session of its core.
+
+    All are rounded to multiples of five.
+    """
+    total = [0.0, 0.0, 0.0]  # the minutes of deeper sections, of session 1, and of session 2
     for _, session, spent in sections(notebook):
         total[session] += spent
     return 5 * round(sum(total) / 5), [5 * round(spent / 5) for spent in total[1:] if spent]
 
 
 def by_section(notebook) -> str:
-    """Return the line of a teacher's sheet that lists the minutes of each section."""
+    """Return the line that lists the minutes of each section on a teacher's sheet."""
     total = {}
     for heading, session, spent in sections(notebook):
         before = total.get(heading, (session, 0))[1]
@@ -113,7 +116,7 @@ def by_section(notebook) -> str:
 
 
 def titled(name) -> str:
-    """Return the text of a lesson's first cell with up-to-date minutes and links."""
+    """Return the text of a lesson's first cell, with its minutes and links up to date."""
     notebook, number = read(name), int(name[:2])
     paragraphs = notebook.cells[0].source.split("\n\n")
     while re.match(r"Previous|Next|\[", paragraphs[-1]):
@@ -142,7 +145,7 @@ def titled(name) -> str:
 
 def for_class(notebook, name):
     """Remove a notebook's outputs and solutions, fold its answers, and add cells for guesses."""
-    # ran: whether code has followed the latest prediction, or None if all predictions are answered
+    # ran: None if every prediction is answered; otherwise, whether code has followed the latest one
     cells, ran = [], None
     for cell in notebook.cells:
         cells.append(cell)
@@ -165,7 +168,7 @@ def for_class(notebook, name):
 
 
 def new_cell(cell, tag, source):
-    """Return a code cell with this tag and an id made from the id of `cell`."""
+    """Return a new code cell with this tag. Its id begins with the id of `cell`."""
     metadata = {"tags": [tag]}
     return nbformat.v4.new_code_cell(source, id=f"{cell.id}-{tag}", metadata=metadata)
 
@@ -176,7 +179,7 @@ def without_solutions(text):
 
 
 def folded(text, summary="The answer, after you have run the cell"):
-    """Fold the part of a text before its first heading, question or prediction."""
+    """Fold a text up to its first heading, question or prediction."""
     border = BORDER.search(text)
     end = border.start() if border else len(text)
     answer = text[:end].strip()
@@ -184,7 +187,7 @@ def folded(text, summary="The answer, after you have run the cell"):
 
 
 def stubs(source):
-    """Return the signatures of a cell's functions, each with `...` as its body."""
+    """Return a cell's functions with `...` instead of their bodies."""
     lines, found = source.splitlines(), []
     for node in ast.parse(source).body:
         signature = lines[node.lineno - 1 : node.body[0].lineno - 1]
@@ -195,12 +198,12 @@ def stubs(source):
 def relinked(notebook, folder, address=None):
     """Change a notebook's relative links so that they work from another folder.
 
-    With an address on GitHub, all of them point there. Without one, links between lessons stay as
-    they are, because the folder contains all lessons.
+    If the repository's address on GitHub is given, all of them lead there. Otherwise, links between
+    lessons stay as they are, because the other folder contains all lessons.
     """
 
     def moved(match):
-        """Return the new target of the link that LINK has matched."""
+        """Return the new target of a link that LINK has matched."""
         target = match.group(1)
         if not address:
             return target if is_lesson(target) else os.path.relpath(HERE / target, folder)
@@ -215,12 +218,11 @@ def relinked(notebook, folder, address=None):
 
 
 def is_lesson(target):
-    """Tell whether a link leads to a lesson."""
     return target.endswith(".ipynb") and "/" not in target
 
 
 def from_repository(notebook, address, path):
-    """Add badges that open the notebook at `path`, and make its setup cell clone the repository."""
+    """Add badges that open the notebook at `path`. Let its setup cell clone the repository."""
     name = address.removeprefix("https://github.com/")
     badges = {
         f"{COLAB}/assets/colab-badge.svg": f"{COLAB}/github/{name}/blob/main/{path}",
@@ -230,7 +232,7 @@ def from_repository(notebook, address, path):
     title, setup = notebook.cells[:2]
     title.source = f"{badge}\n\n{title.source}"
     for cell in notebook.cells:
-        if tagged(cell, "drawing"):  # Colab hides the code of a form
+        if tagged(cell, "drawing"):  # Colab hides the code of a cell that is a form
             cell.metadata["cellView"], cell.source = "form", f"# @title\n{cell.source}"
     setup.source = setup.source.replace('os.environ.get("TOKENWISE_REPOSITORY")', f'"{address}"')
     return notebook
@@ -240,7 +242,7 @@ def from_repository(notebook, address, path):
 
 
 def write_class(folder, address):
-    """Write the class edition into a folder; with an address on GitHub, add badges."""
+    """Write the class edition into a folder. If the address on GitHub is given, add badges."""
     for name in order():
         notebook = relinked(for_class(read(name), name), folder, address)
         if address:
@@ -251,7 +253,7 @@ def write_class(folder, address):
 
 
 def write_titles():
-    """Update minutes and links in the first cells, README.md and the teachers' sheets."""
+    """Update minutes and links in the lessons' first cells, README.md and the teachers' sheets."""
     index = HERE / "README.md"
     for name in order():
         notebook = read(name)
@@ -269,7 +271,7 @@ def write_titles():
 
 
 def main():
-    """Write the edition that the options choose."""
+    """Parse the command line, and write the edition that its options choose."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--repository", help="add badges for this address on GitHub")
@@ -283,7 +285,7 @@ def main():
         parser.error(f"{folder} is not in the repository")
     folder.mkdir(parents=True, exist_ok=True)
     if args.html:
-        from pages import write_pages  # no other edition needs the packages of pages.py
+        from pages import write_pages  # only this edition needs the packages that pages.py imports
 
         return write_pages(folder)
     return write_class(folder, args.repository)

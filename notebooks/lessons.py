@@ -1,4 +1,4 @@
-"""Helpers for the notebooks: show pictures, check exercises, time and print code, generate texts.
+"""Helpers for the notebooks: show figures, check exercises, time and print code, generate texts.
 
 A notebook imports this module first, because the module makes the project's files importable.
 """
@@ -25,12 +25,12 @@ from IPython.display import Image, display
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
-# Okabe and Ito's colours: colour-blind readers can distinguish them.
+# Okabe and Ito chose these colours so that colour-blind readers can distinguish them.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#F0E442", "#000000"
 
-CENTERED = {"ha": "center", "va": "center"}  # centre a text on its coordinates
-DPI = 150  # displayed at 100 dpi, so pictures stay sharp on a projector
+CENTERED = {"ha": "center", "va": "center"}  # text is centred on its coordinates
+DPI = 150  # higher than the 100 dpi of the display, so that a projector shows sharp pictures
 plt.rcParams.update(
     {
         "figure.figsize": (8, 3.6),
@@ -51,23 +51,23 @@ plt.rcParams.update(
 
 
 def show(alt, figure=None):
-    """Display a figure, by default the current one; alt: the text that describes it."""
+    """Display a figure, by default the current one; alt: its alternative text."""
     figure, file = figure or plt.gcf(), io.BytesIO()
     figure.savefig(file, format="png")
     plt.close(figure)
-    n_pixels = int.from_bytes(file.getvalue()[16:20], "big")  # the width in a PNG's header
+    n_pixels = int.from_bytes(file.getvalue()[16:20], "big")  # the width, from the PNG's header
     display(Image(file.getvalue(), alt=alt, width=n_pixels * 100 // DPI))
 
 
 def replaced(module, **functions):
-    """Return a context manager in which a module calls these functions instead of its own."""
+    """Return a context manager in which these functions replace those of a module."""
     return mock.patch.multiple(module, **functions) if functions else contextlib.nullcontext()
 
 
 def check(lesson, number, *answers):
-    """Print "solved", or say what is missing. Raise no error, so that the notebook runs on.
+    """Print "solved", or what is missing. Raise no error, so that the next cells can run.
 
-    answers: the reader's functions. exercise_NUMBER in checks/lesson_LESSON.py tests them.
+    answers: the reader's functions. exercise_NUMBER in checks/lesson_LESSON.py checks them.
     """
     test = getattr(importlib.import_module(f"checks.lesson_{lesson}"), f"exercise_{number}")
     try:
@@ -79,7 +79,7 @@ def check(lesson, number, *answers):
 
 
 def explanation(error):
-    """Return the message of an assert; for any other error, add its type and the reader's line."""
+    """Return an assert's message, or any other error's type, message and line in the notebook."""
     if isinstance(error, AssertionError):
         return str(error)
     lines = traceback.extract_tb(error.__traceback__)
@@ -89,7 +89,7 @@ def explanation(error):
 
 
 def ours(lesson, cell):
-    """Print and run a cell that the class edition leaves empty, for a reader who gives up."""
+    """Print and run our version of a cell that readers write in the class edition."""
     notebook = json.loads((PROJECT / f"notebooks/{lesson}.ipynb").read_text(encoding="utf-8"))
     [source] = ["".join(c["source"]) for c in notebook["cells"] if c["id"] == cell]
     print(source)
@@ -97,23 +97,23 @@ def ours(lesson, cell):
 
 
 def medians(actions, rounds=5):
-    """Time functions without arguments: {name: function} -> {name: median seconds}."""
+    """Time functions that take no arguments: {name: function} -> {name: median seconds}."""
     return {name: statistics.median(found) for name, found in timed(actions, rounds).items()}
 
 
 def fastest(actions, rounds=7):
     """Time functions that always do the same work: {name: function} -> {name: least seconds}.
 
-    Other programs can only lengthen a run, so the shortest run comes closest to the work itself.
+    Other programs can only lengthen a run, so the shortest run is closest to the time of the work.
     """
     return {name: min(found) for name, found in timed(actions, rounds).items()}
 
 
 def timed(actions, rounds):
-    """Time functions without arguments: {name: function} -> {name: seconds of each round}.
+    """Time functions that take no arguments: {name: function} -> {name: seconds in each round}.
 
-    The functions take turns, so that other programs slow all of them alike. A first round warms up
-    and is not timed.
+    The functions take turns, so that other programs slow all of them down alike. A first round is
+    not timed: it only warms up.
     """
     times = {name: [] for name in actions}
     for action in actions.values():
@@ -127,14 +127,14 @@ def timed(actions, rounds):
 
 
 def paragraph(text):
-    """Print a text as one indented paragraph of at most 76 columns."""
+    """Print a text as one indented paragraph, at most 76 columns wide."""
     print(textwrap.indent(textwrap.fill(" ".join(text.split()), width=72), "    "))
 
 
 def source(function, signature=True):
-    """Print a function without its docstring, in at most 79 columns.
+    """Print a function without its docstring, at most 79 columns wide.
 
-    A comment that does not fit beside its line of code is printed above the line. With
+    A comment that does not fit beside its line of code is printed above that line. With
     signature=False, only the function's body is printed.
     """
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()
@@ -156,13 +156,13 @@ def source(function, signature=True):
 def broken(line, width=79):
     """Yield a line of code in parts of at most `width` columns.
 
-    The line breaks after a space or an opening parenthesis, if possible outside a string. A string
-    that must be split is closed at the break and opened again in the next part.
+    Each part ends after a space or an opening parenthesis, outside a string if possible. A string
+    that must be split is closed at the end of a part, and opened again in the next one.
     """
     indent = len(line) - len(line.lstrip()) + 4
     while len(line) > width:
         ends = [i for i in range(indent + 1, width) if line[i - 1] in " ("]
-        if line.lstrip().startswith("def "):  # break between parameters
+        if line.lstrip().startswith("def "):  # break between parameters, if possible
             ends = [i for i in ends if line[i - 2] == ","] or ends
         end = max(ends, key=lambda i: (line[:i].count('"') % 2 == 0, i))
         begin, rest = line[:end].rstrip(), line[end:]
@@ -175,7 +175,7 @@ def broken(line, width=79):
 
 
 def continuations(model, prompt, sampler, n_texts, n):
-    """Continue one prompt n_texts times in one batch, with seeds 0, 1, ... -> ids [n_texts, n].
+    """Continue a prompt n_texts times in one batch, with the seeds 0, 1, ... -> ids [n_texts, n].
 
     Stop ids do not end a text, so every text has n new tokens.
     """
@@ -194,7 +194,7 @@ def continuations(model, prompt, sampler, n_texts, n):
 def continued(model, prompts, sampler, seeds, n):
     """Continue each prompt by n tokens, even past a stop id -> ids [n_prompts, n].
 
-    seeds: one for each prompt.
+    seeds: a list with one seed for each prompt.
     """
     from decoding.batching import continuous
     from generate import Sequence
@@ -207,7 +207,7 @@ def continued(model, prompts, sampler, seeds, n):
 
 
 def tiny_model(n_vocab, seed, n_embd=8, scale=0.6):
-    """Return a random GPT-2 with a context of 16 tokens, small enough to try all texts."""
+    """Return a random GPT-2, so small that every text of a few tokens can be scored."""
     from training.untrained import random_gpt2
 
     return random_gpt2(n_vocab, 16, n_embd, 2, 2, scale, seed, tied=False)

@@ -1,8 +1,8 @@
 """Write the lessons as pages to read or to project: python notebooks/edition.py --html [FOLDER]
 
-Each page is one file and loads no others. It contains the outputs that are saved in the notebook.
-Answers to predictions are folded. The button "Project" shows one section at a time in large
-letters, and the arrow keys move between sections.
+Each page is a single file and loads nothing else. It contains the outputs that are saved in the
+notebook. Answers to predictions are folded. The button "Project" shows one section at a time in
+large letters, and the arrow keys move between sections.
 """
 
 import base64
@@ -19,9 +19,9 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-SIZE = 12  # font size of the formulas, in points
+SIZE = 12  # the font size of formulas, in points
 BRACED = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
-RENAMED = {  # LaTeX that Matplotlib does not know -> its replacement
+RENAMED = {  # a regex for LaTeX that Matplotlib does not know -> its replacement
     r"\\le\b": r"\\leq",
     r"\\ge\b": r"\\geq",
     r"\\[bB]igg?[lr]?(?![a-z])": "",
@@ -30,7 +30,7 @@ RENAMED = {  # LaTeX that Matplotlib does not know -> its replacement
     r"\\!": "",
     rf"\\underbrace{BRACED}_{BRACED}": r"\\underset{\2}{\1}",
 }
-# A $ in code does not begin a formula.
+# This matches code, where a $ does not begin a formula.
 NOT_MATH = re.compile(r"(```.*?```|`[^`]*`|\n\n(?:    [^\n]*\n?)+)", re.DOTALL)
 MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+?)\$", re.DOTALL)
 markdown = mistune.create_markdown(escape=False, plugins=["table"])
@@ -45,12 +45,12 @@ def write_pages(folder):
 
 
 def page(name, folder):
-    """Return a lesson as HTML, with links that work from this folder."""
+    """Return a lesson as HTML, with links that work from `folder`."""
     notebook = edition.relinked(edition.read(name), folder)
     sections = [""]
-    # ran: whether code has followed the latest prediction, or None if all predictions are answered
+    # ran: None if every prediction is answered; otherwise, whether code has followed the latest one
     ran = None
-    for cell in notebook.cells[:1] + notebook.cells[2:]:  # cell 1 only finds the project
+    for cell in notebook.cells[:1] + notebook.cells[2:]:  # skip the setup cell
         if cell.cell_type == "code":
             ran = ran if ran is None else True
             sections[-1] += code(cell) + outputs(cell, ran is not None)
@@ -68,11 +68,11 @@ def page(name, folder):
 
 
 def prose(text):
-    """Turn Markdown into HTML, with a picture for each formula."""
+    """Convert Markdown into HTML, with a picture for each formula."""
     formulas = []
 
     def aside(match):
-        """Replace a formula by a placeholder, so that Markdown does not see its * and _."""
+        """Replace a formula with a placeholder, so that Markdown does not interpret its * and _."""
         formulas.append(formula(match.group(1) or match.group(2), bool(match.group(1))))
         return f"@@{len(formulas) - 1}@@"
 
@@ -84,7 +84,7 @@ def prose(text):
 
 
 def formula(tex, display):
-    """Turn LaTeX into an <img>; a displayed formula becomes one <img> for each line."""
+    """Convert LaTeX into an <img>. A displayed formula becomes one <img> for each of its lines."""
     tex = " ".join(tex.split())
     simple = tex
     for old, new in RENAMED.items():
@@ -94,7 +94,7 @@ def formula(tex, display):
 
 
 def picture(tex, alt):
-    """Turn one line of LaTeX into an <img> that contains its SVG; alt: the alternative text."""
+    """Convert a line of LaTeX into an <img> that contains an SVG; alt: its alternative text."""
     file = io.BytesIO()
     with mpl.rc_context({"mathtext.fontset": "stix", "svg.fonttype": "path"}):
         depth = math_to_image(f"${tex}$", file, FontProperties(size=SIZE), dpi=72, format="svg")
@@ -106,7 +106,7 @@ def picture(tex, alt):
 
 
 def code(cell):
-    """Return a cell's code as HTML; code that only makes a picture is folded."""
+    """Return a cell's code as HTML. Fold code that only makes a picture."""
     coloured = highlight(cell.source, PythonLexer(), HtmlFormatter(cssclass="code"))
     if edition.tagged(cell, "drawing"):
         return f"<details><summary>The code of the picture</summary>{coloured}</details>"
@@ -114,7 +114,7 @@ def code(cell):
 
 
 def outputs(cell, answers):
-    """Return a cell's outputs as HTML; they are folded if they are answers to a prediction."""
+    """Return a cell's outputs as HTML. Fold them if they answer a prediction."""
     made = ""
     for output in cell.outputs:
         data = output.get("data", {})

@@ -1,6 +1,6 @@
-"""The entry point of the command line. An error becomes one line and an exit status.
+"""The entry point of the command line. It reports an error in one line and as an exit status.
 
-Only the standard library is imported at first: NumPy may be missing, or Python too old.
+At first, it imports only the standard library, because NumPy may be missing or Python too old.
 """
 
 import bdb
@@ -9,8 +9,8 @@ import sys
 
 
 def main(argv=None):
-    """Return the exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # print(file=None) would write to stdout
+    """Run a command line. Return 0 (success), 1 (failure), 2 (wrong usage) or 130 (interrupted)."""
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # with None, print would write to stdout
     if sys.hexversion < 0x30A0000:
         version = sys.version.split()[0]
         raise SystemExit("generate.py: tokenwise needs Python 3.10 or newer, not this " + version)
@@ -23,9 +23,9 @@ def main(argv=None):
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
+    except BrokenPipeError:  # the next program, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except bdb.BdbQuit:  # the user left the debugger; `python -m pdb` catches this error
+    except bdb.BdbQuit:  # the user has left the debugger; `python -m pdb` catches this
         sys.excepthook = lambda *_: None
         raise
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Runs one command line: continues its prompts, prints a view of them, or starts the shell."""
+"""Runs one command line: continues its prompts, prints a view of each, or starts the shell."""
 
 import contextlib
 import io
@@ -20,7 +20,7 @@ def run(words: list[str]) -> None:
     """Run a command line. words: its arguments, such as ["Once upon a time", "--seed", "3"]."""
     given = options.parse(words)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        # Characters that the terminal cannot display become '?'. A stream may be closed already.
+        # Print '?' for characters that the terminal cannot display. A closed stream is None.
         with contextlib.suppress(AttributeError, io.UnsupportedOperation):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     if "list_models" in given:
@@ -30,12 +30,12 @@ def run(words: list[str]) -> None:
     if not given["prompts"] and not given.keys() & {"prompts_file", "interactive"}:
         if sys.stdin is None or sys.stdin.isatty():
             raise options.Usage(MISSING)
-        given["prompts"] = ["-"]  # echo TEXT | python generate.py
+        given["prompts"] = ["-"]  # as in: echo TEXT | python generate.py
     options.check(given)
     reads = "-" in given["prompts"] or "interactive" in given
     if sys.stdout is None or (reads and sys.stdin is None):
         raise UserError("standard input or output is closed")
-    with np.errstate(all="ignore"):  # NaNs are detected when a token is drawn
+    with np.errstate(all="ignore"):  # no warnings: a draw detects NaNs
         session = Session(given)
         if "interactive" in given:
             shell.interact(session)
@@ -63,7 +63,7 @@ def complete(session: Session, given: dict) -> None:
 
 
 def read_prompts(given: dict) -> list[str]:
-    """Return the prompts from the command line, standard input (-) and --prompts-file."""
+    """Return the prompts of the command line (- is standard input) and of --prompts-file."""
     prompts = [read_standard_input() if p == "-" else p for p in given["prompts"]]
     if "prompts_file" in given:
         text = Path(given["prompts_file"]).read_text(encoding="utf-8-sig")
@@ -74,8 +74,8 @@ def read_prompts(given: dict) -> list[str]:
 
 
 def read_standard_input() -> str:
-    """Read all of standard input, as UTF-8."""
-    with contextlib.suppress(io.UnsupportedOperation):  # raised after a debugger has read from it
+    """Return all text of standard input, which must be UTF-8."""
+    with contextlib.suppress(io.UnsupportedOperation):  # raised if a debugger has read from stdin
         sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
     if not (text := sys.stdin.read()):
         raise UserError(f"{MISSING}: standard input is empty")

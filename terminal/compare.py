@@ -1,4 +1,4 @@
-"""--compare runs one prompt through every method that applies, and prints one table."""
+"""The view --compare: run one prompt through every possible method, and print one table."""
 
 import copy
 from statistics import median
@@ -14,12 +14,12 @@ HEADING = f"{'method':<12}tokens/s  x naive{'':<11}first (s) per pass accepted  
 
 
 def compare(session: Session, prompt: str, number: int = 0) -> None:
-    """Print the table. All methods use the session's sampler and its seed plus `number`."""
+    """Print the table. All methods get the session's options, and its seed plus `number`."""
     session = copy.copy(session)  # the caller's session must not change
-    session.row(prompt, number)  # a bad prompt fails here, before the table
+    session.row(prompt, number)  # let a bad prompt fail here, before the table
     drafts = session.own.get("drafter") or session.settings["draft"] and session.draft_model()
     rows: dict[str, list[Row]] = {m: [] for m in METHODS if m != "speculative" or drafts}
-    for _ in range(1 + N_ROUNDS):  # the methods take turns: a slow minute affects all of them
+    for _ in range(1 + N_ROUNDS):  # take turns, so that a slow moment affects all methods
         for method in rows:
             session.settings = resolve(session.given | {"method": method}, session.config)
             rows[method].append(session.row(prompt, number))
@@ -32,7 +32,7 @@ def compare(session: Session, prompt: str, number: int = 0) -> None:
 
 
 def compare_line(method: str, rows: list[Row], naive: list[Row], sampled: bool) -> str:
-    """Return a method's line. Its speed is the median of the rounds after the first, a warm-up."""
+    """Return a method's line in the table. Its speed is the median of the rounds after warm-up."""
     speed, plain = (median(r.tokens_per_second or 0.0 for r in x[1:]) for x in (rows, naive))
     if not speed or not plain:
         return f"{method:<12} no tokens: the context is full"

@@ -1,4 +1,4 @@
-"""Prints the views --explain (each step of generation) and --score (each token's surprise)."""
+"""Prints two views: --explain (each step of generation) and --score (each token's surprise)."""
 
 import math
 import shutil
@@ -21,15 +21,15 @@ bits: how unsure the model was (the entropy); others: other likely tokens
   model  drawn   bits            token           others"""
 DRAFTS = "accepted/drafted: the accepted drafts, -the rejected ones, +the model's own token"
 BEAMS = "runs of tokens, each with the log P (nats) up to its end; x: dropped"
-WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 returns 0 without a terminal
+WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 may return 0 if it is unknown
 LEGENDS = {"naive": STEPS, "cached": STEPS, "beam": BEAMS}
 
 
 def explain(session: Session, row: Row) -> None:
-    """Generate a row and print each step, then the text. For beam search, print a tree instead."""
+    """Generate a row. Print each step (for beam search, one tree of all steps), then the text."""
     method, tokenizer = session.settings["method"], session.tokenizer
     sequence: Any = session.start(row)
-    draws, sampler = [], sequence.sampler  # (ids, P by the model [n_vocab], P by the sampler)
+    draws, sampler = [], sequence.sampler  # per draw: (ids, model's P [n_vocab], sampler's P)
 
     def remembering(logits, ids):  # [n_vocab] -> [n_vocab]
         draws.append((list(ids), softmax(logits), sampler(logits, ids)))
@@ -51,8 +51,8 @@ def explain(session: Session, row: Row) -> None:
 
 
 def step_line(draws: list, ids: list[int], tokenizer: Any) -> str:
-    """Return a line about the last token: its P by the model and, if different, by the sampler; the
-    entropy; the token; other likely tokens. If no sampler was used, return only the token."""
+    """Return a line about the last token: the model's P of it, the sampler's P if different, the
+    entropy, the token, and other likely tokens. If it was not drawn, return only the token."""
     *before, token = ids
     name = repr(label(tokenizer, token))
     if not draws or draws[-1][0] != before:
@@ -70,15 +70,15 @@ def step_line(draws: list, ids: list[int], tokenizer: Any) -> str:
 
 
 class PrintedPasses(Measured):
-    """Prints each pass: accepted drafts, rejected drafts, and the model's own token, if any."""
+    """Prints each pass: the accepted and the rejected drafts, and the model's own token, if any."""
 
     def __init__(self, drafter: Any, tokenizer: Any):
         super().__init__(drafter)
         self.decode = tokenizer.decode
 
     def learn(self, ids, drafts, logits, tokens):
-        """Count and print a pass. ids: the text before the pass; drafts: the proposed ids; logits
-        [len(drafts) + 1, n_vocab]; tokens: the accepted drafts, then the model's token, if any."""
+        """Count and print a pass. The arguments are those of speculative.Drafter.learn: tokens are
+        the accepted drafts, then the model's own token, if any."""
         super().learn(ids, drafts, logits, tokens)
         n = common_prefix(drafts, tokens)
         parts = [show.colour(repr(self.decode([token])), "accepted") for token in drafts[:n]]
@@ -90,7 +90,7 @@ class PrintedPasses(Measured):
 
 
 def print_score(tokenizer: Any, result: dict) -> None:
-    """Print a result of score.score: the text, tinted by surprise, then one line for each token."""
+    """Print a result of `score`: the text, tinted by surprise; a line for each token; the total."""
     names = [label(tokenizer, token) for token in result["ids"]]
     surprises = [-logprob / math.log(2) for logprob in result["logprobs"]]
     print("".join(show.tint(show.visible(name), bits) for name, bits in zip(names, surprises)))
@@ -102,6 +102,6 @@ def print_score(tokenizer: Any, result: dict) -> None:
 
 
 def bar(share: float, width: int) -> str:
-    """Return a bar of share * width characters, to the nearest eighth of a character."""
+    """Return a bar of share * width characters, rounded to an eighth of a character."""
     full, eighths = divmod(round(min(share, 1) * width * 8), 8)
     return "█" * full + "▏▎▍▌▋▊▉"[eighths - 1 : eighths]

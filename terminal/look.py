@@ -1,4 +1,4 @@
-"""The views of one prompt: --score, --explain, --compare, --trace, and the page of --html."""
+"""The views of one prompt: --score, --explain, --compare, --trace, and the page for --html."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
 
 
 def trace(session: Session, row: Row) -> None:
-    """Print a row's first two passes. An encoder-decoder first has a pass over its source."""
+    """Print a row's first two passes, after the encoder's pass if there is an encoder."""
     from inside.trace import as_json, first_passes, format_trace
 
     found, source = first_passes(session.model, session.generate([row]))
@@ -41,7 +41,7 @@ def trace(session: Session, row: Row) -> None:
 
 
 def write_page(session: Session, row: Row, file: str) -> None:
-    """Print a row as usual, and write its page. An error or Ctrl-C leaves no unfinished page."""
+    """Print a row as usual, and write its page. An error or Ctrl-C leaves no unfinished file."""
     from inside import page
     from inside.live import in_8_bits, parts
 
@@ -50,13 +50,13 @@ def write_page(session: Session, row: Row, file: str) -> None:
     if not file.endswith((".html", ".htm")):
         raise UserError(f"--html needs a file name that ends in .html, not {file!r}")
     settings = session.settings | {"seed": row.seed}
-    if settings["method"] == "beam":  # it has no sampling settings: the sliders start at neutral
+    if settings["method"] == "beam":  # beam search does not sample: the sliders start at neutral
         settings |= dict.fromkeys(page.SLIDERS)
-    target = Path(file).resolve()  # if file is a link, replace the file that it names
+    target = Path(file).resolve()  # if it is a link, replace the file that it points to
     if target.is_dir():
         raise UserError(f"{file} is a folder: --html needs the name of a file")
     unfinished = target.with_name(f"{target.name}.unfinished")
-    unfinished.touch()  # fail now, not after a long text
+    unfinished.touch()  # fail now, rather than after a long text
     try:
         with page.watching(session.start(row)) as run:
             show.stream(session, [row])

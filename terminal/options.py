@@ -1,6 +1,6 @@
 """The options of the command line, and the settings that follow from them.
 
-`given` is a dict of the options that the user typed. `settings` has a value for every option.
+`given` is a dict of the options that the user typed. `settings` also has the default values.
 """
 
 import argparse
@@ -18,7 +18,7 @@ DRAWING = ("naive", "cached", *DRAFTING)
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 VIEWS = ("score", "explain", "compare", "trace", "html", "interactive")
 
-# Defaults, unless the user or the checkpoint sets a value. GENERATING: the options for new text.
+# Defaults, unless the user or the checkpoint sets a value. GENERATING: the options of generation.
 DEFAULTS: dict[str, Any] = dict(method="cached", tokens=100, min_length=0, stop=[], loop=None)
 DEFAULTS |= dict(seed=None, samples=1, max_rows=16, filter=[]) | dict.fromkeys(SAMPLING)
 DEFAULTS |= dict(repetition_penalty=None, no_repeat_ngram=None, gamma=4, ngram=3, filler_top_k=1)
@@ -27,12 +27,12 @@ DEFAULTS |= dict(draft=None, drafter=None)
 GENERATING = tuple(DEFAULTS)
 DEFAULTS |= dict(model="stories", truncate=False, chat=False, system=None, json=False)
 
-# Option -> its name in a checkpoint's generation_config.json.
+# Option -> its name in a checkpoint's generation_config.json. SAME: those with the same name.
 SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "early_stopping", "draft", "seed")
 CONFIG = {name: name for name in SAME} | dict(tokens="max_new_tokens", beams="num_beams")
 CONFIG |= dict(min_length="min_new_tokens", no_repeat_ngram="no_repeat_ngram_size")
 
-# Option that applies only to some methods -> these methods.
+# Option -> the only methods to which it applies.
 ONLY_FOR: dict[str, tuple] = {name: DRAWING for name in (*SAMPLING, "seed", "samples")}
 ONLY_FOR |= {name: ("beam",) for name in ("beams", "length_penalty", "early_stopping", "return")}
 ONLY_FOR |= dict(loop=("cached",), max_rows=("cached",), gamma=DRAFTING, ngram=DRAFTING[1:])
@@ -40,19 +40,19 @@ ONLY_FOR |= dict(draft=("speculative",), drafter=("speculative",), filler_top_k=
 
 
 class Usage(UserError):
-    """The command line was used incorrectly."""
+    """The command line that the user typed is wrong."""
 
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
-        """Raise Usage with argparse's message (str), and suggest a known option or --help."""
+        """Raise Usage with argparse's message (str). For an unknown option, add a suggestion."""
         flags, hint = re.findall(r"--[a-z-]+", self.format_help()), "; --help lists the options"
         words = re.findall(r"^unrecognized arguments: (--[\w-]+)", message)
         raise Usage(message + "".join(did_you_mean(word, flags) or hint for word in words))
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
-    """Return "; did you mean ...?" with the known word nearest to this one, or ""."""
+    """Return "; did you mean ...?" with the most similar known word, or "" if none is similar."""
     near = difflib.get_close_matches(word, known, 1, cutoff=0.75)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -136,7 +136,7 @@ def parse(words: list[str]) -> dict[str, Any]:
         for name, how, about in options:
             group.add_argument(*["-n"] * (name == "tokens"), flag(name), help=about, **how)
     end = words.index("--") if "--" in words else len(words)
-    if any(word.endswith("=--") for word in words[:end]):  # crashes argparse before Python 3.13
+    if any(word.endswith("=--") for word in words[:end]):  # argparse would crash before Python 3.13
         raise Usage("-- is not a value")
     given = vars(p.parse_intermixed_args(words[:end]))
     return given | {"prompts": given["prompts"] + words[end + 1 :]}  # words after -- are prompts
@@ -177,11 +177,11 @@ def flag(name: str) -> str:
 
 
 def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
-    """Return the settings: the given ones, else the checkpoint's, else the defaults. Temperature is
-    0 (greedy) for beam search, and also if there is neither a sampling option nor a filter."""
+    """Return the settings: each is the user's, else the checkpoint's, else the default. Temperature
+    is 0 (greedy) for beam search, and where there is no sampling option and no filter."""
     config = read_config(generation_config)
     if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING, "loop"}:
-        config["method"] = "beam"  # the checkpoint was tuned for beam search
+        config["method"] = "beam"  # the checkpoint asks for beam search
     settings = DEFAULTS | config | given
     for name, total in ("tokens", "max_length"), ("min_length", "min_length"):
         if generation_config.get(total) and name not in config | given:
@@ -194,7 +194,7 @@ def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
 
 def read_config(generation_config: dict) -> dict[str, Any]:
     """Return the options in a checkpoint's generation_config.json, parsed as if the user had typed
-    them. Sampling options count only if do_sample is true."""
+    them. Ignore the sampling options unless do_sample is true."""
     samples, words = generation_config.get("do_sample") is True, []
     for name, theirs in CONFIG.items():
         value = generation_config.get(theirs)

@@ -1,8 +1,8 @@
-"""The user's own parts: --filter, --model, --drafter and --loop "FILE.py:EXPRESSION".
+"""Parts that the user wrote, as "FILE.py:EXPRESSION": --filter, --model, --drafter, --loop.
 
 The expression is Python. It can use the file's names and, except for --model, `tokenizer` and
-`model`. A filter can also use `n_prompt`, the number of prompt ids; a drafter and a loop can use
-`sequence`. The expression is evaluated anew for each text, but only once for --model.
+`model`. For --filter, it can also use `n_prompt`, the number of prompt ids; for --drafter and
+--loop, `sequence`. It is evaluated again for each text, but only once for --model.
 """
 
 import contextlib
@@ -16,18 +16,18 @@ from typing import Any
 from loading.errors import UserError
 from terminal.options import did_you_mean
 
-KINDS = {  # what the expression of each option must be
+KINDS = {  # option -> what the value of its expression must be
     "filter": "a function (logits, ids) -> logits",
     "loop": "a function (model, sequence) that yields tokens",
     "drafter": "an object with propose and learn",
     "model": "a tuple (tokenizer, model)",
 }
-PARTS: list["Part"] = []  # all parts so far, to find the one that raised an error
-FIRST = "numpy regex safetensors threadpoolctl"  # the libraries that every command needs
+PARTS: list["Part"] = []  # all parts, to find the one that raised an error
+FIRST = "numpy regex safetensors threadpoolctl"  # every command needs these libraries
 
 
 class Part:
-    """A part by the user. where: "FILE.py:EXPRESSION". Raises UserError if the file is missing."""
+    """A user-written part. where: "FILE.py:EXPRESSION". Raises UserError if the file is missing."""
 
     def __init__(self, option: str, where: str):
         self.option, self.where = option, f"--{option} {where}"
@@ -41,7 +41,7 @@ class Part:
         self.names = runpy.run_path(self.file)
 
     def make(self, **names: Any) -> Any:
-        """Evaluate the expression, which may use `names`. Raises UserError if it is wrong."""
+        """Evaluate the expression, which may use `names`. Raises UserError if it is not correct."""
         names = self.names | names
         try:
             part = eval(self.expression, names)
@@ -55,12 +55,12 @@ class Part:
         return part
 
     def holds(self, error: BaseException) -> bool:
-        """Return whether this file is in the error's traceback, or has the syntax error."""
+        """Return whether this file is in the error's traceback, or contains the syntax error."""
         wrong_syntax = isinstance(error, SyntaxError) and error.filename == self.file
         return wrong_syntax or self.place(error) is not None
 
     def place(self, error: BaseException) -> Any:
-        """Return the error's traceback from the user's file on; None if it never ran that file."""
+        """Return the error's traceback from this file on, or None if the file is not in it."""
         place = error.__traceback__
         while place and place.tb_frame.f_code.co_filename != self.file:
             place = place.tb_next
@@ -68,7 +68,7 @@ class Part:
 
 
 def fits(part: Any, option: str) -> bool:
-    """Return whether a part fits its option, as far as this is certain before the part is used."""
+    """Return whether a part fits its option, as far as one can tell before it is used."""
     if option == "model":
         return isinstance(part, tuple) and len(part) == 2 and hasattr(part[1], "n_vocab")
     if option == "drafter":
@@ -79,8 +79,8 @@ def fits(part: Any, option: str) -> bool:
 
 
 def report(error: BaseException, before: str = "generate.py: ") -> None:
-    """Print an error as one line with the next step. For an error in the user's own file, print
-    Python's traceback from that file on; for any other unforeseen error, the whole traceback."""
+    """Print an error in one line. If it arose in the user's own file, first print the traceback
+    from that file on. If it is of an unforeseen type, print only the whole traceback."""
     foreseen = isinstance(error, UserError)
     parts = [part for part in PARTS if not foreseen and part.holds(error)]
     message = str(error) or type(error).__name__

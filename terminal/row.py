@@ -9,9 +9,9 @@ from loading.errors import UserError
 class Row:
     """A prompt, its sequence, the new text so far, and the time of each token.
 
-    prompt_ids: the prompt, or an encoder-decoder's source; opening: the text printed before the new
-    text; sequence: None until generation of this row starts; beams, steps: the texts and the trace
-    of beam search; cache: the KV cache of the cached method; drafter: a drafting method's Measured.
+    prompt_ids: the prompt, or an encoder-decoder's source; opening: what to print before the new
+    text; sequence: None before the row starts; cache: a chat's KV cache, or None; drafter: a
+    Measured drafter, or None; beams, steps: the texts that beam search found, and its steps.
     """
 
     def __init__(self, prompt: str, prompt_ids: list[int], opening: str, seed: int, stream: Any):
@@ -25,7 +25,7 @@ class Row:
         self.steps: list = []
 
     def feed(self, token: int, stops: list[str]) -> None:
-        """Add the sequence's newest token to the text; a stop text ends the sequence."""
+        """Add the sequence's newest token to the text. A stop text ends the sequence."""
         if len(self.sequence.new_ids) <= len(self.times):
             raise UserError("--loop must append each token: yield sequence.append(token)")
         self.times.append(time.perf_counter())
@@ -49,13 +49,13 @@ class Row:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Return the average speed, including prefill, because one pass may yield many tokens."""
+        """Return the average speed over the whole text, including prefill."""
         return len(self.times) / max(self.times[-1] - self.started, 1e-9) if self.times else None
 
 
 def until_stop(text: str, stops: list[str], more: bool) -> tuple[str, bool]:
     """Return the text before the first stop text, and whether there is one. If more text may follow
-    (`more`), leave out an end that could grow into a stop text."""
+    (`more`), leave out an ending that could become a stop text."""
     if found := [text.index(stop) for stop in stops if stop in text]:
         return text[: min(found)], True
     held = (n for stop in stops for n in range(len(stop)) if more and text.endswith(stop[:n]))

@@ -1,7 +1,7 @@
 """A session: a loaded model, and the settings to generate with.
 
-The command line, the interactive prompt and all views use a session. Its `generate` turns the rows'
-prompts into texts, with the loops in generate.py, speculative.py and decoding/.
+The command line, the interactive shell and all views use a session. Its `generate` continues the
+prompts of rows (terminal/row.py) with the loops in generate.py, speculative.py and decoding/.
 """
 
 import copy
@@ -30,8 +30,8 @@ from terminal.options import DRAFTING, check, resolve
 from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
-SMALL = 2**24  # parameters; in a smaller model a second thread costs more time than it saves
-N_CORES = few_rows.n_threads()  # read now, before a session limits the threads
+SMALL = 2**24  # a model with fewer parameters runs faster with one thread than with two
+N_CORES = few_rows.n_threads()  # read before any session limits the threads
 
 
 class Session:
@@ -42,14 +42,14 @@ class Session:
         own = Part("model", name) if ".py:" in name else None
         self.tokenizer, self.model = own.make() if own else utils.load(name)
         self.name = as_unicode(name)
-        self.reads = hasattr(self.model, "read")  # an encoder-decoder, whose prompt is its source
+        self.reads = hasattr(self.model, "read")  # an encoder-decoder: the prompt is its source
         if given.keys() & {"source_lang", "target_lang"}:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
         self.config = getattr(self.model, "generation_config", {})
         is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
         threadpool_limits(given.get("threads") or (1 if is_small else N_CORES))
         few_rows.n_threads.cache_clear()
-        self.drafts: dict[str, Any] = {}  # name -> a draft model, once it is loaded
+        self.drafts: dict[str, Any] = {}  # name -> model, for each draft model loaded so far
         self.use(given)
         self.chat: Any = None
         if self.settings["chat"]:
@@ -58,7 +58,7 @@ class Session:
             self.chat = Conversation(self.tokenizer, utils.find(name), self.settings["system"])
             self.model = copy.copy(self.model)
             self.model.stop_ids = tuple({*self.model.stop_ids, *self.chat.stop_ids})
-        self.offered = {"tokenizer": self.tokenizer, "model": self.model}  # for the user's parts
+        self.offered = {"tokenizer": self.tokenizer, "model": self.model}  # to the user's parts
 
     def choose_languages(self, *codes: str | None) -> None:
         """Set the languages of the source and the answer."""
@@ -68,7 +68,7 @@ class Session:
         self.model = self.model.for_languages(*ids)
 
     def use(self, given: dict) -> None:
-        """Replace the options. If one of them, or its file, cannot be used, nothing changes."""
+        """Replace all options. If one of them, or its file, cannot be used, nothing changes."""
         settings = resolve(given, self.config)
         check(given, settings["method"])
         filters = [Part("filter", where) for where in settings["filter"]]
@@ -77,7 +77,7 @@ class Session:
         self.new_seed()
 
     def new_seed(self) -> None:
-        """Set the seed that the settings name, or else a random one."""
+        """Set the seed: the one in the settings, or else a random one."""
         seed = self.settings["seed"]
         self.seed = secrets.randbits(32) if seed is None else seed
 
@@ -86,10 +86,10 @@ class Session:
         return self.settings["temperature"] != 0
 
     def row(self, prompt: str, number: int = 0) -> Row:
-        """Encode a prompt and return its row, which gets the session's seed + number."""
+        """Encode a prompt and return its row. The row's seed is the session's seed + number."""
         prompt, opening, model = as_unicode(prompt), "", self.model
         n_most, remedy = model.n_ctx, "shorten the prompt"
-        if self.reads:  # in a source, <mask>, <extra_id_0> and </s> are special tokens
+        if self.reads:  # a source may contain special tokens, such as <mask>
             ids = self.tokenizer.encode(prompt, special=True)
             ids = model.add_special_tokens(ids, self.settings["truncate"])
             n_most, remedy = model.n_source, "shorten the prompt, or use --truncate"
@@ -103,7 +103,7 @@ class Session:
         return Row(prompt, ids, opening, self.seed + number, self.tokenizer.stream())
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
-        """Generate the rows' texts with the chosen method; yield the row of each new token."""
+        """Generate the rows' texts with the chosen method. Yield the row of each new token."""
         method, pairs = self.settings["method"], zip(rows, [None, *rows])
         if method == "speculative" and "drafter" not in self.own:
             self.draft_model()  # load it before the first row's clock starts
@@ -117,12 +117,12 @@ class Session:
         for row, before in pairs:
             if row.sequence is None:
                 self.start(row, before)
-            for token in self.loop(row):  # such as generate.cached
+            for token in self.loop(row):
                 row.feed(token, self.settings["stop"])
                 yield row
 
     def start(self, row: Row, before: Row | None = None) -> Sequence:
-        """Begin a row's sequence. before: the previous row. Equal prompts share one model."""
+        """Begin a row's sequence. before: the previous row. An equal prompt reuses its model."""
         row.started = time.perf_counter()
         if before and before.prompt_ids == row.prompt_ids:
             model, ids = before.sequence.model, before.sequence.ids[: before.sequence.n_prompt]
@@ -134,14 +134,14 @@ class Session:
         row.sequence = Sequence(model, ids, n, seed=row.seed)
         first = [samplers.min_length(n_ids + least, model.stop_ids)]
         last = [own.make(**self.offered, n_prompt=n_ids) for own in self.filters]
-        if self.reads:  # the checkpoint's forced tokens overrule all filters
+        if self.reads:  # forced tokens come last, and overrule all other filters
             last += model.forced_filters(row.sequence.n_left)
         chosen = {name: self.settings[name] for name in samplers.FILTERS}
         row.sequence.sampler = samplers.make_sampler(first, last, **chosen)
         return row.sequence
 
     def loop(self, row: Row) -> Iterator[int]:
-        """Continue a row's text with the chosen method; yield its new tokens."""
+        """Continue a row's text with the chosen method. Yield its new tokens."""
         method, sequence, model = self.settings["method"], row.sequence, row.sequence.model
         if method == "naive":
             return naive(model, sequence)
@@ -152,12 +152,12 @@ class Session:
             return speculative(model, sequence, row.drafter, self.settings["gamma"])
         if "loop" in self.own:
             return self.own["loop"].make(**self.offered, sequence=sequence)(model, sequence)
-        if self.chat:  # the next turn continues this cache
+        if self.chat:  # keep the cache for the next turn
             row.cache = row.cache or model.new_cache()
         return cached(model, sequence, row.cache)
 
     def search(self, row: Row) -> Iterator[int]:
-        """Run beam search and yield the best beam. row.beams gets all beams, without stop ids."""
+        """Run beam search, and yield the best beam's ids. Add all beams to row.beams."""
         s, sequence = self.settings, row.sequence
         if sequence.running:
             how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]
@@ -172,7 +172,7 @@ class Session:
                     yield sequence.append(token)
 
     def new_drafter(self, row: Row) -> Any:
-        """Return a new drafter. ngram and lookup also read an encoder-decoder's source."""
+        """Return a new drafter. For an encoder-decoder, ngram and lookup also read the source."""
         method, n_vocab, n = self.settings["method"], self.model.n_vocab, self.settings["ngram"]
         source = row.prompt_ids if self.reads else []
         if method == "ngram":
@@ -182,12 +182,12 @@ class Session:
         if "drafter" in self.own:
             return self.own["drafter"].make(**self.offered, sequence=row.sequence)
         draft = self.draft_model()
-        if hasattr(draft, "read"):  # an encoder-decoder: it reads what it can of the source
+        if hasattr(draft, "read"):  # an encoder-decoder: it reads all of the source that fits
             draft = draft.read(source[: draft.n_source])
         return DraftModel(draft, row.sequence.sampler, np.random.default_rng([row.seed, 1]))
 
     def draft_model(self) -> Any:
-        """Return the draft model. It is downloaded only if the user named it."""
+        """Return the draft model. Download it only if the user, not the checkpoint, named it."""
         if not (name := self.settings["draft"]):
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
         if name not in self.drafts:
@@ -210,7 +210,7 @@ class Session:
         return score(self.tokenizer, model, target, model.prefix)
 
     def score_row(self, row: Row) -> dict:
-        """Score a row's ids. For a chat or an encoder-decoder, the prompt is not scored."""
+        """Score a row's ids. For a chat or an encoder-decoder, skip the ids of the prompt."""
         ids, end = row.sequence.ids, self.tokenizer.end_of_text
         n = row.sequence.n_prompt if self.reads or self.chat else len(self.tokenizer.encode(""))
         n = n or int(end is None or ids[0] == end)

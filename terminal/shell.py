@@ -1,4 +1,4 @@
-"""The interactive shell: a line is a prompt for the model; /NAME VALUE sets the option --NAME."""
+"""The interactive shell. A line is a prompt for the model; /NAME VALUE sets the option --NAME."""
 
 import atexit
 import bdb
@@ -25,7 +25,7 @@ HELP = """\
 {}
 An empty line continues the last text. What you type is saved in {}"""
 COMMANDS = ["explain", "compare", "trace", "html", "score", "reset", "help", "quit"]
-GROUPS = [*options.OPTIONS.values()][:-1]  # all but the views
+GROUPS = [*options.OPTIONS.values()][:-1]  # all groups except the last, the views
 SETTABLE = {name: how for group in GROUPS for name, how, _ in group if name != "prompts_file"}
 NAMES = COMMANDS + [options.flag(name)[2:] for name in SETTABLE]
 LOADING = {"model", "source_lang", "target_lang", "threads", "chat", "system"}  # need a new Session
@@ -34,14 +34,14 @@ HISTORY = Path(STATE, "tokenwise", "history")
 
 
 class Shell:
-    """Answers the lines that a user types. row: the last text's Row, or None."""
+    """Answers the lines that a user types. row: the Row of the last text, or None."""
 
     def __init__(self, session: Session):
         self.session, self.first = session, session.given
         self.row: Any = None
 
     def answer(self, line: str) -> bool:
-        """Answer one line; return whether to quit. An error does not end the session."""
+        """Answer one line. Return whether to quit. An error is printed, and the shell continues."""
         line = {"exit": "/quit", "quit": "/quit", "help": "/help"}.get(line.strip(), line)
         try:
             if line.startswith("/"):
@@ -52,7 +52,7 @@ class Shell:
             print("\n(stopped)")
         except (BrokenPipeError, bdb.BdbQuit):
             raise
-        except BaseException as error:  # a user's own part may call sys.exit
+        except BaseException as error:  # even SystemExit: a user's own part may raise it
             report(error, before="")
         return False
 
@@ -69,7 +69,7 @@ class Shell:
         else:
             row = session.row(last.prompt + last.text)
             row.opening = ""
-        if session.chat and last and last.cache:  # the cache contains the turns so far
+        if session.chat and last and last.cache:  # the cache holds the turns so far: reuse it
             row.cache = last.cache
             row.cache.cut(common_prefix(last.sequence.ids, row.prompt_ids))
         try:
@@ -77,12 +77,12 @@ class Shell:
         finally:
             if row.sequence:
                 self.row = row
-                if session.chat and row.sequence.new_ids:  # the model has begun to answer
+                if session.chat and row.sequence.new_ids:  # there is an answer, or a part of one
                     session.chat.add("user", row.prompt)
                     session.chat.add("assistant", row.text)
 
     def command(self, name: str, value: str) -> bool:
-        """Run /NAME VALUE; return whether to quit. A name may be shortened."""
+        """Run /NAME VALUE. Return whether to quit. A unique beginning of NAME is enough."""
         found = [name] if name in NAMES else [known for known in NAMES if known.startswith(name)]
         if len(found) != 1:
             meant = options.did_you_mean("/" + name, [f"/{known}" for known in NAMES])
@@ -121,7 +121,7 @@ class Shell:
         print(show.visible(f"{name} = {self.session.settings.get(name)}"))
 
     def prompt(self) -> str:
-        """Return the text before the input: the model, the method, and how tokens are drawn."""
+        """Return the shell's prompt: the model, the method, and how tokens are drawn."""
         s = self.session.settings
         state = [Path(s["model"]).name[:30], s["method"]]
         if s["method"] in options.DRAWING:
@@ -130,7 +130,7 @@ class Shell:
 
 
 def interact(session: Session) -> None:
-    """Answer lines until /quit or the end of the input."""
+    """Answer the user's lines until /quit or the end of the input."""
     shell = Shell(session)
     what = "a message" if session.chat else "the beginning of a text"
     print(f"Type {what}, or /help. Ctrl-C stops a text, Ctrl-D quits.")
@@ -148,7 +148,7 @@ def interact(session: Session) -> None:
 
 
 def edit_lines() -> None:
-    """Let readline edit lines: Tab completes commands, and the history is saved."""
+    """Use readline: keys edit the line, Tab completes commands, and the history is saved."""
     import readline
 
     def complete(line: str, state: int) -> Any:
@@ -156,9 +156,9 @@ def edit_lines() -> None:
         return [*found, None][state]
 
     readline.set_completer(complete)
-    readline.set_completer_delims("")  # Tab completes the whole line as one word
+    readline.set_completer_delims("")  # for Tab, the whole line is one word
     readline.parse_and_bind("tab: complete")
-    if os.environ.get("TERM") != "dumb":  # treat several pasted lines as one prompt
+    if os.environ.get("TERM") != "dumb":  # several pasted lines are one prompt
         readline.parse_and_bind("set enable-bracketed-paste on")
     with contextlib.suppress(OSError):
         HISTORY.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Prints generated rows: text as it is generated, or JSON objects."""
+"""Prints rows: their texts as they are generated, or one JSON object per row."""
 
 import json
 import os
@@ -11,21 +11,21 @@ from terminal.row import Row
 from terminal.session import Session
 
 COLOURS = {"new": "1", "figures": "2", "accepted": "32", "rejected": "31;9", "corrected": "33;1"}
-AMBER = (230, 229, 222, 214)  # four of a terminal's 256 colours, for rising surprise
-# Characters that move the cursor, control the terminal or reverse the text, except \n and \t.
+AMBER = (230, 229, 222, 214)  # four of a terminal's 256 colours, from low to high surprise
+# Characters that control the terminal or the direction of the text, except \n and \t.
 CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def visible(text: str, stream: Any = None) -> str:
-    """On a terminal, replace control characters in a text by escapes such as \\x1b."""
+    """Replace control characters with escapes such as \\x1b, if the text goes to a terminal."""
     if not (stream or sys.stdout).isatty():
         return text
     return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def colour(text: str, kind: str, stream: Any = None) -> str:
-    """Colour a text on a terminal, unless NO_COLOR is set (https://no-color.org) or TERM is dumb.
-    A text in a pipe or a file stays plain."""
+    """Colour a text if it goes to a terminal, rather than to a pipe or a file. It stays plain if
+    NO_COLOR is set (https://no-color.org) or TERM is dumb."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     if plain or not text or not (stream or sys.stdout).isatty():
         return text
@@ -33,16 +33,16 @@ def colour(text: str, kind: str, stream: Any = None) -> str:
 
 
 def tint(text: str, bits: float) -> str:
-    """Tint a token by its surprise, up to 10 bits. Spaces before the token stay plain."""
+    """Tint a token by its surprise, most strongly from 10 bits on. Leading spaces stay plain."""
     word, level = text.lstrip(" "), min(4, int(bits / 2.5))
     tinted = colour(word, f"30;48;5;{AMBER[level - 1]}") if level > 0 else word
     return text[: len(text) - len(word)] + tinted
 
 
 def stream(session: Session, rows: list[Row]) -> None:
-    """Print the rows in order, no matter which ends first: text as it is generated, or JSON."""
+    """Print the rows in their order, even if a later one ends first: text as it grows, or JSON."""
     steps, many, is_json = session.generate(rows), len(rows) > 1, session.settings["json"]
-    next(steps, None)  # if the first step fails, nothing has been printed
+    next(steps, None)  # if this first step fails, nothing has been printed yet
     for number, row in enumerate(rows, 1):
         if is_json:
             list(pieces(row, steps))
@@ -62,7 +62,7 @@ def stream(session: Session, rows: list[Row]) -> None:
 
 
 def pieces(row: Row, steps: Iterator) -> Iterator[str]:
-    """Yield a row's text as it is generated. A step may also extend a different row."""
+    """Yield a row's text piece by piece. Some steps may extend other rows instead."""
     n_yielded = 0
     while True:
         yield row.text[n_yielded:]
@@ -77,7 +77,7 @@ def print_figures(line: str) -> None:
 
 
 def statistics_line(session: Session, row: Row, batch: bool = False) -> str:
-    """Describe a row in one line. A batch's rows share their passes, so the line has no seconds."""
+    """Describe a row in one line. In a batch, omit the times, because rows share passes."""
     ends = {"eos": "end of text", "stop": "a stop text", "length": "the length asked for"}
     ends["context"] = f"the end of the context, {session.model.n_ctx} tokens"
     reason = row.sequence.stop_reason or "its loop"

@@ -46,7 +46,7 @@ IDS = [5, 0, 255, 258, 97, 97, 11]
 def random_arrays(config, seed=0):
     """Return random weights {name: array} in Hugging Face's layout.
 
-    The matrices of attention and of the feed-forward network are [n_in, n_out].
+    In this layout, the matrices of attention and of the feed-forward network are [n_in, n_out].
     """
     rng, d = np.random.default_rng(seed), config["n_embd"]
     n_inner = config.get("n_inner") or 4 * d
@@ -73,7 +73,7 @@ def random_arrays(config, seed=0):
 
 
 def openai_arrays(arrays):
-    """Return the arrays in OpenAI's layout, for example model/h0/mlp/c_fc/w [1, n_in, n_out]."""
+    """Convert arrays to OpenAI's layout. For example, model/h0/mlp/c_fc/w is [1, n_in, n_out]."""
     found = {}
     for name, array in arrays.items():
         name = name.replace("h.", "h", 1) if name.startswith("h.") else name
@@ -122,9 +122,9 @@ def write_tokenizer_json(folder):
 def write_folder(folder, config=CONFIG, arrays=None, **files):
     """Write a checkpoint in Hugging Face's layout.
 
-    files: more JSON files, as {name without .json: object}, such as generation_config.
+    files: the contents of more JSON files, such as generation_config={...}.
     """
-    from safetensors.numpy import save_file  # our loader must read files of the official writer
+    from safetensors.numpy import save_file  # the official writer, to test our loader
 
     folder.mkdir(exist_ok=True, parents=True)
     write_tokenizer(folder)
@@ -136,7 +136,7 @@ def write_folder(folder, config=CONFIG, arrays=None, **files):
 
 
 def write_openai(folder, config=CONFIG, arrays=None):
-    """Write a checkpoint in OpenAI's layout, with TensorFlow."""
+    """Write a checkpoint in OpenAI's layout. This needs TensorFlow."""
     import tensorflow as tf
 
     folder.mkdir(exist_ok=True, parents=True)
@@ -169,7 +169,7 @@ def assert_refused(folder, match):
 
 
 def write_shards(folder, config=CONFIG):
-    """Write a checkpoint split into two weight files. Return the index {array name: file}."""
+    """Write a checkpoint with two weight files. Return their index {array name: file}."""
     from safetensors.numpy import save_file
 
     arrays = random_arrays(config)
@@ -188,7 +188,7 @@ def write_index(folder, places):
 
 
 def make_reference_logits():
-    """Let transformers compute the logits of all variants, and write gpt2_variants.json.
+    """Write gpt2_variants.json: the logits of all variants, computed by transformers.
 
     Run: python -m tests.checkpoints
     """

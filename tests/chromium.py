@@ -1,4 +1,4 @@
-"""A headless Chromium for the page's tests and pictures."""
+"""A headless Chromium, to test the pages that --html writes and to take pictures of them."""
 
 import base64
 import json
@@ -30,12 +30,13 @@ class Browser:
         return self.driver.execute_cdp_cmd(name, settings)
 
     def scheme(self, name):
-        """Set the color scheme, "light" or "dark"."""
+        """Set the browser's color scheme, "light" or "dark"."""
         feature = {"name": "prefers-color-scheme", "value": name}
         self.command("Emulation.setEmulatedMedia", features=[feature])
 
     def open(self, folder, text, width=1200, height=900, address=""):
-        """Write `text` (HTML) to a file and open it. address: the end of its URL, e.g. "#token=47".
+        """Write `text` (HTML) to a file and open it. address: what follows the file's name in the
+        URL, such as "#token=47".
 
         Fail if the page reports an error or requests any other URL.
         """
@@ -55,13 +56,14 @@ class Browser:
         assert [event["params"]["request"]["url"] for event in sent] == [path.as_uri()]
 
     def wait(self, script):
-        """Wait until the script returns a true value, but for at most 10 seconds."""
+        """Wait until the script returns a true value. Fail after 10 seconds."""
         from selenium.webdriver.support.ui import WebDriverWait
 
         WebDriverWait(self.driver, 10, 0.02).until(lambda driver: driver.execute_script(script))
 
     def picture(self, until="html", scale=1):
-        """Return a PNG (bytes) of the page, from its top to the end of the element `until`."""
+        """Return a PNG (bytes) of the page, from its top to the bottom of one element. until: a CSS
+        selector of this element."""
         element = "document.querySelector(arguments[0])"
         end = self.js(f"return {element}.getBoundingClientRect().bottom + scrollY", until)
         width = self.js("return document.documentElement.clientWidth")
@@ -82,14 +84,14 @@ class Browser:
         return element.get_attribute(name)
 
     def slide(self, name, value):
-        """Set a slider to a value and send an input event, as if a user had moved the slider."""
+        """Set a slider to a value and send an input event, as if a user had moved it."""
         script = """const input = document.getElementById(arguments[0]);
                     input.value = arguments[1];
                     input.dispatchEvent(new Event("input"));"""
         self.js(script, name, value)
 
     def bars(self):
-        """Return {token id: probability} for the candidates in the page's list."""
+        """Return {token id: probability} of the candidates that the page lists."""
         rows = "[...document.querySelectorAll('#candidates .candidate')]"
         pairs = self.js(f"return {rows}.map((row) => [row.dataset.token, row.dataset.p])")
         return {int(id): float(p) for id, p in pairs}

@@ -1,4 +1,4 @@
-"""Run the command line on a small random model, in this process or in a new one."""
+"""Run command lines on a small random model, in this process or in a new one."""
 
 import json
 import os
@@ -32,14 +32,14 @@ LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # token ids; END is <|e
 def write_letters(folder, activation="gelu_new", n_vocab=259, n_ctx=N_CTX, **files):
     """Write a model that generates only the tokens a to z, space and "the".
 
-    The text never contains <|endoftext|> or a part of a character. files: more JSON files, as in
-    write_folder.
+    So its texts never contain <|endoftext|> or an incomplete character. files: more JSON files, as
+    in write_folder.
     """
     config = CONFIG | {"vocab_size": n_vocab, "n_positions": n_ctx, "n_ctx": n_ctx}
     config |= {"n_embd": 16, "n_head": 2, "activation_function": activation}
     arrays = random_arrays(config, seed=1)
     wte, ln_f = arrays["wte.weight"], arrays["ln_f.bias"]
-    # All rows get the same norm. Otherwise the token with the largest norm would always win.
+    # All rows of wte get the same norm. Otherwise, the largest row's token would always win.
     wte *= 3 / np.linalg.norm(wte, axis=1, keepdims=True)
     wte[:, 0] = -1  # feature 0 is 1 for LETTERS, SPACE and THE, and -1 for all other tokens
     wte[[*range(259)[LETTERS], SPACE, THE], 0] = 1
@@ -74,21 +74,21 @@ class Console:
         return [json.loads(line) for line in out.splitlines()]
 
     def text(self, *words, model=None):
-        """Return the output of a command. The command must succeed."""
+        """Return a command's output. Fail if the command fails."""
         status, out, err = self(*words, model=model)
         assert status == 0, err
         return out
 
     def refused(self, status, *words, model=None):
-        """Return a command's error line. The command must print nothing else and exit with this
-        status."""
+        """Return a command's error line. Fail if the command prints anything else, or exits with a
+        status other than `status`."""
         found, out, err = self(*words, model=model)
         assert (found, out) == (status, ""), err
         assert err.count("\n") == 1 and err.startswith("generate.py: "), err
         return err
 
     def greedy(self, prompt, n, model=None):
-        """Return n greedy ids after a prompt, computed without a cache and without generate()."""
+        """Return n greedy ids after a prompt, computed without a cache or generate()."""
         tokenizer, gpt2 = utils.load(str(model or self.folder))
         ids = tokenizer.encode(prompt) or [tokenizer.end_of_text]
         for _ in range(n):
@@ -97,7 +97,7 @@ class Console:
 
 
 def process(*words, **options):
-    """Start `python generate.py ...` with pipes; return its Popen."""
+    """Start `python generate.py ...` with pipes. Return the process, a Popen."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **options.pop("env", {})}
     command = [sys.executable, "generate.py", *map(str, words)]
@@ -105,14 +105,14 @@ def process(*words, **options):
 
 
 def finished(*words, stdin=b"", **options):
-    """Run `python generate.py ...` to its end; return exit status, stdout and stderr (bytes)."""
+    """Run `python generate.py ...` to its end. Return exit status, stdout and stderr (bytes)."""
     with process(*words, **options) as running:
         out, err = running.communicate(stdin, timeout=60)
     return running.returncode, out, err
 
 
 def words_for(method, draft):
-    """Return command-line options with which a method generates the greedy ids."""
+    """Return the options that select a method and make it generate the greedy ids."""
     return {
         "beam": ["--method", "beam", "--beams", 1],
         "speculative": ["--method", "speculative", "--draft", draft, "--gamma", 3],

@@ -1,4 +1,4 @@
-"""Settings and fixtures for all tests. The tests import the code without an installation, because
+"""Settings and fixtures for all tests. The tests can import the code, although it is not installed:
 pyproject.toml sets pytest's `pythonpath`."""
 
 import os
@@ -12,13 +12,13 @@ from hypothesis import settings
 from loading.tokenizer import read_gpt2_tokenizer
 from tests.commands import Console, write_letters
 
-# Every run tries the same examples. There is no deadline, because some machines are slow.
+# Hypothesis tries the same examples in every run. On slow machines, a deadline would fail tests.
 settings.register_profile("tokenwise", deadline=None, derandomize=True, database=None)
 settings.load_profile("tokenwise")
 # The tests must not use the user's cache or token.
 os.environ["HF_HUB_CACHE"] = os.path.join(os.path.dirname(__file__), "nowhere")
 os.environ.pop("HF_TOKEN", None)
-# A background job ignores Ctrl-C, and the programs that tests start would inherit this setting.
+# A background job ignores Ctrl-C, and so would the programs that the tests start in it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -30,7 +30,7 @@ def letters(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def draft(tmp_path_factory):
-    """Return the folder of a draft model. Only its activation function differs from `letters`."""
+    """Return the folder of a draft model. It is `letters` with a different activation function."""
     return write_letters(tmp_path_factory.mktemp("models") / "draft", activation="silu")
 
 
@@ -41,7 +41,7 @@ def console(capsys, letters):
 
 @pytest.fixture(scope="session")
 def gpt2_files(tmp_path_factory):
-    """Return GPT-2's official tokenizer, from the folder that TOKENWISE_GPT2_FILES names."""
+    """Return GPT-2's own tokenizer, from the folder that TOKENWISE_GPT2_FILES is set to."""
     folder = os.environ.get("TOKENWISE_GPT2_FILES")
     if not folder:
         pytest.skip(

@@ -11,9 +11,9 @@ from tests.tiny import drafted_by
 
 
 def every_loop(model, prompt, others, n, new_filters):
-    """Return {name of a loop: new ids}.
+    """Return {loop's name: the new ids after prompt}, for greedy decoding of at most n tokens.
 
-    others: more prompts for the batch. new_filters(n_prompt) returns the filters of one sequence.
+    others: more prompts for the batch. new_filters(n_prompt): returns the filters of one sequence.
     """
     own, start = begin(model, prompt)
     sampler = Sampler(*new_filters(len(start)), to_probs=one_hot)

@@ -371,6 +371,7 @@ def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
         (0, 3, 0),
         (1, 2, 0),  # `ended` is in an earlier row
         (0, 2, 1),  # `ended` is the next sequence to be read
+        (0, 3, 1),  # `ended` is in a later row
         (0, 1, 2),  # `ended` is waiting
         (1, 3, 2),  # with small chunks, only a part of the prompt of `ended` has been read
         (0, 5, 4),  # `ended` is the last of the waiting sequences

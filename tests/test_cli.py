@@ -649,6 +649,12 @@ def test_other_mistakes_give_one_line(console, tmp_path, monkeypatch):
     assert "empty" in console.refused(2, "a", "--stop", "")
     console.refused(2, "--interactive", "--json")
     console.refused(2, "--interactive", "--score")
+    for view in (["--explain"], ["--trace"], ["--html", tmp_path / "page.html"]):
+        line = console.refused(2, "a", *view, "--samples", 2)
+        assert f"{view[0]} shows one text, not 2" in line
+        assert "one text, not 3" in console.refused(
+            2, "a", *"--method beam --return 3".split(), *view
+        )
     console.refused(1, "--prompts-file", "")
     assert "no model" in console.refused(1, "a", model=tmp_path / "none")
     assert "n_return=3" in console.refused(1, "a", *"--method beam --beams 2 --return 3".split())

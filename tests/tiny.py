@@ -11,14 +11,15 @@ from speculative import speculative
 
 GPT2_FOLDERS = Path(__file__).parent / "fixtures" / "gpt2"
 LLAMA_FOLDERS = Path(__file__).parent / "fixtures" / "llama"
-NEAR_TIE = 1e-4  # BLAS rounds differently for one row and for many rows
+# Two logits this close may swap ranks, because BLAS rounds single rows and batches differently.
+NEAR_TIE = 1e-4
 
 # --- models ---------------------------------------------------------------------------------------
 
 
 def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, **more):
-    """Return a random GPT-2 with two heads. Large weights, norms close to the identity and an
-    lm_head other than wte keep its texts from repeating one token."""
+    """Return a random GPT-2 with two heads. Its weights are large, its norms are close to the
+    identity, and its lm_head is not wte. Otherwise its texts would repeat one token."""
     rng = np.random.default_rng(seed)
 
     def random(name, shape):
@@ -30,7 +31,7 @@ def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, **more):
 
 
 def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer):
-    """Return the shapes of GPT-2's parameters and an lm_head, nested like the parameters."""
+    """Return the shape of each parameter of a GPT-2 with an lm_head, nested like `params`."""
     norm, n_inner = {"g": (n_embd,), "b": (n_embd,)}, 4 * n_embd
     block = {
         "ln_1": norm,
@@ -47,7 +48,7 @@ def dense(n_in, n_out, bias=True):
 
 
 def filled(shapes, make, name=""):
-    """Return the nested shapes with make(name, shape) instead of each shape."""
+    """Return the same nested structure, with each shape replaced by make(name, shape)."""
     if isinstance(shapes, tuple):
         return make(name, shapes)
     if isinstance(shapes, list):
@@ -56,13 +57,13 @@ def filled(shapes, make, name=""):
 
 
 def opposite(model):
-    """Return the model with negated logits: its worst token becomes the best."""
+    """Return a model with the negated logits of this model: the worst token becomes the best."""
     return GPT2({**model.params, "lm_head": -model.params["lm_head"]}, model.n_head)
 
 
 class FunctionModel:
-    """A model that calls a function: ids [n_seq] -> the next token's logits [n_vocab]. Its cache
-    contains the ids."""
+    """A model whose logits come from a function: ids [n_seq] -> the next token's logits [n_vocab].
+    Its cache stores the ids."""
 
     def __init__(self, logits, n_vocab, n_ctx=20, stop_ids=()):
         self.logits, self.n_vocab, self.n_ctx, self.stop_ids = logits, n_vocab, n_ctx, stop_ids
@@ -83,7 +84,7 @@ class FunctionModel:
 
 
 class IdsCache:
-    """A cache with the ids of each row: IdsCache() for one text, IdsCache(8) for a batch of 8."""
+    """A cache that stores each row's ids: IdsCache() for one text, IdsCache(8) for a batch of 8."""
 
     def __init__(self, n_rows=1):
         self.rows = [[] for _ in range(n_rows)]
@@ -100,7 +101,7 @@ class IdsCache:
 
 
 def as_function(model):
-    """Return a FunctionModel with the model's logits, which computes them once for the same ids."""
+    """Return a FunctionModel with the model's logits. It runs the model only once on each text."""
 
     @functools.cache
     def logits(ids):
@@ -110,7 +111,7 @@ def as_function(model):
 
 
 class Watched:
-    """A wrapper around a model. It records the ids' shape and the argument `last` of each call."""
+    """A wrapper around a model. It records the shape of the ids and the `last` of each call."""
 
     def __init__(self, model):
         self.model, self.shapes, self.lasts = model, [], set()
@@ -125,12 +126,12 @@ class Watched:
 
 
 def drafted_by(drafter, gamma=4):
-    """Return the speculative loop with this drafter."""
+    """Return the loop `speculative` with this drafter."""
     return functools.partial(speculative, drafter=drafter, gamma=gamma)
 
 
 class Noted:
-    """A wrapper around a drafter. It records n, the drafts and the new tokens of each pass."""
+    """A wrapper around a drafter. It records (n, drafts, new tokens) for each pass."""
 
     def __init__(self, drafter):
         self.drafter, self.passes = drafter, []
@@ -148,7 +149,7 @@ class Noted:
 
 
 def arrays(params):
-    """Return every array of the nested parameters."""
+    """Return a flat list of all arrays in the nested parameters."""
     if isinstance(params, np.ndarray):
         return [params]
     parts = params.values() if isinstance(params, dict) else params
@@ -156,7 +157,7 @@ def arrays(params):
 
 
 class Traced(np.ndarray):
-    """An array class that records its dtype and those of all arrays computed from it."""
+    """Arrays that record their dtypes in `seen`, as do all arrays computed from them."""
 
     seen = set()
 
@@ -176,14 +177,15 @@ def traced(params):
 
 
 def close(logits, expected):
-    """Assert equality up to float32 rounding, for logits with absolute values of about 10."""
+    """Assert that logits of about -10 to 10 are equal up to float32 rounding."""
     assert logits.shape == expected.shape
     assert logits.dtype == expected.dtype == np.float32
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=5e-5)
 
 
 def same_greedy(model, prompt, ids, expected):
-    """Assert that the ids are equal, or that they first differ at a near tie. Print a near tie."""
+    """Assert that ids and expected are equal, or that they first differ where two logits nearly
+    tie. Print such a near tie."""
     for i, (token, other) in enumerate(zip(ids, expected, strict=True)):
         if token != other:
             logits = model([*prompt, *ids[:i]])[-1]
@@ -194,12 +196,12 @@ def same_greedy(model, prompt, ids, expected):
 
 
 def p_value(counts, probabilities):
-    """Return the p-value of {outcome: count} under these probabilities, by Pearson's chi-square
-    test. The test merges all outcomes that are expected fewer than 5 times."""
+    """Return the p-value of Pearson's chi-square test. counts: {outcome: count}; probabilities:
+    {outcome: expected probability}. Outcomes expected fewer than 5 times are merged into one."""
     n = sum(counts.values())
     possible = {outcome: p for outcome, p in probabilities.items() if p > 0}
     assert counts.keys() <= possible.keys(), "an impossible outcome"
-    cells = {}  # outcome, or None for all rare outcomes -> [observed, expected]
+    cells = {}  # {outcome: [observed, expected]}; the key None is for all rare outcomes together
     for outcome, p in possible.items():
         cell = cells.setdefault(outcome if n * p >= 5 else None, [0, 0.0])
         cell[0] += counts.get(outcome, 0)
@@ -209,8 +211,8 @@ def p_value(counts, probabilities):
 
 
 def chi_square_tail(x, dof):
-    """Return P(chi-square with `dof` degrees of freedom > x), by the finite sums of Abramowitz &
-    Stegun 26.4.4 (odd) and 26.4.5 (even)."""
+    """Return P(X > x) for a chi-square variable X with `dof` degrees of freedom. The formulas are
+    Abramowitz & Stegun 26.4.4 for odd dof and 26.4.5 for even dof."""
     half, odd = x / 2, dof % 2
     steps = (i + odd / 2 for i in range(dof // 2))
     terms = (math.exp(-half + i * math.log(half) - math.lgamma(i + 1)) for i in steps)

@@ -1,4 +1,4 @@
-"""Split text files into documents, and drop those that overlap with the held-out text."""
+"""Split text files into documents. Drop documents that overlap with the held-out text."""
 
 import re
 
@@ -6,10 +6,10 @@ SEPARATOR = "<|endoftext|>"
 
 
 def read_documents(paths, opening=None):
-    """Return the documents of text files, a list of str. Each file is split at SEPARATOR.
+    """Return the documents in text files, as a list of str. A file is split at each SEPARATOR.
 
-    opening: a regular expression. A file without SEPARATOR is split before each line whose
-    beginning matches it. If opening is None, a file without SEPARATOR is one document."""
+    opening: a regular expression or None. A file without SEPARATOR is split before each line that
+    begins with a match. If opening is None, the whole file is one document."""
     documents = []
     for path in paths:
         with open(path, encoding="utf-8") as file:
@@ -27,9 +27,10 @@ def _words(text):
 
 
 def without_overlap(documents, held_out):
-    """Return the documents that are neither in the held-out text nor repeated. (A model must not
-    have seen the text that it is tested on.) A document is in the held-out text if its first 120
-    characters or 80 characters from its middle occur there, regardless of case and punctuation."""
+    """Return the documents that are not in the held-out text, without repetitions. (A model must
+    not be trained on the text that it is tested on.) A document counts as held out if its first
+    120 characters, or 80 characters from its middle, occur in the held-out text. Case and
+    punctuation are ignored."""
     held_out = _words(" ".join(held_out))
     seen, remaining = set(), []
     for document in documents:

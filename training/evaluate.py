@@ -1,9 +1,10 @@
-"""Measure a model's bits per byte on held-out text, with tokenwise itself.
+"""Measure a model's bits per byte on held-out text. The model runs in tokenwise itself.
 
     python training/evaluate.py models/stories held_out.txt
 
 Each document has its own context, which begins with the separator. The model must also predict the
-separator that ends the document. This prediction adds to the loss, but not to the number of bytes.
+separator at the document's end. The loss includes this prediction, but the number of bytes does not
+include the separator.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Measure a translating model's BLEU on held-out sentences, with tokenwise itself.
+"""Measure a translation model's BLEU on held-out sentences. The model runs in tokenwise itself.
 
     python training/evaluate_bleu.py models/en-de models/en-de/held_out.tsv
 
-Each line of the file is a source sentence and all its translations, with tabs between them.
+Each line of the file contains a source sentence and all its translations, separated by tabs.
 """
 
 import argparse
@@ -18,15 +18,15 @@ from decoding.beam import beam_search  # noqa: E402
 
 
 def translate(tokenizer, model, text, width, n=100):
-    """Return the best translation of text that a beam search finds. width: the number of beams;
-    n: the largest number of tokens."""
+    """Return the best translation of `text` that a beam search finds. width: the number of beams;
+    n: the maximum number of new tokens."""
     decoder = model.read(model.add_special_tokens(tokenizer.encode(text)))
     best = beam_search(decoder, decoder.start_ids, n, width)[0]
     return tokenizer.decode([token for token in best.ids if token not in model.stop_ids])
 
 
 def main():
-    """Print the BLEU of a model's translations of a file, and the first ten translations."""
+    """Translate the sentences of a file. Print the BLEU and the first ten translations."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", help="name or folder")
     parser.add_argument("pairs", type=Path, help="lines: source TAB translation TAB ...")

@@ -1,7 +1,7 @@
 """The optimizer Muon (Jordan 2024, https://kellerjordan.github.io/posts/muon/) in float32.
 
-torch.optim.Muon orthogonalises in bfloat16, which is 8 times slower on a CPU without bfloat16
-units.
+torch.optim.Muon orthogonalises in bfloat16. On a CPU without bfloat16 units, that is 8 times slower
+than float32.
 """
 
 import math
@@ -11,8 +11,8 @@ import torch
 
 
 def orthogonalize(g, steps=5):
-    """Approximate the (semi-)orthogonal matrix nearest to the matrix g. steps: the number of
-    quintic Newton-Schulz iterations."""
+    """Return approximately the orthogonal (or semi-orthogonal) matrix that is nearest to the matrix
+    g. steps: the number of quintic Newton-Schulz iterations."""
     x = g.T if g.shape[0] > g.shape[1] else g
     x = x / (x.norm() + 1e-7)
     for _ in range(steps):
@@ -22,14 +22,15 @@ def orthogonalize(g, steps=5):
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, with an orthogonalised update of each matrix. params: hidden weights, all 2-D."""
+    """Gradient descent with momentum. The update of each matrix is orthogonalised. params: the
+    hidden weight matrices."""
 
     def __init__(self, params, lr=0.02, momentum=0.95, weight_decay=0.0):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
     def step(self):
-        """Update all matrices in place with their gradients."""
+        """Use the gradients to update all matrices in place."""
         for group in self.param_groups:
             for p in group["params"]:
                 velocity = self.state[p].setdefault("velocity", torch.zeros_like(p))
@@ -41,11 +42,11 @@ class Muon(torch.optim.Optimizer):
 
 
 def update(model, optimizers, step, n_steps, warm_up=100):
-    """Clip the gradients, take one step with each optimizer, and set the gradients to zero.
+    """Clip the gradients, take one step with each optimizer, and reset the gradients.
 
-    step: the number of earlier steps; n_steps: the number of all steps. Each learning rate rises
-    during the first `warm_up` steps to its initial setting, the peak. Then it falls linearly and is
-    zero at n_steps."""
+    step: the number of steps before this one; n_steps: the total number of steps. Each initial
+    learning rate, `peak`, is multiplied by two factors. The first factor rises linearly to 1 during
+    the first `warm_up` steps. The second falls linearly from 1 and would be 0 at step n_steps."""
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     for optimizer in optimizers:
         for group in optimizer.param_groups:
@@ -56,8 +57,8 @@ def update(model, optimizers, step, n_steps, warm_up=100):
 
 
 def fit(model, optimizers, epochs, loss_of, after_epoch):
-    """Train on all batches of all epochs. epochs: for each epoch, its list of batches.
-    loss_of(*batch) -> a scalar tensor. after_epoch(number) is called after each epoch, 1, 2, ..."""
+    """Train on all batches of all epochs. epochs: a list of batches for each epoch.
+    loss_of(*batch) -> a scalar tensor. Call after_epoch(1) after the first epoch, and so on."""
     n_steps, step, start = sum(map(len, epochs)), 0, time.time()
     for number, batches in enumerate(epochs, 1):
         for batch in batches:

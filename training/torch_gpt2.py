@@ -1,4 +1,4 @@
-"""GPT-2 in PyTorch, for training. `tensors` returns its weights with Hugging Face's names."""
+"""GPT-2 in PyTorch, for training. GPT2.tensors returns its weights under Hugging Face's names."""
 
 import torch
 import torch.nn as nn
@@ -27,7 +27,8 @@ class Block(nn.Module):
 
 
 class GPT2(nn.Module):
-    residual = ("out.weight", "proj.weight")  # the matrices that write to the residual stream
+    # endings of the names of the matrices that write to the residual stream
+    residual = ("out.weight", "proj.weight")
 
     def __init__(self, n_vocab, args):
         super().__init__()
@@ -46,7 +47,7 @@ class GPT2(nn.Module):
         return self.ln_f(x) @ self.wte.weight.T
 
     def config(self):
-        """Return the contents of Hugging Face's config.json for this model, a dict."""
+        """Return the contents of this model's config.json, in Hugging Face's format, as a dict."""
         n_ctx, n_embd = self.wpe.weight.shape
         return {
             "architectures": ["GPT2LMHeadModel"],
@@ -62,7 +63,8 @@ class GPT2(nn.Module):
         }
 
     def tensors(self):
-        """Return {Hugging Face's name: tensor}. q, k, v are one tensor; matrices are [in, out]."""
+        """Return {Hugging Face's name: tensor}. The weights of q, k and v form one tensor. The
+        matrices of the blocks are [n_in, n_out]."""
         state, tensors = self.state_dict(), {}
         for name in ("wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias"):
             tensors[name] = state[name]

@@ -8,20 +8,22 @@ THETA, EPS = 10000.0, 1e-5
 
 
 def rotation(n_ctx, n_dim):
-    """Return the cosines and sines of position * THETA^(-2i / n_dim), each [n_ctx, n_dim / 2]."""
+    """Return the cosines and the sines of the angles, each [n_ctx, n_dim / 2]. For a position and
+    i = 0, 1, ..., n_dim / 2 - 1, the angle is position * THETA^(-2i / n_dim)."""
     frequencies = THETA ** (-torch.arange(0, n_dim, 2) / n_dim)
     angles = torch.outer(torch.arange(n_ctx), frequencies)
     return angles.cos(), angles.sin()
 
 
 def rotate(x, cos, sin):  # [..., n_seq, n_dim], two [n_seq, n_dim / 2] -> [..., n_seq, n_dim]
-    """Apply rotary positions (Su et al. 2021): dimension i is paired with i + n_dim / 2."""
+    """Apply rotary position embeddings (Su et al. 2021). Dimension i is paired with dimension
+    i + n_dim / 2."""
     x1, x2 = x.chunk(2, dim=-1)
     return torch.cat([x1 * cos - x2 * sin, x2 * cos + x1 * sin], dim=-1)
 
 
 class Attention(nn.Module):
-    """Grouped queries: n_head / n_kv_head query heads share one head of keys and values."""
+    """Grouped-query attention: n_head / n_kv_head query heads share one key-value head."""
 
     def __init__(self, n_embd, n_head, n_kv_head):
         super().__init__()
@@ -70,7 +72,8 @@ class Block(nn.Module):
 
 
 class Llama(nn.Module):
-    residual = ("o_proj.weight", "down_proj.weight")  # matrices that write to the residual stream
+    # endings of the names of the matrices that write to the residual stream
+    residual = ("o_proj.weight", "down_proj.weight")
 
     def __init__(self, n_vocab, args):
         super().__init__()
@@ -87,7 +90,7 @@ class Llama(nn.Module):
         return self.norm(x) @ self.embed_tokens.weight.T
 
     def config(self):
-        """Return the contents of Hugging Face's config.json for this model, a dict."""
+        """Return the contents of this model's config.json, in Hugging Face's format, as a dict."""
         args = self.args
         return {
             "architectures": ["LlamaForCausalLM"],
@@ -105,5 +108,5 @@ class Llama(nn.Module):
         }
 
     def tensors(self):
-        """Return {Hugging Face's name: tensor}. Matrices are [out, in]."""
+        """Return {Hugging Face's name: tensor}. Matrices are [n_out, n_in]."""
         return {f"model.{name}": tensor for name, tensor in self.state_dict().items()}

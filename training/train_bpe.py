@@ -2,7 +2,7 @@
 
     python training/train_bpe.py models/stories --merges 3072 corpus/*.txt
 
-This writes vocab.json and merges.txt, in GPT-2's format, to models/stories.
+This writes vocab.json and merges.txt to models/stories, in GPT-2's format.
 """
 
 import argparse
@@ -14,7 +14,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 
 def train(documents, n_merges):
-    """Return a tokenizer of 256 bytes, at most n_merges merges, and the separator as last token."""
+    """Return a tokenizer. Its tokens are 256 bytes, one for each of at most n_merges merges, and
+    finally the separator."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -29,7 +30,7 @@ def train(documents, n_merges):
 
 
 def save(tokenizer, folder):
-    """Write vocab.json, which includes the separator, and merges.txt to the folder."""
+    """Write vocab.json and merges.txt to the folder. vocab.json includes the separator."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.model.save(str(folder))
     vocabulary = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))

@@ -3,10 +3,10 @@
     python training/train_bpe.py models/stories corpus/*.txt
     python training/train_lm.py models/stories corpus/*.txt --epochs 10
 
-Each document is one training sequence, which starts at position 0 like a prompt. Most sequences
-begin with the separator and some do not, so that the model can continue prompts with and without
-it. Muon trains the hidden matrices; AdamW trains the embeddings and vectors. The learning rates
-first rise briefly, and then fall linearly to zero.
+Each document is one training sequence, which starts at position 0, like a prompt. Most sequences
+begin with the separator, but some do not. Thus the model learns to continue prompts with and
+without a separator. Muon trains the hidden matrices; AdamW trains embeddings, biases and gains.
+The learning rates rise during the first steps, and then fall linearly to zero.
 """
 
 import argparse
@@ -31,9 +31,9 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 
 def initialize(model, n_layer):
-    """Draw the matrices from normal distributions, and set biases to zero. The 2 * n_layer matrices
-    that add to the residual stream start smaller, so that their sum does not grow with depth. (This
-    is GPT-2's rule.)"""
+    """Draw the matrices from normal distributions, and set the biases to zero. The results of
+    2 * n_layer matrices are added to the residual stream. As in GPT-2, the weights of these
+    matrices are smaller, so that the sum does not grow with the number of layers."""
     for name, p in model.named_parameters():
         if p.ndim == 2:
             std = 0.02 / math.sqrt(2 * n_layer) if name.endswith(model.residual) else 0.02
@@ -43,7 +43,7 @@ def initialize(model, n_layer):
 
 
 def load_tokenizer(folder):
-    """Return the tokenizer that train_bpe.py wrote to this folder."""
+    """Load the tokenizer that train_bpe.py saved in this folder."""
     tokenizer = Tokenizer(models.BPE.from_file(f"{folder}/vocab.json", f"{folder}/merges.txt"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -54,8 +54,9 @@ def load_tokenizer(folder):
 def batches(documents, separator, n_ctx, tokens_per_batch, rng):
     """Return the batches of one epoch: tuples (inputs, targets), each [n_rows, n_seq].
 
-    documents: lists of ids; separator: its id. A batch has documents of similar length, and targets
-    are padded with -100. Of a document longer than n_ctx, only a random part is used."""
+    documents: lists of ids; separator: the separator's id. The documents of a batch have similar
+    lengths. Targets are padded with -100. If a document is longer than n_ctx, only a random part of
+    it is used."""
     documents = documents[:]
     rng.shuffle(documents)
     result = []
@@ -87,7 +88,7 @@ def cross_entropy(logits, targets):  # [batch, n_seq, n_vocab], [batch, n_seq] -
 
 @torch.no_grad()
 def mean_loss(model, held_back):
-    """Return the mean loss in nats per token. held_back: batches that do not train it."""
+    """Return the mean loss in nats per token. held_back: batches not used for training."""
     model.eval()
     losses = [(cross_entropy(model(x), y).item(), (y >= 0).sum().item()) for x, y in held_back]
     model.train()
@@ -95,15 +96,16 @@ def mean_loss(model, held_back):
 
 
 def save(model, folder, config, dtype):
-    """Write config.json and model.safetensors to the folder. dtype: their type in the file."""
+    """Write config.json and model.safetensors to the folder. dtype: the type of saved weights."""
     tensors = {name: tensor.to(dtype).contiguous() for name, tensor in model.tensors().items()}
     save_file(tensors, f"{folder}/model.safetensors", metadata={"format": "pt"})
     Path(folder, "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
 def train(model, documents, separator, args, config):
-    """Train the model on 98 % of the documents. After each epoch, save it and print its loss on the
-    other documents. documents: lists of ids; args: see arguments(); config: for config.json."""
+    """Train the model on 98 % of the documents. After each epoch, save the model and print its loss
+    on the remaining 2 %. documents: lists of ids; separator: the separator's id; args: the result
+    of arguments(); config: the contents of config.json."""
     rng = random.Random(args.seed)
     held_back, documents = documents[: len(documents) // 50], documents[len(documents) // 50 :]
     held_back = batches(held_back, separator, args.n_ctx, args.batch, random.Random(0))
@@ -166,7 +168,7 @@ def main():
     documents = [encoding.ids for encoding in tokenizer.encode_batch(documents)]
     model = ARCHITECTURES[args.architecture](tokenizer.get_vocab_size(), args)
     initialize(model, args.n_layer)
-    if args.architecture == "llama":  # Llama's loader reads this file, not vocab.json
+    if args.architecture == "llama":  # Llama's loader reads tokenizer.json, not vocab.json
         tokenizer.save(f"{args.folder}/tokenizer.json", pretty=False)
     config = model.config() | {"bos_token_id": separator, "eos_token_id": separator}
     config |= {"tie_word_embeddings": True, "torch_dtype": args.dtype}

@@ -1,9 +1,9 @@
-"""Train a small T5 on lines "source TAB translation", and save it in Hugging Face's layout.
+"""Train a small T5 on lines "source TAB translation". Save it in Hugging Face's layout.
 
     python training/train_t5.py models/en-de eng-deu.tsv.gz --epochs 6
 
-1,000 source sentences with all their translations are held out and written to held_out.tsv. Muon
-trains the hidden matrices; AdamW trains the other weights.
+1,000 source sentences and all their translations are held out: they are not used for training, but
+written to held_out.tsv. Muon trains the hidden matrices; AdamW trains the other weights.
 """
 
 import argparse
@@ -18,11 +18,11 @@ from muon import Muon, fit
 from tokenizers import Tokenizer
 from transformers import T5Config, T5ForConditionalGeneration, T5Tokenizer
 
-PAD, END, UNKNOWN = 0, 1, 2  # T5's ids; the decoder starts with PAD
+PAD, END, UNKNOWN = 0, 1, 2  # T5's special ids; the decoder's input starts with PAD
 
 
 def read_pairs(path):
-    """Return {source sentence: [its translations]}, in the order of the gzipped file."""
+    """Read a gzipped file. Return {source sentence: [its translations]} in the file's order."""
     pairs = {}
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for line in file:
@@ -32,7 +32,8 @@ def read_pairs(path):
 
 
 def split(pairs, n_held_out, seed):
-    """Return the training pairs [(source, target)], and n_held_out sources {source: [targets]}."""
+    """Return the training pairs [(source, target)] and the held-out sentences {source: [targets]}.
+    n_held_out: how many source sentences are held out."""
     sources = sorted(pairs)
     random.Random(seed).shuffle(sources)
     held_out = {source: pairs[source] for source in sources[:n_held_out]}
@@ -40,8 +41,8 @@ def split(pairs, n_held_out, seed):
 
 
 def train_tokenizer(folder, texts, n_vocab):
-    """Train one SentencePiece unigram model on the texts of both languages, with T5's special ids.
-    Save it as tokenizer.json and return the tokenizer."""
+    """Train one SentencePiece unigram model on the texts of both languages. It has T5's special
+    ids. Save it as tokenizer.json, and return it as a Tokenizer."""
     lines = folder / "lines.txt"
     lines.write_text("\n".join(texts), encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
@@ -64,8 +65,8 @@ def train_tokenizer(folder, texts, n_vocab):
 def batches(pairs, tokens_per_batch, rng):
     """Return the batches of one epoch: tuples (inputs, mask, labels), each [n_rows, n_longest].
 
-    pairs: (source ids, target ids); tokens_per_batch: of targets, with padding. A batch has
-    pairs of similar length."""
+    pairs: a list of (source ids, target ids); tokens_per_batch: the maximum number of target tokens
+    in a batch, including padding. The pairs of a batch have similar lengths."""
     pairs = pairs[:]
     rng.shuffle(pairs)
     result = []
@@ -87,7 +88,7 @@ def pad(rows, value):  # lists of ids -> [n_rows, n_longest]
 
 def optimizers_for(model, args):
     """Return the optimizers. T5 does not divide its attention scores by sqrt(d_kv). To make up for
-    this, the learning rate of its queries is divided by sqrt(d_kv)."""
+    this, the learning rate of the query matrices is divided by sqrt(d_kv)."""
     hidden = {n: p for n, p in model.named_parameters() if p.ndim == 2 and "block" in n}
     hidden = {n: p for n, p in hidden.items() if "relative" not in n}
     queries = [p for n, p in hidden.items() if n.endswith(".q.weight")]
@@ -102,7 +103,7 @@ def optimizers_for(model, args):
 
 
 def train(model, pairs, args):
-    """Train the model, and save it after each epoch. pairs: (source ids, target ids)."""
+    """Train the model, and save it after each epoch. pairs: a list of (source ids, target ids)."""
     rng = random.Random(args.seed)
     epochs = [batches(pairs, args.batch, rng) for _ in range(args.epochs)]
 

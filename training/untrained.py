@@ -8,9 +8,9 @@ from loading.parameters import build_params, list_blocks
 
 
 def random_gpt2(n_vocab, n_ctx, n_embd, n_layer, n_head, scale=0.02, seed=0, tied=True) -> GPT2:
-    """Return a GPT-2 with random weights from N(0, scale^2), or N(1, scale^2) for the norms' gains.
+    """Return a GPT-2 with random weights from N(0, scale^2), but norm gains from N(1, scale^2).
 
-    tied: the head is wte, and there is no lm_head."""
+    tied: whether the model uses wte as its head, instead of an lm_head."""
     rng, d = np.random.default_rng(seed), n_embd
     block = {"ln_1": (d,), "attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d)}
     block |= {"ln_2": (d,), "mlp.c_fc": (d, 4 * d), "mlp.c_proj": (4 * d, d)}

@@ -21,9 +21,9 @@ def main(argv: list[str]) -> int:
         return new(Path(argv[1]))
     options = read_options(argv)
     steps = chosen(options.step)
-    with contextlib.redirect_stdout(sys.stderr):  # the reader's prints must not mix with verdicts
+    with contextlib.redirect_stdout(sys.stderr):  # the reader's file may print
         reader = load(Path(options.file))
-        for step in STEPS[: STEPS.index(steps[0])]:  # replaces wrong functions
+        for step in STEPS[: STEPS.index(steps[0])]:  # so that wrong functions are replaced
             check(reader, step, name=False)
         verdicts = [check(reader, step) for step in steps]
     if options.json:
@@ -46,7 +46,7 @@ def read_options(argv: list[str]) -> argparse.Namespace:
 
 
 def new(path: Path) -> int:
-    """Write a file with the functions that the reader fills in. Never overwrite a file."""
+    """Write a file with the functions that the reader fills in. Do not overwrite any file."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(SKELETON.read_text(encoding="utf-8"))
@@ -59,7 +59,7 @@ def new(path: Path) -> int:
 
 
 def chosen(name: str | None) -> list[Step]:
-    """Return the step of this name, or all steps if it is None."""
+    """Return a list of the step with this name, or of all steps if there is no name."""
     steps = {step.name: step for step in STEPS}
     if name and name not in steps:
         close = difflib.get_close_matches(name, steps, 1)
@@ -69,7 +69,7 @@ def chosen(name: str | None) -> list[Step]:
 
 
 def load(path: Path) -> Reader:
-    """Run the reader's file. Report an error in one line that quotes the reader's line."""
+    """Run the reader's file. If it fails, exit with one line that locates the error."""
     try:
         return Reader(path, STEPS)
     except SyntaxError as error:
@@ -91,7 +91,7 @@ def show(verdicts: list[Verdict]) -> None:
 
 
 def hint(steps: list[Step], verdicts: list[Verdict], number: int) -> None:
-    """Print a hint for the first step that is not done."""
+    """Print hint 1, 2 or 3 for the first step that is not done."""
     open_steps = {v.step for v in verdicts if v.state != "done"}
     step = next((step for step in steps if step.name in open_steps), None)
     if step is None:

@@ -9,14 +9,14 @@ import numpy as np
 
 
 class Seen(NamedTuple):
-    """One result of an observer. kind: what the result is, and so how to compare it.
+    """One result of an observer. kind: the kind of result, which decides how to compare it:
 
-    "n_new, d"  an array, with the names of its axes
+    "n_new, d"  an array with axes of these names
     "="         a plain value
-    "<=2"       a count, which may be up to 2 larger than the right count
+    "<=2"       a count that may be up to 2 larger than the right count
     "~"         a list of random outcomes
-    "!"         an error with only one possible cause, so that its message does not matter
-    "stages"    intermediate results [(label, array, axes)], which tell where a difference begins
+    "!"         an error that has only one possible cause, so that its message is not compared
+    "stages"    intermediate results [(label, array, axes)], which show where a difference begins
     """
 
     label: str
@@ -26,22 +26,22 @@ class Seen(NamedTuple):
 
 class Raised(NamedTuple):
     error: str
-    line: str  # the line of the reader's file that raised it, or ""
+    line: str  # the line of the reader's file that raised the error, or ""
 
 
 def is_right(a: Seen, b: Seen) -> float:
-    """Return the probability that a is right. b: the right result."""
+    """Return whether a agrees with b, the right result. For random outcomes, return a p-value."""
     if b.kind.startswith("<=") and isinstance(a.value, int):
         return a.value <= b.value + int(b.kind[2:] or 0)
     return is_same(a, b)
 
 
 def is_same(a: Seen, b: Seen) -> float:
-    """Return the probability that a and b have the same cause."""
+    """Return whether a and b may have the same cause. For random outcomes, return a p-value."""
     if errors := [x.value for x in (a, b) if isinstance(x.value, Raised)]:
         if len(errors) == 1 or b.kind == "!":
             return len(errors) == 2
-        # A message without numbers, such as "list index out of range", may have any cause.
+        # A message without numbers from the reader's code ("list index ...") may have any cause.
         specific = re.search(r"\d", errors[0].error) or not errors[0].line
         return bool(specific) and errors[0].error == errors[1].error
     if b.kind == "stages":
@@ -49,7 +49,7 @@ def is_same(a: Seen, b: Seen) -> float:
     if b.kind == "~":
         return chance(a.value, b.value)
     if b.kind.startswith("<="):
-        return abs(a.value - b.value) <= 1  # one pass more or less is a matter of style
+        return abs(a.value - b.value) <= 1  # one more or one less is a matter of style
     if b.kind == "=":
         return plain(a.value) == plain(b.value)
     return same_shape(a.value, b.value) and close(a.value, b.value).all()
@@ -66,14 +66,14 @@ def same_shape(a, b):
     return arrays and (a.dtype == bool) == (b.dtype == bool)
 
 
-def close(a, b):  # -> bools: equal up to float32 rounding
+def close(a, b):  # -> an array of bools: which numbers are equal up to float32 rounding
     size = np.abs(b[np.isfinite(b)]).max(initial=1)
     return np.isclose(a, b, rtol=1e-4, atol=2e-5 * min(size, 100), equal_nan=True)
 
 
 def chance(mine: list, right: list) -> float:
-    """Return the p-value of a chi-square test: the probability that two samples of one distribution
-    differ at least this much. Outcomes expected fewer than 5 times are counted together."""
+    """Return the p-value of a chi-square test: how probable it is that two samples from the same
+    distribution differ at least this much. Outcomes expected fewer than 5 times are merged."""
     if not mine:
         return 0.0
     a, b = Counter(map(repr, mine)), Counter(map(repr, right))
@@ -85,13 +85,13 @@ def chance(mine: list, right: list) -> float:
     ratio = math.sqrt(len(right) / len(mine))
     half = sum((x * ratio - y / ratio) ** 2 / (x + y) for x, y in cells.values()) / 2
     odd, steps = (len(cells) - 1) % 2, range((len(cells) - 1) // 2)
-    # the chi-square distribution: Abramowitz & Stegun, 26.4.4 and 26.4.5
+    # the tail probability of the chi-square distribution: Abramowitz & Stegun, 26.4.4 and 26.4.5
     terms = (half ** (i + odd / 2) * math.exp(-half) / math.gamma(i + odd / 2 + 1) for i in steps)
     return 1.0 if len(cells) < 2 else sum(terms) + odd * math.erfc(math.sqrt(half))
 
 
 def tell(a: Seen | None, b: Seen | None, before: list[tuple[Seen, Seen]]) -> str:
-    """Describe how a differs from b, the right result. before: the earlier pairs (a, b)."""
+    """Say how a differs from b, the right result. before: all earlier pairs of results (a, b)."""
     if a and isinstance(a.value, Raised):
         places = a.label or b and b.label, a.value.line, a.value.error
         return ": ".join(filter(None, places))
@@ -109,7 +109,7 @@ def tell(a: Seen | None, b: Seen | None, before: list[tuple[Seen, Seen]]) -> str
     return f"{first_stage(before)}{b.label}: {what}"
 
 
-def odd_one(mine, right):  # lists of outcomes -> a message about the largest difference of shares
+def odd_one(mine, right):  # -> a message about the outcome whose frequencies differ most
     a, b = Counter(map(repr, mine)), Counter(map(repr, right))
     shares = {one: (a[one] / max(1, len(mine)), b[one] / len(right)) for one in a | b}
     one, (x, y) = max(shares.items(), key=lambda item: abs(item[1][0] - item[1][1]))
@@ -117,7 +117,7 @@ def odd_one(mine, right):  # lists of outcomes -> a message about the largest di
 
 
 def shapes(value, right):
-    """Describe a wrong type, or both shapes with the names of their axes."""
+    """Return a message about a wrong type, or about a wrong shape and its axes."""
     names, sizes = right.kind.split(", "), right.value.shape
     if value is None:
         return "the function returns None: is a return missing?"
@@ -132,7 +132,7 @@ def shapes(value, right):
 
 
 def first_stage(before):
-    """Describe the first intermediate result that differs; return "" if none does."""
+    """Return a message about the first intermediate result that differs, or ""."""
     stages = [zip(a.value, b.value) for a, b in before if b.kind == "stages"]
     for (label, x, axes), (other, y, _) in stages[-1] if stages else ():
         if label == other and same_shape(x, y) and not close(x, y).all():
@@ -146,7 +146,7 @@ def first_number(mine, right, axes):
     return f"{where}: {mine[index]:.6g} instead of {right[index]:.6g}"
 
 
-def relation(mine, right, axes):  # -> a message if one simple relation explains all numbers
+def relation(mine, right, axes):  # -> a message, or None if no simple relation fits all numbers
     names = axes.split(", ")
     with np.errstate(all="ignore"):
         ratio = np.median((mine / right)[right != 0]) if right.any() else 0

@@ -1,8 +1,8 @@
 """Compare a reader's functions with the project's, and name the reader's mistakes.
 
-A step has parts. A part lists functions and has an observer, `observe(m, seed)`. The observer calls
-the functions of module m with inputs that reveal mistakes, and yields the results. It runs on the
-reader's file, on the project's source, and on the project's source with a known mistake in it. If
+Each step has parts. A part lists functions and has an observer, `observe(m, seed)`, which calls the
+functions of module m with inputs that reveal mistakes, and yields the results. It runs on the
+reader's file, on the project's source, and on copies of the source with one known mistake each. If
 the reader's results equal those of a known mistake, the reader has made this mistake.
 """
 
@@ -24,15 +24,15 @@ import numpy as np
 from workshop.compare import Raised, Seen, is_right, is_same, tell
 from workshop.mistakes import build
 
-SECONDS_PER_RESULT = 2.0  # code that runs longer counts as an endless loop
-SECONDS_OF_SEARCH = 3.5  # after this time the search for pairs of mistakes stops
+SECONDS_PER_RESULT = 2.0  # code that takes longer counts as an endless loop
+SECONDS_OF_SEARCH = 3.5  # the search for pairs of mistakes stops after this time
 RARE = 1e-7  # a difference less probable than this is not due to chance
 WHY_FLOAT64 = "np.sqrt, np.where, np.zeros and np.array return float64 for Python numbers"
 
 
 class Part(NamedTuple):
     """Functions that are checked together. source: the file with the right functions. needs: the
-    functions that the reader must have written before the check, by default `names`."""
+    functions that the reader must have written before the check. If it is empty, use `names`."""
 
     names: tuple
     source: str
@@ -51,7 +51,7 @@ class Verdict(NamedTuple):
     step: str
     state: str  # done, missing or wrong
     mistake: str | None
-    says: str  # the message for the reader
+    says: str  # the message to the reader
 
 
 # --- the reader's file ----------------------------------------------------------------------------
@@ -73,19 +73,19 @@ class Reader:
         self.own = {name: find(self.module, name) for name in names}
         stubs = {(self.path, line) for line in empty_functions(text)}
         self.missing = {n for n, own in self.own.items() if own is None or location(own) in stubs}
-        self.wrong: dict[str, str] = {}  # function -> the step that found its mistake
-        for part in reversed(parts):  # if two parts share a name, the first part's source counts
+        self.wrong: dict[str, str] = {}  # {function: the step that found a mistake in it}
+        for part in reversed(parts):  # if two parts name a function, the first part provides it
             self.place(part, build(part.source))
 
     def absent(self, part: Part, step: str) -> list[str]:
-        """Return a part's functions that are not written yet or that failed in an earlier step."""
+        """Name the functions that a part needs, but that are missing or failed in another step."""
         names = part.needs or part.names
         wrong = [name for name in names if self.wrong.get(name, step) != step]
         earlier = [f"{name} (wrong in {self.wrong[name]})" for name in wrong]
         return earlier + [name for name in names if name in self.missing]
 
     def place(self, part: Part, source: types.ModuleType | None = None) -> None:
-        """Put a part's functions into the module: from `source`, or else from the reader's file."""
+        """Put a part's functions into the module: those of `source`, or if None, the reader's."""
         for name in part.names:
             owner, _, last = name.rpartition(".")
             if owner and not hasattr(self.module, owner):
@@ -95,14 +95,14 @@ class Reader:
 
 
 def find(module: Any, name: str) -> Any:
-    """Return module.GPT2.block for the name "GPT2.block", or None if it does not exist."""
+    """Return the object of this name, such as module.GPT2.block for "GPT2.block", or None."""
     for part in name.split("."):
         module = getattr(module, part, None)
     return module
 
 
 def empty_functions(text: str) -> Iterator[int]:
-    """Yield the line number of each function whose body is only a docstring and `...`."""
+    """Yield the line number of each function that contains only a docstring and `...`."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             values = [n.value if isinstance(n, ast.Expr) else None for n in node.body]
@@ -120,8 +120,8 @@ def location(own: Any) -> tuple | None:
 
 
 class Tape:
-    """An observer's results, computed only when they are needed, and then stored in `seen`. path:
-    the reader's file, if the observer calls the reader's functions."""
+    """An observer's results. They are computed only when they are needed, and kept in `seen`.
+    path: the reader's file, or None if the observer does not call the reader's functions."""
 
     def __init__(self, part: Part, module: Any, seed: int = 0, path: str | None = None):
         self.results, self.path = part.observe(module, seed), path
@@ -134,7 +134,7 @@ class Tape:
             yield self.seen[i]
 
     def compute_next(self) -> Seen | None:
-        """Append the next result to `seen` and return it; None at the end. An error is a result."""
+        """Append the next result (it may be an error) to `seen`. Return it, or None at the end."""
         try:
             with limited(SECONDS_PER_RESULT), np.errstate(all="ignore"):
                 seen = next(self.results, None)
@@ -142,7 +142,7 @@ class Tape:
             seen = Seen("", error)
         if seen:
             failed = isinstance(seen.value, BaseException)
-            value = self.raised(seen.value) if failed else copy.copy(seen.value)  # may change later
+            value = self.raised(seen.value) if failed else copy.copy(seen.value)  # lists may change
             self.seen.append(seen._replace(value=value))
         return seen
 
@@ -178,7 +178,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) -> tuple | None:
-    """Return the first pair of different results, or None. In a pair, a missing result is None."""
+    """Return the first results (a, b) that differ, or None. At a tape's end, a or b is None."""
     for a, b in itertools.zip_longest(mine, other):
         if not (a and b and alike(a, b) > RARE):
             return a, b
@@ -189,8 +189,8 @@ def difference(mine: Tape, other: Tape, alike: Callable[[Seen, Seen], float]) ->
 
 
 def check(reader: Reader, step: Step, name: bool = True) -> Verdict:
-    """Check a step. name: whether to search for the names of its mistakes. Right functions stay in
-    the reader's module, so that later steps use them."""
+    """Check a step. name: whether to look for known mistakes and to name them. Right functions stay
+    in the reader's module, so that later steps use them."""
     missing, wrong, n_right = [], [], 0
     for part in step.parts:
         if absent := reader.absent(part, step.name):
@@ -216,10 +216,10 @@ def check(reader: Reader, step: Step, name: bool = True) -> Verdict:
 def judge(
     part: Part, module: Any, path: str | None = None, end: float | None = 0.0
 ) -> tuple[str | None, str] | None:
-    """Return the mistake's name (None if unknown) and the message; None if all is right.
+    """Return (the mistake's name or None, a message to the reader), or None if all is right.
 
     path: the module's file. end: the time.process_time() at which the search for pairs of mistakes
-    stops. If it is None, there is no search for names at all."""
+    stops. If it is None, no known mistakes are tried."""
     mine, right = Tape(part, module, path=path), Tape(part, build(part.source))
     differ = difference(mine, right, is_right)
     typed = wide(mine, right)
@@ -239,7 +239,7 @@ def judge(
 
 
 def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
-    """Return the mistake, or the two mistakes, whose results equal those of `mine`, or ()."""
+    """Return the one or two known mistakes that explain the results of `mine`, or ()."""
     odd = {a.label for a in mine if not same(a, right, is_right) > RARE}
     tapes = {m: Tape(part, build(m.source, (m,))) for m in part.mistakes}
     scores = {mistake: fit(mine, tape, odd) for mistake, tape in tapes.items()}
@@ -247,7 +247,7 @@ def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
     if best and scores[best]:
         return (best,)
     near = {mistake: nearness(mine, tape, odd) for mistake, tape in tapes.items()}
-    # Try the most promising pairs first: each mistake alone already explains many results.
+    # Begin with the most promising pairs: those whose mistakes explain many results even alone.
     every = itertools.combinations(part.mistakes, 2)
     pairs = sorted(every, key=lambda pair: -near[pair[0]] - near[pair[1]])
     numbers = odd - {a.label for a in mine if isinstance(a.value, Raised)}  # errors prove little
@@ -259,24 +259,24 @@ def named(part: Part, mine: Tape, right: Tape, end: float) -> tuple:
 
 
 def with_both(pair: tuple) -> types.ModuleType | None:
-    """Return a module with both mistakes, or None if one module cannot have both."""
+    """Return a module with both mistakes, or None if one module cannot contain both."""
     if pair[0].source != pair[1].source:
         return None
-    for wrong in pair, pair[::-1]:  # the second may need text that the first removes
+    for wrong in pair, pair[::-1]:  # one mistake may remove text that the other one replaces
         with contextlib.suppress(LookupError, SyntaxError):
             return build(pair[0].source, wrong)
     return None
 
 
 def same(a: Seen, other: Tape, alike: Callable[[Seen, Seen], float]) -> float:
-    """Return alike(a, b), where b is the result in `other` with a's label; 0 if there is none."""
+    """Find the result b in `other` with a's label. Return alike(a, b), or 0 if there is no b."""
     b = next((b for b in other if b.label == a.label), None)
     return alike(a, b) if b else 0.0
 
 
 def fit(mine: Tape, other: Tape, odd: set) -> float:
-    """Return how probable it is that both tapes have the same mistake. All results of `mine` must
-    match, and one must be wrong. An error that only `mine` raised halves the probability."""
+    """Return a score from 0 to 1: how well `other` explains the results of `mine`. All of them must
+    match, and at least one must be wrong. But an error without a match only halves the score."""
     probable, proof = 1.0, False
     for a in mine:
         alike = same(a, other, is_same)
@@ -290,14 +290,14 @@ def fit(mine: Tape, other: Tape, odd: set) -> float:
 
 
 def nearness(mine: Tape, other: Tape, odd: set) -> int:
-    """Count how many of the first 16 results agree; a wrong result counts ten times. Stop before
-    the first random sample, because samples take long."""
+    """Count how many of the first 16 results agree. If a wrong result agrees, it counts ten times.
+    Stop before the first random sample, because samples take a long time."""
     first = itertools.takewhile(lambda seen: seen.kind != "~", itertools.islice(mine, 16))
     return sum(10 if a.label in odd else 1 for a in first if same(a, other, is_same) > RARE)
 
 
 def wide(mine: Tape, right: Tape) -> str:
-    """Return a message about the first result that is float64 instead of float32, or ""."""
+    """Return a message about the first result that is float64 but should be float32, or ""."""
     for a, b in zip(mine.seen, right.seen):
         if [getattr(x.value, "dtype", None) for x in (a, b)] == [np.float64, np.float32]:
             return f"{a.label} has the type float64, not float32: {WHY_FLOAT64}."

@@ -1,6 +1,6 @@
-"""Known mistakes: each is the project's source with some text replaced."""
+"""Known mistakes. Each one replaces some text in the project's source."""
 
-from __future__ import annotations  # compile() applies it to each chunk of generate.py
+from __future__ import annotations  # compile() passes this on to each chunk of generate.py
 
 import ast
 import functools
@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[1]
 
 
 class Mistake(NamedTuple):
-    """says: the end of a sentence "these are the numbers ...". changes: pairs (old, new); in the
-    source of `function`, old is replaced by new."""
+    """The message to the reader is "these are the numbers", followed by `says`. changes: pairs
+    (old, new). In the source of `function`, each `old` is replaced with `new`."""
 
     name: str
     says: str
@@ -24,9 +24,9 @@ class Mistake(NamedTuple):
 
 
 def mistakes(table: str) -> tuple[Mistake, ...]:
-    """Read a table of mistakes. The line "[FILE FUNCTION]" precedes the mistakes in this function.
-    A mistake is a line "name: message" and its changes: "    old -> new", or "    => new", which
-    replaces the function's last line. A line with "    -> new" or 8 spaces continues the last."""
+    """Read a table of mistakes. "[FILE FUNCTION]" is the heading of a function's mistakes. Each has
+    a line "name: message", then its changes: "    old -> new", or "    => new" to replace the last
+    line of the function. "    -> new" and lines with 8 spaces continue the line above."""
     found = []
     table = re.sub(r"\n {7}(?= )|\n {3}(?= ->)", "", table.strip("\n"))
     for entry in re.split(r"\n(?=\S)", table):
@@ -43,7 +43,7 @@ def mistakes(table: str) -> tuple[Mistake, ...]:
 
 @functools.cache
 def build(source: str, wrong: tuple = ()) -> types.ModuleType:
-    """Return a file of the project as a module. wrong: the mistakes to make in it."""
+    """Return a file of the project as a module. wrong: the mistakes to put into it."""
     text = (ROOT / source).read_text("utf-8")
     for mistake in wrong:
         begin, end = body(text, mistake.function)
@@ -63,13 +63,13 @@ def build(source: str, wrong: tuple = ()) -> types.ModuleType:
 
 @functools.cache
 def compiled(chunk: str) -> types.CodeType:
-    """Compile a chunk of a file. The cache spares chunks that a mistake does not change."""
+    """Compile a chunk of a file. Chunks without a mistake are compiled only once."""
     return compile(chunk, "<ours>", "exec")
 
 
 @functools.cache
 def body(text: str, function: str) -> tuple[int, int]:
-    """Return the slice (begin, end) of lines that is the body of "function" or "Class.method"."""
+    """Return (begin, end): lines[begin:end] is the body of "function" or "Class.method"."""
     node: Any = ast.parse(text)
     for name in function.split("."):
         inside = (n for n in ast.walk(node) if isinstance(n, ast.FunctionDef | ast.ClassDef))

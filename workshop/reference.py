@@ -1,4 +1,4 @@
-"""Solutions for the steps whose functions have a different form in the project itself."""
+"""Solutions for those steps whose functions look different in the project itself."""
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def encode(word, merges, vocab):
     return [vocab[symbol] for symbol in symbols]
 
 
-# --- keys: a list of arrays, one for each block ---------------------------------------------------
+# --- keys: one array of keys and one array of values for each block -------------------------------
 
 
 class Cache:
@@ -190,6 +190,6 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
 
 
 def model(name="stories"):
-    import utils  # only this step needs more than NumPy
+    import utils  # this needs more than NumPy, unlike the other steps
 
     return utils.load(name)

@@ -5,7 +5,7 @@ steps. If such a function is missing or wrong, the workshop uses the project's f
 
     [..., n]   an array whose last axis has n numbers; there may be other axes before it
     n_new      number of tokens in this call    n_all   number of new and earlier tokens
-    n_embd     size of one token's vector       n_head, d_head   n_embd = n_head * d_head
+    n_embd     size of one token's vector, which n_head heads share: n_embd = n_head * d_head
 
 Arrays of real numbers are float32 and must stay float32. You may write more functions. Never change
 an argument in place.
@@ -27,7 +27,7 @@ def softmax(x):  # [..., n] -> [..., n]
 
 
 def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd], [n_embd], [n_embd] -> [..., n_embd]
-    """Give each row mean 0 and variance 1; add eps to the variance. Multiply by g, then add b."""
+    """Subtract each row's mean, and divide by sqrt(variance + eps). Multiply by g, then add b."""
     ...
 
 
@@ -45,7 +45,7 @@ def linear(x, w, b=0):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
 
 
 def attention(q, k, v, mask):  # [..., n_new, d], 2 x [..., n_all, d], mask -> [..., n_new, d]
-    """Return softmax(q k^T / sqrt(d) + mask) v, a weighted mean of the values for each query.
+    """Return softmax(q k^T / sqrt(d) + mask) v: for each query, a weighted mean of the values.
 
     mask [..., n_new, n_all]: 0 where a query may see a key, -1e10 where it may not.
     """
@@ -56,7 +56,7 @@ def attention(q, k, v, mask):  # [..., n_new, d], 2 x [..., n_all, d], mask -> [
 
 
 def causal_mask(positions):  # [..., n_new], whole numbers -> [..., 1, n_new, n_all]
-    """Return -1e10 where a key comes later in the text than the query, else 0.
+    """Return a mask: -1e10 where a key comes later in the text than the query, else 0.
 
     positions: the queries' positions, such as [0 1 2], or [3 4] for two tokens that follow three
     tokens in a cache. Key i has position i, so n_all is the largest position + 1. The axis of
@@ -111,7 +111,7 @@ class GPT2:
         """Return x [..., n_new, n_embd] after one block.
 
         Apply ln_1 to x, then self_attention, and add the result to x. Apply ln_2 to this new x,
-        then feed_forward, and add the result, too. ln_1 and ln_2 are dicts {"g", "b"}, attn is
+        then feed_forward, and add the result to it. ln_1 and ln_2 are dicts {"g", "b"}, attn is
         {"c_attn", "c_proj"}, mlp is {"c_fc", "c_proj"}. self has n_head, activation and eps.
         """
         ...
@@ -119,7 +119,7 @@ class GPT2:
     # === 7. model =================================================================================
 
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
-        """Return the logits of the token that follows each of ids, a list or an array.
+        """For each of ids (a list or an array), return the logits of the token that follows it.
 
         Add the rows of params["wte"] for the ids and the rows of params["wpe"] for the positions.
         Apply each block of params["blocks"] with the causal mask, then layer_norm with
@@ -167,12 +167,12 @@ def temperature(t):
 
 
 def top_k(k):
-    """Return a filter that keeps the k largest logits, or all if there are fewer than k."""
+    """Return a filter that keeps only the k largest logits, or all if there are fewer than k."""
     ...
 
 
 def top_p(p):
-    """Return a filter that keeps the fewest top tokens whose probabilities sum to at least p."""
+    """Return a filter that keeps top tokens only until their probabilities sum to at least p."""
     ...
 
 
@@ -180,7 +180,7 @@ def top_p(p):
 
 
 def merge(symbols, pair):  # list, (left, right) -> list
-    """Go from left to right. Join each `left` and the `right` after it into one symbol.
+    """From left to right, replace each `left` followed by `right` with one symbol, left + right.
 
     merge([b"a", b"b", b"c", b"a", b"b"], (b"a", b"b")) -> [b"ab", b"c", b"ab"]
     """
@@ -188,26 +188,26 @@ def merge(symbols, pair):  # list, (left, right) -> list
 
 
 def encode(word, merges, vocab):  # str, list of pairs, {bytes: id} -> list of ids
-    """Return the ids of a word. At first its symbols are its UTF-8 bytes, each a bytes object.
+    """Return a word's ids. At first, the word's symbols are its UTF-8 bytes, each a bytes object.
 
-    Of all pairs of neighbouring symbols, merge the pair that is first in merges. Repeat this until
-    no pair is in merges. Then look up the id of each symbol in vocab.
+    Of all pairs of neighbouring symbols, merge the pair that comes first in merges. Repeat this
+    until no pair is in merges. Then look up the id of each symbol in vocab.
     """
     ...
 
 
 # === 11. keys =====================================================================================
-# A cache stores the keys and values of earlier tokens, so that the model computes only new tokens.
+# A cache stores the keys and values of earlier tokens, so that the model runs only on new tokens.
 # First write self_attention, GPT2.block and GPT2.__call__, because they use the cache. Then write
-# extend and append for one new token at a time; call append in self_attention, extend in __call__.
-# Then make extend and append work for several new tokens after earlier tokens. Write cut last.
+# extend and append for one new token at a time. Call append in self_attention and extend in
+# __call__. Then make both work for several new tokens after earlier tokens. Write cut last.
 
 
 class Cache:
     """The keys and values of all tokens so far, for each block.
 
     In each pass, the model calls extend once, then append once for each block. Either method may
-    update length. After the pass, length includes the new tokens.
+    update self.length. After the pass, self.length must include the new tokens.
     """
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
@@ -216,7 +216,7 @@ class Cache:
         # arrays that grow. batch is () for one text, (8,) for eight texts of equal length.
 
     def extend(self, n_new):  # int -> [n_new]
-        """Return the positions of n_new tokens that follow the tokens in the cache.
+        """Return the positions of n_new new tokens, which follow the tokens in the cache.
 
         If there would be more than n_ctx tokens, raise a ValueError and change nothing.
         """
@@ -237,7 +237,7 @@ class Cache:
 def advance(model, ids, cache, chunk=256):  # -> [n_vocab]
     """Run the model on the ids that are not in the cache yet, at most `chunk` ids in one pass.
 
-    Return the logits after the last id; with last=1 the model computes no other logits. You may
+    Return the logits after the last id. With last=1, the model computes no other logits. You may
     assume that the cache contains the first cache.length ids, and that at least one id is new.
     """
     ...
@@ -257,21 +257,21 @@ def cached(model, sequence, cache=None):
 
 
 class Rows:
-    """A cache for rows of different lengths. lengths [n_rows]: tokens in each row, 0 at first."""
+    """A cache for rows of different lengths. lengths[i]: how many tokens row i has, at first 0."""
 
     def __init__(self, n_layer, n_rows, n_head, n_ctx, d_head):
         self.n_ctx, self.lengths = n_ctx, np.zeros(n_rows, int)
         # Create storage for the keys and values here.
 
     def extend(self, n_new):  # int -> [n_rows, n_new]
-        """Return the positions of n_new new tokens in each row, which follow the row's old tokens.
+        """Return the positions of n_new new tokens in each row. They follow the row's old tokens.
 
-        You need not compare the positions with n_ctx.
+        You need not check whether there are more than n_ctx tokens.
         """
         ...
 
     def append(self, layer, k, v):  # 2 x [n_rows, n_head, n_new, d_head] -> the same with n_all
-        """Store each row's new keys and values at their positions; return all keys and values.
+        """Store each row's new keys and values in their slots; return all keys and values.
 
         n_all: the length of the longest row, including its new tokens. Unused slots may contain
         any finite numbers, because the mask hides them.
@@ -284,7 +284,7 @@ class Rows:
 
 
 def prefill(model, prompts, cache):  # -> [n_rows, n_vocab]
-    """Run the model once on prompts (lists of ids) of different lengths. cache: empty Rows.
+    """Run the model once on prompts (lists of ids) of different lengths. cache: an empty Rows.
 
     model(ids [n_rows, n_new], cache) -> logits [n_rows, n_new, n_vocab]. Pad shorter prompts at
     the end with any token. Return the logits of each prompt's last token, not of the padding.
@@ -301,7 +301,7 @@ def verify(logits, ids, drafts, qs, sampler, rng):
 
     drafts: ids proposed by a small model; qs[i] [n_vocab]: the distribution q that drafts[i] was
     drawn from. logits [n_drafts + 1, n_vocab]: row i predicts the token at the position of
-    drafts[i], the last row the token after all drafts. sampler(row, all ids before) -> p [n_vocab].
+    drafts[i], and the last row the token after them. sampler(row, all ids before) -> p [n_vocab].
     Accept each draft x in turn with probability min(1, p(x) / q(x)). At the first rejection draw a
     token from max(0, p - q), normalised, and stop. If you accept all drafts, draw one more from p.
     Accepted and redrawn tokens are distributed like p, because min(p, q) + max(0, p - q) = p.
@@ -318,7 +318,7 @@ class DraftModel:
     def __init__(self, model, sampler, seed):
         """Store what `propose` needs.
 
-        seed: make an rng for the drafts from it. This rng must differ from default_rng(seed), which
+        seed: use it to make an rng for the drafts. This rng must not be default_rng(seed), which
         draws the text, because the drafts must be independent of the text's random numbers.
         """
         ...
@@ -326,20 +326,20 @@ class DraftModel:
     def propose(self, ids, n):  # -> n tokens, n distributions [n_vocab]
         """Draw n tokens that follow ids, one by one, with the small model and the sampler.
 
-        Return the tokens and their distributions. In the next call, ids may share only a beginning
-        with this text. Keep this beginning in the cache, but run the model at least on the last id.
+        Return the tokens and their distributions. In the next call, ids may differ from this text
+        after a common beginning. Keep this beginning in the cache, but run at least the last id.
         """
         ...
 
     def learn(self, ids, drafts, logits, tokens):
-        """Do nothing. Other drafters learn from the large model's logits and tokens here."""
+        """Do nothing. Other drafters use it to learn from the large model's logits and tokens."""
 
 
 def speculative(model, sequence, drafter, gamma=4):
-    """Yield tokens distributed like those of naive, several for each pass through the model.
+    """Yield tokens that are distributed like those of naive, but up to gamma + 1 for each pass.
 
     In each round get drafts, qs = drafter.propose(sequence.ids, n). n is gamma, or less at the end:
-    a round yields up to n + 1 tokens, but at most sequence.n_left more are wanted. Run the model
+    a round yields up to n + 1 tokens, but only sequence.n_left more may be yielded. Run the model
     once, on the ids that are not in its cache, followed by the drafts. Call verify, then
     drafter.learn(ids, drafts, logits, tokens). While sequence.running, append each token, then
     yield it. At the end of the round, cut the rejected drafts from the cache.
@@ -354,10 +354,10 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
     """Return the best texts, at most `width`: a list of (new ids, log P, score), best first.
 
     Begin with one beam, the prompt. In each of n steps, extend every beam with every token: these
-    texts are the candidates. The best have the largest log P, the sum of the new tokens' log
+    texts are the candidates. The best ones have the largest log P, the sum of the new tokens' log
     probabilities. A candidate that ends with one of model.stop_ids is finished if it is among the
     best `width` candidates; otherwise drop it. The best `width` candidates without a stop id are
-    the next beams. At step n, the best `width` candidates are finished.
+    the next beams. In the last step, the best `width` candidates are finished.
     score = log P / (number of new tokens) ** length_penalty; rank the finished texts by score.
     Run the model only on each beam's new token, with cache = model.new_cache(1), which has one row.
     cache.select([0, 0, 1]) replaces the cache's rows with row 0, row 0 again, and row 1.
@@ -379,7 +379,7 @@ def model(name="stories"):
 
 
 def fast(model, sequence):
-    """Yield the tokens of your speculative loop. Its drafts are copies of earlier text.
+    """Yield the tokens of your speculative loop. Its drafts are copied from the earlier text.
 
     python generate.py "The dragon was hungry. He" --loop mine.py:fast
     """

@@ -1,4 +1,4 @@
-"""Checks of lesson 1: attention, parameters, what each head writes, a window."""
+"""Checks of lesson 1: attention, counting parameters, what each head writes, sliding windows."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ IDS = np.array(tokenizer.encode("Tom had a big dog named Max. One day, Tom and M
 
 
 def see_attention(m, seed):
-    """Yield m.attention's results for three inputs of two heads, for the workshop to compare."""
+    """Yield what m.attention returns for three inputs with two heads. `judge` compares it."""
     for n_new, n_all, scale in (3, 5, 1), (5, 5, 2), (4, 6, 1):
         rng, shape = np.random.default_rng(n_all), [(2, n, 8) for n in (n_new, n_all, n_all)]
         q, k, v = (rng.normal(0, scale, one).astype(np.float32) for one in shape)
@@ -35,12 +35,12 @@ def exercise_attention(my_attention):
 
 
 def exercise_1(n_parameters):
-    """Check n_parameters(n_vocab, n_ctx, n_embd, n_layer), the size of a GPT-2."""
+    """Check n_parameters(n_vocab, n_ctx, n_embd, n_layer) -> how many parameters a GPT-2 has."""
     v, c, d, layers = model.n_vocab, model.n_ctx, model.n_embd, len(BLOCKS)
     answer = n_parameters(v, c, d, layers)
     assert answer is not None, "write n_parameters"
     right = count(model.params)
-    parts = {  # parts that a formula easily forgets or counts twice
+    parts = {  # parts that are easily forgotten or counted twice
         "the table wte": v * d,
         "the table wpe": c * d,
         "both tables": (v + c) * d,
@@ -96,7 +96,7 @@ def exercise_2(written_by_heads):
 
 
 def zeros_but(mixed, head):
-    """Return `mixed` with zeros in all heads but one."""
+    """Return a copy of `mixed` with zeros in all heads but this one."""
     alone = np.zeros_like(mixed)
     alone[head] = mixed[head]
     return alone
@@ -105,7 +105,7 @@ def zeros_but(mixed, head):
 def change(mask, position):
     """Return how far the last block's output moves at each position if one token changes.
 
-    mask: [1, n, n]; position: where the token changes.
+    mask: the attention mask, [1, n, n]; position: that of the token that changes.
     """
     ends = []
     for token in (" Max", " Lily"):
@@ -119,7 +119,7 @@ def change(mask, position):
 
 
 def exercise_3(window_mask, reach):
-    """Check window_mask(n, w) -> float32 [1, n, n] and reach(n_layer, w) -> positions back."""
+    """Check window_mask(n, w) -> float32 [1, n, n], and reach(n_layer, w) -> how far back."""
     n, position = len(IDS), 4
     assert window_mask(n, 2) is not None, "write window_mask"
     assert np.shape(window_mask(n, 2)) == (1, n, n), "window_mask should return [1, n, n]"

@@ -1,4 +1,4 @@
-"""Checks of lesson 2: decoding, one word for each digit, counting the cuts of a text."""
+"""Checks of lesson 2: decoding, each digit as a word, the number of ways to cut a text."""
 
 import regex
 
@@ -29,7 +29,7 @@ def exercise_1(decode):
 
 
 def exercise_2(words):
-    """Check digit_words(text) -> the words of a text, where each digit is a word."""
+    """Check digit_words(text) -> the words of the text; each digit is a word of its own."""
     text = "In 1969 2 men, aged 38 and 39, walked 1.5 km.\n\nIt's room 101b!"
     answer = words(text)
     assert answer is not None, "write digit_words"
@@ -46,7 +46,7 @@ def exercise_2(words):
 
 
 def exercise_3(n_cuts):
-    """Check n_cuts(data, pieces): bytes, set of bytes -> how many ways to cut the data."""
+    """Check n_cuts(data, pieces) -> the number of ways to cut bytes into pieces from a set."""
     few = {b"a", b"b", b"ab", b"ba", b"aba"}
     assert n_cuts(b"ab", few) is not None, "write n_cuts"
     for data, number in ((b"a", 1), (b"ab", 2), (b"aba", 4), (b"abc", 0), (b"", 1)):

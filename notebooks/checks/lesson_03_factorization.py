@@ -17,7 +17,7 @@ WORLD, START = GPT2({**model.params, **TABLES}, model.n_head), len(WORDS) - 1
 
 
 def table(t=1.0):
-    """Return P of all texts of four tokens at a temperature: [n_words] * 4."""
+    """Return a table, [n_words] * 4: P of each text of four tokens at the temperature t."""
     texts = np.array(list(itertools.product(range(len(WORDS)), repeat=4)))
     before = np.hstack([np.full((len(texts), 1), START), texts[:, :-1]])
     log_p = np.take_along_axis(log_softmax(WORLD(before) / t), texts[..., None], -1)
@@ -62,7 +62,7 @@ def exercise_2(first_given_second):
 
 
 def exercise_3(sharpened_texts, sharpened_tokens):
-    """Check sharpened_texts(joint, t) and sharpened_tokens(joint, t), both -> [n_words] * 4."""
+    """Check sharpened_texts(joint, t) and sharpened_tokens(joint, t); each -> [n_words] * 4."""
     joint = table()
     whole, stepwise = sharpened_texts(joint, 0.5), sharpened_tokens(joint, 0.5)
     assert whole is not None and stepwise is not None, "write both functions"

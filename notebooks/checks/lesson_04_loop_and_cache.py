@@ -1,4 +1,4 @@
-"""Checks of lesson 4: the loop, prefill, the triangle, many endings of one beginning."""
+"""Checks of lesson 4: the loop, prefill, counting tokens, many endings of one beginning."""
 
 import sys
 
@@ -20,7 +20,7 @@ from inside.recorder import passes, recording
 
 tokenizer, model = utils.load("stories")
 IDS = tokenizer.encode("One day, a little bird saw a big red ball.")
-N_OLD = 4  # tokens that are already in the cache, in the second half of exercise 1
+N_OLD = 4  # how many tokens are cached before the second call in exercise 1
 
 
 def exercise_loop(continue_greedily):
@@ -43,7 +43,7 @@ def exercise_loop(continue_greedily):
 
 
 def no_rows():
-    """Return an array [n_head, 0, d_head] for each block, to which rows can be appended."""
+    """Return a list with an empty array [n_head, 0, d_head] for each block."""
     shape = model.n_head, 0, model.n_embd // model.n_head
     return [np.zeros(shape, np.float32) for _ in model.params["blocks"]]
 
@@ -51,7 +51,7 @@ def no_rows():
 def passed(ids, positions, mask, keys, values):
     """Run the model with these positions and this mask -> logits [n, n_vocab].
 
-    keys and values are lists with an array for each block; each array grows by the rows of ids.
+    keys and values are lists with an array for each block. New rows are appended to these arrays.
     """
     params = model.params
     x = params["wte"][ids] + params["wpe"][positions]
@@ -67,7 +67,7 @@ def passed(ids, positions, mask, keys, values):
 
 
 def mistakes(ids, n_old, keys, values):
-    """Return {message: the logits [n, n_vocab] that a mistake gives}, with n_old tokens cached."""
+    """Return {a mistake's message: its logits [n, n_vocab]}, for n_old tokens in the cache."""
     n, right = len(ids), np.arange(n_old, n_old + len(ids))
     causal, new = causal_mask(right), causal_mask(np.arange(n))  # [1, n, n_old + n], [1, n, n]
     seen = np.zeros((1, n, n_old), np.float32)
@@ -84,7 +84,7 @@ def mistakes(ids, n_old, keys, values):
 
 
 def layers_called(prefill, ids):
-    """Return 1 + the number of calls of gpt2.linear by prefill; the 1 avoids a division by 0."""
+    """Return 1 + how often prefill calls gpt2.linear. The 1 avoids a division by 0."""
     found, before = [linear.__code__], sys.getprofile()
 
     def watch(frame, event, arg):
@@ -135,20 +135,20 @@ def exercise_1(prefill):
 
 
 def exercise_2(naive_tokens, cached_tokens):
-    """Check naive_tokens(m, n) -> int and cached_tokens(m, n) -> int."""
+    """Check naive_tokens(m, n) and cached_tokens(m, n) -> how many tokens the model reads."""
     answers = naive_tokens(6, 8), cached_tokens(6, 8)
     assert None not in answers, "write naive_tokens and cached_tokens"
     assert answers[0] == 76, "naive_tokens is wrong: count all squares of the left picture"
     assert answers[1] != 14, "cached_tokens is one too large: does the last new token need a pass?"
     assert answers[1] == 13, "cached_tokens is wrong: count the squares of the right picture"
     for m, n in ((1, 1), (1, 7), (9, 1), (24, 1000)):
-        rows = range(m, m + n)  # the number of tokens in each naive pass
+        rows = range(m, m + n)  # how many tokens each naive pass reads
         assert naive_tokens(m, n) == sum(rows), f"naive_tokens is wrong for m = {m}, n = {n}"
         assert cached_tokens(m, n) == rows[-1], f"cached_tokens is wrong for m = {m}, n = {n}"
 
 
 def exercise_3(log_p_endings):
-    """Check log_p_endings(model, beginning, endings): ids, lists of ids -> log P of each."""
+    """Check log_p_endings(model, beginning, endings) -> log P of each ending (a list of ids)."""
     beginning = tokenizer.encode("Lily wanted to eat the")
     endings = [tokenizer.encode(text) for text in (" cake.", " tree.", " big red apple, too.")]
     with recording(model) as calls:

@@ -1,4 +1,4 @@
-"""Checks of lesson 5: typical sampling, the Gumbel trick, a chosen entropy."""
+"""Checks of lesson 5: typical sampling, the Gumbel trick, sampling with a chosen entropy."""
 
 import functools
 
@@ -10,7 +10,7 @@ from gpt2 import softmax
 
 @functools.cache
 def positions():
-    """Return {prompt: logits [n_vocab]}."""
+    """Return {prompt: the logits [n_vocab] of the next token}."""
     tokenizer, model = utils.load("stories")
     prompts = "Once upon a time, there was a little", "Tim looked at the"
     return {prompt: model(tokenizer.encode(prompt), last=1)[-1] for prompt in prompts}
@@ -18,7 +18,7 @@ def positions():
 
 def exercise_1(typical):
     """Check typical(mass) -> a filter."""
-    row = np.log(np.array([0.5, 0.25, 0.125, 0.125], np.float32))  # H is 1.75 bits
+    row = np.log(np.array([0.5, 0.25, 0.125, 0.125], np.float32))  # the entropy is 1.75 bits
     assert typical(0.2)(row, []) is not None, "write typical"
     few, more = (np.isfinite(typical(mass)(row, [])).tolist() for mass in (0.2, 0.6))
     given = "of the probabilities 1/2, 1/4, 1/8, 1/8,"
@@ -38,7 +38,7 @@ def exercise_1(typical):
 
 
 class Random:
-    """A generator that only has `random` and counts the numbers that it returns."""
+    """A random generator that has only the method `random`, and counts the numbers it returns."""
 
     def __init__(self, seed):
         self.rng, self.n_given = np.random.default_rng(seed), 0
@@ -52,7 +52,7 @@ class Random:
 
 
 def exercise_2(gumbel_draw):
-    """Check gumbel_draw(logits, rng): [n_vocab], np.random.default_rng() -> an id."""
+    """Check gumbel_draw(logits, rng) -> an id. logits: [n_vocab]."""
     rng = Random(0)
     assert gumbel_draw(np.zeros(5, np.float32), rng) is not None, "write gumbel_draw"
     assert rng.n_given == 5, f"five logits need five numbers from rng.random, not {rng.n_given}"

@@ -1,4 +1,4 @@
-"""Checks of lesson 6: a width that is always enough, best-first search, consensus."""
+"""Checks of lesson 6: enough beams to find the best text, best-first search, a consensus."""
 
 import itertools
 
@@ -12,7 +12,7 @@ N_VOCAB, PROMPT = 6, [0]
 
 
 def of_all(model, n):
-    """Return {ids: log P} of all texts of n tokens."""
+    """Return {ids: log P} for all texts of n tokens."""
     texts = list(itertools.product(range(N_VOCAB), repeat=n))
     ids = np.hstack([np.tile(PROMPT, (len(texts), 1)), np.array(texts)])
     log_p = log_softmax(model(ids[:, :-1]))
@@ -21,7 +21,7 @@ def of_all(model, n):
 
 
 def exercise_1(sure_width):
-    """Check sure_width(n_vocab, n) -> the number of beams."""
+    """Check sure_width(n_vocab, n) -> the fewest beams that always find the best text."""
     assert sure_width(N_VOCAB, 2) is not None, "write sure_width"
     for n in (1, 2, 3):
         width, needed = sure_width(N_VOCAB, n), N_VOCAB ** (n - 1)
@@ -34,11 +34,11 @@ def exercise_1(sure_width):
 
 
 def exercise_2(best_first):
-    """Check best_first(next_log_probs, n) -> the best ids, and how many beginnings were continued.
+    """Check best_first(next_log_probs, n) -> (the best n ids, the number of continued beginnings).
 
-    next_log_probs(ids) -> [n_vocab].
+    next_log_probs(ids) -> log P of each next token, [n_vocab].
     """
-    # In some of these models, the first complete text on the heap is not the best one.
+    # With some of these models, the first complete text that gets onto the heap is not the best.
     for seed in (128, 1, 19, 23, 26, 29, 42):
         model, asked = lessons.tiny_model(N_VOCAB, seed), set()
 
@@ -64,7 +64,7 @@ def exercise_2(best_first):
 
 
 def exercise_3(consensus):
-    """Check consensus(texts): lists of ids -> the index of the text most like the others."""
+    """Check consensus(texts) -> the index of the text (a list of ids) most like the others."""
     texts = [[7, 8, 9], [1, 2, 4], [1, 2, 3], [1, 2, 3, 4]]
     assert consensus(texts) is not None, "write consensus"
     assert np.ndim(consensus(texts)) == 0, "return an index, not a text"

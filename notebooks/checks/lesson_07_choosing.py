@@ -1,4 +1,4 @@
-"""Checks of lesson 7: a filter that forbids a phrase, a text's writer, corrected shares."""
+"""Checks of lesson 7: a filter that forbids a phrase, finding a text's writer, corrected shares."""
 
 import functools
 
@@ -26,7 +26,7 @@ def loaded():
 
 
 def exercise_1(never):
-    """Check never(phrase): str -> a filter."""
+    """Check never(phrase) -> a filter that prevents the phrase."""
     tokenizer, model = loaded()
     pieces = [tokenizer.decode([id]) for id in range(model.n_vocab)]
     logits = np.random.default_rng(0).normal(size=model.n_vocab).astype(np.float32)
@@ -51,7 +51,7 @@ def exercise_1(never):
 
 
 def exercise_2(writer):
-    """Check writer(ids, keys) -> the one of the keys that marked the text, or None."""
+    """Check writer(ids, keys) -> the key that the text was marked with, or None."""
     tokenizer, model = loaded()
     start, keys = tokenizer.encode("Once upon a time"), list(range(100, 110))
 
@@ -65,18 +65,18 @@ def exercise_2(writer):
     assert writer(marked, keys) == 104, "for a marked text, return the key with the largest z"
     assert writer(plain, keys) is None, "somebody is accused of a text without a mark"
     assert writer(marked, keys[5:]) is None, "somebody is accused, but the right key is not listed"
-    near = writer(plain, [443])  # of 300 keys, this one has the largest z, 2.9
+    near = writer(plain, [443])  # of 300 keys, 443 gives the largest z, 2.9
     assert near is None, "somebody is accused of a text without a mark: z should be at least 4"
 
 
 def exercise_3(corrected):
-    """Check corrected(drawn): a list of (text, masses at its steps) -> {text: share}."""
+    """Check corrected(drawn) -> {text: share}. drawn: a list of (text, the mass at each step)."""
     assert corrected([("a", [0.5])]) is not None, "write corrected"
     few = corrected([("a", [0.5, 0.1]), ("b", [0.5, 0.4])])
     assert set(few) == {"a", "b"}, "return a share for each text"
     assert abs(sum(few.values()) - 1) < 1e-6, f"the shares sum to {sum(few.values()):.3f}, not to 1"
     assert few["a"] < few["b"], "the text whose steps left less mass should get the smaller share"
-    # The model begins with x (P = 0.6) or y (0.2). Then it ends with P = 0.01 after x, 0.5 after y.
+    # The model begins with x (P = 0.6) or y (P = 0.2). It ends with P = 0.01 after x, 0.5 after y.
     rng = np.random.default_rng(0)
     drawn = [("x", [0.8, 0.01]) if rng.random() < 0.75 else ("y", [0.8, 0.5]) for _ in range(4000)]
     share, right = corrected(drawn)["x"], 0.006 / 0.106

@@ -1,4 +1,4 @@
-"""Checks of lesson 8: what padding wastes, a prompt in chunks, what a window saves."""
+"""Checks of lesson 8: FLOPs wasted by padding, a prompt in chunks, FLOPs saved by a window."""
 
 import math
 
@@ -13,7 +13,7 @@ STORIES = shape_of(model)
 
 
 def exercise_1(wasted):
-    """Check wasted(lengths): lengths of prompts -> the share of FLOPs that padding wastes."""
+    """Check wasted(lengths) -> the share of FLOPs wasted on padding prompts of these lengths."""
     assert wasted([9, 9]) is not None, "write wasted"
     lengths = [10, 40, 25]
     padded = counted(model, model, np.zeros((3, 40), int), last=1)[1]
@@ -33,7 +33,7 @@ def exercise_1(wasted):
 
 
 def exercise_2(chunked):
-    """Check chunked(model, ids, size): ids [n_seq] -> the last logits [n_vocab]."""
+    """Check chunked(model, ids, size) -> the logits at the last position, [n_vocab]."""
     ids = np.arange(200)
     assert chunked(model, ids, 64) is not None, "write chunked"
     for size in (1, 64, 200, 999):

@@ -13,7 +13,7 @@ def exercise_1(step_seconds):
     """Check step_seconds(shape, n_rows, n, bandwidth, peak, n_bytes=4) -> seconds."""
     bandwidth, peak = 10e9, 100e9
 
-    def times(n_rows, n):  # -> seconds of reading, seconds of computing
+    def times(n_rows, n):  # -> (seconds for reading, seconds for computing)
         read = pass_bytes(GPT2_124M, n, n_rows) / bandwidth
         return read, n_rows * pass_flops(GPT2_124M, 1, n) / peak
 
@@ -80,7 +80,7 @@ def exercise_2(prefill_seconds):
 
 
 class Sides(np.ndarray):
-    """An array that records the shapes of its products by @ and np.matmul."""
+    """An array that records the shapes of the two inputs of each @ and np.matmul."""
 
     found: list = []
 

@@ -14,7 +14,7 @@ tokenizer, model = utils.load("stories")
 
 
 class Watched:
-    """A model that records its passes as (tokens in the cache before the pass, ids)."""
+    """A model that records each pass as (the number of cached tokens before it, its ids)."""
 
     def __init__(self, model):
         self.model, self.passes = model, []
@@ -28,13 +28,13 @@ class Watched:
 
 
 class Planned:
-    """A drafter that knows the text, and proposes wrong tokens at the positions in `wrong`."""
+    """A drafter that knows the text, but proposes wrong tokens at the positions in `wrong`."""
 
     def __init__(self, n_vocab, text, wrong):
         self.n_vocab, self.text, self.wrong = n_vocab, text, wrong
 
     def propose(self, ids, n):
-        """Return at most n drafts after ids, and a one-hot q [n_vocab] for each."""
+        """Return at most n drafts that follow ids, and for each a one-hot q [n_vocab]."""
         places = range(len(ids), min(len(ids) + n, len(self.text)))
         drafts = [(self.text[i] + (i in self.wrong)) % self.n_vocab for i in places]
         return drafts, one_hots(drafts, self.n_vocab)
@@ -82,7 +82,8 @@ def exercise_loop(greedy_speculation):
 
 
 def exercise_1(acceptance, best_certain):
-    """Check acceptance(p, q), the probability of acceptance, and best_certain(p), a one-hot [n]."""
+    """Check acceptance(p, q) -> the probability that a draft from q is accepted, and
+    best_certain(p) -> the one-hot q [n] whose draft is accepted most often."""
     p, q = np.array([0.5, 0.3, 0.2, 0]), np.array([0.1, 0.2, 0.3, 0.4])
     assert acceptance(p, q) is not None, "write acceptance"
     with np.errstate(all="ignore"):
@@ -111,7 +112,7 @@ def exercise_1(acceptance, best_certain):
 def exercise_2(best_gamma):
     """Check best_gamma(a, c, b) -> a number of drafts from 0 to 16.
 
-    a: the acceptance rate; c: the cost of a draft; b: a function, gamma -> the cost of a pass.
+    a: the acceptance rate; c: the cost of a draft; b(gamma) -> the cost of a pass.
     """
     assert best_gamma(0.8, 0.1, lambda gamma: 1.0) is not None, "write best_gamma"
     costs = {
@@ -134,13 +135,13 @@ def exercise_2(best_gamma):
 
 
 class Listener:
-    """A drafter that has no drafts and records what it is told to learn."""
+    """A drafter that never proposes drafts, and records what it is told to learn."""
 
     def __init__(self):
         self.heard = []
 
     def propose(self, ids, n):
-        """Return no drafts after ids, and no distributions."""
+        """Return two empty lists: no drafts, no distributions."""
         return [], []
 
     def learn(self, ids, drafts, logits, tokens):
@@ -148,7 +149,7 @@ class Listener:
 
 
 def exercise_3(first_of):
-    """Check FirstOf(drafters), a drafter that proposes the drafts of the first that has any."""
+    """Check FirstOf(drafters), a drafter that takes its drafts from the first one that has any."""
     ids, n_vocab = tokenizer.encode("The cat and the dog. The cat and"), model.n_vocab
     before, after, lookup = Listener(), Listener(), PromptLookup(n_vocab)
     other = Replay(n_vocab, ids + [5] * 9, 1.0, np.random.default_rng(0))

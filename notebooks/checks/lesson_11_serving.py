@@ -1,4 +1,4 @@
-"""Checks of lesson 11: the loop, numbers of passes, rows for a load, an order of prompts."""
+"""Checks of lesson 11: the loop, numbers of passes, enough rows for a load, an order of prompts."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from generate import Sequence, generate
 
 
 class Watched:
-    """A model that records the shape of the ids in each pass, [n_new] or [n_rows, n_new]."""
+    """A model that records the shape of each pass's ids: [n_new] or [n_rows, n_new]."""
 
     def __init__(self, model):
         self.model, self.passes = model, []
@@ -56,7 +56,7 @@ def exercise_loop(serve_all):
 
 
 def exercise_1(passes_needed):
-    """Check passes_needed(lengths, n_rows) -> numbers of passes (static, continuous)."""
+    """Check passes_needed(lengths, n_rows) -> two numbers of passes: static, continuous."""
     assert passes_needed([3], 2) is not None, "write passes_needed"
     assert np.shape(passes_needed([3], 2)) == (2,), "return two numbers: static, continuous"
     for lengths, n_rows in ([5, 1, 1, 5], 2), ([2, 9, 2, 2, 2, 2], 2), ([4, 1, 6, 2, 5], 3):
@@ -97,7 +97,7 @@ def exercise_2(rows_needed):
 
 
 def exercise_3(arrange):
-    """Check arrange(prompts): a list of lists of ids -> the same lists, reordered."""
+    """Check arrange(prompts) -> the same prompts in the best order. A prompt is a list of ids."""
     a, b, c = [1] * 9, [2] * 9, [1] * 4 + [3] * 5
     prompts = [[*a, 5], [*b, 4, 4], [*c, 2], [*b, 4], [*a, 3, 3, 3], [*c, 2]]
     found = arrange([list(prompt) for prompt in prompts])
@@ -105,7 +105,7 @@ def exercise_3(arrange):
     assert sorted(map(list, found)) == sorted(prompts), "return each prompt as often as you got it"
 
     def passed(order):
-        """Return how many tokens the model reads. It always reads a prompt's last token."""
+        """Return how many tokens the model reads. It reads at least each prompt's last token."""
         kept = sum(common_prefix(one, two[:-1]) for one, two in itertools.pairwise(order))
         return sum(map(len, order)) - kept
 

@@ -27,7 +27,7 @@ def translate(text):
 
 
 def exercise_1(best):
-    """Check best(text, candidates): str, list of str -> the best translation among them."""
+    """Check best(text, candidates) -> the candidate that is the best translation of the text."""
     tokenizer, _ = loaded()
     german = [tokenizer.decode(translate(text)) for text in TEXTS]
     assert best(TEXTS[0], german) is not None, "write best"
@@ -47,7 +47,7 @@ def exercise_1(best):
 
 
 def exercise_2(aligned):
-    """Check aligned(text) -> list of (name of a target token, name of a source token)."""
+    """Check aligned(text) -> a list of (the name of a target token, the name of a source token)."""
     tokenizer, _ = loaded()
     found = aligned(TEXTS[1])
     assert found is not None, "write aligned"
@@ -69,7 +69,7 @@ def exercise_2(aligned):
 
 
 def exercise_3(switch):
-    """Check switch(first, second, n): two English texts -> the new ids with </s>."""
+    """Check switch(first, second, n) -> the new ids, with </s>. first, second: English texts."""
     first, second = TEXTS[1:3]
     assert switch(first, second, 3) is not None, "write switch"
     assert switch(first, second, 0) == translate(second), "with n = 0 only the second source counts"
@@ -87,7 +87,7 @@ def exercise_3(switch):
 
 
 def written(first, second, n):
-    """Return the first n + 1 ids of a text whose source changes after n ids."""
+    """Return the first n + 1 ids of a translation whose source changes after n ids."""
     tokenizer, model = loaded()
     sources = [model.add_special_tokens(tokenizer.encode(text)) for text in (first, second)]
     one, other = map(model.read, sources)

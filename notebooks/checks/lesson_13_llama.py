@@ -16,7 +16,7 @@ SMALL = {
 
 
 def exercise_1(cache_size):
-    """Check cache_size(config, n_tokens, n_bytes) -> bytes; n_bytes is the size of a number."""
+    """Check cache_size(config, n_tokens, n_bytes) -> a number of bytes. n_bytes: per number."""
     found = cache_size(SMALL, 1, 4)
     assert found is not None, "write cache_size"
     assert found != 1280, "count keys *and* values"
@@ -35,7 +35,7 @@ def exercise_1(cache_size):
 
 
 def forbidden(*args, **settings):
-    """Raise an error, because the exercise is to avoid sine and cosine."""
+    """Raise an error, because the exercise is to do without sine and cosine."""
     raise AssertionError("do it without sine and cosine: what is e to an imaginary number?")
 
 
@@ -73,7 +73,7 @@ def exercise_3(shared):
     assert found is not None, "write shared"
     shape = np.shape(found)
     assert shape == (4, 6), f"two heads of two rows each are left, (4, 6), not {shape}"
-    first = (w[0] + w[2]) / 2  # the first rows of heads 0 and 1
+    first = (w[0] + w[2]) / 2  # the mean of the first rows of heads 0 and 1
     assert not np.allclose(found[0], 2 * first), "take the mean of a group's heads, not their sum"
     assert not np.allclose(found[0], (w[0] + w[1]) / 2), "rows 0 and 1 belong to the same head"
     assert not np.allclose(found[0], (w[0] + w[4]) / 2), "neighbours share: average heads 0 and 1"

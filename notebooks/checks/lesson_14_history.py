@@ -1,10 +1,13 @@
-"""Checks of lesson 14: the length of a code, a mixture of models, the ranks of guesses."""
+"""Checks for lesson 14: the length of a code, a mixture of two models, the ranks of tokens."""
 
 import numpy as np
 
 
 def exercise_1(code_length):
-    """Check code_length(probabilities): a list of P(x_i | x_<i) -> bytes, an int."""
+    """Check code_length(probabilities) -> the length of the code in bytes, an int.
+
+    probabilities: P(x_i | x_<i) of each symbol of a text.
+    """
     found = code_length([0.5] * 8)
     assert found is not None, "write code_length"
     assert found == int(found), f"return whole bytes: {found} is not a whole number"
@@ -19,7 +22,10 @@ def exercise_1(code_length):
 
 
 def exercise_2(mixed):
-    """Check mixed(p, q, w): [n], [n], a weight -> bits per symbol."""
+    """Check mixed(p, q, w) -> bits per symbol.
+
+    p, q: the probabilities of n symbols under two models, both [n]; w: the weight of p.
+    """
     p, q = np.array([0.9, 0.01, 0.5]), np.array([0.1, 0.6, 0.5])
     found = mixed(p, q, 1)
     assert found is not None, "write mixed"
@@ -38,7 +44,7 @@ def exercise_2(mixed):
 
 
 def exercise_3(ranks):
-    """Check ranks(logits, ids): [n, n_vocab], [n] -> [n] ints from 1."""
+    """Check ranks(logits, ids): [n, n_vocab], [n] -> the rank of each id, [n] ints from 1."""
     logits = np.array([[0.1, 3.0, -1.0], [2.0, 1.0, 5.0], [0.5, 0.2, 0.1]])
     found = ranks(logits, [1, 1, 0])
     assert found is not None, "write ranks"
@@ -50,7 +56,7 @@ def exercise_3(ranks):
     assert found == [1, 3, 1], f"these ids have the ranks 1, 3, 1 in their rows, not {mine}"
     assert list(ranks(logits, [2, 0, 2])) == [3, 2, 3], "the ranks are wrong for other ids"
     wide = np.random.default_rng(0).standard_normal((4, 50))
-    order = (-wide).argsort(-1)  # [4, 50]: the tokens of each row, likeliest first
+    order = (-wide).argsort(-1)  # [4, 50], the ids of each row, likeliest first
     assert list(ranks(wide, order[:, 7])) == [8] * 4, (
         "the ranks are wrong for fifty tokens: a rank is the position of a token in the sorted row,"
         " not the token at a position"

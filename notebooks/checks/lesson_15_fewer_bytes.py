@@ -1,11 +1,11 @@
-"""Checks of lesson 15: weights on a grid, the largest model, the bits of a float16."""
+"""Checks for lesson 15: rounded weights, the largest model that fits, the bits of a float16."""
 
 import lessons  # noqa: F401, it makes the project's files importable
 import numpy as np
 
 
 def exercise_1(restored):
-    """Check restored(w, bits, size): [n_out, n_in] -> w after rounding in groups of `size`."""
+    """Check restored(w, bits, size): w [n_out, n_in] -> w, rounded in groups of `size` numbers."""
     line = np.arange(16, dtype=np.float32).reshape(1, 16)
     found = restored(line, 4, 16)
     assert found is not None, "write restored"
@@ -32,7 +32,7 @@ def exercise_1(restored):
 
 
 def exercise_2(largest):
-    """Check largest(memory, bits, size, n_rows, cache) -> how many weights fit the memory."""
+    """Check largest(memory, bits, size, n_rows, cache) -> how many weights fit in the memory."""
     found = largest(1000, 8, 32, 0, 0)
     assert found is not None, "write largest"
     assert found not in (117, 125), "memory is counted in bytes, weights in bits"
@@ -48,7 +48,7 @@ def exercise_2(largest):
 
 
 def exercise_3(to_float16_bits):
-    """Check to_float16_bits(x): one np.float32 -> its float16 as an int from 0 to 65535."""
+    """Check to_float16_bits(x): one np.float32 -> the 16 bits of its float16, as an int."""
     one = to_float16_bits(np.float32(1))
     assert one is not None, "write to_float16_bits"
     assert one == int(one) and 0 <= one < 2**16, f"return an int from 0 to 65535, not {one}"

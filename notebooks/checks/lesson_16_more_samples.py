@@ -1,4 +1,4 @@
-"""Checks of lesson 16: votes with weights, the number of draws, trust in a verifier."""
+"""Checks for lesson 16: weighted votes, the number of draws, trust in a verifier."""
 
 import math
 
@@ -24,7 +24,11 @@ def exercise_1(voted):
 
 
 def exercise_2(draws_needed):
-    """Check draws_needed(p, sure) -> how many draws have a right one with probability `sure`."""
+    """Check draws_needed(p, sure) -> how many draws are needed.
+
+    Each draw is right with probability p. With a probability of at least `sure`, one of the draws
+    has to be right.
+    """
     found = draws_needed(0.5, 0.7)
     assert found is not None, "write draws_needed"
     assert found == int(found), f"return a whole number of draws, not {found}"
@@ -39,7 +43,11 @@ def exercise_2(draws_needed):
 
 
 def exercise_3(trusted):
-    """Check trusted(p, catch, slip) -> the probability that an accepted answer is right."""
+    """Check trusted(p, catch, slip) -> the probability that an accepted answer is right.
+
+    p: the probability that an answer is right; catch, slip: the probabilities that the verifier
+    accepts a right answer, and a wrong answer.
+    """
     found = trusted(0.5, 0.9, 0.3)
     assert found is not None, "write trusted"
     assert not np.isclose(found, 0.45), (

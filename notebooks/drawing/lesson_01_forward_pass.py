@@ -1,4 +1,4 @@
-"""Pictures of lesson 1: the flow of data, heads, the logit lens, contributions, a changed token."""
+"""Pictures for lesson 1: data flow, heads, the logit lens, parts of a logit, a changed token."""
 
 import copy
 
@@ -9,7 +9,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from gpt2 import softmax
 
-ALT = {  # alternative texts, for readers who do not see the pictures
+ALT = {  # alternative texts for readers who cannot see the pictures
     "diagram": (
         "Data flows from ids through embeddings and blocks. Each block adds twice to the line in "
         "the middle, through attention and through an MLP. A norm, the table wte again and the "
@@ -48,19 +48,19 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def diagram(n_layer):
-    """Draw how data flows from ids through the blocks, which add to the stream, to logits."""
+    """Draw the data flow from ids to logits. Each block adds twice to the residual stream."""
     _, axis = plt.subplots(figsize=(10.5, 3.4))
     axis.set(xlim=(-0.2, 15.1), ylim=(0.2, 4.2))
     axis.axis("off")
 
     def box(x, y, width, text, color="white"):
-        """Draw a box with text; (x, y) is the middle of its left edge."""
+        """Draw a box around a text; (x, y) is the middle of the box's left edge."""
         style = "round,pad=0.02,rounding_size=0.12"
         axis.add_patch(FancyBboxPatch((x, y - 0.4), width, 0.8, style, fc=color, ec="black"))
         axis.text(x + width / 2, y, text, **lessons.CENTERED, fontsize=10.5)
 
     def arrow(*points):
-        """Draw a line through points (x, y), with an arrowhead at the last one."""
+        """Draw a line through points (x, y), with an arrowhead at the last point."""
         for begin, end in zip(points, points[1:]):
             head = "->" if end == points[-1] else "-"
             style = {"arrowstyle": head, "lw": 1.3, "shrinkA": 0, "shrinkB": 0}
@@ -89,7 +89,7 @@ def diagram(n_layer):
 
 
 def from_scores_to_weights(scores, mask, weights, name):
-    """Plot one head's scores, masked scores and weights; the arrays are [n, n]."""
+    """Plot one head's scores, masked scores and attention weights; all arrays are [n, n]."""
     figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.4))
     limit = np.abs(scores).max()
     masked, shown = (np.where(mask < 0, np.nan, values) for values in (scores, weights))
@@ -106,14 +106,17 @@ def from_scores_to_weights(scores, mask, weights, name):
 
 
 def frame(axis, name):
-    """Draw a thick frame around a head's square, with a name below it."""
+    """Draw a thick frame around the picture of a head, and the name of the head below it."""
     axis.spines[:].set_linewidth(3)
     axis.spines[:].set_edgecolor(lessons.RED)
     axis.set_xlabel(name, fontsize=11, color=lessons.RED, labelpad=2)
 
 
 def all_heads(patterns, named):
-    """Plot the weights of all heads [n_layer, n_head, n, n]; named: {(layer, head): name}."""
+    """Plot the attention weights of all heads, and frame the heads in `named`.
+
+    patterns: [n_layer, n_head, n, n]; named: {(layer, head): name}.
+    """
     n_layer, n_head = patterns.shape[:2]
     figure, axes = plt.subplots(n_layer, n_head, figsize=(11.5, 1.75 * n_layer))
     for place, pattern in ((p, patterns[p]) for p in np.ndindex(n_layer, n_head)):
@@ -130,7 +133,10 @@ def all_heads(patterns, named):
 
 
 def two_heads(patterns, tokens, *heads):
-    """Plot two of the heads in patterns [n_layer, n_head, n, n]; heads: two pairs (layer, head)."""
+    """Plot the attention weights of two heads.
+
+    patterns: the weights of all heads, [n_layer, n_head, n, n]; heads: two pairs (layer, head).
+    """
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 5.6))
     titles = "looks most at the token before", "its last query looks at “ Max”"
     for axis, title, place in zip(axes, titles, heads):
@@ -142,7 +148,10 @@ def two_heads(patterns, tokens, *heads):
 
 
 def heads_removed(probability, named):
-    """Plot P( Max) without each head, [n_layer, n_head]; named: {(layer, head): name}."""
+    """Plot the probability of " Max" when one head is removed.
+
+    probability: for each removed head, [n_layer, n_head]; named: {(layer, head): name}.
+    """
     _, axis = plt.subplots(figsize=(8, 3.4))
     image = axis.imshow(probability, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for (layer, head), value in np.ndenumerate(probability):
@@ -158,8 +167,8 @@ def heads_removed(probability, named):
 def lens(probs, ids, tokenizer, depths=None):
     """Plot the best next token at each depth and position.
 
-    probs: [depth, position, vocabulary]; depths: the number of blocks before each depth, by
-    default 0, 1, 2 and so on.
+    probs: [depth, position, vocabulary]; depths: for each depth, how many blocks have been passed.
+    By default, these numbers are 0, 1, 2 and so on.
     """
     best, certainty = probs.argmax(axis=-1), probs.max(axis=-1)
     _, axis = plt.subplots(figsize=(10, 1.0 + 0.5 * len(probs)))
@@ -179,9 +188,9 @@ def lens(probs, ids, tokenizer, depths=None):
 
 
 def contributions(parts, token):
-    """Plot what each part of the stream adds to a token's logit.
+    """Plot what the embedding and each block add to a token's logit.
 
-    parts: [1 + 2 * n_layer], of the embedding, then of each block's attention and MLP.
+    parts: first the embedding's part, then each block's attention and MLP, [1 + 2 * n_layer].
     """
     n_layer = len(parts) // 2
     _, axis = plt.subplots(figsize=(8.5, 3.6))
@@ -197,7 +206,10 @@ def contributions(parts, token):
 
 
 def travel(masked, unmasked, tokens):
-    """Plot how far the stream moves with and without the mask, both [depth, position]."""
+    """Plot how far the residual stream moves when one token of the text is changed.
+
+    masked, unmasked: the distances with and without the causal mask, [depth, position].
+    """
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.9), sharey=True)
     palette = plt.get_cmap("viridis_r").with_extremes(bad="white")
     scale = {"norm": "log", "vmin": 0.1, "vmax": 30, "origin": "lower", "aspect": "auto"}
@@ -214,7 +226,7 @@ def travel(masked, unmasked, tokens):
 def your_text(tokenizer, model, text, n=11):
     """Plot the logit lens on the last n tokens of a text, for any decoder.
 
-    For each row of the picture, the model stops after some of its blocks.
+    For each row of the picture, the model stops after a different number of blocks.
     """
     ids, found, n_layer = tokenizer.encode(text), [], len(model.params["blocks"])
     depths = np.unique(np.linspace(0, n_layer, 13).astype(int))  # at most 13 rows

@@ -1,11 +1,11 @@
-"""Pictures of lesson 2: a text in tokens, and how merges shorten texts."""
+"""Pictures for lesson 2: the tokens of a text, and how merges shorten texts."""
 
 import lessons
 import matplotlib.pyplot as plt
 
 TINTS = "#cfe6f5", "#fbe3b5", "#c9ecdf", "#f3d7e6"
 
-ALT = {  # alternative texts, for readers who do not see the pictures
+ALT = {  # alternative texts for readers who cannot see the pictures
     "tokens": (
         "A text in boxes, one for each token, with its id below. A frequent word and its space are "
         "one box. The strawberry emoji is four boxes of one byte, and a rare word is several boxes."
@@ -18,17 +18,20 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def label(tokenizer, id):
-    """Return a token's text with dots for spaces, or hexadecimal bytes if it is not valid UTF-8."""
+    """Return a token's text, with a dot for each space.
+
+    If the token's bytes are not valid UTF-8, return them as hexadecimal numbers.
+    """
     try:
         return tokenizer.token_bytes(id).decode("utf-8").replace(" ", "·").replace("\n", "¶")
     except UnicodeDecodeError:
         return tokenizer.token_bytes(id).hex(" ").upper()
-    except AttributeError:  # not a byte-level tokenizer
+    except AttributeError:  # this tokenizer has no token_bytes
         return tokenizer.decode([id])
 
 
 def tokens(tokenizer, text, columns=72):
-    """Draw a text in boxes, one for each token, with the id below; columns: the width of a line."""
+    """Draw a box for each token of a text, with the id below; columns: the width of a line."""
     boxes, line, column = [], 0, 0.0
     for id in tokenizer.encode(text):
         shown = label(tokenizer, id)
@@ -48,7 +51,10 @@ def tokens(tokenizer, text, columns=72):
 
 
 def growth(counts, shares):
-    """Plot bytes per token against the number of merges; shares: {text: of each count}."""
+    """Plot bytes per token against the number of merges.
+
+    counts: numbers of merges; shares: {name of a text: its bytes per token for each count}.
+    """
     _, axis = plt.subplots(figsize=(8, 3.8))
     for (name, share), style in zip(shares.items(), ("o-", "s--", "^-.")):
         axis.plot([max(k, 3) for k in counts], share, style, label=name)
@@ -61,7 +67,7 @@ def growth(counts, shares):
 
 
 def your_text(tokenizer, model, text):
-    """Draw a text in boxes, for any model."""
+    """Draw the tokens of a text in boxes, for any model."""
     tokens(tokenizer, text)
     ids, n_bytes = tokenizer.encode(text), len(text.encode("utf-8"))
     plt.title(f"{len(ids)} tokens for {n_bytes} bytes, of {model.n_ctx} that fit the context")

@@ -1,4 +1,4 @@
-"""Pictures of lesson 3: surprise, sums of logs, errors along a text, the reach of a word."""
+"""Pictures for lesson 3: sums of logs, surprise, samples, errors along a text, one changed word."""
 
 import math
 
@@ -10,7 +10,7 @@ from decoding.score import score
 
 STYLES = "-", "--", "-.", ":"
 
-ALT = {  # alternative texts, for readers who do not see the pictures
+ALT = {  # alternative texts for readers who cannot see the pictures
     "range": (
         "The logarithm of both products against the number of tokens. The licence falls below "
         "the smallest float32 within a few tokens and below the smallest float64 before token "
@@ -47,7 +47,10 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def out_of_range(factors):
-    """Plot how the product of probabilities shrinks; factors: {name: log P of each token}."""
+    """Plot how a text's probability shrinks with each token.
+
+    factors: {name of a text: log P of each token}.
+    """
     _, axis = plt.subplots(figsize=(8, 3.8))
     for (name, log_factors), style in zip(factors.items(), STYLES):
         axis.plot(np.cumsum(log_factors) / math.log(10), style, label=name, lw=2)
@@ -65,10 +68,10 @@ def out_of_range(factors):
 
 
 def colour_by(values, tokens, label, columns=64):
-    """Draw a text in lines, with a darker background for tokens of larger values."""
+    """Draw a text, with a darker background behind tokens with larger values."""
     places, line, column = [], 0, 0
     for token in tokens:
-        if column > columns - 10 and token.startswith(" "):  # a line breaks only before a word
+        if column > columns - 10 and token.startswith(" "):  # break lines only before a word
             line, column = line + 1, 0
         places.append((column, line))
         column += len(token)
@@ -86,9 +89,9 @@ def colour_by(values, tokens, label, columns=64):
 
 
 def product_and_share(joint, counts, n_draws):
-    """Plot the share of each text in the samples against its probability.
+    """Plot each text's share of the samples against the text's probability. Leave out rare texts.
 
-    joint, counts: the probability and the number of samples of every text, [n_words] * 4 each.
+    joint, counts: the probability and the number of samples of each text, both [n_words] * 4.
     """
     _, axis = plt.subplots(figsize=(5.8, 4.2))
     p, often = joint.ravel(), joint.ravel() > 5 / n_draws
@@ -109,13 +112,14 @@ def product_and_share(joint, counts, n_draws):
 
 
 def errors(judged, curves):
-    """Plot the risk after each author's texts, and the share of texts without a blunder.
+    """Plot the student's risk of a blunder, and the share of texts without a blunder so far.
 
-    judged: {author: (divergence, risk, blunders)}, [n_texts, n] each; curves: {name: shares [n]}.
+    judged: {author of the texts: (divergence, risk, blunders)}, each [n_texts, n].
+    curves: {name: the share of texts without a blunder, [n]}.
     """
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2))
     for (name, (_, risk, _)), style in zip(judged.items(), ("o-", "s--")):
-        fives = risk.mean(axis=0).reshape(-1, 5).mean(axis=1)  # the mean of every five positions
+        fives = risk.mean(axis=0).reshape(-1, 5).mean(axis=1)  # means over five positions
         axes[0].plot(3 + 5 * np.arange(len(fives)), fives, style, label=f"after the {name}'s texts")
     axes[0].set(title="The student's risk of a blunder", ylabel="risk", ylim=(0, None))
     axes[0].legend()
@@ -131,7 +135,7 @@ def errors(judged, curves):
 
 
 def falling(scores):
-    """Plot the log P of each text as it grows; scores: {first word: log P of each token}."""
+    """Plot log P of each text as the text grows; scores: {first word: log P of each token}."""
     _, axis = plt.subplots(figsize=(8, 3.8))
     for (word, log_p), style, marker in zip(scores.items(), STYLES, "osv^"):
         x, y = range(1, 1 + len(log_p)), np.cumsum(log_p) / math.log(2)
@@ -142,7 +146,10 @@ def falling(scores):
 
 
 def bars(difference, tokens, limit=2.5):
-    """Plot each token's difference in bits; a bar above the limit is cut off and labelled."""
+    """Plot how many bits likelier each token is after “girl” than after “boy”.
+
+    A bar beyond the limit is cut off and labelled.
+    """
     _, axis = plt.subplots(figsize=(9.5, 3.8))
     place, cut = np.arange(len(tokens)), np.clip(difference, -limit, limit)
     girl = 1, lessons.BLUE, "", "likelier after girl"
@@ -161,7 +168,10 @@ def bars(difference, tokens, limit=2.5):
 
 
 def two_tables(joint, independent, words):
-    """Plot the probability of four texts in two tables [n_words] * 4; words: names of the ids."""
+    """Plot the probabilities of four texts, drawn token by token and all at once.
+
+    joint, independent: tables of these probabilities, [n_words] * 4; words: the word of each id.
+    """
     shown = [[0, 2, 4, 5], [1, 3, 4, 5], [0, 3, 4, 5], [1, 2, 4, 5]]
     _, axis = plt.subplots(figsize=(7.5, 3.2))
     stepwise, at_once = ("token by token", joint, ""), ("all at once", independent, "//")
@@ -178,7 +188,7 @@ def two_tables(joint, independent, words):
 
 
 def your_text(tokenizer, model, text):
-    """Draw a text coloured by surprise, for any model."""
+    """Draw a text with a darker background behind more surprising tokens, for any model."""
     result = score(tokenizer, model, " ".join(text.split()))
     bits = -np.array(result["logprobs"]) / math.log(2)
     colour_by(bits, [tokenizer.decode([id]) for id in result["ids"]], "surprise (bits)")

@@ -1,4 +1,4 @@
-"""Pictures of lesson 4: passes, the growing cache, an animation of the naive and cached loops."""
+"""Pictures for lesson 4: computed tokens, the growing cache, a film of naive and cached loops."""
 
 import io
 
@@ -9,12 +9,12 @@ from IPython.display import Image, display
 from matplotlib.patches import Rectangle
 from PIL import Image as Picture
 
-LAYER, HEAD = 0, 1  # the head whose keys are plotted
-# The first pass that computes a token is blue, a later pass is orange.
+LAYER, HEAD = 0, 1  # the block and the head whose keys are plotted
+# A token is blue in the first pass that computes it, and orange in later passes.
 FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}
 AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}
 
-ALT = {  # alternative texts, for readers who do not see the pictures
+ALT = {  # alternative texts for readers who cannot see the pictures
     "triangle": (
         "Two grids with a row for each pass and a column for each token. Without a cache, every "
         "pass computes all tokens so far: a triangle. With one, each token is computed once."
@@ -31,7 +31,7 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def triangle(n_prompt, n_new):
-    """Draw the tokens that each pass computes, without a cache and with one."""
+    """Draw which tokens each pass computes, without a cache and with one."""
     n = n_prompt + n_new - 1
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.9), sharey=True)
     for axis, with_cache in zip(axes, (False, True)):
@@ -55,14 +55,14 @@ def triangle(n_prompt, n_new):
 
 
 def keys_of(model, ids):
-    """Return the keys that one head has after a pass over ids, [len(ids), d_head]."""
+    """Return one head's keys after a pass over ids, [len(ids), d_head]."""
     cache = model.new_cache()
     model(ids, cache)
     return cache.kv[0, LAYER, HEAD % cache.kv.shape[2], : cache.length]
 
 
 def draw_keys(axis, keys, new, tokens, n_rows):
-    """Plot keys [n, d_head] with room for n_rows; the rows from number `new` on are framed."""
+    """Plot keys [n, d_head], leave room for n_rows rows, and frame the rows from index `new` on."""
     blank = np.full((n_rows - len(keys), keys.shape[1]), np.nan)
     limit = np.percentile(np.abs(keys), 99)
     axis.imshow(np.vstack([keys, blank]), cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
@@ -74,7 +74,7 @@ def draw_keys(axis, keys, new, tokens, n_rows):
 
 
 def growing(model, ids, tokens, first):
-    """Plot one head's keys; the first panel has `first` ids, each further panel one id more."""
+    """Plot one head's keys after `first` ids. Each further panel adds the key of one more id."""
     n_passes = len(ids) - first + 1
     figure, axes = plt.subplots(1, n_passes, figsize=(9.5, 0.8 + 0.28 * len(ids)))
     for axis, n in zip(axes, range(first, len(ids) + 1)):
@@ -84,9 +84,12 @@ def growing(model, ids, tokens, first):
 
 
 def film_frame(keys, n_prompt, tokens, n_rows):
-    """Plot one pass in both loops: the rows that it computes, and the number of rows so far."""
+    """Plot the keys after a pass of the naive and of the cached loop.
+
+    A frame is drawn around the rows that the pass computes.
+    """
     n = len(keys)
-    # All frames have the same layout.
+    # A fixed layout keeps all frames of the film alike.
     figure, axes = plt.subplots(1, 2, figsize=(7.6, 4.1), layout="none")
     figure.subplots_adjust(left=0.1, right=0.98, wspace=0.25, top=0.84, bottom=0.08)
     first = n == n_prompt
@@ -100,7 +103,7 @@ def film_frame(keys, n_prompt, tokens, n_rows):
 
 
 def film(model, prompt, ids, tokens):
-    """Display an animated PNG with a frame for each pass. Its still image shows the last pass."""
+    """Display an animated PNG with a frame for each pass. The still image is the last pass."""
     frames = []
     for n in range(len(prompt), len(ids) + 1):
         figure = film_frame(keys_of(model, ids[:n]), len(prompt), tokens, len(ids))
@@ -117,16 +120,16 @@ def film(model, prompt, ids, tokens):
 
 
 def picture(figure):
-    """Close a figure and return it as a Pillow image."""
+    """Return a figure as a Pillow image, and close the figure."""
     file = io.BytesIO()
-    with plt.rc_context({"savefig.bbox": "standard"}):  # all frames have the same size
+    with plt.rc_context({"savefig.bbox": "standard"}):  # do not crop: all frames need the same size
         figure.savefig(file, format="png", dpi=110)
     plt.close(figure)
     return Picture.open(file).convert("RGB")
 
 
 def your_text(tokenizer, model, text):
-    """Plot one head's keys after a text, and after each of three more tokens."""
+    """Plot one head's keys for the last tokens of a text, and after each of three new tokens."""
     ids = tokenizer.encode(text)[-12:]
     for _ in range(3):
         ids.append(int(model(ids, last=1)[-1].argmax()))

@@ -1,12 +1,12 @@
-"""Pictures of lesson 5: what filters keep, and how likely and diverse a sampler's texts are."""
+"""Pictures for lesson 5: what filters keep, and how likely and diverse samplers' texts are."""
 
 import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-N_SHOWN = 400  # bars of less probable tokens would be too narrow to see
+N_SHOWN = 400  # the bars of less probable tokens would be too narrow to see
 
-ALT = {  # alternative texts, for readers who do not see the pictures
+ALT = {  # alternative texts for readers who cannot see the pictures
     "positions": (
         "Left: at both positions, the probability falls over seven powers of ten. Right: at the "
         "sure position, ten tokens have nine tenths of the mass. At the unsure one, fifty tokens "
@@ -42,8 +42,9 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def what_filters_keep(probs, logits, filters):
-    """Plot probabilities by rank, a row for each position, a column for each filter -> the figure.
+    """Plot which tokens each filter keeps, and return the figure.
 
+    The figure has a row for each position and a column for each filter.
     probs, logits: {name of a position: [n_vocab]}; filters: {label: filter}.
     """
     size = (9.5, 2.6 + 2 * (len(probs) - 1))
@@ -67,7 +68,10 @@ def what_filters_keep(probs, logits, filters):
 
 
 def bars(axis, p, kept):
-    """Plot a bar for each rank on logarithmic axes; p: probabilities [n], kept: booleans [n]."""
+    """Plot probabilities as bars by rank, on logarithmic axes.
+
+    p: probabilities in descending order, [n]; kept: whether the filter keeps each token, [n].
+    """
     rank = np.arange(1, len(p) + 1)
     for which, color, hatch in (kept, lessons.BLUE, None), (~kept, lessons.ORANGE, "////"):
         style = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
@@ -77,9 +81,9 @@ def bars(axis, p, kept):
 
 
 def likelihood_and_diversity(found):
-    """Plot a line for each kind of filter -> the figure.
+    """Plot the diversity of samplers' texts against their likelihood. Return the figure.
 
-    found: {sampler: (likelihood, diversity)}.
+    found: {name of a sampler: (likelihood, diversity)}.
     """
     figure, axis = plt.subplots(figsize=(8, 4.4))
     families = {

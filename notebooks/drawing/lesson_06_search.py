@@ -1,4 +1,4 @@
-"""Pictures of lesson 6: beam search as a tree, and the probability of all texts."""
+"""Pictures for lesson 6: beam search as a tree, and histograms of log P over all texts."""
 
 import lessons
 import matplotlib.pyplot as plt
@@ -6,7 +6,7 @@ import numpy as np
 
 from decoding.beam import beam_search
 
-ALT = {  # alternative texts, for readers who do not see the pictures
+ALT = {  # alternative texts for readers who cannot see the pictures
     "tree": (
         "Two trees of five steps. Both keep the optimum's first letter, b, and drop its first two, "
         "bd: the upper tree at the fourth place, the lower one at the fifth."
@@ -40,11 +40,12 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def tree(axis, trace, name, best=()):
-    """Draw a beam search as a tree; the beginnings of the ids `best` get a red frame.
+    """Draw a beam search as a tree.
 
-    trace: a list of candidates for each step; name(ids): the label of a candidate.
+    trace: for each step, the list of its candidates; name(ids): the label of a candidate;
+    best: the ids of a text. A candidate gets a red frame if this text begins with it.
     """
-    places = [(0, 0)]  # (x, y) of the beams that the previous step kept
+    places = [(0, 0)]  # the (x, y) of each beam that the previous step kept
     box = {"fc": "white", "ec": "white"}
     axis.text(0, 0, "prompt", **lessons.CENTERED, fontsize=10, bbox=box)
     for step, candidates in enumerate(trace, start=1):
@@ -61,7 +62,10 @@ def tree(axis, trace, name, best=()):
 
 
 def draw_candidate(axis, candidate, step, rank, parent, dropped, name, best):
-    """Draw a candidate's box at (step, -rank), and a line to the box from its parent at (x, y)."""
+    """Draw a candidate as a box at (step, -rank), with a line from its parent's box.
+
+    parent: the (x, y) of the parent's box.
+    """
     color, line = ("0.6", ":") if dropped else (lessons.BLUE, "-")
     axis.plot([parent[0], step], [parent[1], -rank], line, color=color, zorder=0)
     on_the_way = candidate.ids == tuple(best[:step])
@@ -73,7 +77,7 @@ def draw_candidate(axis, candidate, step, rank, parent, dropped, name, best):
 
 
 def real_tree(tokenizer, model, text, width=3, n=6):
-    """Draw the tree of a beam search that continues a text by n tokens -> the figure."""
+    """Continue a text by n tokens with beam search, and draw the tree. Return the figure."""
     trace = []
     beam_search(model, tokenizer.encode(text), n, width=width, trace=trace)
     figure, axis = plt.subplots(figsize=(10, 0.6 + 0.3 * max(map(len, trace)) + 1))
@@ -85,7 +89,8 @@ def real_tree(tokenizer, model, text, width=3, n=6):
 def counted_and_weighted(log_p):
     """Plot a histogram of the texts' log P, and the same histogram weighted by P.
 
-    log_p: of all texts. Return the figure, its first panel, and its third panel, which is empty.
+    log_p: an array with the log P of every text. Return the figure, and a pair of its panels:
+    the first one, and the third one, which is still empty.
     """
     edges = np.linspace(log_p.min(), log_p.max() + 1e-3, 40)
     p = np.exp(log_p)

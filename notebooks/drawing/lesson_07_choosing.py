@@ -1,4 +1,4 @@
-"""Pictures of lesson 7: an automaton, two ways to choose, similar translations."""
+"""Pictures for lesson 7: an automaton, two ways to choose, the likeness of translations."""
 
 import textwrap
 
@@ -6,9 +6,9 @@ import lessons
 import matplotlib.pyplot as plt
 import numpy as np
 
-DEAD = 0  # the state from which no match can be reached
+DEAD = 0  # from this state, no match can be reached
 
-ALT = {  # alternative texts, for readers who do not see the pictures
+ALT = {  # alternative texts for readers who cannot see the pictures
     "states": (
         "The automaton of numbers of one or two digits. A space leads from state 1 to 2, a digit "
         "to 3, a second digit to 4, and a full stop from 3 or 4 to the end."
@@ -33,7 +33,7 @@ ALT = {  # alternative texts, for readers who do not see the pictures
 
 
 def states(automaton):
-    """Draw a finite automaton without loops: a row of states, with arrows labelled by bytes."""
+    """Draw a finite automaton without loops as a row of states; bytes label the arrows."""
     order = by_distance(automaton.table)
     figure, axis = plt.subplots(figsize=(8, 1.8))
     for place, state in enumerate(order, start=1):
@@ -50,9 +50,9 @@ def states(automaton):
 
 
 def by_distance(table):
-    """Return the states except DEAD, sorted by their longest path from state 1.
+    """Return all states except DEAD, sorted by the length of their longest path from state 1.
 
-    table: the next state for each state and byte, [n_states, 256].
+    table: for each state and byte, the next state, [n_states, 256].
     """
     longest = dict.fromkeys(range(1, len(table)), 0)
     for _ in longest:
@@ -63,7 +63,7 @@ def by_distance(table):
 
 
 def arrow(axis, place, target, text):
-    """Draw an arrow from one place in the row to another, in an arc over the states between."""
+    """Draw an arrow between two places in the row, in an arc over the states between them."""
     n_between = target - place - 1
     curve = f"arc3,rad={-0.35 * bool(n_between)}"
     style = {"arrowstyle": "-|>", "connectionstyle": curve, "shrinkA": 16, "shrinkB": 18}
@@ -73,7 +73,7 @@ def arrow(axis, place, target, text):
 
 
 def label(bytes_):
-    """Return a label for ascending bytes, such as "0-9", "space", or "“a”, x-z"."""
+    """Return a label for a sorted array of bytes, such as "0-9", "space", or "“a”, x-z"."""
     names = []
     for run in np.split(bytes_, np.flatnonzero(np.diff(bytes_) > 1) + 1):
         first, last = chr(run[0]), chr(run[-1])
@@ -85,8 +85,8 @@ def label(bytes_):
 def two_ways(beginning, choices, condition, mask):
     """Plot the probability of each ending, under the model and with the filter.
 
-    condition: the model's probabilities, given that one of these endings occurs; mask: the
-    probabilities when the filter is applied token by token.
+    condition: the model's probabilities, given that the text has one of these endings.
+    mask: the probabilities if, at each step, a filter removes the tokens that fit no ending.
     """
     figure, axis = plt.subplots(figsize=(8, 1.3 + 0.7 * len(choices)))
     place = np.arange(len(choices))[::-1]
@@ -103,7 +103,7 @@ def two_ways(beginning, choices, condition, mask):
 
 
 def likeness(matrix, texts):
-    """Plot the chrF of each pair of texts; matrix: [n, n]."""
+    """Plot the chrF of each pair of texts; matrix: the chrF values, [n, n]."""
     figure, axis = plt.subplots(figsize=(9, 4.2))
     image = axis.imshow(matrix, cmap="cividis", vmin=0, vmax=100, aspect="auto")
     numbered = [f"{textwrap.shorten(text, 46)}  {i}" for i, text in enumerate(texts, start=1)]

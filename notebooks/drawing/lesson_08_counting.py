@@ -1,11 +1,11 @@
-"""Pictures of lesson 8. Each function returns the alternative text of its picture."""
+"""Pictures for lesson 8. Each function returns the alternative text of its picture."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 
 def terms(shape, n_ctx):
-    """Plot the FLOPs per token at each position, a line for each term of the formula."""
+    """Plot the FLOPs for one token at each position, with a line for each term of the formula."""
     blocks, d, n_vocab = shape
     n = np.geomspace(1, 100_000, 200)
     figure, axes = plt.subplots(1, 2, sharey=True, figsize=(9, 3.8))
@@ -30,7 +30,10 @@ def terms(shape, n_ctx):
 
 
 def clocks(positions, naive, cached):
-    """Plot the time of each token and of all so far; naive, cached: seconds per token [n]."""
+    """Plot the time of each token, and of all tokens so far.
+
+    naive, cached: the seconds that each token takes, [n].
+    """
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6))
     for name, times, marker in ("naive", naive, "o"), ("cached", cached, "s"):
         axes[0].plot(positions, 1e3 * times, marker, markersize=3, label=name)
@@ -52,7 +55,10 @@ def clocks(positions, naive, cached):
 
 
 def saving(positions, counted, measured):
-    """Plot the ratio naive / cached at each position; counted: of FLOPs, measured: of times."""
+    """Plot the ratio naive / cached at each position.
+
+    counted: the ratios of the FLOPs; measured: the ratios of the times.
+    """
     _, axis = plt.subplots(figsize=(8, 3.6))
     axis.loglog(positions, counted, "--", color="0.4", label="FLOPs, counted")
     axis.loglog(positions, measured, "o", markersize=4, label="time, measured")
@@ -67,9 +73,9 @@ def saving(positions, counted, measured):
 
 
 def saving_of(model, ids, recorded_flops, fastest, every=8):
-    """Measure and plot what the cache saves after `every`, 2 * `every`, ... tokens.
+    """Measure and plot what the cache saves at the tokens `every`, 2 * `every`, and so on.
 
-    recorded_flops(model, ids, ...): the FLOPs of a pass; fastest: lessons.fastest.
+    recorded_flops(model, ids, ...): returns the FLOPs of a pass; fastest: lessons.fastest.
     """
     lengths = [*range(every, len(ids) + 1, every)] or [len(ids)]
     counted, measured = [], []
@@ -78,7 +84,7 @@ def saving_of(model, ids, recorded_flops, fastest, every=8):
         model(ids[None, : n - 1], cache)
 
         def step(cache=cache, n=n):
-            """Run the pass of token n; then cut the cache, so that the pass can be run again."""
+            """Run the pass over token n. Then cut the cache, so that the pass can run again."""
             model(ids[None, n - 1 : n], cache, last=1)
             cache.cut(n - 1)
 

@@ -1,4 +1,4 @@
-"""Pictures of lesson 9. Each function returns the alternative text of its picture."""
+"""Pictures for lesson 9. Each function returns the alternative text of its picture."""
 
 import functools
 
@@ -9,9 +9,9 @@ from counting import counted
 
 
 def limits(sizes, prefill, batch, reading, computing):
-    """Plot how long passes over n tokens take, and the least time possible.
+    """Plot the measured times of passes over n tokens, and the least possible times.
 
-    prefill, batch: {n: seconds}; reading, computing: the least seconds for each of `sizes`.
+    prefill, batch: {n: measured seconds}; reading, computing: the least seconds for each size.
     """
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.8))
     n = np.array(sizes)
@@ -38,7 +38,10 @@ def limits(sizes, prefill, batch, reading, computing):
 
 
 def few_rows(found):
-    """Plot what a product costs; found: {number of rows: {way: cost}}, where one row costs 1."""
+    """Plot the cost of a matrix product against its number of rows.
+
+    found: {number of rows: {way to compute the product: cost}}; a product with one row costs 1.
+    """
     figure, axis = plt.subplots(figsize=(9, 3.8))
     top = 0
     labels = {
@@ -64,10 +67,10 @@ def few_rows(found):
 
 
 def roof(found, bandwidth, peak):
-    """Plot a roofline with measured points, a panel for each name.
+    """Plot a roofline with measured points, in a separate panel for each kind of pass.
 
-    found: {name: {n: (FLOPs per byte, FLOPs per second)}}; bandwidth: bytes per second; peak: FLOPs
-    per second.
+    found: {kind of pass: {n: (FLOPs per byte, FLOPs per second)}}; bandwidth: bytes per second;
+    peak: FLOPs per second.
     """
     figure, axes = plt.subplots(1, len(found), figsize=(9.5, 4.2), sharey=True, squeeze=False)
     intensity, ridge = np.geomspace(0.2, 300, 100), peak / bandwidth
@@ -96,7 +99,7 @@ def roof(found, bandwidth, peak):
 def saving(places, count, ratios):
     """Plot the ratio naive / cached at each position.
 
-    count: the ratios of FLOPs; ratios: {name: the ratios of measured times}.
+    count: the ratios of the FLOPs; ratios: {name: the ratios of the measured times}.
     """
     figure, axis = plt.subplots(figsize=(8, 3.8))
     axis.loglog(places, count, "--", color="0.4", label="FLOPs, counted")
@@ -115,7 +118,10 @@ def saving(places, count, ratios):
 
 
 def roof_of(model, ids, bandwidth, peak):
-    """Measure prefills of a text's beginnings and a cached step; plot them on a roofline."""
+    """Measure a text's prefills and one cached step, and plot them with a roofline.
+
+    The prefills are passes over the first 1, 2, 4, ... tokens of the text.
+    """
     found = {"prefill of n tokens": {}, "a cached step at position n": {}}
     longest = 2 ** (len(ids).bit_length() - 1)
     for n in (2**i for i in range(len(ids).bit_length())):
@@ -124,7 +130,7 @@ def roof_of(model, ids, bandwidth, peak):
             model(np.array([ids[: n - 1]]), cache, last=1)
 
         def step(cache=cache, n=n):
-            """Run the pass of token n; then cut the cache, so that the pass can be run again."""
+            """Run the pass over token n. Then cut the cache, so that the pass can run again."""
             logits = model(np.array([ids[n - 1 : n]]), cache, last=1)
             cache.cut(n - 1)
             return logits

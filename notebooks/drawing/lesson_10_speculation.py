@@ -1,4 +1,4 @@
-"""Pictures of lesson 10. Each function returns the alternative text of its picture."""
+"""Pictures for lesson 10. Each function returns the alternative text of its picture."""
 
 import lessons
 import matplotlib.pyplot as plt
@@ -8,10 +8,10 @@ from decoding.drafters import common_prefix
 
 
 def rounds(tokenizer, found, first=0, gamma=4):
-    """Draw a row of tokens for each round.
+    """Draw the drafts and the tokens of each round, with one row for each round.
 
-    found: a list of (drafts, tokens); first: the number of the first round; gamma: the maximum
-    number of drafts in a round.
+    found: the (drafts, tokens) of each round; first: the number of the first round; gamma: the
+    maximum number of drafts in a round.
     """
     _, axis = plt.subplots(figsize=(9, 0.9 + 0.36 * len(found)))
     for y, (drafts, tokens) in enumerate(found):
@@ -43,10 +43,11 @@ def rounds(tokenizer, found, first=0, gamma=4):
 
 
 def timeline(large, small, alone, found, n_rounds=4):
-    """Plot when the models run, without the passes over the prompt.
+    """Plot when each model runs. Leave out the passes over the prompt.
 
-    large, small: passes (start, end) with drafts; alone: the large model's passes without drafts.
-    found: the rounds, a list of (drafts, tokens).
+    large, small: the (start, end) of each model's passes in the loop with drafts.
+    alone: the (start, end) of the large model's passes in the plain loop.
+    found: the (drafts, tokens) of each round.
     """
     _, axis = plt.subplots(figsize=(9, 3))
     tokens = [len(round_tokens) for _, round_tokens in found]
@@ -76,7 +77,7 @@ def timeline(large, small, alone, found, n_rounds=4):
 
 
 def account(names, p, q):
-    """Plot the proposed distribution q and the resulting p, with the parts that make them up."""
+    """Plot the parts of the proposed distribution q, and of the resulting distribution p."""
     accepted, owed = np.minimum(p, q), np.maximum(p - q, 0)
     _, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True)
     rejected = {"color": "0.85", "hatch": "//", "edgecolor": "0.5", "label": "rejected"}
@@ -96,9 +97,9 @@ def account(names, p, q):
 
 
 def hill(scatter, values):
-    """Plot a histogram of the chi-squares of honest counts, and a line for each rule.
+    """Plot a histogram of chi-squares of draws from p, and a line for the chi-square of each rule.
 
-    scatter: chi-squares of counts that were drawn from p; values: {rule: chi-square}.
+    scatter: the chi-squares of counts that were drawn from p; values: {rule: its chi-square}.
     """
     _, axis = plt.subplots(figsize=(9, 3.2))
     axis.hist(scatter, np.geomspace(0.1, 1e5, 150), color="0.7")
@@ -115,9 +116,10 @@ def hill(scatter, values):
 
 
 def gains(rates, gammas, per_pass, faster, b):
-    """Plot tokens per pass and speed-ups, measured and by the formula.
+    """Plot tokens per pass and speed-ups, as measured and as expected by the formula.
 
-    per_pass: {(rate, gamma): tokens per pass of each text}; faster: {(rate, gamma): speed-up}.
+    per_pass: {(rate, gamma): a list with the tokens per pass of each text}.
+    faster: {(rate, gamma): the measured speed-up}.
     b: {gamma: the time of a pass over gamma + 1 tokens}, where a pass over one token takes 1.
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8))
@@ -149,7 +151,7 @@ def gains(rates, gammas, per_pass, faster, b):
 
 
 def histogram(rates):
-    """Plot a histogram of the acceptance rates at a story's positions, [n]."""
+    """Plot a histogram of acceptance rates; rates: the rate at each position of a story, [n]."""
     _, axis = plt.subplots(figsize=(8, 3))
     axis.hist(rates, np.linspace(0, 1, 21), color=lessons.SKY, edgecolor="white")
     axis.axvline(rates.mean(), color="black", linestyle="--", label=f"mean {rates.mean():.2f}")

@@ -1,4 +1,4 @@
-"""Pictures of lesson 11. Each function returns the alternative text of its picture."""
+"""Pictures for lesson 11. Each function that plots returns the alternative text of its picture."""
 
 import lessons
 import matplotlib.pyplot as plt
@@ -7,7 +7,7 @@ from matplotlib.colors import to_rgb
 
 
 def exchange(points):
-    """Plot the rate of all readers against the pace of one.
+    """Plot the tokens per second of all readers against one reader's time per token.
 
     points: {rows: (ms between one reader's tokens, tokens per second of all readers)}.
     """
@@ -27,15 +27,15 @@ def exchange(points):
 
 BRIGHT = (lessons.SKY, lessons.ORANGE, lessons.GREEN, lessons.YELLOW, lessons.PURPLE, lessons.RED)
 PALE = [tuple((1 + 0.9 * np.array(to_rgb(color))) / 2) for color in BRIGHT]
-COLORS = [*BRIGHT, *PALE]  # enough to tell twelve texts apart
+COLORS = [*BRIGHT, *PALE]  # twelve different colours
 
 
 def places(made, n_rows):
-    """Give each text a free row; yield (text, row, passes) in the order of the first pass.
+    """Assign a free row to each text. Yield (text, row, passes), sorted by each text's first pass.
 
-    made: {text: the numbers of the passes that made its tokens}.
+    made: {text: the numbers of the passes that generated its tokens}.
     """
-    free_from = [0] * n_rows  # the first pass in which each row is free
+    free_from = [0] * n_rows  # for each row, the first pass in which it is free
     for text, passes in sorted(made.items(), key=lambda item: item[1][0]):
         row = next(i for i in range(n_rows) if free_from[i] <= passes[0])
         free_from[row] = passes[-1] + 1
@@ -43,9 +43,10 @@ def places(made, n_rows):
 
 
 def seats(panels, n_rows=4):
-    """Plot which text has which row in each pass.
+    """Plot which text occupies each row in each pass.
 
-    panels: {title: (all passes, {text: the numbers of the passes that made its tokens})}.
+    panels: {title: (all passes, made)}, where made is {text: the numbers of the passes that
+    generated its tokens}.
     """
     longest = max(len(passes) for passes, _ in panels.values())
     size = (9.5, 0.4 + 2 * len(panels))
@@ -74,7 +75,7 @@ def seats(panels, n_rows=4):
 
 
 def waits(served):
-    """Plot how long readers wait.
+    """Plot how long readers wait for the first token, and for each later one.
 
     served: {rows: (seconds to each reader's first token, seconds between tokens, seconds in all)}.
     """
@@ -107,7 +108,10 @@ def waits(served):
 
 
 def gaps(found):
-    """Plot the gaps between the tokens of a running text; found: {size of a chunk: [seconds]}."""
+    """Plot the gaps between a running text's tokens while a long prompt is read in chunks.
+
+    found: {size of the chunks: the seconds before each token}.
+    """
     _, axes = plt.subplots(1, len(found), figsize=(9.5, 3.2), sharey=True)
     colors = lessons.RED, lessons.ORANGE, lessons.BLUE
     for axis, (chunk, seconds), color in zip(axes, found.items(), colors):

@@ -1,6 +1,6 @@
-"""Word-by-word glosses and pictures of lesson 12.
+"""Word-by-word glosses and pictures for lesson 12.
 
-Each function that makes a whole picture returns its alternative text.
+Each function that plots a whole figure returns the figure's alternative text.
 """
 
 import re
@@ -22,7 +22,7 @@ GLOSS = dict(pair.split() for pair in GLOSSES.replace("\n", "|").split("|"))
 
 
 def gloss(german):
-    """Print a German sentence with the English word below each of its words."""
+    """Print a German sentence, with an English translation below each word."""
     words = re.findall(r"[\w-]+|[^\w\s]", german)
     english = [GLOSS.get(word, "?") if word[0].isalpha() else word for word in words]
     widths = [max(len(pair[0]), len(pair[1])) + 1 for pair in zip(words, english)]
@@ -33,7 +33,7 @@ def gloss(german):
 
 
 def heat(axis, weights, queries, keys):
-    """Plot attention weights [query, key]; queries, keys: the names of their tokens."""
+    """Plot attention weights [query, key]; queries, keys: the labels of the rows and columns."""
     image = axis.imshow(weights, cmap="cividis", vmin=0, vmax=1, aspect="auto")
     axis.set_xticks(range(len(keys)), keys, rotation=60, ha="right", rotation_mode="anchor")
     axis.set_yticks(range(len(queries)), queries)
@@ -44,7 +44,7 @@ def heat(axis, weights, queries, keys):
 def three_kinds(encoder, decoder, cross, read, written):
     """Plot the weights of the three kinds of attention side by side.
 
-    read, written: the names of the source tokens and of the target tokens.
+    read, written: the labels of the source tokens, and of the target tokens.
     """
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 4.2))
     heat(axes[0], encoder, read, read)
@@ -61,13 +61,16 @@ def three_kinds(encoder, decoder, cross, read, written):
 
 
 def strongest(weights, queries, keys):
-    """Return a text that says which key has the largest weight of each query."""
+    """Return a text that names, for each query, the key with the largest weight."""
     rows = zip(queries, weights, weights.argmax(-1))
     return ", ".join(f"{query} at {keys[i]} {row[i]:.2f}" for query, row, i in rows)
 
 
 def alignments(pairs):
-    """Plot the cross-attention of sentences; pairs: (title, weights, queries, keys) for each."""
+    """Plot the cross-attention of each sentence in a panel of its own.
+
+    pairs: the (title, weights, queries, keys) of each sentence.
+    """
     wide = len(pairs) > 1
     figure, axes = plt.subplots(1, len(pairs), figsize=(10 if wide else 8, 4.9), squeeze=False)
     for axis, (title, *weighed) in zip(axes[0], pairs):
@@ -80,7 +83,10 @@ def alignments(pairs):
 
 
 def by_layer(layers, queries, keys):
-    """Plot the cross-attention of one sentence in each decoder layer; layers: [query, key] each."""
+    """Plot the cross-attention of one sentence in each decoder layer.
+
+    layers: the weights [query, key] of each layer.
+    """
     figure, axes = plt.subplots(1, len(layers), figsize=(10, 4), sharey=True)
     for number, (axis, weights) in enumerate(zip(axes, layers), start=1):
         image = heat(axis, weights, queries, keys)
@@ -95,7 +101,10 @@ def by_layer(layers, queries, keys):
 
 
 def sources(bits, english, german):
-    """Plot the bits per token of each translation (column) given each source (row)."""
+    """Plot how many bits per token each translation costs, given each source.
+
+    bits: [source, translation].
+    """
     _, axis = plt.subplots(figsize=(9.5, 4.2))
     image = axis.imshow(bits, cmap="cividis_r", aspect="auto")
     for i, j in np.ndindex(*bits.shape):
@@ -113,7 +122,10 @@ def sources(bits, english, german):
 
 
 def per_token(lengths, curves, n_source):
-    """Plot the time per written token; curves: {loop: milliseconds at each length}."""
+    """Plot the time per written token.
+
+    curves: {name of a loop: the milliseconds per token at each of `lengths`}.
+    """
     _, axis = plt.subplots(figsize=(8, 4))
     for (label, ms), marker in zip(curves.items(), "^os"):
         axis.plot(lengths, ms, f"{marker}-", label=label)

@@ -1,4 +1,4 @@
-"""Pictures of lesson 13. Each function returns the alternative text of its picture."""
+"""Pictures for lesson 13. Each function returns the alternative text of its picture."""
 
 import lessons
 import matplotlib.pyplot as plt
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def clock(frequencies, n_positions=128):
-    """Plot the angles of rotary positions: cosines of all pairs, and two pairs as clock hands."""
+    """Plot the rotary angles: the cosines of all pairs, and two pairs as the hands of a clock."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), width_ratios=(3, 2))
     angles = frequencies[:, None] * np.arange(n_positions)
     image = left.imshow(np.cos(angles), cmap="cividis", aspect="auto")
@@ -29,7 +29,10 @@ def clock(frequencies, n_positions=128):
 
 
 def one_query(distance, curves):
-    """Plot scores against the distance; curves: {position of the query: scores}."""
+    """Plot attention scores against the distance of the key.
+
+    curves: {position of the query: its score at each distance}.
+    """
     _, axis = plt.subplots(figsize=(8, 3))
     looks = {"lw": 5, "color": lessons.YELLOW}, {"lw": 1.5, "color": lessons.BLUE, "ls": "--"}
     for (at, curve), look in zip(curves.items(), looks):
@@ -44,7 +47,7 @@ def one_query(distance, curves):
 
 
 def against(bits):
-    """Plot each story's bits per byte by stories and by stories-llama; bits: [n, 2]."""
+    """Plot each story's bits per byte under two models, stories and stories-llama; bits: [n, 2]."""
     _, axis = plt.subplots(figsize=(5, 4.4))
     axis.plot(bits[:, 0], bits[:, 1], "o", ms=4, alpha=0.7)
     limits = [bits.min() * 0.95, bits.max() * 1.03]
@@ -60,10 +63,10 @@ def against(bits):
 
 
 def along(runs, afresh, n_trained, window=100):
-    """Plot how many more bits each token costs than in its story alone.
+    """Plot how many more bits each token costs in a long text than in its story alone.
 
-    runs: {name: bits of each token}; afresh: each token's bits in its story alone; window: how many
-    tokens the running mean covers.
+    runs: {name: the bits of each token in the long text}; afresh: the bits of each token in its
+    story alone; window: the number of tokens in each running mean.
     """
     _, axis = plt.subplots(figsize=(8, 3.6))
     looks = ("--", lessons.ORANGE), ("-", lessons.BLUE), (":", lessons.GREEN), ("-.", lessons.RED)
@@ -86,7 +89,7 @@ def along(runs, afresh, n_trained, window=100):
 
 
 def costs(labels, bits, name):
-    """Plot a bar for each token's cost in bits."""
+    """Plot the cost of each token in bits, as bars."""
     _, axis = plt.subplots(figsize=(8, 0.27 * len(bits) + 1))
     axis.barh(labels, bits)
     axis.invert_yaxis()

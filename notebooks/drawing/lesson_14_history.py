@@ -1,13 +1,16 @@
-"""Pictures of lesson 14. Each function returns the alternative text of its picture."""
+"""Pictures for lesson 14. Each function returns the alternative text of its picture."""
 
 import lessons
 import matplotlib.pyplot as plt
 
-COUNTED = "frequency", "given", "zlib", "lzma"  # words in the names of models that only count
+COUNTED = "frequency", "given", "zlib", "lzma"  # these words mark the models that only count
 
 
 def strip(named, title):
-    """Plot a bar for each model, {name: bits per byte}; models that only count are lighter."""
+    """Plot each model's bits per byte as a bar; the bars of models that only count are lighter.
+
+    named: {name of a model: bits per byte}.
+    """
     _, axis = plt.subplots(figsize=(8, 0.42 * len(named) + 1))
     counted = [any(word in name for word in COUNTED) for name in named]
     colors = [lessons.SKY if counts else lessons.BLUE for counts in counted]
@@ -21,7 +24,10 @@ def strip(named, title):
 
 
 def sizes(bits, low, high):
-    """Plot {millions of parameters: bits per byte}, and a band, low to high, for human readers."""
+    """Plot bits per byte against the number of parameters, and a band for human readers.
+
+    bits: {millions of parameters: bits per byte}; low, high: the edges of the band.
+    """
     _, axis = plt.subplots(figsize=(8, 3.4))
     axis.semilogx(list(bits), list(bits.values()), "o-", label="GPT-2 on enwik8, per byte")
     style = {"facecolor": lessons.YELLOW, "alpha": 0.25, "hatch": "//", "edgecolor": "0.7"}

@@ -1,4 +1,4 @@
-"""Pictures of lesson 15. Each function returns the alternative text of its picture."""
+"""Pictures for lesson 15. Each function returns the alternative text of its picture."""
 
 import lessons
 import matplotlib.pyplot as plt
@@ -6,7 +6,10 @@ import numpy as np
 
 
 def grids(w):
-    """Plot each row's largest weight, and a group rounded with w's scale and with its own."""
+    """Plot the largest weight of each row of w, and 32 of the weights before and after rounding.
+
+    They are rounded twice: with the scale of the whole matrix, and with a scale of their own.
+    """
     _, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), width_ratios=(2, 3))
     largest = np.abs(w).max(1)
     left.hist(largest, 40, color=lessons.SKY, edgecolor="white")
@@ -33,10 +36,13 @@ def grids(w):
 
 
 def costs(found):
-    """Plot what rounding costs: {(model, kind): (bits per weight, bits per byte more)}."""
+    """Plot what rounding the weights costs.
+
+    found: {(model, kind of weights): (bits per weight, additional bits per byte)}.
+    """
     _, axis = plt.subplots(figsize=(9, 4))
     names = list(dict.fromkeys(model for model, _ in found))
-    floor = 1e-5  # smaller costs are plotted here
+    floor = 1e-5  # smaller costs are plotted at this height
     looks = ("o", lessons.BLUE, "full"), ("s", lessons.ORANGE, "none")
     for model, (marker, color, fill) in zip(names, looks):
         points = {kind: pair for (name, kind), pair in found.items() if name == model}
@@ -55,7 +61,7 @@ def costs(found):
 
 
 def bars(bits):
-    """Plot a text's cost as a bar for each kind of weights, {kind: bits}."""
+    """Plot what a text costs with each kind of weights; bits: {kind of weights: bits}."""
     _, axis = plt.subplots(figsize=(8, 0.36 * len(bits) + 1))
     drawn = axis.barh(list(bits), list(bits.values()), color=lessons.SKY)
     axis.bar_label(drawn, fmt=" %.1f")

@@ -1,4 +1,4 @@
-"""Pictures of lesson 16. Each function returns the alternative text of its picture."""
+"""Pictures for lesson 16. Each function returns the alternative text of its picture."""
 
 import lessons
 import matplotlib.pyplot as plt
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def chances(p):
-    """Plot a histogram of the sentences' chances of a right answer, p [n]."""
+    """Plot a histogram of p, each sentence's probability of a right answer, [n]."""
     _, axis = plt.subplots(figsize=(8, 3.2))
     counts, edges, _ = axis.hist(p, np.linspace(0, 1, 11), color=lessons.SKY, edgecolor="white")
     axis.axvline(p.mean(), color="black", ls="--", label=f"mean {p.mean():.2f}")
@@ -21,9 +21,9 @@ def chances(p):
 
 
 def curves(sizes, found):
-    """Plot shares of right answers.
+    """Plot the share of sentences with a right answer against the number of draws.
 
-    sizes: numbers of samples; found: {name: a share for each size, or one share for a flat line}.
+    sizes: numbers of draws; found: {name: a share for each size, or one share for a flat line}.
     """
     _, axis = plt.subplots(figsize=(9, 4))
     looks = {
@@ -55,7 +55,7 @@ def curves(sizes, found):
 
 
 def ballot(counts, n):
-    """Plot the most frequent of n answers; counts: [(text, count)]."""
+    """Plot the most frequent of n answers; counts: a list of pairs (answer, count)."""
     _, axis = plt.subplots(figsize=(8, 0.42 * len(counts) + 1))
     texts = [text for text, _ in counts]
     bars = axis.barh(texts, [count for _, count in counts], color=lessons.SKY)

@@ -1,8 +1,8 @@
-# Each part replaces the cell of its exercise. The notebook defines all other names.
+# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
 # ruff: noqa: F821
 
 # exercise 1
-def n_parameters(n_vocab, n_ctx, n_embd, n_layer):  # four ints -> int
+def n_parameters(n_vocab, n_ctx, n_embd, n_layer):  # -> int
     norm = 2 * n_embd
     attention = (n_embd + 1) * 3 * n_embd + (n_embd + 1) * n_embd  # c_attn, c_proj
     mlp = (n_embd + 1) * 4 * n_embd + (4 * n_embd + 1) * n_embd  # c_fc, c_proj
@@ -12,18 +12,17 @@ def n_parameters(n_vocab, n_ctx, n_embd, n_layer):  # four ints -> int
 # exercise 2
 def written_by_heads(mixed, w, b):  # -> [n_head, n, n_embd]
     d_head = mixed.shape[-1]
-    columns = [
-        w[:, h * d_head : (h + 1) * d_head] for h in range(len(mixed))
-    ]  # a block for each head
+    # for each head, the columns of w that its result is multiplied by
+    columns = [w[:, h * d_head : (h + 1) * d_head] for h in range(len(mixed))]
     return np.array([head @ part.T for head, part in zip(mixed, columns)])
 
 
 # exercise 3
-def window_mask(n, w):  # -> [1, n, n], -1e10 where hidden
+def window_mask(n, w):  # -> [1, n, n], -1e10 where a key is hidden
     query, key = np.arange(n)[:, None], np.arange(n)
     hidden = (key > query) | (key <= query - w)
     return np.where(hidden, np.float32(-1e10), np.float32(0))[None]
 
 
-def reach(n_layer, w):  # -> positions back
+def reach(n_layer, w):  # -> a number of positions
     return n_layer * (w - 1)

@@ -1,4 +1,4 @@
-# Each part replaces the cell of its exercise. The notebook defines all other names.
+# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
 # ruff: noqa: F821
 
 
@@ -13,8 +13,8 @@ def decode(ids, spelled):  # -> str
 
 
 # exercise 2
-def digit_words(text):  # -> list of words
-    parts = re.split(r"(\d)", text)  # every other part is a digit
+def digit_words(text):  # -> a list of words
+    parts = re.split(r"(\d)", text)  # the parts 1, 3, 5, ... are digits
     cut = [[part] if i % 2 else gpt2_words(part) for i, part in enumerate(parts)]
     return [word for words in cut for word in words]
 
@@ -23,7 +23,7 @@ def digit_words(text):  # -> list of words
 pieces = {tokenizer.token_bytes(id) for id in range(tokenizer.n_vocab)}
 
 
-def n_cuts(data, pieces):  # bytes, set of bytes -> int
+def n_cuts(data, pieces):  # bytes, a set of bytes -> int
     ways, longest = [1], max(map(len, pieces))
     for end in range(1, len(data) + 1):
         begins = range(max(0, end - longest), end)

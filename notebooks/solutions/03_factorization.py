@@ -1,4 +1,4 @@
-# Each part replaces the cell of its exercise. The notebook defines all other names.
+# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
 # ruff: noqa: F821
 
 
@@ -10,7 +10,7 @@ def bits_per_byte(perplexity, n_tokens, text):  # -> float
 # exercise 2
 def first_given_second(joint, second):  # the second token's id -> [n_words]
     both = joint.sum(axis=(2, 3))  # P(x1, x2)
-    # In the large world, k unknown tokens before `second` would need a sum over V ** k texts.
+    # In the large world, k unknown tokens before `second` require a sum over V ** k texts.
     return both[:, second] / both[:, second].sum()
 
 
@@ -22,8 +22,8 @@ def sharpened_texts(joint, t):  # -> [n_words, n_words, n_words, n_words]
 
 def sharpened_tokens(joint, t):  # -> [n_words, n_words, n_words, n_words]
     result = np.ones_like(joint)
-    for i in range(4):  # the factor of token i: sum over later tokens, then normalise
-        so_far = joint.sum(axis=tuple(range(i + 1, 4)), keepdims=True)  # P(x1 .. x_i)
+    for i in range(4):  # compute the factor of token i, sharpen it, and normalise it
+        so_far = joint.sum(axis=tuple(range(i + 1, 4)), keepdims=True)  # P(tokens 0 to i)
         factor = (so_far / so_far.sum(axis=i, keepdims=True)) ** (1 / t)
         result = result * factor / factor.sum(axis=i, keepdims=True)
     return result

@@ -1,4 +1,4 @@
-# Each part replaces the cell of its exercise. The notebook defines all other names.
+# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
 # ruff: noqa: F821
 
 
@@ -26,12 +26,12 @@ def naive_tokens(m, n):  # m + (m + 1) + ... + (m + n - 1): 523,500 for m = 24, 
     return n * m + n * (n - 1) // 2
 
 
-def cached_tokens(m, n):  # all but the last new token: 1,023 for m = 24, n = 1000
+def cached_tokens(m, n):  # every token except the last: 1,023 for m = 24, n = 1000
     return m + n - 1
 
 
 # exercise 3
-def log_p_endings(model, beginning, endings):  # ids, lists of ids -> floats, one for each ending
+def log_p_endings(model, beginning, endings):  # -> a list with log P of each ending
     from gpt2 import log_softmax
 
     cache, found = model.new_cache(), []

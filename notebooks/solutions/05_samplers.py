@@ -1,4 +1,4 @@
-# Each part replaces the cell of its exercise. The notebook defines all other names.
+# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
 # ruff: noqa: F821
 
 # exercise 1

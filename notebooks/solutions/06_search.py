@@ -1,15 +1,15 @@
-# Each part replaces the cell of its exercise. The notebook defines all other names.
+# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
 # ruff: noqa: F821
 
 # exercise 1
 def sure_width(n_vocab, n):  # -> a number of beams
-    # The optimum may have any of the n_vocab ** (n - 1) beginnings of n - 1 tokens, even the least
-    # probable one, if the token after it is certain. So all must survive until the last step.
+    # There are n_vocab ** (n - 1) beginnings of n - 1 tokens. The optimum may continue even the
+    # least probable of them, if its next token is certain. So no beginning may be dropped.
     return n_vocab ** (n - 1)
 
 
 # exercise 2
-def best_first(next_log_probs, n):  # -> n ids, and how many beginnings were continued
+def best_first(next_log_probs, n):  # -> n ids, the number of continued beginnings
     import heapq
 
     heap, continued = [(0.0, ())], 0
@@ -23,10 +23,10 @@ def best_first(next_log_probs, n):  # -> n ids, and how many beginnings were con
 
 
 # exercise 3
-def consensus(texts):  # lists of ids -> the index of the text most like the others
+def consensus(texts):  # lists of ids -> an index
     bigrams = [set(zip(text, text[1:])) for text in texts]
 
-    def mean_similarity(i):  # the mean over all others, 0 to 1
+    def mean_similarity(i):  # the mean over all other texts, 0 to 1
         others = [b for j, b in enumerate(bigrams) if j != i]
         return np.mean([len(bigrams[i] & b) / len(bigrams[i] | b) for b in others])
 

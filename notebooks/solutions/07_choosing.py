@@ -1,4 +1,4 @@
-# Each part replaces the cell of its exercise. The notebook defines all other names.
+# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
 # ruff: noqa: F821
 
 # exercise 1
@@ -15,14 +15,14 @@ def never(phrase):  # str -> a filter
 
 
 # exercise 2
-def writer(ids, keys):  # list of ids, list of ints -> a key, or None
+def writer(ids, keys):  # ids, a list of ints -> a key, or None
     z = {key: watermark.detect(ids, key, model.n_vocab) for key in keys}
     best = max(z, key=z.get)
     return best if z[best] >= 4 else None
 
 
 # exercise 3
-def corrected(drawn):  # list of (str, list of float) -> {str: float}
+def corrected(drawn):  # a list of (text, masses) -> {text: share}
     weights = Counter()
     for text, masses in drawn:
         weights[text] += float(np.prod(masses))  # p(x) / q(x)

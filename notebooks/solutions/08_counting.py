@@ -1,8 +1,8 @@
-# Each part replaces the cell of its exercise. The notebook defines all other names.
+# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
 
 
 # exercise 1
-def wasted(lengths):  # a list of ints -> 0 to 1, for the shape STORIES
+def wasted(lengths):  # a list of ints -> a share, 0 to 1
     longest = max(lengths)
     padded = len(lengths) * pass_flops(STORIES, longest, longest)
     return 1 - sum(pass_flops(STORIES, n, n) for n in lengths) / padded
@@ -13,11 +13,11 @@ def chunked(model, ids, size):  # ids [n_seq] -> the last logits [n_vocab]
     cache = model.new_cache()
     for start in range(0, len(ids), size):
         logits = model(ids[start : start + size], cache, last=1)
-    return logits[-1]  # with chunks of 1, the model would read all weights for each token
+    return logits[-1]  # chunks of 1 would read all weights once for each token
 
 
 # exercise 3
-def window_saves(shape, n, w):  # -> 0 to 1
+def window_saves(shape, n, w):  # -> a share, 0 to 1
     full = sum(pass_flops(shape, 1, i) for i in range(1, n + 1))
     kept = sum(pass_flops(shape, 1, min(i, w)) for i in range(1, n + 1))
     return 1 - kept / full

@@ -1,4 +1,4 @@
-# Each part replaces the cell of its exercise. The notebook defines all other names.
+# Each solution replaces the cell of its exercise. It uses names that the notebook defines.
 
 # exercise 1
 def acceptance(p, q):  # [n], [n] -> 0 to 1
@@ -6,16 +6,16 @@ def acceptance(p, q):  # [n], [n] -> 0 to 1
 
 
 def best_certain(p):  # [n] -> one-hot [n]
-    # The rate of a one-hot q is p of its token. So the best token has the largest p.
+    # The acceptance rate of a one-hot q is the p of its token. So the largest p is best.
     return np.eye(len(p))[np.argmax(p)]
 
 
 # exercise 2
-def best_gamma(a, c, b):  # a rate, the cost of a draft, gamma -> the cost of a pass
-    def speed_up(gamma):  # E / (b + c gamma)
+def best_gamma(a, c, b):  # a rate, a cost, a function of gamma -> the best gamma
+    def speed_up(gamma):  # expected tokens / cost
         return sum(a**i for i in range(gamma + 1)) / (b(gamma) + c * gamma)
 
-    return max(range(17), key=speed_up)  # in a tie, max returns the smallest gamma
+    return max(range(17), key=speed_up)  # for equal speed-ups, max returns the smallest gamma
 
 
 # exercise 3
@@ -23,7 +23,7 @@ class FirstOf:
     def __init__(self, drafters):
         self.drafters = drafters
 
-    def propose(self, ids, n):  # -> at most n ids, and a q [n_vocab] for each
+    def propose(self, ids, n):  # -> at most n ids, and a list with the q of each
         for drafter in self.drafters:
             drafts, qs = drafter.propose(ids, n)
             if drafts:

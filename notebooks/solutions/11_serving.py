@@ -1,10 +1,10 @@
-# Each part replaces the cell of its exercise. The notebook defines all other names.
+# Each function replaces the cell of its exercise. All other names come from the notebook.
 
 
 # exercise 1
-def passes_needed(lengths, n_rows):  # -> (static, continuous)
+def passes_needed(lengths, n_rows):  # -> the numbers of passes (static, continuous)
     groups = [lengths[i : i + n_rows] for i in range(0, len(lengths), n_rows)]
-    free_at = [0] * n_rows  # the pass at which each row is free
+    free_at = [0] * n_rows  # for each row, the pass at which it becomes free
     for length in lengths:
         row = free_at.index(min(free_at))
         free_at[row] += length
@@ -12,13 +12,13 @@ def passes_needed(lengths, n_rows):  # -> (static, continuous)
 
 
 # exercise 2
-def rows_needed(rate, n, step, most=64):  # -> a number of rows, or None
+def rows_needed(rate, n, step, most=64):  # -> the fewest rows that are enough, or None
     for rows in range(1, most + 1):
-        if rows / (n * step(rows)) >= rate:  # texts that finish per second
+        if rows / (n * step(rows)) >= rate:  # finished texts per second >= readers per second
             return rows
     return None
 
 
 # exercise 3
 def arrange(prompts):  # a list of lists of ids -> the same lists, reordered
-    return sorted(prompts)  # neighbours share the longest beginnings
+    return sorted(prompts)  # puts texts that begin alike next to each other

@@ -2,7 +2,7 @@
 def best(text, candidates):  # str, list of str -> one of the candidates
     decoder = model.read(model.add_special_tokens(tokenizer.encode(text)))
 
-    def log_probability(candidate):  # with </s>, because the text ends there
+    def log_probability(candidate):  # includes log P(</s>): the text must end here
         ids = [*model.start_ids, *tokenizer.encode(candidate), *model.stop_ids]
         return log_probabilities(decoder, ids).sum()
 
@@ -10,7 +10,7 @@ def best(text, candidates):  # str, list of str -> one of the candidates
 
 
 # exercise 2
-def aligned(text):  # str -> list of (name of a target token, name of a source token)
+def aligned(text):  # str -> list of (target token's name, source token's name)
     source, target = translate(text)
     weights = attentions(source, target)[2][-1].mean(0)  # [target, source]
     looked_at = names(np.array(source)[weights.argmax(-1)])
@@ -18,13 +18,13 @@ def aligned(text):  # str -> list of (name of a target token, name of a source t
 
 
 # exercise 3
-def switch(first, second, n):  # two English texts -> the new ids, </s> included
+def switch(first, second, n):  # two English texts -> at most 40 new ids
     sources = (model.add_special_tokens(tokenizer.encode(text)) for text in (first, second))
     one, other = (model.read(source) for source in sources)
     cache, new, ids = one.new_cache(), model.start_ids, []
     while len(ids) < 40 and not (ids and ids[-1] in model.stop_ids):
         if len(ids) == n:
-            cache.source = other.source  # the source's keys and values
+            cache.source = other.source  # the keys and values of the other source
         new = [int(one(np.array(new), cache, last=1)[-1].argmax())]
         ids += new
     return ids

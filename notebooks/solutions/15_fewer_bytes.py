@@ -1,8 +1,8 @@
-# Each part replaces the cell of its exercise. The notebook defines all other names.
+# Each function replaces the cell of its exercise. All other names come from the notebook.
 
 
 # exercise 1
-def restored(w, bits, size):  # [n_out, n_in], float32 -> the same, rounded
+def restored(w, bits, size):  # [n_out, n_in], float32 -> the same weights, rounded
     parts = w.reshape(-1, size)  # [n_groups, size]
     low = parts.min(axis=1, keepdims=True)
     step = (parts.max(axis=1, keepdims=True) - low) / (2**bits - 1)
@@ -11,7 +11,7 @@ def restored(w, bits, size):  # [n_out, n_in], float32 -> the same, rounded
 
 
 # exercise 2
-def largest(memory, bits, size, n_rows, cache):  # -> a number of weights
+def largest(memory, bits, size, n_rows, cache):  # -> the largest number of weights that fits
     left = memory - n_rows * cache  # bytes
     return max(0, int(8 * left / (bits + 16 / size)))
 

@@ -1,16 +1,16 @@
-# Each part replaces the cell of its exercise. The notebook defines all other names.
+# Each function replaces the cell of its exercise. All other names come from the notebook.
 
 
 # exercise 1
-def voted(answers, weights):  # lists of the same length -> one of the answers
+def voted(answers, weights):  # two lists of the same length -> one of the answers
     totals = {}
     for answer, weight in zip(answers, weights):
         totals[answer] = totals.get(answer, 0) + weight
-    return max(totals, key=totals.get)  # in a tie, max returns the answer that came first
+    return max(totals, key=totals.get)  # in a tie, the answer that came first wins
 
 
 # exercise 2
-def draws_needed(p, sure):  # -> a number of draws
+def draws_needed(p, sure):  # -> a number of draws, or math.inf
     if p == 0:
         return math.inf
     if p == 1:
@@ -19,8 +19,8 @@ def draws_needed(p, sure):  # -> a number of draws
 
 
 # exercise 3
-def trusted(p, catch, slip):  # -> 0 to 1
-    # With p = 0.01, catch = 1 and slip = 0.05, only 0.17 of the accepted answers are right. Drawing
-    # until an answer is accepted does not help: the accepted answer is right no more often.
+def trusted(p, catch, slip):  # -> the share of accepted answers that are right
+    # With p = 0.01, catch = 1 and slip = 0.05, only 17% of the accepted answers are right. It does
+    # not help to draw until an answer is accepted: this answer, too, is right in 17% of cases.
     accepted = p * catch + (1 - p) * slip
     return p * catch / accepted

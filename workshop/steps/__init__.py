@@ -1,4 +1,4 @@
-"""The steps of the workshop, in their order."""
+"""The steps of the workshop, in order."""
 
 import importlib.util
 
@@ -41,6 +41,6 @@ STEPS = [
     Step("beam", "Lesson 6, Try them all.", (BEAM,)),
     Step("stories", "Lesson 4, The same in generate.py.", (STORIES,)),
 ]
-# The last step needs libraries that read weights and a tokenizer. Without them it is left out.
+# The last step needs these libraries to read weights and a tokenizer. Without them, omit the step.
 if not all(map(importlib.util.find_spec, ("safetensors", "tokenizers", "regex"))):
     STEPS.pop()

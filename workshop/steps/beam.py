@@ -9,7 +9,7 @@ from workshop.steps.inputs import WatchedModel, attempt
 
 
 def form(found):
-    """Replace the ids and numbers in a result by descriptions, so that a wrong form shows."""
+    """Replace each list of ids and each number in a result with a description of its type."""
     if isinstance(found, list | tuple) and not isinstance([*found, None][0], int | np.integer):
         return [form(part) for part in found]
     return "a list of ids" if isinstance(found, list) else "a number"

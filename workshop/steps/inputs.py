@@ -9,12 +9,12 @@ from workshop.compare import Seen
 
 
 def numbers(*shape, scale=1.0, seed=0):
-    """Return an array [*shape] of random float32 numbers."""
+    """Return an array of this shape with random float32 numbers."""
     return np.random.default_rng([seed, *shape]).normal(0, scale, shape).astype(np.float32)
 
 
 def attempt(results, name, kind="="):
-    """Yield the results and, if computing them fails, Seen(name, error, kind)."""
+    """Yield the results. If computing them raises an error, yield Seen(name, error, kind)."""
     try:
         yield from results
     except Exception as error:
@@ -23,7 +23,7 @@ def attempt(results, name, kind="="):
 
 @contextlib.contextmanager
 def heard(owner, name, note):
-    """In a with block, call note(result, *args, **more) after each owner.name(*args, **more)."""
+    """In the `with` block, call note(result, *args, **more) after each call of owner.name."""
     kept = getattr(owner, name)
 
     def call(*args, **more):
@@ -48,7 +48,7 @@ def norm(n_embd, seed):
 
 
 def block(n_embd, seed):
-    """Return a block's parameters. Large queries and keys make attention focus on few tokens."""
+    """Return a block's parameters. Its large queries and keys focus attention on a few tokens."""
     return {
         "ln_1": norm(n_embd, seed),
         "attn": {
@@ -64,7 +64,7 @@ def block(n_embd, seed):
 
 
 def parameters(n_vocab=11, n_ctx=16, n_embd=12, n_layer=3, tied=False, seed=0):
-    """Return random parameters of a tiny GPT-2. tied: there is no lm_head."""
+    """Return random parameters of a tiny GPT-2. tied: whether to leave out the lm_head."""
     head = {} if tied else {"lm_head": numbers(n_vocab, n_embd, seed=seed + 3)}
     return {
         "wte": numbers(n_vocab, n_embd, seed=seed),
@@ -76,7 +76,7 @@ def parameters(n_vocab=11, n_ctx=16, n_embd=12, n_layer=3, tied=False, seed=0):
 
 
 def tiny(m, n_head=3, **sizes):
-    """Return a tiny m.GPT2 with m.gelu, because GPT2's default may be the reader's wrong gelu."""
+    """Return a tiny m.GPT2 with m.gelu. GPT2's default may be a wrong gelu in the reader's file."""
     return m.GPT2(parameters(**sizes), n_head, activation=m.gelu)
 
 
@@ -87,7 +87,7 @@ def logits_after(text, seed, scale, n_vocab):
 
 
 class Texts:
-    """The cache of a WatchedModel, which contains the ids themselves."""
+    """The cache of a WatchedModel. It stores the ids instead of keys and values."""
 
     def __init__(self, model, batch):
         self.model, self.rows, self.is_batch = model, [[] for _ in range(*(batch or (1,)))], batch
@@ -104,8 +104,8 @@ class Texts:
 
 
 class WatchedModel:
-    """A model without weights, whose logits are random numbers that depend on the text. `passes`
-    lists (tokens in the cache, new tokens) of each pass. After `most` passes it raises an error."""
+    """A model without weights. Its logits are random numbers that depend on the text. `passes` has
+    (tokens in the cache, new tokens) for each pass. After `most` passes, a call raises an error."""
 
     def __init__(self, n_vocab=7, n_ctx=40, stop_ids=(), seed=0, scale=1.5, most=200):
         self.n_vocab, self.n_ctx, self.stop_ids, self.seed = n_vocab, n_ctx, stop_ids, seed

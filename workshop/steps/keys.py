@@ -12,7 +12,7 @@ IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
 def passed(model, cache, ids):
-    """Return the logits of a pass, append's results [(label, array, axes)] and append's layers."""
+    """Run the model. Return its logits, and append's results [(label, array, axes)] and layers."""
     seen, layers = [], []
 
     def note(both, layer, k, v):
@@ -28,7 +28,7 @@ def passed(model, cache, ids):
 
 
 def see_pass(model, cache, ids, name):
-    """Run the model once. Yield its logits, and the results and layers of the calls of append."""
+    """Run the model once. Yield its logits, append's results and layers, and cache.length."""
     logits, seen, layers = passed(model, cache, ids)
     yield Seen(f"intermediate results for {name}", seen, "stages")
     yield Seen(f"the logits of {name}", logits, "n_new, n_vocab")
@@ -81,7 +81,7 @@ def see_context(m):
 
 
 def see_appended(m, name, *actions):
-    """Do the actions, each ("append", n) or ("cut", n). Yield the results of the last appends."""
+    """Do each action, ("append", n) or ("cut", n). Yield append's last result for each block."""
     cache = tiny(m).new_cache()
     for number, (action, n) in enumerate(actions):
         if action == "cut":
@@ -513,7 +513,7 @@ ROWS = Part(("Rows",), "workshop/reference.py", see_rows, ROWS_WRONG, ROWS_METHO
 
 
 class BatchModel:
-    """A model that records the shape of the ids in each pass. Pass a Rows as its cache."""
+    """A model that records the shape of the ids in each pass. Its cache should be a Rows."""
 
     def __init__(self):
         self.model, self.shapes, self.n_vocab = GPT2(parameters(), 3), [], 11

@@ -1,4 +1,4 @@
-"""Steps 1 and 2: softmax, layer norm, gelu, linear."""
+"""Steps 1 and 2: softmax; layer norm, gelu and linear."""
 
 import numpy as np
 
@@ -94,7 +94,7 @@ SOFTMAX = Part(("softmax",), "gpt2.py", see_softmax, SOFTMAX_WRONG)
 
 def see_layer_norm(m, seed):
     x, g, b = 2 * numbers(4, 6) + 3, numbers(6, seed=1), numbers(6, seed=2)
-    x[0] *= 1e-3  # small enough for eps to matter
+    x[0] *= 1e-3  # so small that eps matters
     yield Seen("layer_norm of a row", m.layer_norm(x[1], g, b), "n_embd")
     yield Seen("layer_norm of rows, the first one tiny", m.layer_norm(x, g, b), "row, n_embd")
     yield Seen("the argument of layer_norm after the call", x, "row, n_embd")

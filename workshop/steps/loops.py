@@ -1,4 +1,4 @@
-"""Steps 8, 9 and 12: the naive loop, draws and filters, the cached loop."""
+"""Steps 8, 9 and 12: the naive loop, drawing and filtering, and the cached loop."""
 
 import numpy as np
 
@@ -11,14 +11,14 @@ from workshop.steps.inputs import WatchedModel
 
 
 def second(logits):
-    """Give all probability to the second best token, to catch loops that choose the best token."""
+    """Give all probability to the second-best token, to catch loops that choose the best one."""
     probs = np.zeros_like(logits)
     probs[np.argsort(logits)[-2]] = 1
     return probs
 
 
 def unless_seen(logits, ids):
-    """Lower the logits of tokens that have occurred: a filter that needs the whole text."""
+    """Lower the logits of tokens that have occurred. This filter needs the whole text."""
     logits = logits.copy()
     logits[list(ids)] -= 2
     return logits
@@ -42,7 +42,7 @@ def run(loop, n, stop_ids=(), sampler=CHOICE, seed=0, end=None, **more):
 
 
 def see_loop(loop, name, seed):
-    """Yield the results that are the same for naive and cached."""
+    """Yield those results that must be the same for the loops naive and cached."""
     tokens, sequence, model = run(loop, 7)
     yield Seen(f"the tokens of {name}", tokens)
     yield Seen("the text after the loop", sequence.ids)

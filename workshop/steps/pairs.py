@@ -84,14 +84,14 @@ no return: of a function that returns nothing
 """)
 MERGE = Part(("merge",), "workshop/reference.py", see_merge, MERGE_WRONG)
 
-# In many of these words, two pairs that can be merged overlap in a symbol.
+# In many of the WORDS, two pairs that could be merged share a symbol.
 MERGES = [
     tuple(part.encode() for part in pair.split("+"))
     for pair in "h+e i+n t+he a+t e+r the+r t+h t+a he+a in+g e+e ee+e l+l a+he".split()
 ]
 VOCAB = {bytes([byte]): 300 + byte for byte in range(256)}
 VOCAB |= {left + right: 7 * rank % 23 for rank, (left, right) in enumerate(MERGES)}
-VOCAB |= {b"inn": 901, b"ther": 902, b"xyz": 903}  # tokens that no merge produces
+VOCAB |= {b"inn": 901, b"ther": 902, b"xyz": 903}  # tokens that no merge can produce
 WORDS = (
     "the t ther there tata heat heating inn xinnn xyz eee eeeee caf\u00e9 \u20ac hell tatathering"
     " thehe hetahe eehell inginate"

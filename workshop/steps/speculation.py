@@ -1,4 +1,4 @@
-"""Steps 14 and 15: the acceptance rule, and the speculative loop with two caches."""
+"""Steps 14 and 15: the acceptance rule, and the speculative loop with its two caches."""
 
 import itertools
 
@@ -19,7 +19,7 @@ IDS = [2, 1]
 
 
 def by_text(logits, ids):
-    """Rotate p by one position for each 2 in ids: a sampler that needs the whole text."""
+    """Rotate p by one position for each 2 in ids. This sampler needs the whole text."""
     p = np.exp(logits) / np.exp(logits).sum()
     return turned(p, list(ids).count(2)).astype(np.float32)
 
@@ -50,7 +50,7 @@ def see_rule(m, seed):
     ids, drafts = [2, 1], [1, 0]
     m.verify(np.log(P), ids, drafts, list(Q), by_text, rng)
     yield Seen("ids and drafts after the call", [ids, drafts])
-    for n in 80, 600:  # 80 calls are enough for most mistakes
+    for n in 80, 600:  # 80 calls are enough to reveal most mistakes
         for drafts in ([1, 0], [3, 0], [0, 2]):
             found = [verify(P, drafts, Q) for _ in range(n)]
             yield Seen(f"the tokens of {n} calls with the drafts {drafts}", found, "~")

@@ -1,4 +1,4 @@
-"""Step 17: the bundled model stories, computed by the reader's file alone."""
+"""Step 17: the bundled model `stories`, run with the reader's own functions."""
 
 from generate import Sequence
 from samplers import greedy

@@ -1,4 +1,4 @@
-"""Steps 3 to 7: attention, the mask, heads, the block, the model."""
+"""Steps 3 to 7: attention, the mask, heads, the block and the model."""
 
 import contextlib
 import functools
@@ -278,7 +278,7 @@ STAGES = "linear", "split_heads", "attention", "merge_heads", "layer_norm", "fee
 
 
 def stages(m, names, call):
-    """Return call(), and the results [(label, array, axes)] of the named functions during it."""
+    """Return call(), and what the functions `names` return during it: [(label, array, axes)]."""
     seen = []
 
     def note(name, result, *args, **more):
