@@ -124,7 +124,7 @@ class Sequence:
 
     @property
     def new_ids(self) -> Ids:
-        """Return the tokens after the prompt, including a stop id."""
+        """Return the tokens after the prompt, including a stop id at the end."""
         return self.ids[self.n_prompt :]
 
 

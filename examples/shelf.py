@@ -64,7 +64,7 @@ def dry(multiplier=0.8, base=1.75, allowed=2):
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalty = np.zeros_like(logits)
         for i in range(1, len(ids)):
-            n = 0  # how many of the last tokens also stand before ids[i]
+            n = 0  # how many of the last tokens also come just before ids[i]
             while n < min(i, 50) and ids[i - 1 - n] == ids[-1 - n]:
                 n += 1
             if n >= allowed:

@@ -4,7 +4,7 @@ import numpy as np
 
 from decoding.beam import top_indices
 
-SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # these change nothing
+SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # values that change nothing
 N_EXTRA = 12  # all but this many of the stored tokens are certain to be the top ones
 
 
