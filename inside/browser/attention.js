@@ -48,10 +48,10 @@ function patternOf(head) {
 // Return facts about the token that gets the largest share of a head's weight in the whole text.
 function favorite(head) {
   const rows = range(n_rows).filter(isStored).map((row) => weightsAt(head, row));
-  const shares = range(n_rows).map((key) => sum(rows.map((row) => row[key] ?? 0)) / rows.length);
-  const share = Math.max(...shares), at = shares.indexOf(share);
-  return {favorite: data.ids[at], at: at + 1, share: percent(share), lines: rows.length,
-    often: rows.filter((row) => row[at] > 0.5).length};
+  const totals = range(n_rows).map((key) => sum(rows.map((row) => row[key] ?? 0)));
+  const at = totals.indexOf(Math.max(...totals)), seeing = rows.filter((row) => row.length > at);
+  return {favorite: data.ids[at], at: at + 1, share: percent(totals[at] / seeing.length),
+    lines: seeing.length, often: seeing.filter((row) => row[at] > 0.5).length};
 }
 
 // Describe a head's pattern, if it gets more than half of the head's weight.

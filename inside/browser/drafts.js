@@ -42,7 +42,8 @@ function showDrafts() {
   if (chosen) list.scrollTop = chosen.offsetTop - list.offsetTop - list.clientHeight / 2;
   const place = pass.known + accepted, came = data.ids[place];  // what the model itself added
   const [drawn, ...slice] = drawOf(place), [u, from, to] = digits(slice);
-  const how = !outcomes(pass).length ? "prompt" : !bets.length ? "none" : came === undefined ? "end" : drawn;
+  const how = !outcomes(pass).length ? "prompt" : !bets.length ? "none"
+    : came === undefined ? "end" : drawn;
   tell("#bets", {pass: at + 1, came, rejected: bets[accepted]?.[0], u, from, to},
     how, bets.length && "bets");
   find("#bets tbody").replaceChildren(...bets.map((bet, i) => betLine(bet, i < accepted)));

@@ -38,7 +38,8 @@ function showWhy() {
   const rivals = [...stored("rivals", row)], rival = rivals[rivalAt(row)];
   find("#rival").replaceChildren(...rivals.map((id) => new Option(label(id), id)));
   find("#rival").value = rival;
-  const chose = CHOSE[drawOf(state.selected)[0]] ?? "The loop chose it";
+  const [how, , from, to] = drawOf(state.selected);
+  const chose = to - from === 1 ? "The cut left no other" : CHOSE[how] ?? "The loop chose it";
   const order = range(PARTS.length).sort((a, b) => Math.abs(added[b]) - Math.abs(added[a]));
   const largest = order.find((i) => added[i] > 0), lowest = order.find((i) => added[i] < 0);
   const says = (i) => `${PARTS[i] ?? "no part"} (${signed(added[i] ?? 0)})`;
@@ -52,7 +53,7 @@ function showWhy() {
     element("td.number", signed(x)), element("td.says", says));
   find("#why tbody").replaceChildren(
     ...first.map((i) => part("", button(i), added[i], lookOf(i, row))),
-    part("", `${rest.length} others`, others), part(".sum", "sum", total));
+    part("", `${rest.length} other parts`, others), part(".sum", "sum", total));
 }
 
 const button = (i) => (HEAD_OF[i] < 0 ? PARTS[i]
