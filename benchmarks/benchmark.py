@@ -45,7 +45,7 @@ def run(module, words, threads):
         name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     }
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
-        environment.pop(name, None)  # these may force kernels for an older processor
+        environment.pop(name, None)  # these may override the detected processor and its cache size
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, words)]
     started, found = time.perf_counter(), {}
     with subprocess.Popen(

@@ -21,7 +21,8 @@ from generate import Sequence
 
 
 def best_of(n):
-    """Return a loop that draws n texts and selects the text with the highest log P / n_tokens."""
+    """Return a generation loop: it draws n texts and selects the one with the highest log P /
+    n_tokens."""
     return choosing(n, mean_log_probabilities)
 
 

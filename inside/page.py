@@ -139,7 +139,7 @@ def rounded(weights):  # [..., n, n_keys] -> same, as bytes
 
 
 def label(tokenizer, id: int) -> str:
-    """Return a token's text. A byte of an incomplete character appears as its code, as <E4>."""
+    """Return a token's text. A byte of an incomplete character appears in hexadecimal: <E4>."""
     text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
     text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
     return text or tokenizer.tokens[id]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 ODD = (AttributeError, ArithmeticError, RecursionError)
-MALFORMED = (ValueError, OSError, LookupError, TypeError, *ODD)  # a damaged file may raise any
+MALFORMED = (ValueError, OSError, LookupError, TypeError, *ODD)  # what a damaged file may raise
 
 
 class UserError(Exception):

@@ -1,4 +1,4 @@
-"""Reads a folder's tokenizer: GPT-2's two files, or tokenizer.json, read by `tokenizers`."""
+"""Reads a folder's tokenizer: GPT-2's two files, or tokenizer.json with the library tokenizers."""
 
 import re
 from collections.abc import Iterable

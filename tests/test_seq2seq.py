@@ -550,7 +550,7 @@ def test_generation_config_is_the_checkpoint_s():
     assert (config["num_beams"], config["length_penalty"]) == (4, 2.0)
     assert (config["max_length"], config["min_length"]) == (15, 6)  # both count the start id
     plain = MODELS["bart"].generation_config
-    # config.json forces id 2. But generation_config.json counts instead, and it forces no id.
+    # config.json forces id 2, but generation_config.json takes precedence and forces no id.
     assert plain["forced_eos_token_id"] is None
     assert MODELS["bart"].stop_ids == (2,) and MODELS["t5"].stop_ids == (1,)
 

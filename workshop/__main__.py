@@ -59,7 +59,7 @@ def new(path: Path) -> int:
 
 
 def chosen(name: str | None) -> list[Step]:
-    """Return a list of the step with this name, or of all steps if there is no name."""
+    """Return the chosen steps: the one with this name, or all if there is no name."""
     steps = {step.name: step for step in STEPS}
     if name and name not in steps:
         close = difflib.get_close_matches(name, steps, 1)

@@ -37,7 +37,7 @@ def is_right(a: Seen, b: Seen) -> float:
 
 
 def is_same(a: Seen, b: Seen) -> float:
-    """Return whether a and b may have the same cause. For random outcomes, return a p-value."""
+    """Return whether one mistake could explain a and b. For random outcomes, return a p-value."""
     if errors := [x.value for x in (a, b) if isinstance(x.value, Raised)]:
         if len(errors) == 1 or b.kind == "!":
             return len(errors) == 2

@@ -237,7 +237,7 @@ class Cache:
 def advance(model, ids, cache, chunk=256):  # -> [n_vocab]
     """Run the model on the ids that are not in the cache yet, at most `chunk` ids in one pass.
 
-    Return the logits after the last id. With last=1, the model computes no other logits. You may
+    Return the logits after the last id; pass last=1, so that the model computes no others. You may
     assume that the cache contains the first cache.length ids, and that at least one id is new.
     """
     ...

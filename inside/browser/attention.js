@@ -102,7 +102,7 @@ function choose(head) {
   writeAddress();
 }
 
-// --- one row: the head's weights when it predicted the selected token ---
+// --- one row: the head's weights when the model predicted the selected token ---
 
 function showAttention() {
   const row = state.selected - 1, came = data.ids[row + 1], before = data.ids[row];

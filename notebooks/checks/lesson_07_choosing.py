@@ -1,4 +1,4 @@
-"""Checks of lesson 7: a filter that forbids a phrase, finding a text's writer, corrected shares."""
+"""Checks of lesson 7: forbid a phrase, find who marked a text, correct a filter's probabilities."""
 
 import functools
 
@@ -76,7 +76,8 @@ def exercise_3(corrected):
     assert set(few) == {"a", "b"}, "return a share for each text"
     assert abs(sum(few.values()) - 1) < 1e-6, f"the shares sum to {sum(few.values()):.3f}, not to 1"
     assert few["a"] < few["b"], "the text whose steps left less mass should get the smaller share"
-    # The model begins with x (P = 0.6) or y (P = 0.2). It ends with P = 0.01 after x, 0.5 after y.
+    # The condition allows x (P = 0.6) or y (P = 0.2) as the first token: 0.8 in all. Then it allows
+    # only the end of the text, which has P = 0.01 after x and 0.5 after y.
     rng = np.random.default_rng(0)
     drawn = [("x", [0.8, 0.01]) if rng.random() < 0.75 else ("y", [0.8, 0.5]) for _ in range(4000)]
     share, right = corrected(drawn)["x"], 0.006 / 0.106

@@ -73,7 +73,7 @@ def saving(positions, counted, measured):
 
 
 def saving_of(model, ids, recorded_flops, fastest, every=8):
-    """Measure and plot what the cache saves at the tokens `every`, 2 * `every`, and so on.
+    """Measure and plot what the cache saves at token number `every`, 2 * `every`, and so on.
 
     recorded_flops(model, ids, ...): returns the FLOPs of a pass; fastest: lessons.fastest.
     """
