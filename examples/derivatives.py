@@ -20,7 +20,7 @@ EMPTY = ("empty",)  # matches only ""
 
 @functools.cache
 def derivative(r, byte):
-    """Return the expression that matches what may follow `byte` as the first byte of a match of r."""
+    """Return the expression of what may follow if `byte` is the first byte of a match of r."""
     match r:
         case ("empty",):
             return NOTHING
