@@ -279,6 +279,21 @@ def test_a_notebook_is_saved_with_the_outputs_of_one_run(notebook):
     assert alternatives and all(len(text) > 30 for text in alternatives)
 
 
+def test_the_saved_outputs_show_today_s_comments(notebook):
+    """Some cells print functions of the project. Their comments must be those of the files."""
+    files = [file for file in FOLDER.parent.glob("**/*.py") if ".venv" not in file.parts]
+    known = without_spaces("".join(file.read_text(encoding="utf-8") for file in files))
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and "source(" in cell.source:
+            printed = "".join(output.get("text", "") for output in cell.outputs)
+            for comment in re.findall(r"(?:^ *#.*\n?)+", printed, flags=re.MULTILINE):
+                assert without_spaces(comment) in known, comment
+
+
+def without_spaces(text):
+    return re.sub(r"[\s#]+", "", text)  # a long comment is wrapped, so it has more lines
+
+
 def test_the_cells_fit_a_projector(notebook):
     for cell in code(notebook):
         lines = cell.source.splitlines()
