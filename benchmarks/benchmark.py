@@ -161,8 +161,8 @@ def with_unit(key, value):
 
 
 def alone(found):
-    """Yield lines that compare tokenwise with the limits of the machine, and its methods with each
-    other."""
+    """Yield lines that compare tokenwise with the limits of the machine, and tokenwise's methods
+    with each other."""
     machine, products, loops = (found[name] for name in ("machine", "products", "loops"))
     gigabytes, gigaflops = machine["bytes/s"] / 1e9, machine["FLOP/s"] / 1e9
     yield f"\nthe machine: a product reads {gigabytes:.1f} GB/s and does {gigaflops:.0f} GFLOP/s"

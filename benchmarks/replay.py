@@ -1,4 +1,4 @@
-"""A drafter with a given acceptance rate, to measure the gain of speculation at this rate."""
+"""A drafter with a given acceptance rate, to measure the gain from speculation at this rate."""
 
 import numpy as np
 from numpy.random import Generator
@@ -9,7 +9,7 @@ from speculative import Drafter
 
 
 class Replay(Drafter):
-    """Propose the tokens of a known text. Each token is right with probability `rate`, and
+    """Propose the tokens of a known text. Each token is kept with probability `rate`, and
     otherwise replaced by a wrong one. In greedy decoding, `rate` is the acceptance rate."""
 
     def __init__(self, n_vocab: int, text: Ids, rate: float, rng: Generator):

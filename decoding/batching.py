@@ -33,8 +33,8 @@ def continuous(
 
     sequences: a list, or an iterator that is advanced when a row is free. It may yield None while
     no text is waiting. If no text is running either, `continuous` returns; call it again later.
-    All texts share one model, but may have different sources. chunk: at most how many tokens of a
-    prompt are read between two steps. A text whose model has a custom cache runs alone."""
+    All texts share one model, but may have different sources. chunk: the largest number of prompt
+    tokens that are read between two steps. A text whose model has a custom cache runs alone."""
     if min(max_rows, chunk) < 1:
         raise ValueError("max_rows and chunk must be at least 1")
     waiting = (sequence for sequence in sequences if sequence is None or sequence.running)

@@ -134,7 +134,7 @@ class Measured(Drafter):
 
     @property
     def acceptance(self) -> float:
-        """Return the share of tested drafts that were accepted: `a` in the next formula."""
+        """Return the share of tested drafts that were accepted: `a` in the formula below."""
         return self.accepted / max(1, self.tested)
 
     @property

@@ -47,8 +47,8 @@ def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> d
     """Score a text that follows only `prefix`; return the result of `score_ids`.
 
     prefix: the ids before the text, such as the `prefix` of an encoder-decoder's Decoder. The
-    default is the tokenizer's BOS id, or else its end of text. If it has neither, the first token
-    has no probability: the result omits this token and its bytes.
+    default is the tokenizer's BOS id, or else its end-of-text id. If it has neither, the first
+    token has no probability: the result omits this token and its bytes.
     """
     bos = tokenizer.encode("")  # [] if the tokenizer has no BOS
     ids = tokenizer.encode(text)[len(bos) :]
@@ -62,7 +62,7 @@ def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> d
 
 
 def score_ids(model: Any, prefix: Ids, ids: Ids, n_bytes: int) -> dict:
-    """Score ids after prefix. n_bytes: the size of the text of ids. Return a dict of ids, logprobs
+    """Score ids after prefix. n_bytes: the size of the ids' text. Return a dict of ids, logprobs
     (each in nats), total (their sum), bits_per_byte and perplexity. NaN raises ValueError."""
     logprobs = log_probabilities(model, [*prefix, *ids])[max(0, len(prefix) - 1) :]
     nats = abs(float(logprobs.sum(dtype=np.float64)))  # abs, because -sum can be -0.0

@@ -21,8 +21,8 @@ from gpt2 import log_softmax
 
 
 def best_first(passes=1000):
-    """Return a loop. If the search needs more than `passes` passes, the loop yields the most
-    probable beginning that it has found, and the stop reason is "passes"."""
+    """Return a generation loop. If the search needs more than `passes` passes, the loop yields the
+    most probable beginning that it has found, and the stop reason is "passes"."""
 
     def loop(model, sequence):  # yields tokens
         if not sequence.running:

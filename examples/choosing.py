@@ -27,8 +27,8 @@ def best_of(n):
 
 
 def mbr(n, tokenizer):
-    """Return a loop that draws n texts and selects the text that is most similar to all of them:
-    the one with the highest sum of chrF."""
+    """Return a generation loop: it draws n texts and selects the text that is most similar to all
+    of them: the one with the highest sum of chrF."""
 
     def total_likeness(model, texts):  # list of Sequence -> list of float
         decoded = [tokenizer.decode(text.new_ids) for text in texts]
@@ -44,8 +44,8 @@ def mbr(n, tokenizer):
 
 
 def choosing(n, rate):
-    """Return a loop that draws n texts as one batch, and selects the text with the highest rating.
-    rate(model, texts) -> the ratings [n]."""
+    """Return a generation loop: it draws n texts as one batch, and selects the text with the
+    highest rating. rate(model, texts) -> the ratings [n]."""
 
     def loop(model, sequence):  # yields tokens
         seeds = sequence.rng.integers(2**62, size=n)

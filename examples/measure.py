@@ -61,8 +61,8 @@ def bleu(n_sentences=1000):
 
 
 def watermarks(n_unmarked=1000, n_marked=200):
-    """Print the detector's mean z and the shares of large z, for texts with and without a
-    watermark. Each text has its own key."""
+    """Print the detector's mean z and the shares of texts with z > 2, 3 and 4, without and
+    with a watermark. Each text has its own key."""
     tokenizer, model = utils.load("stories")
     prompt = tokenizer.encode("Once upon a time")
 
@@ -107,8 +107,8 @@ def drafts(n=200):
 
 
 def constraints(folder):
-    """Print how long automaton.py and constrained.py take to start, and how long per step. folder:
-    a folder with GPT-2's encoder.json and vocab.bpe."""
+    """Print how long automaton.py and constrained.py take to start, and how long they take per
+    step. folder: a folder with GPT-2's encoder.json and vocab.bpe."""
     vocab = json.loads((Path(folder) / "encoder.json").read_text(encoding="utf-8"))
     lines = (Path(folder) / "vocab.bpe").read_text(encoding="utf-8").split("\n")[1:-1]
     tokenizer = Tokenizer(vocab, [tuple(line.split()) for line in lines])  # type: ignore[misc]
