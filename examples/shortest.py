@@ -52,7 +52,7 @@ class Bigram:
 
 
 class OnlyLength:
-    """The cache of a Bigram. It stores no keys and values, but only the number of tokens."""
+    """The cache of a Bigram. It stores no keys or values, only the number of tokens."""
 
     length = 0
 

@@ -1,4 +1,4 @@
-"""A watermark: a mark in the choice of tokens that readers do not notice but a test finds.
+"""A watermark: a mark in the choice of tokens. Readers do not notice it, but a test finds it.
 
 Before each token, a random generator is seeded with the previous token and a secret key. It makes a
 fraction gamma of the vocabulary green, and the filter adds delta to the logits of green tokens.

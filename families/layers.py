@@ -1,6 +1,6 @@
 """Layers of models newer than GPT-2: RMS norms, gated MLPs and other activations.
 
-GPT-2's own layers are in gpt2.py. Shapes are named as there, except for d_model instead of n_embd.
+GPT-2's own layers are in gpt2.py. Shape names are the same, but n_embd is called d_model here.
 """
 
 import math

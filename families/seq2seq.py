@@ -6,7 +6,7 @@
 A Decoder is used like a GPT2, so every loop can run it. Raffel et al. 2020, "Exploring the
 Limits of Transfer Learning with a Unified Text-to-Text Transformer" (T5); Lewis et al. 2020,
 "BART"; Liu et al. 2020, "Multilingual Denoising Pre-training for Neural Machine Translation".
-Shapes are named as in gpt2.py, except for d_model instead of n_embd. Matrices are [n_out, n_in].
+Shapes are named as in gpt2.py, but n_embd is called d_model. Matrices are [n_out, n_in].
 """
 
 import copy
@@ -125,7 +125,7 @@ class EncoderDecoder:
 
 
 class Decoder:
-    """An encoder-decoder that has read a source. It writes the answer as GPT-2 continues a text.
+    """An encoder-decoder that has read a source. It writes the answer like GPT-2 continuing a text.
 
     source: a Cache of the source's keys and values, for the cross-attention in each layer.
     """
@@ -173,7 +173,7 @@ class Decoder:
 
 
 class DecoderCache(Cache):
-    """The keys and values of an answer and of its source, which all rows of a batch share."""
+    """The keys and values of an answer and of its source. All rows of a batch share the source."""
 
     def __init__(self, source, *shape):
         super().__init__(*shape)

@@ -5,11 +5,11 @@ import numpy as np
 from decoding.beam import top_indices
 
 SLIDERS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}  # values that change nothing
-N_EXTRA = 12  # all but this many of the stored tokens are certain to be the top ones
+N_EXTRA = 12  # of n stored tokens, the first n - N_EXTRA are surely the best of all tokens
 
 
 def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> arrays [n_rows, ...]
-    """Return data about n tokens for each row: the top tokens after the filters before the sliders,
+    """Return data about n tokens per row: top tokens after the filters that precede the sliders,
     the generated token, and the model's best. best: their ids. logits: before all filters. first,
     last: what the filters before and after the sliders add to the logits (-inf: one removes the
     token). by: the number of this filter, or 0. About all other tokens: rest is log sum exp((logit
@@ -26,14 +26,14 @@ def candidates(logits, sequence, temperatures, n):  # [n_rows, n_vocab] -> array
         for f in sequence.sampler.filters:
             steps.append(f(steps[-1].copy(), ids) if len(ids) >= sequence.n_prompt else row)
         first, cut, last = steps[before], steps[after], steps[-1]
-        by = np.isneginf(steps).argmax(0)  # the number of the first filter that removed it
+        by = np.isneginf(steps).argmax(0)  # the number of the first filter that removed each token
         by[(before < by) & (by <= after)] = 0
         added = np.subtract(last, cut, out=np.zeros_like(row), where=last != cut)
 
         best, own = top_indices(first, n), top_indices(row, n)
         chosen = [*best[: n - N_EXTRA], came, *own[: N_EXTRA - 1], *best, *own]
         stored = [*dict.fromkeys(chosen)][:n]
-        stored.sort(key=lambda x: (-first[x], -row[x]))  # from best to worst, then the removed
+        stored.sort(key=lambda x: (-first[x], -row[x]))  # from best to worst, then the removed ones
         others = np.delete(np.arange(len(row)), stored)
         with np.errstate(divide="ignore"):  # log 0 if all tokens are stored
             rest = np.log(np.exp((first[others] - first.max()) / scale).sum(-1))

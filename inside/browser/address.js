@@ -1,4 +1,4 @@
-// The page's address has the selection, so you can share a view: #token=26&head=4.6&top_p=0.9
+// The page's address contains the selection, so you can share a view: #token=26&head=4.6&top_p=0.9
 
 let writing = null;
 

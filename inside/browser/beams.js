@@ -9,7 +9,7 @@ const isEnd = ({status}) => status === "finished" || status === "limit";
 // Return a list of nodes for each step: a node for each candidate. In step 1, nodes have no parent.
 function readBeams() {
   const text = data.ids.slice(data.n_prompt);
-  let kept = [], ended = -Infinity;  // nodes that the last step kept; the best log P of ended texts
+  let kept = [], ended = -Infinity;  // what the previous step kept; the best log P of ended texts
   return data.beams.map((step, depth) => {
     const leader = Math.max(ended, ...step.map(([, , logprob]) => logprob));
     const nodes = step.map(([row, token, logprob, ending]) => {

@@ -19,7 +19,7 @@ function showCandidates() {
   const moved = SAMPLER.some((name) => state[name] !== given[name]);
   const die = isOwn || how !== "drawn" || (moved && found.others) ? state.die : u;
   const thrown = die !== null;
-  if (!isOwn && found.others)  // only the place of the token that came is stored
+  if (!isOwn && found.others)  // only the generated token's place on the line from 0 to 1 is stored
     for (const token of tokens) token.below = token.rank === came ? from : null;
   const winner = !isOwn && !moved ? thrown && came
     : tokens.findIndex(({below, p}) => thrown && below <= die && die < below + p);

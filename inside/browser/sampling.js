@@ -1,6 +1,6 @@
 // The filters of samplers.py, in the same order, applied to the stored logits.
 
-const N_EXTRA = 12;  // all but this many of the stored tokens are certain to be the best tokens
+const N_EXTRA = 12;  // of n stored tokens, the first n - N_EXTRA are surely the best of all tokens
 
 // Return the probabilities of the stored tokens before the cut (tempered) and after it (probs), the
 // sum for all others (others), and how many tokens each setting keeps (cuts). exact is false if a

@@ -11,7 +11,7 @@ const SAMPLER = Object.keys(PLAIN);
 const given = Object.fromEntries(SAMPLER.map((name) => [name, data.settings[name]]));
 const state = {
   selected: data.logprobs.indexOf(Math.min(...data.logprobs.slice(data.n_prompt - 1))) + 1 || 1,
-  head: null,  // the chosen index of HEADS; null: shownHead decides
+  head: null,  // the chosen head's index in HEADS; null: shownHead decides
   rival: null,  // the token to compare with the generated one; null: the best other token
   die: null, ...given,
 };

@@ -5,7 +5,7 @@ const S = "\\p{White_Space}";
 const PATTERN = RegExp(`'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^${S}\\p{L}\\p{N}]+`
   + `|${S}+(?!\\P{White_Space})|${S}+`, "gu");
 
-function merge_all(symbols, ranks) {  // merge the pair with the lowest rank until no pair has one
+function merge_all(symbols, ranks) {  // merge the pair of lowest rank until no pair has a rank
   while (true) {
     const rank = (right, i) => ranks.get(`${symbols[i]}→${right}`) ?? Infinity;
     const found = symbols.slice(1).map(rank), best = Math.min(...found), at = found.indexOf(best);

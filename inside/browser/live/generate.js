@@ -49,7 +49,7 @@ function without({params, n_head, stop_ids, eps}, heads) {
 }
 
 // Return the parameters that live.py packed. shapes: JSON of the parameters, with shapes instead of
-// arrays; numbers: all rows, from -127 to 127; scales: one per row. A vector has rows of length 1.
+// arrays; numbers: all entries, -127 to 127; scales: one per row. A vector's rows have length 1.
 function restored(shapes, numbers, scales) {
   let at = 0, n_rows = 0;
   return JSON.parse(shapes, (_, part) => {

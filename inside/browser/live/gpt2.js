@@ -1,5 +1,5 @@
-// GPT-2: from a token id to the logits of the next token. The forward pass, the cache and the names
-// are those of gpt2.py. This code reads one token at a time, so it needs no mask. An array [d] is a
+// GPT-2: from a token id to the logits of the next token. The forward pass and the names are those
+// of gpt2.py. This code reads one token at a time, so it needs no mask. An array [d] is a
 // Float32Array, and an array [n, d] is a list of n such rows. cache[i][layer] is {k, v}: the keys
 // and the values of token i, each [n_head, d_head].
 

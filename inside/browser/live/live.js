@@ -14,7 +14,7 @@ Object.assign(data.labels, words.labels);
 // If some heads are off, `part` comes from the model without them.
 const panel = {
   branches: [], current: null, n_opened: 0,
-  place: 0,  // an index of the current text: the page shows the candidates for this token
+  place: 0,  // an index into the current text: the page shows the candidates for this token
   model: null,  // the model without the heads that are off; null: all are on
   writing: false, done: Promise.resolve(),
 };
