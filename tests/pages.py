@@ -46,7 +46,7 @@ def recorded(tokenizer, model, text, n=12, loop=cached, seed=1, named=None, **se
 
 
 def searched(model, sequence, steps):
-    """Run beam search like a loop: yield the tokens of the best text."""
+    """A generation loop that runs beam search and yields the tokens of the best text."""
     [found] = beam_search(model, sequence.ids, sequence.n_left, 3, trace=steps)
     for token in found.ids:
         yield sequence.append(token)

@@ -1,7 +1,7 @@
 """Make inside/pictures/story.png, the picture of a page in the README: python -m tests.pictures
 
-`python -m tests.pictures FOLDER` makes other pictures for a person to check: a page of each kind
-of run, at four widths, light and dark.
+`python -m tests.pictures FOLDER` makes other pictures for a person to check: the page of each
+run in RUNS, at four widths, light and dark.
 """
 
 import sys

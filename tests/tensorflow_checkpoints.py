@@ -1,5 +1,5 @@
-"""Make good and bad TensorFlow checkpoints, and download each from a local server. Write the error
-messages and the names of the downloaded files to messages.json.
+"""Make good and bad TensorFlow checkpoints, and download each from a local server. For each, write
+the error message and the names of the files and folders that are left to messages.json.
 
 A test runs this script in a new process, because importing TensorFlow takes seconds.
 """
@@ -34,7 +34,7 @@ def released(folder):
 
 
 def fetched(place, files, faults=None):
-    """Download to `place`. Return the error message (or None) and the names of the files there."""
+    """Download a model to `place`. Return the error message (or None) and the names in `place`."""
     place.mkdir()
     with Server(files) as server:
         server.faults = faults or {}

@@ -539,7 +539,7 @@ class Texts:
         self.texts.append((which % len(self.models), ids))
 
     def step(self, n_new):
-        """Pass n_new tokens per row. Each row must get the logits that its text gets alone."""
+        """Run a pass with n_new tokens per row. Each row must get the logits that it gets alone."""
         longest = max((len(ids) for _, ids in self.texts), default=self.n_ctx)
         if n_new := min(n_new, self.n_ctx - longest):
             starts = [len(ids) + 2 * row for row, (_, ids) in enumerate(self.texts)]
@@ -632,7 +632,7 @@ def test_rows_go_on_after_an_error_in_the_middle_of_a_step(monkeypatch):
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(gpt2, "feed_forward", fails)  # after the first layer's keys are cached
+        patch.setattr(gpt2, "feed_forward", fails)  # called after the first layer's keys are cached
         ENDLESS(np.ones((3, 2), int), texts.rows)
     texts.assert_lengths()
     texts.step(2)

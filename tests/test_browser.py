@@ -45,7 +45,7 @@ def method(request):
 
 @functools.cache
 def run(name):
-    """Record a run of the model stories for a page, and return the page's data."""
+    """Record a run of the model `stories` for a page, and return the page's data."""
     tokenizer, model = utils.load("stories")
     record = functools.partial(recorded, tokenizer, model)
     named = {"model": "stories", "method": "cached"}
@@ -364,7 +364,7 @@ def test_no_die_is_shown_if_none_was_thrown(browser, tmp_path, name, says):
 def test_the_cut_line_moves_the_slider(browser, tmp_path):
     from selenium.webdriver import ActionChains
 
-    def drag(place):  # the line, to the lower edge of a candidate
+    def drag(place):  # drag the line to the lower edge of a candidate
         row = browser.all("#candidates .candidate")[place]
         browser.js("arguments[0].scrollIntoView({block: 'center'})", browser.all(".handle")[0])
         chain = ActionChains(browser.driver).click_and_hold(browser.all(".handle")[0])
@@ -705,7 +705,7 @@ def test_the_cells_of_rejected_drafts_are_not_held(browser, tmp_path):
 
 
 def test_token_pass_step_and_position_count_alike(browser, tmp_path):
-    """New token k comes from pass k, or from step k of a beam search, at position n_prompt + k."""
+    """New token k has position n_prompt + k. It comes from pass k or, in a beam search, step k."""
     for method in ("cached", "beam"):
         data = by_method(method)
         browser.open(tmp_path, page.html(data))

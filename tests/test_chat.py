@@ -205,7 +205,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def start(folder):
-    """Return a function that starts a chat with this model: options -> the Shell of the chat."""
+    """Return a function that starts a chat with the folder's model: options -> the chat's Shell."""
 
     def start(*words):
         words = ["--interactive", "--chat", "--model", str(folder), "-n", "9", *map(str, words)]

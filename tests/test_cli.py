@@ -391,7 +391,7 @@ every_option = pytest.mark.parametrize("name", SETTINGS)
 
 
 def values_of(name):
-    """Return two values of an option, not its default, as strings. For a flag, return [""]."""
+    """Return two non-default values of an option, as strings. For a flag, return [""]."""
     if HOW[name] is options.FLAG:
         return [""]
     if HOW[name].get("metavar") in ("TEXT", "NAME", "MODEL", "FILE.py:EXPRESSION"):
@@ -570,7 +570,7 @@ OTHERS = {"tokenizers", "huggingface_hub", "jinja2", "requests", "urllib3", "tqd
 
 
 def without(missing, *words, version=sys.hexversion):
-    """Run a command as if the libraries `missing` were missing and Python had this version."""
+    """Run a command as if Python had this version and the libraries in `missing` were missing."""
     code = ONLY.format(missing=missing, words=[*map(str, words), "-n", "3"], version=version)
     command = [sys.executable, "-c", code]
     return subprocess.run(command, capture_output=True, text=True, cwd=HOUSE)

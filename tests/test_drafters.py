@@ -167,7 +167,7 @@ def test_a_growing_text_is_counted_once():
     for end in (1, 2, 5, 5, 6, 9):
         grown.read(text[:end])
     assert grown.counts == whole.counts
-    grown.read([1, 2, 7])  # only 7 is new, because the last text also begins with [1, 2]
+    grown.read([1, 2, 7])  # only 7 is new, because the previous text also begins with [1, 2]
     assert grown.counts[(2,)] == {3: 2, 4: 1, 7: 1} and grown.counts[(1, 2)] == {3: 2, 4: 1, 7: 1}
 
 

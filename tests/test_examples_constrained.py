@@ -19,8 +19,8 @@ from samplers import Sampler, top_k
 from tests.every_loop import every_loop, one_text
 from tests.tiny import tiny_gpt2
 
-# One token is the whole é. Two tokens end inside a character: the first two of the three bytes of
-# 中, and the letter b with the first byte of é.
+# One merge makes the whole é. Two merges make tokens that end inside a character: the first two of
+# the three bytes of 中, and the letter b with the first byte of é.
 MERGES = [("a", "b"), ("ab", "ab"), ("1", "2"), *itertools.pairwise("Ã©")]
 MERGES += [(BYTE_TO_CHAR[0xE4], BYTE_TO_CHAR[0xB8]), ("b", BYTE_TO_CHAR[0xC3])]
 BYTES = [*BYTE_TO_CHAR.values()]

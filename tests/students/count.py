@@ -44,7 +44,7 @@ def workshop(path, *arguments):
 
 
 def run(text, steps):
-    """Run the workshop on each of these steps alone, as a student would who works on them. If all
+    """Run the workshop on each of these steps alone, as a student who works on them would. If all
     of these steps are done, or if there are none, run the workshop on the whole file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mine.py"

@@ -1,6 +1,6 @@
 """Sixty mistakes that students might make. Each is (step, name in plain words, old text, new text).
 
-The old text occurs once in right.py. In a file with the mistake, the new text replaces it. All
+The old text occurs once in right.py. A file with the mistake has the new text instead. All
 mistakes were written before the workshop was run on any of them. count.py counts how many of them
 the workshop finds.
 """

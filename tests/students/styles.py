@@ -8,7 +8,7 @@ import ast
 
 
 def restyle(text, style):
-    """Replace functions and classes of `text` by those of `style`. Put new code at the top."""
+    """Replace functions and classes of `text` by those of `style`. Put other code at the top."""
     lines = text.splitlines()
     places = {}
     for node in ast.parse(text).body:
