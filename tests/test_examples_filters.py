@@ -91,7 +91,7 @@ def test_xtc_is_the_mixture_of_both_cases():
     p, rng = np.array([0.4, 0.3, 0.2, 0.06, 0.04], np.float32), np.random.default_rng(3)
     counts = Counter()
     for _ in range(4000):
-        # XTC removes the tokens of p >= 0.1, except the least likely of them, which has p = 0.2.
+        # XTC removes tokens with p >= 0.1, except the least likely of them, which has p = 0.2.
         cut = p * [0, 0, 1, 1, 1] if rng.random() < 0.6 else p
         counts[int(rng.choice(5, p=cut / cut.sum()))] += 1
     mixed = softmax(shelf.xtc(0.1, 0.6)(np.log(p), []))
@@ -157,7 +157,7 @@ def test_a_text_without_a_mark_has_a_standard_normal_z():
 
 
 def test_speculation_keeps_the_marked_distribution():
-    """Draw pairs of tokens. There are only 16 pairs, so the probability of each is computed."""
+    """Draw pairs of tokens. There are only 16, so the exact probability of each is known."""
     model, sampler = tiny_gpt2(n_vocab=4), Sampler(watermark(7), shelf.xtc(0.2, 0.5))
 
     def probabilities(sampler):  # -> {(first token, second token): p}

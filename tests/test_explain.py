@@ -125,7 +125,7 @@ def test_bits_per_byte_count_only_the_scored_bytes(console, tmp_path):
     vocab["unused"] = vocab.pop("<|endoftext|>")
     (folder / "vocab.json").write_text(json.dumps(vocab))
     [result] = console.json("--score", "the cat", model=folder)
-    assert len(result["ids"]) == 4  # only " cat" has a score: 4 tokens of 1 byte
+    assert len(result["ids"]) == 4  # only the 4 tokens of " cat" have a score; each is 1 byte
     assert result["bits_per_byte"] == pytest.approx(-result["total"] / math.log(2) / 4)
     [result] = console.json("--score", "the", model=folder)
     assert (result["total"], result["bits_per_byte"], result["perplexity"]) == (0, 0, 1)

@@ -1,6 +1,6 @@
-"""Tests of lessons 1 to 4. Each step of the cached loop stores one new key per layer. The animation
-starts with its last frame. Lesson 1 prints the README's debugger stops. An untouched exercise says
-what to write."""
+"""Tests of lessons 1 to 4. After the prompt, each step of the cached loop stores one new key per
+layer. The animation starts with its last frame. Lesson 1 prints the README's debugger stops. An
+untouched exercise says what to write."""
 
 import base64
 import copy

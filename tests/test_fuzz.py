@@ -181,7 +181,7 @@ def loads_or_says_why(folder):
             new = list(generate(model, ids, 2))
         assert isinstance(tokenizer.decode([id for id in new if id < tokenizer.n_vocab]), str)
     except (*MALFORMED, MemoryError):
-        return False  # for example, a wrong n_head may fail only when the model runs
+        return False  # for example, a wrong n_head may raise no error until the model runs
     return True
 
 

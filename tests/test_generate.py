@@ -463,7 +463,7 @@ def test_the_probabilities_of_all_texts_sum_to_1(sampler):
 def test_texts_occur_as_often_as_the_product_of_their_conditionals(loop):
     """The statistical test accepts these products and rejects two kinds of wrong products."""
     probabilities = sequence_probabilities(SAMPLER)
-    assert sum(p > 0 for p in probabilities.values()) == 13  # 2 of all 15 texts repeat a 3-gram
+    assert sum(p > 0 for p in probabilities.values()) == 13  # 2 of the 15 texts repeat a 3-gram
     assert min(p for p in probabilities.values() if p > 0) > 5 / 2000
     counts = Counter(
         tuple(run(loop, PROMPT, N_NEW, SAMPLER, [7, row], TINY)) for row in range(2000)

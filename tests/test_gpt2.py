@@ -67,7 +67,7 @@ def test_logits_equal_the_reference_s(reference):
 
 def test_logits_of_rows_of_different_lengths_equal_the_reference_s(reference):
     """The reference pads the shorter row on the left. Here, each row first fills its own cache. For
-    the last step, the caches are joined to a batch."""
+    the last step, the caches are joined into a batch."""
     model, expected = reference
     assert (expected["batch"] < 0).sum() == 3
     rows, last = Rows(), []

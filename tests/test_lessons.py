@@ -28,7 +28,7 @@ def test_timed_actions_take_turns_after_a_round_that_does_not_count(
 
         return run
 
-    quick = action("quick", iter([50, 2, 9, 2]))  # 50 is the first round, which does not count
+    quick = action("quick", iter([50, 2, 9, 2]))  # the first round (50) does not count
     slow = action("slow", iter([90, 8, 7, 60]))
     times = function({"quick": quick, "slow": slow}, rounds=3)
     assert times == {"quick": 2, "slow": slow_one}

@@ -89,7 +89,7 @@ def test_logits_equal_the_reference_s(name):
 @every_model
 def test_logits_of_rows_of_different_lengths_equal_the_reference_s(name):
     """The reference pads the rows on the left. Here, every row first fills a cache of its own. For
-    the last step, the caches are joined to a batch."""
+    the last step, the caches are joined into a batch."""
     model, batch, rows = load(name), reference(name)["batch"], Rows()
     assert (batch < 0).sum() == 5
     for ids in (row[row >= 0] for row in batch):

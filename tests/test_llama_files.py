@@ -105,7 +105,7 @@ def test_keys_with_their_usual_value_may_be_absent(folder, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_heads_and_their_sizes_come_from_the_arrays(folder, name):
-    """Without these keys, the arrays decide, not the family's defaults."""
+    """If config.json lacks the four keys below, the arrays decide, not the family's defaults."""
     copy = folder(name)
     expected = model(copy)
     change(copy, "num_key_value_heads", "head_dim", "attention_bias", "mlp_bias")
@@ -234,8 +234,8 @@ def test_every_family_has_its_loader():
 
 
 def write_qwen(folder, **entries):
-    """Write a Qwen2 model. The tokenizer has no tokens for the last 11 rows of the embedding,
-    whose logits would be large."""
+    """Write a Qwen2 model whose tokenizer has no tokens for the last 11 rows of the embedding. If
+    the model used these rows, their logits would be large."""
     rng, d = np.random.default_rng(0), QWEN["hidden_size"]
     shapes = {"embed_tokens": (270, d), "norm": (d,)}
     queries = {"q": 12, "k": 6, "v": 6}

@@ -22,8 +22,8 @@ needs_tensorflow = pytest.mark.skipif(
 
 @pytest.fixture
 def release(monkeypatch, tmp_path):
-    """Replace OpenAI's site with a local server, which has no files yet, and models/ with an empty
-    folder. Pretend that TensorFlow is installed."""
+    """Replace models/ with an empty folder, and OpenAI's site with a local server that has no files
+    yet. Pretend that TensorFlow is installed."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
     monkeypatch.setattr(utils, "MODELS", tmp_path)
     with Server({}) as server:
@@ -95,7 +95,8 @@ def test_names_become_hugging_face_s(theirs, ours):
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
-    """Run tests/tensorflow_checkpoints.py. Return its folder and {case: [error, files left]}."""
+    """Run tests/tensorflow_checkpoints.py. Return its output folder and {case: [error message
+    or None, names of the files left]}."""
     folder = tmp_path_factory.mktemp("openai")
     script = [sys.executable, "-m", "tests.tensorflow_checkpoints", str(folder)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)

@@ -400,7 +400,8 @@ def without_biases(tree):
 
 def test_the_part_of_a_head_in_the_last_layer_is_what_it_writes(stories):
     """The test computes the part of one head itself: it takes what the head writes to the residual
-    stream, scales it like the last norm, and multiplies by the difference of two embeddings."""
+    stream, centres and scales it as the last norm does, and multiplies it by the difference of
+    two embeddings."""
     _, model = stories
     ids = np.array([5, 6, 7, 8, 9])
     with recording(model, keep=KEEP) as calls:
