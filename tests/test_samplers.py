@@ -298,7 +298,7 @@ def test_an_unknown_setting_is_an_error():
 
 def test_greedy_is_the_best_token_that_the_filters_leave():
     logits = f32(1, 5, 5, 3)
-    np.testing.assert_array_equal(greedy(logits, []), f32(0, 1, 0, 0))  # the first of the two
+    np.testing.assert_array_equal(greedy(logits, []), f32(0, 1, 0, 0))  # the first tied token
     assert greedy(logits, []).dtype == np.float32
     sampler = Sampler(no_repeat_ngram(1), temperature(0.5), to_probs=one_hot)
     np.testing.assert_array_equal(sampler(logits, [1, 2]), f32(0, 0, 0, 1))

@@ -244,7 +244,7 @@ def test_a_text_that_the_cached_loop_began_goes_on(prompt):
 @pytest.mark.parametrize("rate", [0, 0.5, 1])
 @pytest.mark.parametrize("n_taken", [1, 2, 3, 5, 6, 7])
 def test_a_caller_may_finish_a_text_inside_a_block(rate, n_taken):
-    """Then the loop yields no more tokens of this pass, and runs no further pass."""
+    """After `finish`, the loop yields no more tokens of the pass, and runs no further pass."""
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     sequence = Sequence(TARGET, PROMPTS[1], 9)
     for token in speculative(model, sequence, Replay(TARGET.n_vocab, text, rate, rng_of(3))):

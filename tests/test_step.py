@@ -76,7 +76,7 @@ except Begun:
 
 
 def test_few_lines_run_before_the_first_pass():
-    """Most of the lines that run read the vocabulary: about four for each of its 3,329 tokens."""
+    """Most of the executed lines read the vocabulary: about four for each of its 3,329 tokens."""
     command = [sys.executable, "-c", COUNTING]
     done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=True)
     assert 1000 < int(done.stdout) < 20_000

@@ -1,4 +1,4 @@
-"""The workshop judges the files in tests/students, all written before it first ran on them."""
+"""The workshop judges the files in tests/students. All were written before it judged any."""
 
 import ast
 import sys

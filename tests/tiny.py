@@ -48,7 +48,7 @@ def dense(n_in, n_out, bias=True):
 
 
 def filled(shapes, make, name=""):
-    """Return the same nested structure, with each shape replaced by make(name, shape)."""
+    """Return the nested structure `shapes`, with each shape replaced by make(name, shape)."""
     if isinstance(shapes, tuple):
         return make(name, shapes)
     if isinstance(shapes, list):

@@ -14,8 +14,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 
 def train(documents, n_merges):
-    """Return a tokenizer. Its tokens are 256 bytes, one for each of at most n_merges merges, and
-    finally the separator."""
+    """Return a tokenizer. Its tokens are the 256 bytes, then one token for each merge, and finally
+    the separator. There are at most n_merges merges."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
     steps = chosen(options.step)
     with contextlib.redirect_stdout(sys.stderr):  # the reader's file may print
         reader = load(Path(options.file))
-        for step in STEPS[: STEPS.index(steps[0])]:  # so that wrong functions are replaced
+        for step in STEPS[: STEPS.index(steps[0])]:  # to replace wrong functions of earlier steps
             check(reader, step, name=False)
         verdicts = [check(reader, step) for step in steps]
     if options.json:

@@ -41,7 +41,7 @@ def is_same(a: Seen, b: Seen) -> float:
     if errors := [x.value for x in (a, b) if isinstance(x.value, Raised)]:
         if len(errors) == 1 or b.kind == "!":
             return len(errors) == 2
-        # A message without numbers from the reader's code ("list index ...") may have any cause.
+        # An error in the reader's code may have any cause if its message contains no number.
         specific = re.search(r"\d", errors[0].error) or not errors[0].line
         return bool(specific) and errors[0].error == errors[1].error
     if b.kind == "stages":

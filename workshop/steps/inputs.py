@@ -104,8 +104,8 @@ class Texts:
 
 
 class WatchedModel:
-    """A model without weights. Its logits are random numbers that depend on the text. `passes` has
-    (tokens in the cache, new tokens) for each pass. After `most` passes, a call raises an error."""
+    """A model without weights. Its logits are random numbers that depend on the text. `passes`
+    counts (cached tokens, new tokens) in each pass. After `most` passes, calls raise an error."""
 
     def __init__(self, n_vocab=7, n_ctx=40, stop_ids=(), seed=0, scale=1.5, most=200):
         self.n_vocab, self.n_ctx, self.stop_ids, self.seed = n_vocab, n_ctx, stop_ids, seed

@@ -12,7 +12,7 @@ IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
 def passed(model, cache, ids):
-    """Run the model. Return its logits, and append's results [(label, array, axes)] and layers."""
+    """Run the model. Return its logits, and the results and layers of all cache.append calls."""
     seen, layers = [], []
 
     def note(both, layer, k, v):
@@ -28,7 +28,7 @@ def passed(model, cache, ids):
 
 
 def see_pass(model, cache, ids, name):
-    """Run the model once. Yield its logits, append's results and layers, and cache.length."""
+    """Run the model. Yield its logits, its append calls' results and layers, and cache.length."""
     logits, seen, layers = passed(model, cache, ids)
     yield Seen(f"intermediate results for {name}", seen, "stages")
     yield Seen(f"the logits of {name}", logits, "n_new, n_vocab")
