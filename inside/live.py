@@ -3,8 +3,8 @@
     model = in_8_bits(tokenizer, model)  # first, so that the run uses the page's weights
     page = html(record(tokenizer, sequence, run), parts(tokenizer, model))
 
-Each row of a matrix is stored as 8-bit numbers and a scale, a quarter of the size of float32. The
-forward pass, the tokenizer and the panel are JavaScript, in inside/browser/live.
+Each row of a matrix is stored as 8-bit numbers and one scale, which take about a quarter of the
+space of float32. The forward pass, tokenizer and panel are JavaScript, in inside/browser/live.
 """
 
 import copy

@@ -78,7 +78,7 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     data |= {"work": work, "drafting": sum(call.multiply_adds for call in run) - work}
     data["temperatures"] = sorted({*(np.arange(1, 21) / 10), given.get("temperature") or 1.0})
     arrays = look_inside(sequence, data)
-    named = {*ids, *source, *arrays["best"].flat}  # the rivals are among "best"
+    named = {*ids, *source, *arrays["best"].flat}  # "best" includes the rivals
     named |= {token for step in data["beams"] for _, token, *_ in step}
     named |= {token for layer in data["layers"] for best, _ in layer for token, _ in best}
     named |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}
@@ -114,7 +114,7 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
     For each position, return the three best next tokens with their P, and P of the actual one."""
     early, family = copy.copy(model), copy.copy(getattr(model, "family", model))
     early.family, early.block = family, lambda *_, **__: x  # each block now returns x
-    family.decoder_block = early.block  # the block of an encoder-decoder
+    family.decoder_block = early.block  # the same for an encoder-decoder
     found = []
     for row, token in zip(softmax(early(np.array(came))), came):
         best = [(id, round(float(row[id]), 6)) for id in top_indices(row, 3).tolist()]
@@ -124,8 +124,8 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
 
 def attention_weights(root, n, has_source):
     """Return the rounded attention weights of the last n_rows tokens. own: over the text, [n_layer,
-    n_head, n_rows, n]; cross: over the source, [..., n_source]; skipped: how many tokens precede
-    them."""
+    n_head, n_rows, n]; cross: over the source, [..., n_source]; skipped: how many earlier tokens
+    are left out."""
     kept = [call.value for call in root.named("softmax")]
     weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]  # [n_head, n, n_keys] each
     own = np.array(weights[::2] if has_source else weights)

@@ -4,9 +4,9 @@ Python reports each call and each return to a profile function. The recorder is 
 a model needs no hooks. It records the functions of gpt2.py, of layers.py and of the model's own
 file, except _private ones.
 
-The page and --trace need `params`, a method `block`, and functions with gpt2.py's names and
-arguments: self_attention (or attend), attention with q and k, softmax, merge_heads, feed_forward,
-layer_norm (or rms_norm), and linear with x and w. --trace also shows functions with other names.
+For the page and --trace, a model needs `params`, a method `block`, and functions with gpt2.py's
+names and arguments: self_attention (or attend), attention with q and k, softmax, merge_heads,
+feed_forward, layer_norm (or rms_norm), and linear with x and w. --trace also shows all others.
 """
 
 import contextlib

@@ -33,7 +33,7 @@ def watching(sequence):
 
 def read_passes(calls, sequence):
     """Return a dict for each pass. rows: the batch size; begin: the first new position; new: the
-    number of new tokens; known: the length of the text before the pass; others: see read_bets."""
+    number of new tokens; known: the text's length before the pass; other keys: see read_bets."""
     found, own = [], passes(calls, sequence.model)
     for call in calls:
         if call in own:
@@ -67,7 +67,7 @@ def read_bets(call, text):
 
 def read_draws(calls, sequence, other):
     """Return how each new token was chosen: [how], or [how, u, start, end] if the random number u
-    fell into the token's interval of the cumulative sum, from start to end. other: the `how` of a
+    fell into the token's interval of the cumulative P, from start to end. other: the `how` of a
     token that neither `verify` nor `draw` chose."""
     draws, is_greedy = {}, sequence.sampler.to_probs is one_hot
     for call in calls:

@@ -48,7 +48,7 @@ def sizes(shapes):  # [(1, 3, 8), (1, 1, 8)] -> "[1,3|1,8]"; "" if there is no a
 
 
 def residual_table(passes):
-    """Yield a table. A row has the norms of a block's input and of what each sublayer adds."""
+    """Yield the rows of a table: the norms of each block's input and of what each sublayer adds."""
     blocks = [one.named(*BLOCKS) for one in passes]
     cross = ["+cross"] if blocks[0][0].name == "decoder_block" else []
     names = ["x", "+attn", *cross, "+MLP"]

@@ -40,8 +40,8 @@ def parts(root, model, logits, came, rivals):
         norms = block.arguments.get("norms", {})  # only Llama's blocks get them
         for call in block.named(*SUBLAYERS):
             wrote, direction, n = call.value, toward, 1
-            if after := norms.get(f"{SUBLAYERS[call.name]}_post_norm"):
-                direction = toward * (model.norm(wrote, after) / wrote)[:, None]  # a fixed factor
+            if after := norms.get(f"{SUBLAYERS[call.name]}_post_norm"):  # take the norm as a factor
+                direction = toward * (model.norm(wrote, after) / wrote)[:, None]
             if call.name != "feed_forward":  # the heads as they are before c_proj mixes them
                 attn = call.arguments.get("attn", call.arguments)
                 last, n = attn.get("c_proj") or attn["o"], model.n_head

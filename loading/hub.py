@@ -1,4 +1,4 @@
-"""Finds or downloads a repository of the Hugging Face hub in Hugging Face's cache.
+"""Finds a repository of the Hugging Face hub in Hugging Face's cache, or downloads it there.
 
 The library huggingface_hub downloads the files and locks the cache. It reads HF_HOME, HF_HUB_CACHE,
 HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE. Its slow parts are imported only if a file is missing.

@@ -1,4 +1,4 @@
-"""Reads a folder's tokenizer: GPT-2's two files, or tokenizer.json with the library tokenizers."""
+"""Reads a tokenizer: GPT-2's two files, or tokenizer.json with the library `tokenizers`."""
 
 import re
 from collections.abc import Iterable
@@ -69,14 +69,14 @@ class LibraryTokenizer:
         self._spelled_by_bytes = type(library.decoder).__name__ == "ByteLevel"
 
     def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
-        """Return a text's ids. Special tokens in it count as plain text unless `special`; only
-        T5's are always special. first=False omits `start`, for the continuation of a text."""
+        """Return a text's ids. Special tokens in it count as plain text unless `special`; T5's
+        and mBART's are always special. first=False omits `start`, to continue a text."""
         self.library.encode_special_tokens = not special
         ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
         return [*self.start, *ids] if first else ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids. With `start` in front, it is a whole text, which loses the space
+        """Return the ids' text. If `start` comes first, it is a whole text, which loses the space
         that `encode` added. Otherwise it is a continuation. Raises ValueError for an unknown id."""
         ids = list(ids)
         texts = [id for id in ids if self._token(id) and id not in self.silent]
@@ -96,7 +96,7 @@ class LibraryTokenizer:
             return b""
         if self._spelled_by_bytes and id not in self._added:
             return bytes(encoder.CHAR_TO_BYTE[char] for char in token)
-        byte = BYTE_PIECE.fullmatch(token)  # in pieces, U+2581 is a space
+        byte = BYTE_PIECE.fullmatch(token)  # in other tokens, U+2581 is a space
         return bytes.fromhex(byte[1]) if byte else token.replace("\u2581", " ").encode()
 
     def _token(self, id):
@@ -106,9 +106,9 @@ class LibraryTokenizer:
 
 
 class Stream:
-    """Decodes ids one by one. The returned pieces, joined, equal decode(all ids). Each token is
-    decoded together with the token before it, which settles the space between them. Byte pieces
-    wait for a token of a different kind, because only then are their characters certain."""
+    """Decodes ids one by one. The returned texts, joined, equal decode(all ids). Each token is
+    decoded together with the token before it, which settles the space between them. Tokens of one
+    byte wait for a token of a different kind, because only then are their characters certain."""
 
     def __init__(self, tokenizer: LibraryTokenizer):
         self._tokenizer, self._ids, self._shown = tokenizer, list[int](), ""

@@ -119,7 +119,7 @@ def change(mask, position):
 
 
 def exercise_3(window_mask, reach):
-    """Check window_mask(n, w) -> float32 [1, n, n], and reach(n_layer, w) -> how far back."""
+    """Check window_mask(n, w) -> float32 [1, n, n], and reach(n_layer, w) -> positions back."""
     n, position = len(IDS), 4
     assert window_mask(n, 2) is not None, "write window_mask"
     assert np.shape(window_mask(n, 2)) == (1, n, n), "window_mask should return [1, n, n]"

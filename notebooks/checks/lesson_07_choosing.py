@@ -65,12 +65,13 @@ def exercise_2(writer):
     assert writer(marked, keys) == 104, "for a marked text, return the key with the largest z"
     assert writer(plain, keys) is None, "somebody is accused of a text without a mark"
     assert writer(marked, keys[5:]) is None, "somebody is accused, but the right key is not listed"
-    near = writer(plain, [443])  # of 300 keys, 443 gives the largest z, 2.9
+    near = writer(plain, [443])  # of 300 keys that were tried, key 443 gives the largest z, 2.9
     assert near is None, "somebody is accused of a text without a mark: z should be at least 4"
 
 
 def exercise_3(corrected):
-    """Check corrected(drawn) -> {text: share}. drawn: a list of (text, the mass at each step)."""
+    """Check corrected(drawn) -> {text: its share}. drawn: a list of (text, the mass that the filter
+    keeps at each step)."""
     assert corrected([("a", [0.5])]) is not None, "write corrected"
     few = corrected([("a", [0.5, 0.1]), ("b", [0.5, 0.4])])
     assert set(few) == {"a", "b"}, "return a share for each text"

@@ -13,7 +13,7 @@ STORIES = shape_of(model)
 
 
 def exercise_1(wasted):
-    """Check wasted(lengths) -> the share of FLOPs wasted on padding prompts of these lengths."""
+    """Check wasted(lengths) -> the share of FLOPs wasted by padding prompts of these lengths."""
     assert wasted([9, 9]) is not None, "write wasted"
     lengths = [10, 40, 25]
     padded = counted(model, model, np.zeros((3, 40), int), last=1)[1]

@@ -35,7 +35,7 @@ def exercise_1(cache_size):
 
 
 def forbidden(*args, **settings):
-    """Raise an error, because the exercise is to do without sine and cosine."""
+    """Raise an error, because the exercise must be solved without sine and cosine."""
     raise AssertionError("do it without sine and cosine: what is e to an imaginary number?")
 
 
