@@ -21,7 +21,7 @@ bits: how unsure the model was (the entropy); others: other likely tokens
   model  drawn   bits            token           others"""
 DRAFTS = "accepted/drafted: the accepted drafts, -the rejected ones, +the model's own token"
 BEAMS = "runs of tokens, each with the log P (nats) up to its end; x: dropped"
-WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 may return 0 if it is unknown
+WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 may return 0 for an unknown width
 LEGENDS = {"naive": STEPS, "cached": STEPS, "beam": BEAMS}
 
 

@@ -80,7 +80,7 @@ def fits(part: Any, option: str) -> bool:
 
 def report(error: BaseException, before: str = "generate.py: ") -> None:
     """Print an error in one line. If it arose in the user's own file, first print the traceback
-    from that file on. If it is of an unforeseen type, print only the whole traceback."""
+    from that file on. If its type is unforeseen, print the whole traceback instead."""
     foreseen = isinstance(error, UserError)
     parts = [part for part in PARTS if not foreseen and part.holds(error)]
     message = str(error) or type(error).__name__

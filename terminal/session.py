@@ -122,7 +122,7 @@ class Session:
                 yield row
 
     def start(self, row: Row, before: Row | None = None) -> Sequence:
-        """Begin a row's sequence. before: the previous row. An equal prompt reuses its model."""
+        """Begin a row's sequence. before: the previous row. Reuse its model for an equal prompt."""
         row.started = time.perf_counter()
         if before and before.prompt_ids == row.prompt_ids:
             model, ids = before.sequence.model, before.sequence.ids[: before.sequence.n_prompt]

@@ -26,8 +26,8 @@ def exercise_1(voted):
 def exercise_2(draws_needed):
     """Check draws_needed(p, sure) -> how many draws are needed.
 
-    Each draw is right with probability p. With a probability of at least `sure`, one of the draws
-    has to be right.
+    Each draw is right with probability p. The probability that at least one of them is right must
+    be at least `sure`.
     """
     found = draws_needed(0.5, 0.7)
     assert found is not None, "write draws_needed"

@@ -62,7 +62,7 @@ def keys_of(model, ids):
 
 
 def draw_keys(axis, keys, new, tokens, n_rows):
-    """Plot keys [n, d_head], leave room for n_rows rows, and frame the rows from index `new` on."""
+    """Plot keys [n, d_head] in a panel for n_rows rows. Frame the keys from index `new` on."""
     blank = np.full((n_rows - len(keys), keys.shape[1]), np.nan)
     limit = np.percentile(np.abs(keys), 99)
     axis.imshow(np.vstack([keys, blank]), cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")

@@ -13,7 +13,7 @@ def clock(frequencies, n_positions=128):
     left.set(xlabel="position", ylabel="pair", title="cosine of the angle")
     plt.colorbar(image, ax=left, label="cosine")
     looks = (0, lessons.BLUE, "o-", 5, 1.0), (4, lessons.ORANGE, "s:", 9, 0.75)
-    for pair, color, style, size, radius in looks:  # two radii, so that no hand hides the other
+    for pair, color, style, size, radius in looks:  # two radii, so neither hand hides the other
         angle = np.arange(12) * frequencies[pair]
         x, y = radius * np.cos(angle), radius * np.sin(angle)
         marks = {"markersize": size, "fillstyle": "none"}

@@ -8,7 +8,7 @@ import numpy as np
 def grids(w):
     """Plot the largest weight of each row of w, and 32 of the weights before and after rounding.
 
-    They are rounded twice: with the scale of the whole matrix, and with a scale of their own.
+    They are rounded in two ways: with the scale of the whole matrix, or with a scale of their own.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), width_ratios=(2, 3))
     largest = np.abs(w).max(1)

@@ -3,10 +3,10 @@
 
 # exercise 1
 def step_seconds(shape, n_rows, n, bandwidth, peak, n_bytes=4):  # -> seconds
-    # On this GPU, with texts of 16 tokens, computing takes longer than reading from 306 rows on
-    # with 16 bits, and from 30 rows on with 32 bits. With texts of 1024 tokens, reading always
+    # With texts of 16 tokens on this GPU, computing takes longer than reading for at least 306 rows
+    # with 16 bits, and for at least 30 rows with 32 bits. With texts of 1024 tokens, reading always
     # takes longer: each row adds 24 b d^2 + 4 b d n + 2 d V FLOPs, and reads 2 b d n numbers of its
-    # own cache. For any number of rows, the FLOPs per number stay below their quotient.
+    # own cache. For any number of rows, the FLOPs per number stay below the quotient of these, 22.
     work = n_rows * pass_flops(shape, 1, n)
     read = pass_bytes(shape, n, n_rows) * n_bytes / 4
     return max(read / bandwidth, work / peak)

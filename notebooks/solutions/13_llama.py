@@ -1,5 +1,5 @@
 # exercise 1
-def cache_size(config, n_tokens, n_bytes):  # n_bytes: bytes per number -> the cache's size in bytes
+def cache_size(config, n_tokens, n_bytes):  # -> bytes; n_bytes: the bytes per number
     n_head = config["num_attention_heads"]
     n_kv_head = config.get("num_key_value_heads", n_head)
     d_head = config.get("head_dim", config["hidden_size"] // n_head)

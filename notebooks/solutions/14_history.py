@@ -5,7 +5,7 @@ def code_length(probabilities):  # a list of P(x_i | x_<i) -> a number of bytes
 
 
 # exercise 2
-def mixed(p, q, w):  # p, q: two models' probabilities [n]; w: the weight of p -> bits per symbol
+def mixed(p, q, w):  # -> bits per symbol; p, q: two models' probabilities, [n]; w: p's weight
     return -np.log2(w * p + (1 - w) * q).mean()
 
 
