@@ -47,7 +47,7 @@ def continuous(
         if not prefill.is_busy and not running:
             return
 
-        # Prefill: read a chunk of the prompt. After the last chunk, the text becomes a row.
+        # Prefill: read a chunk of the prompt. After the last one, add a row.
         if prefill.is_busy and (logits := prefill.step(chunk)) is not None:
             sequence = prefill.leave()
             yield sequence, draw_next(sequence, logits)
