@@ -102,7 +102,8 @@ def recording(model, keep=(), also=()):
 
 def passes(calls, model):
     """Return the calls that are passes of this model, not of a draft model."""
-    return [c for c in calls if c.name == "__call__" and c.owner.params is model.params]
+    called = [c for c in calls if c.name == "__call__" and hasattr(c.owner, "params")]
+    return [c for c in called if c.owner.params is model.params]
 
 
 def norm(x):  # [..., n] -> the norm of the last row; 0 for ids

@@ -55,7 +55,7 @@ def read_bets(call, text):
     n = min(len(tokens) - len(drawn), len(text) - len(known))  # the loop may have cut the tokens
     ps = [sampler(x, known + drafts[:i]) for i, x in enumerate(call.arguments["logits"][: n + 1])]
     bets = [[int(x), float(q[x]), None, None] for x, q in zip(drafts, qs)]
-    for bet, p, u in zip(bets, ps, call.named("random")):
+    for bet, p, u in zip(bets[: len(text) - len(known)], ps, call.named("random")):
         bet[2:] = float(p[bet[0]]), u.value
     rows = []
     if n < min(len(drafts), len(text) - len(known)):

@@ -146,7 +146,7 @@ def check(given: dict, method: str = "") -> None:
     """Raise Usage if the given options contradict each other or do not apply to the method."""
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
     n_texts = max(given.get("samples", 1), given.get("return", 1))
-    one = [view for view in ("explain", "trace", "html") if view in given]
+    one = [view for view in ("explain", "compare", "trace", "html") if view in given]
     views, idle = [view for view in VIEWS if view in given], [x for x in GENERATING if x in given]
     for nonsense, message in [
         (len(views) > 1, f"give only one of {', '.join(map(flag, views))}"),
@@ -154,7 +154,7 @@ def check(given: dict, method: str = "") -> None:
         ("interactive" in given and n_prompts, "--interactive takes no PROMPT"),
         ("interactive" in given and "json" in given, "--interactive takes no --json"),
         ("html" in given and n_prompts != 1, "--html takes exactly one PROMPT"),
-        (one and n_texts > 1, f"{', '.join(map(flag, one))} shows one text, not {n_texts}"),
+        (one and n_texts > 1, f"{', '.join(map(flag, one))}: one text per prompt, not {n_texts}"),
         ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),
         ("live" in given and "html" not in given, "--live needs --html"),
         ("target" in given and "score" not in given, "--target needs --score"),

@@ -383,6 +383,18 @@ def test_the_cut_line_moves_the_slider(browser, tmp_path):
     assert browser.text("[for=top_k][data-is]") == browser.value(".handle", "data-kept") == "6"
 
 
+def test_a_cancelled_drag_ends(browser, tmp_path):
+    browser.open(tmp_path, page.html(by_method("cached")))
+    browser.js("""
+        const row = find("#candidates .candidate"), {x, y} = row.getBoundingClientRect();
+        const fire = (name, place) => place.dispatchEvent(new PointerEvent(name,
+            {clientX: x + 5, clientY: y + 5, bubbles: true, cancelable: true}));
+        fire("pointerdown", find(".handle"));
+        fire("pointercancel", window);
+        fire("pointermove", window);""")
+    assert browser.text("[for=top_k][data-is]") == "0"
+
+
 def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, tmp_path):
     """Hard cases: the cut keeps more tokens than the table lists, or an unknown number of them."""
     tokenizer, model = utils.load("stories")
@@ -485,6 +497,17 @@ def test_the_head_with_the_largest_effect_is_shown_first(browser, tmp_path):
     best = int(np.argmax(weights))
     listed = browser.js("return document.querySelector('.looks li .name small').textContent")
     assert listed.strip() == f"{best + 1}"  # positions count from 1
+
+
+def test_a_token_whose_weights_are_not_stored_has_no_tint(browser, tmp_path):
+    browser.open(tmp_path, page.html(by_method("cached")))
+    tinted = """return [...find("#text").children].filter((token) =>
+        Number(token.style.getPropertyValue("--look")) > 0).length"""
+    browser.js("select(n_rows)")
+    assert browser.js(tinted) > 3
+    browser.js("arrays.skipped[0] = 5; select(3)")
+    assert browser.js(tinted) == 0
+    assert "those from position 7 on are" in browser.text("#attention .lead")
 
 
 def test_a_head_can_be_chosen_by_mouse_and_by_keys(browser, tmp_path):

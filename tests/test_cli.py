@@ -651,8 +651,8 @@ def test_other_mistakes_give_one_line(console, tmp_path, monkeypatch):
     console.refused(2, "--interactive", "--score")
     for view in (["--explain"], ["--trace"], ["--html", tmp_path / "page.html"]):
         line = console.refused(2, "a", *view, "--samples", 2)
-        assert f"{view[0]} shows one text, not 2" in line
-        assert "one text, not 3" in console.refused(
+        assert f"{view[0]}: one text per prompt, not 2" in line
+        assert "one text per prompt, not 3" in console.refused(
             2, "a", *"--method beam --return 3".split(), *view
         )
     console.refused(1, "--prompts-file", "")

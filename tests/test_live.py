@@ -390,6 +390,12 @@ def test_the_model_writes_with_the_page_s_settings(panel):
     [text] = branches(browser)
     best = model(text[:-1]).argmax(-1)[len(ids) - 1 :]
     assert text[len(ids) :] == best.tolist() and len(text) > len(ids)
+    browser.slide("temperature", 1)
+    browser.slide("top_k", 1)  # draws, and has no choice
+    click(browser, "#write")
+    [longer] = branches(browser)
+    best = model(longer[:-1]).argmax(-1)[len(text) - 1 :]
+    assert longer[len(text) :] == best.tolist() and len(longer) > len(text)
 
 
 def test_two_branches_are_compared(panel):

@@ -13,7 +13,7 @@ import utils
 from decoding.batching import continuous
 from decoding.score import log_probabilities
 from generate import Sequence, begin
-from gpt2 import softmax
+from gpt2 import GPT2, softmax
 from inside import page
 from inside.candidates import candidates, filter_names
 from inside.recorder import recording
@@ -228,6 +228,41 @@ def test_a_token_without_a_throw_says_how_it_was_chosen(method, how, stories):
     assert json.loads(json.dumps(data))["ids"][1:] == [5] * 4
 
 
+@pytest.mark.parametrize("n_taken", range(1, 8))
+def test_a_text_may_end_among_accepted_drafts(stories, n_taken):
+    """As with --stop. A draft behind the end was not rejected."""
+
+    def until(model, sequence):
+        for token in drafted(model, sequence):
+            yield token
+            if len(sequence.new_ids) == n_taken:
+                sequence.finish("stop")
+
+    data = recorded(*stories, "Once upon a time", 20, until, temperature=0.9)
+    for one in data["passes"]:
+        tested = [bet for bet in one["bets"] if bet[3] is not None]
+        assert len(tested) == one["accepted"] + bool(one["residual"])
+        for _, q, p, u in tested[: one["accepted"]]:
+            assert u * q < p
+
+
+def test_a_filter_in_the_model_s_own_file_is_no_pass(stories):
+    tokenizer, model = stories
+    own = Own(model.params, model.n_head, model.stop_ids)
+    data = recorded(tokenizer, own, "Once upon a time", 4, last=[Plain()])
+    assert len(data["passes"]) == 4
+
+
+class Own(GPT2):
+    def more(self):
+        """Add a method, so that the recorder also looks at the functions of this file."""
+
+
+class Plain:
+    def __call__(self, logits, ids):
+        return logits
+
+
 def test_the_passes_of_a_run_are_recorded():
     passes = by_method("cached")["passes"]
     assert [one["new"] for one in passes] == [3] + [1] * 15
@@ -302,7 +337,8 @@ def family(name):
 
 
 FAMILIES = ["stories", "stories-llama", "en-de", FIXTURES / "gpt2/deep"]
-FAMILIES += [FIXTURES / "llama" / name for name in ("llama", "qwen3", "mistral", "gemma3", "olmo2")]
+DECODERS = "llama", "qwen3", "mistral", "gemma2", "gemma3", "olmo2"
+FAMILIES += [FIXTURES / "llama" / name for name in DECODERS]
 FAMILIES += [FIXTURES / "seq2seq" / name for name in ("t5", "bart", "mbart")]
 
 
@@ -355,6 +391,9 @@ def test_the_parts_add_up_to_the_difference_of_two_logits(name):
     if getattr(name, "name", "") == "bart":  # post-norms: the logits are not a sum of parts
         assert found is None
         return
+    plain = copy.copy(model)
+    plain.logit_cap = None  # the parts belong to the logits before Gemma 2's cap
+    logits = plain(ids)
     expected = logits[range(len(ids)), came][:, None] - np.take_along_axis(logits, rivals, -1)
     np.testing.assert_allclose(found.sum(-1), expected, atol=1e-4)
     n_layer = len(model.params.get("decoder", model.params)["blocks"])

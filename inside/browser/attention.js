@@ -106,12 +106,14 @@ function choose(head) {
 
 function showAttention() {
   const row = state.selected - 1, came = data.ids[row + 1], before = data.ids[row];
-  if (!isStored(row)) return tell("#attention", {first: arrays.skipped[0] + 2}, "missing");
+  const first = arrays.skipped[0] + 2;
+  for (const text of ["#text", "#source p"]) tint(find(text), []);
+  if (!isStored(row)) return tell("#attention", {first}, "missing");
   const head = shownHead(row), added = has.parts ? addedByHeads(addedAt(row)) : [];
   const rival = has.parts && stored("rivals", row)[rivalAt(row)];
   tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), ...favorite(head), came,
-    before, rival, added: signed(added[head] ?? 0)},
-  "stored", has.parts ? "pushed" : "named", has.source && "source",
+    before, rival, first, added: signed(added[head] ?? 0)},
+  "stored", first > 2 && "skipped", has.parts ? "pushed" : "named", has.source && "source",
   has.parts && state.head === null && "most", added[head] < 0 ? "against" : "for");
   mark(find(".heads"), "aria-pressed", head);
   find("#most").setAttribute("aria-pressed", state.head === null);
@@ -125,7 +127,7 @@ function showAttention() {
   if (source) tint(find("#source p"), source);
   find(".looks").replaceChildren(...source ? [look(data.source, source, "The source")] : [],
     look(data.ids, own, source ? "The answer so far" : ""));
-  showAlignment();
+  showAlignment(head);
 }
 
 function tint(text, weights) {
@@ -146,7 +148,7 @@ function look(ids, weights, title) {
 }
 
 // Show a table with a row for each token of the answer and a column for each token of the source.
-function showAlignment() {
+function showAlignment(head) {
   find("#alignment").hidden = !has.source;
   if (!has.source) return;
   const cell = (weight) => element("td", {"--weight": weight, title: percent(weight)},
@@ -157,5 +159,5 @@ function showAlignment() {
     element("th", {scope: "col"}, element("span", label(id)))));
   find("#alignment tbody").replaceChildren(...range(n_rows).filter(isStored).map((row) =>
     line(row === state.selected - 1 ? ".selected" : "", name(row),
-      ...weightsAt(shownHead(row), row, true).map(cell))));
+      ...weightsAt(head, row, true).map(cell))));
 }

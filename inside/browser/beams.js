@@ -25,6 +25,7 @@ function readBeams() {
 }
 
 const steps = readBeams();
+const n_beams = data.settings.beams ?? steps[0]?.filter(({status}) => status !== "dropped").length;
 const penalty = data.settings.length_penalty ?? 1;
 const scoreOf = ({logprob, depth}) => logprob / (depth + 1) ** penalty;
 
@@ -34,7 +35,7 @@ function drawBeams() {
   const shown = steps.flat().filter((node) => node.status !== "dropped");
   const ends = shown.filter(isEnd), [{depth} = {depth: 0}] = ends;
   ends.sort((a, b) => scoreOf(b) - scoreOf(a));
-  tell("#beams", {beams: data.settings.beams ?? "best", power: penalty === 1 ? "" : `^${penalty}`,
+  tell("#beams", {beams: n_beams, power: penalty === 1 ? "" : `^${penalty}`,
     score: signed(scoreOf(ends[0] ?? shown.at(-1)), 3), n: depth + 1, limit: steps.length,
     next: signed(scoreOf(ends[1] ?? shown.at(-1)), 3)},
   ends.length > 1 && "next",

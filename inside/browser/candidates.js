@@ -97,11 +97,12 @@ function stages(kind, name, {model, filtered, tempered, so_far, p, below, early,
   return line(kind, name, cell(model), ...after, element("td.draw", mass));
 }
 
-// Drag the line below the last kept token. On the keyboard, the slider of top-k does the same.
+// Drag the line below the last kept token. The sliders are for the keyboard.
 function startDrag(event) {
   event.preventDefault();
   addEventListener("pointermove", drag);
-  addEventListener("pointerup", () => removeEventListener("pointermove", drag), {once: true});
+  for (const end of ["pointerup", "pointercancel"])
+    addEventListener(end, () => removeEventListener("pointermove", drag), {once: true});
 }
 
 // Move the line to just below the candidate under the pointer.

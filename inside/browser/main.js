@@ -36,7 +36,7 @@ function drawHeader() {
   const filters = data.filters.filter(acted).filter((name) => !SAMPLER.includes(name));
   const surprise = sum(range(n).map((i) => bits(data.n_prompt + i)));
   tell("header", {...data.settings, model: model ? `The model “${model}”` : "A model", settings, n,
-    beams: beams ?? "best", greedily: greedy ? "greedily" : "",
+    beams: n_beams, greedily: greedy ? "greedily" : "",
     drafts: drafts ?? `by ${drafter ?? draft ?? "a drafter"}`, bits: (surprise / n).toFixed(1),
     filters: filters.map(dashed).join(", "), given: plural(data.n_prompt, "token")},
   how, has.source && "source", gamma && "gamma", n && "new", filters.length && "filters",

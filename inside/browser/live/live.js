@@ -118,7 +118,7 @@ function card(branch) {
 function surprise(branch, from) {
   const bits = branch.whole.ids.slice(from).map((_, i) => surprise_at(reading(branch), from + i));
   const mean = sum(bits) / (bits.length || 1);
-  return `${plural(bits.length, "token")}, ${mean.toFixed(1)} bits each`;
+  return plural(bits.length, "token") + (bits.length ? `, ${mean.toFixed(1)} bits each` : "");
 }
 
 function show_candidates() {
