@@ -27,7 +27,7 @@ def parts(root, model, logits, came, rivals):
     if getattr(family, "scale_head", False):
         toward /= np.sqrt(toward.shape[-1])
 
-    # Go back through the last norm: multiply by g, center (layer norm only), divide by its scale.
+    # Go back through the last norm: multiply by g, center (layer norm only), divide by x's RMS.
     norm = root.named(*NORMS)[-1].arguments
     x, toward = norm["x"].reshape(len(came), -1), toward * norm["g"]
     if "b" in norm:

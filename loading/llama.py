@@ -117,7 +117,7 @@ def rotates(config: dict, layer: int) -> bool:
 
 def read_frequencies(config: dict, kind: str, d_head: int) -> np.ndarray:
     """Return the frequencies for one kind of layer. Raises ValueError. transformers 5 writes
-    rope_parameters, for each kind in Gemma 3. Older files have rope_theta and rope_scaling."""
+    rope_parameters (Gemma 3: one for each kind); older files have rope_theta and rope_scaling."""
     is_local = kind == "sliding_attention" and "rope_local_base_freq" in config  # in Gemma 3
     theta = config["rope_local_base_freq" if is_local else "rope_theta"]
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}

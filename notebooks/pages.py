@@ -1,9 +1,8 @@
 """Write the lessons as pages to read or to project: python notebooks/edition.py --html [FOLDER]
 
 Each page is a single file and loads nothing else. It contains the outputs that are saved in the
-notebook. Answers to predictions are folded. The button "Project" shows one section at a time in
-large letters, and the arrow keys move between sections.
-"""
+notebook. The answers to "Predict" questions are folded. The button "Project" shows one section at a
+time in large letters, and the arrow keys move between sections."""
 
 import base64
 import html

@@ -1,5 +1,6 @@
 """The benchmark runs with a tiny model, other libraries compute the same logits, and the report
-compares tokenwise with the faster library. The measured times do not matter here."""
+compares tokenwise with the faster variant of transformers. The measured times do not matter
+here."""
 
 import json
 import math
@@ -50,5 +51,5 @@ def test_the_report_compares_with_the_better_transformers():
         "transformers b": {"decode at 64": 0.05, "start to first token": 2.0},
     }
     _, decode, start = benchmark.comparison("124M", names)
-    assert decode.split()[-1] == "2.00"  # 2.00 times the tokens/s of the faster library
-    assert start.split()[-1] == "0.25"  # 0.25 times the seconds of the faster library
+    assert decode.split()[-1] == "2.00"  # 2.00 times the tokens/s of the faster transformers
+    assert start.split()[-1] == "0.25"  # 0.25 times the seconds of the faster transformers

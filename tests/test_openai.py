@@ -96,7 +96,7 @@ def test_names_become_hugging_face_s(theirs, ours):
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
     """Run tests/tensorflow_checkpoints.py. Return its output folder and {case: [error message
-    or None, names of the files left]}."""
+    or None, names of the files that this case left behind]}."""
     folder = tmp_path_factory.mktemp("openai")
     script = [sys.executable, "-m", "tests.tensorflow_checkpoints", str(folder)]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)

@@ -171,7 +171,8 @@ def test_a_pass_after_wrong_drafts_has_one_new_token():
     model, text = Watched(TARGET), PROMPTS[1] + greedy_ids(1)
     ids = by_speculation(model, PROMPTS[1], 6, Replay(TARGET.n_vocab, text, 0, rng_of()), 2)
     assert ids == greedy_ids(1)[:6]
-    # The first pass has the prompt. Before the later passes, 6, 5, ..., 1 tokens are left.
+    # The first pass has the prompt without its last token. Before the later passes, 6, 5, ..., 1
+    # tokens are still to be generated.
     assert model.shapes == [(4,), (3,), (3,), (3,), (3,), (2,), (1,)]
 
 

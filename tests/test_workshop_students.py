@@ -20,7 +20,7 @@ RIGHT = (STUDENTS / "right.py").read_text("utf-8")
 
 @pytest.fixture
 def verdicts(tmp_path):
-    """Return verdicts(text, steps), which returns the verdicts on these steps of a file's text."""
+    """Return verdicts(text, steps): it checks these steps in a file with this text."""
 
     def run(text, steps):
         path = tmp_path / "mine.py"

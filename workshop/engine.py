@@ -290,8 +290,8 @@ def fit(mine: Tape, other: Tape, odd: set) -> float:
 
 
 def nearness(mine: Tape, other: Tape, odd: set) -> int:
-    """Count how many of the first 16 results agree. If a wrong result agrees, it counts ten times.
-    Stop before the first random sample, because samples take a long time."""
+    """Count how many of the first 16 results of mine agree with other. Results in odd count ten
+    times. Stop before the first random sample, because samples take a long time."""
     first = itertools.takewhile(lambda seen: seen.kind != "~", itertools.islice(mine, 16))
     return sum(10 if a.label in odd else 1 for a in first if same(a, other, is_same) > RARE)
 

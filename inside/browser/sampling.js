@@ -28,7 +28,7 @@ function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min
   }
   if (min_p && others && weights[n_sure - 1] >= min_p)
     [kept, exact] = [Math.min(kept, atLeast(min_p)), false];
-  else if (min_p) cutAt("min_p", min_p);  // the best weight is 1
+  else if (min_p) cutAt("min_p", min_p);  // the largest weight is 1
   let final = weights.map((weight, i) => (i < kept ? weight * Math.exp(last[i]) : 0));
   if (others && left > 0 && left < 1) exact = false;
   others *= left;

@@ -14,7 +14,7 @@ const HEAD_OF = PARTS.map((part) => HEADS.indexOf(part.replace(/^.*head /, "")))
 // Return the index of state.rival among a row's stored rivals. Without a state.rival, return 0.
 const rivalAt = (row) => Math.max(0, stored("rivals", row).indexOf(state.rival));
 
-// Return what each part added to logit(came) - logit(rival): [n_parts].
+// Return what each part added to logit(generated token) - logit(rival): [n_parts].
 function addedAt(row) {
   const from = rivalAt(row) * PARTS.length;
   const added = stored("added", row).subarray(from, from + PARTS.length);

@@ -168,7 +168,7 @@ def bars(difference, tokens, limit=2.5):
 
 
 def two_tables(joint, independent, words):
-    """Plot the probabilities of four texts, drawn token by token and all at once.
+    """Plot the probabilities of four texts whose words are sampled one by one, or all at once.
 
     joint, independent: tables of these probabilities, [n_words] * 4; words: the word of each id.
     """

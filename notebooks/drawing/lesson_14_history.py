@@ -3,11 +3,11 @@
 import lessons
 import matplotlib.pyplot as plt
 
-COUNTED = "frequency", "given", "zlib", "lzma"  # these words mark the models that only count
+COUNTED = "frequency", "given", "zlib", "lzma"  # parts of the names of models that are not neural
 
 
 def strip(named, title):
-    """Plot each model's bits per byte as a bar; the bars of models that only count are lighter.
+    """Plot each model's bits per byte as a bar, lighter for models that are not neural.
 
     named: {name of a model: bits per byte}.
     """

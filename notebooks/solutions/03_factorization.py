@@ -10,7 +10,7 @@ def bits_per_byte(perplexity, n_tokens, text):  # -> float
 # exercise 2
 def first_given_second(joint, second):  # the second token's id -> [n_words]
     both = joint.sum(axis=(2, 3))  # P(x1, x2)
-    # In the large world, k unknown tokens before `second` require a sum over V ** k texts.
+    # With a vocabulary of V tokens, k unknown tokens before `second` need a sum over V ** k texts.
     return both[:, second] / both[:, second].sum()
 
 

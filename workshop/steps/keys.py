@@ -513,7 +513,7 @@ ROWS = Part(("Rows",), "workshop/reference.py", see_rows, ROWS_WRONG, ROWS_METHO
 
 
 class BatchModel:
-    """A model that records the shape of the ids in each pass. Its cache should be a Rows."""
+    """A model that records the shape of the ids in each pass. Call it with a Rows as cache."""
 
     def __init__(self):
         self.model, self.shapes, self.n_vocab = GPT2(parameters(), 3), [], 11
