@@ -561,9 +561,9 @@ def test_every_head_has_its_pattern_in_words(browser, tmp_path):
         "patterns = HEADS.map((_, head) => ({name: 'itself', share: head / 40}));"
         "showAttention(); choose(0)"
     )
-    assert "it shows none." in browser.text("#whole")
+    assert "Its pattern" not in browser.text("#whole")
     browser.js("choose(34)")
-    assert "it shows itself, 85.0 %" in browser.text("#whole")
+    assert "Its pattern: itself, 85.0 %" in browser.text("#whole")
 
 
 # --- drafts, beams, the cache ---------------------------------------------------------------------

@@ -45,13 +45,16 @@ function patternOf(head) {
   }).sort((a, b) => b.share - a.share)[0];
 }
 
-// Return facts about the token that gets the largest share of a head's weight in the whole text.
+// Return facts about the token that gets most of a head's weight. The first five rows do not count:
+// they have little choice.
 function favorite(head) {
-  const rows = range(n_rows).filter(isStored).map((row) => weightsAt(head, row));
-  const totals = range(n_rows).map((key) => sum(rows.map((row) => row[key] ?? 0)));
-  const at = totals.indexOf(Math.max(...totals)), seeing = rows.filter((row) => row.length > at);
+  const rows = range(n_rows).filter((row) => isStored(row) && row >= Math.min(5, n_rows - 1));
+  const looks = new Map(rows.map((row) => [row, weightsAt(head, row)]));
+  const totals = range(n_rows).map((key) => sum(rows.map((row) => looks.get(row)[key] ?? 0)));
+  const at = totals.indexOf(Math.max(...totals)), seeing = rows.filter((row) => row >= at);
+  const often = seeing.filter((row) => looks.get(row)[at] > 0.5);
   return {favorite: data.ids[at], at: at + 1, share: percent(totals[at] / seeing.length),
-    lines: seeing.length, often: seeing.filter((row) => row[at] > 0.5).length};
+    lines: seeing.length, often: often.length, from: new Set(often.map((row) => data.ids[row]))};
 }
 
 // Describe a head's pattern, if it gets more than half of the head's weight.
@@ -111,15 +114,18 @@ function showAttention() {
   if (!isStored(row)) return tell("#attention", {first}, "missing");
   const head = shownHead(row), added = has.parts ? addedByHeads(addedAt(row)) : [];
   const rival = has.parts && stored("rivals", row)[rivalAt(row)];
-  tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), ...favorite(head), came,
-    before, rival, first, added: signed(added[head] ?? 0)},
-  "stored", first > 2 && "skipped", has.parts ? "pushed" : "named", has.source && "source",
+  const liked = favorite(head);
+  tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), ...liked, came, before,
+    rival, first, added: signed(added[head] ?? 0)},
+  "stored", first > 2 && "skipped", liked.often && "often",
+  patterns[head].share > 0.5 && "usual", has.parts ? "pushed" : "named", has.source && "source",
   has.parts && state.head === null && "most", added[head] < 0 ? "against" : "for");
   mark(find(".heads"), "aria-pressed", head);
   find("#most").setAttribute("aria-pressed", state.head === null);
   const most = Math.max(...added.map(Math.abs));
   find(".heads").querySelectorAll(".signed").forEach((bar, i) =>
     bar.replaceWith(signedTrack(added[i] ?? 0, most)));
+  find("#from").replaceChildren(...[...liked.from].slice(0, 8).map(chip));
   find("#whole canvas").replaceWith(thumbnail(head, 120));
   find("#whole").style.setProperty("--at", (row + 0.5) / n_rows);
   const own = weightsAt(head, row), source = has.source && weightsAt(head, row, true);

@@ -53,7 +53,7 @@ function showWhy() {
     element("td.number", signed(x)), element("td.says", says));
   find("#why tbody").replaceChildren(
     ...first.map((i) => part("", button(i), added[i], lookOf(i, row))),
-    part("", `${rest.length} other parts`, others), part(".sum", "sum", total));
+    part("", `${rest.length} of ${PARTS.length} parts`, others), part(".sum", "sum", total));
 }
 
 const button = (i) => (HEAD_OF[i] < 0 ? PARTS[i]

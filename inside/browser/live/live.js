@@ -108,7 +108,7 @@ function card(branch) {
   mark(text, "aria-selected", chosen ? place : ids.length);  // the Tab key enters the text here
   const says = same ? `${plural(same, "token")} as in ${current.name}, then `
     + `${surprise(branch, same)}; there ${surprise(current, same)}`
-    : `the first token, then ${surprise(branch, 1)}`;
+    : `after the first token: ${surprise(branch, 1)}`;
   return element(chosen ? "div.branch.current" : "div.branch",
     element("h3", branch.name, element("button", {"aria-label": `Close ${branch.name}`,
       hidden: branches.length < 2, onclick: () => act(() => close(branch))}, "×")),
