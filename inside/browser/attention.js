@@ -45,16 +45,18 @@ function patternOf(head) {
   }).sort((a, b) => b.share - a.share)[0];
 }
 
-// Return facts about the token that gets most of a head's weight. The first five rows do not count:
-// they have little choice.
+// Return facts about the token whose share of a head's weight exceeds an even spread the most.
 function favorite(head) {
-  const rows = range(n_rows).filter((row) => isStored(row) && row >= Math.min(5, n_rows - 1));
-  const looks = new Map(rows.map((row) => [row, weightsAt(head, row)]));
-  const totals = range(n_rows).map((key) => sum(rows.map((row) => looks.get(row)[key] ?? 0)));
-  const at = totals.indexOf(Math.max(...totals)), seeing = rows.filter((row) => row >= at);
-  const often = seeing.filter((row) => looks.get(row)[at] > 0.5);
-  return {favorite: data.ids[at], at: at + 1, share: percent(totals[at] / seeing.length),
-    lines: seeing.length, often: often.length, from: new Set(often.map((row) => data.ids[row]))};
+  const rows = range(n_rows).filter(isStored), looks = rows.map((row) => weightsAt(head, row));
+  const all = range(n_rows).map((key) => {
+    const seeing = looks.filter((weights) => weights.length > key);
+    const even = sum(seeing.map((weights) => 1 / weights.length));
+    return {key, seeing, even, total: sum(seeing.map((weights) => weights[key]))};
+  });
+  const [{key, seeing, even, total}] = all.sort((a, b) => b.total - b.even - a.total + a.even);
+  const often = rows.filter((_, i) => looks[i][key] > 0.5), n = seeing.length;
+  return {favorite: data.ids[key], at: key + 1, share: percent(total / n), even: percent(even / n),
+    lines: n, often: often.length, from: new Set(often.map((row) => data.ids[row]))};
 }
 
 // Describe a head's pattern, if it gets more than half of the head's weight.
