@@ -50,7 +50,7 @@ def parts(root, model, logits, came, rivals):
             products = direction * wrote[:, None]
             added.append(products.reshape(*products.shape[:2], n, -1).sum(-1))
     found = np.concatenate(added, -1)
-    if cap := getattr(family, "logit_cap", 0):  # before families.llama.soft_cap
+    if cap := getattr(family, "logit_cap", 0):  # undo families.llama.soft_cap
         logits = cap * np.arctanh(logits / cap)
     difference = logits[range(len(came)), came][:, None] - np.take_along_axis(logits, rivals, -1)
     return np.concatenate([found, (difference - found.sum(-1))[..., None]], -1)

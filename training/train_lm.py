@@ -118,7 +118,7 @@ def train(model, documents, separator, args, config):
     shape = args.n_ctx, args.batch
     epochs = [batches(documents, separator, *shape, rng) for _ in range(args.epochs)]
 
-    def loss_of(inputs, targets):
+    def loss_of(inputs, targets):  # 2 x [n_rows, n_seq] -> a number
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.autocast):
             logits = model(inputs)
         return cross_entropy(logits.float(), targets)

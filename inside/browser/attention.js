@@ -31,6 +31,8 @@ const PATTERNS = {  // name -> does key j fit the pattern if token i is the quer
   "what followed the same token (induction)": (i, j) => j > 0 && data.ids[j - 1] === data.ids[i],
 };
 let patterns;  // for each head, the result of patternOf
+const favorites = [];  // for each head that was shown, the result of favorite
+const isUsual = ({share}) => share > 0.5;
 
 // Return {name, share} of the pattern that gets the largest mean share of a head's weight. A row in
 // which no key fits a pattern does not count in that pattern's mean.
@@ -59,9 +61,8 @@ function favorite(head) {
     lines: n, often: often.length, from: new Set(often.map((row) => data.ids[row]))};
 }
 
-// Describe a head's pattern, if it gets more than half of the head's weight.
-const inWords = ({name, share}) =>
-  (share > 0.5 ? `${name}, ${percent(share)} of its weight` : "none");
+const inWords = (pattern) =>
+  (isUsual(pattern) ? `${pattern.name}, ${percent(pattern.share)} of its weight` : "none");
 
 function drawHeads() {
   patterns = HEADS.map((_, head) => patternOf(head));
@@ -71,7 +72,7 @@ function drawHeads() {
     onclick: () => choose(head)}, thumbnail(head), signedTrack(0, 1)));
   steer(find(".heads"), n_head);
   find("#most").hidden = !has.parts;
-  const plain = says.filter((_, head) => patterns[head].share > 0.5);
+  const plain = says.filter((_, head) => isUsual(patterns[head]));
   fill(find("#patterns ul"), plain.map((text) => element("li", text)));
   find("#patterns").hidden = !plain.length;
 }
@@ -112,15 +113,17 @@ function choose(head) {
 function showAttention() {
   const row = state.selected - 1, came = data.ids[row + 1], before = data.ids[row];
   const first = arrays.skipped[0] + 2;
-  for (const text of ["#text", "#source p"]) tint(find(text), []);
-  if (!isStored(row)) return tell("#attention", {first}, "missing");
+  if (!isStored(row)) {
+    for (const text of ["#text", "#source p"]) tint(find(text), []);
+    return tell("#attention", {first}, "missing");
+  }
   const head = shownHead(row), added = has.parts ? addedByHeads(addedAt(row)) : [];
   const rival = has.parts && stored("rivals", row)[rivalAt(row)];
-  const liked = favorite(head);
+  const liked = favorites[head] ??= favorite(head);
   tell("#attention", {head: HEADS[head], pattern: inWords(patterns[head]), ...liked, came, before,
     rival, first, added: signed(added[head] ?? 0)},
   "stored", first > 2 && "skipped", liked.often && "often",
-  patterns[head].share > 0.5 && "usual", has.parts ? "pushed" : "named", has.source && "source",
+  isUsual(patterns[head]) && "usual", has.parts ? "pushed" : "named", has.source && "source",
   has.parts && state.head === null && "most", added[head] < 0 ? "against" : "for");
   mark(find(".heads"), "aria-pressed", head);
   find("#most").setAttribute("aria-pressed", state.head === null);
