@@ -9,12 +9,13 @@ A folder has Hugging Face's layout: config.json, model.safetensors, and the toke
 
 import difflib
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from loading import hub, openai
-from loading.config import read_json
-from loading.errors import MALFORMED, UserError, explained
+from loading.config import read_ids, read_json
+from loading.errors import AGAIN, MALFORMED, UserError, explained
 from loading.gpt2 import load_gpt2
 from loading.llama import FAMILIES, load_llama
 from loading.seq2seq import load_bart, load_t5
@@ -35,7 +36,7 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
     """
     with explained(f"cannot load {name_or_folder!s:.100}", "check its name and permissions"):
         folder = find(str(name_or_folder), fetch)
-    remedy = "if a file is damaged, fetch or save it again"
+    remedy = f"if a file is damaged, {AGAIN}"
     with explained(f"the model in {folder} cannot be used", remedy, MALFORMED):
         config = read_json(folder / "config.json")
         if (kind := str(config["model_type"])) not in LOADERS:
@@ -46,6 +47,9 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
             raise ValueError(f"{sizes}: one of them belongs to another model")
         if (tokenizer.end_of_text or 0) >= model.n_vocab:  # a token without an embedding
             tokenizer.end_of_text = None
+        ends = read_ids(config | model.generation_config, "eos_token_id", config.get("vocab_size"))
+        if lost := {*ends} - {*range(model.n_vocab)}:
+            print(f"note: no text ends with {lost}: the tokenizer lacks it", file=sys.stderr)
         return tokenizer, model
 
 

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from families.layers import ACTIVATIONS
-from loading.errors import explained
+from loading.errors import AGAIN, explained
 
 
 def read_json(path: Path, optional: bool = False) -> dict:
     """Return a JSON file as a dict, or {} if `optional` and missing. UserError if it is damaged."""
     if optional and not path.is_file():
         return {}
-    with explained(f"{path} is damaged", "fetch or save it again", (ValueError, RecursionError)):
+    with explained(f"{path} is damaged", AGAIN, (ValueError, RecursionError)):
         value = json.loads(path.read_bytes())
         if not isinstance(value, dict):
             raise ValueError("not a JSON object")

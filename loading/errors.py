@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 ODD = (AttributeError, ArithmeticError, RecursionError)
+AGAIN = "fetch or save it again; if it is a Git LFS pointer, `git lfs pull` fetches it"
 MALFORMED = (ValueError, OSError, LookupError, TypeError, *ODD)  # what a damaged file may raise
 
 
@@ -22,6 +23,8 @@ def explained(what: str, remedy: str, kinds: tuple = (ValueError, OSError)) -> I
     """Turn errors of these kinds into a UserError that says what failed, why, and what to do."""
     try:
         yield
+    except KeyboardInterrupt:
+        raise
     except kinds as error:
-        name = "" if isinstance(error, ValueError | OSError) else f"{type(error).__name__} "
+        name = f"{type(error).__name__} " if isinstance(error, MALFORMED[2:]) else ""
         raise UserError(f"{what}: {name}{error!s:.500}; {remedy}") from None

@@ -7,42 +7,65 @@ from typing import Any
 
 import encoder
 from loading.config import read_json
-from loading.errors import UserError
+from loading.errors import AGAIN, UserError, explained
 
 BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # a token for one byte of a rare character
+WRITE = "transformers writes it: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+PREFIXED = "gpt2", "bart", "GPT2Tokenizer", "BartTokenizer", "RobertaTokenizer"
+LIBRARY = (BaseException,)  # the library's errors have no class, and its panics no Exception
+PLAIN = {"special": True, "lstrip": False, "rstrip": False, "single_word": False}
 MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # tokens around a text; en_XX is English
 
 
 def read_tokenizer(folder: Path, model_type: str) -> Any:
     """Return the tokenizer of a model of this type. Its `encode` adds BOS if tokenizer.json
     says so, but no other marks. Raises UserError if files are missing or damaged."""
-    if (path := folder / "tokenizer.json").is_file():
-        import tokenizers  # only here, because GPT-2's two files do not need it
-
-        try:
-            library = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library has no narrower class of errors
-            raise UserError(f"{path} is damaged: {error!s:.300}; fetch or save it again") from None
-        return LibraryTokenizer(library, bos=model_type not in ("t5", "bart", "mbart"))
     settings = read_json(folder / "tokenizer_config.json", optional=True)
+    kind = settings.get("tokenizer_class") or model_type
+    if (path := folder / "tokenizer.json").is_file():
+        library = read_library(path, settings, kind)
+        return LibraryTokenizer(library, bos=model_type not in ("t5", "bart", "mbart"))
     # Other tokenizers also have vocab.json and merges.txt, but cut texts in a different way.
-    if model_type == "gpt2" or settings.get("tokenizer_class") == "GPT2Tokenizer":
+    if model_type == "gpt2" or kind == "GPT2Tokenizer":
         if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
             return read_gpt2_tokenizer(folder)
-    way = "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
-    raise UserError(f"{folder} has no tokenizer.json; transformers writes it: {way}")
+    raise UserError(f"{folder} has no tokenizer.json; {WRITE}")
+
+
+def read_library(path: Path, settings: dict, kind: str) -> Any:
+    """Return the library's tokenizer from tokenizer.json, with what tokenizer_config.json adds."""
+    import tokenizers  # only here, because GPT-2's two files do not need it
+
+    with explained(f"{path} is damaged", AGAIN, LIBRARY):
+        library = tokenizers.Tokenizer.from_file(str(path))
+    space = settings.get("add_prefix_space") if kind in PREFIXED else None
+    if space is not None and hasattr(library.pre_tokenizer, "add_prefix_space"):
+        library.pre_tokenizer.add_prefix_space = space
+    added = settings.get("added_tokens_decoder") or {}
+    for id in sorted(added, key=int):
+        library.add_tokens([tokenizers.AddedToken(**added[id])])
+        if library.token_to_id(text := added[id]["content"]) != int(id):
+            raise ValueError(f"the added token {text!r:.50} cannot have the id {id}")
+    return library
 
 
 def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
-    """Return a tokenizer from vocab.json, merges.txt and, if it exists, added_tokens.json."""
-    vocab = read_json(folder / "vocab.json")
-    vocab |= read_json(folder / "added_tokens.json", optional=True)
+    """Return a tokenizer from vocab.json, merges.txt and the tokens that other files add.
+    Raises UserError for a setting that only tokenizer.json can hold."""
+    settings = read_json(folder / "tokenizer_config.json", optional=True)
+    listed = settings.get("added_tokens_decoder") or {}
+    needs = [key for key in ("add_prefix_space", "add_bos_token") if settings.get(key)]
+    needs += [token["content"] for token in listed.values() if not PLAIN.items() <= token.items()]
+    if needs:
+        raise UserError(f"{folder}: {needs[0]!r:.50} needs tokenizer.json; {WRITE}")
+    added = read_json(folder / "added_tokens.json", optional=True)
+    added |= {token["content"]: int(id) for id, token in listed.items()}
     lines = (folder / "merges.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     merges: list = [(*line.split(" "),) for line in lines[lines[0].startswith("#version") :]]
     if wrong := [pair for pair in merges if len(pair) != 2]:
         raise ValueError(f"merges.txt is damaged: {wrong[0]!r} is not a pair of symbols")
-    tokenizer = encoder.Tokenizer(vocab, merges)
-    if unmade := [token for token in tokenizer.special if encoder.BYTE_TO_CHAR[ord(" ")] in token]:
+    tokenizer = encoder.Tokenizer(read_json(folder / "vocab.json") | added, merges)
+    if unmade := [token for token in tokenizer.special.keys() - added if "\u0120" in token]:
         raise ValueError(f"merges.txt is damaged: no merge makes {unmade[0]!r}")
     return tokenizer
 
@@ -52,33 +75,39 @@ class LibraryTokenizer:
     the file; start: the ids before each text, such as BOS. `start` and MARKS decode to no text."""
 
     def __init__(self, library: Any, bos: bool):
+        from tokenizers import Tokenizer, models
+
         library.no_truncation()
         library.no_padding()
         self.library, vocab = library, library.get_vocab()
-        self.tokens, self.n_vocab = sorted(vocab, key=vocab.__getitem__), len(vocab)
-        if max(vocab.values()) >= self.n_vocab:
+        self.n_vocab = len(vocab)
+        if sorted(vocab.values()) != list(range(self.n_vocab)):
             raise ValueError(f"the {self.n_vocab} ids are not 0 to {self.n_vocab - 1}")
+        self.tokens = [library.id_to_token(id) for id in range(self.n_vocab)]
         self._added = library.get_added_tokens_decoder()
         self.special = {token.content: id for id, token in self._added.items() if token.special}
         self.end_of_text = self.special.get("<|endoftext|>")
-        [first, *_] = library.encode("a", add_special_tokens=False).ids
-        marked = library.encode("a").ids  # BOS, "a" and perhaps </s>, which would end the text
-        self.start = marked[: marked.index(first)] if bos else []
+        text = Tokenizer(models.WordLevel({"a": 0}, unk_token="a")).encode("a")  # in any vocabulary
+        whole = library.post_process(text)  # BOS, the text and perhaps </s>, which would end it
+        self.start = whole.ids[: whole.special_tokens_mask.index(0)] if bos else []
         marks = [id for text, id in self.special.items() if MARKS.fullmatch(text)]
         self.silent = {*marks, *self.start}
-        self._spelled_by_bytes = type(library.decoder).__name__ == "ByteLevel"
+        self._decoder = str(library.decoder)
 
     def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
         """Return a text's ids. Special tokens in it count as plain text unless `special`; T5's
         and mBART's are always special. first=False omits `start`, to continue a text."""
         self.library.encode_special_tokens = not special
-        ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
+        with explained("tokenizer.json cannot encode this text", AGAIN, LIBRARY):
+            ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
         return [*self.start, *ids] if first else ids
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the ids' text. If `start` comes first, it is a whole text, which loses the space
         that `encode` added. Otherwise it is a continuation. Raises ValueError for an unknown id."""
         ids = list(ids)
+        if self._decoder.startswith("ByteLevel"):
+            return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
         texts = [id for id in ids if self._token(id) and id not in self.silent]
         if not self.start or ids[:1] == self.start[:1]:
             return self.library.decode(texts, skip_special_tokens=False)
@@ -94,9 +123,13 @@ class LibraryTokenizer:
         token = self._token(id)
         if id in self.silent:
             return b""
-        if self._spelled_by_bytes and id not in self._added:
-            return bytes(encoder.CHAR_TO_BYTE[char] for char in token)
-        byte = BYTE_PIECE.fullmatch(token)  # in other tokens, U+2581 is a space
+        if self._decoder.startswith("ByteLevel"):
+            is_text = id in self._added or {*token} - encoder.CHAR_TO_BYTE.keys()
+            return (
+                token.encode() if is_text else bytes(map(encoder.CHAR_TO_BYTE.__getitem__, token))
+            )
+        # In tokens that are not one byte, U+2581 is a space.
+        byte = BYTE_PIECE.fullmatch(token) if "ByteFallback" in self._decoder else None
         return bytes.fromhex(byte[1]) if byte else token.replace("\u2581", " ").encode()
 
     def _token(self, id):

@@ -44,8 +44,7 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
         with safe_open(path, "np"):
             pass
     except SafetensorError as error:
-        remedy = "if it is a Git LFS pointer, `git lfs pull` fetches the file"
-        raise ValueError(f"{path.name} is damaged: {error}; {remedy}") from None
+        raise ValueError(f"{path.name} is damaged: {error}") from None
     data = np.asarray(np.memmap(path, np.uint8, "r"))
     start = 8 + int.from_bytes(data[:8].tobytes(), "little")
     header = json.loads(data[8:start].tobytes())
