@@ -47,9 +47,9 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
             raise ValueError(f"{sizes}: one of them belongs to another model")
         if (tokenizer.end_of_text or 0) >= model.n_vocab:  # a token without an embedding
             tokenizer.end_of_text = None
-        ends = read_ids(config | model.generation_config, "eos_token_id", config.get("vocab_size"))
-        if lost := {*ends} - {*range(model.n_vocab)}:
-            print(f"note: no text ends with {lost}: the tokenizer lacks it", file=sys.stderr)
+        n_rows, settings = config.get("vocab_size", 0), config | model.generation_config
+        if lost := {*read_ids(settings, "eos_token_id", n_rows)} - {*range(model.n_vocab)}:
+            print(f"note: eos_token_id {lost} has no token and ends no text", file=sys.stderr)
         return tokenizer, model
 
 

@@ -4,9 +4,9 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-ODD = (AttributeError, ArithmeticError, RecursionError)
+ODD = (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 AGAIN = "fetch or save it again; if it is a Git LFS pointer, `git lfs pull` fetches it"
-MALFORMED = (ValueError, OSError, LookupError, TypeError, *ODD)  # what a damaged file may raise
+MALFORMED = (ValueError, OSError, *ODD)  # what a damaged file may raise
 
 
 class UserError(Exception):
@@ -26,5 +26,5 @@ def explained(what: str, remedy: str, kinds: tuple = (ValueError, OSError)) -> I
     except KeyboardInterrupt:
         raise
     except kinds as error:
-        name = f"{type(error).__name__} " if isinstance(error, MALFORMED[2:]) else ""
+        name = f"{type(error).__name__} " if isinstance(error, ODD) else ""
         raise UserError(f"{what}: {name}{error!s:.500}; {remedy}") from None

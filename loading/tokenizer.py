@@ -11,6 +11,7 @@ from loading.errors import AGAIN, UserError, explained
 
 BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # a token for one byte of a rare character
 WRITE = "transformers writes it: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+# add_prefix_space counts for these kinds of tokenizers, as in transformers 5
 PREFIXED = "gpt2", "bart", "GPT2Tokenizer", "BartTokenizer", "RobertaTokenizer"
 LIBRARY = (BaseException,)  # the library's errors have no class, and its panics no Exception
 PLAIN = {"special": True, "lstrip": False, "rstrip": False, "single_word": False}
@@ -21,37 +22,39 @@ def read_tokenizer(folder: Path, model_type: str) -> Any:
     """Return the tokenizer of a model of this type. Its `encode` adds BOS if tokenizer.json
     says so, but no other marks. Raises UserError if files are missing or damaged."""
     settings = read_json(folder / "tokenizer_config.json", optional=True)
-    kind = settings.get("tokenizer_class") or model_type
     if (path := folder / "tokenizer.json").is_file():
-        library = read_library(path, settings, kind)
-        return LibraryTokenizer(library, bos=model_type not in ("t5", "bart", "mbart"))
+        return read_library(path, settings, model_type)
     # Other tokenizers also have vocab.json and merges.txt, but cut texts in a different way.
-    if model_type == "gpt2" or kind == "GPT2Tokenizer":
+    if model_type == "gpt2" or settings.get("tokenizer_class") == "GPT2Tokenizer":
         if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
             return read_gpt2_tokenizer(folder)
     raise UserError(f"{folder} has no tokenizer.json; {WRITE}")
 
 
-def read_library(path: Path, settings: dict, kind: str) -> Any:
-    """Return the library's tokenizer from tokenizer.json, with what tokenizer_config.json adds."""
+def read_library(path: Path, settings: dict, model_type: str) -> "LibraryTokenizer":
+    """Read tokenizer.json with the library, and apply tokenizer_config.json's `settings`."""
     import tokenizers  # only here, because GPT-2's two files do not need it
 
     with explained(f"{path} is damaged", AGAIN, LIBRARY):
         library = tokenizers.Tokenizer.from_file(str(path))
-    space = settings.get("add_prefix_space") if kind in PREFIXED else None
-    if space is not None and hasattr(library.pre_tokenizer, "add_prefix_space"):
-        library.pre_tokenizer.add_prefix_space = space
-    added = settings.get("added_tokens_decoder") or {}
-    for id in sorted(added, key=int):
-        library.add_tokens([tokenizers.AddedToken(**added[id])])
-        if library.token_to_id(text := added[id]["content"]) != int(id):
+    library.no_truncation()
+    library.no_padding()
+    if "add_prefix_space" in settings and hasattr(library.pre_tokenizer, "add_prefix_space"):
+        if (settings.get("tokenizer_class") or model_type) in PREFIXED:
+            library.pre_tokenizer.add_prefix_space = settings["add_prefix_space"]
+    listed = settings.get("added_tokens_decoder") or {}
+    for id in sorted(listed, key=int):
+        library.add_tokens([tokenizers.AddedToken(**listed[id])])
+        if library.token_to_id(text := listed[id]["content"]) != int(id):
             raise ValueError(f"the added token {text!r:.50} cannot have the id {id}")
-    return library
+    any_text = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, "a")).encode("a")
+    whole = library.post_process(any_text)  # BOS, the text and perhaps </s>, which would end it
+    start = whole.ids[: whole.special_tokens_mask.index(0)]
+    return LibraryTokenizer(library, [] if model_type in ("t5", "bart", "mbart") else start)
 
 
 def read_gpt2_tokenizer(folder: Path) -> encoder.Tokenizer:
-    """Return a tokenizer from vocab.json, merges.txt and the tokens that other files add.
-    Raises UserError for a setting that only tokenizer.json can hold."""
+    """Return a tokenizer from vocab.json, merges.txt and the tokens that other files add."""
     settings = read_json(folder / "tokenizer_config.json", optional=True)
     listed = settings.get("added_tokens_decoder") or {}
     needs = [key for key in ("add_prefix_space", "add_bos_token") if settings.get(key)]
@@ -74,31 +77,23 @@ class LibraryTokenizer:
     """The interface of encoder.Tokenizer for the library `tokenizers`. tokens: id -> token, as in
     the file; start: the ids before each text, such as BOS. `start` and MARKS decode to no text."""
 
-    def __init__(self, library: Any, bos: bool):
-        from tokenizers import Tokenizer, models
-
-        library.no_truncation()
-        library.no_padding()
-        self.library, vocab = library, library.get_vocab()
-        self.n_vocab = len(vocab)
-        if sorted(vocab.values()) != list(range(self.n_vocab)):
-            raise ValueError(f"the {self.n_vocab} ids are not 0 to {self.n_vocab - 1}")
+    def __init__(self, library: Any, start: list[int]):
+        self.library, self.start, self.n_vocab = library, start, library.get_vocab_size()
         self.tokens = [library.id_to_token(id) for id in range(self.n_vocab)]
+        if None in self.tokens:
+            raise ValueError(f"the {self.n_vocab} ids are not 0 to {self.n_vocab - 1}")
         self._added = library.get_added_tokens_decoder()
         self.special = {token.content: id for id, token in self._added.items() if token.special}
         self.end_of_text = self.special.get("<|endoftext|>")
-        text = Tokenizer(models.WordLevel({"a": 0}, unk_token="a")).encode("a")  # in any vocabulary
-        whole = library.post_process(text)  # BOS, the text and perhaps </s>, which would end it
-        self.start = whole.ids[: whole.special_tokens_mask.index(0)] if bos else []
         marks = [id for text, id in self.special.items() if MARKS.fullmatch(text)]
-        self.silent = {*marks, *self.start}
+        self.silent = {*marks, *start}
         self._decoder = str(library.decoder)
 
     def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
         """Return a text's ids. Special tokens in it count as plain text unless `special`; T5's
         and mBART's are always special. first=False omits `start`, to continue a text."""
         self.library.encode_special_tokens = not special
-        with explained("tokenizer.json cannot encode this text", AGAIN, LIBRARY):
+        with explained("tokenizer.json cannot encode the text", "try another text", LIBRARY):
             ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
         return [*self.start, *ids] if first else ids
 
@@ -124,12 +119,9 @@ class LibraryTokenizer:
         if id in self.silent:
             return b""
         if self._decoder.startswith("ByteLevel"):
-            is_text = id in self._added or {*token} - encoder.CHAR_TO_BYTE.keys()
-            return (
-                token.encode() if is_text else bytes(map(encoder.CHAR_TO_BYTE.__getitem__, token))
-            )
-        # In tokens that are not one byte, U+2581 is a space.
-        byte = BYTE_PIECE.fullmatch(token) if "ByteFallback" in self._decoder else None
+            found = [encoder.CHAR_TO_BYTE.get(char, -1) for char in token]
+            return token.encode() if id in self._added or -1 in found else bytes(found)
+        byte = "ByteFallback" in self._decoder and BYTE_PIECE.fullmatch(token)  # U+2581 is a space
         return bytes.fromhex(byte[1]) if byte else token.replace("\u2581", " ").encode()
 
     def _token(self, id):
