@@ -23,7 +23,7 @@ def explained(what: str, remedy: str, kinds: tuple = (ValueError, OSError)) -> I
     """Turn errors of these kinds into a UserError that says what failed, why, and what to do."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # not even if `kinds` has BaseException, for panics of `tokenizers`
         raise
     except kinds as error:
         name = f"{type(error).__name__} " if isinstance(error, ODD) else ""

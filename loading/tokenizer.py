@@ -11,9 +11,7 @@ from loading.errors import AGAIN, UserError, explained
 
 BYTE_PIECE = re.compile("<0x([0-9A-F]{2})>")  # a token for one byte of a rare character
 WRITE = "transformers writes it: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
-# add_prefix_space counts for these kinds of tokenizers, as in transformers 5
 PREFIXED = "gpt2", "bart", "GPT2Tokenizer", "BartTokenizer", "RobertaTokenizer"
-LIBRARY = (BaseException,)  # the library's errors have no class, and its panics no Exception
 PLAIN = {"special": True, "lstrip": False, "rstrip": False, "single_word": False}
 MARKS = re.compile("<s>|<pad>|</s>|[a-z]{2}_[A-Z]{2}")  # tokens around a text; en_XX is English
 
@@ -35,12 +33,12 @@ def read_library(path: Path, settings: dict, model_type: str) -> "LibraryTokeniz
     """Read tokenizer.json with the library, and apply tokenizer_config.json's `settings`."""
     import tokenizers  # only here, because GPT-2's two files do not need it
 
-    with explained(f"{path} is damaged", AGAIN, LIBRARY):
+    with explained(f"{path} is damaged", AGAIN, (BaseException,)):
         library = tokenizers.Tokenizer.from_file(str(path))
     library.no_truncation()
     library.no_padding()
     if "add_prefix_space" in settings and hasattr(library.pre_tokenizer, "add_prefix_space"):
-        if (settings.get("tokenizer_class") or model_type) in PREFIXED:
+        if (settings.get("tokenizer_class") or model_type) in PREFIXED:  # as in transformers 5
             library.pre_tokenizer.add_prefix_space = settings["add_prefix_space"]
     listed = settings.get("added_tokens_decoder") or {}
     for id in sorted(listed, key=int):
@@ -85,15 +83,16 @@ class LibraryTokenizer:
         self._added = library.get_added_tokens_decoder()
         self.special = {token.content: id for id, token in self._added.items() if token.special}
         self.end_of_text = self.special.get("<|endoftext|>")
-        marks = [id for text, id in self.special.items() if MARKS.fullmatch(text)]
-        self.silent = {*marks, *start}
+        self.silent = {*start, *(id for text, id in self.special.items() if MARKS.fullmatch(text))}
         self._decoder = str(library.decoder)
 
     def encode(self, text: str, special: bool = False, first: bool = True) -> list[int]:
         """Return a text's ids. Special tokens in it count as plain text unless `special`; T5's
         and mBART's are always special. first=False omits `start`, to continue a text."""
         self.library.encode_special_tokens = not special
-        with explained("tokenizer.json cannot encode the text", "try another text", LIBRARY):
+        with explained(
+            "tokenizer.json cannot encode the text", "try another text", (BaseException,)
+        ):
             ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
         return [*self.start, *ids] if first else ids
 

@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from loading.config import read_json
-from loading.errors import UserError
+from loading.errors import AGAIN, UserError, explained
 
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # other types are ignored
 
@@ -29,7 +29,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 def read_weights(folder: Path, prefix: str, unused: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Return {name without prefix: float32 array}, except names that end with one of `unused`.
-    Raises UserError if a file is missing, ValueError if it is damaged."""
+    Raises UserError if a file is missing or damaged."""
     paths = weight_files(folder)
     if missing := [path.name for path in paths if not path.is_file()]:
         remedy = "other formats can run code; transformers' save_pretrained(FOLDER) writes this one"
@@ -40,11 +40,8 @@ def read_weights(folder: Path, prefix: str, unused: tuple[str, ...]) -> dict[str
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
     """Return {name: float32 array}; arrays stored as float32 are read-only views of the file."""
-    try:
-        with safe_open(path, "np"):
-            pass
-    except SafetensorError as error:
-        raise ValueError(f"{path.name} is damaged: {error}") from None
+    with explained(f"{path} is damaged", AGAIN, (SafetensorError,)), safe_open(path, "np"):
+        pass
     data = np.asarray(np.memmap(path, np.uint8, "r"))
     start = 8 + int.from_bytes(data[:8].tobytes(), "little")
     header = json.loads(data[8:start].tobytes())

@@ -245,16 +245,44 @@ def test_an_end_token_that_a_file_adds_is_left_out(tmp_path):
     assert read_tokenizer(tmp_path, "t5").start == []  # the T5 model adds special tokens itself
 
 
-def test_an_added_token_that_is_not_special_is_found_in_any_text(tmp_path):
-    file = copy.deepcopy(FOUND[BYTES]["tokenizer"])
-    file["added_tokens"][0]["special"] = False
-    text, id = file["added_tokens"][0]["content"], file["added_tokens"][0]["id"]
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("text", ["<réponse>", "<č>", "<Ġ>", "ilÖveyou", "[日本]", "<0x41>"])
+def test_a_token_that_only_tokenizer_config_lists_is_decoded_to_itself(tmp_path, text, special):
+    """Most of these texts are in GPT-2's byte alphabet."""
+    n = read_tokenizer(write(tmp_path, FOUND[BYTES]["tokenizer"]), "llama").n_vocab
+    settings = {"added_tokens_decoder": {n: {"content": text, "special": special}}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    tokenizer = read_tokenizer(tmp_path, "llama")
+    ids = tokenizer.encode(f"a{text}b", special=True)
+    assert tokenizer.decode(ids) == streamed(tokenizer, ids) == f"a{text}b"
+    assert n in ids and tokenizer.token_bytes(n) == text.encode()
+    assert (n in tokenizer.encode(f"a{text}b")) == (text not in tokenizer.special) != special
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings).replace(str(n), "999"))
+    with pytest.raises(ValueError, match="the added token .* cannot have the id 999"):
+        read_tokenizer(tmp_path, "llama")
+
+
+def test_add_prefix_space_counts_for_the_classes_that_obey_it(tmp_path):
+    write(tmp_path, FOUND["gpt2"]["tokenizer"])
+    with_space = read_tokenizer(tmp_path, "gpt2").encode(" the")
+    for kind, obeys in (None, True), ("GPT2Tokenizer", True), ("PreTrainedTokenizerFast", False):
+        settings = {"add_prefix_space": True, "tokenizer_class": kind}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+        assert (read_tokenizer(tmp_path, "gpt2").encode("the") == with_space) == obeys
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": {"type": "Unigram", "unk_id": None, "vocab": [["x", -1.0]]}},
+        {"normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "x"}},  # a panic
+    ],
+)
+def test_a_text_that_the_library_cannot_encode_is_one_line(tmp_path, change):
+    file = FOUND["gpt2"]["tokenizer"] | {"added_tokens": [], "post_processor": None} | change
     tokenizer = read_tokenizer(write(tmp_path, file), "llama")
-    assert text not in tokenizer.special and id in tokenizer.encode(f"a{text}b")
-    file["added_tokens"][0]["special"] = True
-    tokenizer = read_tokenizer(write(tmp_path, file), "llama")
-    assert tokenizer.special[text] == id not in tokenizer.encode(f"a{text}b")
-    assert id in tokenizer.encode(f"a{text}b", special=True)
+    with pytest.raises(UserError, match="tokenizer.json cannot encode the text: .*; try another"):
+        tokenizer.encode("the")
 
 
 @pytest.mark.parametrize(

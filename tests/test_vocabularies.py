@@ -180,10 +180,11 @@ def test_an_added_token_of_gpt2_can_be_drawn_and_ends_a_text(console, tmp_path):
     assert out.endswith("100.0%          0.00            '<|pad|>'\na\n")
 
 
-def test_an_end_of_text_outside_the_vocabulary_is_ignored(tmp_path):
-    config = CONFIG | {"eos_token_id": 50256}  # the id of GPT-2's end of text
+def test_an_end_of_text_without_a_token_is_said_if_it_has_a_row(tmp_path, capsys):
+    config = CONFIG | {"vocab_size": 300, "eos_token_id": [258, 299, 50256]}
     copy = write_folder(tmp_path / "padded", config)
-    assert utils.load(copy)[1].stop_ids == ()
+    assert utils.load(copy)[1].stop_ids == (258,)
+    assert capsys.readouterr().err == "note: eos_token_id {299} has no token and ends no text\n"
 
 
 # --- special tokens in a source and in an answer --------------------------------------------------
@@ -209,11 +210,6 @@ def test_special_tokens_are_found_in_a_source(console, name, text, tokens):
     tokenizer, _ = utils.load(FOLDERS / name)
     ids = console.json(text, "--tokens", 1, model=FOLDERS / name)[0]["prompt_ids"]
     assert [tokenizer.tokens[id] for id in ids] == tokens.split(" ")
-
-
-def test_special_tokens_in_gpt2_s_prompt_are_plain_text(console):
-    row = console.json("<|endoftext|>", "--tokens", 1)[0]
-    assert len(row["prompt_ids"]) == len("<|endoftext|>")
 
 
 @pytest.mark.parametrize("name", ["bart", "mbart", "t5"])
