@@ -98,7 +98,7 @@ def top_p(p: float) -> Filter:
         probs = softmax(logits)
         falling = np.sort(probs[probs > 0])[::-1]  # after top-k, there are few tokens to sort
         mass = np.cumsum(falling, dtype=np.float64)
-        last = np.searchsorted(mass[:-1], p - 1e-6)  # float32: a mass is off by up to 1e-6
+        last = np.searchsorted(mass[:-1], p - 1e-6)  # float32: the mass is off by up to 1e-6
         return keep(logits, probs >= falling[last])
 
     return keep_top_p
