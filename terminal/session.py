@@ -5,7 +5,6 @@ prompts of rows (terminal/row.py) with the loops in generate.py, speculative.py 
 """
 
 import copy
-import gc
 import secrets
 import time
 from collections.abc import Iterator
@@ -76,7 +75,6 @@ class Session:
         filters = [Part("filter", where) for where in settings["filter"]]
         self.own = {name: Part(name, given[name]) for name in ("loop", "drafter") if name in given}
         self.filters, self.given, self.settings = filters, given, settings
-        gc.collect()  # the names in a user's file and its functions refer to each other
         self.new_seed()
 
     def new_seed(self) -> None:
