@@ -34,11 +34,11 @@ class Sampler:
         self.filters, self.to_probs = filters, to_probs
 
     def filter(self, logits: np.ndarray, ids: Ids) -> np.ndarray:  # [n_vocab] -> [n_vocab]
-        n_vocab = np.shape(logits)
         for f in self.filters:
-            logits = f(logits, ids)
-            if np.shape(logits) != n_vocab:
-                raise ValueError(f"a filter returned {logits!r:.40}, not logits: forgot a return?")
+            found = f(logits, ids)
+            if not isinstance(found, np.ndarray) or found.shape != logits.shape:
+                raise ValueError(f"a filter returned {found!r:.40}, not logits: forgot a return?")
+            logits = found
         return logits
 
     def __call__(self, logits: np.ndarray, ids: Ids) -> np.ndarray:
@@ -70,13 +70,15 @@ def draw(probs: np.ndarray, rng: np.random.Generator) -> int:
 
 
 def temperature(t: float) -> Filter:
-    """Divide the logits by t > 0. If t < 1, the distribution is sharper (Ackley et al. 1985)."""
+    """Divide the logits by t. If t < 1, the distribution is sharper (Ackley et al. 1985)."""
+    check(t >= 0, f"temperature is {t}, not at least 0")
     scale = np.float32(min(max(t, 1e-6), 1e6))  # outside this range, numbers could overflow
     return lambda logits, ids: logits / scale
 
 
 def top_k(k: int) -> Filter:
     """Keep the k most probable tokens, and all tokens that tie with the k-th (Fan et al. 2018)."""
+    check(isinstance(k, int | np.integer) and k > 0, f"top_k is {k}, not 1, 2, 3, ...")
 
     def keep_top_k(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if k >= len(logits):
@@ -88,6 +90,7 @@ def top_k(k: int) -> Filter:
 
 def top_p(p: float) -> Filter:
     """Keep the fewest top tokens whose P sums to p or more, and ties (Holtzman et al. 2020)."""
+    check(0 <= p <= 1, f"top_p is {p}, not from 0 to 1")
 
     def keep_top_p(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if p >= 1 or not np.isfinite(logits.max()):  # keep all, or let Sampler raise the error
@@ -95,7 +98,7 @@ def top_p(p: float) -> Filter:
         probs = softmax(logits)
         falling = np.sort(probs[probs > 0])[::-1]  # after top-k, there are few tokens to sort
         mass = np.cumsum(falling, dtype=np.float64)
-        last = min(int(np.searchsorted(mass, p)), len(mass) - 1)
+        last = np.searchsorted(mass[:-1], p - 1e-6)  # float32: the mass is off by up to 1e-6
         return keep(logits, probs >= falling[last])
 
     return keep_top_p
@@ -103,12 +106,15 @@ def top_p(p: float) -> Filter:
 
 def min_p(p: float) -> Filter:
     """Keep the tokens that are at least p times as probable as the best (Nguyen et al. 2024)."""
-    return lambda logits, ids: keep(logits, logits >= logits.max() + np.log(np.float32(p)))
+    check(0 <= p <= 1, f"min_p is {p}, not from 0 to 1")
+    least = np.float32(np.log(p) if p > 0 else -np.inf)
+    return lambda logits, ids: keep(logits, logits >= logits.max() + least)
 
 
 def repetition_penalty(r: float) -> Filter:
     """Make the text's tokens less likely to occur again, if r > 1. Divide their logits by r where
     they are positive, and multiply them by r where they are negative (CTRL, Keskar et al. 2019)."""
+    check(r > 0, f"repetition_penalty is {r}, not more than 0")
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         penalised, seen = logits.copy(), logits[ids]
@@ -120,6 +126,7 @@ def repetition_penalty(r: float) -> Filter:
 
 def no_repeat_ngram(n: int) -> Filter:
     """Remove every token that would complete an n-gram already in the text (Paulus et al. 2017)."""
+    check(isinstance(n, int | np.integer) and n > 0, f"no_repeat_ngram is {n}, not 1, 2, 3, ...")
 
     def forbid(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]
         if len(ids) < n:
@@ -135,6 +142,11 @@ def min_length(length: int, stop_ids: Iterable[int]) -> Filter:
     """Remove the stop ids until the text, including the prompt, has `length` tokens."""
     removed = list(stop_ids)
     return lambda logits, ids: remove(logits, removed) if len(ids) < length else logits
+
+
+def check(fits, message):
+    if not fits:
+        raise ValueError(message)
 
 
 def keep(logits, kept):  # [n_vocab], [n_vocab] bools -> [n_vocab]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from decoding.drafters import common_prefix
-from generate import Sequence, advance, cached
+from generate import Sequence, advance
 from gpt2 import Cache
 from samplers import Ids, draw
 
@@ -33,8 +33,8 @@ def continuous(
 
     sequences: a list, or an iterator that is advanced when a row is free. It may yield None while
     no text is waiting. If no text is running either, `continuous` returns; call it again later.
-    All texts share one model, but may have different sources. chunk: the largest number of prompt
-    tokens that are read between two steps. A text whose model has a custom cache runs alone."""
+    All texts share one model, but may have different sources. The model's cache must be a
+    gpt2.Cache. chunk: the largest number of prompt tokens that are read between two steps."""
     if min(max_rows, chunk) < 1:
         raise ValueError("max_rows and chunk must be at least 1")
     waiting = (sequence for sequence in sequences if sequence is None or sequence.running)
@@ -51,10 +51,7 @@ def continuous(
         if prefill.is_busy and (logits := prefill.step(chunk)) is not None:
             sequence = prefill.leave()
             yield sequence, draw_next(sequence, logits)
-            if not isinstance(prefill.cache, Cache):  # a custom cache cannot join the rows
-                alone = cached(sequence.model, sequence, prefill.cache)
-                yield from ((sequence, token) for token in alone)
-            elif sequence.running:
+            if sequence.running:
                 running.append(sequence)
                 rows.join(prefill.cache)
 
@@ -96,6 +93,8 @@ class Prefill:
             return
         if sequence.model is not self.model:  # such as the decoder of a different source
             self.model, self.cache, self.ids = sequence.model, sequence.model.new_cache(), []
+        if not isinstance(self.cache, Cache):
+            raise ValueError("a custom cache cannot join a batch: run its texts one by one")
         self.cache.cut(common_prefix(self.ids, sequence.ids[:-1]))
         self.ids = list(sequence.ids)
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from generate import advance, check_prompt
 from gpt2 import log_softmax
-from samplers import Filter, Ids
+from samplers import Filter, Ids, Sampler
 
 
 class Hypothesis(NamedTuple):
@@ -99,9 +99,7 @@ def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> sa
     """Return log P of each beam followed by each token, after the filters."""
     totals = log_softmax(logits)
     for row, (beam, ids) in enumerate(zip(beams, texts)):
-        for f in filters:
-            totals[row] = f(totals[row], ids)
-        totals[row] += beam.log_probability
+        totals[row] = Sampler(*filters).filter(totals[row], ids) + beam.log_probability
     return totals
 
 

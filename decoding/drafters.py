@@ -88,7 +88,7 @@ class NGramStore(Drafter):
 
 class PromptLookup(Drafter):
     """Finds the longest end of the text, up to n tokens, that also occurs earlier in the text or in
-    `before` (a source). Drafts the tokens that followed it the last time (Saxena 2023)."""
+    `before` (a source). Drafts what followed it the last time (Saxena 2023: the first time)."""
 
     def __init__(self, n_vocab: int, n: int = 3, before: Iterable[int] = ()):
         self.n_vocab, self.n, self.before = n_vocab, n, list(before)

@@ -19,7 +19,9 @@ def contrastive(large="stories", small="stories-draft", alpha=0.1, small_tempera
     """Return (tokenizer, model). large, small: the names of the two models. A token is removed if
     its probability in the large model is below alpha times that of the most probable token."""
     tokenizer, expert = utils.load(large)
-    _, amateur = utils.load(small)
+    other, amateur = utils.load(small)
+    if other.tokens != tokenizer.tokens:
+        raise ValueError("the two models must have the same vocabulary")
 
     def subtract(expert_logits, amateur_logits):  # two [..., n_vocab] -> [..., n_vocab]
         log_p = log_softmax(expert_logits)
@@ -35,16 +37,16 @@ class Pair:
     combine(logits of `one`, logits of `two`)."""
 
     def __init__(self, one, two, combine):
-        if one.n_vocab != two.n_vocab:
-            raise ValueError("the two models must have the same vocabulary")
         self.one, self.two, self.combine = one, two, combine
         self.n_vocab, self.stop_ids = one.n_vocab, one.stop_ids
         self.n_ctx = min(one.n_ctx, two.n_ctx)
         self.generation_config = getattr(one, "generation_config", {})
 
     def __call__(self, ids, cache=None, last=None):
-        first, second = (cache.one, cache.two) if cache else (None, None)
-        return self.combine(self.one(ids, first, last), self.two(ids, second, last))
+        if cache is None:
+            return self.combine(self.one(ids, last=last), self.two(ids, last=last))
+        cache.cut(cache.length)  # after an interrupted pass, `one` is longer than `two`
+        return self.combine(self.one(ids, cache.one, last), self.two(ids, cache.two, last))
 
     def new_cache(self, *batch):
         return PairCache(self.one.new_cache(*batch), self.two.new_cache(*batch))
@@ -58,11 +60,11 @@ class PairCache:
 
     @property
     def length(self):
-        return self.one.length
+        return min(self.one.length, self.two.length)
 
     def cut(self, length):
-        self.one.cut(length)
-        self.two.cut(length)
+        for cache in (self.one, self.two):
+            cache.cut(min(length, self.length))
 
     def select(self, rows):
         self.one.select(rows)

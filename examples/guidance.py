@@ -43,10 +43,11 @@ class Guided:
         if self.has_source:  # without a prompt, the source has only special tokens
             model, empty = self.model.read(prompt), self.add_special_tokens([])
             pair: Any = Pair(model, self.model.read(empty), self.guide)
-            pair.start_ids, pair.forced_filters = model.start_ids, model.forced_filters
+            start = model.start_ids, model.prefix, model.forced_filters
         else:
             pair = Pair(self.model, WithoutPrompt(self.model, len(prompt) - 1), self.guide)
-            pair.start_ids, pair.forced_filters = prompt, lambda n: []
+            start = prompt, prompt, lambda n: []
+        pair.start_ids, pair.prefix, pair.forced_filters = start
         return pair
 
     def guide(self, with_prompt, without):  # two [..., n_vocab] -> [..., n_vocab]

@@ -86,7 +86,7 @@ def blocks_of_outputs(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_
     size = max(8, min(BLOCK, SMALL // rows.size // 8 * 8))
     n_full = len(w) // size * size
     blocks = w[:n_full].reshape(-1, size, w.shape[1])  # [n_blocks, size, n_in], a view
-    y = np.empty((len(w), len(rows)), np.float32)
+    y = np.empty((len(w), len(rows)), np.result_type(rows, w))
     np.matmul(blocks, rows.T, out=y[:n_full].reshape(-1, size, len(rows)))
     np.matmul(w[n_full:], rows.T, out=y[n_full:])
     return y.T

@@ -142,16 +142,17 @@ def parse(words: list[str]) -> dict[str, Any]:
     return given | {"prompts": given["prompts"] + words[end + 1 :]}  # words after -- are prompts
 
 
-def check(given: dict, method: str = "") -> None:
-    """Raise Usage if the given options contradict each other or do not apply to the method."""
+def check(given: dict, method: str = "", reads: bool = True) -> None:
+    """Raise Usage if the given options contradict each other, or the method, or the model."""
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
+    n_prompts += 2 * ("prompts_file" in given)  # it may have several
     n_texts = max(given.get("samples", 1), given.get("return", 1))
     one = [view for view in ("explain", "compare", "trace", "html") if view in given]
     views, idle = [view for view in VIEWS if view in given], [x for x in GENERATING if x in given]
     for nonsense, message in [
         (len(views) > 1, f"give only one of {', '.join(map(flag, views))}"),
         ("score" in given and idle, f"--score takes no {', '.join(map(flag, idle))}"),
-        ("interactive" in given and n_prompts, "--interactive takes no PROMPT"),
+        ("interactive" in given and n_prompts, "--interactive takes no prompts"),
         ("interactive" in given and "json" in given, "--interactive takes no --json"),
         ("html" in given and n_prompts != 1, "--html takes exactly one PROMPT"),
         (one and n_texts > 1, f"{', '.join(map(flag, one))}: one text per prompt, not {n_texts}"),
@@ -159,6 +160,8 @@ def check(given: dict, method: str = "") -> None:
         ("live" in given and "html" not in given, "--live needs --html"),
         ("target" in given and "score" not in given, "--target needs --score"),
         ("system" in given and "chat" not in given, "--system needs --chat"),
+        ({"draft", "drafter"} <= given.keys(), "give only one of --draft, --drafter"),
+        ("truncate" in given and not reads, "--truncate is for an encoder-decoder's source"),
         ("" in given.get("stop", []), "--stop needs a text that is not empty"),
         (given.get("tokens", least) < least, f"--min-length {least} is more than --tokens"),
     ]:

@@ -12,6 +12,7 @@ import sys
 import traceback
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from loading.errors import UserError
 from terminal.options import did_you_mean
@@ -22,7 +23,7 @@ KINDS = {  # option -> what the value of its expression must be
     "drafter": "an object with propose and learn",
     "model": "a tuple (tokenizer, model)",
 }
-PARTS: list["Part"] = []  # all parts, to find the one that raised an error
+PARTS = WeakValueDictionary[str, "Part"]()  # the parts in use, to find the one that is wrong
 FIRST = "numpy regex safetensors threadpoolctl"  # every command needs these libraries
 
 
@@ -37,7 +38,7 @@ class Part:
             raise UserError(f"{self.where}: the form is FILE.py:EXPRESSION")
         if not Path(self.file).is_file():
             raise UserError(f"{self.where}: no file {self.file}")
-        PARTS.append(self)
+        PARTS[self.where] = self
         self.names = runpy.run_path(self.file)
 
     def make(self, **names: Any) -> Any:
@@ -80,9 +81,10 @@ def fits(part: Any, option: str) -> bool:
 
 def report(error: BaseException, before: str = "generate.py: ") -> None:
     """Print an error in one line. If it arose in the user's own file, first print the traceback
-    from that file on. If its type is unforeseen, print the whole traceback instead."""
+    from that file on. If a part's wrong result may have caused it, name the parts in use. Without
+    parts, print the whole traceback of an unforeseen error."""
     foreseen = isinstance(error, UserError)
-    parts = [part for part in PARTS if not foreseen and part.holds(error)]
+    parts = [part for part in PARTS.values() if not foreseen and part.holds(error)]
     message = str(error) or type(error).__name__
     if parts:
         traceback.print_exception(type(error), error, parts[-1].place(error))
@@ -91,6 +93,8 @@ def report(error: BaseException, before: str = "generate.py: ") -> None:
         libraries = FIRST if error.name in FIRST.split() else error.name
         uv = "with uv, `uv run python generate.py ...` installs everything"
         message = f"{error.name} is not installed: pip install {libraries}; {uv}"
+    elif not foreseen and PARTS and not isinstance(error, OSError | MemoryError):
+        message = f"{type(error).__name__}: {message} (with {', '.join(PARTS)})"
     elif not foreseen and not isinstance(error, ValueError | OSError | MemoryError):
         return traceback.print_exception(error)
     print(f"{before}{UserError(message)}", file=sys.stderr)

@@ -3,8 +3,6 @@
 import time
 from typing import Any
 
-from loading.errors import UserError
-
 
 class Row:
     """A prompt, its sequence, the new text so far, and the time of each token.
@@ -26,8 +24,8 @@ class Row:
 
     def feed(self, token: int, stops: list[str]) -> None:
         """Add the sequence's newest token to the text. A stop text ends the sequence."""
-        if len(self.sequence.new_ids) <= len(self.times):
-            raise UserError("--loop must append each token: yield sequence.append(token)")
+        if self.sequence.new_ids[len(self.times) :] != [token]:
+            raise ValueError("a loop must append each token: yield sequence.append(token)")
         self.times.append(time.perf_counter())
         if token not in self.sequence.stop_ids:
             self.decoded += self.stream.feed(token)

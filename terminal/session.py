@@ -21,6 +21,7 @@ from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup
 from decoding.score import score, score_ids
 from encoder import as_unicode
 from generate import Sequence, begin, cached, naive
+from gpt2 import Cache
 from loading import few_rows
 from loading.errors import UserError
 from loading.parameters import n_parameters
@@ -39,7 +40,7 @@ class Session:
 
     def __init__(self, given: dict):
         name = given.get("model", "stories")
-        own = Part("model", name) if ".py:" in name else None
+        own = self.own_model = Part("model", name) if ".py:" in name else None
         self.tokenizer, self.model = own.make() if own else utils.load(name)
         self.name = as_unicode(name)
         self.reads = hasattr(self.model, "read")  # an encoder-decoder: the prompt is its source
@@ -70,7 +71,7 @@ class Session:
     def use(self, given: dict) -> None:
         """Replace all options. If one of them, or its file, cannot be used, nothing changes."""
         settings = resolve(given, self.config)
-        check(given, settings["method"])
+        check(given, settings["method"], self.reads)
         filters = [Part("filter", where) for where in settings["filter"]]
         self.own = {name: Part(name, given[name]) for name in ("loop", "drafter") if name in given}
         self.filters, self.given, self.settings = filters, given, settings
@@ -107,8 +108,9 @@ class Session:
         method, pairs = self.settings["method"], zip(rows, [None, *rows])
         if method == "speculative" and "drafter" not in self.own:
             self.draft_model()  # load it before the first row's clock starts
-        if method == "cached" and len(rows) > 1 and "loop" not in self.own:
-            arriving = (self.start(row, before) for row, before in pairs)
+        many = method == "cached" and len(rows) > 1 and "loop" not in self.own
+        if many and isinstance(self.start(rows[0]).model.new_cache(), Cache):
+            arriving = (row.sequence or self.start(row, before) for row, before in pairs)
             for sequence, token in continuous(arriving, self.settings["max_rows"]):
                 row = next(row for row in rows if row.sequence is sequence)
                 row.feed(token, self.settings["stop"])
@@ -191,12 +193,13 @@ class Session:
         if not (name := self.settings["draft"]):
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
         if name not in self.drafts:
-            self.drafts[name] = utils.load(name, fetch="draft" in self.given)[1]
-        draft, n_vocab = self.drafts[name], self.model.n_vocab
-        if draft.n_vocab != n_vocab:
-            sizes = f"the draft model has {draft.n_vocab} tokens, the model {n_vocab}"
-            raise UserError(f"{sizes}: they must share one vocabulary")
-        return draft
+            tokenizer, draft = utils.load(name, fetch="draft" in self.given)
+            differ = set(enumerate(tokenizer.tokens)) ^ set(enumerate(self.tokenizer.tokens))
+            special = {*tokenizer.special, *self.tokenizer.special}  # only their names may differ
+            if draft.n_vocab != self.model.n_vocab or {token for _, token in differ} - special:
+                raise UserError(f"the draft model {name} and the model must share one vocabulary")
+            self.drafts[name] = draft
+        return self.drafts[name]
 
     def score(self, text: str, target: str | None = None) -> dict:
         """Score a text. For an encoder-decoder, score `target`, or the text after " => "."""

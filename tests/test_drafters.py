@@ -281,12 +281,6 @@ def test_common_prefix_counts_equal_tokens():
     assert common_prefix([], [1]) == common_prefix([2], [1]) == 0
 
 
-def test_one_hots_are_certain_distributions():
-    qs = one_hots([2, 0, 2], 4)
-    np.testing.assert_array_equal(qs, [[0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0]])
-    assert one_hots([], 4) == []
-
-
 def test_drafters_do_not_change_their_arguments():
     before, ids = [4, 1, 2, 4], [1, 2, 3, 1]
     drafters = [NGramStore(11, before=before), PromptLookup(11, before=before)]

@@ -9,6 +9,7 @@ import pytest
 
 import utils
 from decoding.drafters import PromptLookup
+from decoding.score import log_probabilities, score
 from examples.contrastive import Pair, contrastive
 from examples.guidance import Guided, guided
 from generate import Sequence, cached, generate
@@ -61,7 +62,17 @@ def test_every_loop_finds_the_same_text(model):
 
 def test_models_with_different_vocabularies_are_refused():
     with pytest.raises(ValueError, match="the same vocabulary"):
-        Pair(LARGE, tiny_gpt2(n_vocab=12), max)
+        contrastive("stories", GPT2_FOLDERS / "plain")
+
+
+def test_a_pass_that_is_interrupted_between_the_two_models_does_not_count(monkeypatch):
+    cache = PAIR.new_cache()
+    PAIR(PROMPT[:2], cache)
+    with monkeypatch.context() as patch, pytest.raises(TypeError):
+        patch.setattr(PAIR, "two", None)
+        PAIR(PROMPT[2:], cache)
+    assert cache.length == 2
+    close(PAIR(PROMPT[2:], cache), PAIR(PROMPT)[2:])
 
 
 def test_the_pair_ends_with_the_shorter_context():
@@ -127,6 +138,11 @@ def test_guidance_of_a_translation_leaves_its_source_out():
     with_source, without = (plain.read(s)([0, 7]) for s in (source, plain.add_special_tokens([])))
     expected = 2 * log_softmax(with_source) - log_softmax(without)
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-3)
+    pair = guide.read(source)
+    scored = score(tokenizer, pair, "Geh nach Hause!", pair.prefix)  # as --score does
+    assert scored["total"] == pytest.approx(
+        log_probabilities(pair, [*pair.start_ids, *scored["ids"]]).sum(), abs=1e-3
+    )
     other = guide.add_special_tokens(tokenizer.encode("I am."))
     assert one_text(every_loop(guide, source, [other], 12, lambda n: []))[-1] in guide.stop_ids
 

@@ -1,6 +1,7 @@
 """Users plug in their own filter, loop, drafter or model as FILE.py:EXPRESSION."""
 
 import re
+import weakref
 
 import pytest
 
@@ -86,6 +87,20 @@ def numpy_tokens(model, sequence):
         yield token
 
 def forgets(logits, ids): logits * 2
+def listed(logits, ids): return logits.tolist()
+def spelled_out(logits, ids): return logits.astype(str)
+def broadcast(logits, ids): return logits[None]
+def five(model, sequence): return 5
+def other(model, sequence):
+    for token in naive(model, sequence):
+        yield token + 1
+def spelled(model, sequence):
+    for token in naive(model, sequence):
+        yield str(token)
+class Proposes:
+    def __init__(self, drafts): self.drafts = drafts
+    def propose(self, ids, n): return self.drafts
+    def learn(self, *_): pass
 def short(logits, ids): return logits[1:]
 def none_left(logits, ids): return logits - np.inf
 def nan(logits, ids): return logits * np.nan
@@ -165,7 +180,6 @@ def test_a_user_s_loop_replaces_the_cached_one(console, mine):
     assert "ended by enough)" in console("the cat", *words)[2]
     [row] = console.json("the cat", "-n", 4, "--loop", f"{mine}:numpy_tokens")
     assert row["ids"] == console.greedy("the cat", 4)
-    assert "append" in console.refused(1, "a", "--loop", f"{mine}:not_appended")
 
 
 @pytest.mark.parametrize("method", ["naive", "cached", "beam", "lookup", "ngram"])
@@ -193,21 +207,34 @@ def test_a_user_s_model_runs_with_every_method(console, mine, letters, method):
         ("filter", "dict", "not a function (logits, ids)"),
         ("filter", "forgets", "forgot a return"),
         ("filter", "short", "not logits"),
+        ("filter", "listed", "not logits"),
+        ("filter", "spelled_out", "ufunc"),
+        ("filter", "broadcast", "not logits"),
         ("filter", "none_left", "removed"),
         ("filter", "nan", "not numbers"),
         ("loop", "number", "it is 3, not a function (model, sequence) that yields tokens"),
         ("loop", "enough", "not a function (model, sequence)"),
+        ("loop", "five", "'int' object is not iterable"),
+        ("loop", "other", "a loop must append each token"),
+        ("loop", "spelled", "a loop must append each token"),
+        ("loop", "not_appended", "a loop must append each token"),
         ("drafter", "Again", "not an object with propose and learn"),
         ("drafter", "number", "not an object with propose and learn"),
+        ("drafter", "Proposes(None)", "cannot unpack non-iterable NoneType object"),
+        ("drafter", "Proposes((['a'], [0]))", "TypeError"),
+        ("drafter", "Proposes(([70] * 9, [0] * 9))", "a drafter proposed 9 drafts"),
         ("model", "Flat()", "not a tuple (tokenizer, model)"),
         ("model", "(Flat(), number)", "not a tuple (tokenizer, model)"),
         ("model", "tokenizer", "'tokenizer' is not defined"),
     ],
 )
 def test_a_wrong_expression_gives_one_line(console, mine, option, expression, error):
-    how = ["--method", "speculative"] if option == "drafter" else []
-    line = console.refused(1, "a", *how, f"--{option}", f"{mine}:{expression}")
-    assert error in line, line
+    methods = {"drafter": ["speculative"], "filter": ["cached", "beam"]}.get(option, ["cached"])
+    for method in methods:
+        words = "--method", method, f"--{option}", f"{mine}:{expression}"
+        line = console.refused(1, "a", *words)
+        assert f"--{option} {mine}:{expression}" in line, line
+        assert error in line or (method == "beam" and "no text is left" in line), line
 
 
 @pytest.mark.parametrize("where", ["none.py:f", "tests:f", "f", "", "mine.txt:f", "none.py:"])
@@ -278,7 +305,27 @@ def test_a_mistake_does_not_end_the_interactive_prompt(console, mine, letters):
     assert console.capsys.readouterr().out == console.text("the cat", "-n", 9)
 
 
-@pytest.mark.parametrize("method, part", [("lookup", "--drafter"), ("naive", "--loop")])
-def test_a_part_that_the_method_does_not_use_is_refused(console, method, part):
-    words = "--method", method, part, "mine.py:x"
-    assert "is not for --method" in console.refused(2, "a", *words)
+def test_a_part_that_is_no_longer_used_is_freed(mine, letters):
+    """Each change of an option runs the file again."""
+    shell = Shell(Session(options.parse(["--interactive", "--model", str(letters)])))
+    shell.answer(f"/filter {mine}:but('z', tokenizer)")
+    [part] = shell.session.filters
+    names = weakref.ref(part.names["Flat"])
+    del part
+    shell.answer("/temperature 0.5")
+    assert names() is None and len(shell.session.filters) == 1
+
+
+@pytest.mark.parametrize(
+    "words, named",
+    [
+        ("a --method lookup --drafter mine.py:x", "--drafter is not for --method"),
+        ("a --method naive --loop mine.py:x", "--loop is not for --method"),
+        ("a --method speculative --draft x --drafter mine.py:x", "--draft, --drafter"),
+        ("a --prompts-file x --html x.html", "--html"),
+        ("--interactive --prompts-file x", "--interactive"),
+        ("a --truncate", "--truncate"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(console, words, named):
+    assert named in console.refused(2, *words.split())

@@ -20,7 +20,7 @@ function probabilities(logits, rest, last, left, {temperature, top_k, top_p, min
   if (top_k && top_k <= n_sure) cutAt("top_k", weights[top_k - 1]);
   else if (top_k && others) exact = false;
   if (top_p < 1) {
-    const goal = top_p * (sum(weights.slice(0, kept)) + others);
+    const goal = (top_p - 1e-6) * (sum(weights.slice(0, kept)) + others);
     let mass = 0;
     const place = weights.findIndex((weight, i) => (mass += weight) >= goal || i === kept - 1);
     if (place < n_sure) cutAt("top_p", weights[place]);

@@ -341,12 +341,12 @@ one too few: without the token that reaches p, so that the kept tokens sum to le
 one too many: with one token too many
     probs >= falling[last] -> probs >= falling[min(last + 1, len(mass) - 1)]
 least probable first: with the least probable tokens kept until they sum to p
-    last = min(int(np.searchsorted(mass, p)), len(mass) - 1)
+    last = np.searchsorted(mass[:-1], p - 1e-6)
     -> rising = falling[::-1]; last = min(int(np.searchsorted(np.cumsum(rising,
         dtype=np.float64), p)), len(mass) - 1)
     probs >= falling[last] -> probs <= rising[last]
 1 - p: with 1 - p instead of p
-    np.searchsorted(mass, p) -> np.searchsorted(mass, 1 - p)
+    p - 1e-6 -> 1 - p
 at least p: with all tokens kept that have a probability of at least p
     p >= 1 or not -> not
     probs >= falling[last] -> probs >= p
@@ -359,11 +359,11 @@ the rest: with the nucleus removed and the rest kept
 beyond the last: without the last token of the nucleus, but the token that reaches p must be kept
     probs >= falling[last] -> probs > falling[last]
 not sorted: with the tokens in the order of their ids instead of their probabilities
-    last = min(int(np.searchsorted(mass, p)), len(mass) - 1) -> last = 0
+    last = np.searchsorted(mass[:-1], p - 1e-6) -> last = 0
     probs >= falling[last] -> np.cumsum(probs) - probs < p
 not sorted, up to p: with the tokens in the order of their ids, kept while their running sum
         is at most p
-    last = min(int(np.searchsorted(mass, p)), len(mass) - 1) -> last = 0
+    last = np.searchsorted(mass[:-1], p - 1e-6) -> last = 0
     probs >= falling[last] -> np.cumsum(probs) <= p
 sorted, not put back: with the first ids kept, because ranks are used as ids
     probs >= falling[last] -> np.arange(len(logits)) <= last
