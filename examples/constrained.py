@@ -5,8 +5,9 @@ tell whether it can (partial=True). All other tokens are removed. A stop id may 
 match is complete. A token can end inside a character. It may follow if its last bytes are the
 beginning of an allowed character.
 
-This file implements the definition. automaton.py does the same hundreds of times faster. (Willard &
-Louf 2023, "Efficient Guided Generation for Large Language Models".)
+This file implements the definition, which asks about the whole text for each token. Servers compile
+the pattern into a finite automaton: its state says which tokens fit, and is all they need to keep.
+(Willard & Louf 2023, "Efficient Guided Generation for Large Language Models".)
 
     python generate.py "He was" \
         --filter "examples/constrained.py:matching(' [0-9] years old', tokenizer, model, n_prompt)"
