@@ -5,8 +5,9 @@ tell whether it can (partial=True). All other tokens are removed. A stop id may 
 match is complete. A token can end inside a character. It may follow if its last bytes are the
 beginning of an allowed character.
 
-This file implements the definition, which asks about the whole text for each token. Servers compile
-the pattern into a finite automaton: its state says which tokens fit, and is all they need to keep.
+This file implements the definition: each step asks about the whole text with each token, which is
+slow with a large vocabulary. A server compiles the pattern into a finite automaton, whose state is
+all that a step needs.
 (Willard & Louf 2023, "Efficient Guided Generation for Large Language Models".)
 
     python generate.py "He was" \

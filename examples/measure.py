@@ -1,22 +1,16 @@
 """Reproduce the figures in this folder's README.md.
 
-python -m examples.measure watermark            # takes some minutes
+python -m examples.measure watermark    # takes some minutes
 python -m examples.measure drafts
-python -m examples.measure constrained FOLDER   # a folder with GPT-2's encoder.json and vocab.bpe
 """
 
-import json
 import sys
-import time
-from pathlib import Path
 
 import numpy as np
 
 import utils
 from decoding.batching import continuous
 from decoding.drafters import Measured
-from encoder import Tokenizer
-from examples import constrained
 from examples.drafts import Jacobi, Recycling
 from examples.watermark import detect, watermark
 from generate import Sequence
@@ -70,25 +64,8 @@ def drafts(n=200):
         print(f"{new.__name__}: {100 * accepted:.0f} % accepted, {tokens:.2f} tokens per pass")
 
 
-def constraints(folder):
-    """Print how long constrained.py takes per step. folder: a folder with GPT-2's encoder.json and
-    vocab.bpe."""
-    vocab = json.loads((Path(folder) / "encoder.json").read_text(encoding="utf-8"))
-    lines = (Path(folder) / "vocab.bpe").read_text(encoding="utf-8").split("\n")[1:-1]
-    tokenizer = Tokenizer(vocab, [tuple(line.split()) for line in lines])  # type: ignore[misc]
-    pattern = r'\{"name": "[A-Za-z ]+", "age": [0-9]{1,3}, "likes": \["[^"]*"(, "[^"]*")*\]\}'
-    text = '{"name": "Lily Brown", "age": 12, "likes": ["' + 'the sea and the wind", "' * 20
-    ids, logits = tokenizer.encode(text)[:100], np.zeros(tokenizer.n_vocab, np.float32)
-    _, model = utils.load("stories")  # the filter needs a stop id
-    constrain = constrained.matching(pattern, tokenizer, model, 0)
-    begin = time.perf_counter()
-    for i in range(0, 100, 10):
-        constrain(logits, ids[:i])
-    print(f"{100 * (time.perf_counter() - begin):.0f} ms per step")  # the mean of ten steps
-
-
 if __name__ == "__main__":
-    kinds = {"watermark": watermarks, "drafts": drafts, "constrained": constraints}
-    if len(sys.argv) < 2 or sys.argv[1] not in kinds:
+    kinds = {"watermark": watermarks, "drafts": drafts}
+    if sys.argv[1:] not in ([kind] for kind in kinds):
         sys.exit(__doc__)
-    kinds[sys.argv[1]](*sys.argv[2:])
+    kinds[sys.argv[1]]()

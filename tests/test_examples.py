@@ -24,20 +24,8 @@ def test_a_command_runs(command, capsys):
     assert len(capsys.readouterr().out) > 5
 
 
-def n_lines(path):
-    """Count a file's lines, without docstrings, comments and empty lines."""
-    text = path.read_text(encoding="utf-8")
-    skipped = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            skipped |= {*range(node.lineno, node.end_lineno + 1)}
-    lines = enumerate(text.splitlines(), 1)
-    return sum(i not in skipped and not re.fullmatch(r"\s*(#.*)?", line) for i, line in lines)
-
-
-def test_the_table_has_every_file_and_its_lines():
-    rows = re.findall(r"^\| \[(\w+\.py)\]\(\1\) \| (\d+) \|", README, re.M)
-    assert dict(rows) == {name: str(n_lines(FOLDER / name)) for name in FILES}
+def test_the_table_has_every_file():
+    assert {*re.findall(r"^\| \[(\w+\.py)\]\(\1\) \|", README, re.M)} == FILES
 
 
 def test_every_file_has_a_command_in_the_readme():

@@ -1,7 +1,7 @@
 """Checks of lesson 10: the loop, acceptance rates, the number of drafts, several drafters."""
 
-import lessons
 import numpy as np
+from lessons import random_gpt2  # lessons makes the project's files importable
 
 import utils
 from decoding.drafters import PromptLookup, common_prefix, one_hots
@@ -43,7 +43,7 @@ class Planned:
 
 def exercise_loop(greedy_speculation):
     """Check greedy_speculation(model, drafter, ids, n, gamma=4) -> n new ids."""
-    tiny, prompt, n = lessons.random_gpt2(8, 64, 8, 2, 2, 0.6, 4, tied=False), [1, 2, 3, 4, 5], 10
+    tiny, prompt, n = random_gpt2(8, 64, 8, 2, 2, 0.6, 4, tied=False), [1, 2, 3, 4, 5], 10
     text = prompt + list(generate(tiny, prompt, n))
     plans = (4, 15, ()), (4, 15, (6, 7, 12)), (4, 15, range(15)), (2, 15, (9,)), (4, 8, ())
     for gamma, n_known, wrong in plans:  # the drafter knows the first n_known ids of the text
