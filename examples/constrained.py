@@ -32,7 +32,7 @@ def matching(pattern, tokenizer, model, n_prompt):
             head, half = split(text)
         except UnicodeDecodeError:
             return False
-        return match(head) and any(match(head + whole) for whole in completions(half, pattern))
+        return any(match(head + whole) for whole in completions(half, pattern))
 
     @functools.lru_cache(4096)  # several beams, drafts or rows may have the same text
     def allowed(text):  # bytes -> ids
