@@ -9,7 +9,6 @@ verify drafts: then they compute the logits of all positions.
 
 import importlib.util
 import json
-import logging
 import os
 import resource
 import statistics
@@ -22,6 +21,10 @@ from threadpoolctl import threadpool_info
 
 import utils
 from decoding import beam
+from decoding.batching import continuous
+from decoding.drafters import one_hots
+from generate import Sequence, generate, naive
+from speculative import Drafter, speculative
 
 PASSES = {  # name -> rows, tokens in the cache, new tokens per row
     "decode at 64": (1, 64, 1),
@@ -40,12 +43,9 @@ THREADS = int(os.environ.get("OMP_NUM_THREADS", 1))  # for contenders that ignor
 
 class Tokenwise:
     """tokenwise as a contender. Every contender has these methods; `kernel` and `beam` are
-    optional.
+    optional. packages: the packages that must be installed."""
 
-    layout: the layout of the GPT-2 that it reads, which is also the name of that GPT-2's folder.
-    packages: the packages that must be installed."""
-
-    layout, packages = "huggingface", ()
+    packages = ()
 
     def __init__(self, folder, source=None):
         self.tokenizer, self.model = utils.load(folder)
@@ -78,7 +78,7 @@ class Tokenwise:
 class Transformers:
     """GPT-2 or Llama in transformers. attention: which implementation to use, "eager" or "sdpa"."""
 
-    layout, packages = "huggingface", ("torch", "transformers")
+    packages = ("torch", "transformers")
     kind = "AutoModelForCausalLM"
 
     def __init__(self, folder, attention):
@@ -147,10 +147,10 @@ class TransformersSource(Transformers):
 
 
 class OnnxRuntime:
-    """GPT-2 in onnxruntime. Its caches have n_ctx slots. Attention reads only the first `length`
-    slots."""
+    """GPT-2 in onnxruntime, from the subfolder "onnx". Its caches have n_ctx slots. Attention reads
+    only the first `length` slots."""
 
-    layout, packages = "onnx", ("onnxruntime", "onnx", "tokenizers")
+    packages = ("onnxruntime", "onnx", "tokenizers")
 
     def __init__(self, folder):
         import onnxruntime
@@ -158,7 +158,7 @@ class OnnxRuntime:
         self.folder, self.onnxruntime = Path(folder), onnxruntime
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = THREADS
-        self.session = onnxruntime.InferenceSession(self.folder / "model.onnx", options)
+        self.session = onnxruntime.InferenceSession(self.folder / "onnx/model.onnx", options)
         shapes = {value.name: value.shape for value in self.session.get_inputs()}
         self.rooms = {name: shape for name, shape in shapes.items() if name.startswith("past")}
         self.n_ctx = self.rooms["past k 0"][2]
@@ -200,65 +200,11 @@ class OnnxRuntime:
         self.length = length
 
 
-class LlamaCpp:
-    """GPT-2 in llama.cpp, with float32 caches and without flash attention. By default, its caches
-    would be float16. Its flash attention would convert even float32 caches to float16."""
-
-    layout, packages = "gguf", ("llama_cpp", "gguf")
-
-    def __init__(self, folder):
-        import llama_cpp
-
-        logging.getLogger("llama-cpp-python").setLevel(logging.ERROR)
-        self.llama, path = llama_cpp, str(Path(folder) / "model.gguf").encode()
-        options = llama_cpp.llama_model_default_params()
-        self.model = llama_cpp.llama_model_load_from_file(path, options)
-        self.vocab = llama_cpp.llama_model_get_vocab(self.model)
-        self.n_vocab = llama_cpp.llama_vocab_n_tokens(self.vocab)
-        self.n_ctx = llama_cpp.llama_model_n_ctx_train(self.model)
-        self.batch = llama_cpp.llama_batch_init(2048, 0, 1)  # at most 2,048 tokens per call
-        self.context = None
-
-    def encode(self, text):  # str -> ids
-        text, ids = text.encode(), (self.llama.llama_token * len(text))()
-        n = self.llama.llama_tokenize(self.vocab, text, len(text), ids, len(ids), False, False)
-        return ids[:n]
-
-    def fresh(self, n_rows):  # makes an empty cache of n_rows rows
-        if self.context:
-            self.llama.llama_free(self.context)
-        options = self.llama.llama_context_default_params()
-        options.n_ctx, options.n_seq_max = n_rows * self.n_ctx, n_rows
-        options.type_k = options.type_v = self.llama.GGML_TYPE_F32
-        options.flash_attn_type = self.llama.LLAMA_FLASH_ATTN_TYPE_DISABLED
-        options.n_threads = options.n_threads_batch = THREADS
-        self.context, self.length = self.llama.llama_init_from_model(self.model, options), 0
-
-    def step(self, ids, last=1):  # [n_rows, n_new] -> [n_rows, last, n_vocab]
-        n_rows, n_new = ids.shape
-        self.batch.n_tokens = ids.size
-        for i, token in enumerate(ids.ravel().tolist()):
-            row, new = divmod(i, n_new)
-            self.batch.token[i], self.batch.pos[i] = token, self.length + new
-            self.batch.n_seq_id[i], self.batch.seq_id[i][0] = 1, row
-            self.batch.logits[i] = new >= n_new - last
-        assert self.llama.llama_decode(self.context, self.batch) == 0
-        self.length += n_new
-        logits = self.llama.llama_get_logits(self.context)
-        return np.ctypeslib.as_array(logits, (n_rows, last, self.n_vocab))
-
-    def cut(self, length):  # the cache keeps its first `length` tokens
-        memory = self.llama.llama_get_memory(self.context)
-        self.llama.llama_memory_seq_rm(memory, -1, length, -1)
-        self.length = length
-
-
 CONTENDERS = {  # name -> class for GPT-2 and Llama, class for encoder-decoders, their arguments
     "tokenwise": (Tokenwise, Tokenwise, ()),
     "transformers eager": (Transformers, TransformersSource, ("eager",)),
     "transformers sdpa": (Transformers, TransformersSource, ("sdpa",)),
     "onnxruntime": (OnnxRuntime, None, ()),
-    "llama.cpp": (LlamaCpp, None, ()),
 }
 
 
@@ -271,11 +217,10 @@ def installed():
 def agrees(name, folder, repeats):
     """Check that the contender's ids and logits agree with tokenwise's. Return {}, because nothing
     is measured."""
-    ours = Tokenwise(Path(folder).parent / Tokenwise.layout)
+    ours = Tokenwise(folder)
     theirs = CONTENDERS[name][0](folder, *CONTENDERS[name][2])
     assert list(theirs.encode("The weather")) == ours.encode("The weather"), name
-    atol = 2e-3 if name == "llama.cpp" else 1e-3  # llama.cpp's gelu is a float16 table
-    np.testing.assert_allclose(trace(theirs), trace(ours), rtol=0, atol=atol, err_msg=name)
+    np.testing.assert_allclose(trace(theirs), trace(ours), rtol=0, atol=1e-3, err_msg=name)
     return {}
 
 
@@ -336,6 +281,38 @@ def seq2seq(name, folder, repeats):
         times += [seconds(contender.step, np.array([[i]])) for i in range(n)]
         beams.append(seconds(contender.beam, n) / n)
     return {"decode": statistics.median(times), "beam 4": statistics.median(beams)}
+
+
+class Replay(Drafter):
+    """A drafter that knows the text. It replaces a fifth of its tokens by wrong ones, at random."""
+
+    def __init__(self, n_vocab, text):
+        self.n_vocab, self.text, self.rng = n_vocab, text, np.random.default_rng(0)
+
+    def propose(self, ids, n):
+        right = self.text[len(ids) : len(ids) + n]
+        drafts = [t if self.rng.random() < 0.8 else (t + 1) % self.n_vocab for t in right]
+        return drafts, one_hots(drafts, self.n_vocab)
+
+
+def methods(name, folder, repeats, n_prompt=64, n=32):
+    """Return the seconds per token of tokenwise's methods, which continue a prompt by n tokens."""
+    model = Tokenwise(folder).model
+    prompt = (np.arange(n_prompt) % model.n_vocab).tolist()
+    model.stop_ids = ()
+    text = prompt + list(generate(model, prompt, n))
+    ways = {
+        "batch": lambda: list(continuous([Sequence(model, prompt, n) for _ in range(8)])),
+        "replay 0.8": lambda: list(
+            speculative(model, Sequence(model, prompt, n), Replay(model.n_vocab, text))
+        ),
+        "naive": lambda: list(generate(model, prompt, n, loop=naive)),
+        "cached": lambda: list(generate(model, prompt, n)),
+    }
+    times = [[seconds(way) / n for way in ways.values()] for _ in range(1 + min(3, repeats))]
+    medians = map(statistics.median, zip(*times[1:]))  # the first round is a warm-up
+    found = dict(zip(ways, medians))
+    return found | {"batch": found["batch"] / 8}
 
 
 def seconds(f, *args):

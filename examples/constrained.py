@@ -5,8 +5,10 @@ tell whether it can (partial=True). All other tokens are removed. A stop id may 
 match is complete. A token can end inside a character. It may follow if its last bytes are the
 beginning of an allowed character.
 
-This file implements the definition. automaton.py does the same hundreds of times faster. (Willard &
-Louf 2023, "Efficient Guided Generation for Large Language Models".)
+This file implements the definition: each step asks about the whole text with each token, which is
+slow with a large vocabulary. A server compiles the pattern into a finite automaton, whose state is
+all that a step needs.
+(Willard & Louf 2023, "Efficient Guided Generation for Large Language Models".)
 
     python generate.py "He was" \
         --filter "examples/constrained.py:matching(' [0-9] years old', tokenizer, model, n_prompt)"
@@ -30,7 +32,7 @@ def matching(pattern, tokenizer, model, n_prompt):
             head, half = split(text)
         except UnicodeDecodeError:
             return False
-        return match(head) and any(match(head + whole) for whole in completions(half, pattern))
+        return any(match(head + whole) for whole in completions(half, pattern))
 
     @functools.lru_cache(4096)  # several beams, drafts or rows may have the same text
     def allowed(text):  # bytes -> ids

@@ -208,6 +208,35 @@ def continued(model, prompts, sampler, seeds, n):
 
 def tiny_model(n_vocab, seed, n_embd=8, scale=0.6):
     """Return a random GPT-2, so small that every text of a few tokens can be scored."""
-    from training.untrained import random_gpt2
-
     return random_gpt2(n_vocab, 16, n_embd, 2, 2, scale, seed, tied=False)
+
+
+def random_gpt2(n_vocab, n_ctx, n_embd, n_layer, n_head, scale=0.02, seed=0, tied=True):
+    """Return a GPT-2 with random weights from N(0, scale^2), but norm gains from N(1, scale^2).
+
+    tied: whether the model uses wte as its head, instead of an lm_head.
+    """
+    from gpt2 import GPT2
+    from loading.few_rows import Weight
+
+    rng, d = np.random.default_rng(seed), n_embd
+
+    def normal(*shape, mean=0):
+        return rng.normal(mean, scale, shape).astype(np.float32)
+
+    def norm():
+        return {"g": normal(d, mean=1), "b": normal(d)}
+
+    def dense(n_in, n_out):
+        return {"w": normal(n_in, n_out).T.view(Weight), "b": normal(n_out)}
+
+    def block():
+        attention = {"ln_1": norm(), "attn": {"c_attn": dense(d, 3 * d), "c_proj": dense(d, d)}}
+        mlp = {"ln_2": norm(), "mlp": {"c_fc": dense(d, 4 * d), "c_proj": dense(4 * d, d)}}
+        return attention | mlp
+
+    params = {"blocks": [block() for _ in range(n_layer)], "wte": normal(n_vocab, d).view(Weight)}
+    params |= {"wpe": normal(n_ctx, d), "ln_f": norm()}
+    if not tied:
+        params["lm_head"] = normal(n_vocab, d).view(Weight)
+    return GPT2(params, n_head)

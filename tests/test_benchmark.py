@@ -1,16 +1,18 @@
-"""The benchmark runs with a tiny model, other libraries compute the same logits, and the report
+"""The benchmark runs with a small model, other libraries compute the same logits, and the report
 compares tokenwise with the faster variant of transformers. The measured times do not matter
 here."""
 
 import json
 import math
-import subprocess
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks import benchmark, checkpoints, contender
+
+STORIES = Path(__file__).parent.parent / "models" / "stories"
 
 
 def numbers(results):
@@ -19,29 +21,31 @@ def numbers(results):
         yield from numbers(value) if isinstance(value, dict) else [value]
 
 
-def test_the_benchmark_measures_writes_and_plots(tmp_path):
-    command = [sys.executable, "-m", "benchmarks.benchmark", "--small", "--rounds", "1"]
-    command += ["--repeats", "1", "--threads", "1"]
-    command += ["--folder", str(tmp_path / "made"), "--results", str(tmp_path)]
-    house = Path(__file__).parent.parent
-    done = subprocess.run(command, cwd=house, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_the_benchmark_measures_writes_and_plots(tmp_path, monkeypatch, capsys):
+    shutil.copytree(STORIES, tmp_path / "checkpoints" / "124M")
+    monkeypatch.setattr(benchmark, "MEASURES", {"124M": ["start", "speeds"]})
+    monkeypatch.setattr(contender, "installed", lambda: ["tokenwise"])
+    words = ["--rounds", "1", "--repeats", "1", "--threads", "1", "--folder", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["benchmark", *words])
+    benchmark.main()
     results = json.loads((tmp_path / "results.json").read_text())
     assert results.pop("setting")["threads"] == 1
     assert all(math.isfinite(number) and number > 0 for number in numbers(results))
     assert results["124M"]["tokenwise"].keys() > contender.PASSES.keys()
     assert (tmp_path / "methods.png").read_bytes().startswith(b"\x89PNG")
-    for told in ("decode at 900", "a step:", "naive does", "stories, one thread", "verifying"):
-        assert told in done.stdout
+    told = capsys.readouterr().out
+    for measured in ("decode at 900", "naive", "replay 0.8", "verifying"):
+        assert measured in told
 
 
-# The benchmark itself writes the checkpoints that these two libraries read.
-@pytest.mark.parametrize("name", ["onnxruntime", "llama.cpp"])
+@pytest.mark.parametrize("name", [*contender.CONTENDERS][1:])
 def test_other_libraries_compute_our_logits(name, tmp_path):
     if name not in contender.installed():
         pytest.skip(f"{name} is not installed: pip install -r benchmarks/requirements.txt")
-    benchmark.make_gpt2(tmp_path / "made", checkpoints.TINY, [name])
-    contender.agrees(name, tmp_path / "made" / contender.CONTENDERS[name][0].layout, 1)
+    shutil.copytree(STORIES, tmp_path / "stories")
+    if name == "onnxruntime":
+        checkpoints.onnx(tmp_path / "stories/onnx", tmp_path / "stories")
+    contender.agrees(name, tmp_path / "stories", 1)
 
 
 def test_the_report_compares_with_the_better_transformers():

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.replay import Replay
 from decoding.drafters import (
     DraftModel,
     Measured,
@@ -20,7 +19,7 @@ from decoding.drafters import (
 )
 from generate import generate
 from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_p
-from tests.tiny import FunctionModel, Noted, drafted_by, opposite, tiny_gpt2
+from tests.tiny import FunctionModel, Noted, Replay, drafted_by, opposite, tiny_gpt2
 
 TARGET = tiny_gpt2()
 SMALL = tiny_gpt2(seed=2, n_embd=4, n_layer=1)

@@ -1,4 +1,4 @@
-"""In lessons 7 to 11, the formulas agree with what the running code counts, and the plots show the
+"""In lessons 8 to 11, the formulas agree with what the running code counts, and the plots show the
 right numbers."""
 
 import sys
@@ -14,7 +14,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "notebooks"))
 import counting  # noqa: E402
 import lessons  # noqa: E402
 from drawing import (  # noqa: E402
-    lesson_07_choosing,
     lesson_08_counting,
     lesson_09_roofline,
     lesson_11_serving,
@@ -60,12 +59,6 @@ def test_the_savings_of_the_cache_are_drawn_even_for_a_short_text(n):
     alt = lesson_08_counting.saving_of(model, ids, flops, lessons.fastest)
     lessons.plt.close()
     assert f"the token at position {min(n, 8)}," in alt
-
-
-def test_the_bytes_of_an_arrow_have_a_label():
-    names = {"0123": "0-3", " ": "space", "z": "“z”", "bcz": "b-c, “z”"}
-    found = [lesson_07_choosing.label(np.frombuffer(text.encode(), np.uint8)) for text in names]
-    assert found == [*names.values()]
 
 
 def test_the_alternative_text_of_the_reader_s_own_picture_says_what_it_shows():

@@ -23,7 +23,7 @@ from loading.config import read_json
 from loading.llama import read_llama
 from samplers import Sampler, draw, greedy, make_sampler, min_length, temperature
 from tests.pages import METHODS, array, by_method, data_of, drafted, recorded
-from training.untrained import random_gpt2
+from tests.tiny import tiny_gpt2
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -84,7 +84,7 @@ def test_the_stored_logits_give_the_sum_at_every_temperature(stories):
 def of_one_row(logits, came, n, sampler=greedy, n_prompt=5):
     """Return the candidates for one row of logits [n_vocab]. `came` is the token that comes
     next in the text."""
-    sequence = Sequence(random_gpt2(len(logits), 8, 4, 1, 1), [0, came], 0, sampler)
+    sequence = Sequence(tiny_gpt2(len(logits), 8, 4, 1), [0, came], 0, sampler)
     sequence.n_prompt = n_prompt
     return candidates(logits[None], sequence, [1.0], n)
 
@@ -549,7 +549,7 @@ class Words:
 
 
 def test_a_hundred_tokens_of_gpt2_s_shape_stay_below_2_mb():
-    model = random_gpt2(50257, 128, 48, 12, 12, scale=0.5)
+    model = tiny_gpt2(50257, 128, 48, 12, n_head=12)
     html = page.html(recorded(Words(), model, "", 97, temperature=1.0))
     data = data_of(html)
     assert len(data["ids"]) == 100 and "own" in data["arrays"]

@@ -19,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import speculative as speculative_module
-from benchmarks.replay import Replay
 from decoding.drafters import DraftModel, NGramStore, PromptLookup, one_hots
 from generate import Sequence, cached, generate, naive
 from gpt2 import GPT2
@@ -36,6 +35,7 @@ from samplers import (
 from speculative import Drafter, check_drafts, residual, speculative, verify
 from tests.tiny import (
     Noted,
+    Replay,
     Watched,
     as_function,
     chi_square_tail,

@@ -14,7 +14,6 @@ from inside.recorder import passes, recording
 from inside.trace import as_json, format_trace
 from tests.test_llama import load as load_llama
 from tests.tiny import close, tiny_gpt2
-from training.untrained import random_gpt2
 
 FIXTURES = Path(__file__).parent / "fixtures"
 FAMILIES = "gpt2", "llama", "seq2seq"
@@ -150,7 +149,7 @@ def test_a_trace_of_every_model_fits_80_columns(name):
 
 
 def test_the_trace_of_a_long_prompt_fits_80_columns():
-    model = random_gpt2(10, 1024, 768, 1, 12)
+    model = tiny_gpt2(10, 1024, 768, 1, n_head=12)
     text = format_trace(passes(recorded(model, [1] * 1000), model)[:2])
     assert "[12,256,64] -> [2,12,256|512,64]" in text  # the loop reads the prompt in chunks
     assert max(map(len, text.splitlines())) <= 80

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from decoding.drafters import one_hots
 from gpt2 import GPT2
-from speculative import speculative
+from speculative import Drafter, speculative
 
 GPT2_FOLDERS = Path(__file__).parent / "fixtures" / "gpt2"
 LLAMA_FOLDERS = Path(__file__).parent / "fixtures" / "llama"
@@ -17,9 +18,9 @@ NEAR_TIE = 1e-4
 # --- models ---------------------------------------------------------------------------------------
 
 
-def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, **more):
-    """Return a random GPT-2 with two heads. Its weights are large, its norms are close to the
-    identity, and its lm_head is not wte. Otherwise its texts would repeat one token."""
+def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, n_head=2, **more):
+    """Return a random GPT-2. Its weights are large, its norms are close to the identity, and its
+    lm_head is not wte. Otherwise its texts would repeat one token."""
     rng = np.random.default_rng(seed)
 
     def random(name, shape):
@@ -27,7 +28,7 @@ def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, **more):
         return rng.normal(mean, deviation, shape).astype(np.float32)
 
     shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer)
-    return GPT2(filled(shapes, random), n_head=2, **more)
+    return GPT2(filled(shapes, random), n_head, **more)
 
 
 def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer):
@@ -128,6 +129,19 @@ class Watched:
 def drafted_by(drafter, gamma=4):
     """Return the loop `speculative` with this drafter."""
     return functools.partial(speculative, drafter=drafter, gamma=gamma)
+
+
+class Replay(Drafter):
+    """A drafter that proposes a known text. Each token is kept with probability `rate`, and
+    otherwise replaced by a wrong one."""
+
+    def __init__(self, n_vocab, text, rate, rng):
+        self.n_vocab, self.text, self.rate, self.rng = n_vocab, text, rate, rng
+
+    def propose(self, ids, n):
+        right = self.text[len(ids) : len(ids) + n]
+        drafts = [t if self.rng.random() < self.rate else (t + 1) % self.n_vocab for t in right]
+        return drafts, one_hots(drafts, self.n_vocab)
 
 
 class Noted:

@@ -1,14 +1,12 @@
 """Checks of lesson 10: the loop, acceptance rates, the number of drafts, several drafters."""
 
-import lessons  # noqa: F401, it makes the project's files importable
 import numpy as np
+from lessons import random_gpt2  # lessons makes the project's files importable
 
 import utils
-from benchmarks.replay import Replay
 from decoding.drafters import PromptLookup, common_prefix, one_hots
 from generate import Sequence, generate
 from speculative import speculative
-from training.untrained import random_gpt2
 
 tokenizer, model = utils.load("stories")
 
@@ -152,7 +150,7 @@ def exercise_3(first_of):
     """Check FirstOf(drafters), a drafter that takes its drafts from the first one that has any."""
     ids, n_vocab = tokenizer.encode("The cat and the dog. The cat and"), model.n_vocab
     before, after, lookup = Listener(), Listener(), PromptLookup(n_vocab)
-    other = Replay(n_vocab, ids + [5] * 9, 1.0, np.random.default_rng(0))
+    other = Planned(n_vocab, ids + [5] * 9, ())
     first = first_of([before, lookup, other, after])
     assert first.propose(ids, 4) is not None, "write propose"
     assert len(first.propose(ids, 4)) == 2, "return two lists: drafts and distributions"
