@@ -3,8 +3,7 @@
 import numpy as np
 
 from gpt2 import GPT2
-from loading.gpt2 import WORDS
-from loading.parameters import build_params, list_blocks
+from loading.gpt2 import gpt2_params
 
 
 def random_gpt2(n_vocab, n_ctx, n_embd, n_layer, n_head, scale=0.02, seed=0, tied=True) -> GPT2:
@@ -22,6 +21,5 @@ def random_gpt2(n_vocab, n_ctx, n_embd, n_layer, n_head, scale=0.02, seed=0, tie
         tensors[f"{name}.weight"] = rng.normal(len(shape) == 1, scale, shape).astype(np.float32)
         if name not in ("wte", "wpe", "lm_head"):
             tensors[f"{name}.bias"] = rng.normal(0, scale, shape[-1]).astype(np.float32)
-    params = build_params(tensors, WORDS, transposed=True)
-    list_blocks(params, n_layer)
-    return GPT2(params, n_head)
+    sizes = {"vocab_size": n_vocab, "n_positions": n_ctx, "n_embd": d, "n_layer": n_layer}
+    return GPT2(gpt2_params(tensors, sizes | {"tie_word_embeddings": tied}), n_head)
