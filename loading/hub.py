@@ -8,28 +8,29 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from loading.errors import UserError
 from loading.weights import read_index
 
-EXTRAS = "generation_config.json", "tokenizer_config.json", "chat_template.jinja"  # may not exist
+EXTRAS = """generation_config.json tokenizer_config.json chat_template.jinja added_tokens.json
+    tokenizer.json""".split()  # files that many repositories do not have
 
 
 def missing(folder: Path) -> Iterator[str]:
-    """Yield each file that loading would read, if the cache neither has it nor knows that the hub
-    lacks it. If the caller downloads each one at once, then what it names is found, too."""
+    """Yield each file that loading would read and that is neither in the cache nor known to be
+    missing on the hub. What comes later depends on the earlier files: download them at once."""
 
-    def lacks(file):
-        absent = folder.parents[1] / ".no_exist" / folder.name / file  # huggingface_hub's mark
-        return not (folder / file).is_file() and not absent.is_file()
+    def lacks(*files):
+        absent = folder.parents[1] / ".no_exist" / folder.name  # where huggingface_hub notes it
+        return [f for f in files if not (folder / f).is_file() and not (absent / f).is_file()]
 
-    yield from filter(lacks, ("config.json", *EXTRAS, "tokenizer.json"))
+    yield from lacks("config.json", *EXTRAS)
     if not (folder / "tokenizer.json").is_file():
-        yield from filter(lacks, ("vocab.json", "merges.txt", "added_tokens.json"))
-    yield from filter(lacks, ("model.safetensors",))
+        yield from lacks("vocab.json", "merges.txt")
     if not (folder / "model.safetensors").is_file():
-        yield from filter(lacks, ("model.safetensors.index.json",))
-        yield from filter(lacks, sorted({*read_index(folder).values()}))
+        yield from lacks("model.safetensors.index.json")
+        yield from lacks(*sorted({*read_index(folder).values()} or {"model.safetensors"}))
 
 
 def cached(name: str) -> Path | None:
@@ -39,16 +40,18 @@ def cached(name: str) -> Path | None:
     except ModuleNotFoundError:  # `fetch` reports this if the package is needed
         return None
     place = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}")
-    if not (main := place / "refs" / "main").is_file():
-        return None
-    folder = place / "snapshots" / main.read_text().strip()
-    with contextlib.suppress(UserError):  # a damaged index, which loading then names
+    try:
+        folder = place / "snapshots" / (place / "refs" / "main").read_text().strip()
         return None if any(missing(folder)) else folder
-    return folder
+    except UserError:  # a damaged index, which loading will name
+        return folder
+    except (OSError, ValueError):  # nothing is there, or it cannot be read
+        return None
 
 
 def fetch(name: str) -> Path:
-    """Download the repository, and return its folder in the cache. Raises UserError."""
+    """Download what the cache lacks, and return the repository's folder. Without a network, a cache
+    without some of EXTRAS is used, and a note says so. Raises UserError."""
     from huggingface_hub import errors, hf_hub_download
 
     folder = None
@@ -62,15 +65,15 @@ def fetch(name: str) -> Path:
         what = "accept the terms on its page and set a valid HF_TOKEN"
         raise UserError(f"you may not read {name}, or it does not exist: {what}") from None
     except Exception as error:  # from the hub, its HTTP library or the system
-        reason = f"{error.__cause__ or error}".partition("\n")[0]
+        cause: Any = error.__cause__ or error
+        reason = f"{cause}".partition("\n")[0]
         if folder:
             lost = [*missing(folder)]
-            if {*lost} <= {*EXTRAS}:
-                print(
-                    f"note: {name} is used without {', '.join(lost)}: {reason:.200}",
-                    file=sys.stderr,
-                )
+            if not (needed := [file for file in lost if file not in EXTRAS]):
+                print(f"note: {name} is used without {', '.join(lost)}: {reason}", file=sys.stderr)
                 return folder
-            name = f"{lost[0]}, which {folder} lacks"
+            name = f"{needed[0]}, which {folder} lacks"
         remedy = "check the network, then run this again"
+        if isinstance(cause, errors.HfHubHTTPError) or getattr(cause, "errno", None):
+            remedy = "mend that, or run this again later"  # an answer of the hub, or the disk
         raise UserError(f"cannot download {name}: {reason:.200}; {remedy}") from None

@@ -28,7 +28,7 @@ ROPE = {"rope_theta": 1e6, "rope_local_base_freq": 1e4, "sliding_window_pattern"
 BIAS, TYPES = {"attention_bias": False}, {"layer_types": None}
 FAMILIES: dict[str, dict] = {  # model_type -> its keys, and defaults where config.json lacks them
     "llama": BIAS | {"mlp_bias": False},
-    "mistral": {"sliding_window": 4096, "num_key_value_heads": 8},
+    "mistral": TYPES | {"sliding_window": 4096, "num_key_value_heads": 8},
     "qwen2": QWEN | TYPES,
     "qwen3": QWEN | TYPES | BIAS | {"head_dim": 128},
     "smollm3": SMOLLM | TYPES | BIAS | {"mlp_bias": False},

@@ -3,7 +3,6 @@ make it fail."""
 
 import contextlib
 import hashlib
-import json
 import re
 import threading
 from base64 import b64encode
@@ -16,7 +15,7 @@ class Server:
     """A context manager that serves `files` {path: bytes} at `url`.
 
     faults: {path: [fault, ...]}. Each GET of a path calls the next fault with the handler and the
-        bytes to send. When no fault is left, the server sends the bytes.
+        bytes to send. When no fault is left, the server sends the bytes. "HEAD path" is for HEAD.
     requests: a list with (method, path, Range header or None) for each request.
     tokens: a list with the Authorization header, or None, for each request.
     """
@@ -44,16 +43,8 @@ class Server:
 def hub(name, folder):
     """Return a Server that acts as a hub with one repository. It contains the files of a folder."""
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
-    entries = [
-        {"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
-        for path, data in files.items()
-    ]
-    repository = {"id": name, "sha": COMMIT, "private": False, "gated": False}
-    repository |= {"siblings": [{"rfilename": path} for path in files]}
-    api = f"/api/models/{name}"
-    served = {f"{api}/revision/main": repository, f"{api}/tree/{COMMIT}": entries}
-    served = {path: json.dumps(value).encode() for path, value in served.items()}
-    return Server(served | {f"/{name}/resolve/{COMMIT}/{path}": d for path, d in files.items()})
+    places = [f"/{name}/resolve/{revision}" for revision in ("main", COMMIT)]
+    return Server({f"{place}/{path}": data for place in places for path, data in files.items()})
 
 
 def git_hash(data):
@@ -64,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
     owner = None
 
     def do_HEAD(self):
-        self.answer({})
+        self.answer({k.removeprefix("HEAD "): v for k, v in self.owner.faults.items() if " " in k})
 
     def do_GET(self):
         self.answer(self.owner.faults)
@@ -78,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
         if faults.get(path):
             faults[path].pop(0)(self, body)
         elif body is None:
-            self.start(404, 0)
+            self.start(404, 0, {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT})
         else:
             self.serve(body)
 
