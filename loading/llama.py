@@ -79,7 +79,7 @@ def block_layout(config: dict) -> Layout:
     keys = "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads"
     d, n_inner, n_head, n_kv_head, d_head = read_sizes(config, *keys, "head_dim")
     if n_head % n_kv_head or d_head % 2:
-        raise ValueError(f"{n_head} heads of {d_head}, {n_kv_head} of keys and values")
+        raise ValueError(f"{n_head} heads of {d_head} numbers, {n_kv_head} of keys and values")
     family, n_q, n_kv = config["model_type"], n_head * d_head, n_kv_head * d_head
     bias = config.get("attention_bias", family == "qwen2")
     attn = attention("self_attn.", "q_proj k_proj v_proj o_proj", d, n_q, n_kv, bias)

@@ -23,7 +23,7 @@ def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
     form, _, name = config.get("feed_forward_proj", "relu").rpartition("-")
     tensors, is_tied = read_weights(folder, "", UNUSED), config.get("tie_word_embeddings", True)
     scale_head = config.get("scale_decoder_outputs", is_tied)  # false for T5 v1.1: transformers 5
-    tied = scale_head or is_tied and "lm_head.weight" not in tensors  # calls its head tied, too
+    tied = is_tied and (scale_head or "lm_head.weight" not in tensors)  # calls its head tied, too
     names = "wi_1 wi_0 wo" if form == "gated" else "wi wo"
     layout = {side: t5_stack(config | {"num_layers": layers[side]}, side, names) for side in PARTS}
     tokenizer, params, ends = read_parts(folder, config, tensors, tied, layout)

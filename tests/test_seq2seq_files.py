@@ -108,9 +108,18 @@ def test_generation_defaults_come_from_config_json_without_generation_config_jso
 @pytest.mark.parametrize(
     "name, entries, words",
     [
-        ("t5", {"num_layers": 3}, "the file has 2 layers, config.json says 3"),
-        ("t5", {"num_decoder_layers": 1}, "the file has 2 layers, config.json says 1"),
-        ("t5", {"feed_forward_proj": "gated-tanh"}, "'tanh' is not one of"),
+        (
+            "t5",
+            {"num_decoder_layers": 3},
+            "decoder.block.2.layer.0.SelfAttention.q.weight is missing",
+        ),
+        ("t5-gated-untied", {"feed_forward_proj": "gated-tanh"}, "'tanh' is not one of"),
+        ("t5", {"tie_word_embeddings": False}, "the array lm_head.weight is missing"),
+        (
+            "bart",
+            {"max_position_embeddings": 41},
+            "embed_positions.weight has shape .42, 16., .*43",
+        ),
         ("t5", {"layer_norm_epsilon": "small"}, "could not convert string to float"),
         ("bart", {"decoder_attention_heads": 3}, "not a multiple"),
         ("bart", {"activation_function": "snake"}, "'snake' is not one of"),
