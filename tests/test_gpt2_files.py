@@ -33,6 +33,8 @@ def test_prefix_masks_and_a_stored_tied_head_make_no_difference(tmp_path):
         arrays[f"transformer.h.{i}.attn.bias"] = np.tri(16, dtype=bool)[None, None]
         arrays[f"transformer.h.{i}.attn.masked_bias"] = np.array(-1e4, np.float32)
     assert_logits(load(write_folder(tmp_path, arrays=arrays))[1], LOGITS["plain"])
+    del arrays["transformer.wte.weight"]  # safetensors' save_model keeps one name of a tied matrix
+    assert_logits(load(write_folder(tmp_path, arrays=arrays))[1], LOGITS["plain"])
 
 
 def test_half_and_double_precision_become_float32(tmp_path):

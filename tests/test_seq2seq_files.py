@@ -74,6 +74,10 @@ def test_arrays_may_have_their_other_names(folder, name):
         tensors |= {"lm_head.weight": shared, unused: np.zeros((32, 4), np.float32)}
     save_file(tensors, path)
     np.testing.assert_array_equal(logits(copy), expected)
+    for side in ("encoder", "decoder"):
+        del tensors[f"{side}.embed_tokens.weight"]
+    save_file(tensors | {"lm_head.weight": shared}, path)  # only the head has the matrix
+    np.testing.assert_array_equal(logits(copy), expected)
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
