@@ -82,20 +82,17 @@ def embeddings(tensors: dict[str, np.ndarray], names: list[str], tied: bool, *sh
     embedding under some of these names or, if tied, under the head's. A tied head that differs is
     used, as in transformers, and a note says so. Raises ValueError if embeddings differ."""
     head, (first, *others) = "lm_head.weight", [name for name in names if name in tensors] or names
-    if (
-        tied
-        and head in tensors
-        and np.array_equal(tensors[head], tensors.get(first, tensors[head]))
-    ):
-        tensors[first] = tensors.pop(head)
+    if tied and head in tensors:
+        if np.array_equal(tensors[head], tensors.setdefault(first, tensors[head])):
+            del tensors[head]
+        else:
+            note = "note: the file's head is used, although config.json ties it to the embedding"
+            print(note, file=sys.stderr)
     for name in others:
         if name in tensors and not np.array_equal(tensors.pop(name), tensors[first]):
             raise ValueError(f"{name} is not {first}: only one shared embedding is supported")
-    if tied and head in tensors:
-        note = "note: the file's head is used, although config.json ties it to the embedding"
-        print(note, file=sys.stderr)
-    is_own = not tied or head in tensors
-    return {"wte": (first, *shape)} | ({"lm_head": (head, *shape)} if is_own else {})
+    layout = {"wte": (first, *shape)}
+    return layout if tied and head not in tensors else layout | {"lm_head": (head, *shape)}
 
 
 def drop_padding(params: Params, n_tokens: int) -> None:
