@@ -8,7 +8,6 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from loading.errors import UserError
 from loading.weights import read_index
@@ -33,29 +32,33 @@ def missing(folder: Path) -> Iterator[str]:
         yield from lacks(*sorted({*read_index(folder).values()} or {"model.safetensors"}))
 
 
+def snapshot(name: str) -> Path:
+    """Return the repository's folder in the cache, whether it exists or not."""
+    from huggingface_hub import constants
+
+    place = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}")
+    main = place / "refs" / "main"
+    return place / "snapshots" / (main.read_text().strip() if main.is_file() else "main")
+
+
 def cached(name: str) -> Path | None:
     """Return the repository's folder in the cache, or None if it is missing or incomplete."""
     try:
-        from huggingface_hub import constants
-    except ModuleNotFoundError:  # `fetch` reports this if the package is needed
-        return None
-    place = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}")
-    try:
-        folder = place / "snapshots" / (place / "refs" / "main").read_text().strip()
+        folder = snapshot(name)
         return None if any(missing(folder)) else folder
     except UserError:  # a damaged index, which loading will name
         return folder
-    except (OSError, ValueError):  # nothing is there, or it cannot be read
+    except (ModuleNotFoundError, OSError, ValueError):  # `fetch` reports this if it is needed
         return None
 
 
 def fetch(name: str) -> Path:
     """Download what the cache lacks, and return the repository's folder. Without a network, a cache
     without some of EXTRAS is used, and a note says so. Raises UserError."""
-    from huggingface_hub import errors, hf_hub_download
+    from huggingface_hub import errors, hf_hub_download, model_info
 
-    folder = None
     try:
+        model_info(name, revision="main")  # without a network, this fails at once
         folder = Path(hf_hub_download(name, "config.json")).parent
         for file in missing(folder):
             with contextlib.suppress(errors.RemoteEntryNotFoundError):
@@ -65,15 +68,13 @@ def fetch(name: str) -> Path:
         what = "accept the terms on its page and set a valid HF_TOKEN"
         raise UserError(f"you may not read {name}, or it does not exist: {what}") from None
     except Exception as error:  # from the hub, its HTTP library or the system
-        cause: Any = error.__cause__ or error
-        reason = f"{cause}".partition("\n")[0]
-        if folder:
-            lost = [*missing(folder)]
-            if not (needed := [file for file in lost if file not in EXTRAS]):
-                print(f"note: {name} is used without {', '.join(lost)}: {reason}", file=sys.stderr)
-                return folder
-            name = f"{needed[0]}, which {folder} lacks"
+        reason, folder = f"{error.__cause__ or error}".partition("\n")[0][:200], snapshot(name)
+        lost = [*missing(folder)]
+        needed = [file for file in lost if file not in EXTRAS]
+        if not needed:
+            print(f"note: {name} is used without {', '.join(lost)}: {reason}", file=sys.stderr)
+            return folder
+        if folder.is_dir():
+            name = f"{needed[-1]}, which {folder} lacks"
         remedy = "check the network, then run this again"
-        if isinstance(cause, errors.HfHubHTTPError) or getattr(cause, "errno", None):
-            remedy = "mend that, or run this again later"  # an answer of the hub, or the disk
-        raise UserError(f"cannot download {name}: {reason:.200}; {remedy}") from None
+        raise UserError(f"cannot download {name}: {reason}; {remedy}") from None

@@ -3,6 +3,7 @@ make it fail."""
 
 import contextlib
 import hashlib
+import json
 import re
 import threading
 from base64 import b64encode
@@ -15,7 +16,7 @@ class Server:
     """A context manager that serves `files` {path: bytes} at `url`.
 
     faults: {path: [fault, ...]}. Each GET of a path calls the next fault with the handler and the
-        bytes to send. When no fault is left, the server sends the bytes. "HEAD path" is for HEAD.
+        bytes to send. When no fault is left, the server sends the bytes.
     requests: a list with (method, path, Range header or None) for each request.
     tokens: a list with the Authorization header, or None, for each request.
     """
@@ -44,7 +45,8 @@ def hub(name, folder):
     """Return a Server that acts as a hub with one repository. It contains the files of a folder."""
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     places = [f"/{name}/resolve/{revision}" for revision in ("main", COMMIT)]
-    return Server({f"{place}/{path}": data for place in places for path, data in files.items()})
+    served = {f"{place}/{path}": data for place in places for path, data in files.items()}
+    return Server(served | {f"/api/models/{name}/revision/main": json.dumps({"id": name}).encode()})
 
 
 def git_hash(data):
@@ -55,7 +57,7 @@ class Handler(BaseHTTPRequestHandler):
     owner = None
 
     def do_HEAD(self):
-        self.answer({k.removeprefix("HEAD "): v for k, v in self.owner.faults.items() if " " in k})
+        self.answer({})
 
     def do_GET(self):
         self.answer(self.owner.faults)
