@@ -19,13 +19,16 @@ COPIES = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.
 def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
     """Return (tokenizer, model) for T5, T5 v1.1 or Flan-T5. Raises ValueError."""
     n_layer = config.get("num_layers", config.get("num_hidden_layers"))  # one key with two names
-    layers = {"encoder": n_layer, "decoder": config.get("num_decoder_layers") or n_layer}
+    n_layers = {"encoder": n_layer, "decoder": config.get("num_decoder_layers") or n_layer}
     form, _, name = config.get("feed_forward_proj", "relu").rpartition("-")
-    tensors, is_tied = read_weights(folder, "", UNUSED), config.get("tie_word_embeddings", True)
-    scale_head = config.get("scale_decoder_outputs", is_tied)  # false for T5 v1.1: transformers 5
-    tied = is_tied and (scale_head or "lm_head.weight" not in tensors)  # calls its head tied, too
     names = "wi_1 wi_0 wo" if form == "gated" else "wi wo"
-    layout = {side: t5_stack(config | {"num_layers": layers[side]}, side, names) for side in PARTS}
+    layout = {
+        side: t5_stack(config | {"num_layers": n_layers[side]}, side, names) for side in PARTS
+    }
+    tensors, tied = read_weights(folder, "", UNUSED), config.get("tie_word_embeddings", True)
+    scale_head = config.get("scale_decoder_outputs", tied)
+    # For transformers 5, the head of a T5 v1.1 is tied, too, but it is not scaled.
+    tied = tied and (scale_head or "lm_head.weight" not in tensors)
     tokenizer, params, ends = read_parts(folder, config, tensors, tied, layout)
     name = "gelu_new" if (form, name) == ("gated", "gelu") else name  # v1.1's "gelu" is gelu_new
     n_ctx = config.get("n_positions", 512)  # T5 itself has no maximum length

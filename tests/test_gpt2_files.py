@@ -7,7 +7,6 @@ import pytest
 
 from tests.checkpoints import (
     CONFIG,
-    IDS,
     LOGITS,
     VARIANTS,
     assert_logits,
@@ -35,18 +34,6 @@ def test_prefix_masks_and_a_stored_tied_head_make_no_difference(tmp_path):
     assert_logits(load(write_folder(tmp_path, arrays=arrays))[1], LOGITS["plain"])
     del arrays["transformer.wte.weight"]  # safetensors' save_model keeps one name of a tied matrix
     assert_logits(load(write_folder(tmp_path, arrays=arrays))[1], LOGITS["plain"])
-
-
-def test_half_and_double_precision_become_float32(tmp_path):
-    arrays = random_arrays(CONFIG)
-    exact = {name: array.astype(np.float16) for name, array in arrays.items()}
-    models = []
-    for dtype in (np.float16, np.float32, np.float64):
-        stored = {name: array.astype(dtype) for name, array in exact.items()}
-        models.append(load(write_folder(tmp_path / np.dtype(dtype).name, arrays=stored))[1])
-    for model in models:
-        assert model.params["wte"].dtype == np.float32
-        assert np.array_equal(model(IDS), models[1](IDS))
 
 
 def test_shards_are_one_model(tmp_path):
