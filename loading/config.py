@@ -19,6 +19,14 @@ def read_json(path: Path, optional: bool = False) -> dict:
         return value
 
 
+def read_sizes(config: dict, *keys: str) -> list[int]:
+    """Return the values of these keys, such as n_layer. Raises ValueError if one is no size."""
+    for key in keys:
+        if type(size := config.get(key)) is not int or size < 1:
+            raise ValueError(f"{key} = {size!r:.100} in config.json is not a positive whole number")
+    return [config[key] for key in keys]
+
+
 def activation(name: str) -> Callable:
     """Return the activation function with this name. Raises ValueError for an unknown name."""
     if name not in ACTIVATIONS:

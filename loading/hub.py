@@ -4,43 +4,77 @@ The library huggingface_hub downloads the files and locks the cache. It reads HF
 HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE. Its slow parts are imported only if a file is missing.
 """
 
+import contextlib
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from loading.errors import UserError
-from loading.weights import weight_files
+from loading.weights import read_index
 
-FILES = """generation_config.json tokenizer.json tokenizer_config.json vocab.json merges.txt
-    added_tokens.json chat_template.jinja model.safetensors model-*.safetensors
-    model.safetensors.index.json""".split()
+EXTRAS = """generation_config.json tokenizer_config.json chat_template.jinja added_tokens.json
+    tokenizer.json""".split()  # files that many repositories do not have
+
+
+def missing(folder: Path) -> Iterator[str]:
+    """Yield each file that loading would read and that is neither in the cache nor known to be
+    missing on the hub. What comes later depends on the earlier files: download them at once."""
+
+    def lacks(*files):
+        absent = folder.parents[1] / ".no_exist" / folder.name  # where huggingface_hub notes it
+        return [f for f in files if not (folder / f).is_file() and not (absent / f).is_file()]
+
+    yield from lacks("config.json", *EXTRAS)
+    if not (folder / "tokenizer.json").is_file():
+        yield from lacks("vocab.json", "merges.txt")
+    if not (folder / "model.safetensors").is_file():
+        yield from lacks("model.safetensors.index.json")
+        yield from lacks(*sorted({*read_index(folder).values()} or {"model.safetensors"}))
+
+
+def snapshot(name: str) -> Path:
+    """Return the repository's folder in the cache, whether it exists or not."""
+    from huggingface_hub import constants
+
+    place = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}")
+    main = place / "refs" / "main"
+    return place / "snapshots" / (main.read_text().strip() if main.is_file() else "main")
 
 
 def cached(name: str) -> Path | None:
     """Return the repository's folder in the cache, or None if it is missing or incomplete."""
     try:
-        from huggingface_hub import constants
-    except ModuleNotFoundError:  # `fetch` reports this if the package is needed
+        folder = snapshot(name)
+        return None if any(missing(folder)) else folder
+    except UserError:  # a damaged index, which loading will name
+        return folder
+    except (ModuleNotFoundError, OSError, ValueError):  # `fetch` reports this if it is needed
         return None
-    place = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}")
-    if not (main := place / "refs" / "main").is_file():
-        return None
-    folder = place / "snapshots" / main.read_text().strip()
-    has_tokenizer = (folder / "tokenizer.json").is_file() or (folder / "merges.txt").is_file()
-    files = [folder / "config.json", *weight_files(folder)]
-    return folder if has_tokenizer and all(path.is_file() for path in files) else None
 
 
 def fetch(name: str) -> Path:
-    """Download the repository, and return its folder in the cache. Raises UserError."""
-    from huggingface_hub import errors, hf_hub_download, snapshot_download
+    """Download what the cache lacks, and return the repository's folder. Without a network, a cache
+    without some of EXTRAS is used, and a note says so. Raises UserError."""
+    from huggingface_hub import errors, hf_hub_download, model_info
 
     try:
-        folder = Path(snapshot_download(name, allow_patterns=FILES))
-        # config.json is downloaded last: if it is there, so are all other files.
-        return Path(hf_hub_download(name, "config.json", revision=folder.name)).parent
+        model_info(name, revision="main")  # without a network, this fails at once
+        folder = Path(hf_hub_download(name, "config.json")).parent
+        for file in missing(folder):
+            with contextlib.suppress(errors.RemoteEntryNotFoundError):
+                hf_hub_download(name, file, revision=folder.name)
+        return folder
     except errors.RepositoryNotFoundError:  # or the repository is gated
         what = "accept the terms on its page and set a valid HF_TOKEN"
         raise UserError(f"you may not read {name}, or it does not exist: {what}") from None
     except Exception as error:  # from the hub, its HTTP library or the system
-        reason = f"{error.__cause__ or error}".partition("\n")[0]
+        reason, folder = f"{error.__cause__ or error}".partition("\n")[0][:200], snapshot(name)
+        lost = [*missing(folder)]
+        needed = [file for file in lost if file not in EXTRAS]
+        if not needed:
+            print(f"note: {name} is used without {', '.join(lost)}: {reason}", file=sys.stderr)
+            return folder
+        if folder.is_dir():
+            name = f"{needed[-1]}, which {folder} lacks"
         remedy = "check the network, then run this again"
-        raise UserError(f"cannot download {name}: {reason:.200}; {remedy}") from None
+        raise UserError(f"cannot download {name}: {reason}; {remedy}") from None

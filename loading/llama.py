@@ -10,34 +10,37 @@ from typing import Any
 import numpy as np
 
 from families.llama import Llama, llama3_frequencies, rotary_frequencies
-from loading.config import activation
+from loading.config import activation, read_sizes
 from loading.gpt2 import read_stop_ids
-from loading.parameters import build_params, drop_padding, list_blocks, settle_head
+from loading.parameters import Layout, attention, build_params, drop_padding, embeddings, mlp, norm
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 
-DEFAULTS = {"rms_norm_eps": 1e-6, "rope_theta": 1e4, "tie_word_embeddings": False}
-QWEN = {"use_sliding_window": False, "sliding_window": 4096, "max_window_layers": 28}
-SMOLLM = {"use_sliding_window": False, "no_rope_layer_interval": 4, "tie_word_embeddings": True}
-GEMMA = {"sliding_window": 4096, "query_pre_attn_scalar": 256, "tie_word_embeddings": True}
-ROPE = {"rope_theta": 1e6, "rope_local_base_freq": 1e4}
+DEFAULTS: dict = {"rms_norm_eps": 1e-6, "rope_theta": 1e4, "tie_word_embeddings": False}
+DEFAULTS |= {"head_dim": None, "num_key_value_heads": None}
+QWEN: dict = {"use_sliding_window": False, "sliding_window": 4096, "max_window_layers": 28}
+SMOLLM: dict = {"use_sliding_window": False, "sliding_window": None, "no_rope_layers": None}
+SMOLLM |= {"no_rope_layer_interval": 4, "rope_theta": 2e6, "tie_word_embeddings": True}
+GEMMA: dict = {"sliding_window": 4096, "query_pre_attn_scalar": 256, "tie_word_embeddings": True}
+GEMMA |= {"head_dim": 256, "final_logit_softcapping": None}
 CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
-FAMILIES: dict[str, dict] = {  # model_type -> defaults of keys that config.json may lack
-    "llama": {},
-    "mistral": {"sliding_window": 4096},
-    "qwen2": QWEN,
-    "qwen3": QWEN,
-    "smollm3": SMOLLM | {"rope_theta": 2e6},
-    "olmo2": {"rms_norm_eps": 1e-5},
-    "gemma2": GEMMA | CAPS | {"sliding_window_pattern": 2},
-    "gemma3_text": GEMMA | ROPE | {"sliding_window_pattern": 6},
+ROPE = {"rope_theta": 1e6, "rope_local_base_freq": 1e4, "sliding_window_pattern": 6}
+BIAS, TYPES = {"attention_bias": False}, {"layer_types": None}
+FAMILIES: dict[str, dict] = {  # model_type -> its keys, and defaults where config.json lacks them
+    "llama": BIAS | {"mlp_bias": False},
+    "mistral": TYPES | {"sliding_window": 4096, "num_key_value_heads": 8},
+    "qwen2": QWEN | TYPES,
+    "qwen3": QWEN | TYPES | BIAS | {"head_dim": 128},
+    "smollm3": SMOLLM | TYPES | BIAS | {"mlp_bias": False},
+    "olmo2": BIAS | {"rms_norm_eps": 1e-5},
+    "gemma2": GEMMA | TYPES | BIAS | CAPS,
+    "gemma3_text": GEMMA | TYPES | BIAS | ROPE,
 }
-# layers.0.self_attn.q_proj.w -> blocks.0.attn.q.w; up_proj is called c_fc, as in gpt2.py
-WORDS = r"""embed_tokens=wte layers=blocks self_attn=attn \b([qkvo])_proj=\1
-    down_proj=c_proj gate_proj=gate up_proj=c_fc input_layernorm=attn_norm """
-BEFORE = "post_attention_layernorm=mlp_norm"  # for families without norms after sublayers
-AFTER = """post_attention_layernorm=attn_post_norm pre_feedforward_layernorm=mlp_norm
-    post_feedforward_layernorm=mlp_post_norm"""  # for families with norms after sublayers
+OWN = {key for keys in FAMILIES.values() for key in keys} - DEFAULTS.keys()  # other families ignore
+BEFORE = {"attn_norm": "input_layernorm", "mlp_norm": "post_attention_layernorm"}
+AFTER = {"attn_post_norm": "post_attention_layernorm"}
+AFTER |= {"mlp_post_norm": "post_feedforward_layernorm"}
+BOTH = BEFORE | AFTER | {"mlp_norm": "pre_feedforward_layernorm"}
 
 
 def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
@@ -50,37 +53,56 @@ def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
 
 def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
     """Return the model without its tokenizer, which has n_tokens tokens. Raises ValueError."""
-    config = DEFAULTS | FAMILIES[config["model_type"]] | config
+    defaults = DEFAULTS | FAMILIES[config["model_type"]]
+    config = defaults | {k: config[k] for k in config if k in defaults or k not in OWN}
     for key in ("quantization_config", "use_bidirectional_attention"):
         if config.get(key):
             raise ValueError(f"{key} is not supported")
+    n_vocab, n_head, d = read_sizes(config, "vocab_size", "num_attention_heads", "hidden_size")
+    config["head_dim"] = config["head_dim"] or d // n_head
+    config["num_key_value_heads"] = config["num_key_value_heads"] or n_head
     tensors = read_weights(folder, prefix="model.", unused=("rotary_emb.inv_freq",))
     if config["model_type"].startswith("gemma"):  # the file stores g - 1
         norms = {name for name in tensors if name.endswith("norm.weight")}
         tensors |= {name: tensors[name] + np.float32(1) for name in norms}
-    has_after = any("post_feedforward_layernorm" in name for name in tensors)
-    params = build_params(tensors, WORDS + (AFTER if has_after else BEFORE))
-    list_blocks(params, config["num_hidden_layers"])
-    settle_head(params, config["tie_word_embeddings"])
+    names, tied = ["embed_tokens.weight"], config["tie_word_embeddings"]
+    layout = embeddings(tensors, names, tied, n_vocab, d) | {"norm": norm("norm", d)}
+    layout["blocks"] = "layers", *read_sizes(config, "num_hidden_layers"), block_layout(config)
+    params = build_params(layout, tensors)
     drop_padding(params, n_tokens)
-    n_head, n_q = config["num_attention_heads"], len(params["blocks"][0]["attn"]["q"]["w"])
-    if n_q % (2 * n_head):
-        raise ValueError(f"{n_q} queries are not for {n_head} heads")
-    settings = read_settings(config, d_head=n_q // n_head)
-    return Llama(params, n_head, config["max_position_embeddings"], **settings)
+    [n_ctx] = read_sizes(config, "max_position_embeddings")
+    return Llama(params, n_head, n_ctx, **read_settings(config))
 
 
-def read_settings(config: dict, d_head: int) -> dict:
+def block_layout(config: dict) -> Layout:
+    """Return the layout of one block, which depends on the family. Raises ValueError."""
+    keys = "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads"
+    d, n_inner, n_head, n_kv_head, d_head = read_sizes(config, *keys, "head_dim")
+    if n_head % n_kv_head or d_head % 2:
+        raise ValueError(f"{n_head} heads of {d_head} numbers, {n_kv_head} of keys and values")
+    family, n_q, n_kv = config["model_type"], n_head * d_head, n_kv_head * d_head
+    bias = config.get("attention_bias", family == "qwen2")
+    attn = attention("self_attn.", "q_proj k_proj v_proj o_proj", d, n_q, n_kv, bias)
+    if family == "qwen2":
+        del attn["o"]["b"]
+    if family in ("qwen3", "gemma3_text", "olmo2"):  # OLMo 2 normalises all heads together
+        widths = (n_q, n_kv) if family == "olmo2" else (d_head, d_head)
+        attn |= {f"{x}_norm": norm(f"self_attn.{x}_norm", n) for x, n in zip("qk", widths)}
+    bias = config.get("mlp_bias", False)
+    block = {"attn": attn, "mlp": mlp("mlp.", "up_proj gate_proj down_proj", d, n_inner, bias)}
+    norms = {"olmo2": AFTER, "gemma2": BOTH, "gemma3_text": BOTH}.get(family, BEFORE)
+    return block | {ours: norm(theirs, d) for ours, theirs in norms.items()}
+
+
+def read_settings(config: dict) -> dict:
     """Return the keyword arguments of Llama as a dict. Raises ValueError."""
     n_layer, family = config["num_hidden_layers"], config["model_type"]
     kinds = "full_attention", "sliding_attention"
     types = config.get("layer_types") or [kinds[slides(config, i)] for i in range(n_layer)]
     if len(types) != n_layer or {*types} - {*kinds}:
         raise ValueError(f"layer_types = {types!r:.200}")
-    by_type = {kind: read_frequencies(config, kind, d_head) for kind in set(types)}
-    # Only Qwen and SmolLM3 use the key use_sliding_window; other families ignore it.
-    is_used = config["use_sliding_window"] if "use_sliding_window" in FAMILIES[family] else True
-    window = config.get("sliding_window") if is_used else None
+    by_type = {kind: read_frequencies(config, kind) for kind in set(types)}
+    window = config.get("sliding_window")
     settings: dict = {
         "frequencies": [by_type[t] if rotates(config, i) else None for i, t in enumerate(types)],
         "windows": [window if kind == "sliding_attention" else None for kind in types],
@@ -89,23 +111,23 @@ def read_settings(config: dict, d_head: int) -> dict:
     }
     if not family.startswith("gemma"):
         return settings
-    score_cap = config["attn_logit_softcapping"] if family == "gemma2" else None  # not Gemma 3
     return settings | {
         "activation": activation(config.get("hidden_activation", "gelu_pytorch_tanh")),
         "scale": 1 / math.sqrt(config["query_pre_attn_scalar"]),
         "embed_scale": math.sqrt(config["hidden_size"]),
-        "caps": (score_cap, config.get("final_logit_softcapping")),
+        "caps": (config.get("attn_logit_softcapping"), config["final_logit_softcapping"]),
     }
 
 
 def slides(config: dict, layer: int) -> bool:
     """For a config without layer_types: return whether this layer has a sliding window."""
+    if "sliding_window" not in config or not config.get("use_sliding_window", True):
+        return False
     if config["model_type"] == "smollm3":
         return not rotates(config, layer)
-    has_windows = "sliding_window" in FAMILIES[config["model_type"]]
-    is_late = layer >= config.get("max_window_layers", 0)  # Qwen's first layers have no window
-    pattern = config.get("sliding_window_pattern")  # every 2nd or 6th layer of Gemma has no window
-    return has_windows and is_late and not (pattern and (layer + 1) % pattern == 0)
+    if config["model_type"].startswith("gemma"):  # every 2nd or 6th layer of Gemma has no window
+        return (layer + 1) % config.get("sliding_window_pattern", 2) != 0
+    return layer >= config.get("max_window_layers", 0)  # Qwen's first layers have no window
 
 
 def rotates(config: dict, layer: int) -> bool:
@@ -115,13 +137,14 @@ def rotates(config: dict, layer: int) -> bool:
     return bool(listed[layer]) if listed else not interval or (layer + 1) % interval != 0
 
 
-def read_frequencies(config: dict, kind: str, d_head: int) -> np.ndarray:
+def read_frequencies(config: dict, kind: str) -> np.ndarray:
     """Return the frequencies for one kind of layer. Raises ValueError. transformers 5 writes
     rope_parameters (Gemma 3: one for each kind); older files have rope_theta and rope_scaling."""
-    is_local = kind == "sliding_attention" and "rope_local_base_freq" in config  # in Gemma 3
+    is_gemma3, d_head = "rope_local_base_freq" in config, config["head_dim"]
+    is_local = is_gemma3 and kind == "sliding_attention"
     theta = config["rope_local_base_freq" if is_local else "rope_theta"]
     rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    if is_local or kind in rope:
+    if is_local or is_gemma3 and kind in rope:
         rope = rope.get(kind) or {}
     if any(part.get("partial_rotary_factor") not in (None, 1.0) for part in (config, rope)):
         raise ValueError("partial_rotary_factor is not supported")

@@ -1,84 +1,98 @@
 """Turns a checkpoint's arrays into a model's tree of parameters.
 
-An array's name in the file gives its path in the tree, in different words: h.0.ln_1.weight becomes
-params["blocks"][0]["ln_1"]["g"]. An array that the file lacks, such as a bias, is not in the tree.
+Each loader writes its family's layout: the tree, with the name and the shape that each array has in
+the file, such as {"wte": ("wte.weight", 50257, 768), "ln_f": {"g": ("ln_f.weight", 768), ...}}.
 """
 
-import math
-import re
 import sys
 from typing import Any
 
 import numpy as np
 
 from loading.few_rows import Weight
+from loading.weights import DTYPES
 
 Params = Any  # nested dicts, lists of blocks, and float32 arrays
-OURS = re.compile(
-    r"""(?x) ((en|de)coder\.)? (
-        wte | wpe | lm_head | logits_bias | relative_bias | (ln_f | (embed_)?norm)\.[gb]
-      | blocks\.\d+\. (ln_[12] | (attn | cross | mlp)(_post)?_norm | attn\.[qk]_norm)\.[gb]
-      | blocks\.\d+\. (attn | cross | mlp)\. (c_attn | c_proj | c_fc | gate | [qkvo])\.[wb]
-    )"""
-)
-LEAVES = r"\bbias$=b \b(w[tp]e|lm_head)\.w$=\1"  # renamings for every family: see build_params
+Layout = Any  # the same tree, with names and shapes instead of arrays: see build_params
 
 
-def build_params(tensors: dict[str, np.ndarray], words: str, transposed: bool = False) -> Params:
-    """Turn {"h.0.ln_1.weight": array} into {"blocks": {"0": {"ln_1": {"g": array}}}}. First, each
-    `weight` becomes w, or g in a norm. words: further renamings, as patterns "THEIRS=OURS ...".
-    transposed: the file's matrices are [n_in, n_out]. Raises ValueError for an unknown array."""
-    tree: dict = {}
-    pairs = [word.split("=") for word in f"{words} {LEAVES}".split()]
-    for theirs, array in tensors.items():
-        name = re.sub(r"\bweight$", "w" if array.ndim == 2 else "g", theirs)
-        for pattern, ours in pairs:
-            name = re.sub(pattern, ours, name)
-        if not OURS.fullmatch(name):
-            raise ValueError(f"the array {theirs} is not known")
-        *path, last = name.split(".")
-        node = tree
-        for part in path:
-            node = node.setdefault(part, {})
-        array = array.T if transposed and last == "w" else array
-        node[last] = array.view(Weight) if last in ("w", "wte", "lm_head") else array
-    return tree
+def linear(name: str, n_out: int, n_in: int, bias: bool = False) -> Layout:
+    """Return the layout of a linear layer, w [n_out, n_in] and perhaps b [n_out]."""
+    return {"w": (f"{name}.weight", n_out, n_in)} | ({"b": (f"{name}.bias", n_out)} if bias else {})
 
 
-def list_blocks(stack: Params, n_layer: int) -> None:
-    """Turn the dict of n_layer blocks, all of the same shapes, into a list. Raises ValueError."""
-    blocks = [stack["blocks"][i] for i in sorted(stack["blocks"], key=int)]
-    if len(blocks) != n_layer:
-        raise ValueError(f"the file has {len(blocks)} layers, config.json says {n_layer}")
-    for i, block in enumerate(blocks):
-        if shapes(block) != shapes(blocks[0]):
-            raise ValueError(f"the arrays of layer {i} are not like those of layer 0")
-    stack["blocks"] = blocks
+def norm(name: str, n: int, bias: bool = False) -> Layout:
+    """Return the layout of a norm, g [n] and perhaps b [n]."""
+    return {"g": (f"{name}.weight", n)} | ({"b": (f"{name}.bias", n)} if bias else {})
 
 
-def shapes(tree: Params) -> list[tuple]:
-    """Return a sorted list of the shapes of a tree's arrays."""
-    if isinstance(tree, dict | list):
-        parts = tree.values() if isinstance(tree, dict) else tree
-        return sorted(shape for part in parts for shape in shapes(part))
-    return [np.shape(tree)]
+def attention(at: str, names: str, d: int, n_q: int, n_kv: int, bias: bool = False) -> Layout:
+    """Return the layout of q, k, v and o. at, names: what begins and what ends their names."""
+    q, k, v, o = [at + name for name in names.split()]
+    layers = {"q": linear(q, n_q, d, bias), "k": linear(k, n_kv, d, bias)}
+    return layers | {"v": linear(v, n_kv, d, bias), "o": linear(o, d, n_q, bias)}
 
 
-def n_parameters(tree: Params) -> int:
-    """Return how many numbers a tree of parameters contains."""
-    return sum(map(math.prod, shapes(tree)))
+def mlp(at: str, names: str, d: int, n_inner: int, bias: bool = False) -> Layout:
+    """Return the layout of c_fc, perhaps gate, and c_proj, in this order in `names`."""
+    *inner, c_proj = [at + name for name in names.split()]
+    layers = {x: linear(name, n_inner, d, bias) for x, name in zip(("c_fc", "gate"), inner)}
+    return layers | {"c_proj": linear(c_proj, d, n_inner, bias)}
 
 
-def settle_head(params: Params, tied: bool) -> None:
-    """Drop a tied head (lm_head) if it equals the embedding. If it differs, keep it, as
-    transformers does, and print a note. Raises ValueError if an untied head is missing."""
-    if not tied and "lm_head" not in params:
-        raise ValueError("the array lm_head.weight is missing")
-    if tied and np.array_equal(params.get("lm_head"), params["wte"]):
-        del params["lm_head"]
-    elif tied and "lm_head" in params:
-        note = "note: the file's head is used, although config.json ties it to the embedding"
-        print(note, file=sys.stderr)
+def build_params(
+    layout: Layout, tensors: dict[str, np.ndarray], transposed: bool = False
+) -> Params:
+    """Return the tree with the tensors, {name: array}, in their places. In a layout, (name, *shape)
+    is an array, and (name, n_layer, block) a list of blocks with the names name.0.*, name.1.* ...
+    transposed: the file's matrices w are [n_in, n_out]. Raises ValueError for an array that is
+    missing, has another shape, or is not in the layout."""
+    left = dict(tensors)
+
+    def build(part, key="", prefix=""):
+        match part:
+            case dict():
+                return {key: build(value, key, prefix) for key, value in part.items()}
+            case (name, n_layer, dict(block)):
+                return [build(block, "", f"{prefix}{name}.{i}.") for i in range(n_layer)]
+        name, *shape = part
+        swapped = transposed and key == "w"
+        array = take(left, prefix + name, shape[::-1] if swapped else shape)
+        array = array.T if swapped else array
+        return array.view(Weight) if key in ("w", "wte", "lm_head") else array
+
+    params = build(layout)
+    if left:
+        raise ValueError(f"config.json asks for no array {min(left)}")
+    return params
+
+
+def take(tensors: dict[str, np.ndarray], name: str, shape: list[int]) -> np.ndarray:
+    """Remove an array from the tensors, and return it. Raises ValueError if it does not fit."""
+    if name not in tensors:
+        raise ValueError(f"the array {name} is missing, or is none of {', '.join(DTYPES)}")
+    array = tensors.pop(name)
+    if [*array.shape] != shape:
+        raise ValueError(f"the array {name} has shape {[*array.shape]}, config.json says {shape}")
+    return array
+
+
+def embeddings(tensors: dict[str, np.ndarray], names: list[str], tied: bool, *shape) -> Layout:
+    """Return the layout of the embedding and, if it is another matrix, of the head. A file has the
+    embedding under some of these names or, if tied, under the head's. A tied head that differs is
+    used, as in transformers, and a note says so. Raises ValueError if embeddings differ."""
+    head, (first, *others) = "lm_head.weight", [name for name in names if name in tensors] or names
+    if tied and head in tensors:
+        if np.array_equal(tensors[head], tensors.setdefault(first, tensors[head])):
+            del tensors[head]
+        else:
+            note = "note: the file's head is used, although config.json ties it to the embedding"
+            print(note, file=sys.stderr)
+    for name in others:
+        if name in tensors and not np.array_equal(tensors.pop(name), tensors[first]):
+            raise ValueError(f"{name} is not {first}: only one shared embedding is supported")
+    layout = {"wte": (first, *shape)}
+    return layout if tied and head not in tensors else layout | {"lm_head": (head, *shape)}
 
 
 def drop_padding(params: Params, n_tokens: int) -> None:
@@ -88,3 +102,10 @@ def drop_padding(params: Params, n_tokens: int) -> None:
         params[name] = params[name][:n_tokens].view(Weight)
     if "logits_bias" in params:  # [1, n_vocab]
         params["logits_bias"] = params["logits_bias"][:, :n_tokens]
+
+
+def n_parameters(tree: Params) -> int:
+    """Return how many numbers a tree of parameters contains."""
+    if isinstance(tree, dict | list):
+        return sum(map(n_parameters, tree.values() if isinstance(tree, dict) else tree))
+    return np.size(tree)

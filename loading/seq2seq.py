@@ -1,74 +1,109 @@
 """Loads T5, BART and mBART from a folder in Hugging Face's layout."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from families.seq2seq import T5, Bart
-from loading.config import activation, read_ids, read_json
-from loading.parameters import build_params, drop_padding, list_blocks
+from loading.config import activation, read_ids, read_json, read_sizes
+from loading.parameters import Layout, attention, build_params, drop_padding, embeddings, mlp, norm
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 
-# block.3.layer.0.SelfAttention.q.w -> blocks.3.attn.q.w. In an encoder, layer.1 is the MLP.
-T5_WORDS = r"""^(encoder.*layer)\.1=\1.2 shared=wte final_layer_norm=norm
-    layer\.0\.SelfAttention=attn layer\.0\.layer_norm=attn_norm layer\.1\.EncDecAttention=cross
-    layer\.1\.layer_norm=cross_norm layer\.2\.DenseReluDense=mlp layer\.2\.layer_norm=mlp_norm
-    block\.0\.attn\.relative_attention_bias\.w=relative_bias block=blocks
-    wi_0=gate wi(_1)?=c_fc wo=c_proj"""
-# encoder.layers.3.self_attn.q_proj.w -> encoder.blocks.3.attn.q.w
-BART_WORDS = r"""shared=wte final_logits_bias=logits_bias embed_positions=wpe layers=blocks
-    layernorm_embedding=embed_norm coder\.layer_norm=coder.norm self_attn=attn encoder_attn=cross
-    final_layer_norm=mlp_norm (attn|cross)_layer_norm=\1_norm ([qkv])_proj=\1 out_proj=o
-    fc1=mlp.c_fc fc2=mlp.c_proj"""
-SIDES = "encoder", "decoder"
+PARTS = {"encoder": ["attn"], "decoder": ["attn", "cross"]}
 UNUSED = "EncDecAttention.relative_attention_bias.weight", "encoder.version", "decoder.version"
+COPIES = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
 
 
 def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
     """Return (tokenizer, model) for T5, T5 v1.1 or Flan-T5. Raises ValueError."""
-    n_layer = config["num_layers"], config.get("num_decoder_layers") or config["num_layers"]
-    tokenizer, params, ends = read_parts(folder, config, T5_WORDS, n_layer)
+    n_layer = config.get("num_layers", config.get("num_hidden_layers"))  # one key with two names
+    n_layers = {"encoder": n_layer, "decoder": config.get("num_decoder_layers") or n_layer}
     form, _, name = config.get("feed_forward_proj", "relu").rpartition("-")
+    names = "wi_1 wi_0 wo" if form == "gated" else "wi wo"
+    layout = {
+        side: t5_stack(config | {"num_layers": n_layers[side]}, side, names) for side in PARTS
+    }
+    tensors, tied = read_weights(folder, "", UNUSED), config.get("tie_word_embeddings", True)
+    scale_head = config.get("scale_decoder_outputs", tied)
+    # For transformers 5, the head of a T5 v1.1 is tied, too, but it is not scaled.
+    tied = tied and (scale_head or "lm_head.weight" not in tensors)
+    tokenizer, params, ends = read_parts(folder, config, tensors, tied, layout)
     name = "gelu_new" if (form, name) == ("gated", "gelu") else name  # v1.1's "gelu" is gelu_new
     n_ctx = config.get("n_positions", 512)  # T5 itself has no maximum length
-    scale_head = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
     reach = config.get("relative_attention_max_distance", 128)
     eps, n_head = float(config.get("layer_norm_epsilon", 1e-6)), config["num_heads"]
     model = T5(params, n_head, n_ctx, activation(name), scale_head, reach, eps, **ends)
     return tokenizer, model
 
 
+def t5_stack(config: dict, side: str, names: str) -> Layout:
+    """Return the layout of T5's encoder or decoder. names: of an MLP's matrices."""
+    config = {"relative_attention_num_buckets": 32} | config
+    keys = "d_model", "d_kv", "d_ff", "num_heads", "num_layers", "relative_attention_num_buckets"
+    d, d_head, n_inner, n_head, n_layer, n_buckets = read_sizes(config, *keys)
+    block: Layout = {}
+    for i, (ours, theirs) in enumerate(zip(PARTS[side], ("SelfAttention", "EncDecAttention"))):
+        at, n = f"layer.{i}", n_head * d_head
+        block[ours] = attention(f"{at}.{theirs}.", "q k v o", d, n, n)
+        block[f"{ours}_norm"] = norm(f"{at}.layer_norm", d)
+    at = f"layer.{len(PARTS[side])}"
+    block |= {"mlp": mlp(f"{at}.DenseReluDense.", names, d, n_inner)}
+    block |= {"mlp_norm": norm(f"{at}.layer_norm", d)}
+    table = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    stack = {
+        "blocks": (f"{side}.block", n_layer, block),
+        "norm": norm(f"{side}.final_layer_norm", d),
+    }
+    return stack | {"relative_bias": (table, n_buckets, n_head)}
+
+
 def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
     """Return (tokenizer, model) for BART or mBART. Raises ValueError."""
-    n_layer = config["encoder_layers"], config["decoder_layers"]
-    tokenizer, params, ends = read_parts(folder, config, BART_WORDS, n_layer)
-    n_head, d_model = [config[f"{side}_attention_heads"] for side in SIDES], config["d_model"]
+    n_vocab, n_ctx, d_model = read_sizes(config, "vocab_size", "max_position_embeddings", "d_model")
+    n_head = read_sizes(config, *[f"{side}_attention_heads" for side in PARTS])
     if d_model % n_head[0] or d_model % n_head[1]:
         raise ValueError(f"d_model = {d_model} is not a multiple of the heads {n_head}")
-    n_ctx, is_mbart = config["max_position_embeddings"], config["model_type"] == "mbart"
+    tensors = read_weights(folder, "model.", UNUSED)
+    bias = np.zeros((1, n_vocab), np.float32)  # some files lack it
+    tensors.setdefault("final_logits_bias", bias)
+    layout = {side: bart_stack(config, side) for side in PARTS}
+    layout |= {"logits_bias": ("final_logits_bias", 1, n_vocab)}
+    tied = config.get("tie_word_embeddings", True)
+    tokenizer, params, ends = read_parts(folder, config, tensors, tied, layout)
     function = activation(config.get("activation_function", "gelu"))
-    scale = d_model**0.5 if config.get("scale_embedding") else 1
-    model = Bart(params, n_head, n_ctx, function, is_mbart, scale, **ends)
+    is_mbart, scale = config["model_type"] == "mbart", config.get("scale_embedding")
+    model = Bart(params, n_head, n_ctx, function, is_mbart, d_model**0.5 if scale else 1, **ends)
     if is_mbart and "en_XX" in tokenizer.special:
         model = model.for_languages(tokenizer.special["en_XX"])
     return tokenizer, model
 
 
-def read_parts(folder: Path, config: dict, words: str, n_layer: Sequence[int]) -> tuple:
+def bart_stack(config: dict, side: str) -> Layout:
+    """Return the layout of an encoder or a decoder of BART or mBART. Raises ValueError."""
+    keys = "d_model", "max_position_embeddings", f"{side}_ffn_dim", f"{side}_layers"
+    d, n_ctx, n_inner, n_layer = read_sizes(config, *keys)
+    block = {
+        "mlp": mlp("", "fc1 fc2", d, n_inner, True),
+        "mlp_norm": norm("final_layer_norm", d, True),
+    }
+    for ours, theirs in zip(PARTS[side], ("self_attn", "encoder_attn")):
+        block[ours] = attention(f"{theirs}.", "q_proj k_proj v_proj out_proj", d, d, d, True)
+        block[f"{ours}_norm"] = norm(f"{theirs}_layer_norm", d, True)
+    stack: Layout = {"blocks": (f"{side}.layers", n_layer, block)}
+    stack |= {"wpe": (f"{side}.embed_positions.weight", n_ctx + 2, d)}  # two rows are unused
+    names = {"embed_norm": "layernorm_embedding", "norm": "layer_norm"}  # only mBART has the last
+    if config["model_type"] == "bart":
+        del names["norm"]
+    return stack | {ours: norm(f"{side}.{name}", d, True) for ours, name in names.items()}
+
+
+def read_parts(folder: Path, config: dict, tensors: dict, tied: bool, layout: Layout) -> tuple:
     """Return the tokenizer, the parameters and the result of `read_ends`. Raises ValueError."""
-    tensors = read_weights(folder, "model.", UNUSED)
-    for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
-        copy: Any = tensors.pop(name, tensors.get("shared.weight"))  # some files lack this copy
-        if not np.array_equal(tensors.setdefault("shared.weight", copy), copy):
-            raise ValueError(f"{name} is not shared.weight: only one shared embedding is supported")
-    params = build_params(tensors, words)
-    if config["model_type"] != "t5":  # some BART files lack this bias
-        params.setdefault("logits_bias", np.zeros((1, len(params["wte"])), np.float32))
-    for side, n in zip(SIDES, n_layer):
-        list_blocks(params[side], n)
+    n_vocab, d_model = read_sizes(config, "vocab_size", "d_model")
+    layout |= embeddings(tensors, COPIES, tied, n_vocab, d_model)
+    params = build_params(layout, tensors)
     tokenizer = read_tokenizer(folder, config["model_type"])
     drop_padding(params, tokenizer.n_vocab)
     return tokenizer, params, read_ends(folder, config, len(params["wte"]))

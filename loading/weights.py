@@ -11,31 +11,36 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from loading.config import read_json
-from loading.errors import AGAIN, UserError, explained
+from loading.errors import AGAIN, MALFORMED, UserError, explained
 
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # other types are ignored
 
 
-def weight_files(folder: Path) -> list[Path]:
-    """Return model.safetensors or its shards. Raises UserError for a shard in another folder."""
-    index = folder / "model.safetensors.index.json"
-    if (folder / "model.safetensors").is_file() or not index.is_file():
-        return [folder / "model.safetensors"]
-    names = sorted({*read_json(index)["weight_map"].values()})
-    if outside := [name for name in names if Path(name).name != name]:
-        raise UserError(f"{index}: {outside[0]!r} is not a file of this folder")
-    return [folder / name for name in names]
+def read_index(folder: Path) -> dict[str, str]:
+    """Return {array: file}, or {} if there are no shards, only model.safetensors. Raises UserError
+    if the index is damaged, or names a file in another folder."""
+    path = folder / "model.safetensors.index.json"
+    if (folder / "model.safetensors").is_file() or not path.is_file():
+        return {}
+    with explained(f"{path} is damaged", AGAIN, MALFORMED):
+        places = read_json(path)["weight_map"]
+        if outside := [file for file in places.values() if Path(file).name != file]:
+            raise ValueError(f"{outside[0]!r} is not a file of this folder")
+        return places
 
 
 def read_weights(folder: Path, prefix: str, unused: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Return {name without prefix: float32 array}, except names that end with one of `unused`.
     Raises UserError if a file is missing or damaged."""
-    paths = weight_files(folder)
-    if missing := [path.name for path in paths if not path.is_file()]:
-        remedy = "other formats can run code; transformers' save_pretrained(FOLDER) writes this one"
-        raise UserError(f"{folder} has no {missing[0]}; {remedy}")
-    found = [pair for path in paths for pair in read_safetensors(path).items()]
-    return {name.removeprefix(prefix): a for name, a in found if not name.endswith(unused)}
+    places, tensors = read_index(folder), {}
+    for file in sorted({*places.values()}) or ["model.safetensors"]:
+        if not (folder / file).is_file():
+            remedy = "other formats can run code; transformers' save_pretrained(FOLDER) writes it"
+            raise UserError(f"{folder} has no {file}; {remedy}")
+        for name, array in read_safetensors(folder / file).items():
+            if places.get(name, file) == file and not name.endswith(unused):
+                tensors[name.removeprefix(prefix)] = array
+    return tensors
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:
@@ -48,7 +53,7 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
     return {
         name: float32(data[start:][slice(*entry["data_offsets"])], entry["dtype"], entry["shape"])
         for name, entry in header.items()
-        if entry.get("dtype") in DTYPES
+        if name != "__metadata__" and entry["dtype"] in DTYPES
     }
 
 

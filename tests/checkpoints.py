@@ -168,14 +168,15 @@ def assert_refused(folder, match):
     assert "\n" not in str(error.value)
 
 
-def write_shards(folder, config=CONFIG):
+def write_shards(
+    folder, config=CONFIG, files=("model-1-of-2.safetensors", "model-2-of-2.safetensors")
+):
     """Write a checkpoint with two weight files. Return their index {array name: file}."""
     from safetensors.numpy import save_file
 
     arrays = random_arrays(config)
     write_folder(folder, config, arrays)
     (folder / "model.safetensors").unlink()
-    files = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
     places = {name: files[i % 2] for i, name in enumerate(sorted(arrays))}
     for file in files:
         save_file({name: arrays[name] for name in arrays if places[name] == file}, folder / file)

@@ -44,16 +44,9 @@ class Server:
 def hub(name, folder):
     """Return a Server that acts as a hub with one repository. It contains the files of a folder."""
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
-    entries = [
-        {"type": "file", "path": path, "size": len(data), "oid": git_hash(data)}
-        for path, data in files.items()
-    ]
-    repository = {"id": name, "sha": COMMIT, "private": False, "gated": False}
-    repository |= {"siblings": [{"rfilename": path} for path in files]}
-    api = f"/api/models/{name}"
-    served = {f"{api}/revision/main": repository, f"{api}/tree/{COMMIT}": entries}
-    served = {path: json.dumps(value).encode() for path, value in served.items()}
-    return Server(served | {f"/{name}/resolve/{COMMIT}/{path}": d for path, d in files.items()})
+    places = [f"/{name}/resolve/{revision}" for revision in ("main", COMMIT)]
+    served = {f"{place}/{path}": data for place in places for path, data in files.items()}
+    return Server(served | {f"/api/models/{name}/revision/main": json.dumps({"id": name}).encode()})
 
 
 def git_hash(data):
@@ -78,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
         if faults.get(path):
             faults[path].pop(0)(self, body)
         elif body is None:
-            self.start(404, 0)
+            self.start(404, 0, {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT})
         else:
             self.serve(body)
 

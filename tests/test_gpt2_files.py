@@ -7,7 +7,6 @@ import pytest
 
 from tests.checkpoints import (
     CONFIG,
-    IDS,
     LOGITS,
     VARIANTS,
     assert_logits,
@@ -26,11 +25,6 @@ def test_logits_equal_transformers(tmp_path, variant):
     assert_logits(model, LOGITS[variant])
 
 
-def test_the_variants_have_different_reference_logits():
-    for variant in ("relu", "gelu", "silu", "unscaled", "untied"):
-        assert np.abs(np.subtract(LOGITS["plain"], LOGITS[variant])).max() > 3e-4
-
-
 def test_prefix_masks_and_a_stored_tied_head_make_no_difference(tmp_path):
     arrays = {f"transformer.{name}": array for name, array in random_arrays(CONFIG).items()}
     arrays["lm_head.weight"] = arrays["transformer.wte.weight"]
@@ -38,18 +32,8 @@ def test_prefix_masks_and_a_stored_tied_head_make_no_difference(tmp_path):
         arrays[f"transformer.h.{i}.attn.bias"] = np.tri(16, dtype=bool)[None, None]
         arrays[f"transformer.h.{i}.attn.masked_bias"] = np.array(-1e4, np.float32)
     assert_logits(load(write_folder(tmp_path, arrays=arrays))[1], LOGITS["plain"])
-
-
-def test_half_and_double_precision_become_float32(tmp_path):
-    arrays = random_arrays(CONFIG)
-    exact = {name: array.astype(np.float16) for name, array in arrays.items()}
-    models = []
-    for dtype in (np.float16, np.float32, np.float64):
-        stored = {name: array.astype(dtype) for name, array in exact.items()}
-        models.append(load(write_folder(tmp_path / np.dtype(dtype).name, arrays=stored))[1])
-    for model in models:
-        assert model.params["wte"].dtype == np.float32
-        assert np.array_equal(model(IDS), models[1](IDS))
+    del arrays["transformer.wte.weight"]  # safetensors' save_model keeps one name of a tied matrix
+    assert_logits(load(write_folder(tmp_path, arrays=arrays))[1], LOGITS["plain"])
 
 
 def test_shards_are_one_model(tmp_path):
@@ -79,12 +63,10 @@ def test_a_pointer_of_git_lfs_is_named(tmp_path):
         ({"model_type": None}, "model_type is None"),
         ({"activation_function": "swish7"}, "'swish7' is not one of gelu_new"),
         ({"activation_function": ["gelu"]}, "cannot be used: TypeError"),
-        ({"n_head": 0}, "ZeroDivisionError"),
         ({"n_head": 5}, "n_embd = 12 is not a multiple of n_head = 5"),
-        ({"n_head": "3"}, "cannot be used: TypeError"),
-        ({"n_layer": 3}, "the file has 2 layers, config.json says 3"),
-        ({"n_layer": 1}, "the file has 2 layers, config.json says 1"),
-        ({"n_layer": 10**30}, "the file has 2 layers"),
+        ({"n_head": 3.0}, "n_head = 3.0 in config.json is not a positive whole number"),
+        ({"n_layer": 10**30}, "the array h.2.attn.c_attn.weight is missing"),
+        ({"n_layer": 1}, "config.json asks for no array h.1.attn.c_attn.bias"),
         ({"tie_word_embeddings": False}, "lm_head.weight is missing"),
         ({"layer_norm_epsilon": "small"}, "could not convert string to float: 'small'"),
     ],
@@ -140,18 +122,6 @@ def test_weights_are_views_of_the_mapped_file(tmp_path):
         assert not array.flags.owndata and not array.flags.writeable
 
 
-def test_loading_writes_nothing_into_the_folder(tmp_path):
-    """Loading saves no float32 copy of 16-bit weights, and it does not write through links."""
-    halves = {name: array.astype(np.float16) for name, array in random_arrays(CONFIG).items()}
-    write_folder(tmp_path / "model", arrays=halves)
-    (tmp_path / "mine").write_text("mine")
-    for name in ("tokenwise.safetensors", "tokenwise.safetensors.tmp", "model.safetensors.tmp"):
-        (tmp_path / "model" / name).symlink_to(tmp_path / "mine")
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    load(tmp_path / "model")
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
-
-
 @pytest.mark.parametrize("config", [CONFIG, {k: v for k, v in CONFIG.items() if k[:3] != "tie"}])
 def test_a_head_that_differs_from_the_embedding_is_used_with_a_note(tmp_path, capsys, config):
     arrays = random_arrays(CONFIG | {"tie_word_embeddings": False})
@@ -168,20 +138,11 @@ def test_a_head_that_differs_from_the_embedding_is_used_with_a_note(tmp_path, ca
 @pytest.mark.parametrize(
     "change, match",
     [
-        ({"extra": None}, "the array extra is not known"),
-        ({"h.0.attn.c_attn.scale": None}, "the array h.0.attn.c_attn.scale is not known"),
-        ({"h.2.ln_1.weight": None}, "the file has 3 layers, config.json says 2"),
-        ({"h.1.ln_1.weight": np.ones(13)}, "the arrays of layer 1 are not like those of layer 0"),
-        ({"wte.weight": np.zeros((259, 12), int)}, "KeyError 'wte'"),
+        ({"extra": None}, "config.json asks for no array extra"),
+        ({"wte.weight": np.zeros((259, 12), int)}, "wte.weight is missing, or is none of F64, F32"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path, change, match):
     arrays = random_arrays(CONFIG)
     arrays |= {k: np.ones(12, np.float32) if v is None else v for k, v in change.items()}
     assert_refused(write_folder(tmp_path, arrays=arrays), match)
-
-
-def test_a_layer_that_lacks_an_array_is_refused(tmp_path):
-    arrays = random_arrays(CONFIG)
-    del arrays["h.1.mlp.c_fc.bias"]
-    assert_refused(write_folder(tmp_path, arrays=arrays), "layer 1 are not like those of layer 0")

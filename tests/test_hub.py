@@ -7,13 +7,14 @@ environment variables only once per process.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 import utils
-from tests.checkpoints import write_folder
+from tests.checkpoints import write_folder, write_shards
 from tests.commands import HOUSE
 from tests.server import COMMIT, answer, cut, hub
 
@@ -42,6 +43,7 @@ def start(tmp_path):
         options = {"capture_output": True, "text": True, "timeout": 120}
         done = subprocess.run(command, cwd=HOUSE, env=environment, **options)
         assert done.returncode == 0, done.stderr
+        run.err = done.stderr
         found, http = json.loads(done.stdout.splitlines()[-1])
         assert isinstance(found, list) or "\n" not in found
         return found, bool(http)
@@ -62,14 +64,17 @@ def expected(made):
     return [259, utils.load(made)[0].encode("the cat"), GENERATION]
 
 
+def got(server):
+    """Return the names of the files that were downloaded, in order."""
+    paths = [path.split("/resolve/") for method, path, _ in server.requests if method == "GET"]
+    return [place[0].partition("/")[2] for _, *place in paths if place]
+
+
 def test_a_model_is_downloaded_once_into_hugging_face_s_cache(start, made, tmp_path):
     with hub("o/n", made) as server:
         assert start("o/n", server.url, HF_TOKEN="hf_mine") == (expected(made), True)
         wanted = {"model.safetensors", "vocab.json", "merges.txt", "generation_config.json"}
-        got = [path for method, path, _ in server.requests if method == "GET" and FILES in path]
-        assert {path.removeprefix(FILES) for path in got} == wanted | {"config.json"}
-        # config.json is downloaded last, so where it exists, all other files exist.
-        assert got[-1] == f"{FILES}config.json"
+        assert {*got(server)} == wanted | {"config.json"}
         requests = zip(server.tokens, server.requests)
         assert {token for token, (_, path, _) in requests if FILES in path} == {"Bearer hf_mine"}
         n = len(server.requests)
@@ -95,9 +100,36 @@ def test_a_file_that_the_cache_lacks_is_downloaded(start, made, tmp_path, name):
         path.unlink()
         server.requests.clear()
         assert start("o/n", server.url)[0] == expected(made)
-        assert server.ranges(FILES + name) == [None]
-        got = [path for method, path, _ in server.requests if method == "GET"]
-        assert [path for path in got if FILES in path] == [FILES + name]
+        assert got(server) == [name]
+
+
+def test_a_cache_that_another_tool_filled_is_completed_or_called_incomplete(start, made, tmp_path):
+    """The hub has no tokenizer_config.json, which only a request can tell. Then it is known."""
+    with hub("o/n", made) as server:
+        start("o/n", server.url)
+        shutil.rmtree(tmp_path / "home/hub/models--o--n/.no_exist")
+        [settings] = (tmp_path / "home").glob("hub/*/snapshots/*/generation_config.json")
+        settings.unlink()
+        found, _ = start("o/n", "http://127.0.0.1:9")
+        assert found == [*expected(made)[:2], {}]
+        assert (
+            "note: o/n is used without generation_config.json, tokenizer_config.json" in start.err
+        )
+        assert start("o/n", server.url)[0] == expected(made)
+        assert start("o/n", server.url, HF_HUB_OFFLINE="1") == (expected(made), False)
+        assert start.err == ""
+
+
+def test_the_shards_are_those_that_the_index_names(start, tmp_path):
+    folder = tmp_path / "made"
+    places = write_shards(folder, files=["a.safetensors", "b.safetensors"])
+    assert {*places.values()} == {"a.safetensors", "b.safetensors"}
+    with hub("o/n", folder) as server:
+        assert start("o/n", server.url)[0][0] == 259
+        [path] = (tmp_path / "home").glob("hub/*/snapshots/*/b.safetensors")
+        path.unlink()
+        message = start("o/n", server.url, HF_HUB_OFFLINE="1")[0]
+        assert re.search("cannot download b.safetensors, which .* lacks: .*[Oo]ffline", message)
 
 
 def test_a_transfer_that_breaks_off_is_tried_again(start, made):

@@ -74,6 +74,10 @@ def test_arrays_may_have_their_other_names(folder, name):
         tensors |= {"lm_head.weight": shared, unused: np.zeros((32, 4), np.float32)}
     save_file(tensors, path)
     np.testing.assert_array_equal(logits(copy), expected)
+    for side in ("encoder", "decoder"):
+        del tensors[f"{side}.embed_tokens.weight"]
+    save_file(tensors | {"lm_head.weight": shared}, path)  # only the head has the matrix
+    np.testing.assert_array_equal(logits(copy), expected)
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
@@ -108,9 +112,18 @@ def test_generation_defaults_come_from_config_json_without_generation_config_jso
 @pytest.mark.parametrize(
     "name, entries, words",
     [
-        ("t5", {"num_layers": 3}, "the file has 2 layers, config.json says 3"),
-        ("t5", {"num_decoder_layers": 1}, "the file has 2 layers, config.json says 1"),
-        ("t5", {"feed_forward_proj": "gated-tanh"}, "'tanh' is not one of"),
+        (
+            "t5",
+            {"num_decoder_layers": 3},
+            "decoder.block.2.layer.0.SelfAttention.q.weight is missing",
+        ),
+        ("t5-gated-untied", {"feed_forward_proj": "gated-tanh"}, "'tanh' is not one of"),
+        ("t5", {"tie_word_embeddings": False}, "the array lm_head.weight is missing"),
+        (
+            "bart",
+            {"max_position_embeddings": 41},
+            "embed_positions.weight has shape .42, 16., .*43",
+        ),
         ("t5", {"layer_norm_epsilon": "small"}, "could not convert string to float"),
         ("bart", {"decoder_attention_heads": 3}, "not a multiple"),
         ("bart", {"activation_function": "snake"}, "'snake' is not one of"),
