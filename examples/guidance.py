@@ -44,6 +44,7 @@ class Guided:
             model, empty = self.model.read(prompt), self.add_special_tokens([])
             pair: Any = Pair(model, self.model.read(empty), self.guide)
             pair.start_ids, pair.forced_filters = model.start_ids, model.forced_filters
+            pair.prefix = model.prefix
         else:
             pair = Pair(self.model, WithoutPrompt(self.model, len(prompt) - 1), self.guide)
             pair.start_ids, pair.forced_filters = prompt, lambda n: []

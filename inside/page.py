@@ -53,7 +53,9 @@ def html(recorded: dict, live: dict | None = None) -> str:
     section = included("live/live.html") if live else ""
     page = included("page.html").replace("<!-- live -->", section)
     for name, data in (("data", recorded), ("model", live)):  # escape </script> in a text
-        page = page.replace(f"<!-- {name} -->", json.dumps(data).replace("<", "\\u003c"))
+        page = page.replace(
+            f"<!-- {name} -->", json.dumps(data, allow_nan=False).replace("<", "\\u003c")
+        )
     return page
 
 
@@ -102,7 +104,7 @@ def look_inside(sequence, data):
     seen = logprobs if data["beams"] else logits  # beam search filters log P, not logits
     n_best = max(64, min(256, 40_000 // n), 16 + int(data["settings"]["top_k"]))
     arrays = candidates(seen, sequence, data["temperatures"], n_best)
-    added = parts(calls[-1], model, logits, came, arrays["rivals"])
+    added = parts(calls[-1], model, came, arrays["rivals"])
     if added is not None:
         data["unit"] = max(float(np.abs(added).max()), 1e-9) / 32767
         arrays["added"] = np.rint(added / data["unit"]).astype("i2")

@@ -3,6 +3,7 @@
 import contextlib
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 ODD = (AttributeError, ArithmeticError, RecursionError)
 MALFORMED = (ValueError, OSError, LookupError, TypeError, *ODD)  # what a damaged file may raise
@@ -25,3 +26,8 @@ def explained(what: str, remedy: str, kinds: tuple = (ValueError, OSError)) -> I
     except kinds as error:
         name = "" if isinstance(error, ValueError | OSError) else f"{type(error).__name__} "
         raise UserError(f"{what}: {name}{error!s:.500}; {remedy}") from None
+
+
+def utf8(name: str | Path) -> contextlib.AbstractContextManager:
+    """Turn the error for bytes that are not UTF-8 into a UserError that names their file."""
+    return explained(f"cannot read {name}", "save it as UTF-8", (UnicodeDecodeError,))

@@ -5,6 +5,7 @@ HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE. Its slow parts are imported only if a 
 """
 
 from pathlib import Path
+from typing import Any
 
 from loading.errors import UserError
 from loading.weights import weight_files
@@ -31,16 +32,21 @@ def cached(name: str) -> Path | None:
 
 def fetch(name: str) -> Path:
     """Download the repository, and return its folder in the cache. Raises UserError."""
-    from huggingface_hub import errors, hf_hub_download, snapshot_download
+    from huggingface_hub import errors, hf_hub_download, model_info
+    from huggingface_hub.utils import filter_repo_objects
 
-    try:
-        folder = Path(snapshot_download(name, allow_patterns=FILES))
+    try:  # one file after the other: snapshot_download's threads would not end at Ctrl-C
+        files = [file.rfilename for file in model_info(name, revision="main").siblings or ()]
         # config.json is downloaded last: if it is there, so are all other files.
-        return Path(hf_hub_download(name, "config.json", revision=folder.name)).parent
+        for file in [*filter_repo_objects(files, allow_patterns=FILES), "config.json"]:
+            path = Path(hf_hub_download(name, file))
+        return path.parent
     except errors.RepositoryNotFoundError:  # or the repository is gated
         what = "accept the terms on its page and set a valid HF_TOKEN"
         raise UserError(f"you may not read {name}, or it does not exist: {what}") from None
     except Exception as error:  # from the hub, its HTTP library or the system
-        reason = f"{error.__cause__ or error}".partition("\n")[0]
-        remedy = "check the network, then run this again"
+        cause: Any = error.__cause__ or error
+        reason, remedy = f"{cause}".partition("\n")[0], "check the network, then run this again"
+        if isinstance(cause, errors.HfHubHTTPError) or getattr(cause, "errno", None):
+            remedy = "mend that, or run this again later"  # an answer of the hub, or the disk
         raise UserError(f"cannot download {name}: {reason:.200}; {remedy}") from None

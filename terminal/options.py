@@ -44,6 +44,9 @@ class Usage(UserError):
 
 
 class Parser(argparse.ArgumentParser):
+    def _parse_optional(self, word):  # a word such as "- milk - eggs" is a prompt, not an option
+        return None if re.match("[^=]* ", word) else super()._parse_optional(word)
+
     def error(self, message):
         """Raise Usage with argparse's message (str). For an unknown option, add a suggestion."""
         flags, hint = re.findall(r"--[a-z-]+", self.format_help()), "; --help lists the options"
@@ -114,7 +117,7 @@ OPTIONS = {
     ],
     "instead of plain text": [
         ("score", FLAG, "how much each token of the text surprises the model"),
-        ("target", TEXT, "with --score: the answer, for an encoder-decoder"),
+        ("target", TEXT, "with --score: the answer, for --chat or an encoder-decoder"),
         ("explain", FLAG, "each step: the token, its alternatives, the entropy"),
         ("compare", FLAG, "run every method that applies, and print one table"),
         ("trace", FLAG, "the first two passes of the model, call by call, with shapes"),
@@ -136,7 +139,9 @@ def parse(words: list[str]) -> dict[str, Any]:
         for name, how, about in options:
             group.add_argument(*["-n"] * (name == "tokens"), flag(name), help=about, **how)
     end = words.index("--") if "--" in words else len(words)
-    if any(word.endswith("=--") for word in words[:end]):  # argparse would crash before Python 3.13
+    if any(
+        re.match(r"-\S*=--$", word) for word in words[:end]
+    ):  # argparse would crash before Python 3.13
         raise Usage("-- is not a value")
     given = vars(p.parse_intermixed_args(words[:end]))
     return given | {"prompts": given["prompts"] + words[end + 1 :]}  # words after -- are prompts

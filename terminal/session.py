@@ -199,15 +199,18 @@ class Session:
         return draft
 
     def score(self, text: str, target: str | None = None) -> dict:
-        """Score a text. For an encoder-decoder, score `target`, or the text after " => "."""
-        if not self.reads and target is None:
+        """Score a text. In a chat and for an encoder-decoder, score the answer to the text:
+        `target`, or what follows " => "."""
+        answers = self.reads or self.chat
+        if not answers and target is None:
             return score(self.tokenizer, self.model, text)
         if target is None:
             text, _, target = text.partition(" => ")
-        if not self.reads or not target:
-            raise UserError("an encoder-decoder needs --target ANSWER; other models take none")
-        model = self.model.read(self.row(text).prompt_ids)
-        return score(self.tokenizer, model, target, model.prefix)
+        if not answers or not target:
+            needed = "--chat and encoder-decoders need --target ANSWER"
+            raise UserError(f"{needed}; other models take none")
+        model, ids = begin(self.model, self.row(text).prompt_ids)
+        return score(self.tokenizer, model, target, getattr(model, "prefix", ids))
 
     def score_row(self, row: Row) -> dict:
         """Score a row's ids. For a chat or an encoder-decoder, skip the ids of the prompt."""
