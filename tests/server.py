@@ -53,7 +53,7 @@ def hub(name, folder):
     api = f"/api/models/{name}"
     served = {f"{api}/revision/main": repository, f"{api}/tree/{COMMIT}": entries}
     served = {path: json.dumps(value).encode() for path, value in served.items()}
-    return Server(served | {f"/{name}/resolve/{COMMIT}/{path}": d for path, d in files.items()})
+    return Server(served | {f"/{name}/resolve/main/{path}": d for path, d in files.items()})
 
 
 def git_hash(data):

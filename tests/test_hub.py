@@ -26,7 +26,7 @@ except utils.UserError as error:
     done = str(error)
 print(json.dumps([done, [name for name in ("httpx2", "httpx", "requests") if name in sys.modules]]))
 """
-INFO, FILES = "/api/models/o/n/revision/main", f"/o/n/resolve/{COMMIT}/"
+INFO, FILES = "/api/models/o/n/revision/main", "/o/n/resolve/main/"
 GENERATION = {"temperature": 0.5}
 
 
