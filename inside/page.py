@@ -53,9 +53,8 @@ def html(recorded: dict, live: dict | None = None) -> str:
     section = included("live/live.html") if live else ""
     page = included("page.html").replace("<!-- live -->", section)
     for name, data in (("data", recorded), ("model", live)):  # escape </script> in a text
-        page = page.replace(
-            f"<!-- {name} -->", json.dumps(data, allow_nan=False).replace("<", "\\u003c")
-        )
+        text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
+        page = page.replace(f"<!-- {name} -->", text)
     return page
 
 
@@ -69,6 +68,8 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     source: the ids that an encoder-decoder read. steps: the trace of a beam search. settings:
     {name: value} for the heading and the sliders; names that are not in SHOWN are ignored."""
     ids, source = sequence.ids, [*source]
+    if len(ids) < 2:
+        raise ValueError("a page shows how tokens follow tokens: one token is not enough")
     given = {k: without_folder(x) for k, x in settings.items() if k in SHOWN and x is not None}
     data: dict = {"settings": SHOWN | given, "ids": ids, "n_prompt": sequence.n_prompt}
     data |= {"source": source, "source_pieces": [*map(tokenizer.stream().feed, source)]}

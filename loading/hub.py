@@ -5,7 +5,6 @@ HF_TOKEN, HF_ENDPOINT and HF_HUB_OFFLINE. Its slow parts are imported only if a 
 """
 
 from pathlib import Path
-from typing import Any
 
 from loading.errors import UserError
 from loading.weights import weight_files
@@ -45,8 +44,6 @@ def fetch(name: str) -> Path:
         what = "accept the terms on its page and set a valid HF_TOKEN"
         raise UserError(f"you may not read {name}, or it does not exist: {what}") from None
     except Exception as error:  # from the hub, its HTTP library or the system
-        cause: Any = error.__cause__ or error
-        reason, remedy = f"{cause}".partition("\n")[0], "check the network, then run this again"
-        if isinstance(cause, errors.HfHubHTTPError) or getattr(cause, "errno", None):
-            remedy = "mend that, or run this again later"  # an answer of the hub, or the disk
+        reason = f"{error.__cause__ or error}".partition("\n")[0]
+        remedy = "when that is mended, run this again"
         raise UserError(f"cannot download {name}: {reason:.200}; {remedy}") from None

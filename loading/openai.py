@@ -54,11 +54,10 @@ def download(url: str, path: Path, sha256: str | None) -> None:
         n_bytes = int(reply.headers.get("Content-Length", 0))
         with tqdm(desc=path.name, total=n_bytes, unit="B", unit_scale=True) as bar:
             for chunk in reply.iter_content(2**20):
-                file.write(chunk)
-                bar.update(reply.raw.tell() - bar.n)  # a reply may be compressed
+                bar.update(file.write(chunk))
                 md5.update(chunk)
                 sha.update(chunk)
-        found = base64.b64encode(md5.digest()).decode(), sha.hexdigest(), bar.n
+        found = base64.b64encode(md5.digest()).decode(), sha.hexdigest(), reply.raw.tell()
     expected = reply.headers.get("Content-MD5"), sha256, n_bytes
     if any(known and known != sum for known, sum in zip(expected, found)):
         raise OSError(f"{url} was changed, or cut off, on the way")

@@ -47,33 +47,26 @@ class Conversation:
 
     def ask(self, text: str) -> list[int]:
         """Return the ids that the model continues: all turns so far, then the user's text."""
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        def raise_exception(message):
+            raise ValueError(message)
+
+        jinja = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        jinja.filters["tojson"] = partial(json.dumps, ensure_ascii=False)  # Jinja's is for HTML
+        names = self.names | dict(add_generation_prompt=True, tools=None, documents=None)
+        names |= dict(raise_exception=raise_exception, strftime_now=datetime.now().strftime)
+        # {% generation %} marks the answers, for training: any block will do.
+        template = re.sub(r"({%[-+]?\s*(?:end)?)generation\b", r"\1with", self.template)
         self.add("user", text)
         try:  # a template is code, and may raise any error
-            text = render(self.template, messages=self.messages, **self.names)
-        except Exception as error:
-            reason = str(error) or type(error).__name__
-            raise UserError(f"the model's chat template refuses this: {reason}") from None
+            with explained(
+                "the model's chat template refuses this", "use another model", (Exception,)
+            ):
+                text = jinja.from_string(template).render(messages=self.messages, **names)
         finally:
             self.messages.pop()
         start = self.tokenizer.encode("")  # BOS, if any: drop it, as templates add their own
         return self.tokenizer.encode(text, special=True)[len(start) :]
-
-
-def render(template: str, **names: Any) -> str:
-    """Fill in a chat template. It finds the names that transformers offers to templates."""
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    def raise_exception(message):
-        raise ValueError(message)
-
-    jinja = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    jinja.filters["tojson"] = partial(json.dumps, ensure_ascii=False)  # Jinja's own is for HTML
-    names |= dict(raise_exception=raise_exception, strftime_now=datetime.now().strftime)
-    names |= dict(add_generation_prompt=True, tools=None, documents=None)
-    # {% generation %} marks answers, for training. Here, it is a macro that returns its content.
-    names["generation"] = lambda caller: caller()
-    template = re.sub(r"({%[-+]?\s*)generation\b", r"\1call generation()", template)
-    template = re.sub(r"({%[-+]?\s*)endgeneration\b", r"\1endcall", template)
-    return jinja.from_string(template).render(names)

@@ -39,7 +39,8 @@ def run(words: list[str]) -> None:
     with np.errstate(all="ignore"):  # no warnings: a draw detects NaNs
         session = Session(given)
         if "interactive" in given:
-            shell.interact(session)
+            with utf8("standard input"):
+                shell.interact(session)
         elif views := [view for view in ("score", "explain", "compare", "trace") if view in given]:
             for number, prompt in enumerate(prompts := read_prompts(given)):
                 if len(prompts) > 1 and "json" not in given:

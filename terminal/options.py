@@ -139,9 +139,7 @@ def parse(words: list[str]) -> dict[str, Any]:
         for name, how, about in options:
             group.add_argument(*["-n"] * (name == "tokens"), flag(name), help=about, **how)
     end = words.index("--") if "--" in words else len(words)
-    if any(
-        re.match(r"-\S*=--$", word) for word in words[:end]
-    ):  # argparse would crash before Python 3.13
+    if any(word.endswith("=--") for word in words[:end]):  # argparse would crash before Python 3.13
         raise Usage("-- is not a value")
     given = vars(p.parse_intermixed_args(words[:end]))
     return given | {"prompts": given["prompts"] + words[end + 1 :]}  # words after -- are prompts

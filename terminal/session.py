@@ -199,16 +199,15 @@ class Session:
         return draft
 
     def score(self, text: str, target: str | None = None) -> dict:
-        """Score a text. In a chat and for an encoder-decoder, score the answer to the text:
-        `target`, or what follows " => "."""
-        answers = self.reads or self.chat
-        if not answers and target is None:
+        """Score a text; in a chat or with an encoder-decoder, its answer: `target`, or after =>."""
+        if not (self.reads or self.chat):
+            if target is not None:
+                raise UserError("--target is only for --chat and encoder-decoders")
             return score(self.tokenizer, self.model, text)
         if target is None:
             text, _, target = text.partition(" => ")
-        if not answers or not target:
-            needed = "--chat and encoder-decoders need --target ANSWER"
-            raise UserError(f"{needed}; other models take none")
+        if not target:
+            raise UserError("an encoder-decoder or --chat needs --target ANSWER")
         model, ids = begin(self.model, self.row(text).prompt_ids)
         return score(self.tokenizer, model, target, getattr(model, "prefix", ids))
 

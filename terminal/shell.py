@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from decoding.drafters import common_prefix
-from loading.errors import UserError, utf8
+from loading.errors import UserError
 from terminal import look, options, show
 from terminal.explain import print_score
 from terminal.plugin import report
@@ -139,9 +139,7 @@ def interact(session: Session) -> None:
             edit_lines()
     while True:
         try:
-            with utf8("standard input"):
-                line = input(shell.prompt())
-            if shell.answer(line):
+            if shell.answer(input(shell.prompt())):
                 return
         except EOFError:
             return print()

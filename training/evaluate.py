@@ -12,7 +12,7 @@ import math
 import sys
 from pathlib import Path
 
-from corpus import read_documents  # this also makes the project's own modules importable
+from corpus import read_documents  # corpus.py also makes the project's own modules importable
 
 import utils
 from decoding import score

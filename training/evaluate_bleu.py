@@ -10,12 +10,10 @@ import sys
 from pathlib import Path
 
 import sacrebleu
+from corpus import utf8  # corpus.py also makes the project's own modules importable
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import utils  # noqa: E402 (the project's own modules are one folder up)
-from decoding.beam import beam_search  # noqa: E402
-from loading.errors import utf8  # noqa: E402
+import utils
+from decoding.beam import beam_search
 
 
 def translate(tokenizer, model, text, width, n=100):
@@ -36,12 +34,11 @@ def main():
     try:
         tokenizer, model = utils.load(args.model)
         with utf8(args.pairs):
-            lines = args.pairs.read_text(encoding="utf-8-sig").splitlines()
+            lines = [line.split("\t") for line in args.pairs.read_text("utf-8-sig").splitlines()]
     except (utils.UserError, OSError, ValueError) as error:
         sys.exit(str(error))
     if not hasattr(model, "read"):
         sys.exit(f"{args.model} does not translate: name an encoder-decoder, such as en-de")
-    lines = [line.split("\t") for line in lines]
     if not lines or any(len(line) < 2 for line in lines):
         sys.exit(f"{args.pairs}: each line must be a source, a tab and its translations")
     answers = [translate(tokenizer, model, source, args.beams) for source, *_ in lines]
