@@ -16,8 +16,8 @@ KEEP = [*BLOCKS, *SUBLAYERS, *NORMS, "merge_heads"]
 def parts(root, model, came, rivals):
     """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]. The parts
     are the embedding; each layer's heads, cross-attention heads and MLP; and all biases together.
-    root: a pass over n tokens, recorded with KEEP. came [n]: the next tokens. rivals: [n, n_rivals]
-    Gemma 2's cap is left out. The result is None for BART, which normalises after each sum."""
+    root: a pass over n tokens, recorded with KEEP. came [n]: the next tokens. rivals: ids
+    [n, n_rivals]. Gemma 2's cap is left out. The result is None for BART (no pre-norm)."""
     family = getattr(model, "family", model)  # for an encoder-decoder, `model` is a Decoder
     if not getattr(family, "pre_norm", True):
         return None

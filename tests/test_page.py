@@ -402,6 +402,22 @@ def test_the_parts_add_up_to_the_difference_of_two_logits(name):
     assert np.abs(found).max(axis=(0, 1)).min() >= 0
 
 
+@pytest.mark.parametrize("cap", [None, 1e-3])
+def test_a_silent_feature_and_a_saturated_cap_leave_numbers(cap):
+    """0 / 0 or arctanh(1) anywhere would make the page's JSON unreadable."""
+    model, _ = family(FIXTURES / "llama/gemma2")
+    out = model.params["blocks"][0]["attn"]["o"]
+    out["w"] = out["w"] * (np.arange(len(out["w"])) != 3)[:, None].astype(np.float32)
+    model.logit_cap = cap
+    ids = np.arange(3, 9)
+    with recording(model, keep=KEEP) as calls:
+        model(ids)
+    found = parts(calls[-1], model, ids, ids[:, None] - 1)
+    assert np.isfinite(found).all() and np.abs(found[..., -1]).max() < 1e-4  # no biases, no rest
+    with pytest.raises(ValueError, match="JSON"):
+        page.html({"unit": np.nan})
+
+
 PRE_NORM = [name for name in FAMILIES if getattr(name, "name", "") != "bart"]
 
 
