@@ -133,7 +133,7 @@ def test_without_a_network_there_is_one_line(start):
 
 
 def test_one_interrupt_ends_a_download(made, tmp_path):
-    more = {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+    more = {"HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "0"}
     sent, end = threading.Event(), threading.Event()
     with hub("o/n", made) as server:
         server.faults[f"{FILES}model.safetensors"] = [lambda *_: (sent.set(), end.wait(60))]

@@ -2,7 +2,6 @@
 
 import codecs
 import contextlib
-import io
 import os
 import re
 import select
@@ -11,13 +10,10 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import utils
 from gpt2 import log_softmax
 from terminal import options, shell
-from terminal.options import METHODS
 from terminal.session import Session
 from tests.commands import END, HOUSE, N_CTX, finished, process, write_letters
 
@@ -473,43 +469,6 @@ def test_mistakes_do_not_end_the_session(ask, tmp_path, monkeypatch):
         assert "ZeroDivisionError" in ask("the cat") and not ask.ended
     assert ask("the cat").startswith("the cat")
     assert ask("/quit") == "" and ask.ended is True
-
-
-WORDS = ["", "-", "--", "off", "0", "-1", "1", "2", "17", "1e3", "nan", "9" * 5000, "0.5"]
-WORDS += ["x", '"', "\\", "'", "é🙂", "\x00", "\x1b", "=", " => ", "the cat", "x.py:f"]
-WORDS += """--seed=-- --stop=-- --sampler=-- --top-k=-- --temperature --top-p --no-repeat-ngram
---json --tokens=-- -h -n-- --score --threads=-- --max-rows=1""".split()
-WORDS += METHODS
-MODELS = ["gpt2/plain", "gpt2/untied", "seq2seq/t5", "seq2seq/bart-forced", "seq2seq/mbart-50"]
-FOLDERS = [str(HOUSE / "tests" / "fixtures" / name) for name in MODELS]
-COMMANDS = [name for name in shell.NAMES if name not in ("quit", "html", "threads")]
-arguments = st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)
-lines = st.one_of(
-    st.builds("/{} {}".format, st.sampled_from(COMMANDS), arguments),
-    st.builds("/{} {}".format, st.sampled_from(["model", "draft"]), st.sampled_from(FOLDERS)),
-    st.builds("/method {}".format, st.sampled_from(METHODS)),
-    st.text(max_size=9).map(lambda text: "/" + text),
-    arguments,
-    st.text(max_size=20),
-)
-
-
-def survives(folder, typed):
-    """Give these lines to a shell. Assert that only /quit ends it."""
-    words = ["--interactive", "--model", str(folder), "-n", "3", "--seed", "1"]
-    out, err = io.StringIO(), io.StringIO()
-    with np.errstate(all="ignore"), contextlib.redirect_stdout(out):
-        with contextlib.redirect_stderr(err):
-            running = shell.Shell(Session(options.parse(words)))
-            for line in typed:
-                ended = running.answer(line)
-                assert line.split()[:1] == ["/quit"] or ended is False
-
-
-@settings(max_examples=60)
-@given(typed=st.lists(lines, min_size=10, max_size=30))
-def test_no_typed_lines_end_the_session(letters, typed):
-    survives(letters, typed)
 
 
 @pytest.mark.parametrize("name", ["seed", "stop", "tokens", "gamma", "method", "draft", "model"])
