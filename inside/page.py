@@ -53,7 +53,8 @@ def html(recorded: dict, live: dict | None = None) -> str:
     section = included("live/live.html") if live else ""
     page = included("page.html").replace("<!-- live -->", section)
     for name, data in (("data", recorded), ("model", live)):  # escape </script> in a text
-        page = page.replace(f"<!-- {name} -->", json.dumps(data).replace("<", "\\u003c"))
+        text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
+        page = page.replace(f"<!-- {name} -->", text)
     return page
 
 
@@ -67,6 +68,8 @@ def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLI
     source: the ids that an encoder-decoder read. steps: the trace of a beam search. settings:
     {name: value} for the heading and the sliders; names that are not in SHOWN are ignored."""
     ids, source = sequence.ids, [*source]
+    if len(ids) < 2:
+        raise ValueError("a page shows how tokens follow tokens: one token is not enough")
     given = {k: without_folder(x) for k, x in settings.items() if k in SHOWN and x is not None}
     data: dict = {"settings": SHOWN | given, "ids": ids, "n_prompt": sequence.n_prompt}
     data |= {"source": source, "source_pieces": [*map(tokenizer.stream().feed, source)]}
@@ -102,7 +105,7 @@ def look_inside(sequence, data):
     seen = logprobs if data["beams"] else logits  # beam search filters log P, not logits
     n_best = max(64, min(256, 40_000 // n), 16 + int(data["settings"]["top_k"]))
     arrays = candidates(seen, sequence, data["temperatures"], n_best)
-    added = parts(calls[-1], model, logits, came, arrays["rivals"])
+    added = parts(calls[-1], model, came, arrays["rivals"])
     if added is not None:
         data["unit"] = max(float(np.abs(added).max()), 1e-9) / 32767
         arrays["added"] = np.rint(added / data["unit"]).astype("i2")

@@ -13,12 +13,11 @@ NORMS = "layer_norm", "rms_norm"
 KEEP = [*BLOCKS, *SUBLAYERS, *NORMS, "merge_heads"]
 
 
-def parts(root, model, logits, came, rivals):
+def parts(root, model, came, rivals):
     """Return what each part adds to logit(came) - logit(rival), [n, n_rivals, n_parts]. The parts
     are the embedding; each layer's heads, cross-attention heads and MLP; and all biases together.
-    root: a pass over n tokens, recorded with KEEP. logits [n, n_vocab]: its result. came [n]: the
-    next tokens. rivals: ids [n, n_rivals]. The result is None for BART, which normalises after
-    each sum."""
+    root: a pass over n tokens, recorded with KEEP. came [n]: the next tokens. rivals: ids
+    [n, n_rivals]. Gemma 2's cap is left out. The result is None for BART (no pre-norm)."""
     family = getattr(model, "family", model)  # for an encoder-decoder, `model` is a Decoder
     if not getattr(family, "pre_norm", True):
         return None
@@ -28,7 +27,10 @@ def parts(root, model, logits, came, rivals):
         toward /= np.sqrt(toward.shape[-1])
 
     # Go back through the last norm: multiply by g, center (layer norm only), divide by x's RMS.
-    norm = root.named(*NORMS)[-1].arguments
+    last = root.named(*NORMS)[-1]
+    bias = np.ravel(model.params.get("logits_bias", np.zeros(len(head), np.float32)))  # mBART's
+    difference = (toward * last.value.reshape(len(came), 1, -1)).sum(-1)  # [n, n_rivals]
+    difference, norm = difference + bias[came][:, None] - bias[rivals], last.arguments
     x, toward = norm["x"].reshape(len(came), -1), toward * norm["g"]
     if "b" in norm:
         x, toward = (part - part.mean(-1, keepdims=True) for part in (x, toward))
@@ -41,7 +43,8 @@ def parts(root, model, logits, came, rivals):
         for call in block.named(*SUBLAYERS):
             wrote, direction, n = call.value, toward, 1
             if after := norms.get(f"{SUBLAYERS[call.name]}_post_norm"):  # take the norm as a factor
-                direction = toward * (model.norm(wrote, after) / wrote)[:, None]
+                factor = model.norm(wrote, after) / np.where(wrote == 0, np.float32(1), wrote)
+                direction = toward * factor[:, None]
             if call.name != "feed_forward":  # the heads as they are before c_proj mixes them
                 attn = call.arguments.get("attn", call.arguments)
                 last, n = attn.get("c_proj") or attn["o"], model.n_head
@@ -50,7 +53,4 @@ def parts(root, model, logits, came, rivals):
             products = direction * wrote[:, None]
             added.append(products.reshape(*products.shape[:2], n, -1).sum(-1))
     found = np.concatenate(added, -1)
-    if cap := getattr(family, "logit_cap", 0):  # undo families.llama.soft_cap
-        logits = cap * np.arctanh(logits / cap)
-    difference = logits[range(len(came)), came][:, None] - np.take_along_axis(logits, rivals, -1)
     return np.concatenate([found, (difference - found.sum(-1))[..., None]], -1)

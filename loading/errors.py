@@ -3,6 +3,7 @@
 import contextlib
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 ODD = (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 AGAIN = "fetch or save it again; if it is a Git LFS pointer, `git lfs pull` fetches it"
@@ -28,3 +29,8 @@ def explained(what: str, remedy: str, kinds: tuple = (ValueError, OSError)) -> I
     except kinds as error:
         name = f"{type(error).__name__} " if isinstance(error, ODD) else ""
         raise UserError(f"{what}: {name}{error!s:.500}; {remedy}") from None
+
+
+def utf8(name: str | Path) -> contextlib.AbstractContextManager:
+    """Turn the error for bytes that are not UTF-8 into a UserError that names their file."""
+    return explained(f"cannot read {name}", "save it as UTF-8", (UnicodeDecodeError,))

@@ -76,5 +76,5 @@ def fetch(name: str) -> Path:
             return folder
         if folder.is_dir():
             name = f"{needed[-1]}, which {folder} lacks"
-        remedy = "check the network, then run this again"
+        remedy = "when that is mended, run this again"
         raise UserError(f"cannot download {name}: {reason}; {remedy}") from None

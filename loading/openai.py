@@ -57,7 +57,7 @@ def download(url: str, path: Path, sha256: str | None) -> None:
                 bar.update(file.write(chunk))
                 md5.update(chunk)
                 sha.update(chunk)
-        found = base64.b64encode(md5.digest()).decode(), sha.hexdigest(), file.tell()
+        found = base64.b64encode(md5.digest()).decode(), sha.hexdigest(), reply.raw.tell()
     expected = reply.headers.get("Content-MD5"), sha256, n_bytes
     if any(known and known != sum for known, sum in zip(expected, found)):
         raise OSError(f"{url} was changed, or cut off, on the way")

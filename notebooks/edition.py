@@ -17,14 +17,19 @@ begins with "Second session:" starts the second of the core's two sessions. A te
 
 import argparse
 import ast
+import hashlib
 import os
 import re
+import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import nbformat
 
 HERE = Path(__file__).resolve().parent
 COLAB, BINDER = "https://colab.research.google.com", "https://mybinder.org"
+GITHUB = r"(?:\S*[/@])?(?:www\.)?github\.com[:/]([\w-]+/[\w.-]+?)(?:\.git)?/*"
+MARK = "sha256 of the rest: "  # precedes the checksum in each file that is written
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")  # matches `file` in [text](file#...)
 FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
 BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)  # a folded answer ends here
@@ -206,10 +211,10 @@ def relinked(notebook, folder, address=None):
         """Return the new target of a link that LINK has matched."""
         target = match.group(1)
         if not address:
-            return target if is_lesson(target) else os.path.relpath(HERE / target, folder)
+            return target if is_lesson(target) else quote(os.path.relpath(HERE / target, folder))
         place = folder if is_lesson(target) else HERE
         path = (place / target).resolve().relative_to(HERE.parent).as_posix()
-        return f"{address}/blob/main/{path}"
+        return f"{address}/blob/main/{quote(path)}"
 
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -223,7 +228,7 @@ def is_lesson(target):
 
 def from_repository(notebook, address, path):
     """Add badges that open the notebook at `path`. Let its setup cell clone the repository."""
-    name = address.removeprefix("https://github.com/")
+    name, path = address.removeprefix("https://github.com/"), quote(path)
     badges = {
         f"{COLAB}/assets/colab-badge.svg": f"{COLAB}/github/{name}/blob/main/{path}",
         f"{BINDER}/badge_logo.svg": f"{BINDER}/v2/gh/{name}/main?labpath={path}",
@@ -248,8 +253,24 @@ def write_class(folder, address):
         if address:
             path = (folder / f"{name}.ipynb").relative_to(HERE.parent).as_posix()
             notebook = from_repository(notebook, address, path)
-        nbformat.write(notebook, folder / f"{name}.ipynb")
+        notebook.metadata["edition"] = MARK
+        write(folder / f"{name}.ipynb", nbformat.writes(notebook) + "\n")
     print(f"{len(order())} notebooks in {folder}")
+
+
+def write(path, text):
+    """Write a text, with its checksum after MARK. Keep a file without a right checksum: it was
+    changed since it was written here, or somebody else wrote it."""
+    if path.exists():
+        before, _, after = path.read_text("utf-8", "replace").partition(MARK)
+        if after[:64] != checksum(before + after[64:]):
+            return print(f"kept {path}: it was changed, or not written here", file=sys.stderr)
+    before, _, after = text.partition(MARK)
+    path.write_text(before + MARK + checksum(before + after) + after, encoding="utf-8")
+
+
+def checksum(text):
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write_titles():
@@ -283,12 +304,15 @@ def main():
     folder = (args.folder or HERE / ("html" if args.html else "class")).resolve()
     if args.repository and not folder.is_relative_to(HERE.parent):
         parser.error(f"{folder} is not in the repository")
+    if args.repository and not (found := re.fullmatch(GITHUB, args.repository, re.IGNORECASE)):
+        parser.error(f"{args.repository} is not the address of a repository on GitHub")
+    address = args.repository and f"https://github.com/{found[1]}"
     folder.mkdir(parents=True, exist_ok=True)
     if args.html:
         from pages import write_pages  # only this edition needs the packages that pages.py imports
 
         return write_pages(folder)
-    return write_class(folder, args.repository)
+    return write_class(folder, address)
 
 
 if __name__ == "__main__":

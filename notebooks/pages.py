@@ -39,7 +39,7 @@ def write_pages(folder):
     """Write a page for each lesson into a folder."""
     names = edition.order()
     for name in names:
-        (folder / f"{name}.html").write_text(page(name, folder), encoding="utf-8")
+        edition.write(folder / f"{name}.html", f"{page(name, folder)}<!-- {edition.MARK}-->\n")
     print(f"{len(names)} pages in {folder}")
 
 

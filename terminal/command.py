@@ -3,12 +3,11 @@
 import contextlib
 import io
 import sys
-from pathlib import Path
 
 import numpy as np
 
 import utils
-from loading.errors import UserError
+from loading.errors import UserError, utf8
 from terminal import look, options, shell, show
 from terminal.session import Session
 
@@ -23,6 +22,8 @@ def run(words: list[str]) -> None:
         # Print '?' for characters that the terminal cannot display. A closed stream is None.
         with contextlib.suppress(AttributeError, io.UnsupportedOperation):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+            if stream is sys.stdin and not stream.isatty():
+                stream.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
     if "list_models" in given:
         for name, about, size, where in utils.names():
             print(show.visible(f"{name:<15}{size:>6}  {where:<11}  {about}"))
@@ -38,7 +39,8 @@ def run(words: list[str]) -> None:
     with np.errstate(all="ignore"):  # no warnings: a draw detects NaNs
         session = Session(given)
         if "interactive" in given:
-            shell.interact(session)
+            with utf8("standard input"):
+                shell.interact(session)
         elif views := [view for view in ("score", "explain", "compare", "trace") if view in given]:
             for number, prompt in enumerate(prompts := read_prompts(given)):
                 if len(prompts) > 1 and "json" not in given:
@@ -66,17 +68,17 @@ def read_prompts(given: dict) -> list[str]:
     """Return the prompts of the command line (- is standard input) and of --prompts-file."""
     prompts = [read_standard_input() if p == "-" else p for p in given["prompts"]]
     if "prompts_file" in given:
-        text = Path(given["prompts_file"]).read_text(encoding="utf-8-sig")
-        prompts += [line for line in text.split("\n") if line.strip()]
+        with utf8(given["prompts_file"]), open(given["prompts_file"], encoding="utf-8-sig") as file:
+            prompts += [line.rstrip("\n") for line in file if line.strip()]
     if not prompts:
         raise UserError(f"{given['prompts_file']} contains no prompt")
     return prompts
 
 
 def read_standard_input() -> str:
-    """Return all text of standard input, which must be UTF-8."""
-    with contextlib.suppress(io.UnsupportedOperation):  # raised if a debugger has read from stdin
-        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
-    if not (text := sys.stdin.read()):
+    """Return all text of standard input."""
+    with utf8("standard input"):
+        text = sys.stdin.read()
+    if not text:
         raise UserError(f"{MISSING}: standard input is empty")
     return text.removesuffix("\n")  # the newline that echo adds

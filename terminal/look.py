@@ -1,6 +1,7 @@
 """The views of one prompt: --score, --explain, --compare, --trace, and the page for --html."""
 
 import json
+import secrets
 from pathlib import Path
 
 from loading.errors import UserError
@@ -55,8 +56,8 @@ def write_page(session: Session, row: Row, file: str) -> None:
     target = Path(file).resolve()  # if it is a link, replace the file that it points to
     if target.is_dir():
         raise UserError(f"{file} is a folder: --html needs the name of a file")
-    unfinished = target.with_name(f"{target.name}.unfinished")
-    unfinished.touch()  # fail now, rather than after a long text
+    unfinished = target.with_name(f"{secrets.token_hex(8)}.unfinished")  # a name that is free
+    unfinished.touch(exist_ok=False)  # fail now, rather than after a long text
     try:
         with page.watching(session.start(row)) as run:
             show.stream(session, [row])

@@ -44,6 +44,9 @@ class Usage(UserError):
 
 
 class Parser(argparse.ArgumentParser):
+    def _parse_optional(self, word):  # a word such as "- milk - eggs" is a prompt, not an option
+        return None if re.match("[^=]* ", word) else super()._parse_optional(word)
+
     def error(self, message):
         """Raise Usage with argparse's message (str). For an unknown option, add a suggestion."""
         flags, hint = re.findall(r"--[a-z-]+", self.format_help()), "; --help lists the options"
@@ -114,7 +117,7 @@ OPTIONS = {
     ],
     "instead of plain text": [
         ("score", FLAG, "how much each token of the text surprises the model"),
-        ("target", TEXT, "with --score: the answer, for an encoder-decoder"),
+        ("target", TEXT, "with --score: the answer, for --chat or an encoder-decoder"),
         ("explain", FLAG, "each step: the token, its alternatives, the entropy"),
         ("compare", FLAG, "run every method that applies, and print one table"),
         ("trace", FLAG, "the first two passes of the model, call by call, with shapes"),

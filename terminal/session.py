@@ -202,15 +202,17 @@ class Session:
         return self.drafts[name]
 
     def score(self, text: str, target: str | None = None) -> dict:
-        """Score a text. For an encoder-decoder, score `target`, or the text after " => "."""
-        if not self.reads and target is None:
+        """Score a text; in a chat or with an encoder-decoder, its answer: `target`, or after =>."""
+        if not (self.reads or self.chat):
+            if target is not None:
+                raise UserError("--target is only for --chat and encoder-decoders")
             return score(self.tokenizer, self.model, text)
         if target is None:
             text, _, target = text.partition(" => ")
-        if not self.reads or not target:
-            raise UserError("an encoder-decoder needs --target ANSWER; other models take none")
-        model = self.model.read(self.row(text).prompt_ids)
-        return score(self.tokenizer, model, target, model.prefix)
+        if not target:
+            raise UserError("an encoder-decoder or --chat needs --target ANSWER")
+        model, ids = begin(self.model, self.row(text).prompt_ids)
+        return score(self.tokenizer, model, target, getattr(model, "prefix", ids))
 
     def score_row(self, row: Row) -> dict:
         """Score a row's ids. For a chat or an encoder-decoder, skip the ids of the prompt."""

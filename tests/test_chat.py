@@ -3,6 +3,7 @@ text, and each turn reuses the cache of the turns before it."""
 
 import copy
 import json
+from datetime import date
 
 import pytest
 
@@ -143,9 +144,9 @@ def test_the_template_may_change_earlier_turns(tmp_path):
     chat = Conversation(tokenizer, tmp_path)
     assert "You are helpful." in tokenizer.decode(chat.ask("a"))
     chat.add("user", "a")
-    chat.add("assistant", "<think>\nab</think>the cat")
+    chat.add("assistant", "<think>\nab</think>the <|im_end|> cat")
     text = tokenizer.decode(chat.ask("b"))
-    assert "the cat" in text and "think" not in text
+    assert "the <|im_end|> cat" in text and "think" not in text  # an answer keeps its tokens
 
 
 def test_a_template_may_be_a_file_or_one_of_several(tmp_path):
@@ -163,6 +164,35 @@ def test_a_template_may_be_a_file_or_one_of_several(tmp_path):
         Conversation(tokenizer, tmp_path)
 
 
+def test_a_template_finds_what_transformers_offers(tmp_path):
+    """SmolLM3's template needs the first two. tojson does not escape < as HTML does."""
+    tokenizer = make(tmp_path, "ChatML")
+    template = """{{ strftime_now("%Y") }}
+    {%- for message in messages %}{%- generation %}{% set x = 1 %}{{ message|tojson }}
+    {%- endgeneration %}{% endfor %}{{ x }}|{{ pad_token }}
+    {%- if tools is none and documents is none and bos_token is not defined %}|ok{% endif %}"""
+    config = {"chat_template": template, "pad_token": {"content": "<p>"}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    found = tokenizer.decode(Conversation(tokenizer, tmp_path).ask("a<b> é"))
+    assert found == f'{date.today().year}{{"role": "user", "content": "a<b> é"}}|<p>|ok'
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"chat_template": [{"template": "x"}]},
+        {"chat_template": ["x"]},
+        {"chat_template": "x", "bos_token": {}},
+        {"chat_template": "x", "eos_token": ["x"]},
+    ],
+)
+def test_a_damaged_template_gives_one_line(tmp_path, config):
+    tokenizer = make(tmp_path, "ChatML")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="the chat template in .* is damaged: .*; fetch it again"):
+        Conversation(tokenizer, tmp_path)
+
+
 @pytest.mark.parametrize(
     "template, says",
     [
@@ -170,6 +200,7 @@ def test_a_template_may_be_a_file_or_one_of_several(tmp_path):
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe"),
         ("{% for message in messages %}", "end of template"),
         ("{{ messages.append(1) }}", "unsafe"),
+        ("{{ 'a' * 10**15 }}", "MemoryError"),
     ],
 )
 def test_a_template_that_refuses_or_is_hostile_gives_one_line(tmp_path, template, says):
@@ -303,6 +334,12 @@ def test_score_rates_the_answer_in_its_conversation(console, start):
     shell.answer("the cat")
     scored = shell.session.score_row(shell.row)
     assert scored["ids"] == shell.row.sequence.new_ids and len(scored["logprobs"]) == 9
+    other = start().session  # the same answer, given as text
+    again = other.score("the cat", shell.row.text)
+    assert again["ids"] == scored["ids"] and again["total"] == pytest.approx(scored["total"])
+    assert other.score(f"the cat => {shell.row.text}") == again
+    with pytest.raises(UserError, match="needs --target"):
+        other.score("the cat")
 
 
 def test_models_that_cannot_chat_are_refused(console, letters):

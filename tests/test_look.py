@@ -50,22 +50,22 @@ def test_a_page_overwrites_only_html_files(console, tmp_path):
 
 
 def test_a_page_goes_to_the_file_behind_a_link_but_not_to_a_folder(console, tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "page.html.unfinished").symlink_to(tmp_path / "mine")  # not a name that is used
     (tmp_path / "link.html").symlink_to(tmp_path / "page.html")
     console("a", "-n", 1, "--html", tmp_path / "link.html")
     assert (tmp_path / "link.html").is_symlink() and (tmp_path / "page.html").is_file()
+    assert (tmp_path / "page.html").stat().st_mode == (tmp_path / "mine").stat().st_mode
+    assert (tmp_path / "page.html.unfinished").read_text() == "mine"
     (tmp_path / "d.html").mkdir()
     assert "is a folder" in console.refused(1, "a", "--html", tmp_path / "d.html")
 
 
-def test_the_path_of_the_page_is_printed_except_with_json(console, tmp_path):
-    file = tmp_path / "page.html"
-    _, _, err = console("the cat", "-n", 2, "--html", file)
-    assert err.splitlines()[-1] == f"({file} is written: open it in a browser)"
-    console.json("the cat", "-n", 2, "--html", file)  # console.json asserts that stderr is empty
-
-
 def test_a_file_that_cannot_be_written_gives_one_line(console, tmp_path):
     assert "No such file or directory" in console.refused(1, "a", "--html", tmp_path / "no/x.html")
+    (tmp_path / "own.py").write_text("def silent(model, sequence):\n    return iter(())\n")
+    words = "a", "--loop", f"{tmp_path}/own.py:silent", "--html", tmp_path / "x.html"
+    assert "one token is not enough" in console(*words)[2] and not [*tmp_path.glob("*html*")]
 
 
 FAILS = """

@@ -386,8 +386,8 @@ def test_the_parts_add_up_to_the_difference_of_two_logits(name):
     came = rng.integers(0, model.n_vocab, len(ids)).tolist()
     rivals = rng.integers(0, model.n_vocab, (len(ids), 3))
     with recording(model, keep=KEEP) as calls:
-        logits = model(ids)
-    found = parts(calls[-1], model, logits, came, rivals)
+        model(ids)
+    found = parts(calls[-1], model, came, rivals)
     if getattr(name, "name", "") == "bart":  # post-norms: the logits are not a sum of parts
         assert found is None
         return
@@ -400,6 +400,22 @@ def test_the_parts_add_up_to_the_difference_of_two_logits(name):
     n_looks = 2 if hasattr(model, "source") else 1
     assert found.shape[-1] == 2 + n_layer * (n_looks * model.n_head + 1)
     assert np.abs(found).max(axis=(0, 1)).min() >= 0
+
+
+@pytest.mark.parametrize("cap", [None, 1e-3])
+def test_a_silent_feature_and_a_saturated_cap_leave_numbers(cap):
+    """0 / 0 or arctanh(1) anywhere would make the page's JSON unreadable."""
+    model, _ = family(FIXTURES / "llama/gemma2")
+    out = model.params["blocks"][0]["attn"]["o"]
+    out["w"] = out["w"] * (np.arange(len(out["w"])) != 3)[:, None].astype(np.float32)
+    model.logit_cap = cap
+    ids = np.arange(3, 9)
+    with recording(model, keep=KEEP) as calls:
+        model(ids)
+    found = parts(calls[-1], model, ids, ids[:, None] - 1)
+    assert np.isfinite(found).all() and np.abs(found[..., -1]).max() < 1e-4  # no biases, no rest
+    with pytest.raises(ValueError, match="JSON"):
+        page.html({"unit": np.nan})
 
 
 PRE_NORM = [name for name in FAMILIES if getattr(name, "name", "") != "bart"]
@@ -417,8 +433,8 @@ def test_without_biases_the_parts_leave_no_rest(name):
         if hasattr(model, "family"):
             model.family.params = params
         with recording(model, keep=KEEP) as calls:
-            logits = model(ids)
-        rests.append(np.abs(parts(calls[-1], model, logits, came, rivals)[..., -1]).max())
+            model(ids)
+        rests.append(np.abs(parts(calls[-1], model, came, rivals)[..., -1]).max())
     assert rests[1] < 1e-4
     assert rests[0] > 0.01 or name != "stories"
 
@@ -444,7 +460,7 @@ def test_the_part_of_a_head_in_the_last_layer_is_what_it_writes(stories):
     _, model = stories
     ids = np.array([5, 6, 7, 8, 9])
     with recording(model, keep=KEEP) as calls:
-        logits = model(ids)
+        model(ids)
     x = [c for c in calls[-1].walk() if c.name == "block"][-1]
     merged = [c for c in x.walk() if c.name == "merge_heads"][0].value
     w = np.asarray(model.params["blocks"][-1]["attn"]["c_proj"]["w"])
@@ -454,7 +470,7 @@ def test_the_part_of_a_head_in_the_last_layer_is_what_it_writes(stories):
     scale = 1 / np.sqrt((stream**2).mean() + model.eps)
     centred = (wrote[-1] - wrote[-1].mean()) * scale * end["g"]
     expected = centred @ (model.params["wte"][3] - model.params["wte"][4])
-    found = parts(calls[-1], model, logits, [3] * 5, np.full((5, 1), 4))
+    found = parts(calls[-1], model, [3] * 5, np.full((5, 1), 4))
     assert found[-1, 0, 1 + 4 * 8 + 2] == pytest.approx(expected, abs=1e-4)
 
 

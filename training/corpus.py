@@ -1,6 +1,12 @@
 """Split text files into documents. Drop documents that overlap with the held-out text."""
 
 import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from loading.errors import utf8  # noqa: E402 (the project's own modules are one folder up)
 
 SEPARATOR = "<|endoftext|>"
 
@@ -12,7 +18,7 @@ def read_documents(paths, opening=None):
     begins with a match. If opening is None, the whole file is one document."""
     documents = []
     for path in paths:
-        with open(path, encoding="utf-8") as file:
+        with utf8(path), open(path, encoding="utf-8-sig") as file:
             text = file.read()
         if SEPARATOR in text or not opening:
             parts = text.split(SEPARATOR)

@@ -12,12 +12,10 @@ import math
 import sys
 from pathlib import Path
 
-from corpus import read_documents
+from corpus import read_documents  # corpus.py also makes the project's own modules importable
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import utils  # noqa: E402 (the project's own modules are one folder up)
-from decoding import score  # noqa: E402
+import utils
+from decoding import score
 
 
 def bits_per_byte(tokenizer, model, documents):

@@ -10,11 +10,10 @@ import sys
 from pathlib import Path
 
 import sacrebleu
+from corpus import utf8  # corpus.py also makes the project's own modules importable
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-import utils  # noqa: E402 (the project's own modules are one folder up)
-from decoding.beam import beam_search  # noqa: E402
+import utils
+from decoding.beam import beam_search
 
 
 def translate(tokenizer, model, text, width, n=100):
@@ -34,7 +33,8 @@ def main():
     args = parser.parse_args()
     try:
         tokenizer, model = utils.load(args.model)
-        lines = [line.split("\t") for line in args.pairs.read_text(encoding="utf-8").splitlines()]
+        with utf8(args.pairs):
+            lines = [line.split("\t") for line in args.pairs.read_text("utf-8-sig").splitlines()]
     except (utils.UserError, OSError, ValueError) as error:
         sys.exit(str(error))
     if not hasattr(model, "read"):

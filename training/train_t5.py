@@ -24,7 +24,7 @@ PAD, END, UNKNOWN = 0, 1, 2  # T5's special ids; the decoder's input starts with
 def read_pairs(path):
     """Read a gzipped file. Return {source sentence: [its translations]} in the file's order."""
     pairs = {}
-    with gzip.open(path, "rt", encoding="utf-8") as file:
+    with gzip.open(path, "rt", encoding="utf-8-sig") as file:
         for line in file:
             source, target = line.rstrip("\n").split("\t")[:2]
             pairs.setdefault(source, []).append(target)
