@@ -1,6 +1,8 @@
 """Split text files into documents. Drop documents that overlap with the held-out text."""
 
+import itertools
 import re
+import sys
 
 SEPARATOR = "<|endoftext|>"
 
@@ -10,6 +12,10 @@ def read_documents(paths, opening=None):
 
     opening: a regular expression or None. A file without SEPARATOR is split before each line that
     begins with a match. If opening is None, the whole file is one document."""
+    try:
+        begin = re.compile(opening or "", re.MULTILINE)
+    except re.error as error:
+        sys.exit(f"--opening {opening}: {error}")
     documents = []
     for path in paths:
         with open(path, encoding="utf-8") as file:
@@ -17,7 +23,9 @@ def read_documents(paths, opening=None):
         if SEPARATOR in text or not opening:
             parts = text.split(SEPARATOR)
         else:
-            parts = re.split(rf"\n+(?={opening})", text)
+            lines = [line.start() for line in re.finditer("^", text, re.MULTILINE)]
+            cuts = [0, *(i for i in lines if begin.match(text, i)), len(text)]
+            parts = [text[i:j] for i, j in itertools.pairwise(cuts)]
         documents += [part.strip() for part in parts if part.strip()]
     return documents
 
