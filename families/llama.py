@@ -12,9 +12,8 @@
 8. Soft caps limit the attention scores and the logits (Gemma 2).
 
 Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". Read this file beside
-gpt2.py: both have the same order, and the same names in shapes. Each model makes only some of the
-changes: those for which its files contain parameters or settings. Gemma also has its own scales of
-embeddings and attention scores.
+gpt2.py: both have the same order, and the same names in shapes. A model makes the changes for which
+its files contain parameters or settings. Gemma also has its own scales for embeddings and scores.
 """
 
 import math
