@@ -127,7 +127,6 @@ LESSON_1 = [
     (1, parameters(wte=2), "the table wte"),
     (1, parameters(wpe=0), "the table wpe"),
     (1, parameters(last=0), "the last norm"),
-    (1, parameters(norms=0.5, last=0.5), "the b of all norms"),
     (2, rows, "rows of w"),
     (2, lambda mixed, w, b: parts(mixed, w, b) + b, "the bias"),
     (2, even, "other heads"),
