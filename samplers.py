@@ -112,8 +112,8 @@ def min_p(p: float) -> Filter:
 
 
 def repetition_penalty(r: float) -> Filter:
-    """Make the text's tokens less likely to occur again, if r > 1. Divide their logits by r where
-    they are positive, and multiply them by r where they are negative (CTRL, Keskar et al. 2019)."""
+    """Make the text's tokens less likely to occur again, if r > 1. Divide their logits by r (CTRL,
+    Keskar et al. 2019), but multiply negative logits by r: a division would raise them."""
     check(r > 0, f"repetition_penalty is {r}, not more than 0")
 
     def penalise(logits, ids):  # [n_vocab], [n_seq] -> [n_vocab]

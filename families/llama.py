@@ -6,14 +6,14 @@
 2. Each layer rotates queries and keys by angles that depend on their positions; there is no wpe.
 3. Several query heads share one head of keys and values, which makes the cache smaller.
 4. The MLP is gated: activation(gate x) * c_fc x.
-5. Matrices have no biases, except for Qwen2's queries, keys and values.
+5. Few matrices have biases: in Qwen2, those of queries, keys and values.
 6. There are norms of queries and keys (Qwen3, OLMo 2, Gemma 3) or after sublayers (OLMo 2, Gemma).
 7. A layer may see only a window of the last tokens (Mistral, Gemma).
 8. Soft caps limit the attention scores and the logits (Gemma 2).
 
 Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". Read this file beside
-gpt2.py: both have the same order, and the same names in shapes. Each model makes only some of the
-changes: those for which its files contain parameters or settings.
+gpt2.py: both have the same order, and the same names in shapes. A model makes the changes for which
+its files contain parameters or settings. Gemma also has its own scales for embeddings and scores.
 """
 
 import math

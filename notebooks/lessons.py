@@ -5,6 +5,7 @@ A notebook imports this module first, because the module makes the project's fil
 
 import ast
 import contextlib
+import functools
 import importlib
 import inspect
 import io
@@ -71,11 +72,53 @@ def check(lesson, number, *answers):
     """
     test = getattr(importlib.import_module(f"checks.lesson_{lesson}"), f"exercise_{number}")
     try:
-        test(*answers)
+        test(*map(careful, answers))
     except Exception as error:  # an unfinished answer can raise any error
         print(f"not solved yet: {explanation(error)}")
     else:
         print("solved")
+
+
+def careful(answer):
+    """Return a function like the reader's. It fails if the answer changes an argument in place.
+
+    Lists of arrays are caches, which may change. A function that it returns is careful, too.
+    """
+
+    @functools.wraps(answer)
+    def call(*args, **settings):
+        given = *args, *settings.values()
+        before = list(map(state, given))
+        result = answer(*args, **settings)
+        if inspect.isgenerator(result):
+            result = list(result)  # a generator changes its arguments while it runs
+        same = before == list(map(state, given))
+        assert same, f"{call.__name__} changes its argument: work on a copy"
+        return careful(result) if inspect.isfunction(result) else result
+
+    return call
+
+
+def state(value):
+    """Return something that differs after a change of this array, list, set or dict."""
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    cache = isinstance(value, list) and any(isinstance(part, np.ndarray) for part in value)
+    return None if cache or not isinstance(value, list | set | dict) else repr(value)
+
+
+class Watched:
+    """A model that records each pass as (the number of cached tokens before it, its ids)."""
+
+    def __init__(self, model):
+        self.model, self.passes = model, []
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def __call__(self, ids, cache=None, last=None):
+        self.passes.append((0 if cache is None else cache.length, np.array(ids).tolist()))
+        return self.model(ids, cache, last)
 
 
 def explanation(error):
@@ -131,18 +174,15 @@ def paragraph(text):
     print(textwrap.indent(textwrap.fill(" ".join(text.split()), width=72), "    "))
 
 
-def source(function, signature=True):
+def source(function):
     """Print a function without its docstring, at most 79 columns wide.
 
-    A comment that does not fit beside its line of code is printed above that line. With
-    signature=False, only the function's body is printed.
+    A comment that does not fit beside its line of code is printed above that line.
     """
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()
     body = ast.parse("\n".join(lines)).body[0].body
     if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
         del lines[body[0].lineno - 1 : body[1].lineno - 1]
-    if not signature:
-        lines = textwrap.dedent("\n".join(lines[body[0].lineno - 1 :])).splitlines()
     for line in lines:
         indent = line[: len(line) - len(line.lstrip())]
         if len(line) > 79 and "# " in line:

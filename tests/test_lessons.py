@@ -85,14 +85,9 @@ def test_a_function_s_source_fits_a_slide(capsys):
     assert first.startswith("# [..., n_embd] -> same") and second.startswith("def layer_norm(x")
 
 
-def test_the_body_of_a_source_has_no_signature_and_is_python(capsys):
-    import generate
+def test_a_source_is_python(capsys):
     import samplers
 
-    for loop in generate.naive, generate.cached:  # their signatures span several lines
-        lessons.source(loop, signature=False)
-        first = ast.parse(capsys.readouterr().out).body[0]
-        assert isinstance(first, ast.While if loop is generate.naive else ast.Assign)
     lessons.source(samplers.Sampler.filter)  # `source` splits its long string in two
     printed = ast.parse(capsys.readouterr().out)
     written = dedent(inspect.getsource(samplers.Sampler.filter))

@@ -10,9 +10,17 @@ from decoding.beam import beam_search
 from decoding.score import score
 from generate import begin, generate
 from loading.parameters import n_parameters
+from training.corpus import read_documents
 
 MODELS = Path(__file__).parent.parent / "models"
 MOST_PARAMETERS = {"stories": 4_000_000, "stories-llama": 4_000_000, "stories-draft": 388_595}
+
+
+@pytest.mark.parametrize("opening", [r"(Chap)?(ter|Part) 1", "^Chapter|^Part", "(?i)(ch|p).+ 1$"])
+def test_a_document_begins_at_each_line_that_matches(tmp_path, opening):
+    book = "\n".join(f"{name} 1\nA Part 1.\n" for name in ("Chapter", "Part", "Chapter"))
+    (tmp_path / "book.txt").write_text(book, encoding="utf-8")
+    assert len(read_documents([tmp_path / "book.txt"], opening)) == 3
 
 
 @pytest.mark.parametrize("name", MOST_PARAMETERS)

@@ -288,6 +288,12 @@ def test_a_step_alone_is_judged_as_in_a_run_of_all(mine):
     assert found["state"] == "wrong" and "UnboundLocalError" in found["says"]
 
 
+def test_a_file_is_read_as_python_reads_it(tmp_path):
+    path, settings = tmp_path / "mine.py", "@dataclass\nclass Settings:\n    eps: 'float' = 1e-5\n"
+    path.write_text(f"from dataclasses import dataclass\n\n{settings}", "utf-8-sig")
+    assert Reader(path, STEPS).module.Settings().eps == 1e-5
+
+
 # --- the command line, hints and references to lessons --------------------------------------------
 
 

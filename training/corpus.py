@@ -1,5 +1,6 @@
 """Split text files into documents. Drop documents that overlap with the held-out text."""
 
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -16,6 +17,10 @@ def read_documents(paths, opening=None):
 
     opening: a regular expression or None. A file without SEPARATOR is split before each line that
     begins with a match. If opening is None, the whole file is one document."""
+    try:
+        begin = re.compile(opening or "", re.MULTILINE)
+    except re.error as error:
+        sys.exit(f"--opening {opening}: {error}")
     documents = []
     for path in paths:
         with utf8(path), open(path, encoding="utf-8-sig") as file:
@@ -23,7 +28,9 @@ def read_documents(paths, opening=None):
         if SEPARATOR in text or not opening:
             parts = text.split(SEPARATOR)
         else:
-            parts = re.split(rf"\n+(?={opening})", text)
+            lines = [line.start() for line in re.finditer("^", text, re.MULTILINE)]
+            cuts = [0, *(i for i in lines if begin.match(text, i)), len(text)]
+            parts = [text[i:j] for i, j in itertools.pairwise(cuts)]
         documents += [part.strip() for part in parts if part.strip()]
     return documents
 

@@ -10,6 +10,7 @@ import ast
 import contextlib
 import copy
 import itertools
+import sys
 import threading
 import time
 import traceback
@@ -62,16 +63,17 @@ class Reader:
     mistake in one step does not break the other steps."""
 
     def __init__(self, path: Path, steps: list[Step]):
-        text, self.path = path.read_text("utf-8"), str(path)
+        source, self.path = path.read_bytes(), str(path)  # Python finds the encoding
         self.end = time.process_time() + SECONDS_OF_SEARCH
-        self.module = types.ModuleType(path.stem)
+        self.module = types.ModuleType(f"reader_{path.stem}")
+        sys.modules[self.module.__name__] = self.module  # dataclasses and pickle look there
         self.module.__file__ = self.path
         with limited(SECONDS_PER_RESULT):
-            exec(compile(text, self.path, "exec"), vars(self.module))
+            exec(compile(source, self.path, "exec"), vars(self.module))
         parts = [part for step in steps for part in step.parts]
         names = {name for part in parts for name in (*part.names, *part.needs)}
         self.own = {name: find(self.module, name) for name in names}
-        stubs = {(self.path, line) for line in empty_functions(text)}
+        stubs = {(self.path, line) for line in empty_functions(source)}
         self.missing = {n for n, own in self.own.items() if own is None or location(own) in stubs}
         self.wrong: dict[str, str] = {}  # {function: the step that found a mistake in it}
         for part in reversed(parts):  # if two parts name a function, the first part provides it
@@ -101,9 +103,9 @@ def find(module: Any, name: str) -> Any:
     return module
 
 
-def empty_functions(text: str) -> Iterator[int]:
+def empty_functions(source: bytes) -> Iterator[int]:
     """Yield the line number of each function that contains only a docstring and `...`."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef):
             values = [n.value if isinstance(n, ast.Expr) else None for n in node.body]
             if all(isinstance(value, ast.Constant) for value in values):

@@ -25,10 +25,10 @@ N_OLD = 4  # how many tokens are cached before the second call in exercise 1
 
 def exercise_loop(continue_greedily):
     """Check continue_greedily(ids, n) -> the given ids and n new ones."""
-    given, right = IDS[:6], IDS[:6]
+    right = IDS[:6]
     for _ in range(5):
         right = [*right, int(model(np.array(right))[-1].argmax())]
-    answer = continue_greedily(given, 5)
+    answer = continue_greedily(IDS[:6], 5)
     assert answer is not None, "write continue_greedily, and return the ids"
     assert np.ndim(answer) == 1, "return one list of ids"
     assert len(answer) == len(right), f"return 6 ids and 5 more, 11 in all, not {len(answer)}"
@@ -39,7 +39,6 @@ def exercise_loop(continue_greedily):
         "the first new token is not from the last row, the only one about the future"
     )
     assert list(map(int, answer)) == right, "a token is wrong: take the best token of the last row"
-    assert given == IDS[:6], "the given list has changed: work on a copy"
 
 
 def no_rows():

@@ -28,6 +28,8 @@ def exercise_1(typical):
     assert few[1], "keep the token of 1/4: its 2 bits are the nearest to the entropy, 1.75 bits"
     assert sum(more) >= 2, f"{given} the nearest token alone does not reach a mass of 0.6"
     assert more == [True, True, False, False], f"{given} the wrong tokens are kept for 0.6"
+    n_kept = np.isfinite(typical(0.5)(np.zeros(4, np.float32), [])).sum()
+    assert n_kept != 3, "of four equal tokens, two are enough for a mass of 0.5, but you keep 3"
     for prompt, row in positions().items():
         kept = np.isfinite(typical(0.9)(row, []))
         mass = softmax(row)[kept].sum()
@@ -56,7 +58,7 @@ def exercise_2(gumbel_draw):
     rng = Random(0)
     assert gumbel_draw(np.zeros(5, np.float32), rng) is not None, "write gumbel_draw"
     assert rng.n_given == 5, f"five logits need five numbers from rng.random, not {rng.n_given}"
-    named = {*gumbel_draw.__code__.co_names}
+    named = {*gumbel_draw.__wrapped__.__code__.co_names}
     extra = named & {"softmax", "exp", "sum", "cumsum", "draw", "Sampler", "log_softmax", "choice"}
     assert not extra, f"the trick needs no {', '.join(sorted(extra))}"
     row = np.array([2.0, 1.0, 0.0, -1.0, -np.inf], np.float32)

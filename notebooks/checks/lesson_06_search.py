@@ -27,6 +27,7 @@ def exercise_1(sure_width):
         width, needed = sure_width(N_VOCAB, n), N_VOCAB ** (n - 1)
         assert width >= needed, f"for n = {n}, {width} beams can miss the best text"
         assert width <= needed, f"for n = {n}, {width} beams are more than necessary"
+    assert sure_width(4, 3) == 16, f"with a vocabulary of {N_VOCAB} this is right, but not with 4"
     for model in (lessons.tiny_model(N_VOCAB, seed) for seed in range(10)):
         best = beam_search(model, PROMPT, 3, width=sure_width(N_VOCAB, 3))[0]
         missed = max(of_all(model, 3).values()) - best.log_probability
@@ -69,6 +70,8 @@ def exercise_3(consensus):
     assert consensus(texts) is not None, "write consensus"
     assert np.ndim(consensus(texts)) == 0, "return an index, not a text"
     assert consensus(texts) == 2, f"of {texts}, a different text is most like the others"
+    uneven = [[1, 4, 1, 1, 3], [4, 1], [1, 1, 2], [1, 1, 1]]
+    assert consensus(uneven) == 3, f"of {uneven}, the last one is best: what do you divide by?"
     repeated = [[1, 2, 1, 2, 1, 2], [1, 2, 3], [1, 2, 3, 4]]
     assert consensus(repeated) == 1, (
         f"{repeated[1]} is best of {repeated}: is (1, 2) counted twice?"

@@ -1,7 +1,5 @@
 """Checks of lesson 7: forbid a phrase, find who marked a text, correct a filter's probabilities."""
 
-import functools
-
 import lessons
 import numpy as np
 
@@ -10,6 +8,7 @@ from examples.watermark import watermark
 from generate import generate
 from samplers import Sampler
 
+tokenizer, model = utils.load("stories")
 BEFORE_PHRASE = [  # (the text so far, the forbidden phrase)
     ("Tim was very", "happy"),
     ("Tim was hap", "happy"),
@@ -17,23 +16,16 @@ BEFORE_PHRASE = [  # (the text so far, the forbidden phrase)
     ("Tim", " was very"),
     ("Tim was", " was very"),
     ("The", " cat"),
+    ("Tim was happy. One day, Tim went to the park with his mom. Tim was very", "happy"),
 ]
-
-
-@functools.cache
-def loaded():
-    return utils.load("stories")
 
 
 def exercise_1(never):
     """Check never(phrase) -> a filter that prevents the phrase."""
-    tokenizer, model = loaded()
     pieces = [tokenizer.decode([id]) for id in range(model.n_vocab)]
     logits = np.random.default_rng(0).normal(size=model.n_vocab).astype(np.float32)
     ids = tokenizer.encode("Tim was very")
-    given = logits.copy()
     assert never("happy")(logits, ids) is not None, "write never"
-    assert np.array_equal(logits, given), "the filter changes its argument: work on a copy"
     for text, phrase in BEFORE_PHRASE:
         ids = tokenizer.encode(text)
         kept = np.isfinite(never(phrase)(logits, ids))
@@ -52,7 +44,6 @@ def exercise_1(never):
 
 def exercise_2(writer):
     """Check writer(ids, keys) -> the key that the text was marked with, or None."""
-    tokenizer, model = loaded()
     start, keys = tokenizer.encode("Once upon a time"), list(range(100, 110))
 
     def text(*filters):
@@ -65,7 +56,7 @@ def exercise_2(writer):
     assert writer(marked, keys) == 104, "for a marked text, return the key with the largest z"
     assert writer(plain, keys) is None, "somebody is accused of a text without a mark"
     assert writer(marked, keys[5:]) is None, "somebody is accused, but the right key is not listed"
-    near = writer(plain, [443])  # of 300 keys that were tried, key 443 gives the largest z, 2.9
+    near = writer(plain, [2267])  # of the keys 110 to 2267, the last gives the largest z, 3.6
     assert near is None, "somebody is accused of a text without a mark: z should be at least 4"
 
 

@@ -10,34 +10,20 @@ from decoding.drafters import common_prefix
 from generate import Sequence, generate
 
 
-class Watched:
-    """A model that records the shape of each pass's ids: [n_new] or [n_rows, n_new]."""
-
-    def __init__(self, model):
-        self.model, self.passes = model, []
-
-    def __getattr__(self, name):
-        return getattr(self.model, name)
-
-    def __call__(self, ids, cache=None, last=None):
-        self.passes.append(np.shape(ids))
-        return self.model(ids, cache, last)
-
-
 def exercise_loop(serve_all):
     """Check serve_all(model, sequences, max_rows), a generator of (sequence, token)."""
     tiny, lengths = lessons.tiny_model(8, seed=3), (5, 1, 7, 2, 1, 4)
     prompts = [[i + 1] + [7 - i] * (i % 3) for i in range(len(lengths))]
     alone = [list(generate(tiny, *pair)) for pair in zip(prompts, lengths)]
     for max_rows in (1, 2, 4):
-        ours, theirs = Watched(tiny), Watched(tiny)
+        ours, theirs = lessons.Watched(tiny), lessons.Watched(tiny)
         list(continuous([Sequence(ours, *pair) for pair in zip(prompts, lengths)], max_rows))
         sequences = [Sequence(theirs, *pair) for pair in zip(prompts, lengths)]
         found = serve_all(theirs, sequences, max_rows)
         assert found is not None, "write serve_all"
         pairs = list(found)
         rows = f"with {max_rows} row{'s' * (max_rows > 1)}"
-        most = max((shape[0] for shape in theirs.passes if len(shape) > 1), default=0)
+        most = max((len(ids) for _, ids in theirs.passes if np.ndim(ids) > 1), default=0)
         assert most <= max_rows, f"{rows}, there was a pass over {most} rows"
         for number, (sequence, right) in enumerate(zip(sequences, alone)):
             assert sequence.new_ids, f"{rows}, text {number} never got a row"

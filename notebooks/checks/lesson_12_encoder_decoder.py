@@ -1,12 +1,11 @@
 """Checks of lesson 12: the best of several translations, alignments, a source that changes."""
 
-import functools
-
 import numpy as np
 
 import utils
 from generate import generate
 
+tokenizer, model = utils.load("en-de")
 TEXTS = [
     "It is raining.",
     "Tom bought a new car yesterday.",
@@ -15,20 +14,13 @@ TEXTS = [
 ]
 
 
-@functools.cache
-def loaded():
-    return utils.load("en-de")
-
-
 def translate(text):
     """Return the ids of a text's translation."""
-    tokenizer, model = loaded()
     return list(generate(model, model.add_special_tokens(tokenizer.encode(text)), 40))
 
 
 def exercise_1(best):
     """Check best(text, candidates) -> the candidate that is the best translation of the text."""
-    tokenizer, _ = loaded()
     german = [tokenizer.decode(translate(text)) for text in TEXTS]
     assert best(TEXTS[0], german) is not None, "write best"
     chosen = best(TEXTS[0], german)
@@ -48,7 +40,6 @@ def exercise_1(best):
 
 def exercise_2(aligned):
     """Check aligned(text) -> a list of (the name of a target token, the name of a source token)."""
-    tokenizer, _ = loaded()
     found = aligned(TEXTS[1])
     assert found is not None, "write aligned"
     names = [tokenizer.tokens[id].replace("▁", "") for id in translate(TEXTS[1])][:-1]
@@ -78,7 +69,7 @@ def exercise_3(switch):
         ids, right = switch(*pair, n), written(*pair, n)
         assert ids[:n] == right[:n], "the first n tokens should depend on the first source alone"
         assert ids != translate(pair[0]), "the second source changed nothing"
-        ended = ids[-1] in loaded()[1].stop_ids
+        ended = ids[-1] in model.stop_ids
         assert len(ids) <= 40 and (ended or len(ids) == 40), "stop after </s> or 40 tokens"
         assert ids[n] == right[n], (
             f"with n = {n}, the first token after the switch is wrong: the tokens before it keep"
@@ -88,7 +79,6 @@ def exercise_3(switch):
 
 def written(first, second, n):
     """Return the first n + 1 ids of a translation whose source changes after n ids."""
-    tokenizer, model = loaded()
     sources = [model.add_special_tokens(tokenizer.encode(text)) for text in (first, second)]
     one, other = map(model.read, sources)
     cache, ids = one.new_cache(), list(model.start_ids)

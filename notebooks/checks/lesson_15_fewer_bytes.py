@@ -38,11 +38,13 @@ def exercise_2(largest):
     assert found not in (117, 125), "memory is counted in bytes, weights in bits"
     assert found != 1000, "the scales take memory, too: 16 bits for each group"
     assert found == int(found), "return a whole number of weights"
-    assert found == 941, f"1000 bytes hold 941 weights of 8.5 bits, not {found}"
-    four = largest(10**10, 4, 32, 0, 0)
-    assert four == 8 * 10**10 // 4.5, "32 weights of 4 bits and their scale are 4.5 bits a weight"
-    four = largest(10**10, 4, 64, 0, 0)
-    assert four == 8 * 10**10 // 4.25, "64 weights of 4 bits and their scale are 4.25 bits a weight"
+    assert found != 941, "941 weights of 8 bits need 30 scales: 8,008 bits do not fit 1000 bytes"
+    assert found == 940, f"1000 bytes hold 940 weights of 8 bits and 30 scales, not {found}"
+    for size, right in (32, 17_777_777_776), (64, 18_823_529_408):
+        assert largest(10**10, 4, size, 0, 0) == right, (
+            f"{size} weights of 4 bits and their scale are {4 * size + 16} bits"
+        )
+    assert largest(36, 8, 32, 0, 0) == 32, "a scale without a weight is of no use"
     assert largest(1000, 8, 32, 3, 50) == 800, "each text's cache takes its bytes first"
     assert largest(1000, 8, 32, 30, 50) == 0, "return 0 if not even the caches fit"
 

@@ -71,7 +71,7 @@ def draw_candidate(axis, candidate, step, rank, parent, dropped, name, best):
     on_the_way = candidate.ids == tuple(best[:step])
     frame = {"ec": lessons.RED, "linewidth": 2.5} if on_the_way else {"ec": color, "linewidth": 1}
     box = {"boxstyle": "round", "fc": "white", "linestyle": line, **frame}
-    label = f"{name(candidate.ids)} {candidate.log_probability:.2f}"
+    label = f"{name(candidate.ids)} {candidate.log_probability:.3f}"
     ink = "0.4" if dropped else "black"
     axis.text(step, -rank, label, **lessons.CENTERED, fontsize=10, color=ink, bbox=box)
 

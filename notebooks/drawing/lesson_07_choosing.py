@@ -12,7 +12,7 @@ ALT = {  # alternative texts for readers who cannot see the pictures
         "model, and the largest share with the filter."
     ),
     "gamma": (
-        "Left: the share of texts that mention the dragon rises with gamma, up to 2. Right: log P "
+        "Left: the share of texts that mention the dragon rises from gamma 0.5 to 2. Right: log P "
         "per token is highest at gamma 1, which is the model itself, and falls on both sides."
     ),
     "likeness": (

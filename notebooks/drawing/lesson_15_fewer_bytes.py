@@ -53,7 +53,7 @@ def costs(found):
             for kind, *place in zip(points, bits, cost):
                 axis.annotate(kind, place, (6, 4), textcoords="offset points", fontsize=9)
     axis.set(title="What rounding the weights costs", xlim=(2, 17), ylim=(floor / 2, None))
-    axis.set_xlabel("bits a weight, scales included")
+    axis.set_xlabel("bits a weight (with the scales of groups, without those of rows)")
     axis.set_ylabel("bits per byte more (at least 0.00001)")
     axis.legend(frameon=False)
     text = "; ".join(f"{model}, {kind}: {cost:+.4f}" for (model, kind), (_, cost) in found.items())

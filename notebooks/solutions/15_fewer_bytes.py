@@ -12,8 +12,9 @@ def restored(w, bits, size):  # [n_out, n_in], float32 -> the same weights, roun
 
 # exercise 2
 def largest(memory, bits, size, n_rows, cache):  # -> the largest number of weights that fits
-    left = memory - n_rows * cache  # bytes
-    return max(0, int(8 * left / (bits + 16 / size)))
+    left = 8 * (memory - n_rows * cache)  # bits
+    groups, rest = divmod(left, size * bits + 16)
+    return max(0, groups * size + max(0, rest - 16) // bits)
 
 
 # exercise 3

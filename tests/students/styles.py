@@ -108,11 +108,12 @@ def linear(x, w, b=0):
 """,
     ),
     (
-        "attention: einsum",
+        "attention: einsum, and the mask as a condition",
         """
 def attention(q, k, v, mask):
     scores = np.einsum("...id,...jd->...ij", q, k) / float(np.sqrt(q.shape[-1]))
-    return np.einsum("...ij,...jd->...id", softmax(scores + mask), v)
+    scores = np.where(mask < 0, np.float32(-np.inf), scores)
+    return np.einsum("...ij,...jd->...id", softmax(scores), v)
 """,
     ),
     (

@@ -109,7 +109,7 @@ def see_encode(m, seed):
 
 ENCODE_WRONG = mistakes(r"""
 [workshop/reference.py encode]
-characters: with characters instead of bytes: a letter such as Ã© is two bytes
+characters: with characters instead of bytes: a letter such as é is two bytes
     [bytes([byte]) for byte in word.encode("utf-8")] -> [char.encode() for char in word]
 latin-1: with the bytes of latin-1 instead of UTF-8
     "utf-8" -> "latin-1"
