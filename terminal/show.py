@@ -45,8 +45,12 @@ def stream(session: Session, rows: list[Row]) -> None:
     next(steps, None)  # if this first step fails, nothing has been printed yet
     for number, row in enumerate(rows, 1):
         if is_json:
-            list(pieces(row, steps))
-            print(json.dumps(as_json(session, row)), flush=True)
+            try:
+                list(pieces(row, steps))
+            except Exception:
+                print_json(session, [row for row in rows[number:] if row.times and row.ended])
+                raise
+            print_json(session, [row])
             continue
         print(f"[{number}/{len(rows)}]\n" * many + visible(row.opening), end="")
         for piece in pieces(row, steps):
@@ -65,10 +69,16 @@ def pieces(row: Row, steps: Iterator) -> Iterator[str]:
     """Yield a row's text piece by piece. Some steps may extend other rows instead."""
     n_yielded = 0
     while True:
-        yield row.text[n_yielded:]
-        n_yielded = len(row.text)
-        if (row.sequence and not row.sequence.running) or next(steps, None) is None:
+        yield (text := row.text)[n_yielded:]
+        n_yielded = len(text)
+        if row.ended:
             return
+        try:
+            next(steps, None)
+        except BaseException:  # even Ctrl-C
+            row.finish()
+            yield row.text[n_yielded:]
+            raise
 
 
 def print_figures(line: str) -> None:
@@ -95,6 +105,11 @@ def statistics_line(session: Session, row: Row, batch: bool = False) -> str:
 
 def n_tokens(ids: list) -> str:
     return f"{len(ids)} token{'s' * (len(ids) != 1)}"
+
+
+def print_json(session: Session, rows: list[Row]) -> None:
+    for row in rows:
+        print(json.dumps(as_json(session, row)), flush=True)
 
 
 def as_json(session: Session, row: Row) -> dict:
