@@ -69,16 +69,16 @@ def beam_search(
     n = min(n, model.n_ctx - len(prompt))
     beams, finished = [Candidate(0, (), 0.0, "kept")], []
     cache = model.new_cache(1)
+
+    def is_end(ids):  # step n ends all texts
+        return len(ids) == n or ids[-1] in model.stop_ids or ends(ids)
+
     for length in range(1, n + 1):
         texts = [[*prompt, *beam.ids] for beam in beams]
         logits = advance(model, texts, cache)  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, texts, filters)
         # Enough candidates to keep `width` beams, even if all stop ids rank higher.
         n_candidates = max(2, 1 + len(model.stop_ids)) * width
-
-        def is_end(ids):
-            return length == n or ids[-1] in model.stop_ids or ends(ids)
-
         step = rank(totals, beams, n_candidates, width, is_end)
         if trace is not None:
             trace.append(step)

@@ -93,4 +93,4 @@ def report(error: BaseException, before: str = "generate.py: ") -> None:
         message = f"{error.name} is not installed: pip install {libraries}; {uv}"
     elif not foreseen and not isinstance(error, ValueError | OSError | MemoryError):
         return traceback.print_exception(error)
-    print(f"{before}{UserError(message)}", file=sys.stderr)
+    print(f"{before}{getattr(error, 'row', '')}{UserError(message)}", file=sys.stderr)

@@ -3,7 +3,6 @@
 import time
 from typing import Any
 
-from decoding.drafters import common_prefix
 from loading.errors import UserError
 
 
@@ -11,15 +10,15 @@ class Row:
     """A prompt, its sequence, the new text so far, and the time of each token.
 
     prompt_ids: the prompt, or an encoder-decoder's source; opening: what to print before the new
-    text; sequence: None before the row starts; n_earlier, shown: the number of tokens and the text
-    between the prompt and the new text; cache: a chat's KV cache, or None; drafter: a Measured
-    drafter, or None; beams, steps: the texts that beam search found, and its steps.
+    text; n_earlier, n_shown: how many tokens and characters are between the prompt and it; sequence:
+    None before the row starts; ended: no more text follows; cache: a chat's KV cache, or None;
+    drafter: a Measured drafter, or None; beams, steps: beam search's texts and its steps.
     """
 
-    def __init__(self, prompt: str, prompt_ids: list[int], opening: str, seed: int, stream: Any):
-        self.prompt, self.prompt_ids, self.opening, self.seed = prompt, prompt_ids, opening, seed
-        self.stream, self.decoded, self.whole, self.stops = stream, "", "", list[str]()
-        self.ended, self.n_earlier, self.shown = False, 0, ""
+    def __init__(self, prompt: str, prompt_ids: list[int], seed: int, stream: Any, stops: list):
+        self.prompt, self.prompt_ids, self.opening, self.seed = prompt, prompt_ids, "", seed
+        self.stream, self.stops, self.decoded, self.text = stream, stops, "", ""
+        self.n_earlier, self.n_shown, self.ended = 0, 0, False
         self.started, self.times = time.perf_counter(), list[float]()
         self.sequence: Any = None
         self.cache: Any = None
@@ -29,9 +28,10 @@ class Row:
 
     def resume(self, last: "Row") -> None:
         """Continue a row's text after its last id, with the same random generator."""
-        self.opening, self.seed, self.sequence, self.shown = "", last.seed, last.sequence, last.whole
+        self.opening, self.seed, self.sequence = "", last.seed, last.sequence
         ids = last.sequence.ids[len(last.prompt_ids) :]
         self.n_earlier, self.decoded = len(ids), "".join(map(self.stream.feed, ids))
+        self.n_shown = last.n_shown + len(last.text.rstrip("\ufffd"))  # complete a character
 
     def feed(self, token: int) -> None:
         """Add the sequence's newest token to the text. A stop text ends the sequence."""
@@ -43,19 +43,13 @@ class Row:
         self.finish(more=self.sequence.running)
 
     def finish(self, more: bool = False) -> None:
-        """End the text, unless more of it follows: add what was held back, which is the beginning
-        of a stop text or a part of a character."""
+        """Find the text. If no more follows, add a part of a character that was held back."""
         if not (more or self.ended):
             self.decoded += self.stream.finish()
-        self.whole, stopped = until_stop(self.decoded, self.stops, more)
-        self.ended = self.ended or stopped or not more
+        text, stopped = until_stop(self.decoded, self.stops, more)
+        self.text, self.ended = text[self.n_shown :], self.ended or stopped or not more
         if stopped:
             self.sequence.finish("stop")
-
-    @property
-    def text(self) -> str:
-        """Return the new text. What was shown earlier may end with a part of a character."""
-        return self.whole[common_prefix(self.whole, self.shown) :]
 
     @property
     def ids(self) -> list[int]:

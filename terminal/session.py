@@ -7,6 +7,7 @@ prompts of rows (terminal/row.py) with the loops in generate.py, speculative.py 
 import contextlib
 import copy
 import secrets
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +28,7 @@ from loading.errors import UserError
 from loading.parameters import n_parameters
 from speculative import speculative
 from terminal.chat import Conversation
-from terminal.options import DRAFTING, check, resolve
+from terminal.options import DRAFTING, check, ignored, resolve
 from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
@@ -47,11 +48,12 @@ class Session:
         if given.keys() & {"source_lang", "target_lang"}:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
         self.config = getattr(self.model, "generation_config", {})
+        if "score" not in given and (keys := ignored(self.config, self.reads)):
+            print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
         is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
         threadpool_limits(given.get("threads") or (1 if is_small else N_CORES))
         few_rows.n_threads.cache_clear()
         self.drafts: dict[str, Any] = {}  # name -> model, for each draft model loaded so far
-        self.at = 0  # the number of the row at work, from 0, to name it in an error
         self.use(given)
         self.chat: Any = None
         if self.settings["chat"]:
@@ -88,13 +90,11 @@ class Session:
         return self.settings["temperature"] != 0
 
     def row(self, prompt: str | Row, number: int = 0) -> Row:
-        """Encode a prompt and return its row. The row's seed is the session's seed + number. For a
-        row, return a new row that repeats it."""
-        again, self.at, model = prompt if isinstance(prompt, Row) else None, number, self.model
-        prompt = as_unicode(again.prompt if again else prompt)
+        """Return a prompt's row, or a row that repeats a row. Its seed is the session's + number."""
+        model, n_earlier = self.model, 0
         n_most, remedy = model.n_ctx, "shorten the prompt"
-        if again:
-            ids = again.prompt_ids
+        if isinstance(prompt, Row):
+            ids, n_earlier, prompt = prompt.prompt_ids, prompt.n_earlier, prompt.prompt
         elif self.reads:  # a source may contain special tokens, such as <mask>
             ids = self.tokenizer.encode(prompt, special=True)
             ids = model.add_special_tokens(ids, self.settings["truncate"])
@@ -105,10 +105,11 @@ class Session:
             end = self.tokenizer.end_of_text
             ids = self.tokenizer.encode(prompt) or [end] * (end is not None)
         if len(ids) > n_most:
-            raise UserError(f"{len(ids)} tokens, but the model takes {n_most}: {remedy}")
-        opening = "" if self.reads or self.chat else prompt
-        row = Row(prompt, ids, opening, self.seed + number, self.tokenizer.stream())
-        row.stops, row.n_earlier = self.settings["stop"], again.n_earlier if again else 0
+            found = f"{prompt[:20]!r} is {len(ids)} tokens"
+            raise UserError(f"{found}, but the model takes {n_most}: {remedy}")
+        seed, stream, prompt = self.seed + number, self.tokenizer.stream(), as_unicode(prompt)
+        row = Row(prompt, ids, seed, stream, self.settings["stop"])
+        row.n_earlier, row.opening = n_earlier, "" if self.reads or self.chat else prompt
         return row
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
@@ -123,7 +124,7 @@ class Session:
                     row = next(row for row in rows if row.sequence is sequence)
                     row.feed(token)
                     yield row
-        for self.at, (row, before) in enumerate(pairs):
+        for row, before in pairs:
             if row.sequence is None:
                 self.start(row, before)
             for token in self.loop(row):
@@ -132,8 +133,7 @@ class Session:
             row.finish()  # a loop may end before its sequence
 
     def start(self, row: Row, before: Row | None = None) -> Sequence:
-        """Begin a row's sequence, or continue it. before: the previous row. Reuse its model for an
-        equal prompt."""
+        """Begin or continue a row's sequence. before: a row whose model serves an equal prompt."""
         row.started = time.perf_counter()
         if before and before.prompt_ids == row.prompt_ids:
             model, ids = before.sequence.model, before.sequence.ids[: before.sequence.n_prompt]
@@ -170,19 +170,19 @@ class Session:
 
     def search(self, row: Row) -> Iterator[int]:
         """Run beam search, and yield the best beam's ids. Add all beams to row.beams."""
-        s, sequence = self.settings, row.sequence
-
-        def read(ids):  # -> the text before the first stop text, and whether there is one
-            ids = [token for token in ids if token not in sequence.stop_ids]
-            return until_stop(self.tokenizer.decode(ids), row.stops, more=False)
-
+        s, sequence, decode = self.settings, row.sequence, self.tokenizer.decode
         if sequence.running:
             how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]
-            more = sequence.sampler.filters, row.steps, lambda ids: read(ids)[1]
+            more = (
+                sequence.sampler.filters,
+                row.steps,
+                lambda ids: any(stop in decode(ids) for stop in row.stops),
+            )
             found = beam_search(sequence.model, sequence.ids, sequence.n_left, *how, *more)
             for beam in found:
                 ids = [token for token in beam.ids if token not in sequence.stop_ids]
-                row.beams.append(beam._asdict() | {"ids": ids, "text": read(ids)[0]})
+                text, _ = until_stop(decode(ids), row.stops, more=False)
+                row.beams.append(beam._asdict() | {"ids": ids, "text": text})
             for token in found[0].ids:
                 if sequence.running:
                     yield sequence.append(token)
