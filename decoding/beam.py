@@ -73,7 +73,7 @@ def beam_search(
     def is_end(ids):  # step n ends all texts
         return len(ids) == n or ids[-1] in model.stop_ids or ends(ids)
 
-    for length in range(1, n + 1):
+    for _ in range(n):
         texts = [[*prompt, *beam.ids] for beam in beams]
         logits = advance(model, texts, cache)  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, texts, filters)

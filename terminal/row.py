@@ -10,8 +10,8 @@ class Row:
     """A prompt, its sequence, the new text so far, and the time of each token.
 
     prompt_ids: the prompt, or an encoder-decoder's source; opening: what to print before the new
-    text; n_earlier, n_shown: how many tokens and characters are between the prompt and it; sequence:
-    None before the row starts; ended: no more text follows; cache: a chat's KV cache, or None;
+    text; n_earlier, n_shown: how many tokens and characters are between the prompt and that;
+    sequence: None before the row starts; ended: no more text follows; cache: a chat's KV cache;
     drafter: a Measured drafter, or None; beams, steps: beam search's texts and its steps.
     """
 

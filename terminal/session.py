@@ -90,7 +90,7 @@ class Session:
         return self.settings["temperature"] != 0
 
     def row(self, prompt: str | Row, number: int = 0) -> Row:
-        """Return a prompt's row, or a row that repeats a row. Its seed is the session's + number."""
+        """Return a prompt's row, or a row that repeats one. Its seed is the session's + number."""
         model, n_earlier = self.model, 0
         n_most, remedy = model.n_ctx, "shorten the prompt"
         if isinstance(prompt, Row):
@@ -173,11 +173,8 @@ class Session:
         s, sequence, decode = self.settings, row.sequence, self.tokenizer.decode
         if sequence.running:
             how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]
-            more = (
-                sequence.sampler.filters,
-                row.steps,
-                lambda ids: any(stop in decode(ids) for stop in row.stops),
-            )
+            filters, stops = sequence.sampler.filters, row.stops
+            more = filters, row.steps, lambda ids: any(stop in decode(ids) for stop in stops)
             found = beam_search(sequence.model, sequence.ids, sequence.n_left, *how, *more)
             for beam in found:
                 ids = [token for token in beam.ids if token not in sequence.stop_ids]
