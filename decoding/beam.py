@@ -13,7 +13,7 @@ Recognition System". Where implementations differ, this code follows transformer
     (' and Ben are friends.', -2.81)
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from samplers import Filter, Ids, Sampler
 
 
 class Hypothesis(NamedTuple):
-    """A finished text, which ends at a stop id or is as long as allowed."""
+    """A finished text, which ends at a stop id, where `ends` says so, or is as long as allowed."""
 
     ids: Ids  # the new tokens, including a stop id
     log_probability: float  # the sum of the tokens' log P, after the filters
@@ -46,18 +46,21 @@ def beam_search(
     n: int,
     width: int = 4,
     length_penalty: float = 1.0,
-    early_stopping: bool = False,
+    early_stopping: bool | str = False,
     n_return: int = 1,
     filters: Collection[Filter] = (),
     trace: list | None = None,
+    ends: Callable[[Ids], bool] = lambda ids: False,
 ) -> list[Hypothesis]:
     """Return the n_return best texts of up to n new ids, best first; fewer if fewer exist.
 
     filters: they change the log-probabilities, which are not normalised again. length_penalty: 0
     ranks by the sum of log P, 1 by the average; a larger value favours long texts. early_stopping:
     True stops at `width` finished texts; False continues until the best running beam, if it ended
-    now, would score no better than the worst of these texts. trace: a list that receives each
-    step's candidates. The model's cache needs a method `select`, as gpt2.Cache has."""
+    now, would score no better than the worst of these texts; "never", until it would not if it lost
+    nothing more and had the length n or, for a length_penalty of 0 or less, its own. trace: a list
+    that receives each step's candidates. ends: ends(new ids) is true where a text ends, besides a
+    stop id. The model's cache needs a method `select`, as gpt2.Cache has."""
     check_prompt(prompt, model.n_vocab, model.n_ctx - 1)
     if not 1 <= n_return <= width or n < 1:
         raise ValueError(
@@ -66,21 +69,24 @@ def beam_search(
     n = min(n, model.n_ctx - len(prompt))
     beams, finished = [Candidate(0, (), 0.0, "kept")], []
     cache = model.new_cache(1)
-    for length in range(1, n + 1):
+
+    def is_end(ids):  # step n ends all texts
+        return len(ids) == n or ids[-1] in model.stop_ids or ends(ids)
+
+    for _ in range(n):
         texts = [[*prompt, *beam.ids] for beam in beams]
         logits = advance(model, texts, cache)  # [n_beams, n_vocab]
         totals = summed_log_probs(logits, beams, texts, filters)
         # Enough candidates to keep `width` beams, even if all stop ids rank higher.
         n_candidates = max(2, 1 + len(model.stop_ids)) * width
-        ends = model.stop_ids if length < n else range(model.n_vocab)  # step n ends all texts
-        step = rank(totals, beams, n_candidates, width, ends)
+        step = rank(totals, beams, n_candidates, width, is_end)
         if trace is not None:
             trace.append(step)
 
         beams = [c for c in step if c.status == "kept"]
         ended = [hypothesis(c, length_penalty) for c in step if c.status == "finished"]
         finished = sorted(finished + ended, key=lambda h: -h.score)[:width]
-        if not beams or is_decided(beams, finished, width, length_penalty, early_stopping):
+        if not beams or is_decided(beams, finished, width, length_penalty, early_stopping, n):
             break
         cache.select([beam.parent for beam in beams])
     if not finished:
@@ -88,11 +94,12 @@ def beam_search(
     return finished[:n_return]
 
 
-def is_decided(beams, finished, width, length_penalty, early_stopping) -> bool:
+def is_decided(beams, finished, width, length_penalty, early_stopping, n) -> bool:
     """Return whether the search can stop (see early_stopping in beam_search)."""
-    if len(finished) < width or early_stopping:
+    if len(finished) < width or early_stopping is True:
         return len(finished) == width
-    return hypothesis(beams[0], length_penalty).score <= finished[-1].score
+    length = n if early_stopping == "never" and length_penalty > 0 else len(beams[0].ids)
+    return beams[0].log_probability / length**length_penalty <= finished[-1].score
 
 
 def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> same
@@ -103,18 +110,18 @@ def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> sa
     return totals
 
 
-def rank(totals, beams, n_candidates, width, ends):  # totals [n_beams, n_vocab]
+def rank(totals, beams, n_candidates, width, is_end):  # totals [n_beams, n_vocab]
     """Return the n_candidates best candidates, best first. A candidate that ends is "finished" if
     it is among the first `width`, else "dropped". The first `width` others are "kept"."""
     step, n_kept = [], 0
     for place, index in enumerate(top_indices(totals.ravel(), n_candidates).tolist()):
         row, token = divmod(index, totals.shape[1])
-        if token in ends:
+        ids = (*beams[row].ids, token)
+        if is_end(ids):
             status = "finished" if place < width else "dropped"
         else:
             status = "kept" if n_kept < width else "dropped"
             n_kept += status == "kept"
-        ids = (*beams[row].ids, token)
         step.append(Candidate(row, ids, float(totals[row, token]), status))
     return step
 

@@ -45,8 +45,9 @@ def gpt2_params(tensors: dict, config: dict) -> Params:
 
 
 def read_stop_ids(model: Any, folder: Path, config: dict, tokenizer: Any) -> None:
-    """Set the model's generation_config, and stop_ids to eos_token_id or else to <|endoftext|>."""
-    settings = read_json(folder / "generation_config.json", optional=True)
+    """Set the model's generation_config, or else config, and stop_ids: eos_token_id or else
+    <|endoftext|>."""
+    settings = read_json(folder / "generation_config.json", optional=True) or config
     ids = read_ids(config | settings, "eos_token_id", model.n_vocab, tokenizer.end_of_text)
     model.generation_config, model.stop_ids = settings, tuple(ids)
 

@@ -13,7 +13,7 @@ N_ROUNDS = 3
 HEADING = f"{'method':<12}tokens/s  x naive{'':<11}first (s) per pass accepted  ids"
 
 
-def compare(session: Session, prompt: str, number: int = 0) -> None:
+def compare(session: Session, prompt: str | Row, number: int = 0) -> None:
     """Print the table. All methods get the session's options, and its seed plus `number`."""
     session = copy.copy(session)  # the caller's session must not change
     session.row(prompt, number)  # let a bad prompt fail here, before the table

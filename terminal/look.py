@@ -3,6 +3,7 @@
 import json
 import secrets
 from pathlib import Path
+from typing import Any
 
 from loading.errors import UserError
 from terminal import show
@@ -12,7 +13,7 @@ from terminal.row import Row
 from terminal.session import Session
 
 
-def view(session: Session, name: str, prompt: str, number: int = 0) -> None:
+def view(session: Session, name: str, prompt: Any, number: int = 0) -> None:
     """Print one view of a prompt. number: the prompt's index, which is added to the seed."""
     if name == "score":
         scored = session.score(prompt, session.given.get("target"))

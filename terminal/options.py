@@ -32,6 +32,16 @@ SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "early_stopping", "dr
 CONFIG = {name: name for name in SAME} | dict(tokens="max_new_tokens", beams="num_beams")
 CONFIG |= dict(min_length="min_new_tokens", no_repeat_ngram="no_repeat_ngram_size")
 
+# Settings of a checkpoint that are not supported -> the value that changes no text, besides null.
+OFF: dict[str, Any] = dict(suppress_tokens=[], begin_suppress_tokens=[], bad_words_ids=[])
+OFF |= dict(force_words_ids=[], constraints=[], sequence_bias=[], stop_strings=[], max_time=0)
+OFF |= dict(exponential_decay_length_penalty=0, encoder_no_repeat_ngram_size=0, top_h=1)
+OFF |= dict(encoder_repetition_penalty=1, typical_p=1, epsilon_cutoff=0, eta_cutoff=0)
+OFF |= dict(guidance_scale=1, penalty_alpha=0, dola_layers=0, watermarking_config=0)
+OFF |= dict(num_beam_groups=1, diversity_penalty=0, num_return_sequences=1, token_healing=0)
+OFF |= dict(renormalize_logits=0, remove_invalid_values=0)
+OFF |= dict(forced_bos_token_id=None, forced_eos_token_id=None)  # supported if there is an encoder
+
 # Option -> the only methods to which it applies.
 ONLY_FOR: dict[str, tuple] = {name: DRAWING for name in (*SAMPLING, "seed", "samples")}
 ONLY_FOR |= {name: ("beam",) for name in ("beams", "length_penalty", "early_stopping", "return")}
@@ -186,16 +196,25 @@ def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
     """Return the settings: each is the user's, else the checkpoint's, else the default. Temperature
     is 0 (greedy) for beam search, and where there is no sampling option and no filter."""
     config = read_config(generation_config)
+    if generation_config.get("early_stopping") == "never":  # only a checkpoint can ask for it
+        config["early_stopping"] = "never"
     if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING, "loop"}:
         config["method"] = "beam"  # the checkpoint asks for beam search
     settings = DEFAULTS | config | given
     for name, total in ("tokens", "max_length"), ("min_length", "min_length"):
         if generation_config.get(total) and name not in config | given:
+            read_config({CONFIG[name]: generation_config[total]})  # it must be a number, too
             settings[name] = None  # the checkpoint limits the total length: see Session.start
     drawn = settings["filter"] or any(settings[name] is not None for name in SAMPLING)
     if settings["method"] == "beam" or not drawn:
         settings |= dict.fromkeys(SAMPLING) | {"temperature": 0}
     return settings
+
+
+def ignored(config: dict, reads: bool) -> list[str]:
+    """Return the settings of a checkpoint that change the text and are not supported."""
+    names = [name for name, off in OFF.items() if config.get(name) not in (None, off)]
+    return [name for name in names if not (reads and name.startswith("forced"))]
 
 
 def read_config(generation_config: dict) -> dict[str, Any]:
@@ -210,4 +229,4 @@ def read_config(generation_config: dict) -> dict[str, Any]:
     try:
         return (dict(temperature=1.0) if samples else {}) | parse(words)
     except Usage as error:
-        raise UserError(f"the model's generation_config.json: {error}") from None
+        raise UserError(f"generation_config.json (or config.json) asks for this: {error}") from None

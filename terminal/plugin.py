@@ -97,4 +97,4 @@ def report(error: BaseException, before: str = "generate.py: ") -> None:
         message = f"{type(error).__name__}: {message} (with {', '.join(PARTS)})"
     elif not foreseen and not isinstance(error, ValueError | OSError | MemoryError):
         return traceback.print_exception(error)
-    print(f"{before}{UserError(message)}", file=sys.stderr)
+    print(f"{before}{getattr(error, 'row', '')}{UserError(message)}", file=sys.stderr)

@@ -8,13 +8,15 @@ class Row:
     """A prompt, its sequence, the new text so far, and the time of each token.
 
     prompt_ids: the prompt, or an encoder-decoder's source; opening: what to print before the new
-    text; sequence: None before the row starts; cache: a chat's KV cache, or None; drafter: a
-    Measured drafter, or None; beams, steps: the texts that beam search found, and its steps.
+    text; n_earlier, n_shown: how many tokens and characters are between the prompt and that;
+    sequence: None before the row starts; ended: no more text follows; cache: a chat's KV cache;
+    drafter: a Measured drafter, or None; beams, steps: beam search's texts and its steps.
     """
 
-    def __init__(self, prompt: str, prompt_ids: list[int], opening: str, seed: int, stream: Any):
-        self.prompt, self.prompt_ids, self.opening, self.seed = prompt, prompt_ids, opening, seed
-        self.stream, self.decoded, self.text = stream, "", ""
+    def __init__(self, prompt: str, prompt_ids: list[int], seed: int, stream: Any, stops: list):
+        self.prompt, self.prompt_ids, self.opening, self.seed = prompt, prompt_ids, "", seed
+        self.stream, self.stops, self.decoded, self.text = stream, stops, "", ""
+        self.n_earlier, self.n_shown, self.ended = 0, 0, False
         self.started, self.times = time.perf_counter(), list[float]()
         self.sequence: Any = None
         self.cache: Any = None
@@ -22,16 +24,28 @@ class Row:
         self.beams: list[dict] = []
         self.steps: list = []
 
-    def feed(self, token: int, stops: list[str]) -> None:
+    def resume(self, last: "Row") -> None:
+        """Continue a row's text after its last id, with the same random generator."""
+        self.opening, self.seed, self.sequence = "", last.seed, last.sequence
+        ids = last.sequence.ids[len(last.prompt_ids) :]
+        self.n_earlier, self.decoded = len(ids), "".join(map(self.stream.feed, ids))
+        self.n_shown = last.n_shown + len(last.text.rstrip("\ufffd"))  # complete a character
+
+    def feed(self, token: int) -> None:
         """Add the sequence's newest token to the text. A stop text ends the sequence."""
         if self.sequence.new_ids[len(self.times) :] != [token]:
             raise ValueError("a loop must append each token: yield sequence.append(token)")
         self.times.append(time.perf_counter())
         if token not in self.sequence.stop_ids:
             self.decoded += self.stream.feed(token)
-        if not self.sequence.running:
+        self.finish(more=self.sequence.running)
+
+    def finish(self, more: bool = False) -> None:
+        """Find the text. If no more follows, add a part of a character that was held back."""
+        if not (more or self.ended):
             self.decoded += self.stream.finish()
-        self.text, stopped = until_stop(self.decoded, stops, self.sequence.running)
+        text, stopped = until_stop(self.decoded, self.stops, more)
+        self.text, self.ended = text[self.n_shown :], self.ended or stopped or not more
         if stopped:
             self.sequence.finish("stop")
 

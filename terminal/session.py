@@ -4,8 +4,10 @@ The command line, the interactive shell and all views use a session. Its `genera
 prompts of rows (terminal/row.py) with the loops in generate.py, speculative.py and decoding/.
 """
 
+import contextlib
 import copy
 import secrets
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -21,13 +23,12 @@ from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup
 from decoding.score import score, score_ids
 from encoder import as_unicode
 from generate import Sequence, begin, cached, naive
-from gpt2 import Cache
 from loading import few_rows
 from loading.errors import UserError
 from loading.parameters import n_parameters
 from speculative import speculative
 from terminal.chat import Conversation
-from terminal.options import DRAFTING, check, resolve
+from terminal.options import DRAFTING, check, ignored, resolve
 from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
@@ -47,6 +48,8 @@ class Session:
         if given.keys() & {"source_lang", "target_lang"}:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
         self.config = getattr(self.model, "generation_config", {})
+        if "score" not in given and (keys := ignored(self.config, self.reads)):
+            print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
         is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
         threadpool_limits(given.get("threads") or (1 if is_small else N_CORES))
         few_rows.n_threads.cache_clear()
@@ -86,56 +89,63 @@ class Session:
     def sampled(self) -> bool:
         return self.settings["temperature"] != 0
 
-    def row(self, prompt: str, number: int = 0) -> Row:
-        """Encode a prompt and return its row. The row's seed is the session's seed + number."""
-        prompt, opening, model = as_unicode(prompt), "", self.model
+    def row(self, prompt: str | Row, number: int = 0) -> Row:
+        """Return a prompt's row, or a row that repeats one. Its seed is the session's + number."""
+        model, n_earlier = self.model, 0
         n_most, remedy = model.n_ctx, "shorten the prompt"
-        if self.reads:  # a source may contain special tokens, such as <mask>
+        if isinstance(prompt, Row):
+            ids, n_earlier, prompt = prompt.prompt_ids, prompt.n_earlier, prompt.prompt
+        elif self.reads:  # a source may contain special tokens, such as <mask>
             ids = self.tokenizer.encode(prompt, special=True)
             ids = model.add_special_tokens(ids, self.settings["truncate"])
             n_most, remedy = model.n_source, "shorten the prompt, or use --truncate"
         elif self.chat:
             ids, remedy = self.chat.ask(prompt), "/reset begins a new conversation"
         else:
-            end, opening = self.tokenizer.end_of_text, prompt
+            end = self.tokenizer.end_of_text
             ids = self.tokenizer.encode(prompt) or [end] * (end is not None)
         if len(ids) > n_most:
-            raise UserError(f"{len(ids)} tokens, but the model takes {n_most}: {remedy}")
-        return Row(prompt, ids, opening, self.seed + number, self.tokenizer.stream())
+            found = f"{prompt[:20]!r} is {len(ids)} tokens"
+            raise UserError(f"{found}, but the model takes {n_most}: {remedy}")
+        seed, stream, prompt = self.seed + number, self.tokenizer.stream(), as_unicode(prompt)
+        row = Row(prompt, ids, seed, stream, self.settings["stop"])
+        row.n_earlier, row.opening = n_earlier, "" if self.reads or self.chat else prompt
+        return row
 
     def generate(self, rows: list[Row]) -> Iterator[Row]:
         """Generate the rows' texts with the chosen method. Yield the row of each new token."""
-        method, pairs = self.settings["method"], zip(rows, [None, *rows])
+        method, pairs = self.settings["method"], [*zip(rows, [None, *rows])]
         if method == "speculative" and "drafter" not in self.own:
             self.draft_model()  # load it before the first row's clock starts
-        many = method == "cached" and len(rows) > 1 and "loop" not in self.own
-        if many and isinstance(self.start(rows[0]).model.new_cache(), Cache):
-            arriving = (row.sequence or self.start(row, before) for row, before in pairs)
-            for sequence, token in continuous(arriving, self.settings["max_rows"]):
-                row = next(row for row in rows if row.sequence is sequence)
-                row.feed(token, self.settings["stop"])
-                yield row
-            return
+        if method == "cached" and len(rows) > 1 and "loop" not in self.own:
+            arriving = (self.start(row, before) for row, before in pairs)
+            with contextlib.suppress(Exception):  # the row that fails will fail again, alone
+                for sequence, token in continuous(arriving, self.settings["max_rows"]):
+                    row = next(row for row in rows if row.sequence is sequence)
+                    row.feed(token)
+                    yield row
         for row, before in pairs:
             if row.sequence is None:
                 self.start(row, before)
             for token in self.loop(row):
-                row.feed(token, self.settings["stop"])
+                row.feed(token)
                 yield row
+            row.finish()  # a loop may end before its sequence
 
     def start(self, row: Row, before: Row | None = None) -> Sequence:
-        """Begin a row's sequence. before: the previous row. Reuse its model for an equal prompt."""
+        """Begin or continue a row's sequence. before: a row whose model serves an equal prompt."""
         row.started = time.perf_counter()
         if before and before.prompt_ids == row.prompt_ids:
             model, ids = before.sequence.model, before.sequence.ids[: before.sequence.n_prompt]
         else:
             model, ids = begin(self.model, row.prompt_ids)
-        n, least, n_ids = self.settings["tokens"], self.settings["min_length"], len(ids)
-        n = max(1, self.config["max_length"] - n_ids) if n is None else n
-        least = max(0, self.config["min_length"] - n_ids) if least is None else least
-        row.sequence = Sequence(model, ids, n, seed=row.seed)
-        first = [samplers.min_length(n_ids + least, model.stop_ids)]
-        last = [own.make(**self.offered, n_prompt=n_ids) for own in self.filters]
+        n, least, n_prompt = self.settings["tokens"], self.settings["min_length"], len(ids)
+        most = int(self.config["max_length"]) if n is None else n_prompt + row.n_earlier + n
+        least = int(self.config["min_length"]) if least is None else n_prompt + least
+        ids, seed = (row.sequence.ids, row.sequence.rng) if row.sequence else (ids, row.seed)
+        row.sequence = Sequence(model, ids, max(1, most - len(ids)), seed=seed)
+        first = [samplers.min_length(least, model.stop_ids)]
+        last = [own.make(**self.offered, n_prompt=n_prompt) for own in self.filters]
         if self.reads:  # forced tokens come last, and overrule all other filters
             last += model.forced_filters(row.sequence.n_left)
         chosen = {name: self.settings[name] for name in samplers.FILTERS}
@@ -160,14 +170,15 @@ class Session:
 
     def search(self, row: Row) -> Iterator[int]:
         """Run beam search, and yield the best beam's ids. Add all beams to row.beams."""
-        s, sequence = self.settings, row.sequence
+        s, sequence, decode = self.settings, row.sequence, self.tokenizer.decode
         if sequence.running:
             how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]
-            more = sequence.sampler.filters, row.steps
+            filters, stops = sequence.sampler.filters, row.stops
+            more = filters, row.steps, lambda ids: any(stop in decode(ids) for stop in stops)
             found = beam_search(sequence.model, sequence.ids, sequence.n_left, *how, *more)
             for beam in found:
                 ids = [token for token in beam.ids if token not in sequence.stop_ids]
-                text, _ = until_stop(self.tokenizer.decode(ids), s["stop"], more=False)
+                text, _ = until_stop(decode(ids), row.stops, more=False)
                 row.beams.append(beam._asdict() | {"ids": ids, "text": text})
             for token in found[0].ids:
                 if sequence.running:

@@ -60,16 +60,17 @@ class Shell:
     def generate(self, line: str) -> None:
         """Continue a prompt. An empty line continues the last text."""
         session, last = self.session, self.row
-        session.new_seed()
         if line.strip():
+            session.new_seed()
             row = session.row(line)
         elif last is None or session.reads or session.chat:
             return
         elif last.sequence.stop_reason == "eos":
             return print("(the text has ended: type a new one)")
         else:
-            row = session.row(last.prompt + last.text)
-            row.opening = ""
+            row = session.row(last)
+            row.resume(last)
+            session.start(row)
         if session.chat and last and last.cache:  # the cache holds the turns so far: reuse it
             row.cache = last.cache
             row.cache.cut(common_prefix(last.sequence.ids, row.prompt_ids))
@@ -94,9 +95,9 @@ class Shell:
         if name == "score" and not value:
             print_score(session.tokenizer, session.score_row(self.row))
         elif name in ("explain", "compare", "trace", "score"):
-            look.view(session, name, value or self.row.prompt)
+            look.view(session, name, value or self.row)
         elif name == "html":
-            look.write_page(session, session.row(self.row.prompt), value)
+            look.write_page(session, session.row(self.row), value)
         elif name == "reset":
             self.session, self.row = Session(self.first), None
         elif name == "help":

@@ -42,18 +42,25 @@ def tint(text: str, bits: float) -> str:
 def stream(session: Session, rows: list[Row]) -> None:
     """Print the rows in their order, even if a later one ends first: text as it grows, or JSON."""
     steps, many, is_json = session.generate(rows), len(rows) > 1, session.settings["json"]
-    next(steps, None)  # if this first step fails, nothing has been printed yet
-    for number, row in enumerate(rows, 1):
-        if is_json:
-            list(pieces(row, steps))
-            print(json.dumps(as_json(session, row)), flush=True)
-            continue
-        print(f"[{number}/{len(rows)}]\n" * many + visible(row.opening), end="")
-        for piece in pieces(row, steps):
-            print(colour(visible(piece), "new"), end="", flush=True)
-        others = [row.opening + beam["text"] for beam in row.beams[1:]]
-        print(*["", *map(visible, others)], sep="\n", flush=True)
-        print_figures(statistics_line(session, row, many))
+    number = 1
+    try:
+        next(steps, None)  # if this first step fails, nothing has been printed yet
+        for number, row in enumerate(rows, 1):
+            if is_json:
+                list(pieces(row, steps))
+                print(json.dumps(as_json(session, row)), flush=True)
+                continue
+            print(f"[{number}/{len(rows)}]\n" * many + visible(row.opening), end="")
+            for piece in pieces(row, steps):
+                print(colour(visible(piece), "new"), end="", flush=True)
+            others = [row.opening + beam["text"] for beam in row.beams[1:]]
+            print(*["", *map(visible, others)], sep="\n", flush=True)
+            print_figures(statistics_line(session, row, many))
+    except Exception as error:  # name the row, and keep the later texts that are complete
+        vars(error)["row"] = f"[{number}/{len(rows)}] " * many
+        done = [json.dumps(as_json(session, row)) for row in rows[number:] if is_json and row.ended]
+        print(*done, sep="\n", end="\n" * bool(done))
+        raise
     times = [time for row in rows for time in row.times]
     if many and times and not is_json:
         n, seconds = len(times), max(max(times) - min(row.started for row in rows), 1e-9)
@@ -65,10 +72,16 @@ def pieces(row: Row, steps: Iterator) -> Iterator[str]:
     """Yield a row's text piece by piece. Some steps may extend other rows instead."""
     n_yielded = 0
     while True:
-        yield row.text[n_yielded:]
-        n_yielded = len(row.text)
-        if (row.sequence and not row.sequence.running) or next(steps, None) is None:
+        yield (text := row.text)[n_yielded:]
+        n_yielded = len(text)
+        if row.ended:
             return
+        try:
+            next(steps, None)
+        except BaseException:  # even Ctrl-C
+            row.finish()
+            yield row.text[n_yielded:]
+            raise
 
 
 def print_figures(line: str) -> None:

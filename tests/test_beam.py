@@ -8,6 +8,7 @@ import copy
 import itertools
 import json
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,8 @@ def test_ids_and_scores_equal_the_reference(stops):
         if case["min_new"]:
             filters.append(min_length(start + case["min_new"], model.stop_ids))
         settings = {key: case[key] for key in ("width", "length_penalty", "early_stopping")}
-        settings |= {"n_return": case["width"], "filters": filters}
+        ends = partial(lambda case, ids: ids[-1] in case["ends"], case)
+        settings |= {"n_return": case["width"], "filters": filters, "ends": ends}
         found = beam_search(model, case["prompt"], case["n"], **settings)
         ids, scores = zip(*REFERENCE[name(case)])
         assert [h.ids for h in found] == list(ids), name(case)
@@ -90,7 +92,8 @@ def test_the_reference_has_hard_cases():
                 changed += twin in best and best[twin] != best[name(case)]
         return changed
 
-    assert matters("early_stopping", [True]) > 5
+    assert matters("early_stopping", [True]) > 5 and matters("early_stopping", ["never"]) > 2
+    assert matters("ends", [[9, 31]]) > 5
     assert matters("length_penalty", [0.0]) > 5
     assert matters("width", [2]) > 5
 
