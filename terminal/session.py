@@ -105,7 +105,7 @@ class Session:
             end = self.tokenizer.end_of_text
             ids = self.tokenizer.encode(prompt) or [end] * (end is not None)
         if len(ids) > n_most:
-            found = f"{prompt[:20]!r} is {len(ids)} tokens"
+            found = f"{prompt[:20]!r}... has {len(ids)} tokens"
             raise UserError(f"{found}, but the model takes {n_most}: {remedy}")
         seed, stream, prompt = self.seed + number, self.tokenizer.stream(), as_unicode(prompt)
         row = Row(prompt, ids, seed, stream, self.settings["stop"])

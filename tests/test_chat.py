@@ -329,6 +329,17 @@ def test_a_stopped_answer_is_a_turn(console, start, tmp_path):
     assert [turn["content"] for turn in shell.session.chat.messages] == ["the cat", "ab"]
 
 
+@pytest.mark.parametrize("view", ["/explain", "/html {}/a.html"])
+def test_a_view_without_a_prompt_repeats_the_answer(console, start, tmp_path, view):
+    shell = start()
+    for line in "hi", "the cat", view.format(tmp_path):
+        console.capsys.readouterr()
+        answer = shell.row and shell.row.text
+        shell.answer(line)
+    assert console.capsys.readouterr().out.endswith(f"{answer}\n")
+    assert len(shell.session.chat.messages) == 4
+
+
 def test_score_rates_the_answer_in_its_conversation(console, start):
     shell = start()
     shell.answer("the cat")

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -152,10 +151,10 @@ def test_complete_texts_are_printed_even_if_a_later_one_fails(console, tmp_path,
     code = "def f(logits, ids):\n    assert ids[0] != 65\n    return logits\n"
     (tmp_path / "own.py").write_text(code)
     how = "-n", 3, "--filter", f"{tmp_path}/own.py:f", "--json", "--method", method
-    more = ["--max-rows", 1] if method == "cached" else []
-    status, out, err = console("a", "cc", "b", "d", *how, *more)
-    assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["a", "cc"]
-    assert status == 1 and "AssertionError" in err
+    status, out, err = console("a", "cc", "b", "d" * N_CTX, *how)
+    done = ["a", "cc"]
+    assert [json.loads(line)["prompt"] for line in out.splitlines()] == done
+    assert status == 1 and "AssertionError" in err and "\ngenerate.py: [3/4] this error" in err
 
 
 @pytest.mark.parametrize("method", ["naive", "cached", "lookup", "beam"])
@@ -172,18 +171,6 @@ def test_the_clock_of_a_row_starts_when_the_row_starts(console, monkeypatch, met
     more = ["--max-rows", 1] if method == "cached" else []
     rows = console.json("a", "b", "c", "-n", 4, "--method", method, *more)
     assert {row["seconds_to_first_token"] for row in rows} == {1}
-
-
-def test_the_draft_model_is_loaded_before_the_clock_starts(draft, letters, monkeypatch):
-    load, seconds = utils.load, []
-    clock = itertools.count()
-    monkeypatch.setattr("terminal.session.time.perf_counter", lambda: next(clock))
-    monkeypatch.setattr(utils, "load", lambda *a, **b: seconds.append(next(clock)) or load(*a, **b))
-    words = ["--model", letters, *words_for("speculative", draft)]
-    session = Session(options.parse([*map(str, words)]))
-    row = session.row("the cat")
-    next(session.generate([row]))
-    assert seconds[-1] < row.started
 
 
 def test_a_prompt_that_fills_the_context_has_the_same_keys_in_a_batch(console):
@@ -269,8 +256,8 @@ def test_a_stop_text_ends_every_beam(console):
     [free] = console.json(*words)
     stop = free["beams"][1]["text"][3]
     [row] = console.json(*words, "--stop", stop)
-    texts = [beam["text"] for beam in free["beams"]]
-    assert [beam["text"] for beam in row["beams"]] == [text.split(stop)[0] for text in texts]
+    texts = [beam["text"] + stop for beam in row["beams"] if len(beam["ids"]) < 20]
+    assert len(texts) > 1 and {text.index(stop) for text in texts} == {len(t) - 1 for t in texts}
 
 
 def test_the_statistics_of_speculation_add_up(console, draft):
@@ -434,13 +421,6 @@ def test_an_option_has_the_default_that_the_help_states(name):
     assert not stated or int(stated[1]) == DEFAULTS[name]
 
 
-@every_option
-def test_the_command_line_sets_an_option(name):
-    for value in values_of(name):
-        assert resolved(*words_of(name, value))[name] == read(name, value)
-    assert name != "tokens" or resolved("-n", "7")["tokens"] == 7
-
-
 @pytest.mark.parametrize("name", [*options.CONFIG])
 def test_a_checkpoint_sets_an_option_and_the_command_line_overrides_it(name):
     for word in values_of(name):
@@ -505,6 +485,8 @@ def test_options_override_the_generation_config_of_a_checkpoint(console, tmp_pat
         {"seed": -4},
         {"length_penalty": float("nan")},
         {"min_new_tokens": [3]},
+        {"max_length": "x"},
+        {"min_length": [3]},
     ],
 )
 def test_a_checkpoint_with_wrong_settings_is_refused(console, tmp_path, suggested):
@@ -512,6 +494,20 @@ def test_a_checkpoint_with_wrong_settings_is_refused(console, tmp_path, suggeste
     status, out, err = console("the cat", model=folder)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "generation_config.json" in err and str(*suggested.values()) in err
+
+
+@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
+def test_settings_that_are_not_supported_are_named(console, tmp_path, file):
+    folder = write_letters(tmp_path / "m")
+    off = dict(typical_p=1.0, num_beam_groups=1, bad_words_ids=None, stop_strings=[])
+    asked = dict(suppress_tokens=[70], guidance_scale=1.5, renormalize_logits=True)
+    settings = off | asked | dict(max_new_tokens=3, forced_eos_token_id=0)
+    old = json.loads((folder / file).read_text()) if (folder / file).is_file() else {}
+    (folder / file).write_text(json.dumps(old | settings))
+    status, out, err = console("the cat", "--json", model=folder)
+    assert (status, len(json.loads(out)["ids"])) == (0, 3) and err.count("\n") == 1
+    assert {*re.findall(r"[a-z]+_[a-z_]+", err)} == {*asked, "forced_eos_token_id"}
+    assert console("the cat", "--score", model=folder)[2] == ""
 
 
 def test_a_checkpoint_may_choose_the_method(console, tmp_path):
@@ -716,20 +712,6 @@ def test_the_version_and_the_names_of_models_are_printed(console, monkeypatch):
     assert "a\\x1b[2Jb" in console.text("--list-models")  # a terminal gets no escape codes
 
 
-def test_every_model_has_a_description():
-    names = utils.names()
-    assert {"stories", "stories-draft", "stories-llama", "en-de"} <= {name for name, *_ in names}
-    assert all(about and size for _, about, size, where in names if "here" not in where)
-
-
-def test_help_lists_the_options(console):
-    status, out, err = console("-h")
-    assert (status, err) == (0, "")
-    assert {f"--{name}" for name in "method score explain compare gamma return".split()} <= set(
-        re.findall(r"--[a-z]+", out)
-    )
-
-
 # --- in a new process: pipes, encodings, the debugger, signals, imports ---------------------------
 
 
@@ -766,30 +748,10 @@ def test_unreadable_standard_input_gives_one_line(letters, tmp_path):
     assert closed == (1, b"", b"generate.py: standard input or output is closed\n")
 
 
-@pytest.mark.parametrize("words", [["a", "-n", 2], ["--score", "a"]], ids=str)
-def test_standard_output_and_error_may_be_closed(letters, words):
-    words += ["--model", letters]
-    status, out, err = finished(*words, preexec_fn=lambda: os.close(1))
-    assert (status, out, err) == (1, b"", b"generate.py: standard input or output is closed\n")
-    expected = finished(*words)[1]
-    assert finished(*words, preexec_fn=lambda: os.close(2)) == (0, expected, b"")
-    assert finished("a", "--beams", 2, preexec_fn=lambda: os.close(2))[:2] == (2, b"")
-
-
 @pytest.mark.parametrize("words, expected", [("-n 0", 2), ("--model none", 1), ("", 0)])
 def test_exit_statuses_and_no_traceback(letters, words, expected):
     status, _, err = finished("a", *words.split() or ["--model", letters])
     assert (status, err.count(b"\n")) == (expected, 1), err
-
-
-def test_a_terminal_without_unicode_shows_question_marks(letters):
-    ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    status, out, err = finished("Zoë", "-n", 3, "--model", letters, env=ascii_only)
-    assert status == 0 and out.startswith(b"Zo?") and b"Traceback" not in err
-    c_locale = {"LC_ALL": "C", "LANG": "C"}
-    words = ["-", "-n", 3, "--model", letters]
-    status, out, err = finished(*words, stdin="Zoë".encode(), env=c_locale)
-    assert status == 0 and out.startswith("Zoë".encode())
 
 
 def test_bytes_that_are_not_utf8_become_replacement_characters(letters, tmp_path):
@@ -840,13 +802,6 @@ def test_the_reader_of_a_pipe_may_leave_early(letters, tmp_path):
         running.stdin.close()  # for_input returns, and the program continues
         err = running.stderr.read()
     assert (running.returncode, err) == (0, b"")
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-def test_a_full_disk_gives_one_line(letters):
-    with open("/dev/full", "wb") as full:
-        status, _, err = finished("a", "-n", 3, "--model", letters, stdout=full)
-    assert (status, err.count(b"\n")) == (1, 1) and b"No space left" in err
 
 
 def test_an_interrupt_ends_with_one_line(letters, tmp_path):

@@ -211,8 +211,25 @@ def test_an_empty_line_goes_on_with_the_last_text(console, ask):
     once = ask("the cat").partition("\n(")[0]
     assert once + ask("").partition("\n(")[0] == twice
     assert twice + ask("  ").partition("\n(")[0] == text_of(console, "the cat", "-n", 27)
+    assert f"{text_of(console, 'the cat', '-n', 27)}\n(27 tokens" in ask("/explain")  # all of it
     ask.start("--model", HOUSE / "tests/fixtures/seq2seq/bart")
     assert ask("the cat") and ask("") == ""  # an encoder-decoder's answer is not continued
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 5])
+def test_to_continue_a_text_is_to_continue_its_ids(console, ask, tmp_path, n):
+    """The first part ends inside a character. The seed and n_prompt are those of one text."""
+    (tmp_path / "own.py").write_text(
+        "def f(tokenizer, n_prompt):\n    def g(logits, ids):\n"
+        "        left = tokenizer.encode('é🙂')[len(ids) - n_prompt :]\n"
+        "        logits[left[:1]] += 999\n        return logits\n    return g\n"
+    )
+    how = "--filter", f"{tmp_path}/own.py:f(tokenizer, n_prompt)", "--seed", 3, "--temperature", 2
+    ask.start(*how, "-n", n)
+    parts = ask("the cat").partition("\n(")[0], ask("/tokens 12", "").partition("\n(")[0]
+    text = "".join(parts).replace("\ufffd", "").replace("tokens = 12\n", "")
+    assert text == text_of(console, "the cat", *how, "-n", n + 12)
+    assert "the caté🙂" in text
 
 
 def test_a_text_that_has_ended_is_not_continued(ask, tmp_path, console):

@@ -146,7 +146,8 @@ def test_a_text_ends_exactly_at_n_ctx(console, draft, method):
 def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers(console):
     line = console.refused(1, "a" * (N_CTX + 1))
     assert {"49", "48"} <= set(re.findall(r"\d+", line))
-    console.refused(1, "fits", "a" * (N_CTX + 1), "--json")  # not even the first text is printed
+    line = console.refused(1, "fits", "a" * (N_CTX + 1), "--json")  # no text is printed
+    assert "aaaa" in line
     console.refused(1, "a" * (N_CTX + 1), "--explain")
 
 
@@ -176,11 +177,31 @@ def test_every_method_finds_a_stop_text_across_tokens(console, draft, method):
     assert (row["text"], row["stop_reason"]) == (text[: text.index(stop)], "stop")
 
 
-def test_text_that_was_held_back_is_printed_at_the_end(console):
+LOOPS = """
+from generate import cached
+def returns(model, sequence):
+    for token in cached(model, sequence):
+        yield token
+        if len(sequence.new_ids) == 9:
+            return
+def half(model, sequence):
+    yield sequence.append(127)
+def stopped(logits, ids):
+    if len(ids) == 14:
+        raise KeyboardInterrupt
+    return logits
+"""
+
+
+@pytest.mark.parametrize("end", ["--tokens=9", "--loop={}:returns", "--filter={}:stopped"])
+def test_text_that_was_held_back_is_printed_at_the_end(console, tmp_path, end):
+    (tmp_path / "own.py").write_text(LOOPS)
+    end = end.format(tmp_path / "own.py"), "--temperature", 0
     text = console.json("the cat", "-n", 9)[0]["text"]
-    words = "the cat", "-n", 9, "--stop", text[-2:] + "#"
-    assert console.json(*words)[0]["text"] == text
-    assert console.text(*words) == "the cat" + text + "\n"
+    status, out, err = console("the cat", "--stop", text[-2:] + "#", *end)
+    assert out.rstrip("\n") == "the cat" + text and (status == 130) == ("interrupted" in err)
+    half = "--loop", f"{tmp_path}/own.py:half"
+    assert console.json("the cat", *half)[0]["text"] == "\ufffd"
 
 
 @pytest.mark.parametrize(
