@@ -143,7 +143,7 @@ class Model(Protocol):
 
     new_cache() returns an empty cache, which each call extends by the new ids. The cache's `length`
     is its number of ids, and `cut(length)` drops those after the first `length`. A model that
-    inside/recorder.py can record also has `params`, and functions with the same names as gpt2.py's.
+    page/recorder.py can record also has `params`, and functions with the same names as gpt2.py's.
     """
 
     n_vocab: int

@@ -91,7 +91,7 @@ def feed_forward(x, c_fc, c_proj, activation):  # [..., n_embd] -> same
 
 
 def linear(x, w, b=0):  # [..., n_in], [n_out, n_in], [n_out] -> [..., n_out]
-    return x @ w.T + b  # a loaded model may do this faster if x has few rows: loading/few_rows.py
+    return x @ w.T + b  # a loaded model may do this faster if x has few rows: families/few_rows.py
 
 
 def layer_norm(x, g, b, eps=1e-5):  # [..., n_embd] -> same: mean 0, variance 1, times g, plus b

@@ -27,7 +27,7 @@ def explained(what: str, remedy: str, kinds: tuple = (ValueError, OSError)) -> I
     except KeyboardInterrupt:  # not even if `kinds` has BaseException, for panics of `tokenizers`
         raise
     except kinds as error:
-        name = f"{type(error).__name__} " if isinstance(error, ODD) else ""
+        name = f"{type(error).__name__} " if isinstance(error, ODD) or not str(error) else ""
         raise UserError(f"{what}: {name}{error!s:.500}; {remedy}") from None
 
 

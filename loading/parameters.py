@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from loading.few_rows import Weight
+from families.few_rows import Weight
 from loading.weights import DTYPES
 
 Params = Any  # nested dicts, lists of blocks, and float32 arrays

@@ -7,7 +7,7 @@ import math
 
 import lessons  # noqa: F401, it makes the project's files importable
 
-from inside.recorder import recording
+from page.recorder import recording
 
 
 def shape_of(model):

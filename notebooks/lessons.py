@@ -256,8 +256,8 @@ def random_gpt2(n_vocab, n_ctx, n_embd, n_layer, n_head, scale=0.02, seed=0, tie
 
     tied: whether the model uses wte as its head, instead of an lm_head.
     """
+    from families.few_rows import Weight
     from gpt2 import GPT2
-    from loading.few_rows import Weight
 
     rng, d = np.random.default_rng(seed), n_embd
 

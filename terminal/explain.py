@@ -9,8 +9,8 @@ import numpy as np
 
 from decoding.drafters import Measured, common_prefix
 from gpt2 import softmax
-from inside.page import label
-from inside.tree import format_tree
+from page import label
+from page.tree import format_tree
 from terminal import show
 from terminal.options import DRAFTING
 from terminal.row import Row

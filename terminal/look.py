@@ -30,7 +30,7 @@ def view(session: Session, name: str, prompt: Any, number: int = 0) -> None:
 
 def trace(session: Session, row: Row) -> None:
     """Print a row's first two passes, after the encoder's pass if there is an encoder."""
-    from inside.trace import as_json, first_passes, format_trace
+    from page.trace import as_json, first_passes, format_trace
 
     found, source = first_passes(session.model, session.generate([row]))
     if not found:
@@ -44,8 +44,8 @@ def trace(session: Session, row: Row) -> None:
 
 def write_page(session: Session, row: Row, file: str) -> None:
     """Print a row as usual, and write its page. An error or Ctrl-C leaves no unfinished file."""
-    from inside import page
-    from inside.live import in_8_bits, parts
+    import page
+    from page.live import in_8_bits, parts
 
     if "live" in session.given:
         session.model = in_8_bits(session.tokenizer, session.model)

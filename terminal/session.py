@@ -22,8 +22,8 @@ from decoding.beam import beam_search
 from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup
 from decoding.score import score, score_ids
 from encoder import as_unicode
+from families import few_rows
 from generate import Sequence, begin, cached, naive
-from loading import few_rows
 from loading.errors import UserError
 from loading.parameters import n_parameters
 from speculative import speculative

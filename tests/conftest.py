@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from loading.tokenizer import read_gpt2_tokenizer
-from tests.commands import Console, write_letters
+from tests.support.commands import Console, write_letters
 
 # Hypothesis tries the same examples in every run. On slow machines, a deadline would fail tests.
 settings.register_profile("tokenwise", deadline=None, derandomize=True, database=None)

@@ -16,7 +16,7 @@ from gpt2 import (
     merge_heads,
     split_heads,
 )
-from inside.recorder import passes, recording
+from page.recorder import passes, recording
 
 tokenizer, model = utils.load("stories")
 IDS = tokenizer.encode("One day, a little bird saw a big red ball.")

@@ -1,0 +1,160 @@
+"""Make an HTML page about one generated text: its tokens, and what the model computed for them.
+
+    with watching(sequence) as run:
+        ...  # run a loop over the sequence
+    Path("page.html").write_text(html(record(tokenizer, sequence, run)), "utf-8")
+
+In a notebook: show(tokenizer, model, "Once upon a time", top_k=40).
+"""
+
+import base64
+import copy
+import json
+import re
+import zlib
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from decoding.beam import top_indices
+from generate import Sequence, begin, cached
+from gpt2 import log_softmax, softmax
+from page.candidates import SLIDERS, candidates, filter_names
+from page.recorder import BLOCKS, passes, recording
+from page.run import read_draws, read_passes, watching
+from page.why import KEEP, parts
+from samplers import make_sampler
+
+NAMES = "model method seed loop draft drafter gamma beams length_penalty"
+SHOWN = dict.fromkeys(NAMES.split()) | SLIDERS  # name of a setting -> its value if none is given
+LEVELS = 63  # an attention weight is stored as LEVELS * sqrt(weight), rounded
+MOST_WEIGHTS = 8_000_000  # if a text has more attention weights, only the last rows are stored
+
+
+def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached, **settings):
+    """Generate n tokens, and show their page in a notebook. settings: for `make_sampler`."""
+    from IPython.display import HTML  # imported here, because only notebooks have it
+
+    prompt_ids, source = tokenizer.encode(prompt), ()
+    if hasattr(model, "read"):
+        prompt_ids = source = model.add_special_tokens(prompt_ids)
+    model, start = begin(model, prompt_ids)
+    sequence = Sequence(model, start, n, make_sampler(**settings), seed)
+    with watching(sequence) as run:
+        list(loop(model, sequence))
+    page = html(record(tokenizer, sequence, run, source, (), settings | {"seed": seed}))
+    return HTML(f'<div><iframe srcdoc="{escape(page)}" width="100%" height="900"></iframe></div>')
+
+
+def html(recorded: dict, live: dict | None = None) -> str:
+    """Return the page as one string, with its style and scripts. recorded: the result of `record`.
+    live: the result of live.parts if the page should contain the model."""
+    section = included("live/live.html") if live else ""
+    page = included("page.html").replace("<!-- live -->", section)
+    for name, data in (("data", recorded), ("model", live)):  # escape </script> in a text
+        text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
+        page = page.replace(f"<!-- {name} -->", text)
+    return page
+
+
+def included(name):  # return a file's text, with the text of FILE in place of <!-- FILE -->
+    text = (Path(__file__).parent / "browser" / name).read_text("utf-8")
+    return re.sub(r"<!-- (\S+\.\w+) -->", lambda found: included(found[1]), text)
+
+
+def record(tokenizer, sequence: Sequence, run, source=(), steps=(), settings=SLIDERS) -> dict:
+    """Return the data of a page about a finished sequence. run: the calls that `watching` yielded.
+    source: the ids that an encoder-decoder read. steps: the trace of a beam search. settings:
+    {name: value} for the heading and the sliders; names that are not in SHOWN are ignored."""
+    ids, source = sequence.ids, [*source]
+    if len(ids) < 2:
+        raise ValueError("a page shows how tokens follow tokens: one token is not enough")
+    given = {k: without_folder(x) for k, x in settings.items() if k in SHOWN and x is not None}
+    data: dict = {"settings": SHOWN | given, "ids": ids, "n_prompt": sequence.n_prompt}
+    data |= {"source": source, "source_pieces": [*map(tokenizer.stream().feed, source)]}
+    data |= {"pieces": [*map(tokenizer.stream().feed, ids)], "stop_ids": sequence.stop_ids}
+    data["beams"] = [[(c.parent, c.ids[-1], c.log_probability, c.status) for c in s] for s in steps]
+    data |= {"filters": filter_names(sequence.sampler), "passes": read_passes(run, sequence)}
+    data["draws"] = read_draws(run, sequence, "beams" if steps else "unknown")
+    work = sum(call.multiply_adds for call in passes(run, sequence.model))
+    data |= {"work": work, "drafting": sum(call.multiply_adds for call in run) - work}
+    data["temperatures"] = sorted({*(np.arange(1, 21) / 10), given.get("temperature") or 1.0})
+    arrays = look_inside(sequence, data)
+    named = {*ids, *source, *arrays["best"].flat}  # "best" includes the rivals
+    named |= {token for step in data["beams"] for _, token, *_ in step}
+    named |= {token for layer in data["layers"] for best, _ in layer for token, _ in best}
+    named |= {token for one in data["passes"] for token, *_ in one["bets"] + one["residual"]}
+    data["labels"] = {int(id): label(tokenizer, id) for id in named}
+    return data | {"arrays": {name: packed(array) for name, array in arrays.items()}}
+
+
+def look_inside(sequence, data):
+    """Add the model's numbers to `data`, and return the large arrays. The model reads the whole
+    text again in one pass. This gives the numbers of a run with a cache, except for rounding."""
+    model, came, n = sequence.model, sequence.ids[1:], len(sequence.ids) - 1
+    with recording(model, dict.fromkeys(KEEP, np.copy) | {"softmax": rounded}) as calls:
+        logits = model(np.array(sequence.ids[:-1]))  # [n, n_vocab]: row i predicts token i + 1
+    blocks, keys = calls[-1].named(*BLOCKS), calls[-1].named("attention")[0].inputs["k"]
+    data |= {"n_layer": len(blocks), "n_head": model.n_head, "n_vocab": model.n_vocab}
+    data |= {"kv_bytes": 2 * 4 * len(blocks) * int(np.prod(keys)) // n}
+    data |= {"layers": [lens(model, block.value, came) for block in blocks]}
+
+    logprobs = log_softmax(logits)
+    data |= {"logprobs": logprobs[range(n), came].tolist(), "unit": None}
+    seen = logprobs if data["beams"] else logits  # beam search filters log P, not logits
+    n_best = max(64, min(256, 40_000 // n), 16 + int(data["settings"]["top_k"]))
+    arrays = candidates(seen, sequence, data["temperatures"], n_best)
+    added = parts(calls[-1], model, came, arrays["rivals"])
+    if added is not None:
+        data["unit"] = max(float(np.abs(added).max()), 1e-9) / 32767
+        arrays["added"] = np.rint(added / data["unit"]).astype("i2")
+    return arrays | attention_weights(calls[-1], n, data["source"])
+
+
+def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
+    """Apply the last norm and the head to a layer's output x (the logit lens, nostalgebraist 2020).
+    For each position, return the three best next tokens with their P, and P of the actual one."""
+    early, family = copy.copy(model), copy.copy(getattr(model, "family", model))
+    early.family, early.block = family, lambda *_, **__: x  # each block now returns x
+    family.decoder_block = early.block  # the same for an encoder-decoder
+    found = []
+    for row, token in zip(softmax(early(np.array(came))), came):
+        best = [(id, round(float(row[id]), 6)) for id in top_indices(row, 3).tolist()]
+        found.append((best, round(float(row[token]), 6)))
+    return found
+
+
+def attention_weights(root, n, has_source):
+    """Return the rounded attention weights of the last n_rows tokens. own: over the text, [n_layer,
+    n_head, n_rows, n]; cross: over the source, [..., n_source]; skipped: how many earlier tokens
+    are left out."""
+    kept = [call.value for call in root.named("softmax")]
+    weights = [w.reshape(-1, n, w.shape[-1]) for w in kept]  # [n_head, n, n_keys] each
+    own = np.array(weights[::2] if has_source else weights)
+    skipped = max(0, n - MOST_WEIGHTS // own[..., 0].size)
+    found = {"own": own[:, :, skipped:], "skipped": np.array([skipped])}
+    return found | ({"cross": np.array(weights[1::2])[:, :, skipped:]} if has_source else {})
+
+
+def rounded(weights):  # [..., n, n_keys] -> same, as bytes
+    return (LEVELS * np.sqrt(weights) + 0.5).astype("u1")
+
+
+def label(tokenizer, id: int) -> str:
+    """Return a token's text. A byte of an incomplete character appears in hexadecimal: <E4>."""
+    text = tokenizer.token_bytes(id).decode("utf-8", "surrogateescape")
+    text = re.sub("[\udc80-\udcff]", lambda found: f"<{ord(found[0]) - 0xDC00:02X}>", text)
+    return text or tokenizer.tokens[id]
+
+
+def without_folder(x):
+    """Turn /home/me/plug.py:mine(2) into plug.py:mine(2), because others may see the page."""
+    return re.sub(r"^([A-Za-z]:)?[\\/.~][^:]*[\\/]", "", x) if isinstance(x, str) else x
+
+
+def packed(array):  # -> ["Int16Array" or another JavaScript type, compressed data in base64]
+    if array.dtype.itemsize == 8:  # 4 bytes are enough, and JavaScript has no Int64Array
+        array = array.astype(array.dtype.kind + "4")
+    data = zlib.compress(array.tobytes(), 9)
+    return [array.dtype.name.capitalize() + "Array", base64.b64encode(data).decode()]

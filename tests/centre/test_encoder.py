@@ -1,0 +1,361 @@
+"""encoder.py computes exactly GPT-2's ids. It encodes any text, decodes any bytes, knows special
+tokens and streams text. Damaged files are refused.
+
+Most tests use a small vocabulary. The official ids are tested with only the merges that they need.
+To also test them with all merges, put GPT-2's encoder.json and vocab.bpe into a folder and set
+TOKENWISE_GPT2_FILES to the name of this folder.
+"""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoder import BYTE_TO_CHAR, PATTERN, Tokenizer, bytes_to_unicode, gpt2_words
+from loading.errors import UserError
+from loading.tokenizer import read_gpt2_tokenizer
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+VECTORS = json.loads((FIXTURES / "gpt2_vectors.json").read_text(encoding="utf-8"))
+KNOWN = [
+    ("", []),
+    ("hello world", [31373, 995]),
+    ("hello <|endoftext|>", [31373, 1279, 91, 437, 1659, 5239, 91, 29]),
+    ("0" * 16, [25645]),
+    ("0" * 17, [8269, 10535, 830]),
+    (
+        "Hello!! I'm Andrej Karpathy. It's 2022. w00t :D 🤗",
+        [15496, 3228, 314, 1101, 10948, 73, 509, 5117, 10036, 13, 632, 338, 33160, 13, 266, 405]
+        + [83, 1058, 35, 12520, 97, 245],
+    ),
+    ("Hello, world. Is this-- a test?", [15496, 11, 995, 13, 1148, 428, 438, 257, 1332, 30]),
+    ("   ", [220, 220, 220]),
+    ("\n\n", [628]),
+    ("don't DON'T", [9099, 470, 23917, 6, 51]),
+    ("²½ ٣ Ⅷ", [31185, 23141, 18923, 96, 2343, 227, 100]),
+    ("The dog", [464, 3290]),
+]
+
+TINY_MERGES = [
+    *[("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), ("Ġ", "w"), ("Ġ", "hello")],
+    *[("a", "a"), ("aa", "aa"), ("a", "b"), ("b", "a"), ("ab", "ab"), ("Ã", "©"), ("ð", "Ł")],
+]
+
+
+def build(merges, special=()):
+    """Return a tokenizer whose ids are in GPT-2's order: bytes, merges, special tokens."""
+    tokens = [*BYTE_TO_CHAR.values(), *("".join(pair) for pair in merges), *special]
+    return Tokenizer({token: id for id, token in enumerate(dict.fromkeys(tokens))}, merges)
+
+
+TINY = build(TINY_MERGES, ["<|endoftext|>"])
+
+
+# --- the official ids -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gpt2():
+    """Return a tokenizer with GPT-2's ids, but with only the merges that the tested texts need.
+
+    The other merges would change nothing, because none is ever the best merge in these texts.
+    """
+    merges = [tuple(pair.split(" ")) for pair in VECTORS["merges"]]
+    printable = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) == byte]
+    others = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) != byte]
+    tokens = [BYTE_TO_CHAR[byte] for byte in printable + others]
+    tokens += [*map("".join, merges), "<|endoftext|>"]
+    few = Tokenizer({token: id for id, token in enumerate(tokens)}, merges)
+    official_ids = [*range(256), *(256 + rank for rank in VECTORS["merges"].values()), 50256]
+
+    class Official:
+        def encode(self, text, special=False):
+            return [official_ids[id] for id in few.encode(text, special)]
+
+        def decode(self, ids):
+            return few.decode(official_ids.index(id) for id in ids)
+
+    return Official()
+
+
+@pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
+def test_ids_equal_gpt2_s(gpt2, text, ids):
+    assert gpt2.encode(text) == ids
+    assert gpt2.decode(ids) == text
+
+
+def test_gpt2_has_a_special_token(gpt2):
+    assert gpt2.encode("hello <|endoftext|>", special=True) == [31373, 220, 50256]
+
+
+def test_ids_equal_gpt2_s_with_the_official_files(gpt2_files):
+    assert (gpt2_files.n_vocab, gpt2_files.end_of_text) == (50257, 50256)
+    assert gpt2_files.special == {"<|endoftext|>": 50256}
+    assert gpt2_files.encode("hello <|endoftext|>", special=True) == [31373, 220, 50256]
+    for text, ids in [*KNOWN, *VECTORS["pairs"]]:
+        assert gpt2_files.encode(text) == ids
+        assert gpt2_files.decode(ids) == text
+
+
+# --- words, merges and the cache of words ---------------------------------------------------------
+
+
+def test_bytes_to_unicode_is_a_printable_bijection():
+    table = bytes_to_unicode()
+    assert list(table) == list(range(256)) and len(set(table.values())) == 256
+    assert all(char.isprintable() and not char.isspace() for char in table.values())
+    assert [table[byte] for byte in (0, ord("\n"), ord(" "), ord("a"), 173)] == list("ĀĊĠaŃ")
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("It's we'll I'LL", ["It", "'s", " we", "'ll", " I", "'", "LL"]),
+        ("a  b\n\n c \t", ["a", " ", " b", "\n\n", " c", " \t"]),
+        ("x1 22?!  ", ["x", "1", " 22", "?!", "  "]),
+        ("naïve_é ²½ª", ["naïve", "_", "é", " ²½", "ª"]),
+        ("a\x1cb\x00", ["a", "\x1c", "b", "\x00"]),  # in GPT-2's pattern, \x1c is not a space
+    ],
+)
+def test_text_is_split_into_words(text, words):
+    assert regex.findall(PATTERN, text) == gpt2_words(text) == words
+
+
+def test_merges_go_by_rank_and_then_from_the_left():
+    def symbols(text):
+        return [TINY.token_bytes(id).decode() for id in TINY.encode(text)]
+
+    assert symbols("hello hello world") == ["hello", " hello", " w", "o", "r", "l", "d"]
+    assert symbols("aaaaaaa") == ["aaaa", "aa", "a"]
+    assert symbols("aab") == ["aa", "b"]  # the merge "a a" ranks before "a b"
+    assert symbols("bababab") == ["b", "abab", "ab"]  # the merge "a b" ranks before "b a"
+
+
+def reference_merge(word, ranks):
+    """Merge a word with the plain algorithm: while merges apply, apply the best one everywhere."""
+    symbols = list(word)
+    while pairs := [pair for pair in zip(symbols, symbols[1:]) if pair in ranks]:
+        best = min(pairs, key=ranks.get)
+        merged, i = [], 0
+        while i < len(symbols):
+            width = 2 if tuple(symbols[i : i + 2]) == best else 1
+            merged.append("".join(symbols[i : i + width]))
+            i += width
+        symbols = merged
+    return symbols
+
+
+@st.composite
+def merge_lists(draw):
+    """Draw merges in any order. Each merge joins letters, or symbols that other merges make."""
+    symbols, merges = ["a", "b", "c"], []
+    for _ in range(draw(st.integers(0, 12))):
+        pair = draw(st.sampled_from(symbols)), draw(st.sampled_from(symbols))
+        merges.append(pair)
+        symbols.append("".join(pair))
+    return draw(st.permutations(list(dict.fromkeys(merges))))
+
+
+@given(merge_lists(), st.text("abc", min_size=1, max_size=60))
+def test_merges_equal_the_plain_algorithm(merges, word):
+    tokenizer = build(merges)
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    expected = [tokenizer.vocab[symbol] for symbol in reference_merge(word, ranks)]
+    assert tokenizer.encode(word) == expected
+
+
+@pytest.mark.parametrize("letters", ["a", "ab", "abhelo"])
+def test_a_long_word_is_encoded(letters):
+    word = "".join(random.Random(0).choices(letters, k=50_000))
+    assert TINY.decode(TINY.encode(word)) == word
+
+
+def test_the_cache_is_private():
+    tokenizer = build(TINY_MERGES)
+    ids = tokenizer.encode("hello")
+    ids.append(-1)
+    assert tokenizer.encode("hello") == ids[:-1]
+
+
+# --- any text, any bytes, streams -----------------------------------------------------------------
+
+
+@given(st.text())
+def test_encoded_text_is_decoded_to_itself(text):
+    ids = TINY.encode(text)
+    assert TINY.decode(ids) == text
+    assert all(0 <= id < TINY.n_vocab for id in ids)
+
+
+@given(st.lists(st.text()), st.sampled_from(["\ud800", "\udbff", "\udc00", "\udfff"]))
+def test_lone_surrogates_become_replacement_characters(parts, surrogate):
+    assert TINY.decode(TINY.encode(surrogate.join(parts))) == "\ufffd".join(parts)
+    assert TINY.decode(TINY.encode("\ud83e\udd17")) == "🤗"
+
+
+@given(st.binary())
+def test_any_bytes_are_decoded(data):
+    ids = [TINY.vocab[BYTE_TO_CHAR[byte]] for byte in data]
+    assert b"".join(map(TINY.token_bytes, ids)) == data
+    assert TINY.decode(ids) == data.decode("utf-8", errors="replace")
+
+
+def streamed(tokenizer, ids):
+    stream = tokenizer.stream()
+    return [*(stream.feed(id) for id in ids), stream.finish()]
+
+
+@given(st.lists(st.integers(0, TINY.n_vocab - 1)))
+def test_a_stream_of_any_ids_equals_decode(ids):
+    assert "".join(streamed(TINY, ids)) == TINY.decode(ids)
+
+
+@given(st.text())
+def test_a_stream_never_shows_half_a_character(text):
+    shown = ""
+    for piece in streamed(TINY, TINY.encode(text)):
+        shown += piece
+        assert text.startswith(shown)
+    assert shown == text
+
+
+def test_a_stream_shows_a_character_with_its_last_byte():
+    ids = TINY.encode("é🤗!")  # 🤗 is three tokens: one of two bytes, and two of one byte
+    assert streamed(TINY, ids) == ["é", "", "", "🤗", "!", ""]
+    assert streamed(TINY, ids[:3]) == ["é", "", "", "\ufffd"]
+
+
+@pytest.mark.parametrize("id", [-1, TINY.n_vocab, 10**9])
+def test_an_unknown_id_is_an_error(id):
+    message = f"no token {id} in a vocabulary of {TINY.n_vocab} tokens"
+    with pytest.raises(ValueError, match=message):
+        TINY.decode([0, id])
+    with pytest.raises(ValueError, match=message):
+        TINY.stream().feed(id)
+
+
+# --- special tokens -------------------------------------------------------------------------------
+
+
+def test_special_tokens_are_plain_text_by_default():
+    text = "hello<|endoftext|> hello"
+    end = TINY.end_of_text
+    assert end == TINY.vocab["<|endoftext|>"] == TINY.n_vocab - 1
+    assert end not in TINY.encode(text) and end not in TINY.encode("<|endoftext|>")
+    hello, space_hello = TINY.encode("hello"), TINY.encode(" hello")
+    assert TINY.encode(text, special=True) == [*hello, end, *space_hello]
+    assert TINY.encode("<|endoftext|>" * 2, special=True) == [end, end]
+    assert TINY.decode(TINY.encode(text)) == TINY.decode(TINY.encode(text, special=True)) == text
+
+
+@given(st.lists(st.sampled_from(["<|endoftext|>", "<|", "hello", " ", "é", "|>"])).map("".join))
+def test_encoded_special_tokens_are_decoded_to_themselves(text):
+    ids = TINY.encode(text, special=True)
+    assert ids.count(TINY.end_of_text) == text.count("<|endoftext|>")
+    assert TINY.decode(ids) == text
+
+
+def test_a_tokenizer_may_have_no_special_tokens():
+    tokenizer = build(TINY_MERGES)
+    assert tokenizer.special == {} and tokenizer.end_of_text is None
+    text = "hello <|endoftext|> aaaa"
+    assert tokenizer.encode(text, special=True) == tokenizer.encode(text)
+
+
+def test_the_longest_special_token_wins():
+    tokenizer = build([], ["<a>", "<a>>", "[.*]", "<é>"])
+    ids = tokenizer.encode("<a>><a>[.*]<é>", special=True)
+    assert ids == [tokenizer.special[text] for text in ("<a>>", "<a>", "[.*]", "<é>")]
+    assert tokenizer.decode(ids) == "<a>><a>[.*]<é>"
+
+
+ADDED = {"content": "<Ġ>", "special": True, "lstrip": False, "rstrip": False, "single_word": False}
+
+
+@pytest.mark.parametrize(
+    "file, content",
+    [
+        ("added_tokens.json", {"<Ġ>": TINY.n_vocab}),
+        ("tokenizer_config.json", {"added_tokens_decoder": {TINY.n_vocab: ADDED}}),
+    ],
+)
+def test_added_tokens_follow_the_vocabulary(tmp_path, file, content):
+    write(tmp_path, TINY)
+    (tmp_path / file).write_text(json.dumps(content))
+    read = read_gpt2_tokenizer(tmp_path)
+    assert read.n_vocab == TINY.n_vocab + 1
+    ids = read.encode("<Ġ>hello", special=True)
+    assert ids == [TINY.n_vocab, TINY.vocab["hello"]]
+    assert read.decode(ids) == "<Ġ>hello"
+    for text in ('{"a new one": 10000}', '["hello"]', "nonsense"):
+        (tmp_path / "added_tokens.json").write_text(text)
+        with pytest.raises((ValueError, UserError)):
+            read_gpt2_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["add_prefix_space", "add_bos_token", "lstrip", "special"])
+def test_settings_for_which_the_two_files_have_no_place_are_refused(tmp_path, key):
+    write(tmp_path, TINY)
+    added = ADDED | {key: not ADDED.get(key)}
+    settings = {key: True, "added_tokens_decoder": {TINY.n_vocab: added}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    name = key if key.startswith("add") else "<Ġ>"
+    with pytest.raises(UserError, match=f"'{name}' needs tokenizer.json; transformers writes it"):
+        read_gpt2_tokenizer(tmp_path)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def write(folder, tokenizer, vocab_name="vocab.json", merges_name="merges.txt"):
+    (folder / vocab_name).write_text(json.dumps(tokenizer.vocab), encoding="utf-8")
+    lines = ["#version: 0.2", *map(" ".join, tokenizer.merges)]
+    (folder / merges_name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("version", ["#version: 0.2\n", "#version of 2020 - by me\n", ""])
+def test_only_the_first_line_of_the_merges_can_be_a_version(tmp_path, version):
+    merges = [("#" + "version"[:i], "version"[i]) for i in range(7)] + [("#version", "s")]
+    made = build(merges)
+    write(tmp_path, made)
+    lines = [version + "# v", *map(" ".join, merges[1:])]
+    (tmp_path / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    read = read_gpt2_tokenizer(tmp_path)
+    assert (read.merges, read.special) == (merges, {})
+
+
+def cut_at(share):
+    return lambda text: text[: int(len(text) * share)]
+
+
+@pytest.mark.parametrize(
+    "name, damage",
+    [
+        ("vocab.json", cut_at(0.99)),
+        ("vocab.json", lambda text: text.replace(": 7,", ": 8,")),  # two tokens have the same id
+        ("vocab.json", lambda text: text.replace(": 7,", ': "7",')),
+        ("vocab.json", lambda text: text.replace('"hell"', '"hall"')),
+        ("merges.txt", cut_at(0)),
+        ("merges.txt", lambda text: text[: text.index("\nĠ hello")]),  # cut after a whole line
+        ("merges.txt", lambda text: text[: text.index("l o\n")]),  # cut inside a line
+        ("merges.txt", lambda text: text.replace("h e\n", "h i\n")),
+        ("merges.txt", lambda text: text.replace("he ll\n", "hel l\n")),  # no merge makes "hel"
+        ("merges.txt", lambda text: text.replace("h e\n", " he\n")),
+        ("merges.txt", lambda text: text.replace("h e\n", "he\n")),  # not a pair
+        ("merges.txt", lambda text: "<html>not found</html>"),
+        ("merges.txt", lambda text: text.encode("utf-8") + b"\xff a\n"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path, name, damage):
+    write(tmp_path, TINY)
+    damaged = damage((tmp_path / name).read_text(encoding="utf-8"))
+    data = damaged if isinstance(damaged, bytes) else damaged.encode("utf-8")
+    assert data != (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises((ValueError, TypeError, UserError)) as caught:
+        read_gpt2_tokenizer(tmp_path)
+    assert "\n" not in str(caught.value)

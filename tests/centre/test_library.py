@@ -1,0 +1,75 @@
+"""tokenwise is a library: users import it from their own folders and type-check their code."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[2]
+README = (HOUSE / "README.md").read_text(encoding="utf-8")
+EXAMPLE = re.search(r"In Python:\n\n```python\n(.*?)```", README, re.DOTALL)[1]
+ELSEWHERE = (HOUSE / "examples" / "README.md").read_text(encoding="utf-8")
+
+
+def python(*words, cwd, **environment):
+    """Run Python in the folder `cwd` and return the completed process."""
+    ours = {"PYTHONPATH": str(HOUSE), "OPENBLAS_NUM_THREADS": "1"}
+    environment, command = os.environ | ours | environment, [sys.executable, *words]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder in which mine/story.py is the README's example."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "story.py").write_text(EXAMPLE, encoding="utf-8")
+    return tmp_path
+
+
+def test_the_example_of_the_readme_runs_in_a_different_folder(folder):
+    assert "PYTHONPATH=~/tokenwise python story.py" in ELSEWHERE
+    done = python("mine/story.py", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    first, text = done.stdout.split("\n", 1)
+    assert first == EXAMPLE.partition("  # ")[2].partition("# ")[2].partition("\n")[0]
+    assert len(text.split()) > 5
+    assert python("mine/story.py", cwd=folder, PYTHONPATH="").returncode == 1
+
+
+def test_a_user_s_file_with_the_name_of_ours_hides_it_as_the_readme_says(folder):
+    assert re.search(r"file there may have the name of .* utils.py", ELSEWHERE)
+    (folder / "mine" / "utils.py").touch()
+    assert "cannot import name 'load' from 'utils'" in python("mine/story.py", cwd=folder).stderr
+
+
+def test_the_command_line_runs_in_a_different_folder(tmp_path):
+    done = python(str(HOUSE / "generate.py"), "One day", "-n", "3", cwd=tmp_path, PYTHONPATH="")
+    assert done.returncode == 0 and done.stdout.startswith("One day")
+
+
+WRONG = """
+from generate import Model
+
+
+class Mine:
+    n_vocab = 3
+
+
+model: Model = Mine()
+"""
+
+
+def test_a_type_checker_shows_only_the_user_s_errors(folder):
+    """Mypy runs without the settings in pyproject.toml, as it does in a user's folder."""
+    pytest.importorskip("mypy", reason="NOT RUN: pip install -r .ci/requirements.txt")
+    shutil.copy(HOUSE / "examples" / "shortest.py", folder / "mine")
+    (folder / "mine" / "wrong.py").write_text(WRONG)
+    command = ["-m", "mypy", "--follow-imports=silent", "--no-error-summary", "mine"]
+    done = python(*command, cwd=folder, PYTHONPATH="", MYPYPATH=str(HOUSE))
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert [error.partition(":")[0] for error in errors] == [os.path.join("mine", "wrong.py")]
+    assert 'variable has type "Model"' in errors[0]

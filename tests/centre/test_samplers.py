@@ -1,0 +1,422 @@
+"""Each filter gives the results of transformers, the reference, and follows its definition. Tokens
+are drawn with the right probabilities, even for the smallest and largest random numbers."""
+
+import itertools
+from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from families.seq2seq import forced_id
+from gpt2 import softmax
+from samplers import (
+    Sampler,
+    draw,
+    greedy,
+    make_sampler,
+    min_length,
+    min_p,
+    no_repeat_ngram,
+    one_hot,
+    repetition_penalty,
+    temperature,
+    top_k,
+    top_p,
+)
+from tests.support.tiny import p_value
+
+INF = np.inf
+CHAIN = (
+    repetition_penalty(1.3),
+    no_repeat_ngram(3),
+    temperature(0.7),
+    top_k(7),
+    top_p(0.95),
+    min_p(0.02),
+)
+FILTERS = {  # processors.npz has reference results under the same names
+    "temperature 0.7": temperature(0.7),
+    "top_k 1": top_k(1),
+    "top_k 7": top_k(7),
+    "top_k 5000": top_k(5000),
+    "top_p 0.01": top_p(0.01),
+    "top_p 0.5": top_p(0.5),
+    "top_p 0.95": top_p(0.95),
+    "min_p 0.02": min_p(0.02),
+    "min_p 0.5": min_p(0.5),
+    "repetition_penalty 1.3": repetition_penalty(1.3),
+    "repetition_penalty 0.8": repetition_penalty(0.8),
+    "no_repeat_ngram 1": no_repeat_ngram(1),
+    "no_repeat_ngram 2": no_repeat_ngram(2),
+    "no_repeat_ngram 3": no_repeat_ngram(3),
+    "min_length 30": min_length(30, (2, 5)),
+    "min_length 31": min_length(31, (2, 5)),
+    "forced_id 4 at 30": forced_id(4, 30),
+    "forced_id 4 at 29": forced_id(4, 29),
+    "all": Sampler(*CHAIN).filter,
+}
+tenths = st.lists(st.integers(-40, 40), min_size=1, max_size=12)  # ties are frequent
+some_logits = tenths.map(lambda tenths: np.array(tenths, np.float32) / 10)
+
+
+def f32(*values):
+    return np.array(values, np.float32)
+
+
+def remaining(logits):
+    return np.flatnonzero(logits > -INF).tolist()
+
+
+# --- the reference implementation -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reference():
+    with np.load(Path(__file__).parents[1] / "fixtures" / "processors.npz") as arrays:
+        return dict(arrays)
+
+
+def test_every_filter_of_the_reference_is_compared(reference):
+    assert reference["names"].tolist() == list(FILTERS)
+
+
+@pytest.mark.parametrize("n_vocab", [10, 1000])
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_filter_equals_the_reference(reference, name, n_vocab):
+    number = reference["names"].tolist().index(name)
+    expected = reference[f"filtered_{n_vocab}"][number]  # [n_seeds, n_vocab]
+    assert len(expected) == 3
+    for row, logits in enumerate(reference[f"logits_{n_vocab}"]):
+        found = FILTERS[name](logits, reference[f"ids_{n_vocab}"][row].tolist())
+        assert remaining(found) == remaining(expected[row])
+        np.testing.assert_allclose(found, expected[row], rtol=1e-6)
+
+
+# --- properties of every filter -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@given(st.integers(0, 2**32), st.lists(st.integers(0, 19), max_size=35))
+@settings(max_examples=10)
+def test_a_filter_keeps_its_argument_and_float32(name, seed, ids):
+    logits = np.random.default_rng(seed).normal(0, 3, 20).astype(np.float32)
+    logits[seed % 20] = -INF  # as if an earlier filter had removed this token
+    before, ids_before = logits.copy(), list(ids)
+    logits.setflags(write=False)
+    found = FILTERS[name](logits, ids)
+    np.testing.assert_array_equal(logits, before)
+    assert ids == ids_before
+    assert found.dtype == np.float32 and found.shape == (20,)
+    assert not np.isnan(found).any()
+    if not name.startswith("forced_id"):
+        assert found[seed % 20] == -INF
+
+
+# --- temperature ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("t", [1e-300, 1e-6, 1e6, 1e300])  # 1e-300 and 1e300 do not fit in float32
+def test_temperature_at_its_extremes_is_greedy_or_uniform(t):
+    logits = f32(3, -20, 3.5, 0, 15)
+    probs = Sampler(temperature(t))(logits, [])
+    assert probs.dtype == np.float32
+    expected = one_hot(logits) if t < 1 else np.full(5, 0.2)
+    np.testing.assert_allclose(probs, expected, atol=1e-5)
+
+
+# --- top-k ----------------------------------------------------------------------------------------
+
+
+@given(some_logits, st.integers(1, 15))
+@settings(max_examples=40)
+def test_top_k_keeps_the_k_best_tokens_and_ties_with_the_last(logits, k):
+    best = sorted(logits.tolist(), reverse=True)[:k]
+    found = top_k(k)(logits, [])
+    assert remaining(found) == [i for i, x in enumerate(logits) if x >= best[-1]]
+    np.testing.assert_array_equal(found[found > -INF], logits[found > -INF])
+
+
+def test_top_k_with_a_large_k_removes_nothing():
+    logits = f32(1, -INF, 2, -INF)
+    for k in (2, 3, 4, 5, 10**9):
+        assert remaining(top_k(k)(logits, [])) == [0, 2]
+    assert remaining(top_k(1)(logits, [])) == [2]
+
+
+# --- top-p (nucleus sampling) ---------------------------------------------------------------------
+
+
+@given(some_logits, st.floats(0.001, 1))
+@settings(max_examples=50)
+def test_the_nucleus_is_the_smallest_set_that_reaches_p_and_ties_with_its_last(logits, p):
+    probs = softmax(logits).astype(np.float64)
+    found = remaining(top_p(p)(logits, []))
+    rounding = 1e-6  # top_p computes in float32
+    assert probs[found].sum() >= p - rounding
+    assert probs[found].min() > np.delete(probs, found).max(initial=0)  # the rest are less probable
+    # Count the kept tokens that are more probable than the least probable kept token. No set of
+    # that many tokens reaches p.
+    n_better = (probs > probs[found].min()).sum()
+    smaller = itertools.combinations(range(len(logits)), n_better)
+    assert all(probs[list(others)].sum() < p + rounding for others in smaller)
+
+
+@given(st.lists(st.integers(1, 99), min_size=1, max_size=9), st.integers(1, 9), st.floats(-20, 20))
+@example([90, 10], 1, 0)  # (0.9, 0.1) with p = 0.9 keeps one token
+@example([30, 10, 10, 50], 2, 0)  # transformers' own test
+def test_a_nucleus_that_reaches_p_exactly_is_complete(counts, n, shift):
+    """In float32, the sum of the n best may be a little less or more than p. All logits may have
+    the same summand."""
+    falling, total = sorted(counts, reverse=True), sum(counts)
+    logits = (np.log(np.array(counts) / total) + shift).astype(np.float32)
+    best = falling[:n]
+    expected = [i for i, count in enumerate(counts) if count >= best[-1]]
+    assert remaining(top_p(sum(best) / total)(logits, [])) == expected
+
+
+def test_equal_tokens_are_all_in_the_nucleus_or_all_outside():
+    """The order of tied tokens in the vocabulary must not matter. This also holds for top-k."""
+    assert remaining(top_p(0.55)(np.zeros(10, np.float32), [])) == list(range(10))
+    assert remaining(top_p(0.3)(f32(-5, 2, 2, -5, 2), [])) == [1, 2, 4]
+
+
+def test_top_p_at_its_extremes():
+    logits = f32(1, 5, -INF, 2)
+    assert remaining(top_p(0)(logits, [])) == remaining(top_p(1e-9)(logits, [])) == [1]
+    assert remaining(top_p(1)(logits, [])) == [0, 1, 3]
+
+
+def test_top_p_1_and_min_p_0_remove_not_even_improbable_tokens():
+    logits = np.random.default_rng(0).normal(0, 60, 5000).astype(np.float32)
+    with np.errstate(all="raise"):
+        for f in (top_p(1.0), min_p(0), min_p(1e-300)):
+            np.testing.assert_array_equal(f(logits, []), logits)
+
+
+def test_a_p_that_the_rounded_sum_does_not_reach_removes_nothing():
+    p = 1 - 2.0**-53
+    for seed in range(5):
+        logits = np.random.default_rng(seed).normal(0, 1, 50).astype(np.float32)
+        np.testing.assert_array_equal(top_p(p)(logits, []), logits)
+
+
+# --- min-p ----------------------------------------------------------------------------------------
+
+
+@given(some_logits, st.floats(0.01, 1))
+@settings(max_examples=40)
+def test_min_p_keeps_tokens_of_at_least_p_times_the_best(logits, p):
+    ratio = np.exp((logits - logits.max()).astype(np.float64))
+    found = top = set(remaining(min_p(p)(logits, [])))
+    assert {i for i, r in enumerate(ratio) if r > p * (1 + 1e-5)} <= found
+    assert top <= {i for i, r in enumerate(ratio) if r > p * (1 - 1e-5)}
+    assert int(logits.argmax()) in found
+
+
+def test_min_p_1_keeps_the_best_token_and_its_equals():
+    assert remaining(min_p(1)(f32(3, 1, 3, 2.9), [])) == [0, 2]
+
+
+# --- filters that depend on the sequence ----------------------------------------------------------
+
+
+def test_repetition_penalty_makes_seen_tokens_less_likely_once():
+    found = repetition_penalty(2)(f32(4, -4, 0, 6, -INF), [1, 0, 0, 0, 2, 4])
+    np.testing.assert_array_equal(found, f32(2, -8, 0, 6, -INF))
+    np.testing.assert_array_equal(repetition_penalty(2)(f32(4, 1), []), f32(4, 1))
+
+
+@given(st.lists(st.integers(0, 3), max_size=14), st.integers(1, 6))
+@settings(max_examples=50)
+def test_no_ngram_occurs_twice(ids, n):
+    found = set(remaining(no_repeat_ngram(n)(np.zeros(4, np.float32), ids)))
+    grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
+    for token in range(4):
+        new = tuple([*ids, token][-n:])
+        assert (token in found) == (len(new) < n or new not in grams)
+
+
+def test_min_length_counts_the_whole_sequence():
+    stop = min_length(3, (0, 2))
+    assert remaining(stop(f32(9, 1, 2), [5, 5])) == [1]
+    assert remaining(stop(f32(9, 1, 2), [5, 5, 5])) == [0, 1, 2]
+    assert remaining(min_length(3, ())(f32(9, 1, 2), [])) == [0, 1, 2]
+
+
+def test_a_forced_id_comes_only_at_its_length():
+    force = forced_id(1, 2)
+    for ids, tokens in (([3], [0, 2]), ([3, 3], [1]), ([3, 3, 3], [0, 2])):
+        found = force(f32(5, -INF, 4), ids)
+        assert remaining(found) == tokens
+    np.testing.assert_array_equal(Sampler(force)(f32(5, -INF, 4), [3, 3]), f32(0, 1, 0))
+
+
+# --- several filters: order, settings and errors --------------------------------------------------
+
+
+def test_filters_are_applied_in_the_order_given():
+    logits = np.log(f32(0.6, 0.3, 0.1))
+    hot_first = Sampler(temperature(100), top_p(0.6)).filter(logits, [])
+    top_first = Sampler(top_p(0.6), temperature(100)).filter(logits, [])
+    assert (remaining(hot_first), remaining(top_first)) == ([0, 1], [0])
+
+
+def test_settings_are_always_applied_in_the_same_order():
+    logits = np.random.default_rng(1).normal(0, 3, 50).astype(np.float32)
+    ids = [1, 2, 3, 1, 2]
+    settings = {"min_p": 0.02, "top_p": 0.95, "top_k": 7, "temperature": 0.7}
+    settings |= {"no_repeat_ngram": 3, "repetition_penalty": 1.3}
+    found = make_sampler(**settings)(logits, ids)
+    np.testing.assert_array_equal(found, Sampler(*CHAIN)(logits, ids))
+    assert not np.array_equal(found, Sampler(*reversed(CHAIN))(logits, ids))  # the order matters
+
+
+def test_settings_of_none_or_0_are_left_out_and_temperature_0_is_greedy():
+    logits = f32(1, 3, 2)
+    plain = make_sampler(temperature=None, top_k=0, top_p=None)
+    assert plain.filters == ()
+    np.testing.assert_array_equal(plain(logits, []), softmax(logits))
+    np.testing.assert_array_equal(make_sampler(temperature=0, top_k=2)(logits, []), f32(0, 1, 0))
+    ends = make_sampler(first=[min_length(1, [1])], last=[forced_id(0, 1)], top_k=1)
+    np.testing.assert_array_equal(ends(logits, []), f32(0, 0, 1))
+    np.testing.assert_array_equal(ends(logits, [2]), f32(1, 0, 0))
+
+
+def test_an_unknown_setting_is_an_error():
+    with pytest.raises(TypeError, match="temprature, top_kk"):
+        make_sampler(top_kk=1, temprature=0, top_p=0.5)
+
+
+@pytest.mark.parametrize(
+    "make, values",
+    [
+        (temperature, [-1, -1e-9, np.nan]),
+        (top_k, [-1, 0, 2.0, np.nan]),
+        (top_p, [-0.5, 1.5, 90, np.nan]),
+        (min_p, [-0.1, 1.1, np.nan]),
+        (repetition_penalty, [-1, 0, np.nan]),
+        (no_repeat_ngram, [-1, 0, 2.0]),
+    ],
+)
+def test_a_value_without_a_meaning_is_refused_by_name(make, values):
+    for value in values:
+        with pytest.raises(ValueError, match=f"^{make.__name__} is {value}, not "):
+            make(value)
+        with pytest.raises(ValueError) if value else nullcontext():  # 0 omits a filter
+            make_sampler(**{make.__name__: value})
+
+
+def test_greedy_is_the_best_token_that_the_filters_leave():
+    logits = f32(1, 5, 5, 3)
+    np.testing.assert_array_equal(greedy(logits, []), f32(0, 1, 0, 0))  # the first tied token
+    assert greedy(logits, []).dtype == np.float32
+    sampler = Sampler(no_repeat_ngram(1), temperature(0.5), to_probs=one_hot)
+    np.testing.assert_array_equal(sampler(logits, [1, 2]), f32(0, 0, 0, 1))
+
+
+def test_a_learner_s_own_filter_is_one_function():
+    def no_even(logits, ids):
+        return np.where(np.arange(len(logits)) % 2 == 0, np.float32(-INF), logits)
+
+    probs = Sampler(no_even, top_k(2))(f32(9, 1, 9, 2, 9, 3), [])
+    np.testing.assert_allclose(probs, softmax(f32(-INF, -INF, -INF, 2, -INF, 3)))
+
+
+BROKEN = {
+    "all removed": f32(-INF, -INF, -INF),
+    "not a number": f32(1, np.nan, 0),
+    "no numbers": f32(np.nan, np.nan, np.nan),
+    "infinite": f32(1, INF, 0),
+}
+
+
+@pytest.mark.parametrize("logits", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("filters", [(), *((f,) for f in CHAIN), CHAIN])
+@pytest.mark.parametrize("to_probs", [softmax, one_hot])
+def test_logits_that_allow_no_draw_are_an_error(filters, logits, to_probs):
+    with pytest.raises(ValueError, match="no token can be drawn"):
+        Sampler(*filters, to_probs=to_probs)(logits, [])
+
+
+@pytest.mark.parametrize("last", CHAIN)
+def test_filters_that_together_remove_all_are_an_error(last):
+    with pytest.raises(ValueError, match="no token can be drawn"):
+        Sampler(min_length(9, [0, 1]), last)(f32(1, 2), [])
+
+
+@pytest.mark.parametrize("returned", [None, 3, [1.0, 2.0, 3.0], f32(1, 2)])
+def test_a_filter_that_returns_no_logits_is_refused(returned):
+    with pytest.raises(ValueError, match="a filter returned .*, not logits: forgot a return"):
+        Sampler(lambda logits, ids: returned)(f32(1, 2, 3), [])
+
+
+# --- draws ----------------------------------------------------------------------------------------
+
+
+class Fixed:
+    """A random generator that always returns the same number."""
+
+    def __init__(self, u):
+        self.u = u
+
+    def random(self):
+        return self.u
+
+
+SMALLEST, LARGEST = 0.0, 1 - 2.0**-53  # the extremes of Generator.random()
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.0, 1e-30, 1e-8, 0.1, 0.3, 1.0]), min_size=1, max_size=8),
+    st.sampled_from([SMALLEST, LARGEST]) | st.floats(SMALLEST, LARGEST),
+)
+@settings(max_examples=100)
+def test_a_token_of_probability_0_is_never_drawn(probs, u):
+    probs = f32(*probs)
+    if not probs.any():
+        probs[-1] = 1
+    probs /= probs.sum()
+    assert probs[draw(probs, Fixed(u))] > 0
+
+
+@pytest.mark.parametrize(
+    "probs",
+    [np.zeros(5), np.full(5, np.nan), np.full(5, np.inf), np.ones(5), np.full(5, 0.1), f32(0.998)],
+)
+def test_probabilities_that_do_not_sum_to_1_are_refused(probs):
+    with pytest.raises(ValueError, match="probabilities sum to .*, not to 1"):
+        draw(probs, np.random.default_rng(0))
+
+
+def test_a_draw_at_the_edges_of_the_intervals():
+    probs = f32(0, 0.25, 0, 0.75, 0)
+    assert draw(probs, Fixed(SMALLEST)) == 1
+    assert draw(probs, Fixed(0.25 - 1e-9)) == 1
+    assert draw(probs, Fixed(0.25)) == 3
+    assert draw(probs, Fixed(LARGEST)) == 3
+    assert type(draw(probs, Fixed(0.5))) is int
+
+
+@pytest.mark.parametrize("total", [1 - 1e-4, 1, 1 + 2.0**-23, 1 + 1e-4])
+def test_the_largest_number_draws_the_last_token_even_if_the_sum_is_rounded(total):
+    probs = np.array([total / 2, total / 2, 0], np.float32)
+    assert draw(probs, Fixed(LARGEST)) == 1
+
+
+def test_tokens_are_drawn_with_their_probabilities():
+    probs, rng = f32(0.4, 0, 0.3, 0.2, 0.1), np.random.default_rng(5)
+    counts = Counter(draw(probs, rng) for _ in range(5000))
+    assert p_value(counts, {0: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}) > 1e-3
+    assert p_value(counts, {0: 0.35, 2: 0.35, 3: 0.2, 4: 0.1}) < 1e-3
+
+
+def test_a_draw_takes_one_number_from_the_generator():
+    rng, other = np.random.default_rng(3), np.random.default_rng(3)
+    for _ in range(4):
+        draw(f32(0.5, 0.5), rng)
+        other.random()
+    assert rng.random() == other.random()

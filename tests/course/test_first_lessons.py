@@ -1,0 +1,141 @@
+"""Tests of lessons 1 to 4. After the prompt, each step of the cached loop stores one new key per
+layer. The animation starts with its last frame. Lesson 1 prints the README's debugger stops. An
+untouched exercise says what to write."""
+
+import base64
+import copy
+import importlib
+import io
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+from PIL import Image
+
+import utils
+from generate import Sequence, cached, naive
+from page.recorder import passes, recording
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+sys.path.insert(0, str(FOLDER))
+
+import lessons  # noqa: E402
+
+LESSONS = "01_forward_pass", "02_tokens", "03_factorization", "04_loop_and_cache"
+TOKENIZER, MODEL = utils.load("stories")
+PROMPT = TOKENIZER.encode("Once upon a time")
+
+
+def cells(lesson, *ids):
+    """Run a notebook's imports and the cells with these ids. Return {name: value} for all that they
+    define."""
+    notebook = nbformat.read(FOLDER / f"{lesson}.ipynb", as_version=4)
+    source = {cell.id: cell.source for cell in notebook.cells}
+    names: dict = {}
+    for id in ("imports", *ids):
+        exec(source[id], names)
+    return names
+
+
+def verdict(capsys, lesson, number, *answers):
+    lessons.check(lesson, number, *answers)
+    return capsys.readouterr().out
+
+
+# --- lesson 4 and plots of the reader's own text --------------------------------------------------
+
+
+def new_rows(calls):
+    """Return a list for each pass: how many keys each layer computes in this pass."""
+    return [
+        [call.inputs["x"][-2] for call in one.walk() if call.name == "self_attention"]
+        for one in passes(calls, MODEL)
+    ]
+
+
+def test_the_cached_loop_stores_one_new_key_per_layer_and_step():
+    n_layer = len(MODEL.params["blocks"])
+    for loop, expected in ((cached, [len(PROMPT), 1, 1, 1]), (naive, [4, 5, 6, 7])):
+        with recording(MODEL) as calls:
+            list(loop(MODEL, Sequence(MODEL, PROMPT, 4)))
+        assert new_rows(calls) == [[n] * n_layer for n in expected]
+
+
+def test_the_lesson_s_own_step_also_stores_one_key_per_layer():
+    names = cells("04_loop_and_cache", "step")
+    shape = MODEL.n_head, 0, MODEL.n_embd // MODEL.n_head
+    keys, values = ([np.zeros(shape, np.float32)] * len(MODEL.params["blocks"]) for _ in range(2))
+    for n, token in enumerate(PROMPT, 1):
+        logits = names["step"](token, keys, values)
+        assert [matrix.shape[1] for matrix in keys + values] == [n] * 2 * len(keys)
+    np.testing.assert_allclose(logits, MODEL(np.array(PROMPT))[-1], atol=1e-4)
+    cache = MODEL.new_cache()
+    MODEL(np.array(PROMPT), cache)
+    expected = cache.kv[..., : cache.length, :]
+    np.testing.assert_allclose(np.stack([keys, values]), expected, atol=1e-5)
+
+
+def test_the_film_moves_and_its_first_frame_is_the_still():
+    notebook = nbformat.read(FOLDER / "04_loop_and_cache.ipynb", as_version=4)
+    [cell] = [cell for cell in notebook.cells if cell.id == "animation"]
+    film = Image.open(io.BytesIO(base64.b64decode(cell.outputs[0].data["image/png"])))
+    assert film.is_animated and film.n_frames >= 8
+    first = np.asarray(film.convert("RGB"))
+    film.seek(film.n_frames - 1)
+    assert np.array_equal(first, np.asarray(film.convert("RGB")))  # both frames show the last pass
+    film.seek(1)
+    assert not np.array_equal(first, np.asarray(film.convert("RGB")))
+
+
+def test_the_reader_s_own_text_is_plotted_for_any_model(monkeypatch):
+    _, llama = utils.load("stories-llama")
+    llama = copy.copy(llama)
+    blocks = llama.params["blocks"] * 4  # 20 layers, as in a larger model
+    llama.params = {**llama.params, "blocks": blocks}
+    llama.frequencies, llama.windows = llama.frequencies * 4, llama.windows * 4
+    shown = []
+    monkeypatch.setattr(lessons, "display", shown.append)
+    for name in LESSONS:
+        drawing = importlib.import_module(f"drawing.lesson_{name}")
+        drawing.your_text(TOKENIZER, llama, "A dragon\nsang for 12 Zoës 🍓.")
+    assert len(shown) == len(LESSONS) and not lessons.plt.get_fignums()
+    heights = [int.from_bytes(picture.data[20:24], "big") for picture in shown]
+    assert max(heights) < 1500  # in pixels, so that 20 layers fit on a page
+
+
+# --- lessons 1 to 3 and untouched exercises -------------------------------------------------------
+
+
+def test_the_lesson_s_debugger_stops_are_the_readme_s():
+    row = r"^\| `b (\S+)` \| `(p .+?)` \| `(.+?)` \| `(.+?)` \|"
+    stops = re.findall(row, (FOLDER.parent / "README.md").read_text(encoding="utf-8"), re.M)
+    notebook = nbformat.read(FOLDER / "01_forward_pass.ipynb", as_version=4)
+    [cell] = [cell for cell in notebook.cells if cell.id == "stops"]
+    for place, look, first, second in stops:
+        said = f"b {place}, {look}\n    first pass:  {first}\n    second pass: {second}\n"
+        assert said in cell.outputs[0].text
+    assert stops
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_an_untouched_exercise_says_what_to_write(capsys, lesson, number):
+    nothing = [lambda *given, **named: None] * (2 if (lesson[:2], number) in PAIRS else 1)
+    assert verdict(capsys, lesson, number, *nothing).startswith("not solved yet: write ")
+
+
+# The exercises (lesson, number) that ask for two functions:
+PAIRS = {("01", 3), ("03", 3), ("04", 2)}
+
+
+def test_the_lesson_s_own_training_and_encoder_agree_with_encoder_py():
+    names = cells("02_tokens", "words-letters", "by-hand", "train", "encode")
+    merges = names["train"]("hug hug hugs pug pun", 3)
+    assert merges == [("u", "g"), ("h", "ug"), ("Ġ", "hug")]
+    assert names["merge"](("a", "a", "a", "b"), ("a", "a")) == ("aa", "a", "b")
+    symbols = names["encode_word"](" crocodile", names["ranks"])
+    ids = [TOKENIZER.vocab[symbol] for symbol in symbols]
+    assert ids == TOKENIZER.encode(" crocodile")

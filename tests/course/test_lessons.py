@@ -1,0 +1,147 @@
+"""Tests of notebooks/lessons.py, the helper functions of the notebooks."""
+
+import ast
+import inspect
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
+
+import lessons  # noqa: E402
+
+
+@pytest.mark.parametrize("function, slow_one", [(lessons.medians, 8), (lessons.fastest, 7)])
+def test_timed_actions_take_turns_after_a_round_that_does_not_count(
+    function, slow_one, monkeypatch
+):
+    clock, order = [0.0], []
+    monkeypatch.setattr(lessons.time, "perf_counter", lambda: clock[0])
+
+    def action(name, costs):
+        def run():
+            order.append(name)
+            clock[0] += next(costs)
+
+        return run
+
+    quick = action("quick", iter([50, 2, 9, 2]))  # the first round (50) does not count
+    slow = action("slow", iter([90, 8, 7, 60]))
+    times = function({"quick": quick, "slow": slow}, rounds=3)
+    assert times == {"quick": 2, "slow": slow_one}
+    assert order == ["quick", "slow"] * 4
+
+
+def test_a_check_says_what_is_missing_and_raises_nothing(capsys, monkeypatch, tmp_path):
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks" / "lesson_adding.py").write_text(
+        "def exercise_1(add):\n    assert add(1, 2) == 3, 'the sum of 1 and 2'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "checks"]:
+        monkeypatch.delitem(sys.modules, name)
+    lessons.check("adding", 1, lambda a, b: a + b)
+    lessons.check("adding", 1, lambda a, b: a - b)
+    exec("def add(a, b):\n    return a + [b]", namespace := {})
+    lessons.check("adding", 1, namespace["add"])
+    solved, unsolved, wrong = capsys.readouterr().out.splitlines()
+    assert (solved, unsolved) == ("solved", "not solved yet: the sum of 1 and 2")
+    assert wrong.startswith("not solved yet: TypeError: ") and "(line 2" in wrong
+
+
+def test_a_picture_is_sharp_and_has_an_alternative_text(monkeypatch):
+    shown = []
+    monkeypatch.setattr(lessons, "display", shown.append)
+    figure, axes = lessons.plt.subplots(figsize=(4, 3))
+    lessons.show("a picture of nothing", figure)
+    data, metadata = shown[0]._repr_mimebundle_()
+    assert metadata["image/png"]["alt"] == "a picture of nothing"
+    assert abs(metadata["image/png"]["width"] - 400) < 50
+    assert not lessons.plt.get_fignums()
+
+
+def test_a_paragraph_is_wrapped_and_indented(capsys):
+    lessons.paragraph("One  day,\n" + "a cat " * 30)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("    One day, a cat a cat")
+    assert len(lines) == 3 and all(len(line) <= 76 for line in lines)
+    assert all(line.startswith("    ") for line in lines)
+
+
+def test_a_function_s_source_fits_a_slide(capsys):
+    import gpt2
+    from families import llama
+
+    for function in (llama.rotate, llama.attention, gpt2.layer_norm, gpt2.Cache.append):
+        lessons.source(function)
+        out = capsys.readouterr().out
+        assert max(map(len, out.splitlines())) <= 79 and '"""' not in out
+        assert out.count("def ") == 1
+    lessons.source(gpt2.layer_norm)
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert first.startswith("# [..., n_embd] -> same") and second.startswith("def layer_norm(x")
+
+
+def test_a_source_is_python(capsys):
+    import samplers
+
+    lessons.source(samplers.Sampler.filter)  # `source` splits its long string in two
+    printed = ast.parse(capsys.readouterr().out)
+    written = dedent(inspect.getsource(samplers.Sampler.filter))
+    assert ast.dump(printed) == ast.dump(ast.parse(written))
+
+
+def test_a_source_without_a_place_to_break_is_still_whole(capsys):
+    import samplers
+
+    lessons.source(samplers.draw)
+    out = capsys.readouterr().out
+    assert out.startswith("def draw(probs: np.ndarray, rng: np.random.Generator) -> int:\n    cum")
+    assert max(map(len, out.splitlines())) <= 79
+    written = inspect.getsource(samplers.draw).split('"""')[2]
+    assert "".join(written.split()) in "".join(out.split())
+
+
+def test_continuations_are_the_texts_of_their_seeds_and_have_n_tokens():
+    from generate import generate
+    from samplers import Sampler
+
+    model, endless = lessons.tiny_model(5, seed=3), lessons.tiny_model(5, seed=3)
+    model.stop_ids = (0, 1)  # with `generate`, these would end most texts early
+    texts = lessons.continuations(model, [2, 4], Sampler(), 4, 9)
+    alone = [list(generate(endless, [2, 4], 9, Sampler(), seed)) for seed in range(4)]
+    assert texts.tolist() == alone
+    assert {0, 1} & set(texts[:, :-1].ravel().tolist())
+
+
+def test_different_prompts_are_continued_like_a_single_one():
+    from samplers import Sampler
+
+    model = lessons.tiny_model(5, seed=3)
+    texts = lessons.continued(model, [[2, 4], [1]], Sampler(), [0, 7], 6)
+    assert texts[0].tolist() == lessons.continuations(model, [2, 4], Sampler(), 1, 6)[0].tolist()
+    assert texts.shape == (2, 6)
+
+
+def test_the_model_calls_a_replaced_function_until_the_block_ends():
+    import gpt2
+
+    model, ids = lessons.tiny_model(5, seed=3), np.arange(5)
+    right = model(ids)
+    with lessons.replaced(gpt2, attention=lambda q, k, v, mask: 0 * q):
+        assert not np.allclose(model(ids), right)
+    with lessons.replaced(gpt2):
+        np.testing.assert_array_equal(model(ids), right)
+
+
+def test_a_tiny_model_is_random_and_depends_on_its_seed():
+    model, ids = lessons.tiny_model(5, seed=3), np.arange(5)
+    assert (model.n_vocab, model.stop_ids) == (5, ())
+    assert model.n_ctx >= 16  # the lessons need a context of 16
+    np.testing.assert_array_equal(model(ids), lessons.tiny_model(5, seed=3)(ids))
+    assert model(ids).dtype == np.float32
+    assert not np.allclose(model(ids), lessons.tiny_model(5, seed=4)(ids))
+    assert np.ptp(model(ids)) > 1  # the model clearly prefers some tokens

@@ -1,0 +1,67 @@
+"""In lessons 8 to 11, the formulas agree with what the running code counts, and the plots show the
+right numbers."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.tiny import tiny_gpt2
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
+
+import counting  # noqa: E402
+import lessons  # noqa: E402
+from drawing import (  # noqa: E402
+    lesson_08_counting,
+    lesson_09_roofline,
+    lesson_11_serving,
+)
+
+from decoding.batching import continuous  # noqa: E402
+from generate import Sequence  # noqa: E402
+
+
+@pytest.mark.parametrize("n_rows, n_past, n_new", [(1, 0, 5), (1, 5, 1), (3, 4, 2)])
+def test_the_formulas_agree_with_counts_of_the_running_code(n_rows, n_past, n_new):
+    model = tiny_gpt2()
+    shape, n_all = counting.shape_of(model), n_past + n_new
+    cache = model.new_cache(n_rows)
+    if n_past:
+        model(np.ones((n_rows, n_past), int), cache)
+    ids = np.ones((n_rows, n_new), int)
+    logits, flops, read = counting.counted(model, model, ids, cache, last=1)
+    assert logits.shape == (n_rows, 1, model.n_vocab)
+    assert flops == n_rows * counting.pass_flops(shape, n_new, n_all)
+    assert read == counting.pass_bytes(shape, n_all, n_rows)
+
+
+def test_a_row_holds_one_text_at_a_time():
+    model, made = tiny_gpt2(), {}
+    for n, length in enumerate((5, 2, 7, 1, 3, 4)):
+        made[Sequence(model, [1, 2], length, seed=n)] = []
+    for turn, (sequence, _) in enumerate(continuous(list(made), max_rows=2)):
+        made[sequence].append(turn)
+    taken = set()
+    for _, row, turns in lesson_11_serving.places(made, 2):
+        seats = {(row, turn) for turn in range(turns[0], turns[-1] + 1)}
+        assert not seats & taken and row in (0, 1)
+        taken |= seats
+
+
+@pytest.mark.parametrize("n", [2, 7, 9])
+def test_the_savings_of_the_cache_are_drawn_even_for_a_short_text(n):
+    def flops(model, ids, *args, **settings):
+        return counting.counted(model, model, ids, *args, **settings)[1]
+
+    model, ids = tiny_gpt2(), np.arange(n)
+    alt = lesson_08_counting.saving_of(model, ids, flops, lessons.fastest)
+    lessons.plt.close()
+    assert f"the token at position {min(n, 8)}," in alt
+
+
+def test_the_alternative_text_of_the_reader_s_own_picture_says_what_it_shows():
+    alt = lesson_09_roofline.roof_of(tiny_gpt2(), [1] * 13, 1e10, 1e11)
+    lessons.plt.close()
+    assert "a prompt of 8 tokens runs at " in alt

@@ -1,0 +1,369 @@
+"""In the class edition, every notebook runs from top to bottom and its exercises can be solved. The
+saved notebooks, their links, the teacher's sheets and the badges are in order."""
+
+import ast
+import html
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+sys.path.insert(0, str(FOLDER))
+
+import edition  # noqa: E402
+
+NOTEBOOKS = [FOLDER / f"{name}.ipynb" for name in edition.order()]
+ADDRESS = "https://github.com/someone/tokenwise"
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def path(request):
+    return request.param
+
+
+@pytest.fixture
+def notebook(path):
+    return nbformat.read(path, as_version=4)
+
+
+def made(folder, *options):
+    """Run edition.py, which writes an edition into this folder. Return the folder."""
+    command = [sys.executable, FOLDER / "edition.py", folder, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"{len(NOTEBOOKS)} ")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def class_edition(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("class"))
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("pages"), "--html")
+
+
+@pytest.fixture(scope="session")
+def on_github(tmp_path_factory):
+    """Make the class edition with badges in a folder of the project. Badges link to files of the
+    project, so edition.py refuses folders outside of it."""
+    folder = Path(tempfile.mkdtemp(dir=FOLDER))
+    yield made(folder, "--repository", "git@github.com:someone/tokenwise.git/")
+    shutil.rmtree(folder)
+
+
+def code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def prose(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+
+
+def tagged(notebook, tag):
+    return [cell for cell in notebook.cells if tag in cell.metadata.get("tags", [])]
+
+
+def printed(cell, stream="stdout"):
+    return "".join(o["text"] for o in cell.outputs if o.get("name") == stream)
+
+
+def pictures(notebook):
+    """Yield the alternative text of each saved picture."""
+    for cell in code(notebook):
+        for output in cell.outputs:
+            for kind in output.get("data", {}):
+                if kind.startswith("image/"):
+                    yield output.metadata.get(kind, {}).get("alt", "")
+
+
+def solutions(path):
+    """Return {exercise number: its solution} from a lesson's file in solutions/. In this file, a
+    line "# exercise N" precedes each solution."""
+    text = (FOLDER / "solutions" / path.with_suffix(".py").name).read_text(encoding="utf-8")
+    parts = re.split(r"^# exercise (\d+)$", text, flags=re.MULTILINE)[1:]
+    return dict(zip(map(int, parts[::2]), parts[1::2]))
+
+
+def exercises(notebook):
+    """Return {exercise number: (index of its cell, index of the next cell)}. The next cell checks
+    the exercise."""
+    found = {}
+    for place, cell in enumerate(notebook.cells):
+        for tag in cell.metadata.get("tags", []):
+            if tag.startswith("exercise-"):
+                found[int(tag.removeprefix("exercise-"))] = place, place + 1
+    return found
+
+
+def test_the_class_edition_runs_and_its_exercises_can_be_solved(path, class_edition, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # threads that share a core are slow
+    notebook = nbformat.read(class_edition / path.name, as_version=4)
+    assert not any(cell.outputs for cell in code(notebook))
+    client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(FOLDER)}})
+    with client.setup_kernel():
+        for place, cell in enumerate(notebook.cells):
+            if edition.tagged(cell, "ours"):  # uncomment our solution
+                cell.source = cell.source.removeprefix("# If you give up: ")
+            client.execute_cell(cell, place)  # raises an error if the cell does
+            if cell.cell_type == "code":
+                assert not printed(cell, "stderr")
+        for number, (place, check) in exercises(notebook).items():
+            assert printed(notebook.cells[check]).startswith("not solved yet: ")
+            notebook.cells[place].source = solutions(path)[number]
+            client.execute_cell(notebook.cells[place], place)
+            client.execute_cell(notebook.cells[check], check)
+            assert printed(notebook.cells[check]) == "solved\n"
+
+
+def own(notebook):  # -> the code cells, except those that edition.py added
+    added = {"guess", "ours"}
+    return [cell for cell in code(notebook) if not added & {*cell.metadata.get("tags", [])}]
+
+
+def test_the_class_edition_has_the_same_code_without_solutions(path, notebook, class_edition):
+    edited = nbformat.read(class_edition / path.name, as_version=4)
+    assert "](solutions/" in notebook.cells[0].source
+    assert "/solutions/" not in "".join(cell.source for cell in prose(edited))
+    for mine, theirs in zip(code(notebook), own(edited), strict=True):
+        if edition.tagged(mine, "yours"):
+            assert "..." in theirs.source and len(theirs.source) < len(mine.source)
+        else:
+            assert mine.source == theirs.source
+
+
+def test_the_class_edition_answers_no_prediction(path, class_edition):
+    """A cell for the reader's guess follows each "Predict" task. The first text after the next code
+    is a folded answer, a heading, or another task or question."""
+    cells = nbformat.read(class_edition / path.name, as_version=4).cells
+    for place, cell in enumerate(cells):
+        if cell.cell_type != "markdown" or "**Predict" not in cell.source:
+            continue
+        assert edition.tagged(cells[place + 1], "guess")
+        rest = cells[place + 2 :]
+        ran = next(i for i, cell in enumerate(rest) if cell.cell_type == "code")
+        answer = next(cell for cell in rest[ran:] if cell.cell_type == "markdown")
+        assert answer.source.startswith(("<details>", "#", "**Predict", "**Question"))
+
+
+def test_no_cell_has_a_literal_alternative_text(notebook):
+    for cell in code(notebook):
+        for node in ast.walk(ast.parse(cell.source)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "lessons.show":
+                literal = isinstance(node.args[0], ast.Constant | ast.JoinedStr)
+                assert not literal or edition.tagged(cell, "your-text"), cell.source
+
+
+def broken_links(text, folder):
+    """Yield the broken links in the text of a Markdown file. folder: where the file is. A link to
+    ADDRESS is broken if the project does not contain its target."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        place, _, anchor = target.partition("#")
+        file = folder / place
+        if target.startswith(f"{ADDRESS}/blob/main/"):
+            file = FOLDER.parent / place.removeprefix(f"{ADDRESS}/blob/main/")
+        elif re.match("https?://", target) or not place:
+            continue
+        if not file.exists():
+            yield target
+        elif anchor and file.suffix == ".md":
+            headings = re.findall("^#+ (.+)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            if anchor not in [heading.lower().replace(" ", "-") for heading in headings]:
+                yield target
+
+
+def test_every_link_of_every_notebook_leads_somewhere(class_edition, on_github):
+    for folder in FOLDER, class_edition, on_github:
+        for file in sorted(folder.glob("*.ipynb")):
+            for cell in prose(nbformat.read(file, as_version=4)):
+                assert not list(broken_links(cell.source, folder)), file
+
+
+def test_every_link_of_the_pages_leads_somewhere(pages):
+    files = sorted(pages.glob("*.html"))
+    assert len(files) == len(NOTEBOOKS)
+    for file in files:
+        text = re.sub(
+            r"<script>.*?</script>", "", file.read_text(encoding="utf-8"), flags=re.DOTALL
+        )
+        for target in map(html.unescape, re.findall(r'href="([^"]+)"', text)):
+            place = target.partition("#")[0]
+            assert re.match("https?://|#", target) or (pages / place).exists(), (file.name, target)
+
+
+def test_a_page_needs_no_other_files(path, pages):
+    text = (pages / path.with_suffix(".html").name).read_text(encoding="utf-8")
+    sources = re.findall(r'<(?:img|script|link)[^>]*?(?:src|href)="(.*?)"', text, flags=re.DOTALL)
+    assert sources and all(source.startswith("data:") for source in sources)
+    quoted = r"<pre.*?</pre>|<code.*?</code>|<script.*?</script>|(alt|srcdoc)=\".*?\""
+    assert "$" not in re.sub(quoted, "", text, flags=re.DOTALL)
+
+
+def test_every_link_of_the_other_texts_leads_somewhere():
+    sheets = [*FOLDER.glob("solutions/*.md"), *FOLDER.glob("teachers/*.md")]
+    for file in (FOLDER / "README.md", *sheets):
+        assert not list(broken_links(file.read_text(encoding="utf-8"), file.parent)), file
+
+
+def test_git_does_not_ignore_the_folder_that_the_badges_point_to():
+    if not (FOLDER.parent / ".git").exists():
+        return  # this copy of the project is not a git repository
+    command = ["git", "check-ignore", "-q", "notebooks/class/01_forward_pass.ipynb"]
+    assert subprocess.run(command, cwd=FOLDER.parent).returncode == 1
+
+
+def test_the_top_of_a_lesson_is_up_to_date(path, notebook):
+    assert notebook.cells[0].source == edition.titled(path.stem)
+
+
+def test_a_teacher_s_sheet_has_the_minutes_of_each_section(path, notebook):
+    sheet = (FOLDER / "teachers" / f"{path.stem}.md").read_text(encoding="utf-8")
+    assert edition.by_section(notebook) in sheet.splitlines()
+
+
+def test_a_lesson_has_three_exercises_with_solutions_and_hidden_checks(path, notebook):
+    assert list(exercises(notebook)) == list(solutions(path)) == [1, 2, 3]
+    for number, (_, check) in exercises(notebook).items():
+        assert notebook.cells[check].source.startswith(f'lessons.check("{path.stem}", {number}')
+
+
+def test_every_assert_of_a_check_says_what_is_missing(path):
+    text = (FOLDER / "checks" / f"lesson_{path.stem}.py").read_text(encoding="utf-8")
+    asserts = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assert)]
+    assert asserts and all(node.msg for node in asserts)
+
+
+def test_a_lesson_begins_with_its_requirements_and_goals(path, notebook):
+    title, setup = notebook.cells[:2]
+    for part in (r"^# \d+\. .+", r"^\*About \d+ minutes", r"\*\*Before", r"\*\*Goals"):
+        assert re.search(part, title.source, flags=re.MULTILINE), part
+    assert tagged(notebook, "setup") == [setup]
+    assert setup.source == (FOLDER / "bootstrap.py").read_text(encoding="utf-8").strip()
+
+
+def test_a_lesson_ends_with_the_reader_s_own_text(notebook):
+    (cell,) = tagged(notebook, "your-text")
+    assert re.match(r'MODEL, TEXT = "[\w-]+", ', cell.source)
+
+
+def test_a_notebook_is_saved_with_the_outputs_of_one_run(notebook):
+    cells = code(notebook)
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    for cell in cells:
+        assert not printed(cell, "stderr")
+        assert not any(output.output_type == "error" for output in cell.outputs)
+        lines = printed(cell).splitlines()
+        assert len(lines) <= 40
+        assert all(len(line) <= 79 for line in lines)
+    alternatives = list(pictures(notebook))
+    assert alternatives and all(len(text) > 30 for text in alternatives)
+
+
+def test_the_saved_outputs_show_today_s_comments(notebook):
+    """Some cells print functions of the project. Their comments must be those of the files."""
+    files = [file for file in FOLDER.parent.glob("**/*.py") if ".venv" not in file.parts]
+    known = without_spaces("".join(file.read_text(encoding="utf-8") for file in files))
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and "source(" in cell.source:
+            printed = "".join(output.get("text", "") for output in cell.outputs)
+            for comment in re.findall(r"(?:^ *#.*\n?)+", printed, flags=re.MULTILINE):
+                assert without_spaces(comment) in known, comment
+
+
+def without_spaces(text):
+    return re.sub(r"[\s#]+", "", text)  # a long comment is wrapped, so it has more lines
+
+
+def test_the_cells_fit_a_projector(notebook):
+    for cell in code(notebook):
+        lines = cell.source.splitlines()
+        assert len(lines) <= 20 or "setup" in cell.metadata.get("tags", []), cell.source
+        assert all(len(line) <= 79 for line in lines), max(lines, key=len)
+
+
+NUMBER = r"(?<![\w.^/-])\d+(?:,\d{3})*(?:\.\d+)?(?: ?%)?(?![\w^])"
+NOT_PROSE = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)|https?://\S+"
+
+
+def test_numbers_in_the_prose_come_from_a_cell(notebook):
+    """The test checks numbers with a decimal point or a percent sign. It skips sentences that cite
+    a source with its year."""
+    outputs = "\n".join(printed(cell) + cell.source for cell in code(notebook))
+    known = {float(number) for number in re.findall(r"\d+(?:\.\d+)?", outputs.replace(",", ""))}
+    for cell in prose(notebook):
+        text = re.sub(NOT_PROSE, " ", cell.source, flags=re.DOTALL)
+        for sentence in re.split(r"(?<=[.:?!])\s", text):
+            for number in re.findall(NUMBER, sentence):
+                value = number.strip(" %").replace(",", "")
+                if "." in value or "%" in number:
+                    sourced = re.search(r"\b(19|20)\d\d\b", sentence)
+                    assert sourced or comes_from(value, known), sentence
+
+
+def comes_from(written, known):
+    """Return whether a known number, or 100 times a known number, rounds to `written`."""
+    error = 0.51 * 10 ** -len(written.partition(".")[2])
+    scaled = [scale * number for number in known for scale in (1, 100)]
+    return any(abs(number - float(written)) <= error for number in scaled)
+
+
+def test_a_notebook_says_nothing_about_the_machine_it_ran_on(path):
+    assert path.stat().st_size < 1_500_000
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"/(root|home|tmp|Users|work)/", text)
+
+
+@pytest.mark.parametrize(
+    "folder, address",
+    [("/tmp", ADDRESS), (".", "https://gitlab.com/o/n"), (".", f"{ADDRESS}/tree/main")],
+)
+def test_badges_that_would_lead_nowhere_are_refused(folder, address):
+    command = [sys.executable, FOLDER / "edition.py", folder, "--repository", address]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=FOLDER.parent)
+    assert done.returncode == 2 and re.search("is not (in|the address of)", done.stderr)
+
+
+def test_an_edition_is_written_again_but_nobody_s_work_is_lost(tmp_path):
+    first, second, *_ = (tmp_path / path.name for path in NOTEBOOKS)
+    made(tmp_path)
+    new = first.read_text("utf-8")
+    edition.write(first, new.replace("What", "Which"))  # an edition of other lessons
+    second.write_text(second.read_text("utf-8").replace("# My guess: ", "# My guess: 42"), "utf-8")
+    made(tmp_path)
+    assert first.read_text("utf-8") == new and "guess: 42" in second.read_text("utf-8")
+    edition.write(tmp_path / "mine.txt", "text")
+    (tmp_path / "mine.txt").write_text("mine")
+    edition.write(tmp_path / "mine.txt", "text")
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_the_setup_cell_installs_again_after_a_pip_that_failed(tmp_path):
+    """A false git and a false pip write down their calls; pip fails at the first one."""
+    (tmp_path / "false.py").write_text(
+        "import os, subprocess, sys\nfrom pathlib import Path\ncalls = []\n"
+        "def run(words, check):\n    calls.append(words[0])\n"
+        "    Path('tokenwise/notebooks').mkdir(parents=True, exist_ok=True)\n"
+        "    if len(calls) == 2: raise subprocess.CalledProcessError(1, 'pip')\n"
+        "subprocess.run, os.environ['TOKENWISE_REPOSITORY'] = run, 'here'\n"
+        f"cell = Path({str(FOLDER / 'bootstrap.py')!r}).read_text()\n"
+        "try: exec(cell)\nexcept subprocess.CalledProcessError: exec(cell)\n"
+        "assert calls == ['git', sys.executable, sys.executable] and Path.cwd().name == 'notebooks'"
+    )
+    subprocess.run([sys.executable, "false.py"], cwd=tmp_path, check=True)
+
+
+def test_a_repository_gives_badges_and_an_address_to_clone(path, on_github):
+    title, setup = nbformat.read(on_github / path.name, as_version=4).cells[:2]
+    place = f"notebooks/{on_github.name}/{path.name}"
+    colab = "https://colab.research.google.com/github/someone/tokenwise/blob/main"
+    assert f"({colab}/{place})" in title.source
+    assert f"(https://mybinder.org/v2/gh/someone/tokenwise/main?labpath={place})" in title.source
+    assert f'address = "{ADDRESS}"\n' in setup.source

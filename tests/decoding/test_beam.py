@@ -1,0 +1,328 @@
+"""beam.py finds the same texts as transformers and as brute force. A width of 1 finds the greedy
+text. The cache follows the beams, and the trace contains every candidate.
+
+The sequences and scores of transformers are in a file that tests/fixtures/make_beam.py writes.
+"""
+
+import copy
+import itertools
+import json
+import math
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decoding.beam import Candidate, Hypothesis, beam_search, top_indices
+from families.seq2seq import forced_id
+from generate import generate
+from gpt2 import GPT2, log_softmax
+from samplers import Sampler, min_length, no_repeat_ngram, one_hot, repetition_penalty
+from tests.fixtures.make_beam import (
+    EOS,
+    N_CTX,
+    N_HEAD,
+    N_VOCAB,
+    PROMPT,
+    STOPS,
+    cases,
+    name,
+    random_params,
+)
+from tests.support.tiny import FunctionModel, Watched, arrays, as_function
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+REFERENCE = json.loads((FIXTURES / "beam.json").read_text(encoding="utf-8"))
+
+
+def random_model(stops="no end", seed=0):
+    stop_ids, bias = STOPS[stops]
+    return GPT2(random_params(bias, stop_ids, seed), N_HEAD, stop_ids)
+
+
+def table(probs, stop_ids=()):
+    """Return a model in which token b follows token a with the probability probs[a][b]."""
+    with np.errstate(divide="ignore"):
+        logits = np.log(np.array(probs, np.float32))
+    return FunctionModel(lambda ids: logits[ids[-1]], len(probs), stop_ids=stop_ids)
+
+
+# --- compared with transformers -------------------------------------------------------------------
+
+
+def test_the_reference_has_each_case():
+    assert sorted(REFERENCE) == sorted(set(map(name, cases())))
+
+
+@pytest.mark.parametrize("stops", STOPS)
+def test_ids_and_scores_equal_the_reference(stops):
+    model = random_model(stops)
+    for case in cases():
+        if case["stops"] != stops:
+            continue
+        start, filters = len(case["prompt"]), []
+        if case["no_repeat_ngram"]:
+            filters.append(no_repeat_ngram(case["no_repeat_ngram"]))
+        if case["min_new"]:
+            filters.append(min_length(start + case["min_new"], model.stop_ids))
+        settings = {key: case[key] for key in ("width", "length_penalty", "early_stopping")}
+        ends = partial(lambda case, ids: ids[-1] in case["ends"], case)
+        settings |= {"n_return": case["width"], "filters": filters, "ends": ends}
+        found = beam_search(model, case["prompt"], case["n"], **settings)
+        ids, scores = zip(*REFERENCE[name(case)])
+        assert [h.ids for h in found] == list(ids), name(case)
+        assert [h.score for h in found] == pytest.approx(list(scores), rel=2e-5), name(case)
+
+
+def test_the_reference_has_hard_cases():
+    """The best texts end after 1 token, with the full context, or in between. Each setting changes
+    several of them."""
+    best = {key: rows[0][0] for key, rows in REFERENCE.items()}
+    lengths = [len(ids) for ids in best.values()]
+    assert {1, 3, 7, 8, 10, N_CTX - len(PROMPT)} <= set(lengths)
+
+    def matters(setting, others):
+        """Count how often another value of this setting changes a case's best sequence."""
+        changed = 0
+        for case in cases():
+            for other in others:
+                twin = name(case | {setting: other})
+                changed += twin in best and best[twin] != best[name(case)]
+        return changed
+
+    assert matters("early_stopping", [True]) > 5 and matters("early_stopping", ["never"]) > 2
+    assert matters("ends", [[9, 31]]) > 5
+    assert matters("length_penalty", [0.0]) > 5
+    assert matters("width", [2]) > 5
+
+
+# --- compared with greedy search, brute force and examples worked out by hand ---------------------
+
+
+@pytest.mark.parametrize("stops", STOPS)
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_width_1_is_greedy(stops, early_stopping):
+    for seed in range(3):
+        model = random_model(stops, seed)
+        for filters in [(), (no_repeat_ngram(2), repetition_penalty(1.3), min_length(7, [EOS]))]:
+            sampler = Sampler(log_softmax_first, *filters, to_probs=one_hot)
+            (found,) = beam_search(model, PROMPT, 12, 1, 0.7, early_stopping, filters=filters)
+            assert found.ids == list(generate(model, PROMPT, 12, sampler))
+
+
+def log_softmax_first(logits, ids):
+    """A filter that returns log-probabilities. Beam search applies its filters to these, too."""
+    return log_softmax(logits)
+
+
+def brute_force(model, prompt, n, length_penalty):
+    """Return {ids: (log P, score)} for all texts. A text ends with a stop id or after n tokens."""
+    found = {}
+    for ids in itertools.product(range(model.n_vocab), repeat=n):
+        ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
+        ids = ids[: min(ends, default=n)]
+        if ids not in found:
+            total = log_probability(model, prompt, ids)
+            found[ids] = total, total / len(ids) ** length_penalty
+    return found
+
+
+def log_probability(model, prompt, ids):
+    """Return log P(ids | prompt), computed in one pass."""
+    log_probs = log_softmax(model(np.array([*prompt, *ids])))[len(prompt) - 1 : -1]
+    return math.fsum(log_probs[range(len(ids)), ids].tolist())
+
+
+@pytest.mark.parametrize("stop_ids", [(), (3,), (1, 3)])
+def test_a_width_of_all_sequences_equals_brute_force(stop_ids):
+    params = random_params(seed=4)
+    params["wte"], params["lm_head"] = params["wte"][:4], params["lm_head"][:4]
+    model, n = GPT2(params, N_HEAD, stop_ids), 4
+    for penalty, early_stopping in [(0.0, False), (0.6, False), (1.0, True), (2.0, False)]:
+        every = brute_force(model, [2, 0], n, penalty)
+        wanted = sorted(every, key=lambda ids: -every[ids][1])
+        found = beam_search(model, [2, 0], n, 4**n, penalty, early_stopping, n_return=4**n)
+        assert [tuple(h.ids) for h in found] == wanted
+        for h in found:
+            assert (h.log_probability, h.score) == pytest.approx(every[tuple(h.ids)], rel=1e-5)
+
+
+def test_beam_search_finds_a_path_that_greedy_misses():
+    """After token 0, token 1 (p = 0.6) beats token 2 (p = 0.4). Only 2 has a likely successor."""
+    model = table([[0, 0.6, 0.4, 0], [0.3, 0.3, 0.2, 0.2], [0.9, 0.1, 0, 0], [0.25] * 4])
+    assert beam_search(model, [0], 2, 1)[0].ids == [1, 0]
+    (found,) = beam_search(model, [0], 2, 2, length_penalty=0.5)
+    assert found.ids == [2, 0]
+    assert found.log_probability == pytest.approx(math.log(0.4 * 0.9))
+    assert found.score == pytest.approx(math.log(0.4 * 0.9) / math.sqrt(2))
+
+
+def test_a_stop_counts_only_among_the_best_candidates():
+    """The stop id 2 is the third best candidate of the first step, so a width of 2 drops it."""
+    model = table([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [1 / 3] * 3], stop_ids=[2])
+    found = beam_search(model, [0], 1, 3, n_return=3)
+    assert [h.ids for h in found] == [[0], [1], [2]]
+    trace = []
+    beam_search(model, [0], 3, 2, trace=trace)
+    assert [c.ids for c in trace[0]] == [(0,), (1,), (2,)]
+    assert [c.status for c in trace[0]] == ["kept", "kept", "dropped"]
+
+
+# --- the cache, the filters and other arguments ---------------------------------------------------
+
+
+FILTERS = {
+    "none": [],
+    "penalty": [repetition_penalty(1.7)],
+    "no bigram twice": [no_repeat_ngram(2)],
+    "at least 9": [min_length(9, [EOS])],
+}
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(sorted(STOPS)),
+    st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=N_CTX - 1),
+    st.integers(1, 10),  # the number of new tokens
+    st.integers(1, 5),  # the number of beams
+    st.sampled_from([0.0, 0.7, 1.0, 2.0]),
+    st.booleans(),
+    st.sampled_from(sorted(FILTERS)),
+)
+def test_every_step_equals_the_step_of_a_search_without_a_cache(
+    stops, prompt, n, width, penalty, early_stopping, filters
+):
+    model, results = random_model(stops), []
+    arguments = prompt, n, width, penalty, early_stopping, width, FILTERS[filters]
+    for each in (model, as_function(model)):
+        found = beam_search(each, *arguments, trace := [])
+        results.append((found, trace))
+    (found, trace), (slow, slow_trace) = results
+    for step, slow_step in zip(trace, slow_trace, strict=True):
+        assert [c[:2] + c[3:] for c in step] == [c[:2] + c[3:] for c in slow_step]
+    assert [h.ids for h in found] == [h.ids for h in slow]
+    assert [h.score for h in found] == pytest.approx([h.score for h in slow], rel=1e-5)
+
+
+@pytest.mark.parametrize("stops", STOPS)
+def test_the_cache_follows_its_beams(stops):
+    """A search without a cache finds the same texts and scores. One pass reads the prompt."""
+    model = random_model(stops, seed=1)
+    watched, slow = Watched(model), as_function(model)
+    setting = dict(width=5, n_return=5, length_penalty=2.0)
+    trace = []
+    found = beam_search(watched, PROMPT, 16, **setting, trace=trace)
+    wanted = beam_search(slow, PROMPT, 16, **setting)
+    assert [h.ids for h in found] == [h.ids for h in wanted]
+    assert [h.score for h in found] == pytest.approx([h.score for h in wanted], rel=1e-5, abs=1e-6)
+    sums = [log_probability(model, PROMPT, h.ids) for h in found]
+    assert [h.log_probability for h in found] == pytest.approx(sums, rel=1e-5, abs=1e-6)
+    assert watched.shapes[0] == (1, len(PROMPT))
+    assert watched.shapes[1:] == [(sum(c.status == "kept" for c in step), 1) for step in trace[:-1]]
+    assert watched.lasts == {1}  # only the last token's logits are computed
+    assert any(
+        [c.parent for c in step if c.status == "kept"] != list(range(5)) for step in trace[1:]
+    )
+
+
+def test_no_argument_changes():
+    model, prompt, filters = random_model("some end"), list(PROMPT), [min_length(7, [EOS])]
+    before = copy.deepcopy(model.params)
+    first = beam_search(model, prompt, 8, filters=filters, n_return=4)
+    assert prompt == PROMPT and len(filters) == 1
+    assert all(map(np.array_equal, arrays(model.params), arrays(before)))
+    assert beam_search(model, tuple(prompt), 8, filters=filters, n_return=4) == first
+
+
+def test_filters_get_each_beam_s_own_ids_and_float32():
+    seen = []
+
+    def look(log_probs, ids):
+        seen.append((ids[len(PROMPT) :], log_probs.dtype, np.exp(log_probs).sum()))
+        assert ids[: len(PROMPT)] == PROMPT
+        return log_probs
+
+    trace = []
+    beam_search(random_model(), PROMPT, 5, 3, filters=[look], trace=trace)
+    kept = [list(c.ids) for step in trace for c in step if c.status == "kept"]
+    assert [ids for ids, _, _ in seen] == [[], *kept]
+    assert {dtype for _, dtype, _ in seen} == {np.dtype("float32")}
+    assert [total for _, _, total in seen] == pytest.approx([1] * len(seen), abs=1e-5)
+
+
+def test_a_forced_id_leaves_fewer_candidates_than_beams():
+    filters = [forced_id(11, len(PROMPT)), forced_id(12, len(PROMPT) + 1)]
+    found = beam_search(random_model(), PROMPT, 3, 4, n_return=4, filters=filters)
+    assert [h.ids[:2] for h in found] == [[11, 12]] * 4
+    (found,) = beam_search(random_model(), PROMPT, 2, 4, n_return=4, filters=filters)
+    assert (found.ids, found.log_probability) == ([11, 12], 0.0)  # the filters allow only one text
+
+
+def test_there_may_be_more_beams_than_tokens():
+    model = table([[0.7, 0.3], [0.6, 0.4]])
+    found = beam_search(model, [0], 2, 50, length_penalty=0.0, n_return=50)
+    assert [h.ids for h in found] == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    assert [math.exp(h.score) for h in found] == pytest.approx([0.49, 0.21, 0.18, 0.12])
+
+
+def test_the_search_ends_with_the_context():
+    found = beam_search(random_model(), PROMPT, 1000, 2)
+    assert len(found[0].ids) == N_CTX - len(PROMPT)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"width": 0}, "n=5, width=0, n_return=1: 1 <= n_return <= width, n >= 1"),
+        ({"n": 0}, "n=0"),
+        ({"n_return": 0}, "n_return=0"),
+        ({"n_return": 5}, "width=4, n_return=5"),
+        ({"prompt": "The cat"}, "encode the text first"),
+        ({"prompt": [1, N_VOCAB]}, "token ids are 0 to 39, not 1 to 40"),
+        ({"prompt": []}, "a prompt of 0 tokens: 1 to 31"),
+        ({"prompt": [1] * N_CTX}, "a prompt of 32 tokens: 1 to 31"),
+        ({"filters": [lambda logits, ids: np.full_like(logits, -np.inf)]}, "no text is left"),
+        ({"filters": [lambda logits, ids: np.full_like(logits, np.nan)]}, "no text is left"),
+    ],
+)
+def test_wrong_arguments_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        beam_search(random_model(), **{"prompt": PROMPT, "n": 5} | change)
+
+
+# --- top_indices, ties and the trace --------------------------------------------------------------
+
+
+@given(
+    st.lists(st.sampled_from([-np.inf, np.nan, -3.0, -2.0, 0.0, 4.0]), min_size=1, max_size=40),
+    st.integers(1, 50),
+)
+def test_top_indices_equals_a_stable_sort(values, k):
+    wanted = sorted((i for i, v in enumerate(values) if v > -np.inf), key=lambda i: -values[i])
+    assert top_indices(np.array(values, np.float32), k).tolist() == wanted[:k]
+
+
+def test_of_equal_candidates_the_first_wins():
+    found = beam_search(table([[0.25] * 4] * 4), [3], 3, 2, n_return=2)
+    assert [h.ids for h in found] == [[0, 0, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("stops", ["no end", "some end", "two ends"])
+def test_the_trace_has_every_candidate(stops):
+    model, trace = random_model(stops), []
+    found = beam_search(model, PROMPT, 8, 3, n_return=3, trace=trace)
+    beams = [Candidate(0, (), 0.0, "kept")]
+    for step in trace:
+        assert len(step) == min(max(2, 1 + len(model.stop_ids)) * 3, len(beams) * N_VOCAB)
+        sums = [c.log_probability for c in step]
+        assert sums == sorted(sums, reverse=True)
+        assert all(c.ids[:-1] == beams[c.parent].ids for c in step)
+        assert all(c.status == "dropped" for c in step[3:] if c.ids[-1] in model.stop_ids)
+        beams = [c for c in step if c.status == "kept"]
+        assert len(beams) == (3 if step is not trace[-1] or len(trace) < 8 else 0)
+    finished = {c.ids: c.log_probability for step in trace for c in step if c.status == "finished"}
+    assert {tuple(h.ids): h.log_probability for h in found}.items() <= finished.items()
+    assert isinstance(found[0], Hypothesis) and len(found) == 3

@@ -1,0 +1,314 @@
+"""drafters.py: n-gram and lookup drafts follow their definitions, a model accepts all of its own
+drafts, and Measured counts correctly."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decoding.drafters import (
+    DraftModel,
+    Measured,
+    NGramStore,
+    PromptLookup,
+    common_prefix,
+    one_hots,
+)
+from generate import generate
+from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_p
+from tests.support.tiny import FunctionModel, Noted, Replay, drafted_by, opposite, tiny_gpt2
+
+TARGET = tiny_gpt2()
+SMALL = tiny_gpt2(seed=2, n_embd=4, n_layer=1)
+PROMPTS = [[3], [1, 2, 3, 1, 2], [0, 10, 5, 5, 7, 0, 10], [n % 7 for n in range(14)]]
+N_VOCAB = TARGET.n_vocab
+rng_of = np.random.default_rng
+
+
+def by_speculation(prompt, n, drafter, gamma, sampler=greedy, model=TARGET):
+    return list(generate(model, prompt, n, sampler, loop=drafted_by(drafter, gamma)))
+
+
+def greedy_ids(prompt, n=100):
+    return list(generate(TARGET, prompt, n))
+
+
+# --- acceptance -----------------------------------------------------------------------------------
+
+
+def passes_of(drafter, sampler=greedy, prompt=PROMPTS[1]):
+    """Return (number of drafts, number of accepted drafts) for each pass."""
+    noted = Noted(drafter)
+    by_speculation(prompt, 100, noted, 5, sampler)
+    return [(len(drafts), len(tokens) - 1) for _, drafts, tokens in noted.passes]
+
+
+@pytest.mark.parametrize(
+    "sampler", [greedy, Sampler(), Sampler(repetition_penalty(1.5), top_p(0.9))]
+)
+def test_the_model_as_its_own_draft_is_always_accepted(sampler):
+    """If the draft model read the wrong text or had a stale cache, the output would be the same,
+    but some drafts would be rejected."""
+    for prompt in PROMPTS:
+        passes = passes_of(DraftModel(TARGET, sampler, rng_of(7)), sampler, prompt)
+        assert all(drafted == accepted for drafted, accepted in passes)
+        assert passes[0][0] == 5
+
+
+def test_right_drafts_are_all_accepted_and_wrong_ones_never():
+    text = PROMPTS[1] + greedy_ids(PROMPTS[1])
+    right = passes_of(Replay(N_VOCAB, text, 1, rng_of(7)))
+    assert all(drafted == accepted for drafted, accepted in right)
+    wrong = Replay(N_VOCAB, text, 0, rng_of(7)), DraftModel(opposite(TARGET), greedy, rng_of(7))
+    for drafter in wrong:
+        assert all(accepted == 0 for _, accepted in passes_of(drafter))
+
+
+# --- Measured -------------------------------------------------------------------------------------
+
+
+def test_a_measured_drafter_drafts_and_learns_as_without_measuring():
+    prompt, sampler = PROMPTS[2], Sampler(temperature(0.8))
+    plain, measured = Noted(NGramStore(N_VOCAB)), Noted(NGramStore(N_VOCAB))
+    ids = by_speculation(prompt, 100, plain, 4, sampler)
+    assert by_speculation(prompt, 100, Measured(measured), 4, sampler) == ids
+    assert measured.passes == plain.passes
+    assert measured.drafter.counts == plain.drafter.counts
+
+
+def test_the_counts_add_up():
+    text = PROMPTS[1] + greedy_ids(PROMPTS[1])
+    noted = Noted(Replay(N_VOCAB, text, 0.6, rng_of(4)))
+    measured = Measured(noted)
+    ids = by_speculation(PROMPTS[1], 100, measured, 4)
+    passes = [(drafts, tokens) for _, drafts, tokens in noted.passes]
+    assert [token for _, tokens in passes for token in tokens] == ids
+    assert all(drafts[: len(tokens) - 1] == tokens[:-1] for drafts, tokens in passes)
+    assert measured.drafted == sum(len(drafts) for drafts, _ in passes)
+    assert measured.accepted == sum(len(tokens) - 1 for _, tokens in passes) > 0
+    assert measured.rejected == sum(len(t) <= len(d) for d, t in passes) > 0
+    assert measured.tested == measured.accepted + measured.rejected
+    assert measured.lengths == Counter(len(tokens) - 1 for _, tokens in passes)
+    assert measured.tokens_per_pass == pytest.approx(len(ids) / len(passes))
+
+
+def test_the_counts_of_a_few_passes_by_hand():
+    measured, logits = Measured(PromptLookup(9)), np.zeros((4, 9), np.float32)
+    assert measured.acceptance == measured.tokens_per_pass == measured.tested == 0
+    for tokens in ([1, 2, 3, 4], [1, 9], [9]):
+        measured.learn([5], [1, 2, 3], logits, tokens)
+    measured.learn([5], [], logits[:1], [9])
+    assert (measured.drafted, measured.accepted, measured.rejected) == (9, 4, 2)
+    assert measured.lengths == {3: 1, 1: 1, 0: 2}
+    assert measured.tested == 6  # the other 3 drafts followed a rejected one
+    assert measured.acceptance == pytest.approx(4 / 6)
+    assert measured.tokens_per_pass == pytest.approx(8 / 4)
+
+
+def test_an_accepted_stop_id_ends_its_pass_and_rejects_nothing():
+    measured = Measured(PromptLookup(9))
+    measured.learn([5], [1, 2, 3], np.zeros((4, 9), np.float32), [1, 2])  # 2 is a stop id
+    assert (measured.accepted, measured.rejected, measured.tokens) == (2, 0, 2)
+
+
+@pytest.mark.parametrize("gamma", [0, 1, 4, 16])
+@pytest.mark.parametrize("accepted, rejected", [(0, 3), (1, 1), (9, 1), (7, 0)])
+def test_expected_tokens_per_pass_is_the_closed_form(gamma, accepted, rejected):
+    measured = Measured(PromptLookup(9))
+    measured.accepted, measured.rejected = accepted, rejected
+    a = accepted / (accepted + rejected)
+
+    def closed(n):
+        return (1 - a ** (n + 1)) / (1 - a) if a < 1 else n + 1
+
+    measured.sizes[gamma] = 3
+    assert measured.expected_tokens_per_pass == pytest.approx(closed(gamma))
+    measured.sizes[1] += 2  # two more passes, with a single draft each
+    sizes = list(measured.sizes.elements())
+    mean = sum(map(closed, sizes)) / len(sizes)
+    assert measured.expected_tokens_per_pass == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("rate, gamma", [(0.3, 2), (0.7, 4), (0.9, 8)])
+def test_a_replay_has_its_rate_of_acceptance_and_the_theory_s_tokens_per_pass(rate, gamma):
+    after = np.roll(np.eye(9, dtype=np.float32), 1, axis=1)  # token t + 1 follows token t
+    counting = FunctionModel(lambda ids: after[ids[-1]], n_vocab=9, n_ctx=10**6)
+    n = 4000
+    measured = Measured(Replay(9, [i % 9 for i in range(2 * n)], rate, rng_of(5)))
+    ids = by_speculation([0], n, measured, gamma, model=counting)
+    assert ids == [(i + 1) % 9 for i in range(n)]
+    assert measured.acceptance == pytest.approx(rate, abs=4 * math.sqrt(0.25 / measured.tested))
+    theory = (1 - rate ** (gamma + 1)) / (1 - rate)
+    lengths = list(measured.lengths.elements())
+    noise = np.std(lengths) / math.sqrt(len(lengths))
+    assert measured.tokens_per_pass == pytest.approx(theory, abs=4 * noise)
+    assert measured.expected_tokens_per_pass == pytest.approx(theory, rel=0.1)
+    assert noise < 0.15
+
+
+# --- n-grams --------------------------------------------------------------------------------------
+
+
+def test_a_small_text_has_these_ngram_counts():
+    store = NGramStore(9, n=3)
+    store.read([1, 2, 3, 1, 2, 4, 1, 2, 3])
+    after_one = {(1,): {2: 3}, (2,): {3: 2, 4: 1}, (3,): {1: 1}, (4,): {1: 1}}
+    after_two = {(1, 2): {3: 2, 4: 1}, (2, 3): {1: 1}, (3, 1): {2: 1}, (2, 4): {1: 1}}
+    assert store.counts == after_one | after_two | {(4, 1): {2: 1}}
+
+
+def test_a_growing_text_is_counted_once():
+    whole, grown, text = NGramStore(9, n=4), NGramStore(9, n=4), [1, 2, 3, 1, 2, 4, 1, 2, 3]
+    whole.read(text)
+    for end in (1, 2, 5, 5, 6, 9):
+        grown.read(text[:end])
+    assert grown.counts == whole.counts
+    grown.read([1, 2, 7])  # only 7 is new, because the previous text also begins with [1, 2]
+    assert grown.counts[(2,)] == {3: 2, 4: 1, 7: 1} and grown.counts[(1, 2)] == {3: 2, 4: 1, 7: 1}
+
+
+def test_the_longest_known_context_drafts():
+    store = NGramStore(9, n=3, before=[1, 2, 3, 5, 2, 4, 6, 2, 4])
+    assert store.next([1, 2]) == 3  # the longer context wins, although (2,) -> 4 is more frequent
+    assert store.next([7, 2]) == 4  # (7, 2) is unknown, so the store backs off to (2,)
+    assert store.next([2]) == 4
+    assert store.next([7]) is None and store.next([]) is None
+
+
+def test_an_unknown_context_stops_drafting():
+    store = NGramStore(9, n=3)
+    drafts, qs = store.propose([1, 2, 3, 4, 1], 8)
+    assert drafts == [2, 3, 4, 1, 2, 3, 4, 1]
+    np.testing.assert_array_equal(qs, np.eye(9, dtype=np.float32)[drafts])
+    assert store.propose([1, 2, 3, 4, 8], 8) == ([], [])
+    store = NGramStore(9, n=2, before=[5, 6, 7])
+    assert store.propose([5], 8)[0] == [6, 7]
+
+
+def test_a_store_learns_the_model_s_best_tokens_at_every_verified_position():
+    logits = np.array([[0, 1, 5, 3, 2], [9, 1, 2, 3, 8]], np.float32)
+    store = NGramStore(5, n=3, filler_top_k=1)
+    store.learn([4, 1], [3], logits, [3, 0])
+    assert store.counts == {(1,): {2: 1}, (4, 1): {2: 1}, (3,): {0: 1}, (1, 3): {0: 1}}
+    store = NGramStore(5, n=2, filler_top_k=3)
+    store.learn([4, 1], [3], logits, [2])  # the store also learns what follows a rejected draft
+    assert store.counts == {(1,): {2: 1, 3: 1, 4: 1}, (3,): {0: 1, 4: 1, 3: 1}}
+
+
+def test_the_best_of_the_tokens_learned_together_is_drafted():
+    for seed in range(20):
+        logits = rng_of(seed).normal(size=(1, 300)).astype(np.float32)
+        store = NGramStore(300, n=2, filler_top_k=150)  # with fewer, the best could win by chance
+        store.learn([4], [], logits, [0])
+        assert store.next([4]) == logits.argmax()
+
+
+def test_a_large_filler_top_k_learns_all_tokens():
+    store = NGramStore(5, n=2, filler_top_k=8)
+    store.learn([4], [], np.arange(5, dtype=np.float32)[None], [0])
+    assert store.counts == {(4,): dict.fromkeys(range(5), 1)}
+
+
+def test_a_store_kept_between_prompts_needs_fewer_passes():
+    store, n_passes = NGramStore(N_VOCAB, n=3), []
+    for _ in range(2):
+        measured = Measured(store)
+        assert by_speculation(PROMPTS[2], 15, measured, 8) == greedy_ids(PROMPTS[2], 15)
+        n_passes.append(measured.lengths.total())
+    assert n_passes[1] < n_passes[0]
+
+
+# --- lookup ---------------------------------------------------------------------------------------
+
+
+def copied(text, n, max_size=3, before=()):
+    drafts, qs = PromptLookup(12, max_size, before).propose(list(text), n)
+    np.testing.assert_array_equal(qs, one_hots(drafts, 12))
+    return drafts
+
+
+def test_lookup_takes_the_latest_occurrence_of_the_longest_suffix():
+    assert copied([1, 2, 3, 1, 2, 4, 5, 1, 2], 2) == [4, 5]  # these follow the second (1, 2)
+    text = [5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2]
+    assert copied(text, 2) == [7, 1]  # these follow (5, 1, 2), the longest match
+    assert copied(text, 2, max_size=2) == [8, 6]  # these follow the second (1, 2)
+    assert copied([3, 3, 3], 2) == [3, 3]  # the occurrence and the suffix may overlap
+
+
+def test_lookup_continues_with_its_own_copy_past_the_end_of_the_text():
+    assert copied([1, 2, 3, 1, 2], 7) == [3, 1, 2, 3, 1, 2, 3]
+    assert copied([4, 4], 3) == [4, 4, 4]
+
+
+def test_lookup_drafts_nothing_without_an_earlier_occurrence():
+    assert copied([1, 2, 3], 4) == copied([1], 4) == []
+
+
+def test_lookup_reads_the_source_before_the_text():
+    assert copied([0, 6], 3, before=[5, 6, 7, 8]) == [7, 8, 0]
+    # An occurrence in the text wins over one in the source, because it is later.
+    assert copied([0, 6, 9, 6], 1, before=[5, 6, 7, 8]) == [9]
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=15), st.integers(1, 4), st.integers(0, 20))
+def test_lookup_follows_its_definition(text, max_size, n):
+    """By definition, each draft copies the token that is `distance` positions before it."""
+    places = [  # (size, end) for each earlier occurrence of a suffix of the text
+        (size, end)
+        for size in range(1, max_size + 1)
+        for end in range(size, len(text))
+        if text[end - size : end] == text[len(text) - size :]
+    ]
+    longer = list(text)
+    if places:
+        distance = len(text) - max(places)[1]
+        for _ in range(n):
+            longer.append(longer[-distance])
+    assert copied(text, n, max_size) == longer[len(text) :]
+
+
+# --- helpers, arguments, types and errors ---------------------------------------------------------
+
+
+def test_common_prefix_counts_equal_tokens():
+    assert common_prefix([1, 2, 3], [1, 2, 4, 5]) == 2
+    assert common_prefix([1, 2], [1, 2, 3]) == common_prefix([1, 2, 3], [1, 2]) == 2
+    assert common_prefix([], [1]) == common_prefix([2], [1]) == 0
+
+
+def test_drafters_do_not_change_their_arguments():
+    before, ids = [4, 1, 2, 4], [1, 2, 3, 1]
+    drafters = [NGramStore(11, before=before), PromptLookup(11, before=before)]
+    drafters += [Replay(11, ids + ids, 0.5, rng_of()), DraftModel(SMALL, greedy, rng_of())]
+    for drafter in [*drafters, Measured(NGramStore(11))]:
+        drafts, _ = drafter.propose(ids, 3)
+        proposed, tokens = list(drafts), [5, 6]
+        drafter.learn(ids, drafts, np.zeros((len(drafts) + 1, 11), np.float32), tokens)
+        assert drafts == proposed and len(drafts) > 0
+        assert tokens == [5, 6]
+    assert (before, ids) == ([4, 1, 2, 4], [1, 2, 3, 1])
+
+
+def test_all_distributions_are_float32():
+    drafters = [NGramStore(11), PromptLookup(11, 2), Measured(NGramStore(11))]
+    drafters += [DraftModel(SMALL, Sampler(), rng_of(7)), Replay(11, [1, 2] * 5, 1, rng_of(7))]
+    for drafter in drafters:
+        drafts, qs = drafter.propose([1, 2, 1, 2], 3)
+        assert len(drafts) == 3 and all(q.dtype == np.float32 and q.shape == (11,) for q in qs)
+
+
+def test_a_draft_that_cannot_be_drawn_is_left_out():
+    """If the filters leave no token, the draft model stops drafting. The large model's sampler
+    raises an error only when the text reaches that position."""
+    sampler = Sampler(no_repeat_ngram(1))
+    drafter = DraftModel(SMALL, sampler, rng_of(7))
+    drafts, qs = drafter.propose([1, 2, 3, 4, 5, 6, 7, 8], 16)
+    assert sorted(drafts) == [0, 9, 10] and len(qs) == 3
+    found = by_speculation([1, 2], N_VOCAB - 2, drafter, 16, sampler)
+    assert sorted([1, 2, *found]) == list(range(N_VOCAB))
+    with pytest.raises(ValueError, match="no token can be drawn"):
+        by_speculation([1, 2], N_VOCAB - 1, drafter, 16, sampler)

@@ -1,0 +1,113 @@
+"""decoding/score.py scores a text by the chain rule, in one pass, in chunks or in windows. The text
+may follow end-of-text or a prefix."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import utils
+from decoding.score import log_probabilities, score, score_ids
+from gpt2 import log_softmax
+from tests.support.tiny import FunctionModel, Watched, close, tiny_gpt2
+
+MODEL = tiny_gpt2()
+N_CTX, N_VOCAB = MODEL.n_ctx, MODEL.n_vocab
+IDS = np.random.default_rng(3).integers(N_VOCAB, size=100).tolist()
+
+
+def by_hand(model, ids, first=0):
+    """Return log P of each token after ids[first], with one pass for each token."""
+    passes = (model(ids[first:i], last=1)[-1] for i in range(first + 1, len(ids)))
+    found = [log_softmax(logits)[token] for logits, token in zip(passes, ids[first + 1 :])]
+    return np.array(found, np.float32)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, N_VOCAB - 1), min_size=2, max_size=N_CTX + 1), st.integers(1, 30))
+def test_each_token_has_its_probability_given_the_earlier_tokens(ids, chunk):
+    close(log_probabilities(MODEL, ids, chunk), by_hand(MODEL, ids))
+
+
+@pytest.mark.parametrize("ids", [[], [3]])
+def test_a_first_token_has_no_probability(ids):
+    assert log_probabilities(MODEL, ids).shape == (0,)
+
+
+def test_the_probabilities_of_all_texts_sum_to_1():
+    model = tiny_gpt2(n_vocab=4)
+    texts = itertools.product(range(4), repeat=3)
+    totals = [log_probabilities(model, [0, *text]).sum() for text in texts]
+    assert np.exp(totals).sum() == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("n", [N_CTX + 2, N_CTX + 13, 2 * N_CTX, 100])
+@pytest.mark.parametrize("chunk", [5, 128])
+def test_a_long_text_is_scored_in_windows_that_overlap_by_half(n, chunk):
+    """A window begins n_ctx / 2 tokens before its first new token and has at most n_ctx inputs."""
+    expected, half = by_hand(MODEL, IDS[: N_CTX + 1]), N_CTX // 2
+    while len(expected) < n - 1:
+        known = len(expected) + 1
+        begin = known - half
+        window = by_hand(MODEL, IDS[: min(n, begin + N_CTX + 1)], begin)
+        expected = np.concatenate([expected, window[half - 1 :]])
+    close(log_probabilities(MODEL, IDS[:n], chunk), expected)
+
+
+def test_every_token_passes_in_chunks_and_sees_at_least_half_a_context():
+    watched = Watched(MODEL)
+    log_probabilities(watched, IDS[:50], chunk=10)
+    assert watched.shapes == [(10,), (10,), (4,)] * 2 + [(10,), (10,), (3,)]
+
+
+def test_a_context_of_two_tokens_is_enough():
+    after = np.log(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.6, 0.2, 0.2]], np.float32))
+    model = FunctionModel(lambda ids: after[ids[-1]], n_vocab=3, n_ctx=2)
+    close(log_probabilities(model, [0, 1, 2, 2]), np.log(np.array([0.3, 0.8, 0.2], np.float32)))
+    model.n_ctx = 1
+    with pytest.raises(ValueError, match="a context of one token"):
+        log_probabilities(model, [0, 1])
+
+
+@pytest.mark.parametrize("ids", [[1, N_VOCAB], [1, -1]])
+def test_ids_outside_the_vocabulary_are_refused(ids):
+    with pytest.raises(ValueError, match="token ids are 0 to 10"):
+        log_probabilities(MODEL, ids)
+
+
+def test_a_score_has_the_sum_the_perplexity_and_the_bits_per_byte():
+    result = score_ids(MODEL, IDS[:2], IDS[2:9], n_bytes=20)
+    logprobs = by_hand(MODEL, IDS[:9])[1:]
+    assert result["ids"] == IDS[2:9]
+    assert result["logprobs"] == pytest.approx(logprobs.tolist(), abs=1e-4)
+    assert result["total"] == pytest.approx(logprobs.sum(), abs=1e-3)
+    assert result["bits_per_byte"] == pytest.approx(-logprobs.sum() / math.log(2) / 20, rel=1e-4)
+    assert result["perplexity"] == pytest.approx(math.exp(-logprobs.mean()), rel=1e-4)
+
+
+def test_an_empty_text_is_certain():
+    result = score_ids(MODEL, [1], [], n_bytes=0)
+    assert (result["total"], result["bits_per_byte"], result["perplexity"]) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("worst", [np.nan, -1e4])
+def test_a_text_without_a_probability_has_no_score(worst):
+    model = FunctionModel(lambda ids: np.array([0, worst], np.float32), n_vocab=2)
+    with pytest.raises(ValueError, match="no probability"):
+        score_ids(model, [0], [1], n_bytes=1)
+
+
+def test_a_text_is_scored_after_end_of_text_or_after_a_prefix():
+    tokenizer, model = utils.load("stories")
+    ids = tokenizer.encode("The cat sat.")
+    for result, prefix in (
+        (score(tokenizer, model, "The cat sat."), [tokenizer.end_of_text]),
+        (score(tokenizer, model, "The cat sat.", ids[:2]), ids[:2]),
+    ):
+        assert result["ids"] == ids
+        expected = by_hand(model, [*prefix, *ids])[len(prefix) - 1 :]
+        assert result["logprobs"] == pytest.approx(expected.tolist(), abs=1e-4)
+        assert result["bits_per_byte"] == pytest.approx(-result["total"] / math.log(2) / 12)

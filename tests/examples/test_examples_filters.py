@@ -1,0 +1,173 @@
+"""The filters in examples/shelf.py and watermark.py agree with transformers, with their
+definitions and with the expected statistics."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from examples import shelf
+from examples.watermark import detect, green, watermark
+from generate import cached, generate
+from gpt2 import softmax
+from samplers import Sampler
+from speculative import Drafter
+from tests.support.every_loop import every_loop, one_text
+from tests.support.tiny import FunctionModel, drafted_by, p_value, tiny_gpt2
+
+REFERENCE = np.load(Path(__file__).parents[1] / "fixtures" / "examples.npz")
+MODEL = tiny_gpt2()
+
+
+class Guesses(Drafter):
+    """A drafter whose drafts are uniformly random tokens."""
+
+    def __init__(self, n_vocab):
+        self.n_vocab, self.rng = n_vocab, np.random.default_rng(5)
+
+    def propose(self, ids, n):
+        drafts = self.rng.integers(0, self.n_vocab, n).tolist()
+        return drafts, [np.full(self.n_vocab, 1 / self.n_vocab, np.float32)] * n
+
+
+ALL = {
+    "typical": shelf.typical(0.5),
+    "eta": shelf.eta(0.1),
+    "top_n_sigma": shelf.top_n_sigma(1.0),
+    "dry": shelf.dry(5.0, 1.75, 1),
+    "xtc": shelf.xtc(0.1, 0.6),
+    "watermark": watermark(7),
+}
+
+
+@pytest.mark.parametrize("case", range(len(REFERENCE["names"])))
+def test_a_filter_equals_transformers(case):
+    name, value = str(REFERENCE["names"][case]).split()
+    made = getattr(shelf, name)(float(value))
+    for logits, expected in zip(REFERENCE["logits"], REFERENCE["filtered"][case]):
+        np.testing.assert_array_equal(made(logits, []), expected)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_filter_keeps_its_argument_and_float32(name):
+    logits = np.linspace(-3, 3, 11, dtype=np.float32)
+    before = logits.copy()
+    assert ALL[name](logits, [1, 2, 1]).dtype == np.float32
+    np.testing.assert_array_equal(logits, before)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_loop_finds_the_same_text(name):
+    plain = one_text(every_loop(MODEL, [1, 2, 3], [[4], [5, 6, 7, 8, 9]], 12, lambda n: []))
+    found = one_text(every_loop(MODEL, [1, 2, 3], [[4], [5, 6]], 12, lambda n: [ALL[name]]))
+    if name in ("dry", "watermark", "xtc"):  # the other filters keep the best token here
+        assert found != plain
+
+
+def test_top_n_sigma_does_not_depend_on_temperature():
+    logits = np.random.default_rng(0).normal(size=500).astype(np.float32)
+    finite = shelf.top_n_sigma(1.0)(logits, []) > -np.inf
+    assert 1 < finite.sum() < 50
+    np.testing.assert_array_equal(shelf.top_n_sigma(1.0)(logits / 4, []) > -np.inf, finite)
+
+
+def test_dry_penalises_repetitions_of_the_text():
+    ids = [1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3]  # earlier, 4 followed 1 2 3, and 5 followed 2 3
+    penalty = -shelf.dry(1.0, 2.0, 2)(np.zeros(10, np.float32), ids)
+    assert dict(enumerate(penalty)) == dict.fromkeys(range(10), 0) | {4: 2.0, 5: 1.0}
+
+
+def test_dry_ends_a_loop():
+    logits = np.zeros(11, np.float32)
+    logits[3] = 4  # 3 would continue the loop 3 4 3 4 ...
+    assert softmax(logits)[3] > 0.8
+    assert softmax(shelf.dry()(logits, [3, 4] * 4))[3] < 0.01
+
+
+def test_xtc_is_the_mixture_of_both_cases():
+    """The published method tosses a coin for each new token. The filter needs no coin and gives the
+    same distribution."""
+    p, rng = np.array([0.4, 0.3, 0.2, 0.06, 0.04], np.float32), np.random.default_rng(3)
+    counts = Counter()
+    for _ in range(4000):
+        # XTC removes tokens with p >= 0.1, except the least likely of them, which has p = 0.2.
+        cut = p * [0, 0, 1, 1, 1] if rng.random() < 0.6 else p
+        counts[int(rng.choice(5, p=cut / cut.sum()))] += 1
+    mixed = softmax(shelf.xtc(0.1, 0.6)(np.log(p), []))
+    assert p_value(counts, dict(enumerate(mixed))) > 1e-3
+    assert p_value(counts, dict(enumerate(p))) < 1e-3
+
+
+@pytest.mark.parametrize("chance, expected", [(0, [0.6, 0.3, 0.1]), (1, [0, 0.75, 0.25])])
+def test_xtc_with_a_coin_that_is_certain(chance, expected):
+    logits = np.log(np.array([0.6, 0.3, 0.1], np.float32))
+    np.testing.assert_allclose(softmax(shelf.xtc(0.2, chance)(logits, [])), expected, rtol=1e-5)
+
+
+def test_xtc_leaves_a_single_choice_alone():
+    logits = np.log(np.array([0.85, 0.05, 0.1], np.float32))
+    np.testing.assert_allclose(softmax(shelf.xtc(0.2, 1.0)(logits, [])), np.exp(logits), rtol=1e-5)
+
+
+# --- the watermark --------------------------------------------------------------------------------
+
+
+def test_key_and_token_choose_the_green_share():
+    lists = {(key, token): green(key, token, 1000, 0.25) for key in (1, 2) for token in (5, 6)}
+    assert {share.sum() for share in lists.values()} == {250}
+    assert len({share.tobytes() for share in lists.values()}) == 4
+    np.testing.assert_array_equal(lists[1, 5], green(1, 5, 1000, 0.25))
+
+
+def test_z_counts_each_pair_of_tokens_once():
+    follows = green(3, 0, 100, 0.25)
+    [*_, good], [*_, bad] = np.flatnonzero(follows), np.flatnonzero(~follows)
+    back = [int(green(3, token, 100, 0.25)[0]) for token in (good, bad)]
+    for ids, n_green, n in [
+        ([0, good], 1, 1),
+        ([0, bad], 0, 1),
+        ([0, good, 0, good, 0, good], 1 + back[0], 2),
+        ([0, good, 0, bad, 0, good], 1 + sum(back), 4),
+    ]:
+        assert detect(ids, 3, 100) == pytest.approx((n_green - n / 4) / (n * 3 / 16) ** 0.5)
+    assert detect([5], 3, 100) == 0
+
+
+UNSURE = FunctionModel(lambda ids: np.zeros(200, np.float32), 200, n_ctx=200)
+
+
+@pytest.mark.parametrize("drafter", [None, Guesses(200)], ids=["cached", "speculative"])
+def test_a_marked_text_is_found_with_its_key_only(drafter):
+    loop = drafted_by(drafter) if drafter else cached
+    ids = [0, *generate(UNSURE, [0], 100, Sampler(watermark(7)), seed=1, loop=loop)]
+    plain = [0, *generate(UNSURE, [0], 100, Sampler(), seed=1, loop=loop)]
+    assert detect(ids, 7, 200) > 6
+    assert abs(detect(ids, 8, 200)) < 3
+    assert abs(detect(plain, 7, 200)) < 3
+    assert detect(ids[50:], 7, 200) > 4
+
+
+def test_a_text_without_a_mark_has_a_standard_normal_z():
+    texts = np.random.default_rng(0).integers(0, 200, (400, 60)).tolist()
+    z = [detect(text, 7, 200) for text in texts]
+    assert abs(np.mean(z)) < 4 / 20  # one standard error is 1 / sqrt(400) = 1 / 20
+    assert np.std(z) == pytest.approx(1, abs=0.15)
+    assert p_value(Counter(x > 1.0 for x in z), {True: 0.1587, False: 0.8413}) > 1e-3
+
+
+def test_speculation_keeps_the_marked_distribution():
+    """Draw pairs of tokens. There are only 16, so the exact probability of each is known."""
+    model, sampler = tiny_gpt2(n_vocab=4), Sampler(watermark(7), shelf.xtc(0.2, 0.5))
+
+    def probabilities(sampler):  # -> {(first token, second token): p}
+        firsts = enumerate(sampler(model([1])[-1], [1]).tolist())
+        seconds = [sampler(model([1, a])[-1], [1, a]).tolist() for a in range(4)]
+        return {(a, b): p * q for a, p in firsts for b, q in enumerate(seconds[a])}
+
+    guesses = Guesses(4)
+    counts = Counter(
+        tuple(generate(model, [1], 2, sampler, seed, drafted_by(guesses))) for seed in range(800)
+    )
+    assert p_value(counts, probabilities(sampler)) > 1e-3
+    assert p_value(counts, probabilities(Sampler())) < 1e-3

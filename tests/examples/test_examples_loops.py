@@ -1,0 +1,152 @@
+"""The loops in examples/choosing.py and the drafters in examples/drafts.py follow their
+definitions."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import utils
+from decoding.drafters import Measured
+from decoding.score import log_probabilities
+from examples import choosing
+from examples.drafts import Jacobi, Recycling
+from generate import Sequence, begin, generate
+from samplers import Sampler, temperature
+from tests.support.tiny import FunctionModel, drafted_by, p_value, tiny_gpt2
+
+REFERENCE = np.load(Path(__file__).parents[1] / "fixtures" / "examples.npz")
+MODEL, PLAIN = tiny_gpt2(n_vocab=5, stop_ids=[4]), Sampler()
+PROMPT, N = [1, 2], 4
+
+
+def every_text(n=N):
+    """Return {new ids: P} for all possible texts. A text ends with a stop id or after n tokens."""
+    texts, found = {(): 1.0}, {}
+    for length in range(1, n + 1):
+        longer = {}
+        for text, p in texts.items():
+            ids = [*PROMPT, *text]
+            for token, q in enumerate(PLAIN(MODEL(ids)[-1], ids).tolist()):
+                ends = token in MODEL.stop_ids or length == n
+                (found if ends else longer)[(*text, token)] = p * q
+        texts = longer
+    return found
+
+
+def run(loop, model=MODEL, prompt=PROMPT, n=N, sampler=PLAIN, seed=0):
+    sequence = Sequence(*begin(model, prompt), n, sampler, seed)
+    for token in loop(sequence.model, sequence):
+        assert sequence.ids[-1] == token
+    return sequence
+
+
+# --- choosing among texts -------------------------------------------------------------------------
+
+
+def test_chrf_equals_sacrebleu_s():
+    for (one, other), expected in zip(REFERENCE["texts"], REFERENCE["chrf"]):
+        found = choosing.chrf(choosing.ngrams(str(one)), choosing.ngrams(str(other)))
+        assert found == pytest.approx(expected, abs=1e-6), (one, other)
+
+
+def test_best_of_n_keeps_the_highest_mean_log_p():
+    row = run(choosing.best_of(6), seed=3)
+    seeds = np.random.default_rng(3).integers(2**62, size=6)
+    texts = [list(generate(MODEL, PROMPT, N, Sampler(), seed)) for seed in seeds]
+    means = [log_probabilities(MODEL, PROMPT + text)[1:].mean() for text in texts]
+    assert len({*map(tuple, texts)}) > 3
+    assert row.new_ids == texts[int(np.argmax(means))]
+
+
+def test_best_of_many_is_nearly_the_best_of_all():
+    texts = every_text()
+    best = max(texts, key=lambda text: np.log(texts[text]) / len(text))
+    assert run(choosing.best_of(400)).new_ids == [*best]
+
+
+class Letters:
+    """A tokenizer whose tokens are the single characters a, b, c, d and the full stop."""
+
+    def decode(self, ids):
+        return "".join("abcd."[id] for id in ids)
+
+
+def test_minimum_bayes_risk_keeps_the_text_most_like_the_others():
+    row = run(choosing.mbr(7, tokenizer=Letters()), seed=5)
+    seeds = np.random.default_rng(5).integers(2**62, size=7)
+    texts = [Letters().decode(generate(MODEL, PROMPT, N, Sampler(), seed)) for seed in seeds]
+    grams = [*map(choosing.ngrams, texts)]
+    likeness = [sum(choosing.chrf(a, b) for b in grams) for a in grams]
+    assert len({*texts}) > 3
+    assert Letters().decode(row.new_ids) == texts[int(np.argmax(likeness))]
+
+
+def test_best_of_one_is_a_plain_draw():
+    counts = Counter(tuple(run(choosing.best_of(1), n=2, seed=seed).new_ids) for seed in range(600))
+    assert p_value(counts, every_text(n=2)) > 1e-3
+
+
+def test_the_best_of_a_few_texts_translates_a_source():
+    tokenizer, model = utils.load("en-de")
+    source = model.add_special_tokens(tokenizer.encode("Go home!"))
+    row = run(choosing.best_of(3), model, source, 12, Sampler(temperature(0.5)))
+    assert row.new_ids[-1] in model.stop_ids
+    assert "Hause" in tokenizer.decode(row.new_ids)
+
+
+# --- drafts ---------------------------------------------------------------------------------------
+
+DRAFTERS = {"Jacobi": Jacobi, "Recycling": Recycling}
+each_drafter = pytest.mark.parametrize("new", DRAFTERS.values(), ids=DRAFTERS)
+
+
+@each_drafter
+def test_drafts_change_no_text(new):
+    model = tiny_gpt2()
+    for prompt in (PROMPT, [3]):
+        drafted = generate(model, prompt, 20, loop=drafted_by(new(model)))
+        assert list(drafted) == list(generate(model, prompt, 20))
+
+
+@each_drafter
+def test_drafts_keep_the_distribution(new):
+    loop = drafted_by(new(MODEL))
+    counts = Counter(tuple(generate(MODEL, PROMPT, 2, PLAIN, seed, loop)) for seed in range(400))
+    assert p_value(counts, every_text(n=2)) > 1e-3
+
+
+@pytest.mark.parametrize("new, last_matters", [(Jacobi, False), (Recycling, True)])
+def test_many_drafts_are_accepted(new, last_matters):
+    """Many of Jacobi's drafts are right if each token depends only on its position. Many of
+    Recycling's drafts are right if each token depends only on the token before it."""
+
+    def next_one(ids):
+        return np.eye(4, dtype=np.float32)[(ids[-1] + 1 if last_matters else len(ids) ** 2) % 4]
+
+    model = FunctionModel(next_one, 4, n_ctx=60)
+    measured = Measured(new(model))
+    drafted = generate(model, [0], 40, loop=drafted_by(measured))
+    assert list(drafted) == list(generate(model, [0], 40))
+    assert measured.tokens_per_pass > 2.5
+
+
+def test_jacobi_drafts_the_last_pass_s_best_tokens_at_these_positions():
+    jacobi = Jacobi(MODEL)
+    assert jacobi.propose([3, 1], 3)[0] == [1, 1, 1]
+    logits = np.eye(5, dtype=np.float32)[[2, 0, 3, 1]]  # after [3, 1] and after each draft
+    jacobi.learn([3, 1], [1, 1, 1], logits, [2])
+    drafts, qs = jacobi.propose([3, 1, 2], 4)
+    assert drafts == [0, 3, 1, 2]
+    assert [q.argmax() for q in qs] == drafts
+
+
+def test_recycling_drafts_the_latest_successors():
+    recycling = Recycling(MODEL)
+    assert recycling.propose([3, 1], 3)[0] == []
+    recycling.learn([3, 1], [0, 2], np.eye(5, dtype=np.float32)[[0, 3, 1]], [0])
+    assert recycling.propose([3, 1, 0], 4)[0] == [3]  # 0 has the successor 3, and 3 has none
+    assert recycling.propose([3, 1, 2], 4)[0] == [1, 0, 3]
+    recycling.learn([3, 1], [], np.eye(5, dtype=np.float32)[[4]], [4])
+    assert recycling.propose([1], 4)[0] == [4]

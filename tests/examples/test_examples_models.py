@@ -1,0 +1,163 @@
+"""The models in examples/contrastive.py and guidance.py combine the logits of two passes, and every
+loop can run them."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import utils
+from decoding.drafters import PromptLookup
+from decoding.score import log_probabilities, score
+from examples.contrastive import Pair, contrastive
+from examples.guidance import Guided, guided
+from generate import Sequence, cached, generate
+from gpt2 import log_softmax, softmax
+from samplers import Sampler
+from tests.support.every_loop import every_loop, one_text
+from tests.support.tiny import GPT2_FOLDERS, close, drafted_by, p_value, tiny_gpt2
+
+REFERENCE = np.load(Path(__file__).parents[1] / "fixtures" / "examples.npz")
+LARGE, SMALL = tiny_gpt2(), tiny_gpt2(seed=2, n_embd=4, n_layer=1, n_ctx=20)
+PAIR = Pair(LARGE, SMALL, lambda a, b: a - b)
+PROMPT, OTHERS = [1, 2, 3, 4], [[5], [6, 7, 8, 9, 10, 0]]
+
+
+def contrast(large, small, alpha):
+    """Return the contrastive logits [n_vocab] of one position, computed from their definition."""
+    p, q = softmax(large.astype(float)), softmax(small.astype(float))
+    return np.array([np.log(a / b) if a >= alpha * p.max() else -np.inf for a, b in zip(p, q)])
+
+
+# --- contrastive decoding -------------------------------------------------------------------------
+
+
+def test_contrastive_logits_follow_the_definition():
+    _, pair = contrastive(alpha=0.05)
+    large, small = utils.load("stories")[1], utils.load("stories-draft")[1]
+    ids = np.array([[5, 900, 17], [8, 9, 10]])
+    logits = pair(ids)
+    assert logits.dtype == np.float32
+    expected = [
+        [contrast(*rows, 0.05) for rows in zip(*pair)] for pair in zip(large(ids), small(ids))
+    ]
+    np.testing.assert_allclose(logits, expected, rtol=1e-3, atol=1e-3)
+    assert 1 < (logits[0, 0] > -np.inf).sum() < 1000
+
+
+def test_a_weak_small_model_matters_less():
+    large, small = utils.load("stories")[1], utils.load("stories-draft")[1]
+    _, flat = contrastive(alpha=1e-9, small_temperature=1e6)
+    p = softmax(flat([5, 900, 17]))[-1]
+    np.testing.assert_allclose(p, softmax(large([5, 900, 17]))[-1], atol=1e-4)
+    assert small.n_vocab == flat.n_vocab
+
+
+@pytest.mark.parametrize("model", [PAIR, Guided(LARGE, 2.0)], ids=["pair", "guided"])
+def test_every_loop_finds_the_same_text(model):
+    found = one_text(every_loop(model, PROMPT, OTHERS, 12, lambda n: []))
+    assert found != list(generate(LARGE, PROMPT, 12))
+
+
+def test_models_with_different_vocabularies_are_refused():
+    with pytest.raises(ValueError, match="the same vocabulary"):
+        contrastive("stories", GPT2_FOLDERS / "plain")
+
+
+def test_a_pass_that_is_interrupted_between_the_two_models_does_not_count(monkeypatch):
+    cache = PAIR.new_cache()
+    PAIR(PROMPT[:2], cache)
+    with monkeypatch.context() as patch, pytest.raises(TypeError):
+        patch.setattr(PAIR, "two", None)
+        PAIR(PROMPT[2:], cache)
+    assert cache.length == 2
+    close(PAIR(PROMPT[2:], cache), PAIR(PROMPT)[2:])
+
+
+def test_the_pair_ends_with_the_shorter_context():
+    sequence = Sequence(PAIR, PROMPT, 50)
+    assert len(list(cached(PAIR, sequence))) == 16
+    assert sequence.stop_reason == "context"
+
+
+# --- guidance and sampled texts -------------------------------------------------------------------
+
+
+def by_definition(model, prompt, new, gamma):  # -> the next token's logits [n_vocab]
+    with_prompt = log_softmax(model([*prompt, *new])[-1])
+    without = log_softmax(model([prompt[-1], *new])[-1])
+    return without + np.float32(gamma) * (with_prompt - without)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1, 3])
+def test_guided_logits_follow_the_definition(gamma):
+    model = Guided(LARGE, gamma).read(PROMPT)
+    new = [5, 6, 7]
+    logits = model(np.array(PROMPT + new), last=4)
+    for n, row in enumerate(logits):
+        close(row, by_definition(LARGE, PROMPT, new[:n], gamma))
+
+
+def test_beams_are_selected_and_cut():
+    model = Guided(LARGE, 2.0).read(PROMPT)
+    cache = model.new_cache(1)
+    model(np.array([PROMPT[:2]]), cache)  # pass the prompt in two parts
+    model(np.array([PROMPT[2:]]), cache)
+    cache.select([0, 0])
+    model(np.array([[1], [2]]), cache)
+    cache.select([1, 0])
+    model(np.array([[9], [9]]), cache)
+    cache.cut(len(PROMPT) + 1)
+    logits = model(np.array([[3], [4]]), cache, last=1)[:, -1]
+    close(logits[0], by_definition(LARGE, PROMPT, [2, 3], 2.0))
+    close(logits[1], by_definition(LARGE, PROMPT, [1, 4], 2.0))
+
+
+def test_a_cut_may_reach_into_the_prompt():
+    model = Guided(LARGE, 2.0).read(PROMPT)
+    cache = model.new_cache()
+    model(np.array([*PROMPT, 7]), cache)
+    cache.cut(2)
+    logits = model(np.array([*PROMPT[2:], 8]), cache, last=1)[-1]
+    close(logits, by_definition(LARGE, PROMPT, [8], 2.0))
+
+
+@pytest.mark.parametrize("case", range(len(REFERENCE["scales"])))
+def test_guided_text_equals_transformers(case):
+    _, model = utils.load(GPT2_FOLDERS / "plain")
+    guide = Guided(model, REFERENCE["scales"][case])
+    assert list(generate(guide, [3, 1, 4, 1, 5], 11)) == REFERENCE["guided"][case].tolist()
+
+
+def test_guidance_of_a_translation_leaves_its_source_out():
+    tokenizer, guide = guided("en-de", 2.0)
+    plain = guide.model
+    source = guide.add_special_tokens(tokenizer.encode("Go home!"))
+    logits = guide.read(source)(np.array([0, 7]))
+    with_source, without = (plain.read(s)([0, 7]) for s in (source, plain.add_special_tokens([])))
+    expected = 2 * log_softmax(with_source) - log_softmax(without)
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-3)
+    pair = guide.read(source)
+    scored = score(tokenizer, pair, "Geh nach Hause!", pair.prefix)  # as --score does
+    assert scored["total"] == pytest.approx(
+        log_probabilities(pair, [*pair.start_ids, *scored["ids"]]).sum(), abs=1e-3
+    )
+    other = guide.add_special_tokens(tokenizer.encode("I am."))
+    assert one_text(every_loop(guide, source, [other], 12, lambda n: []))[-1] in guide.stop_ids
+
+
+def test_drawn_texts_have_the_distribution_of_the_combined_logits():
+    large, small = tiny_gpt2(n_vocab=3), tiny_gpt2(n_vocab=3, seed=2)
+    pair, prompt = Pair(large, small, lambda a, b: a - b), [1, 2, 1]
+
+    def probabilities(model):
+        firsts = enumerate(softmax(model(prompt)[-1]).tolist())
+        seconds = [softmax(model([*prompt, a])[-1]).tolist() for a in range(3)]
+        return {(a, b): p * q for a, p in firsts for b, q in enumerate(seconds[a])}
+
+    loop = drafted_by(PromptLookup(3))
+    draws = (tuple(generate(pair, prompt, 2, Sampler(), seed, loop)) for seed in range(600))
+    counts = Counter(draws)
+    assert p_value(counts, probabilities(pair)) > 1e-3
+    assert p_value(counts, probabilities(large)) < 1e-3

@@ -1,0 +1,191 @@
+"""In families/few_rows.py, every way to compute a product gives the same result for every shape,
+and blocks are used only where they are faster."""
+
+import os
+import subprocess
+import sys
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpt2
+import utils
+from families import few_rows
+from families.few_rows import Weight, blocks_of_inputs, blocks_of_outputs, product
+from tests.support.tiny import close
+
+
+def whole_numbers(*shape, seed=0, dtype=np.float32):
+    """Return small random integers. Sums of their products have no rounding errors."""
+    return np.random.default_rng(seed).integers(-8, 9, shape).astype(dtype)
+
+
+@pytest.fixture
+def pays(monkeypatch):
+    """Return a function: after pays(x), blocks_pay() returns x."""
+    return lambda pays: monkeypatch.setattr(few_rows, "blocks_pay", lambda: pays)
+
+
+LAYOUTS = {  # memory layouts of a weight [n_out, n_in]
+    "rows": np.ascontiguousarray,
+    "columns, as in GPT-2's files": np.asfortranarray,
+    "part of a larger array": lambda w: np.hstack([w[:, :1], w, w])[:, 1 : 1 + w.shape[1]],
+}
+
+
+@settings(max_examples=200)
+@given(
+    n_rows=st.integers(1, 40),
+    n_in=st.sampled_from([1, 5, 31, 32, 64, 70, 96]),
+    n_out=st.integers(1, 300),
+    layout=st.sampled_from(list(LAYOUTS)),
+    small=st.sampled_from([1, 500, 20_000, 10**6]),
+    blocks=st.booleans(),
+    share=st.sampled_from([10, 1000, 10**9]),
+    n_threads=st.integers(1, 3),
+    dtype=st.sampled_from(["f4", "f4", "f8", "i8", "i1"]),
+)
+def test_every_form_gives_the_product(
+    n_rows, n_in, n_out, layout, small, blocks, share, n_threads, dtype
+):
+    rows = whole_numbers(n_rows, n_in, dtype=dtype)
+    w = LAYOUTS[layout](whole_numbers(n_out, n_in, seed=1))
+    before = rows.copy(), w.copy()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(few_rows, "SMALL", small)
+        patch.setattr(few_rows, "SHARE", share)
+        patch.setattr(few_rows, "n_threads", lambda: n_threads)
+        patch.setattr(few_rows, "blocks_pay", lambda: blocks)
+        y = rows @ w.view(Weight).T
+    assert type(y) is np.ndarray and y.dtype == (rows @ w.T).dtype and y.shape == (n_rows, n_out)
+    np.testing.assert_array_equal(y, rows.astype(float) @ w.T.astype(float))
+    y += 1  # raises an error if the result is read-only
+    np.testing.assert_array_equal(rows, before[0])
+    np.testing.assert_array_equal(w, before[1])
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 32), st.integers(1, 20), st.integers(1, 100))
+def test_real_numbers_differ_only_by_rounding(n_rows, n_blocks, n_out):
+    rng = np.random.default_rng(n_rows)
+    rows, w = (rng.normal(size=(n, 32 * n_blocks)).astype(np.float32) for n in (n_rows, n_out))
+    for y in (blocks_of_outputs(rows, w.T), blocks_of_inputs(rows, np.ascontiguousarray(w.T))):
+        close(y, rows @ w.T)
+
+
+@pytest.mark.parametrize("n_rows, forms", [(1, ""), (2, "oi"), (32, "oi"), (33, "")])
+def test_blocks_are_used_for_a_few_rows_if_they_pay(monkeypatch, pays, n_rows, forms):
+    seen = []
+    for name in ("blocks_of_outputs", "blocks_of_inputs"):
+        f = getattr(few_rows, name)
+        monkeypatch.setattr(few_rows, name, lambda *a, n=name[10], f=f: seen.append(n) or f(*a))
+    rows, w = whole_numbers(n_rows, 64), whole_numbers(7, 64)
+    for chosen in (False, True):
+        pays(chosen)
+        product(rows, w.T)  # a weight [n_out, n_in] whose rows are contiguous
+        product(rows, np.ascontiguousarray(w.T))  # a weight whose columns are contiguous
+    assert "".join(seen) == forms
+
+
+def test_a_weight_with_large_blocks_is_one_product(monkeypatch, pays):
+    pays(True)
+    monkeypatch.setattr(few_rows, "blocks_of_outputs", None)
+    rows, w = np.ones((32, 5000), np.float32), np.ones((3, 5000), np.float32)
+    assert product(rows, w.T).tolist() == [[5000] * 3] * 32
+
+
+@pytest.mark.parametrize("n_threads, n_others", [(1, 0), (2, 1), (8, 4)])
+def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads, n_others):
+    pays(True)
+    sizes, pool = [], few_rows.pool()
+    monkeypatch.setattr(few_rows, "n_threads", lambda: n_threads)
+    # A thread gets at least SHARE numbers of a weight. The weight w below has 5.3 times as many.
+    monkeypatch.setattr(few_rows, "SHARE", 64 * 10)
+
+    class Pool:
+        def submit(self, f, part):
+            sizes.append(part.shape[1])
+            return pool.submit(f, part)
+
+    monkeypatch.setattr(few_rows, "pool", Pool)
+    rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
+    np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
+    assert len(sizes) == n_others and all(53 // 6 < size < 53 for size in sizes)
+
+
+FORK = """
+import multiprocessing, numpy as np
+import utils
+from families import few_rows
+few_rows.n_threads, few_rows.SHARE, few_rows.blocks_pay = lambda: 2, 1, lambda: True
+product = lambda: few_rows.product(np.ones((2, 32)), np.ones((32, 8)))
+product()
+child = multiprocessing.get_context("fork").Process(target=product)
+child.start()
+child.join(20)
+print(child.exitcode)
+child.kill()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_makes_its_own_threads():
+    result = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
+    assert result.stdout == "0\n", result.stderr
+
+
+def test_without_new_threads_the_caller_multiplies(monkeypatch, pays):
+    pays(True)
+
+    class Ended:
+        def submit(self, f, part):
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+    for name, value in ("n_threads", lambda: 2), ("SHARE", 1), ("pool", Ended):
+        monkeypatch.setattr(few_rows, name, value)
+    rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
+    np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
+
+
+@pytest.mark.parametrize("setting, error", [("raise", True), ("ignore", False)])
+def test_a_thread_has_the_error_settings_of_its_caller(monkeypatch, pays, setting, error):
+    pays(True)
+    monkeypatch.setattr(few_rows, "n_threads", lambda: 2)
+    monkeypatch.setattr(few_rows, "SHARE", 1)
+    rows, w = np.full((2, 64), 1e30, np.float32), np.full((64, 8), 1e30, np.float32)
+    with np.errstate(all=setting), pytest.raises(FloatingPointError) if error else nullcontext():
+        assert np.isinf(product(rows, w)).all()
+
+
+def test_a_batch_takes_one_product(monkeypatch):
+    shapes = []
+    monkeypatch.setattr(few_rows, "product", lambda rows, w: shapes.append(rows.shape) or rows @ w)
+    w = whole_numbers(5, 6).view(Weight)
+    for shape in ((6,), (3, 6), (4, 2, 6)):
+        assert (np.ones(shape, np.float32) @ w.T).shape == (*shape[:-1], 5)
+    assert shapes == [(1, 6), (3, 6), (8, 6)]
+
+
+def test_apart_from_its_product_a_weight_is_an_ordinary_array():
+    w = whole_numbers(5, 6)
+    weight = w.view(Weight)
+    for index in (3, [1, 1, 4], (slice(None), 2), np.array([[0, 1]])):
+        assert type(weight[index]) in (np.ndarray, np.float32)
+        np.testing.assert_array_equal(weight[index], w[index])
+    assert weight.base is w and len(weight) == 5 and weight.shape == (5, 6)
+    assert isinstance(weight * 2, Weight) and np.array_equal(weight * 2, w * 2)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (3, 1), (4, 5), (2, 3, 4)])
+def test_a_model_has_the_same_logits_with_and_without_blocks(pays, shape):
+    _, model = utils.load("stories")
+    assert isinstance(model.params["wte"], Weight)
+    ids = np.random.default_rng(0).integers(0, 97, shape)
+    pays(False)
+    expected = model(ids)
+    pays(True)
+    close(model(ids), expected)
+    assert type(gpt2.linear(expected[..., :224], model.params["wte"])) is np.ndarray

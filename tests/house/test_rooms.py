@@ -1,0 +1,99 @@
+"""The central files import only the standard library, NumPy, regex and each other. Files import
+only from their own level or from lower levels, and no imports are circular.
+
+Imports inside functions count, too. Imports below generate.py's `if __name__ == "__main__":` do not
+count, because the command line is a separate program.
+"""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[2]
+CENTRE = {  # file -> its imports from outside the standard library
+    "gpt2": {"numpy"},
+    "samplers": {"numpy", "gpt2"},
+    "generate": {"numpy", "samplers"},
+    "speculative": {"numpy", "generate", "samplers"},
+    "encoder": {"regex"},
+}
+FLOORS = [  # the lowest level first; utils imports loading, so it has a higher level
+    [*CENTRE],
+    ["decoding", "families"],
+    ["loading"],
+    ["utils"],
+    ["terminal", "page"],
+]
+LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+FILES = sorted(
+    path.relative_to(HOUSE).with_suffix("")
+    for room in LEVEL
+    for path in [*HOUSE.glob(f"{room}.py"), *HOUSE.glob(f"{room}/*.py")]
+)
+SCRIPT = """
+import sys, numpy.random
+before = set(sys.modules)
+import {module}
+print(*{{name.partition(".")[0] for name in set(sys.modules) - before}})
+"""
+
+
+def module(path):  # decoding/beam -> decoding.beam
+    return ".".join(path.parts)
+
+
+def imports(path):
+    """Return the modules that a file imports, at the top or inside functions."""
+    tree = ast.parse((HOUSE / path).with_suffix(".py").read_text(encoding="utf-8"))
+    if path.name == "generate":
+        tree.body = [node for node in tree.body if "__main__" not in ast.unparse(node)]
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            ours = {name for name in names if name in MODULES}
+            found |= ours or {str(node.module)}
+    return found
+
+
+MODULES = {module(path) for path in FILES}
+
+
+def test_every_file_at_the_top_is_in_the_centre():
+    assert {path.stem for path in HOUSE.glob("*.py")} == CENTRE.keys() | {"utils"}
+    assert LEVEL.keys() == {path.parts[0] for path in FILES}
+
+
+@pytest.mark.parametrize("name", CENTRE)
+def test_a_file_of_the_centre_imports_only_numpy_regex_and_its_neighbours(name):
+    found = {other.partition(".")[0] for other in imports(Path(name))}
+    assert found - sys.stdlib_module_names == CENTRE[name]
+
+
+@pytest.mark.parametrize("path", FILES, ids=module)
+def test_imports_point_downwards(path):
+    level = LEVEL[path.parts[0]]
+    above = {name for name in imports(path) if LEVEL.get(name.partition(".")[0], 0) > level}
+    assert not above
+
+
+def test_no_imports_go_in_a_circle():
+    below = {module(path): imports(path) & MODULES for path in FILES}
+    while free := {name for name, others in below.items() if not others & below.keys()}:
+        below = {name: others for name, others in below.items() if name not in free}
+    assert not below
+
+
+@pytest.mark.parametrize("name", [*CENTRE, "decoding.batching", "families.seq2seq"])
+def test_the_rooms_that_compute_need_only_numpy_and_regex(name):
+    """This test counts indirect imports, too."""
+    command = [sys.executable, "-c", SCRIPT.format(module=name)]
+    process = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=True)
+    found = set(process.stdout.split()) - sys.stdlib_module_names
+    assert name.partition(".")[0] in found
+    assert found <= {"numpy", "regex", "_regex", "decoding", "families"} | CENTRE.keys()

@@ -1,0 +1,316 @@
+"""For each dialect of tokenizer.json, loading/tokenizer.py returns the same ids and texts as the
+library `tokenizers`. It streams text and refuses damaged files.
+
+The fixtures are small files in each dialect. To test published tokenizers as well, set the
+environment variable TOKENWISE_MODERN_FILES to a folder with a subfolder for each name in PUBLISHED.
+Each subfolder contains tokenizer.json and the library's results (vectors.json, maybe decode.json).
+"""
+
+import copy
+import json
+import math
+import os
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decoding import score
+from loading.errors import UserError
+from loading.tokenizer import MARKS, read_tokenizer
+from tests.support.checkpoints import write_tokenizer
+from tests.support.commands import HOUSE
+from tests.support.tiny import FunctionModel
+
+FIXTURES = HOUSE / "tests" / "fixtures"
+FOUND = {path.stem: json.loads(path.read_text()) for path in (FIXTURES / "tokenizers").iterdir()}
+FILES = os.environ.get("TOKENWISE_MODERN_FILES")
+PUBLISHED = "gpt-neox", "qwen2.5", "qwen3", "smollm2", "tinyllama"
+BYTES, PIECES = "llama3", "llama2"  # fixtures: byte-level tokens, and pieces of text
+
+
+def write(folder, file):
+    folder.mkdir(exist_ok=True)
+    (folder / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def read(tmp_path_factory):
+    """Return a function that reads a fixture's tokenizer, given the fixture's name."""
+    folder = tmp_path_factory.mktemp("tokenizers")
+    return lambda name: read_tokenizer(write(folder / name, FOUND[name]["tokenizer"]), "llama")
+
+
+@pytest.fixture(scope="module", params=PUBLISHED)
+def published(request):
+    """Return a published tokenizer and the folder with the library's results."""
+    if not FILES:
+        pytest.skip("NOT RUN: published tokenizers, see the beginning of test_tokenizers.py")
+    folder = Path(FILES, request.param)
+    return read_tokenizer(folder, "llama"), folder
+
+
+def streamed(tokenizer, ids):
+    stream = tokenizer.stream()
+    return "".join([*map(stream.feed, ids), stream.finish()])
+
+
+# --- the library's ids and texts ------------------------------------------------------------------
+
+
+def assert_ids(tokenizer, vectors):
+    for vector in vectors:
+        text, ids = vector["text"], vector["ids_with_special"]
+        assert tokenizer.encode(text, special=True) == ids
+        assert tokenizer.encode(text, special=True, first=False) == vector["ids"]
+
+
+def assert_texts(tokenizer, vectors):
+    """Assert that decoded and streamed texts equal the library's. The library decodes MARKS and
+    BOS, too, so their text is removed first."""
+    silent = {
+        text: id
+        for text, id in tokenizer.special.items()
+        if MARKS.fullmatch(text) or id in tokenizer.start
+    }
+    decoder = str(tokenizer.library.decoder)
+    strips = "Strip" in decoder or "Metaspace" in decoder
+    for vector in vectors:
+        ids, expected = vector["ids"], vector["decoded"]
+        for text in silent:
+            expected = expected.replace(text, "")
+        if strips and ids[:1] and ids[0] in silent.values():
+            expected = expected.removeprefix(" ")
+        ids = [*tokenizer.start, *ids]
+        assert tokenizer.decode(ids) == streamed(tokenizer, ids) == expected
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_ids_equal_the_library_s(read, name):
+    assert_ids(read(name), FOUND[name]["texts"])
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_texts_equal_the_library_s(read, name):
+    assert_texts(read(name), FOUND[name]["texts"] + FOUND[name]["ids"])
+
+
+def test_published_tokenizers_equal_the_library(published):
+    tokenizer, folder = published
+    assert_ids(tokenizer, json.loads((folder / "vectors.json").read_text()))
+    assert_texts(tokenizer, json.loads((folder / "vectors.json").read_text()))
+    if (folder / "decode.json").exists():
+        assert_texts(tokenizer, json.loads((folder / "decode.json").read_text()))
+
+
+# --- encoding and decoding ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["llama3", "qwen", "llama2", "gemma"])
+@given(text=st.text())
+def test_encoded_text_is_decoded_to_itself(read, name, text):
+    """Qwen's tokenizer normalises text to NFC. Llama 2 and Gemma decode \u2581 as a space."""
+    tokenizer = read(name)
+    ids = tokenizer.encode(text)
+    if name == "qwen":
+        text = unicodedata.normalize("NFC", text)
+    elif name in ("llama2", "gemma"):
+        text = text.replace("\u2581", " ")
+    assert tokenizer.decode(ids) == streamed(tokenizer, ids) == text
+    assert tokenizer.start == ids[: len(tokenizer.start)]
+    assert not {*tokenizer.special.values()} & {*ids[len(tokenizer.start) :]}
+
+
+def test_bos_is_added_once_and_only_at_the_beginning_of_a_text(read):
+    for name, bos in (BYTES, "<|begin|>"), (PIECES, "<s>"):
+        tokenizer = read(name)
+        assert tokenizer.encode("") == tokenizer.start == [tokenizer.special[bos]]
+        assert tokenizer.encode("", first=False) == []
+        ids = tokenizer.encode("the cat", first=False)
+        assert tokenizer.encode("the cat") == [*tokenizer.start, *ids]
+        assert tokenizer.decode(tokenizer.encode("the cat")) == "the cat"
+
+
+def test_a_text_may_be_decoded_in_parts(read):
+    """`decode` removes the space that `encode` puts before a text, but no other space."""
+    tokenizer = read(PIECES)
+    ids = tokenizer.encode("the cat sat")
+    assert tokenizer.decode(ids[:2]) == "the " and tokenizer.decode(ids[1:2]) == " the "
+    for i in range(2, len(ids)):
+        assert tokenizer.decode(ids[:i]) + tokenizer.decode(ids[i:]) == "the cat sat"
+
+
+@pytest.mark.parametrize("name", [BYTES, PIECES])
+def test_a_score_begins_after_bos(read, name):
+    tokenizer = read(name)
+    [bos], ids = tokenizer.start, tokenizer.encode("the cat sat", first=False)
+    path = [bos, *ids]
+
+    def logits(so_far):  # n ids -> [n_vocab], such that the right next token has P = n / (n + 1)
+        right = np.arange(tokenizer.n_vocab) == path[len(so_far)]
+        assert list(so_far) == path[: len(so_far)]
+        others = 1 / (tokenizer.n_vocab - 1)
+        return np.log(np.where(right, len(so_far), others).astype(np.float32))
+
+    model = FunctionModel(logits, tokenizer.n_vocab)
+    model.has_source = False
+    found = score.score(tokenizer, model, "the cat sat")
+    assert found["ids"] == ids
+    assert np.exp(found["logprobs"]) == pytest.approx([n / (n + 1) for n in range(1, len(path))])
+    assert found["bits_per_byte"] == pytest.approx(math.log2(len(path)) / 11)
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FOUND)
+@given(data=st.data())
+def test_a_stream_of_any_ids_equals_the_decoded_text(read, name, data):
+    tokenizer = read(name)
+    ids = data.draw(st.lists(st.integers(0, tokenizer.n_vocab - 1), max_size=20))
+    assert streamed(tokenizer, ids) == tokenizer.decode(ids)
+    assert streamed(tokenizer, tokenizer.start + ids) == tokenizer.decode(tokenizer.start + ids)
+
+
+@pytest.mark.parametrize("name", ["llama3", "llama2", "gemma"])
+def test_a_character_appears_with_its_last_byte_or_with_the_next_token(read, name):
+    tokenizer, pieces = read(name), []
+    stream = tokenizer.stream()
+    for id in tokenizer.encode("the €ä cat"):
+        pieces.append(stream.feed(id))
+    pieces.append(stream.finish())
+    assert "".join(pieces) == "the €ä cat" and "" in pieces
+    assert not any("\ufffd" in piece for piece in pieces)
+    ids = tokenizer.encode("€")[:-1]  # the last byte of € is missing
+    assert streamed(tokenizer, ids) == tokenizer.decode(ids)
+    assert tokenizer.decode(ids).endswith("\ufffd")
+
+
+def test_a_stream_decodes_few_ids_again(read, monkeypatch):
+    """The time to stream a text must be proportional to its length."""
+    tokenizer, lengths = read(PIECES), []
+    decode = tokenizer.decode
+    monkeypatch.setattr(tokenizer, "decode", lambda ids: lengths.append(len(ids)) or decode(ids))
+    streamed(tokenizer, tokenizer.encode("the cat sat on the mat " * 50))
+    assert max(lengths) <= 3
+
+
+# --- single tokens --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3", "llama2", "gemma", "qwen"])
+def test_the_bytes_of_the_tokens_are_the_bytes_of_the_text(read, name):
+    tokenizer, text = read(name), "the cat: 'é' ☃"
+    ids = tokenizer.encode(text)
+    whole = b"".join(map(tokenizer.token_bytes, ids))
+    assert whole.decode().strip() == text
+    assert [tokenizer.token_bytes(id) for id in tokenizer.start] == [b""] * len(tokenizer.start)
+    for text, id in tokenizer.special.items():
+        assert tokenizer.token_bytes(id) == (b"" if id in tokenizer.silent else text.encode())
+
+
+@pytest.mark.parametrize("id", [-1, 10**6])
+def test_an_unknown_id_is_an_error_that_names_it(read, id):
+    for tokenizer in (read(BYTES), read(PIECES)):
+        for method in (lambda id, t=tokenizer: t.decode([id]), tokenizer.token_bytes):
+            with pytest.raises(ValueError, match=f"no token {id} in a vocabulary of"):
+                method(id)
+
+
+# --- tokenizer files ------------------------------------------------------------------------------
+
+
+def test_truncation_and_padding_in_a_file_are_ignored(tmp_path):
+    file = copy.deepcopy(FOUND[BYTES]["tokenizer"])
+    ids = read_tokenizer(write(tmp_path / "plain", file), "llama").encode("the cat sat")
+    file["truncation"] = {"max_length": 2, "strategy": "LongestFirst"}
+    file["truncation"] |= {"stride": 0, "direction": "Right"}
+    file["padding"] = {"strategy": {"Fixed": 99}, "direction": "Right", "pad_id": 0}
+    file["padding"] |= {"pad_type_id": 0, "pad_token": "a", "pad_to_multiple_of": None}
+    assert read_tokenizer(write(tmp_path / "limited", file), "llama").encode("the cat sat") == ids
+
+
+def test_an_end_token_that_a_file_adds_is_left_out(tmp_path):
+    """Otherwise, every prompt would end with this token."""
+    file = copy.deepcopy(FOUND[PIECES]["tokenizer"])
+    template = file["post_processor"]
+    template["single"].append({"SpecialToken": {"id": "</s>", "type_id": 0}})
+    template["special_tokens"]["</s>"] = {"id": "</s>", "ids": [2], "tokens": ["</s>"]}
+    tokenizer = read_tokenizer(write(tmp_path, file), "llama")
+    assert tokenizer.start == [1] and 2 not in tokenizer.encode("the cat")
+    assert read_tokenizer(tmp_path, "t5").start == []  # the T5 model adds special tokens itself
+
+
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("text", ["<réponse>", "<č>", "<Ġ>", "ilÖveyou", "[日本]", "<0x41>"])
+def test_a_token_that_only_tokenizer_config_lists_is_decoded_to_itself(tmp_path, text, special):
+    """Most of these texts are in GPT-2's byte alphabet."""
+    n = read_tokenizer(write(tmp_path, FOUND[BYTES]["tokenizer"]), "llama").n_vocab
+    settings = {"added_tokens_decoder": {n: {"content": text, "special": special}}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    tokenizer = read_tokenizer(tmp_path, "llama")
+    ids = tokenizer.encode(f"a{text}b", special=True)
+    assert tokenizer.decode(ids) == streamed(tokenizer, ids) == f"a{text}b"
+    assert n in ids and tokenizer.token_bytes(n) == text.encode()
+    assert (n in tokenizer.encode(f"a{text}b")) == (text not in tokenizer.special) != special
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings).replace(str(n), "999"))
+    with pytest.raises(ValueError, match="the added token .* cannot have the id 999"):
+        read_tokenizer(tmp_path, "llama")
+
+
+def test_add_prefix_space_counts_for_the_classes_that_obey_it(tmp_path):
+    write(tmp_path, FOUND["gpt2"]["tokenizer"])
+    with_space = read_tokenizer(tmp_path, "gpt2").encode(" the")
+    for kind, obeys in (None, True), ("GPT2Tokenizer", True), ("PreTrainedTokenizerFast", False):
+        settings = {"add_prefix_space": True, "tokenizer_class": kind}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+        assert (read_tokenizer(tmp_path, "gpt2").encode("the") == with_space) == obeys
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": {"type": "Unigram", "unk_id": None, "vocab": [["x", -1.0]]}},
+        {"normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "x"}},  # a panic
+    ],
+)
+def test_a_text_that_the_library_cannot_encode_is_one_line(tmp_path, change):
+    file = FOUND["gpt2"]["tokenizer"] | {"added_tokens": [], "post_processor": None} | change
+    tokenizer = read_tokenizer(write(tmp_path, file), "llama")
+    with pytest.raises(UserError, match="tokenizer.json cannot encode the text: .*; try another"):
+        tokenizer.encode("the")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", "{}", "[" * 100000, '{"model": {"type": "Nonsense"}}'],
+    ids=lambda text: text[:9],
+)
+def test_files_that_are_not_a_tokenizer_are_refused(tmp_path, text):
+    (tmp_path / "tokenizer.json").write_text(text)
+    with pytest.raises(UserError, match="tokenizer.json is damaged: .*; fetch or save") as caught:
+        read_tokenizer(tmp_path, "llama")
+    assert "\n" not in str(caught.value)
+
+
+def test_ids_with_gaps_are_refused(tmp_path):
+    file = copy.deepcopy(FOUND[BYTES]["tokenizer"])
+    file["model"]["vocab"]["the longest of tokens"] = 400
+    with pytest.raises(ValueError, match="ids are not 0 to"):
+        read_tokenizer(write(tmp_path, file), "llama")
+
+
+def test_gpt2_s_two_files_are_read_for_gpt2_and_its_tokenizer_class(tmp_path):
+    write_tokenizer(tmp_path)
+    ids = read_tokenizer(tmp_path, "gpt2").encode("the cat")
+    for config in (None, "{}", '{"tokenizer_class": "Qwen2Tokenizer"}'):
+        if config:
+            (tmp_path / "tokenizer_config.json").write_text(config)
+        with pytest.raises(UserError, match="has no tokenizer.json; transformers writes it"):
+            read_tokenizer(tmp_path, "qwen2")
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "GPT2Tokenizer"}')
+    assert read_tokenizer(tmp_path, "llama").encode("the cat") == ids

@@ -1,0 +1,85 @@
+"""Record runs for the tests of the HTML page, and unpack a page's data."""
+
+import base64
+import functools
+import json
+import re
+import zlib
+
+import numpy as np
+
+import page
+import utils
+from decoding.beam import beam_search
+from decoding.drafters import DraftModel
+from generate import Sequence, begin, cached, naive
+from samplers import make_sampler
+from speculative import speculative
+
+BEAMS = {"method": "beam", "beams": 3, "length_penalty": 1.0}
+NAMED = {  # kind of run -> its settings, as the command line names them
+    "naive": {"model": "stories", "method": "naive"},
+    "cached": {"model": "stories", "method": "cached"},
+    "speculative": {
+        "model": "stories",
+        "method": "speculative",
+        "draft": "stories-draft",
+        "gamma": 4,
+    },
+    "beam": {"model": "stories"} | BEAMS,
+    "en-de": {"model": "en-de"} | BEAMS,
+}
+METHODS = ("naive", "cached", "speculative", "beam", "en-de")
+
+
+def recorded(tokenizer, model, text, n=12, loop=cached, seed=1, named=None, **settings):
+    """Continue a prompt and return the data of the page, as made by page.record."""
+    ids, has_source = tokenizer.encode(text), hasattr(model, "read")
+    ids = model.add_special_tokens(ids) if has_source else ids
+    model, start = begin(model, ids)
+    sequence, steps = Sequence(model, start, n, make_sampler(**settings), seed), []
+    with page.watching(sequence) as run:
+        for _ in loop(model, sequence, *[steps] * (loop is searched)):
+            pass
+    settings = settings | {"seed": seed} | (named or {})
+    return page.record(tokenizer, sequence, run, ids if has_source else (), steps, settings)
+
+
+def searched(model, sequence, steps):
+    """A generation loop that runs beam search and yields the tokens of the best text."""
+    [found] = beam_search(model, sequence.ids, sequence.n_left, 3, trace=steps)
+    for token in found.ids:
+        yield sequence.append(token)
+
+
+def drafted(model, sequence):
+    """Run speculative decoding with the model stories-draft as the drafter."""
+    draft = utils.load("stories-draft")[1]
+    drafter = DraftModel(draft, sequence.sampler, np.random.default_rng(3))
+    return speculative(model, sequence, drafter)
+
+
+@functools.cache
+def by_method(method):
+    """Run one of METHODS with a model in the repository, and return the data of its page."""
+    tokenizer, model = utils.load("en-de" if method == "en-de" else "stories")
+    if method == "en-de":
+        return recorded(tokenizer, model, "The weather is nice.", 10, searched, named=NAMED[method])
+    loops = {"naive": naive, "cached": cached, "beam": searched, "speculative": drafted}
+    settings = {} if method == "beam" else {"temperature": 0.8}
+    return recorded(
+        tokenizer, model, "Once upon a", 16, loops[method], named=NAMED[method], **settings
+    )
+
+
+def array(data, name, *shape):
+    """Unpack an array from a page's data."""
+    kind, text = data["arrays"][name]
+    data = zlib.decompress(base64.b64decode(text))
+    return np.frombuffer(data, kind.removesuffix("Array").lower()).reshape(shape)
+
+
+def data_of(html):
+    """Return the data that a page contains."""
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', html, re.S)
+    return json.loads(found[1])

@@ -1,0 +1,233 @@
+"""Small models, wrappers that record calls, and comparisons for the tests."""
+
+import functools
+import math
+from pathlib import Path
+
+import numpy as np
+
+from decoding.drafters import one_hots
+from gpt2 import GPT2
+from speculative import Drafter, speculative
+
+GPT2_FOLDERS = Path(__file__).parents[1] / "fixtures" / "gpt2"
+LLAMA_FOLDERS = Path(__file__).parents[1] / "fixtures" / "llama"
+# Two logits this close may swap ranks, because BLAS rounds single rows and batches differently.
+NEAR_TIE = 1e-4
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, n_head=2, **more):
+    """Return a random GPT-2. Its weights are large, its norms are close to the identity, and its
+    lm_head is not wte. Otherwise its texts would repeat one token."""
+    rng = np.random.default_rng(seed)
+
+    def random(name, shape):
+        mean, deviation = float(name.endswith(".g")), 0.25 if "ln_" in name else 1
+        return rng.normal(mean, deviation, shape).astype(np.float32)
+
+    shapes = gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer)
+    return GPT2(filled(shapes, random), n_head, **more)
+
+
+def gpt2_shapes(n_vocab, n_ctx, n_embd, n_layer):
+    """Return the shape of each parameter of a GPT-2 with an lm_head, nested like `params`."""
+    norm, n_inner = {"g": (n_embd,), "b": (n_embd,)}, 4 * n_embd
+    block = {
+        "ln_1": norm,
+        "attn": {"c_attn": dense(n_embd, 3 * n_embd), "c_proj": dense(n_embd, n_embd)},
+        "ln_2": norm,
+        "mlp": {"c_fc": dense(n_embd, n_inner), "c_proj": dense(n_inner, n_embd)},
+    }
+    wte, wpe = (n_vocab, n_embd), (n_ctx, n_embd)
+    return {"wte": wte, "wpe": wpe, "blocks": [block] * n_layer, "ln_f": norm, "lm_head": wte}
+
+
+def dense(n_in, n_out, bias=True):
+    return {"w": (n_out, n_in)} | ({"b": (n_out,)} if bias else {})
+
+
+def filled(shapes, make, name=""):
+    """Return the nested structure `shapes`, with each shape replaced by make(name, shape)."""
+    if isinstance(shapes, tuple):
+        return make(name, shapes)
+    if isinstance(shapes, list):
+        return [filled(part, make, name) for part in shapes]
+    return {key: filled(part, make, f"{name}.{key}") for key, part in shapes.items()}
+
+
+def opposite(model):
+    """Return a model with the negated logits of this model: the worst token becomes the best."""
+    return GPT2({**model.params, "lm_head": -model.params["lm_head"]}, model.n_head)
+
+
+class FunctionModel:
+    """A model whose logits come from a function: ids [n_seq] -> the next token's logits [n_vocab].
+    Its cache stores the ids."""
+
+    def __init__(self, logits, n_vocab, n_ctx=20, stop_ids=()):
+        self.logits, self.n_vocab, self.n_ctx, self.stop_ids = logits, n_vocab, n_ctx, stop_ids
+
+    def new_cache(self, *batch):
+        return IdsCache(*batch)
+
+    def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., last, n_vocab]
+        ids = np.asarray(ids)
+        cache = cache or self.new_cache(*ids.shape[:-1])
+        new = ids.reshape(len(cache.rows), -1).tolist()  # [n_rows, n_new]
+        cache.rows = [row + more for row, more in zip(cache.rows, new, strict=True)]
+        assert cache.length <= self.n_ctx
+        last = min(last or ids.shape[-1], ids.shape[-1])
+        ends = range(cache.length + 1 - last, cache.length + 1)
+        logits = [[self.logits(row[:end]) for end in ends] for row in cache.rows]
+        return np.array(logits, np.float32).reshape(*ids.shape[:-1], last, self.n_vocab)
+
+
+class IdsCache:
+    """A cache that stores each row's ids: IdsCache() for one text, IdsCache(8) for a batch of 8."""
+
+    def __init__(self, n_rows=1):
+        self.rows = [[] for _ in range(n_rows)]
+
+    @property
+    def length(self):
+        return len(self.rows[0])
+
+    def cut(self, length):
+        self.rows = [row[:length] for row in self.rows]
+
+    def select(self, rows):
+        self.rows = [self.rows[row] for row in rows]
+
+
+def as_function(model):
+    """Return a FunctionModel with the model's logits. It runs the model only once on each text."""
+
+    @functools.cache
+    def logits(ids):
+        return model(np.array(ids), last=1)[-1]
+
+    return FunctionModel(lambda ids: logits(tuple(ids)), model.n_vocab, model.n_ctx, model.stop_ids)
+
+
+class Watched:
+    """A wrapper around a model. It records the shape of the ids and the `last` of each call."""
+
+    def __init__(self, model):
+        self.model, self.shapes, self.lasts = model, [], set()
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def __call__(self, ids, cache=None, last=None):
+        self.shapes.append(np.shape(ids))
+        self.lasts.add(last)
+        return self.model(ids, cache, last)
+
+
+def drafted_by(drafter, gamma=4):
+    """Return the loop `speculative` with this drafter."""
+    return functools.partial(speculative, drafter=drafter, gamma=gamma)
+
+
+class Replay(Drafter):
+    """A drafter that proposes a known text. Each token is kept with probability `rate`, and
+    otherwise replaced by a wrong one."""
+
+    def __init__(self, n_vocab, text, rate, rng):
+        self.n_vocab, self.text, self.rate, self.rng = n_vocab, text, rate, rng
+
+    def propose(self, ids, n):
+        right = self.text[len(ids) : len(ids) + n]
+        drafts = [t if self.rng.random() < self.rate else (t + 1) % self.n_vocab for t in right]
+        return drafts, one_hots(drafts, self.n_vocab)
+
+
+class Noted:
+    """A wrapper around a drafter. It records (n, drafts, new tokens) for each pass."""
+
+    def __init__(self, drafter):
+        self.drafter, self.passes = drafter, []
+
+    def propose(self, ids, n):
+        self.n = n
+        return self.drafter.propose(ids, n)
+
+    def learn(self, ids, drafts, logits, tokens):
+        self.passes.append((self.n, list(drafts), list(tokens)))
+        self.drafter.learn(ids, drafts, logits, tokens)
+
+
+# --- parameters -----------------------------------------------------------------------------------
+
+
+def arrays(params):
+    """Return a flat list of all arrays in the nested parameters."""
+    if isinstance(params, np.ndarray):
+        return [params]
+    parts = params.values() if isinstance(params, dict) else params
+    return [array for part in parts for array in arrays(part)]
+
+
+class Traced(np.ndarray):
+    """Arrays that record their dtypes in `seen`, as do all arrays computed from them."""
+
+    seen = set()
+
+    def __array_finalize__(self, parent):
+        self.seen.add(self.dtype)
+
+
+def traced(params):
+    if isinstance(params, np.ndarray):
+        return params.view(Traced)
+    if isinstance(params, list):
+        return [traced(part) for part in params]
+    return {key: traced(part) for key, part in params.items()}
+
+
+# --- comparisons ----------------------------------------------------------------------------------
+
+
+def close(logits, expected):
+    """Assert that logits of about -10 to 10 are equal up to float32 rounding."""
+    assert logits.shape == expected.shape
+    assert logits.dtype == expected.dtype == np.float32
+    np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=5e-5)
+
+
+def same_greedy(model, prompt, ids, expected):
+    """Assert that ids and expected are equal, or that they first differ where two logits nearly
+    tie. Print such a near tie."""
+    for i, (token, other) in enumerate(zip(ids, expected, strict=True)):
+        if token != other:
+            logits = model([*prompt, *ids[:i]])[-1]
+            gap = abs(float(logits[token] - logits[other]))
+            assert gap < NEAR_TIE, f"{ids} instead of {expected}: their logits differ by {gap}"
+            print(f"near tie after {[*prompt, *ids[:i]]}: {token} or {other}, {gap:.1e} apart")
+            return
+
+
+def p_value(counts, probabilities):
+    """Return the p-value of Pearson's chi-square test. counts: {outcome: count}; probabilities:
+    {outcome: expected probability}. Outcomes expected fewer than 5 times are merged into one."""
+    n = sum(counts.values())
+    possible = {outcome: p for outcome, p in probabilities.items() if p > 0}
+    assert counts.keys() <= possible.keys(), "an impossible outcome"
+    cells = {}  # {outcome: [observed, expected]}; the key None is for all rare outcomes together
+    for outcome, p in possible.items():
+        cell = cells.setdefault(outcome if n * p >= 5 else None, [0, 0.0])
+        cell[0] += counts.get(outcome, 0)
+        cell[1] += n * p
+    statistic = sum((o - e) ** 2 / e for o, e in cells.values())
+    return chi_square_tail(statistic, len(cells) - 1)
+
+
+def chi_square_tail(x, dof):
+    """Return P(X > x) for a chi-square variable X with `dof` degrees of freedom. The formulas are
+    Abramowitz & Stegun 26.4.4 for odd dof and 26.4.5 for even dof."""
+    half, odd = x / 2, dof % 2
+    steps = (i + odd / 2 for i in range(dof // 2))
+    terms = (math.exp(-half + i * math.log(half) - math.lgamma(i + 1)) for i in steps)
+    return sum(terms) + (math.erfc(math.sqrt(half)) if odd else 0)
