@@ -14,6 +14,6 @@ if not found:  # this notebook is alone, as on Colab
         subprocess.run(["git", "clone", address, "tokenwise"], check=True)
     needed = ["-r", "tokenwise/notebooks/requirements.txt"]
     pip = [sys.executable, "-m", "pip", "install", "-q", *needed]
-    subprocess.run(pip, check=True)  # also if the clone is there: pip may have failed
+    subprocess.run(pip, check=True)  # again, if pip has failed before
 os.chdir(found[0] / "notebooks")
 sys.path.insert(0, os.getcwd())

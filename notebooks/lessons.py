@@ -237,12 +237,16 @@ def continued(model, prompts, sampler, seeds, n):
     seeds: a list with one seed for each prompt.
     """
     from decoding.batching import continuous
-    from generate import Sequence
+    from generate import Sequence, cached
+    from gpt2 import Cache
 
     sequences = [Sequence(model, prompt, n, sampler, seed) for prompt, seed in zip(prompts, seeds)]
     for sequence in sequences:
         sequence.stop_ids = ()
-    list(continuous(sequences, max_rows=40))
+    if isinstance(model.new_cache(), Cache):
+        list(continuous(sequences, max_rows=40))
+    for sequence in sequences:  # a custom cache cannot join a batch
+        list(cached(model, sequence))
     return np.array([sequence.new_ids for sequence in sequences])
 
 
