@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 here = Path.cwd()
-found = [p for p in [here, *here.parents] if (p / "notebooks/lessons.py").is_file()]
+places = [here, *here.parents]
+found = [p for p in places if (p / "notebooks/lessons.py").is_file()]
 if not found:  # this notebook is alone, as on Colab
     found = [here / "tokenwise"]
     if not found[0].exists():

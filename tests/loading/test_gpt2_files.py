@@ -96,6 +96,7 @@ def test_stop_ids_come_from_the_config_and_have_a_default(tmp_path):
     assert stop_ids(CONFIG | {"eos_token_id": None}) == ()
     assert stop_ids(CONFIG | {"eos_token_id": 50256}) == ()  # this id is outside the vocabulary
     assert stop_ids({k: v for k, v in CONFIG.items() if k != "eos_token_id"}) == (258,)
+    assert load(tmp_path)[1].generation_config["n_embd"] == CONFIG["n_embd"]  # from config.json
     generation_config = {"eos_token_id": 7, "temperature": 0.8}
     assert stop_ids(CONFIG, generation_config=generation_config) == (7,)
     assert load(tmp_path)[1].generation_config == generation_config

@@ -331,7 +331,7 @@ def test_a_stopped_answer_is_a_turn(console, start, tmp_path):
 
 @pytest.mark.parametrize("view", ["/explain", "/html {}/a.html"])
 def test_a_view_without_a_prompt_repeats_the_answer(console, start, tmp_path, view):
-    shell = start()
+    shell = start("-n", 30, "--temperature", 1, "--seed", 3)
     for line in "hi", "the cat", view.format(tmp_path):
         console.capsys.readouterr()
         answer = shell.row and shell.row.text
