@@ -22,8 +22,7 @@ from loading.seq2seq import load_bart, load_t5
 
 MODELS = Path(__file__).resolve().parent / "models"
 TABLE = (MODELS / "README.md").read_text("utf-8")
-ROWS = re.findall(r"^\| ([\w-]+) \| (.+) \| (.+) \|$", TABLE, re.M)
-KNOWN = {name: about for name, *about in ROWS[1:]}  # {name: [description, size of its files]}
+KNOWN = re.findall(r"^\| ([\w-]+) \|", TABLE, re.M)[1:]  # the names below the heading
 LOADERS: dict[str, Any] = {"gpt2": load_gpt2, "t5": load_t5, "bart": load_bart, "mbart": load_bart}
 LOADERS |= dict.fromkeys(FAMILIES, load_llama)  # {model_type in config.json: loader}
 
@@ -75,17 +74,9 @@ def unknown(name: str) -> str:
         return f"{name} is a file: name its folder, {path.parent}"
     if path.is_dir() or (MODELS / name).is_dir():
         return f"{name} has no config.json: it is no model in Hugging Face's layout"
-    lower = {known.lower(): known for known, *_ in names()}
+    here = sorted(path.parent.name for path in MODELS.glob("*/config.json"))
+    lower = {known.lower(): known for known in [*KNOWN, *here]}
     close = difflib.get_close_matches(name.lower(), lower, 1)
     guess = f"did you mean {lower[close[0]]}? Or " if close else ""
     known = ", ".join(lower.values())
     return f"no model {name!r:.100}: {guess}use {known}, or a folder, or OWNER/NAME on the hub"
-
-
-def names() -> list[tuple[str, str, str, str]]:
-    """Return (name, description, size, "here" or "to download") for each model that has a name."""
-    found = {path.parent.name for path in MODELS.glob("*/config.json")}
-    known = KNOWN | {name: ("a folder in models/", "") for name in sorted(found - KNOWN.keys())}
-    found |= {name for name in KNOWN.keys() - {*openai.SIZES} - found if hub.cached(name)}
-    where = {True: "here", False: "to download"}
-    return [(name, *about, where[name in found]) for name, about in known.items()]

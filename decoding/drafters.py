@@ -14,6 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.random import Generator
 
+from decoding.beam import top_indices
 from generate import Model, advance
 from samplers import Ids, Sampler, draw
 from speculative import Drafter
@@ -82,7 +83,8 @@ class NGramStore(Drafter):
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         for i, row in enumerate(logits):
             context = ids[-self.n :] + drafts[:i]
-            for token in best(row, self.filler_top_k):  # in a tie, `next` takes the first
+            best = top_indices(row, self.filler_top_k)  # in a tie, `next` takes the first
+            for token in best.tolist():
                 self.count(context, token)
 
 
@@ -149,12 +151,6 @@ class Measured(Drafter):
         powers = [self.acceptance**i for i in range(max(self.sizes, default=0) + 1)]
         total = sum(n * sum(powers[: g + 1]) for g, n in self.sizes.items())
         return total / max(1, self.sizes.total())
-
-
-def best(logits: np.ndarray, k: int) -> Ids:
-    """Return the ids of the k largest logits [n_vocab], best first."""
-    top = np.argpartition(-logits, min(k, len(logits)) - 1)[:k]
-    return top[np.argsort(-logits[top])].tolist()
 
 
 def one_hots(drafts: Ids, n_vocab: int) -> list[np.ndarray]:

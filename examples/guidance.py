@@ -35,8 +35,8 @@ class Guided:
         self.n_source = getattr(model, "n_source", model.n_ctx)
         self.generation_config = getattr(model, "generation_config", {})
 
-    def add_special_tokens(self, ids, truncate=False):
-        return self.model.add_special_tokens(ids, truncate) if self.has_source else ids
+    def add_special_tokens(self, ids):
+        return self.model.add_special_tokens(ids) if self.has_source else ids
 
     def read(self, prompt):
         """Return the Pair for a prompt, a list of ids. Its texts begin with pair.start_ids."""

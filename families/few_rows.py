@@ -1,14 +1,13 @@
 """Fast products of a few rows with a weight, x @ w.T, for batches, beams and drafts.
 
 For two or more rows, OpenBLAS first copies ("packs") the weight into a different layout. The copy
-pays off for hundreds of rows, but not for a few. OpenBLAS's AVX-512 kernels compute small products
-without a copy. So we multiply a few rows by small blocks of the weight if `blocks_pay` measures
-that this is faster. A small product runs on one core, so n_threads() threads share a large weight.
+pays off for hundreds of rows, but not for a few. OpenBLAS's kernels for AVX-512 compute small
+products without a copy. Where these run, we multiply a few rows by small blocks of the weight. A
+small product runs on one core, so n_threads() threads share a large weight.
 """
 
 import functools
 import os
-import timeit
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 MOST_ROWS = 32  # for more rows, one large product is faster
 BLOCK = 32  # how many rows or columns of the weight a small product takes
 SMALL = 10**6  # OpenBLAS treats a product of up to this many multiplications as small
+AVX_512 = "SkylakeX", "Cooperlake", "SapphireRapids"  # the names of OpenBLAS's kernels
 SHARE = 2**19  # for fewer weights per thread, another thread does not pay off
 
 
@@ -47,29 +47,35 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
     n_parts = min(n_threads(), w.size // SHARE)
     if n_parts < 2:
         return blocks(rows, w)
-    parts = np.array_split(w, n_parts, axis=1)  # n_parts x [n_in, a part of n_out]
     errors = np.geterr()  # a new thread would begin with the default settings
 
     def one(part):
         with np.errstate(**errors):
             return blocks(rows, part)
 
+    parts = np.array_split(w, n_parts, axis=1)  # n_parts x [n_in, a part of n_out]
+    return np.concatenate([*pool().map(one, parts)], axis=1)
+
+
+def blas():
+    """Return a dict for each BLAS library that is loaded, with its kernels and threads."""
     try:
-        others = [pool().submit(one, part) for part in parts[1:]]
-    except RuntimeError:  # no threads can start, for example because the program is ending
-        return blocks(rows, w)
-    made = [one(parts[0]), *(other.result() for other in others)]
-    return np.concatenate(made, axis=1)
+        from threadpoolctl import threadpool_info
+    except ModuleNotFoundError:
+        return []
+    return threadpool_info()
 
 
 @functools.cache
 def n_threads():
     """Return how many threads BLAS uses, or 1 if unknown. If this changes, clear the cache."""
-    try:
-        from threadpoolctl import threadpool_info
-    except ModuleNotFoundError:
-        return 1
-    return max((pool["num_threads"] for pool in threadpool_info()), default=1)
+    return max((library["num_threads"] for library in blas()), default=1)
+
+
+@functools.cache
+def blocks_pay():
+    """Return whether OpenBLAS runs its kernels for AVX-512, which need no copy of a small block."""
+    return any(library.get("architecture") in AVX_512 for library in blas())
 
 
 @functools.cache
@@ -96,11 +102,3 @@ def blocks_of_inputs(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_r
     n_blocks = len(w) // BLOCK
     parts = rows.reshape(len(rows), n_blocks, BLOCK).swapaxes(0, 1)  # [n_blocks, n_rows, BLOCK]
     return (parts @ w.reshape(n_blocks, BLOCK, -1)).sum(0)
-
-
-@functools.cache
-def blocks_pay():
-    """Measure, once, whether blocks take less than 3/4 of the time that one product takes."""
-    rows, w = np.ones((4, 768), np.float32), np.ones((1536, 768), np.float32)
-    plain = min(timeit.repeat(lambda: rows @ w.T, number=1))
-    return min(timeit.repeat(lambda: blocks_of_outputs(rows, w.T), number=1)) < 0.75 * plain

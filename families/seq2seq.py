@@ -115,12 +115,9 @@ class EncoderDecoder:
             q = q * math.sqrt(q.shape[-1])
         return gpt2.linear(merge_heads(gpt2.attention(q, k, v, mask)), **attn["o"])
 
-    def add_special_tokens(self, ids: Ids, truncate: bool = False) -> Ids:
-        """Return a source with the special tokens that the model was trained with, such as <s> and
-        </s>. truncate: cut off the end of a source that is too long for the encoder."""
+    def add_special_tokens(self, ids: Ids) -> Ids:
+        """Return a source with the special tokens that the model was trained with, such as </s>."""
         first, last = self.special_ids
-        if truncate:
-            ids = ids[: self.n_source - len(first) - len(last)]
         return [*first, *ids, *last]
 
 

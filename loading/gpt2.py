@@ -8,40 +8,36 @@ import numpy as np
 
 from gpt2 import GPT2
 from loading.config import activation, read_ids, read_json, read_sizes
-from loading.parameters import Params, build_params, drop_padding, embeddings, linear, mlp, norm
+from loading.parameters import Params, refuse_rest, settle_embeddings, take
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
+
+WHOLE = "wte=wte.weight wpe=wpe.weight ln_f+"
+BLOCK = "ln_1+ attn.c_attn+ attn.c_proj+ ln_2+ mlp.c_fc+ mlp.c_proj+"
 
 
 def load_gpt2(folder: Path, config: dict) -> tuple[Any, GPT2]:
     """Return (tokenizer, model) for a GPT-2, such as distilgpt2 or stories. Raises ValueError."""
-    mask = ".attn.bias", ".attn.masked_bias"  # some files store the causal mask
-    params = gpt2_params(read_weights(folder, prefix="transformer.", unused=mask), config)
-    [n_embd, n_head] = read_sizes(config, "n_embd", "n_head")
-    if n_embd % n_head:
-        raise ValueError(f"n_embd = {n_embd} is not a multiple of n_head = {n_head}")
-    scale_queries(params, n_head, config)
-
+    keys = "vocab_size", "n_positions", "n_embd", "n_layer", "n_head"
+    n_vocab, n_ctx, d, n_layer, n_head = read_sizes(config, *keys)
+    if d % n_head:
+        raise ValueError(f"n_embd = {d} is not a multiple of n_head = {n_head}")
     tokenizer = read_tokenizer(folder, "gpt2")
-    drop_padding(params, tokenizer.n_vocab)
+    sizes = {"n_vocab": n_vocab, "n_slots": n_ctx, "d": d, "n_qkv": 3 * d, "n_q": d}
+    sizes |= {"n_inner": config.get("n_inner") or 4 * d, "n_tokens": tokenizer.n_vocab}
+    mask = ".attn.bias", ".attn.masked_bias"  # some files store the causal mask
+    tensors = read_weights(folder, prefix="transformer.", unused=mask)
+    # The file's matrices are [n_in, n_out].
+    tensors |= {name: array.T for name, array in tensors.items() if name.startswith("h.")}
+    head = settle_embeddings(tensors, ["wte.weight"], config.get("tie_word_embeddings", True))
+    params = take(tensors, WHOLE + head, sizes)
+    params["blocks"] = [take(tensors, BLOCK, sizes, f"h.{i}.") for i in range(n_layer)]
+    refuse_rest(tensors)
+    scale_queries(params, n_head, config)
     function = activation(config.get("activation_function", "gelu_new"))
     model = GPT2(params, n_head, (), function, float(config.get("layer_norm_epsilon", 1e-5)))
     read_stop_ids(model, folder, config, tokenizer)
     return tokenizer, model
-
-
-def gpt2_params(tensors: dict, config: dict) -> Params:
-    """Return the parameters of a GPT-2 from its arrays, {name: array}. Raises ValueError."""
-    keys = "vocab_size", "n_positions", "n_embd", "n_layer"
-    n_vocab, n_ctx, d, n_layer = read_sizes(config, *keys)
-    n_inner, tied = config.get("n_inner") or 4 * d, config.get("tie_word_embeddings", True)
-    attn = {"c_attn": linear("attn.c_attn", 3 * d, d, True)}
-    attn |= {"c_proj": linear("attn.c_proj", d, d, True)}
-    block = {"attn": attn, "mlp": mlp("mlp.", "c_fc c_proj", d, n_inner, True)}
-    block |= {name: norm(name, d, True) for name in ("ln_1", "ln_2")}
-    layout = embeddings(tensors, ["wte.weight"], tied, n_vocab, d)
-    layout |= {"wpe": ("wpe.weight", n_ctx, d), "ln_f": norm("ln_f", d, True)}
-    return build_params(layout | {"blocks": ("h", n_layer, block)}, tensors, transposed=True)
 
 
 def read_stop_ids(model: Any, folder: Path, config: dict, tokenizer: Any) -> None:

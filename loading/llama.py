@@ -12,7 +12,7 @@ import numpy as np
 from families.llama import Llama, llama3_frequencies, rotary_frequencies
 from loading.config import activation, read_sizes
 from loading.gpt2 import read_stop_ids
-from loading.parameters import Layout, attention, build_params, drop_padding, embeddings, mlp, norm
+from loading.parameters import refuse_rest, settle_embeddings, take
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 
@@ -37,10 +37,14 @@ FAMILIES: dict[str, dict] = {  # model_type -> its keys, and defaults where conf
     "gemma3_text": GEMMA | TYPES | BIAS | ROPE,
 }
 OWN = {key for keys in FAMILIES.values() for key in keys} - DEFAULTS.keys()  # other families ignore
-BEFORE = {"attn_norm": "input_layernorm", "mlp_norm": "post_attention_layernorm"}
-AFTER = {"attn_post_norm": "post_attention_layernorm"}
-AFTER |= {"mlp_post_norm": "post_feedforward_layernorm"}
-BOTH = BEFORE | AFTER | {"mlp_norm": "pre_feedforward_layernorm"}
+BLOCK = """attn.q=self_attn.q_proj{qkv} attn.k=self_attn.k_proj{qkv} attn.v=self_attn.v_proj{qkv}
+    attn.o=self_attn.o_proj{o} mlp.gate=mlp.gate_proj{mlp} mlp.c_fc=mlp.up_proj{mlp}
+    mlp.c_proj=mlp.down_proj{mlp} """
+BEFORE = "attn_norm=input_layernorm mlp_norm=post_attention_layernorm"
+AFTER = "attn_post_norm=post_attention_layernorm mlp_post_norm=post_feedforward_layernorm"
+BOTH = f"attn_norm=input_layernorm mlp_norm=pre_feedforward_layernorm {AFTER}"
+QK = " attn.q_norm=self_attn.q_norm attn.k_norm=self_attn.k_norm"
+NORMS = {"olmo2": AFTER + QK, "qwen3": BEFORE + QK, "gemma2": BOTH, "gemma3_text": BOTH + QK}
 
 
 def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
@@ -58,40 +62,38 @@ def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
     for key in ("quantization_config", "use_bidirectional_attention"):
         if config.get(key):
             raise ValueError(f"{key} is not supported")
-    n_vocab, n_head, d = read_sizes(config, "vocab_size", "num_attention_heads", "hidden_size")
-    config["head_dim"] = config["head_dim"] or d // n_head
+    keys = "num_attention_heads", "hidden_size", "num_hidden_layers", "max_position_embeddings"
+    n_head, d_model, n_layer, n_ctx = read_sizes(config, *keys)
+    config["head_dim"] = config["head_dim"] or d_model // n_head
     config["num_key_value_heads"] = config["num_key_value_heads"] or n_head
     tensors = read_weights(folder, prefix="model.", unused=("rotary_emb.inv_freq",))
     if config["model_type"].startswith("gemma"):  # the file stores g - 1
         norms = {name for name in tensors if name.endswith("norm.weight")}
         tensors |= {name: tensors[name] + np.float32(1) for name in norms}
-    names, tied = ["embed_tokens.weight"], config["tie_word_embeddings"]
-    layout = embeddings(tensors, names, tied, n_vocab, d) | {"norm": norm("norm", d)}
-    layout["blocks"] = "layers", *read_sizes(config, "num_hidden_layers"), block_layout(config)
-    params = build_params(layout, tensors)
-    drop_padding(params, n_tokens)
-    [n_ctx] = read_sizes(config, "max_position_embeddings")
+    embedding, tied = "embed_tokens.weight", config["tie_word_embeddings"]
+    block, sizes = layout(config)
+    words = f"wte={embedding} norm" + settle_embeddings(tensors, [embedding], tied)
+    params = take(tensors, words, sizes | {"n_tokens": n_tokens})
+    params["blocks"] = [take(tensors, block, sizes, f"layers.{i}.") for i in range(n_layer)]
+    refuse_rest(tensors)
     return Llama(params, n_head, n_ctx, **read_settings(config))
 
 
-def block_layout(config: dict) -> Layout:
-    """Return the layout of one block, which depends on the family. Raises ValueError."""
-    keys = "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads"
-    d, n_inner, n_head, n_kv_head, d_head = read_sizes(config, *keys, "head_dim")
+def layout(config: dict) -> tuple[str, dict[str, int]]:
+    """Return the words for a block's parameters, and the sizes in their shapes: see parameters.py.
+    Raises ValueError."""
+    n_vocab, d, n_inner = read_sizes(config, "vocab_size", "hidden_size", "intermediate_size")
+    keys = "num_attention_heads", "num_key_value_heads", "head_dim"
+    n_head, n_kv_head, d_head = read_sizes(config, *keys)
     if n_head % n_kv_head or d_head % 2:
         raise ValueError(f"{n_head} heads of {d_head} numbers, {n_kv_head} of keys and values")
-    family, n_q, n_kv = config["model_type"], n_head * d_head, n_kv_head * d_head
-    bias = config.get("attention_bias", family == "qwen2")
-    attn = attention("self_attn.", "q_proj k_proj v_proj o_proj", d, n_q, n_kv, bias)
-    if family == "qwen2":
-        del attn["o"]["b"]
-    if family in ("qwen3", "gemma3_text", "olmo2"):  # OLMo 2 normalises all heads together
-        widths = (n_q, n_kv) if family == "olmo2" else (d_head, d_head)
-        attn |= {f"{x}_norm": norm(f"self_attn.{x}_norm", n) for x, n in zip("qk", widths)}
-    bias = config.get("mlp_bias", False)
-    block = {"attn": attn, "mlp": mlp("mlp.", "up_proj gate_proj down_proj", d, n_inner, bias)}
-    norms = {"olmo2": AFTER, "gemma2": BOTH, "gemma3_text": BOTH}.get(family, BEFORE)
-    return block | {ours: norm(theirs, d) for ours, theirs in norms.items()}
+    sizes = {"n_vocab": n_vocab, "d": d, "n_inner": n_inner, "q_norm": d_head, "k_norm": d_head}
+    sizes |= {"n_q": n_head * d_head, "n_kv": n_kv_head * d_head}
+    if (family := config["model_type"]) == "olmo2":  # it normalises all heads together
+        sizes |= {"q_norm": sizes["n_q"], "k_norm": sizes["n_kv"]}
+    o, mlp = ["+" * bool(config.get(f"{part}_bias")) for part in ("attention", "mlp")]
+    block = BLOCK.format(o=o, mlp=mlp, qkv="+" if family == "qwen2" else o)
+    return block + NORMS.get(family, BEFORE), sizes
 
 
 def read_settings(config: dict) -> dict:

@@ -90,9 +90,7 @@ class LibraryTokenizer:
         """Return a text's ids. Special tokens in it count as plain text unless `special`; T5's
         and mBART's are always special. first=False omits `start`, to continue a text."""
         self.library.encode_special_tokens = not special
-        with explained(
-            "tokenizer.json cannot encode the text", "try another text", (BaseException,)
-        ):
+        with explained("tokenizer.json cannot encode it", "try another text", (BaseException,)):
             ids = self.library.encode(encoder.as_unicode(text), add_special_tokens=False).ids
         return [*self.start, *ids] if first else ids
 

@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 
-import utils
 from loading.errors import UserError, utf8
 from terminal import look, options, shell, show
 from terminal.session import Session
@@ -24,10 +23,6 @@ def run(words: list[str]) -> None:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
             if stream is sys.stdin and not stream.isatty():
                 stream.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
-    if "list_models" in given:
-        for name, about, size, where in utils.names():
-            print(show.visible(f"{name:<15}{size:>6}  {where:<11}  {about}"))
-        return print(f"{'OWNER/NAME':<36}any model of these families on the Hugging Face hub")
     if not given["prompts"] and not given.keys() & {"prompts_file", "interactive"}:
         if sys.stdin is None or sys.stdin.isatty():
             raise options.Usage(MISSING)
@@ -41,7 +36,7 @@ def run(words: list[str]) -> None:
         if "interactive" in given:
             with utf8("standard input"):
                 shell.interact(session)
-        elif views := [view for view in ("score", "explain", "compare", "trace") if view in given]:
+        elif views := [view for view in ("score", "explain", "compare") if view in given]:
             for number, prompt in enumerate(prompts := read_prompts(given)):
                 if len(prompts) > 1 and "json" not in given:
                     print(show.visible(f"{prompt!r}:"))

@@ -1,4 +1,4 @@
-"""The views of one prompt: --score, --explain, --compare, --trace, and the page for --html."""
+"""The views of one prompt: --score, --explain, --compare, and the page for --html."""
 
 import json
 import secrets
@@ -24,22 +24,7 @@ def view(session: Session, name: str, prompt: Any, number: int = 0) -> None:
     elif name == "compare":
         compare(session, prompt, number)
     else:
-        show_steps = explain if name == "explain" else trace
-        show_steps(session, session.row(prompt, number))
-
-
-def trace(session: Session, row: Row) -> None:
-    """Print a row's first two passes, after the encoder's pass if there is an encoder."""
-    from page.trace import as_json, first_passes, format_trace
-
-    found, source = first_passes(session.model, session.generate([row]))
-    if not found:
-        raise UserError("no token was computed: there is no pass to show")
-    if session.settings["json"]:
-        shown = {"source": source and as_json(source), "passes": [as_json(call) for call in found]}
-        print(json.dumps(shown))
-    else:
-        print(format_trace(found, source))
+        explain(session, session.row(prompt, number))
 
 
 def write_page(session: Session, row: Row, file: str) -> None:

@@ -16,19 +16,18 @@ METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
 DRAFTING = METHODS[3:]
 DRAWING = ("naive", "cached", *DRAFTING)
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
-VIEWS = ("score", "explain", "compare", "trace", "html", "interactive")
+VIEWS = ("score", "explain", "compare", "html", "interactive")
 
 # Defaults, unless the user or the checkpoint sets a value. GENERATING: the options of generation.
 DEFAULTS: dict[str, Any] = dict(method="cached", tokens=100, min_length=0, stop=[], loop=None)
-DEFAULTS |= dict(seed=None, samples=1, max_rows=16, filter=[]) | dict.fromkeys(SAMPLING)
-DEFAULTS |= dict(repetition_penalty=None, no_repeat_ngram=None, gamma=4, ngram=3, filler_top_k=1)
-DEFAULTS |= {"beams": 4, "length_penalty": 1.0, "early_stopping": False, "return": 1}
-DEFAULTS |= dict(draft=None, drafter=None)
+DEFAULTS |= dict(seed=None, samples=1, filter=[]) | dict.fromkeys(SAMPLING)
+DEFAULTS |= dict(repetition_penalty=None, no_repeat_ngram=None, gamma=4, draft=None, drafter=None)
+DEFAULTS |= {"beams": 4, "length_penalty": 1.0, "return": 1}
 GENERATING = tuple(DEFAULTS)
-DEFAULTS |= dict(model="stories", truncate=False, chat=False, system=None, json=False)
+DEFAULTS |= dict(model="stories", chat=False, system=None, json=False, early_stopping=False)
 
 # Option -> its name in a checkpoint's generation_config.json. SAME: those with the same name.
-SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "early_stopping", "draft", "seed")
+SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "draft", "seed")
 CONFIG = {name: name for name in SAME} | dict(tokens="max_new_tokens", beams="num_beams")
 CONFIG |= dict(min_length="min_new_tokens", no_repeat_ngram="no_repeat_ngram_size")
 
@@ -44,9 +43,9 @@ OFF |= dict(forced_bos_token_id=None, forced_eos_token_id=None)  # supported if 
 
 # Option -> the only methods to which it applies.
 ONLY_FOR: dict[str, tuple] = {name: DRAWING for name in (*SAMPLING, "seed", "samples")}
-ONLY_FOR |= {name: ("beam",) for name in ("beams", "length_penalty", "early_stopping", "return")}
-ONLY_FOR |= dict(loop=("cached",), max_rows=("cached",), gamma=DRAFTING, ngram=DRAFTING[1:])
-ONLY_FOR |= dict(draft=("speculative",), drafter=("speculative",), filler_top_k=("ngram",))
+ONLY_FOR |= {name: ("beam",) for name in ("beams", "length_penalty", "return")}
+ONLY_FOR |= dict(loop=("cached",), gamma=DRAFTING)
+ONLY_FOR |= dict(draft=("speculative",), drafter=("speculative",))
 
 
 class Usage(UserError):
@@ -91,10 +90,8 @@ OPTIONS = {
         ("prompts_file", FILE, "one prompt per line"),
         ("source_lang", dict(metavar="CODE"), "the language of mBART's source, such as en_XX"),
         ("target_lang", dict(metavar="CODE"), "the language of mBART's answer, such as ro_RO"),
-        ("truncate", FLAG, "cut off the end of a source that is too long for the encoder"),
         ("chat", FLAG, "each prompt is a turn of a conversation, in the model's format"),
         ("system", TEXT, "with --chat: a message to the model before the conversation"),
-        ("threads", number("T", int, 1, 1024), "default: one per core, or one for a small model"),
         ("json", FLAG, "one JSON object per text"),
     ],
     "generation (a checkpoint may have its own defaults)": [
@@ -114,27 +111,21 @@ OPTIONS = {
     ],
     "for one method": [
         ("loop", OWN, "cached: your own loop, (model, sequence) -> tokens"),
-        ("max_rows", number("R", int, 1), "cached: at most R texts at once; default 16"),
         ("beams", number("B", int, 1, 64), "beam: the number of beams; default 4"),
         ("length_penalty", number("A", float, -20, 20), "beam: score log P / length**A; default 1"),
-        ("early_stopping", FLAG, "beam: stop as soon as B beams have finished"),
         ("return", number("K", int, 1, 64), "beam: print the K best texts; default 1"),
         ("draft", dict(metavar="MODEL"), "speculative: the model that proposes tokens"),
         ("drafter", OWN, "speculative: your own drafter, instead of a model"),
         ("gamma", number("G", int, 1, 16), "drafting: at most G drafts per pass; default 4"),
-        ("ngram", number("N", int, 2, 16), "ngram, lookup: the longest n-gram; default 3"),
-        ("filler_top_k", number("K", int, 1), "ngram: also count the model's top K; default 1"),
     ],
     "instead of plain text": [
         ("score", FLAG, "how much each token of the text surprises the model"),
         ("target", TEXT, "with --score: the answer, for --chat or an encoder-decoder"),
         ("explain", FLAG, "each step: the token, its alternatives, the entropy"),
         ("compare", FLAG, "run every method that applies, and print one table"),
-        ("trace", FLAG, "the first two passes of the model, call by call, with shapes"),
         ("html", FILE, "also write a page (.html) that shows how the text was made"),
         ("live", FLAG, "with --html: put the model, rounded to 8 bits, into the page"),
         ("interactive", FLAG, "an interactive prompt; /help lists its commands"),
-        ("list_models", FLAG, "the names that --model knows"),
     ],
 }
 
@@ -155,12 +146,12 @@ def parse(words: list[str]) -> dict[str, Any]:
     return given | {"prompts": given["prompts"] + words[end + 1 :]}  # words after -- are prompts
 
 
-def check(given: dict, method: str = "", reads: bool = True) -> None:
-    """Raise Usage if the given options contradict each other, or the method, or the model."""
+def check(given: dict, method: str = "") -> None:
+    """Raise Usage if the given options contradict each other or do not apply to the method."""
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
     n_prompts += 2 * ("prompts_file" in given)  # it may have several
     n_texts = max(given.get("samples", 1), given.get("return", 1))
-    one = [view for view in ("explain", "compare", "trace", "html") if view in given]
+    one = [view for view in ("explain", "compare", "html") if view in given]
     views, idle = [view for view in VIEWS if view in given], [x for x in GENERATING if x in given]
     for nonsense, message in [
         (len(views) > 1, f"give only one of {', '.join(map(flag, views))}"),
@@ -174,7 +165,6 @@ def check(given: dict, method: str = "", reads: bool = True) -> None:
         ("target" in given and "score" not in given, "--target needs --score"),
         ("system" in given and "chat" not in given, "--system needs --chat"),
         ({"draft", "drafter"} <= given.keys(), "give only one of --draft, --drafter"),
-        ("truncate" in given and not reads, "--truncate is for an encoder-decoder's source"),
         ("" in given.get("stop", []), "--stop needs a text that is not empty"),
         (given.get("tokens", least) < least, f"--min-length {least} is more than --tokens"),
     ]:
@@ -196,8 +186,8 @@ def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
     """Return the settings: each is the user's, else the checkpoint's, else the default. Temperature
     is 0 (greedy) for beam search, and where there is no sampling option and no filter."""
     config = read_config(generation_config)
-    if generation_config.get("early_stopping") == "never":  # only a checkpoint can ask for it
-        config["early_stopping"] = "never"
+    if (value := generation_config.get("early_stopping")) in (True, "never"):
+        config["early_stopping"] = value  # only a checkpoint can ask for it
     if config.get("beams", 1) > 1 and not given.keys() & {*SAMPLING, "loop"}:
         config["method"] = "beam"  # the checkpoint asks for beam search
     settings = DEFAULTS | config | given
@@ -223,7 +213,7 @@ def read_config(generation_config: dict) -> dict[str, Any]:
     samples, words = generation_config.get("do_sample") is True, []
     for name, theirs in CONFIG.items():
         value = generation_config.get(theirs)
-        is_given = value is not None and value is not False and value != "never"
+        is_given = value is not None and value is not False
         if is_given and (samples or name not in SAMPLING):
             words.append(flag(name) + f"={value}" * (value is not True))
     try:

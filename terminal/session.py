@@ -32,6 +32,7 @@ from terminal.options import DRAFTING, check, ignored, resolve
 from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
+MAX_ROWS = 16  # how many texts run at once
 SMALL = 2**24  # a model with fewer parameters runs faster with one thread than with two
 N_CORES = few_rows.n_threads()  # read before any session limits the threads
 
@@ -51,7 +52,7 @@ class Session:
         if "score" not in given and (keys := ignored(self.config, self.reads)):
             print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
         is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
-        threadpool_limits(given.get("threads") or (1 if is_small else N_CORES))
+        threadpool_limits(1 if is_small else N_CORES)
         few_rows.n_threads.cache_clear()
         self.drafts: dict[str, Any] = {}  # name -> model, for each draft model loaded so far
         self.use(given)
@@ -74,7 +75,7 @@ class Session:
     def use(self, given: dict) -> None:
         """Replace all options. If one of them, or its file, cannot be used, nothing changes."""
         settings = resolve(given, self.config)
-        check(given, settings["method"], self.reads)
+        check(given, settings["method"])
         filters = [Part("filter", where) for where in settings["filter"]]
         self.own = {name: Part(name, given[name]) for name in ("loop", "drafter") if name in given}
         self.filters, self.given, self.settings = filters, given, settings
@@ -97,8 +98,8 @@ class Session:
             ids, n_earlier, prompt = prompt.prompt_ids, prompt.n_earlier, prompt.prompt
         elif self.reads:  # a source may contain special tokens, such as <mask>
             ids = self.tokenizer.encode(prompt, special=True)
-            ids = model.add_special_tokens(ids, self.settings["truncate"])
-            n_most, remedy = model.n_source, "shorten the prompt, or use --truncate"
+            ids = model.add_special_tokens(ids)
+            n_most = model.n_source
         elif self.chat:
             ids, remedy = self.chat.ask(prompt), "/reset begins a new conversation"
         else:
@@ -120,7 +121,7 @@ class Session:
         if method == "cached" and len(rows) > 1 and "loop" not in self.own:
             arriving = (self.start(row, before) for row, before in pairs)
             with contextlib.suppress(Exception):  # the row that fails will fail again, alone
-                for sequence, token in continuous(arriving, self.settings["max_rows"]):
+                for sequence, token in continuous(arriving, MAX_ROWS):
                     row = next(row for row in rows if row.sequence is sequence)
                     row.feed(token)
                     yield row
@@ -186,12 +187,12 @@ class Session:
 
     def new_drafter(self, row: Row) -> Any:
         """Return a new drafter. For an encoder-decoder, ngram and lookup also read the source."""
-        method, n_vocab, n = self.settings["method"], self.model.n_vocab, self.settings["ngram"]
+        method, n_vocab = self.settings["method"], self.model.n_vocab
         source = row.prompt_ids if self.reads else []
         if method == "ngram":
-            return NGramStore(n_vocab, n, self.settings["filler_top_k"], source)
+            return NGramStore(n_vocab, before=source)
         if method == "lookup":
-            return PromptLookup(n_vocab, n, source)
+            return PromptLookup(n_vocab, before=source)
         if "drafter" in self.own:
             return self.own["drafter"].make(**self.offered, sequence=row.sequence)
         draft = self.draft_model()

@@ -18,18 +18,18 @@ from terminal.plugin import report
 from terminal.session import Session
 
 HELP = """\
-/explain, /compare, /trace [PROMPT]: like --explain, ...; without PROMPT, for the last prompt
+/explain, /compare [PROMPT]: like --explain, ...; without PROMPT, for the last prompt
 /score [TEXT]: like --score; without TEXT, for the last text. Encoder-decoders: SOURCE => TARGET
 /html FILE.html: generate the last text again, and write a page about it
 /reset: restore the options of the start, and begin a new conversation; /help, /quit
 /NAME VALUE: set the option --NAME; /NAME shows it, /NAME off unsets it. The names:
 {}
 An empty line continues the last text. What you type is saved in {}"""
-COMMANDS = ["explain", "compare", "trace", "html", "score", "reset", "help", "quit"]
+COMMANDS = ["explain", "compare", "html", "score", "reset", "help", "quit"]
 GROUPS = [*options.OPTIONS.values()][:-1]  # all groups except the last, the views
 SETTABLE = {name: how for group in GROUPS for name, how, _ in group if name != "prompts_file"}
 NAMES = COMMANDS + [options.flag(name)[2:] for name in SETTABLE]
-LOADING = {"model", "source_lang", "target_lang", "threads", "chat", "system"}  # need a new Session
+LOADING = {"model", "source_lang", "target_lang", "chat", "system"}  # need a new Session
 STATE = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
 HISTORY = Path(STATE, "tokenwise", "history")
 
@@ -90,18 +90,18 @@ class Shell:
             meant = options.did_you_mean("/" + name, [f"/{known}" for known in NAMES])
             raise UserError(f"no command /{name}{meant}; /help lists the commands")
         [name], session = found, self.session
-        if name in COMMANDS[:5] and not (self.row or (value and name != "html")):
+        if name in COMMANDS[:4] and not (self.row or (value and name != "html")):
             raise UserError(f"/{name}: there is no text yet")
         if name == "score" and not value:
             print_score(session.tokenizer, session.score_row(self.row))
-        elif name in ("explain", "compare", "trace", "score"):
+        elif name in ("explain", "compare", "score"):
             look.view(session, name, value or self.row)
         elif name == "html":
             look.write_page(session, session.row(self.row), value)
         elif name == "reset":
             self.session, self.row = Session(self.first), None
         elif name == "help":
-            names = textwrap.fill(", ".join(NAMES[8:]), 79, break_on_hyphens=False)
+            names = textwrap.fill(", ".join(NAMES[7:]), 79, break_on_hyphens=False)
             print(HELP.format(names, HISTORY))
         elif name != "quit":
             self.option(name.replace("-", "_"), value)
