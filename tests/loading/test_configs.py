@@ -97,19 +97,15 @@ def test_windows_have_the_defaults_and_the_rules_of_their_family(
     assert load(copy)[1].windows == windows
 
 
-@pytest.mark.parametrize(
-    "name, dropped, entries, caps",
-    [
-        ("gemma2", CAPS, {}, (50, 30)),
-        ("gemma2", (), dict.fromkeys(CAPS), (None, None)),
-        ("gemma3", (), {CAPS[0]: 5.0}, (None, None)),  # Gemma 3 ignores this key
-    ],
-)
-def test_gemma_2_has_default_caps(folder, name, dropped, entries, caps):
-    copy = folder(name)
-    change(copy, *dropped, **entries)
-    _, model = load(copy)
-    assert (model.score_cap, model.logit_cap) == caps
+def test_gemma_2_has_default_caps(folder):
+    copy = folder("gemma2")
+    for dropped, entries, caps in (CAPS, {}, (50, 30)), ((), dict.fromkeys(CAPS), (None, None)):
+        change(copy, *dropped, **entries)
+        _, model = load(copy)
+        assert (model.score_cap, model.logit_cap) == caps
+    copy = folder("gemma3")
+    change(copy, attn_logit_softcapping=5.0)  # Gemma 3 ignores this key
+    assert load(copy)[1].score_cap is None
 
 
 def test_no_rope_layers_lists_the_layers_without_positions(folder):
@@ -127,32 +123,25 @@ def test_no_rope_layers_lists_the_layers_without_positions(folder):
     "name, entries, words",
     [
         ("plain", {"model_type": "phi3"}, "model_type is phi3, not one of gpt2, t5"),
-        ("plain", {"model_type": ["gpt2"]}, "model_type is"),
         ("plain", {"activation_function": "swish7"}, "'swish7' is not one of gelu_new"),
-        ("plain", {"activation_function": ["gelu"]}, "cannot be used: TypeError"),
         ("plain", {"n_head": 5}, "n_embd = 8 is not a multiple of n_head = 5"),
         ("plain", {"n_head": 2.0}, "n_head = 2.0 in config.json is not a positive whole number"),
-        ("plain", {"n_head": True}, "n_head = True in config.json is not"),
         ("plain", {"n_layer": 10**30}, "the array h.2.attn.c_attn.weight is missing"),
         ("plain", {"n_layer": 1}, "config.json asks for no array h.1.attn.c_attn.bias"),
         ("plain", {"tie_word_embeddings": False}, "lm_head.weight is missing"),
         ("plain", {"layer_norm_epsilon": "small"}, "could not convert string to float: 'small'"),
         ("llama", {"quantization_config": {"bits": 4}}, "quantization_config is not supported"),
         ("llama", {"hidden_act": "snake"}, "'snake' is not one of"),
-        ("gemma2", {"hidden_activation": "snake"}, "'snake' is not one of"),
         ("gemma3", {"use_bidirectional_attention": True}, "use_bidirectional_attention is not"),
         ("llama", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope_type is yarn"),
-        ("llama", {"rope_scaling": {"type": "dynamic", "factor": 4.0}}, "rope_type is dynamic"),
         ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8}}, "'low_freq_factor'"),
         ("llama", {"rope_scaling": "linear"}, "cannot be used: AttributeError"),
-        ("llama", {"rope_theta": 10**400, "rope_parameters": None}, "OverflowError"),
         ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor is not supported"),
         ("llama", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor is"),
         ("llama", {"num_key_value_heads": 3}, "4 heads of 8 numbers, 3 of keys and values"),
         ("llama", {"intermediate_size": 21}, "up_proj.weight has shape .20, 32., .* .21, 32."),
         ("llama-biases", {"attention_bias": False}, "config.json asks for no array layers.0.self_"),
         ("qwen2", {"layer_types": ["full_attention"]}, "layer_types = "),
-        ("qwen2", {"layer_types": ["full_attention", "linear"]}, "layer_types = "),
         ("t5", {"num_decoder_layers": 3}, "decoder.block.2.layer.0.SelfAttention.q.weight is miss"),
         ("t5-gated-untied", {"feed_forward_proj": "gated-tanh"}, "'tanh' is not one of"),
         (

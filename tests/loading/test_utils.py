@@ -59,18 +59,6 @@ def test_each_name_has_a_description_its_size_and_a_place(models, monkeypatch):
         assert where == "here" and abs(n_bytes / 1e6 / float(size.removesuffix(" MB")) - 1) < 0.1
 
 
-def test_git_ignores_downloaded_models():
-    def ignored(path):
-        command = ["git", "check-ignore", "-q", f"models/{path}"]
-        return subprocess.run(command, cwd=ROOT).returncode == 0
-
-    if not (ROOT / ".git").exists():
-        pytest.skip("this is no repository of git: .gitignore is untested")
-    assert ignored("124M/config.json") and ignored(".fetched-x/made")
-    ours = "stories/x", "stories-draft/x", "stories-llama/x", "en-de/x", "README.md"
-    assert not any(map(ignored, ours))
-
-
 LOAD = """
 import sys
 
