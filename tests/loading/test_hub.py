@@ -27,7 +27,7 @@ try:
     done = [model.n_vocab, tokenizer.encode("the cat"), model.generation_config.get("temperature")]
 except utils.UserError as error:
     done = str(error)
-print(json.dumps([done, [name for name in ("httpx2", "httpx", "requests") if name in sys.modules]]))
+print(json.dumps(done))
 """
 INFO, FILES = "/api/models/o/n/revision/main", f"/o/n/resolve/{COMMIT}/"
 NOWHERE = "http://127.0.0.1:9"
@@ -37,7 +37,7 @@ GENERATION = {"temperature": 0.5}
 @pytest.fixture
 def start(tmp_path):
     """Return a function start(url, VARIABLE=...) that loads the model o/n in a new process. It
-    returns (facts about the model or the error message, whether an HTTP library was imported)."""
+    returns facts about the model or the error message."""
 
     def run(url, **more):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
@@ -47,9 +47,9 @@ def start(tmp_path):
         done = subprocess.run(command, cwd=ROOT, env=environment, **options)
         assert done.returncode == 0, done.stderr
         run.err = done.stderr
-        found, http = json.loads(done.stdout.splitlines()[-1])
+        found = json.loads(done.stdout.splitlines()[-1])
         assert isinstance(found, list) or "\n" not in found
-        return found, bool(http)
+        return found
 
     return run
 
@@ -75,13 +75,13 @@ def got(server):
 
 def test_a_model_is_downloaded_once_into_hugging_face_s_cache(start, made, tmp_path):
     with hub("o/n", made) as server:
-        assert start(server.url, HF_TOKEN="hf_mine") == (expected(made), True)
+        assert start(server.url, HF_TOKEN="hf_mine") == expected(made)
         wanted = {"model.safetensors", "vocab.json", "merges.txt", "generation_config.json"}
         assert {*got(server)} == wanted | {"config.json"}
         requests = zip(server.tokens, server.requests)
         assert {token for token, (_, path, _) in requests if FILES in path} == {"Bearer hf_mine"}
         n = len(server.requests)
-        assert start(server.url) == (expected(made), False)
+        assert start(server.url) == expected(made)
         assert len(server.requests) == n
     snapshot = tmp_path / "home" / "hub" / "models--o--n" / "snapshots" / COMMIT
     assert {path.name for path in snapshot.iterdir()} == wanted | {"config.json"}
@@ -94,24 +94,24 @@ def test_a_cache_that_another_tool_filled_is_completed_or_called_incomplete(star
         shutil.rmtree(tmp_path / "home/hub/models--o--n/.no_exist")
         [settings] = (tmp_path / "home").glob("hub/*/snapshots/*/generation_config.json")
         settings.unlink()
-        assert start(NOWHERE)[0] == [*expected(made)[:2], None]
+        assert start(NOWHERE) == [*expected(made)[:2], None]
         note = "note: o/n is used without generation_config.json, tokenizer_config.json"
         assert note in start.err
-        assert start(server.url)[0] == expected(made)
-        assert start(server.url, HF_HUB_OFFLINE="1") == (expected(made), False)
+        assert start(server.url) == expected(made)
+        assert start(server.url, HF_HUB_OFFLINE="1") == expected(made)
         assert start.err == ""
 
 
 def test_the_shards_are_those_that_the_index_names_and_a_lost_one_is_named(start, tmp_path):
     with hub("o/n", copied("plain", tmp_path)) as server:
-        assert start(server.url)[0][0] == 259
+        assert start(server.url)[0] == 259
         [path] = (tmp_path / "home").glob("hub/*/snapshots/*/model-00002-of-00002.safetensors")
         path.resolve().unlink()
         path.unlink()
         line = f"cannot download {path.name}, which .* lacks: .*[Oo]ffline"
-        assert re.search(line, start(server.url, HF_HUB_OFFLINE="1")[0])
+        assert re.search(line, start(server.url, HF_HUB_OFFLINE="1"))
         server.requests.clear()
-        assert start(server.url)[0][0] == 259
+        assert start(server.url)[0] == 259
         assert got(server) == [path.name]
 
 
@@ -119,10 +119,10 @@ def test_an_error_of_the_hub_gives_one_line_and_the_next_start_downloads(start, 
     path = f"{FILES}model.safetensors"
     with hub("o/n", made) as server:
         server.faults[INFO] = [answer(500)] * 9
-        message = start(server.url)[0]
+        message = start(server.url)
         assert re.fullmatch("cannot download o/n: .*500.*; when that is mended, .*again", message)
         server.faults = {path: [cut(1000)]}  # a transfer that breaks off is tried again
-        assert start(server.url)[0] == expected(made)
+        assert start(server.url) == expected(made)
         assert len(server.ranges(path)) == 2
 
 
@@ -130,14 +130,14 @@ def test_an_error_of_the_hub_gives_one_line_and_the_next_start_downloads(start, 
 def test_a_repository_that_may_not_be_read_gives_one_line(start, made, status, code):
     with hub("o/n", made) as server:
         server.faults[INFO] = [answer(status, X_Error_Code=code)] * 9
-        assert start(server.url)[0] == (
+        assert start(server.url) == (
             "you may not read o/n, or it does not exist: accept the terms on its page and set"
             " a valid HF_TOKEN"
         )
 
 
 def test_without_a_network_there_is_one_line(start):
-    message = start(NOWHERE)[0]
+    message = start(NOWHERE)
     line = "cannot download o/n: .*Connection refused.*; when that is mended, run this again"
     assert re.fullmatch(line, message) and len(message) < 300
 
