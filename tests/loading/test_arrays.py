@@ -30,7 +30,7 @@ INDEX = "model.safetensors.index.json"
 def write_raw(path, entries, data):
     """Write a safetensors file with these entries, {name: [dtype, shape, offsets]}."""
     keys = "dtype", "shape", "data_offsets"
-    header = json.dumps({name: dict(zip(keys, entry)) for name, entry in entries.items()}).encode()
+    header = json.dumps({name: dict(zip(keys, entries[name])) for name in entries}).encode()
     path.write_bytes(struct.pack("<Q", len(header)) + header + data)
     return path
 
@@ -110,15 +110,10 @@ def test_each_array_is_read_and_has_its_shape(folder, name):
             assert_refused(copy, array.removeprefix("model.").removeprefix("transformer."))
 
 
-@pytest.mark.parametrize(
-    "name, array, words",
-    [
-        ("extra", np.ones(12, np.float32), "config.json asks for no array extra"),
-        ("wte.weight", np.zeros((259, 12), int), "wte.weight is missing, or is none of F64, F32"),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused(tmp_path, name, array, words):
-    assert_refused(write_folder(tmp_path, arrays=random_arrays() | {name: array}), words)
+def test_an_array_of_integers_is_refused(tmp_path):
+    ids = {"wte.weight": np.zeros((259, 12), int)}
+    line = "wte.weight is missing, or is none of F64, F32"
+    assert_refused(write_folder(tmp_path, arrays=random_arrays() | ids), line)
 
 
 def test_a_pickle_is_never_opened_and_a_pointer_of_git_lfs_is_named(tmp_path):
@@ -201,12 +196,10 @@ def test_the_bias_of_the_logits_may_be_missing(folder):
     np.testing.assert_allclose(logits(copy), expected - bias[:, :265], atol=1e-5)
 
 
-@pytest.mark.parametrize("dropped", [[], ["tie_word_embeddings"]])
-def test_a_head_that_differs_from_the_embedding_is_used_with_a_note(folder, capsys, dropped):
+def test_a_head_that_differs_from_the_embedding_is_used_with_a_note(folder, capsys):
     copy = folder("untied")
     expected = logits(copy)
-    change(copy, tie_word_embeddings=True)
-    change(copy, *dropped)
+    change(copy, "tie_word_embeddings")  # the default is true
     np.testing.assert_array_equal(logits(copy), expected)
     note = "note: the file's head is used, although config.json ties it to the embedding\n"
     assert capsys.readouterr().err == note
@@ -250,12 +243,9 @@ def test_rows_without_a_token_are_cut_off_and_not_copied(folder, name):
         assert len(model.params[key]) == n_tokens and not model.params[key].flags.owndata
 
 
-@pytest.mark.parametrize("name, n", [("plain", 200), ("bart", 264), ("bart", 262), ("t5", 39)])
+@pytest.mark.parametrize("name, n", [("untied", 200), ("bart", 264), ("bart", 262), ("t5", 39)])
 def test_only_special_tokens_may_lack_a_row(folder, name, n):
     copy = folder(name)
-    whole = read_weights(copy, "", ())
-    (copy / INDEX).unlink(missing_ok=True)
-    save_file(whole, copy / "model.safetensors")
     change_rows(copy, lambda array: array[:n])
     if (name, n) == ("bart", 264):  # only <mask> is left without a row
         assert load(copy)[1].n_vocab == 264

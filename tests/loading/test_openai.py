@@ -22,6 +22,7 @@ from tests.support.checkpoints import (
 from tests.support.server import Server, answer, cut, garbage
 
 HPARAMS, INDEX, DATA = openai.CHECKPOINT
+TOKENIZER = ("encoder.json", "vocab.json", "VOCAB"), ("vocab.bpe", "merges.txt", "MERGES")
 SIZES = {"n_vocab": 259, "n_ctx": 16, "n_embd": 12, "n_head": 3, "n_layer": 2}
 
 
@@ -34,11 +35,10 @@ def release(monkeypatch, tmp_path):
     monkeypatch.setattr(utils, "MODELS", tmp_path / "models")
     write_tokenizer(tmp_path)
     (tmp_path / "models").mkdir()
-    files = {"encoder.json": tmp_path / "vocab.json", "vocab.bpe": tmp_path / "merges.txt"}
-    files = {name: path.read_bytes() for name, path in files.items()}
-    monkeypatch.setattr(openai, "VOCAB", hashlib.sha256(files["encoder.json"]).hexdigest())
-    monkeypatch.setattr(openai, "MERGES", hashlib.sha256(files["vocab.bpe"]).hexdigest())
-    files |= {HPARAMS: json.dumps(SIZES).encode(), INDEX: bytes(100), DATA: bytes(20_000)}
+    files = {HPARAMS: json.dumps(SIZES).encode(), INDEX: bytes(100), DATA: bytes(20_000)}
+    for theirs, ours, sha in TOKENIZER:
+        files[theirs] = (tmp_path / ours).read_bytes()
+        monkeypatch.setattr(openai, sha, hashlib.sha256(files[theirs]).hexdigest())
     with Server({f"/124M/{name}": data for name, data in files.items()}) as server:
         monkeypatch.setattr(openai, "RELEASE", server.url)
         yield server
