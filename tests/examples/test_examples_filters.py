@@ -66,13 +66,6 @@ def test_dry_penalises_repetitions_of_the_text():
     assert dict(enumerate(penalty)) == dict.fromkeys(range(10), 0) | {4: 2.0, 5: 1.0}
 
 
-def test_dry_ends_a_loop():
-    logits = np.zeros(11, np.float32)
-    logits[3] = 4  # 3 would continue the loop 3 4 3 4 ...
-    assert softmax(logits)[3] > 0.8
-    assert softmax(shelf.dry()(logits, [3, 4] * 4))[3] < 0.01
-
-
 def test_xtc_is_the_mixture_of_both_cases():
     """The published method tosses a coin for each new token. The filter needs no coin and gives the
     same distribution."""

@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import utils
 from decoding.drafters import Measured
 from decoding.score import log_probabilities
 from examples import choosing
 from examples.drafts import Jacobi, Recycling
 from generate import Sequence, begin, generate
-from samplers import Sampler, temperature
+from samplers import Sampler
 from tests.support.tiny import FunctionModel, drafted_by, tiny_gpt2
 
 REFERENCE = np.load(Path(__file__).parents[1] / "fixtures" / "examples.npz")
@@ -60,14 +59,6 @@ def test_minimum_bayes_risk_keeps_the_text_most_like_the_others():
     likeness = [sum(choosing.chrf(a, b) for b in grams) for a in grams]
     assert len({*texts}) > 3
     assert Letters().decode(row.new_ids) == texts[int(np.argmax(likeness))]
-
-
-def test_the_best_of_a_few_texts_translates_a_source():
-    tokenizer, model = utils.load("en-de")
-    source = model.add_special_tokens(tokenizer.encode("Go home!"))
-    row = run(choosing.best_of(3), model, source, 12, Sampler(temperature(0.5)))
-    assert row.new_ids[-1] in model.stop_ids
-    assert "Hause" in tokenizer.decode(row.new_ids)
 
 
 # --- drafts ---------------------------------------------------------------------------------------
