@@ -44,15 +44,11 @@ def test_en_de_is_small_and_has_its_held_out_sentences():
     assert len({row[0] for row in rows}) == len(rows) == 1000 and min(map(len, rows)) == 2
 
 
-@pytest.mark.parametrize(
-    "english, german",
-    [
-        ("The weather is nice today.", "Das Wetter ist heute schön."),
-        ("My mother is reading a book in the garden.", "Meine Mutter liest ein Buch im Garten."),
-    ],
-)
-def test_en_de_translates(english, german):
+def test_en_de_translates():
     tokenizer, model = utils.load("en-de")
-    model, start = begin(model, model.add_special_tokens(tokenizer.encode(english)))
+    source = tokenizer.encode("My mother is reading a book in the garden.")
+    model, start = begin(model, model.add_special_tokens(source))
     best = beam_search(model, start, 100, width=4)[0]
-    assert tokenizer.decode([token for token in best.ids if token not in model.stop_ids]) == german
+    *ids, end = best.ids
+    assert tokenizer.decode(ids) == "Meine Mutter liest ein Buch im Garten."
+    assert end in model.stop_ids
