@@ -347,3 +347,20 @@ def test_merges_that_do_not_fit_the_vocabulary_are_refused(tmp_path, merges, wor
     (tmp_path / "merges.txt").write_bytes(merges.encode("utf-8", "surrogatepass"))
     with pytest.raises(ValueError, match=words):
         read_tokenizer(tmp_path, "gpt2")
+
+
+@pytest.mark.parametrize(
+    "name, settings",
+    [
+        ("add_prefix_space", {"add_prefix_space": True}),
+        (
+            "<x>",
+            {"added_tokens_decoder": {259: {"content": "<x>", "special": True, "lstrip": True}}},
+        ),
+    ],
+)
+def test_what_gpt2_s_two_files_cannot_do_is_refused(tmp_path, name, settings):
+    write_tokenizer(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match=f"'{name}' needs tokenizer.json"):
+        read_tokenizer(tmp_path, "gpt2")
