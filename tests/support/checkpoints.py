@@ -24,7 +24,7 @@ CONFIG = {
     "eos_token_id": 258,
     "tie_word_embeddings": True,
 }
-END = "<|endoftext|>"
+TOKENS, END = [*sorted(BYTE_TO_CHAR.values()), "th", "the"], "<|endoftext|>"
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
 FOLDERS = {path.parent.name: path.parent for path in sorted(FIXTURES.glob("*/*/config.json"))}
@@ -46,24 +46,19 @@ def random_arrays(config=CONFIG, seed=0):
 
 def write_tokenizer(folder):
     """Write a byte-level BPE of 259 tokens: 256 bytes, two merged tokens and <|endoftext|>."""
-    vocab = {
-        token: id for id, token in enumerate([*sorted(BYTE_TO_CHAR.values()), "th", "the", END])
-    }
+    vocab = {token: id for id, token in enumerate([*TOKENS, END])}
     (folder / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
     (folder / "merges.txt").write_text("#version: 0.2\nt h\nth e\n", encoding="utf-8")
 
 
-def write_tokenizer_json(folder, n_vocab=259):
-    """Write the BPE of write_tokenizer, or its first n_vocab - 1 bytes and <|endoftext|>, as
-    tokenizer.json."""
-    whole = n_vocab == 259
-    tokens = [*sorted(BYTE_TO_CHAR.values()), "th", "the"][: n_vocab - 1] + [END]
+def write_tokenizer_json(folder, n_vocab):
+    """Write tokenizer.json: the first n_vocab - 1 bytes and <|endoftext|>, without merges."""
+    vocab = {token: id for id, token in enumerate([*TOKENS[: n_vocab - 1], END])}
     byte_level = {"type": "ByteLevel", "add_prefix_space": False}
     byte_level |= {"trim_offsets": False, "use_regex": True}
     end = {"id": n_vocab - 1, "content": END, "special": True}
     end |= dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    vocab = {token: id for id, token in enumerate(tokens)}
-    model = {"type": "BPE", "vocab": vocab, "merges": ["t h", "th e"] if whole else []}
+    model = {"type": "BPE", "vocab": vocab, "merges": []}
     file = {"version": "1.0", "normalizer": None, "post_processor": None, "model": model}
     file |= {"added_tokens": [end], "pre_tokenizer": byte_level, "decoder": byte_level}
     (folder / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
