@@ -24,11 +24,8 @@ def test_a_command_runs(command, capsys):
     assert len(capsys.readouterr().out) > 5
 
 
-def test_the_table_has_every_file():
+def test_every_file_is_in_the_table_and_has_a_command():
     assert {*re.findall(r"^\| \[(\w+\.py)\]\(\1\) \|", README, re.M)} == FILES
-
-
-def test_every_file_has_a_command_in_the_readme():
     tried = {name for command in COMMANDS for name in re.findall(r"examples/(\w+\.py)", command)}
     assert tried == FILES
     for name in tried - {"shortest.py"}:

@@ -1,42 +1,26 @@
 """The loops in examples/choosing.py and the drafters in examples/drafts.py follow their
 definitions."""
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import utils
 from decoding.drafters import Measured
 from decoding.score import log_probabilities
 from examples import choosing
 from examples.drafts import Jacobi, Recycling
 from generate import Sequence, begin, generate
-from samplers import Sampler, temperature
-from tests.support.tiny import FunctionModel, drafted_by, p_value, tiny_gpt2
+from samplers import Sampler
+from tests.support.tiny import FunctionModel, drafted_by, tiny_gpt2
 
 REFERENCE = np.load(Path(__file__).parents[1] / "fixtures" / "examples.npz")
-MODEL, PLAIN = tiny_gpt2(n_vocab=5, stop_ids=[4]), Sampler()
+MODEL = tiny_gpt2(n_vocab=5, stop_ids=[4])
 PROMPT, N = [1, 2], 4
 
 
-def every_text(n=N):
-    """Return {new ids: P} for all possible texts. A text ends with a stop id or after n tokens."""
-    texts, found = {(): 1.0}, {}
-    for length in range(1, n + 1):
-        longer = {}
-        for text, p in texts.items():
-            ids = [*PROMPT, *text]
-            for token, q in enumerate(PLAIN(MODEL(ids)[-1], ids).tolist()):
-                ends = token in MODEL.stop_ids or length == n
-                (found if ends else longer)[(*text, token)] = p * q
-        texts = longer
-    return found
-
-
-def run(loop, model=MODEL, prompt=PROMPT, n=N, sampler=PLAIN, seed=0):
-    sequence = Sequence(*begin(model, prompt), n, sampler, seed)
+def run(loop, model=MODEL, prompt=PROMPT, n=N, sampler=None, seed=0):
+    sequence = Sequence(*begin(model, prompt), n, sampler or Sampler(), seed)
     for token in loop(sequence.model, sequence):
         assert sequence.ids[-1] == token
     return sequence
@@ -60,12 +44,6 @@ def test_best_of_n_keeps_the_highest_mean_log_p():
     assert row.new_ids == texts[int(np.argmax(means))]
 
 
-def test_best_of_many_is_nearly_the_best_of_all():
-    texts = every_text()
-    best = max(texts, key=lambda text: np.log(texts[text]) / len(text))
-    assert run(choosing.best_of(400)).new_ids == [*best]
-
-
 class Letters:
     """A tokenizer whose tokens are the single characters a, b, c, d and the full stop."""
 
@@ -83,38 +61,17 @@ def test_minimum_bayes_risk_keeps_the_text_most_like_the_others():
     assert Letters().decode(row.new_ids) == texts[int(np.argmax(likeness))]
 
 
-def test_best_of_one_is_a_plain_draw():
-    counts = Counter(tuple(run(choosing.best_of(1), n=2, seed=seed).new_ids) for seed in range(600))
-    assert p_value(counts, every_text(n=2)) > 1e-3
-
-
-def test_the_best_of_a_few_texts_translates_a_source():
-    tokenizer, model = utils.load("en-de")
-    source = model.add_special_tokens(tokenizer.encode("Go home!"))
-    row = run(choosing.best_of(3), model, source, 12, Sampler(temperature(0.5)))
-    assert row.new_ids[-1] in model.stop_ids
-    assert "Hause" in tokenizer.decode(row.new_ids)
-
-
 # --- drafts ---------------------------------------------------------------------------------------
 
 DRAFTERS = {"Jacobi": Jacobi, "Recycling": Recycling}
-each_drafter = pytest.mark.parametrize("new", DRAFTERS.values(), ids=DRAFTERS)
 
 
-@each_drafter
+@pytest.mark.parametrize("new", DRAFTERS.values(), ids=DRAFTERS)
 def test_drafts_change_no_text(new):
     model = tiny_gpt2()
     for prompt in (PROMPT, [3]):
         drafted = generate(model, prompt, 20, loop=drafted_by(new(model)))
         assert list(drafted) == list(generate(model, prompt, 20))
-
-
-@each_drafter
-def test_drafts_keep_the_distribution(new):
-    loop = drafted_by(new(MODEL))
-    counts = Counter(tuple(generate(MODEL, PROMPT, 2, PLAIN, seed, loop)) for seed in range(400))
-    assert p_value(counts, every_text(n=2)) > 1e-3
 
 
 @pytest.mark.parametrize("new, last_matters", [(Jacobi, False), (Recycling, True)])

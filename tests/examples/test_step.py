@@ -1,6 +1,5 @@
 """In pdb, examples/step.py stops at the breakpoints of the README, with the shapes given there."""
 
-import json
 import re
 import subprocess
 import sys
@@ -49,43 +48,3 @@ def test_only_the_loop_lies_between_the_file_and_the_model():
         ("gpt2.py", "block"),
         ("gpt2.py", "self_attention"),
     ]
-
-
-COUNTING = """
-import sys
-
-class Begun(Exception):
-    pass
-
-def trace(frame, event, arg):
-    code, name = frame.f_code, frame.f_code.co_name
-    if code.co_filename.startswith("<") or "lib" in code.co_filename:
-        return None
-    if (event, name) == ("call", "self_attention"):
-        raise Begun
-    trace.n += event == "line"
-    return trace
-
-trace.n = 0
-sys.settrace(trace)
-try:
-    import examples.step
-except Begun:
-    print(trace.n)
-"""
-
-
-def test_few_lines_run_before_the_first_pass():
-    """Most of the executed lines read the vocabulary: about four for each of its 3,329 tokens."""
-    command = [sys.executable, "-c", COUNTING]
-    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=True)
-    assert 1000 < int(done.stdout) < 20_000
-
-
-def test_the_editor_can_start_it():
-    launch = json.loads((HOUSE / ".vscode" / "launch.json").read_text(encoding="utf-8"))
-    [configuration] = launch["configurations"]
-    assert configuration["module"] == "examples.step"
-    assert configuration["cwd"] == "${workspaceFolder}"
-    assert (HOUSE / "examples" / "step.py").is_file()
-    assert configuration["stopOnEntry"]

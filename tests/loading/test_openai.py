@@ -1,58 +1,74 @@
 """OpenAI's release of GPT-2 is downloaded and converted to a folder in Hugging Face's layout."""
 
 import gzip
+import hashlib
 import json
-import re
-import subprocess
 import sys
-from importlib.util import find_spec
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import utils
 from loading import openai
 from tests.support.checkpoints import (
     CONFIG,
-    LOGITS,
-    ROOT,
-    assert_logits,
     assert_refused,
+    logits,
+    random_arrays,
     write_folder,
+    write_tokenizer,
 )
-from tests.support.server import Server, answer
-from utils import load
+from tests.support.server import Server, answer, cut, garbage
 
-needs_tensorflow = pytest.mark.skipif(
-    find_spec("tensorflow") is None,
-    reason="TensorFlow is not installed (no wheel for this Python?): its checkpoints are untested",
-)
+HPARAMS, INDEX, DATA = openai.CHECKPOINT
+TOKENIZER = ("encoder.json", "vocab.json", "VOCAB"), ("vocab.bpe", "merges.txt", "MERGES")
+SIZES = {"n_vocab": 259, "n_ctx": 16, "n_embd": 12, "n_head": 3, "n_layer": 2}
 
 
 @pytest.fixture
 def release(monkeypatch, tmp_path):
-    """Replace models/ with an empty folder, and OpenAI's site with a local server that has no files
-    yet. Pretend that TensorFlow is installed."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
-    monkeypatch.setattr(utils, "MODELS", tmp_path)
-    with Server({}) as server:
+    """Replace models/ with an empty folder, and OpenAI's site with a local server. It has a 124M,
+    whose checkpoint is no checkpoint. Pretend that TensorFlow is installed."""
+    found = sys.modules.get("tensorflow", SimpleNamespace(__spec__="installed"))
+    monkeypatch.setitem(sys.modules, "tensorflow", found)
+    monkeypatch.setattr(utils, "MODELS", tmp_path / "models")
+    write_tokenizer(tmp_path)
+    (tmp_path / "models").mkdir()
+    files = {HPARAMS: json.dumps(SIZES).encode(), INDEX: bytes(100), DATA: bytes(20_000)}
+    for theirs, ours, sha in TOKENIZER:
+        files[theirs] = (tmp_path / ours).read_bytes()
+        monkeypatch.setattr(openai, sha, hashlib.sha256(files[theirs]).hexdigest())
+    with Server({f"/124M/{name}": data for name, data in files.items()}) as server:
         monkeypatch.setattr(openai, "RELEASE", server.url)
         yield server
 
 
 def test_without_tensorflow_the_next_step_is_said_before_a_download(release, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
     assert_refused("124M", r"once: pip install tensorflow \(uv run --group openai .* gpt2, ")
     assert release.requests == []
 
 
-def test_a_failed_download_gives_one_line_and_leaves_nothing(release, tmp_path):
-    assert_refused("124M", "cannot fetch 124M into .*404.*; run this again")
-    release.files["/124M/hparams.json"] = b"{}"
-    assert_refused("124M", "cannot fetch 124M into .*404.*model.ckpt.index; run this again")
-    release.faults["/124M/hparams.json"] = [answer(500)]
-    assert_refused("124M", "cannot fetch 124M into .*500.*; run this again")
-    release.http.server_close()
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    "name, fault, words",
+    [
+        (INDEX, answer(404), "404.*model.ckpt.index; run this again"),
+        (HPARAMS, answer(500), "500.*; run this again"),
+        (DATA, cut(10_000), "; run this again"),
+        (DATA, garbage, "model.ckpt.data.* was changed, or cut off, on the way"),
+        ("encoder.json", garbage, "encoder.json was changed, or cut off, on the way"),
+    ],
+)
+def test_a_failed_download_gives_one_line_and_leaves_nothing(release, name, fault, words):
+    release.faults[f"/124M/{name}"] = [fault]
+    assert_refused("124M", f"cannot fetch 124M into .*{words}")
+    assert list(utils.MODELS.iterdir()) == []
+
+
+def test_a_different_vocabulary_is_refused(release):
+    release.files["/124M/encoder.json"] += b" "
+    assert_refused("124M", "encoder.json was changed, or cut off, on the way")
 
 
 def test_a_compressed_reply_is_not_cut_off(release, tmp_path):
@@ -63,88 +79,74 @@ def test_a_compressed_reply_is_not_cut_off(release, tmp_path):
     assert (tmp_path / "a").read_bytes() == b"text" * 100
 
 
-def test_without_a_network_there_is_one_line(release, monkeypatch, tmp_path):
-    monkeypatch.setattr(openai, "RELEASE", "http://127.0.0.1:9")
-    assert_refused("355M", "cannot fetch 355M into .*Connection refused.*; run this again")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_models_folder_that_cannot_be_written_gives_one_line(release, monkeypatch, tmp_path):
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(utils, "MODELS", tmp_path / "file")
-    assert_refused("124M", "cannot fetch 124M into .*(Not a directory|File exists)")
-
-
-def test_a_downloaded_model_needs_no_network_and_no_tensorflow(release, monkeypatch, tmp_path):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    write_folder(tmp_path / "124M")
-    assert_logits(load("124M")[1], LOGITS["plain"])
-    assert release.requests == []
-
-
-@pytest.mark.parametrize(
-    "theirs, ours",
-    [
-        ("model/h0/attn/c_attn/w", "h.0.attn.c_attn.weight"),
-        ("model/h11/mlp/c_fc/b", "h.11.mlp.c_fc.bias"),
-        ("model/h1/ln_1/g", "h.1.ln_1.weight"),
-        ("model/ln_f/b", "ln_f.bias"),
-        ("model/wte", "wte.weight"),
-        ("model/wpe", "wpe.weight"),
-    ],
-)
-def test_names_become_hugging_face_s(theirs, ours):
-    assert openai.hub_name(theirs) == ours
+def test_a_downloaded_model_needs_no_network_and_no_tensorflow(release, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    write_folder(utils.MODELS / "124M")
+    assert utils.load("124M")[1].n_vocab == 259 and release.requests == []
 
 
 # --- checkpoints that TensorFlow writes and reads -------------------------------------------------
 
 
+def is_matrix(name):
+    return "c_" in name and name.endswith("weight")
+
+
+def their_name(name):  # h.0.mlp.c_fc.weight -> model/h0/mlp/c_fc/w
+    if name in ("wte.weight", "wpe.weight"):
+        return f"model/{name[:3]}"
+    layer, _, end = name.replace("h.", "h", 1).replace(".", "/").rpartition("/")
+    return f"model/{layer}/{'b' if end == 'bias' else 'w' if is_matrix(name) else 'g'}"
+
+
 @pytest.fixture(scope="module")
-def checkpoints(tmp_path_factory):
-    """Run tests/support/tensorflow_checkpoints.py. Return its output folder and {case: [error
-    message or None, names of the files that this case left behind]}."""
-    folder = tmp_path_factory.mktemp("openai")
-    script = [sys.executable, "-m", "tests.support.tensorflow_checkpoints", str(folder)]
-    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder, json.loads((folder / "messages.json").read_text())
+def tf():
+    return pytest.importorskip("tensorflow", reason="TensorFlow's checkpoints are untested")
 
 
-@needs_tensorflow
-def test_a_released_model_becomes_a_folder_in_hugging_face_s_layout(checkpoints):
-    folder, messages = checkpoints
-    assert messages["good"] == [None, ["124M"]]
-    made = folder / "good" / "124M"
+@pytest.fixture
+def released(tf, release, tmp_path):
+    """Return a function that writes arrays as a TensorFlow checkpoint to the server."""
+
+    def write(arrays):
+        names = list(arrays)
+        tf.raw_ops.SaveV2(
+            prefix=str(tmp_path / "model.ckpt"),
+            tensor_names=[their_name(name) for name in names],
+            shape_and_slices=[""] * len(names),
+            tensors=[tf.constant(arrays[n][None] if is_matrix(n) else arrays[n]) for n in names],
+        )
+        for name in (INDEX, DATA):
+            release.files[f"/124M/{name}"] = (tmp_path / name).read_bytes()
+
+    return write
+
+
+def test_a_released_model_becomes_a_folder_in_hugging_face_s_layout(released, tmp_path):
+    released(random_arrays())
+    tokenizer, model = utils.load("124M")
+    [made] = utils.MODELS.iterdir()
     names = {"config.json", "model.safetensors", "vocab.json", "merges.txt"}
-    assert {path.name for path in made.iterdir()} == names
-    tokenizer, model = load(made)
-    assert_logits(model, LOGITS["plain"])
+    assert {path.name for path in made.iterdir()} == names and made.name == "124M"
+    np.testing.assert_array_equal(logits(made), logits(write_folder(tmp_path / "hub")))
     assert model.stop_ids == (tokenizer.end_of_text,) == (258,)
     config = json.loads((made / "config.json").read_text())
     same = "model_type", "vocab_size", "n_positions", "n_embd", "n_head", "n_layer", "eos_token_id"
     assert {key: config[key] for key in same} == {key: CONFIG[key] for key in same}
 
 
-@needs_tensorflow
-@pytest.mark.parametrize(
-    "case, match",
-    [
-        ("no index", "cannot fetch 124M into .*404"),
-        ("cut data", "cannot fetch 124M into .*; run this again"),
-        ("data changed on the way", "model.ckpt.data.* was changed, or cut off, on the way"),
-        ("different vocabulary", "encoder.json was changed, or cut off, on the way"),
-        ("short data", "the checkpoint is damaged: .*; run this again"),
-        ("altered data", "the checkpoint is damaged: .*; run this again"),
-        ("altered index", "the checkpoint is damaged: .*; run this again"),
-        ("damaged hparams", "hparams.json is damaged: not a JSON object"),
-        ("missing", "the checkpoint is damaged: the array wpe.weight is missing"),
-        ("extra", "the checkpoint is damaged: config.json asks for no array more"),
-        ("transposed", "the checkpoint is damaged: the array h.1.mlp.c_fc.weight has shape"),
-        ("integers", "the checkpoint is damaged: the array wte.weight is missing"),
-    ],
-)
-def test_a_release_that_cannot_be_used_leaves_nothing(checkpoints, case, match):
-    message, left = checkpoints[1][case]
-    assert re.search(match, message) and "\n" not in message
-    assert left == []
+def test_a_checkpoint_that_is_damaged_leaves_nothing(released, release):
+    arrays = random_arrays()
+    del arrays["wpe.weight"]
+    released(arrays)
+    assert_refused("124M", "the checkpoint is damaged: the array wpe.weight is missing")
+    released(random_arrays())
+    for file in (f"/124M/{DATA}", f"/124M/{INDEX}"):
+        whole = release.files[file]
+        middle = len(whole) // 2
+        release.files[file] = whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :]
+        assert_refused("124M", "the checkpoint is damaged: .*; run this again")
+        release.files[file] = whole
+    release.files[f"/124M/{HPARAMS}"] = b"[]"
+    assert_refused("124M", "hparams.json is damaged: not a JSON object")
+    assert list(utils.MODELS.iterdir()) == []

@@ -1,0 +1,76 @@
+"""Special tokens in a source and in an answer, and lengths that count the prompt, as in
+transformers."""
+
+import numpy as np
+import pytest
+
+from decoding import score
+from generate import begin, generate
+from gpt2 import softmax
+from samplers import Sampler
+from tests.support.checkpoints import FOLDERS, change
+from tests.support.commands import write_letters
+from utils import load
+
+SENTINELS = "the <extra_id_0> sat <extra_id_1> on"
+PARSED = [  # (model, source, the tokens that transformers 5.23 returns)
+    ("t5", SENTINELS, "▁th e <extra_id_0> ▁ s at <extra_id_1> ▁o n </s>"),
+    ("t5", "<extra_id_0> <extra_id_1> the", "<extra_id_0> <extra_id_1> ▁th e </s>"),
+    ("t5", "a</s>b", "▁ a </s> ▁b </s>"),
+    ("t5", "<pad>the <unk> cat ", "<pad> ▁th e <unk> ▁ c at </s>"),
+    ("mbart", "the cat <mask> on", "▁th e ▁ c at <mask> ▁o n </s> en_XX"),
+    ("mbart", "the cat </s> sat <s> on", "▁th e ▁ c at </s> ▁ s at <s> ▁o n </s> en_XX"),
+    ("mbart", "<pad>the <unk> cat", "<pad> ▁th e <unk> ▁ c at </s> en_XX"),
+    ("mbart", "en_XX the cat", "en_XX ▁th e ▁ c at </s> en_XX"),
+    ("bart", "a</s>b <s> c", "<s> a </s> b Ġ <s> Ġ c </s>"),
+    ("bart", "<mask> the", "<s> <mask> Ġthe </s>"),
+    ("bart", "a <mask> b", "<s> a <mask> Ġ b </s>"),  # <mask> removes the space before it
+]
+
+
+@pytest.mark.parametrize("name, text, tokens", PARSED)
+def test_special_tokens_are_found_in_a_source(console, name, text, tokens):
+    tokenizer, _ = load(FOLDERS[name])
+    ids = console.json(text, "--tokens", 1, model=FOLDERS[name])[0]["prompt_ids"]
+    assert [tokenizer.tokens[id] for id in ids] == tokens.split(" ")
+
+
+def test_a_model_whose_mask_token_has_no_row_refuses_only_this_token(console):
+    tokenizer, model = load(FOLDERS["bart-cnn"])
+    assert (tokenizer.n_vocab, model.n_vocab, tokenizer.special["<mask>"]) == (265, 264, 264)
+    assert console.json("the cat", model=FOLDERS["bart-cnn"])[0]["ids"]
+    line = console.refused(1, "the <mask> sat", model=FOLDERS["bart-cnn"])
+    assert "token ids are 0 to 263" in line
+
+
+@pytest.mark.parametrize("name", ["t5", "bart", "bart-forced", "bart-cnn", "mbart", "mbart-50"])
+def test_the_score_of_an_answer_is_its_probability_in_the_loop(name):
+    tokenizer, model = load(FOLDERS[name])
+    source, ids = (tokenizer.encode(text) for text in ("the cat sat", "the dog ran"))
+    model, start = begin(model, model.add_special_tokens(source))
+    path, logprobs = [*model.prefix, *ids], {}
+
+    def follow(logits, so_far):  # [n_vocab] -> [n_vocab]: only the next token of `path` is left
+        token = path[len(so_far)]
+        logprobs[len(so_far)] = np.log(softmax(logits)[token])
+        return np.where(np.arange(model.n_vocab) == token, logits, -np.inf)
+
+    n = len(path) - len(start)
+    sampler = Sampler(*model.forced_filters(n + 1), follow)
+    assert list(generate(model, start, n, sampler))[-len(ids) :] == ids
+    found = score.score(tokenizer, model, "the dog ran", model.prefix)
+    assert found["ids"] == ids and len(found["logprobs"]) == len(ids)
+    assert found["total"] == pytest.approx(sum(logprobs.values()), rel=1e-4)
+
+
+def test_max_length_and_min_length_count_the_prompt(console, tmp_path):
+    lengths = {"max_length": 12, "min_length": 5}
+    copy = write_letters(tmp_path / "letters", generation_config=lengths)
+    for prompt, n in (("a", 11), ("abcdefgh", 4), ("abcdefghabcdefgh", 1)):
+        assert len(console.json(prompt, model=copy)[0]["ids"]) == n
+    assert len(console.json("a", "--tokens", 20, model=copy)[0]["ids"]) == 20
+    change(copy, file="generation_config.json", max_new_tokens=3)
+    assert len(console.json("a", model=copy)[0]["ids"]) == 3
+    change(copy, eos_token_id=[*range(64, 90), 220, 257])  # every token that it can write
+    for prompt, n in (("a", 3), ("abcd", 1), ("abcde", 0)):
+        assert len(console.json(prompt, model=copy)[0]["ids"]) == n
