@@ -163,6 +163,5 @@ def test_nothing_is_downloaded_with_fetch_false(monkeypatch):
 
 def test_only_downloads_need_the_hub_s_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    assert dict((row[0], row[3]) for row in utils.names())["gpt2"] == "to download"
     with pytest.raises(ModuleNotFoundError, match="huggingface_hub"):
         utils.load("gpt2")

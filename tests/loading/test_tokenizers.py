@@ -290,7 +290,7 @@ def test_a_text_that_the_library_cannot_encode_is_one_line(tmp_path):
     panic = {"type": "Replace", "pattern": {"String": ""}, "content": "x"}
     file = FOUND["gpt2"]["tokenizer"] | {"added_tokens": [], "normalizer": panic}
     tokenizer = read_tokenizer(write(tmp_path, file), "llama")
-    with pytest.raises(UserError, match="tokenizer.json cannot encode the text: .*; try another"):
+    with pytest.raises(UserError, match="tokenizer.json cannot encode it: .*; try another"):
         tokenizer.encode("the")
 
 
