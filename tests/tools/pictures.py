@@ -23,22 +23,22 @@ RUNS = {
 
 
 def main(words: list[str]) -> None:
-    browser = Browser()
     with tempfile.TemporaryDirectory() as place:
+        browser = Browser(Path(place))
         for run in RUNS if words else ["cached"]:
             file = Path(place, f"{run}.html")
             cli.main([*RUNS[run], "--html", str(file)])
             text = file.read_text(encoding="utf-8")
             if not words:  # GitHub shows a README at a width of about 830 pixels
-                browser.open(Path(place), text, 830, address="#token=47")
+                browser.open(text, 830, address="#token=47")
                 PICTURE.write_bytes(browser.picture("#why", scale=1.5))
                 continue
             for width in (360, 800, 1280, 1600):
                 for scheme in ("light", "dark"):
                     browser.scheme(scheme)
-                    browser.open(Path(place), text, width)
+                    browser.open(text, width)
                     Path(*words, f"{run}-{width}-{scheme}.png").write_bytes(browser.picture())
-    browser.driver.quit()
+        browser.driver.quit()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,15 @@
+"""The browser for the tests of the page: one for all of them."""
+
+import pytest
+
+from tests.support.chromium import CHROMIUM, DRIVER, Browser
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    pytest.importorskip("selenium", reason="the page's tests need selenium")
+    if not (CHROMIUM and DRIVER):
+        pytest.skip("the page's tests need chromium and its chromedriver")
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.driver.quit()
