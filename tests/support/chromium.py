@@ -86,6 +86,11 @@ class Browser:
         [element] = self.all(selector)
         return element.text
 
+    def texts(self, selector):
+        """Return the texts of all elements, without scrolling to them."""
+        all = "[...document.querySelectorAll(arguments[0])]"
+        return self.js(f"return {all}.map((element) => element.innerText)", selector)
+
     def value(self, selector, name):
         [element] = self.all(selector)
         return element.get_attribute(name)
