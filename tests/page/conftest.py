@@ -1,7 +1,8 @@
-"""The browser for the tests of the page: one for all of them."""
+"""Fixtures for the tests of the page: one browser for all of them, and a model."""
 
 import pytest
 
+import utils
 from tests.support.chromium import CHROMIUM, DRIVER, Browser
 
 
@@ -13,3 +14,8 @@ def browser(tmp_path_factory):
     browser = Browser(tmp_path_factory.mktemp("browser"))
     yield browser
     browser.driver.quit()
+
+
+@pytest.fixture(scope="session")
+def stories():
+    return utils.load("stories")

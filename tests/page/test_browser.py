@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import page
-import utils
 from samplers import make_sampler, min_length
 from tests.support.pages import METHODS, recorded, run
 
@@ -28,11 +27,6 @@ SELECTED = '#text [aria-selected="true"]'
 @pytest.fixture(scope="module", params=METHODS)
 def method(request):
     return request.param
-
-
-@pytest.fixture(scope="module")
-def stories():
-    return utils.load("stories")
 
 
 def test_the_page_of_every_method_opens_without_errors_or_requests_and_fits(browser, method):

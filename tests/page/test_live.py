@@ -79,23 +79,18 @@ def logits_of(browser, ids, heads=()):
 
 def written(browser, ids, n, **settings):
     """Let the page generate n tokens after a text. Return the ids of the whole text."""
-    return browser.driver.execute_async_script(
-        """
+    script = """
         const [ids, n, settings, done] = arguments, {model, read, ranked, draw} = live;
         (async () => {
           let text = await read(model, ids);
           while (text.ids.length < ids.length + n) {
-            const candidates = ranked(text.rows.at(-1).logits, settings);
-            const id = draw(candidates, Math.random());
+            const id = draw(ranked(text.rows.at(-1).logits, settings), Math.random());
             text = await read(model, [...text.ids, id], text);
           }
           done(text.ids);
         })();
-        """,
-        ids,
-        n,
-        PLAIN | settings,
-    )
+    """
+    return browser.driver.execute_async_script(script, ids, n, PLAIN | settings)
 
 
 # --- the model ------------------------------------------------------------------------------------
@@ -280,21 +275,18 @@ def test_a_click_on_a_candidate_opens_a_branch_and_the_model_goes_on(panel):
 
 def test_writing_can_be_stopped(panel):
     browser, _, _, ids = panel
-    says = browser.driver.execute_async_script(
-        """
-        const [n, done] = arguments, button = document.querySelector("#write"), says = [];
+    script = """
+        const [n, done] = arguments, {panel} = live, button = find("#write");
         const stop = () => {
-          if (live.panel.current.whole.ids.length < n) return setTimeout(stop);
-          says.push(button.textContent);
+          if (panel.current.whole.ids.length < n) return setTimeout(stop);
           button.click();
-          live.panel.done.then(() => done([...says, button.textContent]));
+          panel.done.then(() => done(button.textContent));
         };
         button.click();
         stop();
-        """,
-        len(ids) + 3,
-    )
-    assert says == ["Stop", "Write on from the framed place"]
+    """
+    says = browser.driver.execute_async_script(script, len(ids) + 3)
+    assert says == "Write on from the framed place"
     assert len(ids) + 3 <= len(branches(browser)[0]) < len(ids) + 10
 
 
@@ -332,11 +324,10 @@ def test_a_switch_changes_the_candidates_as_in_numpy(panel):
         assert p == pytest.approx(expected[id], abs=1e-4)
     before = softmax(model(ids)[-1])
     assert {np.argmax(before), np.argmax(expected)} <= bars(browser).keys()
-    notes = "return [...document.querySelectorAll('#live .bars small')].map((x) => x.textContent)"
-    assert all(note.startswith("was ") for note in browser.js(notes))
+    assert all(note.startswith("was ") for note in browser.texts("#live .bars small"))
     click(browser, ".switches input", model.n_head + 1)
     assert max(bars(browser).values()) == pytest.approx(before.max(), abs=1e-4)
-    assert not any(browser.js(notes))
+    assert not any(browser.texts("#live .bars small"))
 
 
 def test_the_model_writes_with_the_page_s_settings(panel):

@@ -28,14 +28,14 @@ from tests.support.tiny import tiny_gpt2
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
-@pytest.fixture(scope="module")
-def stories():
-    return utils.load("stories")
-
-
 @pytest.fixture(scope="module", params=METHODS)
 def data(request):
     return run(request.param)
+
+
+@pytest.fixture(scope="module")
+def cat(stories):
+    return recorded(*stories, "The cat sat", 8, temperature=0.83)
 
 
 def test_the_page_is_one_file_that_requests_nothing(data):
@@ -47,10 +47,9 @@ def test_the_page_is_one_file_that_requests_nothing(data):
     assert "<!-- " not in html  # every placeholder has been replaced
 
 
-def test_the_surprise_equals_score_s(stories):
-    data = recorded(*stories, "The cat sat", 8)
-    expected = log_probabilities(stories[1], data["ids"])
-    np.testing.assert_allclose(data["logprobs"], expected, rtol=1e-4, atol=1e-5)
+def test_the_surprise_equals_score_s(cat, stories):
+    expected = log_probabilities(stories[1], cat["ids"])
+    np.testing.assert_allclose(cat["logprobs"], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_pieces_are_the_text(data):
@@ -66,19 +65,16 @@ def stored(data, name):
     return array(data, name, len(data["ids"]) - 1, -1)
 
 
-def test_the_stored_logits_give_the_sum_at_every_temperature(stories):
-    tokenizer, model = stories
-    data = recorded(tokenizer, model, "The cat sat", 8, temperature=0.83)
-    temperatures = data["temperatures"]
-    assert 0.83 in temperatures and 2.0 in temperatures
-    ids, logits, rest = (stored(data, name) for name in ("best", "logits", "rest"))
-    for row, expected in enumerate(model(data["ids"][:-1])):
+def test_the_stored_logits_give_the_sum_at_every_temperature(cat, stories):
+    assert 0.83 in cat["temperatures"] and 2.0 in cat["temperatures"]
+    ids, logits, rest = (stored(cat, name) for name in ("best", "logits", "rest"))
+    for row, expected in enumerate(stories[1](cat["ids"][:-1])):
         np.testing.assert_allclose(logits[row], expected[ids[row]], atol=1e-4)
-        for column, t in enumerate(temperatures):
+        for column, t in enumerate(cat["temperatures"]):
             scaled = (expected.astype(float) - expected.max()) / t
             total = np.exp(scaled[ids[row]]).sum() + np.exp(float(rest[row, column]))
             assert total == pytest.approx(np.exp(scaled).sum(), rel=1e-4)
-        assert data["ids"][row + 1] in ids[row]
+        assert cat["ids"][row + 1] in ids[row]
 
 
 def of_one_row(logits, came, n, sampler=greedy, n_prompt=5):
@@ -171,26 +167,17 @@ def test_filters_that_are_objects_have_a_name():
 # --- the run --------------------------------------------------------------------------------------
 
 
-def test_the_throws_of_the_sequence_s_die_are_recorded(stories):
-    tokenizer, model = stories
-    data = recorded(tokenizer, model, "The cat sat", 12, seed=7, temperature=0.9)
-    expected = np.random.default_rng(7).random(12)
-    assert [draw[0] for draw in data["draws"]] == ["drawn"] * 12
-    for (_, u, low, high), number in zip(data["draws"], expected):
-        assert u == number
+def test_a_throw_falls_into_the_token_s_share_which_is_the_sampler_s_probability(stories):
+    settings = {"temperature": 0.7, "top_p": 0.8, "repetition_penalty": 1.3}
+    data = recorded(*stories, "The cat sat", 12, seed=7, **settings)
+    sampler, rng = make_sampler(**settings), np.random.default_rng(7)
+    for i, (how, u, low, high) in enumerate(data["draws"], data["n_prompt"]):
+        assert how == "drawn" and u == rng.random()
         assert low - 1e-6 <= u <= high + 1e-6
+        p = sampler(stories[1](data["ids"][:i])[-1], data["ids"][:i])
+        assert high - low == pytest.approx(p[data["ids"][i]], abs=1e-4)
     copied = copy.deepcopy(Die(np.random.PCG64()))  # a loop may copy its generator
     assert isinstance(copied, np.random.Generator)
-
-
-def test_a_token_s_share_is_the_sampler_s_probability(stories):
-    tokenizer, model = stories
-    settings = {"temperature": 0.7, "top_p": 0.8, "repetition_penalty": 1.3}
-    data = recorded(tokenizer, model, "The cat sat", 12, **settings)
-    sampler, new = make_sampler(**settings), data["n_prompt"]
-    for i, (*_, low, high) in enumerate(data["draws"], new):
-        p = sampler(model(data["ids"][:i])[-1], data["ids"][:i])
-        assert high - low == pytest.approx(p[data["ids"][i]], abs=1e-4)
 
 
 def test_a_token_without_a_throw_says_how_it_was_chosen(stories):
@@ -295,9 +282,8 @@ def test_a_greedy_bet_throws_no_die(stories):
 
 
 def test_the_page_knows_the_bytes_of_a_token_in_the_cache(stories):
-    _, model = stories
-    cache = model.new_cache()
-    model([1, 2, 3], cache)
+    cache = stories[1].new_cache()
+    stories[1]([1, 2, 3], cache)
     filled = cache.kv[..., :3, :]
     assert run("cached")["kv_bytes"] == filled.nbytes / 3
 
@@ -305,25 +291,22 @@ def test_the_page_knows_the_bytes_of_a_token_in_the_cache(stories):
 # --- inside the model -----------------------------------------------------------------------------
 
 
-def load_llama(folder):
-    return read_llama(folder, read_json(folder / "config.json"), n_tokens=64)
-
-
 def family(name):
     """Return the model `name` and the first ids of a text."""
-    # The folders in fixtures/llama have no tokenizer, so utils.load cannot load them.
-    is_llama = getattr(name, "parent", None) == FIXTURES / "llama"
-    model = load_llama(name) if is_llama else utils.load(name)[1]
+    folder = FIXTURES / name
+    if name.startswith("llama/"):  # these have no tokenizer, so utils.load cannot load them
+        model = read_llama(folder, read_json(folder / "config.json"), n_tokens=64)
+    else:
+        model = utils.load(folder if "/" in name else name)[1]
     return begin(model, [5, 6, 7, 8, 9])
 
 
-FAMILIES = ["stories", "stories-llama", "en-de", FIXTURES / "gpt2/deep"]
-DECODERS = "llama", "qwen3", "mistral", "gemma2", "gemma3", "olmo2"
-FAMILIES += [FIXTURES / "llama" / name for name in DECODERS]
-FAMILIES += [FIXTURES / "seq2seq" / name for name in ("t5", "bart", "mbart")]
+FAMILIES = ["stories", "stories-llama", "en-de", "gpt2/deep"]
+FAMILIES += ["llama/llama", "llama/qwen3", "llama/mistral", "llama/gemma2", "llama/gemma3"]
+FAMILIES += ["llama/olmo2", "seq2seq/t5", "seq2seq/bart", "seq2seq/mbart"]
 
 
-@pytest.mark.parametrize("name", FAMILIES, ids=lambda name: getattr(name, "name", name))
+@pytest.mark.parametrize("name", FAMILIES)
 def test_the_weights_of_a_query_sum_to_1(name, monkeypatch):
     """The text has 300 tokens, or as many as the context allows."""
     monkeypatch.setattr(page, "LEVELS", 255)
@@ -332,22 +315,19 @@ def test_the_weights_of_a_query_sum_to_1(name, monkeypatch):
     ids = np.random.default_rng(0).integers(0, model.n_vocab, n - len(start)).tolist()
     with recording(model, {"softmax": page.rounded}) as calls:
         model(np.array(start + ids))
-    has_source = hasattr(model, "source")
-    found = page.attention_weights(calls[-1], n, has_source)
-    np.testing.assert_allclose(((found["own"] / 255.0) ** 2).sum(-1), 1, atol=0.05)
-    if has_source:
-        np.testing.assert_allclose(((found["cross"] / 255.0) ** 2).sum(-1), 1, atol=0.05)
+    found = page.attention_weights(calls[-1], n, hasattr(model, "source"))
+    for kind in found.keys() - {"skipped"}:
+        np.testing.assert_allclose(((found[kind] / 255.0) ** 2).sum(-1), 1, atol=0.05)
+    assert ("cross" in found) == hasattr(model, "source")
 
 
-def test_attention_weights_equal_the_model_s(stories):
-    tokenizer, model = stories
-    data = recorded(tokenizer, model, "The cat sat", 5)
-    with recording(model, keep=["softmax"]) as calls:
-        model(np.array(data["ids"][:-1]))
-    expected = np.stack([c.value for c in calls[0].walk() if c.name == "softmax"])
-    n, shape = len(data["ids"]) - 1, (data["n_layer"], data["n_head"])
+def test_attention_weights_equal_the_model_s(cat, stories):
+    with recording(stories[1], keep=["softmax"]) as calls:
+        stories[1](np.array(cat["ids"][:-1]))
+    expected = np.stack([call.value for call in calls[0].named("softmax")])
+    n, shape = len(cat["ids"]) - 1, (cat["n_layer"], cat["n_head"])
     assert shape == expected.shape[:2] == (5, 7)
-    found = (array(data, "own", *shape, n, n) / page.LEVELS) ** 2
+    found = (array(cat, "own", *shape, n, n) / page.LEVELS) ** 2
     np.testing.assert_allclose(found, expected, atol=0.02)
 
 
@@ -360,7 +340,7 @@ def test_a_long_text_stores_only_its_last_rows(stories, monkeypatch):
     assert array(data, "own", -1).size == 35 * (n - skipped) * n
 
 
-@pytest.mark.parametrize("name", FAMILIES, ids=lambda name: getattr(name, "name", name))
+@pytest.mark.parametrize("name", FAMILIES)
 def test_the_parts_add_up_to_the_difference_of_two_logits(name):
     """Their last part is the rest: what the biases outside of the MLPs add. Without these biases,
     the other parts leave no rest."""
@@ -373,7 +353,7 @@ def test_the_parts_add_up_to_the_difference_of_two_logits(name):
         with recording(model, keep=KEEP) as calls:
             model(ids)
         found = parts(calls[-1], model, came, rivals)
-        if getattr(name, "name", "") == "bart":  # post-norms: the logits are not a sum of parts
+        if name == "seq2seq/bart":  # post-norms: the logits are not a sum of parts
             assert found is None
             return
         plain = copy.copy(model)
@@ -391,7 +371,7 @@ def test_the_parts_add_up_to_the_difference_of_two_logits(name):
 
 def test_a_silent_feature_and_a_saturated_cap_leave_numbers():
     """0 / 0 or arctanh(1) anywhere would make the page's JSON unreadable."""
-    model, _ = family(FIXTURES / "llama/gemma2")
+    model, _ = family("llama/gemma2")
     out = model.params["blocks"][0]["attn"]["o"]
     out["w"] = out["w"] * (np.arange(len(out["w"])) != 3)[:, None].astype(np.float32)
     model.logit_cap, ids = 1e-3, np.arange(3, 9)
@@ -421,12 +401,11 @@ def test_the_part_of_a_head_in_the_last_layer_is_what_it_writes(stories):
     """The test computes the part of one head itself: it takes what the head writes to the residual
     stream, centres and scales it as the last norm does, and multiplies it by the difference of
     two embeddings."""
-    _, model = stories
-    ids = np.array([5, 6, 7, 8, 9])
+    model = stories[1]
     with recording(model, keep=KEEP) as calls:
-        model(ids)
-    x = [c for c in calls[-1].walk() if c.name == "block"][-1]
-    merged = [c for c in x.walk() if c.name == "merge_heads"][0].value
+        model([5, 6, 7, 8, 9])
+    x = calls[-1].named("block")[-1]
+    [merged] = [call.value for call in x.named("merge_heads")]
     w = np.asarray(model.params["blocks"][-1]["attn"]["c_proj"]["w"])
     wrote = merged[:, 2 * 32 : 3 * 32] @ w[:, 2 * 32 : 3 * 32].T  # head 2 of the last layer
     end = model.params["ln_f"]
@@ -438,13 +417,10 @@ def test_the_part_of_a_head_in_the_last_layer_is_what_it_writes(stories):
     assert found[-1, 0, 1 + 4 * 8 + 2] == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_stored_parts_add_up_to_the_logits_of_the_candidates(stories):
-    tokenizer, model = stories
-    data = recorded(tokenizer, model, "The cat sat", 5)
-    rivals, n = stored(data, "rivals"), len(data["ids"]) - 1
-    added = array(data, "added", n, rivals.shape[1], -1) * data["unit"]
-    logits = model(np.array(data["ids"][:-1]))
-    for row, came in enumerate(data["ids"][1:]):
+def test_the_stored_parts_add_up_to_the_logits_of_the_candidates(cat, stories):
+    rivals, logits = stored(cat, "rivals"), stories[1](cat["ids"][:-1])
+    added = array(cat, "added", *rivals.shape, -1) * cat["unit"]
+    for row, came in enumerate(cat["ids"][1:]):
         assert came not in rivals[row]
         best = [id for id in np.argsort(-logits[row]) if id != came]
         assert rivals[row, 0] == best[0]
@@ -452,16 +428,12 @@ def test_the_stored_parts_add_up_to_the_logits_of_the_candidates(stories):
         np.testing.assert_allclose(added[row].sum(-1), expected, atol=0.02)
 
 
-def test_the_lens_after_the_last_layer_shows_the_model_s_tokens(stories):
-    tokenizer, model = stories
-    data = recorded(tokenizer, model, "The cat sat", 5)
-    assert len(data["layers"]) == 5
-    probs = softmax(model(data["ids"][:-1]))
-    for (tokens, p), row, came in zip(data["layers"][-1], probs, data["ids"][1:]):
+def test_the_lens_after_the_last_layer_shows_the_model_s_tokens(cat, stories):
+    probs = softmax(stories[1](cat["ids"][:-1]))
+    assert len(cat["layers"]) == 5 and cat["layers"][0] != cat["layers"][-1]
+    for (tokens, p), row, came in zip(cat["layers"][-1], probs, cat["ids"][1:]):
         assert [token for token, _ in tokens] == np.argsort(-row)[:3].tolist()
         assert p == pytest.approx(row[came], abs=1e-4)
-    assert data["layers"][0] != data["layers"][-1]
-    assert len(model.params["blocks"]) == 5  # the model is unchanged
 
 
 # --- the page -------------------------------------------------------------------------------------
