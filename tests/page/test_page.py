@@ -11,7 +11,6 @@ import pytest
 
 import page
 import utils
-from decoding.batching import continuous
 from decoding.score import log_probabilities
 from generate import Sequence, begin
 from gpt2 import GPT2, softmax
@@ -215,14 +214,14 @@ def test_a_text_may_end_among_accepted_drafts(stories, n_taken):
 
 def test_a_filter_in_the_model_s_own_file_is_no_pass(stories):
     tokenizer, model = stories
+
+    class Own(GPT2):  # has a method, so the recorder also looks at the functions of this file
+        def more(self):
+            pass
+
     own = Own(model.params, model.n_head, model.stop_ids)
     data = recorded(tokenizer, own, "Once upon a time", 4, last=[Plain()])
     assert len(data["passes"]) == 4
-
-
-class Own(GPT2):
-    def more(self):
-        """Add a method, so that the recorder also looks at the functions of this file."""
 
 
 class Plain:
@@ -239,17 +238,6 @@ def test_the_passes_of_a_run_are_recorded():
     assert [(one["begin"], one["new"]) for one in naive] == [(0, n) for n in range(3, 19)]
     assert all(one["seconds"] > 0 for one in naive)
     assert run("beam")["passes"][-1]["rows"] == 3
-
-
-def test_a_pass_over_a_batch_begins_after_the_tokens_in_its_cache(stories):
-    def two_rows(model, sequence):
-        rows = [Sequence(model, sequence.ids, sequence.n, seed=seed) for seed in range(2)]
-        list(continuous(rows))
-        yield from map(sequence.append, rows[0].new_ids)
-
-    first, *later = recorded(*stories, "The cat sat", 4, two_rows)["passes"]
-    assert (first["begin"], first["new"]) == (0, 3)
-    assert later and all(one["begin"] > 0 and one["new"] == 1 for one in later)
 
 
 def test_the_bets_of_speculation_follow_its_rule():
@@ -448,17 +436,8 @@ def test_no_path_of_a_folder_is_in_a_page(stories):
         "../plug.py:mine('a/b')": "plug.py:mine('a/b')",
         "C:\\me\\plug.py:f": "plug.py:f",
         "openai-community/gpt2": "openai-community/gpt2",
-        0.7: 0.7,
     }.items():
         assert page.without_folder(given) == shown
-
-
-def test_markup_in_a_text_stays_text():
-    text = "</script><script>alert(1)</script><!-- style -->"
-    data = run("cached") | {"pieces": [text]}
-    html = page.html(data)
-    assert html.count("<script") == 2
-    assert data_of(html)["pieces"] == [text]
 
 
 def test_incomplete_characters_and_special_tokens_have_labels(stories):

@@ -1,6 +1,5 @@
-"""A headless Chromium, to test the pages that --html writes and to take pictures of them."""
+"""A headless Chromium, to test the pages that --html writes."""
 
-import base64
 import json
 import shutil
 
@@ -30,11 +29,6 @@ class Browser:
 
     def command(self, name, **settings):
         return self.driver.execute_cdp_cmd(name, settings)
-
-    def scheme(self, name):
-        """Set the browser's color scheme, "light" or "dark"."""
-        feature = {"name": "prefers-color-scheme", "value": name}
-        self.command("Emulation.setEmulatedMedia", features=[feature])
 
     def open(self, text, width=1200, address=""):
         """Write `text` (HTML) to a file and open it. address: what follows the file's name in the
@@ -67,17 +61,6 @@ class Browser:
         from selenium.webdriver.support.ui import WebDriverWait
 
         WebDriverWait(self.driver, 10, 0.02).until(lambda driver: driver.execute_script(script))
-
-    def picture(self, until="html", scale=1):
-        """Return a PNG (bytes) of the page, from its top to the bottom of one element. until: a CSS
-        selector of this element."""
-        element = "document.querySelector(arguments[0])"
-        end = self.js(f"return {element}.getBoundingClientRect().bottom + scrollY", until)
-        width = self.js("return document.documentElement.clientWidth")
-        clip = {"x": 0, "y": 0, "width": width, "height": end + 16 * (until != "html")}
-        settings = {"clip": clip | {"scale": scale}, "captureBeyondViewport": True}
-        shot = self.command("Page.captureScreenshot", **settings)
-        return base64.b64decode(shot["data"])
 
     def all(self, selector):
         return self.driver.find_elements("css selector", selector)
