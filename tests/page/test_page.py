@@ -294,21 +294,6 @@ FAMILIES += ["llama/llama", "llama/qwen3", "llama/mistral", "llama/gemma2", "lla
 FAMILIES += ["llama/olmo2", "seq2seq/t5", "seq2seq/bart", "seq2seq/mbart"]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_the_weights_of_a_query_sum_to_1(name, monkeypatch):
-    """The text has 300 tokens, or as many as the context allows."""
-    monkeypatch.setattr(page, "LEVELS", 255)
-    model, start = family(name)
-    n = min(model.n_ctx, 300)
-    ids = np.random.default_rng(0).integers(0, model.n_vocab, n - len(start)).tolist()
-    with recording(model, {"softmax": page.rounded}) as calls:
-        model(np.array(start + ids))
-    found = page.attention_weights(calls[-1], n, hasattr(model, "source"))
-    for kind in found.keys() - {"skipped"}:
-        np.testing.assert_allclose(((found[kind] / 255.0) ** 2).sum(-1), 1, atol=0.05)
-    assert ("cross" in found) == hasattr(model, "source")
-
-
 def test_attention_weights_equal_the_model_s(cat, stories):
     with recording(stories[1], keep=["softmax"]) as calls:
         stories[1](np.array(cat["ids"][:-1]))
@@ -329,8 +314,8 @@ def test_a_long_text_stores_only_its_last_rows(stories, monkeypatch):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_parts_add_up_to_the_difference_of_two_logits(name):
-    """Their last part is the rest: what the biases outside of the MLPs add. Without these biases,
+def test_weights_sum_to_1_and_parts_to_the_difference_of_two_logits(name):
+    """The last part is the rest: what the biases outside of the MLPs add. Without these biases,
     the other parts leave no rest."""
     model, start = family(name)
     rng, ids = np.random.default_rng(1), np.array([*start, 3, 4, 5, 6, 7, 8])
@@ -338,8 +323,13 @@ def test_the_parts_add_up_to_the_difference_of_two_logits(name):
     rivals, rests = rng.integers(0, model.n_vocab, (len(ids), 3)), []
     for params in (model.params, without_biases(model.params)):
         model.params = getattr(model, "family", model).params = params
-        with recording(model, keep=KEEP) as calls:
+        with recording(model, dict.fromkeys(KEEP, np.copy) | {"softmax": page.rounded}) as calls:
             model(ids)
+        weights = page.attention_weights(calls[-1], len(ids), hasattr(model, "source"))
+        assert ("cross" in weights) == hasattr(model, "source")
+        for kind in weights.keys() - {"skipped"}:
+            sums = ((weights[kind] / page.LEVELS) ** 2).sum(-1)
+            np.testing.assert_allclose(sums, 1, atol=0.05)
         found = parts(calls[-1], model, came, rivals)
         if name == "seq2seq/bart":  # post-norms: the logits are not a sum of parts
             assert found is None
