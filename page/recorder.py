@@ -1,19 +1,18 @@
-"""Record the calls of a model's functions while they run, with their shapes and numbers.
+"""Record the calls of a model's functions while they run, with their shapes and results.
 
 Python reports each call and each return to a profile function. The recorder is such a function, so
 a model needs no hooks. It records the functions of gpt2.py, of layers.py and of the model's own
 file, except _private ones.
 
-For the page and --trace, a model needs `params`, a method `block`, and functions with gpt2.py's
-names and arguments: self_attention (or attend), attention with q and k, softmax, merge_heads,
-feed_forward, layer_norm (or rms_norm), and linear with x and w. --trace also shows all others.
+For the page, a model needs `params`, a method `block`, and functions with gpt2.py's names and
+arguments: self_attention (or attend), attention with q and k, softmax, merge_heads, feed_forward,
+layer_norm (or rms_norm), and linear with x and w.
 """
 
 import contextlib
 import math
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -26,26 +25,20 @@ SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}
 
 
 class Call:
-    """A call of a function. name, file, line: where the function is; owner: a method's object;
-    inputs: {name: shape} of the arguments that are arrays; output: the shape of the first result;
-    norms: of the last rows of the first input and of that result; calls: the calls inside this."""
+    """A call of a function. name: the function's name; owner: a method's object; inputs: {name:
+    shape} of the arguments that are arrays; calls: the calls inside this one."""
 
     def __init__(self, frame, keep):
-        code, given = frame.f_code, dict(frame.f_locals)
-        self.name, self.line = code.co_name, code.co_firstlineno
-        self.file, self.owner, self.calls = Path(code.co_filename).name, given.get("self"), []
-        arrays = {name: x for name, x in given.items() if isinstance(x, np.ndarray)}
-        self.inputs = {name: x.shape for name, x in arrays.items()}
-        self.norms = [norm(x) for x in [*arrays.values()][:1]]
-        self.arguments, self.output = given if keep else {}, None
+        given = dict(frame.f_locals)
+        self.name, self.owner, self.calls = frame.f_code.co_name, given.get("self"), []
+        self.inputs = {name: x.shape for name, x in given.items() if isinstance(x, np.ndarray)}
+        self.arguments = given if keep else {}
         self.seconds = -time.perf_counter()
 
     def finish(self, result, keep):
         """Record the function's result, which is None after an error."""
         self.seconds += time.perf_counter()
         first = result[0] if isinstance(result, tuple) and result else result
-        if isinstance(first, np.ndarray):
-            self.output, self.norms = first.shape, [*self.norms, norm(first)]
         self.value = keep(first) if keep and first is not None else None
 
     def walk(self):
@@ -104,7 +97,3 @@ def passes(calls, model):
     """Return the calls that are passes of this model, not of a draft model."""
     called = [c for c in calls if c.name == "__call__" and hasattr(c.owner, "params")]
     return [c for c in called if c.owner.params is model.params]
-
-
-def norm(x):  # [..., n] -> the norm of the last row; 0 for ids
-    return float(np.linalg.norm(x[(-1,) * (x.ndim - 1)])) if x.dtype.kind == "f" and x.size else 0.0

@@ -1,6 +1,5 @@
-"""A headless Chromium, to test the pages that --html writes and to take pictures of them."""
+"""A headless Chromium, to test the pages that --html writes."""
 
-import base64
 import json
 import shutil
 
@@ -11,10 +10,11 @@ DRIVER = shutil.which("chromedriver")
 class Browser:
     """A browser window that opens a page and reads its elements.
 
-    It needs the Python package selenium, and the programs CHROMIUM and DRIVER.
+    It needs the Python package selenium, and the programs CHROMIUM and DRIVER. folder: where it
+    puts the page's file.
     """
 
-    def __init__(self):
+    def __init__(self, folder):
         from selenium import webdriver
 
         options = webdriver.ChromeOptions()
@@ -24,36 +24,37 @@ class Browser:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         service = webdriver.ChromeService(executable_path=DRIVER)
         self.driver = webdriver.Chrome(options=options, service=service)
-        self.js = self.driver.execute_script
+        self.driver.set_script_timeout(120)
+        self.js, self.path = self.driver.execute_script, folder / "page.html"
 
     def command(self, name, **settings):
         return self.driver.execute_cdp_cmd(name, settings)
 
-    def scheme(self, name):
-        """Set the browser's color scheme, "light" or "dark"."""
-        feature = {"name": "prefers-color-scheme", "value": name}
-        self.command("Emulation.setEmulatedMedia", features=[feature])
-
-    def open(self, folder, text, width=1200, height=900, address=""):
+    def open(self, text, width=1200, address=""):
         """Write `text` (HTML) to a file and open it. address: what follows the file's name in the
         URL, such as "#token=47".
 
         Fail if the page reports an error or requests any other URL.
         """
-        path = folder / "page.html"
-        path.write_text(text, encoding="utf-8")
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.command("Emulation.setDeviceMetricsOverride", **size)
+        self.path.write_text(text, encoding="utf-8")
+        self.resize(width)
+        self.driver.get("about:blank")  # a URL that differs only in its #address loads nothing
         self.driver.get_log("performance")
-        self.driver.get(path.as_uri() + address)
-        if "data-ready" in text or "dataset.ready" in text:
-            self.wait("return document.documentElement.dataset.ready")
-        said = self.driver.get_log("browser")
-        assert said == [], said
+        self.driver.get(self.path.as_uri() + address)
+        self.wait("return document.documentElement.dataset.ready")
+        assert self.errors() == []
         entries = self.driver.get_log("performance")
         events = [json.loads(entry["message"])["message"] for entry in entries]
         sent = [event for event in events if event["method"] == "Network.requestWillBeSent"]
-        assert [event["params"]["request"]["url"] for event in sent] == [path.as_uri()]
+        assert [event["params"]["request"]["url"] for event in sent] == [self.path.as_uri()]
+
+    def resize(self, width, height=900):
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.command("Emulation.setDeviceMetricsOverride", **size)
+
+    def errors(self):
+        """Return what the page has reported since the last call."""
+        return self.driver.get_log("browser")
 
     def wait(self, script):
         """Wait until the script returns a true value. Fail after 10 seconds."""
@@ -61,23 +62,17 @@ class Browser:
 
         WebDriverWait(self.driver, 10, 0.02).until(lambda driver: driver.execute_script(script))
 
-    def picture(self, until="html", scale=1):
-        """Return a PNG (bytes) of the page, from its top to the bottom of one element. until: a CSS
-        selector of this element."""
-        element = "document.querySelector(arguments[0])"
-        end = self.js(f"return {element}.getBoundingClientRect().bottom + scrollY", until)
-        width = self.js("return document.documentElement.clientWidth")
-        clip = {"x": 0, "y": 0, "width": width, "height": end + 16 * (until != "html")}
-        settings = {"clip": clip | {"scale": scale}, "captureBeyondViewport": True}
-        shot = self.command("Page.captureScreenshot", **settings)
-        return base64.b64decode(shot["data"])
-
     def all(self, selector):
         return self.driver.find_elements("css selector", selector)
 
     def text(self, selector):
         [element] = self.all(selector)
         return element.text
+
+    def texts(self, selector):
+        """Return the texts of all elements, without scrolling to them."""
+        all = "[...document.querySelectorAll(arguments[0])]"
+        return self.js(f"return {all}.map((element) => element.innerText)", selector)
 
     def value(self, selector, name):
         [element] = self.all(selector)

@@ -16,24 +16,10 @@ from generate import Sequence, begin, cached, naive
 from samplers import make_sampler
 from speculative import speculative
 
-BEAMS = {"method": "beam", "beams": 3, "length_penalty": 1.0}
-NAMED = {  # kind of run -> its settings, as the command line names them
-    "naive": {"model": "stories", "method": "naive"},
-    "cached": {"model": "stories", "method": "cached"},
-    "speculative": {
-        "model": "stories",
-        "method": "speculative",
-        "draft": "stories-draft",
-        "gamma": 4,
-    },
-    "beam": {"model": "stories"} | BEAMS,
-    "en-de": {"model": "en-de"} | BEAMS,
-}
-METHODS = ("naive", "cached", "speculative", "beam", "en-de")
-
 
 def recorded(tokenizer, model, text, n=12, loop=cached, seed=1, named=None, **settings):
-    """Continue a prompt and return the data of the page, as made by page.record."""
+    """Continue a prompt and return the data of the page, as made by page.record. named: what the
+    command line tells the page, besides the sampler's settings."""
     ids, has_source = tokenizer.encode(text), hasattr(model, "read")
     ids = model.add_special_tokens(ids) if has_source else ids
     model, start = begin(model, ids)
@@ -59,17 +45,25 @@ def drafted(model, sequence):
     return speculative(model, sequence, drafter)
 
 
+BEAMS = {"method": "beam", "beams": 3, "length_penalty": 1.0}
+DRAFTS = {"method": "speculative", "draft": "stories-draft", "gamma": 4}
+RUNS = {  # name -> model, prompt, number of tokens, loop, names for the page, settings
+    "naive": ("stories", "Once upon a", 16, naive, {"method": "naive"}, {"temperature": 0.8}),
+    "cached": ("stories", "Once upon a", 16, cached, {"method": "cached"}, {"temperature": 0.8}),
+    "greedy": ("stories", "Once upon a", 16, cached, {"method": "cached"}, {"temperature": 0}),
+    "drafts": ("stories", "Once upon a time", 40, drafted, DRAFTS, {"temperature": 0.9}),
+    "beam": ("stories", "Once upon a", 16, searched, BEAMS, {}),
+    "en-de": ("en-de", "The weather is nice.", 10, searched, BEAMS, {}),
+}
+METHODS = "naive", "cached", "drafts", "beam", "en-de"
+
+
 @functools.cache
-def by_method(method):
-    """Run one of METHODS with a model in the repository, and return the data of its page."""
-    tokenizer, model = utils.load("en-de" if method == "en-de" else "stories")
-    if method == "en-de":
-        return recorded(tokenizer, model, "The weather is nice.", 10, searched, named=NAMED[method])
-    loops = {"naive": naive, "cached": cached, "beam": searched, "speculative": drafted}
-    settings = {} if method == "beam" else {"temperature": 0.8}
-    return recorded(
-        tokenizer, model, "Once upon a", 16, loops[method], named=NAMED[method], **settings
-    )
+def run(name):
+    """Run one of RUNS with a model in the repository, and return the data of its page."""
+    model, prompt, n, loop, named, settings = RUNS[name]
+    named = named | {"model": model}
+    return recorded(*utils.load(model), prompt, n, loop, named=named, **settings)
 
 
 def array(data, name, *shape):

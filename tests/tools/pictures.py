@@ -4,6 +4,7 @@
 run in RUNS, at four widths, light and dark.
 """
 
+import base64
 import sys
 import tempfile
 from pathlib import Path
@@ -23,22 +24,35 @@ RUNS = {
 
 
 def main(words: list[str]) -> None:
-    browser = Browser()
     with tempfile.TemporaryDirectory() as place:
+        browser = Browser(Path(place))
         for run in RUNS if words else ["cached"]:
             file = Path(place, f"{run}.html")
             cli.main([*RUNS[run], "--html", str(file)])
             text = file.read_text(encoding="utf-8")
             if not words:  # GitHub shows a README at a width of about 830 pixels
-                browser.open(Path(place), text, 830, address="#token=47")
-                PICTURE.write_bytes(browser.picture("#why", scale=1.5))
+                browser.open(text, 830, address="#token=47")
+                PICTURE.write_bytes(picture(browser, "#why", scale=1.5))
                 continue
             for width in (360, 800, 1280, 1600):
                 for scheme in ("light", "dark"):
-                    browser.scheme(scheme)
-                    browser.open(Path(place), text, width)
-                    Path(*words, f"{run}-{width}-{scheme}.png").write_bytes(browser.picture())
-    browser.driver.quit()
+                    feature = {"name": "prefers-color-scheme", "value": scheme}
+                    browser.command("Emulation.setEmulatedMedia", features=[feature])
+                    browser.open(text, width)
+                    Path(*words, f"{run}-{width}-{scheme}.png").write_bytes(picture(browser))
+        browser.driver.quit()
+
+
+def picture(browser, until="html", scale=1):
+    """Return a PNG (bytes) of the page, from its top to the bottom of one element. until: a CSS
+    selector of this element."""
+    element = "document.querySelector(arguments[0])"
+    end = browser.js(f"return {element}.getBoundingClientRect().bottom + scrollY", until)
+    width = browser.js("return document.documentElement.clientWidth")
+    clip = {"x": 0, "y": 0, "width": width, "height": end + 16 * (until != "html")}
+    settings = {"clip": clip | {"scale": scale}, "captureBeyondViewport": True}
+    shot = browser.command("Page.captureScreenshot", **settings)
+    return base64.b64decode(shot["data"])
 
 
 if __name__ == "__main__":
