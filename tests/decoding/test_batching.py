@@ -16,8 +16,7 @@ import utils
 from decoding.batching import Prefill, Rows, continuous
 from generate import Sequence, cached, generate, naive
 from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_k
-from tests.families.test_llama import load as load_llama
-from tests.support.tiny import arrays, as_function, close, same_greedy, tiny_gpt2
+from tests.support.tiny import arrays, as_function, checkpoint, close, same_greedy, tiny_gpt2
 
 MODEL = tiny_gpt2(stop_ids=[5])
 N_CTX, N_VOCAB = MODEL.n_ctx, MODEL.n_vocab
@@ -461,10 +460,10 @@ def test_max_rows_and_chunk_are_at_least_one(numbers):
 SOURCES = [[5, 6, 7], [9], [8, 4, 11, 12, 9, 10, 5]]
 FAMILIES = {
     "gpt2": lambda: [ENDLESS],
-    "llama": lambda: [load_llama("llama")],  # query heads share key-value heads
-    "mistral": lambda: [load_llama("mistral")],  # sliding windows
-    "gemma2": lambda: [load_llama("gemma2")],  # sliding windows, soft caps
-    "smollm3": lambda: [load_llama("smollm3")],  # one layer without rotary positions
+    "llama": lambda: [checkpoint("llama/llama")],  # query heads share key-value heads
+    "mistral": lambda: [checkpoint("llama/mistral")],  # sliding windows
+    "gemma2": lambda: [checkpoint("llama/gemma2")],  # sliding windows, soft caps
+    "smollm3": lambda: [checkpoint("llama/smollm3")],  # one layer without rotary positions
     "t5-gated-untied": lambda: readers("t5-gated-untied"),
     "bart": lambda: readers("bart"),
     "mbart": lambda: readers("mbart"),

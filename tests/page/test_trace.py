@@ -12,8 +12,7 @@ from generate import generate
 from gpt2 import GPT2
 from page.recorder import passes, recording
 from page.trace import as_json, format_trace
-from tests.families.test_llama import load as load_llama
-from tests.support.tiny import close, tiny_gpt2
+from tests.support.tiny import checkpoint, close, tiny_gpt2
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 FAMILIES = "gpt2", "llama", "seq2seq"
@@ -135,7 +134,7 @@ def test_the_tree_is_right_after_an_error():
 @pytest.mark.parametrize("name", MODELS, ids=lambda name: getattr(name, "name", name))
 def test_a_trace_of_every_model_fits_80_columns(name):
     is_llama = isinstance(name, Path) and name.parent.name == "llama"
-    model = load_llama(name.name) if is_llama else utils.load(name)[1]
+    model = checkpoint(f"llama/{name.name}") if is_llama else utils.load(name)[1]
     source = [5, 6, 7, 8, 9, 10, 11]
     calls = recorded(model, source)
     read = next((call for call in calls if call.name == "read"), None)
