@@ -4,7 +4,6 @@ text. The cache follows the beams, and the trace contains every candidate.
 The sequences and scores of transformers are in a file that tests/fixtures/make_beam.py writes.
 """
 
-import copy
 import itertools
 import json
 import math
@@ -13,11 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding.beam import Candidate, Hypothesis, beam_search, top_indices
-from families.seq2seq import forced_id
 from generate import generate
 from gpt2 import GPT2, log_softmax
 from samplers import Sampler, min_length, no_repeat_ngram, one_hot, repetition_penalty
@@ -32,7 +30,7 @@ from tests.fixtures.make_beam import (
     name,
     random_params,
 )
-from tests.support.tiny import FunctionModel, Watched, arrays, as_function
+from tests.support.tiny import FunctionModel, Watched, as_function
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 REFERENCE = json.loads((FIXTURES / "beam.json").read_text(encoding="utf-8"))
@@ -51,10 +49,6 @@ def table(probs, stop_ids=()):
 
 
 # --- compared with transformers -------------------------------------------------------------------
-
-
-def test_the_reference_has_each_case():
-    assert sorted(REFERENCE) == sorted(set(map(name, cases())))
 
 
 @pytest.mark.parametrize("stops", STOPS)
@@ -174,39 +168,6 @@ def test_a_stop_counts_only_among_the_best_candidates():
 # --- the cache, the filters and other arguments ---------------------------------------------------
 
 
-FILTERS = {
-    "none": [],
-    "penalty": [repetition_penalty(1.7)],
-    "no bigram twice": [no_repeat_ngram(2)],
-    "at least 9": [min_length(9, [EOS])],
-}
-
-
-@settings(max_examples=60)
-@given(
-    st.sampled_from(sorted(STOPS)),
-    st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=N_CTX - 1),
-    st.integers(1, 10),  # the number of new tokens
-    st.integers(1, 5),  # the number of beams
-    st.sampled_from([0.0, 0.7, 1.0, 2.0]),
-    st.booleans(),
-    st.sampled_from(sorted(FILTERS)),
-)
-def test_every_step_equals_the_step_of_a_search_without_a_cache(
-    stops, prompt, n, width, penalty, early_stopping, filters
-):
-    model, results = random_model(stops), []
-    arguments = prompt, n, width, penalty, early_stopping, width, FILTERS[filters]
-    for each in (model, as_function(model)):
-        found = beam_search(each, *arguments, trace := [])
-        results.append((found, trace))
-    (found, trace), (slow, slow_trace) = results
-    for step, slow_step in zip(trace, slow_trace, strict=True):
-        assert [c[:2] + c[3:] for c in step] == [c[:2] + c[3:] for c in slow_step]
-    assert [h.ids for h in found] == [h.ids for h in slow]
-    assert [h.score for h in found] == pytest.approx([h.score for h in slow], rel=1e-5)
-
-
 @pytest.mark.parametrize("stops", STOPS)
 def test_the_cache_follows_its_beams(stops):
     """A search without a cache finds the same texts and scores. One pass reads the prompt."""
@@ -228,15 +189,6 @@ def test_the_cache_follows_its_beams(stops):
     )
 
 
-def test_no_argument_changes():
-    model, prompt, filters = random_model("some end"), list(PROMPT), [min_length(7, [EOS])]
-    before = copy.deepcopy(model.params)
-    first = beam_search(model, prompt, 8, filters=filters, n_return=4)
-    assert prompt == PROMPT and len(filters) == 1
-    assert all(map(np.array_equal, arrays(model.params), arrays(before)))
-    assert beam_search(model, tuple(prompt), 8, filters=filters, n_return=4) == first
-
-
 def test_filters_get_each_beam_s_own_ids_and_float32():
     seen = []
 
@@ -251,26 +203,6 @@ def test_filters_get_each_beam_s_own_ids_and_float32():
     assert [ids for ids, _, _ in seen] == [[], *kept]
     assert {dtype for _, dtype, _ in seen} == {np.dtype("float32")}
     assert [total for _, _, total in seen] == pytest.approx([1] * len(seen), abs=1e-5)
-
-
-def test_a_forced_id_leaves_fewer_candidates_than_beams():
-    filters = [forced_id(11, len(PROMPT)), forced_id(12, len(PROMPT) + 1)]
-    found = beam_search(random_model(), PROMPT, 3, 4, n_return=4, filters=filters)
-    assert [h.ids[:2] for h in found] == [[11, 12]] * 4
-    (found,) = beam_search(random_model(), PROMPT, 2, 4, n_return=4, filters=filters)
-    assert (found.ids, found.log_probability) == ([11, 12], 0.0)  # the filters allow only one text
-
-
-def test_there_may_be_more_beams_than_tokens():
-    model = table([[0.7, 0.3], [0.6, 0.4]])
-    found = beam_search(model, [0], 2, 50, length_penalty=0.0, n_return=50)
-    assert [h.ids for h in found] == [[0, 0], [0, 1], [1, 0], [1, 1]]
-    assert [math.exp(h.score) for h in found] == pytest.approx([0.49, 0.21, 0.18, 0.12])
-
-
-def test_the_search_ends_with_the_context():
-    found = beam_search(random_model(), PROMPT, 1000, 2)
-    assert len(found[0].ids) == N_CTX - len(PROMPT)
 
 
 @pytest.mark.parametrize(

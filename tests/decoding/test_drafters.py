@@ -2,7 +2,6 @@
 drafts, and Measured counts correctly."""
 
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -14,11 +13,10 @@ from decoding.drafters import (
     Measured,
     NGramStore,
     PromptLookup,
-    common_prefix,
     one_hots,
 )
 from generate import generate
-from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_p
+from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, top_p
 from tests.support.tiny import FunctionModel, Noted, Replay, drafted_by, opposite, tiny_gpt2
 
 TARGET = tiny_gpt2()
@@ -68,31 +66,6 @@ def test_right_drafts_are_all_accepted_and_wrong_ones_never():
 
 
 # --- Measured -------------------------------------------------------------------------------------
-
-
-def test_a_measured_drafter_drafts_and_learns_as_without_measuring():
-    prompt, sampler = PROMPTS[2], Sampler(temperature(0.8))
-    plain, measured = Noted(NGramStore(N_VOCAB)), Noted(NGramStore(N_VOCAB))
-    ids = by_speculation(prompt, 100, plain, 4, sampler)
-    assert by_speculation(prompt, 100, Measured(measured), 4, sampler) == ids
-    assert measured.passes == plain.passes
-    assert measured.drafter.counts == plain.drafter.counts
-
-
-def test_the_counts_add_up():
-    text = PROMPTS[1] + greedy_ids(PROMPTS[1])
-    noted = Noted(Replay(N_VOCAB, text, 0.6, rng_of(4)))
-    measured = Measured(noted)
-    ids = by_speculation(PROMPTS[1], 100, measured, 4)
-    passes = [(drafts, tokens) for _, drafts, tokens in noted.passes]
-    assert [token for _, tokens in passes for token in tokens] == ids
-    assert all(drafts[: len(tokens) - 1] == tokens[:-1] for drafts, tokens in passes)
-    assert measured.drafted == sum(len(drafts) for drafts, _ in passes)
-    assert measured.accepted == sum(len(tokens) - 1 for _, tokens in passes) > 0
-    assert measured.rejected == sum(len(t) <= len(d) for d, t in passes) > 0
-    assert measured.tested == measured.accepted + measured.rejected
-    assert measured.lengths == Counter(len(tokens) - 1 for _, tokens in passes)
-    assert measured.tokens_per_pass == pytest.approx(len(ids) / len(passes))
 
 
 def test_the_counts_of_a_few_passes_by_hand():
@@ -206,12 +179,6 @@ def test_the_best_of_the_tokens_learned_together_is_drafted():
         assert store.next([4]) == logits.argmax()
 
 
-def test_a_large_filler_top_k_learns_all_tokens():
-    store = NGramStore(5, n=2, filler_top_k=8)
-    store.learn([4], [], np.arange(5, dtype=np.float32)[None], [0])
-    assert store.counts == {(4,): dict.fromkeys(range(5), 1)}
-
-
 def test_a_store_kept_between_prompts_needs_fewer_passes():
     store, n_passes = NGramStore(N_VOCAB, n=3), []
     for _ in range(2):
@@ -228,23 +195,6 @@ def copied(text, n, max_size=3, before=()):
     drafts, qs = PromptLookup(12, max_size, before).propose(list(text), n)
     np.testing.assert_array_equal(qs, one_hots(drafts, 12))
     return drafts
-
-
-def test_lookup_takes_the_latest_occurrence_of_the_longest_suffix():
-    assert copied([1, 2, 3, 1, 2, 4, 5, 1, 2], 2) == [4, 5]  # these follow the second (1, 2)
-    text = [5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2]
-    assert copied(text, 2) == [7, 1]  # these follow (5, 1, 2), the longest match
-    assert copied(text, 2, max_size=2) == [8, 6]  # these follow the second (1, 2)
-    assert copied([3, 3, 3], 2) == [3, 3]  # the occurrence and the suffix may overlap
-
-
-def test_lookup_continues_with_its_own_copy_past_the_end_of_the_text():
-    assert copied([1, 2, 3, 1, 2], 7) == [3, 1, 2, 3, 1, 2, 3]
-    assert copied([4, 4], 3) == [4, 4, 4]
-
-
-def test_lookup_drafts_nothing_without_an_earlier_occurrence():
-    assert copied([1, 2, 3], 4) == copied([1], 4) == []
 
 
 def test_lookup_reads_the_source_before_the_text():
@@ -272,25 +222,6 @@ def test_lookup_follows_its_definition(text, max_size, n):
 
 
 # --- helpers, arguments, types and errors ---------------------------------------------------------
-
-
-def test_common_prefix_counts_equal_tokens():
-    assert common_prefix([1, 2, 3], [1, 2, 4, 5]) == 2
-    assert common_prefix([1, 2], [1, 2, 3]) == common_prefix([1, 2, 3], [1, 2]) == 2
-    assert common_prefix([], [1]) == common_prefix([2], [1]) == 0
-
-
-def test_drafters_do_not_change_their_arguments():
-    before, ids = [4, 1, 2, 4], [1, 2, 3, 1]
-    drafters = [NGramStore(11, before=before), PromptLookup(11, before=before)]
-    drafters += [Replay(11, ids + ids, 0.5, rng_of()), DraftModel(SMALL, greedy, rng_of())]
-    for drafter in [*drafters, Measured(NGramStore(11))]:
-        drafts, _ = drafter.propose(ids, 3)
-        proposed, tokens = list(drafts), [5, 6]
-        drafter.learn(ids, drafts, np.zeros((len(drafts) + 1, 11), np.float32), tokens)
-        assert drafts == proposed and len(drafts) > 0
-        assert tokens == [5, 6]
-    assert (before, ids) == ([4, 1, 2, 4], [1, 2, 3, 1])
 
 
 def test_all_distributions_are_float32():

@@ -90,13 +90,6 @@ def test_blocks_are_used_for_a_few_rows_if_they_pay(monkeypatch, pays, n_rows, f
     assert "".join(seen) == forms
 
 
-def test_a_weight_with_large_blocks_is_one_product(monkeypatch, pays):
-    pays(True)
-    monkeypatch.setattr(few_rows, "blocks_of_outputs", None)
-    rows, w = np.ones((32, 5000), np.float32), np.ones((3, 5000), np.float32)
-    assert product(rows, w.T).tolist() == [[5000] * 3] * 32
-
-
 @pytest.mark.parametrize("n_threads, n_others", [(1, 0), (2, 1), (8, 4)])
 def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads, n_others):
     pays(True)
@@ -137,19 +130,6 @@ def test_a_forked_process_makes_its_own_threads():
     assert result.stdout == "0\n", result.stderr
 
 
-def test_without_new_threads_the_caller_multiplies(monkeypatch, pays):
-    pays(True)
-
-    class Ended:
-        def submit(self, f, part):
-            raise RuntimeError("cannot schedule new futures after shutdown")
-
-    for name, value in ("n_threads", lambda: 2), ("SHARE", 1), ("pool", Ended):
-        monkeypatch.setattr(few_rows, name, value)
-    rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
-    np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
-
-
 @pytest.mark.parametrize("setting, error", [("raise", True), ("ignore", False)])
 def test_a_thread_has_the_error_settings_of_its_caller(monkeypatch, pays, setting, error):
     pays(True)
@@ -158,15 +138,6 @@ def test_a_thread_has_the_error_settings_of_its_caller(monkeypatch, pays, settin
     rows, w = np.full((2, 64), 1e30, np.float32), np.full((64, 8), 1e30, np.float32)
     with np.errstate(all=setting), pytest.raises(FloatingPointError) if error else nullcontext():
         assert np.isinf(product(rows, w)).all()
-
-
-def test_a_batch_takes_one_product(monkeypatch):
-    shapes = []
-    monkeypatch.setattr(few_rows, "product", lambda rows, w: shapes.append(rows.shape) or rows @ w)
-    w = whole_numbers(5, 6).view(Weight)
-    for shape in ((6,), (3, 6), (4, 2, 6)):
-        assert (np.ones(shape, np.float32) @ w.T).shape == (*shape[:-1], 5)
-    assert shapes == [(1, 6), (3, 6), (8, 6)]
 
 
 def test_apart_from_its_product_a_weight_is_an_ordinary_array():

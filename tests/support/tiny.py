@@ -247,6 +247,19 @@ def p_value(counts, probabilities):
     return chi_square_tail(statistic, len(cells) - 1)
 
 
+def chain_rule(model, prompt, n, sampler, ids=(), p=1.0):
+    """Return {new ids: their probability by the chain rule} for every text that may follow the
+    prompt. A text ends with a stop id or after n new ids."""
+    if len(ids) == n or ids and ids[-1] in model.stop_ids:
+        return {ids: p}
+    text, found = [*prompt, *ids], {}
+    probs = sampler(model(np.array(text), last=1)[-1], text).astype(float)
+    for token, q in enumerate(probs / probs.sum()):
+        if q > 0:
+            found |= chain_rule(model, prompt, n, sampler, (*ids, token), p * q)
+    return found
+
+
 def chi_square_tail(x, dof):
     """Return P(X > x) for a chi-square variable X with `dof` degrees of freedom. The formulas are
     Abramowitz & Stegun 26.4.4 for odd dof and 26.4.5 for even dof."""
