@@ -23,21 +23,15 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 VECTORS = json.loads((FIXTURES / "gpt2_vectors.json").read_text(encoding="utf-8"))
 KNOWN = [
     ("", []),
-    ("hello world", [31373, 995]),
     ("hello <|endoftext|>", [31373, 1279, 91, 437, 1659, 5239, 91, 29]),
-    ("0" * 16, [25645]),
     ("0" * 17, [8269, 10535, 830]),
     (
         "Hello!! I'm Andrej Karpathy. It's 2022. w00t :D 🤗",
         [15496, 3228, 314, 1101, 10948, 73, 509, 5117, 10036, 13, 632, 338, 33160, 13, 266, 405]
         + [83, 1058, 35, 12520, 97, 245],
     ),
-    ("Hello, world. Is this-- a test?", [15496, 11, 995, 13, 1148, 428, 438, 257, 1332, 30]),
-    ("   ", [220, 220, 220]),
-    ("\n\n", [628]),
     ("don't DON'T", [9099, 470, 23917, 6, 51]),
     ("²½ ٣ Ⅷ", [31185, 23141, 18923, 96, 2343, 227, 100]),
-    ("The dog", [464, 3290]),
 ]
 
 TINY_MERGES = [
@@ -225,13 +219,6 @@ def test_special_tokens_are_plain_text_by_default():
     assert TINY.decode(TINY.encode(text)) == TINY.decode(TINY.encode(text, special=True)) == text
 
 
-@given(st.lists(st.sampled_from(["<|endoftext|>", "<|", "hello", " ", "é", "|>"])).map("".join))
-def test_encoded_special_tokens_are_decoded_to_themselves(text):
-    ids = TINY.encode(text, special=True)
-    assert ids.count(TINY.end_of_text) == text.count("<|endoftext|>")
-    assert TINY.decode(ids) == text
-
-
 def test_the_longest_special_token_wins():
     tokenizer = build([], ["<a>", "<a>>", "[.*]", "<é>"])
     ids = tokenizer.encode("<a>><a>[.*]<é>", special=True)
@@ -292,16 +279,11 @@ def cut_at(share):
     [
         ("vocab.json", cut_at(0.99)),
         ("vocab.json", lambda text: text.replace(": 7,", ": 8,")),  # two tokens have the same id
-        ("vocab.json", lambda text: text.replace(": 7,", ': "7",')),
         ("vocab.json", lambda text: text.replace('"hell"', '"hall"')),
-        ("merges.txt", cut_at(0)),
         ("merges.txt", lambda text: text[: text.index("\nĠ hello")]),  # cut after a whole line
         ("merges.txt", lambda text: text[: text.index("l o\n")]),  # cut inside a line
-        ("merges.txt", lambda text: text.replace("h e\n", "h i\n")),
         ("merges.txt", lambda text: text.replace("he ll\n", "hel l\n")),  # no merge makes "hel"
-        ("merges.txt", lambda text: text.replace("h e\n", " he\n")),
         ("merges.txt", lambda text: text.replace("h e\n", "he\n")),  # not a pair
-        ("merges.txt", lambda text: "<html>not found</html>"),
         ("merges.txt", lambda text: text.encode("utf-8") + b"\xff a\n"),
     ],
 )

@@ -11,21 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generate import Sequence, advance, cached, generate, naive
-from samplers import (
-    Sampler,
-    greedy,
-    no_repeat_ngram,
-    temperature,
-    top_k,
-)
-from tests.support.tiny import (
-    Watched,
-    chain_rule,
-    close,
-    opposite,
-    p_value,
-    tiny_gpt2,
-)
+from samplers import Sampler, greedy, no_repeat_ngram, temperature, top_k
+from tests.support.tiny import Watched, chain_rule, close, opposite, p_value, tiny_gpt2
 
 LOOPS = [naive, cached]
 either_loop = pytest.mark.parametrize("loop", LOOPS)

@@ -1,7 +1,6 @@
 """gpt2.py computes the same logits as transformers, no matter how the tokens are split into chunks,
 cached or batched."""
 
-import copy
 import math
 
 import numpy as np
@@ -9,19 +8,7 @@ import pytest
 
 import gpt2
 from families.layers import ACTIVATIONS
-from gpt2 import (
-    GPT2,
-    Cache,
-    attention,
-    causal_mask,
-    gelu,
-    layer_norm,
-    linear,
-    log_softmax,
-    merge_heads,
-    softmax,
-    split_heads,
-)
+from gpt2 import GPT2, causal_mask, gelu, layer_norm, log_softmax, softmax
 from tests.support.tiny import close, tiny_gpt2
 
 MODEL = tiny_gpt2()
@@ -30,23 +17,7 @@ FULL = np.random.default_rng(1).integers(N_VOCAB, size=N_CTX)  # [n_ctx]
 LOGITS = MODEL(FULL)  # [n_ctx, n_vocab]
 
 
-# --- chunks, cut caches and the argument `last` ---------------------------------------------------
-
-
-@pytest.mark.parametrize("last", [0, -1])
-def test_last_below_1_is_refused_and_leaves_the_cache_unchanged(last):
-    cache = MODEL.new_cache()
-    MODEL(FULL[:3], cache)
-    for with_cache in (None, cache):
-        with pytest.raises(ValueError, match=f"last={last}: at least one position"):
-            MODEL(FULL[3:5], with_cache, last=last)
-    close(MODEL(FULL[3:], cache), LOGITS[3:])
-
-
 # --- batches and the memory of the cache ----------------------------------------------------------
-
-
-BATCH = np.stack([np.roll(FULL, 5 * row)[:7] for row in range(4)])
 
 
 def test_the_slots_of_a_cache_double_and_never_exceed_the_context():
@@ -58,33 +29,6 @@ def test_the_slots_of_a_cache_double_and_never_exceed_the_context():
     assert all(n <= n_slots <= 2 * n for n, n_slots in enumerate(slots, 1))
     assert len(set(slots)) <= 1 + np.log2(N_CTX)  # for each new size, the cache is copied
     assert all(slots[n - 1] == slots[n - 2] for n in range(2, N_CTX + 1) if n <= slots[n - 2])
-
-
-def test_selected_rows_keep_their_room():
-    """If the free slots were lost, the next token would need another copy of the whole cache."""
-    cache = MODEL.new_cache(2)
-    MODEL(BATCH[:2, :3], cache)
-    MODEL(BATCH[:2, 3:4], cache)
-    n_slots = cache.kv.shape[-2]
-    assert n_slots > 4
-    cache.select([1, 0])
-    assert cache.kv.shape[-2] == n_slots
-
-
-def test_a_cache_returns_the_positions_of_new_tokens():
-    cache = Cache(2, (), 3, 8, 4)
-    assert cache.kv.shape == (2, 2, 3, 0, 4)
-    assert cache.extend(3).tolist() == [0, 1, 2]
-    assert cache.length == 0  # the length grows when the last layer stores the new tokens
-    k, v = np.random.default_rng(0).normal(size=(2, 3, 3, 4)).astype(np.float32)
-    for layer in range(2):
-        for held, new in zip(cache.append(layer, k, v), (k, v), strict=True):
-            np.testing.assert_array_equal(held, new)
-        assert cache.length == (0, 3)[layer]
-    assert cache.extend(5).tolist() == [3, 4, 5, 6, 7]
-    with pytest.raises(ValueError, match="9 tokens do not fit the context of 8"):
-        cache.extend(6)
-    assert cache.length == 3
 
 
 # --- replaced functions ---------------------------------------------------------------------------
@@ -170,39 +114,6 @@ def test_a_model_has_its_epsilon_and_its_activation():
     assert 0 < np.abs(small(ids) - MODEL(ids)).max() < 0.1
     for more in ({"eps": 1.0}, {"activation": np.tanh}):
         assert np.abs(GPT2(MODEL.params, 2, **more)(ids) - MODEL(ids)).max() > 0.1
-
-
-def test_a_separate_head_is_optional():
-    tied = {name: array for name, array in MODEL.params.items() if name != "lm_head"}
-    same = {**MODEL.params, "lm_head": MODEL.params["wte"]}
-    close(GPT2(tied, 2)(FULL), GPT2(same, 2)(FULL))
-
-
-def test_heads_are_neighbouring_features():
-    x = np.arange(24).reshape(2, 3, 4)  # [batch, n, n_head * d_head]
-    heads = split_heads(x, 2)
-    assert heads.shape == (2, 2, 3, 2)
-    assert heads[1, 0].tolist() == x[1, :, :2].tolist()
-    assert heads[1, 1].tolist() == x[1, :, 2:].tolist()
-    np.testing.assert_array_equal(merge_heads(heads), x)
-
-
-def test_a_linear_layer_is_a_product_and_a_bias():
-    x, w, b = np.array([1, 2]), np.array([[3, 4], [5, 6], [7, 8]]), np.array([10, 20, 30])
-    assert linear(x, w).tolist() == [11, 17, 23]
-    assert linear(x, w, b).tolist() == [21, 37, 53]
-
-
-def test_attention_follows_its_equation():
-    rng = np.random.default_rng(0)
-    q, k, v = (rng.normal(size=(2, n, 4)).astype(np.float32) for n in (3, 5, 5))
-    mask = np.where(rng.random((2, 3, 5)) < 0.3, np.float32(-1e10), np.float32(0))
-    before = copy.deepcopy((q, k, v, mask))
-    weights = np.exp(np.einsum("bqd,bkd->bqk", q.astype(float), k) / math.sqrt(4) + mask)
-    expected = np.einsum("bqk,bkd->bqd", weights / weights.sum(-1, keepdims=True), v)
-    close(attention(q, k, v, mask), expected.astype(np.float32))
-    for array, old in zip((q, k, v, mask), before):
-        np.testing.assert_array_equal(array, old)
 
 
 def test_the_causal_mask():

@@ -4,7 +4,6 @@ text. The cache follows the beams, and the trace contains every candidate.
 The sequences and scores of transformers are in a file that tests/fixtures/make_beam.py writes.
 """
 
-import itertools
 import json
 import math
 from functools import partial
@@ -16,11 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding.beam import Candidate, Hypothesis, beam_search, top_indices
-from generate import generate
 from gpt2 import GPT2, log_softmax
-from samplers import Sampler, min_length, no_repeat_ngram, one_hot, repetition_penalty
+from samplers import Sampler, min_length, no_repeat_ngram
 from tests.fixtures.make_beam import (
-    EOS,
     N_CTX,
     N_HEAD,
     N_VOCAB,
@@ -30,7 +27,7 @@ from tests.fixtures.make_beam import (
     name,
     random_params,
 )
-from tests.support.tiny import FunctionModel, Watched, as_function
+from tests.support.tiny import FunctionModel, Watched, as_function, chain_rule
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 REFERENCE = json.loads((FIXTURES / "beam.json").read_text(encoding="utf-8"))
@@ -71,57 +68,7 @@ def test_ids_and_scores_equal_the_reference(stops):
         assert [h.score for h in found] == pytest.approx(list(scores), rel=2e-5), name(case)
 
 
-def test_the_reference_has_hard_cases():
-    """The best texts end after 1 token, with the full context, or in between. Each setting changes
-    several of them."""
-    best = {key: rows[0][0] for key, rows in REFERENCE.items()}
-    lengths = [len(ids) for ids in best.values()]
-    assert {1, 3, 7, 8, 10, N_CTX - len(PROMPT)} <= set(lengths)
-
-    def matters(setting, others):
-        """Count how often another value of this setting changes a case's best sequence."""
-        changed = 0
-        for case in cases():
-            for other in others:
-                twin = name(case | {setting: other})
-                changed += twin in best and best[twin] != best[name(case)]
-        return changed
-
-    assert matters("early_stopping", [True]) > 5 and matters("early_stopping", ["never"]) > 2
-    assert matters("ends", [[9, 31]]) > 5
-    assert matters("length_penalty", [0.0]) > 5
-    assert matters("width", [2]) > 5
-
-
 # --- compared with greedy search, brute force and examples worked out by hand ---------------------
-
-
-@pytest.mark.parametrize("stops", STOPS)
-@pytest.mark.parametrize("early_stopping", [False, True])
-def test_width_1_is_greedy(stops, early_stopping):
-    for seed in range(3):
-        model = random_model(stops, seed)
-        for filters in [(), (no_repeat_ngram(2), repetition_penalty(1.3), min_length(7, [EOS]))]:
-            sampler = Sampler(log_softmax_first, *filters, to_probs=one_hot)
-            (found,) = beam_search(model, PROMPT, 12, 1, 0.7, early_stopping, filters=filters)
-            assert found.ids == list(generate(model, PROMPT, 12, sampler))
-
-
-def log_softmax_first(logits, ids):
-    """A filter that returns log-probabilities. Beam search applies its filters to these, too."""
-    return log_softmax(logits)
-
-
-def brute_force(model, prompt, n, length_penalty):
-    """Return {ids: (log P, score)} for all texts. A text ends with a stop id or after n tokens."""
-    found = {}
-    for ids in itertools.product(range(model.n_vocab), repeat=n):
-        ends = [i + 1 for i, token in enumerate(ids) if token in model.stop_ids]
-        ids = ids[: min(ends, default=n)]
-        if ids not in found:
-            total = log_probability(model, prompt, ids)
-            found[ids] = total, total / len(ids) ** length_penalty
-    return found
 
 
 def log_probability(model, prompt, ids):
@@ -135,13 +82,14 @@ def test_a_width_of_all_sequences_equals_brute_force(stop_ids):
     params = random_params(seed=4)
     params["wte"], params["lm_head"] = params["wte"][:4], params["lm_head"][:4]
     model, n = GPT2(params, N_HEAD, stop_ids), 4
+    total = {ids: math.log(p) for ids, p in chain_rule(model, [2, 0], n, Sampler()).items()}
     for penalty, early_stopping in [(0.0, False), (0.6, False), (1.0, True), (2.0, False)]:
-        every = brute_force(model, [2, 0], n, penalty)
-        wanted = sorted(every, key=lambda ids: -every[ids][1])
+        score = {ids: log_p / len(ids) ** penalty for ids, log_p in total.items()}
         found = beam_search(model, [2, 0], n, 4**n, penalty, early_stopping, n_return=4**n)
-        assert [tuple(h.ids) for h in found] == wanted
+        assert [tuple(h.ids) for h in found] == sorted(score, key=score.get, reverse=True)
         for h in found:
-            assert (h.log_probability, h.score) == pytest.approx(every[tuple(h.ids)], rel=1e-5)
+            expected = total[tuple(h.ids)], score[tuple(h.ids)]
+            assert (h.log_probability, h.score) == pytest.approx(expected, rel=1e-5)
 
 
 def test_beam_search_finds_a_path_that_greedy_misses():
@@ -210,14 +158,10 @@ def test_filters_get_each_beam_s_own_ids_and_float32():
     [
         ({"width": 0}, "n=5, width=0, n_return=1: 1 <= n_return <= width, n >= 1"),
         ({"n": 0}, "n=0"),
-        ({"n_return": 0}, "n_return=0"),
         ({"n_return": 5}, "width=4, n_return=5"),
         ({"prompt": "The cat"}, "encode the text first"),
-        ({"prompt": [1, N_VOCAB]}, "token ids are 0 to 39, not 1 to 40"),
-        ({"prompt": []}, "a prompt of 0 tokens: 1 to 31"),
         ({"prompt": [1] * N_CTX}, "a prompt of 32 tokens: 1 to 31"),
         ({"filters": [lambda logits, ids: np.full_like(logits, -np.inf)]}, "no text is left"),
-        ({"filters": [lambda logits, ids: np.full_like(logits, np.nan)]}, "no text is left"),
     ],
 )
 def test_wrong_arguments_are_refused(change, message):

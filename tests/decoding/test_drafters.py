@@ -1,23 +1,15 @@
 """drafters.py: n-gram and lookup drafts follow their definitions, a model accepts all of its own
 drafts, and Measured counts correctly."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoding.drafters import (
-    DraftModel,
-    Measured,
-    NGramStore,
-    PromptLookup,
-    one_hots,
-)
+from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup, one_hots
 from generate import generate
 from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, top_p
-from tests.support.tiny import FunctionModel, Noted, Replay, drafted_by, opposite, tiny_gpt2
+from tests.support.tiny import Noted, drafted_by, tiny_gpt2
 
 TARGET = tiny_gpt2()
 SMALL = tiny_gpt2(seed=2, n_embd=4, n_layer=1)
@@ -54,15 +46,6 @@ def test_the_model_as_its_own_draft_is_always_accepted(sampler):
         passes = passes_of(DraftModel(TARGET, sampler, rng_of(7)), sampler, prompt)
         assert all(drafted == accepted for drafted, accepted in passes)
         assert passes[0][0] == 5
-
-
-def test_right_drafts_are_all_accepted_and_wrong_ones_never():
-    text = PROMPTS[1] + greedy_ids(PROMPTS[1])
-    right = passes_of(Replay(N_VOCAB, text, 1, rng_of(7)))
-    assert all(drafted == accepted for drafted, accepted in right)
-    wrong = Replay(N_VOCAB, text, 0, rng_of(7)), DraftModel(opposite(TARGET), greedy, rng_of(7))
-    for drafter in wrong:
-        assert all(accepted == 0 for _, accepted in passes_of(drafter))
 
 
 # --- Measured -------------------------------------------------------------------------------------
@@ -103,23 +86,6 @@ def test_expected_tokens_per_pass_is_the_closed_form(gamma, accepted, rejected):
     sizes = list(measured.sizes.elements())
     mean = sum(map(closed, sizes)) / len(sizes)
     assert measured.expected_tokens_per_pass == pytest.approx(mean)
-
-
-@pytest.mark.parametrize("rate, gamma", [(0.3, 2), (0.7, 4), (0.9, 8)])
-def test_a_replay_has_its_rate_of_acceptance_and_the_theory_s_tokens_per_pass(rate, gamma):
-    after = np.roll(np.eye(9, dtype=np.float32), 1, axis=1)  # token t + 1 follows token t
-    counting = FunctionModel(lambda ids: after[ids[-1]], n_vocab=9, n_ctx=10**6)
-    n = 4000
-    measured = Measured(Replay(9, [i % 9 for i in range(2 * n)], rate, rng_of(5)))
-    ids = by_speculation([0], n, measured, gamma, model=counting)
-    assert ids == [(i + 1) % 9 for i in range(n)]
-    assert measured.acceptance == pytest.approx(rate, abs=4 * math.sqrt(0.25 / measured.tested))
-    theory = (1 - rate ** (gamma + 1)) / (1 - rate)
-    lengths = list(measured.lengths.elements())
-    noise = np.std(lengths) / math.sqrt(len(lengths))
-    assert measured.tokens_per_pass == pytest.approx(theory, abs=4 * noise)
-    assert measured.expected_tokens_per_pass == pytest.approx(theory, rel=0.1)
-    assert noise < 0.15
 
 
 # --- n-grams --------------------------------------------------------------------------------------
@@ -179,15 +145,6 @@ def test_the_best_of_the_tokens_learned_together_is_drafted():
         assert store.next([4]) == logits.argmax()
 
 
-def test_a_store_kept_between_prompts_needs_fewer_passes():
-    store, n_passes = NGramStore(N_VOCAB, n=3), []
-    for _ in range(2):
-        measured = Measured(store)
-        assert by_speculation(PROMPTS[2], 15, measured, 8) == greedy_ids(PROMPTS[2], 15)
-        n_passes.append(measured.lengths.total())
-    assert n_passes[1] < n_passes[0]
-
-
 # --- lookup ---------------------------------------------------------------------------------------
 
 
@@ -222,14 +179,6 @@ def test_lookup_follows_its_definition(text, max_size, n):
 
 
 # --- helpers, arguments, types and errors ---------------------------------------------------------
-
-
-def test_all_distributions_are_float32():
-    drafters = [NGramStore(11), PromptLookup(11, 2), Measured(NGramStore(11))]
-    drafters += [DraftModel(SMALL, Sampler(), rng_of(7)), Replay(11, [1, 2] * 5, 1, rng_of(7))]
-    for drafter in drafters:
-        drafts, qs = drafter.propose([1, 2, 1, 2], 3)
-        assert len(drafts) == 3 and all(q.dtype == np.float32 and q.shape == (11,) for q in qs)
 
 
 def test_a_draft_that_cannot_be_drawn_is_left_out():
