@@ -52,34 +52,17 @@ TINY = build(TINY_MERGES, ["<|endoftext|>"])
 # --- the official ids -----------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def gpt2():
-    """Return a tokenizer with GPT-2's ids, but with only the merges that the tested texts need.
-
-    The other merges would change nothing, because none is ever the best merge in these texts.
-    """
-    merges = [tuple(pair.split(" ")) for pair in VECTORS["merges"]]
-    printable = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) == byte]
-    others = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) != byte]
-    tokens = [BYTE_TO_CHAR[byte] for byte in printable + others]
-    tokens += [*map("".join, merges), "<|endoftext|>"]
-    few = Tokenizer({token: id for id, token in enumerate(tokens)}, merges)
-    official_ids = [*range(256), *(256 + rank for rank in VECTORS["merges"].values()), 50256]
-
-    class Official:
-        def encode(self, text, special=False):
-            return [official_ids[id] for id in few.encode(text, special)]
-
-        def decode(self, ids):
-            return few.decode(official_ids.index(id) for id in ids)
-
-    return Official()
-
-
 @pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
-def test_ids_equal_gpt2_s(gpt2, text, ids):
-    assert gpt2.encode(text) == ids
-    assert gpt2.decode(ids) == text
+def test_ids_equal_gpt2_s(text, ids):
+    """The tokenizer has only the merges that the tested texts need. The other merges would change
+    nothing, because none is ever the best merge in these texts."""
+    merges = [tuple(pair.split(" ")) for pair in VECTORS["merges"]]
+    tokens = [*sorted(BYTE_TO_CHAR.values()), *map("".join, merges)]  # as in GPT-2, by character
+    few = Tokenizer({token: id for id, token in enumerate(tokens)}, merges)
+    official = [*range(256), *(256 + rank for rank in VECTORS["merges"].values())]
+    found = few.encode(text)
+    assert [official[id] for id in found] == ids
+    assert few.decode(found) == text
 
 
 def test_ids_equal_gpt2_s_with_the_official_files(gpt2_files):
@@ -264,35 +247,27 @@ def test_settings_for_which_the_two_files_have_no_place_are_refused(tmp_path, ke
 # --- files ----------------------------------------------------------------------------------------
 
 
-def write(folder, tokenizer, vocab_name="vocab.json", merges_name="merges.txt"):
-    (folder / vocab_name).write_text(json.dumps(tokenizer.vocab), encoding="utf-8")
+def write(folder, tokenizer):
+    (folder / "vocab.json").write_text(json.dumps(tokenizer.vocab), encoding="utf-8")
     lines = ["#version: 0.2", *map(" ".join, tokenizer.merges)]
-    (folder / merges_name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def cut_at(share):
-    return lambda text: text[: int(len(text) * share)]
+    (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     "name, damage",
     [
-        ("vocab.json", cut_at(0.99)),
+        ("vocab.json", lambda text: text[:-9]),
         ("vocab.json", lambda text: text.replace(": 7,", ": 8,")),  # two tokens have the same id
         ("vocab.json", lambda text: text.replace('"hell"', '"hall"')),
         ("merges.txt", lambda text: text[: text.index("\nĠ hello")]),  # cut after a whole line
-        ("merges.txt", lambda text: text[: text.index("l o\n")]),  # cut inside a line
         ("merges.txt", lambda text: text.replace("he ll\n", "hel l\n")),  # no merge makes "hel"
         ("merges.txt", lambda text: text.replace("h e\n", "he\n")),  # not a pair
-        ("merges.txt", lambda text: text.encode("utf-8") + b"\xff a\n"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, name, damage):
     write(tmp_path, TINY)
-    damaged = damage((tmp_path / name).read_text(encoding="utf-8"))
-    data = damaged if isinstance(damaged, bytes) else damaged.encode("utf-8")
-    assert data != (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(data)
-    with pytest.raises((ValueError, TypeError, UserError)) as caught:
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    assert damage(text) != text
+    (tmp_path / name).write_text(damage(text), encoding="utf-8")
+    with pytest.raises((ValueError, UserError)):
         read_gpt2_tokenizer(tmp_path)
-    assert "\n" not in str(caught.value)

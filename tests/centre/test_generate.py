@@ -76,18 +76,6 @@ def test_a_sequence_ends_with_eos_at_its_length_or_at_the_context(n_prompt, n, t
     assert sequence.stop_reason == reason
 
 
-@pytest.mark.parametrize("tokens", [[], [2], [7], [2, 3]])
-def test_a_caller_may_finish_a_sequence_for_its_own_reason(tokens):
-    """The caller's reason replaces "eos" or "length": the last token may also complete a stop text,
-    which only the caller knows."""
-    sequence = Sequence(tiny_gpt2(stop_ids=[7]), [1], 2)
-    for token in tokens:
-        sequence.append(token)
-    sequence.finish("stop")
-    assert (sequence.stop_reason, sequence.running) == ("stop", False)
-    assert sequence.new_ids == tokens
-
-
 @pytest.mark.parametrize(
     "prompt, message",
     [

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from decoding.drafters import NGramStore
-from generate import cached, generate, naive
+from generate import cached, generate
 from samplers import Sampler, temperature, top_k, top_p
 from tests.support.tiny import drafted_by, tiny_gpt2
 
@@ -45,14 +45,6 @@ def test_900_more_steps_keep_few_bytes(traced, loop, bytes_per_token):
         if n == 1000:
             break
     assert held[1000] - held[100] < 900 * bytes_per_token
-
-
-def test_a_prompt_computes_only_its_last_logits(traced):
-    model, prompt = tiny_gpt2(n_vocab=30_000, n_ctx=600), [1] * 500
-    everything = 500 * 30_000 * 4  # the size of all logits in bytes
-    assert peak(lambda: model(prompt)) > everything
-    for loop in (naive, cached):
-        assert peak(lambda loop=loop: list(generate(model, prompt, 3, loop=loop))) < everything / 4
 
 
 def test_a_long_prompt_needs_memory_for_its_chunks_only(traced):

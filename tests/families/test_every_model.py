@@ -105,15 +105,6 @@ def test_any_split_into_chunks_gives_the_same_logits(model, cuts):
     assert cache.length == len(ids)
 
 
-def test_the_last_position_of_the_context_has_the_same_logits(model):
-    ids = text_of(model, model.n_ctx)
-    cache = model.new_cache()
-    parts = np.split([*ids, 5], [len(ids) // 2, len(ids)])
-    found = [model(part, cache, last=1) for part in parts][-1]
-    close(found, model([*ids, 5], last=1))
-    assert cache.length == model.n_ctx
-
-
 @pytest.mark.parametrize("held", [0, 5])
 def test_one_token_past_the_context_is_an_error_with_both_numbers(model, held):
     ids, cache = np.full(model.n_ctx + 1, 5), model.new_cache()

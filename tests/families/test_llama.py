@@ -8,16 +8,9 @@ import numpy as np
 import pytest
 
 import gpt2
-from families.llama import (
-    Llama,
-    attention,
-    llama3_frequencies,
-    rotary_frequencies,
-    rotate,
-    window_mask,
-)
+from families.llama import attention, llama3_frequencies, rotary_frequencies, rotate, window_mask
 from loading.llama import FAMILIES
-from tests.support.tiny import FIXTURES, arrays, checkpoint, checkpoints, close, dense, filled
+from tests.support.tiny import FIXTURES, checkpoint, checkpoints, close
 
 MODELS = {name.removeprefix("llama/"): checkpoint(name) for name in checkpoints("llama")}
 
@@ -55,31 +48,6 @@ def test_each_layer_has_its_window():
     assert windows["gemma3"] == [8, 8, 8, 8, 8, None, 8]
     assert windows["gemma2"] == [8, None] and windows["qwen2-window"] == [None, 8]
     assert windows["mistral"] == [8, 8] and windows["qwen2"] == [None, None]
-
-
-# No q_norm, one q_norm for the 4 features of each head, or one for all 24 features together:
-@pytest.mark.parametrize("norm_size", [None, 4, 24])
-@pytest.mark.parametrize("bias, tied", [(False, True), (True, False)])
-def test_a_model_has_the_parts_that_its_parameters_name(bias, tied, norm_size):
-    """The model has 6 query heads, 2 key-value heads and 4 features per head."""
-    attn = {name: dense(6, n, bias) for name, n in (("q", 24), ("k", 8), ("v", 8))}
-    attn["o"] = dense(24, 6, bias)
-    if norm_size:
-        attn |= {"q_norm": {"g": (norm_size,)}, "k_norm": {"g": (min(norm_size, 8),)}}
-    mlp = {"c_fc": dense(6, 10, bias), "gate": dense(6, 10, bias), "c_proj": dense(10, 6, bias)}
-    block = {"attn": attn, "mlp": mlp, "attn_post_norm": {"g": (6,)}}
-    tree = {"wte": (11, 6), "blocks": [block] * 2, "norm": {"g": (6,)}}
-    if not tied:
-        tree["lm_head"] = (11, 6)
-    rng = np.random.default_rng(0)
-    params = filled(tree, lambda _, shape: rng.normal(0, 0.4, shape).astype(np.float32))
-    model = Llama(params, 6, 8, [rotary_frequencies(4, 1e4)] * 2)
-    assert model((1, 2, 3)).shape == (3, 11)
-    assert model.new_cache(5).kv.shape == (2, 2, 5, 2, 0, 4)
-    for array in arrays(params):
-        before = model([1, 2, 3])
-        array += rng.normal(0, 0.4, array.shape).astype(np.float32)
-        assert np.abs(model([1, 2, 3]) - before).max() > 0  # the model uses this array
 
 
 # --- attention, rotary positions, windows, soft caps ----------------------------------------------

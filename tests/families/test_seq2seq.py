@@ -222,8 +222,6 @@ def test_a_replaced_attention_runs_in_the_encoder_and_twice_in_the_decoder(name,
     shapes.clear()
     close(model(ids), ARRAYS[name]["logits0"])
     assert shapes == [(n, n), (n, n_source)] * len(params["decoder"]["blocks"])
-    monkeypatch.setattr(gpt2, "attention", lambda q, k, v, mask: 0 * q)
-    assert np.abs(model(ids) - ARRAYS[name]["logits0"]).max() > 0.1
 
 
 # --- sources, languages, forced tokens, configuration ---------------------------------------------
