@@ -1,5 +1,5 @@
-"""gpt2.py computes the same logits as transformers, no matter how the tokens are split into chunks,
-cached or batched."""
+"""The functions of gpt2.py, and the memory of its cache. What every model has to do, and that its
+logits equal those of transformers, is tested in families/test_every_model.py."""
 
 import math
 
@@ -17,9 +17,6 @@ FULL = np.random.default_rng(1).integers(N_VOCAB, size=N_CTX)  # [n_ctx]
 LOGITS = MODEL(FULL)  # [n_ctx, n_vocab]
 
 
-# --- batches and the memory of the cache ----------------------------------------------------------
-
-
 def test_the_slots_of_a_cache_double_and_never_exceed_the_context():
     cache, slots = MODEL.new_cache(2), []
     for _ in range(N_CTX):
@@ -29,9 +26,6 @@ def test_the_slots_of_a_cache_double_and_never_exceed_the_context():
     assert all(n <= n_slots <= 2 * n for n, n_slots in enumerate(slots, 1))
     assert len(set(slots)) <= 1 + np.log2(N_CTX)  # for each new size, the cache is copied
     assert all(slots[n - 1] == slots[n - 2] for n in range(2, N_CTX + 1) if n <= slots[n - 2])
-
-
-# --- replaced functions ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["attention", "layer_norm", "linear", "softmax", "causal_mask"])
@@ -47,8 +41,6 @@ def test_a_replaced_function_runs(name, monkeypatch):
     close(MODEL(FULL), LOGITS)
     assert len(calls) == {"causal_mask": 1, "layer_norm": 5, "linear": 9}.get(name, 2)
 
-
-# --- the functions and the settings of a model ----------------------------------------------------
 
 X = np.linspace(-8, 8, 401, dtype=np.float32)
 DEFINITIONS = {
@@ -89,16 +81,6 @@ def test_log_softmax_is_right_even_if_softmax_underflows():
     np.testing.assert_allclose(found[1], [0, -1000, -1e4], rtol=1e-6)
     np.testing.assert_allclose(found[2], [-np.inf, -math.log(2), -math.log(2)], rtol=1e-6)
     np.testing.assert_array_equal(x, before)
-
-
-def test_layer_norm_has_mean_b_and_deviation_g():
-    x = np.random.default_rng(0).normal(3, 5, (4, 64)).astype(np.float32)
-    g, b = np.float32(2), np.float32(-1)
-    before = x.copy()
-    y = layer_norm(x, np.full(64, g), np.full(64, b))
-    np.testing.assert_array_equal(x, before)
-    np.testing.assert_allclose(y.mean(-1), -1, atol=1e-5)
-    np.testing.assert_allclose(y.std(-1), 2, rtol=1e-4)
 
 
 def test_layer_norm_divides_by_the_root_of_variance_plus_epsilon():

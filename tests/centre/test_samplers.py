@@ -269,19 +269,6 @@ class Fixed:
 SMALLEST, LARGEST = 0.0, 1 - 2.0**-53  # the extremes of Generator.random()
 
 
-@given(
-    st.lists(st.sampled_from([0.0, 0.0, 1e-30, 1e-8, 0.1, 0.3, 1.0]), min_size=1, max_size=8),
-    st.sampled_from([SMALLEST, LARGEST]) | st.floats(SMALLEST, LARGEST),
-)
-@settings(max_examples=100)
-def test_a_token_of_probability_0_is_never_drawn(probs, u):
-    probs = f32(*probs)
-    if not probs.any():
-        probs[-1] = 1
-    probs /= probs.sum()
-    assert probs[draw(probs, Fixed(u))] > 0
-
-
 @pytest.mark.parametrize(
     "probs",
     [np.zeros(5), np.full(5, np.nan), np.full(5, np.inf), np.ones(5), np.full(5, 0.1), f32(0.998)],

@@ -148,9 +148,6 @@ def test_a_drafter_proposes_no_more_than_can_be_used():
         assert [n for n, _, _ in noted.passes] == expected
 
 
-# --- callers that leave the loop or finish a text, and errors -------------------------------------
-
-
 @pytest.mark.parametrize("n_taken", [0, 1, 3, 5, 8, 9])
 def test_any_loop_goes_on_where_the_caller_left_one(n_taken):
     """If the caller leaves between two tokens of a pass, the sequence has only the yielded ones."""
@@ -331,9 +328,6 @@ def test_nothing_follows_a_stop_id(drafts, tokens, n_numbers):
     assert verify(rows, [2], drafts, qs, sampler, rng, stop_ids=(2,)) == tokens
     assert len(rng.numbers) == 5 - n_numbers
     assert not any(2 in ids[1:] for ids in given_ids)  # the prompt's stop id does not count
-
-
-# --- arguments ------------------------------------------------------------------------------------
 
 
 def test_a_drafter_cannot_change_the_text():

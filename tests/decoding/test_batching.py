@@ -366,3 +366,15 @@ def test_rows_go_on_after_an_error_in_the_middle_of_a_step(monkeypatch):
         ENDLESS(np.ones((3, 2), int), texts.rows)
     texts.assert_lengths()
     texts.step(2)
+
+
+def test_the_slots_of_rows_double_and_never_exceed_the_context():
+    texts, slots = Texts([ENDLESS]), [0]
+    texts.join(1, 0)
+    texts.join(0, 1)
+    for n in range(2, N_CTX + 1):
+        texts.step(1)
+        slots.append(texts.rows.kv.shape[-2])
+        assert n <= slots[-1] <= 2 * n
+        assert slots[-1] == slots[-2] or n > slots[-2]
+    assert slots[-1] == N_CTX and len(set(slots)) <= 2 + np.log2(N_CTX)

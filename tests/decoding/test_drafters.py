@@ -178,9 +178,6 @@ def test_lookup_follows_its_definition(text, max_size, n):
     assert copied(text, n, max_size) == longer[len(text) :]
 
 
-# --- helpers, arguments, types and errors ---------------------------------------------------------
-
-
 def test_a_draft_that_cannot_be_drawn_is_left_out():
     """If the filters leave no token, the draft model stops drafting. The large model's sampler
     raises an error only when the text reaches that position."""

@@ -1,16 +1,14 @@
-"""The blocks of families/llama.py: grouped attention, rotary positions, windows and soft caps. That
-its logits equal those of transformers is tested in test_every_model.py."""
+"""The rotary positions and windows of families/llama.py. That its logits equal those of transformers
+is tested in test_every_model.py."""
 
 import json
-import math
 
 import numpy as np
-import pytest
 
 import gpt2
-from families.llama import attention, llama3_frequencies, rotary_frequencies, rotate, window_mask
+from families.llama import rotary_frequencies, rotate, window_mask
 from loading.llama import FAMILIES
-from tests.support.tiny import FIXTURES, checkpoint, checkpoints, close
+from tests.support.tiny import FIXTURES, checkpoint, checkpoints
 
 MODELS = {name.removeprefix("llama/"): checkpoint(name) for name in checkpoints("llama")}
 
@@ -30,9 +28,6 @@ def names(params, path=""):  # -> the name of every array in a block
     return [name for key, part in params.items() for name in names(part, f"{path}.{key}")]
 
 
-# --- windows and optional arrays ------------------------------------------------------------------
-
-
 def test_two_windows_of_8_reach_15_tokens():
     """Each layer reaches 7 tokens back, so two layers reach 14 tokens back. The token itself is
     number 15."""
@@ -50,21 +45,6 @@ def test_each_layer_has_its_window():
     assert windows["mistral"] == [8, 8] and windows["qwen2"] == [None, None]
 
 
-# --- attention, rotary positions, windows, soft caps ----------------------------------------------
-
-
-def test_grouped_attention_is_attention_with_repeated_keys():
-    rng = np.random.default_rng(0)
-    shapes = (3, 6, 4, 8), (3, 2, 9, 8), (3, 2, 9, 8)  # [batch, n_head, n, d_head]
-    q, k, v = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
-    mask = gpt2.causal_mask(np.arange(4) + [[5], [3], [0]])  # the rows have different lengths
-    repeated = [np.repeat(x, 3, axis=1) for x in (k, v)]  # query head h uses key head h // 3
-    expected = gpt2.attention(q, *repeated, mask)
-    close(attention(q, k, v, mask, 1 / math.sqrt(8), None), expected)
-    close(attention(q * 2, k, v, mask, 0.5 / math.sqrt(8), None), expected)
-    assert np.abs(attention(q, k, v, mask, 1 / math.sqrt(8), 0.5) - expected).max() > 0.01
-
-
 def test_a_rotation_turns_pairs_and_keeps_lengths():
     """The expected rotation uses complex numbers: each x[i] + 1j * x[i + d / 2] is multiplied by
     exp(1j * position * frequency)."""
@@ -75,28 +55,6 @@ def test_a_rotation_turns_pairs_and_keeps_lengths():
     pairs = (x[..., :4] + 1j * x[..., 4:]) * np.exp(1j * positions[:, None] * frequencies)
     np.testing.assert_allclose(found, np.concatenate([pairs.real, pairs.imag], -1), atol=1e-5)
     np.testing.assert_array_equal(found[:, 0], x[:, 0])
-
-
-FREQUENCIES = rotary_frequencies(8, 500)
-
-
-def test_llama3_scaling_has_three_bands():
-    """The reference defines three bands of wavelengths. The fixture has all three."""
-    found = llama3_frequencies(FREQUENCIES, 8.0, 1.0, 4.0, 32)
-    np.testing.assert_array_equal(found, MODELS["llama-llama3"].frequencies[0])
-    bands = []
-    for frequency, scaled in zip(FREQUENCIES.tolist(), found.tolist()):
-        wavelength = 2 * math.pi / frequency
-        between = (32 / wavelength - 1) / (4 - 1)
-        if wavelength > 32 / 1:
-            band, expected = "long", frequency / 8
-        elif wavelength < 32 / 4:
-            band, expected = "short", frequency
-        else:
-            band, expected = "middle", (1 - between) * frequency / 8 + between * frequency
-        bands.append(band)
-        assert scaled == pytest.approx(expected, rel=1e-5)
-    assert bands == ["short", "middle", "long", "long"]
 
 
 def test_a_window_hides_older_keys():

@@ -161,16 +161,6 @@ def test_sampled_speculation_has_the_distribution_of_the_model(kind):
     assert p_value(counts, TABLES[1]) < 1e-9
 
 
-def test_each_text_of_a_batch_has_the_distribution_of_its_own_source():
-    readers, rng = [tiny_reader(SOURCE), tiny_reader(OTHER)], np.random.default_rng(1)
-    texts = [Sequence(readers[i % 2], [0], 2, WARM, rng) for i in range(1200)]
-    list(continuous(texts))
-    for which in (0, 1):
-        counts = Counter(tuple(text.new_ids) for text in texts[which::2])
-        assert p_value(counts, TABLES[which]) > 0.001
-        assert p_value(counts, TABLES[1 - which]) < 1e-9
-
-
 # --- the encoder runs once ------------------------------------------------------------------------
 
 
