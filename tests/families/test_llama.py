@@ -1,5 +1,4 @@
-"""The rotary positions and windows of families/llama.py. That its logits equal those of transformers
-is tested in test_every_model.py."""
+"""Rotary positions and windows of families/llama.py. Its logits are tested in test_every_model.py."""
 
 import json
 
