@@ -102,7 +102,7 @@ def test_a_filter_is_not_a_sampler():
             Sequence(MODEL, [1], 2, wrong)
 
 
-# --- the same text in both loops ------------------------------------------------------------------
+# --- the same text in both loops, and advance -----------------------------------------------------
 
 prompts = st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=N_CTX)
 
@@ -112,8 +112,6 @@ prompts = st.lists(st.integers(0, N_VOCAB - 1), min_size=1, max_size=N_CTX)
 def test_sampled_text_is_the_same_in_both_loops(prompt, seed, sampler):
     assert run(naive, prompt, 12, sampler, seed) == run(cached, prompt, 12, sampler, seed)
 
-
-# --- advance --------------------------------------------------------------------------------------
 
 FULL = np.random.default_rng(1).integers(N_VOCAB, size=N_CTX)
 

@@ -1,4 +1,4 @@
-"""Rotary positions and windows of families/llama.py. Its logits are tested in test_every_model.py."""
+"""Rotary positions and windows of families/llama.py. For its logits, see test_every_model.py."""
 
 import json
 
