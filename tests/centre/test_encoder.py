@@ -23,21 +23,15 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 VECTORS = json.loads((FIXTURES / "gpt2_vectors.json").read_text(encoding="utf-8"))
 KNOWN = [
     ("", []),
-    ("hello world", [31373, 995]),
     ("hello <|endoftext|>", [31373, 1279, 91, 437, 1659, 5239, 91, 29]),
-    ("0" * 16, [25645]),
     ("0" * 17, [8269, 10535, 830]),
     (
         "Hello!! I'm Andrej Karpathy. It's 2022. w00t :D 🤗",
         [15496, 3228, 314, 1101, 10948, 73, 509, 5117, 10036, 13, 632, 338, 33160, 13, 266, 405]
         + [83, 1058, 35, 12520, 97, 245],
     ),
-    ("Hello, world. Is this-- a test?", [15496, 11, 995, 13, 1148, 428, 438, 257, 1332, 30]),
-    ("   ", [220, 220, 220]),
-    ("\n\n", [628]),
     ("don't DON'T", [9099, 470, 23917, 6, 51]),
     ("²½ ٣ Ⅷ", [31185, 23141, 18923, 96, 2343, 227, 100]),
-    ("The dog", [464, 3290]),
 ]
 
 TINY_MERGES = [
@@ -58,38 +52,17 @@ TINY = build(TINY_MERGES, ["<|endoftext|>"])
 # --- the official ids -----------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def gpt2():
-    """Return a tokenizer with GPT-2's ids, but with only the merges that the tested texts need.
-
-    The other merges would change nothing, because none is ever the best merge in these texts.
-    """
-    merges = [tuple(pair.split(" ")) for pair in VECTORS["merges"]]
-    printable = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) == byte]
-    others = [byte for byte, char in BYTE_TO_CHAR.items() if ord(char) != byte]
-    tokens = [BYTE_TO_CHAR[byte] for byte in printable + others]
-    tokens += [*map("".join, merges), "<|endoftext|>"]
-    few = Tokenizer({token: id for id, token in enumerate(tokens)}, merges)
-    official_ids = [*range(256), *(256 + rank for rank in VECTORS["merges"].values()), 50256]
-
-    class Official:
-        def encode(self, text, special=False):
-            return [official_ids[id] for id in few.encode(text, special)]
-
-        def decode(self, ids):
-            return few.decode(official_ids.index(id) for id in ids)
-
-    return Official()
-
-
 @pytest.mark.parametrize("text, ids", [*KNOWN, *VECTORS["pairs"]])
-def test_ids_equal_gpt2_s(gpt2, text, ids):
-    assert gpt2.encode(text) == ids
-    assert gpt2.decode(ids) == text
-
-
-def test_gpt2_has_a_special_token(gpt2):
-    assert gpt2.encode("hello <|endoftext|>", special=True) == [31373, 220, 50256]
+def test_ids_equal_gpt2_s(text, ids):
+    """The tokenizer has only the merges that the tested texts need. The other merges would change
+    nothing, because none is ever the best merge in these texts."""
+    merges = [tuple(pair.split(" ")) for pair in VECTORS["merges"]]
+    tokens = [*sorted(BYTE_TO_CHAR.values()), *map("".join, merges)]  # as in GPT-2, by character
+    few = Tokenizer({token: id for id, token in enumerate(tokens)}, merges)
+    official = [*range(256), *(256 + rank for rank in VECTORS["merges"].values())]
+    found = few.encode(text)
+    assert [official[id] for id in found] == ids
+    assert few.decode(found) == text
 
 
 def test_ids_equal_gpt2_s_with_the_official_files(gpt2_files):
@@ -174,13 +147,6 @@ def test_a_long_word_is_encoded(letters):
     assert TINY.decode(TINY.encode(word)) == word
 
 
-def test_the_cache_is_private():
-    tokenizer = build(TINY_MERGES)
-    ids = tokenizer.encode("hello")
-    ids.append(-1)
-    assert tokenizer.encode("hello") == ids[:-1]
-
-
 # --- any text, any bytes, streams -----------------------------------------------------------------
 
 
@@ -197,13 +163,6 @@ def test_lone_surrogates_become_replacement_characters(parts, surrogate):
     assert TINY.decode(TINY.encode("\ud83e\udd17")) == "🤗"
 
 
-@given(st.binary())
-def test_any_bytes_are_decoded(data):
-    ids = [TINY.vocab[BYTE_TO_CHAR[byte]] for byte in data]
-    assert b"".join(map(TINY.token_bytes, ids)) == data
-    assert TINY.decode(ids) == data.decode("utf-8", errors="replace")
-
-
 def streamed(tokenizer, ids):
     stream = tokenizer.stream()
     return [*(stream.feed(id) for id in ids), stream.finish()]
@@ -212,15 +171,6 @@ def streamed(tokenizer, ids):
 @given(st.lists(st.integers(0, TINY.n_vocab - 1)))
 def test_a_stream_of_any_ids_equals_decode(ids):
     assert "".join(streamed(TINY, ids)) == TINY.decode(ids)
-
-
-@given(st.text())
-def test_a_stream_never_shows_half_a_character(text):
-    shown = ""
-    for piece in streamed(TINY, TINY.encode(text)):
-        shown += piece
-        assert text.startswith(shown)
-    assert shown == text
 
 
 def test_a_stream_shows_a_character_with_its_last_byte():
@@ -250,20 +200,6 @@ def test_special_tokens_are_plain_text_by_default():
     assert TINY.encode(text, special=True) == [*hello, end, *space_hello]
     assert TINY.encode("<|endoftext|>" * 2, special=True) == [end, end]
     assert TINY.decode(TINY.encode(text)) == TINY.decode(TINY.encode(text, special=True)) == text
-
-
-@given(st.lists(st.sampled_from(["<|endoftext|>", "<|", "hello", " ", "é", "|>"])).map("".join))
-def test_encoded_special_tokens_are_decoded_to_themselves(text):
-    ids = TINY.encode(text, special=True)
-    assert ids.count(TINY.end_of_text) == text.count("<|endoftext|>")
-    assert TINY.decode(ids) == text
-
-
-def test_a_tokenizer_may_have_no_special_tokens():
-    tokenizer = build(TINY_MERGES)
-    assert tokenizer.special == {} and tokenizer.end_of_text is None
-    text = "hello <|endoftext|> aaaa"
-    assert tokenizer.encode(text, special=True) == tokenizer.encode(text)
 
 
 def test_the_longest_special_token_wins():
@@ -311,51 +247,27 @@ def test_settings_for_which_the_two_files_have_no_place_are_refused(tmp_path, ke
 # --- files ----------------------------------------------------------------------------------------
 
 
-def write(folder, tokenizer, vocab_name="vocab.json", merges_name="merges.txt"):
-    (folder / vocab_name).write_text(json.dumps(tokenizer.vocab), encoding="utf-8")
+def write(folder, tokenizer):
+    (folder / "vocab.json").write_text(json.dumps(tokenizer.vocab), encoding="utf-8")
     lines = ["#version: 0.2", *map(" ".join, tokenizer.merges)]
-    (folder / merges_name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-@pytest.mark.parametrize("version", ["#version: 0.2\n", "#version of 2020 - by me\n", ""])
-def test_only_the_first_line_of_the_merges_can_be_a_version(tmp_path, version):
-    merges = [("#" + "version"[:i], "version"[i]) for i in range(7)] + [("#version", "s")]
-    made = build(merges)
-    write(tmp_path, made)
-    lines = [version + "# v", *map(" ".join, merges[1:])]
-    (tmp_path / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    read = read_gpt2_tokenizer(tmp_path)
-    assert (read.merges, read.special) == (merges, {})
-
-
-def cut_at(share):
-    return lambda text: text[: int(len(text) * share)]
+    (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     "name, damage",
     [
-        ("vocab.json", cut_at(0.99)),
+        ("vocab.json", lambda text: text[:-9]),
         ("vocab.json", lambda text: text.replace(": 7,", ": 8,")),  # two tokens have the same id
-        ("vocab.json", lambda text: text.replace(": 7,", ': "7",')),
         ("vocab.json", lambda text: text.replace('"hell"', '"hall"')),
-        ("merges.txt", cut_at(0)),
         ("merges.txt", lambda text: text[: text.index("\nĠ hello")]),  # cut after a whole line
-        ("merges.txt", lambda text: text[: text.index("l o\n")]),  # cut inside a line
-        ("merges.txt", lambda text: text.replace("h e\n", "h i\n")),
         ("merges.txt", lambda text: text.replace("he ll\n", "hel l\n")),  # no merge makes "hel"
-        ("merges.txt", lambda text: text.replace("h e\n", " he\n")),
         ("merges.txt", lambda text: text.replace("h e\n", "he\n")),  # not a pair
-        ("merges.txt", lambda text: "<html>not found</html>"),
-        ("merges.txt", lambda text: text.encode("utf-8") + b"\xff a\n"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, name, damage):
     write(tmp_path, TINY)
-    damaged = damage((tmp_path / name).read_text(encoding="utf-8"))
-    data = damaged if isinstance(damaged, bytes) else damaged.encode("utf-8")
-    assert data != (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(data)
-    with pytest.raises((ValueError, TypeError, UserError)) as caught:
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    assert damage(text) != text
+    (tmp_path / name).write_text(damage(text), encoding="utf-8")
+    with pytest.raises((ValueError, UserError)):
         read_gpt2_tokenizer(tmp_path)
-    assert "\n" not in str(caught.value)

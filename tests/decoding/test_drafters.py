@@ -1,25 +1,15 @@
 """drafters.py: n-gram and lookup drafts follow their definitions, a model accepts all of its own
 drafts, and Measured counts correctly."""
 
-import math
-from collections import Counter
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoding.drafters import (
-    DraftModel,
-    Measured,
-    NGramStore,
-    PromptLookup,
-    common_prefix,
-    one_hots,
-)
+from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup, one_hots
 from generate import generate
-from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_p
-from tests.support.tiny import FunctionModel, Noted, Replay, drafted_by, opposite, tiny_gpt2
+from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, top_p
+from tests.support.tiny import Noted, drafted_by, tiny_gpt2
 
 TARGET = tiny_gpt2()
 SMALL = tiny_gpt2(seed=2, n_embd=4, n_layer=1)
@@ -58,41 +48,7 @@ def test_the_model_as_its_own_draft_is_always_accepted(sampler):
         assert passes[0][0] == 5
 
 
-def test_right_drafts_are_all_accepted_and_wrong_ones_never():
-    text = PROMPTS[1] + greedy_ids(PROMPTS[1])
-    right = passes_of(Replay(N_VOCAB, text, 1, rng_of(7)))
-    assert all(drafted == accepted for drafted, accepted in right)
-    wrong = Replay(N_VOCAB, text, 0, rng_of(7)), DraftModel(opposite(TARGET), greedy, rng_of(7))
-    for drafter in wrong:
-        assert all(accepted == 0 for _, accepted in passes_of(drafter))
-
-
 # --- Measured -------------------------------------------------------------------------------------
-
-
-def test_a_measured_drafter_drafts_and_learns_as_without_measuring():
-    prompt, sampler = PROMPTS[2], Sampler(temperature(0.8))
-    plain, measured = Noted(NGramStore(N_VOCAB)), Noted(NGramStore(N_VOCAB))
-    ids = by_speculation(prompt, 100, plain, 4, sampler)
-    assert by_speculation(prompt, 100, Measured(measured), 4, sampler) == ids
-    assert measured.passes == plain.passes
-    assert measured.drafter.counts == plain.drafter.counts
-
-
-def test_the_counts_add_up():
-    text = PROMPTS[1] + greedy_ids(PROMPTS[1])
-    noted = Noted(Replay(N_VOCAB, text, 0.6, rng_of(4)))
-    measured = Measured(noted)
-    ids = by_speculation(PROMPTS[1], 100, measured, 4)
-    passes = [(drafts, tokens) for _, drafts, tokens in noted.passes]
-    assert [token for _, tokens in passes for token in tokens] == ids
-    assert all(drafts[: len(tokens) - 1] == tokens[:-1] for drafts, tokens in passes)
-    assert measured.drafted == sum(len(drafts) for drafts, _ in passes)
-    assert measured.accepted == sum(len(tokens) - 1 for _, tokens in passes) > 0
-    assert measured.rejected == sum(len(t) <= len(d) for d, t in passes) > 0
-    assert measured.tested == measured.accepted + measured.rejected
-    assert measured.lengths == Counter(len(tokens) - 1 for _, tokens in passes)
-    assert measured.tokens_per_pass == pytest.approx(len(ids) / len(passes))
 
 
 def test_the_counts_of_a_few_passes_by_hand():
@@ -130,23 +86,6 @@ def test_expected_tokens_per_pass_is_the_closed_form(gamma, accepted, rejected):
     sizes = list(measured.sizes.elements())
     mean = sum(map(closed, sizes)) / len(sizes)
     assert measured.expected_tokens_per_pass == pytest.approx(mean)
-
-
-@pytest.mark.parametrize("rate, gamma", [(0.3, 2), (0.7, 4), (0.9, 8)])
-def test_a_replay_has_its_rate_of_acceptance_and_the_theory_s_tokens_per_pass(rate, gamma):
-    after = np.roll(np.eye(9, dtype=np.float32), 1, axis=1)  # token t + 1 follows token t
-    counting = FunctionModel(lambda ids: after[ids[-1]], n_vocab=9, n_ctx=10**6)
-    n = 4000
-    measured = Measured(Replay(9, [i % 9 for i in range(2 * n)], rate, rng_of(5)))
-    ids = by_speculation([0], n, measured, gamma, model=counting)
-    assert ids == [(i + 1) % 9 for i in range(n)]
-    assert measured.acceptance == pytest.approx(rate, abs=4 * math.sqrt(0.25 / measured.tested))
-    theory = (1 - rate ** (gamma + 1)) / (1 - rate)
-    lengths = list(measured.lengths.elements())
-    noise = np.std(lengths) / math.sqrt(len(lengths))
-    assert measured.tokens_per_pass == pytest.approx(theory, abs=4 * noise)
-    assert measured.expected_tokens_per_pass == pytest.approx(theory, rel=0.1)
-    assert noise < 0.15
 
 
 # --- n-grams --------------------------------------------------------------------------------------
@@ -206,21 +145,6 @@ def test_the_best_of_the_tokens_learned_together_is_drafted():
         assert store.next([4]) == logits.argmax()
 
 
-def test_a_large_filler_top_k_learns_all_tokens():
-    store = NGramStore(5, n=2, filler_top_k=8)
-    store.learn([4], [], np.arange(5, dtype=np.float32)[None], [0])
-    assert store.counts == {(4,): dict.fromkeys(range(5), 1)}
-
-
-def test_a_store_kept_between_prompts_needs_fewer_passes():
-    store, n_passes = NGramStore(N_VOCAB, n=3), []
-    for _ in range(2):
-        measured = Measured(store)
-        assert by_speculation(PROMPTS[2], 15, measured, 8) == greedy_ids(PROMPTS[2], 15)
-        n_passes.append(measured.lengths.total())
-    assert n_passes[1] < n_passes[0]
-
-
 # --- lookup ---------------------------------------------------------------------------------------
 
 
@@ -228,23 +152,6 @@ def copied(text, n, max_size=3, before=()):
     drafts, qs = PromptLookup(12, max_size, before).propose(list(text), n)
     np.testing.assert_array_equal(qs, one_hots(drafts, 12))
     return drafts
-
-
-def test_lookup_takes_the_latest_occurrence_of_the_longest_suffix():
-    assert copied([1, 2, 3, 1, 2, 4, 5, 1, 2], 2) == [4, 5]  # these follow the second (1, 2)
-    text = [5, 1, 2, 7, 1, 2, 8, 6, 5, 1, 2]
-    assert copied(text, 2) == [7, 1]  # these follow (5, 1, 2), the longest match
-    assert copied(text, 2, max_size=2) == [8, 6]  # these follow the second (1, 2)
-    assert copied([3, 3, 3], 2) == [3, 3]  # the occurrence and the suffix may overlap
-
-
-def test_lookup_continues_with_its_own_copy_past_the_end_of_the_text():
-    assert copied([1, 2, 3, 1, 2], 7) == [3, 1, 2, 3, 1, 2, 3]
-    assert copied([4, 4], 3) == [4, 4, 4]
-
-
-def test_lookup_drafts_nothing_without_an_earlier_occurrence():
-    assert copied([1, 2, 3], 4) == copied([1], 4) == []
 
 
 def test_lookup_reads_the_source_before_the_text():
@@ -269,36 +176,6 @@ def test_lookup_follows_its_definition(text, max_size, n):
         for _ in range(n):
             longer.append(longer[-distance])
     assert copied(text, n, max_size) == longer[len(text) :]
-
-
-# --- helpers, arguments, types and errors ---------------------------------------------------------
-
-
-def test_common_prefix_counts_equal_tokens():
-    assert common_prefix([1, 2, 3], [1, 2, 4, 5]) == 2
-    assert common_prefix([1, 2], [1, 2, 3]) == common_prefix([1, 2, 3], [1, 2]) == 2
-    assert common_prefix([], [1]) == common_prefix([2], [1]) == 0
-
-
-def test_drafters_do_not_change_their_arguments():
-    before, ids = [4, 1, 2, 4], [1, 2, 3, 1]
-    drafters = [NGramStore(11, before=before), PromptLookup(11, before=before)]
-    drafters += [Replay(11, ids + ids, 0.5, rng_of()), DraftModel(SMALL, greedy, rng_of())]
-    for drafter in [*drafters, Measured(NGramStore(11))]:
-        drafts, _ = drafter.propose(ids, 3)
-        proposed, tokens = list(drafts), [5, 6]
-        drafter.learn(ids, drafts, np.zeros((len(drafts) + 1, 11), np.float32), tokens)
-        assert drafts == proposed and len(drafts) > 0
-        assert tokens == [5, 6]
-    assert (before, ids) == ([4, 1, 2, 4], [1, 2, 3, 1])
-
-
-def test_all_distributions_are_float32():
-    drafters = [NGramStore(11), PromptLookup(11, 2), Measured(NGramStore(11))]
-    drafters += [DraftModel(SMALL, Sampler(), rng_of(7)), Replay(11, [1, 2] * 5, 1, rng_of(7))]
-    for drafter in drafters:
-        drafts, qs = drafter.propose([1, 2, 1, 2], 3)
-        assert len(drafts) == 3 and all(q.dtype == np.float32 and q.shape == (11,) for q in qs)
 
 
 def test_a_draft_that_cannot_be_drawn_is_left_out():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import gpt2
 import utils
 from families import few_rows
-from families.few_rows import Weight, blocks_of_inputs, blocks_of_outputs, product
+from families.few_rows import Weight, product
 from tests.support.tiny import close
 
 
@@ -67,15 +67,6 @@ def test_every_form_gives_the_product(
     np.testing.assert_array_equal(w, before[1])
 
 
-@settings(max_examples=30)
-@given(st.integers(2, 32), st.integers(1, 20), st.integers(1, 100))
-def test_real_numbers_differ_only_by_rounding(n_rows, n_blocks, n_out):
-    rng = np.random.default_rng(n_rows)
-    rows, w = (rng.normal(size=(n, 32 * n_blocks)).astype(np.float32) for n in (n_rows, n_out))
-    for y in (blocks_of_outputs(rows, w.T), blocks_of_inputs(rows, np.ascontiguousarray(w.T))):
-        close(y, rows @ w.T)
-
-
 @pytest.mark.parametrize("n_rows, forms", [(1, ""), (2, "oi"), (32, "oi"), (33, "")])
 def test_blocks_are_used_for_a_few_rows_if_they_pay(monkeypatch, pays, n_rows, forms):
     seen = []
@@ -88,13 +79,6 @@ def test_blocks_are_used_for_a_few_rows_if_they_pay(monkeypatch, pays, n_rows, f
         product(rows, w.T)  # a weight [n_out, n_in] whose rows are contiguous
         product(rows, np.ascontiguousarray(w.T))  # a weight whose columns are contiguous
     assert "".join(seen) == forms
-
-
-def test_a_weight_with_large_blocks_is_one_product(monkeypatch, pays):
-    pays(True)
-    monkeypatch.setattr(few_rows, "blocks_of_outputs", None)
-    rows, w = np.ones((32, 5000), np.float32), np.ones((3, 5000), np.float32)
-    assert product(rows, w.T).tolist() == [[5000] * 3] * 32
 
 
 @pytest.mark.parametrize("n_threads, n_others", [(1, 0), (2, 1), (8, 4)])
@@ -158,25 +142,6 @@ def test_a_thread_has_the_error_settings_of_its_caller(monkeypatch, pays, settin
     rows, w = np.full((2, 64), 1e30, np.float32), np.full((64, 8), 1e30, np.float32)
     with np.errstate(all=setting), pytest.raises(FloatingPointError) if error else nullcontext():
         assert np.isinf(product(rows, w)).all()
-
-
-def test_a_batch_takes_one_product(monkeypatch):
-    shapes = []
-    monkeypatch.setattr(few_rows, "product", lambda rows, w: shapes.append(rows.shape) or rows @ w)
-    w = whole_numbers(5, 6).view(Weight)
-    for shape in ((6,), (3, 6), (4, 2, 6)):
-        assert (np.ones(shape, np.float32) @ w.T).shape == (*shape[:-1], 5)
-    assert shapes == [(1, 6), (3, 6), (8, 6)]
-
-
-def test_apart_from_its_product_a_weight_is_an_ordinary_array():
-    w = whole_numbers(5, 6)
-    weight = w.view(Weight)
-    for index in (3, [1, 1, 4], (slice(None), 2), np.array([[0, 1]])):
-        assert type(weight[index]) in (np.ndarray, np.float32)
-        np.testing.assert_array_equal(weight[index], w[index])
-    assert weight.base is w and len(weight) == 5 and weight.shape == (5, 6)
-    assert isinstance(weight * 2, Weight) and np.array_equal(weight * 2, w * 2)
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (3, 1), (4, 5), (2, 3, 4)])

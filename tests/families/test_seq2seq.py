@@ -4,15 +4,12 @@ fixtures/make_seq2seq.py wrote the checkpoints, and the results of transformers 
 """
 
 import copy
-import itertools
 import json
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import gpt2
 import utils
@@ -22,18 +19,8 @@ from decoding.drafters import DraftModel, NGramStore, PromptLookup
 from families.layers import ACTIVATIONS
 from families.seq2seq import T5, EncoderDecoder, relative_bias
 from generate import Sequence, begin, cached, generate, naive
-from samplers import Sampler, greedy, min_length, no_repeat_ngram, one_hot, temperature, top_k
-from tests.support.tiny import (
-    Traced,
-    arrays,
-    close,
-    dense,
-    drafted_by,
-    filled,
-    p_value,
-    same_greedy,
-    traced,
-)
+from samplers import Sampler, min_length, no_repeat_ngram, one_hot, temperature
+from tests.support.tiny import Traced, chain_rule, close, dense, drafted_by, filled, p_value, traced
 
 FOLDERS = Path(__file__).parents[1] / "fixtures" / "seq2seq"
 NAMES = ["t5", "t5-gated-untied", "t5-narrow-heads", "bart", "bart-forced", "bart-cnn"]
@@ -65,9 +52,9 @@ def greedy_ids(name, row, n, loop=cached):
     return list(generate(MODELS[name], EXPECTED[name]["sources"][row], n, sampler, loop=loop))
 
 
-def tiny_t5(n_vocab=5, n_ctx=16, seed=0, stop_ids=()):
+def tiny_t5(n_vocab=4, n_ctx=8, seed=0):
     """Return a random T5: d_model 8, two heads with d_head 3, and a gated MLP with d_ff 10. With
-    the default vocabulary of 5 tokens, a test can list all short texts."""
+    its vocabulary of 4 tokens, a test can list all short texts."""
     rng, norm = np.random.default_rng(seed), {"g": (8,)}
     attn = {name: dense(8, 6, bias=False) for name in "qkv"} | {"o": dense(6, 8, bias=False)}
     mlp = {name: dense(8, 10, bias=False) for name in ("c_fc", "gate")}
@@ -82,7 +69,7 @@ def tiny_t5(n_vocab=5, n_ctx=16, seed=0, stop_ids=()):
         "lm_head": (n_vocab, 8),
     }
     params = filled(shapes, lambda _, shape: rng.normal(0, 0.6, shape).astype(np.float32))
-    ends = {"start_ids": [0], "stop_ids": stop_ids, "special_ids": ((), ())}
+    ends = {"start_ids": [0], "stop_ids": (), "special_ids": ((), ())}
     activation = ACTIVATIONS["gelu_new"]
     return T5(params, 2, n_ctx, activation, scale_head=False, max_distance=20, **ends)
 
@@ -140,11 +127,6 @@ def unpadded(ids, model):
     return ids[: ends[0]] if ends else ids
 
 
-def test_the_fixtures_have_texts_that_stop_early_and_texts_that_do_not():
-    lengths = {len(row["greedy"]) for name in NAMES for row in EXPECTED[name]["rows"]}
-    assert len(lengths) > 1 and max(lengths) == EXPECTED["t5"]["n_new"]
-
-
 @pytest.mark.parametrize("key", sorted(np.load(FOLDERS / "buckets.npz").files))
 def test_the_buckets_of_relative_positions_equal_the_reference_s(key):
     n_buckets, max_distance, both_ways = map(int, key.split("_")[1:])
@@ -153,213 +135,30 @@ def test_the_buckets_of_relative_positions_equal_the_reference_s(key):
     np.testing.assert_array_equal(bias[0, 300], np.load(FOLDERS / "buckets.npz")[key])
 
 
-def test_the_bias_of_a_query_depends_only_on_its_position():
-    table = np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)
-    whole = relative_bias(table, np.arange(200), False, 128)  # [n_head, 200, 200]
-    positions = np.array([[199, 5, 30], [0, 130, 7]])  # two rows of a batch
-    bias = relative_bias(table, positions, False, 128)
-    assert bias.dtype == np.float32
-    np.testing.assert_array_equal(bias, np.moveaxis(whole[:, positions], 0, 1))
-
-
-# --- cached == naive ------------------------------------------------------------------------------
-
-
-@one_of_each
-@settings(max_examples=15)
-@given(data=st.data())
-def test_any_split_into_chunks_gives_the_same_logits(name, data):
-    ids = EXPECTED[name]["decoder"]
-    cuts = sorted(data.draw(st.sets(st.integers(1, len(ids) - 1))))
-    model = reader(name, 0)
-    cache = model.new_cache()
-    parts = [model(ids[a:b], cache) for a, b in zip([0, *cuts], [*cuts, len(ids)])]
-    close(np.concatenate(parts), ARRAYS[name]["logits0"])
-
-
-@one_of_each
-def test_one_token_at_a_time_gives_the_same_logits_up_to_the_context(name):
-    model, rng = reader(name, 2), np.random.default_rng(0)
-    ids = rng.integers(4, model.n_vocab, model.n_ctx).tolist()
-    cache = model.new_cache()
-    steps = [model([token], cache)[0] for token in ids]
-    close(np.array(steps), model(ids))
-    with pytest.raises(ValueError, match=f"{model.n_ctx + 1} .* {model.n_ctx}"):
-        model([5], cache)
-
-
-@one_of_each
-def test_last_gives_only_the_last_logits(name):
-    model = reader(name, 1)
-    ids = EXPECTED[name]["decoder"]
-    close(model(ids, last=2), ARRAYS[name]["logits1"][-2:])
-    close(model(ids, last=100), ARRAYS[name]["logits1"])
-    for last in (0, -1):
-        with pytest.raises(ValueError, match=f"last={last}: at least one position"):
-            model(ids, last=last)
-
-
-@one_of_each
-def test_cutting_the_cache_keeps_the_source(name):
-    model, ids = reader(name, 1), EXPECTED[name]["decoder"]
-    cache = model.new_cache()
-    model([7] * 9, cache)
-    cache.cut(0)
-    model(ids[:5] + [9, 9], cache)
-    cache.cut(5)
-    assert cache.length == 5
-    close(model(ids[5:], cache), ARRAYS[name]["logits1"][5:])
-
-
-@every_model
-def test_the_naive_loop_gives_the_same_ids(name):
-    for row, expected in enumerate(EXPECTED[name]["rows"]):
-        assert greedy_ids(name, row, EXPECTED[name]["n_new"], naive) == expected["greedy"]
-
-
-# --- batched == one by one ------------------------------------------------------------------------
-
-
-@every_model
-def test_answers_that_end_at_different_times_are_the_same_as_alone(name):
-    sequences = []
-    for row, n in enumerate([9, 3, 12]):
-        model, ids = begin(MODELS[name], EXPECTED[name]["sources"][row])
-        sampler = Sampler(*filters(model, n), to_probs=one_hot)
-        sequences.append(Sequence(model, ids, n, sampler))
-    for sequence, token in continuous(sequences):
-        assert sequence.ids[-1] == token
-    for row, sequence in enumerate(sequences):
-        start, expected = sequence.model.start_ids, greedy_ids(name, row, sequence.n)
-        same_greedy(sequence.model, start, sequence.new_ids, expected)
-
-
-@one_of_each
-@pytest.mark.parametrize(
-    "rows", [[2, 0, 1], [1], [2, 2], [0, 2, 2, 1, 0], [1, 2], [0, 1, 2]], ids=str
-)
-def test_selected_rows_keep_their_sources(name, rows):
-    """The rows' texts differ in length, and so do their sources."""
-    ids, cache = EXPECTED[name]["decoder"], Rows()
-    for row in range(3):
-        model = reader(name, row)
-        own = model.new_cache()
-        model(ids[: 4 + row], own)
-        cache.join(own)
-    cache.select(rows)
-    logits = model([ids[4 + row : 9 + row] for row in rows], cache)
-    for found, row in zip(logits, rows, strict=True):
-        close(found, ARRAYS[name][f"logits{row}"][4 + row : 9 + row])
-    model = reader(name, 0)
-    close(model(ids), ARRAYS[name]["logits0"])
-
-
-@one_of_each
-def test_one_source_serves_any_batch_shape(name):
-    model, ids = reader(name, 0), EXPECTED[name]["decoder"]
-    for shape in ((), (1,), (4,), (2, 3)):
-        logits = model(np.broadcast_to(ids, (*shape, len(ids))))
-        expected = np.broadcast_to(ARRAYS[name]["logits0"], logits.shape)
-        close(logits, expected)
-        cache = model.new_cache(*shape)
-        parts = np.split(np.broadcast_to(ids, (*shape, len(ids))), [4, 5], axis=-1)
-        close(np.concatenate([model(part, cache) for part in parts], axis=-2), expected)
-    cache = model.new_cache(1)
-    cache.select([0, 0, 0])
-    assert cache.source is model.source  # selecting beams does not copy the source
-
-
-# --- speculation, sampling in a batch, and beams --------------------------------------------------
-
-
-def drafters(name, model, source, sampler):
-    """Yield drafters of all kinds. NGramStore and PromptLookup draft from the source, too."""
-    draft = tiny_t5(model.n_vocab, n_ctx=20).read(source)
-    yield NGramStore(model.n_vocab, 3, before=source)
-    yield PromptLookup(model.n_vocab, 2, before=source)
-    yield DraftModel(model, sampler, np.random.default_rng(5))
-    yield DraftModel(draft, sampler, np.random.default_rng(5))
-
-
-@one_of_each
-@pytest.mark.parametrize("gamma", [1, 5])
-def test_greedy_speculation_gives_the_greedy_ids(name, gamma):
-    for row, source in enumerate(EXPECTED[name]["sources"]):
-        model, n = reader(name, row), MODELS[name].n_ctx - 1
-        expected = list(generate(MODELS[name], source, n))
-        for drafter in drafters(name, model, source, greedy):
-            found = list(generate(MODELS[name], source, n, loop=drafted_by(drafter, gamma)))
-            same_greedy(model, model.start_ids, found, expected)
-
-
-def conditionals(model, n, sampler):
-    """Return {ids: their probability by the chain rule} for all sequences of n ids."""
-    table = {}
-    for ids in itertools.product(range(model.n_vocab), repeat=n):
-        logits, text = model([*model.start_ids, *ids[:-1]]), list(model.start_ids)
-        table[ids] = 1.0
-        for row, token in zip(logits, ids):
-            table[ids] *= float(sampler(row, text)[token])
-            text.append(token)
-    return table
-
+# --- speculation and sampling in a batch ----------------------------------------------------------
 
 SOURCE, OTHER = [1, 3, 2, 2, 0], [3, 3, 1]
 
 
-@pytest.mark.parametrize("kind", [1, 3], ids=["lookup", "smaller"])
+def tiny_reader(source):
+    return tiny_t5(seed=2).read(source)
+
+
+WARM = Sampler(temperature(1.5))
+TABLES = [chain_rule(tiny_reader(source), [0], 2, WARM) for source in (SOURCE, OTHER)]
+
+
+@pytest.mark.parametrize("kind", ["lookup", "model"])
 def test_sampled_speculation_has_the_distribution_of_the_model(kind):
-    family, sampler = tiny_t5(4, n_ctx=8, seed=2), Sampler(temperature(1.5))
-    model = family.read(SOURCE)
-    table = conditionals(model, 2, sampler)
-    assert abs(sum(table.values()) - 1) < 1e-5
-    drafter = list(drafters("t5", model, SOURCE, sampler))[kind]
-    loop, rng, counts = drafted_by(drafter, gamma=2), np.random.default_rng(kind), {}
-    for _ in range(600):
-        ids = tuple(generate(model, model.start_ids, 2, sampler, rng, loop))
-        counts[ids] = counts.get(ids, 0) + 1
-    assert p_value(counts, table) > 0.001
-    other = conditionals(family.read(OTHER), 2, sampler)
-    assert p_value(counts, other) < 1e-9  # the chi-square test detects a wrong source
-
-
-def test_each_text_of_a_batch_has_the_distribution_of_its_own_source():
-    family, sampler = tiny_t5(4, n_ctx=8, seed=2), Sampler(temperature(1.5))
-    readers, rng = [family.read(SOURCE), family.read(OTHER)], np.random.default_rng(1)
-    texts = [Sequence(readers[i % 2], [0], 2, sampler, rng) for i in range(1200)]
-    for _ in continuous(texts):
-        pass
-    tables = [conditionals(reader, 2, sampler) for reader in readers]
-    for which in (0, 1):
-        counts = Counter(tuple(text.new_ids) for text in texts[which::2])
-        assert p_value(counts, tables[which]) > 0.001
-        assert p_value(counts, tables[1 - which]) < 1e-9
-
-
-@every_model
-def test_one_beam_finds_the_greedy_text(name):
-    for row in range(3):
-        model = reader(name, row)
-        found = beam_search(model, model.start_ids, 9, 1, filters=filters(model, 9))
-        same_greedy(model, model.start_ids, found[0].ids, greedy_ids(name, row, 9))
-
-
-@pytest.mark.parametrize("penalty", [0.0, 1.0, 2.0])
-@pytest.mark.parametrize("stop_ids", [(), (3,)], ids=["endless", "with stop"])
-def test_enough_beams_find_the_best_of_all_sequences(penalty, stop_ids):
-    model = tiny_t5(seed=2, stop_ids=stop_ids).read(SOURCE)
-    found = beam_search(model, model.start_ids, 3, 5**3, penalty)[0]
-    scores = {}
-    for ids in itertools.product(range(5), repeat=3):
-        ends = [i + 1 for i, token in enumerate(ids) if token in stop_ids]
-        ids = ids[: ends[0]] if ends else ids
-        logits = model([*model.start_ids, *ids[:-1]])
-        logits = logits.astype(float)
-        log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        scores[ids] = log_probs[range(len(ids)), ids].sum() / len(ids) ** penalty
-    best = max(scores, key=scores.get)
-    assert tuple(found.ids) == best
-    assert abs(found.score - scores[best]) < 1e-5
+    """The chi-square test also detects a wrong source."""
+    model, rng = tiny_reader(SOURCE), np.random.default_rng(1)
+    drafter = PromptLookup(4, 2, before=SOURCE)
+    if kind == "model":
+        drafter = DraftModel(tiny_t5().read(SOURCE), WARM, np.random.default_rng(5))
+    loop = drafted_by(drafter, gamma=2)
+    counts = Counter(tuple(generate(model, [0], 2, WARM, rng, loop)) for _ in range(600))
+    assert p_value(counts, TABLES[0]) > 0.001
+    assert p_value(counts, TABLES[1]) < 1e-9
 
 
 # --- the encoder runs once ------------------------------------------------------------------------
@@ -385,89 +184,16 @@ def test_the_encoder_runs_once_for_each_source(name, monkeypatch):
     assert len(calls) == 1
 
 
-# --- causality, float32, arguments, errors, replaced functions, seeds -----------------------------
-
-
-@one_of_each
-def test_a_later_token_changes_no_earlier_logits(name):
-    model, ids = reader(name, 0), list(EXPECTED[name]["decoder"])
-    for position in (1, 7, len(ids) - 1):
-        changed = [*ids[:position], (ids[position] + 1) % model.n_vocab, *ids[position + 1 :]]
-        logits = model(changed)
-        close(logits[:position], ARRAYS[name]["logits0"][:position])
-        assert np.abs(logits - ARRAYS[name]["logits0"])[position:].max(-1).min() > 0
-
-
-@one_of_each
-def test_every_source_token_changes_the_logits(name):
-    model, source = MODELS[name], EXPECTED[name]["sources"][0]
-    ids, logits = EXPECTED[name]["decoder"], ARRAYS[name]["logits0"]
-    for position in range(len(source)):
-        changed = list(source)
-        changed[position] = (source[position] + 1) % model.n_vocab
-        assert np.abs(model.read(changed)(ids) - logits).max() > 1e-3
+# --- sources, float32, replaced functions ---------------------------------------------------------
 
 
 @every_model
-def test_every_step_is_float32(name):
-    model, ids = copy.copy(MODELS[name]), EXPECTED[name]["decoder"]
+def test_every_step_of_the_encoder_is_float32(name):
+    model = copy.copy(MODELS[name])
     model.params = traced(model.params)
     Traced.seen.clear()
-    model = model.read(EXPECTED[name]["sources"][0])
-    cache = model.new_cache()
-    assert isinstance(model(ids), Traced)  # tracing has reached the logits
-    model(ids[:-1], cache)
-    rows = Rows()
-    rows.join(cache)
-    assert isinstance(model([ids[-1:]], rows), Traced)
+    assert model.read(EXPECTED[name]["sources"][0]).source.kv.dtype == np.float32
     assert Traced.seen - {np.dtype(bool)} == {np.dtype(np.float32)}
-    caches = cache.kv, model.source.kv, rows.kv, rows.source.kv
-    assert {kv.dtype for kv in caches} == {np.dtype(np.float32)}
-
-
-@one_of_each
-def test_arguments_are_not_changed(name):
-    model, source = MODELS[name], list(EXPECTED[name]["sources"][0])
-    before = copy.deepcopy(model.params)
-    single = model.read(source)
-    ids = np.array([EXPECTED[name]["decoder"]] * 3)
-    ids_before, source_before = ids.copy(), single.source.kv.copy()
-    cache = single.new_cache(3)
-    single(ids, cache)
-    cache.select([2, 0])
-    beam_search(single, single.start_ids, 4, 3)
-    assert source == EXPECTED[name]["sources"][0]
-    np.testing.assert_array_equal(ids, ids_before)
-    for array, old in zip(arrays(model.params), arrays(before), strict=True):
-        np.testing.assert_array_equal(array, old)
-    np.testing.assert_array_equal(single.source.kv, source_before)
-
-
-@one_of_each
-def test_a_second_source_does_not_change_the_first(name):
-    first, second = reader(name, 0), reader(name, 2)
-    close(second(EXPECTED[name]["decoder"]), ARRAYS[name]["logits2"])
-    close(first(EXPECTED[name]["decoder"]), ARRAYS[name]["logits0"])
-
-
-@one_of_each
-def test_a_cache_goes_on_after_an_error_in_a_pass(name, monkeypatch):
-    model, ids = reader(name, 0), EXPECTED[name]["decoder"]
-    cache, attention, calls = model.new_cache(), gpt2.attention, []
-    model(ids[:4], cache)
-
-    def fails(*args):
-        calls.append(args)
-        # The second call is the first cross-attention. Self-attention has already stored its keys.
-        if len(calls) == 2:
-            raise ZeroDivisionError
-        return attention(*args)
-
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(gpt2, "attention", fails)
-        model([5, 6, 7], cache)
-    assert cache.length == 4
-    close(model(ids[4:], cache), ARRAYS[name]["logits0"][4:])
 
 
 @every_model
@@ -486,17 +212,6 @@ def test_a_replaced_attention_runs_in_the_encoder_and_twice_in_the_decoder(name,
     shapes.clear()
     close(model(ids), ARRAYS[name]["logits0"])
     assert shapes == [(n, n), (n, n_source)] * len(params["decoder"]["blocks"])
-    monkeypatch.setattr(gpt2, "attention", lambda q, k, v, mask: 0 * q)
-    assert np.abs(model(ids) - ARRAYS[name]["logits0"]).max() > 0.1
-
-
-def test_a_seed_reproduces_a_text_and_a_different_seed_does_not():
-    sampler, source = Sampler(temperature(2.0), top_k(50)), EXPECTED["bart"]["sources"][0]
-
-    def run(seed):
-        return list(generate(MODELS["bart"], source, 12, sampler, seed))
-
-    assert run(1) == run(1) != run(2)
 
 
 # --- sources, languages, forced tokens, configuration ---------------------------------------------
@@ -506,10 +221,7 @@ def test_a_wrong_source_is_refused():
     model = MODELS["bart"]
     for source, message in (
         ([5] * 41, "41 tokens: 1 to 40"),
-        ([], "a prompt of 0 tokens"),
         ([5, model.n_vocab], "token ids are"),
-        ([5, -2], "token ids are"),
-        ([5.5, 6.0], "encode the text first"),
         ("Hello", "encode the text first"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -537,12 +249,6 @@ def test_mbart_and_mbart_50_put_languages_at_different_places():
     assert MODELS["mbart-50"].generation_config["forced_bos_token_id"] == ro  # unchanged
     assert one.for_languages(de).start_ids == [ro]
     assert fifty.read([7])([2]).shape == (1, fifty.n_vocab)
-
-
-def test_forced_tokens_are_first_and_last():
-    short, long = (greedy_ids("bart-forced", 0, n) for n in (3, 9))
-    assert (short[0], long[0], short[2]) == (0, 0, 2)
-    assert reader("t5", 0).forced_filters(3) == []
 
 
 def test_generation_config_is_the_checkpoint_s():

@@ -1,4 +1,4 @@
-"""Small models, wrappers that record calls, and comparisons for the tests."""
+"""The checkpoints, small models, wrappers that record calls, and comparisons for the tests."""
 
 import functools
 import math
@@ -6,16 +6,39 @@ from pathlib import Path
 
 import numpy as np
 
+import utils
 from decoding.drafters import one_hots
 from gpt2 import GPT2
+from loading.config import read_json
+from loading.llama import read_llama
 from speculative import Drafter, speculative
 
-GPT2_FOLDERS = Path(__file__).parents[1] / "fixtures" / "gpt2"
-LLAMA_FOLDERS = Path(__file__).parents[1] / "fixtures" / "llama"
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "tests" / "fixtures"
+GPT2_FOLDERS = FIXTURES / "gpt2"
+LLAMA_FOLDERS = FIXTURES / "llama"
 # Two logits this close may swap ranks, because BLAS rounds single rows and batches differently.
 NEAR_TIE = 1e-4
 
-# --- models ---------------------------------------------------------------------------------------
+# --- checkpoints and random models ----------------------------------------------------------------
+
+
+def checkpoints(*folders):
+    """Return the names of all checkpoints in these folders, such as "gpt2/plain"."""
+    paths = {folder: ROOT if folder == "models" else FIXTURES for folder in folders}
+    found = [config.parent for f in folders for config in (paths[f] / f).glob("*/config.json")]
+    return sorted(f"{folder.parent.name}/{folder.name}" for folder in found)
+
+
+@functools.cache
+def checkpoint(name):
+    """Return a checkpoint's model. utils.load cannot read llama's: they have no tokenizer."""
+    folder = (ROOT if name.startswith("models") else FIXTURES) / name
+    if not name.startswith("llama"):
+        return utils.load(folder)[1]
+    model = read_llama(folder, read_json(folder / "config.json"), n_tokens=64)
+    model.stop_ids = (2,)
+    return model
 
 
 def tiny_gpt2(n_vocab=11, n_ctx=24, n_embd=8, n_layer=2, seed=8, n_head=2, **more):
@@ -222,6 +245,19 @@ def p_value(counts, probabilities):
         cell[1] += n * p
     statistic = sum((o - e) ** 2 / e for o, e in cells.values())
     return chi_square_tail(statistic, len(cells) - 1)
+
+
+def chain_rule(model, prompt, n, sampler, ids=(), p=1.0):
+    """Return {new ids: their probability by the chain rule} for every text that may follow the
+    prompt. A text ends with a stop id or after n new ids."""
+    if len(ids) == n or ids and ids[-1] in model.stop_ids:
+        return {ids: p}
+    text, found = [*prompt, *ids], {}
+    probs = sampler(model(np.array(text), last=1)[-1], text).astype(float)
+    for token, q in enumerate(probs / probs.sum()):
+        if q > 0:
+            found |= chain_rule(model, prompt, n, sampler, (*ids, token), p * q)
+    return found
 
 
 def chi_square_tail(x, dof):
