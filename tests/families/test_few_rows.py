@@ -81,8 +81,8 @@ def test_blocks_are_used_for_a_few_rows_if_they_pay(monkeypatch, pays, n_rows, f
     assert "".join(seen) == forms
 
 
-@pytest.mark.parametrize("n_threads, n_others", [(1, 0), (2, 1), (8, 4)])
-def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads, n_others):
+@pytest.mark.parametrize("n_threads, n_parts", [(1, 0), (2, 1), (8, 4)])
+def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads, n_parts):
     pays(True)
     sizes, pool = [], few_rows.pool()
     monkeypatch.setattr(few_rows, "n_threads", lambda: n_threads)
@@ -90,14 +90,14 @@ def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads
     monkeypatch.setattr(few_rows, "SHARE", 64 * 10)
 
     class Pool:
-        def submit(self, f, part):
-            sizes.append(part.shape[1])
-            return pool.submit(f, part)
+        def map(self, f, parts):
+            sizes.extend(part.shape[1] for part in parts)
+            return pool.map(f, parts)
 
     monkeypatch.setattr(few_rows, "pool", Pool)
     rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
     np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
-    assert len(sizes) == n_others and all(53 // 6 < size < 53 for size in sizes)
+    assert len(sizes) == n_parts and all(53 // 6 < size < 53 for size in sizes)
 
 
 FORK = """
@@ -125,7 +125,7 @@ def test_without_new_threads_the_caller_multiplies(monkeypatch, pays):
     pays(True)
 
     class Ended:
-        def submit(self, f, part):
+        def map(self, f, parts):
             raise RuntimeError("cannot schedule new futures after shutdown")
 
     for name, value in ("n_threads", lambda: 2), ("SHARE", 1), ("pool", Ended):

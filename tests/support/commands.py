@@ -116,6 +116,5 @@ def words_for(method, draft):
     return {
         "beam": ["--method", "beam", "--beams", 1],
         "speculative": ["--method", "speculative", "--draft", draft, "--gamma", 3],
-        "ngram": ["--method", "ngram", "--ngram", 2, "--gamma", 5, "--filler-top-k", 2],
-        "lookup": ["--method", "lookup", "--ngram", 2],
+        "ngram": ["--method", "ngram", "--gamma", 5],
     }.get(method, ["--method", method])

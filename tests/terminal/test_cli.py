@@ -13,10 +13,8 @@ from unittest.mock import ANY
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
 
 import utils
-from families import few_rows
 from families.seq2seq import EncoderDecoder
 from generate import generate
 from gpt2 import GPT2
@@ -33,7 +31,6 @@ from tests.support.commands import (
     words_for,
     write_letters,
 )
-from tests.support.tiny import arrays
 
 SEQ2SEQ = HOUSE / "tests" / "fixtures" / "seq2seq"
 TIMES = "seconds_to_first_token", "tokens_per_second"
@@ -73,7 +70,7 @@ def shapes(monkeypatch):
 
 
 @pytest.mark.parametrize("r", [1, 2, 20, 100])
-def test_at_most_max_rows_run_at_once(console, shapes, tmp_path, r):
+def test_at_most_max_rows_run_at_once(console, shapes, tmp_path, monkeypatch, r):
     """The texts are the same as without a batch, and they are in the order of the file."""
     file = tmp_path / "prompts.txt"
     file.write_text("\n".join("the cat"[: 1 + i % 7] + str(i) for i in range(50)))
@@ -88,14 +85,16 @@ def test_at_most_max_rows_run_at_once(console, shapes, tmp_path, r):
     assert {n_rows for n_rows, _ in shapes} == {1}
     assert [row["prompt"] for row in alone] == file.read_text().splitlines()
     assert [row["seed"] for row in alone] == [*range(3, 53)]
-    assert run("--max-rows", r) == alone
+    monkeypatch.setattr("terminal.session.MAX_ROWS", r)
+    assert run() == alone
     most = min(r, 8)  # one row joins before each step, and each row runs for 8 steps
     assert max(n_rows for n_rows, _ in shapes) == most
 
 
-def test_the_next_prompt_takes_a_free_row(console, shapes):
+def test_the_next_prompt_takes_a_free_row(console, shapes, monkeypatch):
     """Each prompt is one token. After its pass comes one step of all running rows."""
-    rows = console.json("a", "b", "c", "d", "-n", 6, "--max-rows", 2)
+    monkeypatch.setattr("terminal.session.MAX_ROWS", 2)
+    rows = console.json("a", "b", "c", "d", "-n", 6)
     assert [len(row["ids"]) for row in rows] == [6] * 4
     assert {n_new for _, n_new in shapes} == {1}
     first_two, last_two = [1, 1, 1, 2, 2, 2, 2], [1, 2, 1, 2, 2, 2, 2, 1]
@@ -168,8 +167,8 @@ def test_the_clock_of_a_row_starts_when_the_row_starts(console, monkeypatch, met
 
     for module in "terminal.session.time", "terminal.row.time":
         monkeypatch.setattr(module, Clock())
-    more = ["--max-rows", 1] if method == "cached" else []
-    rows = console.json("a", "b", "c", "-n", 4, "--method", method, *more)
+    monkeypatch.setattr("terminal.session.MAX_ROWS", 1)
+    rows = console.json("a", "b", "c", "-n", 4, "--method", method)
     assert {row["seconds_to_first_token"] for row in rows} == {1}
 
 
@@ -246,7 +245,7 @@ def test_beams_are_sorted_by_their_scores(console):
         assert beam["score"] == pytest.approx(beam["log_probability"] / 10**0.5)
     assert (row["ids"], row["text"]) == (row["beams"][0]["ids"], row["beams"][0]["text"])
     assert row["seed"] is None
-    out = console.text(*words, "--return", 2, "--early-stopping")
+    out = console.text(*words, "--return", 2)
     assert [len(line) for line in out.splitlines()] == [len(out.splitlines()[0])] * 2
     assert console.json("the cat", "--method", "beam", "-n", 10)[0]["text"]
 
@@ -533,24 +532,6 @@ def test_a_checkpoint_samples_only_with_do_sample(console, tmp_path):
     assert row["seed"] is None
 
 
-def test_the_user_sets_the_threads_and_a_small_model_has_one(console, monkeypatch):
-    def seen(*words):
-        console.text("a", "--tokens", 1, *words)
-        return {few_rows.n_threads(), *(pool["num_threads"] for pool in threadpool_info())}
-
-    with threadpool_limits(2):
-        monkeypatch.setattr("terminal.session.N_CORES", 2)
-        assert seen("--threads", 2) == {2}
-        assert seen() == {1}
-        n_parameters = sum(array.size for array in arrays(utils.load(console.folder)[1].params))
-        monkeypatch.setattr("terminal.session.SMALL", n_parameters)
-        assert seen() == {2}  # one thread per core
-        monkeypatch.setattr("terminal.session.SMALL", n_parameters + 1)
-        assert seen() == {1}
-        assert seen("--threads", 2) == {2}
-    console.refused(2, "a", "--threads", 0)
-
-
 # --- missing libraries and an older Python --------------------------------------------------------
 
 ONLY = """
@@ -612,15 +593,15 @@ NONSENSE = """
 --method best | --method | --no-such-flag | --top 3
 --method beam --beams 0 | --method beam --length-penalty nan | --method beam --length-penalty 21
 --method beam --return 0
---method speculative --gamma 0 | --method lookup --gamma 17 | --method ngram --ngram 1
---method ngram --filler-top-k 0 | --beams 2 | --gamma 2 | --draft stories-draft | --return 1
---early-stopping | --length-penalty 2 | --ngram 3 | --filler-top-k 1 | --method naive --gamma 2
---method lookup --filler-top-k 2 | --method ngram --draft x | --method beam --temperature 1
+--method speculative --gamma 0 | --method lookup --gamma 17
+--beams 2 | --gamma 2 | --draft stories-draft | --return 1
+--length-penalty 2 | --method naive --gamma 2
+--method ngram --draft x | --method beam --temperature 1
 --method beam --seed 3 | --method beam --top-k 3 | --method speculative --beams 2
---method naive --max-rows 2 | --max-rows 0 | --samples 0 | --max-rows 1.5 | --samples x
+--samples 0 | --samples x
 --score --explain | --score --compare | --explain --compare | --compare --interactive
 --score --temperature 1 | --score -n 3 | --score --stop x | --score --method naive | --target x
---method beam --samples 2 | --score --max-rows 2 | --system x | --interactive
+--method beam --samples 2 | --system x | --interactive
 --json --explain | --json --compare
 """
 
@@ -645,7 +626,7 @@ def test_other_mistakes_give_one_line(console, tmp_path, monkeypatch):
     assert "empty" in console.refused(2, "a", "--stop", "")
     console.refused(2, "--interactive", "--json")
     console.refused(2, "--interactive", "--score")
-    for view in (["--explain"], ["--trace"], ["--html", tmp_path / "page.html"]):
+    for view in (["--explain"], ["--html", tmp_path / "page.html"]):
         line = console.refused(2, "a", *view, "--samples", 2)
         assert f"{view[0]}: one text per prompt, not 2" in line
         assert "one text per prompt, not 3" in console.refused(
@@ -672,7 +653,7 @@ EXTREMES = f"""
 --seed {2**63} | --no-repeat-ngram {10**9} | --min-p 1 | --min-length {10**9}
 --temperature 1 --min-p 1e-300 | --method beam --beams 64
 --method beam --length-penalty -20 | --method beam --length-penalty 20
---method ngram --filler-top-k {10**6} | -n {10**12} | --no-repeat-ngram 1
+-n {10**12} | --no-repeat-ngram 1
 """
 
 
@@ -700,16 +681,9 @@ def test_unquoted_words_get_a_note(console):
         assert "quotes" not in console(*words, "-n", 1)[2]
 
 
-def test_the_version_and_the_names_of_models_are_printed(console, monkeypatch):
+def test_the_version_is_printed(console):
     version = re.search('version = "(.+)"', (HOUSE / "pyproject.toml").read_text("utf-8"))[1]
     assert console.text("--version") == f"tokenwise {version}\n"
-    names = [("stories", "tells stories", "16 MB", "here"), ("a\x1b[2Jb", "", "", "here")]
-    monkeypatch.setattr(utils, "names", lambda: names)
-    out = console.text("--list-models")
-    assert re.search(r"^stories +16 MB  here +tells stories$", out, re.MULTILINE)
-    assert "\nOWNER/NAME " in out and "\x1b" in out
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    assert "a\\x1b[2Jb" in console.text("--list-models")  # a terminal gets no escape codes
 
 
 # --- in a new process: pipes, encodings, the debugger, signals, imports ---------------------------
@@ -795,7 +769,7 @@ def for_signal(logits, ids):
 
 def test_the_reader_of_a_pipe_may_leave_early(letters, tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
-    words = ["a", "b", "--max-rows", 1, "--filter", f"{tmp_path}/waiting.py:for_input"]
+    words = ["a", "b", "--method", "naive", "--filter", f"{tmp_path}/waiting.py:for_input"]
     with process(*words, "--model", letters, "--json") as running:
         assert json.loads(running.stdout.readline())["prompt"] == "a"
         running.stdout.close()  # as `head -1` does

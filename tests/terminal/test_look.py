@@ -1,9 +1,9 @@
-"""Tests of the options --trace and --html of the command line."""
+"""Tests of the option --html of the command line."""
 
 import pytest
 
 from terminal.options import METHODS
-from tests.support.commands import HOUSE, N_CTX, words_for
+from tests.support.commands import HOUSE, words_for
 from tests.support.pages import data_of
 
 
@@ -90,35 +90,7 @@ def test_an_error_or_an_interrupt_leaves_no_incomplete_page(console, tmp_path, b
     assert not before or file.read_text() == before
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_has_a_trace(console, draft, method):
-    out = console.text("the cat", "--trace", *words_for(method, draft))
-    first = {"naive": "[5|6] ->", "beam": "[1,5|1] ->", "cached": "[5|1] ->"}
-    # The first pass of a speculative loop reads only 4 of the 5 prompt tokens.
-    assert first.get(method, "[4") in out
-    assert all(len(line) <= 80 for line in out.splitlines())
-    assert "self_attention" in out and "Norms" in out
-
-
-def test_a_trace_can_be_printed_as_json(console):
-    [found] = console.json("the cat", "--trace")
-    assert found["source"] is None
-    assert [call["in"]["ids"] for call in found["passes"]] == [[5], [1]]
-    [found] = console.json("A cat.", "--trace", model="models/en-de")
-    assert found["source"]["calls"][0]["call"] == "encode"
-
-
-def test_a_text_of_one_token_has_one_pass(console):
-    [found] = console.json("the cat", "--trace", "-n", 1)
-    assert len(found["passes"]) == 1
-    assert "|1" not in console.text("the cat", "--trace", "-n", 1).split("\n", 1)[1]
-
-
-def test_a_full_context_has_no_pass_to_trace(console):
-    assert "there is no pass to show" in console.refused(1, "a" * N_CTX, "--trace")
-
-
-@pytest.mark.parametrize("view", [["--trace"], ["--html", "page.html"]])
+@pytest.mark.parametrize("view", [["--html", "page.html"]])
 def test_a_user_s_model_may_have_nothing_to_record(console, view):
     model = f"{HOUSE}/examples/shortest.py:bigram('The cat saw the dog.')"
     assert "has none" in console.refused(1, "The", *view, model=model)

@@ -324,7 +324,6 @@ def test_a_part_that_is_no_longer_used_is_freed(mine, letters):
         ("a --method speculative --draft x --drafter mine.py:x", "--draft, --drafter"),
         ("a --prompts-file x --html x.html", "--html"),
         ("--interactive --prompts-file x", "--interactive"),
-        ("a --truncate", "--truncate"),
     ],
 )
 def test_an_option_that_would_be_ignored_is_refused(console, words, named):

@@ -241,7 +241,7 @@ def test_a_text_that_has_ended_is_not_continued(ask, tmp_path, console):
 
 
 def test_a_command_without_a_text_takes_the_last_one(console, ask, tmp_path):
-    for command in "score", "explain", "compare", "trace", "html", "html a.html":
+    for command in "score", "explain", "compare", "html", "html a.html":
         assert ask(f"/{command}") == f"/{command.split()[0]}: there is no text yet\n"
     ask("/seed 3", "/temperature 0.9")
     text = ask("the cat").partition("\n(")[0]
@@ -464,7 +464,7 @@ def test_explain_does_not_change_the_session(ask):
 
 def test_help_lists_the_commands_and_unknown_ones_are_refused(ask):
     helped = ask("/help")
-    for command in "explain compare trace html score reset help quit".split():
+    for command in "explain compare html score reset help quit".split():
         assert f"/{command}" in helped
     for name in shell.SETTABLE:
         assert name.replace("_", "-") in helped
@@ -473,7 +473,7 @@ def test_help_lists_the_commands_and_unknown_ones_are_refused(ask):
         assert f"no command {wrong}; /help lists the commands\n" in ask(wrong) and not ask.ended
     assert "no command /helpp; did you mean /help?" in ask("/helpp")
     assert "no command /;" in ask("/")
-    for wrong in "/version", "/interactive", "/list-models", "/prompts-file x", "/prompts x":
+    for wrong in "/version", "/interactive", "/prompts-file x", "/prompts x":
         assert "no command" in ask(wrong) and not ask.ended
 
 
