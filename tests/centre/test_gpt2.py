@@ -65,11 +65,10 @@ def test_activations_follow_their_definitions(name):
 
 def test_softmax_sums_to_1_for_arguments_of_any_size():
     x = np.array([[1e4, 1e4, -1e4], [0, 0, 0], [-np.inf, 3, 2]], np.float32)
-    before = x.copy()
+    x.setflags(write=False)
     np.testing.assert_allclose(softmax(x).sum(-1), 1, rtol=1e-6)
     np.testing.assert_allclose(softmax(x)[:2], [[0.5, 0.5, 0], [1 / 3] * 3], rtol=1e-6)
     assert softmax(x)[2, 0] == 0
-    np.testing.assert_array_equal(x, before)
 
 
 def test_log_softmax_is_right_even_if_softmax_underflows():
@@ -85,6 +84,7 @@ def test_log_softmax_is_right_even_if_softmax_underflows():
 
 def test_layer_norm_divides_by_the_root_of_variance_plus_epsilon():
     x = np.array([1, 3], np.float32)  # mean 2, variance 1
+    x.setflags(write=False)  # x is also the residual stream, which a norm must not change
     found = layer_norm(x, np.float32(1), np.float32(0), eps=3)
     np.testing.assert_allclose(found, [-0.5, 0.5], rtol=1e-6)
     close(layer_norm(x, np.float32(1), np.float32(0)), np.array([-1, 1], np.float32) / 1.000005)
