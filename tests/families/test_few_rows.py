@@ -81,7 +81,7 @@ def test_blocks_are_used_for_a_few_rows_if_they_pay(monkeypatch, pays, n_rows, f
     assert "".join(seen) == forms
 
 
-@pytest.mark.parametrize("n_threads, n_parts", [(1, 0), (2, 1), (8, 4)])
+@pytest.mark.parametrize("n_threads, n_parts", [(1, 0), (2, 2), (8, 5)])
 def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads, n_parts):
     pays(True)
     sizes, pool = [], few_rows.pool()
