@@ -13,9 +13,12 @@ from tests.support.chromium import CHROMIUM, DRIVER, Browser
 from tests.support.pages import METHODS, by_method, drafted, recorded
 
 pytest.importorskip("selenium", reason="the page's tests need selenium")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="the page's tests need chromium and its chromedriver"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="the page's tests need chromium and its chromedriver"
+    ),
+]
 SETTINGS = [  # settings of the sliders
     {"temperature": 1.0},
     {"temperature": 0.5},

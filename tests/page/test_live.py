@@ -19,9 +19,12 @@ from tests.support.chromium import CHROMIUM, DRIVER, Browser
 from tests.support.pages import recorded
 
 pytest.importorskip("selenium", reason="the live page's tests need selenium")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="the live page's tests need chromium and its chromedriver"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="the live page's tests need chromium and its chromedriver"
+    ),
+]
 PLAIN = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
 HOSTILE = [
     "",
