@@ -22,6 +22,20 @@ os.environ.pop("HF_TOKEN", None)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="run the tests that are marked slow, too")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave the slow tests out, unless --all is given or the command names a folder, file or test.
+    pytest's last line says how many it deselected."""
+    if config.option.all or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
 @pytest.fixture(scope="session")
 def letters(tmp_path_factory):
     """Return the folder of a small random model that generates only letters, space and "the"."""

@@ -231,6 +231,7 @@ def sampled(sampler, drafter, gamma, rng):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SAMPLERS)
 @pytest.mark.parametrize("name", TINY_NAMES)
 def test_sampled_texts_have_exactly_the_model_s_distribution(name, kind):
@@ -251,6 +252,7 @@ class BestTokenAsIfDrawn(DraftModel):
         return drafts, [honest(self.model.logits(prefix), prefix) for prefix in prefixes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["softmax", "temperature", "repetition penalty"])
 def test_control_the_best_token_with_softmax_acceptance_is_found_wrong(kind):
     sampler = SAMPLERS[kind]
@@ -258,6 +260,7 @@ def test_control_the_best_token_with_softmax_acceptance_is_found_wrong(kind):
     assert p_value(sampled(sampler, wrong, 3, rng_of(12)), exact(sampler)) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["smaller model", "bigrams, top 1", "lookup"])
 def test_control_a_second_draw_from_p_is_found_wrong(name, monkeypatch):
     monkeypatch.setattr(speculative_module, "residual", lambda p, q: p)
@@ -266,6 +269,7 @@ def test_control_a_second_draw_from_p_is_found_wrong(name, monkeypatch):
     assert p_value(counts, exact(sampler)) < 1e-6
 
 
+@pytest.mark.slow
 def test_control_a_draft_drawn_with_the_loop_s_own_numbers_is_found_wrong():
     """Drafts must be independent of their acceptance. Here, drafter and loop have the same seed."""
     sampler, wrong = SAMPLERS["softmax"], Counter()

@@ -19,6 +19,8 @@ sys.path.insert(0, str(FOLDER))
 
 import edition  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOKS = [FOLDER / f"{name}.ipynb" for name in edition.order()]
 ADDRESS = "https://github.com/someone/tokenwise"
 

@@ -22,6 +22,8 @@ from examples import watermark  # noqa: E402
 from gpt2 import log_softmax, softmax  # noqa: E402
 from samplers import draw, top_p  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 TOKENIZER, MODEL = utils.load("stories")
 BYTES = {char: byte for byte, char in BYTE_TO_CHAR.items()}
 

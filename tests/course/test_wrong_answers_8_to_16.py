@@ -21,6 +21,8 @@ from families.llama import rotate  # noqa: E402
 from generate import advance, generate  # noqa: E402
 from page.recorder import recording  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 TOKENIZER, MODEL = utils.load("en-de")
 SHAPE = (5, 224, 3329)  # n_layer, n_embd and n_vocab of the model "stories"
 

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import utils
 from tests.support.checkpoints import copied
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["one_head", "plain", "t5", "mbart", "gemma3"]  # "plain" has two files of weights
 weird = st.sampled_from(
     [None, True, 0, 1, -1, 2, 3, 2**31, 10**6, 10**9, 10**30, 0.0, -0.5, 1e308, math.nan, math.inf]

@@ -21,6 +21,8 @@ from tests.support.checkpoints import (
 )
 from tests.support.server import Server, answer, cut, garbage
 
+pytestmark = pytest.mark.slow
+
 HPARAMS, INDEX, DATA = openai.CHECKPOINT
 TOKENIZER = ("encoder.json", "vocab.json", "VOCAB"), ("vocab.bpe", "merges.txt", "MERGES")
 SIZES = {"n_vocab": 259, "n_ctx": 16, "n_embd": 12, "n_head": 3, "n_layer": 2}

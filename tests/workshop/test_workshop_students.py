@@ -15,6 +15,8 @@ sys.path.append(str(STUDENTS))
 from mistakes import MISTAKES, edit  # noqa: E402
 from styles import STYLES, restyle  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 RIGHT = (STUDENTS / "right.py").read_text("utf-8")
 
 
