@@ -9,7 +9,6 @@ import page
 from samplers import make_sampler, min_length
 from tests.support.pages import METHODS, RUNS, recorded, run
 
-
 pytestmark = pytest.mark.slow
 SETTINGS = [  # settings of the sliders
     {"temperature": 1.0},

@@ -15,7 +15,6 @@ from page import label, live
 from samplers import make_sampler
 from tests.support.pages import recorded
 
-
 pytestmark = pytest.mark.slow
 PLAIN = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
 HOSTILE = [
