@@ -62,9 +62,7 @@ class Conversation:
         template = re.sub(r"({%[-+]?\s*(?:end)?)generation\b", r"\1with", self.template)
         self.add("user", text)
         try:  # a template is code, and may raise any error
-            with explained(
-                "the model's chat template refuses this", "use another model", (Exception,)
-            ):
+            with explained("the chat template refuses this", "use another model", (Exception,)):
                 text = jinja.from_string(template).render(messages=self.messages, **names)
         finally:
             self.messages.pop()

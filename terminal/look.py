@@ -15,16 +15,14 @@ from terminal.session import Session
 
 def view(session: Session, name: str, prompt: Any, number: int = 0) -> None:
     """Print one view of a prompt. number: the prompt's index, which is added to the seed."""
-    if name == "score":
-        scored = session.score(prompt, session.given.get("target"))
-        if session.settings["json"]:
-            print(json.dumps(scored))
-        else:
-            print_score(session.tokenizer, scored)
-    elif name == "compare":
-        compare(session, prompt, number)
-    else:
-        explain(session, session.row(prompt, number))
+    if name == "compare":
+        return compare(session, prompt, number)
+    if name == "explain":
+        return explain(session, session.row(prompt, number))
+    scored = session.score(prompt, session.given.get("target"))
+    if session.settings["json"]:
+        return print(json.dumps(scored))
+    print_score(session.tokenizer, scored)
 
 
 def write_page(session: Session, row: Row, file: str) -> None:

@@ -28,7 +28,7 @@ DEFAULTS |= dict(model="stories", chat=False, system=None, json=False, early_sto
 
 # Option -> its name in a checkpoint's generation_config.json. SAME: those with the same name.
 SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "draft", "seed")
-CONFIG = {name: name for name in SAME} | dict(tokens="max_new_tokens", beams="num_beams")
+CONFIG = dict(zip(SAME, SAME)) | dict(tokens="max_new_tokens", beams="num_beams")
 CONFIG |= dict(min_length="min_new_tokens", no_repeat_ngram="no_repeat_ngram_size")
 
 # Settings of a checkpoint that are not supported -> the value that changes no text, besides null.
@@ -39,7 +39,7 @@ OFF |= dict(encoder_repetition_penalty=1, typical_p=1, epsilon_cutoff=0, eta_cut
 OFF |= dict(guidance_scale=1, penalty_alpha=0, dola_layers=0, watermarking_config=0)
 OFF |= dict(num_beam_groups=1, diversity_penalty=0, num_return_sequences=1, token_healing=0)
 OFF |= dict(renormalize_logits=0, remove_invalid_values=0)
-OFF |= dict(forced_bos_token_id=None, forced_eos_token_id=None)  # supported if there is an encoder
+FORCED: dict = dict(forced_bos_token_id=None, forced_eos_token_id=None)  # only with an encoder
 
 # Option -> the only methods to which it applies.
 ONLY_FOR: dict[str, tuple] = {name: DRAWING for name in (*SAMPLING, "seed", "samples")}
@@ -199,12 +199,6 @@ def resolve(given: dict, generation_config: dict) -> dict[str, Any]:
     if settings["method"] == "beam" or not drawn:
         settings |= dict.fromkeys(SAMPLING) | {"temperature": 0}
     return settings
-
-
-def ignored(config: dict, reads: bool) -> list[str]:
-    """Return the settings of a checkpoint that change the text and are not supported."""
-    names = [name for name, off in OFF.items() if config.get(name) not in (None, off)]
-    return [name for name in names if not (reads and name.startswith("forced"))]
 
 
 def read_config(generation_config: dict) -> dict[str, Any]:

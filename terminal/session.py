@@ -28,7 +28,7 @@ from loading.errors import UserError
 from loading.parameters import n_parameters
 from speculative import speculative
 from terminal.chat import Conversation
-from terminal.options import DRAFTING, check, ignored, resolve
+from terminal.options import DRAFTING, FORCED, OFF, check, resolve
 from terminal.plugin import Part
 from terminal.row import Row, until_stop
 
@@ -49,7 +49,9 @@ class Session:
         if given.keys() & {"source_lang", "target_lang"}:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
         self.config = getattr(self.model, "generation_config", {})
-        if "score" not in given and (keys := ignored(self.config, self.reads)):
+        off = OFF if self.reads else OFF | FORCED
+        keys = [key for key in off if self.config.get(key) not in (None, off[key])]
+        if keys and "score" not in given:
             print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
         is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
         threadpool_limits(1 if is_small else N_CORES)
