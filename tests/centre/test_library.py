@@ -63,6 +63,7 @@ model: Model = Mine()
 """
 
 
+@pytest.mark.slow
 def test_a_type_checker_shows_only_the_user_s_errors(folder):
     """Mypy runs without the settings in pyproject.toml, as it does in a user's folder."""
     pytest.importorskip("mypy", reason="NOT RUN: pip install -r .ci/requirements.txt")

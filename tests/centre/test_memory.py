@@ -20,6 +20,7 @@ def traced():
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loop, bytes_per_token",
     # Each token may add its id, its keys and values (128 bytes), as many bytes for free slots in

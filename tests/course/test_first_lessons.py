@@ -120,6 +120,7 @@ def test_the_lesson_s_debugger_stops_are_the_readme_s():
     assert stops
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson", LESSONS)
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_an_untouched_exercise_says_what_to_write(capsys, lesson, number):

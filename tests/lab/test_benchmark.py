@@ -21,6 +21,7 @@ def numbers(results):
         yield from numbers(value) if isinstance(value, dict) else [value]
 
 
+@pytest.mark.slow
 def test_the_benchmark_measures_writes_and_plots(tmp_path, monkeypatch, capsys):
     shutil.copytree(STORIES, tmp_path / "checkpoints" / "124M")
     monkeypatch.setattr(benchmark, "MEASURES", {"124M": ["start", "speeds"]})
@@ -38,6 +39,7 @@ def test_the_benchmark_measures_writes_and_plots(tmp_path, monkeypatch, capsys):
         assert measured in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*contender.CONTENDERS][1:])
 def test_other_libraries_compute_our_logits(name, tmp_path):
     if name not in contender.installed():

@@ -144,6 +144,7 @@ def test_any_text_is_encoded_and_decoded(read, name, text, special):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FOUND, *MODELS])
 @given(data=st.data())
 def test_a_stream_of_any_ids_equals_the_decoded_text(read, name, data):

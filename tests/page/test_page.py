@@ -443,6 +443,7 @@ def test_incomplete_characters_and_special_tokens_have_labels(stories):
     assert data["source_pieces"][-1] == ""
 
 
+@pytest.mark.slow
 def test_four_hundred_tokens_of_stories_stay_below_2_mb(stories):
     tokenizer, model = stories
     go_on = min_length(404, model.stop_ids)

@@ -146,6 +146,7 @@ def f(logits, ids):
 """
 
 
+@pytest.mark.slow
 def test_no_text_controls_the_terminal(letters, tmp_path):
     """The model generates EVIL, and a prompt contains control characters, too."""
     tokenizer, _ = utils.load(letters)
@@ -310,6 +311,7 @@ def test_the_prompt_shows_the_model_the_method_and_the_temperature(ask, letters)
     assert prompt("/top-k off", "/method beam") == f"{letters.name} · beam › "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "value", "option", "bad"),
     [

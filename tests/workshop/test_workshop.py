@@ -46,6 +46,7 @@ def named(part):
     return f"{part[0].name}-{part[1].names[0]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step, part", PARTS, ids=map(named, PARTS))
 def test_every_mistake_differs_from_the_right_answer_and_from_every_other(step, part):
     right = Tape(part, build(part.source), 0)
@@ -64,6 +65,7 @@ def test_every_mistake_differs_from_the_right_answer_and_from_every_other(step, 
         assert difference(one, other, strictly), f"{a} and {b} give the same results"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step, part", PARTS, ids=map(named, PARTS))
 def test_the_text_that_a_mistake_changes_is_there_and_the_source_is_right(step, part):
     for source in {mistake.source for mistake in part.mistakes}:
@@ -138,6 +140,7 @@ def test_right_files_are_right(other):
         assert [(v.step, v.state) for v in verdicts] == [(step.name, "done") for step in STEPS]
 
 
+@pytest.mark.slow
 def test_no_accident_is_a_mistake(other):
     """Right solutions may draw different samples from the same distribution. All count as right."""
     for step, part in PARTS:
@@ -218,6 +221,7 @@ def test_two_mistakes_are_named(mine):
     assert found["mistake"] == "no scale + no mask"
 
 
+@pytest.mark.slow
 def test_a_simple_relation_is_said(mine):
     assert "0.5 times" in mine("softmax", SOFTMAX, f"{SOFTMAX} / 2")["says"]
     assert "larger by 3" in mine("layers", "normed * g + b", "normed * g + b + 3")["says"]
@@ -226,6 +230,7 @@ def test_a_simple_relation_is_said(mine):
     assert "the right numbers in a wrong order: d_head 0, 1, ... are" in turned["says"]
 
 
+@pytest.mark.slow
 def test_the_first_stage_that_differs_is_said(mine):
     found = mine("model", "(x, **block,", '(x, **self.params["blocks"][layer - layer // 2],')
     assert "x after block 2 differs first" in found["says"]
@@ -246,6 +251,7 @@ def test_code_that_waits_is_stopped_too():
             waited.wait(0.01)
 
 
+@pytest.mark.slow
 def test_slow_is_wrong(mine):
     found = mine("cached", "logits = model(ids[start", "model(ids[:1]); logits = model(ids[start")
     assert found["state"] == "wrong"
@@ -253,6 +259,7 @@ def test_slow_is_wrong(mine):
     assert found["mistake"] == "whole text each time"
 
 
+@pytest.mark.slow
 def test_a_wrong_distribution_is_named(mine):
     assert mine("rule", "np.maximum(0, p - q)", "p")["mistake"] == "residual is p"
     seed = "np.random.default_rng(seed)"
@@ -279,6 +286,7 @@ def test_a_gelu_that_is_wrong_or_missing_is_replaced_also_where_it_is_a_default(
     assert {name for name, state in states.items() if state != "done"} == {"layers"}
 
 
+@pytest.mark.slow
 def test_a_step_alone_is_judged_as_in_a_run_of_all(mine):
     """With this mistake, the cache may already contain the whole text. Then the student's `advance`
     fails, although it is right. The project's `advance` would not fail."""
