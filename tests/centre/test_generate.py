@@ -271,6 +271,7 @@ PROMPT, N_NEW = [0, 1], 3
 SAMPLER = Sampler(no_repeat_ngram(3), temperature(1.5))
 
 
+@pytest.mark.slow
 @either_loop
 def test_texts_occur_as_often_as_the_product_of_their_conditionals(loop):
     """The statistical test accepts these products and rejects two kinds of wrong products."""

@@ -83,6 +83,7 @@ def greedy_ids(n_prompt):
     return list(generate(TARGET, PROMPTS[n_prompt], 100))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_greedy_speculation_equals_the_greedy_loop_up_to_the_whole_context(name):
     for gamma in range(1, 17):

@@ -115,6 +115,7 @@ def test_the_shards_are_those_that_the_index_names_and_a_lost_one_is_named(start
         assert got(server) == [path.name]
 
 
+@pytest.mark.slow
 def test_an_error_of_the_hub_gives_one_line_and_the_next_start_downloads(start, made):
     path = f"{FILES}model.safetensors"
     with hub("o/n", made) as server:

@@ -736,6 +736,7 @@ def test_bytes_that_are_not_utf8_become_replacement_characters(letters, tmp_path
     assert (result["prompt"], result["model"]) == ("Zo\ufffd", f"{tmp_path}/m\ufffd")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prompt", ["the cat", "-"])
 def test_the_debugger_may_read_from_a_pipe(prompt):
     # This command has no options, because the pdb of Python 3.13.0 does not pass them on.

@@ -342,6 +342,7 @@ def test_a_command_shows_and_sets_an_option(ask, command, value, option, bad):
     assert ask(f"/{command}") == before
 
 
+@pytest.mark.slow
 def test_text_is_generated_with_the_current_options(console, ask, draft):
     ask("/tokens 12", "/seed 0", "/temperature 0.9", "/top-k 6")
     how = ["-n", 12, "--temperature", 0.9, "--top-k", 6]
@@ -400,6 +401,7 @@ def test_stop_texts_are_shown_set_and_removed(console, ask):
     assert ask("the cat").startswith(text + "\n")
 
 
+@pytest.mark.slow
 def test_reset_restores_the_options_of_the_command_line(ask):
     ask.start("--temperature", 0.7, "--stop", "x", "--seed", 4)
     names = "/temperature", "/stop", "/seed", "/tokens"
