@@ -8,10 +8,6 @@ On the command line: python generate.py "Once upon a time"
     >>> tokenizer.decode(generate(model, ids, n=10))
     ', there was a little girl named Lily. She'
 """
-# /// script
-# requires-python = ">=3.10"
-# dependencies = ["numpy>=1.26", "regex>=2024.4", "safetensors>=0.4.3", "threadpoolctl>=3.5"]
-# ///
 
 from __future__ import annotations
 
@@ -155,3 +151,8 @@ class Model(Protocol):
 
 
 Loop = Callable[[Any, Sequence], Iterator[int]]
+
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["numpy>=1.26", "regex>=2024.4", "safetensors>=0.4.3", "threadpoolctl>=3.5"]
+# ///
