@@ -36,13 +36,6 @@ def test_uv_run_installs_what_the_models_of_the_repository_need():
     assert block["requires-python"] == PROJECT["project"]["requires-python"]
 
 
-def test_the_readme_and_ci_install_the_same_four():
-    names = " ".join(re.match(r"\w+", package)[0] for package in CORE[:4])
-    for path in ("README.md", ".ci/run"):
-        text = (HOUSE / path).read_text(encoding="utf-8")
-        assert re.search(rf"pip\"? install (--quiet )?{names}$", text, re.M), path
-
-
 def test_the_workflow_runs_the_commands_of_ci():
     workflow = (HOUSE / ".github/workflows/tests.yml").read_text(encoding="utf-8")
     commands = re.findall(r"- run: (.*)", workflow)
