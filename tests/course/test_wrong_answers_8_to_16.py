@@ -87,19 +87,18 @@ def step(read=None, work=None, both=max):
     return answer
 
 
-def prefill(all_once=False, weights_once=False, full_last=False, own=False, both=max):
+def prefill(weights_once):  # or, if not, the longer time of all chunks together
     def answer(shape, n, size, bandwidth, peak):
         times = []
         for start in range(0, n, size):
-            new = size if full_last else min(size, n - start)
+            new = min(size, n - start)
             read = pass_bytes(shape, start + new)
             if weights_once and start:
                 read -= pass_bytes(shape, 0)
-            seen = new if own else start + new
-            times.append((read / bandwidth, pass_flops(shape, new, seen) / peak))
-        if all_once:
-            return max(sum(read for read, _ in times), sum(work for _, work in times))
-        return sum(both(*pair) for pair in times)
+            times.append((read / bandwidth, pass_flops(shape, new, start + new) / peak))
+        if weights_once:
+            return sum(map(max, times))
+        return max(sum(read for read, _ in times), sum(work for _, work in times))
 
     return answer
 
@@ -118,7 +117,7 @@ def padded(rows, w, size):
 LESSON_9 = [
     (1, step(work=lambda shape, n_rows, n: n_rows * pass_flops(shape, n, n)), "not all of them"),
     (1, step(both=lambda a, b: a + b), "not the sum"),
-    (2, prefill(all_once=True), "of each chunk"),
+    (2, prefill(weights_once=False), "of each chunk"),
     (2, prefill(weights_once=True), "all weights again"),
     (3, lambda rows, w, size: rows @ w.T, "not in blocks"),
     (3, lambda rows, w, size: transposed(rows, w.copy(), size).T, "view of it"),
@@ -128,23 +127,17 @@ LESSON_9 = [
 # --- lesson 10 ------------------------------------------------------------------------------------
 
 
-def greedy_loop(cut=-1, bonus=True, shift=0, past_the_end=False, again=False):
+def greedy_loop(cut=True):
     def answer(model, drafter, ids, n, gamma=4):
         cache, text, end = model.new_cache(), list(ids), len(ids) + n
         advance(model, text[:-1], cache)
         while len(text) < end:
-            n_drafts = gamma if past_the_end else min(gamma, end - len(text) - 1)
-            drafts, _ = drafter.propose(list(text), n_drafts)
-            new = text[cache.length :] if again else text[-1:]
-            rows = model(np.array([*new, *drafts]), cache)[-1 - len(drafts) :]
-            best = rows.argmax(-1)
+            drafts, _ = drafter.propose(list(text), min(gamma, end - len(text) - 1))
+            best = model(np.array([*text[-1:], *drafts]), cache).argmax(-1)
             accepted = common_prefix(drafts, best)
-            if not bonus and accepted:
-                text += drafts[:accepted]
-            else:
-                text += [*drafts[:accepted], int(best[min(accepted + shift, len(best) - 1)])]
-            if cut is not None:
-                cache.cut(len(text) + cut)
+            text += [*drafts[:accepted], int(best[accepted])]
+            if cut:
+                cache.cut(len(text) - 1)
         return text[len(ids) :]
 
     return answer
@@ -167,7 +160,7 @@ def with_a_division(p, q):
     return (q * np.minimum(1, p / q)).sum()
 
 
-def first_of(propose, learn=None):
+def first_of(propose):
     class Answer:
         def __init__(self, drafters):
             self.drafters = drafters
@@ -176,7 +169,7 @@ def first_of(propose, learn=None):
             return propose(drafter.propose(ids, n) for drafter in self.drafters)
 
         def learn(self, *what):
-            for drafter in self.drafters if learn is None else learn(self.drafters):
+            for drafter in self.drafters:
                 drafter.learn(*what)
 
     return Answer
@@ -187,6 +180,7 @@ def first(found):
 
 
 LESSON_10 = [
+    ("loop", greedy_loop(cut=False), "has to be cut"),
     ("loop", ignoring_gamma, "with gamma = 2"),
     ("loop", without_a_copy, "work on a copy"),
     (1, (lambda p, q: p @ q, one_hot), "always accepted"),
@@ -201,18 +195,16 @@ LESSON_10 = [
 # --- lesson 11 ------------------------------------------------------------------------------------
 
 
-def serving(keep_rows=False, join_all=False, static=False, more=0, silent=False):
+def serving(keep_rows=False, static=False):
     def answer(model, sequences, max_rows):
         waiting, running, rows = list(sequences), [], Rows()
         while waiting or running:
-            if waiting and len(running) < max_rows + more and not (static and running):
+            if waiting and len(running) < max_rows and not (static and running):
                 group = max_rows if static else 1
                 for _ in range(min(group, len(waiting))):
                     sequence, cache = waiting.pop(0), model.new_cache()
-                    token = draw_next(sequence, advance(model, sequence.ids, cache))
-                    if not silent:
-                        yield sequence, token
-                    if sequence.running or join_all:
+                    yield sequence, draw_next(sequence, advance(model, sequence.ids, cache))
+                    if sequence.running:
                         running.append(sequence)
                         rows.join(cache)
             if running:
@@ -288,27 +280,26 @@ def translation(text):
     return list(generate(MODEL, MODEL.add_special_tokens(TOKENIZER.encode(text)), 40))
 
 
-def aligned(layer=-1, before=0, after=0, end=-1, name=True):
+def aligned(end=-1, name=True):
     def answer(text):
         source, target = MODEL.add_special_tokens(TOKENIZER.encode(text)), translation(text)
         with recording(MODEL, keep=["softmax"]) as calls:
             MODEL.read(source)(np.array([*MODEL.start_ids, *target[:-1]]))
         weights = [c.value for outer in calls for c in outer.walk() if c.name == "softmax"]
-        cross = weights[len(MODEL.params["encoder"]["blocks"]) + 1 :: 2][layer].mean(0)
+        cross = weights[len(MODEL.params["encoder"]["blocks"]) + 1 :: 2][-1].mean(0)
         looked_at = [source[i] for i in cross.argmax(-1)]
         words = [[TOKENIZER.tokens[i].replace("▁", "") for i in ids] for ids in (target, looked_at)]
-        pairs = list(zip(words[0][before:], words[1][after:] if name else looked_at))
-        return [*pairs, *pairs[:before]][:end]
+        return list(zip(words[0], words[1] if name else looked_at))[:end]
 
     return answer
 
 
-def switch(at=0, again=False, first_only=False):
+def switch(again=False, first_only=False):
     def answer(first, second, n):
         one, other = reader(first), reader(first if first_only else second)
         cache, new, ids = one.new_cache(), MODEL.start_ids, []
         while len(ids) < 40 and not (ids and ids[-1] in MODEL.stop_ids):
-            if len(ids) == n + at:
+            if len(ids) == n:
                 cache.source = other.source
                 if again:  # the first tokens are read again, with the second source
                     cache, new = other.new_cache(), [*MODEL.start_ids, *ids]
