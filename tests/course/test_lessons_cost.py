@@ -12,10 +12,7 @@ from tests.support.tiny import tiny_gpt2
 sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
 
 import counting  # noqa: E402
-import lessons  # noqa: E402
 from drawing import (  # noqa: E402
-    lesson_08_counting,
-    lesson_09_roofline,
     lesson_11_serving,
 )
 
@@ -48,20 +45,3 @@ def test_a_row_holds_one_text_at_a_time():
         seats = {(row, turn) for turn in range(turns[0], turns[-1] + 1)}
         assert not seats & taken and row in (0, 1)
         taken |= seats
-
-
-@pytest.mark.parametrize("n", [2, 7, 9])
-def test_the_savings_of_the_cache_are_drawn_even_for_a_short_text(n):
-    def flops(model, ids, *args, **settings):
-        return counting.counted(model, model, ids, *args, **settings)[1]
-
-    model, ids = tiny_gpt2(), np.arange(n)
-    alt = lesson_08_counting.saving_of(model, ids, flops, lessons.fastest)
-    lessons.plt.close()
-    assert f"the token at position {min(n, 8)}," in alt
-
-
-def test_the_alternative_text_of_the_reader_s_own_picture_says_what_it_shows():
-    alt = lesson_09_roofline.roof_of(tiny_gpt2(), [1] * 13, 1e10, 1e11)
-    lessons.plt.close()
-    assert "a prompt of 8 tokens runs at " in alt

@@ -6,7 +6,6 @@ count, because the command line is a separate program.
 """
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
@@ -25,24 +24,21 @@ FLOORS = [  # the lowest level first; utils imports loading, so it has a higher 
     ["decoding", "families"],
     ["loading"],
     ["utils"],
-    ["terminal", "page"],
+    ["terminal", "page", "examples", "workshop"],
+    ["notebooks", "training", "benchmarks"],
+    ["tests"],
 ]
+SCRIPTS = "notebooks", "training", "benchmarks"  # their files import each other by bare names
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted(
     path.relative_to(HOUSE).with_suffix("")
     for room in LEVEL
-    for path in [*HOUSE.glob(f"{room}.py"), *HOUSE.glob(f"{room}/*.py")]
+    for path in [*HOUSE.glob(f"{room}.py"), *HOUSE.glob(f"{room}/**/*.py")]
 )
-SCRIPT = """
-import sys, numpy.random
-before = set(sys.modules)
-import {module}
-print(*{{name.partition(".")[0] for name in set(sys.modules) - before}})
-"""
 
 
-def module(path):  # decoding/beam -> decoding.beam
-    return ".".join(path.parts)
+def module(path):  # decoding/beam -> decoding.beam, but notebooks/lessons -> lessons
+    return ".".join(path.parts[1:] if path.parts[0] in SCRIPTS else path.parts)
 
 
 def imports(path):
@@ -62,11 +58,14 @@ def imports(path):
 
 
 MODULES = {module(path) for path in FILES}
+LEVEL |= {module(path).partition(".")[0]: LEVEL[path.parts[0]] for path in FILES}
+ROOMS = {path.parts[0] for path in FILES}
 
 
-def test_every_file_at_the_top_is_in_the_centre():
+def test_every_file_at_the_top_and_every_folder_with_code_has_a_level():
     assert {path.stem for path in HOUSE.glob("*.py")} == CENTRE.keys() | {"utils"}
-    assert LEVEL.keys() == {path.parts[0] for path in FILES}
+    folders = {path.parent.name for path in HOUSE.glob("[a-z]*/*.py")}
+    assert ROOMS - {path.stem for path in HOUSE.glob("*.py")} == folders
 
 
 @pytest.mark.parametrize("name", CENTRE)
@@ -83,17 +82,16 @@ def test_imports_point_downwards(path):
 
 
 def test_no_imports_go_in_a_circle():
-    below = {module(path): imports(path) & MODULES for path in FILES}
+    """Scripts do not count: edition.py imports the program that it calls only when it needs it."""
+    packages = [path for path in FILES if path.parts[0] not in SCRIPTS]
+    below = {module(path): imports(path) & MODULES for path in packages}
     while free := {name for name, others in below.items() if not others & below.keys()}:
         below = {name: others for name, others in below.items() if name not in free}
     assert not below
 
 
-@pytest.mark.parametrize("name", [*CENTRE, "decoding.batching", "families.seq2seq"])
-def test_the_rooms_that_compute_need_only_numpy_and_regex(name):
-    """This test counts indirect imports, too."""
-    command = [sys.executable, "-c", SCRIPT.format(module=name)]
-    process = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=True)
-    found = set(process.stdout.split()) - sys.stdlib_module_names
-    assert name.partition(".")[0] in found
-    assert found <= {"numpy", "regex", "_regex", "decoding", "families"} | CENTRE.keys()
+@pytest.mark.parametrize("path", [p for p in FILES if p.parts[0] in FLOORS[1]], ids=module)
+def test_the_rooms_that_compute_need_only_numpy_and_regex(path):
+    found = {name.partition(".")[0] for name in imports(path)} - sys.stdlib_module_names
+    # few_rows.py can do without threadpoolctl.
+    assert found <= {"numpy", "regex", "threadpoolctl", *CENTRE, *FLOORS[1]}
