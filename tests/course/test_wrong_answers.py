@@ -64,6 +64,12 @@ def no_scale(q, k, v, mask):
     return softmax(scores(q, k) + mask) @ v
 
 
+def over_queries(q, k, v, mask):
+    s = scores(q, k) / math.sqrt(q.shape[-1]) + mask
+    e = np.exp(s - s.max(axis=-2, keepdims=True))
+    return e / e.sum(axis=-2, keepdims=True) @ v
+
+
 def own_mask(q, k, v, mask):
     hidden = np.tri(q.shape[-2], k.shape[-2], k.shape[-2] - q.shape[-2]) == 0
     return no_scale(q / math.sqrt(q.shape[-1]), k, v, np.where(hidden, np.float32(-1e10), 0))
@@ -100,6 +106,8 @@ def reach(n_layer, w):
 
 LESSON_1 = [
     ("attention", no_mask, "without the mask"),
+    ("attention", no_scale, "by sqrt(d)"),
+    ("attention", over_queries, "over the queries"),
     ("attention", own_mask, ""),
     (1, parameters(biases=0), "the biases"),
     (1, parameters(wte=2), "the table wte"),

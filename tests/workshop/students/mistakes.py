@@ -1,8 +1,7 @@
 """Sixty mistakes that students might make. Each is (step, name in plain words, old text, new text).
 
 The old text occurs once in right.py. A file with the mistake has the new text instead. All
-mistakes were written before the workshop was run on any of them. count.py counts how many of them
-the workshop finds.
+mistakes were written before the workshop was run on any of them.
 """
 
 
