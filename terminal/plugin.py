@@ -94,7 +94,8 @@ def report(error: BaseException, before: str = "generate.py: ") -> None:
         uv = "with uv, `uv run python generate.py ...` installs everything"
         message = f"{error.name} is not installed: pip install {libraries}; {uv}"
     elif not foreseen and PARTS and not isinstance(error, OSError | MemoryError):
-        message = f"{type(error).__name__}: {message} (with {', '.join(PARTS)})"
+        name = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        message = f"{name}{message} (with {', '.join(PARTS)})"
     elif not foreseen and not isinstance(error, ValueError | OSError | MemoryError):
         return traceback.print_exception(error)
     print(f"{before}{getattr(error, 'row', '')}{UserError(message)}", file=sys.stderr)
