@@ -12,7 +12,6 @@ from loading.parameters import Params, refuse_rest, settle_embeddings, take
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 
-SIDES = "encoder", "decoder"
 UNUSED = "EncDecAttention.relative_attention_bias.weight", "encoder.version", "decoder.version"
 COPIES = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
 # The words of parameters.py for a stack and a decoder's block. An encoder's has none like CROSS.
@@ -69,7 +68,7 @@ def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
 def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
     """Return (tokenizer, model) for BART or mBART. Raises ValueError."""
     n_vocab, n_ctx, d = read_sizes(config, "vocab_size", "max_position_embeddings", "d_model")
-    n_head = read_sizes(config, *[f"{side}_attention_heads" for side in SIDES])
+    n_head = read_sizes(config, *[f"{side}_attention_heads" for side in ("encoder", "decoder")])
     if d % n_head[0] or d % n_head[1]:
         raise ValueError(f"d_model = {d} is not a multiple of the heads {n_head}")
     tokenizer = read_tokenizer(folder, config["model_type"])
