@@ -101,12 +101,13 @@ def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads
 
 
 FORK = """
-import multiprocessing, numpy as np
+import multiprocessing, os, threading, numpy as np
 import utils
 from families import few_rows
 few_rows.n_threads, few_rows.SHARE, few_rows.blocks_pay = lambda: 2, 1, lambda: True
 product = lambda: few_rows.product(np.ones((2, 32)), np.ones((32, 8)))
-product()
+wait = threading.Barrier(2).wait
+[*few_rows.pool(os.getpid()).map(lambda _: wait(), range(2))]  # two threads, which then are idle
 child = multiprocessing.get_context("fork").Process(target=product)
 child.start()
 child.join(20)
