@@ -63,9 +63,7 @@ def beam_search(
     stop id. The model's cache needs a method `select`, as gpt2.Cache has."""
     check_prompt(prompt, model.n_vocab, model.n_ctx - 1)
     if not 1 <= n_return <= width or n < 1:
-        raise ValueError(
-            f"n={n}, width={width}, n_return={n_return}: 1 <= n_return <= width, n >= 1"
-        )
+        raise ValueError(f"n={n} is below 1, or n_return={n_return} is not from 1 to width={width}")
     n = min(n, model.n_ctx - len(prompt))
     beams, finished = [Candidate(0, (), 0.0, "kept")], []
     cache = model.new_cache(1)

@@ -83,9 +83,8 @@ class NGramStore(Drafter):
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         for i, row in enumerate(logits):
             context = ids[-self.n :] + drafts[:i]
-            best = top_indices(row, self.filler_top_k)  # in a tie, `next` takes the first
-            for token in best.tolist():
-                self.count(context, token)
+            for token in top_indices(row, self.filler_top_k).tolist():
+                self.count(context, token)  # in a tie, `next` takes the first
 
 
 class PromptLookup(Drafter):

@@ -54,10 +54,7 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
             return blocks(rows, part)
 
     parts = np.array_split(w, n_parts, axis=1)  # n_parts x [n_in, a part of n_out]
-    try:
-        return np.concatenate([*pool().map(one, parts)], axis=1)
-    except RuntimeError:  # no threads can start, for example because the program is ending
-        return blocks(rows, w)
+    return np.concatenate([*pool(os.getpid()).map(one, parts)], axis=1)
 
 
 def blas():
@@ -82,23 +79,16 @@ def blocks_pay():
 
 
 @functools.cache
-def pool():
+def pool(process):  # of this process: a child inherits its parent's pool, but not the threads
     return ThreadPoolExecutor()
-
-
-if hasattr(os, "register_at_fork"):  # a child process inherits the pool, but not its threads
-    os.register_at_fork(after_in_child=pool.cache_clear)
 
 
 def blocks_of_outputs(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_rows, n_out]
     w = w.T  # its rows are contiguous
     size = max(8, min(BLOCK, SMALL // rows.size // 8 * 8))
     n_full = len(w) // size * size
-    blocks = w[:n_full].reshape(-1, size, w.shape[1])  # [n_blocks, size, n_in], a view
-    y = np.empty((len(w), len(rows)), np.result_type(rows, w))
-    np.matmul(blocks, rows.T, out=y[:n_full].reshape(-1, size, len(rows)))
-    np.matmul(w[n_full:], rows.T, out=y[n_full:])
-    return y.T
+    y = w[:n_full].reshape(-1, size, w.shape[1]) @ rows.T  # [n_blocks, size, n_rows]
+    return np.concatenate([y.reshape(-1, len(rows)), w[n_full:] @ rows.T]).T
 
 
 def blocks_of_inputs(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_rows, n_out]

@@ -1,5 +1,6 @@
 """Loads T5, BART and mBART from a folder in Hugging Face's layout."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,22 @@ from loading.parameters import Params, refuse_rest, settle_embeddings, take
 from loading.tokenizer import read_tokenizer
 from loading.weights import read_weights
 
-PARTS = {"encoder": ["attn"], "decoder": ["attn", "cross"]}
 UNUSED = "EncDecAttention.relative_attention_bias.weight", "encoder.version", "decoder.version"
 COPIES = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
-TABLE = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+# The words of parameters.py for a stack and a decoder's block. An encoder's has none like CROSS.
+T5_STACK = """norm=final_layer_norm
+    relative_bias=block.0.layer.0.SelfAttention.relative_attention_bias.weight"""
+T5_BLOCK = """attn.q=layer.0.SelfAttention.q attn.k=layer.0.SelfAttention.k
+    attn.v=layer.0.SelfAttention.v attn.o=layer.0.SelfAttention.o attn_norm=layer.0.layer_norm
+    cross.q=layer.1.EncDecAttention.q cross.k=layer.1.EncDecAttention.k
+    cross.v=layer.1.EncDecAttention.v cross.o=layer.1.EncDecAttention.o
+    cross_norm=layer.1.layer_norm mlp.c_fc=layer.2.DenseReluDense.wi
+    mlp.c_proj=layer.2.DenseReluDense.wo mlp_norm=layer.2.layer_norm"""
+CROSS = r"cross\S*"
+BART_BLOCK = """attn.q=self_attn.q_proj+ attn.k=self_attn.k_proj+ attn.v=self_attn.v_proj+
+    attn.o=self_attn.out_proj+ attn_norm=self_attn_layer_norm+ cross.q=encoder_attn.q_proj+
+    cross.k=encoder_attn.k_proj+ cross.v=encoder_attn.v_proj+ cross.o=encoder_attn.out_proj+
+    cross_norm=encoder_attn_layer_norm+ mlp.c_fc=fc1+ mlp.c_proj=fc2+ mlp_norm=final_layer_norm+"""
 
 
 def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
@@ -34,11 +47,14 @@ def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
     tied = tied and (scale_head or "lm_head.weight" not in tensors)
     params = take(tensors, f"wte={COPIES[0]}" + settle_embeddings(tensors, COPIES, tied), sizes)
     form, _, name = config.get("feed_forward_proj", "relu").rpartition("-")
-    for side in PARTS:
-        stack = take(tensors, f"norm=final_layer_norm relative_bias={TABLE}", sizes, f"{side}.")
-        words, [n_layer] = t5_block(side, form == "gated"), read_sizes(config, f"{side}_layers")
-        at = [f"{side}.block.{i}." for i in range(n_layer)]
-        params[side] = stack | {"blocks": [take(tensors, words, sizes, start) for start in at]}
+    gate = "wi_1 mlp.gate=layer.2.DenseReluDense.wi_0" if form == "gated" else "wi"
+    block = T5_BLOCK.replace("wi", gate)
+    blocks = {"encoder": re.sub(CROSS, "", block).replace("layer.2", "layer.1"), "decoder": block}
+    for side, block in blocks.items():
+        params[side] = take(tensors, T5_STACK, sizes, f"{side}.")
+        [n_layer] = read_sizes(config, f"{side}_layers")
+        at = (f"{side}.block.{i}." for i in range(n_layer))
+        params[side]["blocks"] = [take(tensors, block, sizes, start) for start in at]
     refuse_rest(tensors)
 
     name = "gelu_new" if (form, name) == ("gated", "gelu") else name  # v1.1's "gelu" is gelu_new
@@ -49,21 +65,10 @@ def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
     return tokenizer, model
 
 
-def t5_block(side: str, gated: bool) -> str:
-    """Return the words for a block's parameters: see parameters.py."""
-    words, n = "", len(PARTS[side])
-    for i, (ours, theirs) in enumerate(zip(PARTS[side], ("SelfAttention", "EncDecAttention"))):
-        words += " ".join(f"{ours}.{x}=layer.{i}.{theirs}.{x}" for x in "qkvo")
-        words += f" {ours}_norm=layer.{i}.layer_norm "
-    mlp = f"layer.{n}.DenseReluDense"
-    words += f"mlp.c_fc={mlp}.wi_1 mlp.gate={mlp}.wi_0" if gated else f"mlp.c_fc={mlp}.wi"
-    return f"{words} mlp.c_proj={mlp}.wo mlp_norm=layer.{n}.layer_norm"
-
-
 def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
     """Return (tokenizer, model) for BART or mBART. Raises ValueError."""
     n_vocab, n_ctx, d = read_sizes(config, "vocab_size", "max_position_embeddings", "d_model")
-    n_head = read_sizes(config, *[f"{side}_attention_heads" for side in PARTS])
+    n_head = read_sizes(config, *[f"{side}_attention_heads" for side in ("encoder", "decoder")])
     if d % n_head[0] or d % n_head[1]:
         raise ValueError(f"d_model = {d} is not a multiple of the heads {n_head}")
     tokenizer = read_tokenizer(folder, config["model_type"])
@@ -74,12 +79,13 @@ def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
     words = f"logits_bias=final_logits_bias wte={COPIES[0]}"
     params = take(tensors, words + settle_embeddings(tensors, COPIES, tied), sizes)
     is_mbart, scale = config["model_type"] == "mbart", config.get("scale_embedding")
-    for side in PARTS:
+    blocks = {"encoder": re.sub(CROSS, "", BART_BLOCK), "decoder": BART_BLOCK}
+    for side, block in blocks.items():
         sizes["n_inner"], n_layer = read_sizes(config, f"{side}_ffn_dim", f"{side}_layers")
         words = "wpe=embed_positions.weight embed_norm=layernorm_embedding+"
-        stack = take(tensors, words + " norm=layer_norm+" * is_mbart, sizes, f"{side}.")
-        words, at = bart_block(side), [f"{side}.layers.{i}." for i in range(n_layer)]
-        params[side] = stack | {"blocks": [take(tensors, words, sizes, start) for start in at]}
+        params[side] = take(tensors, words + " norm=layer_norm+" * is_mbart, sizes, f"{side}.")
+        at = (f"{side}.layers.{i}." for i in range(n_layer))
+        params[side]["blocks"] = [take(tensors, block, sizes, start) for start in at]
     refuse_rest(tensors)
 
     params["logits_bias"] = params["logits_bias"][:, : tokenizer.n_vocab]
@@ -89,15 +95,6 @@ def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
     if is_mbart and "en_XX" in tokenizer.special:
         model = model.for_languages(tokenizer.special["en_XX"])
     return tokenizer, model
-
-
-def bart_block(side: str) -> str:
-    """Return the words for a block's parameters: see parameters.py."""
-    words = "mlp.c_fc=fc1+ mlp.c_proj=fc2+ mlp_norm=final_layer_norm+"
-    for ours, theirs in zip(PARTS[side], ("self_attn", "encoder_attn")):
-        words += "".join(f" {ours}.{x}={theirs}.{x}_proj+" for x in "qkv")
-        words += f" {ours}.o={theirs}.out_proj+ {ours}_norm={theirs}_layer_norm+"
-    return words
 
 
 def read_ends(folder: Path, config: dict, params: Params) -> dict:

@@ -156,9 +156,9 @@ def test_filters_get_each_beam_s_own_ids_and_float32():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"width": 0}, "n=5, width=0, n_return=1: 1 <= n_return <= width, n >= 1"),
+        ({"width": 0}, "n=5 is below 1, or n_return=1 is not from 1 to width=0"),
         ({"n": 0}, "n=0"),
-        ({"n_return": 5}, "width=4, n_return=5"),
+        ({"n_return": 5}, "n_return=5 is not from 1 to width=4"),
         ({"prompt": "The cat"}, "encode the text first"),
         ({"prompt": [1] * N_CTX}, "a prompt of 32 tokens: 1 to 31"),
         ({"filters": [lambda logits, ids: np.full_like(logits, -np.inf)]}, "no text is left"),

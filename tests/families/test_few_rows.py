@@ -84,7 +84,7 @@ def test_blocks_are_used_for_a_few_rows_if_they_pay(monkeypatch, pays, n_rows, f
 @pytest.mark.parametrize("n_threads, n_parts", [(1, 0), (2, 2), (8, 5)])
 def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads, n_parts):
     pays(True)
-    sizes, pool = [], few_rows.pool()
+    sizes, pool = [], few_rows.pool(0)
     monkeypatch.setattr(few_rows, "n_threads", lambda: n_threads)
     # A thread gets at least SHARE numbers of a weight. The weight w below has 5.3 times as many.
     monkeypatch.setattr(few_rows, "SHARE", 64 * 10)
@@ -94,19 +94,20 @@ def test_each_thread_takes_a_part_of_a_large_weight(monkeypatch, pays, n_threads
             sizes.extend(part.shape[1] for part in parts)
             return pool.map(f, parts)
 
-    monkeypatch.setattr(few_rows, "pool", Pool)
+    monkeypatch.setattr(few_rows, "pool", lambda process: Pool())
     rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
     np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
     assert len(sizes) == n_parts and all(53 // 6 < size < 53 for size in sizes)
 
 
 FORK = """
-import multiprocessing, numpy as np
+import multiprocessing, os, threading, numpy as np
 import utils
 from families import few_rows
 few_rows.n_threads, few_rows.SHARE, few_rows.blocks_pay = lambda: 2, 1, lambda: True
 product = lambda: few_rows.product(np.ones((2, 32)), np.ones((32, 8)))
-product()
+wait = threading.Barrier(2).wait
+[*few_rows.pool(os.getpid()).map(lambda _: wait(), range(2))]  # two threads, which then are idle
 child = multiprocessing.get_context("fork").Process(target=product)
 child.start()
 child.join(20)
@@ -119,19 +120,6 @@ child.kill()
 def test_a_forked_process_makes_its_own_threads():
     result = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
     assert result.stdout == "0\n", result.stderr
-
-
-def test_without_new_threads_the_caller_multiplies(monkeypatch, pays):
-    pays(True)
-
-    class Ended:
-        def map(self, f, parts):
-            raise RuntimeError("cannot schedule new futures after shutdown")
-
-    for name, value in ("n_threads", lambda: 2), ("SHARE", 1), ("pool", Ended):
-        monkeypatch.setattr(few_rows, name, value)
-    rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
-    np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
 
 
 @pytest.mark.parametrize("setting, error", [("raise", True), ("ignore", False)])
