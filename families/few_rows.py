@@ -54,7 +54,10 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
             return blocks(rows, part)
 
     parts = np.array_split(w, n_parts, axis=1)  # n_parts x [n_in, a part of n_out]
-    return np.concatenate([*pool(os.getpid()).map(one, parts)], axis=1)
+    try:
+        return np.concatenate([*pool(os.getpid()).map(one, parts)], axis=1)
+    except RuntimeError:  # no threads can start, for example because the program is ending
+        return blocks(rows, w)
 
 
 def blas():

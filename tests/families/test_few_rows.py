@@ -122,6 +122,19 @@ def test_a_forked_process_makes_its_own_threads():
     assert result.stdout == "0\n", result.stderr
 
 
+def test_without_new_threads_the_caller_multiplies(monkeypatch, pays):
+    pays(True)
+
+    class Ended:
+        def map(self, f, parts):
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+    for name, value in ("n_threads", lambda: 2), ("SHARE", 1), ("pool", lambda process: Ended()):
+        monkeypatch.setattr(few_rows, name, value)
+    rows, w = whole_numbers(3, 64), whole_numbers(53, 64)
+    np.testing.assert_array_equal(product(rows, w.T), rows @ w.T)
+
+
 @pytest.mark.parametrize("setting, error", [("raise", True), ("ignore", False)])
 def test_a_thread_has_the_error_settings_of_its_caller(monkeypatch, pays, setting, error):
     pays(True)
