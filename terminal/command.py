@@ -22,7 +22,7 @@ def run(words: list[str]) -> None:
         with contextlib.suppress(AttributeError, io.UnsupportedOperation):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
             if stream is sys.stdin and not stream.isatty():
-                stream.reconfigure(encoding="utf-8-sig", errors="strict")  # type: ignore[union-attr]
+                stream.reconfigure(encoding="utf-8-sig")  # type: ignore[union-attr]
     if not given["prompts"] and not given.keys() & {"prompts_file", "interactive"}:
         if sys.stdin is None or sys.stdin.isatty():
             raise options.Usage(MISSING)

@@ -42,9 +42,9 @@ class Session:
 
     def __init__(self, given: dict):
         name = given.get("model", "stories")
-        own = self.own_model = Part("model", name) if ".py:" in name else None
+        own = Part("model", name) if ".py:" in name else None
         self.tokenizer, self.model = own.make() if own else utils.load(name)
-        self.name = as_unicode(name)
+        self.name, self.own_model = as_unicode(name), own  # plugin.PARTS holds a part weakly
         self.reads = hasattr(self.model, "read")  # an encoder-decoder: the prompt is its source
         if given.keys() & {"source_lang", "target_lang"}:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
