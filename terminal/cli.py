@@ -4,22 +4,30 @@ At first, it imports only the standard library, because NumPy may be missing or 
 """
 
 import bdb
+import io
 import os
 import sys
 
 
 def main(argv=None):
     """Run a command line. Return 0 (success), 1 (failure), 2 (wrong usage) or 130 (interrupted)."""
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # with None, print would write to stdout
     if sys.hexversion < 0x30A0000:
         version = sys.version.split()[0]
         raise SystemExit("generate.py: tokenwise needs Python 3.10 or newer, not this " + version)
-    from terminal import options, plugin
+    from terminal import plugin
 
+    for stream in sys.stdin, sys.stdout, sys.stderr:
+        if isinstance(stream, io.TextIOWrapper):  # '?' for what a terminal cannot display
+            stream.reconfigure(errors="replace")
+    if isinstance(sys.stdin, io.TextIOWrapper) and not sys.stdin.isatty():
+        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
     try:
-        from terminal import command
+        import numpy as np
 
-        command.run(sys.argv[1:] if argv is None else argv)
+        from terminal.command import run
+
+        with np.errstate(all="ignore"):  # no warnings: a draw detects NaNs
+            run(sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
@@ -30,5 +38,5 @@ def main(argv=None):
         raise
     except Exception as error:
         plugin.report(error)
-        return 2 if isinstance(error, options.Usage) else 1
+        return getattr(error, "status", 1)
     return 0

@@ -11,22 +11,13 @@ import re
 from typing import Any
 
 from loading.errors import UserError
+from terminal.loops import DRAFTERS, LOOPS
 
-METHODS = ("naive", "cached", "beam", "speculative", "ngram", "lookup")
-DRAFTING = METHODS[3:]
-DRAWING = ("naive", "cached", *DRAFTING)
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 VIEWS = ("score", "explain", "compare", "html", "interactive")
+DRAWING = tuple(name for name in LOOPS if name != "beam")
 
-# Defaults, unless the user or the checkpoint sets a value. GENERATING: the options of generation.
-DEFAULTS: dict[str, Any] = dict(method="cached", tokens=100, min_length=0, stop=[], loop=None)
-DEFAULTS |= dict(seed=None, samples=1, filter=[]) | dict.fromkeys(SAMPLING)
-DEFAULTS |= dict(repetition_penalty=None, no_repeat_ngram=None, gamma=4, draft=None, drafter=None)
-DEFAULTS |= {"beams": 4, "length_penalty": 1.0, "return": 1}
-GENERATING = tuple(DEFAULTS)
-DEFAULTS |= dict(model="stories", chat=False, system=None, json=False, early_stopping=False)
-
-# Option -> its name in a checkpoint's generation_config.json. SAME: those with the same name.
+# Option -> its name in a checkpoint's generation_config.json.
 SAME = (*SAMPLING, "repetition_penalty", "length_penalty", "draft", "seed")
 CONFIG = dict(zip(SAME, SAME)) | dict(tokens="max_new_tokens", beams="num_beams")
 CONFIG |= dict(min_length="min_new_tokens", no_repeat_ngram="no_repeat_ngram_size")
@@ -41,15 +32,18 @@ OFF |= dict(num_beam_groups=1, diversity_penalty=0, num_return_sequences=1, toke
 OFF |= dict(renormalize_logits=0, remove_invalid_values=0)
 FORCED: dict = dict(forced_bos_token_id=None, forced_eos_token_id=None)  # only with an encoder
 
-# Option -> the only methods to which it applies.
-ONLY_FOR: dict[str, tuple] = {name: DRAWING for name in (*SAMPLING, "seed", "samples")}
-ONLY_FOR |= {name: ("beam",) for name in ("beams", "length_penalty", "return")}
-ONLY_FOR |= dict(loop=("cached",), gamma=DRAFTING)
-ONLY_FOR |= dict(draft=("speculative",), drafter=("speculative",))
+# Option -> the only methods to which it applies; option -> the option that it needs.
+ONLY_FOR: dict[str, Any] = dict.fromkeys((*SAMPLING, "seed"), DRAWING)
+ONLY_FOR |= dict.fromkeys(("beams", "length_penalty"), ["beam"])
+ONLY_FOR |= dict.fromkeys(("draft", "drafter"), ["speculative"])
+ONLY_FOR |= dict(loop=["cached"], gamma=DRAFTERS)
+NEEDS = dict(live="html", system="chat")
 
 
 class Usage(UserError):
     """The command line that the user typed is wrong."""
+
+    status = 2
 
 
 class Parser(argparse.ArgumentParser):
@@ -95,12 +89,11 @@ OPTIONS = {
         ("json", FLAG, "one JSON object per text"),
     ],
     "generation (a checkpoint may have its own defaults)": [
-        ("method", dict(choices=METHODS), "default cached, or beam if the checkpoint says so"),
+        ("method", dict(choices=[*LOOPS]), "default cached, or beam if the checkpoint says so"),
         ("tokens", number("N", int, 1), "at most N new tokens; default 100"),
         ("min_length", number("N", int), "the text does not end before N new tokens"),
         ("stop", TEXT | MORE, "end the text before TEXT; may be repeated"),
         ("seed", number("S", int), "default: a different one each time; prompt i uses S + i"),
-        ("samples", number("N", int, 1), "N texts for each prompt, with the seeds S, S + 1, ..."),
         ("temperature", number("T", float, 0, 100000), "default: greedy, or 1 with --top-k, ..."),
         ("top_k", number("K", int), "draw from the K most probable tokens"),
         ("top_p", number("P", float, 0.0001, 1), "draw from the fewest top tokens that sum to P"),
@@ -113,14 +106,12 @@ OPTIONS = {
         ("loop", OWN, "cached: your own loop, (model, sequence) -> tokens"),
         ("beams", number("B", int, 1, 64), "beam: the number of beams; default 4"),
         ("length_penalty", number("A", float, -20, 20), "beam: score log P / length**A; default 1"),
-        ("return", number("K", int, 1, 64), "beam: print the K best texts; default 1"),
         ("draft", dict(metavar="MODEL"), "speculative: the model that proposes tokens"),
         ("drafter", OWN, "speculative: your own drafter, instead of a model"),
         ("gamma", number("G", int, 1, 16), "drafting: at most G drafts per pass; default 4"),
     ],
     "instead of plain text": [
         ("score", FLAG, "how much each token of the text surprises the model"),
-        ("target", TEXT, "with --score: the answer, for --chat or an encoder-decoder"),
         ("explain", FLAG, "each step: the token, its alternatives, the entropy"),
         ("compare", FLAG, "run every method that applies, and print one table"),
         ("html", FILE, "also write a page (.html) that shows how the text was made"),
@@ -128,6 +119,13 @@ OPTIONS = {
         ("interactive", FLAG, "an interactive prompt; /help lists its commands"),
     ],
 }
+GROUPS = [[name for name, _, _ in group] for group in OPTIONS.values()]
+GENERATING = GROUPS[1] + GROUPS[2]
+
+# The settings, unless the user or the checkpoint gives a value.
+DEFAULTS: dict[str, Any] = dict.fromkeys(name for group in GROUPS[:-1] for name in group)
+DEFAULTS |= dict(model="stories", method="cached", tokens=100, min_length=0, stop=[], filter=[])
+DEFAULTS |= dict(gamma=4, beams=4, length_penalty=1.0, early_stopping=False)
 
 
 def parse(words: list[str]) -> dict[str, Any]:
@@ -140,8 +138,6 @@ def parse(words: list[str]) -> dict[str, Any]:
         for name, how, about in options:
             group.add_argument(*["-n"] * (name == "tokens"), flag(name), help=about, **how)
     end = words.index("--") if "--" in words else len(words)
-    if any(word.endswith("=--") for word in words[:end]):  # argparse would crash before Python 3.13
-        raise Usage("-- is not a value")
     given = vars(p.parse_intermixed_args(words[:end]))
     return given | {"prompts": given["prompts"] + words[end + 1 :]}  # words after -- are prompts
 
@@ -150,20 +146,17 @@ def check(given: dict, method: str = "") -> None:
     """Raise Usage if the given options contradict each other or do not apply to the method."""
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
     n_prompts += 2 * ("prompts_file" in given)  # it may have several
-    n_texts = max(given.get("samples", 1), given.get("return", 1))
-    one = [view for view in ("explain", "compare", "html") if view in given]
-    views, idle = [view for view in VIEWS if view in given], [x for x in GENERATING if x in given]
+    views = [flag(view) for view in VIEWS if view in given]
+    idle = [flag(name) for name in GENERATING if name in given]
+    alone = [f"{flag(a)} needs {flag(b)}" for a, b in NEEDS.items() if {a, b} & {*given} == {a}]
     for nonsense, message in [
-        (len(views) > 1, f"give only one of {', '.join(map(flag, views))}"),
-        ("score" in given and idle, f"--score takes no {', '.join(map(flag, idle))}"),
+        (len(views) > 1, f"give only one of {', '.join(views)}"),
+        (alone, ", ".join(alone)),
+        ("score" in given and idle, f"--score takes no {', '.join(idle)}"),
         ("interactive" in given and n_prompts, "--interactive takes no prompts"),
         ("interactive" in given and "json" in given, "--interactive takes no --json"),
         ("html" in given and n_prompts != 1, "--html takes exactly one PROMPT"),
-        (one and n_texts > 1, f"{', '.join(map(flag, one))}: one text per prompt, not {n_texts}"),
         ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),
-        ("live" in given and "html" not in given, "--live needs --html"),
-        ("target" in given and "score" not in given, "--target needs --score"),
-        ("system" in given and "chat" not in given, "--system needs --chat"),
         ({"draft", "drafter"} <= given.keys(), "give only one of --draft, --drafter"),
         ("" in given.get("stop", []), "--stop needs a text that is not empty"),
         (given.get("tokens", least) < least, f"--min-length {least} is more than --tokens"),

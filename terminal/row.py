@@ -8,15 +8,16 @@ class Row:
     """A prompt, its sequence, the new text so far, and the time of each token.
 
     prompt_ids: the prompt, or an encoder-decoder's source; opening: what to print before the new
-    text; n_earlier, n_shown: how many tokens and characters are between the prompt and that;
-    sequence: None before the row starts; ended: no more text follows; cache: a chat's KV cache;
-    drafter: a Measured drafter, or None; beams, steps: beam search's texts and its steps.
+    text; n_earlier: the number of tokens between the prompt and this text; sequence: None before
+    the row starts; ended: no more text follows; n_printed: how many characters have been printed;
+    cache: a chat's KV cache; drafter: a Measured drafter, or None; beams, steps: beam search's
+    texts and its steps.
     """
 
     def __init__(self, prompt: str, prompt_ids: list[int], seed: int, stream: Any, stops: list):
         self.prompt, self.prompt_ids, self.opening, self.seed = prompt, prompt_ids, "", seed
         self.stream, self.stops, self.decoded, self.text = stream, stops, "", ""
-        self.n_earlier, self.n_shown, self.ended = 0, 0, False
+        self.n_earlier, self.n_before, self.n_printed, self.ended = 0, 0, 0, False
         self.started, self.times = time.perf_counter(), list[float]()
         self.sequence: Any = None
         self.cache: Any = None
@@ -29,7 +30,7 @@ class Row:
         self.opening, self.seed, self.sequence = "", last.seed, last.sequence
         ids = last.sequence.ids[len(last.prompt_ids) :]
         self.n_earlier, self.decoded = len(ids), "".join(map(self.stream.feed, ids))
-        self.n_shown = last.n_shown + len(last.text.rstrip("\ufffd"))  # complete a character
+        self.n_before = last.n_before + len(last.text.rstrip("\ufffd"))  # complete a character
 
     def feed(self, token: int) -> None:
         """Add the sequence's newest token to the text. A stop text ends the sequence."""
@@ -45,9 +46,14 @@ class Row:
         if not (more or self.ended):
             self.decoded += self.stream.finish()
         text, stopped = until_stop(self.decoded, self.stops, more)
-        self.text, self.ended = text[self.n_shown :], self.ended or stopped or not more
+        self.text, self.ended = text[self.n_before :], self.ended or stopped or not more
         if stopped:
             self.sequence.finish("stop")
+
+    def unprinted(self) -> str:
+        """Return the part of the text that no earlier call has returned."""
+        text, self.n_printed = self.text[self.n_printed :], len(self.text)
+        return text
 
     @property
     def ids(self) -> list[int]:

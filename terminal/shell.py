@@ -1,37 +1,31 @@
 """The interactive shell. A line is a prompt for the model; /NAME VALUE sets the option --NAME."""
 
-import atexit
 import bdb
 import contextlib
-import gc
-import os
-import sys
 import textwrap
-from pathlib import Path
 from typing import Any
 
 from decoding.drafters import common_prefix
-from loading.errors import UserError
-from terminal import look, options, show
-from terminal.explain import print_score
+from loading.errors import UserError, utf8
+from terminal import options
+from terminal.command import run
 from terminal.plugin import report
 from terminal.session import Session
+from terminal.show import visible
+from terminal.views import print_scores
 
 HELP = """\
 /explain, /compare [PROMPT]: like --explain, ...; without PROMPT, for the last prompt
-/score [TEXT]: like --score; without TEXT, for the last text. Encoder-decoders: SOURCE => TARGET
+/score TEXT: like --score; for encoder-decoders and in a chat: /score SOURCE => TARGET
 /html FILE.html: generate the last text again, and write a page about it
 /reset: restore the options of the start, and begin a new conversation; /help, /quit
 /NAME VALUE: set the option --NAME; /NAME shows it, /NAME off unsets it. The names:
 {}
-An empty line continues the last text. What you type is saved in {}"""
-COMMANDS = ["explain", "compare", "html", "score", "reset", "help", "quit"]
-GROUPS = [*options.OPTIONS.values()][:-1]  # all groups except the last, the views
-SETTABLE = {name: how for group in GROUPS for name, how, _ in group if name != "prompts_file"}
-NAMES = COMMANDS + [options.flag(name)[2:] for name in SETTABLE]
+An empty line continues the last text."""
+SETTABLE = [name for group in options.GROUPS[:-1] for name in group if name != "prompts_file"]
+COMMANDS = ["explain", "compare", "score", "html", "reset", "help", "quit"]
+NAMES = COMMANDS + [name.replace("_", "-") for name in SETTABLE]
 LOADING = {"model", "source_lang", "target_lang", "chat", "system"}  # need a new Session
-STATE = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-HISTORY = Path(STATE, "tokenwise", "history")
 
 
 class Shell:
@@ -47,15 +41,16 @@ class Shell:
         try:
             if line.startswith("/"):
                 name, _, value = line[1:].partition(" ")
-                return self.command(name, value.strip())
-            self.generate(line)
+                self.command(name.strip(), value.strip())
+            else:
+                self.generate(line)
         except KeyboardInterrupt:
             print("\n(stopped)")
         except (BrokenPipeError, bdb.BdbQuit):
             raise
         except BaseException as error:  # even SystemExit: a user's own part may raise it
             report(error, before="")
-        return False
+        return line.strip() == "/quit"
 
     def generate(self, line: str) -> None:
         """Continue a prompt. An empty line continues the last text."""
@@ -75,7 +70,7 @@ class Shell:
             row.cache = last.cache
             row.cache.cut(common_prefix(last.sequence.ids, row.prompt_ids))
         try:
-            show.stream(session, [row])
+            run(["--", row.prompt], session, [row])
         finally:
             if row.sequence:
                 self.row = row
@@ -83,53 +78,41 @@ class Shell:
                     session.chat.add("user", row.prompt)
                     session.chat.add("assistant", row.text)
 
-    def command(self, name: str, value: str) -> bool:
-        """Run /NAME VALUE. Return whether to quit. A unique beginning of NAME is enough."""
-        found = [name] if name in NAMES else [known for known in NAMES if known.startswith(name)]
-        if len(found) != 1:
-            meant = options.did_you_mean("/" + name, [f"/{known}" for known in NAMES])
-            raise UserError(f"no command /{name}{meant}; /help lists the commands")
-        [name], session = found, self.session
-        if name in COMMANDS[:4] and not (self.row or (value and name != "html")):
-            raise UserError(f"/{name}: there is no text yet")
-        if name == "score" and not value:
-            print_score(session.tokenizer, session.score_row(self.row))
-        elif name in ("explain", "compare", "score"):
-            look.view(session, name, value or self.row)
-        elif name == "html":
-            look.write_page(session, session.row(self.row), value)
+    def command(self, name: str, value: str) -> None:
+        """Run /NAME VALUE."""
+        session = self.session
+        if name == "score":
+            print_scores(session, [value])
+        elif name in ("explain", "compare", "html"):
+            file, prompt = ([value], "") if name == "html" else ([], value)
+            if not (prompt or self.row):
+                raise UserError(f"/{name}: there is no text yet")
+            row = session.row(prompt or self.row)
+            run([f"--{name}", *file, "--", row.prompt], session, [row])
         elif name == "reset":
             self.session, self.row = Session(self.first), None
         elif name == "help":
-            names = textwrap.fill(", ".join(NAMES[7:]), 79, break_on_hyphens=False)
-            print(HELP.format(names, HISTORY))
+            print(HELP.format(textwrap.fill(", ".join(NAMES), 79, break_on_hyphens=False)))
+        elif name not in NAMES:
+            meant = options.did_you_mean("/" + name, [f"/{known}" for known in NAMES])
+            raise UserError(f"no command /{name}{meant}; /help lists the commands")
         elif name != "quit":
             self.option(name.replace("-", "_"), value)
-        gc.collect()  # replaced parts: a user's file and its functions refer to each other
-        return name == "quit"
 
     def option(self, name: str, value: str) -> None:
         """Show, set or unset an option."""
-        session, given = self.session, {**self.session.given}
+        given = {**self.session.given}
         if value == "off":
             given.pop(name, None)
-        elif value or SETTABLE[name] is options.FLAG:
+        elif value or name in ("chat", "json"):
             value = value[1:-1] if value[:1] == value[-1:] == '"' else value
-            given[name] = options.parse([options.flag(name) + f"={value}" * bool(value)])[name]
-        if given != session.given:
+            given |= options.parse([options.flag(name) + f"={value}" * bool(value)])
+        if given != self.session.given:
             if name in LOADING:
                 self.session, self.row = Session(given), None
             else:
-                session.use(given)
-        print(show.visible(f"{name} = {self.session.settings.get(name)}"))
-
-    def prompt(self) -> str:
-        """Return the shell's prompt: the model, the method, and how tokens are drawn."""
-        s = self.session.settings
-        state = [Path(s["model"]).name[:30], s["method"]]
-        if s["method"] in options.DRAWING:
-            state.append(f"T {s['temperature'] or 1:g}" if self.session.sampled else "greedy")
-        return show.visible(" · ".join(state) + " › ")
+                self.session.use(given)
+        print(visible(f"{name} = {self.session.settings.get(name)}"))
 
 
 def interact(session: Session) -> None:
@@ -137,34 +120,15 @@ def interact(session: Session) -> None:
     shell = Shell(session)
     what = "a message" if session.chat else "the beginning of a text"
     print(f"Type {what}, or /help. Ctrl-C stops a text, Ctrl-D quits.")
-    if sys.stdin.isatty():
-        with contextlib.suppress(ImportError):  # not every system has readline
-            edit_lines()
+    with contextlib.suppress(ImportError):  # not every system has it
+        import readline  # noqa: F401  # with it, keys such as Up edit the line
     while True:
         try:
-            if shell.answer(input(shell.prompt())):
+            with utf8("standard input"):
+                line = input("› ")
+            if shell.answer(line):
                 return
         except EOFError:
             return print()
         except KeyboardInterrupt:  # at the prompt, Ctrl-C starts a new line
             print()
-
-
-def edit_lines() -> None:
-    """Use readline: keys edit the line, Tab completes commands, and the history is saved."""
-    import readline
-
-    def complete(line: str, state: int) -> Any:
-        found = [f"/{name} " for name in NAMES if line and f"/{name}".startswith(line)]
-        return [*found, None][state]
-
-    readline.set_completer(complete)
-    readline.set_completer_delims("")  # for Tab, the whole line is one word
-    readline.parse_and_bind("tab: complete")
-    if os.environ.get("TERM") != "dumb":  # several pasted lines are one prompt
-        readline.parse_and_bind("set enable-bracketed-paste on")
-    with contextlib.suppress(OSError):
-        HISTORY.parent.mkdir(parents=True, exist_ok=True)
-        HISTORY.touch(mode=0o600)
-        readline.read_history_file(HISTORY)
-        atexit.register(readline.write_history_file, HISTORY)

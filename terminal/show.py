@@ -1,5 +1,6 @@
-"""Prints rows: their texts as they are generated, or one JSON object per row."""
+"""How rows appear: as text that grows, or as one JSON object each."""
 
+import contextlib
 import json
 import os
 import re
@@ -10,8 +11,6 @@ from typing import Any
 from terminal.row import Row
 from terminal.session import Session
 
-COLOURS = {"new": "1", "figures": "2", "accepted": "32", "rejected": "31;9", "corrected": "33;1"}
-AMBER = (230, 229, 222, 214)  # four of a terminal's 256 colours, from low to high surprise
 # Characters that control the terminal or the direction of the text, except \n and \t.
 CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -23,70 +22,80 @@ def visible(text: str, stream: Any = None) -> str:
     return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def colour(text: str, kind: str, stream: Any = None) -> str:
-    """Colour a text if it goes to a terminal, rather than to a pipe or a file. It stays plain if
-    NO_COLOR is set (https://no-color.org) or TERM is dumb."""
+def styled(text: str, code: int, stream: Any = None) -> str:
+    """Make a text bold (1) or dim (2) if it goes to a terminal, rather than to a pipe or a file. It
+    stays plain if NO_COLOR is set (https://no-color.org) or TERM is dumb."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     if plain or not text or not (stream or sys.stdout).isatty():
         return text
-    return f"\x1b[{COLOURS.get(kind, kind)}m{text}\x1b[0m"
-
-
-def tint(text: str, bits: float) -> str:
-    """Tint a token by its surprise, most strongly from 10 bits on. Leading spaces stay plain."""
-    word, level = text.lstrip(" "), min(4, int(bits / 2.5))
-    tinted = colour(word, f"30;48;5;{AMBER[level - 1]}") if level > 0 else word
-    return text[: len(text) - len(word)] + tinted
-
-
-def stream(session: Session, rows: list[Row]) -> None:
-    """Print the rows in their order, even if a later one ends first: text as it grows, or JSON."""
-    steps, many, is_json = session.generate(rows), len(rows) > 1, session.settings["json"]
-    number = 1
-    try:
-        next(steps, None)  # if this first step fails, nothing has been printed yet
-        for number, row in enumerate(rows, 1):
-            if is_json:
-                list(pieces(row, steps))
-                print(json.dumps(as_json(session, row)), flush=True)
-                continue
-            print(f"[{number}/{len(rows)}]\n" * many + visible(row.opening), end="")
-            for piece in pieces(row, steps):
-                print(colour(visible(piece), "new"), end="", flush=True)
-            others = [row.opening + beam["text"] for beam in row.beams[1:]]
-            print(*["", *map(visible, others)], sep="\n", flush=True)
-            print_figures(statistics_line(session, row, many))
-    except Exception as error:  # name the row, and keep the later texts that are complete
-        vars(error)["row"] = f"[{number}/{len(rows)}] " * many
-        done = [json.dumps(as_json(session, row)) for row in rows[number:] if is_json and row.ended]
-        print(*done, sep="\n", end="\n" * bool(done))
-        raise
-    times = [time for row in rows for time in row.times]
-    if many and times and not is_json:
-        n, seconds = len(times), max(max(times) - min(row.started for row in rows), 1e-9)
-        speed = f"{n} tokens in {seconds:.3f} s: {n / seconds:.0f} tokens/s"
-        print_figures(f"({len(rows)} texts, {speed})")
-
-
-def pieces(row: Row, steps: Iterator) -> Iterator[str]:
-    """Yield a row's text piece by piece. Some steps may extend other rows instead."""
-    n_yielded = 0
-    while True:
-        yield (text := row.text)[n_yielded:]
-        n_yielded = len(text)
-        if row.ended:
-            return
-        try:
-            next(steps, None)
-        except BaseException:  # even Ctrl-C
-            row.finish()
-            yield row.text[n_yielded:]
-            raise
+    return f"\x1b[{code}m{text}\x1b[0m"
 
 
 def print_figures(line: str) -> None:
     """Print a line of statistics, or a note, to stderr."""
-    print(colour(visible(line, sys.stderr), "figures", sys.stderr), file=sys.stderr)
+    print(styled(visible(line, sys.stderr), 2, sys.stderr), file=sys.stderr)
+
+
+class Text:
+    """Prints rows as text: each row's opening, its new text as it grows, and its statistics."""
+
+    def __init__(self, session: Session, rows: list[Row]):
+        self.session, self.rows, self.heading = session, rows, ""
+
+    @contextlib.contextmanager
+    def showing(self, row: Row) -> Iterator[None]:
+        """Show a row, which grows in this `with` block. An error gets the row's number as `row`."""
+        n, number = len(self.rows), 1 + self.rows.index(row)
+        self.heading = f"[{number}/{n}]\n" * (n > 1) + visible(row.opening)
+        try:
+            self.begin(row)
+            yield
+        except BaseException as error:  # even Ctrl-C
+            vars(error)["row"] = f"[{number}/{n}] " * (n > 1)
+            self.fail(row)
+            raise
+        row.finish()  # a loop may end before its sequence
+        self.end(row)
+
+    def begin(self, row: Row) -> None:
+        """Prepare a row that has not begun."""
+
+    def show(self, row: Row) -> None:
+        """Print a row's newest text, and its opening before the first token."""
+        print(self.heading + styled(visible(row.unprinted()), 1), end="", flush=True)
+        self.heading = ""
+
+    def fail(self, row: Row) -> None:
+        """Print the part of the text that was held back, if any text has been printed."""
+        if row.times:
+            row.finish()
+            self.show(row)
+
+    def end(self, row: Row) -> None:
+        self.show(row)
+        print(flush=True)
+        many = len(self.rows) > 1
+        print_figures(statistics_line(self.session, row, many))
+        if many and row is self.rows[-1] and (times := [t for row in self.rows for t in row.times]):
+            seconds = max(max(times) - min(row.started for row in self.rows), 1e-9)
+            speed = f"{len(times)} tokens in {seconds:.3f} s: {len(times) / seconds:.0f} tokens/s"
+            print_figures(f"({len(self.rows)} texts, {speed})")
+
+
+class Json(Text):
+    """Prints one JSON object for each row."""
+
+    def show(self, row: Row) -> None:
+        """Print nothing before the end."""
+
+    def fail(self, row: Row) -> None:
+        """Print the later rows that are complete."""
+        for later in self.rows[self.rows.index(row) + 1 :]:
+            if later.ended:
+                self.end(later)
+
+    def end(self, row: Row) -> None:
+        print(json.dumps(as_json(self.session, row)), flush=True)
 
 
 def statistics_line(session: Session, row: Row, batch: bool = False) -> str:

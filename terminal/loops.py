@@ -1,0 +1,66 @@
+"""The loops and drafters that --method can name. To add one, write a function and name it below.
+
+A loop is called with a session and a row (see session.py) and returns an iterator of tokens.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from decoding.beam import beam_search
+from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup
+from generate import cached, naive
+from speculative import speculative
+from terminal.row import Row, until_stop
+
+
+def with_cache(session: Any, row: Row) -> Iterator[int]:
+    if session.chat:  # keep the cache for the next turn
+        row.cache = row.cache or row.sequence.model.new_cache()
+    return cached(row.sequence.model, row.sequence, row.cache)
+
+
+def drafting(session: Any, row: Row) -> Iterator[int]:
+    source = row.prompt_ids if session.reads else []  # a drafter may also read the source
+    row.drafter = Measured(DRAFTERS[session.settings["method"]](session, row, source))
+    return speculative(row.sequence.model, row.sequence, row.drafter, session.settings["gamma"])
+
+
+def search(session: Any, row: Row) -> Iterator[int]:
+    """Run beam search, and yield the best beam's ids. Add all beams to row.beams."""
+    s, sequence, decode = session.settings, row.sequence, session.tokenizer.decode
+    if sequence.running:
+        how = s["beams"], s["length_penalty"], s["early_stopping"], s["beams"]
+        ends = lambda ids: any(stop in decode(ids) for stop in row.stops)  # noqa: E731
+        how += sequence.sampler.filters, row.steps, ends
+        found = beam_search(sequence.model, sequence.ids, sequence.n_left, *how)
+        for beam in found:
+            ids = [token for token in beam.ids if token not in sequence.stop_ids]
+            text, _ = until_stop(decode(ids), row.stops, more=False)
+            row.beams.append(beam._asdict() | {"ids": ids, "text": text})
+        for token in found[0].ids:
+            if sequence.running:
+                yield sequence.append(token)
+
+
+def draft_model(session: Any, row: Row, source: list[int]) -> Any:
+    if own := session.own.get("drafter"):
+        return own.make(**session.offered, sequence=row.sequence)
+    draft = session.draft_model()
+    if hasattr(draft, "read"):  # an encoder-decoder: it reads all of the source that fits
+        draft = draft.read(source[: draft.n_source])
+    return DraftModel(draft, row.sequence.sampler, np.random.default_rng([row.seed, 1]))
+
+
+DRAFTERS = {
+    "speculative": draft_model,
+    "ngram": lambda session, row, source: NGramStore(session.model.n_vocab, before=source),
+    "lookup": lambda session, row, source: PromptLookup(session.model.n_vocab, before=source),
+}
+LOOPS = {
+    "naive": lambda session, row: naive(row.sequence.model, row.sequence),
+    "cached": with_cache,
+    "beam": search,
+    **dict.fromkeys(DRAFTERS, drafting),
+}
