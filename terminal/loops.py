@@ -29,16 +29,19 @@ def drafting(session: Any, row: Row) -> Iterator[int]:
 
 def search(session: Any, row: Row) -> Iterator[int]:
     """Run beam search, and yield the best beam's ids. Add all beams to row.beams."""
-    s, sequence, decode = session.settings, row.sequence, session.tokenizer.decode
+    s, sequence = session.settings, row.sequence
+
+    def ending(ids):  # new ids -> the text before a stop text, and whether there is one
+        plain = [token for token in ids if token not in sequence.stop_ids]
+        return until_stop(session.tokenizer.decode(plain), row.stops, more=False)
+
     if sequence.running:
-        how = s["beams"], s["length_penalty"], s["early_stopping"], s["beams"]
-        ends = lambda ids: any(stop in decode(ids) for stop in row.stops)  # noqa: E731
-        how += sequence.sampler.filters, row.steps, ends
-        found = beam_search(sequence.model, sequence.ids, sequence.n_left, *how)
+        how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]
+        more = sequence.sampler.filters, row.steps, lambda ids: ending(ids)[1]
+        found = beam_search(sequence.model, sequence.ids, sequence.n_left, *how, *more)
         for beam in found:
             ids = [token for token in beam.ids if token not in sequence.stop_ids]
-            text, _ = until_stop(decode(ids), row.stops, more=False)
-            row.beams.append(beam._asdict() | {"ids": ids, "text": text})
+            row.beams.append(beam._asdict() | {"ids": ids, "text": ending(ids)[0]})
         for token in found[0].ids:
             if sequence.running:
                 yield sequence.append(token)

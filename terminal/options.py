@@ -5,7 +5,6 @@
 
 import argparse
 import contextlib
-import difflib
 import math
 import re
 from typing import Any
@@ -34,7 +33,7 @@ FORCED: dict = dict(forced_bos_token_id=None, forced_eos_token_id=None)  # only 
 
 # Option -> the only methods to which it applies; option -> the option that it needs.
 ONLY_FOR: dict[str, Any] = dict.fromkeys((*SAMPLING, "seed"), DRAWING)
-ONLY_FOR |= dict.fromkeys(("beams", "length_penalty"), ["beam"])
+ONLY_FOR |= dict.fromkeys(("beams", "length_penalty", "return"), ["beam"])
 ONLY_FOR |= dict.fromkeys(("draft", "drafter"), ["speculative"])
 ONLY_FOR |= dict(loop=["cached"], gamma=DRAFTERS)
 NEEDS = dict(live="html", system="chat")
@@ -51,16 +50,7 @@ class Parser(argparse.ArgumentParser):
         return None if re.match("[^=]* ", word) else super()._parse_optional(word)
 
     def error(self, message):
-        """Raise Usage with argparse's message (str). For an unknown option, add a suggestion."""
-        flags, hint = re.findall(r"--[a-z-]+", self.format_help()), "; --help lists the options"
-        words = re.findall(r"^unrecognized arguments: (--[\w-]+)", message)
-        raise Usage(message + "".join(did_you_mean(word, flags) or hint for word in words))
-
-
-def did_you_mean(word: str, known: list[str]) -> str:
-    """Return "; did you mean ...?" with the most similar known word, or "" if none is similar."""
-    near = difflib.get_close_matches(word, known, 1, cutoff=0.75)
-    return f"; did you mean {near[0]}?" if near else ""
+        raise Usage(f"{message}; --help lists the options")
 
 
 def number(metavar, kind, least=0, most=math.inf):
@@ -106,6 +96,7 @@ OPTIONS = {
         ("loop", OWN, "cached: your own loop, (model, sequence) -> tokens"),
         ("beams", number("B", int, 1, 64), "beam: the number of beams; default 4"),
         ("length_penalty", number("A", float, -20, 20), "beam: score log P / length**A; default 1"),
+        ("return", number("K", int, 1, 64), "beam: print the K best texts; default 1"),
         ("draft", dict(metavar="MODEL"), "speculative: the model that proposes tokens"),
         ("drafter", OWN, "speculative: your own drafter, instead of a model"),
         ("gamma", number("G", int, 1, 16), "drafting: at most G drafts per pass; default 4"),
@@ -125,7 +116,7 @@ GENERATING = GROUPS[1] + GROUPS[2]
 # The settings, unless the user or the checkpoint gives a value.
 DEFAULTS: dict[str, Any] = dict.fromkeys(name for group in GROUPS[:-1] for name in group)
 DEFAULTS |= dict(model="stories", method="cached", tokens=100, min_length=0, stop=[], filter=[])
-DEFAULTS |= dict(gamma=4, beams=4, length_penalty=1.0, early_stopping=False)
+DEFAULTS |= {"gamma": 4, "beams": 4, "length_penalty": 1.0, "early_stopping": False, "return": 1}
 
 
 def parse(words: list[str]) -> dict[str, Any]:
@@ -138,6 +129,8 @@ def parse(words: list[str]) -> dict[str, Any]:
         for name, how, about in options:
             group.add_argument(*["-n"] * (name == "tokens"), flag(name), help=about, **how)
     end = words.index("--") if "--" in words else len(words)
+    if any(word.endswith("=--") for word in words[:end]):  # argparse would crash before Python 3.13
+        raise Usage("-- is not a value")
     given = vars(p.parse_intermixed_args(words[:end]))
     return given | {"prompts": given["prompts"] + words[end + 1 :]}  # words after -- are prompts
 
@@ -146,6 +139,7 @@ def check(given: dict, method: str = "") -> None:
     """Raise Usage if the given options contradict each other or do not apply to the method."""
     n_prompts, least = len(given["prompts"]), given.get("min_length", 0)
     n_prompts += 2 * ("prompts_file" in given)  # it may have several
+    one = [flag(view) for view in ("explain", "compare", "html") if view in given]
     views = [flag(view) for view in VIEWS if view in given]
     idle = [flag(name) for name in GENERATING if name in given]
     alone = [f"{flag(a)} needs {flag(b)}" for a, b in NEEDS.items() if {a, b} & {*given} == {a}]
@@ -156,6 +150,7 @@ def check(given: dict, method: str = "") -> None:
         ("interactive" in given and n_prompts, "--interactive takes no prompts"),
         ("interactive" in given and "json" in given, "--interactive takes no --json"),
         ("html" in given and n_prompts != 1, "--html takes exactly one PROMPT"),
+        (one and given.get("return", 1) > 1, f"{', '.join(one)}: one text per prompt"),
         ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),
         ({"draft", "drafter"} <= given.keys(), "give only one of --draft, --drafter"),
         ("" in given.get("stop", []), "--stop needs a text that is not empty"),

@@ -111,6 +111,7 @@ class Session:
         if self.settings["method"] == "speculative" and "drafter" not in self.own:
             self.draft_model()  # load it before the clock starts
         row.started, earlier, settings = time.perf_counter(), row.sequence, self.settings
+        model: Any
         model, ids = begin(self.model, row.prompt_ids)
         n, least, n_prompt = settings["tokens"], settings["min_length"], len(ids)
         most = int(self.config["max_length"]) if n is None else n_prompt + row.n_earlier + n
@@ -120,7 +121,7 @@ class Session:
         first = [samplers.min_length(least, model.stop_ids)]
         last = [own.make(**self.offered, n_prompt=n_prompt) for own in self.filters]
         if self.reads:  # forced tokens come last, and overrule all other filters
-            last += self.model.forced_filters(min(n_left, model.n_ctx - len(ids)))
+            last += model.forced_filters(min(n_left, model.n_ctx - len(ids)))
         chosen = {name: settings[name] for name in samplers.FILTERS}
         sampler = watch(samplers.make_sampler(first, last, **chosen))
         row.sequence = Sequence(model, ids, n_left, sampler, seed)

@@ -23,8 +23,8 @@ HELP = """\
 {}
 An empty line continues the last text."""
 SETTABLE = [name for group in options.GROUPS[:-1] for name in group if name != "prompts_file"]
-COMMANDS = ["explain", "compare", "score", "html", "reset", "help", "quit"]
-NAMES = COMMANDS + [name.replace("_", "-") for name in SETTABLE]
+VIEWS = ["explain", "compare", "score", "html"]
+NAMES = [*VIEWS, "reset", "help", "quit"] + [name.replace("_", "-") for name in SETTABLE]
 LOADING = {"model", "source_lang", "target_lang", "chat", "system"}  # need a new Session
 
 
@@ -81,12 +81,12 @@ class Shell:
     def command(self, name: str, value: str) -> None:
         """Run /NAME VALUE."""
         session = self.session
+        if name in VIEWS and not (value if name == "score" else self.row or value):
+            raise UserError(f"/{name}: there is no text yet")
         if name == "score":
             print_scores(session, [value])
-        elif name in ("explain", "compare", "html"):
+        elif name in VIEWS:
             file, prompt = ([value], "") if name == "html" else ([], value)
-            if not (prompt or self.row):
-                raise UserError(f"/{name}: there is no text yet")
             row = session.row(prompt or self.row)
             run([f"--{name}", *file, "--", row.prompt], session, [row])
         elif name == "reset":
@@ -94,8 +94,7 @@ class Shell:
         elif name == "help":
             print(HELP.format(textwrap.fill(", ".join(NAMES), 79, break_on_hyphens=False)))
         elif name not in NAMES:
-            meant = options.did_you_mean("/" + name, [f"/{known}" for known in NAMES])
-            raise UserError(f"no command /{name}{meant}; /help lists the commands")
+            raise UserError(f"no command /{name}; /help lists the commands")
         elif name != "quit":
             self.option(name.replace("-", "_"), value)
 
@@ -125,7 +124,7 @@ def interact(session: Session) -> None:
     while True:
         try:
             with utf8("standard input"):
-                line = input("› ")
+                line = input(f"{shell.session.name} › ")
             if shell.answer(line):
                 return
         except EOFError:

@@ -73,7 +73,8 @@ class Text:
 
     def end(self, row: Row) -> None:
         self.show(row)
-        print(flush=True)
+        others = [row.opening + beam["text"] for beam in row.beams[1:]]
+        print(*["", *map(visible, others)], sep="\n", flush=True)
         many = len(self.rows) > 1
         print_figures(statistics_line(self.session, row, many))
         if many and row is self.rows[-1] and (times := [t for row in self.rows for t in row.times]):
