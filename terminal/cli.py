@@ -16,11 +16,9 @@ def main(argv=None):
         raise SystemExit("generate.py: tokenwise needs Python 3.10 or newer, not this " + version)
     from terminal import plugin
 
-    for stream in sys.stdin, sys.stdout, sys.stderr:
+    for stream in sys.stdout, sys.stderr:
         if isinstance(stream, io.TextIOWrapper):  # '?' for what a terminal cannot display
             stream.reconfigure(errors="replace")
-    if isinstance(sys.stdin, io.TextIOWrapper) and not sys.stdin.isatty():
-        sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
     try:
         import numpy as np
 

@@ -6,6 +6,7 @@ from typing import Any
 from loading.errors import UserError, utf8
 from terminal import options, views
 from terminal.session import Session
+from terminal.shell import interact, standard_input
 from terminal.show import print_figures
 
 MISSING = 'a PROMPT is missing, such as "Once upon a time"'
@@ -14,12 +15,10 @@ MISSING = 'a PROMPT is missing, such as "Once upon a time"'
 def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
     """Run a command line, such as ["Once upon a time", "--seed", "3"]. The interactive shell also
     calls this function, with its session and the rows of its prompts."""
-    given = prepare(options.parse(words))
+    given = prepare(options.parse(words))  # parse
     session = session or Session(given)  # load the model
     if "interactive" in given:
-        from terminal.shell import interact
-
-        return interact(session)
+        return interact(session, run)
     if "score" in given:
         return views.print_scores(session, read_prompts(given))
     rows = rows or [session.row(text, i) for i, text in enumerate(read_prompts(given))]  # encode
@@ -61,8 +60,8 @@ def read_prompts(given: dict) -> list[str]:
 
 def read_standard_input() -> str:
     """Return all text of standard input, without the newline that echo adds."""
-    with utf8("standard input"):
-        text = sys.stdin.read()
+    with standard_input() as stream:
+        text = stream.read()
     if not text:
         raise UserError(f"{MISSING}: standard input is empty")
     return text.removesuffix("\n")

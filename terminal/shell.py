@@ -2,13 +2,15 @@
 
 import bdb
 import contextlib
+import io
+import sys
 import textwrap
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from decoding.drafters import common_prefix
 from loading.errors import UserError, utf8
 from terminal import options
-from terminal.command import run
 from terminal.plugin import report
 from terminal.session import Session
 from terminal.show import visible
@@ -29,10 +31,10 @@ LOADING = {"model", "source_lang", "target_lang", "chat", "system"}  # need a ne
 
 
 class Shell:
-    """Answers the lines that a user types. row: the Row of the last text, or None."""
+    """Answers the lines that a user types. run: command.run; row: the Row of the last text."""
 
-    def __init__(self, session: Session):
-        self.session, self.first = session, session.given
+    def __init__(self, session: Session, run: Callable):
+        self.session, self.first, self.run = session, session.given, run
         self.row: Any = None
 
     def answer(self, line: str) -> bool:
@@ -70,7 +72,7 @@ class Shell:
             row.cache = last.cache
             row.cache.cut(common_prefix(last.sequence.ids, row.prompt_ids))
         try:
-            run(["--", row.prompt], session, [row])
+            self.run(["--", row.prompt], session, [row])
         finally:
             if row.sequence:
                 self.row = row
@@ -88,7 +90,7 @@ class Shell:
         elif name in VIEWS:
             file, prompt = ([value], "") if name == "html" else ([], value)
             row = session.row(prompt or self.row)
-            run([f"--{name}", *file, "--", row.prompt], session, [row])
+            self.run([f"--{name}", *file, "--", row.prompt], session, [row])
         elif name == "reset":
             self.session, self.row = Session(self.first), None
         elif name == "help":
@@ -114,20 +116,32 @@ class Shell:
         print(visible(f"{name} = {self.session.settings.get(name)}"))
 
 
-def interact(session: Session) -> None:
+def interact(session: Session, run: Callable) -> None:
     """Answer the user's lines until /quit or the end of the input."""
-    shell = Shell(session)
+    shell = Shell(session, run)
     what = "a message" if session.chat else "the beginning of a text"
     print(f"Type {what}, or /help. Ctrl-C stops a text, Ctrl-D quits.")
     with contextlib.suppress(ImportError):  # not every system has it
         import readline  # noqa: F401  # with it, keys such as Up edit the line
-    while True:
-        try:
-            with utf8("standard input"):
-                line = input(f"{shell.session.name} › ")
-            if shell.answer(line):
-                return
-        except EOFError:
-            return print()
-        except KeyboardInterrupt:  # at the prompt, Ctrl-C starts a new line
-            print()
+    with standard_input():
+        while True:
+            try:
+                if shell.answer(input(f"{visible(shell.session.name)} › ")):
+                    return
+            except EOFError:
+                return print()
+            except KeyboardInterrupt:  # at the prompt, Ctrl-C starts a new line
+                print()
+
+
+@contextlib.contextmanager
+def standard_input() -> Iterator[Any]:
+    """Read standard input as UTF-8 in this `with` block, if it is not a terminal."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        is_typed = sys.stdin.isatty()
+        how: Any = (
+            dict(errors="replace") if is_typed else dict(encoding="utf-8-sig", errors="strict")
+        )
+        sys.stdin.reconfigure(**how)
+    with utf8("standard input"):
+        yield sys.stdin

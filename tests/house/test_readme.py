@@ -58,7 +58,7 @@ def test_the_breakpoints_stop_with_the_shapes_of_the_table():
     for function, look, prompt, later in rows:
         lines = [f"b {function}", "c", look] + ["c", look] * 7 + ["q"]
         done = subprocess.run(
-            [sys.executable, "-m", "pdb", "-m", "examples.step"],
+            [sys.executable, "-m", "pdb", "generate.py", "Once upon a", "--top-k", "40"],
             input="\n".join(lines) + "\n",
             cwd=HOUSE,
             capture_output=True,
