@@ -3,7 +3,7 @@
     python notebooks/edition.py                       # for a class, in notebooks/class
     python notebooks/edition.py FOLDER --repository https://github.com/OWNER/NAME
     python notebooks/edition.py --html [FOLDER]       # pages to read, in notebooks/html
-    python notebooks/edition.py --titles              # update minutes and links
+    python notebooks/edition.py --titles              # update titles, minutes and links
 
 The class edition has no outputs and no solutions. After each prediction, it has a cell for the
 reader's guess, and the answer is folded. A cell tagged `yours` keeps only the signatures of its
@@ -12,7 +12,8 @@ They open the notebook from GitHub, so commit and push the folder.
 
 A section whose heading begins with "Deeper:" is not part of the lesson's core. A heading that
 begins with "Second session:" starts the second of the core's two sessions. A text cell tagged
-`answer` is always folded. README.md determines the order of the lessons.
+`answer` is always folded. The table in README.md determines the order of the lessons, their numbers
+and their titles.
 """
 
 import argparse
@@ -35,10 +36,11 @@ FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
 BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)  # a folded answer ends here
 
 
-def order() -> list[str]:
-    """Return the lessons' file names without .ipynb, in the order of README.md's table."""
+def titles() -> dict[str, str]:
+    """Return {file name without .ipynb: number and title} in the order of README.md's table."""
     index = (HERE / "README.md").read_text(encoding="utf-8")
-    return re.findall(r"^\| \[.+?\]\((\w+)\.ipynb\)", index, flags=re.MULTILINE)
+    rows = re.findall(r"^\| \[(.+?)\]\((\w+)\.ipynb\)", index, flags=re.MULTILINE)
+    return {name: title for title, name in rows}
 
 
 def read(name):
@@ -121,9 +123,11 @@ def by_section(notebook) -> str:
 
 
 def titled(name) -> str:
-    """Return the text of a lesson's first cell, with its minutes and links up to date."""
-    notebook, number = read(name), int(name[:2])
+    """Return the text of a lesson's first cell, with its title, minutes and links up to date."""
+    notebook, lessons = read(name), titles()
     paragraphs = notebook.cells[0].source.split("\n\n")
+    _, colon, subtitle = paragraphs[0].partition(":")
+    paragraphs[0] = f"# {lessons[name]}{colon}{subtitle}"
     while re.match(r"Previous|Next|\[", paragraphs[-1]):
         paragraphs.pop()
     whole, core = minutes(notebook)
@@ -133,41 +137,52 @@ def titled(name) -> str:
     if len(core) == 2:
         sessions = f"The core is two sessions, of {core[0]} and {core[1]}"
         paragraphs[1] = f"*About {whole} minutes. {sessions}; exercises apart.*"
-    names, links = order(), []
+    names, links = list(lessons), []
     place = names.index(name)
     for step, text in (-1, "← {}"), (1, "{} →"):
         if 0 <= place + step < len(names):
             neighbour = names[place + step]
-            heading = read(neighbour).cells[0].source.partition("\n")[0].removeprefix("# ")
-            links.append(f"[{text.format(heading.partition(':')[0])}]({neighbour}.ipynb)")
+            links.append(f"[{text.format(lessons[neighbour])}]({neighbour}.ipynb)")
     solutions = f"[Solutions](solutions/{name}.py)"
-    answers = f"[answers to the questions](solutions/questions.md#{number})"
+    anchor = lessons[name].partition(". ")[2].lower().replace(" ", "-")
+    answers = f"[answers to the questions](solutions/questions.md#{anchor})"
     return "\n\n".join([*paragraphs, " | ".join(links), f"{solutions} | {answers}"])
 
 
 # --- the class edition ----------------------------------------------------------------------------
 
 
+def with_answers(cells):
+    """Yield (cell, whether it answers a prediction). The code that follows the prediction and the
+    next text do, and each text tagged `answer`."""
+    ran = None  # None if every prediction is answered; otherwise, whether code has followed it
+    for cell in cells:
+        if cell.cell_type == "code":
+            ran = ran if ran is None else True
+            yield cell, ran is not None
+        else:
+            answers = ran or tagged(cell, "answer")
+            ran = False if "**Predict" in cell.source else None if answers else ran
+            yield cell, answers
+
+
 def for_class(notebook, name):
     """Remove a notebook's outputs and solutions, fold its answers, and add cells for guesses."""
-    # ran: None if every prediction is answered; otherwise, whether code has followed the latest one
-    cells, ran = [], None
-    for cell in notebook.cells:
+    cells = []
+    for cell, answers in with_answers(notebook.cells):
         cells.append(cell)
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-            ran = ran if ran is None else True
             if tagged(cell, "yours"):
                 cell.source = stubs(cell.source)
                 give_up = f'# If you give up: lessons.ours("{name}", "{cell.id}")'
                 cells.append(new_cell(cell, "ours", give_up))
             continue
         cell.source = without_solutions(cell.source)
-        if ran or tagged(cell, "answer"):
-            cell.source, ran = folded(cell.source), None
+        if answers:
+            cell.source = folded(cell.source)
         if "**Predict" in cell.source:
             cells.append(new_cell(cell, "guess", "# My guess: "))
-            ran = False
     notebook.cells = cells
     return notebook
 
@@ -248,14 +263,28 @@ def from_repository(notebook, address, path):
 
 def write_class(folder, address):
     """Write the class edition into a folder. If the address on GitHub is given, add badges."""
-    for name in order():
+    for name in titles():
         notebook = relinked(for_class(read(name), name), folder, address)
         if address:
             path = (folder / f"{name}.ipynb").relative_to(HERE.parent).as_posix()
             notebook = from_repository(notebook, address, path)
         notebook.metadata["edition"] = MARK
         write(folder / f"{name}.ipynb", nbformat.writes(notebook) + "\n")
-    print(f"{len(order())} notebooks in {folder}")
+    print(f"{len(titles())} notebooks in {folder}")
+
+
+def write_pages(folder):
+    """Write a page for each lesson into a folder. The answers to predictions are folded."""
+    from pages import page  # only this edition needs the packages that pages.py imports
+
+    for name in titles():
+        notebook = relinked(read(name), folder)
+        cells = list(with_answers(notebook.cells[:1] + notebook.cells[2:]))  # skip the setup cell
+        for cell, answers in cells:
+            if answers and cell.cell_type == "markdown":
+                cell.source = folded(cell.source, "The answer")
+        write(folder / f"{name}.html", f"{page(cells)}<!-- {MARK}-->\n")
+    print(f"{len(titles())} pages in {folder}")
 
 
 def write(path, text):
@@ -274,9 +303,9 @@ def checksum(text):
 
 
 def write_titles():
-    """Update minutes and links in the lessons' first cells, README.md and the teachers' sheets."""
+    """Bring the lessons' first cells up to date, and the minutes in README.md and on the sheets."""
     index = HERE / "README.md"
-    for name in order():
+    for name in titles():
         notebook = read(name)
         notebook.cells[0].source = titled(name)
         nbformat.write(notebook, HERE / f"{name}.ipynb")
@@ -297,7 +326,7 @@ def main():
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--repository", help="add badges for this address on GitHub")
     parser.add_argument("--html", action="store_true", help="write pages with the saved outputs")
-    parser.add_argument("--titles", action="store_true", help="update the minutes and the links")
+    parser.add_argument("--titles", action="store_true", help="update titles, minutes and links")
     args = parser.parse_args()
     if args.titles:
         return write_titles()
@@ -308,11 +337,7 @@ def main():
         parser.error(f"{args.repository} is not the address of a repository on GitHub")
     address = args.repository and f"https://github.com/{found[1]}"
     folder.mkdir(parents=True, exist_ok=True)
-    if args.html:
-        from pages import write_pages  # only this edition needs the packages that pages.py imports
-
-        return write_pages(folder)
-    return write_class(folder, address)
+    return write_pages(folder) if args.html else write_class(folder, address)
 
 
 if __name__ == "__main__":

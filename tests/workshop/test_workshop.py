@@ -213,7 +213,8 @@ def test_another_type_is_said(mine):
 def test_a_mistake_is_named_with_its_lesson(mine):
     found = mine("attention", SCALE, "")
     assert found["mistake"] == "no scale"
-    assert "without the division by sqrt(d)" in found["says"] and "Lesson 1" in found["says"]
+    assert "without the division by sqrt(d)" in found["says"]
+    assert 'See "The forward pass": One block' in found["says"]
 
 
 def test_two_mistakes_are_named(mine):
@@ -406,9 +407,13 @@ def test_the_table_of_the_readme_has_every_step():
 
 def test_the_lessons_that_are_named_have_these_headings():
     readme = Path(cli.__file__).with_name("README.md").read_text(encoding="utf-8")
-    for lesson in {step.lesson for step in STEPS} | {*re.findall(r"Lesson \d+, [^.]+\.", readme)}:
-        number, heading = re.fullmatch(r"Lesson (\d+), (.+)\.", lesson).groups()
-        [path] = (Path(cli.__file__).parents[1] / "notebooks").glob(f"{int(number):02}_*.ipynb")
+    notebooks = Path(cli.__file__).parents[1] / "notebooks"
+    shown = re.findall(r'See (".+?": [^.]+\.)', " ".join(readme.split()))
+    for lesson in {step.lesson for step in STEPS} | {*shown}:
+        title, heading = re.fullmatch(r'"(.+?)": (.+)\.', lesson).groups()
+        index = (notebooks / "README.md").read_text(encoding="utf-8")
+        [name] = re.findall(rf"^\| \[\d+\. {title}\]\((.+?)\)", index, re.MULTILINE)
+        path = notebooks / name
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
         kind = "(Second session: |Deeper: )?"
