@@ -21,7 +21,7 @@ import edition  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
-NOTEBOOKS = [FOLDER / f"{name}.ipynb" for name in edition.titles()]
+NOTEBOOKS = [FOLDER / f"{name}.ipynb" for name in edition.table()]
 ADDRESS = "https://github.com/someone/tokenwise"
 
 
