@@ -1,6 +1,5 @@
 """Checks: rounded weights, the largest model that fits, the bits of a float16."""
 
-import lessons  # noqa: F401, it makes the project's files importable
 import numpy as np
 
 
