@@ -1,5 +1,6 @@
-"""Count the FLOPs and the bytes of a pass. Lessons 8 and 9 derive the formulas.
+"""Count the FLOPs and the bytes of a pass.
 
+The lessons Counting and The roofline derive the formulas.
 A shape is (number of blocks, n_embd, n_vocab).
 """
 

@@ -3,16 +3,15 @@
     python notebooks/edition.py                       # for a class, in notebooks/class
     python notebooks/edition.py FOLDER --repository https://github.com/OWNER/NAME
     python notebooks/edition.py --html [FOLDER]       # pages to read, in notebooks/html
-    python notebooks/edition.py --titles              # update minutes and links
+    python notebooks/edition.py --titles              # write the top of each lesson again
 
 The class edition has no outputs and no solutions. After each prediction, it has a cell for the
 reader's guess, and the answer is folded. A cell tagged `yours` keeps only the signatures of its
 functions. With --repository, each notebook begins with badges that open it on Colab and on Binder.
 They open the notebook from GitHub, so commit and push the folder.
 
-A section whose heading begins with "Deeper:" is not part of the lesson's core. A heading that
-begins with "Second session:" starts the second of the core's two sessions. A text cell tagged
-`answer` is always folded. README.md determines the order of the lessons.
+A text cell tagged `answer` is always folded. The table in README.md determines the lessons' order,
+numbers, titles and minutes.
 """
 
 import argparse
@@ -35,10 +34,14 @@ FOLDED = "<details><summary>{}</summary>\n\n{}\n\n</details>\n\n"
 BORDER = re.compile(r"^(?:#|\*\*Predict|\*\*Question)", re.MULTILINE)  # a folded answer ends here
 
 
-def order() -> list[str]:
-    """Return the lessons' file names without .ipynb, in the order of README.md's table."""
+def table() -> dict[str, tuple[str, str, str]]:
+    """Return {file name without .ipynb: (number and title, minutes, the core's minutes)}.
+
+    README.md has this table. Its order is that of the lessons.
+    """
     index = (HERE / "README.md").read_text(encoding="utf-8")
-    return re.findall(r"^\| \[.+?\]\((\w+)\.ipynb\)", index, flags=re.MULTILINE)
+    row = r"^\| \[(.+?)\]\((\w+)\.ipynb\) \| (\d+) \| ([\d +]+) \|"
+    return {name: (title, *spent) for title, name, *spent in re.findall(row, index, re.MULTILINE)}
 
 
 def read(name):
@@ -50,124 +53,65 @@ def tagged(cell, tag):
     return tag in cell.metadata.get("tags", [])
 
 
-# --- the top of a lesson --------------------------------------------------------------------------
-
-
-def sections(notebook):
-    """Yield (heading, session, minutes) for each code cell and each section of a text cell.
-
-    Stop at the exercises or at "Your own text". In the core, the session is 1 or 2; in a deeper
-    section, it is 0.
-    """
-    heading, latest = "Beginning", 1
-    session = latest
-    for cell in notebook.cells[2:]:  # skip the title cell and the setup cell
-        if cell.cell_type == "code":
-            yield heading, session, of_code(cell)
-            continue
-        for part in re.split(r"^(?=##+ )", cell.source, flags=re.MULTILINE):
-            if part.startswith(("## Exercises", "## Your own text")):
-                return
-            if part.startswith("## "):
-                heading = part.partition("\n")[0].removeprefix("## ")
-                kind, _, rest = heading.partition(": ")
-                heading = rest if kind in ("Deeper", "Second session") else heading
-                latest = 2 if kind == "Second session" else latest
-                session = 0 if kind == "Deeper" else latest
-            yield heading, session, of_prose(part)
-
-
-def of_prose(text) -> float:
-    """Return the minutes for a text: one for 200 words, and three for a prediction or question."""
-    asked = len(re.findall(r"\*\*(?:Predict|Question)", text))
-    return len(text.split()) / 200 + 3 * asked
-
-
-def of_code(cell) -> float:
-    """Return the minutes for a code cell and its output.
-
-    Readers need one minute for 12 lines of code, for 20 lines of output, or for a picture. They
-    need ten minutes for a cell that they write, and none for code that only makes a picture.
-    """
-    n_lines = sum(bool(line.strip()) for line in cell.source.splitlines())
-    spent = 10 if tagged(cell, "yours") else 0 if tagged(cell, "drawing") else n_lines / 12
-    for output in cell.outputs:
-        spent += len(output.get("text", "").splitlines()) / 20
-        spent += any(kind.startswith("image/") for kind in output.get("data", {}))
-    return spent
-
-
-def minutes(notebook) -> tuple[int, list[int]]:
-    """Return the minutes of the whole lesson, and of each session of its core.
-
-    All are rounded to multiples of five.
-    """
-    total = [0.0, 0.0, 0.0]  # the minutes of deeper sections, of session 1, and of session 2
-    for _, session, spent in sections(notebook):
-        total[session] += spent
-    return 5 * round(sum(total) / 5), [5 * round(spent / 5) for spent in total[1:] if spent]
-
-
-def by_section(notebook) -> str:
-    """Return the line that lists the minutes of each section on a teacher's sheet."""
-    total = {}
-    for heading, session, spent in sections(notebook):
-        before = total.get(heading, (session, 0))[1]
-        total[heading] = session, before + spent
-    found = []
-    for heading, (session, spent) in total.items():
-        found.append(f"{heading} {max(1, round(spent))}" + (" (deeper)" if session == 0 else ""))
-    return f"*Minutes: {'; '.join(found)}.*"
-
-
 def titled(name) -> str:
-    """Return the text of a lesson's first cell, with its minutes and links up to date."""
-    notebook, number = read(name), int(name[:2])
-    paragraphs = notebook.cells[0].source.split("\n\n")
-    while re.match(r"Previous|Next|\[", paragraphs[-1]):
+    """Return the text of a lesson's first cell as the table wants it: title, minutes and links."""
+    lessons = table()
+    title, whole, core = lessons[name]
+    paragraphs = read(name).cells[0].source.split("\n\n")
+    _, colon, subtitle = paragraphs[0].partition(":")
+    paragraphs[0] = f"# {title}{colon}{subtitle}"
+    while paragraphs[-1].startswith("["):
         paragraphs.pop()
-    whole, core = minutes(notebook)
-    paragraphs[1] = f"*About {whole} minutes, {core[0]} of them the core; exercises apart.*"
-    if core == [whole]:
-        paragraphs[1] = f"*About {whole} minutes; exercises apart.*"
-    if len(core) == 2:
-        sessions = f"The core is two sessions, of {core[0]} and {core[1]}"
-        paragraphs[1] = f"*About {whole} minutes. {sessions}; exercises apart.*"
-    names, links = order(), []
+    spent = "" if core == whole else f", {core} of them the core"
+    if "+" in core:
+        spent = f". The core is two sessions, of {core.replace('+', 'and')}"
+    paragraphs[1] = f"*About {whole} minutes{spent}; exercises apart.*"
+    names, links = list(lessons), []
     place = names.index(name)
     for step, text in (-1, "← {}"), (1, "{} →"):
         if 0 <= place + step < len(names):
             neighbour = names[place + step]
-            heading = read(neighbour).cells[0].source.partition("\n")[0].removeprefix("# ")
-            links.append(f"[{text.format(heading.partition(':')[0])}]({neighbour}.ipynb)")
+            links.append(f"[{text.format(lessons[neighbour][0])}]({neighbour}.ipynb)")
+    anchor = title.partition(". ")[2].lower().replace(" ", "-")
+    answers = f"[answers to the questions](solutions/questions.md#{anchor})"
     solutions = f"[Solutions](solutions/{name}.py)"
-    answers = f"[answers to the questions](solutions/questions.md#{number})"
     return "\n\n".join([*paragraphs, " | ".join(links), f"{solutions} | {answers}"])
 
 
 # --- the class edition ----------------------------------------------------------------------------
 
 
+def with_answers(cells):
+    """Yield (cell, whether it answers a prediction). The code that follows the prediction and the
+    next text do, and each text tagged `answer`."""
+    ran = None  # None if every prediction is answered; otherwise, whether code has followed it
+    for cell in cells:
+        if cell.cell_type == "code":
+            ran = ran if ran is None else True
+            yield cell, ran is not None
+        else:
+            answers = ran or tagged(cell, "answer")
+            ran = False if "**Predict" in cell.source else None if answers else ran
+            yield cell, answers
+
+
 def for_class(notebook, name):
     """Remove a notebook's outputs and solutions, fold its answers, and add cells for guesses."""
-    # ran: None if every prediction is answered; otherwise, whether code has followed the latest one
-    cells, ran = [], None
-    for cell in notebook.cells:
+    cells = []
+    for cell, answers in with_answers(notebook.cells):
         cells.append(cell)
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-            ran = ran if ran is None else True
             if tagged(cell, "yours"):
                 cell.source = stubs(cell.source)
                 give_up = f'# If you give up: lessons.ours("{name}", "{cell.id}")'
                 cells.append(new_cell(cell, "ours", give_up))
             continue
         cell.source = without_solutions(cell.source)
-        if ran or tagged(cell, "answer"):
-            cell.source, ran = folded(cell.source), None
+        if answers:
+            cell.source = folded(cell.source)
         if "**Predict" in cell.source:
             cells.append(new_cell(cell, "guess", "# My guess: "))
-            ran = False
     notebook.cells = cells
     return notebook
 
@@ -248,14 +192,28 @@ def from_repository(notebook, address, path):
 
 def write_class(folder, address):
     """Write the class edition into a folder. If the address on GitHub is given, add badges."""
-    for name in order():
+    for name in table():
         notebook = relinked(for_class(read(name), name), folder, address)
         if address:
             path = (folder / f"{name}.ipynb").relative_to(HERE.parent).as_posix()
             notebook = from_repository(notebook, address, path)
         notebook.metadata["edition"] = MARK
         write(folder / f"{name}.ipynb", nbformat.writes(notebook) + "\n")
-    print(f"{len(order())} notebooks in {folder}")
+    print(f"{len(table())} notebooks in {folder}")
+
+
+def write_pages(folder):
+    """Write a page for each lesson into a folder. The answers to predictions are folded."""
+    from pages import page  # only this edition needs the packages that pages.py imports
+
+    for name in table():
+        notebook = relinked(read(name), folder)
+        cells = list(with_answers(notebook.cells[:1] + notebook.cells[2:]))  # skip the setup cell
+        for cell, answers in cells:
+            if answers and cell.cell_type == "markdown":
+                cell.source = folded(cell.source, "The answer")
+        write(folder / f"{name}.html", f"{page(cells)}<!-- {MARK}-->\n")
+    print(f"{len(table())} pages in {folder}")
 
 
 def write(path, text):
@@ -274,21 +232,11 @@ def checksum(text):
 
 
 def write_titles():
-    """Update minutes and links in the lessons' first cells, README.md and the teachers' sheets."""
-    index = HERE / "README.md"
-    for name in order():
+    """Write the first cell of each lesson again."""
+    for name in table():
         notebook = read(name)
         notebook.cells[0].source = titled(name)
         nbformat.write(notebook, HERE / f"{name}.ipynb")
-        whole, core = minutes(notebook)
-        row = rf"(^\| \[.+?\]\({name}\.ipynb\)) \| [\d +]+ \| [\d +]+ \|"
-        spent = rf"\1 | {whole} | {' + '.join(map(str, core))} |"
-        text = re.sub(row, spent, index.read_text("utf-8"), flags=re.MULTILINE)
-        index.write_text(text, encoding="utf-8")
-        sheet = HERE / f"teachers/{name}.md"
-        paragraphs = sheet.read_text("utf-8").split("\n\n")
-        paragraphs[1] = by_section(notebook)
-        sheet.write_text("\n\n".join(paragraphs), encoding="utf-8")
 
 
 def main():
@@ -297,7 +245,7 @@ def main():
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--repository", help="add badges for this address on GitHub")
     parser.add_argument("--html", action="store_true", help="write pages with the saved outputs")
-    parser.add_argument("--titles", action="store_true", help="update the minutes and the links")
+    parser.add_argument("--titles", action="store_true", help="write the top of each lesson again")
     args = parser.parse_args()
     if args.titles:
         return write_titles()
@@ -308,11 +256,7 @@ def main():
         parser.error(f"{args.repository} is not the address of a repository on GitHub")
     address = args.repository and f"https://github.com/{found[1]}"
     folder.mkdir(parents=True, exist_ok=True)
-    if args.html:
-        from pages import write_pages  # only this edition needs the packages that pages.py imports
-
-        return write_pages(folder)
-    return write_class(folder, address)
+    return write_pages(folder) if args.html else write_class(folder, address)
 
 
 if __name__ == "__main__":

@@ -68,9 +68,9 @@ def replaced(module, **functions):
 def check(lesson, number, *answers):
     """Print "solved", or what is missing. Raise no error, so that the next cells can run.
 
-    answers: the reader's functions. exercise_NUMBER in checks/lesson_LESSON.py checks them.
+    answers: the reader's functions. exercise_NUMBER in checks/LESSON.py checks them.
     """
-    test = getattr(importlib.import_module(f"checks.lesson_{lesson}"), f"exercise_{number}")
+    test = getattr(importlib.import_module(f"checks.{lesson}"), f"exercise_{number}")
     try:
         test(*map(careful, answers))
     except Exception as error:  # an unfinished answer can raise any error

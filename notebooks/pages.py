@@ -9,7 +9,6 @@ import html
 import io
 import re
 
-import edition
 import matplotlib as mpl
 import mistune
 from matplotlib.font_manager import FontProperties
@@ -35,32 +34,17 @@ MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+?)\$", re.DOTALL)
 markdown = mistune.create_markdown(escape=False, plugins=["table"])
 
 
-def write_pages(folder):
-    """Write a page for each lesson into a folder."""
-    names = edition.order()
-    for name in names:
-        edition.write(folder / f"{name}.html", f"{page(name, folder)}<!-- {edition.MARK}-->\n")
-    print(f"{len(names)} pages in {folder}")
-
-
-def page(name, folder):
-    """Return a lesson as HTML, with links that work from `folder`."""
-    notebook = edition.relinked(edition.read(name), folder)
+def page(cells):
+    """Return a lesson as HTML; cells: pairs of a cell and whether it answers a prediction."""
     sections = [""]
-    # ran: None if every prediction is answered; otherwise, whether code has followed the latest one
-    ran = None
-    for cell in notebook.cells[:1] + notebook.cells[2:]:  # skip the setup cell
+    for cell, answers in cells:
         if cell.cell_type == "code":
-            ran = ran if ran is None else True
-            sections[-1] += code(cell) + outputs(cell, ran is not None)
+            sections[-1] += code(cell) + outputs(cell, answers)
             continue
-        is_answer = ran or edition.tagged(cell, "answer")
-        text = edition.folded(cell.source, "The answer") if is_answer else cell.source
-        ran = False if "**Predict" in cell.source else None if ran else ran
-        first, *others = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+        first, *others = re.split(r"^(?=## )", cell.source, flags=re.MULTILINE)
         sections[-1] += prose(first)
         sections += map(prose, others)
-    title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
+    title = cells[0][0].source.partition("\n")[0].removeprefix("# ")
     body = "\n".join(f"<section>{section}</section>" for section in sections)
     style = STYLE + HtmlFormatter().get_style_defs("pre")
     return PAGE.format(title=html.escape(title), style=style, script=SCRIPT, body=body)
@@ -107,7 +91,7 @@ def picture(tex, alt):
 def code(cell):
     """Return a cell's code as HTML. Fold code that only makes a picture."""
     coloured = highlight(cell.source, PythonLexer(), HtmlFormatter(cssclass="code"))
-    if edition.tagged(cell, "drawing"):
+    if "drawing" in cell.metadata.get("tags", []):
         return f"<details><summary>The code of the picture</summary>{coloured}</details>"
     return coloured
 

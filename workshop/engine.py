@@ -206,7 +206,7 @@ def check(reader: Reader, step: Step, name: bool = True) -> Verdict:
         n_right += not found
     if wrong:
         names = " + ".join(name for name, _ in wrong if name) or None
-        says = " ".join([*dict.fromkeys(text for _, text in wrong), step.lesson])
+        says = " ".join([*dict.fromkeys(text for _, text in wrong), f"See {step.lesson}"])
         return Verdict(step.name, "wrong", names, says)
     if missing:
         rest = "; the rest is right" if n_right else ""

@@ -1,5 +1,5 @@
-"""Tests of lessons 1 to 4. After the prompt, each step of the cached loop stores one new key per
-layer. The animation starts with its last frame. Lesson 1 prints the README's debugger stops. An
+"""Tests of the first lessons. After the prompt, each step of the cached loop stores one new key in
+each layer. The animation starts with its last frame. The debugger's stops are the README's. An
 untouched exercise says what to write."""
 
 import base64
@@ -24,7 +24,7 @@ sys.path.insert(0, str(FOLDER))
 
 import lessons  # noqa: E402
 
-LESSONS = "01_forward_pass", "02_tokens", "03_factorization", "04_loop_and_cache"
+LESSONS = "forward_pass", "tokens", "factorization", "loop_and_cache"
 TOKENIZER, MODEL = utils.load("stories")
 PROMPT = TOKENIZER.encode("Once upon a time")
 
@@ -45,7 +45,7 @@ def verdict(capsys, lesson, number, *answers):
     return capsys.readouterr().out
 
 
-# --- lesson 4 and plots of the reader's own text --------------------------------------------------
+# --- the cached loop and plots of the reader's own text -------------------------------------------
 
 
 def new_rows(calls):
@@ -65,7 +65,7 @@ def test_the_cached_loop_stores_one_new_key_per_layer_and_step():
 
 
 def test_the_lesson_s_own_step_also_stores_one_key_per_layer():
-    names = cells("04_loop_and_cache", "step")
+    names = cells("loop_and_cache", "step")
     shape = MODEL.n_head, 0, MODEL.n_embd // MODEL.n_head
     keys, values = ([np.zeros(shape, np.float32)] * len(MODEL.params["blocks"]) for _ in range(2))
     for n, token in enumerate(PROMPT, 1):
@@ -79,7 +79,7 @@ def test_the_lesson_s_own_step_also_stores_one_key_per_layer():
 
 
 def test_the_film_moves_and_its_first_frame_is_the_still():
-    notebook = nbformat.read(FOLDER / "04_loop_and_cache.ipynb", as_version=4)
+    notebook = nbformat.read(FOLDER / "loop_and_cache.ipynb", as_version=4)
     [cell] = [cell for cell in notebook.cells if cell.id == "animation"]
     film = Image.open(io.BytesIO(base64.b64decode(cell.outputs[0].data["image/png"])))
     assert film.is_animated and film.n_frames >= 8
@@ -99,20 +99,20 @@ def test_the_reader_s_own_text_is_plotted_for_any_model(monkeypatch):
     shown = []
     monkeypatch.setattr(lessons, "display", shown.append)
     for name in LESSONS:
-        drawing = importlib.import_module(f"drawing.lesson_{name}")
+        drawing = importlib.import_module(f"drawing.{name}")
         drawing.your_text(TOKENIZER, llama, "A dragon\nsang for 12 Zoës 🍓.")
     assert len(shown) == len(LESSONS) and not lessons.plt.get_fignums()
     heights = [int.from_bytes(picture.data[20:24], "big") for picture in shown]
     assert max(heights) < 1500  # in pixels, so that 20 layers fit on a page
 
 
-# --- lessons 1 to 3 and untouched exercises -------------------------------------------------------
+# --- the debugger, training and untouched exercises -----------------------------------------------
 
 
 def test_the_lesson_s_debugger_stops_are_the_readme_s():
     row = r"^\| `b (\S+)` \| `(p .+?)` \| `(.+?)` \| `(.+?)` \|"
     stops = re.findall(row, (FOLDER.parent / "README.md").read_text(encoding="utf-8"), re.M)
-    notebook = nbformat.read(FOLDER / "01_forward_pass.ipynb", as_version=4)
+    notebook = nbformat.read(FOLDER / "forward_pass.ipynb", as_version=4)
     [cell] = [cell for cell in notebook.cells if cell.id == "stops"]
     for place, look, first, second in stops:
         said = f"b {place}, {look}\n    first pass:  {first}\n    second pass: {second}\n"
@@ -124,16 +124,16 @@ def test_the_lesson_s_debugger_stops_are_the_readme_s():
 @pytest.mark.parametrize("lesson", LESSONS)
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_an_untouched_exercise_says_what_to_write(capsys, lesson, number):
-    nothing = [lambda *given, **named: None] * (2 if (lesson[:2], number) in PAIRS else 1)
+    nothing = [lambda *given, **named: None] * (2 if (lesson, number) in PAIRS else 1)
     assert verdict(capsys, lesson, number, *nothing).startswith("not solved yet: write ")
 
 
 # The exercises (lesson, number) that ask for two functions:
-PAIRS = {("01", 3), ("03", 3), ("04", 2)}
+PAIRS = {("forward_pass", 3), ("factorization", 3), ("loop_and_cache", 2)}
 
 
 def test_the_lesson_s_own_training_and_encoder_agree_with_encoder_py():
-    names = cells("02_tokens", "words-letters", "by-hand", "train", "encode")
+    names = cells("tokens", "words-letters", "by-hand", "train", "encode")
     merges = names["train"]("hug hug hugs pug pun", 3)
     assert merges == [("u", "g"), ("h", "ug"), ("Ġ", "hug")]
     assert names["merge"](("a", "a", "a", "b"), ("a", "a")) == ("aa", "a", "b")

@@ -37,7 +37,7 @@ def test_timed_actions_take_turns_after_a_round_that_does_not_count(
 
 def test_a_check_says_what_is_missing_and_raises_nothing(capsys, monkeypatch, tmp_path):
     (tmp_path / "checks").mkdir()
-    (tmp_path / "checks" / "lesson_adding.py").write_text(
+    (tmp_path / "checks" / "adding.py").write_text(
         "def exercise_1(add):\n    assert add(1, 2) == 3, 'the sum of 1 and 2'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)

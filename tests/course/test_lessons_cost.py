@@ -1,5 +1,4 @@
-"""In lessons 8 to 11, the formulas agree with what the running code counts, and the plots show the
-right numbers."""
+"""The formulas agree with what the running code counts. A row holds one text at a time."""
 
 import sys
 from pathlib import Path
@@ -12,9 +11,7 @@ from tests.support.tiny import tiny_gpt2
 sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
 
 import counting  # noqa: E402
-from drawing import (  # noqa: E402
-    lesson_11_serving,
-)
+from drawing.serving import places  # noqa: E402
 
 from decoding.batching import continuous  # noqa: E402
 from generate import Sequence  # noqa: E402
@@ -41,7 +38,7 @@ def test_a_row_holds_one_text_at_a_time():
     for turn, (sequence, _) in enumerate(continuous(list(made), max_rows=2)):
         made[sequence].append(turn)
     taken = set()
-    for _, row, turns in lesson_11_serving.places(made, 2):
+    for _, row, turns in places(made, 2):
         seats = {(row, turn) for turn in range(turns[0], turns[-1] + 1)}
         assert not seats & taken and row in (0, 1)
         taken |= seats

@@ -21,7 +21,7 @@ import edition  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
-NOTEBOOKS = [FOLDER / f"{name}.ipynb" for name in edition.order()]
+NOTEBOOKS = [FOLDER / f"{name}.ipynb" for name in edition.table()]
 ADDRESS = "https://github.com/someone/tokenwise"
 
 
@@ -203,6 +203,16 @@ def test_every_link_of_the_other_texts_leads_somewhere():
         assert not list(broken_links(file.read_text(encoding="utf-8"), file.parent)), file
 
 
+def test_no_text_names_a_lesson_by_its_number():
+    """Titles stay when the course is renumbered. The table in README.md alone has the numbers."""
+    house, kinds = FOLDER.parent, {".ipynb", ".md", ".py", ".toml", ".txt"}
+    for path in [*house.glob("*"), *house.glob("[a-z]*/**/*")]:
+        if path.suffix in kinds and not {"fixtures", "venv"} & {*path.parts}:
+            text = path.read_text("utf-8").replace('\\n",\n', " ")  # a notebook's line is a string
+            found = re.search(r"\blessons?[\s\"_]+\d.*|\(\d\d_\w+\.ipynb", text, re.IGNORECASE)
+            assert not found, f"{path}: {found[0][:60]}"
+
+
 def test_the_top_of_a_lesson_is_up_to_date(path, notebook):
     assert notebook.cells[0].source == edition.titled(path.stem)
 
@@ -214,7 +224,7 @@ def test_each_exercise_has_a_solution_and_a_hidden_check(path, notebook):
 
 
 def test_every_assert_of_a_check_says_what_is_missing(path):
-    text = (FOLDER / "checks" / f"lesson_{path.stem}.py").read_text(encoding="utf-8")
+    text = (FOLDER / "checks" / f"{path.stem}.py").read_text(encoding="utf-8")
     asserts = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assert)]
     assert asserts and all(node.msg for node in asserts)
 

@@ -22,9 +22,10 @@ from workshop.steps.inputs import WatchedModel
 STUDENTS = Path(__file__).with_name("students")
 sys.path.append(str(STUDENTS))
 
-from styles import restyle  # noqa: E402
+from mistakes import MISTAKES  # noqa: E402
+from styles import ONE, TWO, restyle  # noqa: E402
 
-RIGHT = STUDENTS / "right.py"
+RIGHT = (STUDENTS / "right.py").read_text(encoding="utf-8")
 PARTS = [(step, part) for step in STEPS for part in step.parts]
 STEP = {step.name: step for step in STEPS}
 
@@ -67,82 +68,43 @@ def test_every_mistake_differs_from_the_right_answer_and_from_every_other(step, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step, part", PARTS, ids=map(named, PARTS))
-def test_the_text_that_a_mistake_changes_is_there_and_the_source_is_right(step, part):
+def test_a_source_that_mistakes_change_is_right(step, part):
     for source in {mistake.source for mistake in part.mistakes}:
         ours = Tape(part, build(source), 0)
         assert not difference(ours, Tape(part, build(part.source), 0), is_right)
-    for mistake in part.mistakes:
-        assert mistake.changes, mistake.name
-        first, *_ = mistake.says.split()  # the verdict is "these are the numbers" + says
-        assert first in {"with", "without", "of", "divided", "multiplied", "joined"}, mistake.says
-        assert not re.search(r"\bmistake\b|!", mistake.says), mistake.name
-
-
-# These solutions are right, but very different from the project's. For example, they use random
-# numbers in other ways, and the cache's lengths grow at other times.
-OTHER = """
-def draw(probs, rng):
-    with np.errstate(divide="ignore"):
-        return int(np.argmax(np.log(probs) + rng.gumbel(size=len(probs))))
-
-
-def encode(word, merges, vocab):
-    symbols = [bytes([byte]) for byte in word.encode()]
-    for pair in merges:
-        symbols = merge(symbols, pair)
-    return [vocab[symbol] for symbol in symbols]
-
-
-class Rows:
-    def __init__(self, n_layer, n_rows, n_head, n_ctx, d_head):
-        self.n_layer, self.n_ctx, self.lengths = n_layer, n_ctx, np.zeros(n_rows, int)
-        self.kv = np.zeros((2, n_layer, n_rows, n_head, n_ctx, d_head), np.float32)
-
-    def extend(self, n_new):
-        return np.array([np.arange(length, length + n_new) for length in self.lengths])
-
-    def append(self, layer, k, v):
-        n_new = k.shape[2]
-        for row, length in enumerate(self.lengths):
-            self.kv[0, layer, row, :, length : length + n_new] = k[row]
-            self.kv[1, layer, row, :, length : length + n_new] = v[row]
-        n_all = max(self.lengths) + n_new
-        if layer == self.n_layer - 1:
-            self.lengths = self.lengths + n_new
-        return self.kv[0, layer, :, :, :n_all], self.kv[1, layer, :, :, :n_all]
-
-    def cut(self, lengths):
-        self.lengths = np.array([min(a, b) for a, b in zip(self.lengths, lengths)])
-
-
-def verify(logits, ids, drafts, qs, sampler, rng):
-    tokens = []
-    for row, x in enumerate(drafts):
-        p, q = sampler(logits[row], ids + tokens), qs[row]
-        if 1 - rng.random() > p[x] / q[x]:
-            rest = np.clip(p - q, 0, None)
-            return [*tokens, draw(rest / rest.sum(), rng)]
-        tokens.append(x)
-    return [*tokens, draw(sampler(logits[-1], ids + tokens), rng)]
-"""
 
 
 @pytest.fixture
-def other(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text(restyle(RIGHT.read_text("utf-8"), OTHER), "utf-8")
-    return Reader(path, STEPS)
+def read(tmp_path):
+    """Return a function that writes a text into a file and reads this file as the workshop does."""
+
+    def run(text):
+        path = tmp_path / "mine.py"
+        path.write_text(text, encoding="utf-8")
+        return Reader(path, STEPS)
+
+    return run
 
 
-def test_right_files_are_right(other):
-    for reader in Reader(RIGHT, STEPS), other:
-        verdicts = [check(reader, step) for step in STEPS]
-        assert [(v.step, v.state) for v in verdicts] == [(step.name, "done") for step in STEPS]
+@pytest.mark.parametrize("style", ["", ONE, TWO], ids=["right.py", "ONE", "TWO"])
+def test_right_files_are_right(read, style):
+    reader = read(restyle(RIGHT, style))
+    verdicts = [check(reader, step) for step in STEPS]
+    assert [(v.step, v.state) for v in verdicts] == [(step.name, "done") for step in STEPS]
 
 
 @pytest.mark.slow
-def test_no_accident_is_a_mistake(other):
+@pytest.mark.parametrize("step, name, old, new", MISTAKES, ids=[name for _, name, *_ in MISTAKES])
+def test_a_mistake_in_a_file_of_another_style_is_found_and_named(read, step, name, old, new):
+    assert RIGHT.count(old) == 1
+    verdict = check(read(RIGHT.replace(old, new)), STEP[step])
+    assert (verdict.state, verdict.mistake) == ("wrong", name)
+
+
+@pytest.mark.slow
+def test_no_accident_is_a_mistake(read):
     """Right solutions may draw different samples from the same distribution. All count as right."""
+    other = read(restyle(RIGHT, TWO))
     for step, part in PARTS:
         if step.name in ("draw", "naive", "rule"):
             other.place(part)
@@ -179,7 +141,7 @@ def mine(tmp_path, capsys):
     """Return a function that edits a copy of right.py and returns the verdict on one step."""
 
     def run(step, *changes):
-        text = RIGHT.read_text(encoding="utf-8")
+        text = RIGHT
         for old, new in zip(changes[::2], changes[1::2]):
             assert old in text
             text = text.replace(old, new, 1)
@@ -213,7 +175,8 @@ def test_another_type_is_said(mine):
 def test_a_mistake_is_named_with_its_lesson(mine):
     found = mine("attention", SCALE, "")
     assert found["mistake"] == "no scale"
-    assert "without the division by sqrt(d)" in found["says"] and "Lesson 1" in found["says"]
+    assert "without the division by sqrt(d)" in found["says"]
+    assert 'See "The forward pass": One block' in found["says"]
 
 
 def test_two_mistakes_are_named(mine):
@@ -266,24 +229,16 @@ def test_a_wrong_distribution_is_named(mine):
     assert mine("speculation", f"{seed}.spawn(1)[0]", seed)["mistake"] == "one seed"
 
 
-def test_a_mistake_in_one_step_does_not_count_in_the_next(tmp_path):
-    path = tmp_path / "mine.py"
-    text = RIGHT.read_text(encoding="utf-8")
-    path.write_text(text.replace(SCALE, "", 1), encoding="utf-8")
-    reader = Reader(path, STEPS)
-    states = {step.name: check(reader, step).state for step in STEPS[:7]}
-    assert [name for name, state in states.items() if state != "done"] == ["attention"]
-
-
-@pytest.mark.parametrize("old, new", [("0.044715", "0.44715"), (GELU, "    ...\n")])
-def test_a_gelu_that_is_wrong_or_missing_is_replaced_also_where_it_is_a_default(tmp_path, old, new):
-    path = tmp_path / "mine.py"
-    text = RIGHT.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
-    reader = Reader(path, STEPS)
+@pytest.mark.parametrize(
+    "old, new, wrong",
+    [(SCALE, "", "attention"), ("0.044715", "0.4", "layers"), (GELU, "    ...\n", "layers")],
+)
+def test_a_mistake_in_one_step_does_not_count_in_the_next(read, old, new, wrong):
+    """A gelu that is wrong or missing is also replaced where it is a default."""
+    assert old in RIGHT
+    reader = read(RIGHT.replace(old, new))
     states = {step.name: check(reader, step).state for step in STEPS[:11]}
-    assert {name for name, state in states.items() if state != "done"} == {"layers"}
+    assert {name for name, state in states.items() if state != "done"} == {wrong}
 
 
 @pytest.mark.slow
@@ -317,10 +272,8 @@ def test_new_writes_a_file_in_which_nothing_is_wrong_and_never_overwrites(tmp_pa
     assert path.read_text(encoding="utf-8") == "mine"
 
 
-def test_nothing_is_wrong_in_an_empty_file(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text("")
-    reader = Reader(path, STEPS)
+def test_nothing_is_wrong_in_an_empty_file(read):
+    reader = read("")
     assert {check(reader, step).state for step in STEPS} == {"missing"}
 
 
@@ -330,11 +283,9 @@ def test_the_file_that_new_writes_names_every_function_of_every_step(tmp_path):
     assert needed <= reader.missing
 
 
-def test_the_fast_loop_of_the_file_that_new_writes_gives_the_text_of_the_plain_one(tmp_path):
+def test_the_fast_loop_of_the_file_that_new_writes_gives_the_text_of_the_plain_one(read):
     skeleton = cli.SKELETON.read_text("utf-8")
-    path = tmp_path / "mine.py"
-    path.write_text(RIGHT.read_text("utf-8") + skeleton[skeleton.index("def fast(") :], "utf-8")
-    fast, model = Reader(path, STEPS).module.fast, WatchedModel()
+    fast, model = read(RIGHT + skeleton[skeleton.index("def fast(") :]).module.fast, WatchedModel()
     repeated = [3, 1, 4, 3, 1, 4, 3]
     tokens = list(fast(model, Sequence(model, repeated, 12)))
     assert tokens == list(cached(model, Sequence(model, repeated, 12)))
@@ -344,8 +295,8 @@ def test_the_fast_loop_of_the_file_that_new_writes_gives_the_text_of_the_plain_o
     "argv, says",
     [
         (["nowhere.py"], "cannot read"),
-        ([str(RIGHT), "sofmax"], "did you mean softmax?"),
-        ([str(RIGHT), "xyz"], "the steps are softmax, layers"),
+        ([str(cli.SKELETON), "sofmax"], "did you mean softmax?"),
+        ([str(cli.SKELETON), "xyz"], "the steps are softmax, layers"),
     ],
 )
 def test_an_error_of_the_user_is_one_line(argv, says):
@@ -370,13 +321,12 @@ def test_a_file_that_never_ends_is_one_line(tmp_path, monkeypatch):
         cli.main([str(path)])
 
 
-def test_of_two_functions_of_one_name_the_later_counts(tmp_path):
+def test_of_two_functions_of_one_name_the_later_counts(read):
     right = "\n\ndef softmax(x):\n    e = np.exp(x - x.max(-1, keepdims=True))\n    " + SOFTMAX
     stub = "\n\ndef softmax(x):\n    ...\n"
-    skeleton, path = cli.SKELETON.read_text("utf-8"), tmp_path / "mine.py"
+    skeleton = cli.SKELETON.read_text("utf-8")
     for text, state in ((skeleton + right, "done"), (skeleton + right + stub, "missing")):
-        path.write_text(text, "utf-8")
-        assert check(Reader(path, STEPS), STEP["softmax"]).state == state
+        assert check(read(text), STEP["softmax"]).state == state
 
 
 def test_what_a_file_prints_is_no_verdict(tmp_path, capsys):
@@ -406,9 +356,13 @@ def test_the_table_of_the_readme_has_every_step():
 
 def test_the_lessons_that_are_named_have_these_headings():
     readme = Path(cli.__file__).with_name("README.md").read_text(encoding="utf-8")
-    for lesson in {step.lesson for step in STEPS} | {*re.findall(r"Lesson \d+, [^.]+\.", readme)}:
-        number, heading = re.fullmatch(r"Lesson (\d+), (.+)\.", lesson).groups()
-        [path] = (Path(cli.__file__).parents[1] / "notebooks").glob(f"{int(number):02}_*.ipynb")
+    notebooks = Path(cli.__file__).parents[1] / "notebooks"
+    shown = re.findall(r'See (".+?": [^.]+\.)', " ".join(readme.split()))
+    for lesson in {step.lesson for step in STEPS} | {*shown}:
+        title, heading = re.fullmatch(r'"(.+?)": (.+)\.', lesson).groups()
+        index = (notebooks / "README.md").read_text(encoding="utf-8")
+        [name] = re.findall(rf"^\| \[\d+\. {title}\]\((.+?)\)", index, re.MULTILINE)
+        path = notebooks / name
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
         kind = "(Second session: |Deeper: )?"

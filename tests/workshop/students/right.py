@@ -12,9 +12,6 @@ def softmax(x):
     return e / e.sum(axis=-1, keepdims=True)
 
 
-# 2. layers
-
-
 def layer_norm(x, g, b, eps=1e-5):
     mean = x.mean(axis=-1, keepdims=True)
     var = x.var(axis=-1, keepdims=True)
@@ -31,16 +28,10 @@ def linear(x, w, b=0):
     return x @ w.T + b
 
 
-# 3. attention
-
-
 def attention(q, k, v, mask):
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     weights = softmax(scores + mask)
     return weights @ v
-
-
-# 4. mask
 
 
 def causal_mask(positions):
@@ -49,9 +40,6 @@ def causal_mask(positions):
     keys = np.arange(n_all)
     later = keys > positions[..., None, :, None]
     return np.where(later, np.float32(-1e10), np.float32(0))
-
-
-# 5. heads
 
 
 def split_heads(x, n_head):
@@ -64,9 +52,6 @@ def merge_heads(x):
     *batch, n_head, n, d_head = x.shape
     rows = x.swapaxes(-3, -2)
     return rows.reshape(*batch, n, n_head * d_head)
-
-
-# 6. block
 
 
 def self_attention(x, c_attn, c_proj, n_head, mask, cache=None, layer=0):
@@ -96,8 +81,6 @@ class GPT2:
         h = layer_norm(x, **ln_2, eps=self.eps)
         return x + feed_forward(h, **mlp, activation=self.activation)
 
-    # 7. model
-
     def __call__(self, ids, cache=None, last=None):
         ids = np.asarray(ids)
         n_new = ids.shape[-1]
@@ -116,9 +99,6 @@ class GPT2:
         return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
 
 
-# 8. naive
-
-
 def naive(model, sequence):
     while sequence.running:
         logits = model(sequence.ids)[-1]
@@ -126,9 +106,6 @@ def naive(model, sequence):
         token = draw(p, sequence.rng)
         sequence.append(token)
         yield token
-
-
-# 9. draw
 
 
 def draw(probs, rng):
@@ -167,9 +144,6 @@ def top_p(p):
     return keep_p
 
 
-# 10. pairs
-
-
 def merge(symbols, pair):
     merged, i = [], 0
     while i < len(symbols):
@@ -191,9 +165,6 @@ def encode(word, merges, vocab):
             break
         symbols = merge(symbols, possible[0])
     return [vocab[symbol] for symbol in symbols]
-
-
-# 11. keys
 
 
 class Cache:
@@ -220,9 +191,6 @@ class Cache:
         self.length = min(self.length, length)
 
 
-# 12. cached
-
-
 def advance(model, ids, cache, chunk=256):
     for start in range(cache.length, len(ids), chunk):
         logits = model(ids[start : start + chunk], cache, last=1)
@@ -238,9 +206,6 @@ def cached(model, sequence, cache=None):
         next_token = draw(p, sequence.rng)
         sequence.append(next_token)
         yield next_token
-
-
-# 13. rows
 
 
 class Rows:
@@ -278,9 +243,6 @@ def prefill(model, prompts, cache):
     return logits[np.arange(len(prompts)), lengths - 1]
 
 
-# 14. rule
-
-
 def verify(logits, ids, drafts, qs, sampler, rng):
     tokens = []
     for i, (x, q) in enumerate(zip(drafts, qs)):
@@ -294,9 +256,6 @@ def verify(logits, ids, drafts, qs, sampler, rng):
     p = sampler(logits[-1], list(ids) + tokens)
     tokens.append(draw(p, rng))
     return tokens
-
-
-# 15. speculation
 
 
 class DraftModel:
@@ -340,9 +299,6 @@ def speculative(model, sequence, drafter, gamma=4):
         cache.cut(len(sequence.ids) - 1)
 
 
-# 16. beam
-
-
 def log_softmax(x):
     x = x - x.max(-1, keepdims=True)
     return x - np.log(np.exp(x).sum(-1, keepdims=True))
@@ -372,9 +328,6 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
         logits = model([ids[-1:] for ids, _ in beams], cache, last=1)[:, -1]
     finished.sort(key=lambda text: text[2], reverse=True)
     return finished[:width]
-
-
-# 17. stories
 
 
 def model(name="stories"):

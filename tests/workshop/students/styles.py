@@ -1,7 +1,7 @@
-"""Thirty correct solutions in other styles: (name in plain words, source of functions or classes).
+"""Right solutions in other styles than right.py's. Each text has the functions that differ.
 
-`restyle` puts the functions and classes of a style into right.py, in place of those with the same
-names. A class GPT2 in a style contains only the methods to replace.
+`restyle` puts them into right.py, in place of those with the same names. A class GPT2 in a style
+contains only the methods to replace.
 """
 
 import ast
@@ -32,163 +32,52 @@ def restyle(text, style):
     return "\n".join(lines[:start] + ["", *extra] + lines[start:]) + "\n"
 
 
-STYLES = [
-    (
-        "softmax: the last axis is moved to the front, so that no keepdims is needed",
-        """
+ONE = """
+# the last axis is moved to the front, so that no keepdims is needed
 def softmax(x):
     rows = np.moveaxis(x, -1, 0)
     e = np.exp(rows - rows.max(0))
     return np.moveaxis(e / e.sum(0), 0, -1)
-""",
-    ),
-    (
-        "softmax: exp(x - log of the sum of e^x)",
-        """
-def softmax(x):
-    y = x - np.max(x, -1, keepdims=True)
-    return np.exp(y - np.log(np.sum(np.exp(y), -1, keepdims=True)))
-""",
-    ),
-    (
-        "softmax: in place, on a copy",
-        """
-def softmax(x):
-    y = x.copy()
-    y -= np.amax(y, axis=-1)[..., None]
-    np.exp(y, out=y)
-    y /= np.sum(y, axis=-1)[..., None]
-    return y
-""",
-    ),
-    (
-        "layer_norm: the mean of the squares less the square of the mean",
-        """
+
+
+# the mean of the squares less the square of the mean
 def layer_norm(x, g, b, eps=1e-5):
     wide = x.astype(np.float64)
     mean = wide.mean(-1)[..., np.newaxis]
     var = (wide**2).mean(-1)[..., np.newaxis] - mean**2
     return ((wide - mean) * (var + eps) ** -0.5 * g + b).astype(np.float32)
-""",
-    ),
-    (
-        "gelu: as a logistic function, as 1 + tanh(a) = 2 / (1 + exp(-2a))",
-        """
-def gelu(x):
-    a = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * np.power(x, 3))
-    return x / (1 + np.exp(-2 * a))
-""",
-    ),
-    (
-        "gelu: x * x * x and constants with names",
-        """
-ROOT = float(np.sqrt(2 / np.pi))
-CUBE = 0.044715
 
 
-def gelu(x):
-    return 0.5 * x * (1.0 + np.tanh(ROOT * x * (1.0 + CUBE * x * x)))
-""",
-    ),
-    (
-        "linear: einsum",
-        """
+# einsum
 def linear(x, w, b=0):
     return np.einsum("...i,oi->...o", x, w) + b
-""",
-    ),
-    (
-        "linear: one matrix product of all rows, b added in place to the product",
-        """
-def linear(x, w, b=0):
-    rows = x.reshape(-1, x.shape[-1])
-    product = np.dot(rows, np.transpose(w))
-    product += b
-    return product.reshape(x.shape[:-1] + (len(w),))
-""",
-    ),
-    (
-        "attention: einsum, and the mask as a condition",
-        """
+
+
+# einsum, and the mask as a condition
 def attention(q, k, v, mask):
     scores = np.einsum("...id,...jd->...ij", q, k) / float(np.sqrt(q.shape[-1]))
     scores = np.where(mask < 0, np.float32(-np.inf), scores)
     return np.einsum("...ij,...jd->...id", softmax(scores), v)
-""",
-    ),
-    (
-        "attention: a loop over the queries, the scale on them",
-        """
-def attention(q, k, v, mask):
-    n_new, d = q.shape[-2:]
-    scaled = q * np.float32(d**-0.5)
-    mask = np.broadcast_to(mask, q.shape[:-1] + (k.shape[-2],))
-    means = []
-    for i in range(n_new):
-        scores = (k * scaled[..., i : i + 1, :]).sum(-1) + mask[..., i, :]
-        means.append((softmax(scores)[..., None] * v).sum(-2))
-    return np.stack(means, axis=-2)
-""",
-    ),
-    (
-        "causal_mask: rows of a triangle",
-        """
+
+
+# rows of a triangle
 def causal_mask(positions):
     positions = np.array(positions)
     n_all = int(np.max(positions)) + 1
     triangle = np.triu(np.full((n_all, n_all), -1e10, np.float32), 1)
     return np.expand_dims(triangle[positions], -3)
-""",
-    ),
-    (
-        "causal_mask: np.tril and a product",
-        """
-def causal_mask(positions):
-    n_all = np.max(positions) + 1
-    seen = np.tril(np.ones((n_all, n_all), dtype=np.float32))[np.asarray(positions)]
-    return ((1 - seen) * np.float32(-1e10))[..., None, :, :]
-""",
-    ),
-    (
-        "causal_mask: a loop over the queries",
-        """
-def causal_mask(positions):
-    positions = np.asarray(positions)
-    mask = np.zeros((*positions.shape, positions.max() + 1), np.float32)
-    for where in np.ndindex(positions.shape):
-        mask[where][positions[where] + 1 :] = -1e10
-    return mask.reshape(*positions.shape[:-1], 1, *mask.shape[-2:])
-""",
-    ),
-    (
-        "heads: np.split and np.stack, np.concatenate",
-        """
+
+
+# np.split and np.stack, np.concatenate
 def split_heads(x, n_head):
     return np.stack(np.split(x, n_head, axis=-1), axis=-3)
 
 
 def merge_heads(x):
     return np.concatenate([x[..., i, :, :] for i in range(x.shape[-3])], axis=-1)
-""",
-    ),
-    (
-        "heads: moveaxis, and filling an empty array",
-        """
-def split_heads(x, n_head):
-    return np.moveaxis(x.reshape(x.shape[:-1] + (n_head, -1)), -2, -3)
 
 
-def merge_heads(x):
-    n_head, n, d = x.shape[-3:]
-    out = np.empty(x.shape[:-3] + (n, n_head * d), dtype=x.dtype)
-    for h in range(n_head):
-        out[..., h * d : (h + 1) * d] = x[..., h, :, :]
-    return out
-""",
-    ),
-    (
-        "self_attention: slices instead of np.split, a loop over the heads",
-        """
+# slices instead of np.split, a loop over the heads
 def self_attention(x, c_attn, c_proj, n_head, mask, cache=None, layer=0):
     qkv = linear(x, c_attn["w"], c_attn["b"])
     n_embd = x.shape[-1]
@@ -203,32 +92,9 @@ def self_attention(x, c_attn, c_proj, n_head, mask, cache=None, layer=0):
         one = q[..., h, :, :], k[..., h, :, :], v[..., h, :, :], mask[..., h, :, :]
         heads.append(attention(*one))
     return linear(np.concatenate(heads, axis=-1), c_proj["w"], c_proj["b"])
-""",
-    ),
-    (
-        "block and feed_forward: each step on a line of its own",
-        """
-def feed_forward(x, c_fc, c_proj, activation):
-    x = linear(x, c_fc["w"], c_fc["b"])
-    x = activation(x)
-    return linear(x, c_proj["w"], c_proj["b"])
 
 
-class GPT2:
-    def block(self, x, ln_1, attn, ln_2, mlp, mask, cache=None, layer=0):
-        normed = layer_norm(x, ln_1["g"], ln_1["b"], self.eps)
-        mixed = self_attention(
-            normed, attn["c_attn"], attn["c_proj"], self.n_head, mask, cache, layer
-        )
-        middle = x + mixed
-        normed = layer_norm(middle, ln_2["g"], ln_2["b"], self.eps)
-        middle += feed_forward(normed, mlp["c_fc"], mlp["c_proj"], self.activation)
-        return middle
-""",
-    ),
-    (
-        "model: computes all logits and returns the last; np.take, an if for lm_head",
-        """
+# computes all logits and returns the last; np.take, an if for lm_head
 class GPT2:
     def __call__(self, ids, cache=None, last=None):
         ids = np.array(ids)
@@ -244,22 +110,18 @@ class GPT2:
         w = self.params["lm_head"] if "lm_head" in self.params else self.params["wte"]
         logits = linear(x, w)
         return logits if last is None else logits[..., logits.shape[-2] - last :, :]
-""",
-    ),
-    (
-        "naive: an array, last=1, one line for the probabilities",
-        """
+
+
+# an array, last=1, one line for the probabilities
 def naive(model, sequence):
     while sequence.running:
         logits = model(np.array(sequence.ids), last=1)
         probs = sequence.sampler(logits[0], sequence.ids)
         sequence.append(draw(probs, sequence.rng))
         yield sequence.ids[-1]
-""",
-    ),
-    (
-        "draw: a loop that sums; top_k by argsort, top_p by a loop, both set -inf on a copy",
-        """
+
+
+# a loop that sums; top_k by argsort, top_p by a loop, both set -inf on a copy
 def draw(probs, rng):
     u, total = rng.random(), 0.0
     for token, p in enumerate(probs):
@@ -293,31 +155,9 @@ def top_p(p):
         return np.array([x if i in kept else -np.inf for i, x in enumerate(logits)], np.float32)
 
     return f
-""",
-    ),
-    (
-        "draw: rng.choice with probabilities in float64; top_p by the mass before each token",
-        """
-def draw(probs, rng):
-    probs = np.asarray(probs, dtype=np.float64)
-    return int(rng.choice(len(probs), p=probs / probs.sum()))
 
 
-def top_p(p):
-    def f(logits, ids):
-        order = np.argsort(logits)[::-1]
-        probs = softmax(logits)[order]
-        before = np.cumsum(probs) - probs
-        out = logits.copy()
-        out[order[before >= p]] = -np.inf
-        return out
-
-    return f
-""",
-    ),
-    (
-        "pairs: a list that grows by its last symbol; ranks in a dict",
-        """
+# a list that grows by its last symbol; ranks in a dict
 def merge(symbols, pair):
     left, right = pair
     out = []
@@ -342,38 +182,9 @@ def encode(word, merges, vocab):
             break
         symbols = merge(symbols, best)
     return list(map(vocab.get, symbols))
-""",
-    ),
-    (
-        "pairs: merge by del, on a copy; encode goes through merges again and again",
-        """
-def merge(symbols, pair):
-    symbols = list(symbols)
-    i = 0
-    while i < len(symbols) - 1:
-        if symbols[i] == pair[0] and symbols[i + 1] == pair[1]:
-            symbols[i] = pair[0] + pair[1]
-            del symbols[i + 1]
-        i += 1
-    return symbols
 
 
-def encode(word, merges, vocab):
-    symbols = [byte.to_bytes(1, "big") for byte in word.encode("utf-8")]
-    changed = True
-    while changed:
-        changed = False
-        for pair in merges:
-            shorter = merge(symbols, pair)
-            if len(shorter) < len(symbols):
-                symbols, changed = shorter, True
-                break
-    return [vocab[symbol] for symbol in symbols]
-""",
-    ),
-    (
-        "keys: lists that are joined, the length counted by the first block's append",
-        """
+# lists that are joined, the length counted by the first block's append
 class Cache:
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
         self.n_ctx, self.length = n_ctx, 0
@@ -397,37 +208,9 @@ class Cache:
         if length < self.length:
             self.length = length
             self.blocks = [(k[..., :length, :], v[..., :length, :]) for k, v in self.blocks]
-""",
-    ),
-    (
-        "keys: the length grows with the last block's append, as the pass is complete only then",
-        """
-class Cache:
-    def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
-        self.n_ctx, self.length, self.n_layer = n_ctx, 0, n_layer
-        self.kv = np.zeros((2, n_layer) + tuple(batch) + (n_head, n_ctx, d_head), np.float32)
 
-    def extend(self, n_new):
-        if self.n_ctx - self.length < n_new:
-            raise ValueError("too long")
-        return self.length + np.arange(n_new)
 
-    def append(self, layer, k, v):
-        end = self.length + k.shape[-2]
-        self.kv[0, layer][..., self.length : end, :] = k
-        self.kv[1, layer][..., self.length : end, :] = v
-        if layer == self.n_layer - 1:
-            self.length = end
-        return self.kv[0, layer][..., :end, :], self.kv[1, layer][..., :end, :]
-
-    def cut(self, length):
-        while self.length > length:
-            self.length -= 1
-""",
-    ),
-    (
-        "cached: a while loop over the chunks; the first token drawn before the loop",
-        """
+# a while loop over the chunks; the first token drawn before the loop
 def advance(model, ids, cache, chunk=256):
     while cache.length < len(ids):
         part = np.array(ids[cache.length : cache.length + chunk])
@@ -447,11 +230,9 @@ def cached(model, sequence, cache=None):
         if not sequence.running:
             return
         logits = model([token], cache)[0]
-""",
-    ),
-    (
-        "rows: one Python list of arrays for each row, joined to an array of zeros; np.array pads",
-        """
+
+
+# one Python list of arrays for each row, joined to an array of zeros; np.array pads
 class Rows:
     def __init__(self, n_layer, n_rows, n_head, n_ctx, d_head):
         self.n_ctx, self.lengths = n_ctx, np.zeros(n_rows, int)
@@ -485,11 +266,9 @@ def prefill(model, prompts, cache):
     logits = model(ids, cache)
     cache.cut(np.array([len(prompt) for prompt in prompts]))
     return np.stack([logits[row, len(prompt) - 1] for row, prompt in enumerate(prompts)])
-""",
-    ),
-    (
-        "rule: rejects first, u * q >= p; draws by rng.choice",
-        """
+
+
+# rejects first, u * q >= p; draws by rng.choice
 def verify(logits, ids, drafts, qs, sampler, rng):
     text, n_before = list(ids), len(ids)
     for row, x in enumerate(drafts):
@@ -502,11 +281,9 @@ def verify(logits, ids, drafts, qs, sampler, rng):
         text.append(x)
     text.append(draw(sampler(logits[len(drafts)], text), rng))
     return text[n_before:]
-""",
-    ),
-    (
-        "speculation: the drafter's seed is seed + 1; the prompt passes before the loop",
-        """
+
+
+# the drafter's seed is seed + 1; the prompt passes before the loop
 class DraftModel:
     def __init__(self, model, sampler, seed):
         self.model, self.sampler, self.rng = model, sampler, np.random.default_rng(seed + 1)
@@ -549,11 +326,9 @@ def speculative(model, sequence, drafter, gamma=4):
             sequence.append(token)
             yield token
         cache.cut(len(ids) + len(tokens) - 1)
-""",
-    ),
-    (
-        "beam: plain lists, sorted; log of softmax in float64",
-        """
+
+
+# plain lists, sorted; log of softmax in float64
 def beam_search(model, prompt, n, width=4, length_penalty=1.0):
     cache = model.new_cache(1)
     rows = model(np.array([prompt]), cache)[:, -1, :]
@@ -580,6 +355,127 @@ def beam_search(model, prompt, n, width=4, length_penalty=1.0):
         rows = model(np.array([[ids[-1]] for _, _, ids in kept]), cache)[:, -1, :]
         beams = [(log_p, ids) for log_p, _, ids in kept]
     return sorted(done, key=lambda text: -text[2])[:width]
-""",
-    ),
-]
+"""
+
+TWO = """
+# in place, on a copy
+def softmax(x):
+    y = x.copy()
+    y -= np.amax(y, axis=-1)[..., None]
+    np.exp(y, out=y)
+    y /= np.sum(y, axis=-1)[..., None]
+    return y
+
+
+# x * x * x and constants with names
+ROOT = float(np.sqrt(2 / np.pi))
+CUBE = 0.044715
+
+
+def gelu(x):
+    return 0.5 * x * (1.0 + np.tanh(ROOT * x * (1.0 + CUBE * x * x)))
+
+
+# a loop over the queries, the scale on them
+def attention(q, k, v, mask):
+    n_new, d = q.shape[-2:]
+    scaled = q * np.float32(d**-0.5)
+    mask = np.broadcast_to(mask, q.shape[:-1] + (k.shape[-2],))
+    means = []
+    for i in range(n_new):
+        scores = (k * scaled[..., i : i + 1, :]).sum(-1) + mask[..., i, :]
+        means.append((softmax(scores)[..., None] * v).sum(-2))
+    return np.stack(means, axis=-2)
+
+
+# each step on a line of its own
+def feed_forward(x, c_fc, c_proj, activation):
+    x = linear(x, c_fc["w"], c_fc["b"])
+    x = activation(x)
+    return linear(x, c_proj["w"], c_proj["b"])
+
+
+class GPT2:
+    def block(self, x, ln_1, attn, ln_2, mlp, mask, cache=None, layer=0):
+        normed = layer_norm(x, ln_1["g"], ln_1["b"], self.eps)
+        mixed = self_attention(
+            normed, attn["c_attn"], attn["c_proj"], self.n_head, mask, cache, layer
+        )
+        middle = x + mixed
+        normed = layer_norm(middle, ln_2["g"], ln_2["b"], self.eps)
+        middle += feed_forward(normed, mlp["c_fc"], mlp["c_proj"], self.activation)
+        return middle
+
+
+# the length grows with the last block's append, as the pass is complete only then
+class Cache:
+    def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
+        self.n_ctx, self.length, self.n_layer = n_ctx, 0, n_layer
+        self.kv = np.zeros((2, n_layer) + tuple(batch) + (n_head, n_ctx, d_head), np.float32)
+
+    def extend(self, n_new):
+        if self.n_ctx - self.length < n_new:
+            raise ValueError("too long")
+        return self.length + np.arange(n_new)
+
+    def append(self, layer, k, v):
+        end = self.length + k.shape[-2]
+        self.kv[0, layer][..., self.length : end, :] = k
+        self.kv[1, layer][..., self.length : end, :] = v
+        if layer == self.n_layer - 1:
+            self.length = end
+        return self.kv[0, layer][..., :end, :], self.kv[1, layer][..., :end, :]
+
+    def cut(self, length):
+        while self.length > length:
+            self.length -= 1
+
+
+# other random numbers: noise is added to the logarithms
+def draw(probs, rng):
+    with np.errstate(divide="ignore"):
+        return int(np.argmax(np.log(probs) + rng.gumbel(size=len(probs))))
+
+
+# each rule once
+def encode(word, merges, vocab):
+    symbols = [bytes([byte]) for byte in word.encode()]
+    for pair in merges:
+        symbols = merge(symbols, pair)
+    return [vocab[symbol] for symbol in symbols]
+
+
+# the lengths grow with the last block's append
+class Rows:
+    def __init__(self, n_layer, n_rows, n_head, n_ctx, d_head):
+        self.n_layer, self.n_ctx, self.lengths = n_layer, n_ctx, np.zeros(n_rows, int)
+        self.kv = np.zeros((2, n_layer, n_rows, n_head, n_ctx, d_head), np.float32)
+
+    def extend(self, n_new):
+        return np.array([np.arange(length, length + n_new) for length in self.lengths])
+
+    def append(self, layer, k, v):
+        n_new = k.shape[2]
+        for row, length in enumerate(self.lengths):
+            self.kv[0, layer, row, :, length : length + n_new] = k[row]
+            self.kv[1, layer, row, :, length : length + n_new] = v[row]
+        n_all = max(self.lengths) + n_new
+        if layer == self.n_layer - 1:
+            self.lengths = self.lengths + n_new
+        return self.kv[0, layer, :, :, :n_all], self.kv[1, layer, :, :, :n_all]
+
+    def cut(self, lengths):
+        self.lengths = np.array([min(a, b) for a, b in zip(self.lengths, lengths)])
+
+
+# u counts down from 1
+def verify(logits, ids, drafts, qs, sampler, rng):
+    tokens = []
+    for row, x in enumerate(drafts):
+        p, q = sampler(logits[row], ids + tokens), qs[row]
+        if 1 - rng.random() > p[x] / q[x]:
+            rest = np.clip(p - q, 0, None)
+            return [*tokens, draw(rest / rest.sum(), rng)]
+        tokens.append(x)
+    return [*tokens, draw(sampler(logits[-1], ids + tokens), rng)]
+"""

@@ -1,0 +1,139 @@
+"""Word-by-word glosses and pictures.
+
+Each function that plots a whole figure returns the figure's alternative text.
+"""
+
+import re
+import textwrap
+
+import lessons
+import matplotlib.pyplot as plt
+import numpy as np
+
+GLOSSES = """Tom Tom|hat has|gestern yesterday|ein a|eine a|neues new|Auto car|gekauft bought
+Ich I|ich I|weiß know|dass that|er he|keinen no|Kaffee coffee|trinken drink|trinkt drinks|kann can
+Gestern yesterday|habe have|deine your|Schwester sister|am at-the|Bahnhof station|gesehen seen
+Kannst can|du you|mir me|helfen help|Es it|es it|regnet rains|trinke drink|Tasse cup|Wo where
+ist is|der the|Meine my|zwei two|Katzen cats|Mein my|Bruder brother|möchte would-like|will wants
+Mann man|Frau woman|hilft helps|Hund dog|Hunde dogs|Katze cat|einen a|und and
+Vater father|Mutter mother|mein my|meine my|Die the|Der the|dem the|Meine my
+Tee tea|Heute today|heute today|kalt cold|ziemlich rather|sehr very|schon already|so so"""
+GLOSS = dict(pair.split() for pair in GLOSSES.replace("\n", "|").split("|"))
+
+
+def gloss(german):
+    """Print a German sentence, with an English translation below each word."""
+    words = re.findall(r"[\w-]+|[^\w\s]", german)
+    english = [GLOSS.get(word, "?") if word[0].isalpha() else word for word in words]
+    widths = [max(len(pair[0]), len(pair[1])) + 1 for pair in zip(words, english)]
+    for line in (words, english):
+        row = "".join(word.ljust(width) for word, width in zip(line, widths))
+        print("    " + row.rstrip())
+    print()
+
+
+def heat(axis, weights, queries, keys):
+    """Plot attention weights [query, key]; queries, keys: the labels of the rows and columns."""
+    image = axis.imshow(weights, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+    axis.set_xticks(range(len(keys)), keys, rotation=60, ha="right", rotation_mode="anchor")
+    axis.set_yticks(range(len(queries)), queries)
+    axis.set_xlabel("looked at")
+    return image
+
+
+def three_kinds(encoder, decoder, cross, read, written):
+    """Plot the weights of the three kinds of attention side by side.
+
+    read, written: the labels of the source tokens, and of the target tokens.
+    """
+    figure, axes = plt.subplots(1, 3, figsize=(10.5, 4.2))
+    heat(axes[0], encoder, read, read)
+    heat(axes[1], decoder, written, written)
+    image = heat(axes[2], cross, written, read)
+    for axis, title in zip(axes, ("Encoder: both ways", "Decoder: backwards", "Cross: the source")):
+        axis.set_title(title)
+    axes[0].set_ylabel("the token that looks")
+    figure.colorbar(image, ax=axes, label="weight, mean of the heads", shrink=0.6)
+    return (
+        "Three matrices of attention weights; a row is a token that looks. The encoder's and the "
+        "cross-attention's are full, and the decoder's is a lower triangle."
+    )
+
+
+def strongest(weights, queries, keys):
+    """Return a text that names, for each query, the key with the largest weight."""
+    rows = zip(queries, weights, weights.argmax(-1))
+    return ", ".join(f"{query} at {keys[i]} {row[i]:.2f}" for query, row, i in rows)
+
+
+def alignments(pairs):
+    """Plot the cross-attention of each sentence in a panel of its own.
+
+    pairs: the (title, weights, queries, keys) of each sentence.
+    """
+    wide = len(pairs) > 1
+    figure, axes = plt.subplots(1, len(pairs), figsize=(10 if wide else 8, 4.9), squeeze=False)
+    for axis, (title, *weighed) in zip(axes[0], pairs):
+        image = heat(axis, *weighed)
+        axis.set_title(title)
+    axes[0, 0].set_ylabel("about to be written")
+    figure.colorbar(image, ax=axes, label="weight, mean of the heads", shrink=0.6)
+    looks = ". ".join(strongest(*weighed) for _, *weighed in pairs)
+    return f"Alignments of the tokens that are written. Each looks most at one token: {looks}."
+
+
+def by_layer(layers, queries, keys):
+    """Plot the cross-attention of one sentence in each decoder layer.
+
+    layers: the weights [query, key] of each layer.
+    """
+    figure, axes = plt.subplots(1, len(layers), figsize=(10, 4), sharey=True)
+    for number, (axis, weights) in enumerate(zip(axes, layers), start=1):
+        image = heat(axis, weights, queries, keys)
+        axis.set_title(f"Layer {number} of {len(layers)}")
+    axes[0].set_ylabel("about to be written")
+    figure.colorbar(image, ax=axes, label="weight", shrink=0.6)
+    means = ", ".join(f"{weights.max(-1).mean():.2f}" for weights in layers)
+    return (
+        "The cross-attention of one sentence by layer. The mean of the rows' strongest weights is "
+        f"{means}."
+    )
+
+
+def sources(bits, english, german):
+    """Plot how many bits per token each translation costs, given each source.
+
+    bits: [source, translation].
+    """
+    _, axis = plt.subplots(figsize=(9.5, 4.2))
+    image = axis.imshow(bits, cmap="cividis_r", aspect="auto")
+    for i, j in np.ndindex(*bits.shape):
+        color = "black" if bits[i, j] < bits.max() / 2 else "white"
+        axis.text(j, i, f"{bits[i, j]:.1f}", **lessons.CENTERED, color=color)
+    axis.set_yticks(range(len(english)), [textwrap.fill(text, 16) for text in english])
+    axis.set_xticks(range(len(german)), [textwrap.fill(text, 14) for text in german])
+    axis.set(title="A translation under each source", ylabel="source", xlabel="translation")
+    plt.colorbar(image, label="bits per token")
+    own, other = np.diag(bits), bits[~np.eye(len(bits), dtype=bool)]
+    return (
+        f"Bits per token of translations under sources: {own.min():.1f} to {own.max():.1f} on the "
+        f"diagonal, {other.min():.1f} to {other.max():.1f} elsewhere."
+    )
+
+
+def per_token(lengths, curves, n_source):
+    """Plot the time per written token.
+
+    curves: {name of a loop: the milliseconds per token at each of `lengths`}.
+    """
+    _, axis = plt.subplots(figsize=(8, 4))
+    for (label, ms), marker in zip(curves.items(), "^os"):
+        axis.plot(lengths, ms, f"{marker}-", label=label)
+    axis.set(title=f"A source of {n_source} tokens", ylim=(0, None))
+    axis.set(xlabel="tokens written", ylabel="time per token (ms)")
+    axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.55, 0.75))
+    ends = "; ".join(
+        f"{label}: {ms[0]:.1f} ms at {lengths[0]}, {ms[-1]:.1f} ms at {lengths[-1]}"
+        for label, ms in curves.items()
+    )
+    return f"The time per written token against the number of written tokens. {ends}."

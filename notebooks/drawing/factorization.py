@@ -1,0 +1,196 @@
+"""Pictures: sums of logs, surprise, samples, errors along a text, one changed word."""
+
+import math
+
+import lessons
+import matplotlib.pyplot as plt
+import numpy as np
+
+from decoding.score import score
+
+STYLES = "-", "--", "-.", ":"
+
+ALT = {  # alternative texts for readers who cannot see the pictures
+    "range": (
+        "The logarithm of both products against the number of tokens. The licence falls below "
+        "the smallest float32 within a few tokens and below the smallest float64 before token "
+        "100; the story falls slowly."
+    ),
+    "surprise": (
+        "The story, with a darker background for tokens that cost more bits. The darkest are bath, "
+        "laughed and the first letters of crocodile, lend and umbrella. Crocodile is dark only the "
+        "first time."
+    ),
+    "draw": (
+        "A point for each text of four tokens: its share of the samples against the product of its "
+        "factors, both on log axes. The points lie on the diagonal, within a band of two standard "
+        "deviations."
+    ),
+    "clean": (
+        "Left: the student's risk at each position, after the world's texts and after its own. "
+        "Both rise from the first tokens on. Right: the share of texts without a blunder. The "
+        "product of the risks follows it, and a single mean risk does not."
+    ),
+    "forced": (
+        "The logarithm of the probability of each continuation, token by token. All four curves "
+        "only fall; the one after tree is lowest."
+    ),
+    "reach": (
+        "Bars show by how many bits each token is likelier after girl than after boy. The first "
+        "she stands out; its bar is cut off and has its value beside it. Most others are near 0."
+    ),
+    "marginals": (
+        "Bars for four texts, token by token and all at once. All at once, They were happy loses "
+        "probability, and She were happy, which is almost impossible token by token, gains."
+    ),
+}
+
+
+def out_of_range(factors):
+    """Plot how a text's probability shrinks with each token.
+
+    factors: {name of a text: log P of each token}.
+    """
+    _, axis = plt.subplots(figsize=(8, 3.8))
+    for (name, log_factors), style in zip(factors.items(), STYLES):
+        axis.plot(np.cumsum(log_factors) / math.log(10), style, label=name, lw=2)
+    for kind, smallest in [("float32", 1.4e-45), ("float64", 4.9e-324)]:
+        axis.axhline(math.log10(smallest), color=lessons.BLACK, lw=0.8)
+        axis.text(168, math.log10(smallest) - 8, f"below this, 0 in {kind}", ha="right", va="top")
+    axis.set(
+        title="A product of probabilities leaves the range of floating point",
+        xlabel="tokens so far",
+        ylabel=r"$\log_{10} P(x_1 \ldots x_i)$",
+        xlim=(0, 170),
+        ylim=(-500, 5),
+    )
+    axis.legend(title="sum of the logs", loc="lower left")
+
+
+def colour_by(values, tokens, label, columns=64):
+    """Draw a text, with a darker background behind tokens with larger values."""
+    places, line, column = [], 0, 0
+    for token in tokens:
+        if column > columns - 10 and token.startswith(" "):  # break lines only before a word
+            line, column = line + 1, 0
+        places.append((column, line))
+        column += len(token)
+    figure, axis = plt.subplots(figsize=(9, 0.9 + 0.42 * (line + 1)))
+    scale = plt.cm.ScalarMappable(plt.Normalize(0, max(values)), "YlOrBr")
+    for (column, line), token, value in zip(places, tokens, values):
+        axis.add_patch(plt.Rectangle((column, line), len(token), 0.86, color=scale.to_rgba(value)))
+        color = "white" if value > 0.7 * max(values) else "black"
+        middle, shown = column + len(token) / 2, token.replace("\n", "¶")
+        style = {"family": "monospace", "fontsize": 14, "color": color}
+        axis.text(middle, line + 0.45, shown, **lessons.CENTERED, **style)
+    axis.set(xlim=(0, columns), ylim=(line + 1, 0))
+    axis.axis("off")
+    figure.colorbar(scale, ax=axis, label=label)
+
+
+def product_and_share(joint, counts, n_draws):
+    """Plot each text's share of the samples against the text's probability. Leave out rare texts.
+
+    joint, counts: the probability and the number of samples of each text, both [n_words] * 4.
+    """
+    _, axis = plt.subplots(figsize=(5.8, 4.2))
+    p, often = joint.ravel(), joint.ravel() > 5 / n_draws
+    line = np.geomspace(p[often].min(), p.max())
+    spread = 2 * np.sqrt(line * (1 - line) / n_draws)
+    style = {"color": lessons.SKY, "alpha": 0.4, "label": "two standard deviations"}
+    axis.fill_between(line, line - spread, line + spread, **style)
+    axis.plot(line, line, color=lessons.BLACK, lw=0.8)
+    axis.plot(p[often], counts.ravel()[often] / n_draws, "o", ms=5, label="a text of four tokens")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="product of its factors",
+        ylabel=f"share of {n_draws} samples",
+        title="Sampled as often as the product says",
+    )
+    axis.legend()
+
+
+def errors(judged, curves):
+    """Plot the student's risk of a blunder, and the share of texts without a blunder so far.
+
+    judged: {author of the texts: (divergence, risk, blunders)}, each [n_texts, n].
+    curves: {name: the share of texts without a blunder, [n]}.
+    """
+    figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2))
+    for (name, (_, risk, _)), style in zip(judged.items(), ("o-", "s--")):
+        fives = risk.mean(axis=0).reshape(-1, 5).mean(axis=1)  # means over five positions
+        axes[0].plot(3 + 5 * np.arange(len(fives)), fives, style, label=f"after the {name}'s texts")
+    axes[0].set(title="The student's risk of a blunder", ylabel="risk", ylim=(0, None))
+    axes[0].legend()
+    colors = lessons.ORANGE, lessons.BLACK, lessons.BLUE, lessons.RED
+    for (name, curve), style, color in zip(curves.items(), STYLES, colors):
+        width = 3 if name == "counted" else 2
+        axes[1].plot(range(len(curve) + 1), [1, *curve], style, label=name, color=color, lw=width)
+    axes[1].set(title="The student's texts without a blunder so far", ylim=(0, 1.02))
+    axes[1].set_ylabel("share of texts")
+    axes[1].legend()
+    for axis in axes:
+        axis.set_xlabel("position in the text (tokens)")
+
+
+def falling(scores):
+    """Plot log P of each text as the text grows; scores: {first word: log P of each token}."""
+    _, axis = plt.subplots(figsize=(8, 3.8))
+    for (word, log_p), style, marker in zip(scores.items(), STYLES, "osv^"):
+        x, y = range(1, 1 + len(log_p)), np.cumsum(log_p) / math.log(2)
+        axis.plot(x, y, style, marker=marker, ms=4, label=repr(word))
+    axis.set_title("Every step costs, and nothing is paid back")
+    axis.set(xlabel="tokens after the opening", ylabel=r"$\log_2 P$(continuation)")
+    axis.legend(title="forced first word", loc="lower left")
+
+
+def bars(difference, tokens, limit=2.5):
+    """Plot how many bits likelier each token is after “girl” than after “boy”.
+
+    A bar beyond the limit is cut off and labelled.
+    """
+    _, axis = plt.subplots(figsize=(9.5, 3.8))
+    place, cut = np.arange(len(tokens)), np.clip(difference, -limit, limit)
+    girl = 1, lessons.BLUE, "", "likelier after girl"
+    boy = -1, lessons.RED, "//", "likelier after boy"
+    for sign, color, hatch, name in (girl, boy):
+        chosen = difference * sign > 0
+        style = {"color": color, "hatch": hatch, "edgecolor": "white"}
+        axis.bar(place[chosen], cut[chosen], label=name, **style)
+    for i in np.flatnonzero(np.abs(difference) > limit):
+        axis.text(i + 0.6, cut[i] * 0.9, f"↑ {difference[i]:+.1f} bits", va="center")
+    axis.set_xticks(place, tokens, rotation=90)
+    axis.set_title("The same continuation, after “girl” and after “boy”")
+    axis.set(ylabel="difference (bits)", ylim=(-1, limit))
+    axis.axhline(0, color=lessons.BLACK, lw=0.8)
+    axis.legend(loc="lower right")
+
+
+def two_tables(joint, independent, words):
+    """Plot the probabilities of four texts whose words are sampled one by one, or all at once.
+
+    joint, independent: tables of these probabilities, [n_words] * 4; words: the word of each id.
+    """
+    shown = [[0, 2, 4, 5], [1, 3, 4, 5], [0, 3, 4, 5], [1, 2, 4, 5]]
+    _, axis = plt.subplots(figsize=(7.5, 3.2))
+    stepwise, at_once = ("token by token", joint, ""), ("all at once", independent, "//")
+    for offset, (name, table, hatch) in enumerate((stepwise, at_once)):
+        heights = [table[tuple(text)] for text in shown]
+        place, style = np.arange(4) + 0.38 * offset, {"hatch": hatch, "edgecolor": "white"}
+        bars = axis.barh(place, heights, 0.36, label=name, **style)
+        axis.bar_label(bars, fmt="%.4f", padding=3, fontsize=10)
+    axis.set_yticks(np.arange(4) + 0.19, ["".join(words[i] for i in text) for text in shown])
+    axis.invert_yaxis()
+    axis.set(title="Each word is right, and the text is wrong", xlabel="probability")
+    axis.set_xlim(0, 1.2 * joint[tuple(np.transpose(shown))].max())
+    axis.legend(loc="lower right")
+
+
+def your_text(tokenizer, model, text):
+    """Draw a text with a darker background behind more surprising tokens, for any model."""
+    result = score(tokenizer, model, " ".join(text.split()))
+    bits = -np.array(result["logprobs"]) / math.log(2)
+    colour_by(bits, [tokenizer.decode([id]) for id in result["ids"]], "surprise (bits)")
+    plt.title(f"{bits.sum():.0f} bits, {result['bits_per_byte']:.2f} per byte")
+    lessons.show("Your text, with a darker background for tokens that cost more bits.")

@@ -1,0 +1,137 @@
+"""Pictures: computed tokens, the growing cache, a film of naive and cached loops."""
+
+import io
+
+import lessons
+import matplotlib.pyplot as plt
+import numpy as np
+from IPython.display import Image, display
+from matplotlib.patches import Rectangle
+from PIL import Image as Picture
+
+LAYER, HEAD = 0, 1  # the block and the head whose keys are plotted
+# A token is blue in the first pass that computes it, and orange in later passes.
+FIRST = {"facecolor": lessons.BLUE, "hatch": "", "edgecolor": "white"}
+AGAIN = {"facecolor": lessons.ORANGE, "hatch": "///", "edgecolor": "white"}
+
+ALT = {  # alternative texts for readers who cannot see the pictures
+    "triangle": (
+        "Two grids with a row for each pass and a column for each token. Without a cache, every "
+        "pass computes all tokens so far: a triangle. With one, each token is computed once."
+    ),
+    "growing": (
+        "Four matrices of keys, for 7, 8, 9 and 10 tokens. Each has the rows of the one before it, "
+        "in the same colours, and a new row at the bottom, which is framed."
+    ),
+    "times": (
+        "The time of the next pass against the length of the text. It rises all the way in the "
+        "naive loop, and stays low and nearly flat in the cached loop."
+    ),
+}
+
+
+def triangle(n_prompt, n_new):
+    """Draw which tokens each pass computes, without a cache and with one."""
+    n = n_prompt + n_new - 1
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.9), sharey=True)
+    for axis, with_cache in zip(axes, (False, True)):
+        total = 0
+        for number in range(n_new):
+            known, length = (n_prompt + number - 1) * (number > 0), n_prompt + number
+            for token in range(known if with_cache else 0, length):
+                again, total = token < known, total + 1
+                look = AGAIN if again else FIRST
+                axis.add_patch(Rectangle((token, number), 0.9, 0.9, **look, lw=0))
+        name = "with a cache" if with_cache else "without a cache"
+        axis.set(title=f"{name}: {total} tokens computed", xlabel="token", xlim=(-0.2, n))
+        axis.set_ylim(n_new, -0.2)
+        axis.set_xticks(np.arange(n) + 0.45, range(1, n + 1))
+        axis.set_yticks(np.arange(n_new) + 0.45, range(1, n_new + 1))
+        axis.set_aspect("equal")
+    axes[0].set_ylabel("pass")
+    first = Rectangle((0, 0), 1, 1, **FIRST, label="for the first time")
+    again = Rectangle((0, 0), 1, 1, **AGAIN, label="again")
+    figure.legend(handles=[first, again], loc="outside lower center", ncols=2)
+
+
+def keys_of(model, ids):
+    """Return one head's keys after a pass over ids, [len(ids), d_head]."""
+    cache = model.new_cache()
+    model(ids, cache)
+    return cache.kv[0, LAYER, HEAD % cache.kv.shape[2], : cache.length]
+
+
+def draw_keys(axis, keys, new, tokens, n_rows):
+    """Plot keys [n, d_head] in a panel for n_rows rows. Frame the keys from index `new` on."""
+    blank = np.full((n_rows - len(keys), keys.shape[1]), np.nan)
+    limit = np.percentile(np.abs(keys), 99)
+    axis.imshow(np.vstack([keys, blank]), cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
+    style = {"fill": False, "edgecolor": lessons.BLACK, "lw": 2.5, "clip_on": False}
+    axis.add_patch(Rectangle((-0.5, new - 0.5), keys.shape[1], len(keys) - new, **style))
+    labels = [token.replace(" ", "·") for token in tokens[: len(keys)]]
+    axis.set_yticks(range(len(keys)), labels)
+    axis.set_xticks([])
+
+
+def growing(model, ids, tokens, first):
+    """Plot one head's keys after `first` ids. Each further panel adds the key of one more id."""
+    n_passes = len(ids) - first + 1
+    figure, axes = plt.subplots(1, n_passes, figsize=(9.5, 0.8 + 0.28 * len(ids)))
+    for axis, n in zip(axes, range(first, len(ids) + 1)):
+        draw_keys(axis, keys_of(model, ids[:n]), n - 1 if n > first else 0, tokens, len(ids))
+        axis.set(title=f"{n} tokens", xlabel="the numbers of a key")
+    figure.suptitle(f"Keys of block {LAYER}, head {HEAD}: a pass adds a row (framed: new rows)")
+
+
+def film_frame(keys, n_prompt, tokens, n_rows):
+    """Plot the keys after a pass of the naive and of the cached loop.
+
+    A frame is drawn around the rows that the pass computes.
+    """
+    n = len(keys)
+    # A fixed layout keeps all frames of the film alike.
+    figure, axes = plt.subplots(1, 2, figsize=(7.6, 4.1), layout="none")
+    figure.subplots_adjust(left=0.1, right=0.98, wspace=0.25, top=0.84, bottom=0.08)
+    first = n == n_prompt
+    sums = sum(range(n_prompt, n + 1)), n
+    for axis, name, new, total in zip(axes, ("naive", "cached"), (0, n - 1), sums):
+        draw_keys(axis, keys, 0 if first else new, tokens, n_rows)
+        computed = n if first or name == "naive" else 1
+        axis.set(title=f"{name}: computes {computed} now, {total} so far", xlabel="keys")
+    figure.suptitle(f"pass {n - n_prompt + 1}: next comes “{tokens[n].strip()}”")
+    return figure
+
+
+def film(model, prompt, ids, tokens):
+    """Display an animated PNG with a frame for each pass. The still image is the last pass."""
+    frames = []
+    for n in range(len(prompt), len(ids) + 1):
+        figure = film_frame(keys_of(model, ids[:n]), len(prompt), tokens, len(ids))
+        frames.append(picture(figure))
+    still, file = frames[-1], io.BytesIO()
+    times = [900] * (len(frames) - 1) + [3000]
+    options = {"save_all": True, "append_images": frames, "default_image": True}
+    still.save(file, format="PNG", duration=times, loop=0, **options)
+    alt = (
+        "A film of both loops' keys. In each pass, the naive loop computes all rows again, and the "
+        "cached loop computes only the last one. The numbers are the same."
+    )
+    display(Image(file.getvalue(), alt=alt, width=still.width * 100 // 110))
+
+
+def picture(figure):
+    """Return a figure as a Pillow image, and close the figure."""
+    file = io.BytesIO()
+    with plt.rc_context({"savefig.bbox": "standard"}):  # do not crop: all frames need the same size
+        figure.savefig(file, format="png", dpi=110)
+    plt.close(figure)
+    return Picture.open(file).convert("RGB")
+
+
+def your_text(tokenizer, model, text):
+    """Plot one head's keys for the last tokens of a text, and after each of three new tokens."""
+    ids = tokenizer.encode(text)[-12:]
+    for _ in range(3):
+        ids.append(int(model(ids, last=1)[-1].argmax()))
+    growing(model, ids, [tokenizer.decode([id]) for id in ids], len(ids) - 3)
+    lessons.show(f"The keys of one head while a model continues {text!r}: a row more in each pass.")

@@ -1,0 +1,148 @@
+"""Pictures. Each function returns the alternative text of its picture."""
+
+import functools
+
+import lessons
+import matplotlib.pyplot as plt
+import numpy as np
+from counting import counted
+
+
+def limits(sizes, prefill, batch, reading, computing):
+    """Plot the measured times of passes over n tokens, and the least possible times.
+
+    prefill, batch: {n: measured seconds}; reading, computing: the least seconds for each size.
+    """
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.8))
+    n = np.array(sizes)
+    axes[0].plot(n, 1e3 * reading, "--", color="0.5", label="reading, at least")
+    axes[0].plot(n, 1e3 * computing, ":", color="0.3", label="computing, at least")
+    axes[1].plot(n, n / np.maximum(reading, computing), "--", color="0.5", label="at most")
+    for name, times, marker in ("prefill", prefill, "o"), ("batch", batch, "s"):
+        m, seconds = np.array(list(times)), np.array([*times.values()])
+        axes[0].plot(m, 1e3 * seconds, f"{marker}-", markersize=5, label=name)
+        axes[1].plot(m, m / seconds, f"{marker}-", markersize=5, label=name)
+    axes[0].set(title="Time of a pass (ms)", yscale="log")
+    axes[1].set(title="Tokens per second", ylim=(0, None))
+    for axis in axes:
+        axis.set(xlabel="tokens in the pass", xscale="log")
+        axis.set_xticks(n, n)
+        axis.minorticks_off()
+        axis.legend(frameon=False, loc="upper left")
+    most = [max(m / t for m, t in times.items()) for times in (prefill, batch)]
+    return (
+        "Left: the time of a pass against its number of tokens, with the two least times. Reading "
+        "is flat and computing rises. Right: "
+        f"tokens per second, up to {most[0]:.0f} in a prefill and {most[1]:.0f} in a batch."
+    )
+
+
+def few_rows(found):
+    """Plot the cost of a matrix product against its number of rows.
+
+    found: {number of rows: {way to compute the product: cost}}; a product with one row costs 1.
+    """
+    figure, axis = plt.subplots(figsize=(9, 3.8))
+    top = 0
+    labels = {
+        "plain": "plain: rows @ w.T",
+        "in_blocks": "in blocks of 32",
+        "row_by_row": "row by row",
+    }
+    for (name, label), style in zip(labels.items(), ("o-", "s-", "^:")):
+        counts = [n for n in found if name in found[n]]
+        costs = [found[n][name] for n in counts]
+        axis.plot(counts, costs, style, markersize=5, label=label)
+        top = max([top, *costs]) if name != "row_by_row" else top
+    axis.set(title="Cost of a product, in products of one row", ylim=(0, 1.2 * top))
+    axis.set(xlabel="rows", ylabel="times one row", xscale="log")
+    axis.set_xticks(list(found), list(found))
+    axis.minorticks_off()
+    axis.legend(frameon=False, loc="upper left")
+    two = ", ".join(f"{name} {found[2][name]:.1f}" for name in labels)
+    return (
+        "The cost of a product against its rows, a line for each way, in products of one row. "
+        f"Two rows cost {two} times one row."
+    )
+
+
+def roof(found, bandwidth, peak):
+    """Plot a roofline with measured points, in a separate panel for each kind of pass.
+
+    found: {kind of pass: {n: (FLOPs per byte, FLOPs per second)}}; bandwidth: bytes per second;
+    peak: FLOPs per second.
+    """
+    figure, axes = plt.subplots(1, len(found), figsize=(9.5, 4.2), sharey=True, squeeze=False)
+    intensity, ridge = np.geomspace(0.2, 300, 100), peak / bandwidth
+    styles = ("o", lessons.BLUE), ("s", lessons.RED)
+    for axis, (name, points), (marker, color) in zip(axes[0], found.items(), styles):
+        axis.loglog(intensity, np.minimum(bandwidth * intensity, peak) / 1e9, color="0.3")
+        axis.text(300, 1.15 * peak / 1e9, "limit: arithmetic", color="0.3", ha="right")
+        axis.text(ridge / 3, peak / 2.6e9, "limit: memory", color="0.3", ha="right")
+        style = {"textcoords": "offset points", "ha": "center", "color": color}
+        for n, (x, rate) in points.items():
+            axis.plot(x, rate / 1e9, marker, color=color)
+            axis.annotate(n, (x, rate / 1e9), (0, -16), **style)
+        axis.set(title=name, xlabel="intensity (FLOPs per byte read)")
+    low = min(rate for points in found.values() for _, rate in points.values())
+    axes[0, 0].set(ylabel="rate (GFLOP/s)", ylim=(low / 2.5e9, peak / 1e9 * 1.8))
+    ends = []
+    for name, points in found.items():
+        most = max(rate for _, rate in points.values()) / 1e9
+        ends.append(f"{name}: from {min(points)} to {max(points)}, up to {most:.0f} GFLOP/s")
+    return (
+        "Each panel has a roofline, a slope that ends in a flat roof, with points along and below "
+        f"it. {'; '.join(ends)}; the flat roof is at {peak / 1e9:.0f}."
+    )
+
+
+def saving(places, count, ratios):
+    """Plot the ratio naive / cached at each position.
+
+    count: the ratios of the FLOPs; ratios: {name: the ratios of the measured times}.
+    """
+    figure, axis = plt.subplots(figsize=(8, 3.8))
+    axis.loglog(places, count, "--", color="0.4", label="FLOPs, counted")
+    for (name, values), style in zip(ratios.items(), ("o-", "s-")):
+        axis.loglog(places, values, style, markersize=5, label=f"{name}, measured")
+    axis.set(title="What the cache saves for one token", xlabel="position n (tokens)")
+    axis.set_ylabel("naive / cached (times)")
+    axis.set_xticks(places, places)
+    axis.minorticks_off()
+    axis.legend(frameon=False, loc="upper left")
+    times = ", ".join(f"{values[-1]:.1f} times for {name}" for name, values in ratios.items())
+    return (
+        f"Naive over cached, against the position, on logarithmic axes. At position {places[-1]} "
+        f"the cache saves {count[-1]:.0f} times the FLOPs by the count; by the clock: {times}."
+    )
+
+
+def roof_of(model, ids, bandwidth, peak):
+    """Measure a text's prefills and one cached step, and plot them with a roofline.
+
+    The prefills are passes over the first 1, 2, 4, ... tokens of the text.
+    """
+    found = {"prefill of n tokens": {}, "a cached step at position n": {}}
+    longest = 2 ** (len(ids).bit_length() - 1)
+    for n in (2**i for i in range(len(ids).bit_length())):
+        cache = model.new_cache(1)
+        if n > 1:
+            model(np.array([ids[: n - 1]]), cache, last=1)
+
+        def step(cache=cache, n=n):
+            """Run the pass over token n. Then cut the cache, so that the pass can run again."""
+            logits = model(np.array([ids[n - 1 : n]]), cache, last=1)
+            cache.cut(n - 1)
+            return logits
+
+        whole = functools.partial(model, np.array([ids[:n]]), last=1)
+        actions = (whole, step) if n == longest else (whole,)
+        for points, action in zip(found.values(), actions):
+            _, work, read = counted(model, action)
+            points[n] = work / read, work / lessons.fastest({0: action})[0]
+    roof(found, bandwidth, peak)
+    prefill, cached = (points[longest][1] / 1e9 for points in found.values())
+    return (
+        f"The roofline with your text: a prompt of {longest} tokens runs at {prefill:.0f} GFLOP/s, "
+        f"a cached step at {cached:.1f}."
+    )

@@ -1,0 +1,108 @@
+"""Pictures: what filters keep, and how likely and diverse samplers' texts are."""
+
+import lessons
+import matplotlib.pyplot as plt
+import numpy as np
+
+N_SHOWN = 400  # the bars of less probable tokens would be too narrow to see
+
+ALT = {  # alternative texts for readers who cannot see the pictures
+    "positions": (
+        "Left: at both positions, the probability falls over seven powers of ten. Right: at the "
+        "sure position, ten tokens have nine tenths of the mass. At the unsure one, fifty tokens "
+        "have six tenths, and nine tenths take hundreds."
+    ),
+    "temperature": (
+        "Left: a low temperature raises the best tokens and lowers the tail, and a high one does "
+        "the reverse. The order stays. Right: the entropy rises with the temperature at both "
+        "positions. Below about a third, the sure position has the higher entropy."
+    ),
+    "filters": (
+        "Probability against rank at both positions; the kept tokens are dark. Top-k cuts at the "
+        "same rank in both. At the unsure position, top-p cuts far later, min-p a little later."
+    ),
+    "kept": (
+        "The number of kept tokens against the entropy of the position. Top-k is a flat line at "
+        "20. Top-p rises about as fast as two to the power of H, and min-p more slowly."
+    ),
+    "draw": (
+        "Six tokens side by side from 0 to 1, as wide as their probabilities; an arrow at u "
+        "points at one of them."
+    ),
+    "curve": (
+        "Twelve samplers by likelihood (right is more likely) and diversity. All but one lie "
+        "near one falling curve, from t = 1.3 at the upper left to t = 0.4 at the right; greedy "
+        "lies far below its end."
+    ),
+    "repetition": (
+        "Three dot plots. Greedy has many lines beside the diagonal: passages that occur again. "
+        "With either cure, hardly anything but the diagonal is left."
+    ),
+}
+
+
+def what_filters_keep(probs, logits, filters):
+    """Plot which tokens each filter keeps, and return the figure.
+
+    The figure has a row for each position and a column for each filter.
+    probs, logits: {name of a position: [n_vocab]}; filters: {label: filter}.
+    """
+    size = (9.5, 2.6 + 2 * (len(probs) - 1))
+    figure, axes = plt.subplots(
+        len(probs), len(filters), figsize=size, sharex=True, sharey="row", squeeze=False
+    )
+    for row, (name, p) in zip(axes, probs.items()):
+        order = np.argsort(-p)[:N_SHOWN]
+        for axis, (label, f) in zip(row, filters.items()):
+            kept = np.isfinite(f(logits[name], []))
+            bars(axis, p[order], kept[order])
+            axis.axvline(kept.sum() + 0.5, color=lessons.BLACK, linestyle="--", linewidth=1)
+            axis.set_title(f"{label}: {kept.sum()} tokens,\nmass {p[kept].sum():.2f}")
+        row[0].set_ylabel(f"{name[-24:]}\nprobability")
+    for axis in axes[-1]:
+        axis.set_xlabel("rank (1 = best)")
+    axes[0, 0].plot([], [], "s", color=lessons.BLUE, label="kept")
+    axes[0, 0].plot([], [], "s", color=lessons.ORANGE, label="removed")
+    axes[0, 0].legend(frameon=False, loc="upper right", handletextpad=0)
+    return figure
+
+
+def bars(axis, p, kept):
+    """Plot probabilities as bars by rank, on logarithmic axes.
+
+    p: probabilities in descending order, [n]; kept: whether the filter keeps each token, [n].
+    """
+    rank = np.arange(1, len(p) + 1)
+    for which, color, hatch in (kept, lessons.BLUE, None), (~kept, lessons.ORANGE, "////"):
+        style = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+        axis.bar(rank[which] - 0.5, p[which], 1, align="edge", **style)
+    axis.set(xscale="log", yscale="log", xlim=(0.5, len(p)))
+    axis.set_xticks([1, 10, 100], ["1", "10", "100"])
+
+
+def likelihood_and_diversity(found):
+    """Plot the diversity of samplers' texts against their likelihood. Return the figure.
+
+    found: {name of a sampler: (likelihood, diversity)}.
+    """
+    figure, axis = plt.subplots(figsize=(8, 4.4))
+    families = {
+        "t = ": ("o-", "temperature"),
+        "top_k": ("s--", "top-k"),
+        "top_p": ("^--", "top-p"),
+        "min_p": ("D--", "min-p"),
+        "greedy": ("*", "greedy"),
+    }
+    for start, (style, label) in families.items():
+        points = [point for name, point in found.items() if name.startswith(start)]
+        axis.plot(*zip(*points), style, label=label, markersize=11 if start == "greedy" else 6)
+    for name in ("t = 0.4", "t = 0.8", "t = 1.0", "t = 1.3"):
+        axis.annotate(name, found[name], xytext=(7, 4), textcoords="offset points", fontsize=10)
+    unfiltered = found["t = 1.0"][0]
+    axis.axvline(unfiltered, color="0.5", linestyle=":")
+    axis.text(unfiltered - 0.05, 0.1, "drawn from p itself", ha="right", color="0.35")
+    axis.set_title("Likely texts resemble each other (the model's own measure of likely)")
+    axis.set_xlabel("log-probability of a token, mean (nats)")
+    axis.set_ylabel("distinct 3-grams (share)")
+    axis.legend(frameon=False, loc="center left", bbox_to_anchor=(0.02, 0.45))
+    return figure
