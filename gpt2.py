@@ -11,6 +11,7 @@
 Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". The parameters are a
 nested dict, whose keys are names of arguments. Matrices are [n_out, n_in]. n_new counts the
 tokens of this call; n_all also counts those in the cache. Shapes may begin with batch dimensions.
+Read examples/pico.py first: the same model without a cache and without batches.
 """
 
 import math
