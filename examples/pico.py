@@ -32,8 +32,8 @@ def block(x, ln_1, attn, ln_2, mlp, n_head):  # [n, n_embd] -> [n, n_embd]
 
 
 def self_attention(x, c_attn, c_proj, n_head):  # [n, n_embd] -> [n, n_embd]
-    q, k, v = np.split(linear(x, **c_attn), 3, axis=-1)  # 3 x [n, n_embd]
-    q, k, v = (np.split(part, n_head, axis=-1) for part in (q, k, v))  # 3 x n_head x [n, d_head]
+    qkv = np.split(linear(x, **c_attn), 3, axis=-1)  # 3 x [n, n_embd]: queries, keys, values
+    q, k, v = (np.split(part, n_head, axis=-1) for part in qkv)  # 3 x n_head x [n, d_head]
     return linear(np.hstack([attention(*head) for head in zip(q, k, v)]), **c_proj)
 
 
