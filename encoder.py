@@ -1,7 +1,8 @@
 """Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
-Built in five steps: merge pairs of symbols; cut a text into words, which no merge crosses; start
-with bytes, so that any text can be encoded; keep special tokens whole; decode tokens one by one.
+Built in six steps: learn which pairs of symbols to merge; merge them; cut a text into words, which
+no merge crosses; start with bytes, so that any text can be encoded; keep special tokens whole;
+decode tokens one by one.
 
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2.
@@ -9,13 +10,40 @@ Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; R
 
 import codecs
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import regex  # type: ignore[import-untyped]
 
 
+def learn(counts: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
+    """Step 1: merge the most frequent pair of neighbours in all words, and repeat this. Return the
+    merged pairs in order. counts: how often each word occurs. In a tie, the pair met first wins.
+
+    >>> learn({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=4)
+    [('e', 's'), ('es', 't'), ('l', 'o'), ('lo', 'w')]
+
+        l o w   l o w e r   n e w e s t   w i d e s t      e and s are neighbours 6 + 3 times
+        l o w   l o w e r   n e w es t    w i d es t       es and t, too
+        l o w   l o w e r   n e w est     w i d est        l and o: 5 + 2 times
+        lo w    lo w e r    n e w est     w i d est        lo and w, too
+    """
+    words = {word: list(word) for word in counts}
+    merges: list[tuple[str, str]] = []
+    for _ in range(n_merges):
+        pairs: Counter[tuple[str, str]] = Counter()
+        for word, symbols in words.items():
+            for pair in zip(symbols, symbols[1:]):
+                pairs[pair] += counts[word]
+        if not pairs:
+            break
+        merges.append(max(pairs, key=pairs.__getitem__))
+        words = {word: merge(symbols, merges[-1]) for word, symbols in words.items()}
+    return merges
+
+
 def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:
-    """Step 1: merge the pair of lowest rank, and repeat this until no neighbours have a rank.
+    """Step 2: merge the pair of lowest rank, and repeat this until no neighbours have a rank.
 
     >>> merge_all(list("aaabdaaabac"), {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
     ['aaab', 'd', 'aaab', 'a', 'c']
@@ -41,14 +69,14 @@ def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     return merged
 
 
-# Step 2: no merge crosses the end of a word; otherwise "dog." and "dog!" could become tokens. The
+# Step 3: no merge crosses the end of a word; otherwise "dog." and "dog!" could become tokens. The
 # space before a word is part of the word. \p{L} matches any letter, \p{N} any numeric character.
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 
 
 def bytes_to_unicode() -> dict[int, str]:
-    """Step 3: return {byte: the character that stands for it in the vocabulary files}. This is
+    """Step 4: return {byte: the character that stands for it in the vocabulary files}. This is
     chr(byte) if it is printable, else one of chr(256), chr(257), ... The space becomes "Ġ"."""
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
@@ -81,7 +109,7 @@ class Tokenizer:
         self._word_ids = functools.lru_cache(2**16)(self._encode_word)  # words recur in a text
 
     def encode(self, text: str, special: bool = False) -> list[int]:
-        """Step 4: return a text's ids. Special tokens in it are plain text unless special=True."""
+        """Step 5: return a text's ids. Special tokens in it are plain text unless special=True."""
         ids = list[int]()
         longest_first = sorted(self.special, key=len, reverse=True) if special else []
         any_special = "|".join(map(regex.escape, longest_first)) or "(?!)"  # (?!) never matches
@@ -119,7 +147,7 @@ def as_unicode(text: str) -> str:
 
 
 class Stream:
-    """Step 5: decode ids one by one. Together, the returned pieces equal decode(all ids)."""
+    """Step 6: decode ids one by one. Together, the returned pieces equal decode(all ids)."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer

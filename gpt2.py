@@ -11,6 +11,7 @@
 Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". The parameters are a
 nested dict, whose keys are names of arguments. Matrices are [n_out, n_in]. n_new counts the
 tokens of this call; n_all also counts those in the cache. Shapes may begin with batch dimensions.
+Read examples/pico.py first: the same model without a cache and without batches.
 """
 
 import math
@@ -36,14 +37,17 @@ class GPT2:
         if last is not None and last < 1:
             raise ValueError(f"last={last}: at least one position has logits")
         ids = np.asarray(ids)
-        positions = np.arange(ids.shape[-1]) if cache is None else cache.extend(ids.shape[-1])
+        positions = np.arange(ids.shape[-1]) if cache is None else cache.reserve(ids.shape[-1])
         mask = causal_mask(positions)
         x = self.params["wte"][ids] + self.params["wpe"][positions]  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
         x = x if last is None else x[..., -last:, :]
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
-        return linear(x, self.params.get("lm_head", self.params["wte"]))
+        logits = linear(x, self.params.get("lm_head", self.params["wte"]))
+        if cache is not None:
+            cache.length = cache.length + ids.shape[-1]
+        return logits
 
     def block(self, x, ln_1, attn, ln_2, mlp, mask, cache, layer):  # [..., n_new, n_embd] -> same
         """Attention mixes tokens; the MLP then works on each token separately."""
@@ -116,14 +120,15 @@ def log_softmax(x):  # [..., n] -> same: log(softmax(x)) without underflow
 class Cache:
     """The keys and values of the tokens so far: kv [2, n_layer, *batch, n_head, n_slots, d_head].
 
-    Slot i belongs to position i. A pass calls `extend` once, then `append` in each layer.
+    Slot i belongs to position i. A pass calls `reserve` once, then `append` in each layer. At its
+    end it adds the new tokens to `length`, so that an interrupted pass leaves the cache as it was.
     """
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
         self.kv = np.zeros((2, n_layer, *batch, n_head, 0, d_head), np.float32)
         self.n_ctx, self.length = n_ctx, 0  # length: how many slots are filled
 
-    def extend(self, n_new):  # -> [n_new]
+    def reserve(self, n_new):  # -> [n_new]
         """Make room for n_new tokens; return their positions. ValueError if n_ctx is too small."""
         n_all, (*shape, n_slots, d_head) = self.length + n_new, self.kv.shape
         if n_all > self.n_ctx:
@@ -137,8 +142,6 @@ class Cache:
         """Store a layer's new k and v. Return all its k and v: 2 x [..., n_head, n_all, d_head]."""
         n_all = self.length + k.shape[-2]
         self.kv[:, layer, ..., self.length : n_all, :] = k, v
-        if layer == self.kv.shape[1] - 1:  # the last layer: now all layers have stored the tokens
-            self.length = n_all
         return self.kv[:, layer, ..., :n_all, :]
 
     def cut(self, length):

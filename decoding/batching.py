@@ -133,7 +133,7 @@ class Rows(Cache):
         if self.source:
             self.source.join(cache.source)
 
-    def extend(self, n_new):  # -> [n_rows, n_new]
+    def reserve(self, n_new):  # -> [n_rows, n_new]
         n_all = self.length.max() + n_new
         if n_all > self.n_ctx:
             raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
@@ -147,8 +147,6 @@ class Rows(Cache):
         positions = self.length[:, None] + np.arange(n_new)  # [n_rows, n_new]
         self.kv[0, layer][rows, :, positions] = k.swapaxes(1, 2)
         self.kv[1, layer][rows, :, positions] = v.swapaxes(1, 2)
-        if layer == self.kv.shape[1] - 1:
-            self.length = self.length + n_new
         return self.kv[:, layer, ..., :n_all, :]
 
     def cut(self, length):  # [n_rows], or one number for all rows

@@ -55,14 +55,17 @@ class Llama:
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         """Return float32 logits. cache and last are the same as in GPT2.__call__."""
         ids = np.asarray(ids)
-        positions = np.arange(ids.shape[-1]) if cache is None else cache.extend(ids.shape[-1])
+        positions = np.arange(ids.shape[-1]) if cache is None else cache.reserve(ids.shape[-1])
         mask = gpt2.causal_mask(positions)
         x = self.params["wte"][ids] * self.embed_scale  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, positions=positions, mask=mask, cache=cache, layer=layer)
         x = self.norm(last_rows(x, last), self.params["norm"])
         logits = gpt2.linear(x, self.params.get("lm_head", self.params["wte"]))
-        return soft_cap(logits, self.logit_cap)
+        logits = soft_cap(logits, self.logit_cap)
+        if cache is not None:
+            cache.length = cache.length + ids.shape[-1]
+        return logits
 
     def block(self, x, attn, mlp, positions, mask, cache, layer, **norms):
         """Attention mixes tokens; the MLP then works on each token separately. x is [..., n_new,

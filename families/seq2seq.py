@@ -58,9 +58,10 @@ class EncoderDecoder:
         blocks = self.params["decoder"]["blocks"]
         d_head = len(blocks[0]["cross"]["k"]["w"]) // self.n_head
         cache = Cache(len(blocks), (), self.n_head, self.n_source, d_head)
-        cache.extend(len(source))
+        cache.reserve(len(source))
         for layer, block in enumerate(blocks):
             cache.append(layer, *self.keys_and_values(x, block["cross"], self.n_head))
+        cache.length = len(source)
         return Decoder(self, cache)
 
     def encode(self, ids):  # [..., n_source] -> [..., n_source, d_model]
@@ -136,7 +137,7 @@ class Decoder:
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         """Return float32 logits. cache and last are the same as in GPT2.__call__."""
         n_new = np.shape(ids)[-1]
-        positions = np.arange(n_new) if cache is None else cache.extend(n_new)
+        positions = np.arange(n_new) if cache is None else cache.reserve(n_new)
         source = self.source if cache is None else cache.source
         ends = np.array(source.length)[..., None] - 1  # every query sees the source up to here
         source_mask = gpt2.causal_mask(ends)  # [..., 1, 1, n_source]
@@ -147,7 +148,10 @@ class Decoder:
         for layer, block in enumerate(stack["blocks"]):
             seen = kv[:, layer], source_mask
             x = family.decoder_block(x, **block, mask=mask, source=seen, cache=cache, layer=layer)
-        return family.logits(family.final_norm(last_rows(x, last), stack))
+        logits = family.logits(family.final_norm(last_rows(x, last), stack))
+        if cache is not None:
+            cache.length = cache.length + n_new
+        return logits
 
     def new_cache(self, *batch: int) -> "DecoderCache":
         """Return an empty cache: new_cache() for ids [n_new], new_cache(8) for ids [8, n_new]."""

@@ -85,3 +85,10 @@ def n_parameters(tree: Params) -> int:
     if isinstance(tree, dict | list):
         return sum(map(n_parameters, tree.values() if isinstance(tree, dict) else tree))
     return np.size(tree)
+
+
+def plain(tree: Params) -> Params:
+    """Return a tree of parameters with NumPy's own arrays, whose `@` is NumPy's, too."""
+    if isinstance(tree, dict):
+        return {name: plain(part) for name, part in tree.items()}
+    return [plain(part) for part in tree] if isinstance(tree, list) else np.asarray(tree)

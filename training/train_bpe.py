@@ -7,35 +7,33 @@ This writes vocab.json and merges.txt to models/stories, in GPT-2's format.
 
 import argparse
 import json
+from collections import Counter
 from pathlib import Path
 
 from corpus import SEPARATOR, read_documents
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from encoder import BYTE_TO_CHAR, gpt2_words, learn
 
 
 def train(documents, n_merges):
-    """Return a tokenizer. Its tokens are the 256 bytes, then one token for each merge, and finally
-    the separator. There are at most n_merges merges."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=256 + n_merges,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        special_tokens=[],
-    )
-    tokenizer.train_from_iterator(documents, trainer)
-    tokenizer.add_special_tokens([SEPARATOR])
-    return tokenizer
+    """Return (vocab, merges). The vocabulary has the 256 bytes, then a token for each merge, and
+    finally the separator. There are at most n_merges merges."""
+    words = Counter(word for document in documents for word in gpt2_words(document))
+    spelled = {
+        "".join(BYTE_TO_CHAR[byte] for byte in word.encode()): n for word, n in words.items()
+    }
+    merges = learn(spelled, n_merges)
+    tokens = [*sorted(BYTE_TO_CHAR.values()), *map("".join, merges), SEPARATOR]
+    return {token: id for id, token in enumerate(dict.fromkeys(tokens))}, merges
 
 
-def save(tokenizer, folder):
-    """Write vocab.json and merges.txt to the folder. vocab.json includes the separator."""
+def save(folder, vocab, merges):
+    """Write vocab.json and merges.txt to the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.model.save(str(folder))
-    vocabulary = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))
-    text = json.dumps(vocabulary, ensure_ascii=False)
+    text = json.dumps(vocab, ensure_ascii=False)
     (folder / "vocab.json").write_text(text, encoding="utf-8")
+    lines = ["#version: 0.2", *map(" ".join, merges)]
+    (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
@@ -45,6 +43,6 @@ if __name__ == "__main__":
     parser.add_argument("--merges", type=int, default=3072)
     parser.add_argument("--opening", help="regular expression that begins a document")
     args = parser.parse_args()
-    tokenizer = train(read_documents(args.files, args.opening), args.merges)
-    save(tokenizer, args.folder)
-    print(f"{tokenizer.get_vocab_size()} tokens in {args.folder}")
+    vocab, merges = train(read_documents(args.files, args.opening), args.merges)
+    save(args.folder, vocab, merges)
+    print(f"{len(vocab)} tokens in {args.folder}")

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-import gpt2
 from generate import advance, cached  # noqa: F401, the last step runs all these functions
 from gpt2 import (  # noqa: F401
     attention,
@@ -13,12 +12,13 @@ from gpt2 import (  # noqa: F401
     linear,
     log_softmax,
     merge_heads,
-    self_attention,
     softmax,
     split_heads,
 )
 from samplers import draw
 from speculative import verify
+from workshop import model as ours
+from workshop.model import self_attention  # noqa: F401
 
 # --- pairs ----------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Cache:
             self.values = [v[..., :length, :] for v in self.values]
 
 
-class GPT2(gpt2.GPT2):
+class GPT2(ours.GPT2):
     def block(self, x, ln_1, attn, ln_2, mlp, mask, cache, layer):
         return super().block(x, ln_1, attn, ln_2, mlp, mask=mask, cache=cache, layer=layer)
 

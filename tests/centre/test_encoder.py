@@ -15,7 +15,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoder import BYTE_TO_CHAR, PATTERN, Tokenizer, bytes_to_unicode, gpt2_words
+from encoder import BYTE_TO_CHAR, PATTERN, Tokenizer, bytes_to_unicode, gpt2_words, learn
 from loading.errors import UserError
 from loading.tokenizer import read_gpt2_tokenizer
 
@@ -106,6 +106,23 @@ def test_merges_go_by_rank_and_then_from_the_left():
     assert symbols("aaaaaaa") == ["aaaa", "aa", "a"]
     assert symbols("aab") == ["aa", "b"]  # the merge "a a" ranks before "a b"
     assert symbols("bababab") == ["b", "abab", "ab"]  # the merge "a b" ranks before "b a"
+
+
+def test_merges_are_learnt_by_count_and_then_in_the_order_of_the_text():
+    assert learn({"ba": 1, "ab": 1}, 1) == [("b", "a")]
+    assert learn({"ba": 1, "ab": 1, "ca": 1, "bab": 1}, 9) == [
+        ("b", "a"),
+        ("a", "b"),
+        ("c", "a"),
+        ("ba", "b"),
+    ]
+    assert learn({"aaaa": 1, "bc": 2, "bd": 2}, 4) == [
+        ("a", "a"),
+        ("b", "c"),
+        ("b", "d"),
+        ("aa", "aa"),
+    ]
+    assert learn({"ab": 1}, 3) == [("a", "b")]  # then no neighbours are left
 
 
 def reference_merge(word, ranks):

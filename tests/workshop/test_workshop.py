@@ -23,7 +23,7 @@ STUDENTS = Path(__file__).with_name("students")
 sys.path.append(str(STUDENTS))
 
 from mistakes import MISTAKES  # noqa: E402
-from styles import ONE, TWO, restyle  # noqa: E402
+from styles import ONE, THREE, TWO, restyle  # noqa: E402
 
 RIGHT = (STUDENTS / "right.py").read_text(encoding="utf-8")
 PARTS = [(step, part) for step in STEPS for part in step.parts]
@@ -86,7 +86,7 @@ def read(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("style", ["", ONE, TWO], ids=["right.py", "ONE", "TWO"])
+@pytest.mark.parametrize("style", ["", ONE, TWO, THREE], ids=["right.py", "ONE", "TWO", "THREE"])
 def test_right_files_are_right(read, style):
     reader = read(restyle(RIGHT, style))
     verdicts = [check(reader, step) for step in STEPS]

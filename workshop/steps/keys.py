@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from gpt2 import GPT2
 from workshop.compare import Seen
 from workshop.engine import Part
 from workshop.mistakes import mistakes
+from workshop.model import GPT2
 from workshop.steps.inputs import attempt, heard, numbers, parameters, tiny
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -81,15 +81,19 @@ def see_context(m):
 
 
 def see_appended(m, name, *actions):
-    """Do each action, ("append", n) or ("cut", n). Yield append's last result for each block."""
+    """Do each action, ("append", n) or ("cut", n). Yield append's last result for each block. If
+    neither extend nor append counts the new tokens, do it as GPT2.__call__ might."""
     cache = tiny(m).new_cache()
     for number, (action, n) in enumerate(actions):
         if action == "cut":
             cache.cut(n)
             continue
+        before = cache.length
         cache.extend(n)
         new = [numbers(2, 3, n, 4, seed=10 * number + layer) for layer in range(3)]
         both = [cache.append(layer, *new[layer]) for layer in range(3)]
+        if cache.length == before:
+            cache.length = before + n
     for label, i in ("keys", 0), ("values", 1):
         for layer in range(3):
             axes = "n_head, n_all, d_head"
@@ -129,7 +133,7 @@ def see_passes_after_cut(m):
 
 
 KEYS_WRONG = mistakes(r"""
-[gpt2.py extend]
+[workshop/model.py extend]
 positions from 0: with positions from 0 in each pass, not after the tokens in the cache
     => return np.arange(n_new)
 positions + 1: with positions from 1
@@ -150,7 +154,7 @@ n_ctx one too early: with the ValueError raised for n_ctx tokens, which still fi
     n_all > self.n_ctx: -> n_all >= self.n_ctx:
 n_new checked: with n_new compared with n_ctx instead of all tokens
     if n_all > self.n_ctx: -> if n_new > self.n_ctx:
-[gpt2.py append]
+[workshop/model.py append]
 length never: with a length that stays 0
     self.length = n_all -> pass
 length + 1: with the length growing by 1 for each pass
@@ -196,7 +200,7 @@ not kept: with keys and values that are not stored for later passes
     => return both
 no return: of an append that returns nothing
     return self.kv -> self.kv
-[gpt2.py Cache]
+[workshop/model.py Cache]
 length in each block: with the length growing in each block instead of once in a pass
     n_head, 0, -> n_head, 99,
     if layer == self.kv.shape[1] - 1: -> if True:
@@ -208,7 +212,7 @@ one slot too late, returned: with the new keys and values in later slots: extend
     n_head, 0, -> n_head, 99,
     self.length : n_all, :] -> n_all : n_all + k.shape[-2], :]
     layer, ..., :n_all, :] -> layer, ..., : n_all + k.shape[-2], :]
-[gpt2.py self_attention]
+[workshop/model.py self_attention]
 cache not used: without cache.append: self_attention does not call it or gets no cache
     if cache is not None: -> if False:
 append's result not used: with only the new keys and values in attention: append's result is
@@ -225,7 +229,7 @@ queries kept: with the queries stored instead of the keys
 appended twice: with append called twice in a pass
     k, v = cache.append(layer, k, v)
     -> old = k, v; cache.append(layer, *old); k, v = cache.append(layer, *old)
-[gpt2.py __call__]
+[workshop/model.py __call__]
 wpe from 0: with the embeddings of positions 0, 1, 2, ... but the right mask
     ["wpe"][positions] -> ["wpe"][np.arange(ids.shape[-1])]
 no wpe with a cache: without wpe after tokens in the cache
@@ -339,7 +343,7 @@ number of tokens cut: with `length` tokens cut off instead of kept
     self.length = length -> length = self.length = self.length - length
 longer than before: with a length that a cut can make longer
     if length < self.length: -> if True:
-[gpt2.py cut]
+[workshop/model.py cut]
 nothing: of a cut that does nothing
     => pass
 one too many: with one token too many left in the cache
@@ -369,8 +373,8 @@ first block: with only the first block cut
 """)
 PLACED = "Cache", "self_attention", "GPT2.block", "GPT2.__call__"
 WRITTEN = *PLACED[1:], "Cache.extend", "Cache.append"
-KEYS = Part(PLACED, "gpt2.py", see_keys, KEYS_WRONG, WRITTEN)
-CUT = Part(PLACED, "gpt2.py", see_cut, CUT_WRONG, (*WRITTEN, "Cache.cut"))
+KEYS = Part(PLACED, "workshop/model.py", see_keys, KEYS_WRONG, WRITTEN)
+CUT = Part(PLACED, "workshop/model.py", see_cut, CUT_WRONG, (*WRITTEN, "Cache.cut"))
 
 
 def see_rows(m, seed):

@@ -303,7 +303,7 @@ def see_self_attention(m, seed):
 
 
 SELF_ATTENTION_WRONG = mistakes(r"""
-[gpt2.py self_attention]
+[workshop/model.py self_attention]
 q and k exchanged: with queries and keys swapped
     q, k, v = -> k, q, v =
 k and v exchanged: with keys and values swapped
@@ -360,7 +360,9 @@ softmax again: of a second softmax, of the result of attention
 norm inside: with a layer norm here, although the block applies it
     linear(x, **c_attn) -> linear(layer_norm(x, 1, 0), **c_attn)
 """)
-SELF_ATTENTION = Part(("self_attention",), "gpt2.py", see_self_attention, SELF_ATTENTION_WRONG)
+SELF_ATTENTION = Part(
+    ("self_attention",), "workshop/model.py", see_self_attention, SELF_ATTENTION_WRONG
+)
 
 
 def see_feed_forward(m, seed):
@@ -423,7 +425,7 @@ def see_block(m, seed):
 
 
 BLOCK_WRONG = mistakes(r"""
-[gpt2.py block]
+[workshop/model.py block]
 no residual for attention: without x added to the result of attention
     x = x + self_attention -> x = self_attention
 no residual for the feed-forward: without x added to the result of the feed-forward
@@ -507,7 +509,7 @@ residual in place: of a block that adds to its argument in place
 one head: with one head
     n_head=self.n_head -> n_head=1
 """)
-BLOCK = Part(("GPT2.block",), "gpt2.py", see_block, BLOCK_WRONG)
+BLOCK = Part(("GPT2.block",), "workshop/model.py", see_block, BLOCK_WRONG)
 
 
 def see_model(m, seed):
@@ -536,7 +538,7 @@ def see_model(m, seed):
 
 
 MODEL_WRONG = mistakes(r"""
-[gpt2.py __call__]
+[workshop/model.py __call__]
 no wpe: without the positions' embeddings (wpe)
     ["wte"][ids] + self.params["wpe"][positions] -> ["wte"][ids]
 no wte: without the tokens' embeddings (wte)
@@ -634,4 +636,4 @@ embeddings changed: of a model that adds wpe to wte in place
     -> w = self.params["wte"]; w[ids] += self.params["wpe"][positions] if w[ids].ndim == 2 else
         0; x = w[ids]
 """)
-MODEL = Part(("GPT2.__call__",), "gpt2.py", see_model, MODEL_WRONG)
+MODEL = Part(("GPT2.__call__",), "workshop/model.py", see_model, MODEL_WRONG)

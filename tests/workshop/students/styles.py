@@ -479,3 +479,41 @@ def verify(logits, ids, drafts, qs, sampler, rng):
         tokens.append(x)
     return [*tokens, draw(sampler(logits[-1], ids + tokens), rng)]
 """
+
+THREE = """
+# the length grows in GPT2.__call__, as the last thing before the return
+class GPT2:
+    def __call__(self, ids, cache=None, last=None):
+        ids = np.asarray(ids)
+        n_new = ids.shape[-1]
+        positions = np.arange(n_new) if cache is None else cache.extend(n_new)
+        mask = causal_mask(positions)
+        x = self.params["wte"][ids] + self.params["wpe"][positions]
+        for layer, block in enumerate(self.params["blocks"]):
+            x = self.block(x, **block, mask=mask, cache=cache, layer=layer)
+        x = x if last is None else x[..., -last:, :]
+        x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
+        logits = linear(x, self.params.get("lm_head", self.params["wte"]))
+        if cache is not None:
+            cache.length += n_new
+        return logits
+
+
+class Cache:
+    def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
+        self.n_ctx, self.length = n_ctx, 0
+        self.kv = np.zeros((2, n_layer, *batch, n_head, n_ctx, d_head), np.float32)
+
+    def extend(self, n_new):
+        if self.length + n_new > self.n_ctx:
+            raise ValueError("too long")
+        return np.arange(self.length, self.length + n_new)
+
+    def append(self, layer, k, v):
+        n_all = self.length + k.shape[-2]
+        self.kv[:, layer, ..., self.length : n_all, :] = k, v
+        return self.kv[:, layer, ..., :n_all, :]
+
+    def cut(self, length):
+        self.length = min(self.length, length)
+"""
