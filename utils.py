@@ -16,15 +16,16 @@ from typing import Any
 from loading import hub, openai
 from loading.config import read_ids, read_json
 from loading.errors import AGAIN, MALFORMED, UserError, explained
-from loading.gpt2 import load_gpt2
-from loading.llama import FAMILIES, load_llama
-from loading.seq2seq import load_bart, load_t5
+from loading.gpt2 import read_gpt2, read_stop_ids
+from loading.llama import FAMILIES, read_llama
+from loading.seq2seq import read_bart, read_t5
+from loading.tokenizer import read_tokenizer
 
 MODELS = Path(__file__).resolve().parent / "models"
 TABLE = (MODELS / "README.md").read_text("utf-8")
 KNOWN = re.findall(r"^\| ([\w-]+) \|", TABLE, re.M)[1:]  # the names below the heading
-LOADERS: dict[str, Any] = {"gpt2": load_gpt2, "t5": load_t5, "bart": load_bart, "mbart": load_bart}
-LOADERS |= dict.fromkeys(FAMILIES, load_llama)  # {model_type in config.json: loader}
+READERS: dict[str, Any] = {"gpt2": read_gpt2, "t5": read_t5, "bart": read_bart, "mbart": read_bart}
+READERS |= dict.fromkeys(FAMILIES, read_llama)  # {model_type in config.json: reader}
 
 
 def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
@@ -38,9 +39,14 @@ def load(name_or_folder: str | Path, fetch: bool = True) -> tuple[Any, Any]:
     remedy = f"if a file is damaged, {AGAIN}"
     with explained(f"the model in {folder} cannot be used", remedy, MALFORMED):
         config = read_json(folder / "config.json")
-        if (kind := str(config["model_type"])) not in LOADERS:
-            raise ValueError(f"model_type is {kind:.50}, not one of {', '.join(LOADERS)}")
-        tokenizer, model = LOADERS[kind](folder, config)
+        if (kind := str(config["model_type"])) not in READERS:
+            raise ValueError(f"model_type is {kind:.50}, not one of {', '.join(READERS)}")
+        tokenizer = read_tokenizer(folder, kind)
+        model = READERS[kind](folder, config, tokenizer.n_vocab)
+        if kind in ("gpt2", *FAMILIES):
+            read_stop_ids(model, folder, config, tokenizer)
+        if kind == "mbart" and "en_XX" in tokenizer.special:
+            model = model.for_languages(tokenizer.special["en_XX"])
         if {*range(model.n_vocab, tokenizer.n_vocab)} - {*tokenizer.special.values()}:
             sizes = f"the tokenizer has {tokenizer.n_vocab} tokens, the model {model.n_vocab}"
             raise ValueError(f"{sizes}: one of them belongs to another model")

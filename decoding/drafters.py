@@ -14,7 +14,6 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.random import Generator
 
-from decoding.beam import top_indices
 from generate import Model, advance
 from samplers import Ids, Sampler, draw
 from speculative import Drafter
@@ -47,11 +46,11 @@ class DraftModel(Drafter):
 class NGramStore(Drafter):
     """Drafts the token that most often followed the longest known context. The store counts the
     k-grams (k = 2..n) of `before`, such as an encoder-decoder's source, and of the text. It also
-    counts the model's `filler_top_k` best tokens at every position of a pass, even after a rejected
-    draft (ANPD counts one, Ou et al. 2024; NASD counts more). One store may serve many prompts."""
+    counts the model's best token at every position of a pass, even after a rejected draft (ANPD,
+    Ou et al. 2024). One store may serve many prompts."""
 
-    def __init__(self, n_vocab: int, n: int = 3, filler_top_k: int = 1, before: Iterable[int] = ()):
-        self.n_vocab, self.n, self.filler_top_k = n_vocab, n, filler_top_k
+    def __init__(self, n_vocab: int, n: int = 3, before: Iterable[int] = ()):
+        self.n_vocab, self.n = n_vocab, n
         self.counts: dict[tuple, Counter] = defaultdict(Counter)
         self.seen = Ids()
         self.read(list(before))
@@ -82,9 +81,7 @@ class NGramStore(Drafter):
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         for i, row in enumerate(logits):
-            context = ids[-self.n :] + drafts[:i]
-            for token in top_indices(row, self.filler_top_k).tolist():
-                self.count(context, token)  # in a tie, `next` takes the first
+            self.count(ids[-self.n :] + drafts[:i], int(row.argmax()))
 
 
 class PromptLookup(Drafter):
@@ -106,12 +103,12 @@ class PromptLookup(Drafter):
 
 
 class Measured(Drafter):
-    """Wraps a drafter and counts its accepted and rejected drafts over all passes of the model. All
-    tokens of a pass count, even those that come after the end of the text."""
+    """Wraps a drafter and counts its drafts over all passes of the model. Drafts after a rejected
+    one are not tested. All tokens of a pass count, even those after the end of the text."""
 
     def __init__(self, drafter: Drafter):
         self.drafter = drafter
-        self.drafted = self.accepted = self.rejected = self.tokens = 0
+        self.drafted = self.tested = self.accepted = self.tokens = 0
         self.lengths: Counter = Counter()  # n -> how many passes accepted n drafts
         self.sizes: Counter = Counter()  # n -> how many passes ran over n drafts
 
@@ -122,16 +119,11 @@ class Measured(Drafter):
         accepted = common_prefix(drafts, tokens)
         self.drafted += len(drafts)
         self.accepted += accepted
-        self.rejected += accepted < min(len(drafts), len(tokens))
+        self.tested += min(accepted + 1, len(drafts), len(tokens))
         self.tokens += len(tokens)
         self.lengths[accepted] += 1
         self.sizes[len(drafts)] += 1
         self.drafter.learn(ids, drafts, logits, tokens)
-
-    @property
-    def tested(self) -> int:
-        """Return how many drafts were accepted or rejected. Those after a rejection are neither."""
-        return self.accepted + self.rejected
 
     @property
     def acceptance(self) -> float:

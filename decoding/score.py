@@ -26,12 +26,10 @@ def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
     """
     if ids and not 0 <= min(ids) <= max(ids) < model.n_vocab:
         raise ValueError(f"token ids are 0 to {model.n_vocab - 1}, not {min(ids)} to {max(ids)}")
-    if model.n_ctx < 2:
-        raise ValueError("a context of one token cannot hold both a token and the one before it")
     scores: list[float] = []
     while len(scores) + 1 < len(ids):
         known = len(scores) + 1  # the index of the first token without a score
-        begin = max(0, known - model.n_ctx // 2) if known > model.n_ctx else 0
+        begin = known - max(1, model.n_ctx // 2) if known > model.n_ctx else 0
         end = min(begin + model.n_ctx, len(ids) - 1)  # the model reads ids[begin:end]
         cache = model.new_cache()
         for i in range(begin, end, chunk):

@@ -12,6 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+try:
+    from threadpoolctl import threadpool_info
+except ModuleNotFoundError:
+    threadpool_info = list  # no library is known
+
 MOST_ROWS = 32  # for more rows, one large product is faster
 BLOCK = 32  # how many rows or columns of the weight a small product takes
 SMALL = 10**6  # OpenBLAS treats a product of up to this many multiplications as small
@@ -34,12 +39,11 @@ class Weight(np.ndarray):
 
 
 def product(rows, w):  # [n_rows, n_in], [n_in, n_out] -> rows @ w [n_rows, n_out]
-    if not 1 < len(rows) <= MOST_ROWS or not blocks_pay():
-        return rows @ w
-    if w.T.flags.c_contiguous and 8 * rows.size <= SMALL:
-        return in_parts(blocks_of_outputs, rows, w)
-    if w.flags.c_contiguous and len(w) % BLOCK == 0:
-        return in_parts(blocks_of_inputs, rows, w)
+    if 1 < len(rows) <= MOST_ROWS and blocks_pay():
+        if w.T.flags.c_contiguous and 8 * rows.size <= SMALL:
+            return in_parts(blocks_of_outputs, rows, w)
+        if w.flags.c_contiguous and len(w) % BLOCK == 0:
+            return in_parts(blocks_of_inputs, rows, w)
     return rows @ w
 
 
@@ -47,38 +51,24 @@ def in_parts(blocks, rows, w):  # [n_rows, n_in], [n_in, n_out] -> [n_rows, n_ou
     n_parts = min(n_threads(), w.size // SHARE)
     if n_parts < 2:
         return blocks(rows, w)
-    errors = np.geterr()  # a new thread would begin with the default settings
-
-    def one(part):
-        with np.errstate(**errors):
-            return blocks(rows, part)
-
+    blocks = np.errstate(**np.geterr())(blocks)  # a new thread begins with the default settings
     parts = np.array_split(w, n_parts, axis=1)  # n_parts x [n_in, a part of n_out]
     try:
-        return np.concatenate([*pool(os.getpid()).map(one, parts)], axis=1)
+        return np.concatenate([*pool(os.getpid()).map(lambda w: blocks(rows, w), parts)], axis=1)
     except RuntimeError:  # no threads can start, for example because the program is ending
         return blocks(rows, w)
-
-
-def blas():
-    """Return a dict for each BLAS library that is loaded, with its kernels and threads."""
-    try:
-        from threadpoolctl import threadpool_info
-    except ModuleNotFoundError:
-        return []
-    return threadpool_info()
 
 
 @functools.cache
 def n_threads():
     """Return how many threads BLAS uses, or 1 if unknown. If this changes, clear the cache."""
-    return max((library["num_threads"] for library in blas()), default=1)
+    return max((library["num_threads"] for library in threadpool_info()), default=1)
 
 
 @functools.cache
 def blocks_pay():
     """Return whether OpenBLAS runs its kernels for AVX-512, which need no copy of a small block."""
-    return any(library.get("architecture") in AVX_512 for library in blas())
+    return any(library.get("architecture") in AVX_512 for library in threadpool_info())
 
 
 @functools.cache

@@ -16,10 +16,8 @@ def rms_norm(x, g, eps=1e-6):  # [..., d_model] -> same: mean square 1, times g 
 
 def feed_forward(x, c_fc, c_proj, activation, gate=None):  # [..., d_model] -> [..., d_model]
     h = gpt2.linear(x, **c_fc)
-    if gate is None:
-        h = activation(h)
-    else:  # a gated linear unit (Shazeer 2020, "GLU Variants Improve Transformer")
-        h = activation(gpt2.linear(x, **gate)) * h
+    # A gate makes it a gated linear unit (Shazeer 2020, "GLU Variants Improve Transformer").
+    h = activation(gpt2.linear(x, **gate)) * h if gate else activation(h)
     return gpt2.linear(h, **c_proj)
 
 
@@ -42,14 +40,10 @@ def silu(x):  # [...] -> same: x / (1 + exp(-x)), from exp(-|x|), which never ov
     return x * np.where(x < 0, e, np.float32(1)) / (1 + e)
 
 
-def relu(x):  # [...] -> same
-    return np.maximum(x, 0)
-
-
 ACTIVATIONS = {  # the name in config.json -> the function
     "gelu_new": gpt2.gelu,
     "gelu_pytorch_tanh": gpt2.gelu,
     "gelu": gelu_erf,
-    "relu": relu,
+    "relu": lambda x: np.maximum(x, 0),
     "silu": silu,
 }

@@ -8,36 +8,29 @@ import numpy as np
 
 from gpt2 import GPT2
 from loading.config import activation, read_ids, read_json, read_sizes
-from loading.parameters import Params, refuse_rest, settle_embeddings, take
-from loading.tokenizer import read_tokenizer
+from loading.parameters import Params, settle_embeddings, take
 from loading.weights import read_weights
 
 WHOLE = "wte=wte.weight wpe=wpe.weight ln_f+"
 BLOCK = "ln_1+ attn.c_attn+ attn.c_proj+ ln_2+ mlp.c_fc+ mlp.c_proj+"
 
 
-def load_gpt2(folder: Path, config: dict) -> tuple[Any, GPT2]:
-    """Return (tokenizer, model) for a GPT-2, such as distilgpt2 or stories. Raises ValueError."""
+def read_gpt2(folder: Path, config: dict, n_tokens: int) -> GPT2:
+    """Return a GPT-2, such as distilgpt2 or stories, with n_tokens tokens. Raises ValueError."""
     keys = "vocab_size", "n_positions", "n_embd", "n_layer", "n_head"
     n_vocab, n_ctx, d, n_layer, n_head = read_sizes(config, *keys)
     if d % n_head:
         raise ValueError(f"n_embd = {d} is not a multiple of n_head = {n_head}")
-    tokenizer = read_tokenizer(folder, "gpt2")
     sizes = {"n_vocab": n_vocab, "n_slots": n_ctx, "d": d, "n_qkv": 3 * d, "n_q": d}
-    sizes |= {"n_inner": config.get("n_inner") or 4 * d, "n_tokens": tokenizer.n_vocab}
+    sizes |= {"n_inner": config.get("n_inner") or 4 * d, "n_tokens": n_tokens}
     mask = ".attn.bias", ".attn.masked_bias"  # some files store the causal mask
     tensors = read_weights(folder, prefix="transformer.", unused=mask)
-    # The file's matrices are [n_in, n_out].
-    tensors |= {name: array.T for name, array in tensors.items() if name.startswith("h.")}
     head = settle_embeddings(tensors, ["wte.weight"], config.get("tie_word_embeddings", True))
-    params = take(tensors, WHOLE + head, sizes)
-    params["blocks"] = [take(tensors, BLOCK, sizes, f"h.{i}.") for i in range(n_layer)]
-    refuse_rest(tensors)
+    blocks = [take(tensors, BLOCK, sizes, f"h.{i}.", flip=True) for i in range(n_layer)]
+    params = take(tensors, WHOLE + head, sizes) | {"blocks": blocks}
     scale_queries(params, n_head, config)
     function = activation(config.get("activation_function", "gelu_new"))
-    model = GPT2(params, n_head, (), function, float(config.get("layer_norm_epsilon", 1e-5)))
-    read_stop_ids(model, folder, config, tokenizer)
-    return tokenizer, model
+    return GPT2(params, n_head, (), function, float(config.get("layer_norm_epsilon", 1e-5)))
 
 
 def read_stop_ids(model: Any, folder: Path, config: dict, tokenizer: Any) -> None:

@@ -5,15 +5,12 @@ Names, defaults and rules follow configuration_*.py and modeling_*.py of transfo
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from families.llama import Llama, llama3_frequencies, rotary_frequencies
 from loading.config import activation, read_sizes
-from loading.gpt2 import read_stop_ids
-from loading.parameters import refuse_rest, settle_embeddings, take
-from loading.tokenizer import read_tokenizer
+from loading.parameters import settle_embeddings, take
 from loading.weights import read_weights
 
 DEFAULTS: dict = {"rms_norm_eps": 1e-6, "rope_theta": 1e4, "tie_word_embeddings": False}
@@ -47,16 +44,8 @@ QK = " attn.q_norm=self_attn.q_norm attn.k_norm=self_attn.k_norm"
 NORMS = {"olmo2": AFTER + QK, "qwen3": BEFORE + QK, "gemma2": BOTH, "gemma3_text": BOTH + QK}
 
 
-def load_llama(folder: Path, config: dict) -> tuple[Any, Llama]:
-    """Return (tokenizer, model) for a model of FAMILIES. Raises ValueError."""
-    tokenizer = read_tokenizer(folder, config["model_type"])
-    model = read_llama(folder, config, tokenizer.n_vocab)
-    read_stop_ids(model, folder, config, tokenizer)
-    return tokenizer, model
-
-
 def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
-    """Return the model without its tokenizer, which has n_tokens tokens. Raises ValueError."""
+    """Return a model of FAMILIES with n_tokens tokens. Raises ValueError."""
     defaults = DEFAULTS | FAMILIES[config["model_type"]]
     config = defaults | {k: config[k] for k in config if k in defaults or k not in OWN}
     for key in ("quantization_config", "use_bidirectional_attention"):
@@ -73,9 +62,8 @@ def read_llama(folder: Path, config: dict, n_tokens: int) -> Llama:
     embedding, tied = "embed_tokens.weight", config["tie_word_embeddings"]
     block, sizes = layout(config)
     words = f"wte={embedding} norm" + settle_embeddings(tensors, [embedding], tied)
-    params = take(tensors, words, sizes | {"n_tokens": n_tokens})
-    params["blocks"] = [take(tensors, block, sizes, f"layers.{i}.") for i in range(n_layer)]
-    refuse_rest(tensors)
+    blocks = [take(tensors, block, sizes, f"layers.{i}.") for i in range(n_layer)]
+    params = take(tensors, words, sizes | {"n_tokens": n_tokens}) | {"blocks": blocks}
     return Llama(params, n_head, n_ctx, **read_settings(config))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from loading.config import read_json
 from loading.errors import UserError, explained
-from loading.gpt2 import load_gpt2
+from loading.gpt2 import read_gpt2
 
 RELEASE = "https://openaipublic.blob.core.windows.net/gpt-2/models"
 SIZES = "124M", "355M", "774M", "1558M"
@@ -81,7 +81,7 @@ def rewrite(released: Path, folder: Path) -> None:
             array = reader.get_tensor(name)  # a linear layer's matrix is [1, n_in, n_out]
             arrays[hub_name(name)] = array[0] if array.ndim == 3 else array
         save_file(arrays, folder / "model.safetensors", metadata={"format": "pt"})
-        load_gpt2(folder, config)  # this checks every array
+        read_gpt2(folder, config, n_vocab)  # this checks every array
     except Exception as error:  # TensorFlow raises many kinds of exceptions
         raise UserError(f"the checkpoint is damaged: {error!s:.500}; run this again") from None
 

@@ -17,6 +17,7 @@ from loading.weights import DTYPES
 
 Params = Any  # nested dicts, lists of blocks, and float32 arrays
 Tensors = dict[str, np.ndarray]
+Sizes = dict[str, int]
 SHAPES = {  # our name, or its last part -> its shape, in sizes that the loader knows; norms: d
     **{"wte": "n_vocab d", "lm_head": "n_vocab d", "wpe": "n_slots d", "logits_bias": "1 n_vocab"},
     **{"c_attn": "n_qkv d", "attn.c_proj": "d n_q", "relative_bias": "n_buckets n_head"},
@@ -26,17 +27,20 @@ SHAPES = {  # our name, or its last part -> its shape, in sizes that the loader 
 HEAD = "lm_head.weight"
 
 
-def take(tensors: Tensors, words: str, sizes: dict[str, int], at: str = "") -> Params:
+def take(tensors: Tensors, words: str, sizes: Sizes, at: str = "", flip: bool = False) -> Params:
     """Move arrays from the tensors into a tree. words: their names, as above; at: what their names
-    in the file begin with. Raises ValueError for an array that is missing or has another shape."""
+    in the file begin with, or "" for the last arrays, which leave none; flip: the file's matrices
+    are [n_in, n_out]. Raises ValueError for a missing array, another shape, or one that is left."""
     params: Params = {}
 
     def put(place, name, *shape):
         if name not in tensors:
             raise ValueError(f"the array {name} is missing, or is none of {', '.join(DTYPES)}")
+        shape = shape[::-1] if flip else shape  # as in the file
         if (array := tensors.pop(name)).shape != shape:
             found = f"the array {name} has shape {[*array.shape]}"
             raise ValueError(f"{found}, config.json says {[*shape]}")
+        array = array.T if flip else array
         *path, last = place.split(".")
         node = params
         for part in path:
@@ -55,13 +59,9 @@ def take(tensors: Tensors, words: str, sizes: dict[str, int], at: str = "") -> P
             put(f"{ours}.{'gw'[len(shape) - 1]}", f"{name}.weight", *shape)
         if word.endswith("+"):
             put(f"{ours}.b", f"{name}.bias", shape[0])
-    return params
-
-
-def refuse_rest(tensors: Tensors) -> None:
-    """Raise ValueError if an array was not taken."""
-    if tensors:
+    if tensors and not at:
         raise ValueError(f"config.json asks for no array {min(tensors)}")
+    return params
 
 
 def settle_embeddings(tensors: Tensors, names: list[str], tied: bool) -> str:

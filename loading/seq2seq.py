@@ -2,14 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from families.seq2seq import T5, Bart
 from loading.config import activation, read_ids, read_json, read_sizes
-from loading.parameters import Params, refuse_rest, settle_embeddings, take
-from loading.tokenizer import read_tokenizer
+from loading.parameters import Params, settle_embeddings, take
 from loading.weights import read_weights
 
 UNUSED = "EncDecAttention.relative_attention_bias.weight", "encoder.version", "decoder.version"
@@ -24,77 +22,68 @@ T5_BLOCK = """attn.q=layer.0.SelfAttention.q attn.k=layer.0.SelfAttention.k
     cross_norm=layer.1.layer_norm mlp.c_fc=layer.2.DenseReluDense.wi
     mlp.c_proj=layer.2.DenseReluDense.wo mlp_norm=layer.2.layer_norm"""
 CROSS = r"cross\S*"
+BART_STACK = "wpe=embed_positions.weight embed_norm=layernorm_embedding+"
 BART_BLOCK = """attn.q=self_attn.q_proj+ attn.k=self_attn.k_proj+ attn.v=self_attn.v_proj+
     attn.o=self_attn.out_proj+ attn_norm=self_attn_layer_norm+ cross.q=encoder_attn.q_proj+
     cross.k=encoder_attn.k_proj+ cross.v=encoder_attn.v_proj+ cross.o=encoder_attn.out_proj+
     cross_norm=encoder_attn_layer_norm+ mlp.c_fc=fc1+ mlp.c_proj=fc2+ mlp_norm=final_layer_norm+"""
 
 
-def load_t5(folder: Path, config: dict) -> tuple[Any, T5]:
-    """Return (tokenizer, model) for T5, T5 v1.1 or Flan-T5. Raises ValueError."""
+def read_t5(folder: Path, config: dict, n_tokens: int) -> T5:
+    """Return a T5, T5 v1.1 or Flan-T5 with n_tokens tokens. Raises ValueError."""
     n_layer = config.get("num_layers", config.get("num_hidden_layers"))  # one key with two names
     config = {"relative_attention_num_buckets": 32} | config | {"encoder_layers": n_layer}
     config["decoder_layers"] = config.get("num_decoder_layers") or n_layer
     keys = "vocab_size", "d_model", "d_ff", "num_heads", "d_kv", "relative_attention_num_buckets"
     n_vocab, d, n_inner, n_head, d_head, n_buckets = read_sizes(config, *keys)
-    sizes = {"n_vocab": n_vocab, "d": d, "n_inner": n_inner, "n_head": n_head}
+    sizes = {"n_vocab": n_vocab, "d": d, "n_inner": n_inner, "n_head": n_head, "n_tokens": n_tokens}
     sizes |= {"n_q": n_head * d_head, "n_kv": n_head * d_head, "n_buckets": n_buckets}
-    tokenizer = read_tokenizer(folder, "t5")
-    sizes["n_tokens"] = tokenizer.n_vocab
     tensors, tied = read_weights(folder, "", UNUSED), config.get("tie_word_embeddings", True)
     scale_head = config.get("scale_decoder_outputs", tied)
     # For transformers 5, the head of a T5 v1.1 is tied, too, but it is not scaled.
     tied = tied and (scale_head or "lm_head.weight" not in tensors)
-    params = take(tensors, f"wte={COPIES[0]}" + settle_embeddings(tensors, COPIES, tied), sizes)
+    head, params = settle_embeddings(tensors, COPIES, tied), {}
     form, _, name = config.get("feed_forward_proj", "relu").rpartition("-")
     gate = "wi_1 mlp.gate=layer.2.DenseReluDense.wi_0" if form == "gated" else "wi"
     block = T5_BLOCK.replace("wi", gate)
     blocks = {"encoder": re.sub(CROSS, "", block).replace("layer.2", "layer.1"), "decoder": block}
     for side, block in blocks.items():
-        params[side] = take(tensors, T5_STACK, sizes, f"{side}.")
         [n_layer] = read_sizes(config, f"{side}_layers")
-        at = (f"{side}.block.{i}." for i in range(n_layer))
-        params[side]["blocks"] = [take(tensors, block, sizes, start) for start in at]
-    refuse_rest(tensors)
+        layers = [take(tensors, block, sizes, f"{side}.block.{i}.") for i in range(n_layer)]
+        params[side] = take(tensors, T5_STACK, sizes, f"{side}.") | {"blocks": layers}
+    params |= take(tensors, f"wte={COPIES[0]}{head}", sizes)
 
     name = "gelu_new" if (form, name) == ("gated", "gelu") else name  # v1.1's "gelu" is gelu_new
     n_ctx = config.get("n_positions", 512)  # T5 itself has no maximum length
     reach = config.get("relative_attention_max_distance", 128)
     eps, ends = float(config.get("layer_norm_epsilon", 1e-6)), read_ends(folder, config, params)
-    model = T5(params, n_head, n_ctx, activation(name), scale_head, reach, eps, **ends)
-    return tokenizer, model
+    return T5(params, n_head, n_ctx, activation(name), scale_head, reach, eps, **ends)
 
 
-def load_bart(folder: Path, config: dict) -> tuple[Any, Bart]:
-    """Return (tokenizer, model) for BART or mBART. Raises ValueError."""
+def read_bart(folder: Path, config: dict, n_tokens: int) -> Bart:
+    """Return a BART or mBART with n_tokens tokens. Raises ValueError."""
     n_vocab, n_ctx, d = read_sizes(config, "vocab_size", "max_position_embeddings", "d_model")
     n_head = read_sizes(config, *[f"{side}_attention_heads" for side in ("encoder", "decoder")])
     if d % n_head[0] or d % n_head[1]:
         raise ValueError(f"d_model = {d} is not a multiple of the heads {n_head}")
-    tokenizer = read_tokenizer(folder, config["model_type"])
     sizes = {"1": 1, "n_vocab": n_vocab, "n_slots": n_ctx + 2, "d": d, "n_q": d, "n_kv": d}
-    sizes["n_tokens"] = tokenizer.n_vocab
+    sizes["n_tokens"] = n_tokens
     tensors, tied = read_weights(folder, "model.", UNUSED), config.get("tie_word_embeddings", True)
     tensors.setdefault("final_logits_bias", np.zeros((1, n_vocab), np.float32))  # some lack it
-    words = f"logits_bias=final_logits_bias wte={COPIES[0]}"
-    params = take(tensors, words + settle_embeddings(tensors, COPIES, tied), sizes)
+    head, params = settle_embeddings(tensors, COPIES, tied), {}
     is_mbart, scale = config["model_type"] == "mbart", config.get("scale_embedding")
     blocks = {"encoder": re.sub(CROSS, "", BART_BLOCK), "decoder": BART_BLOCK}
     for side, block in blocks.items():
         sizes["n_inner"], n_layer = read_sizes(config, f"{side}_ffn_dim", f"{side}_layers")
-        words = "wpe=embed_positions.weight embed_norm=layernorm_embedding+"
-        params[side] = take(tensors, words + " norm=layer_norm+" * is_mbart, sizes, f"{side}.")
-        at = (f"{side}.layers.{i}." for i in range(n_layer))
-        params[side]["blocks"] = [take(tensors, block, sizes, start) for start in at]
-    refuse_rest(tensors)
+        layers = [take(tensors, block, sizes, f"{side}.layers.{i}.") for i in range(n_layer)]
+        stack = BART_STACK + " norm=layer_norm+" * is_mbart
+        params[side] = take(tensors, stack, sizes, f"{side}.") | {"blocks": layers}
+    params |= take(tensors, f"logits_bias=final_logits_bias wte={COPIES[0]}{head}", sizes)
 
-    params["logits_bias"] = params["logits_bias"][:, : tokenizer.n_vocab]
+    params["logits_bias"] = params["logits_bias"][:, :n_tokens]
     function, ends = config.get("activation_function", "gelu"), read_ends(folder, config, params)
     more = activation(function), is_mbart, d**0.5 if scale else 1
-    model = Bart(params, n_head, n_ctx, *more, **ends)
-    if is_mbart and "en_XX" in tokenizer.special:
-        model = model.for_languages(tokenizer.special["en_XX"])
-    return tokenizer, model
+    return Bart(params, n_head, n_ctx, *more, **ends)
 
 
 def read_ends(folder: Path, config: dict, params: Params) -> dict:
@@ -114,6 +103,5 @@ def read_ends(folder: Path, config: dict, params: Params) -> dict:
         raise ValueError("no decoder_start_token_id")
     stop = read_ids(settings, "eos_token_id", n_vocab)
     begin = read_ids(settings, "bos_token_id", n_vocab, 0) if config["model_type"] == "bart" else []
-    special_ids = tuple(begin[:1]), tuple(stop[:1])
-    ends = {"start_ids": start[:1], "stop_ids": stop, "special_ids": special_ids}
+    ends = {"start_ids": start[:1], "stop_ids": stop, "special_ids": (begin[:1], stop[:1])}
     return ends | {"generation_config": settings}

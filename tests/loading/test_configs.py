@@ -8,7 +8,7 @@ import pytest
 
 from families.llama import rotary_frequencies
 from tests.support.checkpoints import FOLDERS, assert_refused, change, logits
-from utils import LOADERS, load
+from utils import READERS, load
 
 LLAMAS = sorted(name for name in FOLDERS if FOLDERS[name].parent.name == "llama")
 ROPE = "rope_parameters", "rope_scaling", "rope_theta", "rope_local_base_freq"
@@ -17,7 +17,7 @@ RMS, CAPS = "rms_norm_eps", ("attn_logit_softcapping", "final_logit_softcapping"
 
 def test_every_family_has_its_loader():
     configs = [json.loads((folder / "config.json").read_text()) for folder in FOLDERS.values()]
-    assert {config["model_type"] for config in configs} == LOADERS.keys()
+    assert {config["model_type"] for config in configs} == READERS.keys()
 
 
 # --- Llama and its relatives ----------------------------------------------------------------------
