@@ -1,12 +1,15 @@
 """Run command lines on a small random model, in this process or in a new one."""
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import utils
 from terminal import cli
@@ -87,6 +90,16 @@ class Console:
         assert err.count("\n") == 1 and err.startswith("generate.py: "), err
         return err
 
+    def session(self, *lines, words=(), model=None):
+        """Type lines into the interactive prompt. Return the answer to each: what it prints to
+        stdout and stderr, in this order. After /quit, the other lines have no answer."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+            patch.setattr(sys, "stderr", sys.stdout)
+            status, out, _ = self("--interactive", "-n", 9, *words, model=model)
+        assert status == 0, out
+        return re.split("[^›\n]* › ", out)[1 : len(lines) + 1]
+
     def greedy(self, prompt, n, model=None):
         """Return n greedy ids after a prompt, computed without a cache or generate()."""
         tokenizer, gpt2 = utils.load(str(model or self.folder))
@@ -94,6 +107,13 @@ class Console:
         for _ in range(n):
             ids.append(int(gpt2(np.array(ids))[-1].argmax()))
         return ids[-n:]
+
+
+def make_terminal(monkeypatch):
+    """Make stdout look like a terminal that shows colours."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
 
 
 def process(*words, **options):

@@ -1,0 +1,429 @@
+"""Prompts in, texts out: alone and in batches, from files and pipes, up to the texts' ends."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import utils
+from terminal import cli
+from terminal.options import METHODS
+from tests.support.commands import (
+    END,
+    HOUSE,
+    JSON_KEYS,
+    N_CTX,
+    finished,
+    process,
+    words_for,
+    write_letters,
+)
+
+SEQ2SEQ = HOUSE / "tests" / "fixtures" / "seq2seq"
+TIMES = {"seconds_to_first_token", "tokens_per_second"}
+
+# --- text and JSON --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("prompt", ["the cat", ""])
+def test_every_method_gives_the_greedy_ids(console, draft, method, prompt):
+    [row] = console.json(prompt, "-n", 30, *words_for(method, draft))
+    assert JSON_KEYS <= row.keys()
+    assert (row["ids"], row["method"]) == (console.greedy(prompt, 30), method)
+    assert (row["prompt"], row["stop_reason"], row["seed"]) == (prompt, "length", None)
+    tokenizer, _ = utils.load(str(console.folder))
+    assert row["prompt_ids"] == (tokenizer.encode(prompt) or [END])
+    assert (row["text"], row["model"]) == (tokenizer.decode(row["ids"]), str(console.folder))
+    # The speed is that of the whole text, with its prompt's pass.
+    assert 0 < row["tokens_per_second"] < 30 / row["seconds_to_first_token"]
+
+
+@pytest.mark.parametrize("prompt", ["the cat", "", "Zoë: “naïve” 🙂\n\x00 x", "a\udcff"])
+def test_text_is_the_prompt_and_the_new_text(console, prompt):
+    status, out, err = console(prompt, "-n", 8)
+    [row] = console.json(prompt, "-n", 8)
+    assert row["prompt"] == prompt.replace("\udcff", "\ufffd")  # JSON has no lone surrogates
+    assert (status, out) == (0, row["prompt"] + row["text"] + "\n")
+    shape = r"\(8 tokens, \d+\.\d{3} s to the first, \d+ tokens/s; ended by the length asked for\)"
+    assert re.fullmatch(shape + "\n", err)
+
+
+def test_a_run_without_a_seed_draws_one_and_prints_it(console):
+    how = "the cat", "--temperature", 2, "-n", 20
+    rows = [console.json(*how)[0] for _ in range(2)]
+    assert rows[0]["seed"] != rows[1]["seed"] and rows[0]["ids"] != rows[1]["ids"]
+    assert console.json(*how, "--seed", rows[0]["seed"])[0]["ids"] == rows[0]["ids"]
+
+
+class Screen(io.StringIO):
+    """A standard output that notes the text between flushes."""
+
+    def __init__(self):
+        super().__init__()
+        self.pieces = []
+
+    def flush(self):
+        self.pieces.append(self.getvalue())
+        self.seek(0)
+        self.truncate()
+
+
+OWN = """
+def spelled(text, tokenizer):
+    def loop(model, sequence):
+        for token in tokenizer.encode(text):
+            yield sequence.append(token)
+            if not sequence.running:
+                return
+    return loop
+def half(model, sequence):  # of a character
+    yield sequence.append(127)
+def stopped(logits, ids):
+    if len(ids) == 14:
+        raise KeyboardInterrupt
+    return logits
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "stops", "shown"),
+    [
+        ("bathe", [], ["b", "a", "the"]),
+        ("abcd", ["cd"], ["a", "b"]),
+        ("abce", ["cd"], ["a", "b", "ce"]),
+        ("aaab", ["aab"], ["a"]),
+        ("xthe", ["he", "th"], ["x"]),
+        ("xyz", ["yz", "xyz"], []),
+        ("ababa", ["abac"], ["ab", "aba"]),
+    ],
+)
+def test_text_is_shown_at_once_unless_it_may_become_a_stop(
+    letters, tmp_path, monkeypatch, text, stops, shown
+):
+    """Each piece is flushed, and no piece is taken back. What was held back is shown at the end."""
+    (tmp_path / "own.py").write_text(OWN)
+    loop = f"{tmp_path}/own.py:spelled({text!r}, tokenizer)"
+    monkeypatch.setattr(sys, "stdout", screen := Screen())
+    words = ["Z", "--model", str(letters), "--loop", loop, *(f"--stop={stop}" for stop in stops)]
+    assert cli.main(words) == 0
+    screen.flush()
+    pieces = [piece.removeprefix("Z").strip("\n") for piece in screen.pieces]
+    assert [piece for piece in pieces if piece] == shown
+    assert "".join(screen.pieces) == f"Z{''.join(shown)}\n"
+
+
+# --- the end of a text ----------------------------------------------------------------------------
+
+
+def test_a_stop_id_ends_a_text_and_is_left_out(console, tmp_path):
+    greedy = console.greedy("the cat", 30)
+    stop = greedy[12]
+    folder = write_letters(tmp_path / "m", generation_config={"eos_token_id": [END, stop]})
+    expected = greedy[: greedy.index(stop)]
+    for method in METHODS:
+        if method != "speculative":
+            [row] = console.json("the cat", "-n", 30, *words_for(method, None), model=folder)
+            assert (row["ids"], row["stop_reason"]) == (expected, "eos"), method
+            assert row["text"] == utils.load(folder)[0].decode(expected)
+    assert "ended by end of text)" in console("the cat", model=folder)[2]
+    [row] = console.json("the cat", "-n", 30, "--min-length", 20, model=folder)
+    assert len(row["ids"]) >= 20 and stop not in row["ids"][:20]
+    words = "--min-length", 20, "--stop", row["text"][5]
+    assert len(console.json("the cat", *words, model=folder)[0]["ids"]) <= 6
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_text_ends_exactly_at_n_ctx(console, draft, method):
+    for n_new in 0, 1, 9:
+        prompt = "a" * (N_CTX - n_new)
+        [row] = console.json(prompt, *words_for(method, draft))
+        assert (len(row["ids"]), row["stop_reason"]) == (n_new, "context")
+        assert row["ids"] == (console.greedy(prompt, n_new) if n_new else [])
+        assert (row["seconds_to_first_token"] is None) == (n_new == 0)
+    status, out, err = console("a" * N_CTX, *words_for(method, draft))
+    assert (status, out) == (0, "a" * N_CTX + "\n")
+    assert err.startswith("(0 tokens") and "ended by the end of the context, 48 tokens)" in err
+
+
+def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers(console):
+    line = console.refused(1, "fits", "a" * (N_CTX + 1), "--json")  # no text is printed
+    assert "aaaa" in line and {"49", "48"} <= set(re.findall(r"\d+", line))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_text_ends_before_the_earliest_stop_text(console, draft, method):
+    """The stop texts lie across tokens."""
+    [free] = console.json("the cat", "-n", 30)
+    text, words = free["text"], ["the cat", "-n", 30, *words_for(method, draft)]
+    late, early = text[20:24], text[7:11]
+    for stops in ([early, late], [late, early], ["no such", early]):
+        [row] = console.json(*words, *(f"--stop={stop}" for stop in stops))
+        assert (row["text"], row["stop_reason"]) == (text[: text.index(early)], "stop")
+        assert row["ids"] == free["ids"][: len(row["ids"])]
+    _, out, err = console(*words, "--stop", text[0])
+    assert (out, "(1 token, " in err, "ended by a stop text" in err) == ("the cat\n", True, True)
+
+
+@pytest.mark.parametrize("end", ["--tokens=9", "--filter={}:stopped"])
+def test_text_that_was_held_back_is_printed_at_the_end(console, tmp_path, end):
+    (tmp_path / "own.py").write_text(OWN)
+    end = end.format(tmp_path / "own.py"), "--temperature", 0
+    text = console.json("the cat", "-n", 9)[0]["text"]
+    status, out, err = console("the cat", "--stop", text[-2:] + "#", *end)
+    assert out.rstrip("\n") == "the cat" + text and (status == 130) == ("interrupted" in err)
+    half = "--loop", f"{tmp_path}/own.py:half"
+    assert console.json("the cat", *half)[0]["text"] == "\ufffd"
+
+
+# --- batches, samples and files of prompts --------------------------------------------------------
+
+PROMPTS = ["the cat", "x", "", "a longer one, of the cat", "x"]
+
+
+@pytest.mark.parametrize("how", [[], ["--temperature", 0.9, "--top-p", 0.95, "--seed", 7]])
+@pytest.mark.parametrize("method", ["naive", "cached", "speculative", "ngram"])
+def test_a_row_of_a_batch_is_the_same_as_alone(console, draft, method, how):
+    words = [*words_for(method, draft), "-n", 12, "--stop", "tg", "--stop", "q"]
+    rows = console.json(*words, *how, "--", *PROMPTS)
+    assert [row["prompt"] for row in rows] == PROMPTS
+    assert len({row["stop_reason"] for row in rows}) == 2  # some texts end earlier than others
+    for i, (prompt, row) in enumerate(zip(PROMPTS, rows)):
+        [single] = console.json(*words, *how, *(["--seed", 7 + i] if how else []), "--", prompt)
+        same = JSON_KEYS - TIMES
+        assert {key: row[key] for key in same} == {key: single[key] for key in same}
+    status, out, err = console(*words, *how, "--", *PROMPTS)
+    texts = (row["prompt"] + row["text"] + "\n" for row in rows)
+    assert out == "".join(f"[{i}/5]\n{text}" for i, text in enumerate(texts, 1))
+    assert not how or [int(seed) for seed in re.findall(r", seed (\d+);", err)] == [*range(7, 12)]
+    assert re.search(r"\n\(5 texts, \d+ tokens in \d+\.\d{3} s: \d+ tokens/s\)\n$", err)
+
+
+def test_samples_are_the_texts_of_their_seeds_and_share_the_prompt_s_pass(console, passes):
+    how = "-n", 9, "--temperature", 1
+    rows = console.json("the cat", "x", "--samples", 3, "--seed", 5, *how)
+    assert [row["prompt"] for row in rows] == ["the cat"] * 3 + ["x"] * 3
+    assert [row["seed"] for row in rows] == [5, 6, 7, 8, 9, 10]
+    [prompt] = [ids for ids in passes if ids.shape[-1] > 1]
+    assert prompt.ravel().tolist() == rows[0]["prompt_ids"]
+    for row in rows:
+        [alone] = console.json(row["prompt"], "--seed", row["seed"], *how)
+        assert (row["ids"], row["text"]) == (alone["ids"], alone["text"])
+    assert len({row["text"] for row in rows}) == 6
+    more = console.json("the cat", "--samples", 3, "--seed", 5, *how, "--method", "naive")
+    assert [row["ids"] for row in more] == [row["ids"] for row in rows[:3]]
+
+
+@pytest.mark.parametrize("method", ["naive", "cached"])
+def test_complete_texts_are_printed_even_if_a_later_one_fails(console, tmp_path, method):
+    code = "def f(logits, ids):\n    assert ids[0] != 65\n    return logits\n"
+    (tmp_path / "own.py").write_text(code)
+    how = "-n", 3, "--filter", f"{tmp_path}/own.py:f", "--json", "--method", method
+    status, out, err = console("a", "cc", "b", "d" * N_CTX, *how)
+    assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["a", "cc"]
+    assert status == 1 and "AssertionError" in err and "\ngenerate.py: [3/4] this error" in err
+
+
+def test_prompts_of_a_file_follow_the_prompts_of_the_command_line(console, tmp_path):
+    path = tmp_path / "prompts.txt"
+    path.write_bytes("one\n\n  \nŽluťoučký\r\nlast".encode())
+    rows = console.json("zero", "--prompts-file", path, "-n", 3)
+    assert [row["prompt"] for row in rows] == ["zero", "one", "Žluťoučký", "last"]
+    assert rows[3]["ids"] == console.json("last", "-n", 3)[0]["ids"]
+    path.write_bytes(b"\xef\xbb\xbfone\n")  # some editors begin a file with a byte-order mark
+    assert console.json("--prompts-file", path, "-n", 1)[0]["prompt"] == "one"
+    path.write_text("\n \n")
+    assert "no prompt" in console.refused(1, "--prompts-file", path)
+    path.write_bytes(b"caf\xe9\n")
+    line = console.refused(1, "--prompts-file", path)
+    assert f"cannot read {path}: 'utf-8'" in line and "save it as UTF-8" in line
+    assert "no such file" in console.refused(1, "--prompts-file", tmp_path / "none").lower()
+
+
+# --- beams, speculation and encoder-decoders ------------------------------------------------------
+
+
+def test_beams_are_sorted_by_their_scores(console):
+    words = ["the cat", "--method", "beam", "--beams", 3, "-n", 10]
+    [row] = console.json(*words, "--return", 3, "--length-penalty", 0.5, "--no-repeat-ngram", 2)
+    scores = [beam["score"] for beam in row["beams"]]
+    assert len(scores) == 3 and scores == sorted(scores, reverse=True)
+    assert scores[2] == pytest.approx(row["beams"][2]["log_probability"] / 10**0.5)
+    assert (row["ids"], row["text"]) == (row["beams"][0]["ids"], row["beams"][0]["text"])
+    texts = [beam["text"] for beam in console.json(*words, "--return", 2)[0]["beams"]]
+    assert console.text(*words, "--return", 2) == "".join(f"the cat{text}\n" for text in texts)
+
+
+def test_a_stop_text_ends_every_beam(console):
+    words = "the cat", "--method", "beam", "--beams", 4, "--return", 4, "-n", 20
+    stop = console.json(*words)[0]["beams"][1]["text"][3]
+    [row] = console.json(*words, "--stop", stop)
+    texts = [beam["text"] + stop for beam in row["beams"] if len(beam["ids"]) < 20]
+    assert len(texts) > 1 and {text.index(stop) for text in texts} == {len(t) - 1 for t in texts}
+
+
+def test_the_statistics_of_speculation_add_up(console, draft):
+    words = ["the cat", "-n", 20, *words_for("speculative", draft)]
+    found = console.json(*words)[0]["speculation"]
+    speed = 20 / sum(found["accepted_lengths"].values())
+    assert found["tokens_per_call"] == pytest.approx(speed)
+    assert 0 < found["accepted"] < found["tested"] <= found["drafted"] <= 60 / speed
+    shown = f"{found['acceptance']:.0%} of drafts accepted, {speed:.2f} tokens per pass;"
+    assert shown in console(*words)[2]
+
+
+def test_the_draft_model_draws_with_its_own_random_numbers(console, draft, monkeypatch):
+    """With the main model's numbers, the accepted drafts would not have its distribution."""
+    seeds, default_rng = [], np.random.default_rng
+    noting = monkeypatch.setattr
+    noting("numpy.random.default_rng", lambda seed=0: seeds.append(seed) or default_rng(seed))
+    console.json("a", "-n", 3, "--temperature", 1, "--seed", 5, *words_for("speculative", draft))
+    assert len(seeds) == 2 and seeds[0] != seeds[1] and 5 in seeds
+
+
+def test_a_draft_model_must_share_the_vocabulary(console, tmp_path):
+    other = write_letters(tmp_path / "other", n_vocab=258)
+    words = "a", "--method", "speculative"
+    for folder in other, SEQ2SEQ / "t5":
+        assert "one vocabulary" in console.refused(1, *words, "--draft", folder)
+    vocab = json.loads((other / "vocab.json").read_text())
+    vocab["a"], vocab["b"] = vocab["b"], vocab["a"]
+    write_letters(other)
+    (other / "vocab.json").write_text(json.dumps(vocab))  # as many tokens, but others
+    assert "one vocabulary" in console.refused(1, *words, "--draft", other)
+    assert "--draft" in console.refused(1, *words)
+    assert "no model" in console.refused(1, *words, "--draft", tmp_path / "none")
+
+
+def test_a_checkpoint_s_draft_model_is_not_downloaded(console, tmp_path):
+    folder = write_letters(tmp_path / "m", generation_config={"draft": "gpt2-xl"})
+    for words in ["--method", "speculative"], ["--compare"]:
+        assert "gpt2-xl is not here" in console.refused(1, "a", *words, model=folder)
+
+
+def test_languages_are_chosen_by_their_codes(console):
+    def run(*words):
+        [row] = console.json("a b", "-n", 4, "--method", "cached", *words, model=SEQ2SEQ / "mbart")
+        return {key: row[key] for key in row.keys() - TIMES}
+
+    codes, plain = utils.load(SEQ2SEQ / "mbart")[0].special, run()
+    assert plain["prompt_ids"][-1] == codes["en_XX"] and run("--source-lang", "en_XX") == plain
+    assert run("--source-lang", "de_DE")["prompt_ids"][-1] == codes["de_DE"]
+    german = run("--target-lang", "de_DE")
+    assert german["prompt_ids"] == plain["prompt_ids"] and german["ids"] != plain["ids"]
+    line = console.refused(1, "a", "--target-lang", "xx_XX", model=SEQ2SEQ / "mbart")
+    assert "lacks the language" in line and "xx_XX" in line
+    assert "lacks the language en_XX" in console.refused(1, "a", "--source-lang", "en_XX")
+
+
+def test_forced_tokens_win_over_a_user_s_filter(console, tmp_path):
+    code = "def f(logits, ids):\n    logits[[0, 2]] = -float('inf')\n    return logits\n"
+    (tmp_path / "own.py").write_text(code)
+    words = "the cat", "-n", 5, "--method", "naive", "--filter", f"{tmp_path}/own.py:f"
+    [row] = console.json(*words, model=SEQ2SEQ / "bart-forced")
+    assert row["ids"][0] == 0 and len(row["ids"]) == 4 and row["stop_reason"] == "eos"
+
+
+# --- pipes, signals, the debugger, missing libraries ----------------------------------------------
+
+
+def piped(data):
+    """Return a standard input that contains these bytes, as Python opens it: not for UTF-8."""
+    return io.TextIOWrapper(io.BytesIO(data), encoding="latin-1", errors="surrogateescape")
+
+
+@pytest.mark.parametrize(
+    ("words", "data", "prompts"),
+    [
+        ([], b"the cat\n", ["the cat"]),
+        (["-"], b"\xef\xbb\xbfthe cat\n\xc5\xbd\n\n", ["the cat\nŽ\n"]),  # a byte-order mark
+        (["x", "-"], b"y\n", ["x", "y"]),
+        (["x"], b"y\n", ["x"]),  # with a prompt, the pipe is not read
+    ],
+)
+def test_prompts_may_be_piped(console, monkeypatch, words, data, prompts):
+    monkeypatch.setattr(sys, "stdin", piped(data))
+    assert [row["prompt"] for row in console.json(*words, "-n", 2)] == prompts
+
+
+def test_piped_text_that_cannot_be_read_gives_one_line(console, letters, monkeypatch):
+    for words in ["-"], ["--interactive"]:
+        strict = {"PYTHONIOENCODING": "utf-8"}
+        status, out, err = finished(*words, "--model", letters, stdin=b"caf\xe9", env=strict)
+        assert (status, err.count(b"\n")) == (1, 1)
+        assert b"cannot read standard input: 'utf-8'" in err
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "standard input or output is closed" in console.refused(1, "-")
+    monkeypatch.setattr(sys, "stdin", piped(b""))
+    assert "a PROMPT is missing" in console.refused(1, "-n", 4)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert "a PROMPT is missing" in console.refused(2, "-n", 3)
+
+
+WAITING = """
+import sys
+
+def for_input(logits, ids):
+    if ids[0] == 65:  # the prompt "b"
+        sys.stdin.read()
+    return logits
+"""
+
+
+def test_the_reader_of_a_pipe_may_leave_early(letters, tmp_path):
+    (tmp_path / "waiting.py").write_text(WAITING)
+    words = ["a", "b", "--method", "naive", "--filter", f"{tmp_path}/waiting.py:for_input"]
+    with process(*words, "--model", letters, "--json") as running:
+        assert json.loads(running.stdout.readline())["prompt"] == "a"
+        running.stdout.close()  # as `head -1` does
+        running.stdin.close()  # for_input returns, and the program continues
+        err = running.stderr.read()
+    assert (running.returncode, err) == (0, b"")
+
+
+WITHOUT = """
+import importlib.abc, sys
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if path is None and name in {missing}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+sys.path.insert(0, "")
+from terminal.cli import main
+sys.exit(main({words}))
+"""
+OTHERS = {"tokenizers", "huggingface_hub", "jinja2", "requests", "urllib3", "tqdm", "tensorflow"}
+
+
+def without(missing, *words):
+    """Run a command as if the libraries in `missing` were not installed."""
+    command = [sys.executable, "-c", WITHOUT.format(missing=missing, words=[*words])]
+    return subprocess.run(command, capture_output=True, text=True, cwd=HOUSE)
+
+
+def test_the_first_command_needs_four_libraries_alone_and_names_gpt2():
+    done = without(OTHERS, "Once upon a time")
+    assert done.returncode == 0 and done.stdout.startswith("Once upon a time")
+    assert "--model gpt2 downloads GPT-2 itself" in done.stderr.splitlines()[0]
+    assert "gpt2" not in without(OTHERS, "a", "-n", "2").stderr
+
+
+@pytest.mark.parametrize(
+    ("missing", "words", "says"),
+    [
+        ("numpy", [], "pip install numpy regex safetensors threadpoolctl"),
+        ("regex", [], "pip install numpy regex safetensors threadpoolctl"),
+        ("tokenizers", ["--model", "en-de"], "pip install tokenizers"),
+    ],
+)
+def test_a_missing_library_gives_one_line(missing, words, says):
+    done = without({missing}, "Hi", *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    line = f"generate.py: {missing} is not installed: {says}; with uv, `uv run "
+    assert done.stderr.startswith(line) and done.stderr.count("\n") == 1

@@ -1,0 +1,192 @@
+"""Options, what a checkpoint's generation_config.json sets, and mistakes on the command line."""
+
+import json
+import re
+
+import pytest
+
+import utils
+from decoding.beam import beam_search
+from generate import generate
+from samplers import make_sampler
+from tests.support.commands import HOUSE, write_letters
+
+SEQ2SEQ = HOUSE / "tests" / "fixtures" / "seq2seq"
+TIMES = {"seconds_to_first_token", "tokens_per_second"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"temperature": 0.7},
+        {"temperature": 1.5, "top_k": 9, "top_p": 0.9, "min_p": 0.01},
+        {"no_repeat_ngram": 2, "temperature": 0},
+        {"repetition_penalty": 1.3, "no_repeat_ngram": 3, "top_k": 5},
+    ],
+    ids=str,
+)
+def test_sampling_options_make_the_sampler(console, letters, settings):
+    tokenizer, model = utils.load(str(letters))
+    sampler = make_sampler(**settings)
+    expected = list(generate(model, tokenizer.encode("the cat"), 20, sampler, seed=5))
+    words = [w for name in settings for w in ("--" + name.replace("_", "-"), settings[name])]
+    [row] = console.json("the cat", "-n", 20, "--seed", 5, *words)
+    assert row["ids"] == expected
+    assert row["seed"] == (None if settings.get("temperature") == 0 else 5)
+
+
+# --- what a checkpoint sets -----------------------------------------------------------------------
+
+HOT = {"do_sample": True, "seed": 4}
+
+
+@pytest.mark.parametrize(
+    ("config", "same", "other"),
+    [
+        ({}, "", "-n 3"),
+        ({"max_new_tokens": 7}, "-n 7", "-n 9"),
+        ({"max_length": 12}, "-n 7", "-n 9"),  # it counts the prompt
+        ({"min_new_tokens": 20}, "--min-length 20", "--min-length 3"),
+        ({"min_length": 25}, "--min-length 20", "--min-length 3"),
+        ({"temperature": 0.9, "top_k": 3}, "", "--temperature 0.5 --seed 1"),  # no do_sample
+        (HOT, "--temperature 1 --seed 4", "--temperature 0"),
+        (HOT | {"temperature": 0.8}, "--temperature 0.8 --seed 4", "--temperature 2 --seed 1"),
+        (HOT | {"top_k": 3}, "--top-k 3 --seed 4", "--top-k 2 --seed 4"),
+        (HOT | {"top_p": 0.6}, "--top-p 0.6 --seed 4", "--top-p 0.2 --seed 4"),
+        (HOT | {"min_p": 0.3}, "--min-p 0.3 --seed 4", "--min-p 0.1 --seed 4"),
+        ({"repetition_penalty": 1.5}, "--repetition-penalty 1.5", "--repetition-penalty 1"),
+        ({"no_repeat_ngram_size": 1}, "--no-repeat-ngram 1", "--no-repeat-ngram 2"),
+        ({"num_beams": 3}, "--method beam --beams 3", "--method beam --beams 1"),
+        ({"num_beams": 3}, "--method beam --beams 3", "--temperature 0.5 --seed 1"),
+        (
+            {"num_beams": 3, "length_penalty": -9.0},
+            "--method beam --beams 3 --length-penalty -9",
+            "--method beam --beams 3 --length-penalty 9",
+        ),
+    ],
+    ids=str,
+)
+def test_a_checkpoint_sets_an_option_and_the_command_line_overrides_it(
+    console, tmp_path, config, same, other
+):
+    stop = console.greedy("the cat", 16)[-1]  # not an earlier one
+
+    def run(words, **more):
+        folder = write_letters(tmp_path / "m", generation_config=more | {"eos_token_id": stop})
+        [row] = console.json("the cat", *words.split(), model=folder)
+        return {key: row[key] for key in row.keys() - TIMES}
+
+    assert run("", **config) == run(same)
+    assert run(other, **config) == run(other) != run(same)
+
+
+@pytest.mark.parametrize("early", [False, True, "never"])
+def test_a_checkpoint_says_when_beam_search_stops(console, tmp_path, early):
+    """No option does. With these settings, each value gives another text."""
+    config = {"num_beams": 2, "length_penalty": 2.0, "eos_token_id": 72, "early_stopping": early}
+    folder = write_letters(tmp_path / "m", generation_config=config)
+    tokenizer, model = utils.load(folder)
+    [found] = beam_search(model, tokenizer.encode("the cat"), 43, 2, 2.0, early)
+    [row] = console.json("the cat", model=folder)
+    assert len(row["ids"]) == {False: 39, True: 23, "never": 43}[early]
+    assert row["ids"] == [token for token in found.ids if token != 72]
+
+
+WRONG = """
+{"top_k": "x"} | {"max_new_tokens": 0} | {"seed": -4} | {"length_penalty": NaN}
+{"max_length": "x"} | {"min_length": [3]}
+"""
+
+
+@pytest.mark.parametrize("config", [*map(json.loads, re.findall("{.*?}", WRONG))], ids=str)
+def test_a_checkpoint_with_wrong_settings_is_refused(console, tmp_path, config):
+    folder = write_letters(tmp_path / "m", generation_config=config | {"do_sample": True})
+    line = console.refused(1, "the cat", model=folder)
+    assert "generation_config.json" in line and str(*config.values()) in line
+
+
+@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
+def test_settings_that_are_not_supported_are_named(console, tmp_path, file):
+    folder = write_letters(tmp_path / "m")
+    off = dict(typical_p=1.0, num_beam_groups=1, bad_words_ids=None, stop_strings=[])
+    asked = dict(suppress_tokens=[70], guidance_scale=1.5, renormalize_logits=True)
+    settings = off | asked | dict(max_new_tokens=3, forced_eos_token_id=0)
+    old = json.loads((folder / file).read_text()) if (folder / file).is_file() else {}
+    (folder / file).write_text(json.dumps(old | settings))
+    status, out, err = console("the cat", "--json", model=folder)
+    assert (status, len(json.loads(out)["ids"])) == (0, 3) and err.count("\n") == 1
+    assert {*re.findall(r"[a-z]+_[a-z_]+", err)} == {*asked, "forced_eos_token_id"}
+    assert console("the cat", "--score", model=folder)[2] == ""
+
+
+def test_a_checkpoint_may_choose_the_method(console, tmp_path):
+    folder = write_letters(tmp_path / "m", generation_config={"num_beams": 6})
+    [row] = console.json("the cat", "--return", 6, "-n", 5, model=folder)
+    assert (row["method"], len(row["beams"])) == ("beam", 6)
+    assert "not for --method beam" in console.refused(2, "a", "--gamma", 2, model=folder)
+    line = console.refused(2, "a", "--top-k", 2, "--beams", 2, model=folder)
+    assert "--beams is not for --method cached, but for beam" in line
+    assert "n_return=7" in console.refused(1, "a", "--return", 7, model=folder)
+
+
+# --- mistakes, extreme values and the order of words ----------------------------------------------
+
+NONSENSE = """
+--beams 65 | --method beam --beams 0 | --method beam --return 65 | --method beam --return 0
+-n 0 | -n 1.5 | -n many | --tokens | --seed -1 | --seed x | --samples 0 | --samples x
+--stop | --stop= | --min-length -1 | --min-length 9 -n 8
+--temperature -1 | --temperature nan | --temperature inf | --temperature hot
+--top-k -1 | --top-k 2.5 | --top-p 0 | --top-p 1.1 | --min-p -0.1 | --min-p 1.5
+--repetition-penalty 0 | --repetition-penalty inf | --no-repeat-ngram -1
+--method best | --method | --no-such-flag | --top 3
+--method beam --length-penalty nan | --method beam --length-penalty 21
+--method speculative --gamma 0 | --method lookup --gamma 17 | --method naive --gamma 2
+--beams 2 | --gamma 2 | --draft stories-draft | --return 1 | --length-penalty 2
+--method ngram --draft x | --method speculative --beams 2 | --method lookup --drafter mine.py:x
+--method naive --loop mine.py:x | --method speculative --draft x --drafter mine.py:x
+--method beam --temperature 1 | --method beam --seed 3 | --method beam --top-k 3
+--method beam --top-p 0.5 | --method beam --min-p 0.5 | --method beam --samples 2
+--score --explain | --score --compare | --explain --compare | --compare --interactive
+--score --temperature 1 | --score -n 3 | --score --stop x | --score --method naive
+--score --seed 1 | --score --filter mine.py:x | --score --gamma 2 | --score --return 1
+--target x | --system x | --live | --interactive | --interactive --prompts-file x
+--json --explain | --json --compare | --html x.html --prompts-file x | b --html x.html
+--score --html x.html | --html x.html --samples 2 | --explain --samples 2
+--method beam --return 3 --explain | --method beam --return 3 --html x.html
+"""
+
+
+@pytest.mark.parametrize("words", [w.strip() for w in re.split(r"\||\n", NONSENSE) if w.strip()])
+def test_wrong_options_are_usage_errors(console, words):
+    line = console.refused(2, "a", *words.split())
+    assert "-inf" not in line and re.search("--[a-z]", line) or "this view" in line
+
+
+def test_a_similar_option_is_suggested_and_other_mistakes_give_one_line(console):
+    assert "did you mean --temperature?" in console.refused(2, "a", "--temprature", 0.5)
+    assert "did you mean --top-k?" in console.refused(2, "a", "--topk=5")
+    assert "--help lists the options" in console.refused(2, "a", "--xyzzy")
+    assert "\x1b" not in console.refused(2, "a", "--xyzzy=\x1b]0;title\x07\n")
+    assert "no model" in console.refused(1, "a", model="no-such-model")
+    assert "--target" in console.refused(1, "a", "--score", "--target", "b")
+    assert "--target" in console.refused(1, "a", "--score", model=SEQ2SEQ / "bart")
+
+
+def test_options_may_stand_anywhere_and_a_prompt_may_begin_with_a_dash(console):
+    first = console.json("-n", 3, "one", "--seed", 1, "--top-k", 2, "two")
+    assert [row["prompt"] for row in first] == ["one", "two"]
+    dashed = "- milk - eggs", "--- Chapter one ---", "-no way", "--help me = x", "-5 degrees"
+    rows = console.json(dashed[0], "-n", 3, "--stop", "- q", *dashed[1:], "--", "--json")
+    assert [row["prompt"] for row in rows] == [*dashed, "--json"]
+
+
+def test_unquoted_words_get_a_note(console):
+    note = '(3 prompts; put several words in quotes to make one: "Once upon a time")\n'
+    assert note in console("once", "upon", "a", "-n", 1)[2]
+    for words in ["once"], ["once upon", "a"], ["once", "upon", "--json"]:
+        assert "quotes" not in console(*words, "-n", 1)[2]
+
+
+def test_the_version_is_that_of_the_project(console):
+    version = re.search('version = "(.+)"', (HOUSE / "pyproject.toml").read_text("utf-8"))[1]
+    assert console.text("--version") == f"tokenwise {version}\n"

@@ -1,0 +1,266 @@
+"""--score, --explain, --compare and --html show what the model computes and how a text was made."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import utils
+from gpt2 import log_softmax
+from samplers import make_sampler
+from terminal.options import DRAFTING, METHODS
+from tests.support.commands import (
+    END,
+    N_CTX,
+    make_terminal,
+    words_for,
+    write_letters,
+)
+from tests.support.pages import data_of
+
+# --- --score --------------------------------------------------------------------------------------
+
+
+def bar(share):
+    """Return a bar of up to 10 characters, drawn in eighths."""
+    full, eighths = divmod(round(min(share, 1) * 80), 8)
+    return "█" * full + "▏▎▍▌▋▊▉"[eighths - 1 : eighths]
+
+
+def test_score_prints_the_tinted_text_and_the_surprise_of_each_token(console, monkeypatch):
+    make_terminal(monkeypatch)
+    text = "the cat sat on a mat, Zoë"
+    [result] = console.json("--score", text)
+    tokenizer, model = utils.load(console.folder)
+    ids = tokenizer.encode(text)
+    logprobs = log_softmax(model(np.array([END, *ids]))[:-1])[range(len(ids)), ids]
+    np.testing.assert_allclose(result["logprobs"], logprobs, atol=1e-4)
+    bits = -np.array(result["logprobs"]) / math.log(2)
+    names = [tokenizer.decode([token]) for token in ids]
+    names[-2:] = "<C3>", "<AB>"  # the bytes of ë
+    assert result["ids"] == ids and result["bits_per_byte"] == pytest.approx(bits.sum() / 26)
+    tinted, empty, heading, *lines, total = console.text("--score", text).splitlines()
+    expected = [f"{b:8.2f}  {bar(b / 10):<10}  {name!r}" for b, name in zip(bits, names)]
+    assert lines == expected and "in bits" in heading
+    assert result["perplexity"] == pytest.approx(2 ** bits.mean())
+    figures = f"{result['bits_per_byte']:.4f} per byte; perplexity {result['perplexity']:.2f}"
+    assert total == f"{bits.sum():8.2f}  in {len(ids)} tokens; {figures}"
+    levels = [min(4, int(b / 2.5)) if name != " " else 0 for b, name in zip(bits, names)]
+    tint = r"\[30;48;5;(\d+)m{}\[0m"  # of words that are not likely
+    expected = [tint.format(name) if n else name for n, name in zip(levels, names)]
+    colours = re.fullmatch("".join(expected), tinted).groups()
+    levels = [n for n in levels if n]
+    assert len({*zip(levels, colours)}) == len({*levels}) == len({*colours}) > 2
+    assert " in 1 token; " in console.text("--score", "a")
+
+
+# --- --explain ------------------------------------------------------------------------------------
+
+STEP = re.compile(r" *([\d.]+)% +(?:([\d.]+)%)? +([\d.]+) [█-▏]* +('.*?'|\".*?\")(?: +(.*))?")
+
+
+@pytest.mark.parametrize("method", ["naive", "cached"])
+def test_explain_shows_each_step(console, letters, method):
+    tokenizer, model = utils.load(str(letters))
+    how = ["the cat", "a", "-n", 6, "--temperature", 0.7, "--top-k", 4, "--seed", 3]
+    ids = console.json(*how)[1]["ids"]
+    out = console.text(*how, "--explain", "--method", method).partition("'a':\n")[2]
+    *legend, heading = out.splitlines()[:3]
+    *lines, printed = out.splitlines()[3:]
+    assert "drawn: P after temperature and filters" in legend[0]
+    assert heading.startswith("  model  drawn") and len(lines) == 6
+    text = tokenizer.encode("a")
+    assert printed == tokenizer.decode(text + ids)
+    assert max(map(len, out.splitlines())) <= 80
+    for i, (token, line) in enumerate(zip(ids, lines)):
+        by_model, by_sampler, bits, name, others = STEP.fullmatch(line).groups()
+        logits = model(np.array(text + ids[:i]))[-1]
+        p = np.exp(log_softmax(logits)).astype(np.float64)
+        q = make_sampler(temperature=0.7, top_k=4)(logits, text + ids[:i])
+        assert name == repr(tokenizer.decode([token]))
+        assert float(by_model) == pytest.approx(100 * p[token], abs=0.1)
+        assert float(by_sampler or by_model) == pytest.approx(100 * q[token], abs=0.1)
+        assert float(bits) == pytest.approx(-(p * np.log2(p)).sum(), abs=0.01)
+        best = [t for t in np.argsort(-p) if t != token][:2]
+        assert others.startswith(" ".join(f"{tokenizer.decode([t])!r} {p[t]:.0%}" for t in best))
+
+
+PASS = re.compile(r"(\d+)/(\d+) (.*)")
+
+
+@pytest.mark.parametrize("method", ["speculative", "lookup"])
+def test_explain_shows_accepted_rejected_and_corrected_drafts(console, draft, monkeypatch, method):
+    words = ["the cat", "-n", 24, *words_for(method, draft), "--temperature", 1, "--seed", 5]
+    [row] = console.json(*words)
+    text, accepted, drafted = "", 0, 0
+    out = console.text(*words, "--explain")
+    legend, *lines, printed = out.splitlines()
+    assert legend.startswith("accepted/drafted") and printed == "the cat" + row["text"]
+    for line in lines:
+        n_accepted, n_drafts, names = PASS.fullmatch(line).groups()
+        tokens = re.findall(r"(?:^| )[+]?('[^']*')", names)
+        text += "".join(map(eval, tokens))
+        accepted, drafted = accepted + int(n_accepted), drafted + int(n_drafts)
+        assert len(tokens) in (int(n_accepted), int(n_accepted) + 1)
+        if len(tokens) > int(n_accepted):  # otherwise an accepted draft ended the text
+            assert ("-'" in names) == (int(n_accepted) < int(n_drafts))
+    assert text == row["text"]
+    assert (accepted, drafted) == (row["speculation"]["accepted"], row["speculation"]["drafted"])
+    make_terminal(monkeypatch)
+    coloured = console.text(*words, "--explain")
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == out
+    assert len({*re.findall(r"\x1b\[[\d;]*m", coloured)}) == 4  # three colours, and their end
+    for name, value in ("NO_COLOR", "1"), ("TERM", "dumb"):
+        make_terminal(monkeypatch)
+        monkeypatch.setenv(name, value)
+        assert console.text(*words, "--explain") == out
+
+
+TREE = """\
+runs of tokens, each with the log P (nats) up to its end; x: dropped
+the cat
+├─ 't' -0.69
+│  ├─ 'm' -1.89  finished
+│  ├─ 'gt' -2.80
+│  │  ├─ 'gtt' -5.36  <- the best
+│  │  └─ 't' -4.21
+│  │     ├─ 'm' -5.40  finished
+│  │     └─ 'gt' -6.41  finished
+│  ├─ 't' -2.23
+│  │  ├─ 'tgtt' -5.72  finished
+│  │  ├─ 'm' -3.76  finished
+│  │  └─ 'g' -4.07  x
+│  └─ 'p' -3.19  x
+├─ 'm' -2.24  finished
+├─ 'g' -2.25  x
+└─ 'e' -2.47  x
+the cattgtgtt
+"""
+
+
+def test_explain_shows_beams_as_a_tree(console, tmp_path):
+    """Tokens share a line until the beams branch."""
+    folder = write_letters(tmp_path / "m", generation_config={"eos_token_id": [END, 76]})
+    words = ["the cat", "-n", 6, "--method", "beam", "--explain"]
+    assert console.text(*words, "--beams", 3, model=folder) == TREE
+    assert "└─ 'tmtgtt' -5.41  <- the best" in console.text(*words, "--beams", 1)
+    folder = write_letters(tmp_path / "long", n_ctx=160)
+    out = console.text("the cat", "-n", 150, *words[3:], "--beams", 1, model=folder)
+    assert len(out.splitlines()[2]) == 80 and re.search(r"….*  <- the best\n", out)
+    # Special tokens have names. The tree also shows the space of the token " Wetter".
+    out = console.text("The weather is nice.", "--explain", model="en-de")
+    assert "</s>'" in out and "' Wetter" in out and "''" not in out
+
+
+@pytest.mark.parametrize("wrong", [["the cat", "--draft", "no-such"], ["a" * (N_CTX + 1)]])
+def test_a_mistake_is_refused_before_a_view(console, wrong):
+    console.refused(1, *wrong, "--compare")
+    console.refused(1, *wrong, "--explain", "--method", "speculative")
+
+
+def test_a_checkpoint_that_samples_can_be_explained_and_compared(console, tmp_path):
+    config = {"do_sample": True, "temperature": 0.9, "seed": 4, "max_new_tokens": 5}
+    folder = write_letters(tmp_path / "m", generation_config=config)
+    status, out, err = console("a", "--explain", model=folder)
+    assert (status, out.count("\n")) == (0, 9) and "seed 4;" in err
+    status, out, err = console("a", "--compare", model=folder)
+    assert (status, err) == (0, "(seed 4)\n") and "  sampled\n" in out
+
+
+# --- --compare ------------------------------------------------------------------------------------
+
+
+def table(out):
+    """Return --compare's table as {method: {column: text}}."""
+    columns = "speed ratio first per_pass accepted ids".split()
+    lines = [re.sub("[█-▏]", " ", line) for line in out.splitlines()]
+    rows = [line.split(maxsplit=6) for line in lines if line.split()[0] in METHODS]
+    return {method: dict(zip(columns, values)) for method, *values in rows}
+
+
+def test_compare_shows_every_method_and_that_the_ids_are_identical(console, draft):
+    out = console.text("the cat", "--compare", "-n", 20, "--draft", draft, "--beams", 3)
+    rows = table(out)
+    assert list(rows) == list(METHODS) and max(map(len, out.splitlines())) <= 80
+    for method, row in rows.items():
+        assert row["ids"] == ("likeliest" if method == "beam" else "as naive")
+        assert float(row["speed"]) > 0
+        assert (row["accepted"] != "-") == (method in DRAFTING)
+    assert rows["naive"]["ratio"] == rows["naive"]["per_pass"] == "1.00"
+    [row] = console.json("the cat", "-n", 20, "--method", "lookup")
+    assert rows["lookup"]["per_pass"] == f"{row['speculation']['tokens_per_call']:.2f}"
+    assert rows["lookup"]["accepted"] == f"{row['speculation']['acceptance']:.0%}"
+
+
+def test_compare_shows_a_difference(console, tmp_path):
+    loop = "def wrong(model, sequence):\n    while sequence.running:\n"
+    (tmp_path / "own.py").write_text(loop + "        yield sequence.append(66)\n")
+    words = "the cat", "--compare", "-n", 6, "--loop", f"{tmp_path}/own.py:wrong"
+    rows = table(console.text(*words))
+    assert rows["cached"]["ids"] == "DIFFERENT" and rows["ngram"]["ids"] == "as naive"
+
+
+def test_compare_with_sampling_and_with_a_full_context(console):
+    how = ["--temperature", 0.9, "--seed", 5]
+    status, out, err = console("the cat", "a", "--compare", "-n", 8, *how)
+    assert (status, err) == (0, "(seed 5)\n(seed 6)\n") and out.count("as naive") == 4
+    assert table(out)["cached"]["ids"] == "as naive" and table(out)["ngram"]["ids"] == "sampled"
+    out = console.text("a" * N_CTX, "--compare")
+    assert out.count("no tokens: the context is full") == len(METHODS) - 1
+    assert console.text("a" * (N_CTX - 1), "--compare").count("as naive") == 4
+
+
+# --- --html ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_page_shows_the_printed_text(console, draft, tmp_path, method):
+    file = tmp_path / "page.html"
+    sliders = [] if method == "beam" else ["--temperature", 0.7, "--top-k", 9, "--seed", 5]
+    words = "the cat", "-n", 9, *words_for(method, draft), *sliders, "--html", file
+    [row] = console.json(*words)
+    data = data_of(file.read_text(encoding="utf-8"))
+    assert data["ids"] == row["prompt_ids"] + row["ids"]
+    assert data["settings"]["method"] == method  # the sliders start with the sampler's settings
+    names = ["temperature", "top_k"] + ["seed"] * (method != "beam")
+    assert [data["settings"][name] for name in names] == (sliders[1::2] or [1, 0])
+    assert bool(data["beams"]) == (method == "beam")
+    status, out, err = console(*words)
+    assert out == "the cat" + row["text"] + "\n" and f"({file} is written: open it" in err
+
+
+def test_a_page_replaces_an_html_file_and_nothing_else(console, tmp_path):
+    (tmp_path / "README.md").write_text("mine")
+    assert "ends in .html" in console.refused(1, "a", "--html", tmp_path / "README.md")
+    (tmp_path / "page.html.unfinished").symlink_to(tmp_path / "README.md")
+    (tmp_path / "link.html").symlink_to(tmp_path / "page.html")
+    console("a", "-n", 1, "--html", tmp_path / "link.html")
+    assert (tmp_path / "link.html").is_symlink() and (tmp_path / "page.html").is_file()
+    assert (tmp_path / "page.html").stat().st_mode == (tmp_path / "README.md").stat().st_mode
+    assert (tmp_path / "README.md").read_text() == "mine"
+    (tmp_path / "d.html").mkdir()
+    assert "is a folder" in console.refused(1, "a", "--html", tmp_path / "d.html")
+    assert "No such file or directory" in console.refused(1, "a", "--html", tmp_path / "no/x.html")
+
+
+FAILS = """
+def f(logits, ids):
+    if len(ids) > 3:
+        raise ERROR
+    return logits
+"""
+
+
+@pytest.mark.parametrize("before", [None, "an older page"])
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "ValueError"])
+def test_an_error_or_an_interrupt_leaves_no_incomplete_page(console, tmp_path, before, error):
+    file = tmp_path / "page.html"
+    (tmp_path / "own.py").write_text(FAILS.replace("ERROR", error))
+    if before:
+        file.write_text(before)
+    status, *_ = console("a", "-n", 9, "--html", file, "--filter", f"{tmp_path}/own.py:f")
+    assert status == (130 if error == "KeyboardInterrupt" else 1)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"own.py"} | ({"page.html"} if before else set())
+    assert not before or file.read_text() == before
