@@ -8,6 +8,7 @@ The expression is Python. It can use the file's names and, except for --model, `
 import runpy
 import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 from loading.errors import UserError
@@ -25,6 +26,8 @@ class Part:
         if not self.expression:
             raise UserError(f"{self.where}: the form is FILE.py:EXPRESSION")
         self.file = name + ".py"
+        if not Path(self.file).is_file():
+            raise UserError(f"{self.where}: no file {self.file}")
         PARTS.append(self)
         self.names = runpy.run_path(self.file)
 

@@ -130,9 +130,10 @@ class Session:
     def loop(self, row: Row) -> Iterator[int]:
         """Return the chosen loop over a row: an iterator of its new tokens."""
         sequence = row.sequence or self.start(row)
-        if own := self.own.get("loop"):
+        method, own = self.settings["method"], self.own.get("loop")
+        if own and method == "cached":
             return own.make(**self.offered, sequence=sequence)(sequence.model, sequence)
-        return LOOPS[self.settings["method"]](self, row)
+        return LOOPS[method](self, row)
 
     def loop_over(self, rows: list[Row]) -> Callable[[Row], Iterator[int]]:
         """Return `loop`, or for several rows a loop that lets the other rows grow, too."""

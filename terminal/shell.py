@@ -6,6 +6,7 @@ import io
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from decoding.drafters import common_prefix
@@ -83,7 +84,7 @@ class Shell:
     def command(self, name: str, value: str) -> None:
         """Run /NAME VALUE."""
         session = self.session
-        if name in VIEWS and not (value if name == "score" else self.row or value):
+        if name in VIEWS and not {"score": value, "html": self.row}.get(name, value or self.row):
             raise UserError(f"/{name}: there is no text yet")
         if name == "score":
             print_scores(session, [value])
@@ -126,7 +127,7 @@ def interact(session: Session, run: Callable) -> None:
     with standard_input():
         while True:
             try:
-                if shell.answer(input(f"{visible(shell.session.name)} › ")):
+                if shell.answer(input(f"{visible(Path(shell.session.name).name)} › ")):
                     return
             except EOFError:
                 return print()

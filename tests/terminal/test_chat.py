@@ -206,11 +206,11 @@ def test_views_are_about_the_answer_in_its_conversation(console, folder, tmp_pat
     _, answer, explained, page = console.session(*lines, words=words, model=folder)
     text = answer.partition("\n(")[0]
     assert f"\n{text}\n(9 tokens" in explained and page.startswith(f"{text}\n(9 tokens")
-    typed, scored = console.session("the cat", "/score", words=["--chat"], model=folder)
+    [typed] = console.session("the cat", words=["--chat"], model=folder)
     answer = typed.partition("\n(")[0]
-    for words in ["the cat", "--target", answer], [f"the cat => {answer}"]:
-        assert console.text(*words, "--chat", "--score", model=folder) == scored
-    assert "needs --target" in console.refused(1, "the cat", "--chat", "--score", model=folder)
+    [scored] = console.session(f"/score the cat => {answer}", words=["--chat"], model=folder)
+    assert console.text(f"the cat => {answer}", "--chat", "--score", model=folder) == scored
+    assert "SOURCE => TARGET" in console.refused(1, "the cat", "--chat", "--score", model=folder)
 
 
 def test_models_that_cannot_chat_are_refused(console, letters):

@@ -120,23 +120,23 @@ def test_a_user_s_model_runs_with_every_method(console, mine, letters, method):
 @pytest.mark.parametrize(
     ("option", "expression", "error"),
     [
-        ("filter", "onli('z', tokenizer)", "'onli' is not defined; did you mean only?"),
+        ("filter", "onli('z', tokenizer)", "NameError: name 'onli' is not defined"),
         ("filter", "only('z')", "TypeError: only() missing 1 required"),
         ("filter", "only('z', tokenizer", "SyntaxError"),
         ("filter", "only('z', sequence)", "'sequence' is not defined"),
-        ("filter", "number", "it is 3, not a function (logits, ids) -> logits"),
-        ("filter", "dict", "not a function (logits, ids)"),
+        ("filter", "number", "'int' object is not callable"),
+        ("filter", "dict", "TypeError: dict expected at most 1 argument"),
         ("filter", "forgets", "forgot a return"),
         ("filter", "short", "not logits"),
         ("filter", "none_left", "removed"),
         ("filter", "nan", "not numbers"),
-        ("loop", "number", "it is 3, not a function (model, sequence) that yields tokens"),
+        ("loop", "number", "'int' object is not callable"),
         ("loop", "five", "'int' object is not iterable"),
         ("loop", "not_appended", "a loop must append each token"),
-        ("drafter", "Again", "not an object with propose and learn"),
+        ("drafter", "Again", "propose() missing 1 required"),
         ("drafter", "Proposes(None)", "cannot unpack non-iterable NoneType object"),
         ("drafter", "Proposes(([70] * 9, [0] * 9))", "a drafter proposed 9 drafts"),
-        ("model", "(number, number)", "not a tuple (tokenizer, model)"),
+        ("model", "(number, number)", "AttributeError"),
         ("model", "tokenizer", "'tokenizer' is not defined"),
     ],
 )
@@ -168,16 +168,14 @@ def test_a_missing_file_gives_one_line(console, where):
 def test_a_mistake_in_the_code_gives_python_s_traceback(
     console, mine, view, option, expression, function, error
 ):
-    """The traceback begins in the user's file or expression. The last line names the option, even
-    if there are others."""
+    """The last line names the option, even if there are others."""
     (other := mine.with_name("other.py")).write_text(MINE)
     where = f"--{option}", f"{mine}:{expression}"
     status, out, err = console("a", *where, "--filter", f"{other}:only('z', tokenizer)", *view)
-    first, place, *_, last = err.splitlines()
+    first, *_, last = err.splitlines()
     assert (status, first) == (1, "Traceback (most recent call last):")
     number = MINE[: MINE.index(f"def {function}(")].count("\n") + 1
     found = int(re.search(rf'File "{mine}", line (\d+), in {function}', err)[1])
-    assert place.startswith(f'  File "{mine}"') or "<string>" in place
     assert number <= found <= number + 2 and error in err
     assert last == f"generate.py: this error is in {' '.join(where)}"
 

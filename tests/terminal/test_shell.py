@@ -71,25 +71,13 @@ def test_a_view_without_a_text_takes_the_last_one(console, tmp_path):
         assert answer == f"{view.split()[0]}: there is no text yet\n"
     how = "--seed", 3, "--temperature", 0.9, "--method", "lookup"
     lines = "the cat", *views, "/explain the cat", "/score the cat", "/method"
-    typed, scored, explained, table, page, same, rated, method = console.session(*lines, words=how)
+    typed, _, explained, table, page, same, rated, method = console.session(*lines, words=how)
     [text] = texts([typed])
-    assert scored == console.text("--score", text) and rated == console.text("--score", "the cat")
+    assert rated == console.text("--score", "the cat")
     assert f"\n{text}\n(9 tokens" in explained  # the same seed gives the same text
     assert console.text("--explain", "the cat", "-n", 9, *how) in same
     assert table.count("\ncached ") == 1 and method == "method = lookup\n"
     assert text in page and (tmp_path / "a.html").is_file()
-
-
-def test_score_rates_the_tokens_of_the_last_text(console, tmp_path):
-    """/score has to use the generated tokens: encoding the text again would give other tokens."""
-    (tmp_path / "own.py").write_text(
-        "def f(logits, ids):\n    logits[:] = 0\n    logits[[83, 71, 68][len(ids) % 3]] = 99\n"
-        "    return logits\n"
-    )
-    lines = f"/filter {tmp_path}/own.py:f", "/tokens 3", "aaa", "/score", "/score aaathe"
-    *_, text, scored, again = console.session(*lines)
-    assert text.startswith("aaathe\n(") and "'the'" in again
-    assert [line.split()[-1] for line in scored.splitlines()[-4:-1]] == ["'t'", "'h'", "'e'"]
 
 
 def test_score_rates_the_answer_of_an_encoder_decoder(console):
@@ -97,12 +85,12 @@ def test_score_rates_the_answer_of_an_encoder_decoder(console):
     decoder = utils.load(BART)[1].read(row["prompt_ids"])
     ids, n_start = [*decoder.start_ids, *row["ids"]], len(decoder.start_ids)
     bits = -log_softmax(decoder(ids[:-1]))[range(len(ids) - 1), ids[1:]] / np.log(2)
-    lines = "the cat", "/score", "/score the cat => a => b", "/score the cat"
-    _, scored, typed, missing = console.session(*lines, model=BART)
-    found = [float(line.split()[0]) for line in scored.splitlines()[3:-1]]
+    lines = f"/score the cat => {row['text']}", "/score the cat => a => b", "/score the cat"
+    scored, typed, missing = console.session(*lines, model=BART)
+    found = [float(line.split()[0]) for line in scored.splitlines()[1:-1]]
     assert found[: len(row["ids"])] == pytest.approx(bits[n_start - 1 :].tolist(), abs=0.01)
-    assert typed == console.text("--score", "the cat", "--target", "a => b", model=BART)
-    assert "needs --target" in missing
+    assert typed == console.text("--score", "the cat => a => b", model=BART)
+    assert "SOURCE => TARGET" in missing
 
 
 def test_each_text_has_a_new_seed_unless_one_is_set(console):
@@ -155,16 +143,12 @@ def test_a_different_model_is_loaded_or_the_old_one_stays(console, letters, draf
     assert texts([text])[0] + "\n" == console.text("the cat", "-n", 4, model=draft)
 
 
-def test_help_exit_and_quit_need_no_slash_and_commands_may_be_short(console):
-    help1, help2, help3, ambiguous, short = console.session(
-        "help", "/help", "/he", "/s 3", "/te 0.5"
-    )
-    assert help1 == help2 == help3 and str(shell.HISTORY) in help1
+def test_help_exit_and_quit_need_no_slash(console):
+    help1, help2 = console.session("help", "/help")
+    assert help1 == help2
     for name in ["explain", "compare", "html", "score", "reset", "quit", *shell.SETTABLE]:
         assert name.replace("_", "-") in help1
-    assert "no command /s" in ambiguous  # several commands begin with s
-    assert short == "temperature = 0.5\n"
-    for word in "exit", "quit", "/quit", "/q", "  exit ":
+    for word in "exit", "quit", "/quit", "  exit ":
         assert console.session(word, "the cat") == [""]
 
 
@@ -176,7 +160,6 @@ def test_mistakes_do_not_end_the_session(console, tmp_path, letters, monkeypatch
     lines = ["/no-such", "/helpp", "/", "/version", "/interactive", "/prompts-file x"]
     for line, answer in zip(lines, console.session(*lines)):
         assert answer.startswith(f"no command {line.split()[0]}") and answer.count("\n") == 1
-        assert ("did you mean /help?" in answer) == (line == "/helpp")
     lines = ["a" * (N_CTX + 1), "/filter nothing", "/filter", f"/model {BART}", "/model"]
     long, form, filters, library, model = console.session(*lines)
     assert {"49", "48"} <= set(re.findall(r"\d+", long)) and "FILE.py:EXPRESSION" in form
@@ -192,30 +175,19 @@ def test_mistakes_do_not_end_the_session(console, tmp_path, letters, monkeypatch
     assert console.session(*lines, "/method")[2:] == ["\n(stopped)\n", "method = lookup\n"]
 
 
-def test_a_part_that_is_no_longer_used_is_freed(console, tmp_path):
-    """Each change of an option runs the file again."""
-    (tmp_path / "own.py").write_text(
-        "import sys, weakref\nclass Mine: pass\n"
-        "sys.alive = getattr(sys, 'alive', weakref.WeakSet())\nsys.alive.add(Mine)\n"
-        "def f(logits, ids):\n    print(f'[{len(sys.alive)}]')\n    return logits\n"
-    )
-    lines = f"/filter {tmp_path}/own.py:f", "/temperature 0.5", "/top-k 3", "/tokens 1", "a"
-    assert "[1]" in console.session(*lines)[-1]
-
-
 # --- pipes and terminals --------------------------------------------------------------------------
 
 SESSION = """\
 Type the beginning of a text, or /help. Ctrl-C stops a text, Ctrl-D quits.
-NAME · cached · greedy › tokens = 3
-NAME · cached · greedy › the cattmt
-NAME · cached · greedy › NAME · cached · greedy › temperature = 0.8
-NAME · cached · T 0.8 › temperature = 0
-NAME · cached · greedy › top_k = 1
-NAME · cached · T 1 › Zoëgcc
-NAME · cached · T 1 › top_k = None
-NAME · cached · greedy › method = beam
-NAME · beam › 
+NAME › tokens = 3
+NAME › the cattmt
+NAME › NAME › temperature = 0.8
+NAME › temperature = 0
+NAME › top_k = 1
+NAME › Zoëgcc
+NAME › top_k = None
+NAME › method = beam
+NAME › 
 """
 
 
@@ -238,12 +210,12 @@ def for_signal(logits, ids):
 """
 
 
-def test_a_terminal_has_colours_completion_a_history_and_interrupts(letters, tmp_path):
+def test_a_terminal_has_colours_and_interrupts(letters, tmp_path):
     pty = pytest.importorskip("pty", reason="only Unix has pseudo-terminals")
     pytest.importorskip("readline", reason="the system has no readline")
     (tmp_path / "waiting.py").write_text(WAITING)
     ours, theirs = pty.openpty()
-    environment = {"TERM": "xterm", "NO_COLOR": "", "XDG_STATE_HOME": str(tmp_path)}
+    environment = {"TERM": "xterm", "NO_COLOR": ""}
     how = {"env": environment | {"PYTHONUTF8": "1"}, "start_new_session": True}
     words = "--interactive", "--model", letters, "-n", 9
     running = process(*words, stdin=theirs, stdout=theirs, stderr=theirs, **how)
@@ -259,29 +231,26 @@ def test_a_terminal_has_colours_completion_a_history_and_interrupts(letters, tmp
         return found.decode()
 
     try:
-        until("greedy › ")
-        os.write(ours, b"/tok\t4\n")  # Tab completes the command
-        assert "tokens = 4" in until("greedy › ")
+        until(" › ")
+        os.write(ours, b"/tokens 4\n")
+        assert "tokens = 4" in until(" › ")
         os.write(ours, b"the cat\n")
-        found = until("greedy › ")
+        found = until(" › ")
         assert "\x1b[1mtmt" in re.sub(r"\x1b\[0m\x1b\[1m", "", found) and "\x1b[2m(4 tok" in found
         os.write(ours, f"/filter {tmp_path}/waiting.py:for_signal\n".encode())
-        until("T 1 › ")
+        until(" › ")
         os.write(ours, b"a\n")
         until("\x1b[1m")  # the typed line comes first, then the generated text
         running.send_signal(signal.SIGINT)
-        assert "(stopped)" in until("T 1 › ")
-        os.write(ours, b"/filter off\n/no-\t3\nEOF\n")  # the word EOF is an ordinary prompt
-        until("EOF\x1b[1m")
-        until("greedy › ")
+        assert "(stopped)" in until(" › ")
+        os.write(ours, b"/filter off\n")
+        until(" › ")
         os.write(ours, b"\x04")  # Ctrl-D
         assert running.wait(60) == 0
     finally:
         running.kill()
         running.wait()
         os.close(ours)
-    history = (tmp_path / "tokenwise" / "history").read_text().split("\n")
-    assert {"the cat", "EOF", "/no-repeat-ngram 3"} <= {*history}
 
 
 # On a terminal, EVIL would set the title and a colour, clear the screen and reverse the letters.
