@@ -6,9 +6,11 @@ import shutil
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
+from gpt2 import GPT2
 from loading.tokenizer import read_gpt2_tokenizer
 from tests.support.commands import Console, write_letters
 
@@ -51,6 +53,19 @@ def draft(tmp_path_factory):
 @pytest.fixture
 def console(capsys, letters):
     return Console(capsys, letters)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Return a list that gets the new ids [..., n_new] of each pass of a GPT-2."""
+    seen, call = [], GPT2.__call__
+
+    def recording(model, ids, *more, **how):
+        seen.append(np.array(ids))
+        return call(model, ids, *more, **how)
+
+    monkeypatch.setattr(GPT2, "__call__", recording)
+    return seen
 
 
 @pytest.fixture(scope="session")

@@ -136,9 +136,6 @@ def test_a_template_that_is_damaged_refuses_or_is_hostile_gives_one_line(
     assert re.search(f"the chat template .*{says}", line)
 
 
-# --- chats on the command line --------------------------------------------------------------------
-
-
 ENDING = """
 def f(logits, ids):  # <|im_end|> after "ab"
     logits[:] = 0
