@@ -89,16 +89,6 @@ def test_many_drafts_are_accepted(new, last_matters):
     assert measured.tokens_per_pass > 2.5
 
 
-def test_jacobi_drafts_the_last_pass_s_best_tokens_at_these_positions():
-    jacobi = Jacobi(MODEL)
-    assert jacobi.propose([3, 1], 3)[0] == [1, 1, 1]
-    logits = np.eye(5, dtype=np.float32)[[2, 0, 3, 1]]  # after [3, 1] and after each draft
-    jacobi.learn([3, 1], [1, 1, 1], logits, [2])
-    drafts, qs = jacobi.propose([3, 1, 2], 4)
-    assert drafts == [0, 3, 1, 2]
-    assert [q.argmax() for q in qs] == drafts
-
-
 def test_recycling_drafts_the_latest_successors():
     recycling = Recycling(MODEL)
     assert recycling.propose([3, 1], 3)[0] == []

@@ -43,23 +43,10 @@ def test_contrastive_logits_follow_the_definition():
     assert 1 < (logits[0, 0] > -np.inf).sum() < 1000
 
 
-def test_a_weak_small_model_matters_less():
-    large, small = utils.load("stories")[1], utils.load("stories-draft")[1]
-    _, flat = contrastive(alpha=1e-9, small_temperature=1e6)
-    p = softmax(flat([5, 900, 17]))[-1]
-    np.testing.assert_allclose(p, softmax(large([5, 900, 17]))[-1], atol=1e-4)
-    assert small.n_vocab == flat.n_vocab
-
-
 @pytest.mark.parametrize("model", [PAIR, Guided(LARGE, 2.0)], ids=["pair", "guided"])
 def test_every_loop_finds_the_same_text(model):
     found = one_text(every_loop(model, PROMPT, OTHERS, 12, lambda n: []))
     assert found != list(generate(LARGE, PROMPT, 12))
-
-
-def test_models_with_different_vocabularies_are_refused():
-    with pytest.raises(ValueError, match="the same vocabulary"):
-        contrastive("stories", GPT2_FOLDERS / "plain")
 
 
 def test_a_pass_that_is_interrupted_between_the_two_models_does_not_count(monkeypatch):
