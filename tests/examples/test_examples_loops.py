@@ -87,13 +87,3 @@ def test_many_drafts_are_accepted(new, last_matters):
     drafted = generate(model, [0], 40, loop=drafted_by(measured))
     assert list(drafted) == list(generate(model, [0], 40))
     assert measured.tokens_per_pass > 2.5
-
-
-def test_recycling_drafts_the_latest_successors():
-    recycling = Recycling(MODEL)
-    assert recycling.propose([3, 1], 3)[0] == []
-    recycling.learn([3, 1], [0, 2], np.eye(5, dtype=np.float32)[[0, 3, 1]], [0])
-    assert recycling.propose([3, 1, 0], 4)[0] == [3]  # 0 has the successor 3, and 3 has none
-    assert recycling.propose([3, 1, 2], 4)[0] == [1, 0, 3]
-    recycling.learn([3, 1], [], np.eye(5, dtype=np.float32)[[4]], [4])
-    assert recycling.propose([1], 4)[0] == [4]
