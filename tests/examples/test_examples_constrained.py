@@ -101,8 +101,3 @@ def test_an_impossible_constraint_gives_one_clear_line():
     late = Sampler(top_k(1), matching("ab|12", TOKENIZER, MODEL, 1))
     with pytest.raises(ValueError, match=r"no token is left that fits 'ab\|12' after ''"):
         list(generate(MODEL, [3], 9, late))
-
-
-def test_a_tokenizer_without_bytes_is_refused():
-    with pytest.raises(ValueError, match="byte-level"):
-        matching("ab", object(), MODEL, 1)

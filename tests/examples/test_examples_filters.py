@@ -53,13 +53,6 @@ def test_every_loop_finds_the_same_text(name):
         assert found != plain
 
 
-def test_top_n_sigma_does_not_depend_on_temperature():
-    logits = np.random.default_rng(0).normal(size=500).astype(np.float32)
-    finite = shelf.top_n_sigma(1.0)(logits, []) > -np.inf
-    assert 1 < finite.sum() < 50
-    np.testing.assert_array_equal(shelf.top_n_sigma(1.0)(logits / 4, []) > -np.inf, finite)
-
-
 def test_dry_penalises_repetitions_of_the_text():
     ids = [1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3]  # earlier, 4 followed 1 2 3, and 5 followed 2 3
     penalty = -shelf.dry(1.0, 2.0, 2)(np.zeros(10, np.float32), ids)
@@ -96,13 +89,6 @@ def test_xtc_with_a_coin_that_is_certain(p, chance, expected):
 # --- the watermark --------------------------------------------------------------------------------
 
 
-def test_key_and_token_choose_the_green_share():
-    lists = {(key, token): green(key, token, 1000, 0.25) for key in (1, 2) for token in (5, 6)}
-    assert {share.sum() for share in lists.values()} == {250}
-    assert len({share.tobytes() for share in lists.values()}) == 4
-    np.testing.assert_array_equal(lists[1, 5], green(1, 5, 1000, 0.25))
-
-
 def test_z_counts_each_pair_of_tokens_once():
     follows = green(3, 0, 100, 0.25)
     [*_, good], [*_, bad] = np.flatnonzero(follows), np.flatnonzero(~follows)
@@ -127,11 +113,3 @@ def test_a_marked_text_is_found_with_its_key_only():
     assert abs(detect(ids, 8, 200)) < 3
     assert abs(detect(plain, 7, 200)) < 3
     assert detect(ids[50:], 7, 200) > 4
-
-
-def test_a_text_without_a_mark_has_a_standard_normal_z():
-    texts = np.random.default_rng(0).integers(0, 200, (400, 60)).tolist()
-    z = [detect(text, 7, 200) for text in texts]
-    assert abs(np.mean(z)) < 4 / 20  # one standard error is 1 / sqrt(400) = 1 / 20
-    assert np.std(z) == pytest.approx(1, abs=0.15)
-    assert p_value(Counter(x > 1.0 for x in z), {True: 0.1587, False: 0.8413}) > 1e-3

@@ -87,23 +87,3 @@ def test_many_drafts_are_accepted(new, last_matters):
     drafted = generate(model, [0], 40, loop=drafted_by(measured))
     assert list(drafted) == list(generate(model, [0], 40))
     assert measured.tokens_per_pass > 2.5
-
-
-def test_jacobi_drafts_the_last_pass_s_best_tokens_at_these_positions():
-    jacobi = Jacobi(MODEL)
-    assert jacobi.propose([3, 1], 3)[0] == [1, 1, 1]
-    logits = np.eye(5, dtype=np.float32)[[2, 0, 3, 1]]  # after [3, 1] and after each draft
-    jacobi.learn([3, 1], [1, 1, 1], logits, [2])
-    drafts, qs = jacobi.propose([3, 1, 2], 4)
-    assert drafts == [0, 3, 1, 2]
-    assert [q.argmax() for q in qs] == drafts
-
-
-def test_recycling_drafts_the_latest_successors():
-    recycling = Recycling(MODEL)
-    assert recycling.propose([3, 1], 3)[0] == []
-    recycling.learn([3, 1], [0, 2], np.eye(5, dtype=np.float32)[[0, 3, 1]], [0])
-    assert recycling.propose([3, 1, 0], 4)[0] == [3]  # 0 has the successor 3, and 3 has none
-    assert recycling.propose([3, 1, 2], 4)[0] == [1, 0, 3]
-    recycling.learn([3, 1], [], np.eye(5, dtype=np.float32)[[4]], [4])
-    assert recycling.propose([1], 4)[0] == [4]

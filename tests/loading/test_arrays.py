@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from loading.errors import UserError
 from loading.weights import read_safetensors, read_weights
 from tests.support.checkpoints import (
     FOLDERS,
@@ -40,6 +39,7 @@ def test_floats_of_any_width_become_float32_and_other_types_are_left_out(tmp_pat
     floats = {
         "f32": rng.normal(size=(3, 5)).astype(np.float32),
         "scalar": np.array(2.5),
+        "f64": np.array([1.0, 1e300]),  # it becomes inf, without a warning
         "f16": rng.normal(size=7).astype(np.float16),
         "empty": np.zeros((0, 4), np.float32),
     }
@@ -49,7 +49,8 @@ def test_floats_of_any_width_become_float32_and_other_types_are_left_out(tmp_pat
     assert found.keys() == floats.keys()
     for name, array in floats.items():
         assert found[name].dtype == np.float32 and type(found[name]) is np.ndarray
-        np.testing.assert_array_equal(found[name], array.astype(np.float32))
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(found[name], array.astype(np.float32))
 
 
 def test_bfloat16_is_the_upper_half_of_a_float32(tmp_path):
@@ -59,11 +60,6 @@ def test_bfloat16_is_the_upper_half_of_a_float32(tmp_path):
     found = read_safetensors(path)["x"]
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, (bits.astype(np.uint32) << 16).view(np.float32))
-
-
-def test_a_large_float64_becomes_infinite_without_a_warning(tmp_path):
-    save_file({"x": np.array([1e300, -1e300, 1.0])}, tmp_path / "file")
-    assert list(read_safetensors(tmp_path / "file")["x"]) == [np.inf, -np.inf, 1]
 
 
 def test_an_unaligned_array_is_copied(tmp_path):
@@ -80,16 +76,6 @@ def test_float32_is_a_read_only_view_of_the_mapped_file(folder, name):
         while isinstance(array.base, np.ndarray):
             array = array.base
         assert isinstance(array, np.memmap)
-
-
-def test_every_truncation_is_refused(tmp_path):
-    entries = {"a": ["F32", [2, 1], [0, 8]], "b": ["I64", [], [8, 16]]}
-    whole = write_raw(tmp_path / "file", entries, bytes(16)).read_bytes()
-    assert read_safetensors(tmp_path / "file").keys() == {"a"}
-    for n in range(len(whole)):
-        (tmp_path / "file").write_bytes(whole[:n])
-        with pytest.raises(UserError, match="file is damaged: .*git lfs pull"):
-            read_safetensors(tmp_path / "file")
 
 
 # --- folders --------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ examples are random, but the same in every run."""
 import json
 import math
 import shutil
-import struct
 import tempfile
 from pathlib import Path
 
@@ -21,7 +20,7 @@ NAMES = ["one_head", "plain", "t5", "mbart", "gemma3"]  # "plain" has two files 
 weird = st.sampled_from(
     [None, True, 0, 1, -1, 2, 3, 2**31, 10**6, 10**9, 10**30, 0.0, -0.5, 1e308, math.nan, math.inf]
     + ["", "x", "relu", "gated-gelu", "F32", "two\nlines", "\x1b[2J", "\ud800", "long " * 10_000]
-    + ["../x", "/etc/passwd", "a/b", "nul\0", "*", "loop", "config.json"]
+    + ["../x", "/etc/passwd", "nul\0"]
     + [[], [0], [1, 2], [None], ["x"], [[[]]], {}, {"a": 1}, [10**9] * 1000]
 )
 
@@ -34,42 +33,32 @@ def intact(tmp_path_factory):
     return folders
 
 
-def places(part, at=()):
-    """Yield the path of each value in a JSON object, a tuple of keys. Of a vocabulary, yield 3."""
-    part = dict(enumerate(part)) if isinstance(part, list) else part
-    keys = list(part)[:3] if at[-1:] in (("vocab",), ("merges",)) else part
-    for key in keys if isinstance(part, dict) else ():
-        yield (*at, key)
-        yield from places(part[key], (*at, key))
-
-
-def spoiled(file, data):
-    """Change one value anywhere in a JSON object, or remove it. Return the JSON as bytes."""
-    *way, key = data.draw(st.sampled_from([*places(file), ("eos_token_id",), ("head_dim",)]))
-    part = file
-    for step in way:
-        part = part[step]
+def spoiled(text, data):
+    """Change or remove one value anywhere in a JSON object. Return the JSON as bytes."""
+    whole = part = json.loads(text)
+    while True:
+        keys = [*part][:9] if isinstance(part, dict) else range(min(3, len(part)))
+        key = data.draw(st.sampled_from([*keys, "eos_token_id"] if part is whole else keys))
+        inner = part[key] if key in keys else None
+        if not (inner and isinstance(inner, dict | list) and data.draw(st.booleans())):
+            break
+        part = inner
     part[key] = data.draw(weird)
     if data.draw(st.integers(0, 4)) == 0:
         del part[key]
-    return json.dumps(file).encode()
+    return json.dumps(whole).encode()
 
 
-def damaged(path, whole, data):
-    """Write a damaged version of a file, whose bytes are `whole`."""
-    kind = data.draw(st.sampled_from(["json"] * 9 + ["cut", "insert", "folder"]))
+def damaged(name, whole, data):
+    """Return the bytes of a file with damage: a wrong value in JSON, or a cut with other bytes."""
+    if name.endswith(".json"):
+        return spoiled(whole, data)
+    start = 8 + int.from_bytes(whole[:8], "little")
+    if name.endswith(".safetensors") and data.draw(st.booleans()):  # its header is JSON
+        header = spoiled(whole[8:start], data)
+        return len(header).to_bytes(8, "little") + header + whole[start:]
     at = data.draw(st.integers(0, min(64, len(whole))) | st.integers(0, len(whole)))
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "json" and path.suffix == ".json":
-        path.write_bytes(spoiled(json.loads(whole), data))
-    elif kind == "json" and path.suffix == ".safetensors":  # its header is JSON
-        start = 8 + struct.unpack("<Q", whole[:8])[0]
-        header = spoiled(json.loads(whole[8:start]), data)
-        path.write_bytes(struct.pack("<Q", len(header)) + header + whole[start:])
-    else:
-        rest = whole[at:] if kind == "insert" else b""
-        path.write_bytes(whole[:at] + data.draw(st.binary(max_size=12)) + rest)
+    return whole[:at] + data.draw(st.binary(max_size=12))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -80,8 +69,8 @@ def test_a_damaged_file_works_or_gives_one_line(intact, name, data):
         folder = Path(shutil.copytree(intact[name], Path(temporary, "copy")))
         path = folder / data.draw(st.sampled_from(sorted(path.name for path in folder.iterdir())))
         whole = path.read_bytes()
-        path.unlink()
-        damaged(path, whole, data)
+        path.unlink()  # it may be mapped
+        path.write_bytes(damaged(path.name, whole, data))
         try:
             utils.load(folder)
         except utils.UserError as error:

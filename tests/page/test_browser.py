@@ -30,20 +30,14 @@ def method(request):
     return request.param
 
 
-DRAWING = "The model “stories” wrote this, drawing one token at a time at temperature 0.8."
 SENTENCES = [  # run, selector, a part of this element's text when the fourth new token is selected
-    ("naive", "h1", DRAWING),
-    ("naive", "#cache .lead", "This run kept none"),
-    ("cached", "h1", DRAWING),
+    ("naive", "h1", "“stories” wrote this, drawing one token at a time at temperature 0.8."),
     ("cached", "#selected", "new token 4, position 7"),
-    ("cached", "#totals", "Pass 4 "),
     ("cached", "#lens tbody th", "0"),
     ("greedy", "h1", "wrote this, taking the best token each time."),
     ("greedy", "#dice", "Greedy"),
     ("drafts", "h1", "with drafts by stories-draft, up to 4 at a time, at temperature 0.9."),
-    ("drafts", "#drafts .lead", "readings of the weights for 40"),
     ("drafts", "#dice", "see Speculation"),
-    ("beam", "h1", "wrote this, following the 3 likeliest beginnings at once."),
     ("beam", "#step h3", "Step 4"),
     ("beam", "#beams .lead", "limit of 16 tokens stopped"),
     ("beam", "#dice", "Beam search threw no die"),
@@ -68,13 +62,6 @@ def test_a_page_opens_without_errors_or_requests_and_fits_and_says_what_happened
         assert of != name or says in browser.texts(selector)[0]
 
 
-def test_the_heading_names_the_user_s_own_loop(browser, stories):
-    own = {"model": "stories", "loop": "/home/me/mine.py:plain", "method": "cached"}
-    browser.open(page.html(recorded(*stories, "Once", 1, named=own)))
-    assert browser.text("h1").endswith(" wrote this, in a loop of its user's, mine.py:plain.")
-    assert browser.text("#facts").startswith("seed 1 · 1 token given, 1 new")
-
-
 def test_a_click_selects_a_token_and_arrows_move_on(browser):
     data = run("cached")
     browser.open(page.html(data))
@@ -86,9 +73,6 @@ def test_a_click_selects_a_token_and_arrows_move_on(browser):
     assert browser.value(SELECTED, "id") == "token-7"
     assert browser.js("return document.activeElement.id") == "token-7"
     browser.all("#previous")[0].click()
-    assert browser.value(SELECTED, "id") == "token-6"
-    browser.js("document.querySelector('#cache .scroll').focus()")
-    browser.driver.switch_to.active_element.send_keys("\ue014")  # keys of another part
     assert browser.value(SELECTED, "id") == "token-6"
     browser.all("#text .token")[0].click()  # not possible: nothing predicts the first token
     assert browser.value(SELECTED, "id") == "token-6"
@@ -123,12 +107,6 @@ def test_the_address_holds_the_state_of_the_page(browser):
     assert browser.text("[for=top_p][data-is]") == "0.9"
 
 
-def test_any_address_is_harmless(browser):
-    for words in ("token=999&head=9.9&top_p=7", "token=-1&top_k=0.5", "head=constructor.length&=%"):
-        browser.open(page.html(run("cached")), address=f"#{words}")
-        assert len(browser.all(SELECTED)) == 1
-
-
 def test_play_lets_the_text_grow_to_its_end(browser):
     data = run("drafts")
     passes = [one | {"seconds": 0.0} for one in data["passes"]]
@@ -140,9 +118,6 @@ def test_play_lets_the_text_grow_to_its_end(browser):
     assert browser.js(hidden) > 5 and browser.value("#play", "aria-pressed") == "true"
     browser.wait("return state.selected === n_rows && !growing")
     assert browser.js(hidden) == 0 and browser.value("#play", "aria-pressed") == "false"
-    browser.js("play()")
-    browser.all("#previous")[0].click()  # the user stops the playback
-    assert not browser.js("return growing")
 
 
 def test_each_token_appears_with_the_pass_that_made_it(browser, method):
@@ -161,17 +136,6 @@ def test_each_token_appears_with_the_pass_that_made_it(browser, method):
 
 def chain(browser, row, settings):
     return browser.js("return chain(arguments[0], arguments[1])", row, PLAIN | settings)
-
-
-def test_settings_between_and_beyond_the_sliders_steps_are_kept(browser, stories):
-    settings = {"temperature": 0.73, "top_p": 0.925, "top_k": 200}
-    browser.open(page.html(recorded(*stories, "Once upon a time", 4, **settings)))
-    assert not browser.all("#restore")[0].is_displayed()
-    for change in ("{temperature: 0.5, top_p: 0.3, top_k: 9}", "{die: 0.5}"):
-        browser.js(f"change({change})")
-        browser.all("#restore")[0].click()
-        shown = [browser.text(f"[for={name}][data-is]") for name in settings]
-        assert shown == ["0.73", "0.925", "200"]
 
 
 def test_the_page_samples_like_samplers_at_every_position(browser, stories):
@@ -311,10 +275,7 @@ def test_the_cut_says_how_many_it_keeps_and_what_they_had(browser, stories):
         assert (f"{len(left) - 10} others" in rows[at - 1][1]) == (len(left) > 11)
         assert f"✕ top-p {p}" in rows[-1][1]
     browser.slide("temperature", 2)  # the cut lies among the tokens that are not stored
-    assert "falls among the others" in browser.text(".handle")
     assert candidate_rows(browser)[-1][0] == "cut"
-    browser.slide("temperature", 0)
-    assert "the best alone" in browser.text(".handle")
 
 
 # --- why, and attention ---------------------------------------------------------------------------
@@ -349,12 +310,6 @@ def test_the_head_with_the_largest_effect_is_shown_first(browser):
     assert f"{np.abs(added).max():.2f}" in browser.text("#attention .lead")
     weights = browser.js("const row = state.selected - 1; return weightsAt(shownHead(row), row)")
     assert sum(weights) == pytest.approx(1)
-    [first, *_] = browser.texts(".looks li .name small")
-    assert first.strip() == f"{np.argmax(weights) + 1}"  # positions count from 1
-    browser.js("arrays.skipped[0] = 5; select(3)")  # as in a text with too many weights
-    assert "those from position 7 on are" in browser.text("#attention .lead")
-    browser.js("weightsAt = (_, row) => range(row + 1).map((i) => Number(i === row - 1))")
-    assert browser.js("return patternOf(0).name") == "the previous token"
 
 
 # --- drafts, beams, the cache ---------------------------------------------------------------------
@@ -407,9 +362,6 @@ def test_the_page_shows_the_beams_of_the_run(browser):
     assert len(rows) == len(data["beams"][2])
     for row, (_, _, logprob, status) in zip(rows, data["beams"][2]):
         assert row.startswith(status) and f"−{-logprob:.2f}" in row
-    ends = data["ids"] + [c[1] for c in data["beams"][-1]]
-    browser.open(page.html(data | {"stop_ids": ends}))
-    assert "stopped" not in browser.text("#beams .lead")
 
 
 def test_the_cache_panel_counts_computed_tokens_with_and_without_a_cache(browser):
@@ -423,7 +375,6 @@ def test_the_cache_panel_counts_computed_tokens_with_and_without_a_cache(browser
     assert f"holds {round((n - 1) * data['kv_bytes'] / 1000, 2):g} kB" in totals
     browser.all("#naive")[0].click()  # what if every pass computed all tokens?
     assert f"so far {naive} positions computed" in browser.text("#totals")
-    assert "holds" not in browser.text("#totals")
     browser.js("document.querySelectorAll('#grid li')[4].click()")
     assert browser.js("return passOf(state.selected)") == 4
     browser.open(page.html(run("naive")))
@@ -452,26 +403,13 @@ def test_the_cells_of_rejected_drafts_are_not_held(browser):
 # --- layout, and text that is only text -----------------------------------------------------------
 
 
-def test_in_a_long_text_the_selected_token_is_in_sight(browser, stories):
-    go_on = min_length(200, stories[1].stop_ids)
-    data = recorded(*stories, "Once upon a", 150, first=[go_on], temperature=0.8)
-    in_sight = f"""const box = document.querySelector('{SELECTED}').getBoundingClientRect();
-        return box.top >= 0 && box.bottom <= innerHeight"""
-    for width in (360, 1280):
-        browser.open(page.html(data), width)
-        for token in (140, 3, 80):
-            browser.js("select(arguments[0])", token)
-            assert browser.js(in_sight), (width, token)
-    assert browser.js("return document.querySelector('#grid').clientHeight") < 600
-
-
 def test_a_prompt_without_new_tokens_has_a_page(browser, stories):
     browser.open(page.html(recorded(*stories, "Once upon a time", n=0)))
     assert browser.value(SELECTED, "id") == "token-1"
     assert browser.all("#cache[hidden]")
 
 
-def test_markup_in_a_text_stays_text_and_white_space_can_be_chosen(browser):
+def test_markup_in_a_text_stays_text(browser):
     data = run("cached")
     text = "</script><script>document.title = 'x'</script><img src=x onerror=alert(1)>"
     texts = {"pieces": [text] * len(data["ids"]), "labels": dict.fromkeys(data["labels"], text)}
@@ -479,11 +417,6 @@ def test_markup_in_a_text_stays_text_and_white_space_can_be_chosen(browser):
     assert browser.text("#text") == text * len(data["ids"])
     assert browser.driver.title.startswith("</script>")
     assert browser.all("img") == []
-    pieces = ["a", "\n", "\n\n", " ", "", "\t", *data["pieces"][6:]]
-    browser.open(page.html(data | {"pieces": pieces}))
-    for token in browser.all("#text .token")[1:6]:
-        token.click()
-        assert browser.value(SELECTED, "id") == token.get_attribute("id")
 
 
 def test_the_page_works_in_a_frame_of_a_notebook(browser, stories):

@@ -17,18 +17,8 @@ from tests.support.checkpoints import CONFIG, random_arrays, write_folder
 
 HOUSE = Path(__file__).parents[2]
 N_CTX = 48
-JSON_KEYS = {
-    "prompt",
-    "text",
-    "prompt_ids",
-    "ids",
-    "stop_reason",
-    "seconds_to_first_token",
-    "tokens_per_second",
-    "model",
-    "method",
-    "seed",
-}
+JSON_KEYS = {"prompt", "text", "prompt_ids", "ids", "stop_reason", "model", "method", "seed"}
+JSON_KEYS |= {"seconds_to_first_token", "tokens_per_second"}
 LETTERS, SPACE, THE, END = slice(64, 90), 220, 257, 258  # token ids; END is <|endoftext|>
 
 

@@ -4,7 +4,6 @@ make it fail."""
 import contextlib
 import hashlib
 import json
-import re
 import threading
 from base64 import b64encode
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,12 +16,11 @@ class Server:
 
     faults: {path: [fault, ...]}. Each GET of a path calls the next fault with the handler and the
         bytes to send. When no fault is left, the server sends the bytes.
-    requests: a list with (method, path, Range header or None) for each request.
-    tokens: a list with the Authorization header, or None, for each request.
+    requests: a list with (method, path, Authorization header or None) for each request.
     """
 
     def __init__(self, files):
-        self.files, self.faults, self.requests, self.tokens = files, {}, [], []
+        self.files, self.faults, self.requests = files, {}, []
 
     def __enter__(self):
         handler = type("Handler", (Handler,), {"owner": self})
@@ -36,10 +34,6 @@ class Server:
         self.http.shutdown()
         self.http.server_close()
 
-    def ranges(self, path):
-        """Return a list with the Range header, or None, of each GET request for a path."""
-        return [r for method, found, r in self.requests if (method, found) == ("GET", path)]
-
 
 def hub(name, folder):
     """Return a Server that acts as a hub with one repository. It contains the files of a folder."""
@@ -47,10 +41,6 @@ def hub(name, folder):
     places = [f"/{name}/resolve/{revision}" for revision in ("main", COMMIT)]
     served = {f"{place}/{path}": data for place in places for path, data in files.items()}
     return Server(served | {f"/api/models/{name}/revision/main": json.dumps({"id": name}).encode()})
-
-
-def git_hash(data):
-    return hashlib.sha1(data).hexdigest()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -64,8 +54,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self, faults):
         owner, path = self.owner, self.path.partition("?")[0]
-        owner.requests.append((self.command, path, self.headers.get("Range")))
-        owner.tokens.append(self.headers.get("Authorization"))
+        owner.requests.append((self.command, path, self.headers.get("Authorization")))
         self.close_connection = True
         body = owner.files.get(path)
         if faults.get(path):
@@ -76,18 +65,14 @@ class Handler(BaseHTTPRequestHandler):
             self.serve(body)
 
     def serve(self, body, limit=None, headers=()):
-        """Send a body, beginning where the client asks to begin. Send at most `limit` bytes."""
-        found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        first = int(found[1]) if found else 0
+        """Send a body, or only its first `limit` bytes."""
         md5 = b64encode(hashlib.md5(body).digest()).decode()
-        extra = {"ETag": f'"{git_hash(body)}"', "X-Repo-Commit": COMMIT}
-        extra |= {"X-Linked-Size": str(len(body))} | ({} if first else {"Content-MD5": md5})
-        if first:
-            extra["Content-Range"] = f"bytes {first}-{len(body) - 1}/{len(body)}"
-        self.start(206 if first else 200, len(body) - first, extra | dict(headers))
+        extra = {"ETag": f'"{hashlib.sha1(body).hexdigest()}"', "X-Repo-Commit": COMMIT}
+        extra |= {"X-Linked-Size": str(len(body)), "Content-MD5": md5}
+        self.start(200, len(body), extra | dict(headers))
         if self.command == "GET":
             with contextlib.suppress(ConnectionError):  # the client may have disconnected
-                self.wfile.write(body[first:][:limit])
+                self.wfile.write(body[:limit])
 
     def start(self, status, length, headers=()):
         self.send_response(status)

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 
 import utils
-from decoding.drafters import one_hots
 from gpt2 import GPT2
 from loading.config import read_json
 from loading.llama import read_llama
-from speculative import Drafter, speculative
+from speculative import speculative
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -152,19 +151,6 @@ class Watched:
 def drafted_by(drafter, gamma=4):
     """Return the loop `speculative` with this drafter."""
     return functools.partial(speculative, drafter=drafter, gamma=gamma)
-
-
-class Replay(Drafter):
-    """A drafter that proposes a known text. Each token is kept with probability `rate`, and
-    otherwise replaced by a wrong one."""
-
-    def __init__(self, n_vocab, text, rate, rng):
-        self.n_vocab, self.text, self.rate, self.rng = n_vocab, text, rate, rng
-
-    def propose(self, ids, n):
-        right = self.text[len(ids) : len(ids) + n]
-        drafts = [t if self.rng.random() < self.rate else (t + 1) % self.n_vocab for t in right]
-        return drafts, one_hots(drafts, self.n_vocab)
 
 
 class Noted:
