@@ -37,7 +37,7 @@ def test_the_breakpoints_of_the_readme_show_the_prompt_then_one_token():
 
 
 def test_only_the_loop_lies_between_the_file_and_the_model():
-    stack = pdb("b gpt2.self_attention", "c", "w")[2]
+    stack = pdb("b gpt2.attention", "c", "w")[2]
     frames = re.findall(r"^[> ] /.*/(\w+\.py)\(\d+\)(\S+)\(\)", stack, re.M)
     names = [frame for frame in frames if frame[0] != "bdb.py"]
     assert names == [
@@ -47,4 +47,5 @@ def test_only_the_loop_lies_between_the_file_and_the_model():
         ("gpt2.py", "__call__"),
         ("gpt2.py", "block"),
         ("gpt2.py", "self_attention"),
+        ("gpt2.py", "attention"),
     ]
