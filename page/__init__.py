@@ -1,5 +1,6 @@
 """Make an HTML page about one generated text: its tokens, and what the model computed for them.
 
+    sequence = Sequence(model, ids, n, sampler, seed=die(0))
     with watching(sequence) as run:
         ...  # run a loop over the sequence
     Path("page.html").write_text(html(record(tokenizer, sequence, run)), "utf-8")
@@ -22,7 +23,7 @@ from generate import Sequence, begin, cached
 from gpt2 import log_softmax, softmax
 from page.candidates import SLIDERS, candidates, filter_names
 from page.recorder import passes, recording
-from page.run import read_draws, read_passes, watching
+from page.run import die, read_draws, read_passes, watching
 from page.why import KEEP, parts
 from samplers import make_sampler
 
@@ -40,7 +41,7 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
     if hasattr(model, "read"):
         prompt_ids = source = model.add_special_tokens(prompt_ids)
     model, start = begin(model, prompt_ids)
-    sequence = Sequence(model, start, n, make_sampler(**settings), seed)
+    sequence = Sequence(model, start, n, make_sampler(**settings), die(seed))
     with watching(sequence) as run:
         list(loop(model, sequence))
     page = html(record(tokenizer, sequence, run, source, (), settings | {"seed": seed}))

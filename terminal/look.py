@@ -43,7 +43,7 @@ def write_page(session: Session, row: Row, file: str) -> None:
     unfinished = target.with_name(f"{secrets.token_hex(8)}.unfinished")  # a name that is free
     unfinished.touch(exist_ok=False)  # fail now, rather than after a long text
     try:
-        with page.watching(session.start(row)) as run:
+        with page.watching(session.start(row, rng=page.die)) as run:
             show.stream(session, [row])
         more = row.prompt_ids if session.reads else (), row.steps, settings
         data = page.record(session.tokenizer, row.sequence, run, *more)

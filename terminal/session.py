@@ -135,7 +135,9 @@ class Session:
                 yield row
             row.finish()  # a loop may end before its sequence
 
-    def start(self, row: Row, before: Row | None = None) -> Sequence:
+    def start(
+        self, row: Row, before: Row | None = None, rng: Any = np.random.default_rng
+    ) -> Sequence:
         """Begin or continue a row's sequence. before: a row whose model serves an equal prompt."""
         row.started = time.perf_counter()
         if before and before.prompt_ids == row.prompt_ids:
@@ -146,7 +148,7 @@ class Session:
         most = int(self.config["max_length"]) if n is None else n_prompt + row.n_earlier + n
         least = int(self.config["min_length"]) if least is None else n_prompt + least
         ids, seed = (row.sequence.ids, row.sequence.rng) if row.sequence else (ids, row.seed)
-        row.sequence = Sequence(model, ids, max(1, most - len(ids)), seed=seed)
+        row.sequence = Sequence(model, ids, max(1, most - len(ids)), seed=rng(seed))
         first = [samplers.min_length(least, model.stop_ids)]
         last = [own.make(**self.offered, n_prompt=n_prompt) for own in self.filters]
         if self.reads:  # forced tokens come last, and overrule all other filters
