@@ -20,7 +20,7 @@ from terminal.options import did_you_mean
 KINDS = {  # option -> what the value of its expression must be
     "filter": "a function (logits, ids) -> logits",
     "loop": "a function (model, sequence) that yields tokens",
-    "drafter": "an object with propose and learn",
+    "drafter": "an object with propose",
     "model": "a tuple (tokenizer, model)",
 }
 PARTS = WeakValueDictionary[str, "Part"]()  # the parts in use, to find the one that is wrong
@@ -73,7 +73,7 @@ def fits(part: Any, option: str) -> bool:
     if option == "model":
         return isinstance(part, tuple) and len(part) == 2 and hasattr(part[1], "n_vocab")
     if option == "drafter":
-        return hasattr(part, "propose") and hasattr(part, "learn") and not isinstance(part, type)
+        return hasattr(part, "propose") and not isinstance(part, type)
     with contextlib.suppress(TypeError, ValueError):
         return bool(inspect.signature(part).bind(None, None)) and not isinstance(part, type)
     return False

@@ -19,7 +19,7 @@ import samplers
 import utils
 from decoding.batching import continuous
 from decoding.beam import beam_search
-from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup
+from decoding.drafters import Checked, DraftModel, Measured, NGramStore, PromptLookup
 from decoding.score import score, score_ids
 from encoder import as_unicode
 from families import few_rows
@@ -198,7 +198,8 @@ class Session:
         if method == "lookup":
             return PromptLookup(n_vocab, before=source)
         if "drafter" in self.own:
-            return self.own["drafter"].make(**self.offered, sequence=row.sequence)
+            own = self.own["drafter"].make(**self.offered, sequence=row.sequence)
+            return Checked(own, n_vocab)
         draft = self.draft_model()
         if hasattr(draft, "read"):  # an encoder-decoder: it reads all of the source that fits
             draft = draft.read(source[: draft.n_source])

@@ -42,7 +42,6 @@ class Again:
     def propose(self, ids, n):
         drafts = ids[-1:] * min(n, self.n)
         return drafts, one_hots(drafts, self.n_vocab)
-    def learn(self, *_): pass
 
 class Flat:
     """A model that always generates the same token."""
@@ -218,8 +217,8 @@ def test_a_user_s_model_runs_with_every_method(console, mine, letters, method):
         ("loop", "other", "a loop must append each token"),
         ("loop", "spelled", "a loop must append each token"),
         ("loop", "not_appended", "a loop must append each token"),
-        ("drafter", "Again", "not an object with propose and learn"),
-        ("drafter", "number", "not an object with propose and learn"),
+        ("drafter", "Again", "not an object with propose"),
+        ("drafter", "number", "not an object with propose"),
         ("drafter", "Proposes(None)", "cannot unpack non-iterable NoneType object"),
         ("drafter", "Proposes((['a'], [0]))", "TypeError"),
         ("drafter", "Proposes(([70] * 9, [0] * 9))", "a drafter proposed 9 drafts"),
