@@ -57,7 +57,7 @@ def advance(model: Model, ids: Any, cache: Any, chunk: int = 256) -> np.ndarray:
 
 
 def generate(
-    model: Any, prompt: Ids, n: int, sampler: Sampler = greedy, seed: int = 0, loop: Loop = cached
+    model: Any, prompt: Ids, n: int, sampler: Sampler = greedy, seed: Any = 0, loop: Loop = cached
 ) -> Iterator[int]:
     """Yield at most n new ids, and stop after a stop id. The same seed gives the same text."""
     model, ids = begin(model, prompt)
@@ -77,8 +77,9 @@ class Sequence:
     """A text that grows. Its first n_prompt ids are the prompt; up to n_left more may follow.
 
     stop_reason: None while the text grows; then "eos" (a stop id), "length" (n new tokens),
-    "context" (n_ctx tokens in all), or the reason that a caller passed to `finish`. Raises
-    ValueError for a wrong argument, such as a prompt that is not a list of token ids.
+    "context" (n_ctx tokens in all), or the reason that a caller passed to `finish`. seed: a number,
+    or a NumPy Generator to draw from. Raises ValueError for a wrong argument, such as a prompt that
+    is not a list of token ids.
     """
 
     def __init__(self, model: Model, prompt: Ids, n: int, sampler: Sampler = greedy, seed: Any = 0):

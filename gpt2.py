@@ -52,22 +52,22 @@ class GPT2:
     def block(self, x, ln_1, attn, ln_2, mlp, mask, cache, layer):  # [..., n_new, n_embd] -> same
         """Attention mixes tokens; the MLP then works on each token separately."""
         h = layer_norm(x, **ln_1, eps=self.eps)
-        x = x + self_attention(h, **attn, n_head=self.n_head, mask=mask, cache=cache, layer=layer)
+        x = x + self.self_attention(h, **attn, mask=mask, cache=cache, layer=layer)
         h = layer_norm(x, **ln_2, eps=self.eps)
         return x + feed_forward(h, **mlp, activation=self.activation)
+
+    def self_attention(self, x, c_attn, c_proj, mask, cache, layer):  # [..., n_new, n_embd] -> same
+        """Mix the tokens: each head takes weighted means of their values."""
+        qkv = np.split(linear(x, **c_attn), 3, axis=-1)  # 3 x [..., n_new, n_embd]
+        q, k, v = (split_heads(part, self.n_head) for part in qkv)  # [..., n_head, n_new, d_head]
+        if cache is not None:
+            k, v = cache.append(layer, k, v)  # 2 x [..., n_head, n_all, d_head]
+        return linear(merge_heads(attention(q, k, v, mask)), **c_proj)
 
     def new_cache(self, *batch):
         """Return an empty cache: new_cache() for ids [n_new], new_cache(8) for ids [8, n_new]."""
         d_head = self.n_embd // self.n_head
         return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
-
-
-def self_attention(x, c_attn, c_proj, n_head, mask, cache, layer):  # [..., n_new, n_embd] -> same
-    qkv = np.split(linear(x, **c_attn), 3, axis=-1)  # 3 x [..., n_new, n_embd]
-    q, k, v = (split_heads(part, n_head) for part in qkv)  # 3 x [..., n_head, n_new, d_head]
-    if cache is not None:
-        k, v = cache.append(layer, k, v)  # 2 x [..., n_head, n_all, d_head]
-    return linear(merge_heads(attention(q, k, v, mask)), **c_proj)
 
 
 def attention(q, k, v, mask):  # [..., n_new, d], 2 x [..., n_all, d] -> [..., n_new, d]

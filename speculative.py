@@ -24,7 +24,7 @@ from samplers import Ids, Sampler, draw
 
 
 class Drafter(Protocol):
-    """Proposes tokens that may come next."""
+    """Proposes tokens that may come next. Only `propose` is required."""
 
     def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
         """Return at most n drafts to follow ids, and each draft's distribution q [n_vocab]."""
@@ -45,15 +45,15 @@ def speculative(
     while sequence.running:
         # Draft tokens, leaving room for one token by the model itself.
         ids, n = list(sequence.ids), min(gamma, sequence.n_left - 1)
-        drafts, qs = drafter.propose(list(ids), n)
-        check_drafts(drafts, qs, n, model.n_vocab)
+        drafts, qs = drafter.propose(ids, n)
 
         # Run the model once, over the last token and all drafts: logits [n_drafts + 1, n_vocab].
         logits = model(np.array([ids[-1], *drafts]), cache)
 
         # Accept or replace drafts, and cut the rejected ones from the cache.
         tokens = verify(logits, ids, drafts, qs, sequence.sampler, sequence.rng, sequence.stop_ids)
-        drafter.learn(ids, drafts, logits, list(tokens))
+        if hasattr(drafter, "learn"):
+            drafter.learn(ids, drafts, logits, tokens)
         for token in tokens:
             if sequence.running:  # the caller may have ended the text
                 yield sequence.append(token)
@@ -89,18 +89,3 @@ def verify(
 def residual(p, q):  # [n_vocab] x 2 -> [n_vocab]: norm(max(0, p - q))
     excess = np.maximum(p - q, 0)
     return excess / excess.sum() if excess.any() else p  # if all are 0, p = q up to rounding
-
-
-def check_drafts(drafts: Ids, qs: list[np.ndarray], n: int, n_vocab: int) -> None:
-    """Raise ValueError if a drafter proposed more than n drafts, or an invalid draft or q."""
-    if not len(drafts) == len(qs) <= n:
-        found = f"{len(drafts)} drafts and {len(qs)} distributions"
-        raise ValueError(f"a drafter proposed {found}, not at most {n} of each")
-    for x, q in zip(drafts, qs):
-        if not 0 <= x < n_vocab:
-            raise ValueError(f"a drafter proposed token {x}: token ids are 0 to {n_vocab - 1}")
-        if not isinstance(q, np.ndarray) or q.shape != (n_vocab,):
-            raise ValueError(f"a drafter's q (array) has the shape {np.shape(q)}, not ({n_vocab},)")
-        if not (q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0):  # also refuses NaN
-            found = f"least {q.min():.4g}, sum {q.sum():.4g}, at the draft {q[x]:.4g}"
-            raise ValueError(f"a drafter's q is not the distribution of its draft {x}: {found}")

@@ -84,20 +84,18 @@ def beam_search(
         beams = [c for c in step if c.status == "kept"]
         ended = [hypothesis(c, length_penalty) for c in step if c.status == "finished"]
         finished = sorted(finished + ended, key=lambda h: -h.score)[:width]
-        if not beams or is_decided(beams, finished, width, length_penalty, early_stopping, n):
+        if not beams:
             break
+        if len(finished) == width:
+            # The best that a running beam can still become, if it loses no more probability.
+            length = n if early_stopping == "never" and length_penalty > 0 else len(beams[0].ids)
+            hope = beams[0].log_probability / length**length_penalty
+            if early_stopping is True or hope <= finished[-1].score:
+                break
         cache.select([beam.parent for beam in beams])
     if not finished:
         raise ValueError("no text is left: all tokens are removed, or logits are not numbers")
     return finished[:n_return]
-
-
-def is_decided(beams, finished, width, length_penalty, early_stopping, n) -> bool:
-    """Return whether the search can stop (see early_stopping in beam_search)."""
-    if len(finished) < width or early_stopping is True:
-        return len(finished) == width
-    length = n if early_stopping == "never" and length_penalty > 0 else len(beams[0].ids)
-    return beams[0].log_probability / length**length_penalty <= finished[-1].score
 
 
 def summed_log_probs(logits, beams, texts, filters):  # [n_beams, n_vocab] -> same

@@ -1,5 +1,6 @@
 """Drafters propose tokens, and the model verifies them (see speculative.py). The drafters below use
-a smaller model, n-gram counts, or the text itself. `Measured` counts a drafter's accepted drafts.
+a smaller model, n-gram counts, or the text itself. `Measured` counts a drafter's accepted drafts;
+`Checked` finds mistakes in a drafter of your own.
 
     propose(ids, n) -> at most n draft ids, and the distribution q [n_vocab] of each
     learn(ids, drafts, logits, tokens): learn from a pass of the model (see speculative.Drafter)
@@ -10,6 +11,7 @@ a smaller model, n-gram counts, or the text itself. `Measured` counts a drafter'
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -100,6 +102,38 @@ class PromptLookup(Drafter):
                     drafts = [found[i % len(found)] for i in range(n)]  # repeats a short `found`
                     return drafts, one_hots(drafts, self.n_vocab)
         return [], []
+
+
+class Checked(Drafter):
+    """Wraps a drafter that may have mistakes. Raises ValueError if it proposes more than n drafts,
+    or an invalid draft or q. It gets copies of the text, so that it cannot change it."""
+
+    def __init__(self, drafter: Any, n_vocab: int):
+        self.drafter, self.n_vocab = drafter, n_vocab
+
+    def propose(self, ids: Ids, n: int) -> tuple[Ids, list[np.ndarray]]:
+        drafts, qs = self.drafter.propose(list(ids), n)
+        if not len(drafts) == len(qs) <= n:
+            found = f"{len(drafts)} drafts and {len(qs)} distributions"
+            raise ValueError(f"a drafter proposed {found}, not at most {n} of each")
+        for x, q in zip(drafts, qs):
+            self.check(x, q)
+        return drafts, qs
+
+    def check(self, x: int, q: np.ndarray) -> None:
+        if not 0 <= x < self.n_vocab:
+            most = self.n_vocab - 1
+            raise ValueError(f"a drafter proposed token {x}: token ids are 0 to {most}")
+        if not isinstance(q, np.ndarray) or q.shape != (self.n_vocab,):
+            shapes = f"{np.shape(q)}, not ({self.n_vocab},)"
+            raise ValueError(f"a drafter's q (array) has the shape {shapes}")
+        if not (q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0):  # also refuses NaN
+            found = f"least {q.min():.4g}, sum {q.sum():.4g}, at the draft {q[x]:.4g}"
+            raise ValueError(f"a drafter's q is not the distribution of its draft {x}: {found}")
+
+    def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
+        if hasattr(self.drafter, "learn"):
+            self.drafter.learn(list(ids), list(drafts), logits, list(tokens))
 
 
 class Measured(Drafter):

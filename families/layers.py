@@ -11,7 +11,9 @@ import gpt2
 
 
 def rms_norm(x, g, eps=1e-6):  # [..., d_model] -> same: mean square 1, times g (Zhang et al. 2019)
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * g
+    parts = x.reshape(*x.shape[:-1], x.shape[-1] // len(g), len(g))  # a shorter g is for each head
+    parts = parts / np.sqrt((parts * parts).mean(-1, keepdims=True) + eps) * g
+    return parts.reshape(x.shape)
 
 
 def feed_forward(x, c_fc, c_proj, activation, gate=None):  # [..., d_model] -> [..., d_model]

@@ -1,19 +1,21 @@
-"""Llama and its relatives: today's decoders, which are GPT-2 with up to eight changes.
+"""Llama and its relatives: today's decoders, which are GPT-2 with up to nine changes.
 
     ids [..., n_new] -> wte -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
 
 1. RMS norms replace layer norms.
 2. Each layer rotates queries and keys by angles that depend on their positions; there is no wpe.
+   (Every fourth layer of SmolLM3 does not: it has no positions at all.)
 3. Several query heads share one head of keys and values, which makes the cache smaller.
-4. The MLP is gated: activation(gate x) * c_fc x.
-5. Few matrices have biases: in Qwen2, those of queries, keys and values.
+4. The MLP is gated: activation(gate x) * c_fc x. The activation is SiLU, or GELU in Gemma.
+5. Most matrices have no biases. In Qwen2, those of queries, keys and values have.
 6. There are norms of queries and keys (Qwen3, OLMo 2, Gemma 3) or after sublayers (OLMo 2, Gemma).
 7. A layer may see only a window of the last tokens (Mistral, Gemma).
 8. Soft caps limit the attention scores and the logits (Gemma 2).
+9. The embeddings have a scale, and the attention scores a different one (Gemma).
 
 Touvron et al. 2023, "Llama 2: Open Foundation and Fine-Tuned Chat Models". Read this file beside
-gpt2.py: both have the same order, and the same names in shapes. A model makes the changes for which
-its files contain parameters or settings. Gemma also has its own scales for embeddings and scores.
+gpt2.py: both have the same order, and the same names. A model makes the changes for which its files
+contain parameters or settings.
 """
 
 import math
@@ -60,7 +62,7 @@ class Llama:
         x = self.params["wte"][ids] * self.embed_scale  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
             x = self.block(x, **block, positions=positions, mask=mask, cache=cache, layer=layer)
-        x = self.norm(last_rows(x, last), self.params["norm"])
+        x = norm(last_rows(x, last), self.params["norm"], self.eps)
         logits = gpt2.linear(x, self.params.get("lm_head", self.params["wte"]))
         logits = soft_cap(logits, self.logit_cap)
         if cache is not None:
@@ -71,18 +73,19 @@ class Llama:
         """Attention mixes tokens; the MLP then works on each token separately. x is [..., n_new,
         n_embd], as is the result. norms: attn_norm and mlp_norm are for the inputs of attention and
         MLP, attn_post_norm and mlp_post_norm for their outputs. Only Gemma has all four."""
-        h = self.norm(x, norms.get("attn_norm"))
+        h = norm(x, norms.get("attn_norm"), self.eps)
         h = self.self_attention(h, **attn, positions=positions, mask=mask, cache=cache, layer=layer)
-        x = x + self.norm(h, norms.get("attn_post_norm"))
-        h = feed_forward(self.norm(x, norms.get("mlp_norm")), **mlp, activation=self.activation)
-        return x + self.norm(h, norms.get("mlp_post_norm"))
+        x = x + norm(h, norms.get("attn_post_norm"), self.eps)
+        h = norm(x, norms.get("mlp_norm"), self.eps)
+        h = feed_forward(h, **mlp, activation=self.activation)
+        return x + norm(h, norms.get("mlp_post_norm"), self.eps)
 
     def self_attention(
         self, x, q, k, v, o, positions, mask, cache, layer, q_norm=None, k_norm=None
     ):  # [..., n_new, n_embd] -> same
         """Mix the tokens. Several query heads share one head of keys and values."""
-        q = split_heads(self.norm(gpt2.linear(x, **q), q_norm), self.n_head)
-        k = split_heads(self.norm(gpt2.linear(x, **k), k_norm), self.n_kv_head)
+        q = split_heads(norm(gpt2.linear(x, **q), q_norm, self.eps), self.n_head)
+        k = split_heads(norm(gpt2.linear(x, **k), k_norm, self.eps), self.n_kv_head)
         v = split_heads(gpt2.linear(x, **v), self.n_kv_head)
         q, k = (rotate(heads, positions, self.frequencies[layer]) for heads in (q, k))
         if cache is not None:
@@ -91,20 +94,16 @@ class Llama:
         mixed = attention(q, k, v, mask, self.scale, self.score_cap)
         return gpt2.linear(merge_heads(mixed), **o)
 
-    def norm(self, x, norm):  # [..., n] -> same
-        """Normalise x in groups of len(g) numbers, such as heads. If norm is None, return x."""
-        if norm is None:
-            return x
-        n = len(norm["g"])
-        parts = x.reshape(*x.shape[:-1], x.shape[-1] // n, n)
-        return rms_norm(parts, **norm, eps=self.eps).reshape(x.shape)
-
     def new_cache(self, *batch: int) -> Cache:
         """Return an empty cache: new_cache() for ids [n_new], new_cache(8) for ids [8, n_new]."""
         return Cache(len(self.params["blocks"]), batch, self.n_kv_head, self.n_ctx, self.d_head)
 
 
 # --- layers ---------------------------------------------------------------------------------------
+
+
+def norm(x, params, eps):  # [..., n] -> same, x itself if this model lacks the norm
+    return x if params is None else rms_norm(x, **params, eps=eps)
 
 
 def attention(q, k, v, mask, scale, cap):

@@ -24,7 +24,7 @@ from samplers import Filter, Ids
 
 
 class EncoderDecoder:
-    """The code that T5 and BART share. Each subclass defines the five functions below.
+    """The code that T5 and BART share. They differ in embed, norm, position_bias and logits.
 
     params: {"wte": [n_vocab, d_model], "encoder": stack, "decoder": stack}. A stack has "blocks", a
     list, and perhaps a final "norm". A block has "attn": {"q", "k", "v", "o"}, "mlp": {"c_fc",
@@ -34,10 +34,6 @@ class EncoderDecoder:
     special_ids: two lists of ids, one to put before each source, and one to put after it.
     """
 
-    embed: Callable  # ids [..., n], positions, stack -> [..., n, d_model]
-    norm: Callable  # [..., n, d_model] -> same
-    position_bias: Callable  # stack, positions, both_ways -> what to add to the mask
-    logits: Callable  # [..., n, d_model] -> [..., n, n_vocab]
     activation: Callable  # [...] -> same
     pre_norm = True  # True: x + f(norm(x)), as in GPT-2; False: norm(x + f(x))
     scaled = True  # True: divide the attention scores by sqrt(d_head)
@@ -60,7 +56,8 @@ class EncoderDecoder:
         cache = Cache(len(blocks), (), self.n_head, self.n_source, d_head)
         cache.reserve(len(source))
         for layer, block in enumerate(blocks):
-            cache.append(layer, *self.keys_and_values(x, block["cross"], self.n_head))
+            k, v = (gpt2.linear(x, **block["cross"][name]) for name in "kv")
+            cache.append(layer, split_heads(k, self.n_head), split_heads(v, self.n_head))
         cache.length = len(source)
         return Decoder(self, cache)
 
@@ -70,51 +67,52 @@ class EncoderDecoder:
         x = self.embed(ids, positions, stack)
         mask = self.position_bias(stack, positions, both_ways=True)
         for block in stack["blocks"]:
-            x = self.encoder_block(x, **block, mask=mask)
-        return self.final_norm(x, stack)
-
-    def encoder_block(self, x, attn, attn_norm, mlp, mlp_norm, mask):  # [..., n, d_model] -> same
-        h = self.before(x, attn_norm)
-        k, v = self.keys_and_values(h, attn, self.n_head_encoder)
-        x = self.after(x + self.attend(h, attn, k, v, mask, self.n_head_encoder), attn_norm)
-        return self.mlp_sublayer(x, mlp, mlp_norm)
-
-    def decoder_block(
-        self, x, attn, attn_norm, cross, cross_norm, mlp, mlp_norm, mask, source, cache, layer
-    ):  # [..., n_new, d_model] -> same
-        """Self-attention mixes the answer's tokens, and cross-attention lets them see the source.
-        The MLP then works on each token separately. source: ((keys, values), mask)."""
-        h = self.before(x, attn_norm)
-        k, v = self.keys_and_values(h, attn, self.n_head)
-        if cache is not None:
-            k, v = cache.append(layer, k, v)
-        x = self.after(x + self.attend(h, attn, k, v, mask, self.n_head), attn_norm)
-
-        h, ((k, v), mask) = self.before(x, cross_norm), source
-        x = self.after(x + self.attend(h, cross, k, v, mask, self.n_head), cross_norm)
-        return self.mlp_sublayer(x, mlp, mlp_norm)
-
-    def mlp_sublayer(self, x, mlp, mlp_norm):  # [..., n, d_model] -> same
-        h = feed_forward(self.before(x, mlp_norm), **mlp, activation=self.activation)
-        return self.after(x + h, mlp_norm)
-
-    def before(self, x, norm):  # [..., n, d_model] -> same: the norm before a sublayer, if any
-        return self.norm(x, **norm) if self.pre_norm else x
-
-    def after(self, x, norm):  # [..., n, d_model] -> same: the norm after a sublayer, if any
-        return x if self.pre_norm else self.norm(x, **norm)
-
-    def final_norm(self, x, stack):  # [..., n, d_model] -> same
+            x = self.block(x, **block, mask=mask, n_head=self.n_head_encoder)
         return self.norm(x, **stack["norm"]) if "norm" in stack else x
 
-    def keys_and_values(self, x, attn, n_head):  # [..., n, d_model] -> 2 x [..., n_head, n, d_head]
-        return [split_heads(gpt2.linear(x, **attn[name]), n_head) for name in "kv"]
+    def block(
+        self, x, attn, attn_norm, mlp, mlp_norm, cross=None, cross_norm=None, source=None, **how
+    ):  # [..., n_new, d_model] -> same
+        """Self-attention mixes the tokens. In a decoder, cross-attention then lets them see the
+        source: (keys, values, mask). The MLP works on each token separately."""
+        x = self.sublayer(x, attn_norm, self.self_attention, **attn, **how)
+        if cross:
+            x = self.sublayer(x, cross_norm, self.cross_attention, **cross, source=source)
+        return self.sublayer(x, mlp_norm, feed_forward, **mlp, activation=self.activation)
 
-    def attend(self, x, attn, k, v, mask, n_head):  # [..., n_new, d_model] -> same
-        q = split_heads(gpt2.linear(x, **attn["q"]), n_head)
-        if not self.scaled:  # undo the division by sqrt(d_head) in gpt2.attention
-            q = q * math.sqrt(q.shape[-1])
-        return gpt2.linear(merge_heads(gpt2.attention(q, k, v, mask)), **attn["o"])
+    def sublayer(self, x, norm, f, **given):  # [..., n, d_model] -> same
+        """Add f's result to x. There is a norm before f, or else after the sum."""
+        if self.pre_norm:
+            return x + f(self.norm(x, **norm), **given)
+        return self.norm(x + f(x, **given), **norm)
+
+    def self_attention(self, x, q, k, v, o, mask, n_head, cache=None, layer=None):
+        """Mix the tokens: x [..., n_new, d_model] -> same."""
+        q, k, v = (split_heads(gpt2.linear(x, **part), n_head) for part in (q, k, v))
+        if cache is not None:
+            k, v = cache.append(layer, k, v)  # 2 x [..., n_head, n_all, d_head]
+        return gpt2.linear(merge_heads(gpt2.attention(self.unscale(q), k, v, mask)), **o)
+
+    def cross_attention(self, x, q, k, v, o, source):
+        """Mix in the source: x [..., n_new, d_model] -> same. `read` has already used k and v."""
+        q = self.unscale(split_heads(gpt2.linear(x, **q), self.n_head))
+        return gpt2.linear(merge_heads(gpt2.attention(q, *source)), **o)
+
+    def unscale(self, q):  # [..., d_head] -> same
+        """Undo the division by sqrt(d_head) in gpt2.attention, if the scores are not scaled."""
+        return q if self.scaled else q * math.sqrt(q.shape[-1])
+
+    def embed(self, ids, positions, stack):  # [..., n], [..., n] or [n] -> [..., n, d_model]
+        raise NotImplementedError
+
+    def norm(self, x, g, b=None):  # [..., n, d_model] -> same
+        raise NotImplementedError
+
+    def position_bias(self, stack, positions, both_ways):  # -> what to add to the mask
+        raise NotImplementedError
+
+    def logits(self, x):  # [..., n, d_model] -> [..., n, n_vocab]
+        raise NotImplementedError
 
     def add_special_tokens(self, ids: Ids) -> Ids:
         """Return a source with the special tokens that the model was trained with, such as </s>."""
@@ -146,9 +144,11 @@ class Decoder:
         mask = gpt2.causal_mask(positions) + family.position_bias(stack, positions, both_ways=False)
         x = family.embed(ids, positions, stack)  # [..., n_new, d_model]
         for layer, block in enumerate(stack["blocks"]):
-            seen = kv[:, layer], source_mask
-            x = family.decoder_block(x, **block, mask=mask, source=seen, cache=cache, layer=layer)
-        logits = family.logits(family.final_norm(last_rows(x, last), stack))
+            more = {"source": (*kv[:, layer], source_mask), "cache": cache, "layer": layer}
+            x = family.block(x, **block, mask=mask, n_head=self.n_head, **more)
+        x = last_rows(x, last)
+        x = family.norm(x, **stack["norm"]) if "norm" in stack else x
+        logits = family.logits(x)
         if cache is not None:
             cache.length = cache.length + n_new
         return logits
@@ -214,7 +214,7 @@ class T5(EncoderDecoder):
     def embed(self, ids, positions, stack):  # [..., n], [..., n] or [n] -> [..., n, d_model]
         return self.params["wte"][np.asarray(ids)]
 
-    def norm(self, x, g):  # [..., n, d_model] -> same
+    def norm(self, x, g, b=None):  # [..., n, d_model] -> same
         return rms_norm(x, g, self.eps)
 
     def position_bias(self, stack, positions, both_ways):  # -> [..., n_head, n_new, n_all]
@@ -242,7 +242,7 @@ class Bart(EncoderDecoder):
         x = x + stack["wpe"][positions + 2]  # the first two rows are unused, as in fairseq
         return self.norm(x, **stack["embed_norm"])
 
-    def norm(self, x, g, b):  # [..., n, d_model] -> same
+    def norm(self, x, g, b=None):  # [..., n, d_model] -> same
         return gpt2.layer_norm(x, g, b)
 
     def position_bias(self, stack, positions, both_ways):

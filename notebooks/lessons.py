@@ -5,6 +5,7 @@ A notebook imports this module first, because the module makes the project's fil
 
 import ast
 import contextlib
+import copy
 import functools
 import importlib
 import inspect
@@ -240,9 +241,9 @@ def continued(model, prompts, sampler, seeds, n):
     from generate import Sequence, cached
     from gpt2 import Cache
 
+    model = copy.copy(model)
+    model.stop_ids = ()
     sequences = [Sequence(model, prompt, n, sampler, seed) for prompt, seed in zip(prompts, seeds)]
-    for sequence in sequences:
-        sequence.stop_ids = ()
     if isinstance(model.new_cache(), Cache):
         list(continuous(sequences, max_rows=40))
     for sequence in sequences:  # a custom cache cannot join a batch

@@ -1,5 +1,6 @@
 """Make an HTML page about one generated text: its tokens, and what the model computed for them.
 
+    sequence = Sequence(model, ids, n, sampler, seed=die(0))
     with watching(sequence) as run:
         ...  # run a loop over the sequence
     Path("page.html").write_text(html(record(tokenizer, sequence, run)), "utf-8")
@@ -21,8 +22,8 @@ from decoding.beam import top_indices
 from generate import Sequence, begin, cached
 from gpt2 import log_softmax, softmax
 from page.candidates import SLIDERS, candidates, filter_names
-from page.recorder import BLOCKS, passes, recording
-from page.run import read_draws, read_passes, watching
+from page.recorder import passes, recording
+from page.run import die, read_draws, read_passes, watching
 from page.why import KEEP, parts
 from samplers import make_sampler
 
@@ -40,7 +41,7 @@ def show(tokenizer, model, prompt: str, n: int = 40, seed: int = 0, loop=cached,
     if hasattr(model, "read"):
         prompt_ids = source = model.add_special_tokens(prompt_ids)
     model, start = begin(model, prompt_ids)
-    sequence = Sequence(model, start, n, make_sampler(**settings), seed)
+    sequence = Sequence(model, start, n, make_sampler(**settings), die(seed))
     with watching(sequence) as run:
         list(loop(model, sequence))
     page = html(record(tokenizer, sequence, run, source, (), settings | {"seed": seed}))
@@ -95,7 +96,7 @@ def look_inside(sequence, data):
     model, came, n = sequence.model, sequence.ids[1:], len(sequence.ids) - 1
     with recording(model, dict.fromkeys(KEEP, np.copy) | {"softmax": rounded}) as calls:
         logits = model(np.array(sequence.ids[:-1]))  # [n, n_vocab]: row i predicts token i + 1
-    blocks, keys = calls[-1].named(*BLOCKS), calls[-1].named("attention")[0].inputs["k"]
+    blocks, keys = calls[-1].named("block"), calls[-1].named("attention")[0].inputs["k"]
     data |= {"n_layer": len(blocks), "n_head": model.n_head, "n_vocab": model.n_vocab}
     data |= {"kv_bytes": 2 * 4 * len(blocks) * int(np.prod(keys)) // n}
     data |= {"layers": [lens(model, block.value, came) for block in blocks]}
@@ -117,7 +118,7 @@ def lens(model, x, came):  # [n, n_embd], [n] -> n x [[[token, P], ...], P]
     For each position, return the three best next tokens with their P, and P of the actual one."""
     early, family = copy.copy(model), copy.copy(getattr(model, "family", model))
     early.family, early.block = family, lambda *_, **__: x  # each block now returns x
-    family.decoder_block = early.block  # the same for an encoder-decoder
+    family.block = early.block  # the same for an encoder-decoder
     found = []
     for row, token in zip(softmax(early(np.array(came))), came):
         best = [(id, round(float(row[id]), 6)) for id in top_indices(row, 3).tolist()]

@@ -4,8 +4,8 @@ Python reports each call and each return to a profile function. The recorder is 
 a model needs no hooks. It records the functions of gpt2.py, of layers.py and of the model's own
 file, except _private ones.
 
-For the page, a model needs `params`, a method `block`, and functions with gpt2.py's names and
-arguments: self_attention (or attend), attention with q and k, softmax, merge_heads, feed_forward,
+For the page, a model needs `params`, methods `block` and `self_attention`, and functions with
+gpt2.py's names and arguments: attention with q and k, softmax, merge_heads, feed_forward,
 layer_norm (or rms_norm), and linear with x and w.
 """
 
@@ -19,9 +19,8 @@ import numpy as np
 import gpt2
 from families import layers
 
-BLOCKS = "block", "decoder_block"
 # the function of a sublayer -> the name of its part in a block's parameters
-SUBLAYERS = {"self_attention": "attn", "attend": "attn", "feed_forward": "mlp"}
+SUBLAYERS = {"self_attention": "attn", "cross_attention": "cross", "feed_forward": "mlp"}
 
 
 class Call:

@@ -13,10 +13,15 @@ from speculative import verify
 
 class Die(np.random.Generator):
     """A random generator whose `random` is a Python function, so that the recorder sees its
-    calls."""
+    calls. `watching` needs a sequence with such a generator."""
 
     def random(self, *shape, **settings):
         return super().random(*shape, **settings)
+
+
+def die(seed):
+    """Return a Die, given an int or another generator: both draw the same numbers."""
+    return Die(np.random.default_rng(seed).bit_generator)
 
 
 @contextlib.contextmanager
@@ -24,7 +29,6 @@ def watching(sequence):
     """Record the calls of models, `verify` and `draw` while a loop runs in a `with` block. The
     `value` of a model's call is the length of the text at that time. For `verify` and `draw`, it is
     this length and the returned tokens."""
-    sequence.rng = Die(sequence.rng.bit_generator)
     keep = {"__call__": lambda logits: len(sequence.ids), "random": lambda u: u}
     keep |= dict.fromkeys(["verify", "draw"], lambda x: (len(sequence.ids), np.ravel(x).tolist()))
     with recording(sequence.model, keep, also=[verify, draw, Die.random]) as calls:

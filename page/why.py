@@ -7,10 +7,11 @@ al. 2021, "A Mathematical Framework for Transformer Circuits": direct logit attr
 
 import numpy as np
 
-from page.recorder import BLOCKS, SUBLAYERS
+from families.layers import rms_norm
+from page.recorder import SUBLAYERS
 
 NORMS = "layer_norm", "rms_norm"
-KEEP = [*BLOCKS, *SUBLAYERS, *NORMS, "merge_heads"]
+KEEP = ["block", *SUBLAYERS, *NORMS, "merge_heads"]
 
 
 def parts(root, model, came, rivals):
@@ -36,19 +37,20 @@ def parts(root, model, came, rivals):
         x, toward = (part - part.mean(-1, keepdims=True) for part in (x, toward))
     toward /= np.sqrt((x * x).mean(-1) + norm["eps"])[:, None, None]
 
-    blocks = root.named(*BLOCKS)
+    blocks = root.named("block")
     added = [(toward * blocks[0].arguments["x"][:, None]).sum(-1, keepdims=True)]
     for block in blocks:
         norms = block.arguments.get("norms", {})  # only Llama's blocks get them
         for call in block.named(*SUBLAYERS):
             wrote, direction, n = call.value, toward, 1
             if after := norms.get(f"{SUBLAYERS[call.name]}_post_norm"):  # take the norm as a factor
-                factor = model.norm(wrote, after) / np.where(wrote == 0, np.float32(1), wrote)
+                factor = rms_norm(wrote, **after, eps=model.eps) / np.where(
+                    wrote == 0, np.float32(1), wrote
+                )
                 direction = toward * factor[:, None]
             if call.name != "feed_forward":  # the heads as they are before c_proj mixes them
-                attn = call.arguments.get("attn", call.arguments)
-                last, n = attn.get("c_proj") or attn["o"], model.n_head
-                direction = direction @ np.asarray(last["w"])
+                last = call.arguments.get("c_proj") or call.arguments["o"]
+                direction, n = direction @ np.asarray(last["w"]), model.n_head
                 wrote = call.named("merge_heads")[0].value
             products = direction * wrote[:, None]
             added.append(products.reshape(*products.shape[:2], n, -1).sum(-1))

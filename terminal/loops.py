@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from decoding.beam import beam_search
-from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup
+from decoding.drafters import Checked, DraftModel, Measured, NGramStore, PromptLookup
 from generate import cached, naive
 from speculative import speculative
 from terminal.row import Row, until_stop
@@ -49,7 +49,7 @@ def search(session: Any, row: Row) -> Iterator[int]:
 
 def draft_model(session: Any, row: Row, source: list[int]) -> Any:
     if own := session.own.get("drafter"):
-        return own.make(**session.offered, sequence=row.sequence)
+        return Checked(own.make(**session.offered, sequence=row.sequence), session.model.n_vocab)
     draft = session.draft_model()
     if hasattr(draft, "read"):  # an encoder-decoder: it reads all of the source that fits
         draft = draft.read(source[: draft.n_source])

@@ -106,8 +106,9 @@ class Session:
         row.n_earlier, row.opening = n_earlier, "" if self.reads or self.chat else prompt
         return row
 
-    def start(self, row: Row, watch: Callable = lambda sampler: sampler) -> Sequence:
-        """Begin or continue a row's sequence. watch: a function, sampler -> the sampler to use."""
+    def start(self, row: Row, rng: Any = None, watch: Callable = lambda x: x) -> Sequence:
+        """Begin or continue a row's sequence. rng: a generator to use instead of the row's seed;
+        watch: a function, sampler -> the sampler to use."""
         if self.settings["method"] == "speculative" and "drafter" not in self.own:
             self.draft_model()  # load it before the clock starts
         row.started, earlier, settings = time.perf_counter(), row.sequence, self.settings
@@ -116,7 +117,7 @@ class Session:
         n, least, n_prompt = settings["tokens"], settings["min_length"], len(ids)
         most = int(self.config["max_length"]) if n is None else n_prompt + row.n_earlier + n
         least = int(self.config["min_length"]) if least is None else n_prompt + least
-        ids, seed = (earlier.ids, earlier.rng) if earlier else (ids, row.seed)
+        ids, seed = (earlier.ids, earlier.rng) if earlier else (ids, rng or row.seed)
         n_left = max(1, most - len(ids))
         first = [samplers.min_length(least, model.stop_ids)]
         last = [own.make(**self.offered, n_prompt=n_prompt) for own in self.filters]

@@ -54,7 +54,7 @@ class Explained(Text):
     """Prints each step of a row (for beam search, one tree of all steps), then the text."""
 
     def begin(self, row: Row) -> None:
-        self.session.start(row, Remembering)
+        self.session.start(row, watch=Remembering)
         print(f"{visible(repr(row.prompt))}:\n" * (len(self.rows) > 1), end="")
         print(BEAMS if self.session.settings["method"] == "beam" else STEPS)
 
@@ -211,8 +211,8 @@ def page_for(session: Session, row: Row, given: dict) -> Iterator[None]:
     if settings["method"] == "beam":  # beam search does not sample: the sliders start at neutral
         settings |= dict.fromkeys(page.SLIDERS)
     source, model = row.prompt_ids if session.reads else (), session.model if is_live else None
-    how = source, row.steps, settings, model
-    with writing(given["html"], session.tokenizer, session.start(row), *how):
+    sequence, how = session.start(row, page.die(row.seed)), (source, row.steps, settings, model)
+    with writing(given["html"], session.tokenizer, sequence, *how):
         yield
     if not session.settings["json"]:
         print_figures(f"({given['html']} is written: open it in a browser)")

@@ -4,7 +4,7 @@ import numpy as np
 from lessons import Watched, random_gpt2  # lessons makes the project's files importable
 
 import utils
-from decoding.drafters import PromptLookup, common_prefix, one_hots
+from decoding.drafters import Checked, PromptLookup, common_prefix, one_hots
 from generate import Sequence, generate
 from speculative import speculative
 
@@ -151,7 +151,7 @@ def exercise_3(first_of):
     nothing = first_of([before]).propose(ids, 4)
     assert nothing is not None, "if no drafter has drafts, return two empty lists, not None"
     assert list(nothing[0]) == [], "if no drafter has drafts, return two empty lists"
-    found = list(speculative(model, Sequence(model, ids, 40), first))
+    found = list(speculative(model, Sequence(model, ids, 40), Checked(first, n_vocab)))
     assert found == list(generate(model, ids, 40)), "the drafts change the text: look at the qs"
     for listener in before, after:
         assert listener.heard, "a drafter has learnt nothing: call learn of every drafter"

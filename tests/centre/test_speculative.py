@@ -10,7 +10,6 @@ import copy
 import functools
 import itertools
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -332,41 +331,3 @@ def test_nothing_follows_a_stop_id(drafts, tokens, n_numbers):
     assert verify(rows, [2], drafts, qs, sampler, rng, stop_ids=(2,)) == tokens
     assert len(rng.numbers) == 5 - n_numbers
     assert not any(2 in ids[1:] for ids in given_ids)  # the prompt's stop id does not count
-
-
-def test_a_drafter_cannot_change_the_text():
-    """The drafter gets a copy of the ids."""
-
-    class Rude(PromptLookup):
-        def propose(self, ids, n):
-            drafts, qs = super().propose(ids, n)
-            ids.clear()
-            return drafts, qs
-
-    found = by_speculation(TARGET, PROMPTS[1], 15, Rude(TARGET.n_vocab), 3)
-    assert found == greedy_ids(1)[:15]
-
-
-# --- wrong proposals ------------------------------------------------------------------------------
-
-WRONG = [  # drafts, their distributions over 4 tokens, part of the error message
-    ([1, 1, 1], [[0, 1, 0, 0]] * 3, "3 drafts and 3 distributions, not at most 2"),
-    ([1, 1], [[0, 1, 0, 0]], "2 drafts and 1 distributions"),
-    ([4], [[1, 0, 0, 0]], "token 4: token ids are 0 to 3"),
-    ([-1], [[1, 0, 0, 0]], "token -1: token ids are 0 to 3"),
-    ([1], [[np.nan, 1, 0, 0]], "not the distribution"),
-    ([1], [[-0.5, 1.5, 0, 0]], "least -0.5"),
-    ([1], [[1, 1, 0, 0]], "sum 2"),
-    ([2], [[0.5, 0.5, 0, 0]], "at the draft 0"),
-    ([1], [[0, 1, 0]], r"the shape \(3,\), not \(4,\)"),
-    ([1, 2], [[0, 1, 0, 0], [1, 0, 0, 0]], "of its draft 2"),
-]
-
-
-@pytest.mark.parametrize("drafts, qs, message", WRONG)
-def test_wrong_proposals_are_refused(drafts, qs, message):
-    """Without the error, texts could have a wrong distribution, and nobody would notice."""
-    proposed = drafts, [np.array(q, np.float32) for q in qs]
-    drafter = SimpleNamespace(propose=lambda ids, n: proposed)
-    with pytest.raises(ValueError, match=f"a drafter.*{message}"):
-        by_speculation(TINY, PROMPT, 9, drafter, gamma=2)

@@ -1,12 +1,14 @@
 """drafters.py: n-gram and lookup drafts follow their definitions, a model accepts all of its own
-drafts, and Measured counts correctly."""
+drafts, Measured counts correctly, and Checked finds mistakes."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoding.drafters import DraftModel, Measured, NGramStore, PromptLookup, one_hots
+from decoding.drafters import Checked, DraftModel, Measured, NGramStore, PromptLookup, one_hots
 from generate import generate
 from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, top_p
 from tests.support.tiny import Noted, drafted_by, tiny_gpt2
@@ -180,3 +182,45 @@ def test_a_draft_that_cannot_be_drawn_is_left_out():
     assert sorted([1, 2, *found]) == list(range(N_VOCAB))
     with pytest.raises(ValueError, match="no token can be drawn"):
         by_speculation([1, 2], N_VOCAB - 1, drafter, 16, sampler)
+
+
+# --- drafters of the user's own -------------------------------------------------------------------
+
+
+class Rude:
+    """A drafter without `learn` that empties the text it is given."""
+
+    def propose(self, ids, n):
+        drafts = ids[-1:] * n
+        ids.clear()
+        return drafts, one_hots(drafts, N_VOCAB)
+
+
+def test_a_checked_drafter_cannot_change_the_text_and_need_not_learn():
+    measured = Measured(Checked(Rude(), N_VOCAB))
+    assert by_speculation(PROMPTS[1], 15, measured, 3) == greedy_ids(PROMPTS[1], 15)
+    bare = SimpleNamespace(propose=lambda ids, n: Rude().propose(list(ids), n))
+    assert by_speculation(PROMPTS[1], 15, bare, 3) == greedy_ids(PROMPTS[1], 15)
+
+
+WRONG = [  # drafts, their distributions over 4 tokens, part of the error message
+    ([1, 1, 1], [[0, 1, 0, 0]] * 3, "3 drafts and 3 distributions, not at most 2"),
+    ([1, 1], [[0, 1, 0, 0]], "2 drafts and 1 distributions"),
+    ([4], [[1, 0, 0, 0]], "token 4: token ids are 0 to 3"),
+    ([-1], [[1, 0, 0, 0]], "token -1: token ids are 0 to 3"),
+    ([1], [[np.nan, 1, 0, 0]], "not the distribution"),
+    ([1], [[-0.5, 1.5, 0, 0]], "least -0.5"),
+    ([1], [[1, 1, 0, 0]], "sum 2"),
+    ([2], [[0.5, 0.5, 0, 0]], "at the draft 0"),
+    ([1], [[0, 1, 0]], r"the shape \(3,\), not \(4,\)"),
+    ([1, 2], [[0, 1, 0, 0], [1, 0, 0, 0]], "of its draft 2"),
+]
+
+
+@pytest.mark.parametrize("drafts, qs, message", WRONG)
+def test_wrong_proposals_are_refused(drafts, qs, message):
+    """Without the error, texts could have a wrong distribution, and nobody would notice."""
+    proposed = drafts, [np.array(q, np.float32) for q in qs]
+    drafter = Checked(SimpleNamespace(propose=lambda ids, n: proposed), 4)
+    with pytest.raises(ValueError, match=f"a drafter.*{message}"):
+        drafter.propose([0], 2)

@@ -23,7 +23,8 @@ def recorded(tokenizer, model, text, n=12, loop=cached, seed=1, named=None, **se
     ids, has_source = tokenizer.encode(text), hasattr(model, "read")
     ids = model.add_special_tokens(ids) if has_source else ids
     model, start = begin(model, ids)
-    sequence, steps = Sequence(model, start, n, make_sampler(**settings), seed), []
+    sampler, steps = make_sampler(**settings), []
+    sequence = Sequence(model, start, n, sampler, page.die(seed))
     with page.watching(sequence) as run:
         for _ in loop(model, sequence, *[steps] * (loop is searched)):
             pass
