@@ -203,6 +203,10 @@ def test_every_link_of_the_other_texts_leads_somewhere():
         assert not list(broken_links(file.read_text(encoding="utf-8"), file.parent)), file
 
 
+def test_the_table_in_the_readme_has_every_lesson():
+    assert {*NOTEBOOKS} == {*FOLDER.glob("*.ipynb")}
+
+
 def test_no_text_names_a_lesson_by_its_number():
     """Titles stay when the course is renumbered. The table in README.md alone has the numbers."""
     house, kinds = FOLDER.parent, {".ipynb", ".md", ".py", ".toml", ".txt"}

@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 
-# 1. softmax
-
 
 def softmax(x):
     e = np.exp(x - x.max(axis=-1, keepdims=True))
