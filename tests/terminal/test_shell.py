@@ -110,6 +110,7 @@ def test_each_text_has_a_new_seed_unless_one_is_set(console):
     assert seeds(again, other) == [one, one] and seeds(new)[0] not in (one, two)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "value", "option", "bad", "default"),
     [
@@ -170,7 +171,6 @@ def test_mistakes_do_not_end_the_session(console, tmp_path, letters, monkeypatch
     assert {"49", "48"} <= set(re.findall(r"\d+", long)) and "FILE.py:EXPRESSION" in form
     assert library.startswith("tokenizers is not installed: pip install tokenizers; with uv, ")
     assert model == f"model = {letters}\n"
-    # An expression needs no quotes.
     for error in "SystemExit(3)", "GeneratorExit(), 'a, b'", "KeyboardInterrupt()", "KeyError(1)":
         lines = f"/filter {tmp_path}/own.py:f({error})", "a", "/filter off", "the cat"
         *_, last = console.session(*lines)
@@ -276,6 +276,7 @@ def f(logits, ids):
 """
 
 
+@pytest.mark.slow
 def test_no_text_controls_the_terminal(console, letters, tmp_path, monkeypatch):
     """The model generates EVIL, and a prompt contains control characters, too."""
     tokenizer, _ = utils.load(letters)

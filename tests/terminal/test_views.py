@@ -123,7 +123,6 @@ the cattgtgt
 
 
 def test_explain_shows_beams_as_a_tree(console, tmp_path):
-    """Tokens share a line until the beams branch."""
     folder = write_letters(tmp_path / "m", generation_config={"eos_token_id": [END, 76]})
     words = ["the cat", "-n", 5, "--method", "beam", "--explain"]
     assert console.text(*words, "--beams", 2, model=folder) == TREE
