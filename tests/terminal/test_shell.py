@@ -198,8 +198,7 @@ NAME · cached · greedy › NAME · cached · greedy › temperature = 0.8
 NAME · cached · T 0.8 › temperature = 0
 NAME · cached · greedy › top_k = 1
 NAME · cached · T 1 › Zoëgcc
-NAME · cached · T 1 › 
-"""
+NAME · cached · T 1 ›"""
 
 
 def test_lines_may_come_from_a_pipe(letters):
@@ -207,7 +206,7 @@ def test_lines_may_come_from_a_pipe(letters):
     lines = "\ufeff/tokens 3\nthe cat\n/nonsense\n/temperature 0.8\n/temperature off\n/top-k 1\n"
     words, given = ("--interactive", "--model", letters), (lines + "Zoë\n").encode()
     status, out, err = finished(*words, stdin=given, env=strict)
-    assert (status, out.decode()) == (0, SESSION.replace("NAME", letters.name))
+    assert (status, out.decode()) == (0, SESSION.replace("NAME", letters.name) + " \n")
     assert err.startswith(b"(3 tokens") and b"\nno command /nonsense" in err
     assert err.count(b"\n") == 3  # one error, and a line of statistics for each of two texts
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import utils
+from generate import generate
 from gpt2 import log_softmax
+from page.live import in_8_bits
 from samplers import make_sampler
 from terminal.options import DRAFTING, METHODS
 from tests.support.commands import END, N_CTX, make_terminal, words_for, write_letters
@@ -93,6 +95,7 @@ def test_explain_shows_accepted_rejected_and_corrected_drafts(console, draft, mo
         text += "".join(map(eval, tokens))
         accepted, drafted = accepted + int(n_accepted), drafted + int(n_drafts)
         assert len(tokens) in (int(n_accepted), int(n_accepted) + 1)
+        assert int(n_drafts) <= (4 if method == "lookup" else 3)  # --gamma
         if len(tokens) > int(n_accepted):  # otherwise an accepted draft ended the text
             assert ("-'" in names) == (int(n_accepted) < int(n_drafts))
     assert text == row["text"]
@@ -192,6 +195,13 @@ def test_the_page_shows_the_printed_text(console, draft, tmp_path, method):
     assert [data["settings"][name] for name in names] == (sliders[1::2] or [1, 0])
     status, out, err = console(*words)
     assert out == "the cat" + row["text"] + "\n" and f"({file} is written: open it" in err
+
+
+def test_a_live_page_continues_with_the_model_in_8_bits(console, tmp_path):
+    tokenizer, model = utils.load(console.folder)
+    expected = list(generate(in_8_bits(tokenizer, model), tokenizer.encode("the"), 40))
+    words = "the", "-n", 40, "--html", tmp_path / "page.html"
+    assert console.json(*words, "--live")[0]["ids"] == expected != console.json(*words)[0]["ids"]
 
 
 def test_a_page_replaces_an_html_file_and_nothing_else(console, tmp_path):
