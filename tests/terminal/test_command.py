@@ -93,9 +93,6 @@ def test_text_is_shown_at_once_unless_it_may_become_a_stop(
     assert [text for text in seen if text] == [*itertools.accumulate(shown)]
 
 
-# --- the end of a text ----------------------------------------------------------------------------
-
-
 def test_a_stop_id_ends_a_text_and_is_left_out(console, tmp_path):
     greedy = console.greedy("the cat", 30)
     stop = greedy[12]
@@ -149,8 +146,6 @@ def test_text_that_was_held_back_is_printed_at_the_end(console, tmp_path, end):
     assert console.json("the cat", *half)[0]["text"] == "\ufffd"
 
 
-# --- batches, samples and files of prompts --------------------------------------------------------
-
 PROMPTS = ["the cat", "x", "", "a longer one, of the cat", "x"]
 
 
@@ -196,9 +191,6 @@ def test_prompts_of_a_file_follow_the_prompts_of_the_command_line(console, tmp_p
     path.write_bytes(b"caf\xe9\n")
     line = console.refused(1, "--prompts-file", path)
     assert f"cannot read {path}: 'utf-8'" in line and "save it as UTF-8" in line
-
-
-# --- beams, speculation and encoder-decoders ------------------------------------------------------
 
 
 def test_a_stop_text_ends_every_beam(console):
@@ -248,9 +240,6 @@ def test_forced_tokens_win_over_a_user_s_filter(console, tmp_path):
     words = "the cat", "-n", 5, "--method", "naive", "--filter", f"{tmp_path}/own.py:f"
     [row] = console.json(*words, model=SEQ2SEQ / "bart-forced")
     assert row["ids"][0] == 0 and len(row["ids"]) == 4 and row["stop_reason"] == "eos"
-
-
-# --- pipes, signals, the debugger, missing libraries ----------------------------------------------
 
 
 def piped(data):

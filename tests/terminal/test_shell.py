@@ -99,6 +99,7 @@ def test_each_text_has_a_new_seed_unless_one_is_set(console):
     assert seeds(again, other) == [one, one] and seeds(new)[0] not in (one, two)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "value", "option", "bad", "default"),
     [
@@ -156,7 +157,6 @@ def test_mistakes_do_not_end_the_session(console, tmp_path, letters, monkeypatch
     assert {"49", "48"} <= set(re.findall(r"\d+", long)) and "FILE.py:EXPRESSION" in form
     assert library.startswith("tokenizers is not installed: pip install tokenizers; with uv, ")
     assert model == f"model = {letters}\n"
-    # An expression needs no quotes.
     for error in "SystemExit(3)", "GeneratorExit(), 'a, b'", "KeyboardInterrupt()", "KeyError(1)":
         lines = f"/filter {tmp_path}/own.py:f({error})", "a", "/filter off", "the cat"
         *_, last = console.session(*lines)
@@ -175,8 +175,7 @@ NAME › NAME › temperature = 0.8
 NAME › temperature = 0
 NAME › top_k = 1
 NAME › Zoëgcc
-NAME › 
-"""
+NAME ›"""
 
 
 def test_lines_may_come_from_a_pipe(letters):
@@ -184,7 +183,7 @@ def test_lines_may_come_from_a_pipe(letters):
     lines = "\ufeff/tokens 3\nthe cat\n/nonsense\n/temperature 0.8\n/temperature off\n/top-k 1\n"
     words, given = ("--interactive", "--model", letters), (lines + "Zoë\n").encode()
     status, out, err = finished(*words, stdin=given, env=strict)
-    assert (status, out.decode()) == (0, SESSION.replace("NAME", letters.name))
+    assert (status, out.decode()) == (0, SESSION.replace("NAME", letters.name) + " \n")
     assert err.startswith(b"(3 tokens") and b"\nno command /nonsense" in err
     assert err.count(b"\n") == 3  # one error, and a line of statistics for each of two texts
 
@@ -250,6 +249,7 @@ def f(logits, ids):
 """
 
 
+@pytest.mark.slow
 def test_no_text_controls_the_terminal(console, letters, tmp_path, monkeypatch):
     """The model generates EVIL, and a prompt contains control characters, too."""
     tokenizer, _ = utils.load(letters)

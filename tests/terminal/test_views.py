@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 
 import utils
+from generate import generate
 from gpt2 import log_softmax
+from page.live import in_8_bits
 from samplers import make_sampler
 from terminal.loops import DRAFTERS as DRAFTING
 from terminal.loops import LOOPS as METHODS
 from tests.support.commands import (
     END,
     N_CTX,
+    make_terminal,
     words_for,
     write_letters,
 )
@@ -83,6 +86,18 @@ def test_explain_shows_the_same_steps_whichever_loop_made_them(console, draft):
     assert len(steps["naive"]) == 10 and len({*map(tuple, steps.values())}) == 1
 
 
+def test_new_text_is_bold_in_a_terminal_that_has_colours(console, monkeypatch):
+    words = "the cat", "-n", 4
+    plain = console.text(*words)
+    make_terminal(monkeypatch)
+    assert re.sub(r"\x1b\[[\d;]*m", "", shown := console.text(*words)) == plain
+    assert "\x1b[1m" in shown
+    for name, value in ("NO_COLOR", "1"), ("TERM", "dumb"):
+        make_terminal(monkeypatch)
+        monkeypatch.setenv(name, value)
+        assert console.text(*words) == plain
+
+
 TREE = """\
 runs of tokens, each with the log P (nats) up to its end; x: dropped
 the cat
@@ -99,7 +114,6 @@ the cattgtgt
 
 
 def test_explain_shows_beams_as_a_tree(console, tmp_path):
-    """Tokens share a line until the beams branch."""
     folder = write_letters(tmp_path / "m", generation_config={"eos_token_id": [END, 76]})
     words = ["the cat", "-n", 5, "--method", "beam", "--explain"]
     assert console.text(*words, "--beams", 2, model=folder) == TREE
@@ -169,6 +183,13 @@ def test_the_page_shows_the_printed_text(console, draft, tmp_path, method):
     assert [data["settings"][name] for name in names] == (sliders[1::2] or [1, 0])
     status, out, err = console(*words)
     assert out == "the cat" + row["text"] + "\n" and f"({file} is written: open it" in err
+
+
+def test_a_live_page_continues_with_the_model_in_8_bits(console, tmp_path):
+    tokenizer, model = utils.load(console.folder)
+    expected = list(generate(in_8_bits(tokenizer, model), tokenizer.encode("the"), 40))
+    words = "the", "-n", 40, "--html", tmp_path / "page.html"
+    assert console.json(*words, "--live")[0]["ids"] == expected != console.json(*words)[0]["ids"]
 
 
 def test_a_page_replaces_an_html_file_and_nothing_else(console, tmp_path):
