@@ -21,11 +21,11 @@ import speculative as speculative_module
 from decoding.drafters import DraftModel, NGramStore, PromptLookup, one_hots
 from generate import Sequence, cached, generate, naive
 from gpt2 import GPT2
+from notebooks.replay import Replay
 from samplers import Sampler, greedy, no_repeat_ngram, repetition_penalty, temperature, top_k, top_p
 from speculative import residual, speculative, verify
 from tests.support.tiny import (
     Noted,
-    Replay,
     Watched,
     as_function,
     chain_rule,
