@@ -44,8 +44,6 @@ def hub(name, folder):
 
 
 class Handler(BaseHTTPRequestHandler):
-    owner = None
-
     def do_HEAD(self):
         self.answer({})
 
