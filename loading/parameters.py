@@ -1,6 +1,6 @@
 """Takes a checkpoint's arrays, {name: array}, into a model's tree of parameters.
 
-A loader lists its family's parameters as words. wpe=wpe.weight is an array, ours=theirs. A layer
+A reader lists its family's parameters as words. wpe=wpe.weight is an array, ours=theirs. A layer
 attn.q=self_attn.q_proj is {"w": [n_out, n_in]}, and a norm is {"g": [d]}; with a + at the end, it
 also has a bias b. Every array must be there, and have its shape in SHAPES. Embeddings are often
 padded to a round number of rows. The rows after n_tokens belong to no token and are dropped: an id
@@ -18,7 +18,7 @@ from loading.weights import DTYPES
 Params = Any  # nested dicts, lists of blocks, and float32 arrays
 Tensors = dict[str, np.ndarray]
 Sizes = dict[str, int]
-SHAPES = {  # our name, or its last part -> its shape, in sizes that the loader knows; norms: d
+SHAPES = {  # our name, or its last part -> its shape, in sizes that the reader knows; norms: d
     **{"wte": "n_vocab d", "lm_head": "n_vocab d", "wpe": "n_slots d", "logits_bias": "1 n_vocab"},
     **{"c_attn": "n_qkv d", "attn.c_proj": "d n_q", "relative_bias": "n_buckets n_head"},
     **{"q": "n_q d", "k": "n_kv d", "v": "n_kv d", "o": "d n_q", "q_norm": "q_norm"},
@@ -29,8 +29,8 @@ HEAD = "lm_head.weight"
 
 def take(tensors: Tensors, words: str, sizes: Sizes, at: str = "", flip: bool = False) -> Params:
     """Move arrays from the tensors into a tree. words: their names, as above; at: what their names
-    in the file begin with, or "" for the last arrays, which leave none; flip: the file's matrices
-    are [n_in, n_out]. Raises ValueError for a missing array, another shape, or one that is left."""
+    in the file begin with; flip: the file's matrices are [n_in, n_out]. Raises ValueError if an
+    array is missing or has another shape, or if a call without `at`, the last one, leaves any."""
     params: Params = {}
 
     def put(place, name, *shape):

@@ -17,8 +17,6 @@ from tests.support.tiny import FunctionModel, p_value, tiny_gpt2
 
 REFERENCE = np.load(Path(__file__).parents[1] / "fixtures" / "examples.npz")
 MODEL = tiny_gpt2()
-
-
 ALL = {
     "typical": shelf.typical(0.5),
     "eta": shelf.eta(0.1),

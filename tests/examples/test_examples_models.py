@@ -11,8 +11,9 @@ from examples.contrastive import Pair, contrastive
 from examples.guidance import Guided, guided
 from generate import Sequence, cached, generate
 from gpt2 import log_softmax, softmax
+from tests.support.checkpoints import FOLDERS
 from tests.support.every_loop import every_loop, one_text
-from tests.support.tiny import GPT2_FOLDERS, close, tiny_gpt2
+from tests.support.tiny import close, tiny_gpt2
 
 REFERENCE = np.load(Path(__file__).parents[1] / "fixtures" / "examples.npz")
 LARGE, SMALL = tiny_gpt2(), tiny_gpt2(seed=2, n_embd=4, n_layer=1, n_ctx=20)
@@ -92,7 +93,7 @@ def test_beams_are_selected_and_cut_even_into_the_prompt():
 
 @pytest.mark.parametrize("case", range(len(REFERENCE["scales"])))
 def test_guided_text_equals_transformers(case):
-    _, model = utils.load(GPT2_FOLDERS / "plain")
+    _, model = utils.load(FOLDERS["plain"])
     guide = Guided(model, REFERENCE["scales"][case])
     assert list(generate(guide, [3, 1, 4, 1, 5], 11)) == REFERENCE["guided"][case].tolist()
 

@@ -15,7 +15,7 @@ ROPE = "rope_parameters", "rope_scaling", "rope_theta", "rope_local_base_freq"
 RMS, CAPS = "rms_norm_eps", ("attn_logit_softcapping", "final_logit_softcapping")
 
 
-def test_every_family_has_its_loader():
+def test_every_family_has_its_reader_and_a_fixture():
     configs = [json.loads((folder / "config.json").read_text()) for folder in FOLDERS.values()]
     assert {config["model_type"] for config in configs} == READERS.keys()
 

@@ -65,10 +65,7 @@ def write_tokenizer_json(folder, n_vocab):
 
 
 def write_folder(folder, config=CONFIG, arrays=None, **files):
-    """Write a checkpoint in Hugging Face's layout.
-
-    files: the contents of more JSON files, such as generation_config={...}.
-    """
+    """Write a checkpoint in Hugging Face's layout. files: more JSON, generation_config={...}."""
     from safetensors.numpy import save_file  # the official writer, to test our loader
 
     folder.mkdir(exist_ok=True, parents=True)

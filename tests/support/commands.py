@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,8 @@ import pytest
 import utils
 from terminal import cli
 from tests.support.checkpoints import CONFIG, random_arrays, write_folder
+from tests.support.checkpoints import ROOT as HOUSE
 
-HOUSE = Path(__file__).parents[2]
 N_CTX = 48
 JSON_KEYS = {"prompt", "text", "prompt_ids", "ids", "stop_reason", "model", "method", "seed"}
 JSON_KEYS |= {"seconds_to_first_token", "tokens_per_second"}

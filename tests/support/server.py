@@ -44,8 +44,6 @@ def hub(name, folder):
 
 
 class Handler(BaseHTTPRequestHandler):
-    owner = None
-
     def do_HEAD(self):
         self.answer({})
 
@@ -91,8 +89,7 @@ def cut(n):
 
 
 def answer(status, **headers):
-    """Return a fault that sends a status and headers, for example
-    answer(403, X_Error_Code="GatedRepo")."""
+    """Return a fault that sends a status and headers: answer(403, X_Error_Code="GatedRepo")."""
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda handler, body: handler.start(status, 0, headers)
 

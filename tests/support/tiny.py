@@ -2,7 +2,6 @@
 
 import functools
 import math
-from pathlib import Path
 
 import numpy as np
 
@@ -11,22 +10,13 @@ from gpt2 import GPT2
 from loading.config import read_json
 from loading.llama import read_llama
 from speculative import speculative
-
-ROOT = Path(__file__).parents[2]
-FIXTURES = ROOT / "tests" / "fixtures"
-GPT2_FOLDERS = FIXTURES / "gpt2"
-LLAMA_FOLDERS = FIXTURES / "llama"
-# Two logits this close may swap ranks, because BLAS rounds single rows and batches differently.
-NEAR_TIE = 1e-4
-
-# --- checkpoints and random models ----------------------------------------------------------------
+from tests.support.checkpoints import FIXTURES, ROOT
 
 
 def checkpoints(*folders):
     """Return the names of all checkpoints in these folders, such as "gpt2/plain"."""
-    paths = {folder: ROOT if folder == "models" else FIXTURES for folder in folders}
-    found = [config.parent for f in folders for config in (paths[f] / f).glob("*/config.json")]
-    return sorted(f"{folder.parent.name}/{folder.name}" for folder in found)
+    found = [*FIXTURES.glob("*/*/config.json"), *ROOT.glob("models/*/config.json")]
+    return sorted("/".join(path.parts[-3:-1]) for path in found if path.parts[-3] in folders)
 
 
 @functools.cache
@@ -168,9 +158,6 @@ class Noted:
         self.drafter.learn(ids, drafts, logits, tokens)
 
 
-# --- parameters -----------------------------------------------------------------------------------
-
-
 def arrays(params):
     """Return a flat list of all arrays in the nested parameters."""
     if isinstance(params, np.ndarray):
@@ -196,9 +183,6 @@ def traced(params):
     return {key: traced(part) for key, part in params.items()}
 
 
-# --- comparisons ----------------------------------------------------------------------------------
-
-
 def close(logits, expected):
     """Assert that logits of about -10 to 10 are equal up to float32 rounding."""
     assert logits.shape == expected.shape
@@ -213,7 +197,8 @@ def same_greedy(model, prompt, ids, expected):
         if token != other:
             logits = model([*prompt, *ids[:i]])[-1]
             gap = abs(float(logits[token] - logits[other]))
-            assert gap < NEAR_TIE, f"{ids} instead of {expected}: their logits differ by {gap}"
+            # BLAS rounds single rows and batches differently.
+            assert gap < 1e-4, f"{ids} instead of {expected}: their logits differ by {gap}"
             print(f"near tie after {[*prompt, *ids[:i]]}: {token} or {other}, {gap:.1e} apart")
             return
 
