@@ -1,4 +1,4 @@
-"""GPT-2: from token ids to logits. The whole forward pass, and its cache of keys and values.
+"""GPT-2: from token ids to logits, with a cache of keys and values. Read examples/pico.py first.
 
     ids [..., n_new] -> wte + wpe -> n_layer x (attention, MLP) -> logits [..., n_new, n_vocab]
 
@@ -11,7 +11,6 @@
 Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". The parameters are a
 nested dict, whose keys are names of arguments. Matrices are [n_out, n_in]. n_new counts the
 tokens of this call; n_all also counts those in the cache. Shapes may begin with batch dimensions.
-Read examples/pico.py first: the same model without a cache and without batches.
 """
 
 import math
@@ -37,7 +36,8 @@ class GPT2:
         if last is not None and last < 1:
             raise ValueError(f"last={last}: at least one position has logits")
         ids = np.asarray(ids)
-        positions = np.arange(ids.shape[-1]) if cache is None else cache.reserve(ids.shape[-1])
+        n_new = ids.shape[-1]
+        positions = new_positions(n_new, self.n_ctx) if cache is None else cache.reserve(n_new)
         mask = causal_mask(positions)
         x = self.params["wte"][ids] + self.params["wpe"][positions]  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
@@ -46,7 +46,7 @@ class GPT2:
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
         logits = linear(x, self.params.get("lm_head", self.params["wte"]))
         if cache is not None:
-            cache.length = cache.length + ids.shape[-1]
+            cache.length = cache.length + n_new  # last: an interrupted pass leaves it as it was
         return logits
 
     def block(self, x, ln_1, attn, ln_2, mlp, mask, cache, layer):  # [..., n_new, n_embd] -> same
@@ -57,7 +57,6 @@ class GPT2:
         return x + feed_forward(h, **mlp, activation=self.activation)
 
     def self_attention(self, x, c_attn, c_proj, mask, cache, layer):  # [..., n_new, n_embd] -> same
-        """Mix the tokens: each head takes weighted means of their values."""
         qkv = np.split(linear(x, **c_attn), 3, axis=-1)  # 3 x [..., n_new, n_embd]
         q, k, v = (split_heads(part, self.n_head) for part in qkv)  # [..., n_head, n_new, d_head]
         if cache is not None:
@@ -70,8 +69,13 @@ class GPT2:
         return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
 
 
+def new_positions(n_new, n_ctx, length=0):  # -> [..., n_new]: those after `length` tokens
+    if (n_all := np.max(length) + n_new) > n_ctx:
+        raise ValueError(f"{n_all} tokens do not fit the context of {n_ctx}")
+    return np.asarray(length)[..., None] + np.arange(n_new)
+
+
 def attention(q, k, v, mask):  # [..., n_new, d], 2 x [..., n_all, d] -> [..., n_new, d]
-    """Return softmax(q k^T / sqrt(d) + mask) v."""
     return softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask) @ v
 
 
@@ -120,8 +124,7 @@ def log_softmax(x):  # [..., n] -> same: log(softmax(x)) without underflow
 class Cache:
     """The keys and values of the tokens so far: kv [2, n_layer, *batch, n_head, n_slots, d_head].
 
-    Slot i belongs to position i. A pass calls `reserve` once, then `append` in each layer. At its
-    end it adds the new tokens to `length`, so that an interrupted pass leaves the cache as it was.
+    Slot i belongs to position i. A pass calls `reserve` once, then `append` in each layer.
     """
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
@@ -130,13 +133,12 @@ class Cache:
 
     def reserve(self, n_new):  # -> [n_new]
         """Make room for n_new tokens; return their positions. ValueError if n_ctx is too small."""
+        positions = new_positions(n_new, self.n_ctx, self.length)
         n_all, (*shape, n_slots, d_head) = self.length + n_new, self.kv.shape
-        if n_all > self.n_ctx:
-            raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
         if n_all > n_slots:  # double the slots: a growing text is copied only a few times
             more = np.zeros((*shape, min(n_all, self.n_ctx - n_slots), d_head), np.float32)
             self.kv = np.concatenate([self.kv, more], axis=-2)
-        return np.arange(self.length, n_all)
+        return positions
 
     def append(self, layer, k, v):  # 2 x [..., n_head, n_new, d_head]
         """Store a layer's new k and v. Return all its k and v: 2 x [..., n_head, n_all, d_head]."""

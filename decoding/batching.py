@@ -22,7 +22,7 @@ import numpy as np
 
 from decoding.drafters import common_prefix
 from generate import Sequence, advance
-from gpt2 import Cache
+from gpt2 import Cache, new_positions
 from samplers import Ids, draw
 
 
@@ -134,12 +134,11 @@ class Rows(Cache):
             self.source.join(cache.source)
 
     def reserve(self, n_new):  # -> [n_rows, n_new]
+        positions = new_positions(n_new, self.n_ctx, self.length)
         n_all = self.length.max() + n_new
-        if n_all > self.n_ctx:
-            raise ValueError(f"{n_all} tokens do not fit the context of {self.n_ctx}")
         if n_all > self.kv.shape[-2]:
             self.kv = with_slots(self.kv, min(2 * n_all, self.n_ctx))
-        return self.length[:, None] + np.arange(n_new)
+        return positions
 
     def append(self, layer, k, v):  # 2 x [n_rows, n_head, n_new, d_head]
         n_rows, _, n_new, _ = k.shape

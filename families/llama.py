@@ -57,7 +57,8 @@ class Llama:
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         """Return float32 logits. cache and last are the same as in GPT2.__call__."""
         ids = np.asarray(ids)
-        positions = np.arange(ids.shape[-1]) if cache is None else cache.reserve(ids.shape[-1])
+        n_new = ids.shape[-1]
+        positions = gpt2.new_positions(n_new, self.n_ctx) if cache is None else cache.reserve(n_new)
         mask = gpt2.causal_mask(positions)
         x = self.params["wte"][ids] * self.embed_scale  # [..., n_new, n_embd]
         for layer, block in enumerate(self.params["blocks"]):
@@ -66,7 +67,7 @@ class Llama:
         logits = gpt2.linear(x, self.params.get("lm_head", self.params["wte"]))
         logits = soft_cap(logits, self.logit_cap)
         if cache is not None:
-            cache.length = cache.length + ids.shape[-1]
+            cache.length = cache.length + n_new
         return logits
 
     def block(self, x, attn, mlp, positions, mask, cache, layer, **norms):

@@ -135,7 +135,7 @@ class Decoder:
     def __call__(self, ids, cache=None, last=None):  # [..., n_new] -> [..., n_new, n_vocab]
         """Return float32 logits. cache and last are the same as in GPT2.__call__."""
         n_new = np.shape(ids)[-1]
-        positions = np.arange(n_new) if cache is None else cache.reserve(n_new)
+        positions = gpt2.new_positions(n_new, self.n_ctx) if cache is None else cache.reserve(n_new)
         source = self.source if cache is None else cache.source
         ends = np.array(source.length)[..., None] - 1  # every query sees the source up to here
         source_mask = gpt2.causal_mask(ends)  # [..., 1, 1, n_source]
