@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from loading.errors import UserError, explained
 from loading.gpt2 import read_gpt2
 
 RELEASE = "https://openaipublic.blob.core.windows.net/gpt-2/models"
-SIZES = "124M", "355M", "774M", "1558M"
+SIZES = {"124M": "gpt2", "355M": "gpt2-medium", "774M": "gpt2-large", "1558M": "gpt2-xl"}
 CHECKPOINT = "hparams.json", "model.ckpt.index", "model.ckpt.data-00000-of-00001"
 # The SHA-256 of encoder.json and of vocab.bpe, which are the same for every size.
 VOCAB = "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783"
@@ -25,7 +26,9 @@ MERGES = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
 def fetch(size: str, folder: Path) -> Path:
     """Download an official model into `folder`, completely or not at all. Raises UserError."""
     if importlib.util.find_spec("tensorflow") is None:  # check before downloading half a gigabyte
-        remedy = "pip install tensorflow (uv run --group openai ...), or use the hub's gpt2, ..."
+        remedy = f"use --model {SIZES[size]}, which has the same weights"
+        if sys.version_info < (3, 14):  # TensorFlow has no package for newer Pythons
+            remedy = f"pip install tensorflow (uv run --group openai ...), or {remedy}"
         raise UserError(f"OpenAI's checkpoints are read with TensorFlow, once: {remedy}")
     with (
         explained(f"cannot fetch {size} into {folder}", "run this again", (OSError,)),

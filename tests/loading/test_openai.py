@@ -48,7 +48,10 @@ def release(monkeypatch, tmp_path):
 
 def test_without_tensorflow_the_next_step_is_said_before_a_download(release, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow", None)
-    assert_refused("124M", r"once: pip install tensorflow \(uv run --group openai .* gpt2, ")
+    same = "--model gpt2, which has the same weights"
+    assert_refused("124M", rf"once: pip install tensorflow \(uv run --group openai .* use {same}")
+    monkeypatch.setattr(sys, "version_info", (3, 14))
+    assert_refused("124M", f"once: use {same}")
     assert release.requests == []
 
 
