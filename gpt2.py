@@ -69,10 +69,10 @@ class GPT2:
         return Cache(len(self.params["blocks"]), batch, self.n_head, self.n_ctx, d_head)
 
 
-def new_positions(n_new, n_ctx, length=0):  # -> [..., n_new]: those after `length` tokens
-    if (n_all := np.max(length) + n_new) > n_ctx:
-        raise ValueError(f"{n_all} tokens do not fit the context of {n_ctx}")
-    return np.asarray(length)[..., None] + np.arange(n_new)
+def new_positions(n_new, n_ctx, length=0):  # -> [n_new], after `length` other tokens
+    if length + n_new > n_ctx:
+        raise ValueError(f"{length + n_new} tokens do not fit the context of {n_ctx}")
+    return np.arange(length, length + n_new)
 
 
 def attention(q, k, v, mask):  # [..., n_new, d], 2 x [..., n_all, d] -> [..., n_new, d]

@@ -134,11 +134,11 @@ class Rows(Cache):
             self.source.join(cache.source)
 
     def reserve(self, n_new):  # -> [n_rows, n_new]
-        positions = new_positions(n_new, self.n_ctx, self.length)
-        n_all = self.length.max() + n_new
+        longest = self.length.max()
+        positions, n_all = new_positions(n_new, self.n_ctx, longest), longest + n_new
         if n_all > self.kv.shape[-2]:
             self.kv = with_slots(self.kv, min(2 * n_all, self.n_ctx))
-        return positions
+        return positions - (longest - self.length)[:, None]
 
     def append(self, layer, k, v):  # 2 x [n_rows, n_head, n_new, d_head]
         n_rows, _, n_new, _ = k.shape

@@ -11,9 +11,7 @@ import gpt2
 
 
 def rms_norm(x, g, eps=1e-6):  # [..., d_model] -> same: mean square 1, times g (Zhang et al. 2019)
-    parts = x.reshape(*x.shape[:-1], x.shape[-1] // len(g), len(g))  # a shorter g is for each head
-    parts = parts / np.sqrt((parts * parts).mean(-1, keepdims=True) + eps) * g
-    return parts.reshape(x.shape)
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * g
 
 
 def feed_forward(x, c_fc, c_proj, activation, gate=None):  # [..., d_model] -> [..., d_model]

@@ -103,8 +103,13 @@ class Llama:
 # --- layers ---------------------------------------------------------------------------------------
 
 
-def norm(x, params, eps):  # [..., n] -> same, x itself if this model lacks the norm
-    return x if params is None else rms_norm(x, **params, eps=eps)
+def norm(x, params, eps):  # [..., n] -> same
+    """Normalise x in groups of len(g) numbers, such as heads. If params is None, return x."""
+    if params is None:
+        return x
+    n = len(params["g"])
+    parts = x.reshape(*x.shape[:-1], x.shape[-1] // n, n)
+    return rms_norm(parts, **params, eps=eps).reshape(x.shape)
 
 
 def attention(q, k, v, mask, scale, cap):

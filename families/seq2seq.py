@@ -75,16 +75,18 @@ class EncoderDecoder:
     ):  # [..., n_new, d_model] -> same
         """Self-attention mixes the tokens. In a decoder, cross-attention then lets them see the
         source: (keys, values, mask). The MLP works on each token separately."""
-        x = self.sublayer(x, attn_norm, self.self_attention, **attn, **how)
+        x = self.sublayer(x, attn_norm, lambda h: self.self_attention(h, **attn, **how))
         if cross:
-            x = self.sublayer(x, cross_norm, self.cross_attention, **cross, source=source)
-        return self.sublayer(x, mlp_norm, feed_forward, **mlp, activation=self.activation)
+            x = self.sublayer(x, cross_norm, lambda h: self.cross_attention(h, source, **cross))
+        return self.sublayer(
+            x, mlp_norm, lambda h: feed_forward(h, **mlp, activation=self.activation)
+        )
 
-    def sublayer(self, x, norm, f, **given):  # [..., n, d_model] -> same
+    def sublayer(self, x, norm, f):  # [..., n, d_model] -> same
         """Add f's result to x. There is a norm before f, or else after the sum."""
         if self.pre_norm:
-            return x + f(self.norm(x, **norm), **given)
-        return self.norm(x + f(x, **given), **norm)
+            return x + f(self.norm(x, **norm))
+        return self.norm(x + f(x), **norm)
 
     def self_attention(self, x, q, k, v, o, mask, n_head, cache=None, layer=None):
         """Mix the tokens: x [..., n_new, d_model] -> same."""
@@ -93,7 +95,7 @@ class EncoderDecoder:
             k, v = cache.append(layer, k, v)  # 2 x [..., n_head, n_all, d_head]
         return gpt2.linear(merge_heads(gpt2.attention(self.unscale(q), k, v, mask)), **o)
 
-    def cross_attention(self, x, q, k, v, o, source):
+    def cross_attention(self, x, source, q, k, v, o):
         """Mix in the source: x [..., n_new, d_model] -> same. `read` has already used k and v."""
         q = self.unscale(split_heads(gpt2.linear(x, **q), self.n_head))
         return gpt2.linear(merge_heads(gpt2.attention(q, *source)), **o)

@@ -7,7 +7,7 @@ al. 2021, "A Mathematical Framework for Transformer Circuits": direct logit attr
 
 import numpy as np
 
-from families.layers import rms_norm
+from families.llama import norm as llama_norm
 from page.recorder import SUBLAYERS
 
 NORMS = "layer_norm", "rms_norm"
@@ -44,7 +44,7 @@ def parts(root, model, came, rivals):
         for call in block.named(*SUBLAYERS):
             wrote, direction, n = call.value, toward, 1
             if after := norms.get(f"{SUBLAYERS[call.name]}_post_norm"):  # take the norm as a factor
-                factor = rms_norm(wrote, **after, eps=model.eps) / np.where(
+                factor = llama_norm(wrote, after, model.eps) / np.where(
                     wrote == 0, np.float32(1), wrote
                 )
                 direction = toward * factor[:, None]
