@@ -4,6 +4,13 @@ Built in six steps: learn which pairs of symbols to merge; merge them; cut a tex
 no merge crosses; start with bytes, so that any text can be encoded; keep special tokens whole;
 decode tokens one by one.
 
+    >>> words = ["".join(BYTE_TO_CHAR[byte] for byte in word.encode()) for word in gpt2_words(TEXT)]
+    >>> merges = learn(Counter(words), n_merges=10)
+    >>> symbols = [*BYTE_TO_CHAR.values(), *map("".join, merges)]
+    >>> tokenizer = Tokenizer({symbol: id for id, symbol in enumerate(symbols)}, merges)
+    >>> [tokenizer.decode([id]) for id in tokenizer.encode("a newer low")]
+    ['a', ' n', 'ew', 'er', ' low']
+
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2.
 """
@@ -23,7 +30,7 @@ def learn(counts: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
     >>> learn({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=4)
     [('e', 's'), ('es', 't'), ('l', 'o'), ('lo', 'w')]
 
-        l o w   l o w e r   n e w e s t   w i d e s t      e and s are neighbours 6 + 3 times
+        l o w   l o w e r   n e w e s t   w i d e s t      e and s: 6 + 3 times (and s and t, met later)
         l o w   l o w e r   n e w es t    w i d es t       es and t, too
         l o w   l o w e r   n e w est     w i d est        l and o: 5 + 2 times
         lo w    lo w e r    n e w est     w i d est        lo and w, too
@@ -43,15 +50,15 @@ def learn(counts: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
 
 
 def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:
-    """Step 2: merge the pair of lowest rank, and repeat this until no neighbours have a rank.
+    """Step 2: merge the pair of lowest rank (its place in `merges`) until no neighbours have a rank.
 
     >>> merge_all(list("aaabdaaabac"), {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
     ['aaab', 'd', 'aaab', 'a', 'c']
 
         a  a  a  b  d  a  a  a  b  a  c
-        aa    a  b  d  aa    a  b  a  c      all pairs of a and a
-        aa    ab    d  aa    ab    a  c      all pairs of a and b
-        aaab        d  aaab        a  c      all pairs of aa and ab
+        aa    a  b  d  aa    a  b  a  c      first a and a, from left to right
+        aa    ab    d  aa    ab    a  c      then a and b
+        aaab        d  aaab        a  c      then aa and ab
     """
     while pairs := ranks.keys() & zip(symbols, symbols[1:]):
         symbols = merge(symbols, min(pairs, key=ranks.__getitem__))

@@ -1,48 +1,47 @@
 """GPT-2 on one page. Run it: python -m examples.pico "Once upon a time"
 
-Each function calls the ones below it. A text has n tokens. Each token has n_embd numbers, which are
-n_head parts of d_head numbers. Next: gpt2.py, the same model, with batches of texts and a cache.
+A text has n tokens, and x has a row of n_embd numbers for each. The parameters are arrays in nested
+dicts: wte [n_vocab, n_embd] has a row for each token, wpe [n_ctx, n_embd] for each position; c_...
+is a linear layer (w, b), and ln_... a norm (g, b). Next: gpt2.py, the same for batches, and cached.
 """
 
 import sys
 
 import numpy as np
 
-from loading.parameters import plain
+from loading.parameters import plain  # returns NumPy's own arrays, whose @ is NumPy's
 from utils import load
 
 
-def generate(ids, params, n_head, stop_ids):  # the text's token ids -> the longer text's token ids
-    while len(ids) < len(params["wpe"]) and ids[-1] not in stop_ids:  # wpe: a row per position
-        logits = gpt2(ids, **params, n_head=n_head)
-        ids = [*ids, int(logits[-1].argmax())]  # the likeliest token after the whole text
-    return ids
+def generate(ids, params, n_head, stop_ids):  # token ids -> the ids that follow, one by one
+    while len(ids) < len(params["wpe"]):  # a longer text would need more positions
+        ids = [*ids, int(gpt2(ids, **params, n_head=n_head)[-1].argmax())]  # the likeliest token
+        if ids[-1] in stop_ids:
+            return
+        yield ids[-1]
 
 
-def gpt2(ids, wte, wpe, blocks, ln_f, n_head):  # [n] -> [n, n_vocab]: scores of the next token
+def gpt2(ids, wte, wpe, blocks, ln_f, n_head):  # [n] -> [n, n_vocab]
     x = wte[ids] + wpe[: len(ids)]  # [n, n_embd]: which token it is, plus where it stands
-    for params in blocks:
-        x = block(x, **params, n_head=n_head)
-    return layer_norm(x, **ln_f) @ wte.T
-
-
-def block(x, ln_1, attn, ln_2, mlp, n_head):  # [n, n_embd] -> [n, n_embd]
-    x = x + self_attention(layer_norm(x, **ln_1), **attn, n_head=n_head)  # mixes the tokens
-    return x + feed_forward(layer_norm(x, **ln_2), **mlp)  # works on each token separately
+    for block in blocks:  # each adds something to x
+        h = layer_norm(x, **block["ln_1"])
+        x = x + self_attention(h, **block["attn"], n_head=n_head)  # mixes the tokens
+        x = x + feed_forward(layer_norm(x, **block["ln_2"]), **block["mlp"])  # each token alone
+    return layer_norm(x, **ln_f) @ wte.T  # row i: how well each token would follow token i
 
 
 def self_attention(x, c_attn, c_proj, n_head):  # [n, n_embd] -> [n, n_embd]
-    qkv = np.split(linear(x, **c_attn), 3, axis=-1)  # 3 x [n, n_embd]: queries, keys, values
-    q, k, v = (np.split(part, n_head, axis=-1) for part in qkv)  # 3 x n_head x [n, d_head]
-    return linear(np.hstack([attention(*head) for head in zip(q, k, v)]), **c_proj)
+    q, k, v = np.split(linear(x, **c_attn), 3, axis=-1)  # queries, keys, values: [n, n_embd] each
+    heads = zip(*(np.split(part, n_head, axis=-1) for part in (q, k, v)))  # n_head x (q, k, v)
+    return linear(np.hstack([attention(q, k, v) for q, k, v in heads]), **c_proj)
 
 
-def attention(q, k, v):  # 3 x [n, d_head] -> [n, d_head]: for each query, a mean of the values
-    mask = np.triu(np.full((len(q), len(k)), np.float32(-1e10)), k=1)  # no token sees a later one
-    return softmax(q @ k.T / q.shape[-1] ** 0.5 + mask) @ v
+def attention(q, k, v):  # 3 x [n, d] -> [n, d]: for each query, a weighted mean of the values
+    mask = (1 - np.tri(len(q), dtype=np.float32)) * -1e10  # [n, n]: no token sees a later one
+    return softmax(q @ k.T / q.shape[-1] ** 0.5 + mask) @ v  # q @ k.T: does query i fit key j?
 
 
-def feed_forward(x, c_fc, c_proj):  # [n, n_embd] -> [n, n_embd]
+def feed_forward(x, c_fc, c_proj):  # [n, n_embd] -> [n, 4 n_embd] -> [n, n_embd]
     return linear(gelu(linear(x, **c_fc)), **c_proj)
 
 
@@ -54,17 +53,18 @@ def layer_norm(x, g, b):  # each row: mean 0 and variance 1, then times g, plus 
     return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * g + b
 
 
-def gelu(x):  # about 0 for x << 0, about x for x >> 0, smooth in between
+def gelu(x):  # about 0 for very negative x, about x for large x, smooth in between
     return 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x * x * x)))
 
 
-def softmax(x):  # each row becomes positive, and sums to 1
+def softmax(x):  # each row becomes weights that sum to 1
     e = np.exp(x - x.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)
 
 
 if __name__ == "__main__":
     tokenizer, model = load("stories")
-    ids = tokenizer.encode(" ".join(sys.argv[1:]) or "Once upon a time")
-    ids = generate(ids, plain(model.params), model.n_head, model.stop_ids)
-    print(tokenizer.decode(id for id in ids if id not in model.stop_ids))
+    print(text := " ".join(sys.argv[1:]) or "Once upon a time", end="")
+    for id in generate(tokenizer.encode(text), plain(model.params), model.n_head, model.stop_ids):
+        print(tokenizer.decode([id]), end="", flush=True)
+    print()
