@@ -215,8 +215,8 @@ def test_a_checked_drafter_cannot_change_the_text_and_need_not_learn():
 WRONG = [  # drafts, their distributions over 4 tokens, part of the error message
     ([1, 1, 1], [[0, 1, 0, 0]] * 3, "3 drafts and 3 distributions, not at most 2"),
     ([1, 1], [[0, 1, 0, 0]], "2 drafts and 1 distributions"),
-    ([4], [[1, 0, 0, 0]], "token 4: token ids are 0 to 3"),
-    ([-1], [[1, 0, 0, 0]], "token -1: token ids are 0 to 3"),
+    ([4], [[1, 0, 0, 0]], "token 4: ids are 0 to 3"),
+    ([-1], [[1, 0, 0, 0]], "token -1: ids are 0 to 3"),
     ([1], [[np.nan, 1, 0, 0]], "not the distribution"),
     ([1], [[-0.5, 1.5, 0, 0]], "least -0.5"),
     ([1], [[1, 1, 0, 0]], "sum 2"),
