@@ -196,20 +196,16 @@ def test_a_draft_that_cannot_be_drawn_is_left_out():
 # --- drafters of the user's own -------------------------------------------------------------------
 
 
-class Rude:
-    """A drafter without `learn` that empties the text it is given."""
-
-    def propose(self, ids, n):
+def test_a_checked_drafter_cannot_change_the_text_and_need_not_learn():
+    def rude(ids, n):
         drafts = ids[-1:] * n
         ids.clear()
         return drafts, one_hots(drafts, N_VOCAB)
 
-
-def test_a_checked_drafter_cannot_change_the_text_and_need_not_learn():
-    measured = Measured(Checked(Rude(), N_VOCAB))
-    assert by_speculation(PROMPTS[1], 15, measured, 3) == greedy_ids(PROMPTS[1], 15)
-    bare = SimpleNamespace(propose=lambda ids, n: Rude().propose(list(ids), n))
-    assert by_speculation(PROMPTS[1], 15, bare, 3) == greedy_ids(PROMPTS[1], 15)
+    checked = Measured(Checked(SimpleNamespace(propose=rude), N_VOCAB))
+    bare = SimpleNamespace(propose=lambda ids, n: rude(list(ids), n))
+    for drafter in checked, bare:
+        assert by_speculation(PROMPTS[1], 15, drafter, 3) == greedy_ids(PROMPTS[1], 15)
 
 
 WRONG = [  # drafts, their distributions over 4 tokens, part of the error message
