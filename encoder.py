@@ -1,15 +1,13 @@
 """Text <-> token ids: byte-level byte-pair encoding (BPE), as GPT-2 introduced it.
 
-Built in six steps: learn which pairs of symbols to merge; merge them; cut a text into words, which
-no merge crosses; start with bytes, so that any text can be encoded; keep special tokens whole;
-decode tokens one by one.
+Built in six steps: learn which pairs of symbols to merge; merge them; cut a text into words; start
+with bytes, so that any text can be encoded; keep special tokens whole; decode tokens one by one.
 
-    >>> words = ["".join(BYTE_TO_CHAR[byte] for byte in word.encode()) for word in gpt2_words(TEXT)]
-    >>> merges = learn(Counter(words), n_merges=10)
-    >>> symbols = [*BYTE_TO_CHAR.values(), *map("".join, merges)]
+    >>> words = ["".join(map(BYTE_TO_CHAR.get, w.encode())) for w in gpt2_words("low lower low")]
+    >>> symbols = [*BYTE_TO_CHAR.values(), *map("".join, merges := learn(Counter(words), 4))]
     >>> tokenizer = Tokenizer({symbol: id for id, symbol in enumerate(symbols)}, merges)
-    >>> [tokenizer.decode([id]) for id in tokenizer.encode("a newer low")]
-    ['a', ' n', 'ew', 'er', ' low']
+    >>> [tokenizer.decode([id]) for id in tokenizer.encode("slow lowest")]
+    ['s', 'low', ' lowe', 's', 't']
 
 Sources: Sennrich et al. 2016 (https://arxiv.org/abs/1508.07909), algorithm 1; Radford et al. 2019,
 "Language Models are Unsupervised Multitask Learners", section 2.2.
@@ -30,7 +28,7 @@ def learn(counts: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
     >>> learn({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=4)
     [('e', 's'), ('es', 't'), ('l', 'o'), ('lo', 'w')]
 
-        l o w   l o w e r   n e w e s t   w i d e s t      e and s: 6 + 3 times (and s and t, met later)
+        l o w   l o w e r   n e w e s t   w i d e s t      e and s: 6 + 3 times
         l o w   l o w e r   n e w es t    w i d es t       es and t, too
         l o w   l o w e r   n e w est     w i d est        l and o: 5 + 2 times
         lo w    lo w e r    n e w est     w i d est        lo and w, too
@@ -50,7 +48,7 @@ def learn(counts: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
 
 
 def merge_all(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:
-    """Step 2: merge the pair of lowest rank (its place in `merges`) until no neighbours have a rank.
+    """Step 2: merge the pair of lowest rank, its place in `merges`, until no neighbours have one.
 
     >>> merge_all(list("aaabdaaabac"), {("a", "a"): 0, ("a", "b"): 1, ("aa", "ab"): 2})
     ['aaab', 'd', 'aaab', 'a', 'c']
@@ -77,13 +75,13 @@ def merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
 
 
 # Step 3: no merge crosses the end of a word; otherwise "dog." and "dog!" could become tokens. The
-# space before a word is part of the word. \p{L} matches any letter, \p{N} any numeric character.
+# space before a word belongs to it; \s+(?!\S) matches the others. \p{L}: a letter; \p{N}: a digit.
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 gpt2_words: Callable[[str], list[str]] = regex.compile(PATTERN).findall
 
 
 def bytes_to_unicode() -> dict[int, str]:
-    """Step 4: return {byte: the character that stands for it in the vocabulary files}. This is
+    """Step 4: return {byte: the character that stands for it in a file of tokens, which is a text}:
     chr(byte) if it is printable, else one of chr(256), chr(257), ... The space becomes "Ġ"."""
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))

@@ -139,8 +139,7 @@ class Model(Protocol):
     """model(ids [n_new]) -> float32 logits [n_new, n_vocab]; with last=k, only the last k rows.
 
     new_cache() returns an empty cache, which each call extends by the new ids. The cache's `length`
-    is its number of ids, and `cut(length)` drops those after the first `length`. A model that
-    page/recorder.py can record also has `params`, and functions with the same names as gpt2.py's.
+    is its number of ids, and `cut(length)` drops those after the first `length`.
     """
 
     n_vocab: int

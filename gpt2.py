@@ -4,7 +4,7 @@
 
     >>> from utils import load
     >>> tokenizer, model = load("stories")
-    >>> logits = model(tokenizer.encode("Once upon a"))  # [3, n_vocab]: what follows each token
+    >>> logits = model(tokenizer.encode("Once upon a"))  # [3, n_vocab]: a guess after each token
     >>> tokenizer.decode(logits.argmax(-1))
     ' upon a time'
 
@@ -46,7 +46,7 @@ class GPT2:
         x = layer_norm(x, **self.params["ln_f"], eps=self.eps)
         logits = linear(x, self.params.get("lm_head", self.params["wte"]))
         if cache is not None:
-            cache.length = cache.length + n_new  # last: an interrupted pass leaves it as it was
+            cache.length = cache.length + n_new  # not before: an error leaves the cache as it was
         return logits
 
     def block(self, x, ln_1, attn, ln_2, mlp, mask, cache, layer):  # [..., n_new, n_embd] -> same
@@ -76,11 +76,11 @@ def new_positions(n_new, n_ctx, length=0):  # -> [n_new], after `length` other t
 
 
 def attention(q, k, v, mask):  # [..., n_new, d], 2 x [..., n_all, d] -> [..., n_new, d]
-    return softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask) @ v
+    return softmax((q / math.sqrt(q.shape[-1])) @ k.swapaxes(-1, -2) + mask) @ v
 
 
 def causal_mask(positions):  # [..., n_new] -> [..., 1, n_new, n_all]
-    """Return -1e10 where a key's position is greater than the query's, else 0."""
+    """Return -1e10 where a key is later than the query, else 0: the same for all heads."""
     later = np.arange(positions.max() + 1) > positions[..., None, :, None]
     return np.where(later, np.float32(-1e10), np.float32(0))
 
@@ -123,9 +123,8 @@ def log_softmax(x):  # [..., n] -> same: log(softmax(x)) without underflow
 
 class Cache:
     """The keys and values of the tokens so far: kv [2, n_layer, *batch, n_head, n_slots, d_head].
-
-    Slot i belongs to position i. A pass calls `reserve` once, then `append` in each layer.
-    """
+    They never change, because no token sees a later one: a pass adds only those of its new tokens.
+    Slot i belongs to position i. A pass calls `reserve` once, then `append` in each layer."""
 
     def __init__(self, n_layer, batch, n_head, n_ctx, d_head):
         self.kv = np.zeros((2, n_layer, *batch, n_head, 0, d_head), np.float32)
@@ -135,7 +134,7 @@ class Cache:
         """Make room for n_new tokens; return their positions. ValueError if n_ctx is too small."""
         positions = new_positions(n_new, self.n_ctx, self.length)
         n_all, (*shape, n_slots, d_head) = self.length + n_new, self.kv.shape
-        if n_all > n_slots:  # double the slots: a growing text is copied only a few times
+        if n_all > n_slots:  # at least double them: a growing text is rarely copied
             more = np.zeros((*shape, min(n_all, self.n_ctx - n_slots), d_head), np.float32)
             self.kv = np.concatenate([self.kv, more], axis=-2)
         return positions

@@ -7,7 +7,6 @@
 A folder has Hugging Face's layout: config.json, model.safetensors, and the tokenizer's files.
 """
 
-import difflib
 import re
 import sys
 from pathlib import Path
@@ -81,8 +80,5 @@ def unknown(name: str) -> str:
     if path.is_dir() or (MODELS / name).is_dir():
         return f"{name} has no config.json: it is no model in Hugging Face's layout"
     here = sorted(path.parent.name for path in MODELS.glob("*/config.json"))
-    lower = {known.lower(): known for known in [*KNOWN, *here]}
-    close = difflib.get_close_matches(name.lower(), lower, 1)
-    guess = f"did you mean {lower[close[0]]}? Or " if close else ""
-    known = ", ".join(lower.values())
-    return f"no model {name!r:.100}: {guess}use {known}, or a folder, or OWNER/NAME on the hub"
+    known = ", ".join(dict.fromkeys([*KNOWN, *here]))
+    return f"no model {name!r:.100}: use {known}, or a folder, or OWNER/NAME on the hub"

@@ -117,19 +117,15 @@ class Checked(Drafter):
             found = f"{len(drafts)} drafts and {len(qs)} distributions"
             raise ValueError(f"a drafter proposed {found}, not at most {n} of each")
         for x, q in zip(drafts, qs):
-            self.check(x, q)
+            if not 0 <= x < self.n_vocab:
+                raise ValueError(f"a drafter proposed token {x}: ids are 0 to {self.n_vocab - 1}")
+            if not isinstance(q, np.ndarray) or q.shape != (self.n_vocab,):
+                found = f"{np.shape(q)}, not ({self.n_vocab},)"
+                raise ValueError(f"a drafter's q (array) has the shape {found}")
+            if not (q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0):  # also refuses NaN
+                found = f"least {q.min():.4g}, sum {q.sum():.4g}, at the draft {q[x]:.4g}"
+                raise ValueError(f"a drafter's q is not the distribution of its draft {x}: {found}")
         return drafts, qs
-
-    def check(self, x: int, q: np.ndarray) -> None:
-        if not 0 <= x < self.n_vocab:
-            most = self.n_vocab - 1
-            raise ValueError(f"a drafter proposed token {x}: token ids are 0 to {most}")
-        if not isinstance(q, np.ndarray) or q.shape != (self.n_vocab,):
-            shapes = f"{np.shape(q)}, not ({self.n_vocab},)"
-            raise ValueError(f"a drafter's q (array) has the shape {shapes}")
-        if not (q.min() >= 0 and abs(q.sum() - 1) < 1e-3 and q[x] > 0):  # also refuses NaN
-            found = f"least {q.min():.4g}, sum {q.sum():.4g}, at the draft {q[x]:.4g}"
-            raise ValueError(f"a drafter's q is not the distribution of its draft {x}: {found}")
 
     def learn(self, ids: Ids, drafts: Ids, logits: np.ndarray, tokens: Ids) -> None:
         if hasattr(self.drafter, "learn"):

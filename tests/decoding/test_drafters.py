@@ -187,27 +187,23 @@ def test_a_draft_that_cannot_be_drawn_is_left_out():
 # --- drafters of the user's own -------------------------------------------------------------------
 
 
-class Rude:
-    """A drafter without `learn` that empties the text it is given."""
-
-    def propose(self, ids, n):
+def test_a_checked_drafter_cannot_change_the_text_and_need_not_learn():
+    def rude(ids, n):
         drafts = ids[-1:] * n
         ids.clear()
         return drafts, one_hots(drafts, N_VOCAB)
 
-
-def test_a_checked_drafter_cannot_change_the_text_and_need_not_learn():
-    measured = Measured(Checked(Rude(), N_VOCAB))
-    assert by_speculation(PROMPTS[1], 15, measured, 3) == greedy_ids(PROMPTS[1], 15)
-    bare = SimpleNamespace(propose=lambda ids, n: Rude().propose(list(ids), n))
-    assert by_speculation(PROMPTS[1], 15, bare, 3) == greedy_ids(PROMPTS[1], 15)
+    checked = Measured(Checked(SimpleNamespace(propose=rude), N_VOCAB))
+    bare = SimpleNamespace(propose=lambda ids, n: rude(list(ids), n))
+    for drafter in checked, bare:
+        assert by_speculation(PROMPTS[1], 15, drafter, 3) == greedy_ids(PROMPTS[1], 15)
 
 
 WRONG = [  # drafts, their distributions over 4 tokens, part of the error message
     ([1, 1, 1], [[0, 1, 0, 0]] * 3, "3 drafts and 3 distributions, not at most 2"),
     ([1, 1], [[0, 1, 0, 0]], "2 drafts and 1 distributions"),
-    ([4], [[1, 0, 0, 0]], "token 4: token ids are 0 to 3"),
-    ([-1], [[1, 0, 0, 0]], "token -1: token ids are 0 to 3"),
+    ([4], [[1, 0, 0, 0]], "token 4: ids are 0 to 3"),
+    ([-1], [[1, 0, 0, 0]], "token -1: ids are 0 to 3"),
     ([1], [[np.nan, 1, 0, 0]], "not the distribution"),
     ([1], [[-0.5, 1.5, 0, 0]], "least -0.5"),
     ([1], [[1, 1, 0, 0]], "sum 2"),

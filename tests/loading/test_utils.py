@@ -38,14 +38,6 @@ def test_an_unknown_name_is_refused_with_the_known_names(models, monkeypatch):
     assert_refused("stories", "stories has no config.json")
 
 
-@pytest.mark.parametrize(
-    "name, meant",
-    [("storys", "stories"), ("124m", "124M"), ("GPT2", "gpt2"), ("LITTLE", "little")],
-)
-def test_a_mistyped_name_suggests_the_right_one(models, name, meant):
-    assert_refused(name, f"no model '{name}': did you mean {meant}[?] Or use stories")
-
-
 LOAD = """
 import sys
 
