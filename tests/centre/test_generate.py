@@ -95,11 +95,13 @@ def test_a_prompt_that_is_not_a_list_of_ids_or_does_not_fit_is_refused(prompt, m
         next(generate(MODEL, prompt, 5))
 
 
-def test_a_filter_is_not_a_sampler():
+def test_a_filter_is_not_a_sampler_and_minus_one_is_no_number_of_tokens():
     """A filter returns logits, which a loop would mistake for probabilities."""
     for wrong in (top_k(3), None):
         with pytest.raises(ValueError, match=r"not a Sampler: wrap a filter as Sampler\(filter\)"):
             Sequence(MODEL, [1], 2, wrong)
+    with pytest.raises(ValueError, match="-1 new tokens are not possible"):
+        Sequence(MODEL, [1], -1)
 
 
 # --- the same text in both loops, and advance -----------------------------------------------------
