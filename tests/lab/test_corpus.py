@@ -1,12 +1,46 @@
-"""training/corpus.py splits texts into documents."""
+"""The programs of training/ read a corpus, learn its tokens, train a model and measure it."""
+
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from training.corpus import read_documents
+from training.corpus import read_documents, without_overlap
+
+HOUSE = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("opening", [r"(Chap)?(ter|Part) 1", "^Chapter|^Part", "(?i)(ch|p).+ 1$"])
 def test_a_document_begins_at_each_line_that_matches(tmp_path, opening):
-    book = "\n".join(f"{name} 1\nA Part 1.\n" for name in ("Chapter", "Part", "Chapter"))
-    (tmp_path / "book.txt").write_text(book, encoding="utf-8")
-    assert len(read_documents([tmp_path / "book.txt"], opening)) == 3
+    parts = ["Preface", *(f"{name} 1\nA Part 1." for name in ("Chapter", "Part", "Chapter"))]
+    (tmp_path / "book.txt").write_text("\n".join(parts), encoding="utf-8")
+    assert read_documents([tmp_path / "book.txt"], opening) == parts
+
+
+def test_a_document_that_is_held_out_or_repeated_is_dropped():
+    assert without_overlap(["One day.", "A cat!", "one day"], ["The end. A cat."]) == ["One day."]
+
+
+def run(program, *words):
+    """Run a program of training/ in its own process, and return what it prints."""
+    command = [sys.executable, HOUSE / "training" / program, *words]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["gpt2", "llama"])
+def test_the_programs_train_a_model_that_knows_its_text_by_heart(architecture, tmp_path):
+    pytest.importorskip("torch", reason="NOT RUN: pip install -r training/requirements.txt")
+    texts = [f"The {a} saw a {b} and a {c}." for a in "xyzw" for b in "pqrst" for c in "klm"]
+    (tmp_path / "text.txt").write_text("<|endoftext|>".join(texts), encoding="utf-8")
+    run("train_bpe.py", tmp_path, tmp_path / "text.txt", "--merges", 6)
+    assert (tmp_path / "merges.txt").read_text("utf-8").split("\n")[1] == "Ġ a"  # the most common
+    sizes = ["--n-embd", 32, "--n-head", 2, "--n-layer", 1, "--n-ctx", 32, "--n-inner", 64]
+    how = ["--architecture", architecture, "--epochs", 20, "--batch", 256, "--dropout", 0]
+    how += ["--muon-lr", 0.1, "--adam-lr", 0.02]
+    run("train_lm.py", tmp_path, tmp_path / "text.txt", *sizes, *how)
+    bits = float(run("evaluate.py", tmp_path, tmp_path / "text.txt").split()[0])
+    assert 0 < bits < 0.4  # what is random takes log2(4 * 5 * 3) bits of 22 bytes: 0.27
