@@ -76,7 +76,7 @@ def new_positions(n_new, n_ctx, length=0):  # -> [n_new], after `length` other t
 
 
 def attention(q, k, v, mask):  # [..., n_new, d], 2 x [..., n_all, d] -> [..., n_new, d]
-    return softmax((q / math.sqrt(q.shape[-1])) @ k.swapaxes(-1, -2) + mask) @ v
+    return softmax(q / math.sqrt(q.shape[-1]) @ k.swapaxes(-1, -2) + mask) @ v
 
 
 def causal_mask(positions):  # [..., n_new] -> [..., 1, n_new, n_all]
