@@ -121,7 +121,7 @@ DEFAULTS |= {"gamma": 4, "beams": 4, "length_penalty": 1.0, "early_stopping": Fa
 
 def parse(words: list[str]) -> dict[str, Any]:
     """Parse ["Hi", "--seed", "3"] into {"prompts": ["Hi"], "seed": 3}. Raises Usage."""
-    p = Parser("generate.py", argument_default=argparse.SUPPRESS)
+    p = Parser("generate.py", argument_default=argparse.SUPPRESS, allow_abbrev=False)
     p.add_argument("prompts", nargs="*", metavar="PROMPT", help="- is standard input", default=[])
     p.add_argument("--version", action="version", version="tokenwise 3.0")
     for title, options in OPTIONS.items():
