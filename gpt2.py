@@ -134,7 +134,7 @@ class Cache:
         """Make room for n_new tokens; return their positions. ValueError if n_ctx is too small."""
         positions = new_positions(n_new, self.n_ctx, self.length)
         n_all, (*shape, n_slots, d_head) = self.length + n_new, self.kv.shape
-        if n_all > n_slots:  # at least double them: a growing text is rarely copied
+        if n_all > n_slots:  # at least double, so that a growing text is rarely copied
             more = np.zeros((*shape, min(n_all, self.n_ctx - n_slots), d_head), np.float32)
             self.kv = np.concatenate([self.kv, more], axis=-2)
         return positions

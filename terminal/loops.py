@@ -31,17 +31,17 @@ def search(session: Any, row: Row) -> Iterator[int]:
     """Run beam search, and yield the best beam's ids. Add all beams to row.beams."""
     s, sequence = session.settings, row.sequence
 
-    def ending(ids):  # new ids -> the text before a stop text, and whether there is one
+    def ending(ids):  # new ids -> those that are no stop ids, their text, whether it was cut
         plain = [token for token in ids if token not in sequence.stop_ids]
-        return until_stop(session.tokenizer.decode(plain), row.stops, more=False)
+        return plain, *until_stop(session.tokenizer.decode(plain), row.stops, more=False)
 
     if sequence.running:
         how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]
-        more = sequence.sampler.filters, row.steps, lambda ids: ending(ids)[1]
+        more = sequence.sampler.filters, row.steps, lambda ids: ending(ids)[-1]
         found = beam_search(sequence.model, sequence.ids, sequence.n_left, *how, *more)
         for beam in found:
-            ids = [token for token in beam.ids if token not in sequence.stop_ids]
-            row.beams.append(beam._asdict() | {"ids": ids, "text": ending(ids)[0]})
+            ids, text, _ = ending(beam.ids)
+            row.beams.append(beam._asdict() | {"ids": ids, "text": text})
         for token in found[0].ids:
             if sequence.running:
                 yield sequence.append(token)

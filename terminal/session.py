@@ -72,8 +72,12 @@ class Session:
         filters = [plugin.Part("filter", where) for where in settings["filter"]]
         own = {name: plugin.Part(name, given[name]) for name in {"loop", "drafter"} & given.keys()}
         self.filters, self.own, self.given, self.settings = filters, own, given, settings
-        plugin.PARTS[:] = [*self.parts, *filters, *own.values()]
+        plugin.PARTS[:] = self.in_use
         self.new_seed()
+
+    @property
+    def in_use(self) -> list[plugin.Part]:
+        return [*self.parts, *self.filters, *self.own.values()]
 
     def new_seed(self) -> None:
         """Set the seed: the one in the settings, or else a random one."""
@@ -145,11 +149,12 @@ class Session:
         def loop(row: Row) -> Iterator[int]:
             with contextlib.suppress(Exception):  # the row that fails will fail again, alone
                 while not row.ended and (step := next(steps, None)):
-                    grown = next(other for other in rows if other.sequence is step[0])
+                    sequence, token = step
+                    grown = next(other for other in rows if other.sequence is sequence)
                     if grown is row:
-                        yield step[1]
+                        yield token
                     else:
-                        grown.feed(step[1])
+                        grown.feed(token)
             yield from self.loop(row)
 
         return loop

@@ -11,7 +11,7 @@ from typing import Any
 
 from decoding.drafters import common_prefix
 from loading.errors import UserError, utf8
-from terminal import options
+from terminal import options, plugin
 from terminal.plugin import report
 from terminal.session import Session
 from terminal.show import visible
@@ -26,6 +26,8 @@ HELP = """\
 {}
 An empty line continues the last text."""
 SETTABLE = [name for group in options.GROUPS[:-1] for name in group if name != "prompts_file"]
+TABLE = [option for group in options.OPTIONS.values() for option in group]
+FLAGS = {name for name, how, _ in TABLE if how is options.FLAG}  # they have no value
 VIEWS = ["explain", "compare", "score", "html"]
 NAMES = [*VIEWS, "reset", "help", "quit"] + [name.replace("_", "-") for name in SETTABLE]
 LOADING = {"model", "source_lang", "target_lang", "chat", "system"}  # need a new Session
@@ -53,6 +55,7 @@ class Shell:
             raise
         except BaseException as error:  # even SystemExit: a user's own part may raise it
             report(error, before="")
+            plugin.PARTS[:] = self.session.in_use  # without a part that could not be made
         return line.strip() == "/quit"
 
     def generate(self, line: str) -> None:
@@ -106,7 +109,7 @@ class Shell:
         given = {**self.session.given}
         if value == "off":
             given.pop(name, None)
-        elif value or name in ("chat", "json"):
+        elif value or name in FLAGS:
             value = value[1:-1] if value[:1] == value[-1:] == '"' else value
             given |= options.parse([options.flag(name) + f"={value}" * bool(value)])
         if given != self.session.given:

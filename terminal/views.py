@@ -146,6 +146,8 @@ def compare(session: Session, rows: list[Row]) -> None:
                 runs[method].append(run := session.row(row, number))
                 for token in session.loop(run):
                     run.feed(token)
+                    if run.ended:
+                        break
                 run.finish()
         print(HEADING)
         for method in runs:

@@ -165,6 +165,14 @@ def test_mistakes_do_not_end_the_session(console, tmp_path, letters, monkeypatch
     assert console.session(*lines, "/method")[2:] == ["\n(stopped)\n", "method = lookup\n"]
 
 
+def test_a_part_that_could_not_be_made_is_not_blamed_later(console, tmp_path):
+    (tmp_path / "broken.py").write_text("raise KeyError('broken')\n")
+    (tmp_path / "wrong.py").write_text("def f(logits, ids): pass\n")
+    lines = f"/filter {tmp_path}/wrong.py:f", f"/filter {tmp_path}/broken.py:f", "a"
+    _, broken, said = console.session(*lines)
+    assert "broken.py" in broken and "wrong.py" in said and "broken.py" not in said
+
+
 # --- pipes and terminals --------------------------------------------------------------------------
 
 SESSION = """\
