@@ -98,9 +98,10 @@ def step_line(sequence: Any, tokenizer: Any) -> str:
     p, q = kept  # [n_vocab] each
     drawn = f"{q[token]:.1%}" if abs(q[token] - p[token]) >= 0.0005 else ""
     bits = -float((p * np.log2(p, where=p > 0, out=np.zeros_like(p))).sum())
-    likely = np.argsort(-p, kind="stable")[: min(4, int((p > 0.005).sum()))].tolist()
-    others = [f"{page.label(tokenizer, x)!r} {p[x]:.0%}" for x in likely if x != token]
-    line = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits):<10}  {name:<15} {' '.join(others)}"
+    line = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits):<10} {name:<15}"
+    for other in np.argsort(-p, kind="stable")[: int((p > 0.005).sum())].tolist():
+        text = f" {page.label(tokenizer, other)!r} {p[other]:.0%}"
+        line += text if other != token and len(line + text) <= WIDTH else ""
     return line.rstrip()
 
 
