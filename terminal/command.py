@@ -38,10 +38,13 @@ def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
 def prepare(given: dict) -> dict:
     """Check the options. Without a prompt, read standard input."""
     if not given["prompts"] and not given.keys() & {"prompts_file", "interactive"}:
-        if sys.stdin.isatty():
+        if sys.stdin and sys.stdin.isatty():
             raise options.Usage(MISSING)
         given["prompts"] = ["-"]  # as in: echo TEXT | python generate.py
     options.check(given)
+    reads = "-" in given["prompts"] or "interactive" in given
+    if sys.stdout is None or (reads and sys.stdin is None):
+        raise UserError("standard input or output is closed")
     return given
 
 

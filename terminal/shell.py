@@ -56,7 +56,7 @@ class Shell:
         except BaseException as error:  # even SystemExit: a user's own part may raise it
             report(error, before="")
             plugin.PARTS[:] = self.session.in_use  # without a part that could not be made
-        return line.strip() == "/quit"
+        return line.split()[:1] == ["/quit"]
 
     def generate(self, line: str) -> None:
         """Continue a prompt. An empty line continues the last text."""

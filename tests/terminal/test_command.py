@@ -267,6 +267,9 @@ def test_piped_text_that_cannot_be_read_gives_one_line(console, letters, monkeyp
         status, out, err = finished(*words, "--model", letters, stdin=b"caf\xe9", env=strict)
         assert (status, err.count(b"\n")) == (1, 1)
         assert b"cannot read standard input: 'utf-8'" in err
+    monkeypatch.setattr(sys, "stdin", None)
+    for words in ["-"], [], ["--interactive"]:
+        assert "standard input or output is closed" in console.refused(1, *words)
     monkeypatch.setattr(sys, "stdin", piped(b""))
     assert "a PROMPT is missing" in console.refused(1, "-n", 4)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)

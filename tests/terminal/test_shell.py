@@ -140,7 +140,7 @@ def test_help_exit_and_quit_need_no_slash(console):
     assert help1 == help2
     for word in "/explain /compare /html /score /reset /quit top-k method filter system".split():
         assert word in help1
-    for word in "exit", "quit", "/quit", "  exit ":
+    for word in "exit", "quit", "/quit", "/quit now", "  exit ":
         assert console.session(word, "the cat") == [""]
 
 
