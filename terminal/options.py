@@ -29,7 +29,6 @@ OFF |= dict(encoder_repetition_penalty=1, typical_p=1, epsilon_cutoff=0, eta_cut
 OFF |= dict(guidance_scale=1, penalty_alpha=0, dola_layers=0, watermarking_config=0)
 OFF |= dict(num_beam_groups=1, diversity_penalty=0, num_return_sequences=1, token_healing=0)
 OFF |= dict(renormalize_logits=0, remove_invalid_values=0)
-FORCED: dict = dict(forced_bos_token_id=None, forced_eos_token_id=None)  # only with an encoder
 
 # Option -> the only methods to which it applies; option -> the option that it needs.
 ONLY_FOR: dict[str, Any] = dict.fromkeys((*SAMPLING, "seed"), DRAWING)

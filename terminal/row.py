@@ -7,11 +7,11 @@ from typing import Any
 class Row:
     """A prompt, its sequence, the new text so far, and the time of each token.
 
-    prompt_ids: the prompt, or an encoder-decoder's source; opening: what to print before the new
-    text; n_earlier: the number of tokens between the prompt and this text; sequence: None before
-    the row starts; ended: no more text follows; n_printed: how many characters have been printed;
-    cache: a chat's KV cache; drafter: a Measured drafter, or None; beams, steps: beam search's
-    texts and its steps.
+    prompt_ids: the prompt's ids; source: the same, if an encoder-decoder has read them; opening:
+    what to print before the new text; n_earlier: the number of tokens between the prompt and this
+    text; sequence: None before the row starts; ended: no more text follows; n_printed: how many
+    characters have been printed; cache: a chat's KV cache; drafter: a Measured drafter, or None;
+    beams, steps: beam search's texts and its steps.
     """
 
     def __init__(self, prompt: str, prompt_ids: list[int], seed: int, stream: Any, stops: list):
@@ -24,6 +24,7 @@ class Row:
         self.drafter: Any = None
         self.beams: list[dict] = []
         self.steps: list = []
+        self.source: list[int] = []
 
     def resume(self, last: "Row") -> None:
         """Continue a row's text after its last id, with the same random generator."""

@@ -16,12 +16,14 @@ from decoding.batching import continuous
 from encoder import as_unicode
 from families import few_rows
 from generate import Sequence, begin
+from loading.config import forced_filters
 from loading.errors import UserError
 from loading.parameters import n_parameters
+from loading.seq2seq import set_languages
 from terminal import plugin
 from terminal.chat import Conversation
 from terminal.loops import LOOPS
-from terminal.options import FORCED, OFF, check, resolve
+from terminal.options import OFF, check, resolve
 from terminal.row import Row
 
 MAX_ROWS = 16  # how many texts run at once
@@ -36,12 +38,11 @@ class Session:
         self.name = name = given.get("model", "stories")
         self.parts = [plugin.Part("model", name)] if ".py:" in name else []
         self.tokenizer, self.model = self.parts[0].make() if self.parts else utils.load(name)
-        self.reads = hasattr(self.model, "read")  # an encoder-decoder: the prompt is its source
         if given.keys() & {"source_lang", "target_lang"}:
-            self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
+            codes = given.get("source_lang", "en_XX"), given.get("target_lang")
+            set_languages(self.tokenizer, self.model, *codes)
         self.config = getattr(self.model, "generation_config", {})
-        off = OFF if self.reads else OFF | FORCED
-        keys = [key for key in off if self.config.get(key) not in (None, off[key])]
+        keys = [key for key in OFF if self.config.get(key) not in (None, OFF[key])]
         if keys and "score" not in given:
             print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
         is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
@@ -51,19 +52,12 @@ class Session:
         self.use(given)
         self.chat: Any = None
         if self.settings["chat"]:
-            if self.reads or self.parts:
-                raise UserError("--chat needs a decoder with a chat template")
+            if self.parts:
+                raise UserError("--chat needs a model with a chat template")
             self.chat = Conversation(self.tokenizer, utils.find(name), self.settings["system"])
             self.model = copy.copy(self.model)
             self.model.stop_ids = tuple({*self.model.stop_ids, *self.chat.stop_ids})
         self.offered = {"tokenizer": self.tokenizer, "model": self.model}  # to the user's parts
-
-    def choose_languages(self, *codes: str | None) -> None:
-        """Set the languages of the source and the answer."""
-        ids = [code and self.tokenizer.special.get(code) for code in codes]
-        if not hasattr(self.model, "for_languages") or any(c and not i for c, i in zip(codes, ids)):
-            raise UserError(f"this model lacks the language {' or '.join(filter(None, codes))}")
-        self.model = self.model.for_languages(*ids)
 
     def use(self, given: dict) -> None:
         """Replace all options. If one of them, or its file, cannot be used, nothing changes."""
@@ -90,25 +84,26 @@ class Session:
 
     def row(self, prompt: str | Row, number: int = 0) -> Row:
         """Return a prompt's row, or a row that repeats one. Its seed is the session's + number."""
-        model, n_earlier = self.model, 0
-        n_most, remedy = model.n_ctx, "shorten the prompt"
+        n_earlier, n_most = 0, self.model.n_ctx
         if isinstance(prompt, Row):
             ids, n_earlier, prompt = prompt.prompt_ids, prompt.n_earlier, prompt.prompt
-        elif self.reads:  # a source may contain special tokens, such as <mask>
-            ids = model.add_special_tokens(self.tokenizer.encode(prompt, special=True))
-            n_most = model.n_source
-        elif self.chat:
-            ids, remedy = self.chat.ask(prompt), "/reset begins a new conversation"
         else:
-            end = self.tokenizer.end_of_text
-            ids = self.tokenizer.encode(prompt) or [end] * (end is not None)
+            ids = self.encode(prompt)
         if len(ids) > n_most:
             found = f"{prompt[:20]!r}... has {len(ids)} tokens"
+            remedy = "/reset begins a new conversation" if self.chat else "shorten the prompt"
             raise UserError(f"{found}, but the model takes {n_most}: {remedy}")
         seed, stream, prompt = self.seed + number, self.tokenizer.stream(), as_unicode(prompt)
         row = Row(prompt, ids, seed, stream, self.settings["stop"])
-        row.n_earlier, row.opening = n_earlier, "" if self.reads or self.chat else prompt
+        row.n_earlier, row.opening = n_earlier, "" if self.chat else prompt
         return row
+
+    def encode(self, prompt: str) -> list[int]:
+        """Return a prompt's ids. In a chat they begin with the earlier turns."""
+        if self.chat:
+            return self.chat.ask(prompt)
+        end = self.tokenizer.end_of_text
+        return self.tokenizer.encode(prompt) or [end] * (end is not None)
 
     def start(self, row: Row, rng: Any = None, watch: Callable = lambda x: x) -> Sequence:
         """Begin or continue a row's sequence. rng: a generator to use instead of the row's seed;
@@ -118,6 +113,8 @@ class Session:
         row.started, earlier, settings = time.perf_counter(), row.sequence, self.settings
         model: Any
         model, ids = begin(self.model, row.prompt_ids)
+        if ids != row.prompt_ids:  # the model has read the prompt: the text begins without it
+            row.source, row.opening = row.prompt_ids, ""
         n, least, n_prompt = settings["tokens"], settings["min_length"], len(ids)
         most = int(self.config["max_length"]) if n is None else n_prompt + row.n_earlier + n
         least = int(self.config["min_length"]) if least is None else n_prompt + least
@@ -125,8 +122,7 @@ class Session:
         n_left = max(1, most - len(ids))
         first = [samplers.min_length(least, model.stop_ids)]
         last = [own.make(**self.offered, n_prompt=n_prompt) for own in self.filters]
-        if self.reads:  # forced tokens come last, and overrule all other filters
-            last += model.forced_filters(min(n_left, model.n_ctx - len(ids)))
+        last += forced_filters(self.config, min(len(ids) + n_left, model.n_ctx))
         chosen = {name: settings[name] for name in samplers.FILTERS}
         sampler = watch(samplers.make_sampler(first, last, **chosen))
         row.sequence = Sequence(model, ids, n_left, sampler, seed)

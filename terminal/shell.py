@@ -64,7 +64,7 @@ class Shell:
         if line.strip():
             session.new_seed()
             row = session.row(line)
-        elif last is None or session.reads or session.chat:
+        elif last is None or last.source or session.chat:
             return
         elif last.sequence.stop_reason == "eos":
             return print("(the text has ended: type a new one)")

@@ -46,7 +46,8 @@ class Text:
     def showing(self, row: Row) -> Iterator[None]:
         """Show a row, which grows in this `with` block. An error gets the row's number as `row`."""
         n, number = len(self.rows), 1 + self.rows.index(row)
-        self.heading = f"[{number}/{n}]\n" * (n > 1) + visible(row.opening)
+        self.heading = f"[{number}/{n}]\n" * (n > 1)
+        self.is_new = True
         try:
             self.begin(row)
             yield
@@ -62,8 +63,10 @@ class Text:
 
     def show(self, row: Row) -> None:
         """Print a row's newest text, and its opening before the first token."""
-        print(self.heading + styled(visible(row.unprinted()), 1), end="", flush=True)
-        self.heading = ""
+        if self.is_new:
+            print(self.heading + visible(row.opening), end="")
+        self.is_new = False
+        print(styled(visible(row.unprinted()), 1), end="", flush=True)
 
     def fail(self, row: Row) -> None:
         """Print the part of the text that was held back, if any text has been printed."""

@@ -191,14 +191,16 @@ def print_scores(session: Session, prompts: list[str]) -> None:
 
 def scored(session: Session, text: str) -> dict:
     """Score a text; in a chat or with an encoder-decoder, only its part after =>."""
-    tokenizer, model = session.tokenizer, session.model
-    if not (session.reads or session.chat):
-        return score(tokenizer, model, text)
     source, _, target = text.partition(" => ")
+    prompt_ids = session.encode(source)
+    model, ids = begin(session.model, prompt_ids)
+    if ids == prompt_ids and not session.chat:
+        return score(session.tokenizer, model, text)
     if not target:
         raise UserError("an encoder-decoder or --chat scores 'SOURCE => TARGET'")
-    model, ids = begin(model, session.row(source).prompt_ids)
-    return score(tokenizer, model, target, getattr(model, "prefix", ids))
+    forced = session.config.get("forced_bos_token_id")
+    prefix = [*ids, forced] if len(ids) == 1 and forced is not None else ids
+    return score(session.tokenizer, model, target, prefix)
 
 
 @contextlib.contextmanager
@@ -213,8 +215,8 @@ def page_for(session: Session, row: Row, given: dict) -> Iterator[None]:
     settings = session.settings | {"seed": row.seed}
     if settings["method"] == "beam":  # beam search does not sample: the sliders start at neutral
         settings |= dict.fromkeys(page.SLIDERS)
-    source, model = row.prompt_ids if session.reads else (), session.model if is_live else None
-    sequence, how = session.start(row, page.die(row.seed)), (source, row.steps, settings, model)
+    sequence, model = session.start(row, page.die(row.seed)), session.model if is_live else None
+    how = row.source, row.steps, settings, model
     with writing(given["html"], session.tokenizer, sequence, *how):
         yield
     if not session.settings["json"]:
