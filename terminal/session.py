@@ -53,7 +53,7 @@ class Session:
         self.chat: Any = None
         if self.settings["chat"]:
             if self.parts:
-                raise UserError("--chat needs a model with a chat template")
+                raise UserError("--chat needs a decoder with a chat template")
             self.chat = Conversation(self.tokenizer, utils.find(name), self.settings["system"])
             self.model = copy.copy(self.model)
             self.model.stop_ids = tuple({*self.model.stop_ids, *self.chat.stop_ids})
@@ -113,7 +113,7 @@ class Session:
         row.started, earlier, settings = time.perf_counter(), row.sequence, self.settings
         model: Any
         model, ids = begin(self.model, row.prompt_ids)
-        if ids != row.prompt_ids:  # the model has read the prompt: the text begins without it
+        if model is not self.model:  # it has read the prompt: the text begins without it
             row.source, row.opening = row.prompt_ids, ""
         n, least, n_prompt = settings["tokens"], settings["min_length"], len(ids)
         most = int(self.config["max_length"]) if n is None else n_prompt + row.n_earlier + n

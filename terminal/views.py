@@ -192,9 +192,8 @@ def print_scores(session: Session, prompts: list[str]) -> None:
 def scored(session: Session, text: str) -> dict:
     """Score a text; in a chat or with an encoder-decoder, only its part after =>."""
     source, _, target = text.partition(" => ")
-    prompt_ids = session.encode(source)
-    model, ids = begin(session.model, prompt_ids)
-    if ids == prompt_ids and not session.chat:
+    model, ids = begin(session.model, session.encode(source))
+    if model is session.model and not session.chat:  # it has not read the source: see `begin`
         return score(session.tokenizer, model, text)
     if not target:
         raise UserError("an encoder-decoder or --chat scores 'SOURCE => TARGET'")
