@@ -42,8 +42,9 @@ def continuous(
     running: list[Sequence] = []  # the text of each row
     while True:
         # Admit the next text, if a row is free.
-        if not prefill.is_busy and len(running) < max_rows:
-            prefill.admit(next(waiting, None))
+        is_free = not prefill.is_busy and len(running) < max_rows
+        if is_free and (sequence := next(waiting, None)):
+            prefill.admit(sequence)
         if not prefill.is_busy and not running:
             return
 
@@ -83,14 +84,11 @@ class Prefill:
 
     @property
     def is_busy(self) -> bool:
-        if self.sequence is None or not self.sequence.running:  # the caller may have ended it
-            return False
-        return self.cache.length < len(self.ids)
+        is_read = self.cache is None or self.cache.length == len(self.ids)
+        return not is_read and self.sequence.running  # the caller may have ended it
 
-    def admit(self, sequence: Sequence | None) -> None:
-        """Prepare to read a text's prompt. None means that no text is waiting."""
-        if sequence is None:
-            return
+    def admit(self, sequence: Sequence) -> None:
+        """Prepare to read a text's prompt."""
         if self.sequence is None or sequence.model is not self.sequence.model:  # another source
             self.cache, self.ids = sequence.model.new_cache(), []
         if not isinstance(self.cache, Cache):

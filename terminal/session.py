@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 import samplers
@@ -18,8 +19,8 @@ from families import few_rows
 from generate import Sequence, begin
 from loading.config import forced_filters
 from loading.errors import UserError
-from loading.parameters import n_parameters
 from loading.seq2seq import set_languages
+from page.live import arrays_in
 from terminal import plugin
 from terminal.chat import Conversation
 from terminal.loops import LOOPS
@@ -45,7 +46,8 @@ class Session:
         keys = [key for key in OFF if self.config.get(key) not in (None, OFF[key])]
         if keys and "score" not in given:
             print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
-        is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
+        arrays = arrays_in(getattr(self.model, "params", []))
+        is_small = sum(map(np.size, arrays)) < SMALL
         threadpool_limits(1 if is_small else N_CORES)
         few_rows.n_threads.cache_clear()
         self.drafts: dict[str, Any] = {}  # name -> model, for each draft model loaded so far

@@ -137,7 +137,6 @@ def as_json(session: Session, row: Row) -> dict:
         names = "drafted", "tested", "accepted", "acceptance"
         result["speculation"] = {name: getattr(drafter, name) for name in names} | {
             "tokens_per_call": drafter.tokens_per_pass,
-            "expected_tokens_per_call": drafter.expected_tokens_per_pass,
             "accepted_lengths": dict(sorted(drafter.lengths.items())),
         }
     return result
