@@ -1,6 +1,6 @@
 """The loops and drafters that --method can name. To add one, write a function and name it below.
 
-A loop is called with a session and a row (see session.py) and returns an iterator of tokens.
+A loop is called with a session and a row that has begun, and returns an iterator of tokens.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,10 @@ from terminal.row import Row, until_stop
 
 
 def with_cache(session: Any, row: Row) -> Iterator[int]:
-    if session.chat:  # keep the cache for the next turn
-        row.cache = row.cache or row.sequence.model.new_cache()
+    """Run the cached loop, or the user's own. Keep the cache, to continue the text or the chat."""
+    if own := session.own.get("loop"):
+        return session.make(own, sequence=row.sequence)(row.sequence.model, row.sequence)
+    row.cache = row.cache or row.sequence.model.new_cache()
     return cached(row.sequence.model, row.sequence, row.cache)
 
 
@@ -29,18 +31,21 @@ def drafting(session: Any, row: Row) -> Iterator[int]:
 
 def search(session: Any, row: Row) -> Iterator[int]:
     """Run beam search, and yield the best beam's ids. Add all beams to row.beams."""
-    s, sequence = session.settings, row.sequence
+    sequence = row.sequence
 
-    def ending(ids):  # new ids -> those that are no stop ids, their text, whether it was cut
+    def read(ids):  # new ids -> those that are no stop ids, their text, whether a stop text ends it
         plain = [token for token in ids if token not in sequence.stop_ids]
         return plain, *until_stop(session.tokenizer.decode(plain), row.stops, more=False)
 
     if sequence.running:
-        how = s["beams"], s["length_penalty"], s["early_stopping"], s["return"]
-        more = sequence.sampler.filters, row.steps, lambda ids: ending(ids)[-1]
-        found = beam_search(sequence.model, sequence.ids, sequence.n_left, *how, *more)
+        how = {name: session.settings[name] for name in ("length_penalty", "early_stopping")}
+        how |= dict(width=session.settings["beams"], n_return=session.settings["return"])
+        how |= dict(
+            filters=sequence.sampler.filters, trace=row.steps, ends=lambda ids: read(ids)[2]
+        )
+        found = beam_search(sequence.model, sequence.ids, sequence.n_left, **how)
         for beam in found:
-            ids, text, _ = ending(beam.ids)
+            ids, text, _ = read(beam.ids)
             row.beams.append(beam._asdict() | {"ids": ids, "text": text})
         for token in found[0].ids:
             if sequence.running:
@@ -49,7 +54,7 @@ def search(session: Any, row: Row) -> Iterator[int]:
 
 def draft_model(session: Any, row: Row, source: list[int]) -> Any:
     if own := session.own.get("drafter"):
-        return Checked(own.make(**session.offered, sequence=row.sequence), session.model.n_vocab)
+        return Checked(session.make(own, sequence=row.sequence), session.model.n_vocab)
     draft = session.draft_model()
     if hasattr(draft, "read"):  # an encoder-decoder: it reads all of the source that fits
         draft = draft.read(source[: draft.n_source])

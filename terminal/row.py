@@ -1,59 +1,60 @@
 """A row: one prompt, its growing sequence, and its text."""
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 
+@dataclass
 class Row:
-    """A prompt, its sequence, the new text so far, and the time of each token.
+    """A prompt, and after `begin` its sequence, its text and the time of each token.
 
-    prompt_ids: the prompt, or an encoder-decoder's source; opening: what to print before the new
-    text; n_earlier: the number of tokens between the prompt and this text; sequence: None before
-    the row starts; ended: no more text follows; n_printed: how many characters have been printed;
-    cache: a chat's KV cache; drafter: a Measured drafter, or None; beams, steps: beam search's
-    texts and its steps.
+    prompt_ids: the prompt, or an encoder-decoder's source; opening: what to print before the text;
+    number: its place among the prompts; n_earlier: how many tokens of the text are older than its
+    newest part; n_printed: how much of the text has been printed, or None; cache: the KV cache;
+    drafter: a Measured drafter; beams, steps: beam search's texts and its steps.
     """
 
-    def __init__(self, prompt: str, prompt_ids: list[int], seed: int, stream: Any, stops: list):
-        self.prompt, self.prompt_ids, self.opening, self.seed = prompt, prompt_ids, "", seed
-        self.stream, self.stops, self.decoded, self.text = stream, stops, "", ""
-        self.n_earlier, self.n_before, self.n_printed, self.ended = 0, 0, 0, False
-        self.started, self.times = time.perf_counter(), list[float]()
+    prompt: str
+    prompt_ids: list[int]
+    opening: str
+    number: int
+    seed: int
+    n_earlier: int = 0
+
+    def __post_init__(self):
         self.sequence: Any = None
+        self.started = 0.0
         self.cache: Any = None
         self.drafter: Any = None
-        self.beams: list[dict] = []
-        self.steps: list = []
+        self.n_printed: int | None = None
+        self.beams, self.steps = list[dict](), list[list]()
+        self.text, self.times, self.ended = "", list[float](), False
 
-    def resume(self, last: "Row") -> None:
-        """Continue a row's text after its last id, with the same random generator."""
-        self.opening, self.seed, self.sequence = "", last.seed, last.sequence
-        ids = last.sequence.ids[len(last.prompt_ids) :]
-        self.n_earlier, self.decoded = len(ids), "".join(map(self.stream.feed, ids))
-        self.n_before = last.n_before + len(last.text.rstrip("\ufffd"))  # complete a character
+    def begin(self, sequence: Any, stream: Any, stops: list[str]) -> None:
+        """Begin a sequence, or continue the earlier one after its last id."""
+        earlier = sequence.ids[len(self.prompt_ids) :] if self.sequence else []
+        self.sequence, self.stream, self.stops = sequence, stream, stops
+        self.times, self.ended, self.decoded = [], False, "".join(map(stream.feed, earlier))
+        if self.n_printed:  # complete the character at the end
+            self.n_printed = len(self.text.rstrip("\ufffd"))
 
-    def feed(self, token: int) -> None:
-        """Add the sequence's newest token to the text. A stop text ends the sequence."""
-        if self.sequence.new_ids[len(self.times) :] != [token]:
+    def feed(self, is_end: bool = False) -> None:
+        """Decode the tokens that the loop has appended. A stop text ends the sequence. At the end,
+        add a part of a character or of a stop text that was held back."""
+        new, more = self.sequence.new_ids[len(self.times) :], self.sequence.running and not is_end
+        if not (new or is_end):
             raise ValueError("a loop must append each token: yield sequence.append(token)")
-        self.times.append(time.perf_counter())
-        if token not in self.sequence.stop_ids:
-            self.decoded += self.stream.feed(token)
-        self.finish(more=self.sequence.running)
-
-    def finish(self, more: bool = False) -> None:
-        """Find the text. If no more follows, add a part of a character that was held back."""
+        for token in new:
+            self.times.append(time.perf_counter())
+            if token not in self.sequence.stop_ids:
+                self.decoded += self.stream.feed(token)
         if not (more or self.ended):
             self.decoded += self.stream.finish()
-        text, stopped = until_stop(self.decoded, self.stops, more)
-        self.text, self.ended = text[self.n_before :], self.ended or stopped or not more
+        self.text, stopped = until_stop(self.decoded, self.stops, more)
+        self.ended = self.ended or stopped or not more
         if stopped:
             self.sequence.finish("stop")
-
-    def unprinted(self) -> str:
-        """Return the part of the text that no earlier call has returned."""
-        text, self.n_printed = self.text[self.n_printed :], len(self.text)
-        return text
 
     @property
     def ids(self) -> list[int]:

@@ -6,6 +6,8 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from string import printable
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -18,10 +20,10 @@ from families import few_rows
 from generate import Sequence, begin
 from loading.errors import UserError
 from loading.parameters import n_parameters
-from terminal import plugin
 from terminal.chat import Conversation
 from terminal.loops import LOOPS
 from terminal.options import FORCED, OFF, check, resolve
+from terminal.plugin import part
 from terminal.row import Row
 
 MAX_ROWS = 16  # how many texts run at once
@@ -34,14 +36,14 @@ class Session:
 
     def __init__(self, given: dict):
         self.name = name = given.get("model", "stories")
-        self.parts = [plugin.Part("model", name)] if ".py:" in name else []
-        self.tokenizer, self.model = self.parts[0].make() if self.parts else utils.load(name)
+        load = part("model", name) if ".py:" in name else partial(utils.load, name)
+        self.tokenizer, self.model = load()
         self.reads = hasattr(self.model, "read")  # an encoder-decoder: the prompt is its source
         if given.keys() & {"source_lang", "target_lang"}:
             self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
         self.config = getattr(self.model, "generation_config", {})
-        off = OFF if self.reads else OFF | FORCED
-        keys = [key for key in off if self.config.get(key) not in (None, off[key])]
+        asked = {key: self.config.get(key) for key in OFF + FORCED * (not self.reads)}
+        keys = [key for key, value in asked.items() if value and (value is True or value != 1)]
         if keys and "score" not in given:
             print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
         is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
@@ -50,13 +52,10 @@ class Session:
         self.drafts: dict[str, Any] = {}  # name -> model, for each draft model loaded so far
         self.use(given)
         self.chat: Any = None
-        if self.settings["chat"]:
-            if self.reads or self.parts:
-                raise UserError("--chat needs a decoder with a chat template")
-            self.chat = Conversation(self.tokenizer, utils.find(name), self.settings["system"])
+        if given.keys() & {"chat", "system"}:
+            self.chat = Conversation(self.tokenizer, utils.find(name), given.get("system"))
             self.model = copy.copy(self.model)
-            self.model.stop_ids = tuple({*self.model.stop_ids, *self.chat.stop_ids})
-        self.offered = {"tokenizer": self.tokenizer, "model": self.model}  # to the user's parts
+            self.model.stop_ids = (*self.model.stop_ids, *self.chat.stop_ids)
 
     def choose_languages(self, *codes: str | None) -> None:
         """Set the languages of the source and the answer."""
@@ -69,76 +68,67 @@ class Session:
         """Replace all options. If one of them, or its file, cannot be used, nothing changes."""
         settings = resolve(given, self.config)
         check(given, settings["method"])
-        filters = [plugin.Part("filter", where) for where in settings["filter"]]
-        own = {name: plugin.Part(name, given[name]) for name in {"loop", "drafter"} & given.keys()}
+        filters = [part("filter", where) for where in settings["filter"]]
+        own = {name: part(name, given[name]) for name in ("loop", "drafter") if name in given}
         self.filters, self.own, self.given, self.settings = filters, own, given, settings
-        plugin.PARTS[:] = self.in_use
-        self.new_seed()
 
-    @property
-    def in_use(self) -> list[plugin.Part]:
-        return [*self.parts, *self.filters, *self.own.values()]
-
-    def new_seed(self) -> None:
-        """Set the seed: the one in the settings, or else a random one."""
-        seed = self.settings["seed"]
-        self.seed = secrets.randbits(32) if seed is None else seed
+    def make(self, own: Callable, **names: Any) -> Any:
+        """Return what a user's part makes for one text."""
+        return own(tokenizer=self.tokenizer, model=self.model, **names)
 
     @property
     def sampled(self) -> bool:
         return self.settings["temperature"] != 0
 
-    def row(self, prompt: str | Row, number: int = 0) -> Row:
-        """Return a prompt's row, or a row that repeats one. Its seed is the session's + number."""
-        model, n_earlier = self.model, 0
+    def row(self, prompt: str, number: int = 0) -> Row:
+        """Encode a prompt. number: its place among the prompts."""
+        model, tokenizer, opening = self.model, self.tokenizer, ""
         n_most, remedy = model.n_ctx, "shorten the prompt"
-        if isinstance(prompt, Row):
-            ids, n_earlier, prompt = prompt.prompt_ids, prompt.n_earlier, prompt.prompt
-        elif self.reads:  # a source may contain special tokens, such as <mask>
-            ids = model.add_special_tokens(self.tokenizer.encode(prompt, special=True))
+        if self.reads:  # a source may contain special tokens, such as <mask>
+            ids = model.add_special_tokens(tokenizer.encode(prompt, special=True))
             n_most = model.n_source
         elif self.chat:
             ids, remedy = self.chat.ask(prompt), "/reset begins a new conversation"
         else:
-            end = self.tokenizer.end_of_text
-            ids = self.tokenizer.encode(prompt) or [end] * (end is not None)
+            end, opening = tokenizer.end_of_text, as_unicode(prompt)
+            ids = tokenizer.encode(prompt) or [end] * (end is not None)
         if len(ids) > n_most:
             found = f"{prompt[:20]!r}... has {len(ids)} tokens"
             raise UserError(f"{found}, but the model takes {n_most}: {remedy}")
-        seed, stream, prompt = self.seed + number, self.tokenizer.stream(), as_unicode(prompt)
-        row = Row(prompt, ids, seed, stream, self.settings["stop"])
-        row.n_earlier, row.opening = n_earlier, "" if self.reads or self.chat else prompt
-        return row
+        seed = self.settings["seed"]
+        seed = secrets.randbits(32) if seed is None else seed + number
+        return Row(as_unicode(prompt), ids, opening, number, seed)
 
-    def start(self, row: Row, rng: Any = None, watch: Callable = lambda x: x) -> Sequence:
-        """Begin or continue a row's sequence. rng: a generator to use instead of the row's seed;
-        watch: a function, sampler -> the sampler to use."""
-        if self.settings["method"] == "speculative" and "drafter" not in self.own:
-            self.draft_model()  # load it before the clock starts
-        row.started, earlier, settings = time.perf_counter(), row.sequence, self.settings
+    def start(self, row: Row, generator: Callable = lambda seed: seed) -> Sequence:
+        """Begin a row, or continue its text. generator: makes a random generator from the seed."""
         model: Any
+        settings, config = self.settings, self.config
+        if settings["method"] == "speculative" and "drafter" not in self.own:
+            self.draft_model()  # load it before the clock starts
+        row.started = time.perf_counter()
         model, ids = begin(self.model, row.prompt_ids)
-        n, least, n_prompt = settings["tokens"], settings["min_length"], len(ids)
-        most = int(self.config["max_length"]) if n is None else n_prompt + row.n_earlier + n
-        least = int(self.config["min_length"]) if least is None else n_prompt + least
-        ids, seed = (earlier.ids, earlier.rng) if earlier else (ids, rng or row.seed)
-        n_left = max(1, most - len(ids))
+        n_prompt, rng = len(ids), generator(row.seed)
+        if row.sequence:
+            ids, rng = row.sequence.ids, row.sequence.rng
+            row.n_earlier = len(ids) - n_prompt
+        n, least = settings["tokens"], settings["min_length"]
+        n = max(1, config["max_length"] - n_prompt) if n is None else n
+        n += n_prompt + row.n_earlier - len(ids)
+        least = config["min_length"] if least is None else n_prompt + least
         first = [samplers.min_length(least, model.stop_ids)]
-        last = [own.make(**self.offered, n_prompt=n_prompt) for own in self.filters]
+        last = [self.make(own, n_prompt=n_prompt) for own in self.filters]
         if self.reads:  # forced tokens come last, and overrule all other filters
-            last += model.forced_filters(min(n_left, model.n_ctx - len(ids)))
+            last += model.forced_filters(min(n, model.n_ctx - len(ids)))
         chosen = {name: settings[name] for name in samplers.FILTERS}
-        sampler = watch(samplers.make_sampler(first, last, **chosen))
-        row.sequence = Sequence(model, ids, n_left, sampler, seed)
+        sampler = samplers.make_sampler(first, last, **chosen)
+        row.begin(Sequence(model, ids, n, sampler, rng), self.tokenizer.stream(), settings["stop"])
         return row.sequence
 
     def loop(self, row: Row) -> Iterator[int]:
         """Return the chosen loop over a row: an iterator of its new tokens."""
-        sequence = row.sequence or self.start(row)
-        method, own = self.settings["method"], self.own.get("loop")
-        if own and method == "cached":
-            return own.make(**self.offered, sequence=sequence)(sequence.model, sequence)
-        return LOOPS[method](self, row)
+        if not row.sequence:
+            self.start(row)
+        return LOOPS[self.settings["method"]](self, row)
 
     def loop_over(self, rows: list[Row]) -> Callable[[Row], Iterator[int]]:
         """Return `loop`, or for several rows a loop that lets the other rows grow, too."""
@@ -154,7 +144,7 @@ class Session:
                     if grown is row:
                         yield token
                     else:
-                        grown.feed(token)
+                        grown.feed()
             yield from self.loop(row)
 
         return loop
@@ -165,9 +155,8 @@ class Session:
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
         if name not in self.drafts:
             tokenizer, draft = utils.load(name, fetch="draft" in self.given)
-            differ = set(enumerate(tokenizer.tokens)) ^ set(enumerate(self.tokenizer.tokens))
-            special = {*tokenizer.special, *self.tokenizer.special}  # only their names may differ
-            if draft.n_vocab != self.model.n_vocab or {token for _, token in differ} - special:
+            same = tokenizer.encode(printable) == self.tokenizer.encode(printable)
+            if draft.n_vocab != self.model.n_vocab or not same:
                 raise UserError(f"the draft model {name} and the model must share one vocabulary")
             self.drafts[name] = draft
         return self.drafts[name]
