@@ -13,7 +13,7 @@ FIRST = "numpy regex safetensors threadpoolctl"  # every command needs these lib
 
 
 def main(argv=None):
-    """Run a command line. Return 0 (success), 1 (failure), 2 (wrong usage) or 130 (interrupted)."""
+    """Run a command line. Return the exit status: 0 (success), 1 (an error) or 130 (Ctrl-C)."""
     if sys.hexversion < 0x30A0000:
         version = sys.version.split()[0]
         raise SystemExit("generate.py: tokenwise needs Python 3.10 or newer, not this " + version)
@@ -40,7 +40,7 @@ def main(argv=None):
         raise
     except Exception as error:
         report(error, "generate.py: ")
-        return getattr(error, "status", 1)
+        return 1
     return 0
 
 

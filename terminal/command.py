@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from loading.errors import UserError
 from terminal import options, views
 from terminal.session import Session
 from terminal.shell import interact
@@ -50,7 +51,7 @@ def read_prompts(given: dict) -> list[str]:
         lines = Path(given["prompts_file"]).read_text("utf-8-sig").split("\n")
         prompts += [line for line in lines if line.strip()]
     if not prompts:
-        raise options.Usage('a PROMPT is missing, such as "Once upon a time"')
+        raise UserError('a PROMPT is missing, such as "Once upon a time"')
     if given.keys() == {"prompts"}:
         print_figures("(stories, a very small model; --model gpt2 downloads GPT-2 itself)")
     return prompts

@@ -34,15 +34,9 @@ ONLY_FOR |= dict.fromkeys(("beams", "length_penalty", "return"), ["beam"])
 ONLY_FOR |= dict(draft=["speculative"], drafter=["speculative"], gamma=DRAFTERS, loop=["cached"])
 
 
-class Usage(UserError):
-    """The command line that the user typed is wrong."""
-
-    status = 2
-
-
 class Parser(argparse.ArgumentParser):
     def error(self, message):
-        raise Usage(f"{message}; --help lists the options")
+        raise UserError(f"{message}; --help lists the options")
 
 
 def number(metavar: str, kind: type) -> dict:
@@ -103,7 +97,7 @@ DEFAULTS |= {"gamma": 4, "beams": 4, "length_penalty": 1.0, "early_stopping": Fa
 
 
 def parse(words: list[str]) -> dict[str, Any]:
-    """Parse ["Hi", "--seed", "3"] into {"prompts": ["Hi"], "seed": 3}. Raises Usage."""
+    """Parse ["Hi", "--seed", "3"] into {"prompts": ["Hi"], "seed": 3}. Raises UserError."""
     p = Parser("generate.py", argument_default=argparse.SUPPRESS, allow_abbrev=False)
     p.add_argument("prompts", nargs="*", metavar="PROMPT", help="- is standard input", default=[])
     p.add_argument("--version", action="version", version="tokenwise 3.0")
@@ -119,7 +113,7 @@ def parse(words: list[str]) -> dict[str, Any]:
 
 
 def check(given: dict, method: str) -> None:
-    """Raise Usage if the given options contradict each other or do not apply to the method."""
+    """Raise UserError if the given options contradict each other or do not apply to the method."""
     views = [flag(view) for view in VIEWS if view in given]
     idle = [flag(name) for name in GENERATING if name in given]
     n_prompts = len(given["prompts"]) + 2 * ("prompts_file" in given)  # it may have several
@@ -133,11 +127,11 @@ def check(given: dict, method: str) -> None:
         ("json" in given and given.keys() & {"explain", "compare"}, "this view has no --json"),
     ]:
         if nonsense:
-            raise Usage(message)
+            raise UserError(message)
     for name, methods in ONLY_FOR.items():
         if method not in ("", *methods) and name in given and "compare" not in given:
             its = f", but for {' or '.join(methods)}" if len(methods) < 4 else ""
-            raise Usage(f"{flag(name)} is not for --method {method}{its}")
+            raise UserError(f"{flag(name)} is not for --method {method}{its}")
 
 
 def flag(name: str) -> str:

@@ -2,11 +2,12 @@
 
 import contextlib
 import copy
+import runpy
 import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from string import printable
 from typing import Any
 
@@ -23,11 +24,11 @@ from loading.parameters import n_parameters
 from terminal.chat import Conversation
 from terminal.loops import LOOPS
 from terminal.options import FORCED, OFF, check, resolve
-from terminal.plugin import part
 from terminal.row import Row
 
 MAX_ROWS = 16  # how many texts run at once
 SMALL = 2**24  # a model with fewer parameters runs faster with one thread than with two
+load_draft = lru_cache(1)(utils.load)
 N_CORES = few_rows.n_threads()  # read before any session limits the threads
 
 
@@ -49,7 +50,6 @@ class Session:
         is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
         threadpool_limits(1 if is_small else N_CORES)
         few_rows.n_threads.cache_clear()
-        self.drafts: dict[str, Any] = {}  # name -> model, for each draft model loaded so far
         self.use(given)
         self.chat: Any = None
         if given.keys() & {"chat", "system"}:
@@ -153,10 +153,19 @@ class Session:
         """Return the draft model. Download it only if the user, not the checkpoint, named it."""
         if not (name := self.settings["draft"]):
             raise UserError("--method speculative needs --draft MODEL, a smaller model")
-        if name not in self.drafts:
-            tokenizer, draft = utils.load(name, fetch="draft" in self.given)
-            same = tokenizer.encode(printable) == self.tokenizer.encode(printable)
-            if draft.n_vocab != self.model.n_vocab or not same:
-                raise UserError(f"the draft model {name} and the model must share one vocabulary")
-            self.drafts[name] = draft
-        return self.drafts[name]
+        tokenizer, draft = load_draft(name, "draft" in self.given)
+        same = tokenizer.encode(printable) == self.tokenizer.encode(printable)
+        if draft.n_vocab != self.model.n_vocab or not same:
+            raise UserError(f"the draft model {name} and the model must share one vocabulary")
+        return draft
+
+
+def part(option: str, where: str) -> Callable[..., Any]:
+    """Return a user's part, which `where` names as "FILE.py:EXPRESSION": a function that evaluates
+    the expression with the file's names and others. cli.report knows a part by its run_name."""
+    file, _, expression = where.partition(".py:")
+    if not expression:
+        raise UserError(f"--{option} {where}: the form is FILE.py:EXPRESSION")
+    code = compile(expression, f"--{option} {where}", "eval")  # a traceback shows this as the file
+    names = runpy.run_path(file + ".py", run_name="own_part")
+    return lambda **more: eval(code, names | more)

@@ -25,10 +25,8 @@ HELP = """\
 {}
 An empty line continues the last text."""
 VIEWS = ["explain", "compare", "score", "html"]
-SETTABLE = [flag[2:] for flag in map(options.flag, options.DEFAULTS)]
-NAMES = [*VIEWS, "reset", "help", "quit"] + [
-    name for name in SETTABLE if name not in ("json", "prompts-file")
-]
+SETTABLE = [options.flag(name)[2:] for name in options.GENERAL + options.GENERATING]
+NAMES = [*VIEWS, "reset", "help", "quit", *SETTABLE]
 LOADING = {"model", "source_lang", "target_lang", "chat", "system"}  # need a new Session
 
 
@@ -39,29 +37,12 @@ class Shell:
         self.session, self.first, self.run = session, session.given, run
         self.row: Any = None
 
-    def answer(self, line: str) -> bool:
-        """Answer one line. Return whether to quit. An error is printed, and the shell continues."""
-        line = {"exit": "/quit", "quit": "/quit", "help": "/help"}.get(line.strip(), line)
-        try:
-            if line.startswith("/"):
-                name, _, value = line[1:].partition(" ")
-                self.command(name.strip(), value.strip())
-            else:
-                self.generate(line)
-        except KeyboardInterrupt:
-            print("(stopped)")
-        except (BrokenPipeError, bdb.BdbQuit):
-            raise
-        except BaseException as error:  # even SystemExit: a user's own part may raise it
-            report(error)
-        return line.split()[:1] == ["/quit"]
-
     def generate(self, line: str) -> None:
         """Continue a prompt. An empty line continues the last text."""
         session, last = self.session, self.row
         if line.strip():
             row = session.row(line)
-            if session.chat and last and last.cache:  # the cache holds the turns so far: reuse it
+            if session.chat and last and last.cache:  # it contains the earlier turns
                 row.cache = last.cache
                 row.cache.cut(common_prefix(last.sequence.ids, row.prompt_ids))
         elif last is None or session.reads or session.chat:
@@ -73,9 +54,7 @@ class Shell:
         try:
             self.show(row)
         finally:
-            if (
-                session.chat and row.sequence and row.sequence.new_ids
-            ):  # an answer, or a part of one
+            if session.chat and row.sequence and row.sequence.new_ids:  # at least part of an answer
                 session.chat.add("user", row.prompt)
                 session.chat.add("assistant", row.text)
 
@@ -88,22 +67,22 @@ class Shell:
 
     def command(self, name: str, value: str) -> None:
         """Run /NAME VALUE."""
-        session = self.session
         if name not in NAMES:
             raise UserError(f"no command /{name}; /help lists the commands")
         if name in VIEWS and not {"score": value, "html": self.row}.get(name, value or self.row):
             raise UserError(f"/{name}: there is no text yet")
         if name == "score":
-            self.run(["--score", "--", value], session)
+            self.run(["--score", "--", value], self.session)
+        elif name == "html":
+            self.show(dataclasses.replace(self.row), "--html", value)
         elif name in VIEWS:
-            file, prompt = ([value], "") if name == "html" else ([], value)
-            row = session.row(prompt) if prompt else dataclasses.replace(self.row)
-            self.show(row, f"--{name}", *file)
+            row = self.session.row(value) if value else dataclasses.replace(self.row)
+            self.show(row, f"--{name}")
         elif name == "reset":
             self.session, self.row = Session(self.first), None
         elif name == "help":
             print(HELP.format(textwrap.fill(", ".join(NAMES), 79, break_on_hyphens=False)))
-        elif name != "quit":
+        else:
             self.option(name.replace("-", "_"), value)
 
     def option(self, name: str, value: str) -> None:
@@ -111,19 +90,18 @@ class Shell:
         given = {**self.session.given}
         if value == "off":
             given.pop(name, None)
-        elif value or name == "chat":  # --chat has no value
+        elif value or name in ("chat", "json"):  # these have no value
             value = value[1:-1] if value[:1] == value[-1:] == '"' else value
             given |= options.parse([options.flag(name) + f"={value}" * bool(value)])
-        if given != self.session.given:
-            if name in LOADING:
-                self.session, self.row = Session(given), None
-            else:
-                self.session.use(given)
+        if given != self.session.given and name in LOADING:
+            self.session, self.row = Session(given), None
+        elif given != self.session.given:
+            self.session.use(given)
         print(visible(f"{name} = {self.session.settings.get(name)}"))
 
 
 def interact(session: Session, run: Callable) -> None:
-    """Answer the user's lines until /quit or the end of the input."""
+    """Answer the user's lines until /quit or the end of the input. Errors are printed."""
     shell = Shell(session, run)
     what = "a message" if session.chat else "the beginning of a text"
     print(f"Type {what}, or /help. Ctrl-C stops a text, Ctrl-D quits.")
@@ -131,9 +109,20 @@ def interact(session: Session, run: Callable) -> None:
         import readline  # noqa: F401  # with it, keys such as Up edit the line
     while True:
         try:
-            if shell.answer(input(f"{visible(Path(shell.session.name).name)} › ")):
+            line = input(f"{visible(Path(shell.session.name).name)} › ")
+            line = {"exit": "/quit", "quit": "/quit", "help": "/help"}.get(line.strip(), line)
+            name, _, value = line.partition(" ")
+            if name == "/quit":
                 return
+            if name.startswith("/"):
+                shell.command(name[1:], value.strip())
+            else:
+                shell.generate(line)
         except EOFError:
             return print()
-        except KeyboardInterrupt:  # at the prompt, Ctrl-C starts a new line
-            print()
+        except KeyboardInterrupt:
+            print("\n(stopped)")
+        except (BrokenPipeError, bdb.BdbQuit):
+            raise
+        except BaseException as error:  # even SystemExit: a user's own part may raise it
+            report(error)
