@@ -140,6 +140,9 @@ class Model(Protocol):
 
     new_cache() returns an empty cache, which each call extends by the new ids. The cache's `length`
     is its number of ids, and `cut(length)` drops those after the first `length`.
+
+    A model from a checkpoint also has generation_config, its settings, such as {"num_beams": 4}. A
+    model that reads a source has read(source), which returns a Model with start_ids: see `begin`.
     """
 
     n_vocab: int

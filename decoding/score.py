@@ -44,15 +44,14 @@ def log_probabilities(model: Any, ids: Ids, chunk: int = 128) -> np.ndarray:
 def score(tokenizer: Any, model: Any, text: str, prefix: Ids | None = None) -> dict:
     """Score a text that follows only `prefix`; return the result of `score_ids`.
 
-    prefix: the ids before the text, such as the `prefix` of an encoder-decoder's Decoder. The
-    default is the tokenizer's BOS id, or else its end-of-text id. If it has neither, the first
-    token has no probability: the result omits this token and its bytes.
+    prefix: the ids before the text. The default is the tokenizer's BOS id, or else its end-of-text
+    id. If it has neither, the first token has no probability: the result omits this token and its
+    bytes.
     """
-    bos = tokenizer.encode("")  # [] if the tokenizer has no BOS
-    ids = tokenizer.encode(text)[len(bos) :]
+    ids = tokenizer.plain_ids(text)
     n_bytes = len(text.encode("utf-8", "replace"))  # a lone surrogate counts as one byte
     if prefix is None:
-        prefix = bos or [id for id in [tokenizer.end_of_text] if id is not None]
+        prefix = tokenizer.encode("") or [id for id in [tokenizer.end_of_text] if id is not None]
     if not prefix:
         prefix, ids = ids[:1], ids[1:]
         n_bytes -= len(tokenizer.decode(prefix).encode())

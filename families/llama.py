@@ -29,7 +29,7 @@ from gpt2 import Cache, merge_heads, split_heads
 
 
 class Llama:
-    """model(ids) -> logits. The loader sets stop_ids, the ids that end a text."""
+    """model(ids) -> logits."""
 
     def __init__(
         self,
@@ -43,8 +43,11 @@ class Llama:
         scale: float | None = None,  # a factor for the attention scores; None: 1 / sqrt(d_head)
         embed_scale: float = 1,  # a factor for the embeddings
         caps: tuple[float | None, float | None] = (None, None),  # soft caps: scores, logits
+        stop_ids: Sequence[int] = (),  # the ids that end a text
+        config: dict | None = None,  # the checkpoint's settings for generation
     ):
-        self.params, self.n_head, self.n_ctx, self.stop_ids = params, n_head, n_ctx, ()
+        self.params, self.n_head, self.n_ctx = params, n_head, n_ctx
+        self.stop_ids, self.generation_config = tuple(stop_ids), config or {}
         self.frequencies, self.windows = frequencies, windows or [None] * len(frequencies)
         self.activation, self.eps = activation, eps
         self.n_vocab, self.n_embd = params["wte"].shape

@@ -10,7 +10,7 @@ import numpy as np
 
 from decoding.beam import beam_search
 from decoding.drafters import Checked, DraftModel, Measured, NGramStore, PromptLookup
-from generate import cached, naive
+from generate import begin, cached, naive
 from speculative import speculative
 from terminal.row import Row, until_stop
 
@@ -24,8 +24,7 @@ def with_cache(session: Any, row: Row) -> Iterator[int]:
 
 
 def drafting(session: Any, row: Row) -> Iterator[int]:
-    source = row.prompt_ids if session.reads else []  # a drafter may also read the source
-    row.drafter = Measured(DRAFTERS[session.settings["method"]](session, row, source))
+    row.drafter = Measured(DRAFTERS[session.settings["method"]](session, row))
     return speculative(row.sequence.model, row.sequence, row.drafter, session.settings["gamma"])
 
 
@@ -52,19 +51,18 @@ def search(session: Any, row: Row) -> Iterator[int]:
                 yield sequence.append(token)
 
 
-def draft_model(session: Any, row: Row, source: list[int]) -> Any:
+def draft_model(session: Any, row: Row) -> Any:
     if own := session.own.get("drafter"):
         return Checked(session.make(own, sequence=row.sequence), session.model.n_vocab)
     draft = session.draft_model()
-    if hasattr(draft, "read"):  # an encoder-decoder: it reads all of the source that fits
-        draft = draft.read(source[: draft.n_source])
+    draft, _ = begin(draft, row.prompt_ids[: draft.n_ctx])  # it reads all of a source that fits
     return DraftModel(draft, row.sequence.sampler, np.random.default_rng([row.seed, 1]))
 
 
 DRAFTERS = {
     "speculative": draft_model,
-    "ngram": lambda session, row, source: NGramStore(session.model.n_vocab, before=source),
-    "lookup": lambda session, row, source: PromptLookup(session.model.n_vocab, before=source),
+    "ngram": lambda session, row: NGramStore(session.model.n_vocab, before=row.source),
+    "lookup": lambda session, row: PromptLookup(session.model.n_vocab, before=row.source),
 }
 LOOPS = {
     "naive": lambda session, row: naive(row.sequence.model, row.sequence),

@@ -19,11 +19,12 @@ from decoding.batching import continuous
 from encoder import as_unicode
 from families import few_rows
 from generate import Sequence, begin
+from loading.config import forced_filters
 from loading.errors import UserError
 from loading.parameters import n_parameters
 from terminal.chat import Conversation
 from terminal.loops import LOOPS
-from terminal.options import FORCED, OFF, check, resolve
+from terminal.options import OFF, check, resolve
 from terminal.row import Row
 
 MAX_ROWS = 16  # how many texts run at once
@@ -41,7 +42,8 @@ class Session:
         self.tokenizer, self.model = load()
         self.reads = hasattr(self.model, "read")  # an encoder-decoder: the prompt is its source
         if given.keys() & {"source_lang", "target_lang"}:
-            self.choose_languages(given.get("source_lang", "en_XX"), given.get("target_lang"))
+            codes = given.get("source_lang", "en_XX"), given.get("target_lang")
+            set_languages(self.tokenizer, self.model, *codes)
         self.config = getattr(self.model, "generation_config", {})
         asked = {key: self.config.get(key) for key in OFF + FORCED * (not self.reads)}
         keys = [key for key, value in asked.items() if value and (value is True or value != 1)]
@@ -56,13 +58,6 @@ class Session:
             self.chat = Conversation(self.tokenizer, utils.find(name), given.get("system"))
             self.model = copy.copy(self.model)
             self.model.stop_ids = (*self.model.stop_ids, *self.chat.stop_ids)
-
-    def choose_languages(self, *codes: str | None) -> None:
-        """Set the languages of the source and the answer."""
-        ids = [code and self.tokenizer.special.get(code) for code in codes]
-        if not hasattr(self.model, "for_languages") or any(c and not i for c, i in zip(codes, ids)):
-            raise UserError(f"this model lacks the language {' or '.join(filter(None, codes))}")
-        self.model = self.model.for_languages(*ids)
 
     def use(self, given: dict) -> None:
         """Replace all options. If one of them, or its file, cannot be used, nothing changes."""
@@ -94,6 +89,7 @@ class Session:
             ids = tokenizer.encode(prompt) or [end] * (end is not None)
         if len(ids) > n_most:
             found = f"{prompt[:20]!r}... has {len(ids)} tokens"
+            remedy = "/reset begins a new conversation" if self.chat else "shorten the prompt"
             raise UserError(f"{found}, but the model takes {n_most}: {remedy}")
         seed = self.settings["seed"]
         seed = secrets.randbits(32) if seed is None else seed + number

@@ -152,14 +152,16 @@ def print_scores(session: Session, prompts: list[str]) -> None:
 
 def scored(session: Session, text: str) -> dict:
     """Score a text; in a chat or with an encoder-decoder, only its part after =>."""
-    tokenizer, model = session.tokenizer, session.model
-    if not (session.reads or session.chat):
-        return score(tokenizer, model, text)
     source, _, target = text.partition(" => ")
+    prompt_ids = session.encode(source)
+    model, ids = begin(session.model, prompt_ids)
+    if ids == prompt_ids and not session.chat:
+        return score(session.tokenizer, model, text)
     if not target:
         raise UserError("an encoder-decoder or --chat scores 'SOURCE => TARGET'")
-    model, ids = begin(model, session.row(source).prompt_ids)
-    return score(tokenizer, model, target, getattr(model, "prefix", ids))
+    forced = session.config.get("forced_bos_token_id")
+    prefix = [*ids, forced] if len(ids) == 1 and forced is not None else ids
+    return score(session.tokenizer, model, target, prefix)
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ def test_a_model_is_small_and_predicts_an_unseen_text(name, n_most, n_bits):
 def test_en_de_translates():
     tokenizer, model = utils.load("en-de")
     source = tokenizer.encode("My mother is reading a book in the garden.")
-    model, start = begin(model, model.add_special_tokens(source))
+    model, start = begin(model, source)
     *ids, end = beam_search(model, start, 100, width=4)[0].ids
     assert tokenizer.decode(ids) == "Meine Mutter liest ein Buch im Garten."
     assert end in model.stop_ids

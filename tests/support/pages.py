@@ -20,8 +20,7 @@ from speculative import speculative
 def recorded(tokenizer, model, text, n=12, loop=cached, seed=1, named=None, **settings):
     """Continue a prompt and return the data of the page, as made by page.record. named: what the
     command line tells the page, besides the sampler's settings."""
-    ids, has_source = tokenizer.encode(text), hasattr(model, "read")
-    ids = model.add_special_tokens(ids) if has_source else ids
+    ids = tokenizer.encode(text)
     model, start = begin(model, ids)
     sampler, steps = make_sampler(**settings), []
     sequence = Sequence(model, start, n, sampler, page.die(seed))
@@ -29,7 +28,7 @@ def recorded(tokenizer, model, text, n=12, loop=cached, seed=1, named=None, **se
         for _ in loop(model, sequence, *[steps] * (loop is searched)):
             pass
     settings = settings | {"seed": seed} | (named or {})
-    return page.record(tokenizer, sequence, run, ids if has_source else (), steps, settings)
+    return page.record(tokenizer, sequence, run, () if start == ids else ids, steps, settings)
 
 
 def searched(model, sequence, steps):
