@@ -2,7 +2,6 @@
 
 import contextlib
 import sys
-from pathlib import Path
 from typing import Any
 
 from loading.errors import UserError
@@ -41,17 +40,10 @@ def run(words: list[str], session: Any = None, rows: Any = ()) -> None:
 
 
 def read_prompts(given: dict) -> list[str]:
-    """Return the prompts of the command line (- is standard input) and of --prompts-file. Without
-    a prompt, read standard input, as in: echo TEXT | python generate.py"""
-    prompts = given["prompts"]
-    if not prompts and "prompts_file" not in given and not sys.stdin.isatty():
-        prompts = ["-"]
-    prompts = [sys.stdin.read().removesuffix("\n") if p == "-" else p for p in prompts]
-    if "prompts_file" in given:
-        lines = Path(given["prompts_file"]).read_text("utf-8-sig").split("\n")
-        prompts += [line for line in lines if line.strip()]
-    if not prompts:
+    """Return the prompts; - is standard input. Without one, read it: echo TEXT | python generate.py"""
+    prompts = given["prompts"] or ["-"]
+    if not given["prompts"] and sys.stdin.isatty():
         raise UserError('a PROMPT is missing, such as "Once upon a time"')
     if given.keys() == {"prompts"}:
         print_figures("(stories, a very small model; --model gpt2 downloads GPT-2 itself)")
-    return prompts
+    return [sys.stdin.read().removesuffix("\n") if p == "-" else p for p in prompts]

@@ -18,7 +18,7 @@ from terminal.row import Row, until_stop
 def with_cache(session: Any, row: Row) -> Iterator[int]:
     """Run the cached loop, or the user's own. Keep the cache, to continue the text or the chat."""
     if own := session.own.get("loop"):
-        return session.make(own, sequence=row.sequence)(row.sequence.model, row.sequence)
+        return own(sequence=row.sequence)(row.sequence.model, row.sequence)
     row.cache = row.cache or row.sequence.model.new_cache()
     return cached(row.sequence.model, row.sequence, row.cache)
 
@@ -53,7 +53,7 @@ def search(session: Any, row: Row) -> Iterator[int]:
 
 def draft_model(session: Any, row: Row) -> Any:
     if own := session.own.get("drafter"):
-        return Checked(session.make(own, sequence=row.sequence), session.model.n_vocab)
+        return Checked(own(sequence=row.sequence), session.model.n_vocab)
     draft = session.draft_model()
     draft, _ = begin(draft, row.prompt_ids[: draft.n_ctx])  # it reads all of a source that fits
     return DraftModel(draft, row.sequence.sampler, np.random.default_rng([row.seed, 1]))

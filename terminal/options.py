@@ -25,7 +25,6 @@ OFF = """bad_words_ids begin_suppress_tokens constraints diversity_penalty dola_
     exponential_decay_length_penalty force_words_ids guidance_scale max_time num_beam_groups
     num_return_sequences penalty_alpha remove_invalid_values renormalize_logits sequence_bias
     stop_strings suppress_tokens token_healing top_h typical_p watermarking_config""".split()
-FORCED = ["forced_bos_token_id", "forced_eos_token_id"]  # only with an encoder
 
 # Option -> the only methods to which it applies.
 DRAWING = [name for name in LOOPS if name != "beam"]
@@ -48,7 +47,6 @@ OWN, MORE = dict(metavar="FILE.py:EXPRESSION"), dict(action="append")
 OPTIONS = {
     "general": [
         ("model", dict(metavar="NAME"), "a name, a folder, OWNER/NAME on the hub, or FILE.py:..."),
-        ("prompts_file", FILE, "one prompt per line"),
         ("source_lang", dict(metavar="CODE"), "the language of mBART's source, such as en_XX"),
         ("target_lang", dict(metavar="CODE"), "the language of mBART's answer, such as ro_RO"),
         ("chat", FLAG, "each prompt is a turn of a conversation, in the model's format"),
@@ -116,7 +114,7 @@ def check(given: dict, method: str) -> None:
     """Raise UserError if the given options contradict each other or do not apply to the method."""
     views = [flag(view) for view in VIEWS if view in given]
     idle = [flag(name) for name in GENERATING if name in given]
-    n_prompts = len(given["prompts"]) + 2 * ("prompts_file" in given)  # it may have several
+    n_prompts = len(given["prompts"])
     for nonsense, message in [
         (len(views) > 1, f"give only one of {', '.join(views)}"),
         ({"draft", "drafter"} <= given.keys(), "give only one of --draft, --drafter"),

@@ -9,10 +9,9 @@ from typing import Any
 class Row:
     """A prompt, and after `begin` its sequence, its text and the time of each token.
 
-    prompt_ids: the prompt, or an encoder-decoder's source; opening: what to print before the text;
-    number: its place among the prompts; n_earlier: how many tokens of the text are older than its
-    newest part; n_printed: how much of the text has been printed, or None; cache: the KV cache;
-    drafter: a Measured drafter; beams, steps: beam search's texts and its steps.
+    opening: what to print before the text; source: the prompt's ids, if an encoder-decoder reads
+    them; n_earlier: how many tokens of the text are older than its newest part; n_printed: how much
+    has been printed; drafter: a Measured drafter; beams, steps: beam search's texts and steps.
     """
 
     prompt: str
@@ -24,10 +23,11 @@ class Row:
 
     def __post_init__(self):
         self.sequence: Any = None
+        self.source: list[int] = []
         self.started = 0.0
         self.cache: Any = None
         self.drafter: Any = None
-        self.n_printed: int | None = None
+        self.n_printed: int | None = None  # not even the opening
         self.beams, self.steps = list[dict](), list[list]()
         self.text, self.times, self.ended = "", list[float](), False
 

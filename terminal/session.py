@@ -22,6 +22,7 @@ from generate import Sequence, begin
 from loading.config import forced_filters
 from loading.errors import UserError
 from loading.parameters import n_parameters
+from loading.seq2seq import set_languages
 from terminal.chat import Conversation
 from terminal.loops import LOOPS
 from terminal.options import OFF, check, resolve
@@ -40,60 +41,50 @@ class Session:
         self.name = name = given.get("model", "stories")
         load = part("model", name) if ".py:" in name else partial(utils.load, name)
         self.tokenizer, self.model = load()
-        self.reads = hasattr(self.model, "read")  # an encoder-decoder: the prompt is its source
         if given.keys() & {"source_lang", "target_lang"}:
             codes = given.get("source_lang", "en_XX"), given.get("target_lang")
             set_languages(self.tokenizer, self.model, *codes)
         self.config = getattr(self.model, "generation_config", {})
-        asked = {key: self.config.get(key) for key in OFF + FORCED * (not self.reads)}
+        asked = {key: self.config.get(key) for key in OFF}
         keys = [key for key, value in asked.items() if value and (value is True or value != 1)]
         if keys and "score" not in given:
             print(f"(the checkpoint asks for {', '.join(keys)}: not supported)", file=sys.stderr)
         is_small = n_parameters(getattr(self.model, "params", [])) < SMALL
         threadpool_limits(1 if is_small else N_CORES)
         few_rows.n_threads.cache_clear()
-        self.use(given)
         self.chat: Any = None
         if given.keys() & {"chat", "system"}:
             self.chat = Conversation(self.tokenizer, utils.find(name), given.get("system"))
             self.model = copy.copy(self.model)
             self.model.stop_ids = (*self.model.stop_ids, *self.chat.stop_ids)
+        self.use(given)
 
     def use(self, given: dict) -> None:
         """Replace all options. If one of them, or its file, cannot be used, nothing changes."""
         settings = resolve(given, self.config)
         check(given, settings["method"])
-        filters = [part("filter", where) for where in settings["filter"]]
-        own = {name: part(name, given[name]) for name in ("loop", "drafter") if name in given}
+        names = dict(tokenizer=self.tokenizer, model=self.model)
+        filters = [part("filter", where, **names) for where in settings["filter"]]
+        own = {k: part(k, given[k], **names) for k in ("loop", "drafter") if k in given}
         self.filters, self.own, self.given, self.settings = filters, own, given, settings
 
-    def make(self, own: Callable, **names: Any) -> Any:
-        """Return what a user's part makes for one text."""
-        return own(tokenizer=self.tokenizer, model=self.model, **names)
-
-    @property
-    def sampled(self) -> bool:
-        return self.settings["temperature"] != 0
+    def encode(self, prompt: str) -> list[int]:
+        """Return a prompt's ids. In a chat they begin with the earlier turns."""
+        end = self.tokenizer.end_of_text
+        if self.chat:
+            return self.chat.ask(prompt)
+        return self.tokenizer.encode(prompt) or [end] * (end is not None)
 
     def row(self, prompt: str, number: int = 0) -> Row:
         """Encode a prompt. number: its place among the prompts."""
-        model, tokenizer, opening = self.model, self.tokenizer, ""
-        n_most, remedy = model.n_ctx, "shorten the prompt"
-        if self.reads:  # a source may contain special tokens, such as <mask>
-            ids = model.add_special_tokens(tokenizer.encode(prompt, special=True))
-            n_most = model.n_source
-        elif self.chat:
-            ids, remedy = self.chat.ask(prompt), "/reset begins a new conversation"
-        else:
-            end, opening = tokenizer.end_of_text, as_unicode(prompt)
-            ids = tokenizer.encode(prompt) or [end] * (end is not None)
-        if len(ids) > n_most:
-            found = f"{prompt[:20]!r}... has {len(ids)} tokens"
+        ids, n_ctx, seed = self.encode(prompt), self.model.n_ctx, self.settings["seed"]
+        if len(ids) > n_ctx:
             remedy = "/reset begins a new conversation" if self.chat else "shorten the prompt"
-            raise UserError(f"{found}, but the model takes {n_most}: {remedy}")
-        seed = self.settings["seed"]
+            found = f"{prompt[:20]!r}... has {len(ids)} tokens"
+            raise UserError(f"{found}, but the model takes {n_ctx}: {remedy}")
         seed = secrets.randbits(32) if seed is None else seed + number
-        return Row(as_unicode(prompt), ids, opening, number, seed)
+        prompt = as_unicode(prompt)
+        return Row(prompt, ids, "" if self.chat else prompt, number, seed)
 
     def start(self, row: Row, generator: Callable = lambda seed: seed) -> Sequence:
         """Begin a row, or continue its text. generator: makes a random generator from the seed."""
@@ -103,6 +94,8 @@ class Session:
             self.draft_model()  # load it before the clock starts
         row.started = time.perf_counter()
         model, ids = begin(self.model, row.prompt_ids)
+        if ids != row.prompt_ids:  # the model has read the prompt: the text begins without it
+            row.source, row.opening = row.prompt_ids, ""
         n_prompt, rng = len(ids), generator(row.seed)
         if row.sequence:
             ids, rng = row.sequence.ids, row.sequence.rng
@@ -112,9 +105,8 @@ class Session:
         n += n_prompt + row.n_earlier - len(ids)
         least = config["min_length"] if least is None else n_prompt + least
         first = [samplers.min_length(least, model.stop_ids)]
-        last = [self.make(own, n_prompt=n_prompt) for own in self.filters]
-        if self.reads:  # forced tokens come last, and overrule all other filters
-            last += model.forced_filters(min(n, model.n_ctx - len(ids)))
+        last = [own(n_prompt=n_prompt) for own in self.filters]
+        last += forced_filters(config, min(len(ids) + n, model.n_ctx))
         chosen = {name: settings[name] for name in samplers.FILTERS}
         sampler = samplers.make_sampler(first, last, **chosen)
         row.begin(Sequence(model, ids, n, sampler, rng), self.tokenizer.stream(), settings["stop"])
@@ -156,12 +148,12 @@ class Session:
         return draft
 
 
-def part(option: str, where: str) -> Callable[..., Any]:
+def part(option: str, where: str, **offered: Any) -> Callable[..., Any]:
     """Return a user's part, which `where` names as "FILE.py:EXPRESSION": a function that evaluates
-    the expression with the file's names and others. cli.report knows a part by its run_name."""
+    the expression with the file's names, those `offered`, and its arguments."""
     file, _, expression = where.partition(".py:")
     if not expression:
         raise UserError(f"--{option} {where}: the form is FILE.py:EXPRESSION")
     code = compile(expression, f"--{option} {where}", "eval")  # a traceback shows this as the file
-    names = runpy.run_path(file + ".py", run_name="own_part")
+    names = runpy.run_path(file + ".py", run_name="own_part") | offered  # cli.report: "own_part"
     return lambda **more: eval(code, names | more)

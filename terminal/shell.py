@@ -45,7 +45,7 @@ class Shell:
             if session.chat and last and last.cache:  # it contains the earlier turns
                 row.cache = last.cache
                 row.cache.cut(common_prefix(last.sequence.ids, row.prompt_ids))
-        elif last is None or session.reads or session.chat:
+        elif last is None or last.source or session.chat:
             return
         elif last.sequence.stop_reason == "eos":
             return print("(the text has ended: type a new one)")

@@ -113,7 +113,7 @@ def statistics_line(session: Session, row: Row, batch: bool) -> str:
     if drafter:
         parts.append(f"{drafter.acceptance:.0%} of drafts accepted")
         parts.append(f"{drafter.tokens_per_pass:.2f} tokens per pass")
-    if session.sampled:
+    if session.settings["temperature"]:
         parts.append(f"seed {row.seed}")
     return f"({', '.join(parts)}; ended by {ends.get(reason, reason)})"
 
@@ -129,7 +129,7 @@ def as_json(session: Session, row: Row) -> dict:
     result["seconds_to_first_token"] = row.seconds_to_first_token
     result["tokens_per_second"] = row.tokens_per_second
     result |= dict(model=session.name, method=session.settings["method"])
-    result["seed"] = row.seed if session.sampled else None
+    result["seed"] = row.seed if session.settings["temperature"] else None
     result |= {"beams": row.beams} if row.beams else {}
     if row.drafter:
         result["speculation"] = {name: getattr(row.drafter, name) for name in SPECULATION.split()}

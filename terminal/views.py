@@ -6,14 +6,13 @@ import dataclasses
 import json
 import math
 import shutil
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from statistics import median
 
 import numpy as np
 
 import page
+from decoding.beam import Candidate
 from decoding.score import score
 from generate import Sequence, advance, begin
 from gpt2 import softmax
@@ -29,14 +28,15 @@ from terminal.show import Text, n_tokens, print_figures, visible
 STEPS = """model: P of the token; drawn: P after temperature and filters, if different;
 bits: how unsure the model was (the entropy); others: other likely tokens
   model  drawn   bits            token           others\n"""
-BEAMS = "runs of tokens, each with the log P (nats) up to its end; x: dropped\n"
+BEAMS = """the beams after each step; log P: the sum over the tokens, in nats
+ step   log P            tokens\n"""
 WIDTH = shutil.get_terminal_size().columns or 80  # Python 3.10 may return 0 for an unknown width
 N_ROUNDS = 3  # of --compare, after one to warm up
 HEADING = f"{'method':<12}tokens/s  x naive{'':<11}first (s) per pass accepted  ids"
 
 
 class Explained(Text):
-    """Prints each step of a row (for beam search, one tree of all steps), then the text."""
+    """Prints each step of a row, then the text."""
 
     def heading(self, row: Row) -> str:
         self.cache = row.sequence.model.new_cache()
@@ -44,9 +44,20 @@ class Explained(Text):
         return f"{visible(repr(row.prompt))}:\n" * (len(self.rows) > 1) + legend
 
     def newest(self, row: Row) -> str:
+        """Return a line for each new token; for beam search, which has ended, lines for all."""
         first, row.n_printed = row.n_printed or 0, len(row.sequence.new_ids)
-        new = range(first, row.n_printed) if self.session.settings["method"] != "beam" else ()
-        return "".join(self.step(row.sequence, i) + "\n" for i in new)
+        steps = [self.step(row.sequence, i) for i in range(first, row.n_printed) if not row.beams]
+        if row.beams and first == 0:
+            steps = [
+                self.beam(n, c)
+                for n, step in enumerate(row.steps, 1)
+                for c in step
+                if c.status != "dropped"
+            ]
+        return "".join(f"{line}\n" for line in steps)
+
+    def label(self, *ids: int) -> str:
+        return repr("".join(page.label(self.session.tokenizer, id) for id in ids))
 
     def step(self, sequence: Sequence, i: int) -> str:
         """Return a line about the new token i: the model's P of it, the sampler's P if different,
@@ -56,45 +67,18 @@ class Explained(Text):
         p, q = softmax(logits), sequence.sampler(logits, ids)  # [n_vocab] each
         drawn = f"{q[token]:.1%}" if abs(q[token] - p[token]) >= 0.0005 else ""
         bits = -float((p * np.log2(p, where=p > 0, out=np.zeros_like(p))).sum())
-        label = partial(page.label, self.session.tokenizer)
-        line = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits):<10} {label(token)!r:<15}"
+        line = f"{p[token]:7.1%}{drawn:>7}  {bits:5.2f} {bar(bits):<10} {self.label(token):<15}"
         for other in np.argsort(-p, kind="stable")[: int((p > 0.005).sum())].tolist():
-            text = f" {label(other)!r} {p[other]:.0%}"
+            text = f" {self.label(other)} {p[other]:.0%}"
             line += text if other != token and len(line + text) <= WIDTH else ""
         return line.rstrip()
 
+    def beam(self, step: int, beam: Candidate) -> str:
+        line = f"{step:5}{beam.log_probability:8.2f}  {beam.status:<8}  "
+        return line + self.label(*beam.ids)[-(WIDTH - len(line)) :]  # the end of a long text
+
     def rest(self, row: Row) -> str:
-        lines = [visible(row.opening + row.text) + super().rest(row)]
-        if row.beams:
-            name = partial(page.label, self.session.tokenizer)
-            tree = format_tree(row.steps, name, row.sequence.new_ids)
-            lines = [visible(row.prompt.rpartition("\n")[2]), tree, *lines]
-        return "\n".join(lines)
-
-
-def format_tree(trace: list, name: Callable[[int], str], winner: list[int]) -> str:
-    """Return the steps of a beam search as a tree. Each line has the tokens up to the next fork,
-    and log P so far. name: id -> the token's text; winner: the ids of the best text."""
-    seen = {c.ids: c for step in trace for c in step if c.status != "dropped"}
-    children = defaultdict(list)
-    for ids in seen:
-        children[ids[:-1]].append(ids)
-
-    def lines(ids, before):  # the lines below ids; each begins with `before`
-        for i, end in enumerate(children[ids], 1):
-            is_last = i == len(children[ids])
-            while len(children[end]) == 1:
-                [end] = children[end]
-            mark = "" if children[end] else "  x"
-            if seen[end].status == "finished":
-                mark = "  <- the best" if [*end] == winner else "  finished"
-            log_p = f" {seen[end].log_probability:.2f}{mark}"
-            branch = (before + ("└─ " if is_last else "├─ "))[-WIDTH // 2 :]
-            text = repr("".join(map(name, end[len(ids) :])))
-            yield branch + text[: WIDTH - len(branch) - len(log_p)] + log_p
-            yield from lines(end, before + ("   " if is_last else "│  "))
-
-    return "\n".join(lines((), ""))
+        return visible(row.opening + row.text) + super().rest(row)
 
 
 def compare(session: Session, rows: list[Row]) -> None:
@@ -114,8 +98,10 @@ def compare(session: Session, rows: list[Row]) -> None:
             run.feed(is_end=True)
         print(f"{visible(repr(row.prompt))}:\n" * (len(rows) > 1) + HEADING)
         for method in methods:
-            print(compare_line(method, runs[method], runs["naive"], session.sampled))
-        if session.sampled:
+            print(
+                compare_line(method, runs[method], runs["naive"], session.settings["temperature"])
+            )
+        if session.settings["temperature"]:
             print_figures(f"(seed {row.seed})")
 
 
@@ -173,8 +159,8 @@ def page_for(session: Session, row: Row, file: str, is_live: bool) -> Iterator[N
     settings = session.settings | {"seed": row.seed}
     if settings["method"] == "beam":  # beam search does not sample: the sliders start at neutral
         settings |= dict.fromkeys(page.SLIDERS)
-    source, model = row.prompt_ids if session.reads else (), session.model if is_live else None
-    with writing(file, session.tokenizer, sequence, source, row.steps, settings, model):
+    model = session.model if is_live else None
+    with writing(file, session.tokenizer, sequence, row.source, row.steps, settings, model):
         yield
     if not session.settings["json"]:
         print_figures(f"({file} is written: open it in a browser)")
